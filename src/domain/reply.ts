@@ -1,0 +1,87 @@
+/**
+ * What one operation of the marketplace came to. The server never makes the client throw: whatever
+ * it said, or failed to say, is one of these six, and the rules in `domain/` decide what follows.
+ */
+export type Reply<T> = Answered<T> | Failure;
+
+/** Every reply that is not an answer with data. */
+export type Failure = Denied | Refused | Limited | Unavailable | Unreadable;
+
+/** The data asked for (spec 4). */
+export interface Answered<T> {
+  readonly kind: 'answered';
+  readonly httpStatus: number;
+  readonly data: T;
+}
+
+/** An error envelope that answers the question: not found, invalid, no items (spec 7). */
+export interface Denied {
+  readonly kind: 'denied';
+  readonly httpStatus: number;
+  /** The server's `msg`, redacted and shortened; it may be in any language. */
+  readonly message: string;
+}
+
+/** The credential was not accepted, or did not arrive where the server looks for it. */
+export interface Refused {
+  readonly kind: 'refused';
+  readonly httpStatus: number;
+  readonly message: string;
+}
+
+/** Too many requests. */
+export interface Limited {
+  readonly kind: 'limited';
+  readonly httpStatus: number;
+  /** When the server says to come back, milliseconds since 1970; null when it did not say. */
+  readonly retryAt: number | null;
+}
+
+/** Why no answer of this API came. */
+export type UnavailableReason =
+  | 'network' // refused, reset, DNS, TLS
+  | 'timeout'
+  | 'server-error' // 5xx
+  | 'maintenance' // 503
+  | 'challenge' // bot protection
+  | 'html' // a page where JSON was due
+  | 'redirect' // to somewhere the key may not go
+  | 'switched-off' // 404 without the envelope
+  | 'cut-off'; // the body ended early
+
+/** The question was not answered; asking again later may help. Never a verdict. */
+export interface Unavailable {
+  readonly kind: 'unavailable';
+  readonly httpStatus: number | null;
+  readonly reason: UnavailableReason;
+  /** One sentence for a person, redacted. */
+  readonly detail: string;
+  readonly retryAt: number | null;
+}
+
+/** An answer came and could not be understood; asking again will hardly help. */
+export interface Unreadable {
+  readonly kind: 'unreadable';
+  readonly httpStatus: number;
+  readonly detail: string;
+  /** The beginning of the body, at most 300 characters, redacted. */
+  readonly excerpt: string;
+}
+
+/** A failed reply in one sentence for a person. Never contains the key. */
+export function describeFailure(failure: Failure): string {
+  switch (failure.kind) {
+    case 'denied':
+      return `the marketplace answered "${failure.message}" (HTTP ${failure.httpStatus})`;
+    case 'refused':
+      return `the marketplace refused the API key: "${failure.message}" (HTTP ${failure.httpStatus})`;
+    case 'limited':
+      return failure.retryAt === null
+        ? 'the marketplace says there were too many requests'
+        : `the marketplace says there were too many requests; it may be asked again at ${new Date(failure.retryAt).toISOString()}`;
+    case 'unavailable':
+      return failure.detail;
+    case 'unreadable':
+      return `${failure.detail} (HTTP ${failure.httpStatus}); the answer begins: ${failure.excerpt}`;
+  }
+}

@@ -59,12 +59,14 @@ export interface PurchasedItem {
 
 /** A valid purchase (spec 2.5). */
 export interface Purchase {
-  readonly purchaseCode: string;
+  /** As the server spells it; null when the answer does not repeat it. */
+  readonly purchaseCode: string | null;
   /** As sent; may be a translated word (field notes). */
   readonly licenseType: string | null;
   readonly price: Money | null;
   readonly currency: string | null;
-  readonly item: PurchasedItem;
+  /** Null when the server sent none that can be read; the purchase is valid all the same. */
+  readonly item: PurchasedItem | null;
   readonly supportedUntil: Timestamp | null;
   readonly downloaded: boolean | null;
   readonly purchasedAt: Timestamp | null;

@@ -34,7 +34,14 @@ export class Secret {
 function spellings(secret: Secret): string[] {
   const text = secret.reveal();
   const json = JSON.stringify(text).slice(1, -1);
-  return [...new Set([text, json, encodeURIComponent(text), encodeURIComponent(text).replaceAll('%20', '+')])];
+  return [
+    ...new Set([
+      text,
+      json,
+      encodeURIComponent(text),
+      encodeURIComponent(text).replaceAll('%20', '+'),
+    ]),
+  ];
 }
 
 /**

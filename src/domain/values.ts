@@ -1,0 +1,226 @@
+import type { Json, Money, Timestamp } from './item.js';
+
+/** Thrown inside a decoder when a field can't be read; the decoders catch it, nobody else sees it. */
+export class FieldError extends Error {
+  constructor(path: string, problem: string) {
+    super(`${path} ${problem}`);
+  }
+}
+
+/** Collects the names of the quirks met in one record, each once. */
+export class Tolerated {
+  readonly names: string[] = [];
+
+  note(name: string): void {
+    if (!this.names.includes(name)) this.names.push(name);
+  }
+}
+
+export type JsonObject = { [key: string]: Json };
+
+export function isObject(json: Json | undefined): json is JsonObject {
+  return typeof json === 'object' && json !== null && !Array.isArray(json);
+}
+
+/** A value shortened for a message. */
+export function shown(json: Json | undefined): string {
+  const text = JSON.stringify(json) ?? 'nothing';
+  return text.length > 60 ? `${text.slice(0, 57)}...` : text;
+}
+
+/**
+ * Text that PostgreSQL can hold: NUL characters and lone surrogates, which it refuses, become
+ * U+FFFD, so that their loss can be seen.
+ */
+export function storableText(text: string, tolerated: Tolerated): string {
+  if (text.isWellFormed() && !text.includes('\0')) return text;
+  tolerated.note('text.unstorable-characters');
+  return text.toWellFormed().replaceAll('\0', '\uFFFD');
+}
+
+/** A JSON value of which every string, keys included, is storable. */
+export function storableJson(json: Json, tolerated: Tolerated): Json {
+  if (typeof json === 'string') return storableText(json, tolerated);
+  if (typeof json === 'number') return Number.isFinite(json) ? json : String(json);
+  if (typeof json !== 'object' || json === null) return json;
+  if (Array.isArray(json)) return json.map((value) => storableJson(value, tolerated));
+  const out: JsonObject = Object.create(null) as JsonObject;
+  for (const [key, value] of Object.entries(json)) {
+    out[storableText(key, tolerated)] = storableJson(value, tolerated);
+  }
+  return out;
+}
+
+/** Optional text: absent and null are null; numbers and booleans are taken as their text. */
+export function readText(
+  json: Json | undefined,
+  path: string,
+  tolerated: Tolerated,
+): string | null {
+  if (typeof json === 'string') return storableText(json, tolerated);
+  if (json === undefined || json === null) return null;
+  if (typeof json === 'object') throw new FieldError(path, `is no text: ${shown(json)}`);
+  tolerated.note(`${path}.not-text`);
+  return String(json);
+}
+
+/** Text that must be there. */
+export function readRequiredText(
+  json: Json | undefined,
+  path: string,
+  tolerated: Tolerated,
+): string {
+  const text = readText(json, path, tolerated);
+  if (text === null) throw new FieldError(path, 'is missing');
+  return text;
+}
+
+const INTEGER_TEXT = /^\s*([+-]?\d+)(?:\.0*)?\s*$/;
+
+/** An identifier: an integer, also as text or as a float without fraction (field notes: numbers). */
+export function readId(json: Json | undefined, path: string, tolerated: Tolerated): number {
+  let id: number;
+  if (typeof json === 'number') {
+    id = json;
+  } else {
+    const match = typeof json === 'string' ? INTEGER_TEXT.exec(json) : null;
+    if (match === null) throw new FieldError(path, `is no integer: ${shown(json)}`);
+    id = Number(match[1]);
+    tolerated.note(`${path}.text`);
+  }
+  if (!Number.isInteger(id)) throw new FieldError(path, `is no integer: ${shown(json)}`);
+  if (!Number.isSafeInteger(id))
+    throw new FieldError(path, 'is beyond 2^53 and can’t be read exactly');
+  return id;
+}
+
+/** `numeric(14,2)` ends here. */
+const MONEY_LIMIT = 999_999_999_999.995;
+const MONEY_TEXT = /^\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*$/;
+
+/**
+ * Money (spec 2: two decimals) as exact decimal text. Integers, numeric strings and float noise are
+ * read as what they mean (field notes: money); more than two decimals are rounded.
+ */
+export function readMoney(
+  json: Json | undefined,
+  path: string,
+  tolerated: Tolerated,
+): Money | null {
+  if (json === undefined || json === null) return null;
+  let amount: number;
+  if (typeof json === 'number') {
+    amount = json;
+  } else if (typeof json === 'string' && MONEY_TEXT.test(json)) {
+    amount = Number(json);
+    tolerated.note('money.text');
+  } else {
+    throw new FieldError(path, `is no amount of money: ${shown(json)}`);
+  }
+  if (!(Math.abs(amount) < MONEY_LIMIT)) {
+    throw new FieldError(path, `is too large for an amount of money: ${shown(json)}`);
+  }
+  const text = amount.toFixed(2);
+  const rest = Math.abs(Number(text) - amount);
+  if (rest > 0) tolerated.note(rest > 1e-6 ? 'money.rounded' : 'money.float-noise');
+  return text === '-0.00' ? '0.00' : text;
+}
+
+const TIMESTAMP =
+  /^\s*(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d+))?)?\s*(Z|[+-]\d\d(?::?\d\d)?)?)?\s*$/i;
+const ZERO_DATE = /^\s*0000-00-00/;
+
+/**
+ * A moment (spec 2: ISO 8601 UTC) in the one notation of `Timestamp`. Microseconds, other offsets,
+ * a missing zone (taken as UTC), an empty text and PHP's zero date (both null) are tolerated.
+ */
+export function readTimestamp(
+  json: Json | undefined,
+  path: string,
+  tolerated: Tolerated,
+): Timestamp | null {
+  if (json === undefined || json === null) return null;
+  if (typeof json !== 'string') throw new FieldError(path, `is no timestamp: ${shown(json)}`);
+  if (json.trim() === '' || ZERO_DATE.test(json)) {
+    tolerated.note('timestamp.empty');
+    return null;
+  }
+  const match = TIMESTAMP.exec(json);
+  if (match === null) throw new FieldError(path, `is no timestamp: ${shown(json)}`);
+  const [, year, month, day, hour = '00', minute = '00', second = '00', digits = '', zone] = match;
+  const fraction = digits.slice(0, 6).replace(/0+$/, '');
+  const wall = `${year}-${month}-${day}T${hour}:${minute}:${second}`;
+  const utc = Date.parse(`${wall}Z`);
+  // Date.parse rolls 30 February over into March; such a date never was.
+  if (Number.isNaN(utc) || new Date(utc).toISOString().slice(0, 19) !== wall || year === '0000') {
+    throw new FieldError(path, `is no date of the calendar: ${shown(json)}`);
+  }
+  if (zone === undefined) tolerated.note('timestamp.no-zone');
+  const moment = new Date(utc - offsetMinutes(zone) * 60_000).toISOString().slice(0, 19);
+  if (!/^\d{4}-/.test(moment)) throw new FieldError(path, `is out of range: ${shown(json)}`);
+  return fraction === '' ? `${moment}Z` : `${moment}.${fraction}Z`;
+}
+
+function offsetMinutes(zone: string | undefined): number {
+  if (zone === undefined || zone === 'Z' || zone === 'z') return 0;
+  const minutes = Number(zone.slice(1, 3)) * 60 + Number(zone.slice(3).replace(':', '') || 0);
+  return zone.startsWith('-') ? -minutes : minutes;
+}
+
+/** A map: `{}`; null, absent and PHP's empty array count as empty (field notes: empty maps). */
+export function readMap(json: Json | undefined, path: string, tolerated: Tolerated): JsonObject {
+  if (isObject(json)) return json;
+  if (json === undefined || json === null) return {};
+  if (Array.isArray(json) && json.length === 0) {
+    tolerated.note('map.empty-array');
+    return {};
+  }
+  throw new FieldError(path, `is no object: ${shown(json)}`);
+}
+
+/**
+ * A list of texts: an array, an object with numeric keys, one text, null or absent (field notes:
+ * tags, screenshots). Empty entries are dropped; an entry that is an object is kept as its JSON.
+ */
+export function readTexts(json: Json | undefined, path: string, tolerated: Tolerated): string[] {
+  if (json === undefined || json === null) return [];
+  if (typeof json === 'string') {
+    tolerated.note(`${path}.one-text`);
+    return json === '' ? [] : [storableText(json, tolerated)];
+  }
+  if (Array.isArray(json)) return json.flatMap((entry) => readEntry(entry, path, tolerated));
+  if (isObject(json)) {
+    tolerated.note(`${path}.object`);
+    return Object.values(json).flatMap((entry) => readEntry(entry, path, tolerated));
+  }
+  throw new FieldError(path, `is no list: ${shown(json)}`);
+}
+
+function readEntry(entry: Json, path: string, tolerated: Tolerated): string[] {
+  if (typeof entry === 'string') return [storableText(entry, tolerated)];
+  if (entry === null) return [];
+  tolerated.note(`${path}.entry-not-text`);
+  return [
+    typeof entry === 'object' ? JSON.stringify(storableJson(entry, tolerated)) : String(entry),
+  ];
+}
+
+/** Copies the fields of `json` that are not in `known` into `extra`, under `prefix`. */
+export function collectExtra(
+  json: JsonObject,
+  known: ReadonlySet<string>,
+  prefix: string,
+  extra: JsonObject,
+  tolerated: Tolerated,
+): void {
+  for (const key of Object.keys(json)) {
+    if (!known.has(key)) {
+      extra[storableText(prefix + key, tolerated)] = storableJson(json[key] as Json, tolerated);
+    }
+  }
+}
+
+/** An object without a prototype, so that a field named `__proto__` is a field like any other. */
+export function emptyExtra(): JsonObject {
+  return Object.create(null) as JsonObject;
+}

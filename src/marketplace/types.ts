@@ -1,6 +1,9 @@
+import type { Budget, Priority } from '../domain/budget.js';
 import type { Account, Decoded, Json, Purchase, Item } from '../domain/item.js';
 import type { Reply } from '../domain/reply.js';
 import type { Secret } from '../domain/secret.js';
+
+export type { Budget, Priority };
 
 /** Where request parameters travel (spec 4 leaves it open; field notes: no header is read). */
 export interface ParameterCarriage {
@@ -53,19 +56,6 @@ export interface CallRecord {
 }
 
 export type Operation = 'account' | 'list' | 'item' | 'validate';
-
-/** Mirror requests go before audits when both wait for the budget. */
-export type Priority = 'mirror' | 'audit';
-
-/**
- * The request budget of a marketplace host, shared by all who ask it. `acquire` returns when one
- * request may leave; `pauseUntil` stops everybody until then (a 429, or no requests remaining).
- */
-export interface Budget {
-  acquire(priority: Priority, signal: AbortSignal): Promise<void>;
-  /** @param until milliseconds since 1970 */
-  pauseUntil(until: number): Promise<void>;
-}
 
 export interface CallOptions {
   readonly signal?: AbortSignal;

@@ -4,12 +4,17 @@ import type { Account, Item, Json } from './item.js';
 /** Bytes of a wire hash. */
 export const WIRE_HASH_BYTES = 8;
 
+/** Raise it when decoding changes: records that look unchanged must then be decoded once more. */
+const DECODER_VERSION = 1;
+
 /**
  * The first 8 bytes of the SHA-256 of a record as received. Equal bytes are an equal record, so an
  * unchanged one need not be decoded; unequal bytes say nothing, the notation may differ.
  */
 export function wireHash(bytes: Uint8Array): Buffer {
-  return hash('sha256', bytes, 'buffer').subarray(0, WIRE_HASH_BYTES);
+  const digestOfBytes = hash('sha256', bytes, 'buffer').subarray(0, WIRE_HASH_BYTES);
+  digestOfBytes[0] = (digestOfBytes[0] as number) ^ DECODER_VERSION;
+  return digestOfBytes;
 }
 
 /** SHA-256 over the canonical fields: equal for two notations of the same item. */

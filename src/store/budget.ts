@@ -1,0 +1,122 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Pool } from 'pg';
+import type { Budget, Priority } from '../domain/budget.js';
+
+/** How long a waiting mirror request keeps audits back before it must say again that it waits. */
+const URGENT_MS = 2_000;
+/** Longest sleep before looking again, so that a pause lifted or set by others is noticed. */
+const LONGEST_SLEEP_MS = 30_000;
+/** How often an unlimited budget looks whether it is paused. */
+const PAUSE_CHECK_MS = 1_000;
+/** Spacing above the even one, so that no window of a minute ever holds one request too many despite jitter. */
+const SLACK = 1.01;
+
+/**
+ * The request budget of a marketplace host, kept in the store and so shared by every process that
+ * works on it. Requests leave evenly spaced by the database's clock.
+ * @param requestsPerMinute 0 = unlimited: only pauses hold requests back
+ */
+export function storedBudget(pool: Pool, host: string, requestsPerMinute: number): Budget {
+  if (requestsPerMinute === 0) return pausesOnly(pool, host);
+  const spacingMs = (60_000 / requestsPerMinute) * SLACK;
+  let entered = false;
+  return {
+    async acquire(priority, signal) {
+      if (!entered) await enterHost(pool, host);
+      entered = true;
+      for (;;) {
+        signal.throwIfAborted();
+        const waitMs = await tryAcquire(pool, host, spacingMs, priority);
+        if (waitMs <= 0) return;
+        await pauseFor(waitMs, signal);
+      }
+    },
+    pauseUntil: (until) => pauseHost(pool, host, until),
+  };
+}
+
+/** A budget without limit: it only keeps the pauses that the marketplace asked for. */
+function pausesOnly(pool: Pool, host: string): Budget {
+  let checkedAt = -PAUSE_CHECK_MS;
+  return {
+    async acquire(_priority, signal) {
+      // Asking for every request would make the store the bottleneck of an unlimited budget.
+      while (performance.now() - checkedAt >= PAUSE_CHECK_MS) {
+        signal.throwIfAborted();
+        const { rows } = await pool.query<{ wait_ms: number }>(
+          `SELECT (extract(epoch FROM paused_until - clock_timestamp()) * 1000)::float8 AS wait_ms
+             FROM mirror.request_budgets WHERE host = $1`,
+          [host],
+        );
+        const waitMs = rows[0]?.wait_ms ?? 0;
+        if (waitMs > 0) await pauseFor(waitMs, signal);
+        else checkedAt = performance.now();
+      }
+    },
+    async pauseUntil(until) {
+      checkedAt = -PAUSE_CHECK_MS;
+      await pauseHost(pool, host, until);
+    },
+  };
+}
+
+async function pauseFor(waitMs: number, signal: AbortSignal): Promise<void> {
+  // An abort ends the sleep; the loop around it then throws the reason.
+  await sleep(Math.min(waitMs, LONGEST_SLEEP_MS), undefined, { signal }).catch(() => undefined);
+}
+
+async function pauseHost(pool: Pool, host: string, until: number): Promise<void> {
+  await enterHost(pool, host);
+  await pool.query(
+    `UPDATE mirror.request_budgets
+        SET paused_until = greatest(paused_until, to_timestamp($2::double precision / 1000))
+      WHERE host = $1`,
+    [host, until],
+  );
+}
+
+async function enterHost(pool: Pool, host: string): Promise<void> {
+  await pool.query(
+    `INSERT INTO mirror.request_budgets (host, next_at, paused_until, urgent_until)
+     VALUES ($1, now(), 'epoch', 'epoch') ON CONFLICT (host) DO NOTHING`,
+    [host],
+  );
+}
+
+/**
+ * Takes the slot that is due, or says how many milliseconds to wait before asking again. A slot
+ * taken up to a tenth of the spacing late does not push back the next one, so that the time it
+ * takes to wake up costs no throughput.
+ */
+async function tryAcquire(
+  pool: Pool,
+  host: string,
+  spacingMs: number,
+  priority: Priority,
+): Promise<number> {
+  const { rows } = await pool.query<{ taken: boolean; wait_ms: number }>(
+    `WITH now AS (SELECT clock_timestamp() AS at),
+     taken AS (
+       UPDATE mirror.request_budgets b
+          SET next_at = greatest(b.next_at, now.at - $2 * interval '1 ms' / 10) + $2 * interval '1 ms',
+              urgent_until = CASE WHEN $3 THEN 'epoch' ELSE b.urgent_until END
+         FROM now
+        WHERE b.host = $1 AND b.next_at <= now.at AND b.paused_until <= now.at
+          AND ($3 OR b.urgent_until <= now.at)
+       RETURNING 1
+     ), waiting AS (
+       UPDATE mirror.request_budgets b SET urgent_until = now.at + $4 * interval '1 ms' FROM now
+        WHERE b.host = $1 AND $3 AND NOT EXISTS (SELECT 1 FROM taken)
+          AND (b.next_at > now.at OR b.paused_until > now.at)
+     )
+     SELECT EXISTS (SELECT 1 FROM taken) AS taken,
+            ceil(extract(epoch FROM greatest(
+              b.next_at, b.paused_until, CASE WHEN $3 THEN b.next_at ELSE b.urgent_until END
+            ) - now.at) * 1000)::float8 AS wait_ms
+       FROM mirror.request_budgets b, now WHERE b.host = $1`,
+    [host, spacingMs, priority === 'mirror', URGENT_MS],
+  );
+  const row = rows[0];
+  if (row === undefined || row.taken) return 0;
+  return Math.max(1, row.wait_ms);
+}

@@ -1,0 +1,169 @@
+import { once } from 'node:events';
+import type { PoolClient } from 'pg';
+import { escapeLiteral } from 'pg';
+import { from as copyFrom, to as copyTo } from 'pg-copy-streams';
+import { KnownItems, type KnownState } from '../domain/known-items.js';
+import type { PreparedItem } from '../domain/prepare-item.js';
+import { BinaryRows, COPY_HEADER_BYTES } from './copy-binary.js';
+import { ITEM_COLUMNS, ITEM_VALUE_COLUMNS, writeItemRow, type RowStamp } from './item-rows.js';
+
+/** What applying the staged records did. */
+export interface Applied {
+  readonly changed: number;
+  readonly extraChanged: number;
+  readonly restored: number;
+}
+
+export interface StoredHashes {
+  readonly contentHash: Buffer;
+  readonly extraHash: Buffer;
+  readonly live: boolean;
+}
+
+/** A staged record; a rival competes with a stored row that the list holds as well. */
+export interface Staged {
+  readonly prepared: PreparedItem;
+  readonly rival: boolean;
+}
+
+const STATES: readonly KnownState[] = ['live', 'missing', 'removed'];
+/** int16 field count, then length and value of an int8, an 8-byte bytea and an int2. */
+const KNOWN_ROW_BYTES = 2 + (4 + 8) + (4 + 8) + (4 + 2);
+
+/** Loads what the mirror knows of a seller's items: id, wire hash and state. */
+export async function loadKnownItems(client: PoolClient, sellerId: string): Promise<KnownItems> {
+  const count = await client.query<{ count: number }>(
+    'SELECT count(*)::int AS count FROM mirror.items WHERE seller_id = $1',
+    [sellerId],
+  );
+  const known = new KnownItems(count.rows[0]?.count ?? 0);
+  const stream = client.query(
+    copyTo(`COPY (
+      SELECT item_id, wire_hash, (array_position('{live,missing,removed}'::text[], state::text) - 1)::int2
+        FROM mirror.items WHERE seller_id = ${escapeLiteral(sellerId)}
+    ) TO STDOUT (FORMAT binary)`),
+  );
+  let rest: Buffer = Buffer.alloc(0);
+  let header = COPY_HEADER_BYTES;
+  for await (const chunk of stream as AsyncIterable<Buffer>) {
+    let data = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
+    if (header > 0) {
+      if (data.length < header) {
+        rest = data;
+        continue;
+      }
+      data = data.subarray(header);
+      header = 0;
+    }
+    let at = 0;
+    // The trailer is a field count of -1, shorter than a row: the loop ends before it.
+    for (; at + KNOWN_ROW_BYTES <= data.length; at += KNOWN_ROW_BYTES) {
+      const id = Number(data.readBigInt64BE(at + 6));
+      const state = STATES[data.readInt16BE(at + 30)] ?? 'live';
+      known.addKnown(id, data.subarray(at + 18, at + 26), state);
+    }
+    rest = data.subarray(at);
+  }
+  return known;
+}
+
+/** Writes new items by COPY. None of them may be in the table. */
+export async function insertItems(
+  client: PoolClient,
+  stamp: RowStamp,
+  items: readonly PreparedItem[],
+): Promise<void> {
+  const rows = new BinaryRows();
+  for (const item of items) writeItemRow(rows, item, stamp);
+  await copyInto(client, `mirror.items (${ITEM_COLUMNS.join(', ')})`, rows);
+}
+
+/** Makes the staging table of this transaction. */
+export async function createStage(client: PoolClient): Promise<void> {
+  await client.query(
+    `CREATE TEMP TABLE IF NOT EXISTS incoming_items
+       (LIKE mirror.items, rival boolean NOT NULL) ON COMMIT DROP`,
+  );
+}
+
+/** Puts records aside that may differ from the stored ones, to be applied in one statement. */
+export async function stageItems(
+  client: PoolClient,
+  stamp: RowStamp,
+  staged: readonly Staged[],
+): Promise<void> {
+  const rows = new BinaryRows();
+  for (const { prepared, rival } of staged) writeItemRow(rows, prepared, stamp, rival);
+  await copyInto(client, `pg_temp.incoming_items (${ITEM_COLUMNS.join(', ')}, rival)`, rows);
+}
+
+async function copyInto(client: PoolClient, target: string, rows: BinaryRows): Promise<void> {
+  const stream = client.query(copyFrom(`COPY ${target} FROM STDIN (FORMAT binary)`));
+  const finished = once(stream, 'finish');
+  stream.end(rows.finish());
+  await finished;
+}
+
+/** The stored hashes of some items. */
+export async function storedHashes(
+  client: PoolClient,
+  sellerId: string,
+  ids: readonly number[],
+): Promise<Map<number, StoredHashes>> {
+  const { rows } = await client.query<{
+    item_id: string;
+    content_hash: Buffer;
+    extra_hash: Buffer;
+    live: boolean;
+  }>(
+    `SELECT item_id, content_hash, extra_hash, state = 'live' AS live
+       FROM mirror.items WHERE seller_id = $1 AND item_id = ANY($2::bigint[])`,
+    [sellerId, ids],
+  );
+  return new Map(
+    rows.map((row) => [
+      Number(row.item_id),
+      { contentHash: row.content_hash, extraHash: row.extra_hash, live: row.live },
+    ]),
+  );
+}
+
+/**
+ * Applies the staged records to the table. Of several copies of one item the one with the greatest
+ * hash counts, stored copy included: an arbitrary rule, but one that does not depend on the order
+ * of the list, so that a contradictory list makes no change every night.
+ */
+export async function applyStage(client: PoolClient, stamp: RowStamp): Promise<Applied> {
+  const assignments = ITEM_VALUE_COLUMNS.map((column) => `${column} = d.${column}`).join(', ');
+  const { rows } = await client.query<{ changed: number; extra_changed: number; restored: number }>(
+    `WITH winners AS (
+       SELECT DISTINCT ON (item_id) * FROM pg_temp.incoming_items
+        ORDER BY item_id, content_hash DESC, extra_hash DESC
+     ), differences AS (
+       SELECT w.*, i.content_hash <> w.content_hash AS content_differs,
+              i.extra_hash <> w.extra_hash AS extra_differs, i.state AS old_state
+         FROM winners w JOIN mirror.items i ON i.seller_id = $1 AND i.item_id = w.item_id
+        WHERE i.state <> 'live'
+           OR ((w.content_hash, w.extra_hash) <> (i.content_hash, i.extra_hash)
+               AND (NOT w.rival OR (w.content_hash, w.extra_hash) > (i.content_hash, i.extra_hash)))
+     ), written AS (
+       UPDATE mirror.items i
+          SET ${assignments}, state = 'live', removed_at = NULL, synced_run_id = $2,
+              changed_at = CASE WHEN d.content_differs THEN $3::timestamptz ELSE i.changed_at END
+         FROM differences d
+        WHERE i.seller_id = $1 AND i.item_id = d.item_id
+       RETURNING d.content_differs, d.extra_differs, d.old_state
+     )
+     SELECT count(*) FILTER (WHERE content_differs)::int AS changed,
+            count(*) FILTER (WHERE extra_differs AND NOT content_differs)::int AS extra_changed,
+            count(*) FILTER (WHERE old_state = 'removed')::int AS restored
+       FROM written`,
+    [stamp.sellerId, stamp.runId, stamp.at],
+  );
+  const counts = rows[0];
+  return {
+    changed: counts?.changed ?? 0,
+    extraChanged: counts?.extra_changed ?? 0,
+    restored: counts?.restored ?? 0,
+  };
+}

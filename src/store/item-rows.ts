@@ -1,0 +1,92 @@
+import type { PreparedItem } from '../domain/prepare-item.js';
+import type { BinaryRows } from './copy-binary.js';
+
+/** Columns of `mirror.items` in the order in which `writeItemRow` fills them. */
+export const ITEM_COLUMNS = [
+  'seller_id',
+  'item_id',
+  'name',
+  'description',
+  'category',
+  'sub_category',
+  'options',
+  'version',
+  'demo_link',
+  'tags',
+  'thumbnail_url',
+  'preview_image_url',
+  'preview_video_url',
+  'preview_audio_url',
+  'screenshots',
+  'price_regular',
+  'price_extended',
+  'currency',
+  'published_at',
+  'content_hash',
+  'extra_hash',
+  'wire_hash',
+  'extra',
+  'raw',
+  'state',
+  'first_seen_at',
+  'changed_at',
+  'synced_run_id',
+] as const;
+
+/** The columns that hold what the marketplace said, and the hashes over it. */
+export const ITEM_VALUE_COLUMNS = ITEM_COLUMNS.slice(2, 24);
+
+/** What a run stamps on the rows it writes. */
+export interface RowStamp {
+  readonly sellerId: string;
+  readonly runId: bigint;
+  /** The run's moment, ISO 8601 in UTC. */
+  readonly at: string;
+}
+
+const NO_EXTRA = Buffer.from('{}');
+
+/** Appends one item as a live row of `ITEM_COLUMNS`, and `rival` when it is given. */
+export function writeItemRow(
+  rows: BinaryRows,
+  prepared: PreparedItem,
+  stamp: RowStamp,
+  rival?: boolean,
+): void {
+  const { item } = prepared;
+  rows.startRow(ITEM_COLUMNS.length + (rival === undefined ? 0 : 1));
+  rows.text(stamp.sellerId);
+  rows.bigint(item.id);
+  rows.text(item.name);
+  rows.text(item.description);
+  rows.text(item.category);
+  rows.text(item.subCategory);
+  rows.textArray(item.options);
+  rows.text(item.version);
+  rows.text(item.demoLink);
+  rows.textArray(item.tags);
+  rows.text(item.thumbnailUrl);
+  rows.text(item.previewImageUrl);
+  rows.text(item.previewVideoUrl);
+  rows.text(item.previewAudioUrl);
+  rows.textArray(item.screenshots);
+  rows.money(item.priceRegular);
+  rows.money(item.priceExtended);
+  rows.text(item.currency);
+  rows.timestamp(item.publishedAt);
+  rows.bytes(prepared.contentHash);
+  rows.bytes(prepared.extraHash);
+  rows.bytes(prepared.wireHash);
+  rows.jsonb(extraJson(prepared));
+  rows.jsonb(prepared.raw);
+  rows.text('live');
+  rows.timestamp(stamp.at);
+  rows.timestamp(stamp.at);
+  rows.bigint(Number(stamp.runId));
+  if (rival !== undefined) rows.boolean(rival);
+}
+
+function extraJson(prepared: PreparedItem): Buffer {
+  for (const _ in prepared.extra) return Buffer.from(JSON.stringify(prepared.extra), 'utf8');
+  return NO_EXTRA;
+}

@@ -1,0 +1,73 @@
+import type { Pool, PoolClient } from 'pg';
+
+/** Another run works for this seller. */
+export class SellerBusyError extends Error {
+  override readonly name = 'SellerBusyError';
+
+  constructor(
+    readonly sellerId: string,
+    readonly holder: string,
+    readonly since: Date | null,
+  ) {
+    super(
+      `seller "${sellerId}" is being mirrored already by ${holder}` +
+        (since === null ? '' : ` since ${since.toISOString()}`),
+    );
+  }
+}
+
+/**
+ * A seller's lock, and the connection that holds it. The run writes on this connection, so that
+ * losing it loses the lock and the transaction together.
+ */
+export interface SellerLock {
+  readonly sellerId: string;
+  readonly client: PoolClient;
+  release(): Promise<void>;
+}
+
+const LOCK_KEY = `hashtextextended('seller-mirror/seller/' || $1, 0)`;
+
+/**
+ * Takes the seller's advisory lock, without waiting.
+ * @throws {SellerBusyError} when another run holds it, naming the holder
+ */
+export async function lockSeller(pool: Pool, sellerId: string): Promise<SellerLock> {
+  const client = await pool.connect();
+  try {
+    const { rows } = await client.query<{ locked: boolean }>(
+      `SELECT pg_try_advisory_lock(${LOCK_KEY}) AS locked`,
+      [sellerId],
+    );
+    if (rows[0]?.locked !== true) throw await busy(client, sellerId);
+  } catch (error) {
+    client.release();
+    throw error;
+  }
+  return {
+    sellerId,
+    client,
+    async release() {
+      try {
+        await client.query(`SELECT pg_advisory_unlock(${LOCK_KEY})`, [sellerId]);
+        client.release();
+      } catch {
+        // The connection is gone or in doubt, and the lock goes with it.
+        client.release(true);
+      }
+    },
+  };
+}
+
+async function busy(client: PoolClient, sellerId: string): Promise<SellerBusyError> {
+  const { rows } = await client.query<{ holder: string; started_at: Date }>(
+    `SELECT holder, started_at FROM mirror.runs
+      WHERE seller_id = $1 AND state = 'running' ORDER BY run_id DESC LIMIT 1`,
+    [sellerId],
+  );
+  return new SellerBusyError(
+    sellerId,
+    rows[0]?.holder ?? 'another process',
+    rows[0]?.started_at ?? null,
+  );
+}

@@ -1,0 +1,61 @@
+import type { PoolClient } from 'pg';
+import type { LookupOutcome, RemovalPlan } from '../domain/removals.js';
+import type { RowStamp } from './item-rows.js';
+
+/**
+ * Of the given items, those to look up in this run: the ones asked for longest ago first, so that
+ * bounded look-ups come round to every item.
+ */
+export async function chooseLookups(
+  client: PoolClient,
+  sellerId: string,
+  ids: readonly number[],
+  limit: number,
+): Promise<number[]> {
+  const { rows } = await client.query<{ id: string }>(
+    `SELECT id FROM unnest($2::bigint[]) AS id
+       LEFT JOIN mirror.item_lookups l ON l.seller_id = $1 AND l.item_id = id
+      ORDER BY l.looked_up_at NULLS FIRST, id LIMIT $3`,
+    [sellerId, ids, limit],
+  );
+  return rows.map((row) => Number(row.id));
+}
+
+/** Remembers when each item was looked up, and with what outcome. */
+export async function recordLookups(
+  client: PoolClient,
+  stamp: RowStamp,
+  lookups: ReadonlyMap<number, LookupOutcome>,
+): Promise<void> {
+  if (lookups.size === 0) return;
+  await client.query(
+    `INSERT INTO mirror.item_lookups (seller_id, item_id, looked_up_at, outcome)
+     SELECT $1, item_id, $2, outcome FROM unnest($3::bigint[], $4::text[]) AS t (item_id, outcome)
+     ON CONFLICT (seller_id, item_id) DO UPDATE
+       SET looked_up_at = excluded.looked_up_at, outcome = excluded.outcome`,
+    [stamp.sellerId, stamp.at, [...lookups.keys()], [...lookups.values()]],
+  );
+}
+
+/** Carries out a removal plan. Rows are never deleted; rows that say so already are not written. */
+export async function removeItems(
+  client: PoolClient,
+  stamp: RowStamp,
+  plan: RemovalPlan,
+): Promise<{ removed: number; missing: number }> {
+  const { rows } = await client.query<{ removed: number; missing: number }>(
+    `WITH gone AS (
+       UPDATE mirror.items SET state = 'removed', removed_at = $2, synced_run_id = $3
+        WHERE seller_id = $1 AND item_id = ANY($4::bigint[]) AND state <> 'removed'
+       RETURNING 1
+     ), doubtful AS (
+       UPDATE mirror.items SET state = 'missing', synced_run_id = $3
+        WHERE seller_id = $1 AND item_id = ANY($5::bigint[]) AND state = 'live'
+       RETURNING 1
+     )
+     SELECT (SELECT count(*)::int FROM gone) AS removed,
+            (SELECT count(*)::int FROM doubtful) AS missing`,
+    [stamp.sellerId, stamp.at, stamp.runId, plan.remove, plan.missing],
+  );
+  return rows[0] ?? { removed: 0, missing: 0 };
+}

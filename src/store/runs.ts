@@ -1,0 +1,100 @@
+import type { Pool, PoolClient } from 'pg';
+import type { RunKind, RunState } from './generated/prisma/enums.js';
+
+export type { RunKind, RunState };
+
+/** The figures of a run. */
+export interface RunCounts {
+  readonly listed: number;
+  readonly added: number;
+  readonly changed: number;
+  readonly extraChanged: number;
+  readonly unchanged: number;
+  readonly restored: number;
+  readonly missing: number;
+  readonly removed: number;
+  readonly quarantined: number;
+  readonly duplicates: number;
+  readonly apiCalls: number;
+  readonly bytes: number;
+  /** Quirk to number of records in which it was met. */
+  readonly tolerated: Readonly<Record<string, number>>;
+}
+
+/** How a run ended. */
+export interface RunEnd {
+  readonly state: Exclude<RunState, 'running'>;
+  readonly warnings: readonly string[];
+  readonly problemCode: string | null;
+  readonly problem: string | null;
+}
+
+const COUNT_COLUMNS: Readonly<Record<keyof RunCounts, string>> = {
+  listed: 'listed',
+  added: 'added',
+  changed: 'changed',
+  extraChanged: 'extra_changed',
+  unchanged: 'unchanged',
+  restored: 'restored',
+  missing: 'missing',
+  removed: 'removed',
+  quarantined: 'quarantined',
+  duplicates: 'duplicates',
+  apiCalls: 'api_calls',
+  bytes: 'bytes',
+  tolerated: 'tolerated',
+};
+
+/**
+ * Enters a run. The caller holds the seller's lock, so a run of this seller that still says
+ * `running` belongs to a process that died: it is marked as interrupted.
+ */
+export async function startRun(
+  client: PoolClient,
+  sellerId: string,
+  kind: RunKind,
+  holder: string,
+): Promise<{ runId: bigint; at: string }> {
+  await client.query(
+    `UPDATE mirror.runs SET state = 'interrupted', finished_at = now(),
+            problem_code = 'interrupted', problem = 'the process ended before the run did'
+      WHERE seller_id = $1 AND state = 'running'`,
+    [sellerId],
+  );
+  const { rows } = await client.query<{ run_id: string; started_at: Date }>(
+    `INSERT INTO mirror.runs (seller_id, kind, state, holder) VALUES ($1, $2, 'running', $3)
+     RETURNING run_id, started_at`,
+    [sellerId, kind, holder],
+  );
+  const row = rows[0];
+  if (row === undefined) throw new Error('the store did not return the new run');
+  return { runId: BigInt(row.run_id), at: row.started_at.toISOString() };
+}
+
+/** Writes figures of a run, on whatever connection and transaction the caller is in. */
+export async function saveCounts(
+  client: PoolClient | Pool,
+  runId: bigint,
+  counts: Partial<RunCounts>,
+): Promise<void> {
+  const names = Object.keys(counts) as (keyof RunCounts)[];
+  if (names.length === 0) return;
+  const assignments = names.map((name, i) => `${COUNT_COLUMNS[name]} = $${i + 2}`).join(', ');
+  await client.query(`UPDATE mirror.runs SET ${assignments} WHERE run_id = $1`, [
+    runId,
+    ...names.map((name) => counts[name]),
+  ]);
+}
+
+/** Closes a run. */
+export async function finishRun(
+  client: PoolClient | Pool,
+  runId: bigint,
+  end: RunEnd,
+): Promise<void> {
+  await client.query(
+    `UPDATE mirror.runs SET state = $2, finished_at = now(), warnings = $3, problem_code = $4, problem = $5
+      WHERE run_id = $1`,
+    [runId, end.state, end.warnings, end.problemCode, end.problem],
+  );
+}

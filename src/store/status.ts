@@ -1,0 +1,101 @@
+import type { PrismaClient } from './generated/prisma/client.js';
+import type { Run } from './generated/prisma/client.js';
+
+export type { Run };
+
+/** How current the copy of one seller is. */
+export interface SellerStatus {
+  readonly sellerId: string;
+  readonly marketplace: string;
+  readonly account: {
+    readonly username: string;
+    readonly balance: string | null;
+    readonly currency: string | null;
+  } | null;
+  readonly items: { readonly live: number; readonly missing: number; readonly removed: number };
+  /** Records of the newest catalogue run that could not be decoded. */
+  readonly quarantined: number;
+  readonly lastAccountSuccess: Date | null;
+  readonly lastCatalogueSuccess: Date | null;
+  readonly running: Run | null;
+  /** The newest run, when it did not succeed. */
+  readonly lastProblem: Run | null;
+}
+
+/** The state of every seller in the store, by name. */
+export async function sellerStatuses(prisma: PrismaClient): Promise<SellerStatus[]> {
+  const sellers = await prisma.seller.findMany({
+    orderBy: { sellerId: 'asc' },
+    include: { account: true },
+  });
+  const counts = await prisma.item.groupBy({ by: ['sellerId', 'state'], _count: true });
+  return Promise.all(
+    sellers.map(async ({ sellerId, marketplace, account }) => {
+      const count = (state: string): number =>
+        counts.find((row) => row.sellerId === sellerId && row.state === state)?._count ?? 0;
+      const [latest, catalogue, accountRun, running] = await Promise.all([
+        prisma.run.findFirst({
+          where: { sellerId, state: { not: 'running' } },
+          orderBy: { runId: 'desc' },
+        }),
+        lastGood(prisma, sellerId, 'catalogue'),
+        lastGood(prisma, sellerId, 'account'),
+        prisma.run.findFirst({ where: { sellerId, state: 'running' }, orderBy: { runId: 'desc' } }),
+      ]);
+      return {
+        sellerId,
+        marketplace,
+        account:
+          account === null
+            ? null
+            : {
+                username: account.username,
+                balance: account.balance?.toFixed(2) ?? null,
+                currency: account.currency,
+              },
+        items: { live: count('live'), missing: count('missing'), removed: count('removed') },
+        quarantined: catalogue?.quarantined ?? 0,
+        lastAccountSuccess: accountRun?.finishedAt ?? null,
+        lastCatalogueSuccess: catalogue?.finishedAt ?? null,
+        running,
+        lastProblem: latest === null || latest.state === 'succeeded' ? null : latest,
+      };
+    }),
+  );
+}
+
+/** A held run mirrored all that is present, so the copy is as current as after a success. */
+function lastGood(
+  prisma: PrismaClient,
+  sellerId: string,
+  kind: 'catalogue' | 'account',
+): Promise<Run | null> {
+  return prisma.run.findFirst({
+    where: { sellerId, kind, state: { in: ['succeeded', 'held'] } },
+    orderBy: { runId: 'desc' },
+  });
+}
+
+/** The newest runs, newest first. */
+export function listRuns(
+  prisma: PrismaClient,
+  filter: { readonly sellerIds?: readonly string[]; readonly limit: number },
+): Promise<Run[]> {
+  return prisma.run.findMany({
+    where: filter.sellerIds === undefined ? {} : { sellerId: { in: [...filter.sellerIds] } },
+    orderBy: { runId: 'desc' },
+    take: filter.limit,
+  });
+}
+
+/** One run with the records it put into quarantine (the first 100), or null. */
+export async function getRun(prisma: PrismaClient, runId: bigint) {
+  const run = await prisma.run.findUnique({ where: { runId } });
+  if (run === null) return null;
+  const quarantine = await prisma.quarantinedRecord.findMany({
+    where: { sellerId: run.sellerId, firstRunId: { lte: runId }, lastRunId: { gte: runId } },
+    orderBy: { quarantineId: 'asc' },
+    take: 100,
+  });
+  return { run, quarantine };
+}

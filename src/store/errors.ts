@@ -1,0 +1,151 @@
+/**
+ * What can go wrong with the database, each in one line with a remedy a person can follow. None of
+ * them ever holds a password.
+ */
+export abstract class StoreError extends Error {
+  /** Stable name for scripts. */
+  abstract readonly code: string;
+  /** One sentence: what to do about it. */
+  readonly remedy: string;
+
+  constructor(message: string, remedy: string, options?: ErrorOptions) {
+    super(oneLine(message), options);
+    this.name = new.target.name;
+    this.remedy = remedy;
+  }
+}
+
+/** The embedded PostgreSQL could not be set up, started or used. */
+export class EmbeddedStartError extends StoreError {
+  readonly code = 'EMBEDDED_START';
+}
+
+/** No database could be reached at DATABASE_URL. */
+export class StoreConnectionError extends StoreError {
+  readonly code = 'STORE_CONNECTION';
+}
+
+/** The server is older than what the product needs. */
+export class StoreTooOldError extends StoreError {
+  readonly code = 'STORE_TOO_OLD';
+}
+
+/** A disk is full: that of the server, or that under DATA_DIR. */
+export class DiskFullError extends StoreError {
+  readonly code = 'DISK_FULL';
+}
+
+/** A migration failed; the database is as it was before it. */
+export class MigrationError extends StoreError {
+  readonly code = 'MIGRATION';
+}
+
+/** The database was migrated by a newer version of this program. */
+export class SchemaAheadError extends StoreError {
+  readonly code = 'SCHEMA_AHEAD';
+}
+
+/** Oldest PostgreSQL major version the product is made for. */
+export const OLDEST_SERVER = 14;
+
+/** Refuses a server older than `OLDEST_SERVER`. `versionNumber` is `server_version_num`. */
+export function assertServerVersion(versionNumber: number): void {
+  if (versionNumber >= OLDEST_SERVER * 10_000) return;
+  const version = `${Math.floor(versionNumber / 10_000)}.${versionNumber % 10_000}`;
+  throw new StoreTooOldError(
+    `the server runs PostgreSQL ${version}, at least ${OLDEST_SERVER} is needed`,
+    'Use a newer server in DATABASE_URL, or unset it to use the embedded one.',
+  );
+}
+
+const NETWORK_PROBLEMS: Readonly<Record<string, string>> = {
+  ENOTFOUND: 'the host name is unknown',
+  EAI_AGAIN: 'the host name could not be looked up',
+  ECONNREFUSED: 'the connection was refused',
+  ECONNRESET: 'the connection was cut',
+  EPIPE: 'the connection was cut',
+  ETIMEDOUT: 'there was no answer',
+  EHOSTUNREACH: 'the host cannot be reached',
+  ENETUNREACH: 'the network cannot be reached',
+};
+
+const SERVER_PROBLEMS: Readonly<Record<string, readonly [problem: string, remedy: string]>> = {
+  '28P01': ['user name or password is wrong', 'Correct the user or the password in DATABASE_URL.'],
+  '28000': [
+    'the server does not let this user in',
+    'Ask the administrator to allow it in pg_hba.conf, or correct DATABASE_URL.',
+  ],
+  '3D000': [
+    'the database does not exist',
+    'Create it (createdb), or correct its name in DATABASE_URL.',
+  ],
+  '53300': [
+    'the server has no connection to spare',
+    'End other sessions, or raise max_connections.',
+  ],
+  '57P03': ['the server is starting up or shutting down', 'Try again in a moment.'],
+  '57P01': ['an administrator stopped the server or the session', 'Try again in a moment.'],
+  '57P02': ['the server crashed and is recovering', 'Try again in a moment.'],
+};
+
+/**
+ * The `StoreError` for what the `pg` driver threw, or null when it is none of connection or disk
+ * (a query's own error, say). Names host, port and database of `url`, never user or password.
+ */
+export function explainDatabaseError(error: unknown, url: string): StoreError | null {
+  if (error instanceof StoreError) return error;
+  const code = errorCode(error);
+  const server = SERVER_PROBLEMS[code];
+  if (code === '53100' || code === 'ENOSPC') {
+    return new DiskFullError(
+      `the disk of the database ${shownUrl(url)} is full`,
+      'Free some space, then repeat: nothing was half written.',
+      { cause: error },
+    );
+  }
+  if (server !== undefined) {
+    return new StoreConnectionError(`${shownUrl(url)}: ${server[0]}`, server[1], { cause: error });
+  }
+  const network = NETWORK_PROBLEMS[code] ?? wordedProblem(error);
+  if (network === null) return null;
+  return new StoreConnectionError(
+    `${shownUrl(url)}: ${network}`,
+    'Check host and port in DATABASE_URL, and that the server runs and lets this machine in.',
+    { cause: error },
+  );
+}
+
+/** Host, port and database of a connection string; what identifies it without any secret. */
+export function shownUrl(url: string): string {
+  if (!URL.canParse(url)) return 'the database';
+  const { host, pathname } = new URL(url);
+  return `database ${pathname.slice(1) || '(default)'} at ${host || '(local)'}`;
+}
+
+/** Problems that the driver reports in words only, without a code. */
+function wordedProblem(error: unknown): string | null {
+  if (!(error instanceof Error)) return null;
+  if (/timeout expired|timeout exceeded/i.test(error.message)) return 'there was no answer';
+  if (/Connection terminated/i.test(error.message)) return 'the connection was cut';
+  if (/does not support SSL/i.test(error.message)) return 'the server does not offer TLS';
+  if (/password must be a (non-empty )?string/i.test(error.message)) return 'a password is needed';
+  if (/certificate/i.test(error.message)) return `TLS failed: ${error.message}`;
+  return null;
+}
+
+/** The code of an error of Node's or PostgreSQL's; of the first one inside an AggregateError. */
+export function errorCode(error: unknown): string {
+  if (error instanceof AggregateError && errorOwnCode(error) === '') {
+    return errorCode(error.errors[0]);
+  }
+  return errorOwnCode(error);
+}
+
+function errorOwnCode(error: unknown): string {
+  if (typeof error !== 'object' || error === null || !('code' in error)) return '';
+  return typeof error.code === 'string' ? error.code : '';
+}
+
+function oneLine(text: string): string {
+  return text.replaceAll(/[\s\p{Cc}]+/gu, ' ').trim();
+}

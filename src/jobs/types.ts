@@ -1,0 +1,56 @@
+import type { RemovalGuard } from '../domain/removals.js';
+import type { Marketplace } from '../marketplace/types.js';
+import type { RunCounts, RunKind } from '../store/runs.js';
+import type { Store } from '../store/store.js';
+
+/** What every use case works with. */
+export interface JobDeps {
+  readonly store: Store;
+  readonly marketplace: Marketplace;
+  /** The configured seller's name. */
+  readonly sellerId: string;
+  readonly removalGuard: RemovalGuard;
+  /** Most look-ups of unlisted items in one run. */
+  readonly lookupsPerRun: number;
+  /** Host and process, for who meets the lock. */
+  readonly holder: string;
+  /** Accept another account than the one this seller's key opened before. */
+  readonly acceptAccount?: boolean;
+  /** HTTP requests made so far by this marketplace client. */
+  readonly callCount: () => number;
+  readonly onProgress?: (progress: Progress) => void;
+}
+
+/** How far a run is. */
+export type Progress =
+  | { readonly phase: 'account' }
+  | {
+      readonly phase: 'list';
+      readonly records: number;
+      readonly bytes: number;
+      readonly expected: number | null;
+    }
+  | { readonly phase: 'write' }
+  | { readonly phase: 'look-up'; readonly done: number; readonly total: number };
+
+/** Why a run failed: a code for programs, a sentence for people, and whether repeating may help. */
+export interface Problem {
+  readonly code: ProblemCode;
+  readonly message: string;
+  readonly remedy: string;
+  readonly permanent: boolean;
+}
+
+export type ProblemCode =
+  'refused' | 'account-changed' | 'limited' | 'unavailable' | 'unreadable' | 'not-found' | 'store';
+
+/** The report of a finished run. */
+export interface RunReport {
+  readonly runId: bigint;
+  readonly sellerId: string;
+  readonly kind: RunKind;
+  readonly state: 'succeeded' | 'held' | 'failed';
+  readonly counts: RunCounts;
+  readonly warnings: readonly string[];
+  readonly problem: Problem | null;
+}

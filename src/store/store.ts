@@ -1,0 +1,102 @@
+import { PrismaPg } from '@prisma/adapter-pg';
+import { Pool } from 'pg';
+import type { Budget } from '../domain/budget.js';
+import { saveAccount, type AccountChange, type AccountRecord } from './accounts.js';
+import { storedBudget } from './budget.js';
+import { PrismaClient } from './generated/prisma/client.js';
+import type { RowStamp } from './item-rows.js';
+import { lockSeller, type SellerLock } from './lock.js';
+import { chooseLookups } from './removals.js';
+import {
+  finishRun,
+  saveCounts,
+  startRun,
+  type RunCounts,
+  type RunEnd,
+  type RunKind,
+} from './runs.js';
+import { bindUsername, boundUsername, ensureSeller } from './sellers.js';
+import { ItemSession } from './session.js';
+import { getRun, listRuns, sellerStatuses, type Run, type SellerStatus } from './status.js';
+
+/** The database of the mirror, for the use cases: who calls it knows neither SQL nor Prisma. */
+export class Store {
+  readonly #pool: Pool;
+  readonly #prisma: PrismaClient;
+
+  /** @param url a PostgreSQL connection URL; the schema must be migrated before use */
+  constructor(url: string, applicationName: string) {
+    this.#pool = new Pool({ connectionString: url, application_name: applicationName, max: 10 });
+    // A connection that breaks while idle is replaced at the next use; without a listener it would
+    // end the process.
+    this.#pool.on('error', () => undefined);
+    this.#prisma = new PrismaClient({ adapter: new PrismaPg(this.#pool) });
+  }
+
+  /** Takes the seller's lock. @throws {SellerBusyError} when another run holds it */
+  lockSeller(sellerId: string): Promise<SellerLock> {
+    return lockSeller(this.#pool, sellerId);
+  }
+
+  ensureSeller(sellerId: string, marketplace: string): Promise<void> {
+    return ensureSeller(this.#prisma, sellerId, marketplace);
+  }
+
+  boundUsername(sellerId: string): Promise<string | null> {
+    return boundUsername(this.#prisma, sellerId);
+  }
+
+  bindUsername(sellerId: string, username: string): Promise<void> {
+    return bindUsername(this.#prisma, sellerId, username);
+  }
+
+  startRun(
+    lock: SellerLock,
+    kind: RunKind,
+    holder: string,
+  ): Promise<{ runId: bigint; at: string }> {
+    return startRun(lock.client, lock.sellerId, kind, holder);
+  }
+
+  saveCounts(runId: bigint, counts: Partial<RunCounts>): Promise<void> {
+    return saveCounts(this.#pool, runId, counts);
+  }
+
+  finishRun(runId: bigint, end: RunEnd): Promise<void> {
+    return finishRun(this.#pool, runId, end);
+  }
+
+  saveAccount(lock: SellerLock, stamp: RowStamp, record: AccountRecord): Promise<AccountChange> {
+    return saveAccount(lock.client, stamp, record);
+  }
+
+  /** Begins the transaction in which a run writes items. */
+  beginItems(lock: SellerLock, stamp: RowStamp): Promise<ItemSession> {
+    return ItemSession.begin(lock, stamp);
+  }
+
+  chooseLookups(lock: SellerLock, ids: readonly number[], limit: number): Promise<number[]> {
+    return chooseLookups(lock.client, lock.sellerId, ids, limit);
+  }
+
+  budget(host: string, requestsPerMinute: number): Budget {
+    return storedBudget(this.#pool, host, requestsPerMinute);
+  }
+
+  statuses(): Promise<SellerStatus[]> {
+    return sellerStatuses(this.#prisma);
+  }
+
+  runs(filter: { readonly sellerIds?: readonly string[]; readonly limit: number }): Promise<Run[]> {
+    return listRuns(this.#prisma, filter);
+  }
+
+  run(runId: bigint): ReturnType<typeof getRun> {
+    return getRun(this.#prisma, runId);
+  }
+
+  async close(): Promise<void> {
+    await this.#prisma.$disconnect();
+    await this.#pool.end();
+  }
+}

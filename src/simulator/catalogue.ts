@@ -1,0 +1,212 @@
+import { applyRule } from './rules.js';
+import type { Rule, TouchedField } from './rules.js';
+import { Permutation } from './random.js';
+import { seededSource } from './seeded.js';
+import type { ItemSource, SeededOptions } from './seeded.js';
+import type { WireObject } from './json.js';
+import type { CatalogueRecord, ItemState, SimItem } from './types.js';
+
+interface Override {
+  readonly record: CatalogueRecord;
+  /** How many bulk rules the record had already seen when it was written. */
+  readonly seen: number;
+}
+
+/**
+ * A seller's items with controls to change them. Only changed records take memory, so a catalogue
+ * of a million seeded items costs nothing until it is changed one by one.
+ */
+export class Catalogue {
+  readonly #source: ItemSource;
+  readonly #added: SimItem[] = [];
+  readonly #addedSlots = new Map<number, number>();
+  readonly #overrides = new Map<number, Override>();
+  readonly #rules: Rule[] = [];
+  readonly #poisoned = new Set<number>();
+  #orderSeed: number | null = null;
+  #revision = 0;
+
+  constructor(source: ItemSource) {
+    this.#source = source;
+  }
+
+  /** Goes up with every change. */
+  get revision(): number {
+    return this.#revision;
+  }
+
+  /** Records the catalogue began with; they have the slots from 0. */
+  get firstSize(): number {
+    return this.#source.count;
+  }
+
+  /** Records in any state. */
+  get size(): number {
+    return this.#source.count + this.#added.length;
+  }
+
+  /** The record in a slot (0 … size-1) as it stands now. */
+  at(slot: number): CatalogueRecord {
+    const override = this.#overrides.size === 0 ? undefined : this.#overrides.get(slot);
+    let record = override?.record ?? { item: this.original(slot), state: 'listed' };
+    for (let n = override?.seen ?? 0; n < this.#rules.length; n++) {
+      record = applyRule(record, slot, this.#rules[n]!);
+    }
+    return record;
+  }
+
+  /** The item in a slot as it was before any change. */
+  original(slot: number): SimItem {
+    const { count } = this.#source;
+    return slot < count ? this.#source.at(slot) : this.#added[slot - count]!;
+  }
+
+  /** Where the record with this id is; -1 when there is none. */
+  slotOf(id: number): number {
+    return this.#addedSlots.get(id) ?? this.#source.slotOf(id);
+  }
+
+  /** The record with this id, whatever its state. */
+  find(id: number): CatalogueRecord | null {
+    const slot = this.slotOf(id);
+    return slot < 0 ? null : this.at(slot);
+  }
+
+  /** Listed records in the list's order; `orderSeed` asks for another order than the present one. */
+  *listed(orderSeed: number | null = this.#orderSeed): Generator<CatalogueRecord> {
+    const { size } = this;
+    const order = orderSeed === null ? null : new Permutation(size, orderSeed);
+    for (let place = 0; place < size; place++) {
+      const record = this.at(order === null ? place : order.at(place));
+      if (record.state === 'listed') yield record;
+    }
+  }
+
+  /** How many items are listed, counted no further than `limit`. */
+  countListed(limit = Number.POSITIVE_INFINITY): number {
+    let count = 0;
+    for (const records = this.listed(null); count < limit && records.next().done !== true;) count++;
+    return count;
+  }
+
+  /** The truth: every listed item once, without those whose bytes were replaced. */
+  *truth(): Generator<SimItem> {
+    for (const record of this.listed()) {
+      if (record.raw === undefined && record.wire === undefined) yield record.item;
+    }
+  }
+
+  /** Whether a look-up of this id is answered with an item. */
+  answers(id: number): boolean {
+    const state = this.find(id)?.state;
+    return state === 'listed' || state === 'unlisted';
+  }
+
+  /** Changes fields of an item. */
+  change(id: number, fields: Partial<SimItem>): void {
+    this.#edit(id, (record) => ({ ...record, item: { ...record.item, ...fields, id } }));
+  }
+
+  /** Takes an item out of the list and of look-ups. */
+  remove(id: number): void {
+    this.setState(id, 'removed');
+  }
+
+  /** Lists an item again, as it was, whatever was done to its state or bytes. */
+  restore(id: number): void {
+    this.#edit(id, ({ item }) => ({ item, state: 'listed' }));
+  }
+
+  /** `pending`: not listed and not found; `unlisted`: not listed, yet a look-up answers. */
+  setState(id: number, state: ItemState): void {
+    this.#edit(id, (record) => ({ ...record, state }));
+  }
+
+  /** Adds an item at the end of the list. Throws when there is a record with its id. */
+  add(item: SimItem): void {
+    if (this.slotOf(item.id) >= 0) throw new Error(`there is an item ${item.id} already`);
+    this.#addedSlots.set(item.id, this.size);
+    this.#added.push(item);
+    this.#revision++;
+  }
+
+  /** Sends this text instead of the record: JSON or not. */
+  breakRecord(id: number, raw: string): void {
+    this.#edit(id, (record) => ({ ...record, raw }));
+  }
+
+  /** Replaces fields of the record as sent: a string id, a null price, an object for a name. */
+  setWire(id: number, wire: WireObject): void {
+    this.#edit(id, (record) => ({ ...record, wire: { ...record.wire, ...wire } }));
+  }
+
+  /** One broken item turns the whole list into a 500 (field notes). */
+  poison(id: number): void {
+    this.#edit(id, (record) => ({ ...record, poisoned: true }));
+    this.#poisoned.add(id);
+  }
+
+  /** Whether a poisoned item is in the list. */
+  isPoisoned(): boolean {
+    return [...this.#poisoned].some((id) => {
+      const record = this.find(id);
+      return record?.state === 'listed' && record.poisoned === true;
+    });
+  }
+
+  /** Lists the item once more, right after itself, with other wire fields if given. */
+  duplicate(id: number, wire: WireObject = {}): void {
+    this.#edit(id, (record) => ({ ...record, copies: [...(record.copies ?? []), wire] }));
+  }
+
+  /** Another order of the list; null is the original order. */
+  shuffle(seed: number | null): void {
+    this.#orderSeed = seed;
+    this.#revision++;
+  }
+
+  /**
+   * Changes a field of exactly `percent` % (rounded) of all records, whatever their state; which ones
+   * follows from the seed. Returns their number. Takes no memory, however many they are.
+   */
+  touchShare(percent: number, field: TouchedField, seed = this.#rules.length + 1): number {
+    return this.#bulk({ kind: 'touch', field }, percent, seed);
+  }
+
+  /** Puts exactly `percent` % (rounded) of all records into a state; returns their number. */
+  setShare(percent: number, state: ItemState, seed = this.#rules.length + 1): number {
+    return this.#bulk({ kind: 'state', state }, percent, seed);
+  }
+
+  #bulk(what: Rule['what'], percent: number, seed: number): number {
+    const { size } = this;
+    const picked = Math.round((size * percent) / 100);
+    const number = this.#rules.length + 1;
+    this.#rules.push({ what, size, picked, order: new Permutation(size, seed), number });
+    this.#revision++;
+    return picked;
+  }
+
+  #edit(id: number, edit: (record: CatalogueRecord) => CatalogueRecord): void {
+    const slot = this.slotOf(id);
+    if (slot < 0) throw new Error(`there is no item ${id}`);
+    this.#overrides.set(slot, { record: edit(this.at(slot)), seen: this.#rules.length });
+    this.#revision++;
+  }
+}
+
+/** A lazily generated catalogue of any size; see `SeededOptions`. */
+export function seededCatalogue(options: SeededOptions): Catalogue {
+  return new Catalogue(seededSource(options));
+}
+
+/** A catalogue of explicit records. Throws when an id comes twice. */
+export function recordsCatalogue(items: readonly SimItem[]): Catalogue {
+  const slots = new Map(items.map((item, slot) => [item.id, slot]));
+  if (slots.size < items.length) throw new Error('an id comes twice among the items');
+  return new Catalogue({
+    count: items.length,
+    at: (slot) => items[slot]!,
+    slotOf: (id) => slots.get(id) ?? -1,
+  });
+}

@@ -1,0 +1,79 @@
+export interface LimitOptions {
+  /** Requests per window and client address, over all keys and operations; 0 is no limit. */
+  requestsPerMinute: number;
+  /** Length of the window in milliseconds; default 60,000. */
+  windowMs?: number;
+  /** `Retry-After` as seconds (default) or as an HTTP date (field notes). */
+  retryAfter?: 'seconds' | 'date';
+  /** Body of a 429; default `json`. */
+  body?: 'json' | 'html';
+}
+
+interface Window {
+  readonly endsAt: number;
+  used: number;
+}
+
+/** The server's limit: a window per client address that opens with the first request (field notes). */
+export class Limits {
+  readonly #windows = new Map<string, Window>();
+
+  constructor(
+    private options: LimitOptions,
+    private readonly now: () => number,
+  ) {}
+
+  /** Changes the limit from now on; windows that are open stay open. */
+  set(options: Partial<LimitOptions>): void {
+    this.options = { ...this.options, ...options };
+  }
+
+  /** Somebody behind the same address uses up `count` requests of the window. */
+  spend(count: number, address = '127.0.0.1'): void {
+    this.#window(address).used += count;
+  }
+
+  /** Forgets what was used. */
+  reset(): void {
+    this.#windows.clear();
+  }
+
+  /** Counts a request: the headers of its reply, and whether it is one too many. */
+  take(address: string): { headers: Record<string, string>; limited: 'json' | 'html' | null } {
+    const { requestsPerMinute: limit, body = 'json' } = this.options;
+    if (limit === 0) return { headers: {}, limited: null };
+    const window = this.#window(address);
+    const limited = window.used >= limit;
+    if (!limited) window.used++;
+    const headers = {
+      'X-RateLimit-Limit': String(limit),
+      'X-RateLimit-Remaining': String(Math.max(0, limit - window.used)),
+    };
+    if (!limited) return { headers, limited: null };
+    return { headers: { ...headers, ...this.#comeBack(window) }, limited: body };
+  }
+
+  #comeBack(window: Window): Record<string, string> {
+    const wait = Math.max(1, Math.ceil((window.endsAt - this.now()) / 1000));
+    return {
+      'Retry-After': retryAfter(wait, this.options.retryAfter ?? 'seconds', this.now()),
+      'X-RateLimit-Reset': String(Math.ceil(window.endsAt / 1000)),
+    };
+  }
+
+  #window(address: string): Window {
+    const now = this.now();
+    const open = this.#windows.get(address);
+    if (open !== undefined && open.endsAt > now) return open;
+    const fresh = { endsAt: now + (this.options.windowMs ?? 60_000), used: 0 };
+    this.#windows.set(address, fresh);
+    return fresh;
+  }
+}
+
+/** The value of a `Retry-After` header. */
+export function retryAfter(seconds: number, form: 'seconds' | 'date', now: number): string {
+  if (form === 'seconds') return String(seconds);
+  // A date has no fractions: round up, or it would invite the client too early.
+  return new Date(Math.ceil(now / 1000 + seconds) * 1000).toUTCString();
+}

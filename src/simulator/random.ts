@@ -1,0 +1,88 @@
+/** Mixes a seed, a number (any safe integer) and a salt to 32 well-spread bits; the same for ever. */
+export function hash32(seed: number, value: number, salt = 0): number {
+  let h = Math.imul(seed ^ 0x9e3779b9, 0x85ebca6b) ^ Math.imul(salt + 0x165667b1, 0x27d4eb2f);
+  h = Math.imul(h ^ (h >>> 15) ^ (value | 0), 0xc2b2ae35);
+  h = Math.imul(h ^ (h >>> 13) ^ Math.floor(value / 0x100000000), 0x85ebca6b);
+  h = Math.imul(h ^ (h >>> 16), 0x9e3779b1);
+  return (h ^ (h >>> 15)) >>> 0;
+}
+
+/** A small seeded stream of numbers, for the fields of one record. */
+export class Dice {
+  #state: number;
+
+  constructor(seed: number, index: number) {
+    this.#state = hash32(seed, index);
+  }
+
+  /** A whole number from 0 to `sides - 1`. */
+  roll(sides: number): number {
+    this.#state = (this.#state + 0x6d2b79f5) >>> 0;
+    let t = Math.imul(this.#state ^ (this.#state >>> 15), this.#state | 1);
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+    return ((t ^ (t >>> 14)) >>> 0) % sides;
+  }
+
+  /** One of the values, which must not be empty. */
+  pick<T>(values: readonly T[]): T {
+    return values[this.roll(values.length)] as T;
+  }
+}
+
+const ROUNDS = 4;
+
+/**
+ * A seeded permutation of 0 … size-1 that needs no memory (a Feistel network with cycle walking):
+ * shuffled lists, exact shares and purchase codes of any number come from it. Sizes up to 2^32.
+ */
+export class Permutation {
+  readonly #size: number;
+  readonly #seed: number;
+  readonly #half: number;
+
+  constructor(size: number, seed: number) {
+    this.#size = size;
+    this.#seed = seed;
+    this.#half = Math.max(1, Math.ceil(Math.log2(Math.max(2, size)) / 2));
+  }
+
+  /** Where `index` goes. */
+  at(index: number): number {
+    let value = index;
+    do value = this.#forward(value);
+    while (value >= this.#size);
+    return value;
+  }
+
+  /** What goes to `place`. */
+  invert(place: number): number {
+    let value = place;
+    do value = this.#backward(value);
+    while (value >= this.#size);
+    return value;
+  }
+
+  #forward(value: number): number {
+    const base = 2 ** this.#half;
+    let left = Math.floor(value / base);
+    let right = value % base;
+    for (let round = 0; round < ROUNDS; round++) {
+      const next = (left ^ (hash32(this.#seed, right, round) % base)) >>> 0;
+      left = right;
+      right = next;
+    }
+    return left * base + right;
+  }
+
+  #backward(value: number): number {
+    const base = 2 ** this.#half;
+    let left = Math.floor(value / base);
+    let right = value % base;
+    for (let round = ROUNDS - 1; round >= 0; round--) {
+      const next = (right ^ (hash32(this.#seed, left, round) % base)) >>> 0;
+      right = left;
+      left = next;
+    }
+    return left * base + right;
+  }
+}

@@ -1,0 +1,121 @@
+import { Dice } from './random.js';
+import type { SimItem } from './types.js';
+
+/** Records by slot (0 … count-1) and by id, made when asked for. */
+export interface ItemSource {
+  readonly count: number;
+  at(slot: number): SimItem;
+  /** -1 when no record has this id. */
+  slotOf(id: number): number;
+}
+
+export interface SeededOptions {
+  readonly seed: number;
+  readonly count: number;
+  /** Ids are `firstId`, `firstId + 1`, …; default 1001. */
+  readonly firstId?: number;
+  /** Length of each description in characters; default 380, about 1 KB of JSON an item. */
+  readonly descriptionBytes?: number;
+}
+
+const STORAGE = 'https://storage.marketplace.example';
+const ADJECTIVES = [
+  'Swift',
+  'Modern',
+  'Nordic',
+  'Minimal',
+  'Bold',
+  'Cozy',
+  'Élan',
+  'Pure',
+  'Vivid',
+];
+const NOUNS = ['Dashboard', 'Shop Theme', 'Icon Set', 'Booking Script', 'Landing Page', 'Player'];
+const CATEGORIES = [
+  ['Scripts', ['PHP', 'JavaScript', 'Python']],
+  ['Themes', ['Blog', 'Shop & Store', 'Portfolio']],
+  ['Graphics', ['Icons', 'Logos', 'Vectors']],
+] as const;
+const TAGS = ['admin', 'bootstrap', 'shop', 'responsive', 'dark mode', 'saas', 'übersetzt', 'rtl'];
+const SENTENCES = [
+  '<p>Everything you need to start: <strong>clean code</strong>, a manual and six months of help.</p>',
+  '<ul><li>Works with PHP 8.3 &amp; MySQL 8</li><li>Ready in 5 minutes</li></ul>',
+  '<p>Loved by 1,200+ buyers — "the best purchase this year", they say.</p>\n',
+  '<h3>What is inside</h3><p>Ten layouts, <em>four colours</em>, {braces} and [brackets] too.</p>',
+  '<p>Größen: S, M, L. 価格は税込みです。 Emoji: 🚀</p>',
+  '<a href="https://docs.example/guide?a=1&amp;b=2">Read the guide</a><br />\r\n',
+];
+
+/** A catalogue of any size that is never built: each record follows from the seed and its slot. */
+export function seededSource(options: SeededOptions): ItemSource {
+  const { seed, count, firstId = 1001, descriptionBytes = 380 } = options;
+  return {
+    count,
+    at: (slot) => seededItem(seed, slot, firstId + slot, descriptionBytes),
+    slotOf(id) {
+      const slot = id - firstId;
+      return Number.isInteger(slot) && slot >= 0 && slot < count ? slot : -1;
+    },
+  };
+}
+
+function seededItem(seed: number, slot: number, id: number, descriptionBytes: number): SimItem {
+  const dice = new Dice(seed, slot);
+  const [category, subCategories] = dice.pick(CATEGORIES);
+  const regular = 500 + dice.roll(9500);
+  return {
+    id,
+    name: `${dice.pick(ADJECTIVES)} ${dice.pick(NOUNS)} ${id}`,
+    description: description(dice, descriptionBytes),
+    category,
+    subCategory: dice.pick<string>(subCategories),
+    options: options(dice),
+    version: dice.roll(8) === 0 ? null : `${1 + dice.roll(5)}.${dice.roll(10)}.${dice.roll(20)}`,
+    demoLink: `https://demo.example/preview/${id}`,
+    tags: tags(dice),
+    ...media(dice, id),
+    priceRegularCents: regular,
+    priceExtendedCents: regular * 5 + dice.roll(100),
+    currency: 'USD',
+    publishedAt: seconds(Date.UTC(2016, 0, 1) + dice.roll(300_000_000) * 1000),
+  };
+}
+
+function description(dice: Dice, length: number): string {
+  let text = '';
+  while (text.length < length) text += dice.pick(SENTENCES);
+  // A surrogate pair is never cut in two: half of one cannot be sent as UTF-8.
+  return text.slice(0, length).replace(/[\ud800-\udbff]$/, '.');
+}
+
+function options(dice: Dice): string[] {
+  const picked: string[] = [];
+  if (dice.roll(4) > 0) picked.push('Framework: Laravel');
+  if (dice.roll(3) > 0) picked.push('Browsers: Firefox', 'Browsers: Safari');
+  return picked;
+}
+
+function tags(dice: Dice): string[] {
+  const first = dice.roll(TAGS.length);
+  return TAGS.slice(first, first + dice.roll(5));
+}
+
+/** Audio items have no preview image, only video items have a preview video (spec 2.4). */
+function media(dice: Dice, id: number) {
+  const kind = dice.roll(10);
+  const folder = `${STORAGE}/items/${id}`;
+  const screenshots: string[] = [];
+  for (let n = dice.roll(4); n > 0; n--) screenshots.push(`${folder}/screenshot-${n}.jpg`);
+  return {
+    thumbnail: dice.roll(10) === 0 ? null : `${folder}/thumbnail.png`,
+    previewImage: kind === 0 ? null : `${folder}/preview.jpg`,
+    previewVideo: kind === 1 ? `${folder}/preview.mp4` : null,
+    previewAudio: kind === 0 ? `${folder}/preview.mp3` : null,
+    screenshots,
+  };
+}
+
+/** A moment (milliseconds since 1970) as the spec writes it, to the second. */
+export function seconds(at: number): string {
+  return `${new Date(at).toISOString().slice(0, 19)}Z`;
+}

@@ -18,6 +18,7 @@ export interface MarketplaceOptions {
   readonly baseUrl: URL;
   readonly key: Secret;
   readonly carriage?: ParameterCarriage;
+  /** Default: 60 a minute, evenly spaced, for this client alone. */
   readonly budget?: Budget;
   /** Send the key over plain http to hosts other than loopback. */
   readonly allowPlainHttp?: boolean;
@@ -31,6 +32,10 @@ export interface MarketplaceOptions {
   readonly headersTimeoutMs?: number;
   /** Longest silence within a body, milliseconds; default 60,000. */
   readonly bodyTimeoutMs?: number;
+  /** Longest time a single reply may take in all, milliseconds; default 300,000. */
+  readonly replyTimeoutMs?: number;
+  /** Longest time a list may take in all, the reader's own time included, milliseconds; default 6 hours. */
+  readonly listTimeoutMs?: number;
   readonly retry?: RetryPolicy;
   /** Told of every attempt, for logs and counters. Never sees the key. */
   readonly onCall?: (call: CallRecord) => void;
@@ -46,12 +51,15 @@ export interface RetryPolicy {
   readonly maxMs: number;
 }
 
-/** One HTTP attempt. */
+/** One attempt. */
 export interface CallRecord {
   readonly operation: Operation;
   readonly attempt: number;
   readonly outcome: Reply<unknown>['kind'];
   readonly httpStatus: number | null;
+  /** Redirects followed; each was a request of its own. */
+  readonly redirects: number;
+  /** Without the wait for the budget before it; of a list, up to where the list began. */
   readonly durationMs: number;
 }
 

@@ -1,0 +1,84 @@
+import type { Budget, Priority } from './types.js';
+
+/** One per cent slower than allowed: jitter on the way must not squeeze one too many into a window. */
+const SLACK = 1.01;
+const LONGEST_TIMER_MS = 2_147_483_647;
+
+/** A budget without bounds. It does not remember pauses either: each call waits for its own. */
+export const unlimitedBudget: Budget = {
+  async acquire(_priority, signal) {
+    signal.throwIfAborted();
+  },
+  async pauseUntil() {},
+};
+
+interface Waiter {
+  readonly grant: () => void;
+}
+
+/**
+ * A budget for one process: requests leave evenly spaced, mirror before audit, never more than
+ * `requestsPerMinute` in any 60 s (field notes: limits).
+ * @throws RangeError when the number is not positive
+ */
+export function evenlySpacedBudget(requestsPerMinute: number): Budget {
+  if (!(requestsPerMinute > 0)) {
+    throw new RangeError('requestsPerMinute must be greater than 0');
+  }
+  return new EvenlySpacedBudget((60_000 / requestsPerMinute) * SLACK);
+}
+
+class EvenlySpacedBudget implements Budget {
+  readonly #spacingMs: number;
+  readonly #waiting: Record<Priority, Set<Waiter>> = { mirror: new Set(), audit: new Set() };
+  /** On the monotonic clock, so that setting the system's clock neither bursts nor blocks. */
+  #nextAt = 0;
+  #timer: NodeJS.Timeout | null = null;
+
+  constructor(spacingMs: number) {
+    this.#spacingMs = spacingMs;
+  }
+
+  acquire(priority: Priority, signal: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (signal.aborted) return reject(signal.reason as Error);
+      const queue = this.#waiting[priority];
+      const onAbort = (): void => {
+        queue.delete(waiter);
+        reject(signal.reason as Error);
+      };
+      const waiter: Waiter = {
+        grant: () => {
+          signal.removeEventListener('abort', onAbort);
+          resolve();
+        },
+      };
+      signal.addEventListener('abort', onAbort, { once: true });
+      queue.add(waiter);
+      this.#serve();
+    });
+  }
+
+  async pauseUntil(until: number): Promise<void> {
+    this.#nextAt = Math.max(this.#nextAt, performance.now() + (until - Date.now()));
+    this.#serve();
+  }
+
+  /** Grants what is due and sets the timer for the next. */
+  #serve(): void {
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    this.#timer = null;
+    const queue = this.#waiting.mirror.size > 0 ? this.#waiting.mirror : this.#waiting.audit;
+    const [first] = queue;
+    if (first === undefined) return;
+    const now = performance.now();
+    if (now >= this.#nextAt) {
+      queue.delete(first);
+      this.#nextAt = now + this.#spacingMs;
+      first.grant();
+      return this.#serve();
+    }
+    const wait = Math.min(Math.ceil(this.#nextAt - now), LONGEST_TIMER_MS);
+    this.#timer = setTimeout(() => this.#serve(), wait);
+  }
+}

@@ -1,0 +1,225 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Account, Item, Purchase } from '../domain/item.js';
+import type { Reply } from '../domain/reply.js';
+import { checkBaseUrl, hostName } from './address.js';
+import { evenlySpacedBudget } from './budget.js';
+import { Courier, type Errand } from './courier.js';
+import { readBody } from './envelope.js';
+import { isSuccess, judge, judgeFailure, judgeHead } from './judge.js';
+import { openList, type ListLimits } from './list-stream.js';
+import {
+  accountQuestion,
+  itemQuestion,
+  listQuestion,
+  validationQuestion,
+  type Asked,
+  type Question,
+} from './questions.js';
+import { createRedactor, type Redactor } from './redaction.js';
+import { checkCarriage, DEFAULT_CARRIAGE } from './request.js';
+import { DEFAULT_RETRY, withRetries, type Chance } from './retry.js';
+import { TransportError } from './transport-error.js';
+import { Transport, type Connect, type Patience, type Response } from './transport.js';
+import type {
+  Budget,
+  CallOptions,
+  ItemList,
+  Marketplace,
+  MarketplaceOptions,
+  Priority,
+  RetryPolicy,
+  Sourced,
+} from './types.js';
+
+/** What tests may replace. */
+export interface Seams extends Partial<Chance> {
+  /** How connections are made. */
+  readonly connect?: Connect;
+}
+
+const DEFAULT_REQUESTS_PER_MINUTE = 60;
+const DEFAULT_WAIT_MS = 60_000;
+const DEFAULT_REPLY_MS = 300_000;
+const DEFAULT_LIST_MS = 6 * 3_600_000;
+const MIB = 1024 * 1024;
+/** An error body is read no further than this; what matters of it is small. */
+const MAX_ERROR_BYTES = MIB;
+
+/**
+ * The client of one marketplace account.
+ * @throws PlainHttpRefusedError when the key would travel unencrypted to another machine
+ * @throws MarketplaceOptionsError when the address or the carriage can't work
+ */
+export function createMarketplace(options: MarketplaceOptions, seams: Seams = {}): Marketplace {
+  const allowPlainHttp = options.allowPlainHttp ?? false;
+  const carriage = options.carriage ?? DEFAULT_CARRIAGE;
+  checkBaseUrl(options.baseUrl, allowPlainHttp);
+  checkCarriage(carriage, options.key);
+  return new Client(options, {
+    now: seams.now ?? Date.now,
+    random: seams.random ?? Math.random,
+    sleep: seams.sleep ?? sleep,
+    ...(seams.connect === undefined ? {} : { connect: seams.connect }),
+  });
+}
+
+class Client implements Marketplace {
+  readonly host: string;
+  readonly #transport: Transport;
+  readonly #courier: Courier;
+  readonly #budget: Budget;
+  readonly #redactor: Redactor;
+  readonly #chance: Chance;
+  readonly #retry: RetryPolicy;
+  readonly #limits: ListLimits & { readonly maxReplyBytes: number };
+  readonly #patience: Record<'reply' | 'list', Patience>;
+  readonly #onCall: NonNullable<MarketplaceOptions['onCall']>;
+  #closed = false;
+
+  constructor(options: MarketplaceOptions, seams: Chance & Pick<Seams, 'connect'>) {
+    this.host = hostName(options.baseUrl);
+    this.#chance = seams;
+    this.#transport = new Transport(seams.connect);
+    this.#budget = options.budget ?? evenlySpacedBudget(DEFAULT_REQUESTS_PER_MINUTE);
+    this.#redactor = createRedactor(options.key);
+    this.#retry = options.retry ?? DEFAULT_RETRY;
+    this.#limits = {
+      maxReplyBytes: options.maxReplyBytes ?? 64 * MIB,
+      maxListBytes: options.maxListBytes ?? 16 * 1024 * MIB,
+      maxRecordBytes: options.maxRecordBytes ?? 64 * MIB,
+    };
+    const waits = {
+      headersMs: options.headersTimeoutMs ?? DEFAULT_WAIT_MS,
+      silenceMs: options.bodyTimeoutMs ?? DEFAULT_WAIT_MS,
+    };
+    this.#patience = {
+      reply: { ...waits, totalMs: options.replyTimeoutMs ?? DEFAULT_REPLY_MS },
+      list: { ...waits, totalMs: options.listTimeoutMs ?? DEFAULT_LIST_MS },
+    };
+    this.#onCall = options.onCall ?? (() => {});
+    this.#courier = new Courier({
+      baseUrl: options.baseUrl,
+      key: options.key,
+      carriage: options.carriage ?? DEFAULT_CARRIAGE,
+      allowPlainHttp: options.allowPlainHttp ?? false,
+      transport: this.#transport,
+      budget: this.#budget,
+      redactor: this.#redactor,
+      now: () => seams.now(),
+    });
+  }
+
+  account(options?: CallOptions): Promise<Reply<Sourced<Account>>> {
+    return this.#ask(accountQuestion, 'mirror', options);
+  }
+
+  items(options?: CallOptions): Promise<Reply<ItemList>> {
+    return this.#call(listQuestion, 'list', 'mirror', options, (response) =>
+      this.#readList(response),
+    );
+  }
+
+  item(id: number, options?: CallOptions): Promise<Reply<Sourced<Item>>> {
+    return this.#ask(itemQuestion(id), 'mirror', options);
+  }
+
+  validate(code: string, options?: CallOptions): Promise<Reply<Sourced<Purchase>>> {
+    return this.#ask(validationQuestion(code), 'audit', options);
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#transport.close();
+  }
+
+  #ask<T>(
+    question: Question<T>,
+    priority: Priority,
+    options: CallOptions = {},
+  ): Promise<Reply<Sourced<T>>> {
+    return this.#call(question, 'reply', priority, options, async (response) => {
+      const limit = isSuccess(response.httpStatus) ? this.#limits.maxReplyBytes : null;
+      const body = await collect(response, limit);
+      return judge(question, response, body, this.#chance.now(), this.#redactor);
+    });
+  }
+
+  async #readList(response: Response): Promise<Reply<ItemList>> {
+    if (isSuccess(response.httpStatus)) return openList(response, this.#limits, this.#redactor);
+    const reading = readBody(await collect(response, null));
+    return judgeFailure(listQuestion, response.httpStatus, reading, this.#redactor);
+  }
+
+  /** One call with its repetitions. `read` is given what the head of the answer leaves open. */
+  #call<T>(
+    asked: Asked,
+    patience: 'reply' | 'list',
+    defaultPriority: Priority,
+    options: CallOptions = {},
+    read: (response: Response) => Promise<Reply<T>>,
+  ): Promise<Reply<T>> {
+    if (this.#closed) return Promise.reject(new Error('this marketplace client is closed'));
+    const signal = options.signal ?? new AbortController().signal;
+    const errand: Errand = {
+      asked,
+      priority: options.priority ?? defaultPriority,
+      signal,
+      patience: this.#patience[patience],
+    };
+    return withRetries(this.#retry, this.#chance, signal, async (attempt) => {
+      await this.#budget.acquire(errand.priority, signal);
+      const started = performance.now();
+      const { reply, redirects } = await this.#attempt(errand, read);
+      this.#onCall({
+        operation: asked.operation,
+        attempt,
+        outcome: reply.kind,
+        httpStatus: reply.httpStatus,
+        redirects,
+        durationMs: performance.now() - started,
+      });
+      return reply;
+    });
+  }
+
+  async #attempt<T>(
+    errand: Errand,
+    read: (response: Response) => Promise<Reply<T>>,
+  ): Promise<{ reply: Reply<T>; redirects: number }> {
+    let redirects = 0;
+    try {
+      const outcome = await this.#courier.run(errand, () => redirects++);
+      if (!('chunks' in outcome)) return { reply: outcome, redirects };
+      const settled = judgeHead(outcome, this.#chance.now());
+      if (settled === null) return { reply: await read(outcome), redirects };
+      outcome.discard();
+      return { reply: settled, redirects };
+    } catch (error) {
+      if (error instanceof TransportError) return { reply: error.failure, redirects };
+      throw error;
+    }
+  }
+}
+
+/**
+ * The body as a whole.
+ * @param limit largest size in bytes; null to stop reading where error bodies stop to matter
+ */
+async function collect(response: Response, limit: number | null): Promise<Buffer> {
+  const parts: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of response.chunks(limit ?? Number.POSITIVE_INFINITY)) {
+    parts.push(chunk);
+    size += chunk.length;
+    if (limit === null && size > MAX_ERROR_BYTES) break;
+  }
+  return Buffer.concat(parts);
+}
+
+async function sleep(ms: number, signal: AbortSignal): Promise<void> {
+  try {
+    await delay(ms, undefined, { signal });
+  } catch (error) {
+    throw signal.aborted ? signal.reason : error;
+  }
+}

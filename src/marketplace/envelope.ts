@@ -1,0 +1,112 @@
+import type { Json } from '../domain/item.js';
+import { isObject, type JsonObject } from '../domain/values.js';
+import type { Redactor } from './redaction.js';
+
+/** A body, read as leniently as it can be without guessing. */
+export type BodyReading =
+  | {
+      readonly kind: 'object';
+      readonly value: JsonObject;
+      /** Quirks met on the way to the JSON. */
+      readonly tolerated: readonly string[];
+      readonly text: string;
+    }
+  | { readonly kind: 'html'; readonly text: string }
+  | {
+      readonly kind: 'other';
+      /** What is wrong with it, as the end of a sentence that begins with "the answer". */
+      readonly problem: string;
+      readonly text: string;
+    };
+
+/** Deeper JSON is refused: no record of this API nests like that. */
+export const MAX_DEPTH = 64;
+/** Places in a preamble where the JSON is looked for. */
+const MAX_STARTS = 32;
+const EXCERPT_LENGTH = 300;
+/** Enough of the text for an excerpt, even when most of it is markup. */
+const EXCERPT_SOURCE_LENGTH = 4_096;
+
+/**
+ * Finds the JSON object in a body: after a byte order mark, white space, or whatever PHP printed
+ * before it (field notes: limits and weather).
+ */
+export function readBody(body: Uint8Array): BodyReading {
+  const decoded = new TextDecoder('utf-8', { ignoreBOM: true }).decode(body);
+  const text = decoded.replace(/^[\uFEFF\s]+/, '');
+  if (text.trim() === '') return { kind: 'other', problem: 'is empty', text: '' };
+  if (isHtmlDocument(text)) return { kind: 'html', text };
+  const bom = decoded.startsWith('\uFEFF') ? ['envelope.bom'] : [];
+  const whole = parse(text);
+  if (whole !== undefined) return reading(whole, text, bom);
+  for (const start of objectStarts(text)) {
+    const value = parse(text.slice(start));
+    if (isObject(value)) return reading(value, text, [...bom, 'envelope.preamble']);
+  }
+  if (text.startsWith('<')) return { kind: 'html', text };
+  return { kind: 'other', problem: 'is no JSON', text };
+}
+
+/** True for text that begins like a page, not like a PHP warning's markup. */
+export function isHtmlDocument(text: string): boolean {
+  return /^[\uFEFF\s]*<(?:!doctype|html|head|body|\?xml|!--)/i.test(text);
+}
+
+/**
+ * The beginning of a body for a person: text only, redacted, without control characters, at most
+ * 300 characters.
+ */
+export function excerpt(text: string, redactor: Redactor, length = EXCERPT_LENGTH): string {
+  // The key is masked before a cut or a removal could take it apart, and after one put it together.
+  const masked = redactor
+    .text(text.slice(0, 2 * EXCERPT_SOURCE_LENGTH))
+    .slice(0, EXCERPT_SOURCE_LENGTH);
+  const plain = /^\s*</.test(masked) ? withoutMarkup(masked) : masked;
+  const clean = redactor.text(printable(plain));
+  if (clean.length <= length) return clean;
+  return `${clean.slice(0, length - 1).replace(/\p{Cs}$/u, '')}…`;
+}
+
+/** Text without control characters, direction marks and line breaks. */
+function printable(text: string): string {
+  return text
+    .replace(/[\p{Cc}\p{Zs}\p{Zl}\p{Zp}]+/gu, ' ')
+    .replace(/[\p{Cf}\p{Cs}\p{Co}\p{Cn}]+/gu, '')
+    .trim();
+}
+
+function withoutMarkup(html: string): string {
+  return html
+    .replace(/<(script|style)\b[^]*?(?:<\/\1\s*>|$)/gi, ' ')
+    .replace(/<!--[^]*?(?:-->|$)/g, ' ')
+    .replace(/<[^<>]*(?:>|$)/g, ' ');
+}
+
+function reading(value: Json, text: string, tolerated: readonly string[]): BodyReading {
+  if (nestsDeeper(value, MAX_DEPTH)) return { kind: 'other', problem: 'nests too deeply', text };
+  if (!isObject(value)) return { kind: 'other', problem: 'is JSON, but no object', text };
+  return { kind: 'object', value, tolerated, text };
+}
+
+function parse(text: string): Json | undefined {
+  try {
+    return JSON.parse(text) as Json;
+  } catch {
+    return undefined;
+  }
+}
+
+function objectStarts(text: string): number[] {
+  const starts: number[] = [];
+  for (const match of text.matchAll(/\{\s*"/g)) {
+    starts.push(match.index);
+    if (starts.length === MAX_STARTS) break;
+  }
+  return starts;
+}
+
+function nestsDeeper(json: Json, levels: number): boolean {
+  if (typeof json !== 'object' || json === null) return false;
+  if (levels === 0) return true;
+  return Object.values(json).some((value) => nestsDeeper(value, levels - 1));
+}

@@ -1,0 +1,219 @@
+import type { Denied, Failure, Refused, Reply, Unavailable, Unreadable } from '../domain/reply.js';
+import type { JsonObject } from '../domain/values.js';
+import { excerpt, readBody, type BodyReading } from './envelope.js';
+import type { Asked, Found, Question } from './questions.js';
+import type { Redactor } from './redaction.js';
+import { retryAt, type HeaderMap } from './retry-after.js';
+import type { Sourced } from './types.js';
+
+/** Status line and headers of an HTTP answer. */
+export interface Head {
+  readonly httpStatus: number;
+  readonly headers: HeaderMap;
+}
+
+/** What the head alone settles: limits, outages and challenges; null when the body decides. */
+export function judgeHead({ httpStatus, headers }: Head, now: number): Failure | null {
+  const unavailable = (reason: Unavailable['reason'], detail: string): Unavailable => ({
+    kind: 'unavailable',
+    httpStatus,
+    reason,
+    detail,
+    retryAt: retryAt(headers, now),
+  });
+  if (headers['cf-mitigated']?.trim().toLowerCase() === 'challenge') {
+    return unavailable(
+      'challenge',
+      "the marketplace's bot protection wants to see a browser; ask its operator to let API requests from this address pass",
+    );
+  }
+  if (httpStatus === 429) return { kind: 'limited', httpStatus, retryAt: retryAt(headers, now) };
+  if (httpStatus === 503) return unavailable('maintenance', 'the marketplace is down (HTTP 503)');
+  if (httpStatus >= 500) {
+    return unavailable('server-error', `the marketplace failed with HTTP ${httpStatus}`);
+  }
+  if (httpStatus === 408) {
+    return unavailable('timeout', 'the marketplace gave up waiting for the request (HTTP 408)');
+  }
+  return null;
+}
+
+/**
+ * Judges a whole reply by HTTP status and the shape of the payload, hardly ever by wording: texts
+ * pass through translation tables (field notes: envelope and shapes, errors).
+ * @param now milliseconds since 1970
+ */
+export function judge<T>(
+  question: Question<T>,
+  head: Head,
+  body: Uint8Array,
+  now: number,
+  redactor: Redactor,
+): Reply<Sourced<T>> {
+  const settled = judgeHead(head, now);
+  if (settled !== null) return settled;
+  const reading = readBody(body);
+  if (reading.kind === 'object' && isSuccess(head.httpStatus)) {
+    const found = question.find(reading.value);
+    if (found !== null && !saysError(reading.value)) {
+      return accept(question, head.httpStatus, reading, found, redactor);
+    }
+  }
+  return judgeFailure(question, head.httpStatus, reading, redactor);
+}
+
+/** Judges a reply that its head does not settle and that holds no data. */
+export function judgeFailure(
+  asked: Asked,
+  httpStatus: number,
+  reading: BodyReading,
+  redactor: Redactor,
+): Failure {
+  const say = (detail: string): Unreadable => unreadable(httpStatus, detail, reading, redactor);
+  if (httpStatus === 405) {
+    return say(
+      `the marketplace does not take ${asked.method} here; a redirect on the way may have turned POST into GET: check that the address is the one it redirects to`,
+    );
+  }
+  const error = errorEnvelope(asked, httpStatus, reading);
+  if (error !== null) return judgeError(asked, httpStatus, error, say, redactor);
+  if (httpStatus === 404) {
+    return unavailable(httpStatus, 'switched-off', 'the API is not there: it may be switched off');
+  }
+  if (reading.kind === 'html') {
+    const title = excerpt(reading.text, redactor, 100);
+    return unavailable(httpStatus, 'html', `a web page came where JSON was due: ${title}`);
+  }
+  if (reading.kind === 'other') return say(`the answer ${reading.problem}`);
+  const message = laravelMessage(reading.value);
+  if (httpStatus === 401 || httpStatus === 403 || isAboutKey(message)) {
+    return refused(httpStatus, message, redactor);
+  }
+  return say(`the answer has none of the data asked for (${asked.operation})`);
+}
+
+/** True when the envelope says in so many words that it is an error. */
+export function saysError(envelope: JsonObject): boolean {
+  return isWord(envelope['status'], 'error') && typeof envelope['msg'] === 'string';
+}
+
+export function isSuccess(httpStatus: number): boolean {
+  return httpStatus >= 200 && httpStatus < 300;
+}
+
+interface ErrorEnvelope {
+  readonly saysError: boolean;
+  readonly msg: string;
+}
+
+/** `{ status, msg }` without data (spec 7); the words may be translated. */
+function errorEnvelope(
+  asked: Asked,
+  httpStatus: number,
+  reading: BodyReading,
+): ErrorEnvelope | null {
+  if (reading.kind !== 'object') return null;
+  const { status, msg } = reading.value;
+  if (typeof status !== 'string' || typeof msg !== 'string' || isWord(status, 'success')) {
+    return null;
+  }
+  const saysSo = saysError(reading.value);
+  if (asked.find(reading.value) !== null && !(isSuccess(httpStatus) && saysSo)) return null;
+  return { saysError: saysSo, msg };
+}
+
+function judgeError(
+  asked: Asked,
+  httpStatus: number,
+  error: ErrorEnvelope,
+  say: (detail: string) => Unreadable,
+  redactor: Redactor,
+): Denied | Refused | Unreadable {
+  const denied: Denied = { kind: 'denied', httpStatus, message: excerpt(error.msg, redactor) };
+  const credential = httpStatus === 401 || httpStatus === 403 || asked.denial === null;
+  if (credential || isAboutKey(error.msg)) return refused(httpStatus, error.msg, redactor);
+  if (httpStatus === 404) return denied;
+  // Elsewhere an unknown word proves nothing, and neither does a complaint about the request.
+  if (error.saysError && asked.denial !== null && isWord(error.msg, asked.denial)) return denied;
+  if (error.saysError && isSuccess(httpStatus) && !/\brequired\b/i.test(error.msg)) return denied;
+  return say('the marketplace sent an error that answers nothing');
+}
+
+function accept<T>(
+  question: Question<T>,
+  httpStatus: number,
+  reading: BodyReading & { kind: 'object' },
+  found: Found,
+  redactor: Redactor,
+): Reply<Sourced<T>> {
+  const say = (detail: string): Unreadable =>
+    unreadable(httpStatus, excerpt(detail, redactor), reading, redactor);
+  // Compared as sent: masking could change the very field that is compared.
+  const sent = question.decode(found.json);
+  const mismatch = sent.ok ? question.mismatch(sent.decoded.value) : null;
+  if (mismatch !== null) return say(mismatch);
+
+  const raw = redactor.json(found.json);
+  const decoding = raw === found.json ? sent : question.decode(raw);
+  if (!decoding.ok)
+    return say(`the ${question.operation} answer can't be read: ${decoding.reason}`);
+  const { value, extra, tolerated } = decoding.decoded;
+  const quirks = [...reading.tolerated, ...envelopeQuirks(reading.value), ...tolerated];
+  if (found.quirk !== null) quirks.push(found.quirk);
+  return {
+    kind: 'answered',
+    httpStatus,
+    data: { value, extra, tolerated: quirks, raw },
+  };
+}
+
+/** Quirks of an envelope that holds data all the same. */
+export function envelopeQuirks(envelope: JsonObject): string[] {
+  return envelope['status'] === 'success' ? [] : ['envelope.status'];
+}
+
+function refused(httpStatus: number, message: string, redactor: Redactor): Refused {
+  const said = excerpt(message, redactor);
+  const lost = isAboutKey(message) && httpStatus !== 401 && httpStatus !== 403;
+  const hint =
+    ' (the server did not find the key in the request: check how parameters are sent, and that the address is the one it redirects to)';
+  return { kind: 'refused', httpStatus, message: lost ? `${said}${hint}` : said };
+}
+
+function unavailable(
+  httpStatus: number,
+  reason: Unavailable['reason'],
+  detail: string,
+): Unavailable {
+  return { kind: 'unavailable', httpStatus, reason, detail, retryAt: null };
+}
+
+function unreadable(
+  httpStatus: number,
+  detail: string,
+  reading: BodyReading,
+  redactor: Redactor,
+): Unreadable {
+  return { kind: 'unreadable', httpStatus, detail, excerpt: safeExcerpt(reading, redactor) };
+}
+
+/** Debug answers carry an exception and a trace: of those at most the message is shown. */
+function safeExcerpt(reading: BodyReading, redactor: Redactor): string {
+  if (!/"(?:exception|trace)"\s*:/.test(reading.text)) return excerpt(reading.text, redactor);
+  return reading.kind === 'object' ? excerpt(laravelMessage(reading.value), redactor) : '';
+}
+
+/** Frameworks say `message`, not `msg` (field notes: limits and weather). */
+function laravelMessage(envelope: JsonObject): string {
+  const { message, msg } = envelope;
+  if (typeof message === 'string') return message;
+  return typeof msg === 'string' ? msg : 'no reason was given';
+}
+
+function isAboutKey(message: string): boolean {
+  return /\bapi[\s_-]?key\b/i.test(message);
+}
+
+function isWord(value: unknown, word: string): boolean {
+  return typeof value === 'string' && value.trim().toLowerCase() === word.toLowerCase();
+}

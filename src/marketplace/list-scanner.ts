@@ -1,0 +1,320 @@
+import type { Json } from '../domain/item.js';
+import type { JsonObject } from '../domain/values.js';
+import { MAX_DEPTH } from './envelope.js';
+import type { ListElement } from './types.js';
+import {
+  CLOSE_BRACE,
+  CLOSE_BRACKET,
+  closeString,
+  COLON,
+  COMMA,
+  GOES_ON,
+  idOf,
+  isSpace,
+  OPEN_BRACE,
+  OPEN_BRACKET,
+  QUOTE,
+  ValueWalk,
+} from './value-walk.js';
+
+/** What is kept of a record that must not be decoded. */
+const KEPT_OF_UNFIT_BYTES = 1024 * 1024;
+/** Other members of the envelope are kept for judging up to this size, and this many. */
+const KEPT_MEMBER_BYTES = 64 * 1024;
+const KEPT_MEMBERS = 64;
+const MAX_NAME_BYTES = 4_096;
+const MAX_PREAMBLE_BYTES = 1024 * 1024;
+
+type State =
+  | 'preamble'
+  | 'preamble-brace' // after a `{` that may begin the envelope
+  | 'name-or-end'
+  | 'name'
+  | 'in-name'
+  | 'colon'
+  | 'value-or-end'
+  | 'value'
+  | 'in-value'
+  | 'next'
+  | 'tail';
+
+/**
+ * Splits the envelope of a list into its records while it arrives (spec 4.2), in either form of
+ * `items` and at any place among the other members (field notes: envelope and shapes). It looks at
+ * framing only: records are neither parsed nor copied, except those that lie across two chunks.
+ */
+export class ListScanner {
+  /** The list has begun. */
+  started = false;
+  /** The envelope was read to its closing brace. */
+  finished = false;
+  /** Why the body is no sound list, as the end of a sentence that begins with "the answer". */
+  problem: string | null = null;
+  /** Bytes before the envelope. */
+  preambleBytes = 0;
+  /** `items` is an object with numeric keys. */
+  itemsIsObject = false;
+  /** Bytes of the records not yet taken. */
+  pendingBytes = 0;
+
+  readonly #maxRecordBytes: number;
+  readonly #walk = new ValueWalk(MAX_DEPTH);
+  readonly #members = new Map<string, string>();
+  #found: ListElement[] = [];
+  #state: State = 'preamble';
+  /** Within `items`, not directly in the envelope. */
+  #inItems = false;
+  #name = '';
+  #offset = 0;
+  /** What earlier chunks held of the present name or value. */
+  #parts: Buffer[] = [];
+  #size = 0;
+
+  constructor(maxRecordBytes: number) {
+    this.#maxRecordBytes = maxRecordBytes;
+  }
+
+  /** Reads on. The chunk must stay unchanged as long as its records are in use. */
+  push(chunk: Buffer): void {
+    let at = 0;
+    while (at < chunk.length && this.problem === null) at = this.#step(chunk, at);
+    this.#offset += chunk.length;
+  }
+
+  /** The envelope has begun, or a brace that may begin it. */
+  get inEnvelope(): boolean {
+    return this.#state !== 'preamble';
+  }
+
+  /** Number of the records not yet taken. */
+  get pendingCount(): number {
+    return this.#found.length;
+  }
+
+  /** The records found since the last call. */
+  take(): ListElement[] {
+    const taken = this.#found;
+    this.#found = [];
+    this.pendingBytes = 0;
+    return taken;
+  }
+
+  /** The small members of the envelope besides the list; null when one is no JSON. */
+  envelope(): JsonObject | null {
+    try {
+      const entries = [...this.#members].map(([name, text]): [string, Json] => [
+        name,
+        JSON.parse(text) as Json,
+      ]);
+      return Object.fromEntries(entries);
+    } catch {
+      return null;
+    }
+  }
+
+  /** Reads from `at` to where the state changes or the chunk ends; returns where that is. */
+  #step(chunk: Buffer, at: number): number {
+    switch (this.#state) {
+      case 'in-value':
+        return this.#readValue(chunk, at, at);
+      case 'in-name':
+        return this.#readName(chunk, at);
+      case 'preamble':
+        return this.#seek(chunk, at);
+      default:
+        if (!isSpace(chunk[at])) return this.#punctuation(chunk, at);
+        if (this.#state === 'preamble-brace') this.preambleBytes++;
+        return at + 1;
+    }
+  }
+
+  #seek(chunk: Buffer, at: number): number {
+    const brace = chunk.indexOf(OPEN_BRACE, at);
+    const stop = brace < 0 ? chunk.length : brace + 1;
+    this.preambleBytes += stop - at;
+    if (this.preambleBytes > MAX_PREAMBLE_BYTES) this.problem = 'has no JSON in its first MiB';
+    if (brace >= 0) this.#state = 'preamble-brace';
+    return stop;
+  }
+
+  #punctuation(chunk: Buffer, at: number): number {
+    const byte = chunk[at] as number;
+    switch (this.#state) {
+      case 'preamble-brace':
+        return this.#maybeEnvelope(byte, at);
+      case 'name-or-end':
+      case 'name':
+        if (byte === QUOTE) this.#state = 'in-name';
+        else if (byte === CLOSE_BRACE && this.#state === 'name-or-end') this.#closeContainer();
+        else this.#fail(at);
+        return at + 1;
+      case 'colon':
+        if (byte === COLON) this.#state = 'value';
+        else this.#fail(at);
+        return at + 1;
+      case 'next':
+        return this.#afterValue(byte, at);
+      case 'value-or-end':
+        if (byte === CLOSE_BRACKET) {
+          this.#closeContainer();
+          return at + 1;
+        }
+        return this.#beginValue(chunk, at);
+      case 'value':
+        return this.#beginValue(chunk, at);
+      default:
+        this.problem = 'goes on after its end';
+        return at + 1;
+    }
+  }
+
+  /** Braces in the preamble (PHP names closures `{closure}`) are not followed by a quote. */
+  #maybeEnvelope(byte: number, at: number): number {
+    if (byte === QUOTE) {
+      this.preambleBytes -= 1;
+      this.#state = 'in-name';
+      return at + 1;
+    }
+    this.#state = 'preamble';
+    return at;
+  }
+
+  #afterValue(byte: number, at: number): number {
+    const inArray = this.#inItems && !this.itemsIsObject;
+    if (byte === COMMA) this.#state = inArray ? 'value' : 'name';
+    else if (byte === (inArray ? CLOSE_BRACKET : CLOSE_BRACE)) this.#closeContainer();
+    else this.#fail(at);
+    return at + 1;
+  }
+
+  #closeContainer(): void {
+    if (this.#inItems) {
+      this.#inItems = false;
+      this.started = true;
+      this.#state = 'next';
+    } else {
+      this.finished = true;
+      this.#state = 'tail';
+    }
+  }
+
+  #readName(chunk: Buffer, at: number): number {
+    const end = this.#escapedName() ? at + 1 : at;
+    const after = closeString(chunk, end);
+    const stop = after < 0 ? chunk.length : after;
+    this.#parts.push(chunk.subarray(at, stop));
+    this.#size += stop - at;
+    if (this.#size > MAX_NAME_BYTES) this.problem = 'has a member name without end';
+    if (after >= 0) this.#endName(at);
+    return stop;
+  }
+
+  /** True when the last chunk ended within an escape. */
+  #escapedName(): boolean {
+    const text = Buffer.concat(this.#parts);
+    let slashes = 0;
+    while (text[text.length - 1 - slashes] === 0x5c) slashes++;
+    return slashes % 2 === 1;
+  }
+
+  #endName(at: number): void {
+    const text = Buffer.concat(this.#parts).toString();
+    this.#forget();
+    this.#state = 'colon';
+    try {
+      this.#name = JSON.parse(`"${text}`) as string;
+    } catch {
+      this.#fail(at);
+    }
+    if (!this.#inItems) return;
+    if (/^\d+$/.test(this.#name)) this.started = true;
+    else this.problem = 'has an object where the list of items was due';
+  }
+
+  #beginValue(chunk: Buffer, at: number): number {
+    const byte = chunk[at] as number;
+    const isArray = byte === OPEN_BRACKET;
+    if (!this.#inItems && this.#name === 'items' && (isArray || byte === OPEN_BRACE)) {
+      if (this.started) this.problem = 'has two lists of items';
+      this.#inItems = true;
+      this.itemsIsObject = !isArray;
+      this.started ||= isArray;
+      this.#state = isArray ? 'value-or-end' : 'name-or-end';
+      return at + 1;
+    }
+    if (byte === COMMA || byte === COLON || byte === CLOSE_BRACE || byte === CLOSE_BRACKET) {
+      this.#fail(at);
+      return at + 1;
+    }
+    this.#walk.begin(byte);
+    this.#state = 'in-value';
+    return this.#readValue(chunk, at, at + 1);
+  }
+
+  /** @param start where the value begins in this chunk @param at where to read on */
+  #readValue(chunk: Buffer, start: number, at: number): number {
+    const after = this.#walk.walk(chunk, at);
+    const stop = after === GOES_ON ? chunk.length : after;
+    const bytes = start === 0 && stop === chunk.length ? chunk : chunk.subarray(start, stop);
+    if (after === GOES_ON) {
+      this.#keep(bytes);
+      return stop;
+    }
+    this.#state = 'next';
+    if (this.#inItems) this.#endRecord(bytes);
+    else this.#endMember(bytes);
+    return stop;
+  }
+
+  /** Keeps a part of a value, no more of it than will be used. */
+  #keep(bytes: Buffer): void {
+    const limit = this.#inItems ? this.#maxRecordBytes : KEPT_MEMBER_BYTES;
+    const wasWithin = this.#size <= limit;
+    this.#size += bytes.length;
+    if (!wasWithin) return;
+    this.#parts.push(bytes);
+    if (this.#size <= limit) return;
+    this.#parts = this.#inItems ? [this.#shortened(Buffer.concat(this.#parts))] : [];
+  }
+
+  #endRecord(last: Buffer): void {
+    const whole = this.#parts.length === 0;
+    if (!whole) this.#keep(last);
+    const size = whole ? last.length : this.#size;
+    const joined = whole ? last : Buffer.concat(this.#parts);
+    const unfit = this.#unfit(size);
+    const bytes = unfit === null ? joined : this.#shortened(joined);
+    const idHint = this.#walk.idUnsure && !whole ? idOf(joined, MAX_DEPTH) : this.#walk.id;
+    this.#found.push({ bytes, idHint, unfit });
+    this.pendingBytes += bytes.length;
+    this.#forget();
+  }
+
+  #unfit(size: number): string | null {
+    if (size > this.#maxRecordBytes) {
+      return `is larger than the ${this.#maxRecordBytes} bytes allowed`;
+    }
+    return this.#walk.tooDeep ? `nests deeper than ${MAX_DEPTH} levels` : null;
+  }
+
+  /** A copy, so that a few bytes do not hold a large buffer. */
+  #shortened(bytes: Buffer): Buffer {
+    return Buffer.from(bytes.subarray(0, KEPT_OF_UNFIT_BYTES));
+  }
+
+  #endMember(last: Buffer): void {
+    this.#keep(last);
+    const kept = this.#size <= KEPT_MEMBER_BYTES && this.#members.size < KEPT_MEMBERS;
+    if (kept) this.#members.set(this.#name, Buffer.concat(this.#parts).toString());
+    this.#forget();
+  }
+
+  #forget(): void {
+    this.#parts = [];
+    this.#size = 0;
+  }
+
+  #fail(at: number): void {
+    this.problem ??= `is no sound JSON (byte ${this.#offset + at + 1})`;
+  }
+}

@@ -1,0 +1,199 @@
+import type { Json } from '../domain/item.js';
+import type { Failure, Reply } from '../domain/reply.js';
+import { excerpt, isHtmlDocument, readBody } from './envelope.js';
+import { envelopeQuirks, judgeFailure, saysError } from './judge.js';
+import { ListBroken } from './list-broken.js';
+import { ListScanner } from './list-scanner.js';
+import { listQuestion } from './questions.js';
+import type { KeyWatch, Redactor } from './redaction.js';
+import type { Response } from './transport.js';
+import { TransportError } from './transport-error.js';
+import type { ItemList, ListElement } from './types.js';
+
+export interface ListLimits {
+  readonly maxListBytes: number;
+  readonly maxRecordBytes: number;
+}
+
+const BATCH_RECORDS = 1_000;
+const BATCH_BYTES = 1024 * 1024;
+/** What is kept of the body's beginning, for judging a body that turns out to be no list. */
+const BEGINNING_BYTES = 16 * 1024;
+
+/**
+ * Reads a successful list reply to where the list begins, or to its end when there is none.
+ * @returns the open list; or the reply judged, when it is none
+ * @throws TransportError when the body breaks off before
+ */
+export async function openList(
+  response: Response,
+  limits: ListLimits,
+  redactor: Redactor,
+): Promise<Reply<ItemList>> {
+  const stream = new ListStream(response, limits, redactor);
+  const failure = await stream.open();
+  if (failure === null) return { kind: 'answered', httpStatus: response.httpStatus, data: stream };
+  response.discard();
+  return failure;
+}
+
+class ListStream implements ItemList {
+  readonly batches: AsyncIterable<readonly ListElement[]>;
+  readonly #response: Response;
+  readonly #redactor: Redactor;
+  readonly #watch: KeyWatch;
+  readonly #scanner: ListScanner;
+  readonly #source: AsyncGenerator<Buffer, void, undefined>;
+  #beginning: Buffer = Buffer.alloc(0);
+  #bytes = 0;
+  #sawKey = false;
+
+  constructor(response: Response, limits: ListLimits, redactor: Redactor) {
+    this.#response = response;
+    this.#redactor = redactor;
+    this.#watch = redactor.watch();
+    this.#scanner = new ListScanner(limits.maxRecordBytes);
+    this.#source = response.chunks(limits.maxListBytes);
+    this.batches = this.#iterate();
+  }
+
+  bytes(): number {
+    return this.#bytes;
+  }
+
+  tolerated(): readonly string[] {
+    const quirks: string[] = [];
+    const before = this.#beginning.subarray(0, this.#scanner.preambleBytes).toString();
+    if (before.startsWith('\uFEFF')) quirks.push('envelope.bom');
+    if (before.replace('\uFEFF', '').trim() !== '') quirks.push('envelope.preamble');
+    if (this.#scanner.itemsIsObject) quirks.push('envelope.items-object');
+    const envelope = this.#scanner.finished ? this.#scanner.envelope() : null;
+    return envelope === null ? quirks : [...quirks, ...envelopeQuirks(envelope)];
+  }
+
+  /** Reads up to the list; returns the failure when the body is something else. */
+  async open(): Promise<Failure | null> {
+    while (await this.#advance()) {
+      if (isHtmlDocument(this.#beginning.toString())) return this.#judgeBeginning();
+      if (this.#scanner.problem !== null) return this.#judgeBeginning();
+      if (this.#scanner.started) break;
+    }
+    if (this.#scanner.started || this.#scanner.finished) return this.#judgeEnvelope();
+    return this.#judgeBeginning();
+  }
+
+  async *#iterate(): AsyncGenerator<readonly ListElement[], void, undefined> {
+    try {
+      do {
+        this.#throwProblem();
+        const { pendingBytes, pendingCount } = this.#scanner;
+        if (pendingBytes >= BATCH_BYTES || pendingCount >= BATCH_RECORDS) yield* this.#taken();
+      } while (await this.#advance());
+      this.#throwProblem();
+      const failure = this.#scanner.finished ? this.#judgeEnvelope() : this.#cutOff();
+      if (failure !== null) throw new ListBroken(failure);
+      yield* this.#taken();
+    } catch (error) {
+      throw error instanceof TransportError ? new ListBroken(error.failure) : error;
+    } finally {
+      this.#response.discard();
+    }
+  }
+
+  /** Reads one chunk; false at the end of the body. */
+  async #advance(): Promise<boolean> {
+    const next = await this.#source.next();
+    if (next.done === true) return false;
+    const chunk = next.value;
+    this.#bytes += chunk.length;
+    if (this.#beginning.length < BEGINNING_BYTES) {
+      const more = chunk.subarray(0, BEGINNING_BYTES - this.#beginning.length);
+      this.#beginning = Buffer.concat([this.#beginning, more]);
+    }
+    this.#sawKey ||= this.#watch.saw(chunk);
+    this.#scanner.push(chunk);
+    return true;
+  }
+
+  *#taken(): Generator<readonly ListElement[], void, undefined> {
+    const all = this.#scanner.take();
+    const elements = this.#sawKey ? all.map((one) => redacted(one, this.#redactor)) : all;
+    let batch: ListElement[] = [];
+    let size = 0;
+    for (const element of elements) {
+      batch.push(element);
+      size += element.bytes.length;
+      if (batch.length < BATCH_RECORDS && size < BATCH_BYTES) continue;
+      yield batch;
+      batch = [];
+      size = 0;
+    }
+    if (batch.length > 0) yield batch;
+  }
+
+  #throwProblem(): void {
+    const { problem } = this.#scanner;
+    if (problem !== null) throw new ListBroken(this.#unreadable(`the answer ${problem}`));
+  }
+
+  /** Judges by the members of the envelope besides the list, as far as they have been read. */
+  #judgeEnvelope(): Failure | null {
+    const envelope = this.#scanner.envelope();
+    if (envelope === null) return this.#unreadable('the envelope of the list is no sound JSON');
+    if (this.#scanner.started && !saysError(envelope)) return null;
+    const reading = {
+      kind: 'object',
+      value: envelope,
+      tolerated: [],
+      text: this.#beginning.toString(),
+    } as const;
+    return judgeFailure(listQuestion, this.#response.httpStatus, reading, this.#redactor);
+  }
+
+  /** Judges a body that never came to be a list by its beginning. */
+  #judgeBeginning(): Failure {
+    const { problem, inEnvelope } = this.#scanner;
+    const reading = readBody(this.#beginning);
+    if (problem === null && inEnvelope && !isHtmlDocument(reading.text)) return this.#cutOff();
+    if (problem !== null && reading.kind === 'other') {
+      return this.#unreadable(`the answer ${problem}`);
+    }
+    return judgeFailure(listQuestion, this.#response.httpStatus, reading, this.#redactor);
+  }
+
+  #cutOff(): Failure {
+    return {
+      kind: 'unavailable',
+      httpStatus: this.#response.httpStatus,
+      reason: 'cut-off',
+      detail: `the list ended early, after ${this.#bytes} bytes`,
+      retryAt: null,
+    };
+  }
+
+  #unreadable(detail: string): Failure {
+    return {
+      kind: 'unreadable',
+      httpStatus: this.#response.httpStatus,
+      detail,
+      excerpt: excerpt(this.#beginning.toString(), this.#redactor),
+    };
+  }
+}
+
+/** The record without the key; the same bytes when the key is not in it. */
+function redacted(element: ListElement, redactor: Redactor): ListElement {
+  const text = Buffer.from(element.bytes).toString();
+  const masked = redactedJson(text, redactor) ?? redactor.text(text);
+  return masked === text ? element : { ...element, bytes: Buffer.from(masked) };
+}
+
+function redactedJson(text: string, redactor: Redactor): string | null {
+  try {
+    const json = JSON.parse(text) as Json;
+    const masked = redactor.json(json);
+    return masked === json ? text : JSON.stringify(masked);
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,124 @@
+import { decodeAccount } from '../domain/decode-account.js';
+import { decodeItem } from '../domain/decode-item.js';
+import { decodePurchase } from '../domain/decode-purchase.js';
+import type { Account, Decoding, Item, Json, Purchase } from '../domain/item.js';
+import { isObject, type JsonObject } from '../domain/values.js';
+import type { Operation } from './types.js';
+
+/** What must be known of an operation to send it and to judge a failed reply (spec 4 and 7). */
+export interface Asked {
+  readonly operation: Operation;
+  readonly method: 'GET' | 'POST';
+  /** Path below the base address. */
+  readonly path: string;
+  readonly parameters: Readonly<Record<string, string>>;
+  /** The documented error text that answers the question; null where no error is an answer. */
+  readonly denial: string | null;
+  /** The data in an envelope, in any of the places it is accepted. */
+  find(envelope: JsonObject): Found | null;
+}
+
+/** An operation whose reply is read whole. */
+export interface Question<T> extends Asked {
+  decode(json: Json): Decoding<T>;
+  /** Why a decoded record does not answer what was asked; null when it does. */
+  mismatch(value: T): string | null;
+}
+
+export interface Found {
+  readonly json: Json;
+  /** Name of the quirk, when it was not in the documented place. */
+  readonly quirk: string | null;
+}
+
+/** Account details (spec 4.1). */
+export const accountQuestion: Question<Account> = {
+  operation: 'account',
+  method: 'GET',
+  path: '/api/account/details',
+  parameters: {},
+  denial: null,
+  find: (envelope) => objectAt(envelope, 'data'),
+  decode: decodeAccount,
+  mismatch: () => null,
+};
+
+/** All items (spec 4.2). Read as a stream, so there is no decoding here. */
+export const listQuestion: Asked = {
+  operation: 'list',
+  method: 'GET',
+  path: '/api/items/all',
+  parameters: {},
+  denial: 'No items found',
+  find: ({ items }) => {
+    if (Array.isArray(items)) return { json: items, quirk: null };
+    if (!isObject(items)) return null;
+    return Object.keys(items).every((name) => /^\d+$/.test(name))
+      ? { json: items, quirk: 'envelope.items-object' }
+      : null;
+  },
+};
+
+/** One item (spec 4.3). */
+export function itemQuestion(id: number): Question<Item> {
+  return {
+    operation: 'item',
+    method: 'GET',
+    path: '/api/items/item',
+    parameters: { item_id: String(id) },
+    denial: 'Item Not Found',
+    find: (envelope) => objectAt(envelope, 'item'),
+    decode: decodeItem,
+    mismatch: (item) =>
+      item.id === id ? null : `item ${id} was asked for and item ${item.id} came`,
+  };
+}
+
+/** Validation of a purchase code (spec 4.4). It changes nothing, so the POST may be repeated. */
+export function validationQuestion(code: string): Question<Purchase> {
+  return {
+    operation: 'validate',
+    method: 'POST',
+    path: '/api/purchases/validation',
+    parameters: { purchase_code: code },
+    denial: 'Invalid purchase code',
+    find: findPurchase,
+    decode: decodePurchase,
+    mismatch: ({ purchaseCode }) =>
+      purchaseCode === null || sameCode(purchaseCode, code)
+        ? null
+        : 'the answer is about another purchase code than the one asked for',
+  };
+}
+
+/** `data.purchase`, or top-level `purchase` or `item` (field notes: envelope and shapes). */
+function findPurchase(envelope: JsonObject): Found | null {
+  const data = envelope['data'];
+  if (isObject(data)) {
+    const documented = someObjectAt(data, 'purchase');
+    if (documented !== null) return documented;
+  }
+  const named = someObjectAt(envelope, 'purchase');
+  if (named !== null) return { ...named, quirk: 'envelope.purchase-at-top' };
+  const item = envelope['item'];
+  if (!isObject(item)) return null;
+  return 'purchase_code' in item || isObject(item['item'])
+    ? { json: item, quirk: 'envelope.purchase-at-item' }
+    : null;
+}
+
+function objectAt(envelope: JsonObject, name: string): Found | null {
+  const json = envelope[name];
+  return isObject(json) ? { json, quirk: null } : null;
+}
+
+/** As `objectAt`, but an empty object is no purchase: it proves nothing about a code. */
+function someObjectAt(envelope: JsonObject, name: string): Found | null {
+  const found = objectAt(envelope, name);
+  return found !== null && Object.keys(found.json as JsonObject).length > 0 ? found : null;
+}
+
+/** Servers trim codes and probably ignore case (field notes: requests). */
+function sameCode(a: string, b: string): boolean {
+  return a.trim().toLowerCase() === b.trim().toLowerCase();
+}

@@ -1,0 +1,110 @@
+import type { Json } from '../domain/item.js';
+import { redact, Secret } from '../domain/secret.js';
+
+/** Takes the key out of whatever the server sends back. */
+export interface Redactor {
+  /** Masks the key in text. */
+  text(text: string): string;
+  /** Masks the key in all strings and member names; returns the same value when it is nowhere. */
+  json(json: Json): Json;
+  /** Watches a stream of bytes for the key. */
+  watch(): KeyWatch;
+}
+
+/** Tells whether the key has been in the bytes so far, across chunk borders too. */
+export interface KeyWatch {
+  saw(chunk: Buffer): boolean;
+}
+
+/** A redactor for one key, in every spelling a server may echo it in. */
+export function createRedactor(key: Secret): Redactor {
+  const secrets = spellings(key.reveal()).map((spelling) => new Secret(spelling));
+  const text = (value: string): string => redact(value, secrets);
+  return {
+    text,
+    json: (json) => redactJson(json, text),
+    watch: () => new Watch(secrets),
+  };
+}
+
+/** Spellings beyond those `redact` knows of itself: trimmed, form, PHP's JSON, HTML, host name. */
+function spellings(key: string): string[] {
+  const out = new Set<string>();
+  for (const plain of [key, key.trim()]) {
+    const json = JSON.stringify(plain).slice(1, -1);
+    const form = new URLSearchParams([['', plain]]).toString().slice(1);
+    const slashed = json.replaceAll('/', '\\/');
+    const encoded = encodeURIComponent(plain);
+    const php = percentEncodeStrictly(plain);
+    const own = [plain, json, form, slashed, asciiJson(json), asciiJson(slashed), encoded, php];
+    for (const spelling of [...own, ...htmlSpellings(plain)]) {
+      out.add(spelling);
+      out.add(lowerHex(spelling));
+    }
+    out.add(plain.toLowerCase());
+  }
+  return [...out].filter((spelling) => spelling !== '');
+}
+
+function percentEncodeStrictly(text: string): string {
+  return encodeURIComponent(text).replace(
+    /[!'()*]/g,
+    (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`,
+  );
+}
+
+function lowerHex(text: string): string {
+  return text.replace(/%[0-9A-F]{2}/g, (hex) => hex.toLowerCase());
+}
+
+function asciiJson(json: string): string {
+  return json.replace(
+    /[\u0080-\uffff]/g,
+    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+}
+
+function htmlSpellings(text: string): string[] {
+  const basic = text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
+  const quoted = basic.replaceAll('"', '&quot;');
+  return [basic, quoted, quoted.replaceAll("'", '&#039;'), quoted.replaceAll("'", '&#39;')];
+}
+
+function redactJson(json: Json, text: (value: string) => string): Json {
+  if (typeof json === 'string') return text(json);
+  if (typeof json !== 'object' || json === null) return json;
+  if (Array.isArray(json)) {
+    const out = json.map((value) => redactJson(value, text));
+    return out.some((value, index) => value !== json[index]) ? out : json;
+  }
+  let changed = false;
+  const entries = Object.entries(json).map(([name, value]): [string, Json] => {
+    const entry: [string, Json] = [text(name), redactJson(value, text)];
+    changed ||= entry[0] !== name || entry[1] !== value;
+    return entry;
+  });
+  return changed ? Object.fromEntries(entries) : json;
+}
+
+class Watch implements KeyWatch {
+  readonly #needles: readonly Buffer[];
+  readonly #overlap: number;
+  #tail: Buffer = Buffer.alloc(0);
+  #seen = false;
+
+  constructor(secrets: readonly Secret[]) {
+    // As in `redact`: shorter ones are not worth masking and would be found everywhere.
+    const texts = secrets.map((secret) => secret.reveal()).filter((text) => text.length >= 4);
+    this.#needles = texts.map((text) => Buffer.from(text));
+    this.#overlap = Math.max(0, ...this.#needles.map((needle) => needle.length - 1));
+  }
+
+  saw(chunk: Buffer): boolean {
+    if (this.#seen || this.#overlap === 0) return this.#seen;
+    const seam = Buffer.concat([this.#tail, chunk.subarray(0, this.#overlap)]);
+    this.#seen = this.#needles.some((needle) => seam.includes(needle) || chunk.includes(needle));
+    const end = chunk.length >= this.#overlap ? chunk : seam;
+    this.#tail = Buffer.from(end.subarray(Math.max(0, end.length - this.#overlap)));
+    return this.#seen;
+  }
+}

@@ -1,0 +1,95 @@
+import { readFileSync } from 'node:fs';
+import type { Secret } from '../domain/secret.js';
+import { MarketplaceOptionsError } from './address.js';
+import type { ParameterCarriage } from './types.js';
+
+/** A request without its address: that part may change with a redirect, this one never does. */
+export interface CarriedRequest {
+  readonly method: 'GET' | 'POST';
+  /** Query to append to the path, with its `?`; empty when there is none. Holds the key. */
+  readonly query: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string | null;
+}
+
+export const DEFAULT_CARRIAGE: ParameterCarriage = { placement: 'default', keyHeader: null };
+
+/**
+ * A plain product name: one that contains Mozilla, Chrome, Firefox, Opera or Edge is sent to the
+ * home page instead of the API (field notes: requests).
+ */
+export const USER_AGENT = `seller-mirror/${ownVersion()}`;
+
+const OWN_HEADERS = new Set([
+  'accept',
+  'accept-encoding',
+  'connection',
+  'content-length',
+  'content-type',
+  'expect',
+  'host',
+  'keep-alive',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'user-agent',
+]);
+
+/**
+ * Puts parameters and key where the carriage wants them (spec 4 and 5 leave it open): by default
+ * in the query on GET and in a form body on POST.
+ */
+export function carry(
+  method: 'GET' | 'POST',
+  parameters: Readonly<Record<string, string>>,
+  key: Secret,
+  carriage: ParameterCarriage,
+): CarriedRequest {
+  const headers: Record<string, string> = {
+    'user-agent': USER_AGENT,
+    accept: 'application/json',
+    'accept-encoding': 'gzip, br',
+  };
+  const values: Record<string, string> = { ...parameters };
+  if (carriage.keyHeader === null) values['api_key'] = key.reveal();
+  else headers[carriage.keyHeader.toLowerCase()] = key.reveal();
+
+  if (carriage.placement === 'json') {
+    headers['content-type'] = 'application/json';
+    return { method, query: '', headers, body: JSON.stringify(values) };
+  }
+  const encoded = new URLSearchParams(values).toString();
+  if (method === 'GET' || carriage.placement === 'query') {
+    return { method, query: encoded === '' ? '' : `?${encoded}`, headers, body: null };
+  }
+  headers['content-type'] = 'application/x-www-form-urlencoded';
+  return { method, query: '', headers, body: encoded };
+}
+
+/**
+ * Checks that a carriage can be used with this key.
+ * @throws MarketplaceOptionsError when the header's name is no header name or is taken, or when
+ * the key holds characters that no header can carry
+ */
+export function checkCarriage(carriage: ParameterCarriage, key: Secret): void {
+  const name = carriage.keyHeader;
+  if (name === null) return;
+  if (!/^[!#$%&'*+.^_`|~0-9a-z-]+$/i.test(name) || OWN_HEADERS.has(name.toLowerCase())) {
+    throw new MarketplaceOptionsError(`the key cannot travel in a header named ${inspect(name)}`);
+  }
+  if (!/^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/.test(key.reveal())) {
+    throw new MarketplaceOptionsError(
+      'the API key holds characters that cannot travel in a header; send it as a parameter',
+    );
+  }
+}
+
+function inspect(text: string): string {
+  return JSON.stringify(text.slice(0, 60));
+}
+
+function ownVersion(): string {
+  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
+  return (JSON.parse(text) as { version: string }).version;
+}

@@ -128,6 +128,9 @@ export function readMoney(
 
 const TIMESTAMP =
   /^\s*(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d+))?)?\s*(Z|[+-]\d\d(?::?\d\d)?)?)?\s*$/i;
+/** The contract's notation, of a day that every month has. */
+const CANONICAL =
+  /^(?!0000)\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\dZ$/;
 const ZERO_DATE = /^\s*0000-00-00/;
 
 /**
@@ -141,6 +144,7 @@ export function readTimestamp(
 ): Timestamp | null {
   if (json === undefined || json === null) return null;
   if (typeof json !== 'string') throw new FieldError(path, `is no timestamp: ${shown(json)}`);
+  if (CANONICAL.test(json)) return json;
   if (json.trim() === '' || ZERO_DATE.test(json)) {
     tolerated.note('timestamp.empty');
     return null;

@@ -134,13 +134,16 @@ export async function storedHashes(
  * of the list, so that a contradictory list makes no change every night.
  */
 export async function applyStage(client: PoolClient, stamp: RowStamp): Promise<Applied> {
-  const assignments = ITEM_VALUE_COLUMNS.map((column) => `${column} = d.${column}`).join(', ');
+  // Without figures the planner takes the table for tiny, and loops over it.
+  await client.query('ANALYZE pg_temp.incoming_items');
+  const assignments = ITEM_VALUE_COLUMNS.map((column) => `${column} = w.${column}`).join(', ');
   const { rows } = await client.query<{ changed: number; extra_changed: number; restored: number }>(
     `WITH winners AS (
-       SELECT DISTINCT ON (item_id) * FROM pg_temp.incoming_items
+       SELECT DISTINCT ON (item_id) ctid AS place, item_id, content_hash, extra_hash, rival
+         FROM pg_temp.incoming_items
         ORDER BY item_id, content_hash DESC, extra_hash DESC
      ), differences AS (
-       SELECT w.*, i.content_hash <> w.content_hash AS content_differs,
+       SELECT w.place, i.content_hash <> w.content_hash AS content_differs,
               i.extra_hash <> w.extra_hash AS extra_differs, i.state AS old_state
          FROM winners w JOIN mirror.items i ON i.seller_id = $1 AND i.item_id = w.item_id
         WHERE i.state <> 'live'
@@ -150,8 +153,8 @@ export async function applyStage(client: PoolClient, stamp: RowStamp): Promise<A
        UPDATE mirror.items i
           SET ${assignments}, state = 'live', removed_at = NULL, synced_run_id = $2,
               changed_at = CASE WHEN d.content_differs THEN $3::timestamptz ELSE i.changed_at END
-         FROM differences d
-        WHERE i.seller_id = $1 AND i.item_id = d.item_id
+         FROM differences d JOIN pg_temp.incoming_items w ON w.ctid = d.place
+        WHERE i.seller_id = $1 AND i.item_id = w.item_id
        RETURNING d.content_differs, d.extra_differs, d.old_state
      )
      SELECT count(*) FILTER (WHERE content_differs)::int AS changed,

@@ -12,6 +12,8 @@ const EPOCH_MS = 946_684_800_000;
 export class BinaryRows {
   #buffer: Buffer;
   #length = 0;
+  #lastTimestamp = '';
+  #lastMicros = 0n;
   rows = 0;
 
   constructor(initialBytes = 1 << 20) {
@@ -77,10 +79,13 @@ export class BinaryRows {
   /** @param value ISO 8601 in UTC with at most six digits of fraction */
   timestamp(value: string | null): void {
     if (value === null) return this.null();
-    const [seconds = '', fraction = ''] = value.slice(0, -1).split('.');
-    const micros = BigInt(Date.parse(`${seconds}Z`) - EPOCH_MS) * 1000n;
+    // Most rows of a run carry the run's own moment.
+    if (value !== this.#lastTimestamp) {
+      this.#lastTimestamp = value;
+      this.#lastMicros = postgresMicros(value);
+    }
     this.#int32(8);
-    this.#int64(micros + BigInt(fraction.padEnd(6, '0')));
+    this.#int64(this.#lastMicros);
   }
 
   /** @param value decimal text with two decimals */
@@ -146,6 +151,13 @@ export class BinaryRows {
     this.#buffer.copy(bigger, 0, 0, this.#length);
     this.#buffer = bigger;
   }
+}
+
+/** Microseconds since 2000 of an ISO 8601 moment in UTC. */
+function postgresMicros(timestamp: string): bigint {
+  const [seconds = '', fraction = ''] = timestamp.slice(0, -1).split('.');
+  const micros = BigInt(Date.parse(`${seconds}Z`) - EPOCH_MS) * 1000n;
+  return micros + BigInt(fraction.padEnd(6, '0'));
 }
 
 /** Digits in base 10,000, most significant first, without leading zeros. */

@@ -1,0 +1,46 @@
+/**
+ * How many letters must be inserted, dropped, exchanged or swapped with their neighbour to make one
+ * word of the other (optimal string alignment).
+ */
+export function editDistance(one: string, other: string): number {
+  const rows: number[][] = [Array.from({ length: other.length + 1 }, (_, index) => index)];
+  const at = (row: number, column: number): number => rows[row]?.[column] ?? Infinity;
+  for (let i = 1; i <= one.length; i++) {
+    rows[i] = [i];
+    const row = rows[i] ?? [];
+    for (let j = 1; j <= other.length; j++) {
+      const same = one[i - 1] === other[j - 1];
+      const swapped = i > 1 && j > 1 && one[i - 1] === other[j - 2] && one[i - 2] === other[j - 1];
+      row[j] = Math.min(
+        at(i - 1, j) + 1,
+        at(i, j - 1) + 1,
+        at(i - 1, j - 1) + (same ? 0 : 1),
+        swapped ? at(i - 2, j - 2) + 1 : Infinity,
+      );
+    }
+  }
+  return at(one.length, other.length);
+}
+
+/** Letter case and separators are what people get wrong most, so they do not count. */
+function plain(name: string): string {
+  return name.toLowerCase().replaceAll(/[^a-z0-9]/g, '');
+}
+
+/**
+ * The known name that `name` was probably meant to be, or null. About one letter in five may be
+ * wrong, so short names must match better than long ones.
+ */
+export function nearest(name: string, known: readonly string[]): string | null {
+  let best: string | null = null;
+  let least = Infinity;
+  for (const candidate of known) {
+    const [one, other] = [plain(name), plain(candidate)];
+    const distance = editDistance(one, other);
+    if (distance <= Math.min(one.length, other.length) / 5 && distance < least) {
+      best = candidate;
+      least = distance;
+    }
+  }
+  return best;
+}

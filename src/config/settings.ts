@@ -1,0 +1,110 @@
+/** One environment variable the product reads. */
+export interface Setting {
+  readonly name: string;
+  /** Text that means the same as not setting it; null when there is none. */
+  readonly default: string | null;
+  /** One line for README, `.env.example` and help texts. */
+  readonly description: string;
+  /** The value must never be shown. */
+  readonly secret?: true;
+}
+
+/** Every setting, declared once; README and `.env.example` are tested against it. */
+export const SETTINGS = [
+  {
+    name: 'MARKETPLACE_URL',
+    default: null,
+    description: 'Base address of the marketplace, such as https://market.example',
+  },
+  {
+    name: 'MARKETPLACE_API_KEY',
+    default: null,
+    description: 'API key of the seller’s workspace',
+    secret: true,
+  },
+  {
+    name: 'MARKETPLACE_API_KEY_FILE',
+    default: null,
+    description: 'File that holds the API key, instead of MARKETPLACE_API_KEY',
+  },
+  {
+    name: 'SELLER_NAME',
+    default: 'main',
+    description: 'Name of the seller in the database: 1 to 63 letters, digits and . _ -',
+  },
+  {
+    name: 'SELLERS_FILE',
+    default: null,
+    description: 'JSON file with several sellers, instead of MARKETPLACE_URL and its key',
+  },
+  {
+    name: 'DATABASE_URL',
+    default: null,
+    description: 'PostgreSQL to keep the mirror in; not set: an embedded server under DATA_DIR',
+    secret: true,
+  },
+  {
+    name: 'DATABASE_URL_FILE',
+    default: null,
+    description: 'File that holds the database’s address, instead of DATABASE_URL',
+  },
+  {
+    name: 'DATA_DIR',
+    default: './data',
+    description: 'Folder of the embedded PostgreSQL server',
+  },
+  {
+    name: 'REQUESTS_PER_MINUTE',
+    default: '60',
+    description: 'Most requests a minute to one marketplace host; 0 means no limit',
+  },
+  {
+    name: 'MARKETPLACE_PARAMETERS',
+    default: 'default',
+    description:
+      'Where request parameters travel: default (query on GET, form on POST), query or json',
+  },
+  {
+    name: 'MARKETPLACE_KEY_HEADER',
+    default: null,
+    description: 'Name of a request header that carries the API key instead of a parameter',
+  },
+  {
+    name: 'ALLOW_PLAIN_HTTP',
+    default: 'false',
+    description: 'true sends the API key unencrypted to an http:// address of another machine',
+  },
+  {
+    name: 'REMOVAL_GUARD_ITEMS',
+    default: '10',
+    description: 'A run that would remove more items than this and than the percentage is held',
+  },
+  {
+    name: 'REMOVAL_GUARD_PERCENT',
+    default: '20',
+    description: 'Percentage of the seller’s items that belongs to REMOVAL_GUARD_ITEMS',
+  },
+  {
+    name: 'LOOKUPS_PER_RUN',
+    default: '100',
+    description: 'Most look-ups of unlisted items in one run; 0 means none, so nothing is removed',
+  },
+  {
+    name: 'LOG_LEVEL',
+    default: 'info',
+    description: 'trace, debug, info, warn, error, fatal or silent',
+  },
+] as const satisfies readonly Setting[];
+
+export type SettingName = (typeof SETTINGS)[number]['name'];
+
+const DEFAULTS = new Map<string, string | null>(
+  SETTINGS.map((setting) => [setting.name, setting.default]),
+);
+
+/** The default of a setting that has one. */
+export function defaultOf(name: SettingName): string {
+  const text = DEFAULTS.get(name);
+  if (text === null || text === undefined) throw new Error(`${name} has no default`);
+  return text;
+}

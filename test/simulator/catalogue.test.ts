@@ -1,0 +1,202 @@
+import { mkdtempSync, readdirSync, rmdirSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { expect, test, vi } from 'vitest';
+import { recordsCatalogue, seededCatalogue } from '../../src/simulator/index.js';
+import { Permutation } from '../../src/simulator/random.js';
+import { call, listed, listedIds, open, PATHS, KEY, seller, started } from './support.js';
+
+const ids = (catalogue: ReturnType<typeof seededCatalogue>): number[] =>
+  [...catalogue.truth()].map(({ id }) => id);
+
+test('a permutation hits every place once and can be undone, or shuffled lists would lose items', () => {
+  fc.assert(
+    fc.property(fc.integer({ min: 1, max: 3000 }), fc.integer(), (size, seed) => {
+      const permutation = new Permutation(size, seed);
+      const places = Array.from({ length: size }, (_, index) => permutation.at(index));
+      expect(new Set(places).size).toBe(size);
+      expect(Math.max(...places)).toBe(size - 1);
+      expect(places.every((place, index) => permutation.invert(place) === index)).toBe(true);
+    }),
+    { numRuns: 50 },
+  );
+});
+
+test('a seeded item depends on the seed and its place only, so two runs agree', () => {
+  const a = seededCatalogue({ seed: 4, count: 1_000_000_000 });
+  const b = seededCatalogue({ seed: 4, count: 1000 });
+  const other = seededCatalogue({ seed: 5, count: 1000 });
+  expect(a.find(1700)).toEqual(b.find(1700));
+  expect(a.find(1700)).not.toEqual(other.find(1700));
+  expect(a.find(1_000_000_500)?.item.id).toBe(1_000_000_500);
+  expect(b.find(2001)).toBeNull();
+});
+
+test('items are about 1 KB as JSON, and as long as asked for', async () => {
+  const catalogue = seededCatalogue({ seed: 4, count: 400 });
+  const simulator = await started({ sellers: [seller({ catalogue })] });
+  const { length } = (await call(simulator, 'list')).bytes;
+  expect(length / 400).toBeGreaterThan(900);
+  expect(length / 400).toBeLessThan(1150);
+  const long = seededCatalogue({ seed: 4, count: 1, descriptionBytes: 100_000, firstId: 5 });
+  expect(long.find(5)?.item.description).toHaveLength(100_000);
+});
+
+test('changes show in the list and in look-ups at once', async () => {
+  const simulator = await started();
+  const { catalogue } = simulator.sellers[0]!;
+  catalogue.change(1002, { name: 'New name', priceRegularCents: -500 });
+  catalogue.remove(1003);
+  catalogue.setState(1004, 'pending');
+  catalogue.setState(1005, 'unlisted');
+  catalogue.add({ ...catalogue.original(0), id: 5_000_000_000 });
+  expect(await listedIds(simulator)).toEqual([
+    1001, 1002, 1006, 1007, 1008, 1009, 1010, 5_000_000_000,
+  ]);
+  const statuses = [];
+  for (const id of [1002, 1003, 1004, 1005, 5_000_000_000]) {
+    statuses.push((await call(simulator, 'item', { item_id: String(id) })).status);
+    expect(catalogue.answers(id)).toBe(statuses.at(-1) === 200);
+  }
+  expect(statuses).toEqual([200, 404, 404, 200, 200]);
+  expect((await listed(simulator))[1]).toMatchObject({ name: 'New name', price: { regular: -5 } });
+  catalogue.restore(1003);
+  expect(await listedIds(simulator)).toContain(1003);
+  expect(() => catalogue.add(catalogue.original(0))).toThrow('already');
+  expect(() => catalogue.change(7, {})).toThrow('no item 7');
+});
+
+test('a bulk change touches exactly its share and only its field', () => {
+  for (const field of ['price', 'version', 'name', 'description', 'tags'] as const) {
+    const catalogue = seededCatalogue({ seed: 1, count: 2000 });
+    const before = [...catalogue.truth()];
+    expect(catalogue.touchShare(1, field)).toBe(20);
+    const after = [...catalogue.truth()];
+    const changed = after.filter((item, n) => JSON.stringify(item) !== JSON.stringify(before[n]));
+    expect(changed).toHaveLength(20);
+    const untouched = field === 'price' ? 'name' : 'priceRegularCents';
+    expect(after.map((item) => item[untouched])).toEqual(before.map((item) => item[untouched]));
+  }
+});
+
+test('single and bulk changes apply in the order in which they were made', () => {
+  const catalogue = seededCatalogue({ seed: 1, count: 100 });
+  catalogue.change(1001, { priceRegularCents: 1000 });
+  catalogue.touchShare(100, 'price');
+  expect(catalogue.find(1001)?.item.priceRegularCents).toBe(1100);
+  catalogue.change(1001, { priceRegularCents: 3 });
+  expect(catalogue.find(1001)?.item.priceRegularCents).toBe(3);
+  catalogue.setShare(100, 'removed');
+  catalogue.restore(1050);
+  expect(ids(catalogue)).toEqual([1050]);
+});
+
+test('a share can be removed and restored as one', () => {
+  const catalogue = seededCatalogue({ seed: 1, count: 500 });
+  expect(catalogue.setShare(20, 'removed', 7)).toBe(100);
+  expect(catalogue.countListed()).toBe(400);
+  catalogue.setShare(20, 'listed', 7);
+  expect(catalogue.countListed()).toBe(500);
+});
+
+test('a shuffled list has the same items in another order, the same for the same seed', async () => {
+  const simulator = await started();
+  const { catalogue } = simulator.sellers[0]!;
+  const before = await listedIds(simulator);
+  catalogue.shuffle(3);
+  const shuffled = await listedIds(simulator);
+  expect(shuffled).not.toEqual(before);
+  expect(shuffled.toSorted((a, b) => a - b)).toEqual(before);
+  expect(await listedIds(simulator)).toEqual(shuffled);
+  catalogue.shuffle(null);
+  expect(await listedIds(simulator)).toEqual(before);
+});
+
+test('records can be broken, altered and doubled on the wire; the truth leaves the first two out', async () => {
+  const simulator = await started();
+  const { catalogue } = simulator.sellers[0]!;
+  catalogue.breakRecord(1001, '{"id":1001,"name":7}');
+  catalogue.setWire(1002, { id: '1002', price: null });
+  catalogue.duplicate(1003, { name: 'twin' });
+  const [broken, altered, sound, twin] = await listed(simulator);
+  expect(broken).toEqual({ id: 1001, name: 7 });
+  expect(altered).toMatchObject({ id: '1002', price: null });
+  expect(sound).toMatchObject({ id: 1003 });
+  expect(twin).toEqual({ ...sound, name: 'twin' });
+  expect(ids(catalogue)).toEqual([1003, 1004, 1005, 1006, 1007, 1008, 1009, 1010]);
+  catalogue.breakRecord(1005, '{"id":1005,');
+  await expect(listed(simulator)).rejects.toThrow(SyntaxError);
+  catalogue.restore(1005);
+  catalogue.restore(1001);
+  expect((await listed(simulator))[0]).toMatchObject({ name: catalogue.original(0).name });
+});
+
+test('one poisoned item turns the whole list into a 500 until it is gone (field notes)', async () => {
+  const simulator = await started();
+  const { catalogue } = simulator.sellers[0]!;
+  catalogue.poison(1004);
+  const got = await call(simulator, 'list');
+  expect(got.status).toBe(500);
+  expect(got.json()).toHaveProperty('exception');
+  catalogue.remove(1004);
+  expect((await call(simulator, 'list')).status).toBe(200);
+});
+
+test('explicit records are served as they are, and no id may come twice', async () => {
+  const items = [...seededCatalogue({ seed: 2, count: 3 }).truth()];
+  const simulator = await started({ sellers: [seller({ catalogue: recordsCatalogue(items) })] });
+  expect(await listedIds(simulator)).toEqual([1001, 1002, 1003]);
+  expect(() => recordsCatalogue([items[0]!, items[0]!])).toThrow('twice');
+});
+
+test('a list of a million items waits for its reader instead of filling memory', async () => {
+  const catalogue = seededCatalogue({ seed: 1, count: 1_000_000 });
+  const simulator = await started({ sellers: [seller({ catalogue })] });
+  const response = await open(simulator.url + PATHS.list, { query: { api_key: KEY } });
+  let before = -1;
+  // Nobody reads: the sending must come to rest once the sockets' buffers are full.
+  await expect
+    .poll(
+      () => {
+        const same = before === simulator.log[0]!.bytesSent;
+        before = simulator.log[0]!.bytesSent;
+        return same;
+      },
+      { interval: 200, timeout: 4000 },
+    )
+    .toBe(true);
+  expect(before).toBeGreaterThan(0);
+  expect(before).toBeLessThan(64 * 1024 * 1024);
+  response.destroy();
+  expect(simulator.log[0]?.finished).toBe(false);
+  expect(simulator.defects).toEqual([]);
+});
+
+test('a prerendered list is the same bytes, rendered again after every change', async () => {
+  const plain = await started();
+  const simulator = await started({ prerender: true });
+  const first = await call(simulator, 'list');
+  expect(first.text).toBe((await call(plain, 'list')).text);
+  expect(first.headers['content-length']).toBe(String(first.bytes.length));
+  expect((await call(simulator, 'list')).text).toBe(first.text);
+  for (const round of [1, 2, 3]) {
+    simulator.sellers[0]!.catalogue.change(1001, { name: `Round ${round}` });
+    expect((await listed(simulator))[0]).toMatchObject({ name: `Round ${round}` });
+  }
+  simulator.setProfile('documented', { money: 'string' });
+  expect((await call(simulator, 'list')).text).toContain('"regular":"');
+});
+
+test('prerendered lists leave no file behind', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'simulator-test-'));
+  vi.stubEnv('TMPDIR', folder);
+  vi.stubEnv('TEMP', folder);
+  const simulator = await started({ prerender: true });
+  vi.unstubAllEnvs();
+  await call(simulator, 'list');
+  expect(readdirSync(folder)).toHaveLength(1);
+  await simulator.close();
+  await simulator.close();
+  rmdirSync(folder);
+});

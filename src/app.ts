@@ -1,0 +1,88 @@
+import { hostname } from 'node:os';
+import type { Config, SellerConfig } from './config/index.js';
+import type { JobDeps, Progress } from './jobs/types.js';
+import { createMarketplace } from './marketplace/client.js';
+import { hostName } from './marketplace/address.js';
+import type { CallRecord, Marketplace } from './marketplace/types.js';
+import { openDatabase, type Database } from './store/open.js';
+import { Store } from './store/store.js';
+
+/** What the app tells whoever runs it while it works. */
+export interface AppEvents {
+  readonly onCall?: (seller: string, call: CallRecord) => void;
+  readonly onProgress?: (seller: string, progress: Progress) => void;
+}
+
+/** Everything wired: the store open and current, a marketplace client for each seller. */
+export interface App {
+  readonly config: Config;
+  readonly database: Database;
+  readonly store: Store;
+  /** What the jobs of a seller need. */
+  jobsOf(seller: SellerConfig, options?: { readonly acceptAccount?: boolean }): JobDeps;
+  close(): Promise<void>;
+}
+
+/**
+ * Opens the store and wires the rest on it.
+ * @param command for whoever looks at locks and database sessions
+ * @throws {StoreError} when the store can't be opened
+ */
+export async function openApp(
+  config: Config,
+  command: string,
+  signal: AbortSignal,
+  events: AppEvents = {},
+): Promise<App> {
+  const applicationName = `seller-mirror ${command}`.slice(0, 63);
+  const { databaseUrl, dataDir } = config;
+  const database = await openDatabase({ databaseUrl, dataDir, applicationName, signal });
+  const store = new Store(database.url, applicationName);
+  const opened: Marketplace[] = [];
+  return {
+    config,
+    database,
+    store,
+    jobsOf(seller, options = {}) {
+      let calls = 0;
+      const marketplace = openMarketplace(config, seller, store, (call) => {
+        calls++;
+        events.onCall?.(seller.name, call);
+      });
+      opened.push(marketplace);
+      return {
+        store,
+        marketplace,
+        sellerId: seller.name,
+        removalGuard: config.removalGuard,
+        lookupsPerRun: config.lookupsPerRun,
+        holder: `${command} (process ${process.pid} on ${hostname()})`,
+        acceptAccount: options.acceptAccount ?? false,
+        callCount: () => calls,
+        onProgress: (progress) => events.onProgress?.(seller.name, progress),
+      };
+    },
+    async close() {
+      await Promise.all(opened.map((marketplace) => marketplace.close()));
+      await store.close();
+      await database.close();
+    },
+  };
+}
+
+/** The client of a seller's marketplace, on the budget that its host's sellers share in the store. */
+export function openMarketplace(
+  config: Config,
+  seller: SellerConfig,
+  store: Store,
+  onCall: (call: CallRecord) => void,
+): Marketplace {
+  return createMarketplace({
+    baseUrl: seller.url,
+    key: seller.key,
+    carriage: seller.carriage,
+    allowPlainHttp: config.allowPlainHttp,
+    budget: store.budget(hostName(seller.url), seller.requestsPerMinute),
+    onCall,
+  });
+}

@@ -1,0 +1,77 @@
+import { Client } from 'pg';
+import type { Secret } from '../domain/secret.js';
+import { openEmbedded } from './embedded/index.js';
+import { assertServerVersion, explainDatabaseError } from './errors.js';
+import { migrate } from './migrate.js';
+
+export interface DatabaseOptions {
+  /** PostgreSQL to use; null: the embedded server under `dataDir`. */
+  readonly databaseUrl: Secret | null;
+  readonly dataDir: string;
+  /** Shown to whoever looks at the server's sessions. */
+  readonly applicationName: string;
+  readonly signal?: AbortSignal;
+}
+
+/** A database that answers, with the schema of this program. */
+export interface Database {
+  /** Connection string, password included: not for logs. */
+  readonly url: string;
+  /** Where an embedded server keeps the data; null for a server of the user's. */
+  readonly location: string | null;
+  /** Migrations that were applied just now. */
+  readonly applied: readonly string[];
+  close(): Promise<void>;
+}
+
+/**
+ * Opens the configured database and brings its schema up to date.
+ * @throws {StoreError} when it can't be reached, is too old, or was migrated by a newer program
+ */
+export async function openDatabase(options: DatabaseOptions): Promise<Database> {
+  const { databaseUrl, dataDir, applicationName, signal } = options;
+  if (databaseUrl !== null) {
+    const url = databaseUrl.reveal();
+    await checkServer(url);
+    return { url, location: null, applied: await migrated(url), close: async () => undefined };
+  }
+  const embedded = await openEmbedded({
+    dataDir,
+    applicationName,
+    ...(signal === undefined ? {} : { signal }),
+  });
+  try {
+    const applied = await migrated(embedded.url);
+    return {
+      url: embedded.url,
+      location: embedded.location,
+      applied,
+      close: () => embedded.close(),
+    };
+  } catch (error) {
+    await embedded.close();
+    throw error;
+  }
+}
+
+async function migrated(url: string): Promise<readonly string[]> {
+  const { applied } = await migrate(url);
+  return applied;
+}
+
+const CONNECT_TIMEOUT_MS = 15_000;
+
+async function checkServer(url: string): Promise<void> {
+  const client = new Client({ connectionString: url, connectionTimeoutMillis: CONNECT_TIMEOUT_MS });
+  try {
+    await client.connect();
+    const { rows } = await client.query<{ version: number }>(
+      `SELECT current_setting('server_version_num')::int AS version`,
+    );
+    assertServerVersion(rows[0]?.version ?? 0);
+  } catch (error) {
+    throw explainDatabaseError(error, url) ?? error;
+  } finally {
+    await client.end().catch(() => undefined);
+  }
+}

@@ -68,7 +68,7 @@ function readEnvFile(path: string, findings: Findings): NodeJS.Dict<string> {
   }
 }
 
-const PREFIXES = ['MARKETPLACE_', 'REMOVAL_GUARD_'];
+const PREFIXES = ['MARKETPLACE_', 'REMOVAL_GUARD'];
 
 /**
  * Warns of variables that look like misspelt settings: a setting that silently does nothing is

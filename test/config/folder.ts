@@ -1,0 +1,53 @@
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach } from 'vitest';
+import {
+  ConfigError,
+  readConfig,
+  type Config,
+  type ConfigOptions,
+} from '../../src/config/index.js';
+
+/** A folder of its own for every test of the file. */
+export function useFolder(): {
+  path: () => string;
+  write: (name: string, text: string, mode?: number) => string;
+  read: (env: NodeJS.ProcessEnv, needs?: ConfigOptions['needs']) => Config;
+  problems: (env: NodeJS.ProcessEnv, needs?: ConfigOptions['needs']) => readonly string[];
+} {
+  let folder = '';
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'config-'));
+  });
+  afterEach(() => {
+    rmSync(folder, { recursive: true, force: true });
+  });
+  const read = (env: NodeJS.ProcessEnv, needs: ConfigOptions['needs'] = 'sellers'): Config =>
+    readConfig(env, { cwd: folder, needs });
+  return {
+    path: () => folder,
+    write(name, text, mode = 0o600) {
+      const path = join(folder, name);
+      writeFileSync(path, text);
+      chmodSync(path, mode);
+      return path;
+    },
+    read,
+    problems(env, needs) {
+      try {
+        read(env, needs);
+      } catch (error) {
+        if (error instanceof ConfigError) return error.problems;
+        throw error;
+      }
+      return [];
+    },
+  };
+}
+
+/** The least a person must set. */
+export const ONE_SELLER = {
+  MARKETPLACE_URL: 'https://market.example',
+  MARKETPLACE_API_KEY: 'key-0123456789abcdef',
+};

@@ -1,0 +1,104 @@
+import { inspect } from 'node:util';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { ConfigError, SETTINGS, type Config } from '../../src/config/index.js';
+import { useFolder } from './folder.js';
+
+const folder = useFolder();
+
+/** Keys of any text a person could be given; not so short that they turn up by chance. */
+const secret = fc
+  .string({ unit: 'grapheme', minLength: 10, maxLength: 80 })
+  .map((text) => text.trim())
+  .filter((text) => text.length >= 10);
+
+const wrongOrRight = fc.constantFrom(
+  '',
+  'nonsense',
+  '7',
+  'https://a.example',
+  'http://a.example',
+  'x y',
+);
+const otherNames = SETTINGS.map((setting) => setting.name).filter(
+  (name) => !name.includes('KEY') && !name.includes('_URL_FILE') && name !== 'DATABASE_URL',
+);
+const otherSettings = fc.dictionary(fc.constantFrom(...otherNames), wrongOrRight);
+
+/** Everything a person could get to see of it. */
+function everythingShown(env: NodeJS.ProcessEnv): string {
+  try {
+    const config: Config = folder.read(env);
+    return [
+      inspect(config, { depth: 9, showHidden: true }),
+      JSON.stringify(config),
+      String(config.databaseUrl),
+      ...config.warnings,
+    ].join('\n');
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    return [
+      inspect(error, { depth: 9 }),
+      error.message,
+      JSON.stringify(error),
+      ...error.problems,
+    ].join('\n');
+  }
+}
+
+function expectHidden(shown: string, text: string): void {
+  expect(shown).not.toContain(text);
+  expect(shown).not.toContain(JSON.stringify(text).slice(1, -1));
+}
+
+describe('secrets never show, whatever else is right or wrong', () => {
+  it('the key from the environment', () => {
+    fc.assert(
+      fc.property(secret, otherSettings, (key, others) => {
+        expectHidden(everythingShown({ ...others, MARKETPLACE_API_KEY: key }), key);
+      }),
+    );
+  });
+
+  it('the key from a file', () => {
+    fc.assert(
+      fc.property(secret, otherSettings, (key, others) => {
+        folder.write('key', `${key}\n`);
+        expectHidden(everythingShown({ ...others, MARKETPLACE_API_KEY_FILE: 'key' }), key);
+      }),
+    );
+  });
+
+  it('the database’s password, and its whole address when that is unreadable', () => {
+    fc.assert(
+      fc.property(secret, otherSettings, fc.boolean(), (password, others, encoded) => {
+        const written = encoded ? encodeURIComponent(password) : password;
+        const DATABASE_URL = `postgresql://me:${written}@db/mirror`;
+        const shown = everythingShown({ ...others, DATABASE_URL });
+        expectHidden(shown, password);
+        expectHidden(shown, written);
+      }),
+    );
+  });
+
+  it('a key that was pasted into another setting as well', () => {
+    fc.assert(
+      fc.property(secret, fc.constantFrom(...otherNames), (key, name) => {
+        const shown = everythingShown({ [name]: key, MARKETPLACE_API_KEY: key });
+        expectHidden(shown.replaceAll(/url: URL \{[^}]*\}/g, ''), key);
+      }),
+    );
+  });
+
+  it.each([
+    ['MARKETPLACE_URL', '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b'],
+    ['MARKETPLACE_API_KEY_FILE', '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b'],
+    ['SELLER_NAME', '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b9f86d081884c7d659a2feaa0c55ad'],
+    ['DATABASE_URL_FILE', 'postgresql://me:hunter2pass@db/mirror'],
+    ['MARKETPLACE_URL', 'https://me:hunter2pass@market.example'],
+    ['MARKETPLACE_URL', 'https://market.example/?api_key=hunter2pass'],
+  ])('what looks like a key or password in %s, where it does not belong', (name, value) => {
+    const shown = everythingShown({ MARKETPLACE_URL: 'https://a.example', [name]: value });
+    expectHidden(shown, value.includes('hunter2pass') ? 'hunter2pass' : value.slice(0, 20));
+  });
+});

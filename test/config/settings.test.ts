@@ -1,0 +1,27 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { readConfig, SETTINGS } from '../../src/config/index.js';
+import { useFolder } from './folder.js';
+
+const root = new URL('../../', import.meta.url);
+
+describe('the table of settings', () => {
+  it('is what .env.example shows, so that nobody follows an old example', () => {
+    const text = readFileSync(new URL('.env.example', root), 'utf8');
+    const shown = [...text.matchAll(/^# (.+)\n#([A-Z_]+)=(.*)$/gm)].map((match) => match.slice(1));
+    expect(shown).toEqual(
+      SETTINGS.map(({ name, description, default: value }) => [description, name, value ?? '']),
+    );
+  });
+
+  const folder = useFolder();
+  it('states defaults that mean the same as setting nothing', () => {
+    const defaults = Object.fromEntries(
+      SETTINGS.flatMap((setting) =>
+        setting.default === null ? [] : [[setting.name, setting.default]],
+      ),
+    );
+    const options = { cwd: folder.path(), needs: 'store' } as const;
+    expect(readConfig(defaults, options)).toEqual(readConfig({}, options));
+  });
+});

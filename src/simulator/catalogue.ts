@@ -49,8 +49,9 @@ export class Catalogue {
   at(slot: number): CatalogueRecord {
     const override = this.#overrides.size === 0 ? undefined : this.#overrides.get(slot);
     let record = override?.record ?? { item: this.original(slot), state: 'listed' };
-    for (let n = override?.seen ?? 0; n < this.#rules.length; n++) {
-      record = applyRule(record, slot, this.#rules[n]!);
+    if (this.#rules.length === 0) return record;
+    for (const rule of this.#rules.slice(override?.seen ?? 0)) {
+      record = applyRule(record, slot, rule);
     }
     return record;
   }
@@ -58,7 +59,7 @@ export class Catalogue {
   /** The item in a slot as it was before any change. */
   original(slot: number): SimItem {
     const { count } = this.#source;
-    return slot < count ? this.#source.at(slot) : this.#added[slot - count]!;
+    return slot < count ? this.#source.at(slot) : inSlot(this.#added, slot - count);
   }
 
   /** Where the record with this id is; -1 when there is none. */
@@ -206,7 +207,13 @@ export function recordsCatalogue(items: readonly SimItem[]): Catalogue {
   if (slots.size < items.length) throw new Error('an id comes twice among the items');
   return new Catalogue({
     count: items.length,
-    at: (slot) => items[slot]!,
+    at: (slot) => inSlot(items, slot),
     slotOf: (id) => slots.get(id) ?? -1,
   });
+}
+
+function inSlot(items: readonly SimItem[], slot: number): SimItem {
+  const item = items[slot];
+  if (item === undefined) throw new RangeError(`the catalogue has no slot ${slot}`);
+  return item;
 }

@@ -45,7 +45,7 @@ export function chooseEncoding(
   option: 'auto' | 'gzip' | 'br' | 'none',
   accepted: string,
 ): Encoding | null {
-  const names = accepted.split(',').map((part) => part.split(';')[0]!.trim());
+  const names = accepted.split(',').map((part) => part.replace(/;.*/, '').trim());
   const offered: readonly Encoding[] =
     option === 'auto' ? ['br', 'gzip'] : option === 'none' ? [] : [option];
   return offered.find((name) => names.includes(name)) ?? null;

@@ -169,5 +169,5 @@ export const profiles: Readonly<Record<ProfileName, Quirks>> = {
 /** The alternative that the record with this id has; `salt` keeps the fields independent. */
 export function choose<T extends string>(choice: Choice<T>, id: number, salt: number): T {
   if (typeof choice === 'string') return choice;
-  return choice[hash32(salt, id, 77) % choice.length]!;
+  return choice[hash32(salt, id, 77) % choice.length] as T;
 }

@@ -24,7 +24,7 @@ export interface Asked {
 export function canonicalLocation(asked: Asked, options: RedirectOptions): string | null {
   const { canonical, trailingSlash, httpsPort } = options;
   const isWww = asked.host.startsWith('www.');
-  const hasSlash = asked.target.split('?')[0]!.endsWith('/');
+  const hasSlash = asked.target.replace(/\?.*/s, '').endsWith('/');
   if (httpsPort !== undefined && !asked.secure) {
     return location(asked, { to: 'https', port: httpsPort });
   }

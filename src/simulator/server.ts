@@ -146,7 +146,7 @@ export class Simulator {
     try {
       const { answer, faults } = await respond(this, request, entry, ++this.#serial);
       const accepted = request.headers['accept-encoding'] ?? '';
-      const encoding = chooseEncoding(this.options.compression ?? 'none', String(accepted));
+      const encoding = chooseEncoding(this.options.compression ?? 'none', accepted);
       await deliver(response, answer, faults, encoding, entry);
     } catch (error) {
       // A client that went away is no defect.

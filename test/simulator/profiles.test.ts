@@ -6,7 +6,7 @@ import {
   seededPurchases,
 } from '../../src/simulator/index.js';
 import type { Quirks, SimItem } from '../../src/simulator/index.js';
-import { call, listed, listedIds, seller, started } from './support.js';
+import { KEY, call, listed, listedIds, seller, started } from './support.js';
 
 type Fields = Record<string, unknown>;
 
@@ -51,9 +51,8 @@ test.each(['documented', 'field-1', 'field-2'] as const)(
   async (profile) => {
     const catalogue = seededCatalogue({ seed: 8, count: 300 });
     const simulator = await started({ profile, sellers: [seller({ catalogue })] });
-    const key = simulator.sellers[0]!.key;
     const served = (await listed(simulator)).map(read);
-    expect(served.toSorted(byId)).toEqual([...simulator.truth(key)].toSorted(byId));
+    expect(served.toSorted(byId)).toEqual([...simulator.truth(KEY)].toSorted(byId));
   },
 );
 
@@ -238,7 +237,7 @@ test('2.x answers a validation at top-level purchase', async () => {
 
 test('social links are handles, null where unset, [] when there are none, or null as a whole', async () => {
   const simulator = await started({ profile: 'field-1' });
-  const ada = simulator.sellers[0]!;
+  const ada = simulator.seller(KEY);
   const links = async (): Promise<unknown> => {
     const { data } = (await call(simulator, 'account')).json();
     return ((data as Fields)['profile'] as Fields)['social_links'];
@@ -273,7 +272,7 @@ test.each([
 
 test('PHP escapes slashes and non-ASCII letters, which changes the bytes and not the text', async () => {
   const simulator = await started({ quirks: { phpEscapes: true } });
-  const catalogue = simulator.sellers[0]!.catalogue;
+  const catalogue = simulator.seller(KEY).catalogue;
   catalogue.change(1001, { name: 'Élan "1/2" 🚀' });
   const got = await call(simulator, 'item', { item_id: '1001' });
   expect(got.text).toContain(String.raw`"name":"\u00c9lan \"1\/2\" \ud83d\ude80"`);
@@ -282,7 +281,7 @@ test('PHP escapes slashes and non-ASCII letters, which changes the bytes and not
 
 test('fields of a fork travel as they are, on items and accounts', async () => {
   const simulator = await started();
-  const ada = simulator.sellers[0]!;
+  const ada = simulator.seller(KEY);
   ada.catalogue.change(1001, { extra: { sales: 5, nested: { a: [1] } } });
   ada.account = { ...ada.account, extra: { level: 'gold' } };
   expect((await call(simulator, 'item', { item_id: '1001' })).json()).toMatchObject({

@@ -29,7 +29,7 @@ test('codes may be UUIDs, all different', () => {
   const codes = [...purchases.codes()];
   expect(new Set(codes).size).toBe(2000);
   for (const code of codes) expect(code).toMatch(/^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/);
-  expect(purchases.find(codes[9]!, catalogue)?.code).toBe(codes[9]);
+  for (const code of codes.slice(0, 9)) expect(purchases.find(code, catalogue)?.code).toBe(code);
 });
 
 test('a purchase keeps its price and item whatever happens to the catalogue, as receipts do', () => {

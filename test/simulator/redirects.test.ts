@@ -68,6 +68,7 @@ test('a server may want www away, a trailing slash, or none', async () => {
   const bare = await started({ redirects: { trailingSlash: 'remove' } });
   const there = await get(`${bare.url}${PATHS.account}/`, { query: { api_key: KEY } });
   expect(there.headers.location).toBe(`${bare.url}${PATHS.account}?api_key=${KEY}`);
+  expect((await get(`${bare.url}/`)).status).toBe(200);
 });
 
 test('a server may send every plain request to its https port', async () => {

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Account, Item, Purchase } from '../domain/item.js';
 import type { Reply } from '../domain/reply.js';
@@ -160,6 +161,8 @@ class Client implements Marketplace {
   ): Promise<Reply<T>> {
     if (this.#closed) return Promise.reject(new Error('this marketplace client is closed'));
     const signal = options.signal ?? new AbortController().signal;
+    // One signal may stop any number of calls; Node would warn of a leak from the eleventh on.
+    setMaxListeners(0, signal);
     const errand: Errand = {
       asked,
       priority: options.priority ?? defaultPriority,

@@ -70,8 +70,8 @@ export function excerpt(text: string, redactor: Redactor, length = EXCERPT_LENGT
 /** Text without control characters, direction marks and line breaks. */
 function printable(text: string): string {
   return text
-    .replace(/[\p{Cc}\p{Zs}\p{Zl}\p{Zp}]+/gu, ' ')
     .replace(/[\p{Cf}\p{Cs}\p{Co}\p{Cn}]+/gu, '')
+    .replace(/[\p{Cc}\p{Z}]+/gu, ' ')
     .trim();
 }
 

@@ -122,19 +122,18 @@ export class ListScanner {
       case 'preamble':
         return this.#seek(chunk, at);
       default:
-        if (!isSpace(chunk[at])) return this.#punctuation(chunk, at);
-        if (this.#state === 'preamble-brace') this.preambleBytes++;
-        return at + 1;
+        return isSpace(chunk[at]) ? at + 1 : this.#punctuation(chunk, at);
     }
   }
 
   #seek(chunk: Buffer, at: number): number {
     const brace = chunk.indexOf(OPEN_BRACE, at);
-    const stop = brace < 0 ? chunk.length : brace + 1;
-    this.preambleBytes += stop - at;
+    const stop = brace < 0 ? chunk.length : brace;
+    this.preambleBytes = this.#offset + stop;
     if (this.preambleBytes > MAX_PREAMBLE_BYTES) this.problem = 'has no JSON in its first MiB';
-    if (brace >= 0) this.#state = 'preamble-brace';
-    return stop;
+    if (brace < 0) return stop;
+    this.#state = 'preamble-brace';
+    return stop + 1;
   }
 
   #punctuation(chunk: Buffer, at: number): number {
@@ -171,7 +170,6 @@ export class ListScanner {
   /** Braces in the preamble (PHP names closures `{closure}`) are not followed by a quote. */
   #maybeEnvelope(byte: number, at: number): number {
     if (byte === QUOTE) {
-      this.preambleBytes -= 1;
       this.#state = 'in-name';
       return at + 1;
     }

@@ -17,7 +17,7 @@ const ID_NOT_PLAIN = -2;
 const ID_RAN_OUT = -3;
 
 /** Strings up to here are searched byte by byte: for short ones a call of `indexOf` costs more. */
-const NEAR_BYTES = 32;
+const NEAR_BYTES = 16;
 
 /** JSON white space. */
 export function isSpace(byte: number | undefined): boolean {

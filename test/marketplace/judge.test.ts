@@ -1,0 +1,286 @@
+import { describe, expect, it } from 'vitest';
+import type { Reply } from '../../src/domain/reply.js';
+import { Secret } from '../../src/domain/secret.js';
+import { judge } from '../../src/marketplace/judge.js';
+import {
+  accountQuestion,
+  itemQuestion,
+  validationQuestion,
+  type Question,
+} from '../../src/marketplace/questions.js';
+import { createRedactor } from '../../src/marketplace/redaction.js';
+import type { HeaderMap } from '../../src/marketplace/retry-after.js';
+import { ACCOUNT, KEY, PURCHASE, wireItem } from './support.js';
+
+const NOW = 1_700_000_000_000;
+const redactor = createRedactor(new Secret(KEY));
+const questions: Record<string, Question<unknown>> = {
+  account: accountQuestion,
+  item: itemQuestion(7),
+  validate: validationQuestion('c0de-1'),
+};
+
+/** Judges a body; anything but a string is sent as JSON. */
+function ask(operation: string, status: number, body: unknown, headers: HeaderMap = {}) {
+  const question = questions[operation] as Question<unknown>;
+  const bytes = Buffer.from(typeof body === 'string' ? body : JSON.stringify(body));
+  return judge(question, { httpStatus: status, headers }, bytes, NOW, redactor);
+}
+
+function verdict(reply: Reply<unknown>): string {
+  return reply.kind === 'unavailable' ? `unavailable ${reply.reason}` : reply.kind;
+}
+
+const error = (msg: string, status = 'error') => ({ status, msg });
+const HTML = '<!DOCTYPE html><html><head><title>Hello</title></head><body>there</body></html>';
+const DATA: Record<string, unknown> = {
+  account: { data: ACCOUNT },
+  item: { item: wireItem(7) },
+  validate: { data: { purchase: PURCHASE } },
+};
+
+describe('an answer with data', () => {
+  it.each(Object.keys(DATA))('is taken as documented (%s)', (operation) => {
+    const reply = ask(operation, 200, { status: 'success', ...(DATA[operation] as object) });
+    expect(verdict(reply)).toBe('answered');
+  });
+
+  it.each(['Success', 'erfolg', 'gelungen', undefined, 'error'])(
+    'counts whatever the status word is (%j): words are translated, data is not',
+    (status) => {
+      for (const operation of Object.keys(DATA)) {
+        const reply = ask(operation, 200, { status, ...(DATA[operation] as object) });
+        expect(verdict(reply)).toBe('answered');
+        expect(reply).toMatchObject({
+          data: { tolerated: expect.arrayContaining(['envelope.status']) as unknown },
+        });
+      }
+    },
+  );
+
+  it('does not count when the envelope says error and why', () => {
+    const body = { ...error('Invalid purchase code', 'ERROR'), data: { purchase: PURCHASE } };
+    expect(verdict(ask('validate', 200, body))).toBe('denied');
+  });
+
+  it.each([
+    [{ data: { purchase: PURCHASE } }, 'data.purchase'],
+    [{ purchase: PURCHASE }, 'top-level purchase'],
+    [{ item: PURCHASE }, 'top-level item that holds a product'],
+    [{ item: { purchase_code: 'C0DE-1', item: PURCHASE.item } }, 'top-level item with a code'],
+  ])('finds the purchase wherever servers put it: %#', (body) => {
+    const reply = ask('validate', 200, { status: 'success', ...body });
+    expect(reply).toMatchObject({ kind: 'answered', data: { value: { purchaseCode: 'C0DE-1' } } });
+  });
+
+  it.each([
+    [{ item: wireItem(7) }, 'a product alone'],
+    [{ data: {} }, 'empty data'],
+    [{ data: { purchase: {} } }, 'an empty purchase'],
+    [{ data: { purchase: [] } }, 'an empty list'],
+    [{ data: { purchase: null } }, 'null'],
+    [{ data: [] }, 'no data'],
+    [{}, 'nothing'],
+  ])('proves no purchase with %# alone', (body) => {
+    expect(verdict(ask('validate', 200, { status: 'success', ...body }))).toBe('unreadable');
+  });
+
+  it('hands out the raw record without the key', () => {
+    const item = { ...wireItem(7), note: `see ?api_key=${KEY}`, [KEY]: 1 };
+    const reply = ask('item', 200, { status: 'success', item });
+    expect(verdict(reply)).toBe('answered');
+    expect(JSON.stringify(reply)).not.toContain(KEY);
+    expect(JSON.stringify(reply)).toContain('see ?api_key=[secret]');
+  });
+
+  it('is unreadable, with the reason, when the record cannot be decoded', () => {
+    const reply = ask('item', 200, { status: 'success', item: { ...wireItem(7), name: [] } });
+    expect(reply).toMatchObject({ kind: 'unreadable', detail: expect.stringContaining('name') });
+  });
+
+  it('is unreadable when another item came than was asked for', () => {
+    const reply = ask('item', 200, { status: 'success', item: wireItem(8) });
+    expect(reply).toMatchObject({ kind: 'unreadable', detail: expect.stringContaining('8') });
+  });
+
+  it.each([
+    [' c0De-1\n', 'answered', 'case and white space are not kept by servers'],
+    ['OTHER', 'unreadable', 'another code proves nothing'],
+    [undefined, 'answered', 'forks may leave it out'],
+  ])('compares the code %j: %s, since %s', (purchase_code, expected) => {
+    const purchase = { ...PURCHASE, purchase_code };
+    expect(verdict(ask('validate', 200, { status: 'success', data: { purchase } }))).toBe(expected);
+  });
+
+  it('compares the code as sent, even when it holds the key and is masked afterwards', () => {
+    const question = validationQuestion(KEY);
+    const body = { status: 'success', data: { purchase: { ...PURCHASE, purchase_code: KEY } } };
+    const head = { httpStatus: 200, headers: {} };
+    const reply = judge(question, head, Buffer.from(JSON.stringify(body)), NOW, redactor);
+    expect(verdict(reply)).toBe('answered');
+    expect(JSON.stringify(reply)).not.toContain(KEY);
+  });
+
+  it.each([
+    ['\uFEFF', 'envelope.bom'],
+    [' \r\n\t', null],
+    ['<br />\n<b>Warning</b>: foo() in {closure}() on line 3<br />\n', 'envelope.preamble'],
+    ['\uFEFF\nPHP Notice: {"not": json\n', 'envelope.preamble'],
+  ])('is found behind %j', (before, quirk) => {
+    const reply = ask(
+      'account',
+      200,
+      before + JSON.stringify({ status: 'success', data: ACCOUNT }),
+    );
+    expect(reply).toMatchObject({
+      kind: 'answered',
+      data: { tolerated: quirk === null ? [] : (expect.arrayContaining([quirk]) as unknown) },
+    });
+  });
+});
+
+describe('an error envelope', () => {
+  it.each([
+    // HTTP, body, operation → reply
+    [404, error('Invalid purchase code'), 'validate', 'denied'],
+    [404, error('Item Not Found'), 'item', 'denied'],
+    [404, error('Ungültiger Code', 'fehler'), 'validate', 'denied'],
+    [404, error('INVALID PURCHASE CODE', 'ERROR'), 'validate', 'denied'],
+    [404, error('Invalid API key'), 'validate', 'refused'],
+    [200, error('Invalid purchase code'), 'validate', 'denied'],
+    [200, error('Ungültiger Code'), 'validate', 'denied'],
+    [200, error('Ungültiger Code', 'fehler'), 'validate', 'unreadable'],
+    [200, error('The api key field is required.'), 'validate', 'refused'],
+    [200, error('The purchase code field is required.'), 'validate', 'unreadable'],
+    [200, { status: 'success', msg: 'Done' }, 'validate', 'unreadable'],
+    [404, { status: 'success', msg: 'Done' }, 'validate', 'unavailable switched-off'],
+    [400, error(' item not found '), 'item', 'denied'],
+    [422, error('Invalid purchase code'), 'validate', 'denied'],
+    [400, error('Invalid purchase code', 'fehler'), 'validate', 'unreadable'],
+    [400, error('The api key field is required.'), 'item', 'refused'],
+    [422, error('api_key fehlt', 'fehler'), 'item', 'refused'],
+    [400, error('The purchase code field is required.'), 'validate', 'unreadable'],
+    [400, error('The item id field is required.'), 'item', 'unreadable'],
+    [410, error('gone'), 'item', 'unreadable'],
+    [401, error('Invalid request'), 'account', 'refused'],
+    [401, error('Invalid request'), 'item', 'refused'],
+    [403, error('Verboten', 'fehler'), 'validate', 'refused'],
+    [404, error('Invalid request'), 'account', 'refused'],
+    [400, error('The api key field is required.'), 'account', 'refused'],
+    [200, error('Invalid request'), 'account', 'refused'],
+    [500, error('Invalid purchase code'), 'validate', 'unavailable server-error'],
+    [503, error('Invalid purchase code'), 'validate', 'unavailable maintenance'],
+    [405, error('Invalid purchase code'), 'validate', 'unreadable'],
+  ])('HTTP %i %j on %s is %s', (status, body, operation, expected) => {
+    expect(verdict(ask(operation, status, body))).toBe(expected);
+  });
+
+  it('says where to look when the server did not find the key in the request', () => {
+    const reply = ask('validate', 400, error('The api key field is required.'));
+    expect(reply).toMatchObject({ message: expect.stringMatching(/did not find the key/) });
+  });
+
+  it('shows the message redacted, shortened and without control characters', () => {
+    const msg = `a\u0000b\u001b[31m\u202e ${KEY} ${'x'.repeat(5_000)}`;
+    const reply = ask('item', 404, error(msg));
+    const { message } = reply as { message: string };
+    expect(message).not.toMatch(/\p{C}/u);
+    expect(message).not.toContain(KEY);
+    expect(message.length).toBeLessThanOrEqual(300);
+  });
+});
+
+describe('a 404 without the envelope', () => {
+  it.each([
+    [HTML],
+    [{ message: 'Not Found' }],
+    [''],
+    ['{"status":"error","msg":'],
+    [{ status: 404 }],
+    [[]],
+  ])('is no answer but an API that is switched off: %j', (body) => {
+    for (const operation of Object.keys(questions)) {
+      expect(verdict(ask(operation, 404, body))).toBe('unavailable switched-off');
+    }
+  });
+});
+
+describe('weather', () => {
+  it.each([
+    [429, {}, { message: 'Too Many Attempts.' }, 'limited'],
+    [429, {}, HTML, 'limited'],
+    [429, {}, error('Invalid purchase code'), 'limited'],
+    [429, { 'cf-mitigated': 'challenge' }, HTML, 'unavailable challenge'],
+    [403, { 'cf-mitigated': 'Challenge' }, HTML, 'unavailable challenge'],
+    [503, { 'cf-mitigated': 'challenge' }, HTML, 'unavailable challenge'],
+    [200, { 'cf-mitigated': 'challenge' }, HTML, 'unavailable challenge'],
+    [503, {}, HTML, 'unavailable maintenance'],
+    [500, {}, { message: 'Server Error' }, 'unavailable server-error'],
+    [502, {}, HTML, 'unavailable server-error'],
+    [520, {}, '', 'unavailable server-error'],
+    [408, {}, HTML, 'unavailable timeout'],
+    [200, {}, HTML, 'unavailable html'],
+    [
+      200,
+      {},
+      `  <html>{"status":"success","data":${JSON.stringify(ACCOUNT)}}</html>`,
+      'unavailable html',
+    ],
+    [400, {}, HTML, 'unavailable html'],
+    [403, {}, HTML, 'unavailable html'],
+    [401, {}, { message: 'Unauthenticated.' }, 'refused'],
+    [403, {}, { message: 'Forbidden' }, 'refused'],
+    [422, {}, { message: 'The api key field is required.', errors: {} }, 'refused'],
+    [422, {}, { message: 'The item id field is required.', errors: {} }, 'unreadable'],
+    [405, {}, { message: 'The GET method is not supported' }, 'unreadable'],
+    [200, {}, { message: 'Welcome' }, 'unreadable'],
+    [200, {}, '', 'unreadable'],
+    [200, {}, '{"status":"success","data":', 'unreadable'],
+    [200, {}, '[]', 'unreadable'],
+    [200, {}, 'null', 'unreadable'],
+    [200, {}, `{"data":${'['.repeat(500_000)}${']'.repeat(500_000)}}`, 'unreadable'],
+  ])('HTTP %i %j %j is %s on every operation', (status, headers, body, expected) => {
+    for (const operation of Object.keys(questions)) {
+      expect(verdict(ask(operation, status, body, headers as HeaderMap))).toBe(expected);
+    }
+  });
+
+  it('passes on when to come back', () => {
+    const at = { retryAt: NOW + 30_000 };
+    expect(ask('item', 429, '', { 'retry-after': '30' })).toMatchObject(at);
+    expect(ask('item', 429, '', { 'x-ratelimit-reset': '30' })).toMatchObject(at);
+    expect(ask('item', 503, '', { 'retry-after': '30' })).toMatchObject(at);
+    expect(ask('item', 429, '')).toMatchObject({ retryAt: null });
+  });
+
+  it('hints at a redirect when a POST is said not to be allowed', () => {
+    expect(ask('validate', 405, {})).toMatchObject({ detail: expect.stringMatching(/redirect/) });
+  });
+
+  it('never shows the trace of a server in debug mode', () => {
+    const body = {
+      message: 'Oops',
+      exception: 'PDOException',
+      trace: [{ file: '/srv/secret.php' }],
+    };
+    for (const status of [200, 400, 401, 404, 405, 422, 500]) {
+      for (const sent of [body, JSON.stringify(body).slice(0, -3)]) {
+        expect(JSON.stringify(ask('item', status, sent))).not.toMatch(/PDOException|secret\.php/);
+      }
+    }
+  });
+
+  it('shows a page as text, not as markup', () => {
+    const page = '<html><style>p{}</style><script>alert(1)</script><p>Site  is <b>closed</b></p>';
+    const reply = ask('item', 200, page) as { detail: string };
+    expect(reply.detail).toContain('Site is closed');
+    expect(reply.detail).not.toMatch(/[<>]|alert|p\{/);
+  });
+
+  it('keeps the excerpt of an unreadable body short, clean and without the key', () => {
+    const reply = ask('item', 200, `oops \u0007\u202e api_key=${KEY} ${'é'.repeat(9_999)}`);
+    const { excerpt } = reply as { excerpt: string };
+    expect(excerpt).toMatch(/^oops api_key=\[secret\] é+…$/);
+    expect(excerpt.length).toBeLessThanOrEqual(300);
+  });
+});

@@ -1,0 +1,280 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { ListScanner } from '../../src/marketplace/list-scanner.js';
+import type { ListElement } from '../../src/marketplace/types.js';
+
+const MIB = 1024 * 1024;
+
+interface Scan {
+  readonly elements: ListElement[];
+  readonly texts: string[];
+  readonly scanner: ListScanner;
+}
+
+/** Scans text cut at the given places. */
+function scan(
+  text: string | Buffer,
+  cuts: readonly number[] = [],
+  maxRecordBytes = 64 * MIB,
+): Scan {
+  const scanner = new ListScanner(maxRecordBytes);
+  const whole = Buffer.from(text);
+  const at = [
+    0,
+    ...[...cuts].filter((cut) => cut < whole.length).sort((a, b) => a - b),
+    whole.length,
+  ];
+  const elements: ListElement[] = [];
+  for (const [index, end] of at.slice(1).entries()) {
+    scanner.push(Buffer.from(whole.subarray(at[index], end)));
+    elements.push(...scanner.take());
+  }
+  const texts = elements.map(({ bytes }) => Buffer.from(bytes).toString());
+  return { elements, texts, scanner };
+}
+
+const everyByte = (text: string): number[] => Array.from(Buffer.from(text).keys());
+
+/** JSON text of a value with white space strewn in between the tokens. */
+function spread(value: unknown, space: string): string {
+  if (Array.isArray(value)) {
+    return `[${space}${value.map((one) => spread(one, space)).join(`${space},${space}`)}${space}]`;
+  }
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value);
+  const members = Object.entries(value).map(
+    ([name, one]) => `${JSON.stringify(name)}${space}:${space}${spread(one, space)}`,
+  );
+  return `{${space}${members.join(`${space},${space}`)}${space}}`;
+}
+
+const tricky = fc.constantFrom(
+  '"',
+  '\\',
+  '\\"',
+  '\\\\',
+  '{',
+  '}',
+  '[',
+  ']',
+  ',',
+  ':',
+  'id',
+  '"id":1',
+  'é',
+  '𝄞',
+  '\u0000',
+);
+const strings = fc.oneof(
+  fc.string({ unit: 'binary' }).filter((text) => text.isWellFormed()),
+  fc.array(tricky, { maxLength: 30 }).map((parts) => parts.join('')),
+  fc.string({ minLength: 20, maxLength: 60 }).map((text) => `${text}\\`),
+);
+const values = fc.letrec((tie) => ({
+  value: fc.oneof(
+    { maxDepth: 4, withCrossShrink: true },
+    strings,
+    fc.double({ noDefaultInfinity: true, noNaN: true }),
+    fc.constantFrom(null, true, false),
+    fc.array(tie('value'), { maxLength: 4 }),
+    fc.dictionary(strings, tie('value'), { maxKeys: 4 }),
+  ),
+})).value;
+const ids = fc.oneof(
+  fc.nat(),
+  fc.maxSafeNat(),
+  fc.nat().map(String),
+  fc.constantFrom(-1, 1.5, 1e21, '007', '', '9007199254740992', 'x', null, [1], 0, '0'),
+);
+const records = fc.oneof(
+  values,
+  fc.record({ before: values, id: ids, after: values }, { requiredKeys: [] }),
+  fc.record({ id: ids }),
+);
+const spaces = fc.constantFrom('', ' ', '\n', '\r\n\t ');
+const cuts = fc.array(fc.nat(2_000), { maxLength: 40 });
+const others = fc.dictionary(
+  strings.filter((name) => name !== 'items' && name !== '__proto__'),
+  values,
+  { maxKeys: 3 },
+);
+
+/** The id as a hint may give it: a plain safe integer, bare or quoted. */
+function plainId(record: unknown): number | null {
+  if (typeof record !== 'object' || record === null || Array.isArray(record)) return null;
+  const { id } = record as { id?: unknown };
+  const text = typeof id === 'number' ? JSON.stringify(id) : id;
+  if (typeof text !== 'string' || !/^(?:0|[1-9]\d*)$/.test(text)) return null;
+  return Number.isSafeInteger(Number(text)) ? Number(text) : null;
+}
+
+describe('splitting a list into records', () => {
+  it('finds what JSON.parse finds, in either form, anywhere in the envelope, however chunks are cut', () => {
+    fc.assert(
+      fc.property(
+        fc.array(records, { maxLength: 8 }),
+        others,
+        others,
+        fc.boolean(),
+        spaces,
+        cuts,
+        (items, before, after, asObject, space, places) => {
+          const list = asObject ? Object.fromEntries(items.entries()) : items;
+          const envelope = { ...before, items: list, ...after };
+          const text = `${space}${spread(envelope, space)}${space}`;
+          const { texts, elements, scanner } = scan(text, places);
+          expect(scanner.problem).toBeNull();
+          expect(scanner.finished).toBe(true);
+          expect(texts.map((one) => JSON.parse(one) as unknown)).toEqual(
+            JSON.parse(JSON.stringify(items)),
+          );
+          expect(elements.map(({ idHint }) => idHint)).toEqual(items.map(plainId));
+          const { items: _, ...rest } = JSON.parse(text) as Record<string, unknown>;
+          expect(scanner.envelope()).toEqual(rest);
+        },
+      ),
+      { numRuns: 3_000 },
+    );
+  });
+
+  it('finds the same when every byte comes alone', () => {
+    fc.assert(
+      fc.property(fc.array(records, { maxLength: 3 }), spaces, (items, space) => {
+        const text = spread({ status: 'success', items }, space);
+        const { texts, elements } = scan(text, everyByte(text));
+        expect(texts).toEqual(items.map((item) => spread(item, space)));
+        expect(elements.map(({ idHint }) => idHint)).toEqual(items.map(plainId));
+      }),
+    );
+  });
+
+  it('never takes a body cut anywhere for a whole one', () => {
+    fc.assert(
+      fc.property(fc.array(records, { maxLength: 4 }), others, cuts, (items, rest, places) => {
+        const whole = Buffer.from(spread({ items, ...rest }, ' '));
+        for (let length = 0; length < whole.length; length++) {
+          const { scanner } = scan(whole.subarray(0, length), places);
+          expect(scanner.finished).toBe(false);
+        }
+      }),
+      { numRuns: 50 },
+    );
+  });
+
+  it.each([
+    ['{"items":[{"id":1},{"a":tru,"id":2},{"id":3}]}', 3, 'a broken word'],
+    ['{"items":[{"id":1},{"a" 1 2 "id" 2},{"id":3}]}', 3, 'missing colons'],
+    ['{"items":[{"id":1},nonsense,{"id":3}]}', 3, 'a bare word'],
+    ['{"items":[{"id":1},{"a":"\u0001\\x"},{"id":3}]}', 3, 'bad escapes'],
+  ])('goes on behind a record that is broken inside: %s', (text, count) => {
+    const { texts, scanner } = scan(text);
+    expect(texts).toHaveLength(count);
+    expect(scanner.finished).toBe(true);
+    expect(scanner.problem).toBeNull();
+  });
+
+  it.each([
+    ['{"items":[1,]}', 'a comma too many'],
+    ['{"items":[,1]}', 'a comma too early'],
+    ['{"items":[1 2]}', 'a comma too few'],
+    ['{"items":[1}', 'the wrong bracket'],
+    ['{"items":{"0":1]}', 'the wrong bracket for an object'],
+    ['{"items":[1],}', 'a comma before the end'],
+    ['{"items" [1]}', 'no colon'],
+    ['{"items":[1]]', 'a bracket for a brace'],
+    ['{"items":[1]} x', 'something behind the end'],
+    ['{"items":[1]}{"items":[2]}', 'a second envelope'],
+    ['{"items":[1],"items":[2]}', 'two lists'],
+    ['{"items":{"name":1}}', 'an object that is no list'],
+    ['{"items":{"0":1,"total":1}}', 'an object that is only partly a list'],
+    ['{"a\\x":1,"items":[]}', 'a member name that is no string'],
+  ])('sees that the framing is broken: %s (%s)', (text) => {
+    expect(scan(text).scanner.problem).not.toBeNull();
+    expect(scan(text, everyByte(text)).scanner.problem).not.toBeNull();
+  });
+
+  it('takes the list for begun only when it is one', () => {
+    expect(scan('{"status":"error","msg":"[]').scanner.started).toBe(false);
+    expect(scan('{"items":null}').scanner.started).toBe(false);
+    expect(scan('{"data":{"items":[1]}}').scanner.started).toBe(false);
+    expect(scan('{"items":{').scanner.started).toBe(false);
+    expect(scan('{"items":{}').scanner.started).toBe(true);
+    expect(scan('{"it\\u0065ms":[').scanner.started).toBe(true);
+  });
+
+  it.each(['\uFEFF', '\n\n ', '<b>Warning</b>: {closure}() failed {\n', 'Notice { {'])(
+    'finds the envelope behind %j',
+    (before) => {
+      const text = `${before}{ "items": [1, 2]}`;
+      for (const places of [[], everyByte(text)]) {
+        const { texts, scanner } = scan(text, places);
+        expect(texts).toEqual(['1', '2']);
+        expect(scanner.finished).toBe(true);
+        expect(scanner.preambleBytes).toBe(Buffer.byteLength(before));
+      }
+    },
+  );
+
+  it('gives up on a body that has no JSON in its first MiB', () => {
+    expect(scan('x'.repeat(2 * MIB), [1_000]).scanner.problem).toMatch(/first MiB/);
+  });
+
+  it('keeps small members for judging and lets large ones pass', () => {
+    const text = `{"big":"${'x'.repeat(MIB)}","status":"error","items":[],"msg":"no"}`;
+    expect(scan(text, [70_000, 140_000]).scanner.envelope()).toEqual({
+      status: 'error',
+      msg: 'no',
+    });
+  });
+
+  it('says when a member of the envelope is no JSON', () => {
+    expect(scan('{"status":oops,"items":[]}').scanner.envelope()).toBeNull();
+  });
+});
+
+describe('records that must not be decoded', () => {
+  it.each([[[]], [[40]], [[40, 50, 60, 70]]])(
+    'are skipped when too large (cut at %j)',
+    (places) => {
+      const text = `{"items":[{"id":1},{"id":2,"x":"${'x'.repeat(90)}"},{"id":3}]}`;
+      const { elements } = scan(text, places, 50);
+      expect(elements.map(({ unfit }) => unfit === null)).toEqual([true, false, true]);
+      expect(elements.map(({ idHint }) => idHint)).toEqual([1, 2, 3]);
+    },
+  );
+
+  it('are kept up to 1 MiB, whether they came in one chunk or in many', () => {
+    const text = `{"items":[{"id":2,"x":"${'x'.repeat(5 * MIB)}"}]}`;
+    for (const places of [[], [MIB, 2 * MIB, 3 * MIB, 4 * MIB], [3 * MIB - 5]]) {
+      const { elements, texts } = scan(text, places, 3 * MIB);
+      expect(elements[0]?.unfit).toMatch(/larger/);
+      expect(texts[0]).toBe(text.slice(10, 10 + MIB));
+    }
+  });
+
+  it('are those that nest deeper than 64 levels', () => {
+    const nested = (levels: number): string => `${'['.repeat(levels)}${']'.repeat(levels)}`;
+    const { elements } = scan(`{"items":[${nested(64)},${nested(65)},{"a":${nested(64)}}]}`);
+    expect(elements.map(({ unfit }) => unfit)).toEqual([
+      null,
+      'nests deeper than 64 levels',
+      'nests deeper than 64 levels',
+    ]);
+  });
+
+  it('are not those that are just as large as allowed', () => {
+    const record = '{"id":2,"x":"123456789"}';
+    expect(scan(`{"items":[${record}]}`, [15], record.length).elements[0]?.unfit).toBeNull();
+    expect(
+      scan(`{"items":[${record}]}`, [15], record.length - 1).elements[0]?.unfit,
+    ).not.toBeNull();
+  });
+});
+
+describe('the bytes of records', () => {
+  it('are not copied when they lie within one chunk', () => {
+    const scanner = new ListScanner(MIB);
+    const chunk = Buffer.from('{"items":[{"id":1},{"id":2},{"i');
+    scanner.push(chunk);
+    for (const { bytes } of scanner.take()) expect(bytes.buffer).toBe(chunk.buffer);
+  });
+});

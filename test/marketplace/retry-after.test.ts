@@ -1,0 +1,50 @@
+import { describe, expect, it } from 'vitest';
+import { rateLimitReset, retryAfter, retryAt } from '../../src/marketplace/retry-after.js';
+
+const NOW = Date.parse('2026-11-20T10:00:00Z');
+const DAY_MS = 86_400_000;
+
+describe('Retry-After', () => {
+  it.each([
+    ['30', NOW + 30_000, 'seconds'],
+    [' 0 ', NOW, 'zero seconds'],
+    ['Fri, 20 Nov 2026 10:01:00 GMT', NOW + 60_000, 'a date'],
+    ['Friday, 20-Nov-26 10:01:00 GMT', NOW + 60_000, 'a date in the old form'],
+    ['Fri Nov 20 10:01:00 2026', NOW + 60_000, 'a date that does not say it is in GMT'],
+    ['Fri, 20 Nov 2026 09:00:00 GMT', NOW, 'a date gone by is now'],
+    ['99999999999999999999999', NOW + DAY_MS, 'more than a day is not believed'],
+    ['-5', null, 'a negative number says nothing'],
+    ['1.5', null, 'a fraction is not in the standard'],
+    ['soon', null, 'a word says nothing'],
+    ['2026-11-20', null, 'other dates are not in the standard'],
+    ['', null, 'an empty header says nothing'],
+  ])('reads %j as %s (%s)', (text, expected) => {
+    expect(retryAfter({ 'retry-after': text }, NOW)).toBe(expected);
+  });
+
+  it("reads a date against the server's own clock, which may differ from ours", () => {
+    const headers = {
+      date: 'Fri, 20 Nov 2026 12:00:00 GMT',
+      'retry-after': 'Fri, 20 Nov 2026 12:00:10 GMT',
+    };
+    expect(retryAfter(headers, NOW)).toBe(NOW + 10_000);
+  });
+});
+
+describe('X-RateLimit-Reset', () => {
+  it.each([
+    [String(NOW / 1000 + 45), NOW + 45_000, 'seconds since 1970'],
+    ['45', NOW + 45_000, 'a small number counts from now'],
+    ['1000000000', NOW, 'a moment long gone is now'],
+    [String(NOW), NOW + DAY_MS, 'a far future is cut'],
+    ['later', null, 'a word says nothing'],
+  ])('reads %j as %s (%s)', (text, expected) => {
+    expect(rateLimitReset({ 'x-ratelimit-reset': text }, NOW)).toBe(expected);
+  });
+
+  it('is asked only when Retry-After says nothing', () => {
+    expect(retryAt({ 'retry-after': '5', 'x-ratelimit-reset': '9' }, NOW)).toBe(NOW + 5_000);
+    expect(retryAt({ 'retry-after': '?', 'x-ratelimit-reset': '9' }, NOW)).toBe(NOW + 9_000);
+    expect(retryAt({}, NOW)).toBeNull();
+  });
+});

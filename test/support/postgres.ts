@@ -1,0 +1,59 @@
+import { randomBytes } from 'node:crypto';
+import { Client } from 'pg';
+import { inject } from 'vitest';
+
+declare module 'vitest' {
+  interface ProvidedContext {
+    /** The PostgreSQL of this test run. */
+    testServer: {
+      /** May create databases. */
+      readonly adminUrl: string;
+      /** What the product would be given. */
+      readonly userUrl: string;
+      /** Name of the migrated, empty database. */
+      readonly template: string;
+    };
+  }
+}
+
+export interface TestDatabase {
+  readonly url: string;
+  drop(): Promise<void>;
+}
+
+/**
+ * A database of its own for a test: migrated and empty, on a real server, owned by the user of
+ * `url`, who is no superuser. `empty` leaves the migrations out too. `drop` cuts off whoever is
+ * still connected.
+ */
+export async function createTestDatabase({ empty = false } = {}): Promise<TestDatabase> {
+  const { adminUrl, userUrl, template } = inject('testServer');
+  const name = `test_${process.pid}_${randomBytes(6).toString('hex')}`;
+  const owner = decodeURIComponent(new URL(userUrl).username);
+  const ownedBy = owner === '' ? '' : `OWNER "${owner}"`;
+  await asAdmin(
+    adminUrl,
+    `CREATE DATABASE ${name} ${ownedBy} TEMPLATE ${empty ? 'template1' : template}`,
+  );
+  return {
+    url: databaseAt(userUrl, name),
+    drop: () => asAdmin(adminUrl, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`),
+  };
+}
+
+/** `url` with another database. */
+export function databaseAt(url: string, database: string): string {
+  const address = new URL(url);
+  address.pathname = `/${database}`;
+  return address.href;
+}
+
+async function asAdmin(adminUrl: string, sql: string): Promise<void> {
+  const client = new Client(adminUrl);
+  await client.connect();
+  try {
+    await client.query(sql);
+  } finally {
+    await client.end();
+  }
+}

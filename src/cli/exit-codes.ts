@@ -1,0 +1,14 @@
+/** What a command ends with; scripts rely on these. */
+export const EXIT = {
+  done: 0,
+  failed: 1,
+  /** Wrong usage or configuration. */
+  usage: 2,
+  /** A run waits for a person's approval. */
+  held: 3,
+  /** Finished, but some codes could not be proven valid or invalid. */
+  unproven: 4,
+  interrupted: 130,
+} as const;
+
+export type ExitCode = (typeof EXIT)[keyof typeof EXIT];

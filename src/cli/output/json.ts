@@ -1,0 +1,42 @@
+/** What JSON alone would write as itself, and a terminal or a reader would act on. */
+const UNSAFE = /[\u007F-\u009F\u202A-\u202E\u2066-\u2069\u2028\u2029]/g;
+
+/** A value as indented JSON text with a line end; see `ndjsonLine`. */
+export function json(value: unknown): string {
+  return `${encode(value, 2)}\n`;
+}
+
+/**
+ * A value as one line of JSON. Integers of any size are numbers as long as every reader reads them
+ * exactly, else text; dates are ISO 8601; bytes are hexadecimal as PostgreSQL writes them. Control
+ * characters are escaped, so that the text is safe on a terminal.
+ */
+export function ndjsonLine(value: unknown): string {
+  return `${encode(value, 0)}\n`;
+}
+
+/** Rows as lines of JSON. */
+export async function* ndjson(
+  rows: Iterable<unknown> | AsyncIterable<unknown>,
+): AsyncGenerator<string, void, undefined> {
+  for await (const row of rows) yield ndjsonLine(row);
+}
+
+function encode(value: unknown, indent: number): string {
+  const text = JSON.stringify(value, replace, indent) ?? 'null';
+  return text.replaceAll(
+    UNSAFE,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+}
+
+function replace(this: unknown, key: string, value: unknown): unknown {
+  // Buffers have turned themselves into something else by now: look at the original.
+  const original = (this as Record<string, unknown>)[key];
+  if (original instanceof Uint8Array) return `\\x${Buffer.from(original).toString('hex')}`;
+  if (typeof value === 'bigint') {
+    return Number.isSafeInteger(Number(value)) ? Number(value) : String(value);
+  }
+  if (typeof value === 'number' && !Number.isFinite(value)) return String(value);
+  return value;
+}

@@ -1,0 +1,86 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { csv, csvLine } from '../../../src/cli/output/index.js';
+
+/** A reader written from RFC 4180 alone: what comes back must be what went in. */
+function parse(text: string): string[][] {
+  const rows: string[][] = [];
+  let row: string[] = [];
+  let at = 0;
+  while (at < text.length) {
+    let cell = '';
+    if (text[at] === '"') {
+      for (at++; ; at++) {
+        if (text[at] === '"' && text[at + 1] === '"') at++;
+        else if (text[at] === '"') break;
+        if (at >= text.length) throw new Error('a quote is never closed');
+        cell += text[at];
+      }
+      at++;
+    } else {
+      while (at < text.length && text[at] !== ',' && text[at] !== '\r') cell += text[at++];
+    }
+    row.push(cell);
+    if (text[at] === ',') {
+      at++;
+      if (text[at] === '\r') row.push('');
+    }
+    if (text.startsWith('\r\n', at)) {
+      rows.push(row);
+      row = [];
+      at += 2;
+    }
+  }
+  return rows;
+}
+
+describe('CSV', () => {
+  it('quotes what must be quoted and ends lines with CRLF', () => {
+    expect(csvLine(['a', 'b,c', 'say "x"', 'two\nlines', null, true])).toBe(
+      'a,"b,c","say ""x""","two\nlines",,true\r\n',
+    );
+  });
+
+  it.each(['=1+1', '+1', '-1', '@SUM(A1)', '\t=1', '\r=1', '\n=1', '＝1+1'])(
+    'puts an apostrophe before %j, because a spreadsheet would run it',
+    (text) => {
+      expect(parse(csvLine([text, 'x']))[0]?.[0]).toBe(`'${text}`);
+    },
+  );
+
+  it('keeps numbers numbers, negative ones and those that PostgreSQL gives as text', () => {
+    expect(csvLine([-5, 12n, '-5.00', '-5.00'], { numeric: [true, true, true, false] })).toBe(
+      "-5,12,-5.00,'-5.00\r\n",
+    );
+  });
+
+  it('guards text in a numeric column that is no number after all', () => {
+    expect(csvLine(['-1+cmd()'], { numeric: [true] })).toBe("'-1+cmd()\r\n");
+  });
+
+  it('writes dates as ISO 8601', () => {
+    expect(csvLine([new Date(0), new Date(NaN)])).toBe('1970-01-01T00:00:00.000Z,\r\n');
+  });
+
+  it('shows no control character on a terminal, but keeps every one in a file', () => {
+    const text = 'a\u001B[31m\u009Bb\u202E';
+    expect(csvLine([text], { terminal: true })).toBe('a\uFFFD[31m\uFFFDb\r\n');
+    expect(csvLine([text])).toBe(`${text}\r\n`);
+  });
+
+  it('reads back as what was written, any text at all, and nothing begins like a formula', async () => {
+    const rows = fc.array(fc.array(fc.string({ unit: 'binary' }), { minLength: 2, maxLength: 2 }));
+    await fc.assert(
+      fc.asyncProperty(rows, async (given) => {
+        let text = '';
+        for await (const line of csv(['a', 'b'], given)) text += line;
+        const [header, ...cells] = parse(text);
+        expect(header).toEqual(['a', 'b']);
+        expect(
+          cells.map((row) => row.map((cell) => cell.replace(/^'(?=[=+\-@\t\r\n＝＋－＠])/, ''))),
+        ).toEqual(given);
+        for (const cell of cells.flat()) expect(cell).not.toMatch(/^[=+\-@\t\r\n]/);
+      }),
+    );
+  });
+});

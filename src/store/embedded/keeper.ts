@@ -68,7 +68,7 @@ class Keeper {
   /** Connects, and takes the keeper's lock; false when another keeper has it. */
   async #enter(port: number): Promise<boolean> {
     const credentials = await readCredentials(this.#task.place.location);
-    const client = await connect(credentials, port, 'admin', KEEPER_NAME);
+    const client = await connect(credentials, port, 'admin', `${KEEPER_NAME} ${process.pid}`);
     this.#client = client;
     client.once('end', () => (this.#client = null));
     return await ask(client, `SELECT pg_try_advisory_lock(${KEEPER_LOCK}) AS answer`);

@@ -1,0 +1,144 @@
+import { readdir, stat } from 'node:fs/promises';
+import { describe, expect, it } from 'vitest';
+import { describeEmbedded, hold, release } from '../../../src/store/embedded/index.js';
+import { keeperPids, open, query, serverPid, startCommand, trialDataDir } from './trial.js';
+
+describe('the embedded server is shared', () => {
+  it('by two commands at once, which see the same data', async () => {
+    const dataDir = await trialDataDir();
+    const [first, second] = [startCommand(dataDir), startCommand(dataDir)];
+    const opened = [await first.opened, await second.opened];
+    expect(opened[0]?.url).toBe(opened[1]?.url);
+    await query(opened[0]?.url ?? '', 'CREATE TABLE shared AS SELECT 42 AS answer');
+    expect(await query(opened[1]?.url ?? '', 'SELECT answer FROM shared')).toEqual([
+      { answer: 42 },
+    ]);
+    expect(await first.end()).toBe(0);
+    // The second command's lease outlives the first command.
+    expect(await query(opened[1]?.url ?? '', 'SELECT answer FROM shared')).toHaveLength(1);
+  });
+
+  it('by four commands that start first at the same time: one makes it, all use it', async () => {
+    const dataDir = await trialDataDir();
+    const commands = [1, 2, 3, 4].map(() => startCommand(dataDir));
+    const opened = await Promise.all(commands.map((command) => command.opened));
+    expect(new Set(opened.map(({ url }) => url)).size).toBe(1);
+    expect(opened.filter(({ startedHere }) => startedHere)).toHaveLength(1);
+    expect(await readdir(dataDir)).toEqual(['postgres']); // no draft of the slower ones is left
+    await expect.poll(() => keeperPids(opened[0]?.location ?? '')).toHaveLength(1);
+  });
+
+  it('in a folder whose name has spaces, umlauts and quotes', async () => {
+    const database = await open(await trialDataDir(`Müller's "größe" $HOME `));
+    expect(await query(database.url, 'SELECT 1 AS one')).toEqual([{ one: 1 }]);
+  });
+
+  it('without holding the streams of the command that started it, so that `demo | cat` ends', async () => {
+    const dataDir = await trialDataDir();
+    const command = startCommand(dataDir);
+    const { location } = await command.opened;
+    const other = await open(dataDir);
+    expect(await command.end()).toBe(0); // resolves when nobody has its output open any more
+    expect(await serverPid(location)).not.toBeNull();
+    await other.close();
+  });
+});
+
+describe('the embedded database', () => {
+  it('is owned by a user who is no superuser and may create schemas', async () => {
+    const { url } = await open(await trialDataDir());
+    expect(await query(url, 'SELECT rolsuper FROM pg_roles WHERE rolname = current_user')).toEqual([
+      { rolsuper: false },
+    ]);
+    await query(url, 'CREATE SCHEMA mine');
+    await expect(query(url, 'CREATE ROLE other')).rejects.toThrow(/permission denied/);
+  });
+
+  it('lets nobody in without the password, which only its owner can read', async () => {
+    const { url, location } = await open(await trialDataDir());
+    const stranger = new URL(url);
+    stranger.password = 'guessed';
+    await expect(query(stranger.href, 'SELECT 1')).rejects.toThrow(
+      /password authentication failed/,
+    );
+    expect((await stat(`${location}/credentials.json`)).mode & 0o777).toBe(0o600);
+  });
+
+  it('keeps its address over a restart, so that saved connections stay good', async () => {
+    const dataDir = await trialDataDir();
+    const first = await open(dataDir);
+    await first.close();
+    await release(dataDir, { now: true });
+    expect((await open(dataDir)).url).toBe(first.url);
+  });
+
+  it('checks its pages and writes through to the disk unless told otherwise', async () => {
+    const { url } = await open(await trialDataDir(), { durable: true });
+    const [settings] = await query(
+      url,
+      `SELECT current_setting('fsync') AS fsync, current_setting('data_checksums') AS checksums,
+              current_setting('server_encoding') AS encoding`,
+    );
+    expect(settings).toEqual({ fsync: 'on', checksums: 'on', encoding: 'UTF8' });
+  });
+});
+
+describe('the embedded server stops by itself', () => {
+  it('when the last command is done', async () => {
+    const database = await open(await trialDataDir());
+    await database.close();
+    await expect.poll(() => serverPid(database.location), { timeout: 30_000 }).toBeNull();
+  });
+
+  it('but not while psql or another program is connected', async () => {
+    const database = await open(await trialDataDir());
+    const sleeping = query(database.url, 'SELECT pg_sleep(5), 1 AS done');
+    await database.close();
+    expect(await sleeping).toMatchObject([{ done: 1 }]);
+    await expect.poll(() => serverPid(database.location), { timeout: 30_000 }).toBeNull();
+  });
+
+  it('but not while it is held, and does so after the release', async () => {
+    const dataDir = await trialDataDir();
+    const { location } = await hold({ dataDir, applicationName: 'test', durable: false });
+    await new Promise((resolve) => setTimeout(resolve, 5_000)); // well beyond its patience
+    expect(await describeEmbedded(dataDir)).toMatchObject({ held: true, server: { sessions: [] } });
+    expect(await release(dataDir)).toMatchObject({ held: true });
+    await expect.poll(() => serverPid(location), { timeout: 30_000 }).toBeNull();
+    expect(await describeEmbedded(dataDir)).toEqual({ location, held: false, server: null });
+  });
+
+  it('at once on a release that says so, even with a command connected', async () => {
+    const dataDir = await trialDataDir();
+    const command = startCommand(dataDir);
+    const { location } = await command.opened;
+    const told = await release(dataDir, { now: true });
+    expect(told?.server?.sessions).toEqual([{ applicationName: 'command', database: 'postgres' }]);
+    expect(await serverPid(location)).toBeNull();
+  });
+
+  it('when its files are deleted under it', async () => {
+    const dataDir = await trialDataDir();
+    const { location } = await open(dataDir);
+    const pid = await serverPid(location);
+    const { rm } = await import('node:fs/promises');
+    await rm(location, { recursive: true, force: true, maxRetries: 20 });
+    const alive = () => {
+      try {
+        return process.kill(pid ?? 0, 0);
+      } catch {
+        return false;
+      }
+    };
+    await expect.poll(alive, { timeout: 30_000 }).toBe(false);
+  });
+});
+
+describe('describing', () => {
+  it('starts nothing where there is no database', async () => {
+    const dataDir = await trialDataDir();
+    expect(await describeEmbedded(dataDir)).toBeNull();
+    expect(await release(dataDir)).toBeNull();
+    await expect(readdir(dataDir)).rejects.toThrow(/ENOENT/);
+  });
+});

@@ -1,0 +1,133 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { chmod, mkdtemp, realpath, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { Client } from 'pg';
+import { onTestFinished } from 'vitest';
+import { connect, readCredentials, KEEPER_NAME } from '../../../src/store/embedded/connections.js';
+import { openEmbedded, release, type EmbeddedDatabase } from '../../../src/store/embedded/index.js';
+import { findPostmaster } from '../../../src/store/embedded/postmaster.js';
+
+export const DIST = fileURLToPath(new URL('../../../dist', import.meta.url));
+
+/** A folder of the test's own that root's helper account can enter; gone after the test. */
+export async function trialFolder(name = 'trial'): Promise<string> {
+  const folder = await realpath(await mkdtemp(join(tmpdir(), `seller-mirror-${name}-`)));
+  await chmod(folder, 0o755);
+  onTestFinished(async () => {
+    await rm(folder, { recursive: true, force: true, maxRetries: 20 });
+  });
+  return folder;
+}
+
+/** A data folder whose server is stopped after the test. */
+export async function trialDataDir(name?: string): Promise<string> {
+  const dataDir = join(await trialFolder(name), 'data');
+  onTestFinished(async () => {
+    await release(dataDir, { now: true }).catch(() => {}); // the test may have broken it
+  });
+  return dataDir;
+}
+
+/** Opens the database; it is closed after the test at the latest. */
+export async function open(
+  dataDir: string,
+  more: Partial<Parameters<typeof openEmbedded>[0]> = {},
+): Promise<EmbeddedDatabase> {
+  const database = await openEmbedded({
+    dataDir,
+    applicationName: 'test',
+    durable: false,
+    ...more,
+  });
+  onTestFinished(() => database.close());
+  return database;
+}
+
+export async function query(url: string, sql: string): Promise<unknown[]> {
+  const client = new Client(url);
+  client.on('error', () => {});
+  await client.connect();
+  try {
+    return (await client.query<Record<string, unknown>>(sql)).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+/** Process number of the server on `location`; null when none runs. */
+export async function serverPid(location: string): Promise<number | null> {
+  return (await findPostmaster(location))?.pid ?? null;
+}
+
+/** Process numbers of the keepers that watch the server on `location`. */
+export async function keeperPids(location: string): Promise<number[]> {
+  const port = (await findPostmaster(location))?.port ?? 0;
+  const client = await connect(await readCredentials(location), port, 'admin', 'test');
+  try {
+    const { rows } = await client.query<{ name: string }>(
+      'SELECT application_name AS name FROM pg_stat_activity WHERE starts_with(application_name, $1)',
+      [KEEPER_NAME],
+    );
+    return rows.map(({ name }) => Number(name.slice(KEEPER_NAME.length)));
+  } finally {
+    await client.end();
+  }
+}
+
+/** A command in a process of its own, which uses the database until it is told to end. */
+export interface Command {
+  readonly process: ChildProcess;
+  /** What it got from `openEmbedded`. */
+  readonly opened: Promise<Opened>;
+  /** Has it close the database and end; resolves to its exit code when its output is closed too. */
+  end(): Promise<number | null>;
+}
+
+export interface Opened {
+  readonly url: string;
+  readonly location: string;
+  readonly port: number;
+  readonly startedHere: boolean;
+}
+
+const SCRIPT = `
+  const { openEmbedded } = await import(process.argv[1]);
+  const database = await openEmbedded({ dataDir: process.argv[2], applicationName: 'command', durable: false });
+  console.log(JSON.stringify(database));
+  process.stdin.resume();
+  process.stdin.on('end', () => void database.close());
+`;
+
+export function startCommand(dataDir: string, user?: { uid: number; gid: number }): Command {
+  const index = join(DIST, 'store/embedded/index.js');
+  const child = spawn(
+    process.execPath,
+    ['--input-type=module', '-e', SCRIPT, '--', index, dataDir],
+    { ...user, cwd: '/', stdio: ['pipe', 'pipe', 'pipe'] },
+  );
+  onTestFinished(() => {
+    child.kill('SIGKILL');
+  });
+  const closed = once(child, 'close') as Promise<[number | null]>;
+  return {
+    process: child,
+    opened: firstLine(child),
+    end: async () => {
+      child.stdin.end();
+      return (await closed)[0];
+    },
+  };
+}
+
+async function firstLine(child: ChildProcess): Promise<Opened> {
+  let complaint = '';
+  child.stderr?.on('data', (part: Buffer) => (complaint += part.toString()));
+  if (child.stdout !== null) {
+    for await (const line of createInterface(child.stdout)) return JSON.parse(line) as Opened;
+  }
+  throw new Error(`the command ended without opening the database: ${complaint}`);
+}

@@ -15,6 +15,12 @@ describe('JSON', () => {
     );
   });
 
+  it('escapes what JSON alone would leave to act on a terminal', () => {
+    expect(ndjsonLine('\u001B[2J\u009B2J\u007F\u202E\u2028é')).toBe(
+      String.raw`"\u001b[2J\u009b2J\u007f\u202e\u2028é"` + '\n',
+    );
+  });
+
   it('is indented for people and one line for programs', async () => {
     expect(json({ a: 1 })).toBe('{\n  "a": 1\n}\n');
     const lines: string[] = [];

@@ -41,6 +41,9 @@ describe('a table', () => {
     expect(table(rows, COLUMNS, { columns: 30, colour: false })).toBe(
       ['name              price  note', 'a name that…  123456789  brief', ''].join('\n'),
     );
+    expect(table(rows, COLUMNS, { columns: 25, colour: false })).toContain(
+      'a name…  123456789  brief',
+    );
   });
 
   it('is not cut in a pipe, where all of it is wanted', () => {

@@ -6,10 +6,9 @@ const LONGEST_TIMER_MS = 2_147_483_647;
 
 /** A budget without bounds. It does not remember pauses either: each call waits for its own. */
 export const unlimitedBudget: Budget = {
-  async acquire(_priority, signal) {
-    signal.throwIfAborted();
-  },
-  async pauseUntil() {},
+  acquire: (_priority, signal) =>
+    signal.aborted ? Promise.reject(signal.reason as Error) : Promise.resolve(),
+  pauseUntil: () => Promise.resolve(),
 };
 
 interface Waiter {
@@ -59,9 +58,10 @@ class EvenlySpacedBudget implements Budget {
     });
   }
 
-  async pauseUntil(until: number): Promise<void> {
+  pauseUntil(until: number): Promise<void> {
     this.#nextAt = Math.max(this.#nextAt, performance.now() + (until - Date.now()));
     this.#serve();
+    return Promise.resolve();
   }
 
   /** Grants what is due and sets the timer for the next. */

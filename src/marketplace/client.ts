@@ -115,8 +115,8 @@ class Client implements Marketplace {
   }
 
   items(options?: CallOptions): Promise<Reply<ItemList>> {
-    return this.#call(listQuestion, 'list', 'mirror', options, (response) =>
-      this.#readList(response),
+    return this.#call(listQuestion, 'list', 'mirror', options, (response, signal) =>
+      this.#readList(response, signal),
     );
   }
 
@@ -145,8 +145,10 @@ class Client implements Marketplace {
     });
   }
 
-  async #readList(response: Response): Promise<Reply<ItemList>> {
-    if (isSuccess(response.httpStatus)) return openList(response, this.#limits, this.#redactor);
+  async #readList(response: Response, signal: AbortSignal): Promise<Reply<ItemList>> {
+    if (isSuccess(response.httpStatus)) {
+      return openList(response, this.#limits, this.#redactor, signal);
+    }
     const reading = readBody(await collect(response, null));
     return judgeFailure(listQuestion, response.httpStatus, reading, this.#redactor);
   }
@@ -157,7 +159,7 @@ class Client implements Marketplace {
     patience: 'reply' | 'list',
     defaultPriority: Priority,
     options: CallOptions = {},
-    read: (response: Response) => Promise<Reply<T>>,
+    read: (response: Response, signal: AbortSignal) => Promise<Reply<T>>,
   ): Promise<Reply<T>> {
     if (this.#closed) return Promise.reject(new Error('this marketplace client is closed'));
     const signal = options.signal ?? new AbortController().signal;
@@ -187,14 +189,14 @@ class Client implements Marketplace {
 
   async #attempt<T>(
     errand: Errand,
-    read: (response: Response) => Promise<Reply<T>>,
+    read: (response: Response, signal: AbortSignal) => Promise<Reply<T>>,
   ): Promise<{ reply: Reply<T>; redirects: number }> {
     let redirects = 0;
     try {
       const outcome = await this.#courier.run(errand, () => redirects++);
       if (!('chunks' in outcome)) return { reply: outcome, redirects };
       const settled = judgeHead(outcome, this.#chance.now());
-      if (settled === null) return { reply: await read(outcome), redirects };
+      if (settled === null) return { reply: await read(outcome, errand.signal), redirects };
       outcome.discard();
       return { reply: settled, redirects };
     } catch (error) {

@@ -29,8 +29,9 @@ export async function openList(
   response: Response,
   limits: ListLimits,
   redactor: Redactor,
+  signal: AbortSignal,
 ): Promise<Reply<ItemList>> {
-  const stream = new ListStream(response, limits, redactor);
+  const stream = new ListStream(response, limits, redactor, signal);
   const failure = await stream.open();
   if (failure === null) return { kind: 'answered', httpStatus: response.httpStatus, data: stream };
   response.discard();
@@ -40,6 +41,7 @@ export async function openList(
 class ListStream implements ItemList {
   readonly batches: AsyncIterable<readonly ListElement[]>;
   readonly #response: Response;
+  readonly #signal: AbortSignal;
   readonly #redactor: Redactor;
   readonly #watch: KeyWatch;
   readonly #scanner: ListScanner;
@@ -48,8 +50,9 @@ class ListStream implements ItemList {
   #bytes = 0;
   #sawKey = false;
 
-  constructor(response: Response, limits: ListLimits, redactor: Redactor) {
+  constructor(response: Response, limits: ListLimits, redactor: Redactor, signal: AbortSignal) {
     this.#response = response;
+    this.#signal = signal;
     this.#redactor = redactor;
     this.#watch = redactor.watch();
     this.#scanner = new ListScanner(limits.maxRecordBytes);
@@ -125,6 +128,7 @@ class ListStream implements ItemList {
       size += element.bytes.length;
       if (batch.length < BATCH_RECORDS && size < BATCH_BYTES) continue;
       yield batch;
+      this.#signal.throwIfAborted();
       batch = [];
       size = 0;
     }

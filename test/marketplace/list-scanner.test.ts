@@ -132,7 +132,7 @@ describe('splitting a list into records', () => {
           expect(scanner.envelope()).toEqual(rest);
         },
       ),
-      { numRuns: 3_000 },
+      { numRuns: 1_000 },
     );
   });
 

@@ -18,7 +18,7 @@ describe('Retry-After', () => {
     ['soon', null, 'a word says nothing'],
     ['2026-11-20', null, 'other dates are not in the standard'],
     ['', null, 'an empty header says nothing'],
-  ])('reads %j as %s (%s)', (text, expected) => {
+  ])('reads %j as %s (%s)', (text: string, expected: number | null, _why: string) => {
     expect(retryAfter({ 'retry-after': text }, NOW)).toBe(expected);
   });
 
@@ -38,7 +38,7 @@ describe('X-RateLimit-Reset', () => {
     ['1000000000', NOW, 'a moment long gone is now'],
     [String(NOW), NOW + DAY_MS, 'a far future is cut'],
     ['later', null, 'a word says nothing'],
-  ])('reads %j as %s (%s)', (text, expected) => {
+  ])('reads %j as %s (%s)', (text: string, expected: number | null, _why: string) => {
     expect(rateLimitReset({ 'x-ratelimit-reset': text }, NOW)).toBe(expected);
   });
 

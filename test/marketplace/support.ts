@@ -1,4 +1,6 @@
-import { onTestFinished } from 'vitest';
+import { connect as netConnect, type Socket } from 'node:net';
+import { connect as tlsConnect } from 'node:tls';
+import { expect, onTestFinished } from 'vitest';
 import { Secret } from '../../src/domain/secret.js';
 import { unlimitedBudget } from '../../src/marketplace/budget.js';
 import { createMarketplace, type Seams } from '../../src/marketplace/client.js';
@@ -72,6 +74,11 @@ export function listBody(count: number): string {
   return JSON.stringify({ status: 'success', items });
 }
 
+/** Matches text in `toMatchObject`. */
+export function like(pattern: string | RegExp): unknown {
+  return expect.stringMatching(pattern);
+}
+
 /** Reads a list to its end. */
 export async function drain(list: ItemList): Promise<string[]> {
   const records: string[] = [];
@@ -79,4 +86,52 @@ export async function drain(list: ItemList): Promise<string[]> {
     for (const { bytes } of batch) records.push(Buffer.from(bytes).toString());
   }
   return records;
+}
+
+/** Where to send connections: `scheme://host:port` to a local port. */
+export type Ports = Readonly<Record<string, { port: number; ca?: string }>>;
+
+/**
+ * Connects host names of tests to local servers; every address asked for is noted in `asked`, and
+ * those without a server are refused.
+ */
+export function connectTo(ports: Ports, asked: string[] = []): NonNullable<Seams['connect']> {
+  return ({ protocol, hostname, port }, callback) => {
+    const address = `${protocol}//${hostname}${port === '' ? '' : `:${port}`}`;
+    asked.push(address);
+    const server = ports[address];
+    if (server === undefined) return callback(new Error(`no server for ${address}`), null);
+    const target = { port: server.port, host: '127.0.0.1' };
+    const socket =
+      protocol === 'https:'
+        ? tlsConnect({
+            ...target,
+            servername: hostname,
+            ...(server.ca === undefined ? {} : { ca: server.ca }),
+          })
+        : netConnect(target);
+    const onError = (error: Error): void => callback(error, null);
+    socket.once('error', onError);
+    socket.once(protocol === 'https:' ? 'secureConnect' : 'connect', () => {
+      socket.off('error', onError);
+      callback(null, socket);
+    });
+  };
+}
+
+/** An answer of bare bytes, after which the connection stays open unless it is ended. */
+export function raw(bytes: string | Buffer, then: 'end' | 'reset' | 'stall' = 'end') {
+  return {
+    raw: (socket: Socket): void => {
+      socket.write(bytes, () => {
+        if (then === 'end') socket.end();
+        if (then === 'reset') socket.resetAndDestroy();
+      });
+    },
+  };
+}
+
+/** The head of an answer, for `raw`. */
+export function head(...headers: string[]): string {
+  return ['HTTP/1.1 200 OK', ...headers, '', ''].join('\r\n');
 }

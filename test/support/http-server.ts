@@ -41,11 +41,13 @@ export interface ScriptedServer {
 export async function startServer(script: Script, tls?: Certificate): Promise<ScriptedServer> {
   const requests: Recorded[] = [];
   const sockets = new Set<Socket>();
+  const serve = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const recorded = await record(request);
+    requests.push(recorded);
+    give(answerOf(script, recorded, requests.length - 1), response);
+  };
   const listener = (request: IncomingMessage, response: ServerResponse): void => {
-    void record(request).then((recorded) => {
-      requests.push(recorded);
-      give(answerOf(script, recorded, requests.length - 1), response);
-    });
+    void serve(request, response);
   };
   const server: Server =
     tls === undefined ? createServer(listener) : createSecureServer(tls, listener);

@@ -1,0 +1,322 @@
+import { describe, expect, it } from 'vitest';
+import { Secret } from '../../src/domain/secret.js';
+import type { Budget, CallRecord, Priority } from '../../src/marketplace/types.js';
+import { selfSigned } from '../support/certificate.js';
+import { startServer, type Answer } from '../support/http-server.js';
+import { accountBody, client, connectTo, KEY, PURCHASE, wireItem, like } from './support.js';
+
+const OK: Answer = { body: accountBody() };
+const VALID: Answer = { body: JSON.stringify({ status: 'success', data: { purchase: PURCHASE } }) };
+const moved = (location: string, status = 301): Answer => ({ status, headers: { location } });
+
+/** A budget that notes what is asked of it. */
+function notebook(): Budget & { asked: Priority[]; pauses: number[] } {
+  const asked: Priority[] = [];
+  const pauses: number[] = [];
+  return {
+    asked,
+    pauses,
+    acquire: (priority) => Promise.resolve(void asked.push(priority)),
+    pauseUntil: (until) => Promise.resolve(void pauses.push(until)),
+  };
+}
+
+describe('the four operations', () => {
+  it('ask what the contract says, with the key where it belongs', async () => {
+    const server = await startServer(OK);
+    const marketplace = client(server.url);
+    await marketplace.account();
+    await marketplace.items();
+    await marketplace.item(7);
+    await marketplace.validate('C0DE-1');
+    const sent = server.requests.map(({ method, url, body }) => [
+      method,
+      url.pathname,
+      url.search,
+      body,
+    ]);
+    expect(sent).toEqual([
+      ['GET', '/api/account/details', `?api_key=${KEY}`, ''],
+      ['GET', '/api/items/all', `?api_key=${KEY}`, ''],
+      ['GET', '/api/items/item', `?item_id=7&api_key=${KEY}`, ''],
+      ['POST', '/api/purchases/validation', '', `purchase_code=C0DE-1&api_key=${KEY}`],
+    ]);
+    expect(server.requests[0]?.headers).toMatchObject({ accept: 'application/json' });
+  });
+
+  it.each(['/shop', '/shop/', '/a/b//'])(
+    'stay below the path of the base address (%s)',
+    async (path) => {
+      const server = await startServer(OK);
+      await client(new URL(path, server.url)).account();
+      expect(server.requests[0]?.url.pathname).toBe(
+        `${path.replace(/\/+$/, '')}/api/account/details`,
+      );
+    },
+  );
+
+  it('can send a JSON body on GET, for servers that want that', async () => {
+    const server = await startServer(OK);
+    await client(server.url, { carriage: { placement: 'json', keyHeader: 'X-Key' } }).item(7);
+    expect(server.requests[0]).toMatchObject({
+      method: 'GET',
+      body: '{"item_id":"7"}',
+      headers: { 'x-key': KEY },
+    });
+    expect(server.requests[0]?.url.search).toBe('');
+  });
+
+  it('hand out decoded data with the raw record beside it', async () => {
+    const server = await startServer({
+      body: JSON.stringify({ status: 'success', item: { ...wireItem(7), fork: 1 } }),
+    });
+    expect(await client(server.url).item(7)).toMatchObject({
+      kind: 'answered',
+      httpStatus: 200,
+      data: {
+        value: { id: 7, priceRegular: '19.90' },
+        extra: { fork: 1 },
+        raw: { id: 7, fork: 1 },
+      },
+    });
+  });
+
+  it('are over when the client is closed', async () => {
+    const marketplace = client(new URL('http://127.0.0.1:1'));
+    await marketplace.close();
+    await expect(marketplace.account()).rejects.toThrow(/closed/);
+  });
+});
+
+describe('redirects', () => {
+  const certificate = selfSigned(['shop.test', 'www.shop.test']);
+
+  it.each([301, 302, 303, 307, 308])(
+    'keep method and body over HTTP %i from http to https and www, and are remembered',
+    async (status) => {
+      const path = '/api/purchases/validation';
+      const plain = await startServer(moved(`https://www.shop.test${path}?x=1`, status));
+      const secure = await startServer(VALID, certificate);
+      const asked: string[] = [];
+      const connect = connectTo(
+        {
+          'http://shop.test': { port: plain.port },
+          'https://www.shop.test': { port: secure.port, ca: certificate.cert },
+        },
+        asked,
+      );
+      const marketplace = client(
+        new URL('http://shop.test'),
+        { allowPlainHttp: true },
+        { connect },
+      );
+      expect(await marketplace.validate('C0DE-1')).toMatchObject({ kind: 'answered' });
+      expect(await marketplace.validate('C0DE-1')).toMatchObject({ kind: 'answered' });
+      expect(plain.requests).toHaveLength(1);
+      const carried = { method: 'POST', body: `purchase_code=C0DE-1&api_key=${KEY}` };
+      expect(secure.requests).toMatchObject([carried, carried]);
+      expect(secure.requests[0]?.url.href).toBe(`http://server.invalid${path}`);
+      expect(marketplace.host).toBe('shop.test');
+    },
+  );
+
+  it('put our own parameters back, not those of the server', async () => {
+    const server = await startServer(({ url }) =>
+      url.pathname.endsWith('/') ? OK : moved(`${url.pathname}/?api_key=other`),
+    );
+    const marketplace = client(server.url);
+    expect(await marketplace.account()).toMatchObject({ kind: 'answered' });
+    expect(await marketplace.account()).toMatchObject({ kind: 'answered' });
+    expect(server.requests.map(({ url }) => url.pathname + url.search)).toEqual([
+      `/api/account/details?api_key=${KEY}`,
+      `/api/account/details/?api_key=${KEY}`,
+      `/api/account/details/?api_key=${KEY}`,
+    ]);
+  });
+
+  it.each([
+    ['another host', 'https://evil.test/api/account/details'],
+    ['plain http', 'http://shop.test/api/account/details'],
+    ['a host that spells the key', `https://${KEY}.evil.test/?${KEY}`],
+  ])('to %s are not followed, and the key is neither sent nor shown', async (_, location) => {
+    const secure = await startServer(moved(location), certificate);
+    const asked: string[] = [];
+    const connect = connectTo(
+      { 'https://shop.test': { port: secure.port, ca: certificate.cert } },
+      asked,
+    );
+    const reply = await client(new URL('https://shop.test'), {}, { connect }).account();
+    expect(reply).toMatchObject({ kind: 'unavailable', reason: 'redirect', httpStatus: 301 });
+    expect(asked).toEqual(['https://shop.test']);
+    expect(JSON.stringify(reply)).not.toContain(KEY);
+  });
+
+  it('name the other host, and nothing else of the address', async () => {
+    const server = await startServer(moved('https://new.test:8443/path?token=1'));
+    const reply = await client(server.url).account();
+    expect(reply).toMatchObject({ detail: like('redirects to new.test:8443,') });
+    expect(JSON.stringify(reply)).not.toMatch(/path|token/);
+  });
+
+  it('that go round in circles end', async () => {
+    const server = await startServer(({ url }) =>
+      moved(url.pathname.endsWith('/') ? url.pathname.slice(0, -1) : `${url.pathname}/`),
+    );
+    const reply = await client(server.url).account();
+    expect(reply).toMatchObject({ reason: 'redirect', detail: like(/circles/) });
+    expect(server.requests).toHaveLength(2);
+  });
+
+  it.each([300, 304, 305])('of other kinds are no answer (HTTP %i)', async (status) => {
+    const server = await startServer({ status, headers: { location: '/api/account/details/' } });
+    expect(await client(server.url).account()).toMatchObject({ reason: 'redirect' });
+  });
+
+  it('cost the budget a request each, and are counted', async () => {
+    const server = await startServer(({ url }) =>
+      url.pathname.endsWith('/') ? OK : moved(`${url.pathname}/`),
+    );
+    const budget = notebook();
+    const calls: CallRecord[] = [];
+    const marketplace = client(server.url, { budget, onCall: (call) => calls.push(call) });
+    await marketplace.account();
+    expect(budget.asked).toEqual(['mirror', 'mirror']);
+    expect(calls).toMatchObject([{ redirects: 1, attempt: 1, outcome: 'answered' }]);
+  });
+});
+
+describe('repeating', () => {
+  const retry = { attempts: 4, baseMs: 100, maxMs: 60_000 };
+
+  it('asks again after failures that pass, with growing pauses, and reports every attempt', async () => {
+    const server = await startServer([
+      { status: 500 },
+      { status: 502 },
+      { raw: (socket) => socket.resetAndDestroy() },
+      VALID,
+    ]);
+    const pauses: number[] = [];
+    const calls: CallRecord[] = [];
+    const budget = notebook();
+    const marketplace = client(
+      server.url,
+      { retry, budget, onCall: (call) => calls.push(call) },
+      { random: () => 1, sleep: (ms) => Promise.resolve(void pauses.push(ms)) },
+    );
+    expect(await marketplace.validate('C0DE-1')).toMatchObject({ kind: 'answered' });
+    expect(pauses).toEqual([100, 200, 400]);
+    expect(budget.asked).toEqual(['audit', 'audit', 'audit', 'audit']);
+    expect(calls.map(({ attempt, outcome, httpStatus }) => [attempt, outcome, httpStatus])).toEqual(
+      [
+        [1, 'unavailable', 500],
+        [2, 'unavailable', 502],
+        [3, 'unavailable', null],
+        [4, 'answered', 200],
+      ],
+    );
+    expect(JSON.stringify(calls)).not.toContain(KEY);
+  });
+
+  it('returns the last reply when the attempts are used up', async () => {
+    const server = await startServer({ status: 503 });
+    const reply = await client(server.url, { retry }, { sleep: async () => {} }).account();
+    expect(reply).toMatchObject({ kind: 'unavailable', reason: 'maintenance' });
+    expect(server.requests).toHaveLength(4);
+  });
+
+  it('waits as long as the server said', async () => {
+    const server = await startServer([{ status: 429, headers: { 'retry-after': '7' } }, OK]);
+    const pauses: number[] = [];
+    const seams = {
+      now: () => 1_000_000,
+      random: () => 0,
+      sleep: (ms: number) => Promise.resolve(void pauses.push(ms)),
+    };
+    expect(await client(server.url, { retry }, seams).account()).toMatchObject({
+      kind: 'answered',
+    });
+    expect(pauses).toEqual([7_000]);
+  });
+
+  it.each([
+    ['a longer wait than it takes', { status: 429, headers: { 'retry-after': '61' } }],
+    [
+      'a challenge, which asking again makes worse',
+      { status: 403, headers: { 'cf-mitigated': 'challenge' } },
+    ],
+    ['a denial', { status: 404, body: '{"status":"error","msg":"x"}' }],
+    ['a page', { status: 200, body: '<html>' }],
+  ])('does not repeat after %s', async (_, answer) => {
+    const server = await startServer(answer);
+    await client(server.url, { retry }, { sleep: async () => {} }).validate('x');
+    expect(server.requests).toHaveLength(1);
+  });
+});
+
+describe('the rate limit', () => {
+  const now = 1_700_000_000_000;
+
+  it.each([
+    [429, { 'retry-after': '7' }, now + 7_000],
+    [429, { 'x-ratelimit-reset': '9' }, now + 9_000],
+    [429, {}, now + 60_000],
+    [
+      200,
+      { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '9', 'retry-after': '7' },
+      now + 9_000,
+    ],
+    [200, { 'x-ratelimit-remaining': '0', 'retry-after': '7' }, now + 7_000],
+    [404, { 'x-ratelimit-remaining': '0' }, now + 60_000],
+    [301, { 'x-ratelimit-remaining': '0', location: 'https://evil.test' }, now + 60_000],
+  ])('stops everybody after HTTP %i with %j', async (status, headers, until) => {
+    const server = await startServer({ status, headers, body: accountBody() });
+    const budget = notebook();
+    await client(server.url, { budget }, { now: () => now }).account();
+    expect(budget.pauses).toEqual([until]);
+  });
+
+  it('stops nobody while requests remain', async () => {
+    const server = await startServer({
+      headers: { 'x-ratelimit-remaining': '10' },
+      body: accountBody(),
+    });
+    const budget = notebook();
+    await client(server.url, { budget }).account();
+    expect(budget.pauses).toEqual([]);
+  });
+
+  it('lets the caller say what goes first', async () => {
+    const server = await startServer(OK);
+    const budget = notebook();
+    const marketplace = client(server.url, { budget });
+    await marketplace.item(7);
+    await marketplace.validate('x');
+    await marketplace.item(7, { priority: 'audit' });
+    expect(budget.asked).toEqual(['mirror', 'audit', 'audit']);
+  });
+});
+
+describe('the key', () => {
+  it('with characters of all kinds arrives whole and comes back in nothing', async () => {
+    const key = 'k&y"/\\ü=%+ <x>';
+    const server = await startServer(({ url, body }) => ({
+      status: 400,
+      body: JSON.stringify({ status: 'error', msg: `bad ${url.href} ${body} ${key}` }),
+    }));
+    const calls: CallRecord[] = [];
+    const marketplace = client(server.url, {
+      key: new Secret(key),
+      onCall: (call) => calls.push(call),
+    });
+    const replies = [
+      await marketplace.account(),
+      await marketplace.validate('x'),
+      await marketplace.items(),
+    ];
+    expect(server.requests[0]?.url.searchParams.get('api_key')).toBe(key);
+    expect(new URLSearchParams(server.requests[1]?.body).get('api_key')).toBe(key);
+    const shown = JSON.stringify([replies, calls]);
+    expect(shown).toContain('[secret]');
+    for (const part of ['k&y', 'k%26y', '%C3%BC']) expect(shown).not.toContain(part);
+  });
+});

@@ -32,6 +32,7 @@ export async function migrate(
     await pool.query(`SELECT pg_advisory_lock(${PRISMA_LOCK})`);
     const state = await compareHistory(pool, migrations);
     if (pendingOf(state).length === 0) return { applied: [] };
+    await makeHistorySchema(pool);
     return { applied: await applyAll(pool, folder, migrations, state) };
   });
 }
@@ -51,6 +52,15 @@ function pendingOf({ pending, unknown }: MigrationState): string[] {
     `the database was migrated by a newer version of this program (${unknown.join(', ')})`,
     'Upgrade this program, or point it to another database.',
   );
+}
+
+/** The engine would do it too, but keeps to itself what the server said. */
+async function makeHistorySchema(pool: Pool): Promise<void> {
+  const { rows } = await pool.query<{ there: boolean }>(
+    `SELECT to_regnamespace('${HISTORY_SCHEMA}') IS NOT NULL AS there`,
+  );
+  if (rows[0]?.there === true) return;
+  await pool.query(`CREATE SCHEMA ${HISTORY_SCHEMA}`);
 }
 
 async function applyAll(

@@ -15,7 +15,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import { EmbeddedStartError, errorCode } from '../errors.js';
-import { makeOwnFolder } from './folders.js';
+import { diskFull, makeOwnFolder } from './folders.js';
 import { runAs, type ServiceUser } from './service-user.js';
 
 /** The programs of PostgreSQL that came with npm, in a place where they can be run. */
@@ -108,7 +108,7 @@ async function findPackage(): Promise<BinariesPackage> {
 async function restoreLinks(native: string): Promise<boolean> {
   const list = await readFile(join(native, 'pg-symlinks.json'), 'utf8').catch(() => '[]');
   for (const { source, target } of LINKS.parse(JSON.parse(list))) {
-    const path = join(native, '..', target);
+    const path = join(native, target.replace(/^native\//, ''));
     if ((await lstat(path).catch(() => null)) !== null) continue;
     try {
       await symlink(source.slice(source.lastIndexOf('/') + 1), path); // always to a neighbour
@@ -143,8 +143,9 @@ async function copyPackage(native: string, folder: string, key: string): Promise
     await rename(unfinished, final);
     await rm(broken, { recursive: true, force: true });
     return (await isComplete(native, final)) ? final : null;
-  } catch {
-    return null;
+  } catch (error) {
+    if (errorCode(error) === 'ENOSPC') throw diskFull(folder, error);
+    return null; // not ours to write to; the next folder may be
   } finally {
     await rm(unfinished, { recursive: true, force: true }).catch(() => {});
   }

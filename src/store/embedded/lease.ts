@@ -79,7 +79,11 @@ export class Lease {
 
   #watch(client: Client): Client {
     let dismissed = false;
-    client.on('error', (error) => (dismissed ||= errorCode(error) === '57P01'));
+    client.on('error', (error) => {
+      // The server tells of its orderly end and of its sudden death under the same code.
+      const died = error.message.includes('unexpected postmaster exit');
+      if (errorCode(error) === '57P01' && !died) dismissed = true;
+    });
     client.once('end', () => {
       if (!this.#closed && !dismissed) void this.#renew();
     });

@@ -1,4 +1,4 @@
-import { readdir, stat } from 'node:fs/promises';
+import { readdir, rm, stat } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
 import { describeEmbedded, hold, release } from '../../../src/store/embedded/index.js';
 import { keeperPids, open, query, serverPid, startCommand, trialDataDir } from './trial.js';
@@ -25,7 +25,9 @@ describe('the embedded server is shared', () => {
     expect(new Set(opened.map(({ url }) => url)).size).toBe(1);
     expect(opened.filter(({ startedHere }) => startedHere)).toHaveLength(1);
     expect(await readdir(dataDir)).toEqual(['postgres']); // no draft of the slower ones is left
-    await expect.poll(() => keeperPids(opened[0]?.location ?? '')).toHaveLength(1);
+    await expect
+      .poll(() => keeperPids(opened[0]?.location ?? ''), { timeout: 30_000 })
+      .toHaveLength(1);
   });
 
   it('in a folder whose name has spaces, umlauts and quotes', async () => {
@@ -73,7 +75,7 @@ describe('the embedded database', () => {
   });
 
   it('checks its pages and writes through to the disk unless told otherwise', async () => {
-    const { url } = await open(await trialDataDir(), { durable: true });
+    const { url } = await open(await trialDataDir());
     const [settings] = await query(
       url,
       `SELECT current_setting('fsync') AS fsync, current_setting('data_checksums') AS checksums,
@@ -121,7 +123,6 @@ describe('the embedded server stops by itself', () => {
     const dataDir = await trialDataDir();
     const { location } = await open(dataDir);
     const pid = await serverPid(location);
-    const { rm } = await import('node:fs/promises');
     await rm(location, { recursive: true, force: true, maxRetries: 20 });
     const alive = () => {
       try {

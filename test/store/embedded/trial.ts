@@ -40,7 +40,6 @@ export async function open(
   const database = await openEmbedded({
     dataDir,
     applicationName: 'test',
-    durable: false,
     ...more,
   });
   onTestFinished(() => database.close());
@@ -96,7 +95,7 @@ export interface Opened {
 
 const SCRIPT = `
   const { openEmbedded } = await import(process.argv[1]);
-  const database = await openEmbedded({ dataDir: process.argv[2], applicationName: 'command', durable: false });
+  const database = await openEmbedded({ dataDir: process.argv[2], applicationName: 'command' });
   console.log(JSON.stringify(database));
   process.stdin.resume();
   process.stdin.on('end', () => void database.close());

@@ -1,0 +1,182 @@
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { Client } from 'pg';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { migrate, migrationState } from '../../src/store/migrate.js';
+import { MIGRATIONS_FOLDER, readMigrations } from '../../src/store/migrate/files.js';
+import { createTestDatabase } from '../support/postgres.js';
+
+const CLEAN = { pending: [], failed: [], edited: [], unknown: [] };
+const COMPILED = fileURLToPath(new URL('../../dist/store/migrate.js', import.meta.url));
+const SCRIPT =
+  'const { migrate } = await import(process.argv[1]); console.log(JSON.stringify(await migrate(process.argv[2], process.argv[3])))';
+
+async function emptyDatabase(): Promise<string> {
+  const database = await createTestDatabase({ empty: true });
+  onTestFinished(() => database.drop());
+  return database.url;
+}
+
+/** A folder of migrations: those given, by name. */
+async function folderOf(migrations: Record<string, string>): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'seller-mirror-migrations-'));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  for (const [name, sql] of Object.entries(migrations)) await put(folder, name, sql);
+  return folder;
+}
+
+async function put(folder: string, name: string, sql: string): Promise<void> {
+  await mkdir(join(folder, name), { recursive: true });
+  await writeFile(join(folder, name, 'migration.sql'), sql);
+}
+
+async function query(url: string, sql: string): Promise<unknown[]> {
+  const client = new Client(url);
+  await client.connect();
+  try {
+    return (await client.query<Record<string, unknown>>(sql)).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+describe('migrating', () => {
+  it('an empty database applies everything; again, it has nothing to do', async () => {
+    const url = await emptyDatabase();
+    const names = (await readMigrations(MIGRATIONS_FOLDER)).map(({ name }) => name);
+    expect(await migrationState(url)).toEqual({ ...CLEAN, pending: names });
+    expect(await migrate(url)).toEqual({ applied: names });
+    expect(await migrationState(url)).toEqual(CLEAN);
+    expect(await migrate(url)).toEqual({ applied: [] });
+    expect(await query(url, 'SELECT * FROM reporting.items')).toEqual([]);
+  });
+
+  it('goes on where other programs have tables and Prisma migrations of their own', async () => {
+    const url = await emptyDatabase();
+    await query(url, 'CREATE TABLE public._prisma_migrations AS SELECT 1 AS theirs');
+    expect((await migrate(url)).applied).not.toEqual([]);
+    expect(await query(url, 'SELECT * FROM public._prisma_migrations')).toEqual([{ theirs: 1 }]);
+  });
+
+  it('from several processes at once applies everything once', async () => {
+    const url = await emptyDatabase();
+    const run = () =>
+      promisify(execFile)(process.execPath, [
+        ...['--input-type=module', '-e', SCRIPT],
+        ...['--', COMPILED, url, MIGRATIONS_FOLDER],
+      ]);
+    const outputs = (await Promise.all([run(), run(), run()])).map(({ stdout }) => stdout.trim());
+    const names = (await readMigrations(MIGRATIONS_FOLDER)).map(({ name }) => name);
+    expect(outputs.sort()).toEqual(
+      [...[JSON.stringify({ applied: names })], ...['{"applied":[]}', '{"applied":[]}']].sort(),
+    );
+  });
+
+  it('sends a script whole, whatever semicolons are in it', async () => {
+    const url = await emptyDatabase();
+    const folder = await folderOf({
+      '1_semicolons': `CREATE TABLE mirror.t (x text DEFAULT 'a;b'); -- a comment; with one
+        CREATE FUNCTION mirror.f() RETURNS text LANGUAGE plpgsql AS $$ BEGIN RETURN ';'; END $$; -- the end`,
+    });
+    await migrate(url, folder);
+    await query(url, 'INSERT INTO mirror.t DEFAULT VALUES');
+    expect(await query(url, 'SELECT x, mirror.f() FROM mirror.t')).toEqual([{ x: 'a;b', f: ';' }]);
+  });
+
+  it('keeps nothing of a migration that fails, and goes on once it is corrected', async () => {
+    const url = await emptyDatabase();
+    const folder = await folderOf({
+      '1_good': 'CREATE TABLE mirror.good (x int);',
+      '2_bad': 'CREATE TABLE mirror.half (x int); SELECT 1 / 0;',
+    });
+    await expect(migrate(url, folder)).rejects.toMatchObject({
+      code: 'MIGRATION',
+      message: expect.stringContaining('division by zero') as string,
+    });
+    expect(await query(url, `SELECT to_regclass('mirror.half') AS half`)).toEqual([{ half: null }]);
+    expect(await migrationState(url, folder)).toEqual({
+      ...CLEAN,
+      pending: ['2_bad'],
+      failed: ['2_bad'],
+    });
+    await put(folder, '2_bad', 'CREATE TABLE mirror.half (x int);');
+    expect(await migrate(url, folder)).toEqual({ applied: ['2_bad'] });
+    expect(await migrationState(url, folder)).toEqual(CLEAN);
+  });
+
+  it('that is killed in the middle leaves a migration done or not done, and the next one knows', async () => {
+    const url = await emptyDatabase();
+    const folder = await folderOf({
+      '1_slow': 'CREATE TABLE mirror.t (x int); SELECT pg_sleep(2);',
+    });
+    const child = spawn(process.execPath, [
+      ...['--input-type=module', '-e', SCRIPT],
+      ...['--', COMPILED, url, folder],
+    ]);
+    const sleeping = () =>
+      query(
+        url,
+        `SELECT FROM pg_stat_activity WHERE query LIKE '%pg_sleep(2)%' AND wait_event = 'PgSleep'`,
+      );
+    await expect.poll(sleeping, { timeout: 30_000 }).toHaveLength(1);
+    child.kill('SIGKILL');
+    await once(child, 'close');
+    const { applied } = await migrate(url, folder);
+    expect(applied.length).toBeLessThanOrEqual(1);
+    expect(await migrationState(url, folder)).toEqual(CLEAN);
+    expect(await query(url, 'SELECT FROM mirror.t')).toEqual([]);
+  });
+
+  it('a database of a newer program is refused and left alone', async () => {
+    const url = await emptyDatabase();
+    const folder = await folderOf({});
+    await cp(MIGRATIONS_FOLDER, folder, { recursive: true });
+    await put(folder, '99999999999999_newer', 'CREATE TABLE mirror.newer (x int);');
+    await migrate(url, folder);
+    expect(await migrationState(url)).toEqual({ ...CLEAN, unknown: ['99999999999999_newer'] });
+    await expect(migrate(url)).rejects.toMatchObject({ code: 'SCHEMA_AHEAD' });
+  });
+
+  it('tells which migrations were edited after they were applied; line ends do not count', async () => {
+    const url = await emptyDatabase();
+    const folder = await folderOf({ '1_a': 'CREATE TABLE mirror.a ();\n', '2_b': 'SELECT 1;\n' });
+    await migrate(url, folder);
+    await put(folder, '1_a', 'CREATE TABLE mirror.a ();\r\n');
+    expect(await migrationState(url, folder)).toEqual(CLEAN);
+    await put(folder, '2_b', 'SELECT 2;\n');
+    expect(await migrationState(url, folder)).toEqual({ ...CLEAN, edited: ['2_b'] });
+  });
+
+  it('without the right to create schemas says what to grant', async () => {
+    const url = await emptyDatabase();
+    const [{ name }] = (await query(url, 'SELECT current_database() AS name')) as [
+      { name: string },
+    ];
+    await query(url, `REVOKE CREATE ON DATABASE ${name} FROM current_user`);
+    await expect(migrate(url)).rejects.toMatchObject({
+      code: 'MIGRATION',
+      remedy: expect.stringContaining('GRANT CREATE ON DATABASE') as string,
+    });
+  });
+});
+
+describe('every migration of the package', () => {
+  it('stays within the one transaction it is applied in', async () => {
+    for (const { sql } of await readMigrations(MIGRATIONS_FOLDER)) {
+      const code = sql.replaceAll(/--.*$|'(?:[^']|'')*'/gm, '');
+      expect(code).not.toMatch(
+        /^\s*(BEGIN|COMMIT|ROLLBACK|START TRANSACTION|VACUUM)\b|CONCURRENTLY/im,
+      );
+    }
+  });
+
+  it('is in a folder that says which database it is for, as Prisma wants', async () => {
+    const lock = await readFile(join(MIGRATIONS_FOLDER, 'migration_lock.toml'), 'utf8');
+    expect(lock).toContain('provider = "postgresql"');
+  });
+});

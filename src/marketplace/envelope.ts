@@ -1,6 +1,7 @@
 import type { Json } from '../domain/item.js';
 import { isObject, type JsonObject } from '../domain/values.js';
 import type { Redactor } from './redaction.js';
+import { GOES_ON, OPEN_BRACE, ValueWalk } from './value-walk.js';
 
 /** A body, read as leniently as it can be without guessing. */
 export type BodyReading =
@@ -16,13 +17,15 @@ export type BodyReading =
       readonly kind: 'other';
       /** What is wrong with it, as the end of a sentence that begins with "the answer". */
       readonly problem: string;
+      /** It begins as JSON and ends before its last brace. */
+      readonly cutOff: boolean;
       readonly text: string;
     };
 
 /** Deeper JSON is refused: no record of this API nests like that. */
 export const MAX_DEPTH = 64;
 /** Places in a preamble where the JSON is looked for. */
-const MAX_STARTS = 32;
+export const MAX_STARTS = 32;
 const EXCERPT_LENGTH = 300;
 /** Enough of the text for an excerpt, even when most of it is markup. */
 const EXCERPT_SOURCE_LENGTH = 4_096;
@@ -34,7 +37,7 @@ const EXCERPT_SOURCE_LENGTH = 4_096;
 export function readBody(body: Uint8Array): BodyReading {
   const decoded = new TextDecoder('utf-8', { ignoreBOM: true }).decode(body);
   const text = decoded.replace(/^[\uFEFF\s]+/, '');
-  if (text.trim() === '') return { kind: 'other', problem: 'is empty', text: '' };
+  if (text.trim() === '') return other('is empty', '');
   if (isHtmlDocument(text)) return { kind: 'html', text };
   const bom = decoded.startsWith('\uFEFF') ? ['envelope.bom'] : [];
   const whole = parse(text);
@@ -43,8 +46,9 @@ export function readBody(body: Uint8Array): BodyReading {
     const value = parse(text.slice(start));
     if (isObject(value)) return reading(value, text, [...bom, 'envelope.preamble']);
   }
-  if (text.startsWith('<')) return { kind: 'html', text };
-  return { kind: 'other', problem: 'is no JSON', text };
+  const cutOff = endsEarly(text);
+  if (text.startsWith('<') && !cutOff) return { kind: 'html', text };
+  return { ...other(cutOff ? 'ends early' : 'is no JSON', text), cutOff };
 }
 
 /** True for text that begins like a page, not like a PHP warning's markup. */
@@ -83,9 +87,30 @@ function withoutMarkup(html: string): string {
 }
 
 function reading(value: Json, text: string, tolerated: readonly string[]): BodyReading {
-  if (nestsDeeper(value, MAX_DEPTH)) return { kind: 'other', problem: 'nests too deeply', text };
-  if (!isObject(value)) return { kind: 'other', problem: 'is JSON, but no object', text };
+  if (nestsDeeper(value, MAX_DEPTH)) return other('nests too deeply', text);
+  if (!isObject(value)) return other('is JSON, but no object', text);
   return { kind: 'object', value, tolerated, text };
+}
+
+function other(problem: string, text: string): BodyReading & { kind: 'other' } {
+  return { kind: 'other', problem, cutOff: false, text };
+}
+
+/** True when an object that begins in the text has not ended where the text ends. */
+function endsEarly(text: string): boolean {
+  const bytes = Buffer.from(text);
+  const walk = new ValueWalk(MAX_DEPTH);
+  const start = /\{\s*"/g;
+  // One character for each byte, so that positions in it are positions in the bytes.
+  const characters = bytes.toString('latin1');
+  while (start.test(characters)) {
+    walk.begin(OPEN_BRACE);
+    // The quote is the last character of the match.
+    const after = walk.walk(bytes, start.lastIndex - 1);
+    if (after === GOES_ON) return true;
+    start.lastIndex = after;
+  }
+  return false;
 }
 
 function parse(text: string): Json | undefined {

@@ -84,6 +84,9 @@ export function judgeFailure(
     const title = excerpt(reading.text, redactor, 100);
     return unavailable(httpStatus, 'html', `a web page came where JSON was due: ${title}`);
   }
+  if (reading.kind === 'other' && reading.cutOff && isSuccess(httpStatus)) {
+    return unavailable(httpStatus, 'cut-off', 'the answer ends in the middle of its JSON');
+  }
   if (reading.kind === 'other') return say(`the answer ${reading.problem}`);
   const message = laravelMessage(reading.value);
   if (httpStatus === 401 || httpStatus === 403 || isAboutKey(message)) {

@@ -50,7 +50,7 @@ export class ListScanner {
   finished = false;
   /** Why the body is no sound list, as the end of a sentence that begins with "the answer". */
   problem: string | null = null;
-  /** Bytes before the envelope. */
+  /** Bytes of the body before the envelope. */
   preambleBytes = 0;
   /** `items` is an object with numeric keys. */
   itemsIsObject = false;
@@ -65,13 +65,15 @@ export class ListScanner {
   /** Within `items`, not directly in the envelope. */
   #inItems = false;
   #name = '';
-  #offset = 0;
+  #offset: number;
   /** What earlier chunks held of the present name or value. */
   #parts: Buffer[] = [];
   #size = 0;
 
-  constructor(maxRecordBytes: number) {
+  /** @param offset bytes of the body that come before the first chunk, for what is reported */
+  constructor(maxRecordBytes: number, offset = 0) {
     this.#maxRecordBytes = maxRecordBytes;
+    this.#offset = offset;
   }
 
   /** Reads on. The chunk must stay unchanged as long as its records are in use. */
@@ -81,9 +83,9 @@ export class ListScanner {
     this.#offset += chunk.length;
   }
 
-  /** The envelope has begun, or a brace that may begin it. */
-  get inEnvelope(): boolean {
-    return this.#state !== 'preamble';
+  /** Sound so far, and within the envelope, or behind a brace that may begin it. */
+  get unfinished(): boolean {
+    return this.problem === null && !this.finished && this.#state !== 'preamble';
   }
 
   /** Number of the records not yet taken. */

@@ -1,6 +1,6 @@
 import type { Json } from '../domain/item.js';
 import type { Failure, Reply } from '../domain/reply.js';
-import { excerpt, isHtmlDocument, readBody } from './envelope.js';
+import { excerpt, isHtmlDocument, MAX_STARTS, readBody } from './envelope.js';
 import { envelopeQuirks, judgeFailure, saysError } from './judge.js';
 import { ListBroken } from './list-broken.js';
 import { ListScanner } from './list-scanner.js';
@@ -17,6 +17,7 @@ export interface ListLimits {
 
 const BATCH_RECORDS = 1_000;
 const BATCH_BYTES = 1024 * 1024;
+const MAX_OPENING_BYTES = 1024 * 1024;
 /** What is kept of the body's beginning, for judging a body that turns out to be no list. */
 const BEGINNING_BYTES = 16 * 1024;
 
@@ -44,8 +45,13 @@ class ListStream implements ItemList {
   readonly #signal: AbortSignal;
   readonly #redactor: Redactor;
   readonly #watch: KeyWatch;
-  readonly #scanner: ListScanner;
+  readonly #maxRecordBytes: number;
   readonly #source: AsyncGenerator<Buffer, void, undefined>;
+  #scanner: ListScanner;
+  /** All that came before the list began, as long as it is small enough to start over. */
+  #opening: Buffer[] | null = [];
+  #restarts = 0;
+  #firstProblem: string | null = null;
   #beginning: Buffer = Buffer.alloc(0);
   #bytes = 0;
   #sawKey = false;
@@ -55,6 +61,7 @@ class ListStream implements ItemList {
     this.#signal = signal;
     this.#redactor = redactor;
     this.#watch = redactor.watch();
+    this.#maxRecordBytes = limits.maxRecordBytes;
     this.#scanner = new ListScanner(limits.maxRecordBytes);
     this.#source = response.chunks(limits.maxListBytes);
     this.batches = this.#iterate();
@@ -78,9 +85,11 @@ class ListStream implements ItemList {
   async open(): Promise<Failure | null> {
     while (await this.#advance()) {
       if (isHtmlDocument(this.#beginning.toString())) return this.#judgeBeginning();
+      while (this.#startOver());
       if (this.#scanner.problem !== null) return this.#judgeBeginning();
       if (this.#scanner.started) break;
     }
+    this.#opening = null;
     if (this.#scanner.started || this.#scanner.finished) return this.#judgeEnvelope();
     return this.#judgeBeginning();
   }
@@ -115,6 +124,25 @@ class ListStream implements ItemList {
     }
     this.#sawKey ||= this.#watch.saw(chunk);
     this.#scanner.push(chunk);
+    this.#opening?.push(chunk);
+    if (this.#bytes > MAX_OPENING_BYTES) this.#opening = null;
+    return true;
+  }
+
+  /**
+   * Looks for the envelope further on when what was taken for it is none: the text that PHP prints
+   * before it may hold JSON too. Returns false when there is no reason or no way to.
+   */
+  #startOver(): boolean {
+    const { problem, started, preambleBytes } = this.#scanner;
+    if (problem === null || started || this.#opening === null) return false;
+    if (this.#restarts++ === MAX_STARTS) return false;
+    const body = Buffer.concat(this.#opening);
+    const next = preambleBytes + 1;
+    if (next >= body.length) return false;
+    this.#firstProblem ??= problem;
+    this.#scanner = new ListScanner(this.#maxRecordBytes, next);
+    this.#scanner.push(body.subarray(next));
     return true;
   }
 
@@ -156,9 +184,9 @@ class ListStream implements ItemList {
 
   /** Judges a body that never came to be a list by its beginning. */
   #judgeBeginning(): Failure {
-    const { problem, inEnvelope } = this.#scanner;
     const reading = readBody(this.#beginning);
-    if (problem === null && inEnvelope && !isHtmlDocument(reading.text)) return this.#cutOff();
+    if (this.#scanner.unfinished && !isHtmlDocument(reading.text)) return this.#cutOff();
+    const problem = this.#firstProblem ?? this.#scanner.problem;
     if (problem !== null && reading.kind === 'other') {
       return this.#unreadable(`the answer ${problem}`);
     }

@@ -131,6 +131,7 @@ describe('an answer with data', () => {
     [' \r\n\t', null],
     ['<br />\n<b>Warning</b>: foo() in {closure}() on line 3<br />\n', 'envelope.preamble'],
     ['\uFEFF\nPHP Notice: {"not": json\n', 'envelope.preamble'],
+    ['Deprecated: x[] = {"status":"error","msg":"no"}; in y.php\n', 'envelope.preamble'],
   ])('is found behind %j', (before, quirk) => {
     const reply = ask(
       'account',
@@ -240,7 +241,11 @@ describe('weather', () => {
     [405, {}, { message: 'The GET method is not supported' }, 'unreadable'],
     [200, {}, { message: 'Welcome' }, 'unreadable'],
     [200, {}, '', 'unreadable'],
-    [200, {}, '{"status":"success","data":', 'unreadable'],
+    [200, {}, '{"status":"success","data":', 'unavailable cut-off'],
+    [200, {}, '\uFEFF<br>x[] = {"a":1}; { "é":"\\"}', 'unavailable cut-off'],
+    [400, {}, '{"status":"error","msg":', 'unreadable'],
+    [200, {}, 'oops {"a":1} oops', 'unreadable'],
+    [200, {}, '<p>{"a":1}</p>', 'unavailable html'],
     [200, {}, '[]', 'unreadable'],
     [200, {}, 'null', 'unreadable'],
   ])('HTTP %i %j %j is %s on every operation', (status, headers, body, expected) => {

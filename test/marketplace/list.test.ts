@@ -68,6 +68,11 @@ describe('the list', () => {
       '<br/>\n<b>Warning</b> {x}\n{"status":"success","items":[1,2]}\n',
       ['envelope.preamble'],
     ],
+    [
+      'warnings that hold JSON themselves',
+      'x = {"status":"error"}; {"a {"b" {"items" 1}\n{"status":"success","items":[1,2]}',
+      ['envelope.preamble'],
+    ],
     ['status error without a reason', '{"status":"error","items":[1,2]}', ['envelope.status']],
   ])('is taken in the form of %s', async (_, body, tolerated) => {
     const list = await openList({ body });

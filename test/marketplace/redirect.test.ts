@@ -115,7 +115,7 @@ describe('redirects that must not be followed', () => {
           if (to.protocol === 'http:') expect(allowPlainHttp).toBe(true);
         },
       ),
-      { numRuns: 500 },
+      { numRuns: 300 },
     );
   });
 });

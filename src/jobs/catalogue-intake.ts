@@ -62,11 +62,12 @@ export class CatalogueIntake {
     if (element.unfit !== null) return this.#reject(sorted, element.bytes, element.unfit, id);
     const wire = wireHash(element.bytes);
     if (hinted >= 0 && this.#known.hasWireHash(hinted, wire)) {
-      if (this.#known.isSeen(hinted)) {
+      const seen = this.#known.isSeen(hinted);
+      if (seen && this.#known.isStoredListed(hinted)) {
         this.#run.counts.duplicates++;
         return;
       }
-      if (this.#known.isLive(hinted)) {
+      if (!seen && this.#known.isLive(hinted)) {
         this.#known.markSeen(hinted);
         this.#known.markStoredListed(hinted);
         this.#run.counts.unchanged++;

@@ -1,0 +1,118 @@
+import { Argument, type Command } from 'commander';
+import type { App } from '../../app.js';
+import type { SellerConfig } from '../../config/index.js';
+import { syncAccount } from '../../jobs/sync-account.js';
+import { syncCatalogue } from '../../jobs/sync-catalogue.js';
+import { syncItem } from '../../jobs/sync-item.js';
+import type { JobDeps, RunReport } from '../../jobs/types.js';
+import { print, printJson, stdoutLook } from '../console.js';
+import { CommandError } from '../errors.js';
+import { execute, withApp } from '../execute.js';
+import { EXIT, type ExitCode } from '../exit-codes.js';
+import {
+  chosenSellers,
+  positiveInteger,
+  withCommonOptions,
+  type CommonOptions,
+} from '../options.js';
+import { exitCodeOf, runLines } from '../run-report.js';
+import { SyncProgress } from '../sync-progress.js';
+
+interface SyncOptions extends CommonOptions {
+  readonly acceptAccount?: true;
+}
+
+type What = 'all' | 'account' | 'items' | 'item';
+
+/** `sync [account|items|item ID]`: the main job. */
+export function addSync(program: Command): void {
+  const command = program
+    .command('sync')
+    .summary('mirror account and items into the store')
+    .description(
+      'Mirrors the account and all items of each seller. With `account` or `items` only that part; with `item ID` one item.',
+    )
+    .addArgument(new Argument('[what]', 'what to mirror').choices(['account', 'items', 'item']))
+    .argument('[id]', 'the item’s id, after `item`', positiveInteger)
+    .option('--accept-account', 'go on although the key opens another account than before')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  $ seller-mirror sync\n  $ seller-mirror sync item 4711 --seller main\n\nExit codes: 0 done, 1 failed, 2 usage, 3 held by the removal guard, 130 interrupted',
+    );
+  withCommonOptions(command, { seller: true }).action(
+    (what: Exclude<What, 'all'> | undefined, id: number | undefined, options: SyncOptions) =>
+      execute((signal) => sync(what ?? 'all', id ?? null, options, signal)),
+  );
+}
+
+async function sync(
+  what: What,
+  id: number | null,
+  options: SyncOptions,
+  signal: AbortSignal,
+): Promise<ExitCode> {
+  checkArguments(what, id);
+  const progress = new SyncProgress();
+  try {
+    return await withApp(
+      'sync',
+      'sellers',
+      signal,
+      async (app) => {
+        const sellers = chosenSellers(app.config, options.seller);
+        if (what === 'item' && sellers.length > 1) {
+          throw new CommandError(
+            'an item belongs to one seller',
+            'name it with --seller',
+            EXIT.usage,
+          );
+        }
+        const reports: RunReport[] = [];
+        for (const seller of sellers) {
+          for await (const report of runsOf(app, seller, what, id, options, signal)) {
+            progress.finish();
+            reports.push(report);
+            if (options.json !== true) await print(runLines(report, stdoutLook()));
+          }
+        }
+        if (options.json === true) await printJson({ runs: reports });
+        return exitCodeOf(reports);
+      },
+      () => ({ onProgress: (seller, step) => progress.show(seller, step) }),
+    );
+  } finally {
+    progress.finish();
+  }
+}
+
+function checkArguments(what: What, id: number | null): void {
+  const usage = (message: string): CommandError =>
+    new CommandError(message, 'for example: seller-mirror sync item 4711', EXIT.usage);
+  if (what === 'item' && id === null) throw usage('which item? its id is missing');
+  if (what !== 'item' && id !== null) throw usage(`"${id}" is not understood after "${what}"`);
+}
+
+/** One seller's runs. One that fails ends this seller's, not the others'. */
+async function* runsOf(
+  app: App,
+  seller: SellerConfig,
+  what: What,
+  id: number | null,
+  options: SyncOptions,
+  signal: AbortSignal,
+): AsyncGenerator<RunReport> {
+  const deps: JobDeps = app.jobsOf(seller, { acceptAccount: options.acceptAccount === true });
+  if (what === 'item' && id !== null) {
+    yield await syncItem(deps, id, signal);
+    return;
+  }
+  if (what === 'items') {
+    yield await syncCatalogue(deps, signal);
+    return;
+  }
+  const { report, proof } = await syncAccount(deps, signal);
+  yield report;
+  if (what === 'all' && proof !== null && report.state === 'succeeded') {
+    yield await syncCatalogue(deps, signal, proof);
+  }
+}

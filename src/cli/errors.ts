@@ -1,0 +1,62 @@
+import { ConfigError } from '../config/index.js';
+import { MarketplaceOptionsError } from '../marketplace/address.js';
+import { StoreError, explainDatabaseError } from '../store/errors.js';
+import { SellerBusyError } from '../store/lock.js';
+import { EXIT, type ExitCode } from './exit-codes.js';
+
+/** Ends a command with a message for a person. */
+export class CommandError extends Error {
+  override readonly name = 'CommandError';
+
+  constructor(
+    message: string,
+    readonly remedy: string | null = null,
+    readonly exitCode: ExitCode = EXIT.failed,
+  ) {
+    super(message);
+  }
+}
+
+/** An error as a person should see it. */
+export interface ErrorReport {
+  readonly lines: readonly string[];
+  readonly exitCode: ExitCode;
+}
+
+/**
+ * Puts an error into words: one line for the problem and one for the remedy, and never a stack
+ * trace. What nobody expected is said to be a defect.
+ * @param databaseUrl to explain what the database driver throws; never shown
+ */
+export function reportError(error: unknown, databaseUrl: string | null): ErrorReport {
+  if (error instanceof ConfigError) {
+    return { lines: error.message.split('\n'), exitCode: EXIT.usage };
+  }
+  if (error instanceof CommandError) {
+    return { lines: withRemedy(error.message, error.remedy), exitCode: error.exitCode };
+  }
+  if (error instanceof MarketplaceOptionsError) {
+    return { lines: [error.message], exitCode: EXIT.usage };
+  }
+  if (error instanceof SellerBusyError) {
+    const remedy = 'wait for it to end; `seller-mirror status` shows it';
+    return { lines: withRemedy(error.message, remedy), exitCode: EXIT.failed };
+  }
+  const store =
+    error instanceof StoreError ? error : explainDatabaseError(error, databaseUrl ?? 'embedded');
+  if (store !== null) {
+    return { lines: withRemedy(store.message, store.remedy), exitCode: EXIT.failed };
+  }
+  const message = error instanceof Error ? error.message : String(error);
+  return {
+    lines: [
+      `unexpected: ${message.split('\n', 1)[0] ?? ''}`,
+      '→ this is a defect of seller-mirror; LOG_LEVEL=debug shows where it happened',
+    ],
+    exitCode: EXIT.failed,
+  };
+}
+
+function withRemedy(message: string, remedy: string | null): string[] {
+  return remedy === null ? [message] : [message, `→ ${remedy}`];
+}

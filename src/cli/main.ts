@@ -1,0 +1,6 @@
+#!/usr/bin/env node
+import { program } from './program.js';
+import { guardStdout } from './output/index.js';
+
+guardStdout();
+await program().parseAsync();

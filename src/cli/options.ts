@@ -1,0 +1,40 @@
+import { InvalidArgumentError, type Command } from 'commander';
+import type { Config, SellerConfig } from '../config/index.js';
+import { CommandError } from './errors.js';
+import { EXIT } from './exit-codes.js';
+
+/** Options that every command understands. */
+export interface CommonOptions {
+  readonly json?: true;
+  readonly seller?: string;
+}
+
+/** Adds `--json`, and `--seller` where a command is about sellers. */
+export function withCommonOptions(command: Command, what: { readonly seller: boolean }): Command {
+  command.option('--json', 'print JSON for scripts');
+  if (what.seller) command.option('--seller <name>', 'only this seller (default: all)');
+  return command;
+}
+
+/** The sellers a command is for. @throws {CommandError} when the name is not configured */
+export function chosenSellers(config: Config, name: string | undefined): readonly SellerConfig[] {
+  if (name === undefined) return config.sellers;
+  const chosen = config.sellers.filter((seller) => seller.name === name);
+  if (chosen.length === 0) {
+    throw new CommandError(
+      `no seller "${name}" is configured`,
+      `configured: ${config.sellers.map((seller) => seller.name).join(', ') || 'none'}`,
+      EXIT.usage,
+    );
+  }
+  return chosen;
+}
+
+/** Reads a positive whole number given on the command line. */
+export function positiveInteger(text: string): number {
+  const number = Number(text);
+  if (!/^\d+$/.test(text) || !Number.isSafeInteger(number) || number === 0) {
+    throw new InvalidArgumentError(`"${text}" is no whole number above zero.`);
+  }
+  return number;
+}

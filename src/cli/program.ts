@@ -1,0 +1,31 @@
+import { readFileSync } from 'node:fs';
+import { Command, CommanderError } from 'commander';
+import { addSync } from './commands/sync.js';
+import { EXIT } from './exit-codes.js';
+
+/** The command line, with every command on it. */
+export function program(): Command {
+  const command = new Command('seller-mirror')
+    .description('Mirrors a marketplace seller’s account and items into PostgreSQL.')
+    .version(version())
+    .showHelpAfterError('(--help shows what there is)')
+    .configureHelp({ showGlobalOptions: true })
+    .exitOverride(exitAsDocumented)
+    .addHelpText(
+      'after',
+      '\nExample:\n  $ seller-mirror demo\n\nSettings are read from the environment and .env; see README.md.',
+    );
+  for (const add of [addSync]) add(command);
+  for (const sub of command.commands) sub.exitOverride(exitAsDocumented);
+  return command;
+}
+
+function version(): string {
+  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
+  return (JSON.parse(text) as { version: string }).version;
+}
+
+/** Wrong usage ends with 2; Commander would say 1. Help and version end with 0. */
+function exitAsDocumented(error: CommanderError): never {
+  process.exit(error.exitCode === 0 ? EXIT.done : EXIT.usage);
+}

@@ -1,0 +1,237 @@
+import { describe, expect, it } from 'vitest';
+import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
+import type { JobDeps, RunReport } from '../../src/jobs/types.js';
+import { seededCatalogue, type Simulator } from '../../src/simulator/index.js';
+import { KEY, never, useMirror } from '../support/mirror.js';
+
+const mirror = useMirror();
+
+async function market(count: number, options: object = {}, deps: Partial<JobDeps> = {}) {
+  const catalogue = seededCatalogue({ seed: 7, count });
+  const sim = await mirror().simulate({
+    sellers: [{ key: KEY, username: 'ada', catalogue }],
+    ...options,
+  });
+  const jobs = mirror().deps(sim.url, deps);
+  return { sim, catalogue, sync: (): Promise<RunReport> => syncCatalogue(jobs, never) };
+}
+
+async function states(): Promise<Record<string, string>> {
+  return Object.fromEntries((await mirror().items()).map((row) => [row.item_id, row.state]));
+}
+
+const lookups = (sim: Simulator): number =>
+  sim.log.filter(({ operation }) => operation === 'item').length;
+
+describe('an item that is no longer listed', () => {
+  it('is removed once it is denied between two proofs of the key', async () => {
+    const { sim, catalogue, sync } = await market(20);
+    await sync();
+    catalogue.remove(1004);
+    const report = await sync();
+    expect(report).toMatchObject({
+      state: 'succeeded',
+      counts: { removed: 1, missing: 0, unchanged: 19 },
+    });
+    expect((await states())['1004']).toBe('removed');
+    const order = sim.log.slice(2).map(({ operation }) => operation);
+    expect(order).toEqual(['account', 'list', 'item', 'account']);
+  });
+
+  it('keeps its row, with the date', async () => {
+    const { catalogue, sync } = await market(20);
+    await sync();
+    catalogue.remove(1004);
+    await sync();
+    const [row] = await mirror().rows(
+      'SELECT name, removed_at FROM mirror.items WHERE item_id = 1004',
+    );
+    expect(row?.['removed_at']).toBeInstanceOf(Date);
+    expect(row?.['name']).toMatch(/1004$/);
+  });
+
+  it('stays live when the marketplace still answers for it', async () => {
+    const { catalogue, sync } = await market(20);
+    await sync();
+    const before = await mirror().items();
+    catalogue.setState(1004, 'unlisted');
+    expect(await sync()).toMatchObject({ state: 'succeeded', counts: { removed: 0, missing: 0 } });
+    expect(await mirror().items()).toEqual(before);
+  });
+
+  it('is brought up to date by its look-up', async () => {
+    const { catalogue, sync } = await market(20);
+    await sync();
+    catalogue.setState(1004, 'unlisted');
+    catalogue.change(1004, { name: 'Renamed' });
+    expect((await sync()).counts).toMatchObject({ changed: 1 });
+    const [row] = await mirror().rows('SELECT name, state FROM mirror.items WHERE item_id = 1004');
+    expect(row).toEqual({ name: 'Renamed', state: 'live' });
+  });
+
+  it('becomes missing, not removed, when the look-up is not answered', async () => {
+    const { sim, catalogue, sync } = await market(20);
+    await sync();
+    catalogue.remove(1004);
+    sim.faults.always('item', { kind: 'server-error' });
+    const report = await sync();
+    expect(report).toMatchObject({ state: 'succeeded', counts: { removed: 0, missing: 1 } });
+    expect((await states())['1004']).toBe('missing');
+    sim.faults.clear();
+    expect((await sync()).counts).toMatchObject({ removed: 1 });
+    expect((await states())['1004']).toBe('removed');
+  });
+
+  it('becomes missing when the key is refused after the look-up, since a bad key is denied everything', async () => {
+    const { sim, catalogue, sync } = await market(20);
+    await sync();
+    catalogue.remove(1004);
+    sim.afterRequests(2, () => sim.revoke(KEY));
+    const report = await sync();
+    expect(report).toMatchObject({ state: 'succeeded', counts: { removed: 0, missing: 1 } });
+    expect(report.warnings.join()).toMatch(/nothing was removed/);
+  });
+
+  it('returns with its row when it is listed again', async () => {
+    const { catalogue, sync } = await market(20);
+    await sync();
+    const [first] = await mirror().rows(
+      'SELECT first_seen_at FROM mirror.items WHERE item_id = 1004',
+    );
+    catalogue.remove(1004);
+    await sync();
+    catalogue.restore(1004);
+    expect((await sync()).counts).toMatchObject({ restored: 1, added: 0 });
+    const [row] = await mirror().rows(
+      'SELECT state, removed_at, first_seen_at FROM mirror.items WHERE item_id = 1004',
+    );
+    expect(row).toEqual({
+      state: 'live',
+      removed_at: null,
+      first_seen_at: first?.['first_seen_at'],
+    });
+  });
+
+  it('costs nothing more once it is removed', async () => {
+    const { sim, catalogue, sync } = await market(20);
+    await sync();
+    catalogue.remove(1004);
+    await sync();
+    const before = lookups(sim);
+    const rows = await mirror().items();
+    await sync();
+    expect(lookups(sim)).toBe(before);
+    expect(await mirror().items()).toEqual(rows);
+  });
+});
+
+describe('the removal guard', () => {
+  it('holds the run, removes nothing and mirrors what is present', async () => {
+    const { catalogue, sync } = await market(40);
+    await sync();
+    for (let id = 1001; id <= 1011; id++) catalogue.remove(id);
+    catalogue.change(1030, { name: 'Renamed' });
+    const report = await sync();
+    expect(report).toMatchObject({
+      state: 'held',
+      counts: { removed: 0, missing: 11, changed: 1 },
+    });
+    const all = Object.values(await states());
+    expect(all.filter((state) => state === 'missing')).toHaveLength(11);
+    expect(all.filter((state) => state === 'removed')).toHaveLength(0);
+    const [row] = await mirror().rows('SELECT name FROM mirror.items WHERE item_id = 1030');
+    expect(row).toEqual({ name: 'Renamed' });
+  });
+
+  it('lets go what stays below one of its thresholds', async () => {
+    const { catalogue, sync } = await market(40);
+    await sync();
+    for (let id = 1001; id <= 1010; id++) catalogue.remove(id);
+    expect(await sync()).toMatchObject({ state: 'succeeded', counts: { removed: 10 } });
+  });
+
+  it('can be raised to let a great removal through', async () => {
+    const { catalogue, sync } = await market(40, {}, { removalGuard: { items: 100, percent: 20 } });
+    await sync();
+    for (let id = 1001; id <= 1030; id++) catalogue.remove(id);
+    expect(await sync()).toMatchObject({ state: 'succeeded', counts: { removed: 30 } });
+  });
+});
+
+describe('look-ups', () => {
+  it('are bounded in one run, and come round to every item in the next ones', async () => {
+    const { sim, catalogue, sync } = await market(40, {}, { lookupsPerRun: 3 });
+    await sync();
+    for (let id = 1001; id <= 1008; id++) catalogue.remove(id);
+    expect((await sync()).counts).toMatchObject({ removed: 3, missing: 5 });
+    expect((await sync()).counts).toMatchObject({ removed: 3, missing: 2 });
+    expect((await sync()).counts).toMatchObject({ removed: 2, missing: 0 });
+    expect(lookups(sim)).toBe(8);
+  });
+
+  it('take turns among items that are found again and again', async () => {
+    const { sim, catalogue, sync } = await market(40, {}, { lookupsPerRun: 2 });
+    await sync();
+    for (let id = 1001; id <= 1006; id++) catalogue.setState(id, 'unlisted');
+    for (let night = 0; night < 3; night++) await sync();
+    const asked = sim.log
+      .filter(({ operation }) => operation === 'item')
+      .map(({ parameters }) => parameters['item_id']);
+    expect(asked.sort()).toEqual(['1001', '1002', '1003', '1004', '1005', '1006']);
+  });
+
+  it('end after three without an answer, and leave the rest for the next run', async () => {
+    const { sim, catalogue, sync } = await market(40, {});
+    await sync();
+    for (let id = 1001; id <= 1008; id++) catalogue.remove(id);
+    sim.faults.always('item', { kind: 'rate-limited', retryAfter: 3600 });
+    expect((await sync()).counts).toMatchObject({ removed: 0, missing: 8 });
+    expect(lookups(sim)).toBe(3);
+  });
+});
+
+describe('"No items found"', () => {
+  it('does not remove the only item of an account, which servers do not list', async () => {
+    const { catalogue, sync } = await market(3, { profile: 'field-2' });
+    await sync();
+    catalogue.remove(1001);
+    catalogue.remove(1002);
+    const report = await sync();
+    expect(report).toMatchObject({ state: 'succeeded', counts: { listed: 0, removed: 2 } });
+    expect(await states()).toEqual({ '1001': 'removed', '1002': 'removed', '1003': 'live' });
+  });
+
+  it('in another language means the same', async () => {
+    const { sim, catalogue, sync } = await market(3, { profile: 'field-2' });
+    await sync();
+    catalogue.remove(1001);
+    catalogue.remove(1002);
+    sim.language = 'de';
+    expect((await sync()).counts).toMatchObject({ removed: 2 });
+    expect((await states())['1003']).toBe('live');
+  });
+
+  it('and an empty list are settled by the same look-ups', async () => {
+    const { catalogue, sync } = await market(3);
+    await sync();
+    for (const id of [1001, 1002, 1003]) catalogue.setState(id, 'unlisted');
+    const report = await sync();
+    expect(report).toMatchObject({ state: 'succeeded', counts: { removed: 0, missing: 0 } });
+    expect(Object.values(await states())).toEqual(['live', 'live', 'live']);
+  });
+
+  it('from an account that had many holds the run', async () => {
+    const { catalogue, sync } = await market(50, { profile: 'field-2' });
+    await sync();
+    catalogue.setShare(100, 'pending');
+    const report = await sync();
+    expect(report).toMatchObject({ state: 'held', counts: { removed: 0, missing: 50 } });
+  });
+
+  it('says that an only item can be mirrored by its id', async () => {
+    const { sync } = await market(1, { profile: 'field-2' });
+    const report = await sync();
+    expect(report).toMatchObject({ state: 'succeeded', counts: { added: 0 } });
+    expect(report.warnings.join()).toMatch(/sync item ID/);
+  });
+});

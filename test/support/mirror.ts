@@ -1,0 +1,116 @@
+import { afterAll, afterEach, beforeAll } from 'vitest';
+import pg from 'pg';
+import { Secret } from '../../src/domain/secret.js';
+import type { JobDeps } from '../../src/jobs/types.js';
+import { createMarketplace } from '../../src/marketplace/client.js';
+import type { Marketplace, MarketplaceOptions } from '../../src/marketplace/types.js';
+import { Store } from '../../src/store/store.js';
+import {
+  startSimulator,
+  type Simulator,
+  type SimulatorOptions,
+} from '../../src/simulator/index.js';
+import { createTestDatabase } from './postgres.js';
+
+export const KEY = 'k3y-0123456789abcdef0123456789abcdef';
+
+/** A row of `mirror.items` as the driver returns it. */
+export type ItemRow = Record<string, unknown> & { item_id: string; state: string };
+
+/** A marketplace, a database of its own, and the jobs between them; all real. */
+export class Mirror {
+  readonly #opened: Marketplace[] = [];
+  readonly #simulators: Simulator[] = [];
+  #calls = 0;
+
+  private constructor(
+    readonly store: Store,
+    readonly pool: pg.Pool,
+    readonly databaseUrl: string,
+    readonly drop: () => Promise<void>,
+  ) {}
+
+  static async open(): Promise<Mirror> {
+    const database = await createTestDatabase();
+    const pool = new pg.Pool({ connectionString: database.url, max: 3 });
+    return new Mirror(new Store(database.url, 'test'), pool, database.url, () => database.drop());
+  }
+
+  async simulate(options: SimulatorOptions): Promise<Simulator> {
+    const simulator = await startSimulator(options);
+    this.#simulators.push(simulator);
+    return simulator;
+  }
+
+  /** What the jobs need, against this address. Retries are quick. */
+  deps(
+    url: string,
+    options: Partial<JobDeps> & { client?: Partial<MarketplaceOptions> } = {},
+  ): JobDeps {
+    const { client, ...rest } = options;
+    const marketplace = createMarketplace({
+      baseUrl: new URL(url),
+      key: new Secret(KEY),
+      retry: { attempts: 2, baseMs: 1, maxMs: 20 },
+      onCall: () => this.#calls++,
+      ...client,
+    });
+    this.#opened.push(marketplace);
+    return {
+      store: this.store,
+      marketplace,
+      sellerId: 'main',
+      removalGuard: { items: 10, percent: 20 },
+      lookupsPerRun: 100,
+      holder: 'a test',
+      callCount: () => this.#calls,
+      ...rest,
+    };
+  }
+
+  async rows<T extends Record<string, unknown>>(sql: string, values: unknown[] = []): Promise<T[]> {
+    return (await this.pool.query<T>(sql, values)).rows;
+  }
+
+  /** All items with the system column that changes with every write of a row. */
+  items(sellerId = 'main'): Promise<ItemRow[]> {
+    return this.rows<ItemRow>(
+      'SELECT *, xmin::text AS written_by, ctid::text AS place FROM mirror.items WHERE seller_id = $1 ORDER BY item_id',
+      [sellerId],
+    );
+  }
+
+  /** Empties the tables and closes what a test opened. */
+  async reset(): Promise<void> {
+    await Promise.all(this.#opened.splice(0).map((marketplace) => marketplace.close()));
+    await Promise.all(this.#simulators.splice(0).map((simulator) => simulator.close()));
+    await this.pool.query('TRUNCATE mirror.sellers, mirror.request_budgets CASCADE');
+  }
+
+  async close(): Promise<void> {
+    await this.reset();
+    await this.store.close();
+    await this.pool.end();
+    await this.drop();
+  }
+}
+
+/** One `Mirror` for the tests of a file; emptied after each. */
+export function useMirror(): () => Mirror {
+  let mirror: Mirror | null = null;
+  beforeAll(async () => {
+    mirror = await Mirror.open();
+  });
+  afterEach(async () => {
+    await mirror?.reset();
+  });
+  afterAll(async () => {
+    await mirror?.close();
+  });
+  return () => {
+    if (mirror === null) throw new Error('used before beforeAll');
+    return mirror;
+  };
+}
+
+export const never = new AbortController().signal;

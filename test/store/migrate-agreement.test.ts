@@ -42,6 +42,7 @@ async function poolOf(options?: { empty: boolean }): Promise<Pool> {
 }
 
 async function shape(pool: Pool): Promise<string[]> {
+  await pool.query(`SET search_path = ''`); // so that every name is told in full
   return (await pool.query<{ line: string }>(SHAPE)).rows.map(({ line }) => line);
 }
 

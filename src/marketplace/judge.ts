@@ -78,7 +78,11 @@ export function judgeFailure(
   const error = errorEnvelope(asked, httpStatus, reading);
   if (error !== null) return judgeError(asked, httpStatus, error, say, redactor);
   if (httpStatus === 404) {
-    return unavailable(httpStatus, 'switched-off', 'the API is not there: it may be switched off');
+    return unavailable(
+      httpStatus,
+      'switched-off',
+      'there is no API at this address: it is switched off, or the address is wrong',
+    );
   }
   if (reading.kind === 'html') {
     const title = excerpt(reading.text, redactor, 100);

@@ -16,6 +16,8 @@ export class Watchdog {
   constructor(totalMs: number, outer: AbortSignal) {
     this.#outer = outer;
     this.#total = setTimeout(() => this.#expire('took too long'), totalMs);
+    // A list that nobody reads on must not keep the process alive.
+    this.#total.unref();
     outer.addEventListener('abort', this.#onAbort, { once: true });
   }
 

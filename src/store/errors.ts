@@ -98,7 +98,7 @@ export function explainDatabaseError(error: unknown, url: string): StoreError | 
   const server = SERVER_PROBLEMS[code];
   if (code === '53100' || code === 'ENOSPC') {
     return new DiskFullError(
-      `the disk of the database ${shownUrl(url)} is full`,
+      `${shownUrl(url)}: the disk is full`,
       'Free some space, then repeat: nothing was half written.',
       { cause: error },
     );

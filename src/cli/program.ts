@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
+import { addDemo } from './commands/demo.js';
 import { addSync } from './commands/sync.js';
 import { EXIT } from './exit-codes.js';
 
@@ -15,7 +16,7 @@ export function program(): Command {
       'after',
       '\nExample:\n  $ seller-mirror demo\n\nSettings are read from the environment and .env; see README.md.',
     );
-  for (const add of [addSync]) add(command);
+  for (const add of [addSync, addDemo]) add(command);
   for (const sub of command.commands) sub.exitOverride(exitAsDocumented);
   return command;
 }

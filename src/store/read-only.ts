@@ -53,10 +53,14 @@ function readBatch(
   cursor: Cursor<(string | null)[]>,
 ): Promise<{ rows: (string | null)[][]; fields: FieldDef[] }> {
   return new Promise((resolve, reject) => {
-    cursor.read(BATCH, (error: Error | undefined, rows, result) => {
-      if (error) reject(error);
-      else resolve({ rows, fields: result.fields });
-    });
+    // Once the cursor is at its end it calls back without a result, whatever its types say.
+    cursor.read(
+      BATCH,
+      (error: Error | undefined, rows, result: { fields: FieldDef[] } | undefined) => {
+        if (error) reject(error);
+        else resolve({ rows, fields: result?.fields ?? [] });
+      },
+    );
   });
 }
 

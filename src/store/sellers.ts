@@ -33,3 +33,16 @@ export async function bindUsername(
     data: { boundUsername: username, boundAt: new Date() },
   });
 }
+
+/** Deletes all that the store holds of a seller. The mirror itself never does; the demo starts afresh with it. */
+export async function forgetSeller(prisma: PrismaClient, sellerId: string): Promise<void> {
+  const where = { where: { sellerId } };
+  await prisma.$transaction([
+    prisma.itemLookup.deleteMany(where),
+    prisma.quarantinedRecord.deleteMany(where),
+    prisma.run.deleteMany(where),
+    prisma.item.deleteMany(where),
+    prisma.account.deleteMany(where),
+    prisma.seller.deleteMany(where),
+  ]);
+}

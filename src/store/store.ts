@@ -15,7 +15,7 @@ import {
   type RunEnd,
   type RunKind,
 } from './runs.js';
-import { bindUsername, boundUsername, ensureSeller } from './sellers.js';
+import { bindUsername, boundUsername, ensureSeller, forgetSeller } from './sellers.js';
 import { ItemSession } from './session.js';
 import { getRun, listRuns, sellerStatuses, type Run, type SellerStatus } from './status.js';
 
@@ -48,6 +48,11 @@ export class Store {
 
   bindUsername(sellerId: string, username: string): Promise<void> {
     return bindUsername(this.#prisma, sellerId, username);
+  }
+
+  /** Deletes all that the store holds of a seller. */
+  forgetSeller(sellerId: string): Promise<void> {
+    return forgetSeller(this.#prisma, sellerId);
   }
 
   startRun(

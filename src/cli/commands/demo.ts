@@ -1,0 +1,189 @@
+import { randomBytes } from 'node:crypto';
+import { join, relative } from 'node:path';
+import type { Command } from 'commander';
+import { openApp, type App } from '../../app.js';
+import { loadConfig, type Config, type SellerConfig } from '../../config/index.js';
+import { Secret } from '../../domain/secret.js';
+import { syncAccount } from '../../jobs/sync-account.js';
+import { syncCatalogue } from '../../jobs/sync-catalogue.js';
+import type { RunReport } from '../../jobs/types.js';
+import type { Simulator } from '../../simulator/index.js';
+import { print, stdoutLook } from '../console.js';
+import { changeMarket, DEMO_SELLER, openMarket } from '../demo/market.js';
+import { installedPackages } from '../demo/packages.js';
+import { differences, rowsOf, type Row } from '../demo/rows.js';
+import { execute } from '../execute.js';
+import type { ExitCode } from '../exit-codes.js';
+import { count, paint, pairs, table } from '../output/index.js';
+import { exitCodeOf, runLines } from '../run-report.js';
+import { SyncProgress } from '../sync-progress.js';
+
+const LOOK_AT_ITEMS =
+  'select item_id, name, version, price_regular as price, state from reporting.items order by item_id';
+const SHOWN_QUERY =
+  'select item_id, name, version, price_regular, currency from reporting.items order by price_regular desc limit 5';
+
+/** `demo`: the main job from end to end, on a marketplace simulated here. */
+export function addDemo(program: Command): void {
+  program
+    .command('demo')
+    .summary('see it work on a simulated marketplace')
+    .description(
+      'Mirrors a marketplace simulated on this machine, changes something there, and mirrors again. Keeps its data apart, in DATA_DIR/demo, and starts afresh each time.',
+    )
+    .addHelpText('after', '\nExample:\n  $ seller-mirror demo')
+    .action(() => execute(demo));
+}
+
+async function demo(signal: AbortSignal): Promise<ExitCode> {
+  const dataDir = join(loadConfig('store').dataDir, 'demo');
+  const packages = await installedPackages();
+  const key = randomBytes(32).toString('hex');
+  const market = await openMarket(packages, key);
+  const progress = new SyncProgress();
+  try {
+    await heading('A marketplace on this machine');
+    await print(
+      `Its catalogue: ${count(packages.length)} packages installed beside this program\n`,
+    );
+    const app = await openApp(configFor(market, key, dataDir), 'demo', signal, {
+      onProgress: (seller, step) => progress.show(seller, step),
+    });
+    try {
+      return await mirrorTwice(app, market, key, progress, signal);
+    } finally {
+      await app.close();
+    }
+  } finally {
+    progress.finish();
+    await market.close();
+  }
+}
+
+function configFor(market: Simulator, key: string, dataDir: string): Config {
+  const seller: SellerConfig = {
+    name: DEMO_SELLER,
+    url: new URL(market.url),
+    key: new Secret(key),
+    requestsPerMinute: 0,
+    carriage: { placement: 'default', keyHeader: null },
+  };
+  return {
+    sellers: [seller],
+    databaseUrl: null,
+    dataDir,
+    allowPlainHttp: false,
+    removalGuard: { items: 10, percent: 20 },
+    lookupsPerRun: 100,
+    logLevel: 'info',
+    warnings: [],
+  };
+}
+
+async function mirrorTwice(
+  app: App,
+  market: Simulator,
+  key: string,
+  progress: SyncProgress,
+  signal: AbortSignal,
+): Promise<ExitCode> {
+  const { url } = app.database;
+  await app.store.forgetSeller(DEMO_SELLER);
+  await heading('The first mirror');
+  const first = await mirror(app, progress, signal);
+  const before = await rowsOf(url, LOOK_AT_ITEMS, signal);
+
+  await heading('Overnight, in the marketplace');
+  await print(`${changeMarket(market, key)}\n`);
+
+  await heading('The second mirror');
+  const second = await mirror(app, progress, signal);
+  const after = await rowsOf(url, LOOK_AT_ITEMS, signal);
+
+  await heading('What changed');
+  await print(changesTable(before, after));
+  await heading('The account');
+  await print(
+    accountPairs((await rowsOf(url, 'select * from reporting.accounts', signal))[0] ?? {}),
+  );
+  await heading('Some items');
+  await print(itemsTable(await rowsOf(url, SHOWN_QUERY, signal)));
+  await heading('Yours to query');
+  await print(howToQuery(app));
+  return exitCodeOf([...first, ...second]);
+}
+
+async function mirror(app: App, progress: SyncProgress, signal: AbortSignal): Promise<RunReport[]> {
+  const [seller] = app.config.sellers;
+  if (seller === undefined) return [];
+  const deps = app.jobsOf(seller);
+  const account = await syncAccount(deps, signal);
+  const items = await syncCatalogue(deps, signal, account.proof);
+  progress.finish();
+  const reports = [account.report, items];
+  await print(...reports.map((report) => runLines(report, stdoutLook())));
+  return reports;
+}
+
+async function heading(text: string): Promise<void> {
+  await print(`\n${paint('bold', text, stdoutLook())}\n`);
+}
+
+function changesTable(before: readonly Row[], after: readonly Row[]): string {
+  return table(
+    differences(before, after),
+    [
+      { header: 'item', value: (row) => row.item },
+      { header: 'what', value: (row) => row.what },
+      { header: 'before', value: (row) => row.before },
+      { header: 'after', value: (row) => row.after },
+    ],
+    stdoutLook(),
+  );
+}
+
+function accountPairs(row: Row): string {
+  return pairs(
+    [
+      ['username', row['username']],
+      ['name', row['full_name']],
+      ['balance', `${row['balance'] ?? ''} ${row['currency'] ?? ''}`],
+      ['registered', row['registered_at']],
+    ],
+    stdoutLook(),
+  );
+}
+
+function itemsTable(rows: readonly Row[]): string {
+  return table(
+    rows,
+    ['item_id', 'name', 'version', 'price_regular', 'currency'].map((column) => ({
+      header: column,
+      value: (row: Row) => row[column],
+      ...(column === 'price_regular' ? { align: 'right' as const } : {}),
+    })),
+    stdoutLook(),
+  );
+}
+
+/** Lines that work when pasted into a shell in this folder. */
+function howToQuery(app: App): string {
+  const folder = shellWord(relative(process.cwd(), app.config.dataDir) || '.');
+  // An empty DATABASE_URL counts as none, should one be set here.
+  const own = loadConfig('store').databaseUrl === null ? '' : 'DATABASE_URL= ';
+  const command = `${own}DATA_DIR=${folder} npx seller-mirror`;
+  return `The data is in ${app.database.location ?? ''}
+
+  ${command} sql "${SHOWN_QUERY}"
+
+The server runs while a command needs it. To use other tools, keep it up:
+
+  ${command} db start
+  psql "$(${command} db url)" -c "select count(*) from reporting.items"
+  ${command} db stop
+`;
+}
+
+function shellWord(text: string): string {
+  return /^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
+}

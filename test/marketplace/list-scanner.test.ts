@@ -147,6 +147,19 @@ describe('splitting a list into records', () => {
     );
   });
 
+  it('takes the id from the key of that name, not from a value, and from no other level', () => {
+    const items = [
+      '{"id":5,"a":"id"}',
+      '{"a":{"id":6}}',
+      '[{"id":7}]',
+      '{"id":8,"id":9}',
+      '{"id":10,"id":null}',
+      '["id",11]',
+    ];
+    const { elements } = scan(`{"items":[${items.join(',')}]}`);
+    expect(elements.map(({ idHint }) => idHint)).toEqual([5, null, null, 9, null, null]);
+  });
+
   it('never takes a body cut anywhere for a whole one', () => {
     fc.assert(
       fc.property(fc.array(records, { maxLength: 4 }), others, cuts, (items, rest, places) => {

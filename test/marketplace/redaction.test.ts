@@ -91,6 +91,11 @@ describe('the key in what a server sends back', () => {
     );
   });
 
+  it('is not shown in part when it looks like markup itself', () => {
+    const redactor = createRedactor(new Secret('abcd<efgh>ijkl'));
+    expect(excerpt('<p>see abcd<efgh>ijkl</p>', redactor)).toBe('see [secret]');
+  });
+
   it('is not put together again by taking control characters or markup out of it', () => {
     const key = 'abcdefgh12345678';
     const redactor = createRedactor(new Secret(key));

@@ -46,7 +46,7 @@ export async function openApp(
     jobsOf(seller, options = {}) {
       let calls = 0;
       const marketplace = openMarketplace(config, seller, store, (call) => {
-        calls++;
+        calls += 1 + call.redirects;
         events.onCall?.(seller.name, call);
       });
       opened.push(marketplace);

@@ -32,7 +32,8 @@ export interface Refused {
 /** Too many requests. */
 export interface Limited {
   readonly kind: 'limited';
-  readonly httpStatus: number;
+  /** Null when nothing was sent, because an earlier reply asked for a long pause. */
+  readonly httpStatus: number | null;
   /** When the server says to come back, milliseconds since 1970; null when it did not say. */
   readonly retryAt: number | null;
 }

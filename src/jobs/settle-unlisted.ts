@@ -11,7 +11,7 @@ import type { Sourced } from '../marketplace/types.js';
 import { proveCredential } from './prove.js';
 import { noteTolerated, RunProblem, type RunContext } from './run.js';
 
-/** After so many look-ups in a row without an answer the rest waits for the next run. */
+/** After so many look-ups in a row without an answer, or one that is rate-limited, the rest waits for the next run. */
 const UNANSWERED_IN_A_ROW = 3;
 
 interface Lookups {
@@ -63,7 +63,8 @@ async function lookUp(
     lookups.outcomes.set(id, outcome);
     if (outcome === 'denied') denied++;
     unanswered = outcome === 'unanswered' ? unanswered + 1 : 0;
-    if (unanswered === UNANSWERED_IN_A_ROW || reply.kind === 'refused') {
+    const pointless = reply.kind === 'refused' || reply.kind === 'limited';
+    if (unanswered === UNANSWERED_IN_A_ROW || pointless) {
       if (reply.kind !== 'answered')
         run.warnings.push(`look-ups ended early: ${describeFailure(reply)}`);
       break;

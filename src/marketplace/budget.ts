@@ -1,3 +1,4 @@
+import { BudgetPaused } from '../domain/budget.js';
 import type { Budget, Priority } from './types.js';
 
 /** One per cent slower than allowed: jitter on the way must not squeeze one too many into a window. */
@@ -12,7 +13,9 @@ export const unlimitedBudget: Budget = {
 };
 
 interface Waiter {
+  readonly patienceMs: number;
   readonly grant: () => void;
+  readonly refuse: (error: BudgetPaused) => void;
 }
 
 /**
@@ -33,12 +36,14 @@ class EvenlySpacedBudget implements Budget {
   /** On the monotonic clock, so that setting the system's clock neither bursts nor blocks. */
   #nextAt = 0;
   #timer: NodeJS.Timeout | null = null;
+  /** On the monotonic clock too. */
+  #pausedUntil = 0;
 
   constructor(spacingMs: number) {
     this.#spacingMs = spacingMs;
   }
 
-  acquire(priority: Priority, signal: AbortSignal): Promise<void> {
+  acquire(priority: Priority, signal: AbortSignal, patienceMs = Infinity): Promise<void> {
     return new Promise((resolve, reject) => {
       if (signal.aborted) return reject(signal.reason as Error);
       const queue = this.#waiting[priority];
@@ -47,21 +52,37 @@ class EvenlySpacedBudget implements Budget {
         reject(signal.reason as Error);
       };
       const waiter: Waiter = {
+        patienceMs,
         grant: () => {
           signal.removeEventListener('abort', onAbort);
           resolve();
         },
+        refuse: (error) => {
+          signal.removeEventListener('abort', onAbort);
+          queue.delete(waiter);
+          reject(error);
+        },
       };
       signal.addEventListener('abort', onAbort, { once: true });
       queue.add(waiter);
+      this.#refuseImpatient();
       this.#serve();
     });
   }
 
   pauseUntil(until: number): Promise<void> {
-    this.#nextAt = Math.max(this.#nextAt, performance.now() + (until - Date.now()));
+    this.#pausedUntil = Math.max(this.#pausedUntil, performance.now() + (until - Date.now()));
+    this.#nextAt = Math.max(this.#nextAt, this.#pausedUntil);
+    this.#refuseImpatient();
     this.#serve();
     return Promise.resolve();
+  }
+
+  #refuseImpatient(): void {
+    const pauseMs = this.#pausedUntil - performance.now();
+    for (const waiter of [...this.#waiting.mirror, ...this.#waiting.audit]) {
+      if (pauseMs > waiter.patienceMs) waiter.refuse(new BudgetPaused(Date.now() + pauseMs));
+    }
   }
 
   /** Grants what is due and sets the timer for the next. */

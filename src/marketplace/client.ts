@@ -1,7 +1,8 @@
 import { setMaxListeners } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Account, Item, Purchase } from '../domain/item.js';
-import type { Reply } from '../domain/reply.js';
+import { BudgetPaused } from '../domain/budget.js';
+import type { Limited, Reply } from '../domain/reply.js';
 import { checkBaseUrl, hostName } from './address.js';
 import { evenlySpacedBudget } from './budget.js';
 import { Courier, type Errand } from './courier.js';
@@ -170,9 +171,11 @@ class Client implements Marketplace {
       priority: options.priority ?? defaultPriority,
       signal,
       patience: this.#patience[patience],
+      longestPauseMs: this.#retry.maxMs,
     };
     return withRetries(this.#retry, this.#chance, signal, async (attempt) => {
-      await this.#budget.acquire(errand.priority, signal);
+      const paused = await this.#acquire(errand);
+      if (paused !== null) return paused;
       const started = performance.now();
       const { reply, redirects } = await this.#attempt(errand, read);
       this.#onCall({
@@ -185,6 +188,16 @@ class Client implements Marketplace {
       });
       return reply;
     });
+  }
+
+  /** Takes a request from the budget; null, or the reply that stands for a long pause. */
+  async #acquire({ priority, signal, longestPauseMs }: Errand): Promise<Limited | null> {
+    try {
+      await this.#budget.acquire(priority, signal, longestPauseMs);
+      return null;
+    } catch (error) {
+      return pausedReply(error);
+    }
   }
 
   async #attempt<T>(
@@ -201,9 +214,16 @@ class Client implements Marketplace {
       return { reply: settled, redirects };
     } catch (error) {
       if (error instanceof TransportError) return { reply: error.failure, redirects };
-      throw error;
+      return { reply: pausedReply(error), redirects };
     }
   }
+}
+
+/** @throws the error, when it is no long pause */
+function pausedReply(error: unknown): Limited {
+  if (error instanceof BudgetPaused)
+    return { kind: 'limited', httpStatus: null, retryAt: error.until };
+  throw error;
 }
 
 /**

@@ -15,6 +15,8 @@ export interface Errand {
   readonly priority: Priority;
   readonly signal: AbortSignal;
   readonly patience: Patience;
+  /** Longest pause of the budget to wait out. */
+  readonly longestPauseMs: number;
 }
 
 export interface CourierOptions {
@@ -78,7 +80,7 @@ export class Courier {
       if (!(next instanceof URL)) return next;
       target = next;
       onRedirect();
-      await budget.acquire(errand.priority, signal);
+      await budget.acquire(errand.priority, signal, errand.longestPauseMs);
     }
   }
 

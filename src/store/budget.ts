@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Pool } from 'pg';
-import type { Budget, Priority } from '../domain/budget.js';
+import { BudgetPaused, type Budget, type Priority } from '../domain/budget.js';
 
 /** How long a waiting mirror request keeps audits back before it must say again that it waits. */
 const URGENT_MS = 2_000;
@@ -21,13 +21,14 @@ export function storedBudget(pool: Pool, host: string, requestsPerMinute: number
   const spacingMs = (60_000 / requestsPerMinute) * SLACK;
   let entered = false;
   return {
-    async acquire(priority, signal) {
+    async acquire(priority, signal, patienceMs = Infinity) {
       if (!entered) await enterHost(pool, host);
       entered = true;
       for (;;) {
         signal.throwIfAborted();
-        const waitMs = await tryAcquire(pool, host, spacingMs, priority);
+        const { waitMs, pauseMs } = await tryAcquire(pool, host, spacingMs, priority);
         if (waitMs <= 0) return;
+        if (pauseMs > patienceMs) throw new BudgetPaused(Date.now() + pauseMs);
         await pauseFor(waitMs, signal);
       }
     },
@@ -39,7 +40,7 @@ export function storedBudget(pool: Pool, host: string, requestsPerMinute: number
 function pausesOnly(pool: Pool, host: string): Budget {
   let checkedAt = -PAUSE_CHECK_MS;
   return {
-    async acquire(_priority, signal) {
+    async acquire(_priority, signal, patienceMs = Infinity) {
       // Asking for every request would make the store the bottleneck of an unlimited budget.
       while (performance.now() - checkedAt >= PAUSE_CHECK_MS) {
         signal.throwIfAborted();
@@ -49,6 +50,7 @@ function pausesOnly(pool: Pool, host: string): Budget {
           [host],
         );
         const waitMs = rows[0]?.wait_ms ?? 0;
+        if (waitMs > patienceMs) throw new BudgetPaused(Date.now() + waitMs);
         if (waitMs > 0) await pauseFor(waitMs, signal);
         else checkedAt = performance.now();
       }
@@ -93,8 +95,8 @@ async function tryAcquire(
   host: string,
   spacingMs: number,
   priority: Priority,
-): Promise<number> {
-  const { rows } = await pool.query<{ taken: boolean; wait_ms: number }>(
+): Promise<{ waitMs: number; pauseMs: number }> {
+  const { rows } = await pool.query<{ taken: boolean; wait_ms: number; pause_ms: number }>(
     `WITH now AS (SELECT clock_timestamp() AS at),
      taken AS (
        UPDATE mirror.request_budgets b
@@ -112,11 +114,12 @@ async function tryAcquire(
      SELECT EXISTS (SELECT 1 FROM taken) AS taken,
             ceil(extract(epoch FROM greatest(
               b.next_at, b.paused_until, CASE WHEN $3 THEN b.next_at ELSE b.urgent_until END
-            ) - now.at) * 1000)::float8 AS wait_ms
+            ) - now.at) * 1000)::float8 AS wait_ms,
+            (extract(epoch FROM b.paused_until - now.at) * 1000)::float8 AS pause_ms
        FROM mirror.request_budgets b, now WHERE b.host = $1`,
     [host, spacingMs, priority === 'mirror', URGENT_MS],
   );
   const row = rows[0];
-  if (row === undefined || row.taken) return 0;
-  return Math.max(1, row.wait_ms);
+  if (row === undefined || row.taken) return { waitMs: 0, pauseMs: 0 };
+  return { waitMs: Math.max(1, row.wait_ms), pauseMs: row.pause_ms };
 }

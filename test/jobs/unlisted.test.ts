@@ -181,12 +181,23 @@ describe('look-ups', () => {
   });
 
   it('end after three without an answer, and leave the rest for the next run', async () => {
-    const { sim, catalogue, sync } = await market(40, {});
+    const { sim, catalogue, sync } = await market(40);
+    await sync();
+    for (let id = 1001; id <= 1008; id++) catalogue.remove(id);
+    sim.faults.always('item', { kind: 'switched-off', body: 'json' });
+    expect((await sync()).counts).toMatchObject({ removed: 0, missing: 8 });
+    expect(lookups(sim)).toBe(3);
+  });
+
+  it('end at once when the marketplace asks for a long pause, rather than hold the seller’s lock for it', async () => {
+    const { sim, catalogue, sync } = await market(40);
     await sync();
     for (let id = 1001; id <= 1008; id++) catalogue.remove(id);
     sim.faults.always('item', { kind: 'rate-limited', retryAfter: 3600 });
-    expect((await sync()).counts).toMatchObject({ removed: 0, missing: 8 });
-    expect(lookups(sim)).toBe(3);
+    const report = await sync();
+    expect(report.counts).toMatchObject({ removed: 0, missing: 8 });
+    expect(report.warnings.join()).toMatch(/too many requests/);
+    expect(lookups(sim)).toBe(1);
   });
 });
 

@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll } from 'vitest';
 import pg from 'pg';
 import { Secret } from '../../src/domain/secret.js';
 import type { JobDeps } from '../../src/jobs/types.js';
+import { unlimitedBudget } from '../../src/marketplace/budget.js';
 import { createMarketplace } from '../../src/marketplace/client.js';
 import type { Marketplace, MarketplaceOptions } from '../../src/marketplace/types.js';
 import { Store } from '../../src/store/store.js';
@@ -52,7 +53,8 @@ export class Mirror {
       baseUrl: new URL(url),
       key: new Secret(KEY),
       retry: { attempts: 2, baseMs: 1, maxMs: 20 },
-      onCall: () => this.#calls++,
+      budget: unlimitedBudget,
+      onCall: ({ redirects }) => (this.#calls += 1 + redirects),
       ...client,
     });
     this.#opened.push(marketplace);

@@ -152,17 +152,20 @@ describe('migrating', () => {
     expect(await migrationState(url, folder)).toEqual({ ...CLEAN, edited: ['2_b'] });
   });
 
-  it('without the right to create schemas says what to grant', async () => {
-    const url = await emptyDatabase();
-    const [{ name }] = (await query(url, 'SELECT current_database() AS name')) as [
-      { name: string },
-    ];
-    await query(url, `REVOKE CREATE ON DATABASE ${name} FROM current_user`);
-    await expect(migrate(url)).rejects.toMatchObject({
-      code: 'MIGRATION',
-      remedy: expect.stringContaining('GRANT CREATE ON DATABASE') as string,
-    });
-  });
+  it.skipIf(process.env['TEST_DATABASE_URL'])(
+    'without the right to create schemas says what to grant (skipped on a given server, whose user may be a superuser)',
+    async () => {
+      const url = await emptyDatabase();
+      const [{ name }] = (await query(url, 'SELECT current_database() AS name')) as [
+        { name: string },
+      ];
+      await query(url, `REVOKE CREATE ON DATABASE ${name} FROM current_user`);
+      await expect(migrate(url)).rejects.toMatchObject({
+        code: 'MIGRATION',
+        remedy: expect.stringContaining('GRANT CREATE ON DATABASE') as string,
+      });
+    },
+  );
 });
 
 describe('every migration of the package', () => {

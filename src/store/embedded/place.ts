@@ -49,7 +49,8 @@ export async function findPlace(dataDir: string): Promise<Place | null> {
       throw error;
     });
     if (found === null) return null;
-    assertOwner(found.uid, pointer);
+    // A link of root's is as good as one of ours; anybody else's could lead us astray.
+    if (!found.isSymbolicLink() || found.uid !== 0) assertOwner(found.uid, pointer);
     const location = await followPointer(pointer);
     const owner = await stat(location);
     assertOwner(owner.uid, location);
@@ -79,11 +80,12 @@ async function followPointer(pointer: string): Promise<string> {
 
 /** Another owner could lay a link for us to write through, and PostgreSQL would refuse anyway. */
 function assertOwner(uid: number, path: string): void {
-  const own = process.geteuid?.();
+  const own = process.geteuid?.() ?? -1;
   if (uid === own) return;
+  const giveAway = `; or stop it, and give the folder away: sudo chown -R ${userName(own)} ${quoted(path)}/`;
   throw new EmbeddedStartError(
-    `the database in ${path} belongs to user ${userName(uid)}, and this command runs as ${userName(own ?? -1)}`,
-    `Run the command as ${userName(uid)}; or stop it, and give the folder away: sudo chown -R ${userName(own ?? -1)} ${quoted(path)}/`,
+    `the database in ${path} belongs to user ${userName(uid)}, and this command runs as ${userName(own)}`,
+    `Run the command as ${userName(uid)}${own === 0 ? '.' : giveAway}`,
   );
 }
 

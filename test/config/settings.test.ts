@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { readConfig, SETTINGS } from '../../src/config/index.js';
 import { useFolder } from './folder.js';
@@ -11,6 +11,20 @@ describe('the table of settings', () => {
     const shown = [...text.matchAll(/^# (.+)\n#([A-Z_]+)=(.*)$/gm)].map((match) => match.slice(1));
     expect(shown).toEqual(
       SETTINGS.map(({ name, description, default: value }) => [description, name, value ?? '']),
+    );
+  });
+
+  const readme = new URL('README.md', root);
+  it.skipIf(!existsSync(readme))('is the table in README.md (which needs to be there)', () => {
+    const rows = [
+      ...readFileSync(readme, 'utf8').matchAll(/^\| `([A-Z_]+)` *\|([^|]*)\|([^|]*)\|$/gm),
+    ];
+    expect(rows.map(([, name, value, text]) => [name, value?.trim(), text?.trim()])).toEqual(
+      SETTINGS.map((setting) => [
+        setting.name,
+        setting.default === null ? '' : `\`${setting.default}\``,
+        setting.description,
+      ]),
     );
   });
 

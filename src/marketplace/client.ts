@@ -20,16 +20,19 @@ import {
 import { createRedactor, type Redactor } from './redaction.js';
 import { checkCarriage, DEFAULT_CARRIAGE } from './request.js';
 import { DEFAULT_RETRY, withRetries, type Chance } from './retry.js';
+import { serverFacts } from './server-facts.js';
 import { TransportError } from './transport-error.js';
 import { Transport, type Connect, type Patience, type Response } from './transport.js';
 import type {
   Budget,
   CallOptions,
+  CallRecord,
   ItemList,
   Marketplace,
   MarketplaceOptions,
   Priority,
   RetryPolicy,
+  ServerFacts,
   Sourced,
 } from './types.js';
 
@@ -177,7 +180,7 @@ class Client implements Marketplace {
       const paused = await this.#acquire(errand);
       if (paused !== null) return paused;
       const started = performance.now();
-      const { reply, redirects } = await this.#attempt(errand, read);
+      const { reply, redirects, server } = await this.#attempt(errand, read);
       this.#onCall({
         operation: asked.operation,
         attempt,
@@ -185,6 +188,7 @@ class Client implements Marketplace {
         httpStatus: reply.httpStatus,
         redirects,
         durationMs: performance.now() - started,
+        server,
       });
       return reply;
     });
@@ -203,20 +207,27 @@ class Client implements Marketplace {
   async #attempt<T>(
     errand: Errand,
     read: (response: Response, signal: AbortSignal) => Promise<Reply<T>>,
-  ): Promise<{ reply: Reply<T>; redirects: number }> {
+  ): Promise<Attempt<T>> {
     let redirects = 0;
+    let server: ServerFacts | null = null;
     try {
       const outcome = await this.#courier.run(errand, () => redirects++);
-      if (!('chunks' in outcome)) return { reply: outcome, redirects };
+      if (!('chunks' in outcome)) return { reply: outcome, redirects, server };
+      server = serverFacts(outcome);
       const settled = judgeHead(outcome, this.#chance.now());
-      if (settled === null) return { reply: await read(outcome, errand.signal), redirects };
+      if (settled === null) return { reply: await read(outcome, errand.signal), redirects, server };
       outcome.discard();
-      return { reply: settled, redirects };
+      return { reply: settled, redirects, server };
     } catch (error) {
-      if (error instanceof TransportError) return { reply: error.failure, redirects };
-      return { reply: pausedReply(error), redirects };
+      if (error instanceof TransportError) return { reply: error.failure, redirects, server };
+      return { reply: pausedReply(error), redirects, server };
     }
   }
+}
+
+/** What one attempt came to. */
+interface Attempt<T> extends Pick<CallRecord, 'redirects' | 'server'> {
+  readonly reply: Reply<T>;
 }
 
 /** @throws the error, when it is no long pause */

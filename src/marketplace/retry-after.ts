@@ -41,7 +41,7 @@ function bounded(at: number, now: number): number {
 }
 
 /** The three date formats of HTTP; all are in GMT, though one of them does not say so. */
-function httpDate(text: string): number | null {
+export function httpDate(text: string): number | null {
   if (!/^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)/.test(text)) return null;
   const at = Date.parse(text.endsWith('GMT') ? text : `${text} GMT`);
   return Number.isNaN(at) ? null : at;

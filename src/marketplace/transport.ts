@@ -23,6 +23,8 @@ export interface Patience {
 
 /** An HTTP answer of which the head has arrived. */
 export interface Response extends Head {
+  /** Scheme, host and port that answered. */
+  readonly origin: string;
   /**
    * The decompressed body. Ends normally only when all of it came; otherwise throws
    * `TransportError`, or the reason of the aborted signal. Leaving it early closes the connection.
@@ -74,7 +76,7 @@ export class Transport {
         signal: watchdog.signal,
       });
       watchdog.rest();
-      return receive(answer, target.host, patience, watchdog);
+      return receive(answer, target, patience, watchdog);
     } catch (error) {
       watchdog.end();
       throw watchdog.explain(null, () => describeError(error, target.host, null));
@@ -89,7 +91,7 @@ export class Transport {
 
 function receive(
   answer: Dispatcher.ResponseData,
-  host: string,
+  { host, origin }: URL,
   patience: Patience,
   watchdog: Watchdog,
 ): Response {
@@ -121,7 +123,7 @@ function receive(
       discard();
     }
   }
-  return { httpStatus, headers, chunks, discard };
+  return { httpStatus, headers, origin, chunks, discard };
 }
 
 /** Undoes what `Accept-Encoding` invited; a gzip body may have several members. */

@@ -61,6 +61,20 @@ export interface CallRecord {
   readonly redirects: number;
   /** Without the wait for the budget before it; of a list, up to where the list began. */
   readonly durationMs: number;
+  /** Null when no answer came, or none that was followed to its end. */
+  readonly server: ServerFacts | null;
+}
+
+/** What the head of an answer tells of the server itself. */
+export interface ServerFacts {
+  /** Where the answer came from, redirects followed, such as `https://www.market.example`. */
+  readonly origin: string;
+  /** The server's clock, milliseconds since 1970, to the second; null when it did not say. */
+  readonly date: number | null;
+  /** `X-RateLimit-Limit`; null when absent (field notes: limits). */
+  readonly limit: number | null;
+  /** `X-RateLimit-Remaining`; null when absent. */
+  readonly remaining: number | null;
 }
 
 export type Operation = 'account' | 'list' | 'item' | 'validate';

@@ -181,7 +181,10 @@ describe('redirects', () => {
     const marketplace = client(server.url, { budget, onCall: (call) => calls.push(call) });
     await marketplace.account();
     expect(budget.asked).toEqual(['mirror', 'mirror']);
-    expect(calls).toMatchObject([{ redirects: 1, attempt: 1, outcome: 'answered' }]);
+    const { origin } = server.url;
+    expect(calls).toMatchObject([
+      { redirects: 1, attempt: 1, outcome: 'answered', server: { origin } },
+    ]);
   });
 });
 

@@ -10,7 +10,7 @@ import type { JobDeps, RunReport } from './types.js';
 
 /** A list that breaks off is asked for again this often in one run. */
 const LIST_ATTEMPTS = 3;
-const PAUSE_BETWEEN_ATTEMPTS_MS = 1_000;
+const LIST_PAUSE_MS = 1_000;
 
 /** What the list left open. */
 interface Intake {
@@ -55,9 +55,8 @@ async function receiveList(run: RunContext): Promise<Intake> {
       if (attempt === LIST_ATTEMPTS || !worthRepeating(error.failure))
         throw listProblem(error.failure);
     }
-    await sleep(PAUSE_BETWEEN_ATTEMPTS_MS * attempt * (0.5 + Math.random()), undefined, {
-      signal: run.signal,
-    });
+    const pauseMs = (run.deps.listPauseMs ?? LIST_PAUSE_MS) * attempt * (0.5 + Math.random());
+    await sleep(pauseMs, undefined, { signal: run.signal });
   }
 }
 

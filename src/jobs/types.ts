@@ -19,6 +19,8 @@ export interface JobDeps {
   /** HTTP requests made so far by this marketplace client. */
   readonly callCount: () => number;
   readonly onProgress?: (progress: Progress) => void;
+  /** Pause before a list that broke off is asked for again; default a second. */
+  readonly listPauseMs?: number;
 }
 
 /** How far a run is. */

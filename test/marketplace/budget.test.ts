@@ -1,5 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { BudgetPaused } from '../../src/domain/budget.js';
 import { evenlySpacedBudget, unlimitedBudget } from '../../src/marketplace/budget.js';
 import type { Priority } from '../../src/marketplace/types.js';
 
@@ -91,6 +92,18 @@ describe('a budget for one process', () => {
     await vi.advanceTimersByTimeAsync(1_010);
     expect(times).toHaveLength(1);
     await expect(budget.acquire('audit', abort.signal)).rejects.toThrow('enough');
+  });
+
+  it('refuses at once who can’t wait as long as the marketplace asks for, early and late comers alike', async () => {
+    const budget = evenlySpacedBudget(60);
+    await budget.acquire('mirror', never);
+    const patient = budget.acquire('audit', never, 40_000);
+    const waiting = budget.acquire('audit', never, 20_000);
+    await budget.pauseUntil(Date.now() + 30_000);
+    await expect(waiting).rejects.toThrow(BudgetPaused);
+    await expect(budget.acquire('audit', never, 20_000)).rejects.toThrow(BudgetPaused);
+    await vi.advanceTimersByTimeAsync(30_000);
+    await expect(patient).resolves.toBeUndefined();
   });
 
   it.each([0, -1, Number.NaN])('can not be made for %d requests a minute', (limit) => {

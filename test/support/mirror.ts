@@ -65,6 +65,7 @@ export class Mirror {
       removalGuard: { items: 10, percent: 20 },
       lookupsPerRun: 100,
       holder: 'a test',
+      listPauseMs: 1,
       callCount: () => this.#calls,
       ...rest,
     };

@@ -1,0 +1,104 @@
+import pg from 'pg';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { BudgetPaused } from '../../src/domain/budget.js';
+import { storedBudget } from '../../src/store/budget.js';
+import { createTestDatabase } from '../support/postgres.js';
+
+const never = new AbortController().signal;
+/** Two pools stand for two processes: they share nothing but the database. */
+let pools: pg.Pool[] = [];
+let drop: () => Promise<void>;
+
+beforeAll(async () => {
+  const database = await createTestDatabase();
+  drop = () => database.drop();
+  pools = [1, 2].map(() => new pg.Pool({ connectionString: database.url, max: 4 }));
+});
+beforeEach(async () => {
+  await pools[0]?.query('TRUNCATE mirror.request_budgets');
+});
+afterAll(async () => {
+  await Promise.all(pools.map((pool) => pool.end()));
+  await drop();
+});
+
+const budgets = (requestsPerMinute: number) =>
+  pools.map((pool) => storedBudget(pool, 'market.example', requestsPerMinute));
+
+/** The database's own record of when the slots were, in milliseconds. */
+async function grants(count: number, requestsPerMinute: number): Promise<number[]> {
+  const both = budgets(requestsPerMinute);
+  const times: number[] = [];
+  await Promise.all(
+    Array.from({ length: count }, async (_, n) => {
+      await both[n % 2]?.acquire('mirror', never);
+      times.push(performance.now());
+    }),
+  );
+  return times.sort((a, b) => a - b);
+}
+
+describe('the budget in the store', () => {
+  it('is one for all processes: together they never pass it in any window', async () => {
+    const perMinute = 1200; // one each 50 ms
+    const times = await grants(21, perMinute);
+    for (const [index, from] of times.entries()) {
+      const within = times.slice(index).filter((time) => time - from < 500);
+      // 10 would be exact in half a second; one more for the jitter of the measurement itself.
+      expect(within.length).toBeLessThanOrEqual(11);
+    }
+  });
+
+  it('keeps hosts apart', async () => {
+    const [one] = budgets(1);
+    const [pool] = pools;
+    if (one === undefined || pool === undefined) throw new Error('no pool');
+    await one.acquire('mirror', never);
+    await storedBudget(pool, 'other.example', 1).acquire('mirror', never);
+  });
+
+  it('stops every process until the time that one of them was given', async () => {
+    const [one, two] = budgets(60_000);
+    const until = Date.now() + 400;
+    await one?.pauseUntil(until);
+    await two?.acquire('mirror', never);
+    expect(Date.now()).toBeGreaterThanOrEqual(until - 5);
+  });
+
+  it('stops an unlimited one as well', async () => {
+    const [one, two] = budgets(0);
+    const until = Date.now() + 400;
+    await one?.pauseUntil(until);
+    await two?.acquire('audit', never);
+    expect(Date.now()).toBeGreaterThanOrEqual(until - 5);
+  });
+
+  it.each([0, 60])('refuses who can’t wait out the pause (limit %i)', async (limit) => {
+    const [one, two] = budgets(limit);
+    const until = Date.now() + 3_600_000;
+    await one?.pauseUntil(until);
+    const refusal = await two?.acquire('mirror', never, 1_000).catch((error: unknown) => error);
+    expect(refusal).toBeInstanceOf(BudgetPaused);
+    expect(Math.abs((refusal as BudgetPaused).until - until)).toBeLessThan(2_000);
+  });
+
+  it('serves a mirror request before audits that wait longer', async () => {
+    const [one, two] = budgets(120); // one each 500 ms
+    await one?.acquire('audit', never);
+    const order: string[] = [];
+    const audits = [1, 2].map(() => two?.acquire('audit', never).then(() => order.push('audit')));
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    await one?.acquire('mirror', never).then(() => order.push('mirror'));
+    await Promise.all(audits);
+    expect(order).toEqual(['mirror', 'audit', 'audit']);
+  });
+
+  it('ends waiting when it is told to', async () => {
+    const [one] = budgets(1);
+    await one?.acquire('mirror', never);
+    const abort = new AbortController();
+    const waiting = one?.acquire('mirror', abort.signal);
+    abort.abort(new Error('enough'));
+    await expect(waiting).rejects.toThrow('enough');
+  });
+});

@@ -42,6 +42,8 @@ async function receiveList(run: RunContext): Promise<Intake> {
   for (let attempt = 1; ; attempt++) {
     const reply = await run.deps.marketplace.items({ signal: run.signal });
     if (reply.kind === 'denied') {
+      // A key that was revoked a moment ago is denied in the same words.
+      await proveCredential(run);
       run.warnings.push(
         'the marketplace lists no items; it says the same of an account with exactly one item, so known items are looked up one by one, and an only item can be mirrored with `seller-mirror sync item ID`',
       );

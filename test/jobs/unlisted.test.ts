@@ -231,6 +231,15 @@ describe('"No items found"', () => {
     expect(Object.values(await states())).toEqual(['live', 'live', 'live']);
   });
 
+  it('to a key that was revoked a moment ago fails the run and changes nothing', async () => {
+    const { sim, sync } = await market(3);
+    await sync();
+    const before = await mirror().items();
+    sim.afterRequests(1, () => sim.revoke(KEY));
+    expect(await sync()).toMatchObject({ state: 'failed', problem: { code: 'refused' } });
+    expect(await mirror().items()).toEqual(before);
+  });
+
   it('from an account that had many holds the run', async () => {
     const { catalogue, sync } = await market(50, { profile: 'field-2' });
     await sync();

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { Command, CommanderError } from 'commander';
+import { Command, type CommanderError } from 'commander';
 import { addDemo } from './commands/demo.js';
 import { addSync } from './commands/sync.js';
 import { EXIT } from './exit-codes.js';

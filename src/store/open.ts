@@ -33,7 +33,7 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
   if (databaseUrl !== null) {
     const url = databaseUrl.reveal();
     await checkServer(url);
-    return { url, location: null, applied: await migrated(url), close: async () => undefined };
+    return { url, location: null, applied: await migrated(url), close: () => Promise.resolve() };
   }
   const embedded = await openEmbedded({
     dataDir,

@@ -9,7 +9,7 @@ it('a secret shows a mask wherever a value may be printed', () => {
     String(secret),
     JSON.stringify({ secret }),
     inspect({ secret }, { depth: 9, showHidden: true }),
-    `${secret}`,
+    'text: ' + String(secret),
   ]) {
     expect(text).not.toContain('hunter2');
     expect(text).toContain('[secret]');

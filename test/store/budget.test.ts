@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { BudgetPaused } from '../../src/domain/budget.js';
+import { BudgetPaused, type Budget } from '../../src/domain/budget.js';
 import { storedBudget } from '../../src/store/budget.js';
 import { createTestDatabase } from '../support/postgres.js';
 
@@ -22,8 +22,12 @@ afterAll(async () => {
   await drop();
 });
 
-const budgets = (requestsPerMinute: number) =>
-  pools.map((pool) => storedBudget(pool, 'market.example', requestsPerMinute));
+function budgets(requestsPerMinute: number): [Budget, Budget] {
+  const [one, two] = pools;
+  if (one === undefined || two === undefined) throw new Error('no pools');
+  const host = 'market.example';
+  return [storedBudget(one, host, requestsPerMinute), storedBudget(two, host, requestsPerMinute)];
+}
 
 /** The database's own record of when the slots were, in milliseconds. */
 async function grants(count: number, requestsPerMinute: number): Promise<number[]> {
@@ -52,7 +56,7 @@ describe('the budget in the store', () => {
   it('keeps hosts apart', async () => {
     const [one] = budgets(1);
     const [pool] = pools;
-    if (one === undefined || pool === undefined) throw new Error('no pool');
+    if (pool === undefined) throw new Error('no pool');
     await one.acquire('mirror', never);
     await storedBudget(pool, 'other.example', 1).acquire('mirror', never);
   });
@@ -60,44 +64,44 @@ describe('the budget in the store', () => {
   it('stops every process until the time that one of them was given', async () => {
     const [one, two] = budgets(60_000);
     const until = Date.now() + 400;
-    await one?.pauseUntil(until);
-    await two?.acquire('mirror', never);
+    await one.pauseUntil(until);
+    await two.acquire('mirror', never);
     expect(Date.now()).toBeGreaterThanOrEqual(until - 5);
   });
 
   it('stops an unlimited one as well', async () => {
     const [one, two] = budgets(0);
     const until = Date.now() + 400;
-    await one?.pauseUntil(until);
-    await two?.acquire('audit', never);
+    await one.pauseUntil(until);
+    await two.acquire('audit', never);
     expect(Date.now()).toBeGreaterThanOrEqual(until - 5);
   });
 
   it.each([0, 60])('refuses who can’t wait out the pause (limit %i)', async (limit) => {
     const [one, two] = budgets(limit);
     const until = Date.now() + 3_600_000;
-    await one?.pauseUntil(until);
-    const refusal = await two?.acquire('mirror', never, 1_000).catch((error: unknown) => error);
+    await one.pauseUntil(until);
+    const refusal = await two.acquire('mirror', never, 1_000).catch((error: unknown) => error);
     expect(refusal).toBeInstanceOf(BudgetPaused);
     expect(Math.abs((refusal as BudgetPaused).until - until)).toBeLessThan(2_000);
   });
 
   it('serves a mirror request before audits that wait longer', async () => {
     const [one, two] = budgets(120); // one each 500 ms
-    await one?.acquire('audit', never);
+    await one.acquire('audit', never);
     const order: string[] = [];
-    const audits = [1, 2].map(() => two?.acquire('audit', never).then(() => order.push('audit')));
+    const audits = [1, 2].map(() => two.acquire('audit', never).then(() => order.push('audit')));
     await new Promise((resolve) => setTimeout(resolve, 50));
-    await one?.acquire('mirror', never).then(() => order.push('mirror'));
+    await one.acquire('mirror', never).then(() => order.push('mirror'));
     await Promise.all(audits);
     expect(order).toEqual(['mirror', 'audit', 'audit']);
   });
 
   it('ends waiting when it is told to', async () => {
     const [one] = budgets(1);
-    await one?.acquire('mirror', never);
+    await one.acquire('mirror', never);
     const abort = new AbortController();
-    const waiting = one?.acquire('mirror', abort.signal);
+    const waiting = one.acquire('mirror', abort.signal);
     abort.abort(new Error('enough'));
     await expect(waiting).rejects.toThrow('enough');
   });

@@ -41,7 +41,7 @@ function nodeModulesAbove(folder: string): string[] {
 async function manifests(nodeModules: string): Promise<string[]> {
   const names = await readdir(nodeModules).catch(() => []);
   const files: string[] = [];
-  for (const name of names.sort()) {
+  for (const name of names) {
     const folder = join(nodeModules, name);
     if (name.startsWith('.')) continue;
     if (name.startsWith('@')) files.push(...(await manifests(folder)));

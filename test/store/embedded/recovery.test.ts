@@ -1,11 +1,16 @@
-import { chown, mkdir, readdir, rm, symlink, utimes, writeFile } from 'node:fs/promises';
+import { spawn } from 'node:child_process';
+import { chown, mkdir, readdir, rm, stat, symlink, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { openEmbedded, release } from '../../../src/store/embedded/index.js';
 import { isRoot } from '../../../src/store/embedded/service-user.js';
 import { keeperPids, open, query, serverPid, startCommand, trialDataDir } from './trial.js';
 
 const PATIENT = { timeout: 30_000 };
+
+/** Keeps a backend computing for some seconds. */
+const BUSY = `DO $$ DECLARE until timestamptz := clock_timestamp() + interval '4 s';
+  BEGIN WHILE clock_timestamp() < until LOOP END LOOP; END $$`;
 
 /** Makes a database that nobody runs. */
 async function stopped(dataDir: string): Promise<string> {
@@ -16,18 +21,21 @@ async function stopped(dataDir: string): Promise<string> {
 }
 
 describe('nothing committed is lost when', () => {
-  it('the command that started the server is killed, which the server survives', async () => {
-    const dataDir = await trialDataDir();
-    const command = startCommand(dataDir);
-    const { url, location } = await command.opened;
-    await query(url, 'CREATE TABLE kept AS SELECT 1 AS n');
-    const pid = await serverPid(location);
-    command.process.kill('SIGKILL');
-    await command.end();
-    expect(await serverPid(location)).toBe(pid);
-    await expect.poll(() => serverPid(location), PATIENT).toBeNull(); // the killed one's lease is gone
-    expect(await query((await open(dataDir)).url, 'SELECT n FROM kept')).toEqual([{ n: 1 }]);
-  });
+  it.each(['SIGKILL', 'SIGINT'] as const)(
+    'the command that started the server gets %s with all it started, which the server survives',
+    async (signal) => {
+      const dataDir = await trialDataDir();
+      const command = startCommand(dataDir);
+      const { url, location } = await command.opened;
+      await query(url, 'CREATE TABLE kept AS SELECT 1 AS n');
+      const pid = await serverPid(location);
+      process.kill(-(command.process.pid ?? 0), signal); // its process group, as a terminal does
+      await command.end();
+      expect(await serverPid(location)).toBe(pid);
+      await expect.poll(() => serverPid(location), PATIENT).toBeNull(); // its lease went with it
+      expect(await query((await open(dataDir)).url, 'SELECT n FROM kept')).toEqual([{ n: 1 }]);
+    },
+  );
 
   it('the keeper is killed: the next command has another take over, which stops the server', async () => {
     const dataDir = await trialDataDir();
@@ -52,7 +60,9 @@ describe('nothing committed is lost when', () => {
     const { url, location } = await command.opened;
     await query(url, 'CREATE TABLE kept AS SELECT 1 AS n');
     // A backend that is busy does not notice at once, and stands in the way of the next server.
-    const busy = query(url, 'SELECT count(*) FROM generate_series(1, 20000000)').catch(() => null);
+    const busy = query(url, BUSY).catch(() => null);
+    const isBusy = () => query(url, `SELECT FROM pg_stat_activity WHERE query = $q$${BUSY}$q$`);
+    await expect.poll(isBusy, PATIENT).toHaveLength(1);
     process.kill((await serverPid(location)) ?? 0, 'SIGKILL');
     command.process.kill('SIGKILL');
     const next = await open(dataDir);
@@ -89,7 +99,11 @@ describe('a start heals', () => {
   it('a lock file whose process number now belongs to another program', async () => {
     const dataDir = await trialDataDir();
     const location = await stopped(dataDir);
-    await writeFile(join(location, 'data/postmaster.pid'), `${process.pid}\n${location}/data\n`);
+    const { uid, gid } = await stat(join(location, 'data'));
+    // Under the account of the server, or PostgreSQL would see by itself that it is another's.
+    const other = spawn('sleep', ['60'], { ...(isRoot() ? { uid, gid } : {}), stdio: 'ignore' });
+    onTestFinished(() => void other.kill());
+    await writeFile(join(location, 'data/postmaster.pid'), `${other.pid}\n${location}/data\n`);
     expect(await query((await open(dataDir)).url, 'SELECT 1 AS one')).toEqual([{ one: 1 }]);
   });
 

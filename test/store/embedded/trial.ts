@@ -106,7 +106,7 @@ export function startCommand(dataDir: string, user?: { uid: number; gid: number 
   const child = spawn(
     process.execPath,
     ['--input-type=module', '-e', SCRIPT, '--', index, dataDir],
-    { ...user, cwd: '/', stdio: ['pipe', 'pipe', 'pipe'] },
+    { ...user, cwd: '/', detached: true, stdio: ['pipe', 'pipe', 'pipe'] },
   );
   onTestFinished(() => {
     child.kill('SIGKILL');

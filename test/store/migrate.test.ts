@@ -24,7 +24,7 @@ async function emptyDatabase(): Promise<string> {
 
 /** A folder of migrations: those given, by name. */
 async function folderOf(migrations: Record<string, string>): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'seller-mirror-migrations-'));
+  const folder = await mkdtemp(join(tmpdir(), `seller-mirror-tests-${process.pid}-migrations-`));
   onTestFinished(() => rm(folder, { recursive: true }));
   for (const [name, sql] of Object.entries(migrations)) await put(folder, name, sql);
   return folder;

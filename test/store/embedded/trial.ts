@@ -15,7 +15,9 @@ export const DIST = fileURLToPath(new URL('../../../dist', import.meta.url));
 
 /** A folder of the test's own that root's helper account can enter; gone after the test. */
 export async function trialFolder(name = 'trial'): Promise<string> {
-  const folder = await realpath(await mkdtemp(join(tmpdir(), `seller-mirror-tests-${process.pid}-${name}-`)));
+  const folder = await realpath(
+    await mkdtemp(join(tmpdir(), `seller-mirror-tests-${process.pid}-${name}-`)),
+  );
   await chmod(folder, 0o755);
   onTestFinished(async () => {
     await rm(folder, { recursive: true, force: true, maxRetries: 20 });

@@ -3,16 +3,24 @@ import type { Config } from '../config/index.js';
 import { openApp, type App, type AppEvents } from '../app.js';
 import { reportError } from './errors.js';
 import { EXIT, type ExitCode } from './exit-codes.js';
+import { safeLine } from './output/index.js';
+
+/** How long what runs may take to end in order after Ctrl-C. */
+const GRACE_MS = 5_000;
 
 /** Ends with SIGINT and SIGTERM; the commands pass it to everything that takes time. */
 const interruption = new AbortController();
-let interruptedBy: 'SIGINT' | 'SIGTERM' | null = null;
 
-function onSignal(signal: 'SIGINT' | 'SIGTERM'): void {
+function onSignal(): void {
   // A second one means: now. What is committed is safe; the rest was never visible.
-  if (interruptedBy !== null) process.exit(EXIT.interrupted);
-  interruptedBy = signal;
+  if (interruption.signal.aborted) endNow();
   interruption.abort(new Error('interrupted'));
+  // What can't be told to stop, such as the wait for a host that never answers, holds up no end.
+  setTimeout(endNow, GRACE_MS).unref();
+}
+
+function endNow(): never {
+  process.exit(process.exitCode ?? interrupted());
 }
 
 /**
@@ -25,7 +33,7 @@ export async function execute(work: (signal: AbortSignal) => Promise<ExitCode>):
   try {
     process.exitCode = await work(interruption.signal);
   } catch (error) {
-    process.exitCode = interruptedBy === null ? explain(error) : interrupted();
+    process.exitCode = interruption.signal.aborted ? interrupted() : complain(error);
   } finally {
     process.off('SIGINT', onSignal);
     process.off('SIGTERM', onSignal);
@@ -37,17 +45,33 @@ function interrupted(): ExitCode {
   return EXIT.interrupted;
 }
 
-function explain(error: unknown): ExitCode {
+/** What the database driver's errors are explained with; never shown. */
+let databaseUrl: string | null = null;
+
+/**
+ * Writes an error to stderr as a person should see it, its stack only for LOG_LEVEL=debug.
+ * @param who it is about, when others are not affected
+ * @returns the exit code it asks for
+ */
+export function complain(error: unknown, who?: string): ExitCode {
   const environment = processEnvironment();
-  const { lines, exitCode } = reportError(error, environment['DATABASE_URL'] ?? null);
-  process.stderr.write(
-    `${lines.map((line, i) => (i === 0 ? `error: ${line}` : `  ${line}`)).join('\n')}\n`,
-  );
+  const { lines, exitCode } = reportError(error, databaseUrl);
+  const head = who === undefined ? 'error' : `error: ${who}`;
+  const shown = lines.map((line, i) => `${i === 0 ? `${head}: ` : '  '}${safeLine(line)}\n`);
+  process.stderr.write(shown.join(''));
   const level = environment['LOG_LEVEL'];
   if ((level === 'debug' || level === 'trace') && error instanceof Error) {
     process.stderr.write(`${error.stack ?? ''}\n`);
   }
   return exitCode;
+}
+
+/** Reads the configuration for a command and passes its warnings on. */
+export function configFor(needs: 'store' | 'sellers'): Config {
+  const config = loadConfig(needs);
+  for (const warning of config.warnings) process.stderr.write(`warning: ${safeLine(warning)}\n`);
+  databaseUrl = config.databaseUrl?.reveal() ?? null;
+  return config;
 }
 
 /** Opens the app for a command and closes it whatever happens. */
@@ -58,12 +82,16 @@ export async function withApp(
   work: (app: App) => Promise<ExitCode>,
   events?: (config: Config) => AppEvents,
 ): Promise<ExitCode> {
-  const config = loadConfig(needs);
-  for (const warning of config.warnings) process.stderr.write(`warning: ${warning}\n`);
+  const config = configFor(needs);
   const app = await openApp(config, command, signal, events?.(config));
+  let exitCode: ExitCode;
   try {
-    return await work(app);
-  } finally {
-    await app.close();
+    exitCode = await work(app);
+  } catch (error) {
+    // What went wrong is worth more than what goes wrong because of it.
+    await app.close().catch(() => undefined);
+    throw error;
   }
+  await app.close();
+  return exitCode;
 }

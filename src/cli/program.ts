@@ -1,8 +1,17 @@
 import { readFileSync } from 'node:fs';
 import { Command, type CommanderError } from 'commander';
+import { addDb } from './commands/db.js';
 import { addDemo } from './commands/demo.js';
+import { addDoctor } from './commands/doctor.js';
+import { addMigrate } from './commands/migrate.js';
+import { addRuns } from './commands/runs.js';
+import { addSql } from './commands/sql.js';
+import { addStatus } from './commands/status.js';
 import { addSync } from './commands/sync.js';
 import { EXIT } from './exit-codes.js';
+
+/** In the order in which help shows them. */
+const COMMANDS = [addSync, addStatus, addRuns, addSql, addDb, addMigrate, addDoctor, addDemo];
 
 /** The command line, with every command on it. */
 export function program(): Command {
@@ -16,8 +25,7 @@ export function program(): Command {
       'after',
       '\nExample:\n  $ seller-mirror demo\n\nSettings are read from the environment and .env; see README.md.',
     );
-  for (const add of [addSync, addDemo]) add(command);
-  for (const sub of command.commands) sub.exitOverride(exitAsDocumented);
+  for (const add of COMMANDS) add(command);
   return command;
 }
 

@@ -1,4 +1,5 @@
 import type { Pool, PoolClient } from 'pg';
+import type { PrismaClient } from './generated/prisma/client.js';
 
 /** Another run works for this seller. */
 export class SellerBusyError extends Error {
@@ -26,6 +27,28 @@ export interface SellerLock {
   release(): Promise<void>;
 }
 
+/** Whether a run works for this seller now. */
+export async function isLocked(prisma: PrismaClient, sellerId: string): Promise<boolean> {
+  const [row] = await prisma.$queryRaw<{ locked: boolean }[]>`
+    SELECT EXISTS (
+      SELECT FROM pg_locks
+       WHERE locktype = 'advisory' AND granted AND objsubid = 1
+         AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+         AND (classid::bigint << 32) | objid::bigint
+             = hashtextextended('seller-mirror/seller/' || ${sellerId}, 0)
+    ) AS locked`;
+  return row?.locked === true;
+}
+
+/** A slow list leaves the connection idle, within the transaction too; a server's limits must not end it. */
+const NO_TIMEOUTS = `
+  SELECT set_config('statement_timeout', '0', false), set_config('idle_session_timeout', '0', false),
+         set_config('idle_in_transaction_session_timeout', '0', false)`;
+
+function ignore(): void {
+  // Nothing to do: whoever uses the connection next is told.
+}
+
 const LOCK_KEY = `hashtextextended('seller-mirror/seller/' || $1, 0)`;
 
 /**
@@ -34,14 +57,18 @@ const LOCK_KEY = `hashtextextended('seller-mirror/seller/' || $1, 0)`;
  */
 export async function lockSeller(pool: Pool, sellerId: string): Promise<SellerLock> {
   const client = await pool.connect();
+  // The loss of the connection fails the next query; unheard, it would end the process.
+  client.on('error', ignore);
   try {
+    await client.query(NO_TIMEOUTS);
     const { rows } = await client.query<{ locked: boolean }>(
       `SELECT pg_try_advisory_lock(${LOCK_KEY}) AS locked`,
       [sellerId],
     );
     if (rows[0]?.locked !== true) throw await busy(client, sellerId);
   } catch (error) {
-    client.release();
+    client.off('error', ignore);
+    client.release(!(error instanceof SellerBusyError));
     throw error;
   }
   return {
@@ -50,6 +77,7 @@ export async function lockSeller(pool: Pool, sellerId: string): Promise<SellerLo
     async release() {
       try {
         await client.query(`SELECT pg_advisory_unlock(${LOCK_KEY})`, [sellerId]);
+        client.off('error', ignore);
         client.release();
       } catch {
         // The connection is gone or in doubt, and the lock goes with it.

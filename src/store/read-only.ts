@@ -1,15 +1,34 @@
-import { Client, type FieldDef } from 'pg';
+import { Client, types, type FieldDef } from 'pg';
 import Cursor from 'pg-cursor';
+
+export interface QueryColumn {
+  readonly name: string;
+  /** What its values are; all else is text. */
+  readonly type: 'number' | 'boolean' | 'json' | 'texts' | 'text';
+}
 
 /** The answer to a query, row by row, each value in PostgreSQL's own text form or null. */
 export interface QueryAnswer {
-  readonly columns: readonly { readonly name: string; readonly numeric: boolean }[];
+  readonly columns: readonly QueryColumn[];
   readonly rows: AsyncIterable<readonly (string | null)[]>;
 }
 
 const BATCH = 500;
-/** int8, int2, int4, float4, float8, numeric. */
-const NUMERIC_OIDS = new Set([20, 21, 23, 700, 701, 1700]);
+const TYPES: ReadonlyMap<number, QueryColumn['type']> = new Map([
+  ...[20, 21, 23, 26, 700, 701, 1700].map((oid) => [oid, 'number'] as const), // int8 … numeric
+  [16, 'boolean'],
+  ...[1009, 1015].map((oid) => [oid, 'texts'] as const), // text[], varchar[]
+  ...[114, 3802].map((oid) => [oid, 'json'] as const), // json, jsonb
+]);
+
+/** text[]; missing in the driver's list of types. */
+const TEXT_ARRAY = 1009 as number as Parameters<typeof types.getTypeParser>[0];
+
+/** A value of type `texts`, such as `{a,"b c"}`, as the list it stands for. */
+export function textsOf(text: string): unknown {
+  const parse = types.getTypeParser(TEXT_ARRAY) as (value: string) => unknown;
+  return parse(text);
+}
 
 /**
  * Runs one statement in a read-only transaction and hands its rows to `consume`, in bounded memory.
@@ -22,10 +41,14 @@ export async function queryReadOnly<T>(
   signal: AbortSignal,
 ): Promise<T> {
   const client = new Client({ connectionString: url, application_name: 'seller-mirror sql' });
+  // The loss of the connection fails the query under way; unheard, it would end the process.
+  client.on('error', () => undefined);
   await client.connect();
   const abort = (): void => void client.end();
   signal.addEventListener('abort', abort, { once: true });
   try {
+    // A query whose caller is gone ends within a second. Not every system can notice.
+    await client.query('SET client_connection_check_interval = 1000').catch(() => undefined);
     await client.query('BEGIN TRANSACTION READ ONLY');
     const cursor = client.query(
       new Cursor<(string | null)[]>(sql, [], {
@@ -37,7 +60,7 @@ export async function queryReadOnly<T>(
     const answer = await consume({
       columns: fields.map((field) => ({
         name: field.name,
-        numeric: NUMERIC_OIDS.has(field.dataTypeID),
+        type: TYPES.get(field.dataTypeID) ?? 'text',
       })),
       rows: allRows(cursor, rows),
     });

@@ -29,6 +29,13 @@ export interface RunEnd {
   readonly problem: string | null;
 }
 
+/** How a run ends whose process died. */
+export const DIED = {
+  state: 'interrupted',
+  problemCode: 'interrupted',
+  problem: 'the process ended before the run did',
+} as const;
+
 const COUNT_COLUMNS: Readonly<Record<keyof RunCounts, string>> = {
   listed: 'listed',
   added: 'added',
@@ -56,10 +63,9 @@ export async function startRun(
   holder: string,
 ): Promise<{ runId: bigint; at: string }> {
   await client.query(
-    `UPDATE mirror.runs SET state = 'interrupted', finished_at = now(),
-            problem_code = 'interrupted', problem = 'the process ended before the run did'
+    `UPDATE mirror.runs SET state = $2, finished_at = now(), problem_code = $3, problem = $4
       WHERE seller_id = $1 AND state = 'running'`,
-    [sellerId],
+    [sellerId, DIED.state, DIED.problemCode, DIED.problem],
   );
   const { rows } = await client.query<{ run_id: string; started_at: Date }>(
     `INSERT INTO mirror.runs (seller_id, kind, state, holder) VALUES ($1, $2, 'running', $3)

@@ -1,5 +1,6 @@
-import type { PrismaClient } from './generated/prisma/client.js';
-import type { Run } from './generated/prisma/client.js';
+import type { PrismaClient, Run } from './generated/prisma/client.js';
+import { isLocked } from './lock.js';
+import { DIED } from './runs.js';
 
 export type { Run };
 
@@ -18,7 +19,7 @@ export interface SellerStatus {
   readonly lastAccountSuccess: Date | null;
   readonly lastCatalogueSuccess: Date | null;
   readonly running: Run | null;
-  /** The newest run, when it did not succeed. */
+  /** Of the newest account run and the newest catalogue run the later one that did not succeed. */
   readonly lastProblem: Run | null;
 }
 
@@ -33,14 +34,11 @@ export async function sellerStatuses(prisma: PrismaClient): Promise<SellerStatus
     sellers.map(async ({ sellerId, marketplace, account }) => {
       const count = (state: string): number =>
         counts.find((row) => row.sellerId === sellerId && row.state === state)?._count ?? 0;
-      const [latest, catalogue, accountRun, running] = await Promise.all([
-        prisma.run.findFirst({
-          where: { sellerId, state: { not: 'running' } },
-          orderBy: { runId: 'desc' },
-        }),
+      const running = await runningRun(prisma, sellerId);
+      const [catalogue, accountRun, problem] = await Promise.all([
         lastGood(prisma, sellerId, 'catalogue'),
         lastGood(prisma, sellerId, 'account'),
-        prisma.run.findFirst({ where: { sellerId, state: 'running' }, orderBy: { runId: 'desc' } }),
+        lastProblem(prisma, sellerId, running),
       ]);
       return {
         sellerId,
@@ -58,10 +56,39 @@ export async function sellerStatuses(prisma: PrismaClient): Promise<SellerStatus
         lastAccountSuccess: accountRun?.finishedAt ?? null,
         lastCatalogueSuccess: catalogue?.finishedAt ?? null,
         running,
-        lastProblem: latest === null || latest.state === 'succeeded' ? null : latest,
+        lastProblem: problem,
       };
     }),
   );
+}
+
+/** The run under way; null for one whose process died, which holds the seller's lock no more. */
+async function runningRun(prisma: PrismaClient, sellerId: string): Promise<Run | null> {
+  const find = (): Promise<Run | null> =>
+    prisma.run.findFirst({ where: { sellerId, state: 'running' }, orderBy: { runId: 'desc' } });
+  const run = await find();
+  if (run === null || (await isLocked(prisma, sellerId))) return run;
+  // It may have ended, and another begun, since.
+  const again = await find();
+  return again?.runId === run.runId ? null : again;
+}
+
+/** An item run fails for the item's own reasons, so it says nothing about the copy. */
+async function lastProblem(
+  prisma: PrismaClient,
+  sellerId: string,
+  running: Run | null,
+): Promise<Run | null> {
+  const others = running === null ? {} : { runId: { not: running.runId } };
+  const last = await Promise.all(
+    (['catalogue', 'account'] as const).map((kind) =>
+      prisma.run.findFirst({ where: { sellerId, kind, ...others }, orderBy: { runId: 'desc' } }),
+    ),
+  );
+  const problems = last.filter((run) => run !== null).filter(({ state }) => state !== 'succeeded');
+  const [newest] = problems.sort((a, b) => Number(b.runId - a.runId));
+  if (newest === undefined) return null;
+  return newest.state === 'running' ? { ...newest, ...DIED } : newest;
 }
 
 /** A held run mirrored all that is present, so the copy is as current as after a success. */

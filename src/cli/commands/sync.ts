@@ -6,8 +6,8 @@ import { syncCatalogue } from '../../jobs/sync-catalogue.js';
 import { syncItem } from '../../jobs/sync-item.js';
 import type { JobDeps, RunReport } from '../../jobs/types.js';
 import { print, printJson, stdoutLook } from '../console.js';
-import { CommandError } from '../errors.js';
-import { execute, withApp } from '../execute.js';
+import { CommandError, reportError } from '../errors.js';
+import { complain, execute, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import {
   chosenSellers,
@@ -68,21 +68,44 @@ async function sync(
           );
         }
         const reports: RunReport[] = [];
+        const obstacles: Obstacle[] = [];
         for (const seller of sellers) {
-          for await (const report of runsOf(app, seller, what, id, options, signal)) {
+          try {
+            for await (const report of runsOf(app, seller, what, id, options, signal)) {
+              progress.finish();
+              reports.push(report);
+              if (options.json !== true) await print(runLines(report, stdoutLook()));
+            }
+          } catch (error) {
+            if (signal.aborted) throw error;
             progress.finish();
-            reports.push(report);
-            if (options.json !== true) await print(runLines(report, stdoutLook()));
+            obstacles.push({ seller: seller.name, exitCode: complain(error, seller.name), error });
           }
         }
-        if (options.json === true) await printJson({ runs: reports });
-        return exitCodeOf(reports);
+        if (options.json === true)
+          await printJson({ runs: reports, problems: obstacles.map(told) });
+        return obstacles.length > 0 ? worstOf(obstacles) : exitCodeOf(reports);
       },
       () => ({ onProgress: (seller, step) => progress.show(seller, step) }),
     );
   } finally {
     progress.finish();
   }
+}
+
+/** What kept a seller from being run at all, such as another process at work on it. */
+interface Obstacle {
+  readonly seller: string;
+  readonly error: unknown;
+  readonly exitCode: ExitCode;
+}
+
+function told({ seller, error }: Obstacle): { readonly seller: string; readonly message: string } {
+  return { seller, message: reportError(error, null).lines.join(' ') };
+}
+
+function worstOf(obstacles: readonly Obstacle[]): ExitCode {
+  return obstacles.every(({ exitCode }) => exitCode === EXIT.usage) ? EXIT.usage : EXIT.failed;
 }
 
 function checkArguments(what: What, id: number | null): void {

@@ -23,7 +23,11 @@ export async function* ndjson(
 }
 
 function encode(value: unknown, indent: number): string {
-  const text = JSON.stringify(value, replace, indent) ?? 'null';
+  return safeJson(JSON.stringify(value, replace, indent) ?? 'null');
+}
+
+/** JSON text in which what a terminal would act on is escaped; it means the same. */
+export function safeJson(text: string): string {
   return text.replaceAll(
     UNSAFE,
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,

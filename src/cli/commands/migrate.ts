@@ -1,0 +1,90 @@
+import type { Command } from 'commander';
+import type { Config } from '../../config/index.js';
+import { describeEmbedded, openEmbedded } from '../../store/embedded/index.js';
+import { migrationState, type MigrationState } from '../../store/migrate.js';
+import { openDatabase } from '../../store/open.js';
+import { print, printJson } from '../console.js';
+import { configFor, execute } from '../execute.js';
+import { EXIT, type ExitCode } from '../exit-codes.js';
+import { plural } from '../output/index.js';
+import { withCommonOptions, type CommonOptions } from '../options.js';
+
+interface MigrateOptions extends CommonOptions {
+  readonly status?: true;
+}
+
+/** `migrate`: brings the database's schema up to date, which every other command does too. */
+export function addMigrate(program: Command): void {
+  const command = program
+    .command('migrate')
+    .summary('bring the database’s tables up to date')
+    .description(
+      'Applies pending migrations, each in a transaction of its own. The other commands do so too; this one does nothing else, for deployments.',
+    )
+    .option('--status', 'only show how the database stands')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  $ seller-mirror migrate\n  $ seller-mirror migrate --status',
+    );
+  withCommonOptions(command, { seller: false }).action((options: MigrateOptions) =>
+    execute((signal) => (options.status === true ? show(options, signal) : apply(options, signal))),
+  );
+}
+
+async function apply({ json }: MigrateOptions, signal: AbortSignal): Promise<ExitCode> {
+  const { databaseUrl, dataDir } = configFor('store');
+  const applicationName = 'seller-mirror migrate';
+  const database = await openDatabase({ databaseUrl, dataDir, applicationName, signal });
+  await database.close();
+  const { applied } = database;
+  if (json === true) await printJson({ applied });
+  else if (applied.length === 0) await print('The database is up to date.\n');
+  else await print(`Applied ${plural(applied.length, 'migration')}:\n`, ...listed(applied));
+  return EXIT.done;
+}
+
+async function show({ json }: MigrateOptions, signal: AbortSignal): Promise<ExitCode> {
+  const state = await schemaState(configFor('store'), signal);
+  if (json === true) await printJson(state ?? { database: null });
+  else await print(...stateLines(state));
+  return EXIT.done;
+}
+
+/** How the schema stands, nothing changed; null when there is no embedded database yet. */
+export async function schemaState(
+  { databaseUrl, dataDir }: Config,
+  signal: AbortSignal,
+): Promise<MigrationState | null> {
+  if (databaseUrl !== null) return migrationState(databaseUrl.reveal());
+  if ((await describeEmbedded(dataDir)) === null) return null;
+  const database = await openEmbedded({
+    dataDir,
+    applicationName: 'seller-mirror migrate',
+    signal,
+  });
+  try {
+    return await migrationState(database.url);
+  } finally {
+    await database.close();
+  }
+}
+
+function stateLines(state: MigrationState | null): string[] {
+  if (state === null) return ['There is no database yet; the first command makes it.\n'];
+  const { pending, failed, edited, unknown } = state;
+  const lines = [
+    ...section('Pending, `seller-mirror migrate` applies them:', pending),
+    ...section('Begun and not finished, `seller-mirror migrate` tries them again:', failed),
+    ...section('Applied in another wording than this program has:', edited),
+    ...section('Applied by a newer version of this program, upgrade it:', unknown),
+  ];
+  return lines.length === 0 ? ['The database is up to date.\n'] : lines;
+}
+
+function section(title: string, names: readonly string[]): string[] {
+  return names.length === 0 ? [] : [`${title}\n`, ...listed(names)];
+}
+
+function listed(names: readonly string[]): string[] {
+  return names.map((name) => `  ${name}\n`);
+}

@@ -1,0 +1,68 @@
+import { textsOf, type QueryColumn } from '../store/read-only.js';
+import { safeJson } from './output/index.js';
+
+/**
+ * Writes rows of a query as JSON objects, one line each. Numbers are numbers where every reader
+ * gets their exact value, else text; columns of one name get `_2`, `_3` and so on.
+ */
+export class RowJson {
+  readonly #columns: readonly QueryColumn[];
+  readonly #names: readonly string[];
+
+  constructor(columns: readonly QueryColumn[]) {
+    this.#columns = columns;
+    this.#names = distinct(columns.map(({ name }) => name)).map((name) => JSON.stringify(name));
+  }
+
+  object(row: readonly (string | null)[]): string {
+    const members = this.#columns.map(
+      ({ type }, index) => `${this.#names[index]}:${valueOf(row[index] ?? null, type)}`,
+    );
+    return safeJson(`{${members.join(',')}}`);
+  }
+}
+
+function valueOf(text: string | null, type: QueryColumn['type']): string {
+  if (text === null) return 'null';
+  switch (type) {
+    case 'boolean':
+      return text === 't' ? 'true' : 'false';
+    case 'number':
+      return isExact(text) ? text : JSON.stringify(text);
+    case 'json':
+      // As it is, since reading it would round its numbers. Within its texts line ends are escaped.
+      return text.replaceAll(/[\t\r\n]/g, ' ');
+    case 'texts':
+      return JSON.stringify(textsOf(text));
+    case 'text':
+      return JSON.stringify(text);
+  }
+}
+
+/** Whether reading the number as a double, as JavaScript and others do, keeps every digit of it. */
+function isExact(text: string): boolean {
+  const number = Number(text);
+  return Number.isFinite(number) && digits(text) === digits(String(number));
+}
+
+/** Sign, digits without zeros around them, and the power of ten of the first: `-12.50` → `-125e1`. */
+function digits(text: string): string {
+  const [mantissa = '', exponent = '0'] = text.toLowerCase().split('e');
+  const [whole = '', fraction = ''] = mantissa.replace(/^[-+]/, '').split('.');
+  const all = whole + fraction;
+  const first = all.search(/[1-9]/);
+  if (first === -1) return '0';
+  const power = Number(exponent) + whole.length - first - 1;
+  const sign = mantissa.startsWith('-') ? '-' : '';
+  return `${sign}${all.slice(first).replace(/0+$/, '')}e${power}`;
+}
+
+function distinct(names: readonly string[]): string[] {
+  const taken = new Set<string>();
+  return names.map((name) => {
+    let free = name;
+    for (let number = 2; taken.has(free); number++) free = `${name}_${number}`;
+    taken.add(free);
+    return free;
+  });
+}

@@ -1,0 +1,66 @@
+import { age, count, paint, pairs, safeLine, type Look, type TableCell } from '../output/index.js';
+import type { SellerReport, Verdict } from './report.js';
+
+const MARKS: Readonly<Record<Verdict, readonly [string, 'green' | 'yellow' | 'red']>> = {
+  current: ['✓', 'green'],
+  running: ['…', 'green'],
+  stale: ['!', 'yellow'],
+  never: ['!', 'yellow'],
+  failing: ['✗', 'red'],
+};
+
+/** One seller's state as lines for a person. */
+export function reportLines(report: SellerReport, now: Date, look: Look): string {
+  const [mark, colour] = MARKS[report.verdict];
+  const known = report.configured ? '' : ' (in the store, not configured)';
+  const head = `${paint(colour, mark, look)} ${safeLine(report.name)} · ${verdictText(report, now)}${known}\n`;
+  // Not cut to the terminal: half a remedy is none.
+  const details = pairs(
+    detailsOf(report, now).filter(([, value]) => value !== null),
+    { ...look, columns: null },
+  );
+  return head + details.replaceAll(/^(?=.)/gm, '  ');
+}
+
+function verdictText(report: SellerReport, now: Date): string {
+  const { running, lastCatalogueSuccess: success } = report;
+  const last = success === null ? 'never mirrored' : `items mirrored ${age(success, now)}`;
+  switch (report.verdict) {
+    case 'never':
+      return 'never mirrored';
+    case 'running':
+      return running === null
+        ? 'running'
+        : `running (${running.kind}, begun ${age(running.startedAt, now)} by ${safeLine(running.holder)}), ${last}`;
+    default:
+      return `${report.verdict}, ${last}`;
+  }
+}
+
+function detailsOf(report: SellerReport, now: Date): (readonly [string, TableCell])[] {
+  const { account, items, lastProblem: problem, marketplace, lastAccountSuccess } = report;
+  const money = [account?.balance, account?.currency]
+    .filter((text) => typeof text === 'string')
+    .join(' ');
+  const seen = lastAccountSuccess === null ? '' : `, mirrored ${age(lastAccountSuccess, now)}`;
+  const quarantined =
+    report.quarantined === 0 ? '' : ` · ${count(report.quarantined)} unreadable, in quarantine`;
+  const remedy = report.verdict === 'never' && problem === null && report.configured;
+  return [
+    ['marketplace', marketplace],
+    ['account', account === null ? null : `${account.username}, balance ${money || '–'}${seen}`],
+    [
+      'items',
+      marketplace === null
+        ? null
+        : `${count(items.live)} live · ${count(items.missing)} missing · ${count(items.removed)} removed${quarantined}`,
+    ],
+    [
+      'problem',
+      problem === null
+        ? null
+        : `${age(problem.at, now)}, run ${problem.runId} (${problem.kind}, ${problem.state}): ${problem.message}`,
+    ],
+    ['remedy', problem?.remedy ?? (remedy ? 'run `seller-mirror sync`' : null)],
+  ];
+}

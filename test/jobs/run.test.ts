@@ -80,6 +80,28 @@ describe('an interrupted run', () => {
   });
 });
 
+describe('a lost connection to the store', () => {
+  it('in the middle of the list fails the run, changes nothing and does not end the process', async () => {
+    const sim = await market();
+    const deps = mirror().deps(sim.url);
+    await syncCatalogue(deps, never);
+    const before = await mirror().items();
+    sim.seller(KEY).catalogue.touchShare(100, 'price');
+    sim.faults.next('list', { kind: 'slow', chunkBytes: 20_000, pauseMs: 20 });
+    const requests = sim.log.length;
+    const run = syncCatalogue(deps, never);
+    run.catch(() => undefined);
+    while (sim.log.length < requests + 2) await new Promise((resolve) => setTimeout(resolve, 5));
+    await mirror().rows(
+      `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE application_name = 'test' AND datname = current_database()`,
+    );
+    await expect(run).rejects.toThrow();
+    expect(await mirror().items()).toEqual(before);
+    expect(await syncCatalogue(deps, never)).toMatchObject({ counts: { changed: 300 } });
+  });
+});
+
 describe('the key', () => {
   it('is nowhere in the database, even when the server repeats it in its answers', async () => {
     const sim = await market(20);

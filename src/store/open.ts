@@ -1,7 +1,5 @@
-import { Client } from 'pg';
 import type { Secret } from '../domain/secret.js';
 import { openEmbedded } from './embedded/index.js';
-import { assertServerVersion, explainDatabaseError } from './errors.js';
 import { migrate } from './migrate.js';
 
 export interface DatabaseOptions {
@@ -32,7 +30,6 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
   const { databaseUrl, dataDir, applicationName, signal } = options;
   if (databaseUrl !== null) {
     const url = databaseUrl.reveal();
-    await checkServer(url);
     return { url, location: null, applied: await migrated(url), close: () => Promise.resolve() };
   }
   const embedded = await openEmbedded({
@@ -57,21 +54,4 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
 async function migrated(url: string): Promise<readonly string[]> {
   const { applied } = await migrate(url);
   return applied;
-}
-
-const CONNECT_TIMEOUT_MS = 15_000;
-
-async function checkServer(url: string): Promise<void> {
-  const client = new Client({ connectionString: url, connectionTimeoutMillis: CONNECT_TIMEOUT_MS });
-  try {
-    await client.connect();
-    const { rows } = await client.query<{ version: number }>(
-      `SELECT current_setting('server_version_num')::int AS version`,
-    );
-    assertServerVersion(rows[0]?.version ?? 0);
-  } catch (error) {
-    throw explainDatabaseError(error, url) ?? error;
-  } finally {
-    await client.end().catch(() => undefined);
-  }
 }

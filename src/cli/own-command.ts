@@ -1,15 +1,14 @@
 import { basename, dirname, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { processEnvironment, type Config } from '../config/index.js';
+import { processEnvironment } from '../config/index.js';
 
 const PACKAGE = fileURLToPath(new URL('../..', import.meta.url));
 
 /**
  * How to type this program in the current folder, for lines that work when pasted: installed or
- * not, and with the data folder of this command.
+ * not, and with the same data folder.
  */
-export function ownCommand(config: Config): string {
-  const { dataDir } = config;
+export function ownCommand(dataDir: string = resolve('data')): string {
   const own = dataDir === resolve('data') ? '' : `DATA_DIR=${shellWord(relativeTo(dataDir))} `;
   // Set to nothing, it takes back what .env says.
   const none = processEnvironment()['DATABASE_URL'] === '' ? 'DATABASE_URL= ' : '';

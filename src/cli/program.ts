@@ -5,13 +5,24 @@ import { addDemo } from './commands/demo.js';
 import { addDoctor } from './commands/doctor.js';
 import { addMigrate } from './commands/migrate.js';
 import { addRuns } from './commands/runs.js';
+import { addSimulate } from './commands/simulate.js';
 import { addSql } from './commands/sql.js';
 import { addStatus } from './commands/status.js';
 import { addSync } from './commands/sync.js';
 import { EXIT } from './exit-codes.js';
 
 /** In the order in which help shows them. */
-const COMMANDS = [addSync, addStatus, addRuns, addSql, addDb, addMigrate, addDoctor, addDemo];
+const COMMANDS = [
+  addSync,
+  addStatus,
+  addRuns,
+  addSql,
+  addDb,
+  addMigrate,
+  addDoctor,
+  addSimulate,
+  addDemo,
+];
 
 /** The command line, with every command on it. */
 export function program(): Command {

@@ -1,4 +1,5 @@
 import type { LimitOptions } from './limits.js';
+import type { LogEntry } from './log.js';
 import type { ProfileName, Quirks } from './profiles.js';
 import type { RedirectOptions } from './redirects.js';
 import type { SellerSpec } from './seller.js';
@@ -34,6 +35,8 @@ export interface SimulatorOptions {
   readonly compression?: 'auto' | 'gzip' | 'br' | 'none';
   /** Render each list once to a temporary file and send it from there. No use with an unstable order. */
   readonly prerender?: boolean;
+  /** Told of each request when its answer has ended or broken off. */
+  readonly onAnswered?: (entry: LogEntry) => void;
   /** Milliseconds since 1970, for limits and their headers; default the system's clock. */
   readonly now?: () => number;
 }

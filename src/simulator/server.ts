@@ -143,6 +143,7 @@ export class Simulator {
     const entry = firstEntry(request);
     record(this.log, entry);
     response.once('finish', () => (entry.finished = true));
+    response.once('close', () => this.options.onAnswered?.(entry));
     try {
       const { answer, faults } = await respond(this, request, entry, ++this.#serial);
       const accepted = request.headers['accept-encoding'] ?? '';

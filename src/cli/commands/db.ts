@@ -81,7 +81,7 @@ async function startServer({ json }: CommonOptions, signal: AbortSignal): Promis
     await printJson({ host, port, database, user, location, startedHere });
     return EXIT.done;
   }
-  const command = ownCommand(config);
+  const command = ownCommand(dataDir);
   await print(
     `The embedded PostgreSQL ${startedHere ? 'is started' : 'runs'} and stays up until \`${command} db stop\`.\n\n`,
     `  psql "$(${command} db url)"\n\n`,
@@ -144,7 +144,7 @@ async function printUrl(): Promise<ExitCode> {
   if (found === null || found.server === null) {
     throw new CommandError(
       'the embedded server does not run, so it has no address',
-      `\`${ownCommand(config)} db start\` starts it and keeps it up`,
+      `\`${ownCommand(config.dataDir)} db start\` starts it and keeps it up`,
     );
   }
   if (!found.held) {

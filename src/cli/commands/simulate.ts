@@ -1,0 +1,201 @@
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { InvalidArgumentError, Option, type Command } from 'commander';
+import {
+  profiles,
+  seededCatalogue,
+  seededPurchases,
+  startSimulator,
+  type Language,
+  type LogEntry,
+  type ProfileName,
+  type SellerSpec,
+  type Simulator,
+} from '../../simulator/index.js';
+import { errorCode } from '../../store/errors.js';
+import { print, printJson } from '../console.js';
+import { CommandError } from '../errors.js';
+import { execute } from '../execute.js';
+import { EXIT, type ExitCode } from '../exit-codes.js';
+import { bytes, count, plural, safeLine } from '../output/index.js';
+import { positiveInteger } from '../options.js';
+import { ownCommand } from '../own-command.js';
+
+interface SimulateOptions {
+  readonly port: number;
+  readonly host: string;
+  readonly profile: ProfileName;
+  readonly items: number;
+  readonly sellers: number;
+  readonly purchases: number;
+  readonly requestsPerMinute: number;
+  readonly language: Language;
+  readonly seed: number;
+  readonly json?: true;
+}
+
+const LANGUAGES: readonly Language[] = ['en', 'EN', 'de', 'ja'];
+const LARGEST_PORT = 65_535;
+
+/** `simulate`: a marketplace to try things on. */
+export function addSimulate(program: Command): void {
+  program
+    .command('simulate')
+    .summary('run a simulated marketplace on a port')
+    .description(
+      'Runs a simulated marketplace until Ctrl-C: the same API with made-up sellers, items and purchases. The same seed makes the same keys, items and codes. Requests are shown on stderr.',
+    )
+    .option('--port <n>', 'port; 0 takes any free one', upTo(LARGEST_PORT), 8080)
+    .option('--host <address>', 'address to listen on', '127.0.0.1')
+    .addOption(
+      new Option('--profile <name>', 'the contract, or a dialect seen in the field')
+        .choices(Object.keys(profiles))
+        .default('documented'),
+    )
+    .option('--items <n>', 'items of each seller', upTo(10_000_000), 200)
+    .option('--sellers <n>', 'how many sellers', positiveInteger, 1)
+    .option('--purchases <n>', 'purchase codes of each seller', upTo(1_000_000_000), 1000)
+    .option('--requests-per-minute <n>', 'its limit; 0 means none', upTo(1_000_000), 60)
+    .addOption(
+      new Option('--language <code>', 'of status, messages and licences; EN is upper case')
+        .choices(LANGUAGES)
+        .default('en'),
+    )
+    .option('--seed <n>', 'another number makes another marketplace', upTo(2 ** 32 - 1), 1)
+    .option('--json', 'print address, keys and codes as JSON')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  $ seller-mirror simulate\n  $ seller-mirror simulate --port 8081 --profile field-2 --items 50000 --language de',
+    )
+    .action((options: SimulateOptions) => execute((signal) => simulate(options, signal)));
+}
+
+function upTo(most: number): (text: string) => number {
+  return (text) => {
+    const number = Number(text);
+    if (/^\d+$/.test(text) && number <= most) return number;
+    throw new InvalidArgumentError(`"${text}" is no whole number from 0 to ${most}.`);
+  };
+}
+
+async function simulate(options: SimulateOptions, signal: AbortSignal): Promise<ExitCode> {
+  const { port, host, profile, requestsPerMinute, language } = options;
+  const simulator = await startSimulator({
+    port,
+    host,
+    profile,
+    requestsPerMinute,
+    language,
+    sellers: sellersOf(options),
+    compression: 'auto',
+    onAnswered: (entry) => process.stderr.write(logLine(entry, new Date())),
+  }).catch((error: unknown) => {
+    throw explained(error, options);
+  });
+  try {
+    if (options.json === true) await printJson(asJson(simulator, options));
+    else await print(introduction(simulator, options));
+    if (!signal.aborted) await once(signal, 'abort');
+    return EXIT.done;
+  } finally {
+    await simulator.close();
+  }
+}
+
+const USERNAMES = ['ada', 'grace', 'alan', 'barbara', 'edsger', 'frances', 'donald', 'radia'];
+
+function sellersOf({ sellers, items, purchases, seed }: SimulateOptions): SellerSpec[] {
+  return Array.from({ length: sellers }, (_, index) => ({
+    key: createHash('sha256').update(`key ${index} of ${seed}`).digest('hex'),
+    username: USERNAMES[index] ?? `seller-${index + 1}`,
+    catalogue: seededCatalogue({
+      seed: seed + index,
+      count: items,
+      // Ids are the marketplace's, so no two sellers share one.
+      firstId: 1001 + index * Math.max(items, 100_000),
+    }),
+    purchases: seededPurchases({ seed: seed + index, count: items === 0 ? 0 : purchases }),
+  }));
+}
+
+function explained(error: unknown, { port, host }: SimulateOptions): unknown {
+  switch (errorCode(error)) {
+    case 'EADDRINUSE':
+      return new CommandError(`port ${port} is taken`, 'name another with --port; 0 takes any');
+    case 'EACCES':
+      return new CommandError(
+        `this user may not listen on port ${port}`,
+        'name one above 1023 with --port',
+      );
+    case 'EADDRNOTAVAIL':
+    case 'ENOTFOUND':
+      return new CommandError(
+        `${host} is no address of this machine`,
+        'name another with --host, such as 127.0.0.1 or 0.0.0.0',
+      );
+    default:
+      return error;
+  }
+}
+
+const SHOWN_CODES = 3;
+
+function codesOf({ purchases }: Simulator['sellers'][number]): string[] {
+  return Array.from({ length: Math.min(SHOWN_CODES, purchases.size) }, (_, index) =>
+    purchases.codeAt(index),
+  );
+}
+
+/** An address that clients on this machine can use. */
+function addressOf(simulator: Simulator, { host }: SimulateOptions): string {
+  return ['0.0.0.0', '::'].includes(host) ? `http://127.0.0.1:${simulator.port}` : simulator.url;
+}
+
+function asJson(simulator: Simulator, options: SimulateOptions) {
+  const sellers = simulator.sellers.map((seller) => ({
+    username: seller.username,
+    key: seller.key,
+    codes: codesOf(seller),
+  }));
+  return { url: addressOf(simulator, options), profile: options.profile, sellers };
+}
+
+function introduction(simulator: Simulator, options: SimulateOptions): string {
+  const { profile, items, requestsPerMinute } = options;
+  const url = addressOf(simulator, options);
+  const limit =
+    requestsPerMinute === 0 ? 'no limit' : `${count(requestsPerMinute)} requests a minute`;
+  const sellers = simulator.sellers.map((seller) => {
+    const codes = codesOf(seller).join(' ');
+    return `\nseller ${seller.username}\n  key    ${seller.key}\n  codes  ${codes || 'none'}\n`;
+  });
+  const command = ownCommand();
+  const one = simulator.sellers.length === 1;
+  const lines = simulator.sellers.map(({ username, key }) => {
+    const name = one ? '' : `SELLER_NAME=${username} `;
+    return `  ${name}MARKETPLACE_URL=${url} MARKETPLACE_API_KEY=${key} ${command} sync\n`;
+  });
+  return [
+    `A simulated marketplace runs at ${url} (${profile}, ${plural(items, 'item')} a seller, ${limit}). Ctrl-C ends it.\n`,
+    ...sellers,
+    '\nMirror it from another terminal:\n',
+    ...lines,
+    '\n',
+  ].join('');
+}
+
+/** `02:00:12 GET /api/items/all ada 200 1.2 MB`. Paths are whatever a client sends. */
+function logLine(entry: LogEntry, now: Date): string {
+  const asked = Object.entries(entry.parameters).map(([name, value]) => `${name}=${value}`);
+  const parts = [
+    now.toISOString().slice(11, 19),
+    entry.method,
+    entry.path,
+    ...asked,
+    entry.sellerName ?? (entry.keySeenIn === null ? 'no key' : 'unknown key'),
+    entry.status === 0 ? 'no answer' : String(entry.status),
+    bytes(entry.bytesSent),
+    ...(entry.finished ? [] : ['broken off']),
+  ];
+  return `${safeLine(parts.join(' '))}\n`;
+}

@@ -33,11 +33,23 @@ export async function execute(work: (signal: AbortSignal) => Promise<ExitCode>):
   try {
     process.exitCode = await work(interruption.signal);
   } catch (error) {
-    process.exitCode = interruption.signal.aborted ? interrupted() : complain(error);
+    // At once: whatever is still open, such as a connection that never comes about, ends with us.
+    if (interruption.signal.aborted) endNow();
+    process.exitCode = complain(error);
   } finally {
     process.off('SIGINT', onSignal);
     process.off('SIGTERM', onSignal);
   }
+}
+
+/** Waits for work that can't be told to stop and leaves nothing half done: no longer than the signal lets it. */
+export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  signal.throwIfAborted();
+  const aborted = new Promise<never>((_, reject) => {
+    const onAbort = (): void => reject(signal.reason as Error);
+    signal.addEventListener('abort', onAbort, { once: true });
+  });
+  return await Promise.race([work, aborted]);
 }
 
 function interrupted(): ExitCode {
@@ -83,7 +95,7 @@ export async function withApp(
   events?: (config: Config) => AppEvents,
 ): Promise<ExitCode> {
   const config = configFor(needs);
-  const app = await openApp(config, command, signal, events?.(config));
+  const app = await unlessAborted(openApp(config, command, signal, events?.(config)), signal);
   let exitCode: ExitCode;
   try {
     exitCode = await work(app);

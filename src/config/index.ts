@@ -92,7 +92,7 @@ class Reader {
   dataDir(): string {
     const given = this.given('DATA_DIR');
     const path = absolutePath(this.#cwd, given.text);
-    if (statSync(path, { throwIfNoEntry: false })?.isDirectory() === false) {
+    if (isNoFolder(path)) {
       this.#findings.problem({
         where: given.where,
         value: given.text,
@@ -222,6 +222,15 @@ class Reader {
   #optional(name: SettingName): Given | null {
     const text = this.#environment.get(name);
     return text === null ? null : { where: name, text };
+  }
+}
+
+/** Whether something else is there. What can't even be looked at, the store explains. */
+function isNoFolder(path: string): boolean {
+  try {
+    return !statSync(path).isDirectory();
+  } catch {
+    return false;
   }
 }
 

@@ -6,7 +6,7 @@ import { print, printJson, stdoutLook } from '../console.js';
 import { Checks, type Check } from '../doctor/check.js';
 import { checkSeller } from '../doctor/marketplace.js';
 import { checkStore } from '../doctor/store.js';
-import { execute } from '../execute.js';
+import { execute, unlessAborted } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { paint, plural, safeLine } from '../output/index.js';
 import { chosenSellers, withCommonOptions, type CommonOptions } from '../options.js';
@@ -82,7 +82,7 @@ async function checkRest(
   signal: AbortSignal,
 ): Promise<number> {
   const sellers = chosenSellers(config, options.seller);
-  const found = await checkStore(config, signal);
+  const found = await unlessAborted(checkStore(config, signal), signal);
   const store = found.url === null ? null : new Store(found.url, 'seller-mirror doctor');
   try {
     for (const check of found.checks) await tell(check);

@@ -4,7 +4,7 @@ import { describeEmbedded, openEmbedded } from '../../store/embedded/index.js';
 import { migrationState, type MigrationState } from '../../store/migrate.js';
 import { openDatabase } from '../../store/open.js';
 import { print, printJson } from '../console.js';
-import { configFor, execute } from '../execute.js';
+import { configFor, execute, unlessAborted } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { plural } from '../output/index.js';
 import { withCommonOptions, type CommonOptions } from '../options.js';
@@ -34,7 +34,10 @@ export function addMigrate(program: Command): void {
 async function apply({ json }: MigrateOptions, signal: AbortSignal): Promise<ExitCode> {
   const { databaseUrl, dataDir } = configFor('store');
   const applicationName = 'seller-mirror migrate';
-  const database = await openDatabase({ databaseUrl, dataDir, applicationName, signal });
+  const database = await unlessAborted(
+    openDatabase({ databaseUrl, dataDir, applicationName, signal }),
+    signal,
+  );
   await database.close();
   const { applied } = database;
   if (json === true) await printJson({ applied });
@@ -44,14 +47,14 @@ async function apply({ json }: MigrateOptions, signal: AbortSignal): Promise<Exi
 }
 
 async function show({ json }: MigrateOptions, signal: AbortSignal): Promise<ExitCode> {
-  const state = await schemaState(configFor('store'), signal);
+  const state = await unlessAborted(schemaState(configFor('store'), signal), signal);
   if (json === true) await printJson(state ?? { database: null });
   else await print(...stateLines(state));
   return EXIT.done;
 }
 
 /** How the schema stands, nothing changed; null when there is no embedded database yet. */
-export async function schemaState(
+async function schemaState(
   { databaseUrl, dataDir }: Config,
   signal: AbortSignal,
 ): Promise<MigrationState | null> {

@@ -1,0 +1,24 @@
+import type { Command } from 'commander';
+import { describe, expect, it } from 'vitest';
+import { program } from '../../src/cli/program.js';
+
+function all(command: Command): Command[] {
+  return [command, ...command.commands.flatMap(all)];
+}
+
+/** What `--help` prints. */
+function helpOf(command: Command): string {
+  let text = '';
+  command.configureOutput({ writeOut: (part) => (text += part) }).outputHelp();
+  return text;
+}
+
+describe('the command line', () => {
+  it.each(all(program()).map((command) => [command.name(), command] as const))(
+    'shows an example in the help of %s',
+    (name, command) => {
+      expect(helpOf(command)).toMatch(new RegExp(`Examples?:\\n  \\$ .*seller-mirror.*`));
+      expect(command.description(), name).not.toBe('');
+    },
+  );
+});

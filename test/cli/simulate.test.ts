@@ -1,0 +1,81 @@
+import { createServer, type AddressInfo } from 'node:net';
+import { once } from 'node:events';
+import { describe, expect, it } from 'vitest';
+import { useMirror } from '../support/mirror.js';
+import { run, settings, start, until } from './support.js';
+
+const mirror = useMirror();
+
+interface Told {
+  readonly url: string;
+  readonly sellers: readonly { readonly username: string; readonly key: string; codes: string[] }[];
+}
+
+describe('simulate', () => {
+  it('runs a marketplace that can be mirrored, shows requests, and ends with 0 on Ctrl-C', async () => {
+    const market = start(
+      [
+        'simulate',
+        '--port',
+        '0',
+        '--items',
+        '7',
+        '--sellers',
+        '2',
+        '--profile',
+        'field-2',
+        '--json',
+      ],
+      {},
+    );
+    await until(() => market.stdout().endsWith('}\n'));
+    const { url, sellers } = JSON.parse(market.stdout()) as Told;
+    expect(sellers.map(({ username }) => username)).toEqual(['ada', 'grace']);
+    const [key = '', code = ''] = [sellers[1]?.key, sellers[1]?.codes[0]];
+
+    const env = settings(mirror().databaseUrl, url, { MARKETPLACE_API_KEY: key });
+    const synced = await run(['sync'], env);
+    expect(synced.stdout).toContain('7 listed: 7 new');
+    const body = new URLSearchParams({ api_key: key, purchase_code: code });
+    const asked = await fetch(`${url}/api/purchases/validation`, { method: 'POST', body });
+    expect(asked.status).toBe(200);
+
+    market.process.kill('SIGINT');
+    const ended = await market.ended;
+    expect(ended.code).toBe(0);
+    const lines = ended.stderr.trimEnd().split('\n');
+    expect(lines).toEqual([
+      expect.stringMatching(/^\d\d:\d\d:\d\d GET \/api\/account\/details grace 200 /),
+      expect.stringMatching(/^\d\d:\d\d:\d\d GET \/api\/items\/all grace 200 /),
+      expect.stringMatching(/^\d\d:\d\d:\d\d POST \/api\/purchases\/validation purchase_code=/),
+    ]);
+    expect(ended.stderr).not.toContain(key);
+  });
+
+  it('makes the same keys again, so that a .env stays good, and prints lines to paste', async () => {
+    const market = start(['simulate', '--port', '0'], {});
+    await until(() => market.stdout().includes(' sync\n'));
+    market.process.kill('SIGTERM');
+    const { code, stdout } = await market.ended;
+    expect(code).toBe(0);
+    expect(stdout).toContain('5f6c00142a8ca9001bb734daf61fdc066bb776712ce81eddbeae8fa0d69afeba');
+    expect(stdout).toMatch(
+      /^ {2}MARKETPLACE_URL=http:\/\/127\.0\.0\.1:\d+ MARKETPLACE_API_KEY=5f6c\w+ .* sync$/m,
+    );
+  });
+
+  it('says which port is taken', async () => {
+    const other = createServer().listen(0, '127.0.0.1');
+    await once(other, 'listening');
+    const { port } = other.address() as AddressInfo;
+    try {
+      const { code, stderr } = await run(['simulate', '--port', String(port)], {});
+      expect(stderr).toBe(
+        `error: port ${port} is taken\n  → name another with --port; 0 takes any\n`,
+      );
+      expect(code).toBe(1);
+    } finally {
+      other.close();
+    }
+  });
+});

@@ -1,0 +1,137 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import { createTestDatabase } from '../support/postgres.js';
+import { useMirror } from '../support/mirror.js';
+import { run, start, until } from './support.js';
+
+const mirror = useMirror();
+let env: Record<string, string>;
+beforeAll(() => {
+  env = { DATABASE_URL: mirror().databaseUrl };
+});
+
+const sql = (...args: string[]) => run(['sql', ...args], env);
+
+describe('sql', () => {
+  const select = `select 1 as id, 19.90 as price, '=1+1' as text, null as nothing, true as yes, '{"n": 12345678901234567890}'::jsonb as data`;
+
+  it('prints a table, in which nothing a marketplace wrote acts on a terminal', async () => {
+    const { code, stdout, stderr } = await sql(`select 7 as id, E'a\\u001b[2Jb\\nc' as name`);
+    expect({ code, stdout, stderr }).toEqual({
+      code: 0,
+      stdout: 'id  name\n 7  ab c\n',
+      stderr: '',
+    });
+  });
+
+  it('prints CSV that no spreadsheet runs, with numbers as they are and NULL as nothing', async () => {
+    const { stdout } = await sql('--format', 'csv', `${select}, -5 as minus`);
+    expect(stdout).toBe(
+      'id,price,text,nothing,yes,data,minus\r\n1,19.90,\'=1+1,,t,"{""n"": 12345678901234567890}",-5\r\n',
+    );
+  });
+
+  it('prints JSON with numbers, truth values, lists and objects as such', async () => {
+    const { stdout } = await sql('--json', `${select}, array['a','b c'] as list, 1 as id`);
+    expect(stdout).toBe(
+      `[\n  {"id":1,"price":19.90,"text":"=1+1","nothing":null,"yes":true,"data":{"n": 12345678901234567890},"list":["a","b c"],"id_2":1}\n]\n`,
+    );
+    expect((await sql('--json', 'select 1 where false')).stdout).toBe('[]\n');
+  });
+
+  it('reads the statement from stdin', async () => {
+    const ended = await run(['sql', '--format', 'ndjson', '-'], env, {
+      stdin: '\uFEFF-- from a file\nselect x from generate_series(1, 2) x;\n',
+    });
+    expect(ended).toEqual({ code: 0, stdout: '{"x":1}\n{"x":2}\n', stderr: '' });
+  });
+
+  it('streams what is larger than its memory', async () => {
+    const ended = await run(
+      ['sql', '--json', `select repeat('x', 10000) as x from generate_series(1, 9000)`],
+      { ...env, NODE_OPTIONS: '--max-old-space-size=48' },
+    );
+    expect(ended.code).toBe(0);
+    expect(ended.stdout.length).toBeGreaterThan(90_000_000);
+    expect(ended.stdout.endsWith('"}\n]\n')).toBe(true);
+  });
+
+  it('ends quietly when its reader goes away, as `| head` does', async () => {
+    const running = start(['sql', 'select * from generate_series(1, 5000000)'], env);
+    await until(() => running.stdout() !== '');
+    running.process.stdout.destroy();
+    expect(await running.ended).toMatchObject({ code: 0, stderr: '' });
+  });
+
+  it('on Ctrl-C ends with 130, and so does its query in the server', async () => {
+    const running = start(['sql', 'select pg_sleep(600)'], env);
+    const sessions = () =>
+      mirror().rows(`SELECT FROM pg_stat_activity WHERE query = 'select pg_sleep(600)'`);
+    await until(async () => (await sessions()).length > 0);
+    running.process.kill('SIGINT');
+    expect((await running.ended).code).toBe(130);
+    await until(async () => (await sessions()).length === 0);
+  });
+});
+
+describe('a statement that can’t be run', () => {
+  it.each([
+    [
+      'insert into mirror.sellers values (1)',
+      /^error: this command only reads: .*INSERT.*\n {2}→ .*\n$/,
+    ],
+    [
+      'select 1; drop schema mirror cascade',
+      /^error: there is more than one statement\n {2}→ .*\n$/,
+    ],
+    [
+      'select *\nfrom itms',
+      /^error: relation "itms" does not exist \(line 2, character 6\)\n {2}→ .*reporting\.items.*\n$/,
+    ],
+    [
+      'select nam from mirror.items',
+      /^error: column "nam" .* \(character 8\)\n {2}→ .*"items\.name".*\n$/,
+    ],
+  ])('is answered in a line or two: %s', async (statement, complaint) => {
+    const { code, stdout, stderr } = await sql(statement);
+    expect(stderr).toMatch(complaint);
+    expect(stdout).toBe('');
+    expect(code).toBe(1);
+  });
+
+  it('changes nothing, though it tries to leave the read-only transaction', async () => {
+    const tricks = [
+      'set transaction read write',
+      'do $$ begin set transaction read write; create table mirror.x(); end $$',
+      `select set_config('transaction_read_only', 'off', false)`,
+      'do $$ begin commit; create table mirror.x(); end $$',
+      'with gone as (delete from mirror.request_budgets returning 1) select * from gone',
+      'commit',
+      "select nextval('mirror.runs_run_id_seq')",
+    ];
+    await Promise.all(tricks.map((trick) => sql(trick)));
+    expect(await mirror().rows(`SELECT to_regclass('mirror.x') AS made`)).toEqual([{ made: null }]);
+    expect(await mirror().rows('SELECT is_called FROM mirror.runs_run_id_seq')).toEqual([
+      { is_called: false },
+    ]);
+  });
+});
+
+describe('migrate', () => {
+  it('shows what is pending, applies it, and finds nothing to do the next time', async () => {
+    const database = await createTestDatabase({ empty: true });
+    const own = { DATABASE_URL: database.url };
+    try {
+      const before = await run(['migrate', '--status'], own);
+      expect(before.stdout).toMatch(/^Pending, .*\n {2}\d+_init\n/);
+      const applied = await run(['migrate'], own);
+      expect(applied.stdout).toMatch(/^Applied \d+ migrations?:\n {2}\d+_init\n/);
+      const again = await run(['migrate', '--json'], own);
+      expect(JSON.parse(again.stdout)).toEqual({ applied: [] });
+      const after = await run(['migrate', '--status'], own);
+      expect(after.stdout).toBe('The database is up to date.\n');
+      expect([before, applied, again, after].map(({ code }) => code)).toEqual([0, 0, 0, 0]);
+    } finally {
+      await database.drop();
+    }
+  });
+});

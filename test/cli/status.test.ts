@@ -1,0 +1,118 @@
+import { describe, expect, it } from 'vitest';
+import { sellerReport } from '../../src/cli/status/report.js';
+import { syncAccount } from '../../src/jobs/sync-account.js';
+import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
+import { syncItem } from '../../src/jobs/sync-item.js';
+import { seededCatalogue } from '../../src/simulator/index.js';
+import { KEY, never, useMirror } from '../support/mirror.js';
+import { run, settings } from './support.js';
+
+const mirror = useMirror();
+
+/** A mirrored seller, made without the command line. */
+async function mirrored(username = 'ada') {
+  const catalogue = seededCatalogue({ seed: 3, count: 12 });
+  const sim = await mirror().simulate({ sellers: [{ key: KEY, username, catalogue }] });
+  const deps = mirror().deps(sim.url);
+  await syncAccount(deps, never);
+  await syncCatalogue(deps, never);
+  return { sim, deps };
+}
+
+async function report(now = new Date()) {
+  const [stored] = await mirror().store.statuses();
+  return sellerReport('main', true, stored ?? null, now);
+}
+
+const hours = (number: number): Date => new Date(Date.now() + number * 3_600_000);
+
+describe('the verdict on a copy', () => {
+  it('is “never” before the first run', async () => {
+    expect(await report()).toMatchObject({ verdict: 'never', current: false });
+  });
+
+  it('is “current” for 26 hours after its items were mirrored, then “stale”', async () => {
+    await mirrored();
+    expect(await report(hours(25.9))).toMatchObject({ verdict: 'current', current: true });
+    expect(await report(hours(26.1))).toMatchObject({ verdict: 'stale', current: false });
+  });
+
+  it('is “failing” when the newest run failed, with the reason and what to do', async () => {
+    const { sim, deps } = await mirrored();
+    sim.faults.always('list', { kind: 'html', status: 200 });
+    await syncCatalogue(deps, never);
+    // A later success of another kind does not make the items any better.
+    await syncAccount(deps, never);
+    const { verdict, current, lastProblem } = await report();
+    expect({ verdict, current }).toEqual({ verdict: 'failing', current: false });
+    expect(lastProblem).toMatchObject({ kind: 'catalogue', code: 'unavailable' });
+    expect(lastProblem?.remedy).toContain('seller-mirror sync');
+  });
+
+  it('is untouched by a look-up of an item that does not exist', async () => {
+    const { deps } = await mirrored();
+    expect((await syncItem(deps, 999, never)).state).toBe('failed');
+    expect(await report()).toMatchObject({ verdict: 'current', lastProblem: null });
+  });
+
+  it('takes a run for running only while its process lives, since a killed one can’t say so', async () => {
+    await mirrored();
+    await mirror().rows(
+      `INSERT INTO mirror.runs (seller_id, kind, state, holder) VALUES ('main', 'catalogue', 'running', 'killed')`,
+    );
+    const died = { state: 'interrupted', message: 'the process ended before the run did' };
+    expect(await report()).toMatchObject({ verdict: 'current', running: null, lastProblem: died });
+    const lock = await mirror().store.lockSeller('main');
+    const during = await report();
+    await lock.release();
+    expect(during).toMatchObject({
+      verdict: 'running',
+      current: true,
+      running: { holder: 'killed' },
+      lastProblem: null,
+    });
+  });
+});
+
+describe('status', () => {
+  it('shows configured sellers and those that only the store knows, hostile names made harmless', async () => {
+    const { sim } = await mirrored('ada\u001B[2J\u202E');
+    const env = settings(mirror().databaseUrl, sim.url, { SELLER_NAME: 'other' });
+    const { code, stdout } = await run(['status'], env);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(
+      /^! other · never mirrored\n {2}remedy +run `seller-mirror sync`\n\n✓ main · current, items mirrored .* \(in the store, not configured\)\n/,
+    );
+    expect(stdout).toMatch(/account +ada, balance 1234\.50 USD/);
+    expect(stdout).toMatch(/items +12 live · 0 missing · 0 removed/);
+  });
+
+  it('tells what to do when there is no seller at all', async () => {
+    const { code, stdout } = await run(['status'], { DATABASE_URL: mirror().databaseUrl });
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^No seller is configured .*MARKETPLACE_URL/);
+  });
+
+  it('with --check ends with 1 as soon as a configured copy is not current, for monitoring', async () => {
+    const { sim } = await mirrored();
+    const env = settings(mirror().databaseUrl, sim.url);
+    const good = await run(['status', '--check', '--json'], env);
+    expect(good.code).toBe(0);
+    expect(JSON.parse(good.stdout)).toMatchObject({
+      sellers: [{ name: 'main', configured: true, verdict: 'current', items: { live: 12 } }],
+    });
+    await mirror().rows(`UPDATE mirror.runs SET finished_at = now() - interval '27 hours'`);
+    expect(await run(['status', '--check'], env)).toMatchObject({
+      code: 1,
+      stdout: expect.stringMatching(/^! main · stale, items mirrored 27 h ago/) as string,
+    });
+  });
+
+  it('refuses a seller that nobody knows', async () => {
+    const { code, stderr } = await run(['status', '--seller', 'nobody'], {
+      DATABASE_URL: mirror().databaseUrl,
+    });
+    expect(stderr).toContain('no seller "nobody"');
+    expect(code).toBe(2);
+  });
+});

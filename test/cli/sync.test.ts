@@ -1,0 +1,135 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { seededCatalogue } from '../../src/simulator/index.js';
+import { KEY, useMirror } from '../support/mirror.js';
+import { folder, run, settings, start, until } from './support.js';
+
+const mirror = useMirror();
+
+async function market(count = 40) {
+  const catalogue = seededCatalogue({ seed: 3, count });
+  return mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
+}
+
+const counted = (sql: string) => mirror().rows<{ number: string }>(sql);
+
+describe('sync', () => {
+  it('goes on with the other sellers when one is being mirrored already', async () => {
+    const sim = await market();
+    const file = join(folder(), 'sellers.json');
+    const sellers = ['first', 'second'].map((name) => ({ name, url: sim.url, keyEnv: 'A_KEY' }));
+    writeFileSync(file, JSON.stringify({ sellers }));
+    const env = {
+      DATABASE_URL: mirror().databaseUrl,
+      SELLERS_FILE: file,
+      A_KEY: KEY,
+      REQUESTS_PER_MINUTE: '0',
+    };
+    const lock = await mirror().store.lockSeller('first');
+    try {
+      const { code, stdout, stderr } = await run(['sync', '--json'], env);
+      expect(stderr).toMatch(
+        /^error: first: seller "first" is being mirrored already by .*\n {2}→ /,
+      );
+      expect(code).toBe(1);
+      const told = JSON.parse(stdout) as {
+        runs: { sellerId: string; state: string }[];
+        problems: { seller: string }[];
+      };
+      expect(told.runs.map(({ sellerId, state }) => [sellerId, state])).toEqual([
+        ['second', 'succeeded'],
+        ['second', 'succeeded'],
+      ]);
+      expect(told.problems.map(({ seller }) => seller)).toEqual(['first']);
+    } finally {
+      await lock.release();
+    }
+  });
+
+  it('is turned away while another process works, whose Ctrl-C ends it with 130 and changes nothing', async () => {
+    const sim = await market();
+    const env = settings(mirror().databaseUrl, sim.url);
+    sim.faults.always('list', { kind: 'slow', chunkBytes: 100, pauseMs: 50 });
+    const first = start(['sync'], env);
+    await until(() =>
+      sim.log.some(({ operation, bytesSent }) => operation === 'list' && bytesSent > 0),
+    );
+
+    const second = await run(['sync', 'items'], env);
+    expect(second.code).toBe(1);
+    expect(second.stderr).toContain(
+      `is being mirrored already by sync (process ${first.process.pid}`,
+    );
+    expect((await run(['status'], env)).stdout).toMatch(/^… main · running \(catalogue/);
+
+    first.process.kill('SIGINT');
+    const ended = await first.ended;
+    expect(ended.code).toBe(130);
+    expect(ended.stderr).toBe('interrupted; nothing is half done, run it again to go on\n');
+    expect(await counted('SELECT count(*) AS number FROM mirror.items')).toEqual([{ number: '0' }]);
+    expect(await mirror().rows(`SELECT state FROM mirror.runs WHERE kind = 'catalogue'`)).toEqual([
+      { state: 'interrupted' },
+    ]);
+  });
+
+  it('ends with 3 when the removal guard holds the run', async () => {
+    const sim = await market();
+    const env = settings(mirror().databaseUrl, sim.url);
+    expect((await run(['sync'], env)).code).toBe(0);
+    for (let id = 1001; id <= 1020; id++) sim.seller(KEY).catalogue.remove(id);
+    const { code, stdout } = await run(['sync', 'items'], env);
+    expect(stdout).toContain('more than the removal guard allows');
+    expect(code).toBe(3);
+    const status = await run(['status'], env);
+    expect(status.stdout).toContain('(catalogue, held)');
+    expect(status.stdout).toMatch(/^✓ main · current/);
+  });
+
+  it('says in two lines what is wrong with the key or the address, and ends with 1', async () => {
+    const sim = await market();
+    const env = settings(mirror().databaseUrl, sim.url);
+    const refused = await run(['sync'], { ...env, MARKETPLACE_API_KEY: 'a wrong key' });
+    expect(refused.code).toBe(1);
+    expect(refused.stdout).toMatch(
+      /^✗ main · account failed: .*refused the API key.*\n {2}→ .*\n$/,
+    );
+    const lost = await run(['sync'], { ...env, MARKETPLACE_URL: 'http://127.0.0.1:9' });
+    expect(lost.code).toBe(1);
+    expect(lost.stdout).toMatch(
+      /^✗ main · account failed: 127\.0\.0\.1:9 can't be reached.*\n {2}→ .*\n$/,
+    );
+  });
+});
+
+describe('wrong usage', () => {
+  const env = {};
+
+  it.each([
+    [['sync'], /^error: MARKETPLACE_URL is not set.*\n$/],
+    [['sync', 'item'], /^error: which item\? .*\n {2}→ for example: .*\n$/],
+    [['synk'], /^error: unknown command 'synk'\n.*sync.*\n.*help.*\n$/],
+    [
+      ['sql', '--json', '--format', 'csv', 'select 1'],
+      /^error: option .* cannot be used with.*\n.*\n$/,
+    ],
+    [['sql', ' -- nothing\n/* at all */ ;'], /^error: there is no statement to run\n {2}→ .*\n$/],
+    [['sql', 'copy mirror.items to stdout'], /^error: COPY is .*\n {2}→ .*--format csv\n$/],
+    [['status', '--check'], /^error: MARKETPLACE_URL is not set.*\n$/],
+  ])('of %j ends with 2 and a clear line', async (args, complaint) => {
+    const { code, stdout, stderr } = await run(args, env);
+    expect(stderr).toMatch(complaint);
+    expect(stdout).toBe('');
+    expect(code).toBe(2);
+  });
+
+  it('of the database address ends with 1, and never shows its password', async () => {
+    const ended = await run(['status'], { DATABASE_URL: 'postgres://ada:pa55word@127.0.0.1:9/x' });
+    expect(ended).toEqual({
+      code: 1,
+      stdout: '',
+      stderr:
+        'error: database x at 127.0.0.1:9: the connection was refused\n  → Check host and port in DATABASE_URL, and that the server runs and lets this machine in.\n',
+    });
+  });
+});

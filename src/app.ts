@@ -63,9 +63,12 @@ export async function openApp(
       };
     },
     async close() {
-      await Promise.all(opened.map((marketplace) => marketplace.close()));
-      await store.close();
-      await database.close();
+      // In reverse order of opening, each whether or not the one before could be closed.
+      try {
+        await Promise.all(opened.map((marketplace) => marketplace.close()));
+      } finally {
+        await store.close().finally(() => database.close());
+      }
     },
   };
 }

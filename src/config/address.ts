@@ -1,12 +1,29 @@
+import { addressFault, type AddressFault } from '../domain/address.js';
 import type { Findings } from './problems.js';
 import type { Given } from './values.js';
 
-/** Stands in for an address that could not be read; the problem has been reported. */
+/** Stands in for an address that can't be used; the problem has been reported. */
 const NO_ADDRESS = new URL('https://invalid.invalid');
 
-function isLoopback(hostname: string): boolean {
-  return hostname === 'localhost' || hostname === '[::1]' || /^127(?:\.\d{1,3}){3}$/.test(hostname);
-}
+/** What to say of an address that no request may go to. */
+const FAULTS: Readonly<Record<AddressFault, { readonly what: string; readonly remedy: string }>> = {
+  scheme: {
+    what: 'is no web address',
+    remedy: 'give the marketplace’s address, such as https://market.example',
+  },
+  user: {
+    what: 'contains a user name or password',
+    remedy: 'leave them out; the API key has its own setting',
+  },
+  query: {
+    what: 'goes on with a query or fragment',
+    remedy: 'end the address before any ? or #; the API key has its own setting',
+  },
+  'plain-http': {
+    what: 'would get the API key unencrypted',
+    remedy: 'use https://, or set ALLOW_PLAIN_HTTP=true if you trust every network between',
+  },
+};
 
 /**
  * The base address of a marketplace: http(s), without user name, query or fragment; plain http only
@@ -14,19 +31,12 @@ function isLoopback(hostname: string): boolean {
  */
 export function readMarketplaceUrl(given: Given, allowPlainHttp: boolean, findings: Findings): URL {
   const url = URL.canParse(given.text) ? new URL(given.text) : null;
-  if (url === null || (url.protocol !== 'https:' && url.protocol !== 'http:')) {
-    findings.problem({
-      where: given.where,
-      value: given.text,
-      what: 'is no web address',
-      remedy: 'give the marketplace’s address, such as https://market.example',
-    });
+  const fault = url === null ? 'scheme' : addressFault(url, allowPlainHttp);
+  if (url === null || fault !== null) {
+    findings.problem({ where: given.where, value: given.text, ...FAULTS[fault ?? 'scheme'] });
     return NO_ADDRESS;
   }
-  const what = addressFault(url, given.text, allowPlainHttp);
-  if (what !== null) {
-    findings.problem({ where: given.where, value: given.text, ...what });
-  } else if (/\/api\/*$/.test(url.pathname)) {
+  if (/\/api\/*$/.test(url.pathname)) {
     findings.warn({
       where: given.where,
       value: given.text,
@@ -35,32 +45,6 @@ export function readMarketplaceUrl(given: Given, allowPlainHttp: boolean, findin
     });
   }
   return url;
-}
-
-function addressFault(
-  url: URL,
-  text: string,
-  allowPlainHttp: boolean,
-): { what: string; remedy: string } | null {
-  if (url.username !== '' || url.password !== '') {
-    return {
-      what: 'contains a user name or password',
-      remedy: 'leave them out; the API key has its own setting',
-    };
-  }
-  if (/[?#]/.test(text)) {
-    return {
-      what: 'goes on with a query or fragment',
-      remedy: 'end the address before any ? or #; the API key has its own setting',
-    };
-  }
-  if (url.protocol === 'http:' && !allowPlainHttp && !isLoopback(url.hostname)) {
-    return {
-      what: 'would get the API key unencrypted',
-      remedy: 'use https://, or set ALLOW_PLAIN_HTTP=true if you trust every network between',
-    };
-  }
-  return null;
 }
 
 /**

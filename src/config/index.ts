@@ -1,4 +1,5 @@
 import { statSync } from 'node:fs';
+import { hostName } from '../domain/address.js';
 import { Secret } from '../domain/secret.js';
 import { checkDatabaseUrl, readMarketplaceUrl } from './address.js';
 import {
@@ -251,13 +252,13 @@ function shareBudgets(
   const limits = new Map<string, number>();
   const strictness = (limit: number): number => (limit === 0 ? Infinity : limit);
   for (const { url, requestsPerMinute } of sellers) {
-    const known = limits.get(budgetName(url));
+    const known = limits.get(hostName(url));
     if (known === undefined || strictness(requestsPerMinute) < strictness(known)) {
-      limits.set(budgetName(url), requestsPerMinute);
+      limits.set(hostName(url), requestsPerMinute);
     }
   }
   return sellers.map((seller) => {
-    const limit = limits.get(budgetName(seller.url)) ?? seller.requestsPerMinute;
+    const limit = limits.get(hostName(seller.url)) ?? seller.requestsPerMinute;
     if (limit === seller.requestsPerMinute) return seller;
     findings.warn({
       where: 'SELLERS_FILE requestsPerMinute',
@@ -267,9 +268,4 @@ function shareBudgets(
     });
     return { ...seller, requestsPerMinute: limit };
   });
-}
-
-/** A host with and without `www.` is one host (spec 1). */
-function budgetName(url: URL): string {
-  return url.host.replace(/^www\./, '');
 }

@@ -1,3 +1,4 @@
+import { travelsInHeader } from '../domain/address.js';
 import { Secret } from '../domain/secret.js';
 import type { Findings } from './problems.js';
 import { readSecretFile } from './secret-file.js';
@@ -56,7 +57,7 @@ function checkKey(key: Given, keyHeader: string | null, findings: Findings): voi
       what: 'holds line breaks or control characters within the key',
       remedy: 'copy the key again, by itself and whole',
     });
-  } else if (keyHeader !== null && !/^[\x20-\x7E\xA0-\xFF]*$/.test(key.text)) {
+  } else if (keyHeader !== null && !travelsInHeader(key.text)) {
     findings.problem({
       where: key.where,
       what: 'holds characters that no request header can carry',

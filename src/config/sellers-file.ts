@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { z } from 'zod';
+import type { Json } from '../domain/item.js';
+import { isObject } from '../domain/values.js';
 import { readMarketplaceUrl } from './address.js';
 import type { Environment } from './environment.js';
 import { readKey } from './key.js';
@@ -121,9 +123,9 @@ function parse(path: string, findings: Findings): readonly SellerEntry[] {
     findings.problem({ where: 'SELLERS_FILE', value: path, what, remedy });
     return [];
   };
-  let json: unknown;
+  let json: Json;
   try {
-    json = JSON.parse(readFileSync(path, 'utf8').replace(/^\uFEFF/, ''));
+    json = JSON.parse(readFileSync(path, 'utf8').replace(/^\uFEFF/, '')) as Json;
   } catch (error) {
     // The parser's own message quotes the text around the fault, which may be a key.
     return error instanceof SyntaxError
@@ -132,6 +134,9 @@ function parse(path: string, findings: Findings): readonly SellerEntry[] {
           `can't be read (${(error as NodeJS.ErrnoException).code ?? 'unknown reason'})`,
           'name a JSON file that this user may read',
         );
+  }
+  if (!isObject(json)) {
+    return problem('is no object', 'write {"sellers": […]}, with the sellers in the list');
   }
   const parsed = FILE.safeParse(json);
   if (!parsed.success) {

@@ -1,5 +1,6 @@
 import { homedir } from 'node:os';
 import { resolve } from 'node:path';
+import { headerNameFault } from '../domain/address.js';
 import type { Findings } from './problems.js';
 
 /** A text and where it was given, for messages. */
@@ -66,31 +67,15 @@ export function checkSellerName(given: Given, findings: Findings): void {
   });
 }
 
-const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
-const TAKEN_HEADERS = new Set([
-  'accept',
-  'accept-encoding',
-  'connection',
-  'content-length',
-  'content-type',
-  'expect',
-  'host',
-  'keep-alive',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
-  'user-agent',
-]);
-
 /** The header that is to carry the key: any name HTTP allows and no request needs for itself. */
 export function checkHeaderName(given: Given, findings: Findings): void {
-  const taken = TAKEN_HEADERS.has(given.text.toLowerCase());
-  if (HEADER_NAME.test(given.text) && !taken) return;
+  const fault = headerNameFault(given.text);
+  if (fault === null) return;
   findings.problem({
     where: given.where,
     value: given.text,
-    what: taken ? 'is a header that every request uses already' : 'is no name of a header',
+    what:
+      fault === 'taken' ? 'is a header that every request uses already' : 'is no name of a header',
     remedy: 'give a name such as X-Api-Key',
   });
 }

@@ -1,9 +1,10 @@
 import { setMaxListeners } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Account, Item, Purchase } from '../domain/item.js';
+import { hostName } from '../domain/address.js';
 import { BudgetPaused } from '../domain/budget.js';
+import type { Account, Item, Purchase } from '../domain/item.js';
 import type { Limited, Reply } from '../domain/reply.js';
-import { checkBaseUrl, hostName } from './address.js';
+import { checkBaseUrl } from './address.js';
 import { evenlySpacedBudget } from './budget.js';
 import { Courier, type Errand } from './courier.js';
 import { readBody } from './envelope.js';

@@ -1,4 +1,4 @@
-import { mayCarryKey, withoutWww } from './address.js';
+import { mayCarryKey, withoutWww } from '../domain/address.js';
 
 /** What to do about a redirect. */
 export type RedirectDecision =

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { headerNameFault, travelsInHeader } from '../domain/address.js';
 import type { Secret } from '../domain/secret.js';
 import { MarketplaceOptionsError } from './address.js';
 import type { ParameterCarriage } from './types.js';
@@ -19,22 +20,6 @@ export const DEFAULT_CARRIAGE: ParameterCarriage = { placement: 'default', keyHe
  * home page instead of the API (field notes: requests).
  */
 export const USER_AGENT = `seller-mirror/${ownVersion()}`;
-
-const OWN_HEADERS = new Set([
-  'accept',
-  'accept-encoding',
-  'connection',
-  'content-length',
-  'content-type',
-  'expect',
-  'host',
-  'keep-alive',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
-  'user-agent',
-]);
 
 /**
  * Puts parameters and key where the carriage wants them (spec 4 and 5 leave it open): by default
@@ -75,10 +60,10 @@ export function carry(
 export function checkCarriage(carriage: ParameterCarriage, key: Secret): void {
   const name = carriage.keyHeader;
   if (name === null) return;
-  if (!/^[!#$%&'*+.^_`|~0-9a-z-]+$/i.test(name) || OWN_HEADERS.has(name.toLowerCase())) {
+  if (headerNameFault(name) !== null) {
     throw new MarketplaceOptionsError(`the key cannot travel in a header named ${inspect(name)}`);
   }
-  if (!/^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/.test(key.reveal())) {
+  if (!travelsInHeader(key.reveal())) {
     throw new MarketplaceOptionsError(
       'the API key holds characters that cannot travel in a header; send it as a parameter',
     );

@@ -171,7 +171,12 @@ describe('what is wrong in the sellers file', () => {
 
   it.each([
     ['no JSON', '{ "sellers": [ { "key": "plain-secret-1" ', /is not valid JSON/],
-    ['JSON of another shape', '[]', /^SELLERS_FILE is missing or no object/],
+    [
+      'a bare list',
+      '[{"name":"a"}]',
+      /^SELLERS_FILE ".*sellers.json" is no object: .*{"sellers": \[…\]}/,
+    ],
+    ['JSON of another shape', '"sellers"', /^SELLERS_FILE ".*sellers.json" is no object/],
     ['without sellers', '{"seller": []}', /did you mean sellers\?/],
   ])('includes a file that is %s', (_, text, expected) => {
     folder.write('sellers.json', text);

@@ -1,0 +1,111 @@
+import { describe, expect, it } from 'vitest';
+import {
+  addressFault,
+  headerNameFault,
+  hostName,
+  isLoopback,
+  mayCarryKey,
+  sameHost,
+  travelsInHeader,
+} from '../../src/domain/address.js';
+
+describe('this machine', () => {
+  it.each(['http://localhost:1', 'http://LOCALHOST', 'http://127.9.8.7', 'http://[::1]:80'])(
+    'is what %s leads to, so nobody listens in',
+    (url) => {
+      expect(isLoopback(new URL(url).hostname)).toBe(true);
+      expect(mayCarryKey(new URL(url), false)).toBe(true);
+    },
+  );
+
+  it.each([
+    'http://localhost.evil.test',
+    'http://127.0.0.1.evil.test',
+    'http://[::2]',
+    'http://10.0.0.1',
+  ])('is not what %s leads to', (url) => {
+    expect(isLoopback(new URL(url).hostname)).toBe(false);
+    expect(mayCarryKey(new URL(url), false)).toBe(false);
+    expect(mayCarryKey(new URL(url), true)).toBe(true);
+  });
+});
+
+describe('a base address', () => {
+  it.each([
+    ['https://shop.test/x/', null],
+    ['http://127.0.0.1:8080', null],
+    ['ftp://shop.test', 'scheme'],
+    ['https://me@shop.test', 'user'],
+    ['https://:pw@shop.test', 'user'],
+    ['https://shop.test/?a=1', 'query'],
+    ['https://shop.test?', 'query'],
+    ['https://shop.test/#', 'query'],
+    ['https://shop.test/%3F%23', null],
+    ['http://shop.test', 'plain-http'],
+  ])('%s has the fault %s', (url, fault) => {
+    expect(addressFault(new URL(url), false)).toBe(fault);
+  });
+
+  it('may be plain http once that is allowed, and nothing else more', () => {
+    expect(addressFault(new URL('http://shop.test'), true)).toBeNull();
+    expect(addressFault(new URL('ftp://shop.test'), true)).toBe('scheme');
+  });
+
+  it('names the budget by its host with the port but without www, so that both spellings share one', () => {
+    expect(hostName(new URL('https://WWW.shop.test:443/x'))).toBe('shop.test');
+    expect(hostName(new URL('https://shop.test:8443'))).toBe('shop.test:8443');
+  });
+});
+
+describe('two stored host names', () => {
+  it.each([
+    ['shop.test', 'shop.test'],
+    ['shop.test:8443', 'shop.test', 'a port is no other marketplace'],
+    ['www.Shop.test', 'shop.TEST:80', 'names have no case, and www is the same (spec 1)'],
+    ['localhost:3000', '127.0.0.1:4000', 'both are this machine'],
+    ['127.1.2.3', '[::1]:80', 'both are this machine'],
+    ['LOCALHOST', '::1', 'both are this machine'],
+    ['[2001:db8::1]:80', '[2001:DB8::1]', 'addresses have colons of their own'],
+  ])('%s and %s are one host', (a, b, _why = '') => {
+    expect(sameHost(a, b)).toBe(true);
+    expect(sameHost(b, a)).toBe(true);
+  });
+
+  it.each([
+    ['shop.test', 'other.test'],
+    ['shop.test', 'api.shop.test'],
+    ['shop.test', 'www.www.shop.test'],
+    ['localhost', 'localhost.evil.test'],
+    ['[2001:db8::1]', '[2001:db8::2]'],
+    ['::1', '::2'],
+  ])('%s and %s are two', (a, b) => {
+    expect(sameHost(a, b)).toBe(false);
+    expect(sameHost(b, a)).toBe(false);
+  });
+});
+
+describe('a header that carries the key', () => {
+  it.each([
+    ['X-Api-Key', null],
+    ['authorization', null],
+    ['X-Key:', 'no-name'],
+    ['', 'no-name'],
+    ['Host', 'taken'],
+    ['user-agent', 'taken'],
+  ])('%j has the fault %s', (name, fault) => {
+    expect(headerNameFault(name)).toBe(fault);
+  });
+
+  it.each([
+    ['abc def', true],
+    [' abc', false],
+    ['é', false],
+    ['a\r\nb', false],
+    ['', false],
+  ])(
+    'can carry %j: %s, since bytes beyond ASCII mean something else to every server',
+    (key, fits) => {
+      expect(travelsInHeader(key)).toBe(fits);
+    },
+  );
+});

@@ -65,7 +65,7 @@ export interface Unreadable {
   readonly kind: 'unreadable';
   readonly httpStatus: number;
   readonly detail: string;
-  /** The beginning of the body, at most 300 characters, redacted. */
+  /** The beginning of the body, at most 300 characters, redacted; empty when nothing can be shown. */
   readonly excerpt: string;
 }
 
@@ -83,6 +83,8 @@ export function describeFailure(failure: Failure): string {
     case 'unavailable':
       return failure.detail;
     case 'unreadable':
-      return `${failure.detail} (HTTP ${failure.httpStatus}); the answer begins: ${failure.excerpt}`;
+      return failure.excerpt === ''
+        ? `${failure.detail} (HTTP ${failure.httpStatus})`
+        : `${failure.detail} (HTTP ${failure.httpStatus}); the answer begins: ${failure.excerpt}`;
   }
 }

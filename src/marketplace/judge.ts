@@ -136,14 +136,15 @@ function judgeError(
   say: (detail: string) => Unreadable,
   redactor: Redactor,
 ): Denied | Refused | Unreadable {
-  const denied: Denied = { kind: 'denied', httpStatus, message: excerpt(error.msg, redactor) };
-  const credential = httpStatus === 401 || httpStatus === 403 || asked.denial === null;
-  if (credential || isAboutKey(error.msg)) return refused(httpStatus, error.msg, redactor);
-  if (httpStatus === 404) return denied;
-  // Elsewhere an unknown word proves nothing, and neither does a complaint about the request.
-  if (error.saysError && asked.denial !== null && isWord(error.msg, asked.denial)) return denied;
-  if (error.saysError && isSuccess(httpStatus) && !/\brequired\b/i.test(error.msg)) return denied;
-  return say('the marketplace sent an error that answers nothing');
+  const { msg } = error;
+  if (httpStatus === 401 || httpStatus === 403 || isAboutKey(msg)) {
+    return refused(httpStatus, msg, redactor);
+  }
+  // Off 404 an outage may be told in the same envelope: there only the documented words answer.
+  const answers = httpStatus === 404 || (error.saysError && isSameText(msg, asked.errorText));
+  if (!answers) return say('the marketplace sent an error that answers nothing');
+  if (asked.operation === 'account') return refused(httpStatus, msg, redactor);
+  return { kind: 'denied', httpStatus, message: excerpt(msg, redactor) };
 }
 
 function accept<T>(
@@ -219,6 +220,12 @@ function laravelMessage(envelope: JsonObject): string {
 
 function isAboutKey(message: string): boolean {
   return /\bapi[\s_-]?key\b/i.test(message);
+}
+
+/** Letter case and the mark at the end do not count. */
+function isSameText(a: string, b: string): boolean {
+  const plain = (text: string): string => text.trim().replace(/[.!]$/, '').trimEnd().toLowerCase();
+  return plain(a) === plain(b);
 }
 
 function isWord(value: unknown, word: string): boolean {

@@ -54,6 +54,8 @@ export class ListScanner {
   preambleBytes = 0;
   /** `items` is an object with numeric keys. */
   itemsIsObject = false;
+  /** Number of all records found, taken or not. */
+  records = 0;
   /** Bytes of the records not yet taken. */
   pendingBytes = 0;
 
@@ -286,6 +288,7 @@ export class ListScanner {
     const bytes = unfit === null ? joined : this.#shortened(joined);
     const idHint = this.#walk.idUnsure && !whole ? idOf(joined, MAX_DEPTH) : this.#walk.id;
     this.#found.push({ bytes, idHint, unfit });
+    this.records++;
     this.pendingBytes += bytes.length;
     this.#forget();
   }

@@ -22,7 +22,7 @@ const MAX_OPENING_BYTES = 1024 * 1024;
 const BEGINNING_BYTES = 16 * 1024;
 
 /**
- * Reads a successful list reply to where the list begins, or to its end when there is none.
+ * Reads a successful list reply to its first record, or to its end when there is none.
  * @returns the open list; or the reply judged, when it is none
  * @throws TransportError when the body breaks off before
  */
@@ -81,16 +81,16 @@ class ListStream implements ItemList {
     return envelope === null ? quirks : [...quirks, ...envelopeQuirks(envelope)];
   }
 
-  /** Reads up to the list; returns the failure when the body is something else. */
+  /** Reads up to the first record; returns the failure when the body is something else. */
   async open(): Promise<Failure | null> {
     while (await this.#advance()) {
       if (isHtmlDocument(this.#beginning.toString())) return this.#judgeBeginning();
       while (this.#startOver());
       if (this.#scanner.problem !== null) return this.#judgeBeginning();
-      if (this.#scanner.started) break;
+      if (this.#scanner.records > 0) break;
     }
     this.#opening = null;
-    if (this.#scanner.started || this.#scanner.finished) return this.#judgeEnvelope();
+    if (this.#scanner.records > 0 || this.#scanner.finished) return this.#judgeEnvelope();
     return this.#judgeBeginning();
   }
 
@@ -173,6 +173,10 @@ class ListStream implements ItemList {
     const envelope = this.#scanner.envelope();
     if (envelope === null) return this.#unreadable('the envelope of the list is no sound JSON');
     if (this.#scanner.started && !saysError(envelope)) return null;
+    if (this.#scanner.records > 0) {
+      const said = excerpt(envelope['msg'] as string, this.#redactor, 100);
+      return this.#unreadable(`a list of items came together with an error, "${said}"`);
+    }
     const reading = {
       kind: 'object',
       value: envelope,
@@ -187,7 +191,8 @@ class ListStream implements ItemList {
     const reading = readBody(this.#beginning);
     if (this.#scanner.unfinished && !isHtmlDocument(reading.text)) return this.#cutOff();
     const problem = this.#firstProblem ?? this.#scanner.problem;
-    if (problem !== null && reading.kind === 'other') {
+    const begun = this.#scanner.started && reading.kind !== 'html';
+    if (problem !== null && (begun || reading.kind === 'other')) {
       return this.#unreadable(`the answer ${problem}`);
     }
     return judgeFailure(listQuestion, this.#response.httpStatus, reading, this.#redactor);

@@ -12,8 +12,8 @@ export interface Asked {
   /** Path below the base address. */
   readonly path: string;
   readonly parameters: Readonly<Record<string, string>>;
-  /** The documented error text that answers the question; null where no error is an answer. */
-  readonly denial: string | null;
+  /** The documented error text (spec 7). It is about the key on account details, else an answer. */
+  readonly errorText: string;
   /** The data in an envelope, in any of the places it is accepted. */
   find(envelope: JsonObject): Found | null;
 }
@@ -37,7 +37,7 @@ export const accountQuestion: Question<Account> = {
   method: 'GET',
   path: '/api/account/details',
   parameters: {},
-  denial: null,
+  errorText: 'Invalid request',
   find: (envelope) => objectAt(envelope, 'data'),
   decode: decodeAccount,
   mismatch: () => null,
@@ -49,7 +49,7 @@ export const listQuestion: Asked = {
   method: 'GET',
   path: '/api/items/all',
   parameters: {},
-  denial: 'No items found',
+  errorText: 'No items found',
   find: ({ items }) => {
     if (Array.isArray(items)) return { json: items, quirk: null };
     if (!isObject(items)) return null;
@@ -66,7 +66,7 @@ export function itemQuestion(id: number): Question<Item> {
     method: 'GET',
     path: '/api/items/item',
     parameters: { item_id: String(id) },
-    denial: 'Item Not Found',
+    errorText: 'Item Not Found',
     find: (envelope) => objectAt(envelope, 'item'),
     decode: decodeItem,
     mismatch: (item) =>
@@ -81,7 +81,7 @@ export function validationQuestion(code: string): Question<Purchase> {
     method: 'POST',
     path: '/api/purchases/validation',
     parameters: { purchase_code: code },
-    denial: 'Invalid purchase code',
+    errorText: 'Invalid purchase code',
     find: findPurchase,
     decode: decodePurchase,
     mismatch: ({ purchaseCode }) =>

@@ -154,7 +154,14 @@ describe('an error envelope', () => {
     [404, error('INVALID PURCHASE CODE', 'ERROR'), 'validate', 'denied'],
     [404, error('Invalid API key'), 'validate', 'refused'],
     [200, error('Invalid purchase code'), 'validate', 'denied'],
-    [200, error('Ungültiger Code'), 'validate', 'denied'],
+    [200, error(' INVALID purchase code! '), 'validate', 'denied'],
+    [200, error('Item not found.'), 'item', 'denied'],
+    [200, error('Item Not Found'), 'validate', 'unreadable'],
+    [200, error('Ungültiger Code'), 'validate', 'unreadable'],
+    [200, error('Service temporarily unavailable, try later'), 'item', 'unreadable'],
+    [200, error('Service temporarily unavailable, try later'), 'account', 'unreadable'],
+    [200, error('Too many requests'), 'validate', 'unreadable'],
+    [400, error('Too many requests'), 'account', 'unreadable'],
     [200, error('Ungültiger Code', 'fehler'), 'validate', 'unreadable'],
     [200, error('The api key field is required.'), 'validate', 'refused'],
     [200, error('The purchase code field is required.'), 'validate', 'unreadable'],
@@ -171,6 +178,8 @@ describe('an error envelope', () => {
     [401, error('Invalid request'), 'account', 'refused'],
     [401, error('Invalid request'), 'item', 'refused'],
     [403, error('Verboten', 'fehler'), 'validate', 'refused'],
+    [401, error('Ungültige Anfrage', 'fehler'), 'account', 'refused'],
+    [404, error('Ungültige Anfrage', 'fehler'), 'account', 'refused'],
     [404, error('Invalid request'), 'account', 'refused'],
     [400, error('The api key field is required.'), 'account', 'refused'],
     [200, error('Invalid request'), 'account', 'refused'],
@@ -179,6 +188,11 @@ describe('an error envelope', () => {
     [405, error('Invalid purchase code'), 'validate', 'unreadable'],
   ])('HTTP %i %j on %s is %s', (status, body, operation, expected) => {
     expect(verdict(ask(operation, status, body))).toBe(expected);
+  });
+
+  it('beside data counts only in the documented words, since either of the two is wrong', () => {
+    const body = { ...error('Try later'), data: { purchase: PURCHASE } };
+    expect(verdict(ask('validate', 200, body))).toBe('unreadable');
   });
 
   it('says where to look when the server did not find the key in the request', () => {

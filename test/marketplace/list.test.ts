@@ -4,7 +4,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { ListBroken } from '../../src/marketplace/list-broken.js';
 import type { ItemList, ListElement, MarketplaceOptions } from '../../src/marketplace/types.js';
 import { startServer, type Answer } from '../support/http-server.js';
-import { client, drain, head, KEY, listBody, raw, wireItem } from './support.js';
+import { client, drain, head, KEY, like, listBody, raw, wireItem } from './support.js';
 
 const MIB = 1024 * 1024;
 
@@ -135,7 +135,17 @@ describe('a reply that is no list', () => {
       { kind: 'denied', message: 'No items found' },
     ],
     [200, '{"status":"error","msg":"No items found"}', { kind: 'denied' }],
-    [200, '{"status":"error","msg":"No","items":[]}', { kind: 'denied' }],
+    [200, '{"status":"error","msg":"No items found.","items":[]}', { kind: 'denied' }],
+    [200, '{"items":{},"status":"error","msg":"no items found"}', { kind: 'denied' }],
+    [200, '{"status":"error","msg":"No items found","items":[1]}', { kind: 'unreadable' }],
+    [
+      200,
+      '{"status":"error","msg":"No items found","items":[],"items":[1]}',
+      { kind: 'unreadable' },
+    ],
+    [200, '{"status":"error","msg":"No items found","items":[', { reason: 'cut-off' }],
+    [200, '{"status":"error","msg":"Try later","items":[]}', { kind: 'unreadable' }],
+    [200, '{"status":"error","msg":"Try later"}', { kind: 'unreadable' }],
     [401, '{"status":"error","msg":"Invalid request"}', { kind: 'refused' }],
     [400, '{"status":"error","msg":"The api key field is required."}', { kind: 'refused' }],
     [200, '{"status":"fehler","msg":"Keine"}', { kind: 'unreadable' }],
@@ -159,6 +169,21 @@ describe('a reply that is no list', () => {
     [200, '\uFEFF<b>Warning</b> {', { reason: 'cut-off' }],
   ])('is judged like any other: HTTP %i %s', async (status, body, expected) => {
     expect(await open({ status, body })).toMatchObject(expected);
+  });
+
+  it.each([
+    ['{"status":"error","msg":"No items found","items":[', '{"id":1}]}', 'unreadable'],
+    ['{"items":[', '],"status":"error","msg":"No items found"}', 'denied'],
+  ])('is judged alike when it comes in pieces: %s then %s', async (first, second, expected) => {
+    const reply = await open({
+      raw: (socket) => {
+        socket.setNoDelay(true);
+        socket.write(`${head('connection: close')}${first}`, () => {
+          setTimeout(() => socket.end(second), 50);
+        });
+      },
+    });
+    expect(reply).toMatchObject({ kind: expected });
   });
 
   it('is asked for again when it breaks off before the list has begun', async () => {
@@ -206,7 +231,12 @@ describe('a list that breaks', () => {
     [
       'an error that is told at the end',
       { body: '{"items":[1],"status":"Error","msg":"Oops"}' },
-      { kind: 'denied' },
+      { kind: 'unreadable', detail: like(/"Oops"/) },
+    ],
+    [
+      'an error in the words of an empty list',
+      { body: '{"items":[1],"status":"error","msg":"No items found"}' },
+      { kind: 'unreadable' },
     ],
     ['a member that is no JSON', { body: '{"items":[1],"status":oops}' }, { kind: 'unreadable' }],
     [

@@ -1,11 +1,11 @@
 import type { Failure } from '../domain/reply.js';
 import type { Secret } from '../domain/secret.js';
-import { judgeHead } from './judge.js';
+import { isSuccess, judgeHead } from './judge.js';
 import type { Asked } from './questions.js';
 import { decideRedirect, isRedirect, MAX_REDIRECTS } from './redirect.js';
 import type { Redactor } from './redaction.js';
 import { carry } from './request.js';
-import { rateLimitReset, retryAfter, retryAt } from './retry-after.js';
+import { retryAt } from './retry-after.js';
 import type { Patience, Response, Transport } from './transport.js';
 import type { Budget, ParameterCarriage, Priority } from './types.js';
 
@@ -72,7 +72,7 @@ export class Courier {
       }
       const settled = judgeHead(response, now()) !== null;
       if (settled || response.httpStatus < 300 || response.httpStatus > 399) {
-        if (visited.size > 1) this.#remember(target);
+        if (visited.size > 1 && !settled && isApi(response.httpStatus)) this.#remember(target);
         return response;
       }
       response.discard();
@@ -121,11 +121,13 @@ export class Courier {
     const { httpStatus, headers } = response;
     const now = this.#options.now();
     const { budget } = this.#options;
-    const unsaid = now + UNSAID_PAUSE_MS;
-    if (httpStatus === 429) {
-      await budget.pauseUntil(retryAt(headers, now) ?? unsaid);
-    } else if (headers['x-ratelimit-remaining']?.trim() === '0') {
-      await budget.pauseUntil(rateLimitReset(headers, now) ?? retryAfter(headers, now) ?? unsaid);
+    if (httpStatus === 429 || headers['x-ratelimit-remaining']?.trim() === '0') {
+      await budget.pauseUntil(retryAt(headers, now) ?? now + UNSAID_PAUSE_MS);
     }
   }
+}
+
+/** True for the statuses the API answers with; a page of an outage may be redirected to as well. */
+function isApi(httpStatus: number): boolean {
+  return isSuccess(httpStatus) || httpStatus === 404;
 }

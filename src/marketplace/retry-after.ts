@@ -22,18 +22,26 @@ export function retryAfter(headers: HeaderMap, now: number): number | null {
   if (text === undefined) return null;
   if (/^\d+$/.test(text)) return bounded(now + Number(text) * 1_000, now);
   const date = httpDate(text);
-  if (date === null) return null;
-  const serverNow = httpDate(headers['date']?.trim() ?? '') ?? now;
-  return bounded(now + (date - serverNow), now);
+  return date === null ? null : onOurClock(date, headers, now);
 }
 
-/** The moment in `X-RateLimit-Reset`: seconds since 1970, or seconds from now when small. */
+/**
+ * The moment in `X-RateLimit-Reset`: seconds since 1970 on the server's clock, or seconds from now
+ * when small.
+ */
 export function rateLimitReset(headers: HeaderMap, now: number): number | null {
   const text = headers['x-ratelimit-reset']?.trim();
   if (text === undefined || !/^\d+$/.test(text)) return null;
   const seconds = Number(text);
-  const at = seconds < SMALLEST_EPOCH_SECONDS ? now + seconds * 1_000 : seconds * 1_000;
-  return bounded(at, now);
+  return seconds < SMALLEST_EPOCH_SECONDS
+    ? bounded(now + seconds * 1_000, now)
+    : onOurClock(seconds * 1_000, headers, now);
+}
+
+/** A moment by the server's clock, which its `Date` header shows, by ours. */
+function onOurClock(at: number, headers: HeaderMap, now: number): number {
+  const serverNow = httpDate(headers['date']?.trim() ?? '') ?? now;
+  return bounded(now + (at - serverNow), now);
 }
 
 function bounded(at: number, now: number): number {

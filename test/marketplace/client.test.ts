@@ -120,6 +120,28 @@ describe('redirects', () => {
     },
   );
 
+  it.each([
+    [{ status: 503 }, 1],
+    [{ status: 500 }, 1],
+    [{ status: 429 }, 1],
+    [{ status: 401, body: '{"status":"error","msg":"Invalid request"}' }, 1],
+    [{ headers: { 'cf-mitigated': 'challenge' } }, 1],
+    [{ status: 404, body: '{"status":"error","msg":"Item Not Found"}' }, 0],
+    [{ body: accountBody() }, 0],
+  ])(
+    'are remembered only where the API then answered, since an outage may redirect too: after %j the old address is asked %i times more',
+    async (answer: Answer, again) => {
+      const server = await startServer(({ url }) =>
+        url.pathname.endsWith('/') ? answer : moved(`${url.pathname}/`),
+      );
+      const marketplace = client(server.url);
+      await marketplace.item(7);
+      await marketplace.item(7);
+      const old = server.requests.filter(({ url }) => !url.pathname.endsWith('/'));
+      expect(old).toHaveLength(1 + again);
+    },
+  );
+
   it('put our own parameters back, not those of the server', async () => {
     const server = await startServer(({ url }) =>
       url.pathname.endsWith('/') ? OK : moved(`${url.pathname}/?api_key=other`),
@@ -266,9 +288,10 @@ describe('the rate limit', () => {
     [
       200,
       { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '9', 'retry-after': '7' },
-      now + 9_000,
+      now + 7_000,
     ],
     [200, { 'x-ratelimit-remaining': '0', 'retry-after': '7' }, now + 7_000],
+    [200, { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '9' }, now + 9_000],
     [404, { 'x-ratelimit-remaining': '0' }, now + 60_000],
     [301, { 'x-ratelimit-remaining': '0', location: 'https://evil.test' }, now + 60_000],
   ])('stops everybody after HTTP %i with %j', async (status, headers, until) => {

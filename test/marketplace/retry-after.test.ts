@@ -42,6 +42,13 @@ describe('X-RateLimit-Reset', () => {
     expect(rateLimitReset({ 'x-ratelimit-reset': text }, NOW)).toBe(expected);
   });
 
+  it("is read against the server's own clock: one an hour ahead must not pause everybody for an hour", () => {
+    const date = 'Fri, 20 Nov 2026 11:00:00 GMT';
+    const reset = String(Date.parse(date) / 1000 + 45);
+    expect(rateLimitReset({ date, 'x-ratelimit-reset': reset }, NOW)).toBe(NOW + 45_000);
+    expect(rateLimitReset({ date, 'x-ratelimit-reset': '45' }, NOW)).toBe(NOW + 45_000);
+  });
+
   it('is asked only when Retry-After says nothing', () => {
     expect(retryAt({ 'retry-after': '5', 'x-ratelimit-reset': '9' }, NOW)).toBe(NOW + 5_000);
     expect(retryAt({ 'retry-after': '?', 'x-ratelimit-reset': '9' }, NOW)).toBe(NOW + 9_000);

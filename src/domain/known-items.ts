@@ -94,6 +94,12 @@ export class KnownItems {
     return ids;
   }
 
+  /** An item that a record of the list named; null when there is none. */
+  anySeen(): number | null {
+    const slot = this.#flags.findIndex((flags) => (flags & SEEN) !== 0);
+    return slot < 0 ? null : (this.#ids[slot] as number);
+  }
+
   /** How many items the store held as live or missing. */
   presentCount(): number {
     let count = 0;

@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import { decodeItem } from './decode-item.js';
 import { extraHash, itemHash, wireHash } from './fingerprint.js';
 import type { Item, Json } from './item.js';
-import { Tolerated, storableJson } from './values.js';
+import { Tolerated, isObject, storableJson } from './values.js';
 
 /** An item ready to be stored. */
 export interface PreparedItem {
@@ -53,6 +53,27 @@ export function prepareItem(bytes: Uint8Array, wire: Uint8Array = wireHash(bytes
       raw: isUtf8(buffer) && !RISKY_JSON.test(text) ? buffer : storableRaw(json),
     },
   };
+}
+
+/** Reads an item that came by itself. */
+export function prepareAnswer(raw: Json): Preparation {
+  return prepareItem(Buffer.from(JSON.stringify(raw), 'utf8'));
+}
+
+const REDUCED_MEDIA = new Set(['preview_image', 'screenshots']);
+
+/**
+ * An item as it came by itself, with the media that a reduced answer leaves out (spec 2.4) taken
+ * from the stored record: what an answer does not speak of has not changed.
+ */
+export function completeMedia(raw: Json, stored: Json | undefined): Json {
+  if (!isObject(raw) || !isObject(raw['media']) || !isObject(stored)) return raw;
+  const { media } = raw;
+  if (!isObject(stored['media']) || Object.keys(media).some((key) => !REDUCED_MEDIA.has(key))) {
+    return raw;
+  }
+  const left = Object.entries(stored['media']).filter(([key]) => !REDUCED_MEDIA.has(key));
+  return { ...raw, media: { ...Object.fromEntries(left), ...media } };
 }
 
 function storableRaw(json: Json): Buffer {

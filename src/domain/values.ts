@@ -131,7 +131,8 @@ const TIMESTAMP =
 /** The contract's notation, of a day that every month has. */
 const CANONICAL =
   /^(?!0000)\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\dZ$/;
-const ZERO_DATE = /^\s*0000-00-00/;
+/** MySQL's zero date, and what PHP's date classes make of it. */
+const ZERO_DATE = /^\s*(?:0000-00-00|-0001-11-30)/;
 
 /**
  * A moment (spec 2: ISO 8601 UTC) in the one notation of `Timestamp`. Microseconds, other offsets,

@@ -3,18 +3,42 @@ import type { KnownItems } from '../domain/known-items.js';
 import { prepareItem, type PreparedItem } from '../domain/prepare-item.js';
 import type { ListElement } from '../marketplace/types.js';
 import type { Staged } from '../store/catalogue.js';
+import type { ItemRows } from '../store/item-rows.js';
 import type { QuarantineEntry } from '../store/quarantine.js';
 import type { ItemSession } from '../store/session.js';
 import { noteTolerated, type RunContext } from './run.js';
 
-/** What one batch of the list comes to. */
-interface Sorted {
-  readonly fresh: PreparedItem[];
+/** What waits to be written is written when it is this much. */
+const WRITE_BYTES = 1024 * 1024;
+const WRITE_RECORDS = 1_000;
+
+/** What waits to be written. */
+class Pending {
+  readonly fresh: ItemRows;
   /** Known items whose bytes differ; their hashes decide. */
-  readonly candidates: PreparedItem[];
+  candidates: PreparedItem[] = [];
   /** Further copies of items met before. */
-  readonly copies: Staged[];
-  readonly broken: QuarantineEntry[];
+  copies: PreparedItem[] = [];
+  broken: QuarantineEntry[] = [];
+  /** Bytes of the records besides the fresh ones. */
+  bytes = 0;
+
+  constructor(fresh: ItemRows) {
+    this.fresh = fresh;
+  }
+
+  get isFull(): boolean {
+    const records = this.candidates.length + this.copies.length + this.broken.length;
+    return this.fresh.size + this.bytes >= WRITE_BYTES || records >= WRITE_RECORDS;
+  }
+
+  /** Empties all but the fresh rows, which empty themselves. */
+  clear(): void {
+    this.candidates = [];
+    this.copies = [];
+    this.broken = [];
+    this.bytes = 0;
+  }
 }
 
 /**
@@ -25,7 +49,9 @@ export class CatalogueIntake {
   readonly #run: RunContext;
   readonly #session: ItemSession;
   readonly #known: KnownItems;
-  /** The writing of the batch before, which goes on while the next one is read. */
+  #pending: Pending;
+  /** Takes turns with `#pending`: one is written while the other is filled. */
+  #other: Pending;
   #writing: Promise<void> = Promise.resolve();
   /** The first reason why a record could not be read. */
   firstReason: string | null = null;
@@ -34,20 +60,21 @@ export class CatalogueIntake {
     this.#run = run;
     this.#session = session;
     this.#known = known;
+    this.#pending = new Pending(session.newRows());
+    this.#other = new Pending(session.newRows());
   }
 
   async take(batch: readonly ListElement[]): Promise<void> {
-    const sorted: Sorted = { fresh: [], candidates: [], copies: [], broken: [] };
-    for (const element of batch) this.#sort(element, sorted);
+    for (const element of batch) {
+      this.#sort(element);
+      if (this.#pending.isFull) await this.#startWriting();
+    }
     this.#run.counts.listed += batch.length;
-    await this.#writing;
-    this.#writing = this.#write(sorted);
-    // Awaited at the next batch or at the end; until then a failure must not count as unhandled.
-    this.#writing.catch(() => undefined);
   }
 
-  /** Waits for the last batch and applies what differs. */
+  /** Writes what is left and applies what differs. */
   async finish(): Promise<void> {
+    await this.#startWriting();
     await this.#writing;
     const applied = await this.#session.apply();
     const { counts } = this.#run;
@@ -56,10 +83,15 @@ export class CatalogueIntake {
     counts.restored = applied.restored;
   }
 
-  #sort(element: ListElement, sorted: Sorted): void {
+  /** Waits for the writing under way, whatever comes of it. */
+  async settled(): Promise<void> {
+    await this.#writing.catch(() => undefined);
+  }
+
+  #sort(element: ListElement): void {
     const { idHint: id } = element;
     const hinted = id === null ? -1 : this.#known.find(id);
-    if (element.unfit !== null) return this.#reject(sorted, element.bytes, element.unfit, id);
+    if (element.unfit !== null) return this.#reject(element.bytes, element.unfit, id);
     const wire = wireHash(element.bytes);
     if (hinted >= 0 && this.#known.hasWireHash(hinted, wire)) {
       const seen = this.#known.isSeen(hinted);
@@ -76,45 +108,60 @@ export class CatalogueIntake {
     }
     const preparation = prepareItem(element.bytes, wire);
     if (!preparation.ok) {
-      return this.#reject(sorted, element.bytes, preparation.reason, preparation.id ?? id);
+      return this.#reject(element.bytes, preparation.reason, preparation.id ?? id);
     }
     noteTolerated(this.#run, preparation.tolerated);
-    this.#place(preparation.prepared, sorted);
+    this.#place(preparation.prepared);
   }
 
-  #place(prepared: PreparedItem, sorted: Sorted): void {
+  #place(prepared: PreparedItem): void {
     const slot = this.#known.find(prepared.item.id);
     if (slot < 0) {
       this.#known.addNew(prepared.item.id, prepared.wireHash);
       this.#run.counts.added++;
-      sorted.fresh.push(prepared);
-    } else if (this.#known.isSeen(slot)) {
-      this.#run.counts.duplicates++;
-      sorted.copies.push({ prepared, rival: false });
-    } else {
-      this.#known.markSeen(slot);
-      sorted.candidates.push(prepared);
+      this.#pending.fresh.add(prepared);
+      return;
     }
+    const seen = this.#known.isSeen(slot);
+    if (seen) this.#run.counts.duplicates++;
+    else this.#known.markSeen(slot);
+    // A copy of the bytes: those received are a part of a chunk that would be kept with them.
+    const kept = { ...prepared, raw: Buffer.from(prepared.raw) };
+    this.#pending[seen ? 'copies' : 'candidates'].push(kept);
+    this.#pending.bytes += kept.raw.length;
   }
 
-  #reject(sorted: Sorted, bytes: Uint8Array, reason: string, id: number | null): void {
+  #reject(bytes: Uint8Array, reason: string, id: number | null): void {
     this.#run.counts.quarantined++;
     this.firstReason ??= reason;
-    sorted.broken.push({ itemId: id, reason, bytes });
+    this.#pending.broken.push({ itemId: id, reason, bytes: Buffer.from(bytes) });
+    this.#pending.bytes += bytes.length;
     // It is listed, though unreadable: nothing may look for it among the missing.
     const slot = id === null ? -1 : this.#known.find(id);
     if (slot >= 0) this.#known.markSeen(slot);
   }
 
-  async #write(sorted: Sorted): Promise<void> {
-    await this.#session.insert(sorted.fresh);
-    const staged = await this.#differing(sorted.candidates);
-    const copies = sorted.copies.map(({ prepared }) => ({
+  /** Waits for the writing before, and starts the next, which goes on while the list is read. */
+  async #startWriting(): Promise<void> {
+    await this.#writing;
+    const full = this.#pending;
+    this.#pending = this.#other;
+    this.#other = full;
+    this.#writing = this.#write(full);
+    // Awaited at the next turn or at the end; until then a failure must not count as unhandled.
+    this.#writing.catch(() => undefined);
+  }
+
+  async #write(pending: Pending): Promise<void> {
+    await this.#session.insertRows(pending.fresh);
+    const staged = await this.#differing(pending.candidates);
+    const copies = pending.copies.map((prepared) => ({
       prepared,
       rival: this.#known.isStoredListed(this.#known.find(prepared.item.id)),
     }));
     await this.#session.stage([...staged, ...copies]);
-    await this.#session.quarantine(sorted.broken);
+    await this.#session.quarantine(pending.broken);
+    pending.clear();
   }
 
   /** Of the records whose bytes differ from the stored row's, those whose content does. */

@@ -1,42 +1,59 @@
-import { prepareItem, type PreparedItem } from '../domain/prepare-item.js';
+import type { Json } from '../domain/item.js';
+import { completeMedia, prepareAnswer } from '../domain/prepare-item.js';
 import {
   exceedsGuard,
   planRemovals,
   type LookupOutcome,
   type RemovalPlan,
 } from '../domain/removals.js';
-import { describeFailure, type Reply } from '../domain/reply.js';
-import type { Item } from '../domain/item.js';
-import type { Sourced } from '../marketplace/types.js';
+import { describeFailure } from '../domain/reply.js';
+import type { Staged } from '../store/catalogue.js';
+import type { ItemSession } from '../store/session.js';
+import { RunProblem } from './problem.js';
 import { proveCredential } from './prove.js';
-import { noteTolerated, RunProblem, type RunContext } from './run.js';
+import { noteTolerated, type RunContext } from './run.js';
 
 /** After so many look-ups in a row without an answer, or one that is rate-limited, the rest waits for the next run. */
 const UNANSWERED_IN_A_ROW = 3;
 
+/** What the list left open. */
+export interface Unlisted {
+  /** Items that the mirror holds as present and that the list did not name. */
+  readonly ids: readonly number[];
+  /** How many items the mirror held as present before. */
+  readonly present: number;
+  /** Whether there was a list; without one, "no items" was all the marketplace said. */
+  readonly listed: boolean;
+  /** An item that the list did name; null when it named none. */
+  readonly witness: number | null;
+}
+
 interface Lookups {
   readonly outcomes: Map<number, LookupOutcome>;
-  readonly found: PreparedItem[];
+  /** The records of items found, by id. */
+  readonly found: Map<number, Json>;
 }
 
 /**
  * Settles what has become of the items that the list did not name. Each is looked up by itself;
- * those denied are removed only if the credential is proven once more afterwards, and only within
- * the removal guard. What was not answered stays `missing`. An error here does not fail the run:
- * the list was taken in whole.
+ * those denied are removed only if the denials are proven, and only within the removal guard. What
+ * was not answered stays `missing`. A list that was taken in whole is not undone by anything here.
+ * @throws {RunProblem} when there was no list, and its absence could not be proven either
  */
 export async function settleUnlisted(
   run: RunContext,
-  unlisted: readonly number[],
-  present: number,
+  unlisted: Unlisted,
 ): Promise<'succeeded' | 'held'> {
-  if (unlisted.length === 0) return 'succeeded';
-  const lookups = await lookUp(run, unlisted, present);
-  const anyDenied = [...lookups.outcomes.values()].includes('denied');
-  const provenAfter = anyDenied && (await provenAgain(run));
+  const { ids, present } = unlisted;
+  if (ids.length === 0) return 'succeeded';
+  const lookups = await lookUp(run, unlisted);
+  const denied = count(lookups, 'denied');
+  const provenAfter = denied > 0 && (await areProven(run, lookups, unlisted.witness));
+  const doubtful = count(lookups, 'unanswered') + (provenAfter ? 0 : denied);
+  if (!unlisted.listed && doubtful > 0) throw noProof(run, doubtful);
   const plan = planRemovals({
     present,
-    unlisted,
+    unlisted: ids,
     lookups: lookups.outcomes,
     provenAfter,
     guard: run.deps.removalGuard,
@@ -46,47 +63,55 @@ export async function settleUnlisted(
   return plan.held ? 'held' : 'succeeded';
 }
 
-async function lookUp(
-  run: RunContext,
-  unlisted: readonly number[],
-  present: number,
-): Promise<Lookups> {
+async function lookUp(run: RunContext, { ids, present }: Unlisted): Promise<Lookups> {
   const { deps } = run;
-  const ids = await deps.store.chooseLookups(run.lock, unlisted, deps.lookupsPerRun);
-  const lookups: Lookups = { outcomes: new Map(), found: [] };
-  let denied = 0;
+  const chosen = await deps.store.chooseLookups(run.lock, ids, deps.lookupsPerRun);
+  const lookups: Lookups = { outcomes: new Map(), found: new Map() };
   let unanswered = 0;
-  for (const id of ids) {
-    deps.onProgress?.({ phase: 'look-up', done: lookups.outcomes.size, total: ids.length });
+  for (const id of chosen) {
+    deps.onProgress?.({ phase: 'look-up', done: lookups.outcomes.size, total: chosen.length });
     const reply = await deps.marketplace.item(id, { signal: run.signal });
-    const outcome = takeReply(run, reply, lookups);
-    lookups.outcomes.set(id, outcome);
-    if (outcome === 'denied') denied++;
-    unanswered = outcome === 'unanswered' ? unanswered + 1 : 0;
+    if (reply.kind === 'answered') {
+      lookups.outcomes.set(id, 'found');
+      lookups.found.set(id, reply.data.raw);
+      unanswered = 0;
+      continue;
+    }
+    lookups.outcomes.set(id, reply.kind === 'denied' ? 'denied' : 'unanswered');
+    unanswered = reply.kind === 'denied' ? 0 : unanswered + 1;
     const pointless = reply.kind === 'refused' || reply.kind === 'limited';
-    if (unanswered === UNANSWERED_IN_A_ROW || pointless) {
-      if (reply.kind !== 'answered')
-        run.warnings.push(`look-ups ended early: ${describeFailure(reply)}`);
+    if (pointless || unanswered === UNANSWERED_IN_A_ROW) {
+      run.warnings.push(`look-ups ended early: ${describeFailure(reply)}`);
       break;
     }
     // The run will be held whatever the others say; the budget is worth more.
-    if (exceedsGuard(denied, present, deps.removalGuard)) break;
+    if (exceedsGuard(count(lookups, 'denied'), present, deps.removalGuard)) break;
   }
   return lookups;
 }
 
-function takeReply(run: RunContext, reply: Reply<Sourced<Item>>, lookups: Lookups): LookupOutcome {
-  if (reply.kind === 'denied') return 'denied';
-  if (reply.kind !== 'answered') return 'unanswered';
-  const preparation = prepareItem(Buffer.from(JSON.stringify(reply.data.raw)));
-  if (preparation.ok) {
-    noteTolerated(run, preparation.tolerated);
-    lookups.found.push(preparation.prepared);
-  }
-  return 'found';
+function count(lookups: Lookups, outcome: LookupOutcome): number {
+  return [...lookups.outcomes.values()].filter((one) => one === outcome).length;
 }
 
-async function provenAgain(run: RunContext): Promise<boolean> {
+/**
+ * Whether denials may be believed: the operation finds what is there, which an item that was listed
+ * a moment ago shows, and the key is still good.
+ */
+async function areProven(
+  run: RunContext,
+  lookups: Lookups,
+  witness: number | null,
+): Promise<boolean> {
+  if (lookups.found.size === 0 && witness !== null) {
+    const reply = await run.deps.marketplace.item(witness, { signal: run.signal });
+    if (reply.kind !== 'answered') {
+      run.warnings.push(
+        `nothing was removed, since item ${witness}, which is listed, can’t be looked up either: ${describeFailure(reply)}`,
+      );
+      return false;
+    }
+  }
   try {
     await proveCredential(run);
     return true;
@@ -99,17 +124,27 @@ async function provenAgain(run: RunContext): Promise<boolean> {
   }
 }
 
+/** Without a list and without proof nothing was learned. */
+function noProof(run: RunContext, doubtful: number): RunProblem {
+  const why = run.warnings.splice(0).at(-1) ?? '';
+  return new RunProblem(
+    'unavailable',
+    `the marketplace lists no items, and what became of ${doubtful} known ones is not proven: ${why}`,
+    'nothing was changed; try again later',
+  );
+}
+
 async function carryOut(run: RunContext, plan: RemovalPlan, lookups: Lookups): Promise<void> {
   const { deps, lock, stamp, counts } = run;
   const session = await deps.store.beginItems(lock, stamp);
   try {
     await session.lookedUp(lookups.outcomes);
-    await session.stage(lookups.found.map((prepared) => ({ prepared, rival: false })));
+    await session.stage(await foundItems(run, session, lookups));
     const applied = await session.apply();
     counts.changed += applied.changed;
     counts.extraChanged += applied.extraChanged;
     counts.restored += applied.restored;
-    counts.removed = (await session.remove(plan)).removed;
+    counts.removed = await session.remove(plan);
     counts.missing = plan.missing.length;
     await session.counts({ removed: counts.removed, missing: counts.missing });
     await session.commit();
@@ -119,6 +154,20 @@ async function carryOut(run: RunContext, plan: RemovalPlan, lookups: Lookups): P
   }
 }
 
+async function foundItems(
+  run: RunContext,
+  session: ItemSession,
+  { found }: Lookups,
+): Promise<Staged[]> {
+  const stored = await session.rawOf([...found.keys()]);
+  return [...found].flatMap(([id, raw]) => {
+    const preparation = prepareAnswer(completeMedia(raw, stored.get(id)));
+    if (!preparation.ok) return [];
+    noteTolerated(run, preparation.tolerated);
+    return [{ prepared: preparation.prepared, rival: false }];
+  });
+}
+
 function warn(run: RunContext, plan: RemovalPlan, present: number): void {
   if (plan.held) {
     run.warnings.push(
@@ -126,7 +175,7 @@ function warn(run: RunContext, plan: RemovalPlan, present: number): void {
     );
   } else if (plan.missing.length > 0) {
     run.warnings.push(
-      `${plan.missing.length} items are not listed and could not be asked for; they are kept as missing`,
+      `${plan.missing.length} unlisted items are kept as missing: what became of them is not proven`,
     );
   }
 }

@@ -18,6 +18,11 @@ export async function syncAccount(
 
 async function saveAccount(run: RunContext, proof: Proof): Promise<void> {
   noteTolerated(run, proof.tolerated);
+  const unreadable = proof.tolerated.filter((name) => name.endsWith('.unreadable'));
+  if (unreadable.length > 0) {
+    const fields = unreadable.map((name) => name.slice(0, -'.unreadable'.length)).join(', ');
+    run.warnings.push(`could not be read, and are kept as they came in "extra": ${fields}`);
+  }
   const change = await run.deps.store.saveAccount(run.lock, run.stamp, proof);
   run.counts.listed = 1;
   if (change === 'added') run.counts.added = 1;

@@ -1,12 +1,16 @@
-import { prepareItem } from '../domain/prepare-item.js';
 import type { Json } from '../domain/item.js';
+import { completeMedia, prepareAnswer } from '../domain/prepare-item.js';
+import { describeFailure } from '../domain/reply.js';
+import type { ItemSession } from '../store/session.js';
+import { problemOf, RunProblem } from './problem.js';
 import { proveCredential } from './prove.js';
-import { noteTolerated, performRun, problemOf, RunProblem, type RunContext } from './run.js';
+import { noteTolerated, performRun, type RunContext } from './run.js';
 import type { JobDeps, RunReport } from './types.js';
 
 /**
- * Mirrors one item. A denial removes a known item only between two proofs of the credential; an
- * item the mirror never knew is reported as not found.
+ * Mirrors one item. A denial removes a known item only between two proofs of the credential, and
+ * when another item that is known can be looked up; an item the mirror never knew is reported as
+ * not found.
  */
 export function syncItem(deps: JobDeps, id: number, signal: AbortSignal): Promise<RunReport> {
   return performRun(deps, 'item', signal, async (run) => {
@@ -14,8 +18,9 @@ export function syncItem(deps: JobDeps, id: number, signal: AbortSignal): Promis
     const reply = await deps.marketplace.item(id, { signal });
     if (reply.kind === 'answered') {
       noteTolerated(run, reply.data.tolerated);
-      await saveItem(run, reply.data.raw);
+      await saveItem(run, id, reply.data.raw);
     } else if (reply.kind === 'denied') {
+      await checkWitness(run, id);
       await proveCredential(run);
       await removeItem(run, id);
     } else {
@@ -25,26 +30,38 @@ export function syncItem(deps: JobDeps, id: number, signal: AbortSignal): Promis
   });
 }
 
-async function saveItem(run: RunContext, raw: Json): Promise<void> {
-  const preparation = prepareItem(Buffer.from(JSON.stringify(raw)));
-  if (!preparation.ok)
-    throw new Error(`a decoded item could not be prepared: ${preparation.reason}`);
-  const { prepared } = preparation;
+async function saveItem(run: RunContext, id: number, raw: Json): Promise<void> {
   const { counts } = run;
   await inSession(run, async (session) => {
+    const stored = (await session.rawOf([id])).get(id);
+    const preparation = prepareAnswer(completeMedia(raw, stored));
+    if (!preparation.ok) throw new Error(`a decoded item can’t be prepared: ${preparation.reason}`);
     counts.listed = 1;
-    if ((await session.hashesOf([prepared.item.id])).size === 0) {
-      await session.insert([prepared]);
+    if (stored === undefined) {
+      await session.insert([preparation.prepared]);
       counts.added = 1;
       return;
     }
-    await session.stage([{ prepared, rival: false }]);
+    await session.stage([{ prepared: preparation.prepared, rival: false }]);
     const applied = await session.apply();
     counts.changed = applied.changed;
     counts.extraChanged = applied.extraChanged;
     counts.restored = applied.restored;
     counts.unchanged = applied.changed + applied.extraChanged === 0 ? 1 : 0;
   });
+}
+
+/** @throws {RunProblem} when an item that is known to be there is denied as well */
+async function checkWitness(run: RunContext, id: number): Promise<void> {
+  const witness = await run.deps.store.otherLiveItem(run.lock, id);
+  if (witness === null) return;
+  const reply = await run.deps.marketplace.item(witness, { signal: run.signal });
+  if (reply.kind === 'answered') return;
+  throw new RunProblem(
+    'unavailable',
+    `item ${id} was denied, but so was item ${witness}, which was there: ${describeFailure(reply)}`,
+    'mirror the whole catalogue with `seller-mirror sync items`; nothing was removed',
+  );
 }
 
 async function removeItem(run: RunContext, id: number): Promise<void> {
@@ -57,16 +74,18 @@ async function removeItem(run: RunContext, id: number): Promise<void> {
         true,
       );
     }
-    const plan = { held: false, remove: [id], missing: [], found: [] };
-    run.counts.removed = (await session.remove(plan)).removed;
+    run.counts.removed = await session.remove({
+      held: false,
+      remove: [id],
+      missing: [],
+      found: [],
+    });
   });
 }
 
-type Session = Awaited<ReturnType<JobDeps['store']['beginItems']>>;
-
 async function inSession(
   run: RunContext,
-  work: (session: Session) => Promise<void>,
+  work: (session: ItemSession) => Promise<void>,
 ): Promise<void> {
   const session = await run.deps.store.beginItems(run.lock, run.stamp);
   try {

@@ -44,7 +44,14 @@ export interface Problem {
 }
 
 export type ProblemCode =
-  'refused' | 'account-changed' | 'limited' | 'unavailable' | 'unreadable' | 'not-found' | 'store';
+  | 'refused'
+  | 'account-changed'
+  | 'limited'
+  | 'unavailable'
+  | 'unreadable'
+  | 'not-found'
+  | 'interrupted'
+  | 'store';
 
 /** The report of a finished run. */
 export interface RunReport {

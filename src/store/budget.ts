@@ -120,6 +120,11 @@ async function tryAcquire(
     [host, spacingMs, priority === 'mirror', URGENT_MS],
   );
   const row = rows[0];
-  if (row === undefined || row.taken) return { waitMs: 0, pauseMs: 0 };
+  // Somebody emptied the table: the next try enters the host anew.
+  if (row === undefined) {
+    await enterHost(pool, host);
+    return { waitMs: 1, pauseMs: 0 };
+  }
+  if (row.taken) return { waitMs: 0, pauseMs: 0 };
   return { waitMs: Math.max(1, row.wait_ms), pauseMs: row.pause_ms };
 }

@@ -1,11 +1,12 @@
-import { once } from 'node:events';
 import type { PoolClient } from 'pg';
 import { escapeLiteral } from 'pg';
-import { from as copyFrom, to as copyTo } from 'pg-copy-streams';
+import { to as copyTo } from 'pg-copy-streams';
+import type { Json } from '../domain/item.js';
 import { KnownItems, type KnownState } from '../domain/known-items.js';
 import type { PreparedItem } from '../domain/prepare-item.js';
-import { BinaryRows, COPY_HEADER_BYTES } from './copy-binary.js';
-import { ITEM_COLUMNS, ITEM_VALUE_COLUMNS, writeItemRow, type RowStamp } from './item-rows.js';
+import { COPY_HEADER } from './copy-binary.js';
+import { CopyIn } from './copy-in.js';
+import { ITEM_COLUMNS, ITEM_VALUE_COLUMNS, ItemRows, type RowStamp } from './item-rows.js';
 
 /** What applying the staged records did. */
 export interface Applied {
@@ -44,7 +45,7 @@ export async function loadKnownItems(client: PoolClient, sellerId: string): Prom
     ) TO STDOUT (FORMAT binary)`),
   );
   let rest: Buffer = Buffer.alloc(0);
-  let header = COPY_HEADER_BYTES;
+  let header = COPY_HEADER.length; // no extension is ever sent
   for await (const chunk of stream as AsyncIterable<Buffer>) {
     let data = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
     if (header > 0) {
@@ -67,15 +68,9 @@ export async function loadKnownItems(client: PoolClient, sellerId: string): Prom
   return known;
 }
 
-/** Writes new items by COPY. None of them may be in the table. */
-export async function insertItems(
-  client: PoolClient,
-  stamp: RowStamp,
-  items: readonly PreparedItem[],
-): Promise<void> {
-  const rows = new BinaryRows();
-  for (const item of items) writeItemRow(rows, item, stamp);
-  await copyInto(client, `mirror.items (${ITEM_COLUMNS.join(', ')})`, rows);
+/** Opens the way for rows into the table. None of their items may be in it. */
+export function openItems(client: PoolClient): CopyIn {
+  return new CopyIn(client, `mirror.items (${ITEM_COLUMNS.join(', ')})`);
 }
 
 /** Makes the staging table of this transaction. */
@@ -92,16 +87,24 @@ export async function stageItems(
   stamp: RowStamp,
   staged: readonly Staged[],
 ): Promise<void> {
-  const rows = new BinaryRows();
-  for (const { prepared, rival } of staged) writeItemRow(rows, prepared, stamp, rival);
-  await copyInto(client, `pg_temp.incoming_items (${ITEM_COLUMNS.join(', ')}, rival)`, rows);
+  const rows = new ItemRows(stamp);
+  for (const { prepared, rival } of staged) rows.add(prepared, rival);
+  const copy = new CopyIn(client, `pg_temp.incoming_items (${ITEM_COLUMNS.join(', ')}, rival)`);
+  await copy.write(rows.data());
+  await copy.end();
 }
 
-async function copyInto(client: PoolClient, target: string, rows: BinaryRows): Promise<void> {
-  const stream = client.query(copyFrom(`COPY ${target} FROM STDIN (FORMAT binary)`));
-  const finished = once(stream, 'finish');
-  stream.end(rows.finish());
-  await finished;
+/** The stored records of some items, as they were received. */
+export async function storedRaw(
+  client: PoolClient,
+  sellerId: string,
+  ids: readonly number[],
+): Promise<Map<number, Json>> {
+  const { rows } = await client.query<{ item_id: string; raw: Json }>(
+    'SELECT item_id, raw FROM mirror.items WHERE seller_id = $1 AND item_id = ANY($2::bigint[])',
+    [sellerId, ids],
+  );
+  return new Map(rows.map((row) => [Number(row.item_id), row.raw]));
 }
 
 /** The stored hashes of some items. */
@@ -152,7 +155,8 @@ export async function applyStage(client: PoolClient, stamp: RowStamp): Promise<A
      ), written AS (
        UPDATE mirror.items i
           SET ${assignments}, state = 'live', removed_at = NULL, synced_run_id = $2,
-              changed_at = CASE WHEN d.content_differs THEN $3::timestamptz ELSE i.changed_at END
+              changed_at = CASE WHEN d.content_differs OR d.old_state = 'removed'
+                                THEN $3::timestamptz ELSE i.changed_at END
          FROM differences d JOIN pg_temp.incoming_items w ON w.ctid = d.place
         WHERE i.seller_id = $1 AND i.item_id = w.item_id
        RETURNING d.content_differs, d.extra_differs, d.old_state

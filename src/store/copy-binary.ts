@@ -3,12 +3,17 @@
  * format because the record's JSON, most of every row, then needs no escaping on this side and no
  * unescaping on the other.
  */
-const HEADER = Buffer.from('PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0', 'latin1');
+export const COPY_HEADER = Buffer.from('PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0', 'latin1');
+/** Ends the rows: a field count of -1. */
+export const COPY_TRAILER = Buffer.from([0xff, 0xff]);
 const TEXT_OID = 25;
 /** Milliseconds from 1970 to 2000, PostgreSQL's epoch. */
 const EPOCH_MS = 946_684_800_000;
 
-/** Builds the rows of one COPY. Fields are written in the order of the COPY's column list. */
+/**
+ * Builds rows of a COPY, to be sent between header and trailer. Fields are written in the order of
+ * the COPY's column list.
+ */
 export class BinaryRows {
   #buffer: Buffer;
   #length = 0;
@@ -18,7 +23,6 @@ export class BinaryRows {
 
   constructor(initialBytes = 1 << 20) {
     this.#buffer = Buffer.allocUnsafe(initialBytes);
-    this.#append(HEADER);
   }
 
   /** Bytes gathered so far. */
@@ -105,10 +109,15 @@ export class BinaryRows {
     for (const digit of digits) this.#int16(digit);
   }
 
-  /** The finished COPY data; the builder must not be used afterwards. */
-  finish(): Buffer {
-    this.#int16(-1);
+  /** The rows so far, in the builder's own memory: good until more are written. */
+  data(): Buffer {
     return this.#buffer.subarray(0, this.#length);
+  }
+
+  /** Begins anew in the same memory. */
+  clear(): void {
+    this.#length = 0;
+    this.rows = 0;
   }
 
   #sized(write: () => void): void {
@@ -155,9 +164,9 @@ export class BinaryRows {
 
 /** Microseconds since 2000 of an ISO 8601 moment in UTC. */
 function postgresMicros(timestamp: string): bigint {
-  const [seconds = '', fraction = ''] = timestamp.slice(0, -1).split('.');
+  const [seconds = '', fraction] = timestamp.slice(0, -1).split('.');
   const micros = BigInt(Date.parse(`${seconds}Z`) - EPOCH_MS) * 1000n;
-  return micros + BigInt(fraction.padEnd(6, '0'));
+  return fraction === undefined ? micros : micros + BigInt(fraction.padEnd(6, '0'));
 }
 
 /** Digits in base 10,000, most significant first, without leading zeros. */
@@ -169,6 +178,3 @@ function base10000(whole: string): number[] {
   while (digits[0] === 0) digits.shift();
   return digits;
 }
-
-/** Bytes before the first row of a binary COPY TO (no extension is ever sent). */
-export const COPY_HEADER_BYTES = HEADER.length;

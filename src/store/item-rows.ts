@@ -1,5 +1,5 @@
 import type { PreparedItem } from '../domain/prepare-item.js';
-import type { BinaryRows } from './copy-binary.js';
+import { BinaryRows } from './copy-binary.js';
 
 /** Columns of `mirror.items` in the order in which `writeItemRow` fills them. */
 export const ITEM_COLUMNS = [
@@ -46,8 +46,45 @@ export interface RowStamp {
 
 const NO_EXTRA = Buffer.from('{}');
 
-/** Appends one item as a live row of `ITEM_COLUMNS`, and `rival` when it is given. */
-export function writeItemRow(
+/**
+ * Items on their way into the table, encoded as they are added: a catalogue's worth of objects that
+ * wait to be written costs far more time and memory to keep than their bytes do.
+ */
+export class ItemRows {
+  readonly #stamp: RowStamp;
+  readonly #rows = new BinaryRows();
+
+  constructor(stamp: RowStamp) {
+    this.#stamp = stamp;
+  }
+
+  /** How many there are. */
+  get count(): number {
+    return this.#rows.rows;
+  }
+
+  /** Bytes gathered so far. */
+  get size(): number {
+    return this.#rows.size;
+  }
+
+  /** Adds a live row of `ITEM_COLUMNS`, and `rival` when it is given. */
+  add(prepared: PreparedItem, rival?: boolean): void {
+    writeItemRow(this.#rows, prepared, this.#stamp, rival);
+  }
+
+  /** The rows as COPY data without header and trailer, good until `clear`. */
+  data(): Buffer {
+    return this.#rows.data();
+  }
+
+  /** Begins anew in the same memory. */
+  clear(): void {
+    this.#rows.clear();
+  }
+}
+
+function writeItemRow(
   rows: BinaryRows,
   prepared: PreparedItem,
   stamp: RowStamp,

@@ -1,4 +1,5 @@
 import type { Pool, PoolClient } from 'pg';
+import { StoreConnectionError } from './errors.js';
 import type { PrismaClient } from './generated/prisma/client.js';
 
 /** Another run works for this seller. */
@@ -24,8 +25,12 @@ export class SellerBusyError extends Error {
 export interface SellerLock {
   readonly sellerId: string;
   readonly client: PoolClient;
+  /** @throws {StoreConnectionError} when the connection is gone, and the lock with it */
+  assertHeld(): void;
   release(): Promise<void>;
 }
+
+const LOCK_PREFIX = 'seller-mirror/seller/';
 
 /** Whether a run works for this seller now. */
 export async function isLocked(prisma: PrismaClient, sellerId: string): Promise<boolean> {
@@ -35,7 +40,7 @@ export async function isLocked(prisma: PrismaClient, sellerId: string): Promise<
        WHERE locktype = 'advisory' AND granted AND objsubid = 1
          AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
          AND (classid::bigint << 32) | objid::bigint
-             = hashtextextended('seller-mirror/seller/' || ${sellerId}, 0)
+             = hashtextextended(${LOCK_PREFIX} || ${sellerId}, 0)
     ) AS locked`;
   return row?.locked === true;
 }
@@ -45,11 +50,7 @@ const NO_TIMEOUTS = `
   SELECT set_config('statement_timeout', '0', false), set_config('idle_session_timeout', '0', false),
          set_config('idle_in_transaction_session_timeout', '0', false)`;
 
-function ignore(): void {
-  // Nothing to do: whoever uses the connection next is told.
-}
-
-const LOCK_KEY = `hashtextextended('seller-mirror/seller/' || $1, 0)`;
+const LOCK_KEY = `hashtextextended('${LOCK_PREFIX}' || $1, 0)`;
 
 /**
  * Takes the seller's advisory lock, without waiting.
@@ -58,7 +59,11 @@ const LOCK_KEY = `hashtextextended('seller-mirror/seller/' || $1, 0)`;
 export async function lockSeller(pool: Pool, sellerId: string): Promise<SellerLock> {
   const client = await pool.connect();
   // The loss of the connection fails the next query; unheard, it would end the process.
-  client.on('error', ignore);
+  let lost = false;
+  const onLoss = (): void => {
+    lost = true;
+  };
+  client.on('error', onLoss);
   try {
     await client.query(NO_TIMEOUTS);
     const { rows } = await client.query<{ locked: boolean }>(
@@ -67,17 +72,24 @@ export async function lockSeller(pool: Pool, sellerId: string): Promise<SellerLo
     );
     if (rows[0]?.locked !== true) throw await busy(client, sellerId);
   } catch (error) {
-    client.off('error', ignore);
+    client.off('error', onLoss);
     client.release(!(error instanceof SellerBusyError));
     throw error;
   }
   return {
     sellerId,
     client,
+    assertHeld() {
+      if (!lost) return;
+      throw new StoreConnectionError(
+        'the connection to the database was cut in the middle of a run',
+        'Run it again; nothing is half written.',
+      );
+    },
     async release() {
       try {
         await client.query(`SELECT pg_advisory_unlock(${LOCK_KEY})`, [sellerId]);
-        client.off('error', ignore);
+        client.off('error', onLoss);
         client.release();
       } catch {
         // The connection is gone or in doubt, and the lock goes with it.

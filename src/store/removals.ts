@@ -37,25 +37,39 @@ export async function recordLookups(
   );
 }
 
-/** Carries out a removal plan. Rows are never deleted; rows that say so already are not written. */
+/**
+ * Carries out a removal plan; returns how many items were removed. Rows are never deleted; rows
+ * that say so already are not written.
+ */
 export async function removeItems(
   client: PoolClient,
   stamp: RowStamp,
   plan: RemovalPlan,
-): Promise<{ removed: number; missing: number }> {
-  const { rows } = await client.query<{ removed: number; missing: number }>(
-    `WITH gone AS (
-       UPDATE mirror.items SET state = 'removed', removed_at = $2, synced_run_id = $3
-        WHERE seller_id = $1 AND item_id = ANY($4::bigint[]) AND state <> 'removed'
-       RETURNING 1
-     ), doubtful AS (
-       UPDATE mirror.items SET state = 'missing', synced_run_id = $3
-        WHERE seller_id = $1 AND item_id = ANY($5::bigint[]) AND state = 'live'
-       RETURNING 1
-     )
-     SELECT (SELECT count(*)::int FROM gone) AS removed,
-            (SELECT count(*)::int FROM doubtful) AS missing`,
-    [stamp.sellerId, stamp.at, stamp.runId, plan.remove, plan.missing],
+): Promise<number> {
+  await client.query(
+    `UPDATE mirror.items SET state = 'missing', synced_run_id = $2
+      WHERE seller_id = $1 AND item_id = ANY($3::bigint[]) AND state = 'live'`,
+    [stamp.sellerId, stamp.runId, plan.missing],
   );
-  return rows[0] ?? { removed: 0, missing: 0 };
+  const { rowCount } = await client.query(
+    `UPDATE mirror.items
+        SET state = 'removed', removed_at = $2, changed_at = $2, synced_run_id = $3
+      WHERE seller_id = $1 AND item_id = ANY($4::bigint[]) AND state <> 'removed'`,
+    [stamp.sellerId, stamp.at, stamp.runId, plan.remove],
+  );
+  return rowCount ?? 0;
+}
+
+/** An item other than this one that the mirror holds as live; null when there is none. */
+export async function otherLiveItem(
+  client: PoolClient,
+  sellerId: string,
+  id: number,
+): Promise<number | null> {
+  const { rows } = await client.query<{ item_id: string }>(
+    `SELECT item_id FROM mirror.items
+      WHERE seller_id = $1 AND item_id <> $2 AND state = 'live' LIMIT 1`,
+    [sellerId, id],
+  );
+  return rows[0] === undefined ? null : Number(rows[0].item_id);
 }

@@ -77,30 +77,51 @@ export async function startRun(
   return { runId: BigInt(row.run_id), at: row.started_at.toISOString() };
 }
 
-/** Writes figures of a run, on whatever connection and transaction the caller is in. */
+/** Writes figures of a run, in whatever transaction the connection is in. */
 export async function saveCounts(
   client: PoolClient | Pool,
   runId: bigint,
   counts: Partial<RunCounts>,
 ): Promise<void> {
-  const names = Object.keys(counts) as (keyof RunCounts)[];
-  if (names.length === 0) return;
-  const assignments = names.map((name, i) => `${COUNT_COLUMNS[name]} = $${i + 2}`).join(', ');
-  await client.query(`UPDATE mirror.runs SET ${assignments} WHERE run_id = $1`, [
-    runId,
-    ...names.map((name) => counts[name]),
-  ]);
+  await updateRun(client, runId, countColumns(counts));
 }
 
-/** Closes a run. */
+/** Closes a run with its last figures. */
 export async function finishRun(
   client: PoolClient | Pool,
   runId: bigint,
   end: RunEnd,
+  counts: Partial<RunCounts>,
 ): Promise<void> {
-  await client.query(
-    `UPDATE mirror.runs SET state = $2, finished_at = now(), warnings = $3, problem_code = $4, problem = $5
-      WHERE run_id = $1`,
-    [runId, end.state, end.warnings, end.problemCode, end.problem],
-  );
+  // By the database's clock, as the start is.
+  const finished = ['finished_at = now()'];
+  const last: Assignment[] = [
+    ...countColumns(counts),
+    ['state', end.state],
+    ['warnings', end.warnings],
+    ['problem_code', end.problemCode],
+    ['problem', end.problem],
+  ];
+  await updateRun(client, runId, last, finished);
+}
+
+type Assignment = readonly [column: string, value: unknown];
+
+function countColumns(counts: Partial<RunCounts>): Assignment[] {
+  const names = Object.keys(counts) as (keyof RunCounts)[];
+  return names.map((name) => [COUNT_COLUMNS[name], counts[name]]);
+}
+
+async function updateRun(
+  client: PoolClient | Pool,
+  runId: bigint,
+  assignments: readonly Assignment[],
+  more: readonly string[] = [],
+): Promise<void> {
+  const list = [...assignments.map(([column], i) => `${column} = $${i + 2}`), ...more];
+  const values = assignments.map(([, value]) => value);
+  await client.query(`UPDATE mirror.runs SET ${list.join(', ')} WHERE run_id = $1`, [
+    runId,
+    ...values,
+  ]);
 }

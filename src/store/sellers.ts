@@ -1,36 +1,43 @@
 import type { PrismaClient } from './generated/prisma/client.js';
 
-/** Enters a configured seller when it is new, and keeps its marketplace current. */
+/** The account a seller's key was first seen to open, and where. */
+export interface Binding {
+  /** Null until the key was first proven. */
+  readonly username: string | null;
+  /** Host of the marketplace, without `www.`. */
+  readonly marketplace: string;
+}
+
+/** Enters a configured seller when it is new; returns what it is bound to. */
 export async function ensureSeller(
   prisma: PrismaClient,
   sellerId: string,
   marketplace: string,
-): Promise<void> {
-  await prisma.seller.upsert({
+): Promise<Binding> {
+  const seller = await prisma.seller.upsert({
     where: { sellerId },
     create: { sellerId, marketplace },
-    update: { marketplace },
+    update: {},
   });
+  return { username: seller.boundUsername, marketplace: seller.marketplace };
 }
 
-/** The username of the account that this seller's key was first seen to open; null before that. */
-export async function boundUsername(
-  prisma: PrismaClient,
-  sellerId: string,
-): Promise<string | null> {
+/** What a seller is bound to; null when the store has never seen the seller. */
+export async function bindingOf(prisma: PrismaClient, sellerId: string): Promise<Binding | null> {
   const seller = await prisma.seller.findUnique({ where: { sellerId } });
-  return seller?.boundUsername ?? null;
+  return seller && { username: seller.boundUsername, marketplace: seller.marketplace };
 }
 
-/** Remembers which account belongs to a seller. */
-export async function bindUsername(
+/** Remembers which account of which marketplace belongs to a seller. */
+export async function bindSeller(
   prisma: PrismaClient,
   sellerId: string,
-  username: string,
+  binding: Binding,
 ): Promise<void> {
+  const { username, marketplace } = binding;
   await prisma.seller.update({
     where: { sellerId },
-    data: { boundUsername: username, boundAt: new Date() },
+    data: { boundUsername: username, marketplace, boundAt: new Date() },
   });
 }
 

@@ -1,22 +1,29 @@
+import type { PoolClient } from 'pg';
+import type { Json } from '../domain/item.js';
 import type { KnownItems } from '../domain/known-items.js';
 import type { PreparedItem } from '../domain/prepare-item.js';
 import type { RemovalPlan, LookupOutcome } from '../domain/removals.js';
 import {
   applyStage,
   createStage,
-  insertItems,
   loadKnownItems,
+  openItems,
   stageItems,
   storedHashes,
+  storedRaw,
   type Applied,
   type Staged,
   type StoredHashes,
 } from './catalogue.js';
-import type { RowStamp } from './item-rows.js';
+import type { CopyIn } from './copy-in.js';
+import { ItemRows, type RowStamp } from './item-rows.js';
 import type { SellerLock } from './lock.js';
 import { saveQuarantine, type QuarantineEntry } from './quarantine.js';
 import { recordLookups, removeItems } from './removals.js';
 import { saveCounts, type RunCounts } from './runs.js';
+
+/** Checks of foreign keys wait for a COPY's end: in portions, they are made while the list is read. */
+const ROWS_PER_COPY = 10_000;
 
 /**
  * One transaction in which a run writes items. Everything is visible to others at `commit`, or
@@ -25,7 +32,10 @@ import { saveCounts, type RunCounts } from './runs.js';
 export class ItemSession {
   readonly #lock: SellerLock;
   readonly #stamp: RowStamp;
+  #inserting: CopyIn | null = null;
+  #rowsOfCopy = 0;
   #staged = false;
+  #over = false;
 
   private constructor(lock: SellerLock, stamp: RowStamp) {
     this.#lock = lock;
@@ -37,56 +47,95 @@ export class ItemSession {
     return new ItemSession(lock, stamp);
   }
 
-  loadKnown(): Promise<KnownItems> {
-    return loadKnownItems(this.#lock.client, this.#stamp.sellerId);
+  async loadKnown(): Promise<KnownItems> {
+    return loadKnownItems(await this.#connection(), this.#stamp.sellerId);
   }
 
-  hashesOf(ids: readonly number[]): Promise<Map<number, StoredHashes>> {
-    return storedHashes(this.#lock.client, this.#stamp.sellerId, ids);
+  async hashesOf(ids: readonly number[]): Promise<Map<number, StoredHashes>> {
+    return storedHashes(await this.#connection(), this.#stamp.sellerId, ids);
+  }
+
+  /** The stored records of some items, as they were received. */
+  async rawOf(ids: readonly number[]): Promise<Map<number, Json>> {
+    return storedRaw(await this.#connection(), this.#stamp.sellerId, ids);
+  }
+
+  /** Empty rows of this run, to be filled for `insertRows`. */
+  newRows(): ItemRows {
+    return new ItemRows(this.#stamp);
+  }
+
+  /** Sends items that are not in the table yet on their way, and empties `rows`. */
+  async insertRows(rows: ItemRows): Promise<void> {
+    if (rows.count === 0) return;
+    this.#inserting ??= openItems(await this.#connection());
+    this.#rowsOfCopy += rows.count;
+    await this.#inserting.write(rows.data());
+    rows.clear();
+    if (this.#rowsOfCopy >= ROWS_PER_COPY) await this.#connection();
   }
 
   /** Writes items that are not in the table yet. */
   async insert(items: readonly PreparedItem[]): Promise<void> {
-    if (items.length > 0) await insertItems(this.#lock.client, this.#stamp, items);
+    const rows = this.newRows();
+    for (const item of items) rows.add(item);
+    await this.insertRows(rows);
   }
 
   /** Puts records aside that differ, or may differ, from stored ones. */
   async stage(items: readonly Staged[]): Promise<void> {
     if (items.length === 0) return;
-    if (!this.#staged) await createStage(this.#lock.client);
+    const client = await this.#connection();
+    if (!this.#staged) await createStage(client);
     this.#staged = true;
-    await stageItems(this.#lock.client, this.#stamp, items);
+    await stageItems(client, this.#stamp, items);
   }
 
   /** Applies what was staged. */
   async apply(): Promise<Applied> {
     if (!this.#staged) return { changed: 0, extraChanged: 0, restored: 0 };
-    return applyStage(this.#lock.client, this.#stamp);
+    return applyStage(await this.#connection(), this.#stamp);
   }
 
-  quarantine(entries: readonly QuarantineEntry[]): Promise<void> {
-    return saveQuarantine(this.#lock.client, this.#stamp, entries);
+  async quarantine(entries: readonly QuarantineEntry[]): Promise<void> {
+    if (entries.length > 0) await saveQuarantine(await this.#connection(), this.#stamp, entries);
   }
 
-  lookedUp(lookups: ReadonlyMap<number, LookupOutcome>): Promise<void> {
-    return recordLookups(this.#lock.client, this.#stamp, lookups);
+  async lookedUp(lookups: ReadonlyMap<number, LookupOutcome>): Promise<void> {
+    return recordLookups(await this.#connection(), this.#stamp, lookups);
   }
 
-  remove(plan: RemovalPlan): Promise<{ removed: number; missing: number }> {
-    return removeItems(this.#lock.client, this.#stamp, plan);
+  async remove(plan: RemovalPlan): Promise<number> {
+    return removeItems(await this.#connection(), this.#stamp, plan);
   }
 
   /** Writes the run's counts so far, in this transaction. */
-  counts(counts: Partial<RunCounts>): Promise<void> {
-    return saveCounts(this.#lock.client, this.#stamp.runId, counts);
+  async counts(counts: Partial<RunCounts>): Promise<void> {
+    return saveCounts(await this.#connection(), this.#stamp.runId, counts);
   }
 
   async commit(): Promise<void> {
-    await this.#lock.client.query('COMMIT');
+    const client = await this.#connection();
+    await client.query('COMMIT');
+    this.#over = true;
   }
 
   /** Undoes everything; safe after any failure, a lost connection included. */
   async rollback(): Promise<void> {
+    this.#over = true;
+    this.#inserting?.abandon();
+    this.#inserting = null;
     await this.#lock.client.query('ROLLBACK').catch(() => undefined);
+  }
+
+  /** The connection, free for a statement: when the COPY under way on it is done. */
+  async #connection(): Promise<PoolClient> {
+    // A step that was under way when another one failed must not go on outside of the transaction.
+    if (this.#over) throw new Error('the transaction is over');
+    const inserting = this.#inserting;
+    this.#inserting = null;
+    this.#rowsOfCopy = 0;
+    await inserting?.end();
+    return this.#lock.client;
   }
 }

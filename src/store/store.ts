@@ -6,16 +6,9 @@ import { storedBudget } from './budget.js';
 import { PrismaClient } from './generated/prisma/client.js';
 import type { RowStamp } from './item-rows.js';
 import { lockSeller, type SellerLock } from './lock.js';
-import { chooseLookups } from './removals.js';
-import {
-  finishRun,
-  saveCounts,
-  startRun,
-  type RunCounts,
-  type RunEnd,
-  type RunKind,
-} from './runs.js';
-import { bindUsername, boundUsername, ensureSeller, forgetSeller } from './sellers.js';
+import { chooseLookups, otherLiveItem } from './removals.js';
+import { finishRun, startRun, type RunCounts, type RunEnd, type RunKind } from './runs.js';
+import { bindSeller, bindingOf, ensureSeller, forgetSeller, type Binding } from './sellers.js';
 import { ItemSession } from './session.js';
 import { getRun, listRuns, sellerStatuses, type Run, type SellerStatus } from './status.js';
 
@@ -38,16 +31,18 @@ export class Store {
     return lockSeller(this.#pool, sellerId);
   }
 
-  ensureSeller(sellerId: string, marketplace: string): Promise<void> {
+  /** Enters a configured seller when it is new; returns what it is bound to. */
+  ensureSeller(sellerId: string, marketplace: string): Promise<Binding> {
     return ensureSeller(this.#prisma, sellerId, marketplace);
   }
 
-  boundUsername(sellerId: string): Promise<string | null> {
-    return boundUsername(this.#prisma, sellerId);
+  /** What a seller is bound to; null when the store has never seen the seller. */
+  bindingOf(sellerId: string): Promise<Binding | null> {
+    return bindingOf(this.#prisma, sellerId);
   }
 
-  bindUsername(sellerId: string, username: string): Promise<void> {
-    return bindUsername(this.#prisma, sellerId, username);
+  bindSeller(sellerId: string, binding: Binding): Promise<void> {
+    return bindSeller(this.#prisma, sellerId, binding);
   }
 
   /** Deletes all that the store holds of a seller. */
@@ -63,12 +58,8 @@ export class Store {
     return startRun(lock.client, lock.sellerId, kind, holder);
   }
 
-  saveCounts(runId: bigint, counts: Partial<RunCounts>): Promise<void> {
-    return saveCounts(this.#pool, runId, counts);
-  }
-
-  finishRun(runId: bigint, end: RunEnd): Promise<void> {
-    return finishRun(this.#pool, runId, end);
+  finishRun(runId: bigint, end: RunEnd, counts: Partial<RunCounts>): Promise<void> {
+    return finishRun(this.#pool, runId, end, counts);
   }
 
   saveAccount(lock: SellerLock, stamp: RowStamp, record: AccountRecord): Promise<AccountChange> {
@@ -82,6 +73,11 @@ export class Store {
 
   chooseLookups(lock: SellerLock, ids: readonly number[], limit: number): Promise<number[]> {
     return chooseLookups(lock.client, lock.sellerId, ids, limit);
+  }
+
+  /** An item other than this one that the mirror holds as live. */
+  otherLiveItem(lock: SellerLock, id: number): Promise<number | null> {
+    return otherLiveItem(lock.client, lock.sellerId, id);
   }
 
   budget(host: string, requestsPerMinute: number): Budget {

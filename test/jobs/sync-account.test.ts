@@ -78,6 +78,45 @@ describe('an account run', () => {
   });
 });
 
+describe('an account field that can’t be read', () => {
+  it('is told and kept as it came, and stops neither the account nor the items', async () => {
+    const { sim, url } = await market();
+    const odd = { balance: '1,234.50', registered_at: 'long ago', username: 'ada' };
+    const body = JSON.stringify({ status: 'success', data: odd });
+    sim.faults.always('account', { kind: 'reply', status: 200, body });
+    const deps = mirror().deps(url);
+    const { report } = await syncAccount(deps, never);
+    expect(report).toMatchObject({ state: 'succeeded', counts: { added: 1 } });
+    expect(report.warnings.join()).toMatch(/balance, registered_at/);
+    expect((await account())[0]).toMatchObject({
+      balance: null,
+      extra: { balance: '1,234.50', registered_at: 'long ago' },
+    });
+    expect(await syncCatalogue(deps, never)).toMatchObject({ counts: { added: 12 } });
+  });
+});
+
+describe('another marketplace under the same seller', () => {
+  it('stops the run, though the username is the same; a person may say that it only moved', async () => {
+    const { url } = await market();
+    await syncAccount(mirror().deps(url), never);
+    await mirror().rows(`UPDATE mirror.sellers SET marketplace = 'shop.example'`);
+    const { report } = await syncAccount(mirror().deps(url), never);
+    expect(report).toMatchObject({ state: 'failed', problem: { code: 'account-changed' } });
+    expect(report.problem?.message).toMatch(/shop\.example, not of 127\.0\.0\.1/);
+    const accepted = await syncAccount(mirror().deps(url, { acceptAccount: true }), never);
+    expect(accepted.report.state).toBe('succeeded');
+    expect((await syncAccount(mirror().deps(url), never)).report.state).toBe('succeeded');
+  });
+
+  it('is not one that only listens on another port, or under its name with www', async () => {
+    const { url } = await market();
+    await syncAccount(mirror().deps(url), never);
+    await mirror().rows(`UPDATE mirror.sellers SET marketplace = '127.0.0.1:1'`);
+    expect((await syncAccount(mirror().deps(url), never)).report.state).toBe('succeeded');
+  });
+});
+
 describe('a key that is not accepted', () => {
   it('fails the run as a permanent problem, with a remedy and without the key', async () => {
     const { sim, url } = await market();

@@ -309,6 +309,20 @@ describe('a list that is not whole changes nothing', () => {
     expect(await mirror().items()).toEqual(before);
   });
 
+  it('not even mirror.quarantine, whenever the list ends', async () => {
+    const { sim, sync } = await market(400);
+    for (let id = 1001; id <= 1150; id++) {
+      catalogueOf(sim).breakRecord(id, `{"id":${id},"name":null}`);
+    }
+    for (const fraction of [0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99]) {
+      sim.faults.always('list', { kind: 'truncate', how: 'clean', fraction });
+      const report = await sync();
+      expect(report).toMatchObject({ state: 'failed', counts: { added: 0, quarantined: 0 } });
+      sim.faults.clear();
+      expect(await mirror().rows('SELECT * FROM mirror.quarantine')).toEqual([]);
+    }
+  });
+
   it('one broken item that turns the whole list into a 500', async () => {
     const { sim, sync } = await market(30);
     await sync();

@@ -35,7 +35,8 @@ describe('an item that is no longer listed', () => {
     });
     expect((await states())['1004']).toBe('removed');
     const order = sim.log.slice(2).map(({ operation }) => operation);
-    expect(order).toEqual(['account', 'list', 'item', 'account']);
+    // The second look-up is of an item that is listed: it shows that look-ups find what is there.
+    expect(order).toEqual(['account', 'list', 'item', 'item', 'account']);
   });
 
   it('keeps its row, with the date', async () => {
@@ -90,6 +91,51 @@ describe('an item that is no longer listed', () => {
     const report = await sync();
     expect(report).toMatchObject({ state: 'succeeded', counts: { removed: 0, missing: 1 } });
     expect(report.warnings.join()).toMatch(/nothing was removed/);
+  });
+
+  it('becomes missing when look-ups deny listed items as well, since then a denial says nothing', async () => {
+    const { sim, catalogue, sync } = await market(20);
+    await sync();
+    catalogue.remove(1004);
+    const body = '{"status":"error","msg":"Item Not Found"}';
+    sim.faults.always('item', { kind: 'reply', status: 404, body });
+    const report = await sync();
+    expect(report).toMatchObject({ state: 'succeeded', counts: { removed: 0, missing: 1 } });
+    expect(report.warnings.join()).toMatch(/can’t be looked up either/);
+    expect((await states())['1004']).toBe('missing');
+  });
+
+  it.each(['Service temporarily unavailable, try later', 'Too many requests'])(
+    'is not removed by an outage that is told at HTTP 200: %s',
+    async (msg) => {
+      const { sim, catalogue, sync } = await market(9);
+      await sync();
+      catalogue.setState(1004, 'unlisted');
+      const body = JSON.stringify({ status: 'error', msg });
+      sim.faults.always('item', { kind: 'reply', status: 200, body });
+      expect((await sync()).counts).toMatchObject({ removed: 0, missing: 1 });
+      const before = await mirror().items();
+      sim.faults.always('list', { kind: 'reply', status: 200, body });
+      expect((await sync()).state).toBe('failed');
+      expect(await mirror().items()).toEqual(before);
+    },
+  );
+
+  it('keeps the media that a reduced answer does not speak of', async () => {
+    const { sim, catalogue, sync } = await market(20);
+    await sync();
+    const before = await mirror().items();
+    catalogue.setState(1004, 'unlisted');
+    const [row] = await mirror().rows<{ raw: { media: Record<string, unknown> } }>(
+      'SELECT raw FROM mirror.items WHERE item_id = 1004',
+    );
+    const { preview_image, screenshots } = row?.raw.media ?? {};
+    expect(row?.raw.media['thumbnail']).toBeTypeOf('string');
+    const item = { ...row?.raw, media: { preview_image, screenshots } };
+    const body = JSON.stringify({ status: 'success', item });
+    sim.faults.next('item', { kind: 'reply', status: 200, body });
+    expect((await sync()).counts).toMatchObject({ changed: 0, missing: 0 });
+    expect(await mirror().items()).toEqual(before);
   });
 
   it('returns with its row when it is listed again', async () => {
@@ -166,7 +212,9 @@ describe('look-ups', () => {
     expect((await sync()).counts).toMatchObject({ removed: 3, missing: 5 });
     expect((await sync()).counts).toMatchObject({ removed: 3, missing: 2 });
     expect((await sync()).counts).toMatchObject({ removed: 2, missing: 0 });
-    expect(lookups(sim)).toBe(8);
+    const asked = sim.log.filter(({ operation }) => operation === 'item');
+    const removed = asked.filter(({ parameters }) => Number(parameters['item_id']) <= 1008);
+    expect(removed).toHaveLength(8);
   });
 
   it('take turns among items that are found again and again', async () => {
@@ -238,6 +286,20 @@ describe('"No items found"', () => {
     const before = await mirror().items();
     sim.afterRequests(1, () => sim.revoke(KEY));
     expect(await sync()).toMatchObject({ state: 'failed', problem: { code: 'refused' } });
+    expect(await mirror().items()).toEqual(before);
+  });
+
+  it('fails the run when neither the list nor the look-ups can be believed', async () => {
+    const { sim, sync } = await market(3);
+    await sync();
+    const before = await mirror().items();
+    sim.faults.next('list', { kind: 'key-refused' });
+    sim.faults.always('item', { kind: 'switched-off', body: 'json' });
+    expect(await sync()).toMatchObject({ state: 'failed', problem: { code: 'unavailable' } });
+    sim.faults.clear();
+    sim.faults.next('list', { kind: 'key-refused' });
+    sim.afterRequests(4, () => sim.revoke(KEY));
+    expect(await sync()).toMatchObject({ state: 'failed', problem: { code: 'unavailable' } });
     expect(await mirror().items()).toEqual(before);
   });
 

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import pg from 'pg';
 import { from as copyFrom } from 'pg-copy-streams';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { BinaryRows } from '../../src/store/copy-binary.js';
+import { BinaryRows, COPY_HEADER, COPY_TRAILER } from '../../src/store/copy-binary.js';
 import { createTestDatabase } from '../support/postgres.js';
 
 let client: pg.Client;
@@ -67,7 +67,7 @@ it('whatever is written by binary COPY is what PostgreSQL reads', async () => {
         copyFrom('COPY t (a, b, c, d, e, f, g, h) FROM STDIN (FORMAT binary)'),
       );
       const finished = once(stream, 'finish');
-      stream.end(out.finish());
+      stream.end(Buffer.concat([COPY_HEADER, out.data(), COPY_TRAILER]));
       await finished;
       const read = await client.query<Record<string, unknown>>(
         `SELECT a, b, c, d::text, to_char(e AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS e, f::text, g, h FROM t ORDER BY n`,

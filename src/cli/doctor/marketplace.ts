@@ -1,7 +1,7 @@
 import type { Config, SellerConfig } from '../../config/index.js';
 import { describeFailure, type Failure } from '../../domain/reply.js';
 import { examine, type Examination, type ListBeginning } from '../../jobs/examine.js';
-import { problemOf } from '../../jobs/run.js';
+import { problemOf } from '../../jobs/problem.js';
 import { evenlySpacedBudget, unlimitedBudget } from '../../marketplace/budget.js';
 import { createMarketplace } from '../../marketplace/client.js';
 import { hostName, isLoopback } from '../../marketplace/address.js';
@@ -56,7 +56,7 @@ export async function checkSeller(
   try {
     const seen = await examine(marketplace, signal);
     const findings = { seller, checks: new Checks(seller.name), calls, seen };
-    const bound = (await store?.boundUsername(seller.name)) ?? null;
+    const bound = (await store?.bindingOf(seller.name))?.username ?? null;
     return { checks: judge(findings, bound), requests: requestsOf(calls) };
   } finally {
     await marketplace.close();

@@ -1,0 +1,76 @@
+import { describeFailure, type Failure, type UnavailableReason } from '../domain/reply.js';
+import type { Problem, ProblemCode } from './types.js';
+
+/** Ends a run as failed; thrown by the steps of a run and caught by `performRun`. */
+export class RunProblem extends Error {
+  override readonly name = 'RunProblem';
+  readonly problem: Problem;
+
+  constructor(code: ProblemCode, message: string, remedy: string, permanent = false) {
+    super(message);
+    this.problem = { code, message, remedy, permanent };
+  }
+}
+
+const CHECK_ADDRESS =
+  'check MARKETPLACE_URL: it must be the base address of the API; `seller-mirror doctor` tells more';
+const LATER = 'try again later; the copy is as it was';
+
+const REMEDIES: Readonly<Record<Exclude<Failure['kind'], 'denied' | 'unavailable'>, string>> = {
+  refused: 'check the API key in the workspace settings of the marketplace, and MARKETPLACE_URL',
+  limited: 'wait, or lower REQUESTS_PER_MINUTE if others share this address',
+  unreadable: CHECK_ADDRESS,
+};
+
+const UNAVAILABLE_REMEDIES: Readonly<Record<UnavailableReason, string>> = {
+  network: 'check the network, and the host in MARKETPLACE_URL; the copy is as it was',
+  timeout: LATER,
+  'server-error': LATER,
+  maintenance: LATER,
+  'cut-off': LATER,
+  challenge:
+    'wait before you try again; if it stays, ask the marketplace to let this address use its API',
+  html: CHECK_ADDRESS,
+  redirect: CHECK_ADDRESS,
+  'switched-off': `the API may be switched off; otherwise ${CHECK_ADDRESS}`,
+};
+
+/** The problem that a failed reply makes of a run. */
+export function problemOf(failure: Failure): RunProblem {
+  const code = failure.kind === 'denied' ? 'refused' : failure.kind;
+  const permanent = code === 'refused' || code === 'unreadable';
+  const remedy =
+    failure.kind === 'unavailable'
+      ? UNAVAILABLE_REMEDIES[failure.reason]
+      : REMEDIES[code as keyof typeof REMEDIES];
+  return new RunProblem(code, describeFailure(failure), remedy, permanent);
+}
+
+const ONE_BROKEN_ITEM =
+  'one broken item can do this to a whole list; single items can be mirrored with `seller-mirror sync item ID`';
+
+/** The problem that a failed list makes of a run. */
+export function listProblemOf(failure: Failure): RunProblem {
+  const { problem } = problemOf(failure);
+  const serverError = failure.kind === 'unavailable' && failure.reason === 'server-error';
+  return new RunProblem(
+    problem.code,
+    problem.message,
+    serverError ? `${problem.remedy}; ${ONE_BROKEN_ITEM}` : problem.remedy,
+    problem.permanent,
+  );
+}
+
+/** How a run ends that was told to stop. */
+export const INTERRUPTED: Problem = {
+  code: 'interrupted',
+  message: 'interrupted',
+  remedy: 'run it again',
+  permanent: false,
+};
+
+/** How a run ends when the store fails under it. */
+export function storeProblem(error: unknown): Problem {
+  const message = error instanceof Error ? error.message : String(error);
+  return { code: 'store', message, remedy: 'check the database', permanent: false };
+}

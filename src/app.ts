@@ -2,7 +2,7 @@ import { hostname } from 'node:os';
 import type { Config, SellerConfig } from './config/index.js';
 import type { JobDeps, Progress } from './jobs/types.js';
 import { createMarketplace } from './marketplace/client.js';
-import { hostName } from './marketplace/address.js';
+import { hostName } from './domain/address.js';
 import type { CallRecord, Marketplace } from './marketplace/types.js';
 import { openDatabase, type Database } from './store/open.js';
 import { Store } from './store/store.js';

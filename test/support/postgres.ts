@@ -37,9 +37,22 @@ export async function createTestDatabase({ empty = false } = {}): Promise<TestDa
   );
   return {
     url: databaseAt(userUrl, name),
-    drop: () => asAdmin(adminUrl, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`),
+    drop: async () => {
+      await asAdmin(adminUrl, WAIT_FOR_SESSIONS(name));
+      await asAdmin(adminUrl, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
+    },
   };
 }
+
+/** A session that is just ending would see its end as an error if it were cut off; a second is plenty. */
+const WAIT_FOR_SESSIONS = (name: string): string => `
+  DO $$ BEGIN
+    FOR try IN 1..20 LOOP
+      PERFORM pg_stat_clear_snapshot();
+      EXIT WHEN NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = '${name}');
+      PERFORM pg_sleep(0.05);
+    END LOOP;
+  END $$`;
 
 /** `url` with another database. */
 export function databaseAt(url: string, database: string): string {

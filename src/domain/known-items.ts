@@ -10,23 +10,30 @@ const SEEN = 8;
 /** The row in the store is itself one of the copies the list holds of this item. */
 const STORED_IS_LISTED = 16;
 
+const SEGMENT_BITS = 14;
+const SEGMENT_ITEMS = 1 << SEGMENT_BITS;
+const SEGMENT_MASK = SEGMENT_ITEMS - 1;
+
+/** A run of slots. The table grows by whole segments, so that growing copies no item. */
+class Segment {
+  readonly ids = new Float64Array(SEGMENT_ITEMS);
+  readonly hashes = new Uint8Array(SEGMENT_ITEMS * WIRE_HASH_BYTES);
+  readonly flags = new Uint8Array(SEGMENT_ITEMS);
+}
+
 /**
- * The ids of a catalogue with the wire hash of each, in 17 bytes an item: a mirror of a million
- * items must not cost memory to match. An open-addressing table with linear probing.
+ * The ids of a catalogue with the wire hash of each, in 17 bytes an item and at most 16 for finding
+ * it: a mirror of a million items must not cost memory to match.
  */
 export class KnownItems {
-  #capacity: number;
-  #ids: Float64Array;
-  #hashes: Uint8Array;
-  #flags: Uint8Array;
+  readonly #segments: Segment[] = [];
   #size = 0;
+  /** Open addressing with linear probing: slot + 1 at the id's place, 0 where there is none. */
+  #places: Int32Array;
 
   /** @param expected how many items are expected; more may come */
   constructor(expected: number) {
-    this.#capacity = capacityFor(expected);
-    this.#ids = new Float64Array(this.#capacity);
-    this.#hashes = new Uint8Array(this.#capacity * WIRE_HASH_BYTES);
-    this.#flags = new Uint8Array(this.#capacity);
+    this.#places = new Int32Array(placesFor(expected));
   }
 
   get size(): number {
@@ -35,22 +42,17 @@ export class KnownItems {
 
   /** Enters an item of the store. */
   addKnown(id: number, wireHash: Uint8Array, state: KnownState): void {
-    this.#insert(id, wireHash, STATE_CODES[state]);
+    this.#append(id, wireHash, STATE_CODES[state]);
   }
 
   /** Enters an item that this run met first; it counts as seen, and its row as listed. */
   addNew(id: number, wireHash: Uint8Array): void {
-    this.#insert(id, wireHash, NEW | SEEN | STORED_IS_LISTED);
+    this.#append(id, wireHash, NEW | SEEN | STORED_IS_LISTED);
   }
 
-  /** The slot of an id, or -1. A slot stays good until the next `add`. */
+  /** The slot of an id, or -1. */
   find(id: number): number {
-    let slot = this.#home(id);
-    while (this.#flags[slot] !== 0) {
-      if (this.#ids[slot] === id) return slot;
-      slot = slot + 1 === this.#capacity ? 0 : slot + 1;
-    }
-    return -1;
+    return (this.#places[this.#placeOf(id)] as number) - 1;
   }
 
   isLive(slot: number): boolean {
@@ -62,7 +64,7 @@ export class KnownItems {
   }
 
   markSeen(slot: number): void {
-    this.#flags[slot] = this.#flagsAt(slot) | SEEN;
+    this.#addFlag(slot, SEEN);
   }
 
   /** Whether the row in the store is one of the copies that the list holds of this item. */
@@ -71,13 +73,14 @@ export class KnownItems {
   }
 
   markStoredListed(slot: number): void {
-    this.#flags[slot] = this.#flagsAt(slot) | STORED_IS_LISTED;
+    this.#addFlag(slot, STORED_IS_LISTED);
   }
 
   hasWireHash(slot: number, wireHash: Uint8Array): boolean {
-    const at = slot * WIRE_HASH_BYTES;
+    const { hashes } = this.#segmentOf(slot);
+    const at = (slot & SEGMENT_MASK) * WIRE_HASH_BYTES;
     for (let i = 0; i < WIRE_HASH_BYTES; i++) {
-      if (this.#hashes[at + i] !== wireHash[i]) return false;
+      if (hashes[at + i] !== wireHash[i]) return false;
     }
     return true;
   }
@@ -85,68 +88,84 @@ export class KnownItems {
   /** Items that were live or missing and that no record of the list named. */
   unseen(): number[] {
     const ids: number[] = [];
-    for (let slot = 0; slot < this.#capacity; slot++) {
-      const flags = this.#flagsAt(slot);
-      const state = flags & STATE_MASK;
-      const present = state === STATE_CODES.live || state === STATE_CODES.missing;
-      if (present && (flags & SEEN) === 0) ids.push(this.#ids[slot] as number);
+    for (let slot = 0; slot < this.#size; slot++) {
+      if (this.#isPresent(slot) && !this.isSeen(slot)) ids.push(this.#idAt(slot));
     }
     return ids;
   }
 
   /** An item that a record of the list named; null when there is none. */
   anySeen(): number | null {
-    const slot = this.#flags.findIndex((flags) => (flags & SEEN) !== 0);
-    return slot < 0 ? null : (this.#ids[slot] as number);
+    for (let slot = 0; slot < this.#size; slot++) {
+      if (this.isSeen(slot)) return this.#idAt(slot);
+    }
+    return null;
   }
 
   /** How many items the store held as live or missing. */
   presentCount(): number {
     let count = 0;
-    for (const flags of this.#flags) {
-      const state = flags & STATE_MASK;
-      if (state === STATE_CODES.live || state === STATE_CODES.missing) count++;
+    for (let slot = 0; slot < this.#size; slot++) {
+      if (this.#isPresent(slot)) count++;
     }
     return count;
   }
 
-  #flagsAt(slot: number): number {
-    return this.#flags[slot] as number;
+  #isPresent(slot: number): boolean {
+    const state = this.#flagsAt(slot) & STATE_MASK;
+    return state === STATE_CODES.live || state === STATE_CODES.missing;
   }
 
-  #home(id: number): number {
+  #segmentOf(slot: number): Segment {
+    return this.#segments[slot >> SEGMENT_BITS] as Segment;
+  }
+
+  #idAt(slot: number): number {
+    return this.#segmentOf(slot).ids[slot & SEGMENT_MASK] as number;
+  }
+
+  #flagsAt(slot: number): number {
+    return this.#segmentOf(slot).flags[slot & SEGMENT_MASK] as number;
+  }
+
+  #addFlag(slot: number, flag: number): void {
+    this.#segmentOf(slot).flags[slot & SEGMENT_MASK] = this.#flagsAt(slot) | flag;
+  }
+
+  #append(id: number, wireHash: Uint8Array, flags: number): void {
+    const slot = this.#size++;
+    const within = slot & SEGMENT_MASK;
+    if (within === 0) this.#segments.push(new Segment());
+    const segment = this.#segmentOf(slot);
+    segment.ids[within] = id;
+    segment.hashes.set(wireHash, within * WIRE_HASH_BYTES);
+    segment.flags[within] = flags;
+    if (this.#size * 2 > this.#places.length) this.#growPlaces();
+    else this.#places[this.#placeOf(id)] = slot + 1;
+  }
+
+  #growPlaces(): void {
+    this.#places = new Int32Array(placesFor(this.#size));
+    for (let slot = 0; slot < this.#size; slot++) {
+      this.#places[this.#placeOf(this.#idAt(slot))] = slot + 1;
+    }
+  }
+
+  /** Where the id is entered, or would be. */
+  #placeOf(id: number): number {
+    const last = this.#places.length - 1;
     // Both halves of the id, mixed: marketplace ids are nearly sequential and may pass 2^32.
     const mixed = Math.imul(id | 0, 0x9e3779b1) ^ Math.imul((id / 0x100000000) | 0, 0x85ebca6b);
-    return ((mixed ^ (mixed >>> 15)) >>> 0) % this.#capacity;
-  }
-
-  #insert(id: number, wireHash: Uint8Array, flags: number): void {
-    if (capacityFor(this.#size + 1) > this.#capacity) this.#grow();
-    let slot = this.#home(id);
-    while (this.#flags[slot] !== 0) slot = slot + 1 === this.#capacity ? 0 : slot + 1;
-    this.#ids[slot] = id;
-    this.#hashes.set(wireHash, slot * WIRE_HASH_BYTES);
-    this.#flags[slot] = flags;
-    this.#size++;
-  }
-
-  #grow(): void {
-    const bigger = new KnownItems(Math.ceil(this.#size * 1.5));
-    for (let slot = 0; slot < this.#capacity; slot++) {
-      const flags = this.#flagsAt(slot);
-      if (flags === 0) continue;
-      const at = slot * WIRE_HASH_BYTES;
-      const wireHash = this.#hashes.subarray(at, at + WIRE_HASH_BYTES);
-      bigger.#insert(this.#ids[slot] as number, wireHash, flags);
+    let place = (mixed ^ (mixed >>> 15)) & last;
+    for (;;) {
+      const slot = (this.#places[place] as number) - 1;
+      if (slot < 0 || this.#idAt(slot) === id) return place;
+      place = (place + 1) & last;
     }
-    this.#capacity = bigger.#capacity;
-    this.#ids = bigger.#ids;
-    this.#hashes = bigger.#hashes;
-    this.#flags = bigger.#flags;
   }
 }
 
-/** At most 70 % full, and odd, so that ids with a common stride spread. */
-function capacityFor(size: number): number {
-  return Math.max(1023, Math.ceil(size / 0.7) | 1);
+/** A power of two that keeps the places at most half full. */
+function placesFor(items: number): number {
+  return 2 ** Math.ceil(Math.log2(Math.max(512, items) * 2));
 }

@@ -1,0 +1,26 @@
+/** Measured: the catalogue job as `sync items` runs it, from before the account proof to the report. */
+import type * as AppModule from '../src/app.js';
+import type * as ConfigModule from '../src/config/index.js';
+import type * as SyncCatalogueModule from '../src/jobs/sync-catalogue.js';
+import { product } from './product.js';
+import { tell } from './tell.js';
+
+const { loadConfig } = (await product('config/index.js')) as typeof ConfigModule;
+const { openApp } = (await product('app.js')) as typeof AppModule;
+const { syncCatalogue } = (await product('jobs/sync-catalogue.js')) as typeof SyncCatalogueModule;
+
+const { signal } = new AbortController();
+const config = loadConfig('sellers');
+const app = await openApp(config, 'bench', signal);
+try {
+  const [seller] = config.sellers;
+  if (seller === undefined) throw new Error('no seller');
+  const deps = app.jobsOf(seller);
+  const started = performance.now();
+  const report = await syncCatalogue(deps, signal);
+  const ms = performance.now() - started;
+  if (report.state !== 'succeeded') throw new Error(report.problem?.message ?? report.state);
+  tell({ ms, counts: report.counts });
+} finally {
+  await app.close();
+}

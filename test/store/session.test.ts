@@ -1,0 +1,88 @@
+import pg from 'pg';
+import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
+import { prepareItem, type PreparedItem } from '../../src/domain/prepare-item.js';
+import { ItemSession } from '../../src/store/session.js';
+import { lockSeller, type SellerLock } from '../../src/store/lock.js';
+import type { RowStamp } from '../../src/store/item-rows.js';
+import { createTestDatabase } from '../support/postgres.js';
+
+const STAMP: RowStamp = { sellerId: 'main', runId: 1n, at: '2024-01-02T03:04:05Z' };
+
+let pool: pg.Pool;
+let lock: SellerLock;
+let drop: () => Promise<void>;
+
+beforeAll(async () => {
+  const database = await createTestDatabase();
+  drop = () => database.drop();
+  pool = new pg.Pool({ connectionString: database.url });
+  await pool.query(`INSERT INTO mirror.sellers (seller_id, marketplace) VALUES ('main', 'x')`);
+  lock = await lockSeller(pool, 'main');
+});
+afterEach(() => pool.query('TRUNCATE mirror.items, mirror.quarantine'));
+afterAll(async () => {
+  await lock.release();
+  await pool.end();
+  await drop();
+});
+
+function item(id: number): PreparedItem {
+  const preparation = prepareItem(Buffer.from(JSON.stringify({ id, name: `Item ${id}` })));
+  if (!preparation.ok) throw new Error(preparation.reason);
+  return preparation.prepared;
+}
+
+async function count(table: string): Promise<number> {
+  const { rows } = await pool.query<{ count: string }>(`SELECT count(*) FROM mirror.${table}`);
+  return Number(rows[0]?.count);
+}
+
+it('rows on their way arrive before any other step looks at the table', async () => {
+  const session = await ItemSession.begin(lock, STAMP);
+  await session.insert([item(1), item(2)]);
+  expect([...(await session.hashesOf([1, 2, 3])).keys()]).toEqual([1, 2]);
+  await session.insert([item(3)]);
+  await session.quarantine([{ itemId: 4, reason: 'broken', bytes: Buffer.from('{') }]);
+  await session.insert([item(5)]);
+  await session.commit();
+  expect(await count('items')).toBe(4);
+  expect(await count('quarantine')).toBe(1);
+});
+
+it('rows can be filled anew as soon as they are on their way', async () => {
+  const session = await ItemSession.begin(lock, STAMP);
+  const rows = session.newRows();
+  const last = 25_000;
+  for (let id = 1; id <= last; id++) {
+    rows.add(item(id));
+    if (id % 3_000 === 0 || id === last) await session.insertRows(rows);
+  }
+  await session.commit();
+  const { rows: found } = await pool.query<{ count: string; same: boolean }>(
+    `SELECT count(*), bool_and(name = 'Item ' || item_id AND (raw ->> 'id')::bigint = item_id) AS same FROM mirror.items`,
+  );
+  expect(found).toEqual([{ count: String(last), same: true }]);
+});
+
+it('nothing is left after a rollback with rows on their way, and the connection serves on', async () => {
+  const session = await ItemSession.begin(lock, STAMP);
+  await session.insert([item(1)]);
+  await session.rollback();
+  expect(await count('items')).toBe(0);
+  const next = await ItemSession.begin(lock, STAMP);
+  await next.insert([item(2)]);
+  await next.commit();
+  expect(await count('items')).toBe(1);
+});
+
+it('a step that was under way when another failed writes nothing outside of the transaction', async () => {
+  const session = await ItemSession.begin(lock, STAMP);
+  await session.insert([item(1)]);
+  await session.rollback();
+  const entry = { itemId: 1, reason: 'broken', bytes: Buffer.from('{') };
+  await expect(session.quarantine([entry])).rejects.toThrow('over');
+  await expect(session.insert([item(1)])).rejects.toThrow('over');
+  await expect(session.commit()).rejects.toThrow('over');
+  expect(await count('quarantine')).toBe(0);
+  expect(await count('items')).toBe(0);
+});

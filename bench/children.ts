@@ -1,5 +1,6 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import type { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 
@@ -54,14 +55,14 @@ export async function measureProgram(
 async function runToEnd<T>(args: readonly string[], settings: Settings): Promise<T> {
   const child = spawn(process.execPath, args, {
     env: { PATH: process.env['PATH'], ...settings },
-    stdio: ['ignore', 'pipe', 'inherit', 'pipe'],
+    stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
   });
-  const [, result, said, [code]] = (await Promise.all([
-    once(child, 'spawn'),
-    text(child.stdio[3] as NodeJS.ReadableStream),
-    text(child.stdio[1] as NodeJS.ReadableStream),
+  const [result, , said, [code]] = (await Promise.all([
+    text(child.stdio[3] as Readable),
+    text(child.stdout as Readable),
+    text(child.stderr as Readable),
     once(child, 'exit'),
-  ])) as [unknown, string, string, [number | null]];
+  ])) as [string, string, string, [number | null]];
   if (code !== 0) throw new Error(`${args.join(' ')} ended with ${code}: ${said}`);
   return JSON.parse(result) as T;
 }

@@ -40,5 +40,7 @@ process.on('message', (what: Change) => {
   change(what);
   void ready();
 });
+// Ctrl-C reaches this process too; it ends in order, with its files removed, when `main` lets go.
+process.on('SIGINT', () => undefined);
 process.once('disconnect', () => void server.close());
 await ready();

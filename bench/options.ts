@@ -12,8 +12,8 @@ export interface Options {
 
 export const USAGE = `npm run bench -- [options]
   --items N    items in the catalogue, about 1 KB of JSON each (default 100000)
-  --quick      20000 items and fewer repetitions; for trying things out, not for the record
-  --million    also the memory at ten times the items; needs about 1 KB x 100 of disk for each item
+  --quick      20000 items, fewer repetitions and no verdicts, for trying things out
+  --million    also the memory at ten times the items; needs 13 GB of disk for a while
   --markdown   print the table as Markdown`;
 
 /** @throws when the arguments can't be understood */

@@ -26,6 +26,7 @@ export class BenchMarketplace {
   }
 
   async close(): Promise<void> {
+    if (!this.#process.connected) return;
     const gone = once(this.#process, 'exit');
     this.#process.disconnect();
     await gone;
@@ -33,11 +34,15 @@ export class BenchMarketplace {
 }
 
 async function answer(child: ChildProcess): Promise<Ready> {
-  const [first] = (await Promise.race([
-    once(child, 'message'),
-    once(child, 'exit').then(() => {
-      throw new Error('the simulated marketplace ended');
-    }),
-  ])) as [Ready];
-  return first;
+  const over = new AbortController();
+  const { signal } = over;
+  const gone = once(child, 'exit', { signal }).then(() => {
+    throw new Error('the simulated marketplace ended');
+  });
+  try {
+    const [ready] = (await Promise.race([once(child, 'message', { signal }), gone])) as [Ready];
+    return ready;
+  } finally {
+    over.abort();
+  }
 }

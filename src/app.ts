@@ -67,7 +67,11 @@ export async function openApp(
       try {
         await Promise.all(opened.map((marketplace) => marketplace.close()));
       } finally {
-        await store.close().finally(() => database.close());
+        try {
+          await store.close();
+        } finally {
+          await database.close();
+        }
       }
     },
   };

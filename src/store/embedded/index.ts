@@ -158,6 +158,7 @@ async function sessionsOn(
         `SELECT application_name AS "applicationName", datname AS database
          FROM pg_stat_activity
          WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()
+           AND datname IS NOT NULL -- else it is still logging in
            AND NOT starts_with(application_name, $1)
          ORDER BY backend_start`,
         [KEEPER_NAME],

@@ -155,7 +155,7 @@ describe.runIf(isRoot())('as root (skipped as an ordinary user)', () => {
 
 describe('the programs', () => {
   it.skipIf(isRoot())(
-    'are copied where the package can’t be completed (skipped as root, whom nothing stops)',
+    'are copied where the package can’t be completed (needs an ordinary user: nothing stops root)',
     async () => {
       const folder = await trialFolder('read-only');
       const native = join(folder, 'native');

@@ -68,19 +68,19 @@ export class Rounds {
   /** All of it at one size. */
   async all({ loads, nights }: Options): Promise<Results> {
     for (let round = 0; round < loads; round++) await this.#load(round === 0);
-    await this.program();
+    await this.program(loads);
     for (let round = 0; round < nights; round++) await this.#night();
     await this.#largeChanges();
     return this.results;
   }
 
-  /** The program itself, from start to exit: first load and two unchanged nights. */
-  async program(): Promise<Results> {
+  /** The program itself, from start to exit: first loads and unchanged nights. */
+  async program(repetitions: number): Promise<Results> {
     const { programFirst, programNight } = this.results;
-    await this.#database.empty('mirror.items');
-    await this.#note('program, first load', programFirst, measureProgram(SYNC, this.#settings));
-    await this.#database.settle();
-    for (let night = 0; night < 2; night++) {
+    for (let round = 0; round < repetitions; round++) {
+      await this.#database.empty('mirror.items');
+      await this.#note('program, first load', programFirst, measureProgram(SYNC, this.#settings));
+      await this.#database.settle();
       await this.#note('program, unchanged', programNight, measureProgram(SYNC, this.#settings));
     }
     return this.results;

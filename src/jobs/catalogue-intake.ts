@@ -8,9 +8,10 @@ import type { QuarantineEntry } from '../store/quarantine.js';
 import type { ItemSession } from '../store/session.js';
 import { noteTolerated, type RunContext } from './run.js';
 
-/** What waits to be written is written when it is this much. */
+/** What waits to be written is written when it is this much: more would outlive young collections. */
 const WRITE_BYTES = 1024 * 1024;
-const WRITE_RECORDS = 1_000;
+/** Of records that wait as objects, each some 10 KB. */
+const WRITE_RECORDS = 250;
 
 /** What waits to be written. */
 class Pending {

@@ -14,6 +14,9 @@ export interface Measured {
   readonly cpuMs: number;
 }
 
+/** Aborted, it ends the measured process, and so the measuring. */
+export const interruption = new AbortController();
+
 /** Settings given to a child besides `PATH` and the like. */
 export type Settings = Readonly<Record<string, string>>;
 
@@ -56,6 +59,7 @@ async function runToEnd<T>(args: readonly string[], settings: Settings): Promise
   const child = spawn(process.execPath, args, {
     env: { PATH: process.env['PATH'], ...settings },
     stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
+    signal: interruption.signal,
   });
   const [result, , said, [code]] = (await Promise.all([
     text(child.stdio[3] as Readable),

@@ -1,7 +1,7 @@
 /** Measures the mirror against plain ways of doing the same; see `USAGE`. */
 import { statfs } from 'node:fs/promises';
 import { cpus, loadavg, tmpdir } from 'node:os';
-import type { Measured } from './children.js';
+import { interruption, type Measured } from './children.js';
 import { BenchDatabase } from './database.js';
 import { readOptions, USAGE, type Options } from './options.js';
 import { Rounds, type Results } from './rounds.js';
@@ -81,15 +81,13 @@ function withoutVerdict(line: Line): Line {
   return { ...line, met: null };
 }
 
-// Ctrl-C ends the measured processes; what waits for them then cleans up and ends this one.
-let interrupted = false;
-process.on('SIGINT', () => {
-  interrupted = true;
-});
+// What waits for the measured process then cleans up and ends this one.
+for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => interruption.abort());
 
 try {
   await main();
 } catch (error) {
+  const interrupted = interruption.signal.aborted;
   process.exitCode = interrupted ? 130 : 2;
   console.error(interrupted ? 'interrupted' : error instanceof Error ? error.message : error);
 }

@@ -82,11 +82,16 @@ const layerOf = (file: string): string => (file.split('/')[0] ?? '').replace(/\.
 
 /** What each layer may import besides itself. */
 const ALLOWED: Readonly<Record<string, readonly string[]>> = {
-  cli: ['app', 'config', 'queue', 'jobs', 'marketplace', 'store', 'domain', 'simulator'],
+  cli: [
+    ...['app', 'web', 'config', 'log', 'queue', 'jobs', 'marketplace', 'store', 'webhook'],
+    ...['domain', 'simulator'],
+  ],
   web: ['app', 'queue', 'jobs', 'marketplace', 'store', 'domain'],
-  app: ['config', 'queue', 'jobs', 'marketplace', 'store', 'domain'],
+  app: ['config', 'queue', 'jobs', 'marketplace', 'store', 'webhook', 'domain'],
   queue: ['jobs', 'marketplace', 'store', 'domain'],
-  jobs: ['marketplace', 'store', 'domain'],
+  jobs: ['marketplace', 'store', 'webhook', 'domain'],
+  webhook: ['domain'],
+  log: ['domain'],
   marketplace: ['domain'],
   store: ['domain'],
   config: ['domain'],
@@ -101,6 +106,9 @@ const HOMES: readonly (readonly [RegExp, string])[] = [
   [/^(?:@prisma\/.*|prisma)$/, 'store'],
   [/^(?:bullmq|ioredis|node-cron)$/, 'queue'],
   [/^(?:commander|string-width)$/, 'cli'],
+  [/^prom-client$/, 'web'],
+  [/^standardwebhooks$/, 'webhook'],
+  [/^(?:pino|pino-pretty)$/, 'log'],
 ];
 
 /** The domain is rules without input and output; these parts of Node have none. */

@@ -1,7 +1,10 @@
+import type { RedisTarget } from '../domain/redis-target.js';
 import type { Secret } from '../domain/secret.js';
 
 export const PLACEMENTS = ['default', 'query', 'json'] as const;
 export const LOG_LEVELS = ['info', 'trace', 'debug', 'warn', 'error', 'fatal', 'silent'] as const;
+
+export const LOG_FORMATS = ['auto', 'json', 'pretty'] as const;
 
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
@@ -17,6 +20,20 @@ export interface SellerConfig {
     readonly placement: (typeof PLACEMENTS)[number];
     readonly keyHeader: string | null;
   };
+  /** Cron expression of account and items; null: not on a schedule. */
+  readonly syncCron: string | null;
+  /** Cron expression of the account alone, besides; null: only with the items. */
+  readonly accountCron: string | null;
+  /** IANA name of the zone in which both are meant. */
+  readonly timeZone: string;
+}
+
+/** Where the health endpoints listen. */
+export interface HealthListen {
+  readonly host: string;
+  readonly port: number;
+  /** False: nobody chose the port, so that another will do when it is taken. */
+  readonly chosen: boolean;
 }
 
 /** Everything the product can be told from outside, checked. It can be printed: secrets mask themselves. */
@@ -30,6 +47,25 @@ export interface Config {
   readonly removalGuard: { readonly items: number; readonly percent: number };
   readonly lookupsPerRun: number;
   readonly logLevel: LogLevel;
+  /** `auto`: pretty on a terminal, JSON elsewhere. */
+  readonly logFormat: (typeof LOG_FORMATS)[number];
+  /** null: the queue is in the database. */
+  readonly redis: RedisTarget | null;
+  /** Keeps installations apart that share one Redis. */
+  readonly queuePrefix: string;
+  /** Jobs a worker process does at a time. */
+  readonly workerConcurrency: number;
+  /** Do at start what was due while nothing ran. */
+  readonly catchUp: boolean;
+  readonly shutdownTimeoutMs: number;
+  /** Days for which finished jobs are kept, to be looked at. */
+  readonly keepJobsDays: number;
+  /** A copy older than this is stale. */
+  readonly staleAfterHours: number;
+  /** null: no endpoints. */
+  readonly health: HealthListen | null;
+  /** Both are secrets: addresses of webhooks often contain a token. null: no alerts. */
+  readonly alerts: { readonly url: Secret; readonly secret: Secret | null } | null;
   /** Sentences for a person; they hold no secret. */
   readonly warnings: readonly string[];
 }

@@ -19,6 +19,10 @@ export interface JobDeps {
   /** HTTP requests made so far by this marketplace client. */
   readonly callCount: () => number;
   readonly onProgress?: (progress: Progress) => void;
+  /** The queue's job on whose behalf this is done; entered with the run. */
+  readonly jobId?: string | null;
+  /** Told of each run as it begins and ends. */
+  readonly onRun?: (event: RunEvent) => void;
   /** Pause before a list that broke off is asked for again; default a second. */
   readonly listPauseMs?: number;
 }
@@ -41,6 +45,8 @@ export interface Problem {
   readonly message: string;
   readonly remedy: string;
   readonly permanent: boolean;
+  /** When the marketplace said to come back, milliseconds since 1970; null when it did not say. */
+  readonly notBefore: number | null;
 }
 
 export type ProblemCode =
@@ -63,3 +69,16 @@ export interface RunReport {
   readonly warnings: readonly string[];
   readonly problem: Problem | null;
 }
+
+/** What happens to a run, for logs and metrics. */
+export type RunEvent =
+  | { readonly phase: 'started'; readonly runId: bigint; readonly kind: RunKind }
+  | {
+      readonly phase: 'finished';
+      readonly runId: bigint;
+      readonly kind: RunKind;
+      readonly state: RunReport['state'] | 'interrupted';
+      readonly counts: RunCounts;
+      readonly problem: Problem | null;
+      readonly durationMs: number;
+    };

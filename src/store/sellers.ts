@@ -47,6 +47,7 @@ export async function forgetSeller(prisma: PrismaClient, sellerId: string): Prom
   await prisma.$transaction([
     prisma.itemLookup.deleteMany(where),
     prisma.quarantinedRecord.deleteMany(where),
+    prisma.schedule.deleteMany(where),
     prisma.run.deleteMany(where),
     prisma.item.deleteMany(where),
     prisma.account.deleteMany(where),

@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
 import type { Config, SellerConfig } from './config/index.js';
-import type { JobDeps, Progress } from './jobs/types.js';
+import type { JobDeps, Progress, RunEvent } from './jobs/types.js';
 import { createMarketplace } from './marketplace/client.js';
 import { hostName } from './domain/address.js';
 import type { CallRecord, Marketplace } from './marketplace/types.js';
@@ -11,6 +11,15 @@ import { Store } from './store/store.js';
 export interface AppEvents {
   readonly onCall?: (seller: string, call: CallRecord) => void;
   readonly onProgress?: (seller: string, progress: Progress) => void;
+  readonly onRun?: (seller: string, event: RunEvent) => void;
+}
+
+/** What the jobs of one piece of work have of their own. */
+export interface JobOptions {
+  readonly acceptAccount?: boolean;
+  /** The queue's job on whose behalf they run. */
+  readonly jobId?: string;
+  readonly onRun?: (event: RunEvent) => void;
 }
 
 /** Everything wired: the store open and current, a marketplace client for each seller. */
@@ -18,8 +27,12 @@ export interface App {
   readonly config: Config;
   readonly database: Database;
   readonly store: Store;
-  /** What the jobs of a seller need. */
-  jobsOf(seller: SellerConfig, options?: { readonly acceptAccount?: boolean }): JobDeps;
+  /** Does work for a seller, with a marketplace client of its own that is closed afterwards. */
+  withJobs<T>(
+    seller: SellerConfig,
+    options: JobOptions,
+    work: (deps: JobDeps) => Promise<T>,
+  ): Promise<T>;
   close(): Promise<void>;
 }
 
@@ -38,40 +51,43 @@ export async function openApp(
   const { databaseUrl, dataDir } = config;
   const database = await openDatabase({ databaseUrl, dataDir, applicationName, signal });
   const store = new Store(database.url, applicationName);
-  const opened: Marketplace[] = [];
   return {
     config,
     database,
     store,
-    jobsOf(seller, options = {}) {
+    async withJobs(seller, options, work) {
       let calls = 0;
       const marketplace = openMarketplace(config, seller, store, (call) => {
         calls += 1 + call.redirects;
         events.onCall?.(seller.name, call);
       });
-      opened.push(marketplace);
-      return {
-        store,
-        marketplace,
-        sellerId: seller.name,
-        removalGuard: config.removalGuard,
-        lookupsPerRun: config.lookupsPerRun,
-        holder: `${command} (process ${process.pid} on ${hostname()})`,
-        acceptAccount: options.acceptAccount ?? false,
-        callCount: () => calls,
-        onProgress: (progress) => events.onProgress?.(seller.name, progress),
-      };
+      try {
+        return await work({
+          store,
+          marketplace,
+          sellerId: seller.name,
+          removalGuard: config.removalGuard,
+          lookupsPerRun: config.lookupsPerRun,
+          holder: `${command} (process ${process.pid} on ${hostname()})`,
+          acceptAccount: options.acceptAccount ?? false,
+          jobId: options.jobId ?? null,
+          callCount: () => calls,
+          onProgress: (progress) => events.onProgress?.(seller.name, progress),
+          onRun: (event) => {
+            events.onRun?.(seller.name, event);
+            options.onRun?.(event);
+          },
+        });
+      } finally {
+        await marketplace.close();
+      }
     },
     async close() {
       // In reverse order of opening, each whether or not the one before could be closed.
       try {
-        await Promise.all(opened.map((marketplace) => marketplace.close()));
+        await store.close();
       } finally {
-        try {
-          await store.close();
-        } finally {
-          await database.close();
-        }
+        await database.close();
       }
     },
   };

@@ -116,11 +116,11 @@ async function mirrorTwice(
 async function mirror(app: App, progress: SyncProgress, signal: AbortSignal): Promise<RunReport[]> {
   const [seller] = app.config.sellers;
   if (seller === undefined) return [];
-  const deps = app.jobsOf(seller);
-  const account = await syncAccount(deps, signal);
-  const items = await syncCatalogue(deps, signal, account.proof);
+  const reports = await app.withJobs(seller, {}, async (deps) => {
+    const account = await syncAccount(deps, signal);
+    return [account.report, await syncCatalogue(deps, signal, account.proof)];
+  });
   progress.finish();
-  const reports = [account.report, items];
   await print(...reports.map((report) => runLines(report, stdoutLook())));
   return reports;
 }

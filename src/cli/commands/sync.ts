@@ -1,6 +1,4 @@
 import { Argument, type Command } from 'commander';
-import type { App } from '../../app.js';
-import type { SellerConfig } from '../../config/index.js';
 import { syncAccount } from '../../jobs/sync-account.js';
 import { syncCatalogue } from '../../jobs/sync-catalogue.js';
 import { syncItem } from '../../jobs/sync-item.js';
@@ -71,11 +69,14 @@ async function sync(
         const obstacles: Obstacle[] = [];
         for (const seller of sellers) {
           try {
-            for await (const report of runsOf(app, seller, what, id, options, signal)) {
-              progress.finish();
-              reports.push(report);
-              if (options.json !== true) await print(runLines(report, stdoutLook()));
-            }
+            const acceptAccount = options.acceptAccount === true;
+            await app.withJobs(seller, { acceptAccount }, async (deps) => {
+              for await (const report of runsOf(deps, what, id, signal)) {
+                progress.finish();
+                reports.push(report);
+                if (options.json !== true) await print(runLines(report, stdoutLook()));
+              }
+            });
           } catch (error) {
             if (signal.aborted) throw error;
             progress.finish();
@@ -117,14 +118,11 @@ function checkArguments(what: What, id: number | null): void {
 
 /** One seller's runs. One that fails ends this seller's, not the others'. */
 async function* runsOf(
-  app: App,
-  seller: SellerConfig,
+  deps: JobDeps,
   what: What,
   id: number | null,
-  options: SyncOptions,
   signal: AbortSignal,
 ): AsyncGenerator<RunReport> {
-  const deps: JobDeps = app.jobsOf(seller, { acceptAccount: options.acceptAccount === true });
   if (what === 'item' && id !== null) {
     yield await syncItem(deps, id, signal);
     return;

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from 'pg';
 import { EmbeddedStartError, errorCode, type StoreError } from '../errors.js';
 import { KEEPER_LOCK, LEASE_LOCK, connect, isPassing, type Credentials } from './connections.js';
@@ -5,6 +6,8 @@ import { diskFull } from './folders.js';
 import { START_MARK } from './keeper-task.js';
 import { files, type Place } from './place.js';
 import { findPostmaster } from './postmaster.js';
+
+const RENEW_PAUSE_MS = 5_000;
 
 /** A lease as it was taken: while its connection lasts, the keeper leaves the server up. */
 export interface Taken {
@@ -92,11 +95,18 @@ export class Lease {
     return client;
   }
 
+  /** Until it succeeds: who runs for months must outlive a full disk. Its users meet the trouble themselves. */
   async #renew(): Promise<void> {
-    const taken = await this.#take().catch(() => null); // its users meet the trouble themselves
-    if (taken === null) return;
-    if (this.#closed) await taken.client.end();
-    else this.#client = this.#watch(taken.client);
+    while (!this.#closed) {
+      const taken = await this.#take().catch(() => null);
+      if (taken === null) {
+        await sleep(RENEW_PAUSE_MS, undefined, { ref: false });
+        continue;
+      }
+      if (this.#closed) await taken.client.end();
+      else this.#client = this.#watch(taken.client);
+      return;
+    }
   }
 
   async close(): Promise<void> {

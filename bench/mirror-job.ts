@@ -10,7 +10,7 @@ const { openApp } = (await product('app.js')) as typeof AppModule;
 const { syncCatalogue } = (await product('jobs/sync-catalogue.js')) as typeof SyncCatalogueModule;
 
 const { signal } = new AbortController();
-const config = loadConfig('sellers');
+const config = loadConfig('sellers', () => null);
 const app = await openApp(config, 'bench', signal);
 try {
   const [seller] = config.sellers;

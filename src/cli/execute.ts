@@ -78,9 +78,17 @@ export function complain(error: unknown, who?: string): ExitCode {
   return exitCode;
 }
 
+/**
+ * The configuration of this process, schedules included.
+ * @throws ConfigError with everything that is wrong with it
+ */
+export function readSettings(needs: 'store' | 'sellers'): Config {
+  return loadConfig(needs, () => null);
+}
+
 /** Reads the configuration for a command and passes its warnings on. */
 export function configFor(needs: 'store' | 'sellers'): Config {
-  const config = loadConfig(needs);
+  const config = readSettings(needs);
   for (const warning of config.warnings) process.stderr.write(`warning: ${safeLine(warning)}\n`);
   databaseUrl = config.databaseUrl?.reveal() ?? null;
   return config;

@@ -4,10 +4,11 @@ import { z } from 'zod';
 import type { Json } from '../domain/item.js';
 import { isObject } from '../domain/values.js';
 import { readMarketplaceUrl } from './address.js';
-import type { Environment } from './environment.js';
 import { readKey } from './key.js';
 import { nearest } from './nearest.js';
 import type { Findings } from './problems.js';
+import type { Reader } from './reader.js';
+import { readOwnSchedule, type Schedule } from './schedule.js';
 import { PLACEMENTS, type SellerConfig } from './types.js';
 import { checkHeaderName, checkSellerName, readChoice, readInteger, type Given } from './values.js';
 
@@ -15,7 +16,7 @@ import { checkHeaderName, checkSellerName, readChoice, readInteger, type Given }
 export interface SellerDefaults {
   readonly requestsPerMinute: number;
   readonly carriage: SellerConfig['carriage'];
-  readonly allowPlainHttp: boolean;
+  readonly schedule: Schedule;
 }
 
 export const MOST_REQUESTS_PER_MINUTE = 1_000_000;
@@ -28,6 +29,9 @@ const SELLER = z.strictObject({
   requestsPerMinute: z.number().optional(),
   parameters: z.string().optional(),
   keyHeader: z.string().optional(),
+  syncCron: z.string().optional(),
+  accountCron: z.string().optional(),
+  timeZone: z.string().optional(),
 });
 const FILE = z.strictObject({ sellers: z.array(SELLER) });
 
@@ -42,10 +46,10 @@ export interface SellersFile {
 /** Reads the sellers file; everything wrong with it has been reported. */
 export function readSellersFile(
   path: string,
-  environment: Environment,
+  reader: Reader,
   defaults: SellerDefaults,
-  findings: Findings,
 ): SellersFile {
+  const { findings } = reader;
   const entries = parse(path, findings);
   const sellers: SellerConfig[] = [];
   const usedVariables = new Set<string>();
@@ -63,7 +67,7 @@ export function readSellersFile(
       });
     }
     if (entry.keyEnv !== undefined) usedVariables.add(entry.keyEnv);
-    const seller = readSeller(entry, where, dirname(path), environment, defaults, findings);
+    const seller = readSeller(entry, where, dirname(path), reader, defaults);
     if (seller !== null) sellers.push(seller);
   }
   return { sellers, usedVariables };
@@ -73,10 +77,10 @@ function readSeller(
   entry: SellerEntry,
   where: string,
   base: string,
-  environment: Environment,
+  reader: Reader,
   defaults: SellerDefaults,
-  findings: Findings,
 ): SellerConfig | null {
+  const { environment, findings, options } = reader;
   const at = (field: string, text: string): Given => ({ where: `${where}.${field}`, text });
   checkSellerName(at('name', entry.name), findings);
   const keyHeader = entry.keyHeader ?? defaults.carriage.keyHeader;
@@ -100,7 +104,7 @@ function readSeller(
     keyHeader,
     findings,
   );
-  const url = readMarketplaceUrl(at('url', entry.url), defaults.allowPlainHttp, findings);
+  const url = readMarketplaceUrl(at('url', entry.url), reader.allowPlainHttp, findings);
   const requestsPerMinute =
     entry.requestsPerMinute === undefined
       ? defaults.requestsPerMinute
@@ -114,8 +118,10 @@ function readSeller(
     entry.parameters === undefined
       ? defaults.carriage.placement
       : readChoice(at('parameters', entry.parameters), PLACEMENTS, findings);
+  const schedule = readOwnSchedule(entry, at, defaults.schedule, options.cronFault, findings);
   if (key === null) return null;
-  return { name: entry.name, url, key, requestsPerMinute, carriage: { placement, keyHeader } };
+  const carriage = { placement, keyHeader };
+  return { name: entry.name, url, key, requestsPerMinute, carriage, ...schedule };
 }
 
 function parse(path: string, findings: Findings): readonly SellerEntry[] {

@@ -90,9 +90,100 @@ export const SETTINGS = [
     description: 'Most look-ups of unlisted items in one run; 0 means none, so nothing is removed',
   },
   {
+    name: 'SYNC_CRON',
+    default: '0 2 * * *',
+    description: 'Cron expression: when account and items are mirrored; off: not by itself',
+  },
+  {
+    name: 'ACCOUNT_CRON',
+    default: null,
+    description:
+      'Cron expression: when the account is mirrored besides; off means the same as not set',
+  },
+  {
+    name: 'TZ',
+    default: null,
+    description: 'IANA time zone of both, such as Europe/Berlin; not set: that of this machine',
+  },
+  {
+    name: 'CATCH_UP',
+    default: 'true',
+    description: 'true does once at start what was due while nothing ran',
+  },
+  {
+    name: 'REDIS_URL',
+    default: null,
+    description:
+      'Redis or Valkey for the queue: redis[s]://, redis-sentinel:// or redis-cluster://; not set: the database',
+    secret: true,
+  },
+  {
+    name: 'REDIS_URL_FILE',
+    default: null,
+    description: 'File that holds the address of Redis, instead of REDIS_URL',
+  },
+  {
+    name: 'QUEUE_PREFIX',
+    default: 'seller-mirror',
+    description: 'Keeps installations apart that share one Redis: letters, digits and . _ -',
+  },
+  {
+    name: 'WORKER_CONCURRENCY',
+    default: '4',
+    description: 'Jobs that one worker process does at a time, 1 to 100',
+  },
+  {
+    name: 'SHUTDOWN_TIMEOUT',
+    default: '30',
+    description: 'Seconds that running work may take to end when the process is told to stop',
+  },
+  {
+    name: 'KEEP_JOBS_DAYS',
+    default: '7',
+    description: 'Days for which finished jobs are kept in the queue, 1 to 365',
+  },
+  {
+    name: 'STALE_AFTER_HOURS',
+    default: '26',
+    description: 'Hours after the last success from which on a copy counts as stale',
+  },
+  {
+    name: 'HEALTH_LISTEN',
+    default: null,
+    description:
+      'Host and port of health and metrics; off: none; not set: 127.0.0.1:8790, or a free port when that is taken',
+  },
+  {
+    name: 'ALERT_WEBHOOK_URL',
+    default: null,
+    description: 'Address that alerts are posted to, signed as Standard Webhooks',
+    secret: true,
+  },
+  {
+    name: 'ALERT_WEBHOOK_URL_FILE',
+    default: null,
+    description: 'File that holds the webhook’s address, instead of ALERT_WEBHOOK_URL',
+  },
+  {
+    name: 'ALERT_WEBHOOK_SECRET',
+    default: null,
+    description: 'What alerts are signed with: whsec_ and base64 of 24 to 64 bytes',
+    secret: true,
+  },
+  {
+    name: 'ALERT_WEBHOOK_SECRET_FILE',
+    default: null,
+    description: 'File that holds the webhook’s secret, instead of ALERT_WEBHOOK_SECRET',
+  },
+  {
     name: 'LOG_LEVEL',
     default: 'info',
     description: 'trace, debug, info, warn, error, fatal or silent',
+  },
+  {
+    name: 'LOG_FORMAT',
+    default: 'auto',
+    description: 'json, pretty, or auto: pretty on a terminal and JSON elsewhere',
   },
 ] as const satisfies readonly Setting[];
 

@@ -3,10 +3,23 @@ import type { Secret } from '../domain/secret.js';
 
 export const PLACEMENTS = ['default', 'query', 'json'] as const;
 export const LOG_LEVELS = ['info', 'trace', 'debug', 'warn', 'error', 'fatal', 'silent'] as const;
-
 export const LOG_FORMATS = ['auto', 'json', 'pretty'] as const;
 
 export type LogLevel = (typeof LOG_LEVELS)[number];
+export type LogFormat = (typeof LOG_FORMATS)[number];
+
+/** How a configuration is to be read. */
+export interface ConfigOptions {
+  /** Folder of `.env`, and the one that relative paths are relative to. */
+  readonly cwd: string;
+  /** `sellers`: at least one must be configured. `store`: there may be none. */
+  readonly needs: 'store' | 'sellers';
+  /**
+   * What is wrong with a cron expression, continuing a sentence that begins with it; null when
+   * nothing is. Whoever runs the schedules knows.
+   */
+  readonly cronFault: (expression: string) => string | null;
+}
 
 /** One seller to mirror. */
 export interface SellerConfig {
@@ -32,7 +45,7 @@ export interface SellerConfig {
 export interface HealthListen {
   readonly host: string;
   readonly port: number;
-  /** False: nobody chose the port, so that another will do when it is taken. */
+  /** False: nobody chose the port, so another will do when it is taken. */
   readonly chosen: boolean;
 }
 
@@ -48,7 +61,7 @@ export interface Config {
   readonly lookupsPerRun: number;
   readonly logLevel: LogLevel;
   /** `auto`: pretty on a terminal, JSON elsewhere. */
-  readonly logFormat: (typeof LOG_FORMATS)[number];
+  readonly logFormat: LogFormat;
   /** null: the queue is in the database. */
   readonly redis: RedisTarget | null;
   /** Keeps installations apart that share one Redis. */
@@ -65,7 +78,7 @@ export interface Config {
   /** null: no endpoints. */
   readonly health: HealthListen | null;
   /** Both are secrets: addresses of webhooks often contain a token. null: no alerts. */
-  readonly alerts: { readonly url: Secret; readonly secret: Secret | null } | null;
+  readonly alerts: { readonly url: Secret; readonly secret: Secret } | null;
   /** Sentences for a person; they hold no secret. */
   readonly warnings: readonly string[];
 }

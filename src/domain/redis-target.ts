@@ -1,7 +1,8 @@
-import type { Secret } from './secret.js';
+import { Secret } from './secret.js';
 
 /** One server's host and port. */
 export interface RedisNode {
+  /** A name or an address; those of IPv6 without brackets. */
   readonly host: string;
   readonly port: number;
 }
@@ -24,4 +25,224 @@ export interface RedisTarget {
   /** Number of the database; a cluster has only 0. */
   readonly database: number;
   readonly tls: boolean;
+}
+
+/** Why a text is no address of Redis. Neither sentence repeats any of the text: it holds passwords. */
+export interface RedisFault {
+  /** What is wrong, continuing a sentence that begins with the setting's name. */
+  readonly fault: string;
+  readonly remedy: string;
+}
+
+/** Ends the parsing; never leaves this file. */
+class Refusal extends Error {
+  constructor(
+    readonly fault: string,
+    readonly remedy: string,
+  ) {
+    super(fault);
+  }
+}
+
+/**
+ * Reads an address of Redis or Valkey; a final s after `redis` or `valkey` means TLS:
+ *
+ * - `redis://[user:password@]host[:port][/database]`
+ * - `redis-sentinel://[user:password@]host[:port],…/master-name[/database][?sentinelPassword=…]`
+ * - `redis-cluster://[user:password@]host[:port],…`
+ *
+ * User, password, master's name and sentinels' password are percent-decoded.
+ */
+export function parseRedisUrl(text: string): RedisTarget | RedisFault {
+  try {
+    return parse(text);
+  } catch (error) {
+    if (error instanceof Refusal) return { fault: error.fault, remedy: error.remedy };
+    throw error;
+  }
+}
+
+const FORM = 'redis://user:password@host:6379/0';
+const SENTINEL_FORM = 'redis-sentinel://host:26379,host:26379/master-name';
+const CLUSTER_FORM = 'redis-cluster://host:6379,host:6379';
+const ENCODE =
+  'write special characters of the password percent-encoded (@ is %40, / is %2F, # is %23, ? is %3F, % is %25)';
+
+function parse(text: string): RedisTarget {
+  if (/[\s\p{Cc}]/u.test(text)) {
+    throw new Refusal(
+      'contains blanks or control characters',
+      'copy it again, whole and by itself',
+    );
+  }
+  const [, word = '', rest = ''] = /^([^:/?#@]*):\/\/(.*)$/s.exec(text) ?? [];
+  const { mode, tls } = schemeOf(word.toLowerCase());
+  const { user, hosts, path, query } = partsOf(rest);
+  const { masterName, database } = whatIn(path, mode);
+  return {
+    mode,
+    nodes: nodesOf(hosts, mode),
+    masterName,
+    ...credentialsOf(user),
+    sentinelPassword: sentinelPasswordOf(query, mode),
+    database,
+    tls,
+  };
+}
+
+function schemeOf(word: string): Pick<RedisTarget, 'mode' | 'tls'> {
+  const found = /^(?:redis|valkey)(s?)(?:[-+](sentinel|cluster))?$/.exec(word);
+  if (found === null) {
+    throw new Refusal(
+      /^https?$/.test(word)
+        ? 'is an address of the web, not of Redis'
+        : 'is no address of a Redis server',
+      `begin it with redis://, such as ${FORM}, or with rediss:// for TLS, redis-sentinel:// or redis-cluster://`,
+    );
+  }
+  return {
+    mode: (found[2] as 'sentinel' | 'cluster' | undefined) ?? 'single',
+    tls: found[1] === 's',
+  };
+}
+
+interface Parts {
+  /** Before the @; null when there is none. */
+  readonly user: string | null;
+  readonly hosts: string;
+  /** Begins with a slash unless empty. */
+  readonly path: string;
+  /** After the question mark; null when there is none. */
+  readonly query: string | null;
+}
+
+function partsOf(rest: string): Parts {
+  const [, authority = '', path = '', query, fragment] =
+    /^([^/?#]*)(\/[^?#]*)?(?:\?([^#]*))?(#.*)?$/s.exec(rest) ?? [];
+  const [first = '', second, ...more] = authority.split('@');
+  // After the hosts an @ has no meaning: a / ? or # of the password has ended them too early.
+  const misplaced = [path, query, fragment].some((part) => part?.includes('@') === true);
+  if (misplaced || more.length > 0) {
+    throw new Refusal('can’t be read as an address', ENCODE);
+  }
+  if (fragment !== undefined) {
+    throw new Refusal('contains a #, where an address ends', 'write # in a password as %23');
+  }
+  return {
+    user: second === undefined ? null : first,
+    hosts: second ?? first,
+    path,
+    query: query ?? null,
+  };
+}
+
+function credentialsOf(user: string | null): Pick<RedisTarget, 'username' | 'password'> {
+  if (user === null || user === '' || user === ':') return { username: null, password: null };
+  const [, name = '', password = ''] = /^([^:]*):?(.*)$/s.exec(user) ?? [];
+  if (password === '') {
+    throw new Refusal(
+      'has a user name but no password',
+      'write user:password@ before the host, or :password@ for a password alone',
+    );
+  }
+  return {
+    username: name === '' ? null : decoded(name),
+    password: new Secret(decoded(password)),
+  };
+}
+
+function nodesOf(hosts: string, mode: RedisTarget['mode']): readonly RedisNode[] {
+  const texts = hosts.split(',');
+  if (mode === 'single' && texts.length > 1) {
+    throw new Refusal(
+      'names several hosts where one is meant',
+      `keep one, or write ${SENTINEL_FORM} for sentinels or ${CLUSTER_FORM} for a cluster`,
+    );
+  }
+  return texts.map((text) => nodeOf(text, mode === 'sentinel' ? 26_379 : 6_379));
+}
+
+function nodeOf(text: string, usualPort: number): RedisNode {
+  if (text === '' || text.startsWith(':')) {
+    throw new Refusal('lacks a host', `write it as in ${FORM}`);
+  }
+  if (/^[^[]*:.*:/.test(text)) {
+    throw new Refusal('has a host that can’t be read', 'write an IPv6 address in brackets: [::1]');
+  }
+  const [, inBrackets, name, port] = /^(?:\[([^\]]*)\]|([^:[\]]*))(?::(.*))?$/.exec(text) ?? [];
+  const valid =
+    inBrackets === undefined
+      ? /^[\p{L}\p{N}._-]+$/u.test(name ?? '')
+      : /^[\da-f:.]+$/i.test(inBrackets) && URL.canParse(`http://[${inBrackets}]`);
+  if (!valid) {
+    throw new Refusal('has a host that can’t be read', `write it as in ${FORM}; ${ENCODE}`);
+  }
+  return {
+    host: inBrackets ?? name ?? '',
+    port: port === undefined ? usualPort : portOf(port),
+  };
+}
+
+function portOf(text: string): number {
+  const port = /^\d{1,5}$/.test(text) ? Number(text) : 0;
+  if (port < 1 || port > 65_535) {
+    throw new Refusal('has a port that is no number from 1 to 65535', `write it as in ${FORM}`);
+  }
+  return port;
+}
+
+function whatIn(
+  path: string,
+  mode: RedisTarget['mode'],
+): Pick<RedisTarget, 'masterName' | 'database'> {
+  if (mode !== 'sentinel') return { masterName: null, database: databaseOf(path.slice(1), mode) };
+  const [, name = '', database = ''] = /^\/?([^/]*)\/?(.*)$/s.exec(path) ?? [];
+  if (name === '') {
+    throw new Refusal(
+      'lacks the name of the master that the sentinels watch',
+      `write it after the hosts, as in ${SENTINEL_FORM}`,
+    );
+  }
+  return { masterName: decoded(name), database: databaseOf(database, mode) };
+}
+
+function databaseOf(text: string, mode: RedisTarget['mode']): number {
+  if (text === '') return 0;
+  if (mode === 'cluster' && text !== '0') {
+    throw new Refusal(
+      'goes on after the hosts, but a cluster has only database 0',
+      `end it after the hosts, as in ${CLUSTER_FORM}`,
+    );
+  }
+  if (!/^\d{1,5}$/.test(text)) {
+    throw new Refusal(
+      'names a database that is no number',
+      mode === 'sentinel'
+        ? `write the number after the master’s name, as in ${SENTINEL_FORM}/0`
+        : `write the number after the host, as in ${FORM}`,
+    );
+  }
+  return Number(text);
+}
+
+function sentinelPasswordOf(query: string | null, mode: RedisTarget['mode']): Secret | null {
+  if (query === null || query === '') return null;
+  const [, password] = /^sentinelPassword=([^&]*)$/.exec(query) ?? [];
+  if (mode !== 'sentinel' || password === undefined) {
+    throw new Refusal(
+      'goes on with a question mark and options that are not known',
+      mode === 'sentinel'
+        ? 'the only option is sentinelPassword'
+        : `end it before the question mark, as in ${FORM}`,
+    );
+  }
+  return password === '' ? null : new Secret(decoded(password));
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    throw new Refusal('contains a % that begins no percent-encoded character', ENCODE);
+  }
 }

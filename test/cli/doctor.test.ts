@@ -30,6 +30,9 @@ function sellerAt(url: string, more: Partial<SellerConfig> = {}): SellerConfig {
     key: new Secret(KEY),
     requestsPerMinute: 0,
     carriage,
+    syncCron: null,
+    accountCron: null,
+    timeZone: 'UTC',
     ...more,
   };
 }
@@ -44,6 +47,16 @@ beforeEach(() => {
     removalGuard: { items: 10, percent: 20 },
     lookupsPerRun: 100,
     logLevel: 'info',
+    logFormat: 'auto',
+    redis: null,
+    queuePrefix: 'seller-mirror',
+    workerConcurrency: 1,
+    catchUp: false,
+    shutdownTimeoutMs: 30_000,
+    keepJobsDays: 7,
+    staleAfterHours: 26,
+    health: null,
+    alerts: null,
     warnings: [],
   };
 });

@@ -1,7 +1,6 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { readConfig } from '../../src/config/index.js';
 import { ONE_SELLER, useFolder } from './folder.js';
 
 const folder = useFolder();
@@ -320,7 +319,7 @@ describe('names that are almost settings', () => {
     ['REQUEST_PER_MINUTE', /did you mean REQUESTS_PER_MINUTE\?/],
     ['REMOVAL_GUARD', /is no setting/],
   ])('bring a warning: %s', (name, expected) => {
-    const { warnings } = readConfig({ [name]: 'x' }, { cwd: folder.path(), needs: 'store' });
+    const { warnings } = folder.read({ [name]: 'x' }, 'store');
     expect(warnings).toEqual([expect.stringMatching(expected)]);
   });
 
@@ -330,7 +329,6 @@ describe('names that are almost settings', () => {
       'HOME',
       'PWD',
       'LANG',
-      'TZ',
       'NODE_ENV',
       'DATABASE',
       'LOGNAME',
@@ -339,7 +337,8 @@ describe('names that are almost settings', () => {
       'npm_config_cache',
       'LS_COLORS',
       'LOGLINES',
-      'REDIS_URL',
+      'REDISCLI_AUTH',
+      'WORKERS',
       'SHELL',
     ];
     const env = Object.fromEntries(names.map((name) => [name, 'x']));

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { readConfig, SETTINGS } from '../../src/config/index.js';
+import { SETTINGS } from '../../src/config/index.js';
 import { useFolder } from './folder.js';
 
 const root = new URL('../../', import.meta.url);
@@ -35,7 +35,6 @@ describe('the table of settings', () => {
         setting.default === null ? [] : [[setting.name, setting.default]],
       ),
     );
-    const options = { cwd: folder.path(), needs: 'store' } as const;
-    expect(readConfig(defaults, options)).toEqual(readConfig({}, options));
+    expect(folder.read(defaults, 'store')).toEqual(folder.read({}, 'store'));
   });
 });

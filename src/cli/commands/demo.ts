@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { join, relative } from 'node:path';
 import type { Command } from 'commander';
 import { openApp, type App } from '../../app.js';
-import { loadConfig, type Config, type SellerConfig } from '../../config/index.js';
+import type { Config, SellerConfig } from '../../config/index.js';
 import { Secret } from '../../domain/secret.js';
 import { syncAccount } from '../../jobs/sync-account.js';
 import { syncCatalogue } from '../../jobs/sync-catalogue.js';
@@ -12,7 +12,7 @@ import { print, stdoutLook } from '../console.js';
 import { changeMarket, DEMO_SELLER, openMarket } from '../demo/market.js';
 import { installedPackages } from '../demo/packages.js';
 import { differences, rowsOf, type Row } from '../demo/rows.js';
-import { execute } from '../execute.js';
+import { execute, readSettings } from '../execute.js';
 import type { ExitCode } from '../exit-codes.js';
 import { count, paint, pairs, table } from '../output/index.js';
 import { exitCodeOf, runLines } from '../run-report.js';
@@ -36,7 +36,7 @@ export function addDemo(program: Command): void {
 }
 
 async function demo(signal: AbortSignal): Promise<ExitCode> {
-  const dataDir = join(loadConfig('store').dataDir, 'demo');
+  const dataDir = join(readSettings('store').dataDir, 'demo');
   const packages = await installedPackages();
   const key = randomBytes(32).toString('hex');
   const market = await openMarket(packages, key);
@@ -67,6 +67,9 @@ function configFor(market: Simulator, key: string, dataDir: string): Config {
     key: new Secret(key),
     requestsPerMinute: 0,
     carriage: { placement: 'default', keyHeader: null },
+    syncCron: null,
+    accountCron: null,
+    timeZone: 'UTC',
   };
   return {
     sellers: [seller],
@@ -76,6 +79,16 @@ function configFor(market: Simulator, key: string, dataDir: string): Config {
     removalGuard: { items: 10, percent: 20 },
     lookupsPerRun: 100,
     logLevel: 'info',
+    logFormat: 'auto',
+    redis: null,
+    queuePrefix: 'seller-mirror',
+    workerConcurrency: 1,
+    catchUp: false,
+    shutdownTimeoutMs: 30_000,
+    keepJobsDays: 7,
+    staleAfterHours: 26,
+    health: null,
+    alerts: null,
     warnings: [],
   };
 }
@@ -170,7 +183,7 @@ function itemsTable(rows: readonly Row[]): string {
 function howToQuery(app: App): string {
   const folder = shellWord(relative(process.cwd(), app.config.dataDir) || '.');
   // An empty DATABASE_URL counts as none, should one be set here.
-  const own = loadConfig('store').databaseUrl === null ? '' : 'DATABASE_URL= ';
+  const own = readSettings('store').databaseUrl === null ? '' : 'DATABASE_URL= ';
   const command = `${own}DATA_DIR=${folder} npx seller-mirror`;
   return `The data is in ${app.database.location ?? ''}
 

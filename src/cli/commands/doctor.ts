@@ -1,12 +1,12 @@
 import type { Command } from 'commander';
-import { ConfigError, loadConfig, type Config } from '../../config/index.js';
+import { ConfigError, type Config } from '../../config/index.js';
 import { MarketplaceOptionsError } from '../../marketplace/address.js';
 import { Store } from '../../store/store.js';
 import { print, printJson, stdoutLook } from '../console.js';
 import { Checks, type Check } from '../doctor/check.js';
 import { checkSeller } from '../doctor/marketplace.js';
 import { checkStore } from '../doctor/store.js';
-import { execute, unlessAborted } from '../execute.js';
+import { execute, readSettings, unlessAborted } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { paint, plural, safeLine } from '../output/index.js';
 import { chosenSellers, withCommonOptions, type CommonOptions } from '../options.js';
@@ -50,7 +50,7 @@ const MACHINE = new Checks(null);
 /** Null when it can't be used. */
 async function checkConfiguration(tell: Tell): Promise<Config | null> {
   try {
-    const config = loadConfig('store');
+    const config = readSettings('store');
     for (const warning of config.warnings) await tell(sentence('warning', warning));
     const { sellers } = config;
     if (sellers.length > 0) {

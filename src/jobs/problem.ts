@@ -6,9 +6,14 @@ export class RunProblem extends Error {
   override readonly name = 'RunProblem';
   readonly problem: Problem;
 
-  constructor(code: ProblemCode, message: string, remedy: string, permanent = false) {
+  constructor(
+    code: ProblemCode,
+    message: string,
+    remedy: string,
+    { permanent = false, notBefore = null }: Partial<Pick<Problem, 'permanent' | 'notBefore'>> = {},
+  ) {
     super(message);
-    this.problem = { code, message, remedy, permanent };
+    this.problem = { code, message, remedy, permanent, notBefore };
   }
 }
 
@@ -35,6 +40,11 @@ const UNAVAILABLE_REMEDIES: Readonly<Record<UnavailableReason, string>> = {
   'switched-off': `the API may be switched off; otherwise ${CHECK_ADDRESS}`,
 };
 
+/** When the marketplace said to come back, milliseconds since 1970; null when it did not say. */
+export function comeBackAt(failure: Failure): number | null {
+  return 'retryAt' in failure ? failure.retryAt : null;
+}
+
 /** The problem that a failed reply makes of a run. */
 export function problemOf(failure: Failure): RunProblem {
   const code = failure.kind === 'denied' ? 'refused' : failure.kind;
@@ -43,7 +53,10 @@ export function problemOf(failure: Failure): RunProblem {
     failure.kind === 'unavailable'
       ? UNAVAILABLE_REMEDIES[failure.reason]
       : REMEDIES[code as keyof typeof REMEDIES];
-  return new RunProblem(code, describeFailure(failure), remedy, permanent);
+  return new RunProblem(code, describeFailure(failure), remedy, {
+    permanent,
+    notBefore: comeBackAt(failure),
+  });
 }
 
 const ONE_BROKEN_ITEM =
@@ -57,7 +70,7 @@ export function listProblemOf(failure: Failure): RunProblem {
     problem.code,
     problem.message,
     serverError ? `${problem.remedy}; ${ONE_BROKEN_ITEM}` : problem.remedy,
-    problem.permanent,
+    problem,
   );
 }
 
@@ -67,10 +80,17 @@ export const INTERRUPTED: Problem = {
   message: 'interrupted',
   remedy: 'run it again',
   permanent: false,
+  notBefore: null,
 };
 
 /** How a run ends when the store fails under it. */
 export function storeProblem(error: unknown): Problem {
   const message = error instanceof Error ? error.message : String(error);
-  return { code: 'store', message, remedy: 'check the database', permanent: false };
+  return {
+    code: 'store',
+    message,
+    remedy: 'check the database',
+    permanent: false,
+    notBefore: null,
+  };
 }

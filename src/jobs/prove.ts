@@ -53,6 +53,6 @@ function changed(run: RunContext, message: string, otherwise: string): RunProble
     'account-changed',
     message,
     `give the other one a seller name of its own; ${otherwise}, run \`${command}\` once`,
-    true,
+    { permanent: true },
   );
 }

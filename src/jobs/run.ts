@@ -3,7 +3,7 @@ import type { SellerLock } from '../store/lock.js';
 import type { RunCounts, RunKind } from '../store/runs.js';
 import type { Binding } from '../store/sellers.js';
 import { INTERRUPTED, RunProblem, storeProblem } from './problem.js';
-import type { JobDeps, Problem, RunReport } from './types.js';
+import type { JobDeps, Problem, RunEvent, RunReport } from './types.js';
 
 /** A run at work: what its steps share. */
 export interface RunContext {
@@ -21,6 +21,9 @@ export interface RunContext {
   committed: boolean;
 }
 
+/** What a run does; it throws a `RunProblem` to end as failed. */
+type Work = (run: RunContext) => Promise<'succeeded' | 'held'>;
+
 /**
  * The frame of every run: takes the seller's lock, enters the run, lets `work` do it, and closes
  * the run with its figures whatever happens. Problems become the report; an abort, or a store that
@@ -31,13 +34,13 @@ export async function performRun(
   deps: JobDeps,
   kind: RunKind,
   signal: AbortSignal,
-  work: (run: RunContext) => Promise<'succeeded' | 'held'>,
+  work: Work,
 ): Promise<RunReport> {
   signal.throwIfAborted();
   const binding = await deps.store.ensureSeller(deps.sellerId, deps.marketplace.host);
   const lock = await deps.store.lockSeller(deps.sellerId);
   try {
-    const { runId, at } = await deps.store.startRun(lock, kind, deps.holder);
+    const { runId, at } = await deps.store.startRun(lock, kind, deps.holder, deps.jobId ?? null);
     const stamp = { sellerId: deps.sellerId, runId, at };
     const run: RunContext = {
       deps,
@@ -56,42 +59,65 @@ export async function performRun(
   }
 }
 
-async function finishWork(
-  run: RunContext,
-  kind: RunKind,
-  work: (run: RunContext) => Promise<'succeeded' | 'held'>,
-): Promise<RunReport> {
-  const { deps, signal, counts, stamp, warnings } = run;
-  const callsBefore = deps.callCount();
-  const close = async (
-    state: RunReport['state'] | 'interrupted',
-    problem: Problem | null,
-  ): Promise<void> => {
+/** How a run ended. */
+interface Ending {
+  readonly state: RunReport['state'] | 'interrupted';
+  readonly problem: Problem | null;
+}
+
+async function finishWork(run: RunContext, kind: RunKind, work: Work): Promise<RunReport> {
+  const { deps, counts, stamp, warnings } = run;
+  const { runId, sellerId } = stamp;
+  const [callsBefore, begun] = [deps.callCount(), performance.now()];
+  const close = async ({ state, problem }: Ending): Promise<void> => {
     counts.apiCalls = deps.callCount() - callsBefore;
     counts.tolerated = Object.fromEntries(run.tolerated);
     const [problemCode, message] = [problem?.code ?? null, problem?.message ?? null];
-    const end = { state, warnings, problemCode, problem: message };
-    await deps.store.finishRun(stamp.runId, end, counts);
+    await deps.store.finishRun(runId, { state, warnings, problemCode, problem: message }, counts);
   };
-  const report = (state: RunReport['state'], problem: Problem | null): RunReport => {
-    const { runId, sellerId } = stamp;
-    return { runId, sellerId, kind, state, counts, warnings, problem };
+  const tell = (ending: Ending): void => {
+    const durationMs = performance.now() - begun;
+    announce(deps, { phase: 'finished', runId, kind, counts, durationMs, ...ending });
   };
+  announce(deps, { phase: 'started', runId, kind });
   try {
-    const state = await work(run);
-    await close(state, null);
-    return report(state, null);
+    const ending = await endingOf(run, work);
+    await close(ending);
+    tell(ending);
+    return { runId, sellerId, kind, counts, warnings, ...ending };
+  } catch (error) {
+    const ending = brokenOff(run, error);
+    // Best effort: if the store itself is what failed, the next run marks this one.
+    await close(ending).catch(() => undefined);
+    tell(ending);
+    throw error;
+  }
+}
+
+async function endingOf(
+  run: RunContext,
+  work: Work,
+): Promise<Ending & { readonly state: RunReport['state'] }> {
+  try {
+    return { state: await work(run), problem: null };
   } catch (error) {
     if (!run.committed) forgetChanges(run);
-    if (error instanceof RunProblem) {
-      await close('failed', error.problem);
-      return report('failed', error.problem);
-    }
-    const problem = signal.aborted ? INTERRUPTED : storeProblem(error);
-    const state = signal.aborted || run.committed ? 'interrupted' : 'failed';
-    // Best effort: if the store itself is what failed, the next run marks this one.
-    await close(state, problem).catch(() => undefined);
-    throw error;
+    if (!(error instanceof RunProblem)) throw error;
+    return { state: 'failed', problem: error.problem };
+  }
+}
+
+function brokenOff({ signal, committed }: RunContext, error: unknown): Ending {
+  if (signal.aborted) return { state: 'interrupted', problem: INTERRUPTED };
+  return { state: committed ? 'interrupted' : 'failed', problem: storeProblem(error) };
+}
+
+/** Whoever listens must not harm the run. */
+function announce(deps: JobDeps, event: RunEvent): void {
+  try {
+    deps.onRun?.(event);
+  } catch {
+    // Logs and metrics are worth less than the run.
   }
 }
 

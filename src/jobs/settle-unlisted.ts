@@ -9,7 +9,7 @@ import {
 import { describeFailure } from '../domain/reply.js';
 import type { Staged } from '../store/catalogue.js';
 import type { ItemSession } from '../store/session.js';
-import { RunProblem } from './problem.js';
+import { comeBackAt, RunProblem } from './problem.js';
 import { proveCredential } from './prove.js';
 import { noteTolerated, type RunContext } from './run.js';
 
@@ -32,6 +32,8 @@ interface Lookups {
   readonly outcomes: Map<number, LookupOutcome>;
   /** The records of items found, by id. */
   readonly found: Map<number, Json>;
+  /** When the marketplace said to come back with what it did not answer. */
+  notBefore: number | null;
 }
 
 /**
@@ -50,7 +52,7 @@ export async function settleUnlisted(
   const denied = count(lookups, 'denied');
   const provenAfter = denied > 0 && (await areProven(run, lookups, unlisted.witness));
   const doubtful = count(lookups, 'unanswered') + (provenAfter ? 0 : denied);
-  if (!unlisted.listed && doubtful > 0) throw noProof(run, doubtful);
+  if (!unlisted.listed && doubtful > 0) throw noProof(run, doubtful, lookups);
   const plan = planRemovals({
     present,
     unlisted: ids,
@@ -66,7 +68,7 @@ export async function settleUnlisted(
 async function lookUp(run: RunContext, { ids, present }: Unlisted): Promise<Lookups> {
   const { deps } = run;
   const chosen = await deps.store.chooseLookups(run.lock, ids, deps.lookupsPerRun);
-  const lookups: Lookups = { outcomes: new Map(), found: new Map() };
+  const lookups: Lookups = { outcomes: new Map(), found: new Map(), notBefore: null };
   let unanswered = 0;
   for (const id of chosen) {
     deps.onProgress?.({ phase: 'look-up', done: lookups.outcomes.size, total: chosen.length });
@@ -82,6 +84,7 @@ async function lookUp(run: RunContext, { ids, present }: Unlisted): Promise<Look
     const pointless = reply.kind === 'refused' || reply.kind === 'limited';
     if (pointless || unanswered === UNANSWERED_IN_A_ROW) {
       run.warnings.push(`look-ups ended early: ${describeFailure(reply)}`);
+      lookups.notBefore = comeBackAt(reply);
       break;
     }
     // The run will be held whatever the others say; the budget is worth more.
@@ -109,6 +112,7 @@ async function areProven(
       run.warnings.push(
         `nothing was removed, since item ${witness}, which is listed, can’t be looked up either: ${describeFailure(reply)}`,
       );
+      lookups.notBefore = comeBackAt(reply);
       return false;
     }
   }
@@ -120,17 +124,19 @@ async function areProven(
     run.warnings.push(
       `nothing was removed, since the key could not be proven once more: ${error.message}`,
     );
+    lookups.notBefore = error.problem.notBefore;
     return false;
   }
 }
 
 /** Without a list and without proof nothing was learned. */
-function noProof(run: RunContext, doubtful: number): RunProblem {
+function noProof(run: RunContext, doubtful: number, { notBefore }: Lookups): RunProblem {
   const why = run.warnings.splice(0).at(-1) ?? '';
   return new RunProblem(
     'unavailable',
     `the marketplace lists no items, and what became of ${doubtful} known ones is not proven: ${why}`,
     'nothing was changed; try again later',
+    { notBefore },
   );
 }
 

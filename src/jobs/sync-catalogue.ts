@@ -116,7 +116,7 @@ function refuseMostlyUnreadable(run: RunContext, reason: string | null): void {
       'unreadable',
       `${quarantined} of ${listed} records of the list can’t be read, the first because: ${reason ?? 'unknown'}`,
       'run `seller-mirror doctor`; the copy is as it was',
-      true,
+      { permanent: true },
     );
   }
   run.warnings.push(

@@ -2,7 +2,7 @@ import type { Json } from '../domain/item.js';
 import { completeMedia, prepareAnswer } from '../domain/prepare-item.js';
 import { describeFailure } from '../domain/reply.js';
 import type { ItemSession } from '../store/session.js';
-import { problemOf, RunProblem } from './problem.js';
+import { comeBackAt, problemOf, RunProblem } from './problem.js';
 import { proveCredential } from './prove.js';
 import { noteTolerated, performRun, type RunContext } from './run.js';
 import type { JobDeps, RunReport } from './types.js';
@@ -61,6 +61,7 @@ async function checkWitness(run: RunContext, id: number): Promise<void> {
     'unavailable',
     `item ${id} was denied, but so was item ${witness}, which was there: ${describeFailure(reply)}`,
     'mirror the whole catalogue with `seller-mirror sync items`; nothing was removed',
+    { notBefore: comeBackAt(reply) },
   );
 }
 
@@ -71,7 +72,7 @@ async function removeItem(run: RunContext, id: number): Promise<void> {
         'not-found',
         `the marketplace shows no item ${id} to this account`,
         'check the id; items that are pending or belong to another seller are not shown',
-        true,
+        { permanent: true },
       );
     }
     run.counts.removed = await session.remove({

@@ -61,6 +61,7 @@ export async function startRun(
   sellerId: string,
   kind: RunKind,
   holder: string,
+  jobId: string | null,
 ): Promise<{ runId: bigint; at: string }> {
   await client.query(
     `UPDATE mirror.runs SET state = $2, finished_at = now(), problem_code = $3, problem = $4
@@ -68,9 +69,9 @@ export async function startRun(
     [sellerId, DIED.state, DIED.problemCode, DIED.problem],
   );
   const { rows } = await client.query<{ run_id: string; started_at: Date }>(
-    `INSERT INTO mirror.runs (seller_id, kind, state, holder) VALUES ($1, $2, 'running', $3)
-     RETURNING run_id, started_at`,
-    [sellerId, kind, holder],
+    `INSERT INTO mirror.runs (seller_id, kind, state, holder, job_id)
+     VALUES ($1, $2, 'running', $3, $4) RETURNING run_id, started_at`,
+    [sellerId, kind, holder, jobId],
   );
   const row = rows[0];
   if (row === undefined) throw new Error('the store did not return the new run');

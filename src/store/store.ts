@@ -54,8 +54,9 @@ export class Store {
     lock: SellerLock,
     kind: RunKind,
     holder: string,
+    jobId: string | null,
   ): Promise<{ runId: bigint; at: string }> {
-    return startRun(lock.client, lock.sellerId, kind, holder);
+    return startRun(lock.client, lock.sellerId, kind, holder, jobId);
   }
 
   finishRun(runId: bigint, end: RunEnd, counts: Partial<RunCounts>): Promise<void> {

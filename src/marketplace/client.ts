@@ -178,17 +178,19 @@ class Client implements Marketplace {
       longestPauseMs: this.#retry.maxMs,
     };
     return withRetries(this.#retry, this.#chance, signal, async (attempt) => {
+      const asking = performance.now();
       const paused = await this.#acquire(errand);
       if (paused !== null) return paused;
       const started = performance.now();
-      const { reply, redirects, server } = await this.#attempt(errand, read);
+      const { reply, redirects, waitedMs, server } = await this.#attempt(errand, read);
       this.#onCall({
         operation: asked.operation,
         attempt,
         outcome: reply.kind,
         httpStatus: reply.httpStatus,
         redirects,
-        durationMs: performance.now() - started,
+        durationMs: performance.now() - started - waitedMs,
+        waitedMs: started - asking + waitedMs,
         server,
       });
       return reply;
@@ -210,24 +212,28 @@ class Client implements Marketplace {
     read: (response: Response, signal: AbortSignal) => Promise<Reply<T>>,
   ): Promise<Attempt<T>> {
     let redirects = 0;
+    let waitedMs = 0;
     let server: ServerFacts | null = null;
+    const cameTo = (reply: Reply<T>): Attempt<T> => ({ reply, redirects, waitedMs, server });
     try {
-      const outcome = await this.#courier.run(errand, () => redirects++);
-      if (!('chunks' in outcome)) return { reply: outcome, redirects, server };
+      const outcome = await this.#courier.run(errand, (ms) => {
+        redirects++;
+        waitedMs += ms;
+      });
+      if (!('chunks' in outcome)) return cameTo(outcome);
       server = serverFacts(outcome);
       const settled = judgeHead(outcome, this.#chance.now());
-      if (settled === null) return { reply: await read(outcome, errand.signal), redirects, server };
+      if (settled === null) return cameTo(await read(outcome, errand.signal));
       outcome.discard();
-      return { reply: settled, redirects, server };
+      return cameTo(settled);
     } catch (error) {
-      if (error instanceof TransportError) return { reply: error.failure, redirects, server };
-      return { reply: pausedReply(error), redirects, server };
+      return cameTo(error instanceof TransportError ? error.failure : pausedReply(error));
     }
   }
 }
 
-/** What one attempt came to. */
-interface Attempt<T> extends Pick<CallRecord, 'redirects' | 'server'> {
+/** What one attempt came to; `waitedMs` is for its redirects only. */
+interface Attempt<T> extends Pick<CallRecord, 'redirects' | 'waitedMs' | 'server'> {
   readonly reply: Reply<T>;
 }
 

@@ -52,10 +52,10 @@ export class Courier {
   /**
    * Sends a request and follows the redirects that may be followed, method and body kept. The
    * first request's share of the budget has been acquired by the caller.
-   * @param onRedirect told of each redirect followed
+   * @param onRedirect told of each redirect followed, with the milliseconds it waited for the budget
    * @returns the answer, or why a redirect was not followed
    */
-  async run(errand: Errand, onRedirect: () => void): Promise<Response | Failure> {
+  async run(errand: Errand, onRedirect: (waitedMs: number) => void): Promise<Response | Failure> {
     const { asked, signal } = errand;
     const { key, carriage, transport, budget, now } = this.#options;
     const request = carry(asked.method, asked.parameters, key, carriage);
@@ -79,8 +79,9 @@ export class Courier {
       const next = this.#next(target, response, visited);
       if (!(next instanceof URL)) return next;
       target = next;
-      onRedirect();
+      const from = performance.now();
       await budget.acquire(errand.priority, signal, errand.longestPauseMs);
+      onRedirect(performance.now() - from);
     }
   }
 

@@ -59,8 +59,10 @@ export interface CallRecord {
   readonly httpStatus: number | null;
   /** Redirects followed; each was a request of its own. */
   readonly redirects: number;
-  /** Without the wait for the budget before it; of a list, up to where the list began. */
+  /** Without the waits for the budget; of a list, up to where the list began. */
   readonly durationMs: number;
+  /** How long the budget kept it waiting, its redirects included. */
+  readonly waitedMs: number;
   /** Null when no answer came, or none that was followed to its end. */
   readonly server: ServerFacts | null;
 }

@@ -210,6 +210,28 @@ describe('redirects', () => {
   });
 });
 
+describe('waiting for the budget', () => {
+  it('is told apart from the call itself, redirects included, so that a slow server and a small budget look different', async () => {
+    const server = await startServer(({ url }) =>
+      url.pathname.endsWith('/') ? OK : moved(`${url.pathname}/`),
+    );
+    let waitedMs = 0;
+    const acquire = async (): Promise<void> => {
+      const from = performance.now();
+      await new Promise((resolve) => setTimeout(resolve, 200));
+      waitedMs += performance.now() - from;
+    };
+    const budget = { acquire, pauseUntil: () => Promise.resolve() };
+    const calls: CallRecord[] = [];
+    const from = performance.now();
+    await client(server.url, { budget, onCall: (call) => calls.push(call) }).account();
+    const tookMs = performance.now() - from;
+    expect(calls[0]?.waitedMs).toBeGreaterThanOrEqual(waitedMs);
+    expect(calls[0]?.durationMs).toBeGreaterThan(0);
+    expect(calls[0]?.durationMs).toBeLessThanOrEqual(tookMs - waitedMs);
+  });
+});
+
 describe('repeating', () => {
   const retry = { attempts: 4, baseMs: 100, maxMs: 60_000 };
 

@@ -1,0 +1,68 @@
+import type { Log } from '../domain/log.js';
+
+/** What is known of an outage, and what has been said about it. */
+export interface OutageState {
+  /** Since when the queue can't be used, milliseconds since 1970; null when it can. */
+  readonly since: number | null;
+  /** When the last line about it was written; null before the first. */
+  readonly saidAt: number | null;
+  /** Whether the loss was told, so that the return must be. */
+  readonly told: boolean;
+}
+
+export const NO_OUTAGE: OutageState = { since: null, saidAt: null, told: false };
+
+/** A warning at most this often, also when the queue comes and goes every second. */
+const PAUSE_MS = 60_000;
+
+export interface OutageStep {
+  readonly state: OutageState;
+  readonly say: 'lost' | 'still-lost' | 'back' | null;
+}
+
+/** What a failure means: a line when the queue is lost, then at most one a minute. */
+export function afterFailure(state: OutageState, now: number): OutageStep {
+  const since = state.since ?? now;
+  if (state.saidAt !== null && now - state.saidAt < PAUSE_MS) {
+    return { state: { ...state, since }, say: null };
+  }
+  const say = state.told ? 'still-lost' : 'lost';
+  return { state: { since, saidAt: now, told: true }, say };
+}
+
+/** What a success means: one line when the loss was told. */
+export function afterSuccess(state: OutageState): OutageStep {
+  if (state.since === null) return { state, say: null };
+  return { state: { ...state, since: null, told: false }, say: state.told ? 'back' : null };
+}
+
+/** Tells of outages in few lines, whoever notices them and however often. */
+export class Outage {
+  readonly #log: Log;
+  #state = NO_OUTAGE;
+
+  constructor(log: Log) {
+    this.#log = log;
+  }
+
+  /** A command or a connection failed. */
+  failed(reason: string): void {
+    const { state, say } = afterFailure(this.#state, Date.now());
+    this.#state = state;
+    if (say === 'lost') this.#log.warn('the queue can not be used', { reason });
+    if (say === 'still-lost') {
+      const seconds = Math.round((Date.now() - (state.since ?? 0)) / 1_000);
+      this.#log.warn('the queue can still not be used', { reason, seconds });
+    }
+  }
+
+  /** The queue did what was asked. */
+  worked(): void {
+    const before = this.#state;
+    const { state, say } = afterSuccess(before);
+    this.#state = state;
+    if (say !== 'back') return;
+    const seconds = Math.round((Date.now() - (before.since ?? 0)) / 1_000);
+    this.#log.info('the queue can be used again', { seconds });
+  }
+}

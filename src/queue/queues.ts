@@ -1,0 +1,172 @@
+import type { Log } from '../domain/log.js';
+import type { RedisTarget } from '../domain/redis-target.js';
+import { Link } from './link.js';
+import { Outage } from './outage.js';
+import { postgresServer } from './postgres.js';
+import { redisServer } from './redis.js';
+import type { Session, SessionOptions } from './session.js';
+import { askedId, checkJobId, payloadOf, type TaskOf } from './tasks.js';
+import { TUNING, type Tuning } from './tuning.js';
+import {
+  QUEUE_NAMES,
+  type AlertTask,
+  type JobHandler,
+  type MirrorTask,
+  type QueueCounts,
+  type QueueName,
+} from './types.js';
+import { WorkLoop, type QueueWorker, type WorkOptions } from './worker.js';
+
+export interface QueueOptions {
+  /** Redis or Valkey; null: the queue is kept in PostgreSQL, in schema `bullmq` of `databaseUrl`. */
+  readonly target: RedisTarget | null;
+  readonly databaseUrl: string;
+  /** Of all keys in Redis, so that several installations can share a server. */
+  readonly prefix: string;
+  /** How long finished jobs are kept. */
+  readonly keepJobsDays: number;
+  /** Shown to whoever looks at the server's connections. */
+  readonly applicationName: string;
+  readonly log: Log;
+  readonly tuning?: Partial<Tuning>;
+}
+
+/** What became of adding a job; not `added` when the queue had one with this id already. */
+export interface Added {
+  readonly jobId: string;
+  readonly added: boolean;
+}
+
+/** Bounds beside the days, per queue, so that a busy queue can't fill the server. */
+const COMPLETED_KEPT = 20_000;
+const FAILED_KEPT = 5_000;
+
+/**
+ * Opens the queues and brings the schema up to date that they have in PostgreSQL. A server that can't
+ * be reached within a few seconds does not keep them from opening: it is told to the log, asking and
+ * adding throw a `QueueError` until it is there, and workers begin by themselves when it is.
+ */
+export async function openQueues(options: QueueOptions): Promise<Queues> {
+  const queues = new Queues(options);
+  await queues.ping().catch(() => undefined);
+  return queues;
+}
+
+/** The queues of the product on one server. */
+export class Queues {
+  readonly #link: Link;
+  readonly #log: Log;
+  readonly #tuning: Tuning;
+  readonly #workers: {
+    readonly queue: QueueName;
+    readonly loop: Pick<WorkLoop<QueueName>, 'nudge' | 'stop'>;
+  }[] = [];
+  #closing: Promise<void> | null = null;
+
+  constructor(options: QueueOptions) {
+    const { target, databaseUrl, prefix, keepJobsDays, applicationName, log } = options;
+    this.#log = log;
+    this.#tuning = { ...TUNING, ...options.tuning };
+    const session: SessionOptions = {
+      names: QUEUE_NAMES,
+      prefix,
+      keep: { days: keepJobsDays, completed: COMPLETED_KEPT, failed: FAILED_KEPT },
+      tuning: this.#tuning,
+    };
+    const outage = new Outage(log);
+    const server =
+      target === null
+        ? postgresServer(databaseUrl, applicationName, session)
+        : redisServer(target, applicationName, session, log, outage);
+    this.#link = new Link(server, outage, this.#tuning.answerMs);
+  }
+
+  get backend(): 'redis' | 'postgres' {
+    return this.#link.backend;
+  }
+
+  /**
+   * Adds a job to the mirror's queue.
+   * @param jobId a second job of this id is not added while the first is kept; without one it is unique
+   * @throws {QueueError} within seconds, when the queue can't be reached
+   */
+  addMirror(task: MirrorTask, jobId: string = askedId(task, new Date())): Promise<Added> {
+    return this.#add('mirror', task, jobId);
+  }
+
+  /** Adds an alert. @throws {QueueError} within seconds, when the queue can't be reached */
+  addAlert(task: AlertTask, jobId: string): Promise<Added> {
+    return this.#add('alerts', task, jobId);
+  }
+
+  async #add<N extends QueueName>(name: N, task: TaskOf<N>, jobId: string): Promise<Added> {
+    checkJobId(jobId);
+    const payload = payloadOf(name, task);
+    const added = await this.#link.use(async ({ queues }) => {
+      await queues[name].add(task.kind, payload, { jobId });
+      return wasAdded(queues[name], jobId, payload.mark);
+    });
+    for (const { queue, loop } of this.#workers) if (queue === name) loop.nudge();
+    return { jobId, added };
+  }
+
+  /** How many jobs are in which state. @throws {QueueError} within seconds */
+  counts(): Promise<Record<QueueName, QueueCounts>> {
+    return this.#link.use(async ({ queues }) => {
+      const entries = await Promise.all(
+        QUEUE_NAMES.map(async (name) => [name, await countsOf(queues[name])] as const),
+      );
+      return Object.fromEntries(entries) as Record<QueueName, QueueCounts>;
+    });
+  }
+
+  /** Whether the queue can be used. @throws {QueueError} within seconds, when it can't */
+  ping(): Promise<void> {
+    return this.#link.ping();
+  }
+
+  /** Begins to work on a queue, now or as soon as the server is there. */
+  work<N extends QueueName>(
+    queue: N,
+    handler: JobHandler<TaskOf<N>>,
+    options: WorkOptions,
+  ): QueueWorker {
+    const loop = new WorkLoop(this.#link, queue, handler, options, this.#tuning, this.#log);
+    this.#workers.push({ queue, loop });
+    return loop;
+  }
+
+  /** Stops the workers that were not, then ends the connections; bounded, also without a server. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    for (const { loop } of this.#workers.reverse()) await loop.stop(0);
+    await this.#link.close();
+  }
+}
+
+type Queue = Session['queues'][QueueName];
+
+/** BullMQ gives the same answer for a job it added and one it had; the mark stored with it tells. */
+async function wasAdded(queue: Queue, jobId: string, mark: string): Promise<boolean> {
+  // A job that is not there any more was done and removed since: no other has been added before it.
+  const job = await queue.getJob(jobId).catch(() => undefined);
+  return job === undefined || job.data.mark === mark;
+}
+
+async function countsOf(queue: Queue): Promise<QueueCounts> {
+  const counts = await queue.getJobCounts(
+    ...(['waiting', 'prioritized', 'active', 'delayed', 'completed', 'failed'] as const),
+  );
+  const of = (state: string): number => counts[state] ?? 0;
+  return {
+    waiting: of('waiting') + of('prioritized'),
+    active: of('active'),
+    delayed: of('delayed'),
+    completed: of('completed'),
+    failed: of('failed'),
+  };
+}

@@ -1,0 +1,152 @@
+import { Cluster, Redis, type ClusterOptions, type RedisOptions } from 'ioredis';
+import { createRedisBackend } from 'bullmq';
+import type { Log } from '../domain/log.js';
+import type { RedisTarget } from '../domain/redis-target.js';
+import { QueueError, wordsOf } from './errors.js';
+import { refusal, within, type Server } from './link.js';
+import type { Outage } from './outage.js';
+import { warningsOf } from './redis-facts.js';
+import { openSession, type SessionOptions } from './session.js';
+import type { Tuning } from './tuning.js';
+
+/** Without the one option that the driver's types are at odds about with themselves. */
+type Options = Omit<RedisOptions, 'replyMapping'>;
+
+/** The queue in Redis or Valkey, on one connection for everything (one a node in a cluster). */
+export function redisServer(
+  target: RedisTarget,
+  applicationName: string,
+  options: SessionOptions,
+  log: Log,
+  outage: Outage,
+): Server {
+  const { tuning } = options;
+  const client = openClient(target, applicationName, tuning);
+  let lastWords: string | null = null;
+  let closing = false;
+  const where = `the queue in ${shownTarget(target)}`;
+  // What keeps the client from being ready is only ever told to this listener.
+  client.on('error', (error: Error) => {
+    lastWords = wordsOf('lastNodeError' in error ? error.lastNodeError : error);
+    if (!closing) outage.failed(`${where}: ${lastWords}`);
+  });
+  client.on('ready', () => {
+    lastWords = null;
+  });
+  return {
+    backend: 'redis',
+    reach: async () => {
+      if (client.status === 'ready') return;
+      try {
+        await within(tuning.connectMs, () => becomesReady(client));
+      } catch {
+        throw unreachable(where, lastWords);
+      }
+    },
+    openSession: async () => {
+      for (const warning of await warningsOf(client)) log.warn(`${where}: ${warning}`);
+      return openSession(client, createRedisBackend, options);
+    },
+    ping: async () => {
+      await client.ping();
+    },
+    explain: (error) =>
+      client.status === 'ready' ? refusal(where, error) : unreachable(where, lastWords),
+    close: async () => {
+      closing = true;
+      if (client.status === 'ready') {
+        await within(tuning.commandMs, () => client.quit()).catch(() => undefined);
+      }
+      client.disconnect();
+    },
+  };
+}
+
+function unreachable(where: string, words: string | null): QueueError {
+  return new QueueError(
+    `${where}: ${words ?? 'there was no answer'}`,
+    'Check REDIS_URL, and that the server runs and lets this machine in.',
+  );
+}
+
+/** Hosts, ports and names of a target; what identifies it without any secret. */
+function shownTarget({ mode, nodes, masterName, database }: RedisTarget): string {
+  const places = nodes.map(({ host, port }) => `${host}:${port}`).join(', ');
+  if (mode === 'cluster') return `the Redis cluster at ${places}`;
+  if (mode === 'sentinel') return `Redis "${masterName ?? ''}" of the sentinels at ${places}`;
+  return database === 0 ? `Redis at ${places}` : `Redis at ${places}, database ${database}`;
+}
+
+function becomesReady(client: Redis | Cluster): Promise<void> {
+  return new Promise((resolve) => {
+    client.once('ready', () => resolve());
+  });
+}
+
+function openClient(target: RedisTarget, applicationName: string, tuning: Tuning): Redis | Cluster {
+  const node = nodeOptions(target, applicationName, tuning);
+  const pause = (times: number): number => Math.min(100 * 2 ** Math.min(times, 10), tuning.retryMs);
+  if (target.mode === 'cluster') {
+    return new Cluster([...target.nodes], {
+      redisOptions: node,
+      enableOfflineQueue: false,
+      clusterRetryStrategy: pause,
+      slotsRefreshTimeout: tuning.connectMs,
+      // Certificates of managed clusters are for names, which a look-up here would turn into numbers.
+      ...(target.tls ? { dnsLookup: keepName } : {}),
+    });
+  }
+  const [first] = target.nodes;
+  const place = target.mode === 'sentinel' ? sentinelOptions(target, pause) : { ...first };
+  return new Redis({
+    ...node,
+    ...place,
+    db: target.database,
+    enableOfflineQueue: false,
+    // Commands under way when a connection breaks fail at once: nobody knows whether they were done,
+    // and their givers know better than the driver whether to give them again.
+    maxRetriesPerRequest: 0,
+    autoResendUnfulfilledCommands: false,
+    retryStrategy: pause,
+  });
+}
+
+const keepName: NonNullable<ClusterOptions['dnsLookup']> = (host, callback) => {
+  callback(null, host);
+};
+
+function nodeOptions(
+  { username, password, tls }: RedisTarget,
+  applicationName: string,
+  { connectMs, commandMs }: Tuning,
+): Options {
+  return {
+    ...(username === null ? {} : { username }),
+    ...(password === null ? {} : { password: password.reveal() }),
+    ...(tls ? { tls: {} } : {}),
+    connectionName: applicationName.replaceAll(/\s+/g, '-'),
+    connectTimeout: connectMs,
+    keepAlive: 10_000,
+    // A connection that takes commands and never answers is dropped and made anew; a command that
+    // found no connection to be sent on ends a little later.
+    socketTimeout: commandMs,
+    commandTimeout: commandMs + 500,
+    // The node answers as a replica: it was a master until a moment ago. Look for the new one, and
+    // give the command again, which was not done.
+    reconnectOnError: (error) => (error.message.includes('READONLY') ? 2 : false),
+  };
+}
+
+function sentinelOptions(
+  { nodes, masterName, sentinelPassword, tls }: RedisTarget,
+  pause: (times: number) => number,
+): Options {
+  return {
+    sentinels: nodes.map(({ host, port }) => ({ host, port })),
+    name: masterName ?? '',
+    ...(sentinelPassword === null ? {} : { sentinelPassword: sentinelPassword.reveal() }),
+    ...(tls ? { sentinelTLS: {}, enableTLSForSentinelMode: true } : {}),
+    sentinelRetryStrategy: pause,
+    failoverDetector: true,
+  };
+}

@@ -1,0 +1,96 @@
+import { Pool, type PoolClient } from 'pg';
+import { explainDatabaseError, shownUrl, type StoreError } from './errors.js';
+
+export interface QueuePoolOptions {
+  /** Shown to whoever looks at the server's sessions. */
+  readonly applicationName: string;
+  /** The schema in which the queue's own tables are. */
+  readonly schema: string;
+  /** Milliseconds to wait for a connection. */
+  readonly connectMs: number;
+  /** Milliseconds to wait for an answer; then the connection counts as dead. */
+  readonly queryMs: number;
+}
+
+/** The queue's connections to PostgreSQL: few, beside those of the store, and never waited on for ever. */
+export interface QueuePool {
+  readonly pool: Pool;
+  /** The database without user and password. */
+  readonly where: string;
+  /** What an error of the driver means; null when it is not about the connection. */
+  explain(error: unknown): StoreError | null;
+  /** Ends the connections; those that do not end in time are cut off. */
+  close(timeoutMs: number): Promise<void>;
+}
+
+/** More would wait for each other in the queue's tables anyway. */
+const CONNECTIONS = 3;
+
+/**
+ * Opens nothing yet; connections are made when they are needed and made again when they broke. A
+ * connection that says nothing within `queryMs` (its server is gone without a goodbye, or a firewall
+ * forgot it) is thrown away, which is what lets the next query go through.
+ */
+export function openQueuePool(url: string, options: QueuePoolOptions): QueuePool {
+  const { applicationName, schema, connectMs, queryMs } = options;
+  const clients = new Set<PoolClient>();
+  const pool = new Pool({
+    connectionString: url,
+    application_name: applicationName,
+    max: CONNECTIONS,
+    idleTimeoutMillis: 30_000,
+    connectionTimeoutMillis: connectMs,
+    query_timeout: queryMs,
+    keepAlive: true,
+    // Not as a start-up option: one in the URL would win over it, and pgbouncer refuses them.
+    // The pool waits for the promise, which its types do not tell.
+    // oxlint-disable-next-line typescript/no-misused-promises
+    onConnect: async (client) => {
+      await client.query(
+        `SELECT set_config('search_path', $1, false), set_config('statement_timeout', $2, false),
+                set_config('idle_in_transaction_session_timeout', $2, false)`,
+        [schema, String(2 * queryMs)],
+      );
+    },
+  });
+  // Broken while idle: replaced at the next use. Unheard, it would end the process.
+  pool.on('error', () => undefined);
+  // Every queue object adds a listener of its own.
+  pool.setMaxListeners(0);
+  pool.on('connect', (client) => {
+    clients.add(client);
+    client.once('end', () => clients.delete(client));
+  });
+  return {
+    pool,
+    where: shownUrl(url),
+    explain: (error) => explainDatabaseError(error, url),
+    close: (timeoutMs) => endPool(pool, clients, timeoutMs),
+  };
+}
+
+async function endPool(
+  pool: Pool,
+  clients: ReadonlySet<PoolClient>,
+  timeoutMs: number,
+): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, timeoutMs);
+  });
+  try {
+    await Promise.race([pool.end(), late]);
+  } finally {
+    clearTimeout(timer);
+    // Half-open connections never say goodbye; they would keep the process from ending.
+    for (const client of clients) destroySocket(client);
+  }
+}
+
+/** The driver has no public way to drop a connection without waiting for the other side. */
+function destroySocket(client: PoolClient): void {
+  const { connection } = client as unknown as {
+    readonly connection?: { readonly stream?: { destroy(): void } };
+  };
+  connection?.stream?.destroy();
+}

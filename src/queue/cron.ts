@@ -1,0 +1,169 @@
+import { createTask, parse, schedule, validateDetailed } from 'node-cron';
+import { HORIZON_DAYS, type CronPattern } from '../domain/schedule.js';
+import { DAY_MS } from '../domain/time-zone.js';
+
+/** Longer than any list of all the values there are. */
+const LONGEST = 500;
+
+const NUMBER = String.raw`\d{1,2}`;
+const MONTHS =
+  'jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sep(?:tember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?';
+const WEEKDAYS =
+  'sun(?:day)?|mon(?:day)?|tue(?:sday)?|wed(?:nesday)?|thu(?:rsday)?|fri(?:day)?|sat(?:urday)?';
+
+/**
+ * What a member of a field's list looks like. The library would read some others as well, but as
+ * something that nobody means: `2*` as 20 to 23, `janfeb` as December.
+ */
+function shape(value: string, more = '(?!)'): RegExp {
+  const v = `(?:${value})`;
+  return new RegExp(`^(?:\\*(?:/${NUMBER})?|${v}(?:-${v}(?:/${NUMBER})?)?|${more})$`, 'i');
+}
+
+interface Field {
+  readonly name: string;
+  readonly shape: RegExp;
+  readonly possible: string;
+}
+
+const FIELDS: readonly Field[] = [
+  { name: 'second', shape: shape(NUMBER), possible: '0 to 59' },
+  { name: 'minute', shape: shape(NUMBER), possible: '0 to 59' },
+  { name: 'hour', shape: shape(NUMBER), possible: '0 to 23' },
+  {
+    name: 'day of the month',
+    shape: shape(NUMBER, `\\?|L|L-${NUMBER}|${NUMBER}W|LW`),
+    possible: '1 to 31, or L for the last',
+  },
+  { name: 'month', shape: shape(`${NUMBER}|${MONTHS}`), possible: '1 to 12, or jan to dec' },
+  {
+    name: 'day of the week',
+    shape: shape(`${NUMBER}|${WEEKDAYS}`, `\\?|[0-7]L|(?:[0-7]|${WEEKDAYS})#[1-5]`),
+    possible: '0 to 7, or sun to sat',
+  },
+];
+
+/** An expression in which any field can be tried by itself. */
+const EVERY_DAY: readonly string[] = ['0', '0', '0', '*', '*', '*'];
+
+/**
+ * What is wrong with a cron expression, to follow its name in a sentence (`has 4 fields, …`); null
+ * when it can be used. Five fields, or six with seconds first; days of the month and of the week
+ * must both match, unlike in crontab(5).
+ */
+export function cronFault(expression: string): string | null {
+  const text = tidy(expression);
+  if (text === '') return 'is empty';
+  if (text.length > LONGEST) return `is longer than ${LONGEST} characters`;
+  if (text.startsWith('@')) {
+    if (validateDetailed(text).valid) return null;
+    return 'is unknown; possible are @hourly, @daily, @weekly, @monthly and @yearly';
+  }
+  const given = text.split(' ');
+  if (given.length !== 5 && given.length !== 6) {
+    const fields = given.length === 1 ? '1 field' : `${given.length} fields`;
+    return `has ${fields}, 5 are needed (or 6, with seconds first)`;
+  }
+  const fields = given.length === 5 ? ['0', ...given] : given;
+  for (const [index, field] of FIELDS.entries()) {
+    const wrong = (fields[index] ?? '').split(',').find((value) => !accepts(field, index, value));
+    if (wrong !== undefined) {
+      const shown = JSON.stringify(wrong.length > 30 ? `${wrong.slice(0, 30)}…` : wrong);
+      return `has ${shown} as ${field.name}; possible is ${field.possible}`;
+    }
+  }
+  if (!validateDetailed(text).valid || !everRuns(text)) {
+    return 'never runs: there is no such day';
+  }
+  return null;
+}
+
+/**
+ * Reads a cron expression.
+ * @throws {TypeError} when `cronFault` finds a fault
+ */
+export function parseCron(expression: string): CronPattern {
+  const fault = cronFault(expression);
+  if (fault !== null) throw new TypeError(`cron expression "${expression}" ${fault}`);
+  return read(tidy(expression));
+}
+
+/**
+ * Calls `onRing` about when a cron expression runs, until the function that it returns is called.
+ * The library computes from the present moment, so it may leave out or repeat a time when clocks
+ * change, and what it misses while the process stands still stays missed: the caller is to look
+ * what is due, not to take a ring for a tick.
+ * @param onRing must not throw
+ */
+export function startAlarm(expression: string, timeZone: string, onRing: () => void): () => void {
+  const task = schedule(tidy(expression), onRing, { timezone: timeZone, logger: SILENT });
+  task.on('execution:missed', onRing);
+  return () => void task.destroy();
+}
+
+/** Its own would write to the terminal. */
+const SILENT = {
+  info: () => undefined,
+  warn: () => undefined,
+  error: () => undefined,
+  debug: () => undefined,
+};
+
+function accepts(field: Field, index: number, value: string): boolean {
+  return field.shape.test(value) && validateDetailed(EVERY_DAY.with(index, value).join(' ')).valid;
+}
+
+function read(text: string): CronPattern {
+  const fields = parse(text);
+  const days = [fields.dayOfMonth, fields.month, fields.dayOfWeek].map((field) => field.join(','));
+  return {
+    seconds: ascending(fields.second),
+    minutes: ascending(fields.minute),
+    hours: ascending(fields.hour),
+    matchesDay: dayMatcher(days.join(' ')),
+  };
+}
+
+function ascending(values: readonly number[]): number[] {
+  return [...new Set(values)].sort((a, b) => a - b);
+}
+
+/** Within the years after which the calendar repeats itself. */
+function everRuns(text: string): boolean {
+  const { matchesDay } = read(text);
+  const first = Date.UTC(2000, 0, 1);
+  for (let day = 0; day < HORIZON_DAYS; day += 1) {
+    const date = new Date(first + day * DAY_MS);
+    if (matchesDay(date.getUTCFullYear(), date.getUTCMonth() + 1, date.getUTCDate())) return true;
+  }
+  return false;
+}
+
+type DayMatcher = CronPattern['matchesDay'];
+
+/** Schedules differ in their hours more than in their days, so one matcher serves many. */
+const matchers = new Map<string, DayMatcher>();
+
+/** The library's own verdict on days, so that L, # and W mean what they mean to it. */
+function dayMatcher(days: string): DayMatcher {
+  const made = matchers.get(days);
+  if (made !== undefined) return made;
+  const task = createTask(`0 0 12 ${days}`, () => undefined, { timezone: 'UTC' });
+  void task.destroy();
+  const verdicts = new Map<number, boolean>();
+  const matcher: DayMatcher = (year, month, day) => {
+    const noon = Date.UTC(year, month - 1, day, 12);
+    const known = verdicts.get(noon);
+    if (known !== undefined) return known;
+    const verdict = task.match(new Date(noon));
+    if (verdicts.size > 2 * HORIZON_DAYS) verdicts.clear();
+    verdicts.set(noon, verdict);
+    return verdict;
+  };
+  matchers.set(days, matcher);
+  return matcher;
+}
+
+function tidy(expression: string): string {
+  return expression.trim().replaceAll(/\s+/g, ' ');
+}

@@ -1,5 +1,6 @@
 import type { Json } from '../domain/item.js';
 import { redact, Secret } from '../domain/secret.js';
+import { spellingsOf } from '../domain/spellings.js';
 
 /** Takes the key out of whatever the server sends back. */
 export interface Redactor {
@@ -18,56 +19,13 @@ export interface KeyWatch {
 
 /** A redactor for one key, in every spelling a server may echo it in. */
 export function createRedactor(key: Secret): Redactor {
-  const secrets = spellings(key.reveal()).map((spelling) => new Secret(spelling));
+  const secrets = spellingsOf(key.reveal()).map((spelling) => new Secret(spelling));
   const text = (value: string): string => redact(value, secrets);
   return {
     text,
     json: (json) => redactJson(json, text),
     watch: () => new Watch(secrets),
   };
-}
-
-/** Spellings beyond those `redact` knows of itself: trimmed, form, PHP's JSON, HTML, host name. */
-function spellings(key: string): string[] {
-  const out = new Set<string>();
-  for (const plain of [key, key.trim()]) {
-    const json = JSON.stringify(plain).slice(1, -1);
-    const form = new URLSearchParams([['', plain]]).toString().slice(1);
-    const slashed = json.replaceAll('/', '\\/');
-    const encoded = encodeURIComponent(plain);
-    const php = percentEncodeStrictly(plain);
-    const own = [plain, json, form, slashed, asciiJson(json), asciiJson(slashed), encoded, php];
-    for (const spelling of [...own, ...htmlSpellings(plain)]) {
-      out.add(spelling);
-      out.add(lowerHex(spelling));
-    }
-    out.add(plain.toLowerCase());
-  }
-  return [...out].filter((spelling) => spelling !== '');
-}
-
-function percentEncodeStrictly(text: string): string {
-  return encodeURIComponent(text).replace(
-    /[!'()*]/g,
-    (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`,
-  );
-}
-
-function lowerHex(text: string): string {
-  return text.replace(/%[0-9A-F]{2}/g, (hex) => hex.toLowerCase());
-}
-
-function asciiJson(json: string): string {
-  return json.replace(
-    /[\u0080-\uffff]/g,
-    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  );
-}
-
-function htmlSpellings(text: string): string[] {
-  const basic = text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
-  const quoted = basic.replaceAll('"', '&quot;');
-  return [basic, quoted, quoted.replaceAll("'", '&#039;'), quoted.replaceAll("'", '&#39;')];
 }
 
 function redactJson(json: Json, text: (value: string) => string): Json {

@@ -1,3 +1,4 @@
+import { remedyFor } from '../jobs/remedies.js';
 import type { Run } from '../store/status.js';
 import { moment } from './moment.js';
 import {
@@ -12,7 +13,6 @@ import {
   type Look,
   type Style,
 } from './output/index.js';
-import { remedyFor } from './remedies.js';
 
 /** A record of a list that could not be read. */
 export interface UnreadRecord {

@@ -1,4 +1,5 @@
 import { describeFailure, type Failure, type UnavailableReason } from '../domain/reply.js';
+import { explainDatabaseError } from '../store/errors.js';
 import type { Problem, ProblemCode } from './types.js';
 
 /** Ends a run as failed; thrown by the steps of a run and caught by `performRun`. */
@@ -83,12 +84,27 @@ export const INTERRUPTED: Problem = {
   notBefore: null,
 };
 
+const LONGEST_WORDS = 300;
+
+/** What an error says, in one bounded line. */
+export function wordsOf(error: unknown): string {
+  const store = explainDatabaseError(error, '');
+  if (store !== null) return store.message;
+  const text = error instanceof Error ? error.message : String(error);
+  // The first lines of an error of Prisma's tell of the code that met it, the last one what it was.
+  return (
+    text
+      .trim()
+      .split(/\s*\n\s*/)
+      .at(-1) ?? ''
+  ).slice(0, LONGEST_WORDS);
+}
+
 /** How a run ends when the store fails under it. */
 export function storeProblem(error: unknown): Problem {
-  const message = error instanceof Error ? error.message : String(error);
   return {
     code: 'store',
-    message,
+    message: wordsOf(error),
     remedy: 'check the database',
     permanent: false,
     notBefore: null,

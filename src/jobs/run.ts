@@ -21,6 +21,18 @@ export interface RunContext {
   committed: boolean;
 }
 
+/** What the run is to do was done by another one that began no earlier than `coveredSince`. */
+export class CoveredError extends Error {
+  override readonly name = 'CoveredError';
+
+  constructor(
+    readonly runId: bigint,
+    readonly state: 'succeeded' | 'held',
+  ) {
+    super(`run ${runId} did it already`);
+  }
+}
+
 /** What a run does; it throws a `RunProblem` to end as failed. */
 type Work = (run: RunContext) => Promise<'succeeded' | 'held'>;
 
@@ -29,6 +41,7 @@ type Work = (run: RunContext) => Promise<'succeeded' | 'held'>;
  * the run with its figures whatever happens. Problems become the report; an abort, or a store that
  * fails, is thrown on.
  * @throws {SellerBusyError} when another run works for this seller
+ * @throws {CoveredError} when another run did it already
  */
 export async function performRun(
   deps: JobDeps,
@@ -40,6 +53,7 @@ export async function performRun(
   const binding = await deps.store.ensureSeller(deps.sellerId, deps.marketplace.host);
   const lock = await deps.store.lockSeller(deps.sellerId);
   try {
+    await refuseCovered(deps, lock, kind);
     const { runId, at } = await deps.store.startRun(lock, kind, deps.holder, deps.jobId ?? null);
     const stamp = { sellerId: deps.sellerId, runId, at };
     const run: RunContext = {
@@ -57,6 +71,14 @@ export async function performRun(
   } finally {
     await lock.release();
   }
+}
+
+/** Asked while the lock is held, so that of two that are to do the same only one does it. */
+async function refuseCovered(deps: JobDeps, lock: SellerLock, kind: RunKind): Promise<void> {
+  const { coveredSince: since = null, jobId = null } = deps;
+  if (since === null) return;
+  const covering = await deps.store.coveringRun(lock, { kind, since, jobId });
+  if (covering !== null) throw new CoveredError(covering.runId, covering.state);
 }
 
 /** How a run ended. */

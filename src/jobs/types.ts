@@ -21,6 +21,11 @@ export interface JobDeps {
   readonly onProgress?: (progress: Progress) => void;
   /** The queue's job on whose behalf this is done; entered with the run. */
   readonly jobId?: string | null;
+  /**
+   * A run of the same kind that began at or after this and went well makes another one needless:
+   * nothing is asked then, and `CoveredError` is thrown.
+   */
+  readonly coveredSince?: Date | null;
   /** Told of each run as it begins and ends. */
   readonly onRun?: (event: RunEvent) => void;
   /** Pause before a list that broke off is asked for again; default a second. */

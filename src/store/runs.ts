@@ -78,6 +78,40 @@ export async function startRun(
   return { runId: BigInt(row.run_id), at: row.started_at.toISOString() };
 }
 
+/** What a run is to do. */
+export interface Need {
+  readonly kind: RunKind;
+  /** Only a run that began at or after this, by the database's clock, counts. */
+  readonly since: Date;
+  /** An item run counts only for the job it was made for: which item it was about is not kept. */
+  readonly jobId: string | null;
+}
+
+/** A run that makes another one needless. */
+export interface Covering {
+  readonly runId: bigint;
+  readonly state: 'succeeded' | 'held';
+}
+
+/**
+ * The newest run that mirrored what another one is to mirror; null when there is none. It says what
+ * it says only while the caller holds the seller's lock.
+ */
+export async function coveringRun(
+  client: PoolClient,
+  sellerId: string,
+  { kind, since, jobId }: Need,
+): Promise<Covering | null> {
+  const { rows } = await client.query<{ run_id: string; state: Covering['state'] }>(
+    `SELECT run_id, state FROM mirror.runs
+      WHERE seller_id = $1 AND kind = $2 AND state IN ('succeeded', 'held') AND started_at >= $3
+        AND (kind <> 'item' OR job_id = $4)
+      ORDER BY run_id DESC LIMIT 1`,
+    [sellerId, kind, since, jobId],
+  );
+  return rows[0] === undefined ? null : { runId: BigInt(rows[0].run_id), state: rows[0].state };
+}
+
 /** Writes figures of a run, in whatever transaction the connection is in. */
 export async function saveCounts(
   client: PoolClient | Pool,
@@ -87,7 +121,18 @@ export async function saveCounts(
   await updateRun(client, runId, countColumns(counts));
 }
 
-/** Closes a run with its last figures. */
+/**
+ * What a seller was parked for is mended once a run of account or catalogue went well, whoever
+ * started it; an item says too little. The row is written in any case, so that `parkSeller`, which
+ * locks it, sees either this run's end or this write.
+ */
+const UNPARK = `
+  WITH mended AS (
+    UPDATE mirror.sellers s
+       SET parked_at = NULL, parked_code = NULL, parked_reason = NULL, parked_run_id = NULL
+      FROM mirror.runs r WHERE r.run_id = $1 AND r.kind <> 'item' AND s.seller_id = r.seller_id)`;
+
+/** Closes a run with its last figures; one that went well un-parks its seller at the same moment. */
 export async function finishRun(
   client: PoolClient | Pool,
   runId: bigint,
@@ -103,7 +148,8 @@ export async function finishRun(
     ['problem_code', end.problemCode],
     ['problem', end.problem],
   ];
-  await updateRun(client, runId, last, finished);
+  const wentWell = end.state === 'succeeded' || end.state === 'held';
+  await updateRun(client, runId, last, { more: finished, before: wentWell ? UNPARK : '' });
 }
 
 type Assignment = readonly [column: string, value: unknown];
@@ -117,12 +163,10 @@ async function updateRun(
   client: PoolClient | Pool,
   runId: bigint,
   assignments: readonly Assignment[],
-  more: readonly string[] = [],
+  { more = [], before = '' }: { readonly more?: readonly string[]; readonly before?: string } = {},
 ): Promise<void> {
   const list = [...assignments.map(([column], i) => `${column} = $${i + 2}`), ...more];
   const values = assignments.map(([, value]) => value);
-  await client.query(`UPDATE mirror.runs SET ${list.join(', ')} WHERE run_id = $1`, [
-    runId,
-    ...values,
-  ]);
+  const sql = `${before} UPDATE mirror.runs SET ${list.join(', ')} WHERE run_id = $1`;
+  await client.query(sql, [runId, ...values]);
 }

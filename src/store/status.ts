@@ -1,6 +1,7 @@
 import type { PrismaClient, Run } from './generated/prisma/client.js';
 import { isLocked } from './lock.js';
 import { DIED } from './runs.js';
+import { parkingIn, type Parking } from './sellers.js';
 
 export type { Run };
 
@@ -18,6 +19,8 @@ export interface SellerStatus {
   readonly quarantined: number;
   readonly lastAccountSuccess: Date | null;
   readonly lastCatalogueSuccess: Date | null;
+  /** Why schedules leave the seller alone; null when they don't. */
+  readonly parked: Parking | null;
   readonly running: Run | null;
   /** Of the newest account run and the newest catalogue run the later one that did not succeed. */
   readonly lastProblem: Run | null;
@@ -31,7 +34,8 @@ export async function sellerStatuses(prisma: PrismaClient): Promise<SellerStatus
   });
   const counts = await prisma.item.groupBy({ by: ['sellerId', 'state'], _count: true });
   return Promise.all(
-    sellers.map(async ({ sellerId, marketplace, account }) => {
+    sellers.map(async (seller) => {
+      const { sellerId, marketplace, account } = seller;
       const count = (state: string): number =>
         counts.find((row) => row.sellerId === sellerId && row.state === state)?._count ?? 0;
       const running = await runningRun(prisma, sellerId);
@@ -55,6 +59,7 @@ export async function sellerStatuses(prisma: PrismaClient): Promise<SellerStatus
         quarantined: catalogue?.quarantined ?? 0,
         lastAccountSuccess: accountRun?.finishedAt ?? null,
         lastCatalogueSuccess: catalogue?.finishedAt ?? null,
+        parked: parkingIn(seller),
         running,
         lastProblem: problem,
       };

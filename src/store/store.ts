@@ -3,12 +3,31 @@ import { Pool } from 'pg';
 import type { Budget } from '../domain/budget.js';
 import { saveAccount, type AccountChange, type AccountRecord } from './accounts.js';
 import { storedBudget } from './budget.js';
+import { readFreshness, type Freshness } from './freshness.js';
 import { PrismaClient } from './generated/prisma/client.js';
 import type { RowStamp } from './item-rows.js';
 import { lockSeller, type SellerLock } from './lock.js';
 import { chooseLookups, otherLiveItem } from './removals.js';
-import { finishRun, startRun, type RunCounts, type RunEnd, type RunKind } from './runs.js';
-import { bindSeller, bindingOf, ensureSeller, forgetSeller, type Binding } from './sellers.js';
+import {
+  coveringRun,
+  finishRun,
+  startRun,
+  type Covering,
+  type Need,
+  type RunCounts,
+  type RunEnd,
+  type RunKind,
+} from './runs.js';
+import {
+  bindSeller,
+  bindingOf,
+  ensureSeller,
+  forgetSeller,
+  parkingOf,
+  parkSeller,
+  type Binding,
+  type Parking,
+} from './sellers.js';
 import { ItemSession } from './session.js';
 import { getRun, listRuns, sellerStatuses, type Run, type SellerStatus } from './status.js';
 
@@ -45,9 +64,24 @@ export class Store {
     return bindSeller(this.#prisma, sellerId, binding);
   }
 
+  /** Whether and why schedules leave a seller alone; null when they don't. */
+  parkingOf(sellerId: string): Promise<Parking | null> {
+    return parkingOf(this.#prisma, sellerId);
+  }
+
+  /** Parks a seller unless a later run went well; returns whether it was not parked before. */
+  parkSeller(sellerId: string, parking: Omit<Parking, 'since'>): Promise<boolean> {
+    return parkSeller(this.#pool, sellerId, parking);
+  }
+
   /** Deletes all that the store holds of a seller. */
   forgetSeller(sellerId: string): Promise<void> {
     return forgetSeller(this.#prisma, sellerId);
+  }
+
+  /** The newest run that makes another one needless; null when there is none. */
+  coveringRun(lock: SellerLock, need: Need): Promise<Covering | null> {
+    return coveringRun(lock.client, lock.sellerId, need);
   }
 
   startRun(
@@ -59,6 +93,7 @@ export class Store {
     return startRun(lock.client, lock.sellerId, kind, holder, jobId);
   }
 
+  /** Closes a run; one of account or catalogue that went well un-parks its seller. */
   finishRun(runId: bigint, end: RunEnd, counts: Partial<RunCounts>): Promise<void> {
     return finishRun(this.#pool, runId, end, counts);
   }
@@ -83,6 +118,16 @@ export class Store {
 
   budget(host: string, requestsPerMinute: number): Budget {
     return storedBudget(this.#pool, host, requestsPerMinute);
+  }
+
+  /** How current every copy is, for those who ask often. */
+  freshness(): Promise<Freshness[]> {
+    return readFreshness(this.#pool);
+  }
+
+  /** Resolves when the database answers. */
+  async ping(): Promise<void> {
+    await this.#pool.query('SELECT 1');
   }
 
   statuses(): Promise<SellerStatus[]> {

@@ -7,6 +7,7 @@ const MARKS: Readonly<Record<Verdict, readonly [string, 'green' | 'yellow' | 're
   stale: ['!', 'yellow'],
   never: ['!', 'yellow'],
   failing: ['✗', 'red'],
+  parked: ['✗', 'red'],
 };
 
 /** One seller's state as lines for a person. */
@@ -38,7 +39,7 @@ function verdictText(report: SellerReport, now: Date): string {
 }
 
 function detailsOf(report: SellerReport, now: Date): (readonly [string, TableCell])[] {
-  const { account, items, lastProblem: problem, marketplace, lastAccountSuccess } = report;
+  const { account, items, lastProblem: problem, marketplace, lastAccountSuccess, parked } = report;
   const money = [account?.balance, account?.currency]
     .filter((text) => typeof text === 'string')
     .join(' ');
@@ -57,10 +58,16 @@ function detailsOf(report: SellerReport, now: Date): (readonly [string, TableCel
     ],
     [
       'problem',
-      problem === null
+      problem === null || problem.runId === parked?.runId
         ? null
         : `${age(problem.at, now)}, run ${problem.runId} (${problem.kind}, ${problem.state}): ${problem.message}`,
     ],
-    ['remedy', problem?.remedy ?? (remedy ? 'run `seller-mirror sync`' : null)],
+    [
+      'parked',
+      parked === null
+        ? null
+        : `${age(parked.since, now)}, by run ${parked.runId}: ${parked.reason}; schedules leave the seller alone`,
+    ],
+    ['remedy', parked?.remedy ?? problem?.remedy ?? (remedy ? 'run `seller-mirror sync`' : null)],
   ];
 }

@@ -1,10 +1,10 @@
+import { parkedRemedy, runProblem, runRemedy } from '../../jobs/remedies.js';
 import type { Run, SellerStatus } from '../../store/status.js';
-import { remedyFor } from '../remedies.js';
 
 /** A copy that was mirrored longer ago has missed its night. */
 export const STALE_AFTER_HOURS = 26;
 
-export type Verdict = 'current' | 'stale' | 'never' | 'failing' | 'running';
+export type Verdict = 'current' | 'stale' | 'never' | 'failing' | 'parked' | 'running';
 
 /** One seller as `status --json` tells it. */
 export interface SellerReport {
@@ -26,6 +26,14 @@ export interface SellerReport {
     readonly kind: Run['kind'];
     readonly startedAt: Date;
     readonly holder: string;
+  } | null;
+  /** Why schedules leave the seller alone; null when they don't. */
+  readonly parked: {
+    readonly since: Date;
+    readonly code: string;
+    readonly reason: string;
+    readonly runId: bigint;
+    readonly remedy: string;
   } | null;
   readonly lastProblem: {
     readonly runId: bigint;
@@ -67,12 +75,14 @@ export function sellerReport(
             startedAt: running.startedAt,
             holder: running.holder,
           },
+    parked: parkedOf(name, stored?.parked ?? null),
     lastProblem: problemOf(stored?.lastProblem ?? null),
   };
 }
 
 /** As if nothing ran now: a nightly run must not make a good copy look bad, nor a bad one good. */
 function settledVerdict(stored: SellerStatus | null, now: Date): Exclude<Verdict, 'running'> {
+  if (stored !== null && stored.parked !== null) return 'parked';
   if (stored?.lastProblem?.state === 'failed') return 'failing';
   const success = stored?.lastCatalogueSuccess ?? null;
   if (success === null) return 'never';
@@ -80,19 +90,20 @@ function settledVerdict(stored: SellerStatus | null, now: Date): Exclude<Verdict
   return age > STALE_AFTER_HOURS * 3_600_000 ? 'stale' : 'current';
 }
 
+function parkedOf(name: string, parked: SellerStatus['parked']): SellerReport['parked'] {
+  return parked && { ...parked, remedy: parkedRemedy(parked.code, name) };
+}
+
 function problemOf(run: Run | null): SellerReport['lastProblem'] {
   if (run === null) return null;
-  const { runId, kind, state, problemCode, problem } = run;
-  const held = state === 'held';
+  const { runId, kind, state, problemCode } = run;
   return {
     runId,
     kind,
     state,
     at: run.finishedAt ?? run.startedAt,
-    code: problemCode ?? (held ? 'held' : null),
-    message: problem ?? (held ? 'more items would go than the removal guard allows' : state),
-    remedy: held
-      ? `see \`seller-mirror runs ${runId}\`; if the items are really gone, raise REMOVAL_GUARD_ITEMS or REMOVAL_GUARD_PERCENT for one run`
-      : remedyFor(problemCode, run.sellerId),
+    code: problemCode ?? (state === 'held' ? 'held' : null),
+    message: runProblem(run),
+    remedy: runRemedy(run),
   };
 }

@@ -1,0 +1,85 @@
+import { describe, expect, it } from 'vitest';
+import { useMirror } from '../support/mirror.js';
+
+describe('how current the copies are', () => {
+  const mirror = useMirror();
+
+  /** Enters runs by kind, state and end; their ids grow in that order. */
+  async function enterRuns(sellerId: string, runs: readonly (readonly string[])[]): Promise<void> {
+    for (const [kind, state, finishedAt] of runs) {
+      await mirror().pool.query(
+        `INSERT INTO mirror.runs (seller_id, kind, state, holder, finished_at)
+         VALUES ($1, $2, $3, 'a test', $4)`,
+        [sellerId, kind, state, finishedAt ?? null],
+      );
+    }
+  }
+
+  it('is nothing for a store without sellers', async () => {
+    expect(await mirror().store.freshness()).toEqual([]);
+  });
+
+  it('is said of sellers that were never mirrored, too', async () => {
+    await mirror().store.ensureSeller('main', 'market.example');
+    expect(await mirror().store.freshness()).toEqual([
+      {
+        sellerId: 'main',
+        since: expect.any(Date),
+        account: null,
+        catalogue: null,
+        parked: false,
+        items: { live: 0, missing: 0, removed: 0 },
+      },
+    ]);
+  });
+
+  it('counts a held run, which mirrored all that is present, and none that failed or still runs', async () => {
+    const { store } = mirror();
+    for (const name of ['b', 'a']) await store.ensureSeller(name, 'market.example');
+    await enterRuns('a', [
+      ['account', 'succeeded', '2026-01-01T00:00:00Z'],
+      ['catalogue', 'succeeded', '2026-01-01T01:00:00Z'],
+      ['catalogue', 'held', '2026-01-02T01:00:00Z'],
+      ['catalogue', 'failed', '2026-01-03T01:00:00Z'],
+      ['item', 'succeeded', '2026-01-04T01:00:00Z'],
+      ['account', 'running'],
+    ]);
+    await enterRuns('b', [['catalogue', 'interrupted', '2026-01-05T01:00:00Z']]);
+    await mirror().pool.query(`UPDATE mirror.sellers SET parked_at = now() WHERE seller_id = 'b'`);
+    expect(await store.freshness()).toMatchObject([
+      {
+        sellerId: 'a',
+        account: new Date('2026-01-01T00:00:00Z'),
+        catalogue: new Date('2026-01-02T01:00:00Z'),
+        parked: false,
+      },
+      { sellerId: 'b', account: null, catalogue: null, parked: true },
+    ]);
+  });
+
+  it('agrees with what `status` shows', async () => {
+    const { store } = mirror();
+    for (const name of ['main', 'second']) await store.ensureSeller(name, 'market.example');
+    await enterRuns('second', [['account', 'succeeded', '2026-02-01T00:00:00Z']]);
+    const statuses = await store.statuses();
+    expect(
+      (await store.freshness()).map(({ sellerId, account, catalogue, items }) => ({
+        sellerId,
+        lastAccountSuccess: account,
+        lastCatalogueSuccess: catalogue,
+        items,
+      })),
+    ).toMatchObject(
+      statuses.map(({ sellerId, lastAccountSuccess, lastCatalogueSuccess, items }) => ({
+        sellerId,
+        lastAccountSuccess,
+        lastCatalogueSuccess,
+        items,
+      })),
+    );
+  });
+
+  it('can be asked together with whether the database answers at all', async () => {
+    await expect(mirror().store.ping()).resolves.toBeUndefined();
+  });
+});

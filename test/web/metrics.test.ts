@@ -1,0 +1,336 @@
+import { describe, expect, it, onTestFinished } from 'vitest';
+import type { RunEvent } from '../../src/jobs/types.js';
+import type { CallRecord } from '../../src/marketplace/types.js';
+import type { QueueCounts, QueueName } from '../../src/queue/types.js';
+import { syncAccount } from '../../src/jobs/sync-account.js';
+import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
+import { seededCatalogue } from '../../src/simulator/index.js';
+import type { Freshness } from '../../src/store/freshness.js';
+import { Store } from '../../src/store/store.js';
+import { createMetrics, type Metrics, type MetricSources } from '../../src/web/metrics.js';
+import { KEY, never, useMirror } from '../support/mirror.js';
+import { createTestDatabase } from '../support/postgres.js';
+import { parseExposition, valueOf, type Sample } from './exposition.js';
+
+const NO_JOBS: QueueCounts = { waiting: 0, active: 0, delayed: 0, completed: 0, failed: 0 };
+const COUNTS: Record<QueueName, QueueCounts> = {
+  mirror: { ...NO_JOBS, waiting: 3, failed: 1 },
+  audits: NO_JOBS,
+  alerts: NO_JOBS,
+};
+
+function metricsOf(sources: Partial<MetricSources> = {}): Metrics {
+  return createMetrics({
+    sellers: ['main', 'second'],
+    counts: () => Promise.resolve(COUNTS),
+    freshness: () => Promise.resolve([]),
+    ...sources,
+  });
+}
+
+async function scrape(metrics: Metrics): Promise<Sample[]> {
+  return parseExposition(await metrics.text());
+}
+
+function copy(sellerId: string, parts: Partial<Freshness> = {}): Freshness {
+  return {
+    sellerId,
+    since: new Date('2026-01-01T00:00:00Z'),
+    account: null,
+    catalogue: null,
+    parked: false,
+    items: { live: 0, missing: 0, removed: 0 },
+    ...parts,
+  };
+}
+
+const CALL: CallRecord = {
+  operation: 'list',
+  attempt: 1,
+  outcome: 'answered',
+  httpStatus: 200,
+  redirects: 0,
+  durationMs: 700,
+  waitedMs: 1_500,
+  server: null,
+};
+
+const FINISHED: RunEvent & { phase: 'finished' } = {
+  phase: 'finished',
+  runId: 1n,
+  kind: 'catalogue',
+  state: 'succeeded',
+  counts: {
+    listed: 9,
+    added: 1,
+    changed: 2,
+    extraChanged: 0,
+    unchanged: 4,
+    restored: 3,
+    missing: 4,
+    removed: 5,
+    quarantined: 6,
+    duplicates: 0,
+    apiCalls: 2,
+    bytes: 1_000,
+    tolerated: {},
+  },
+  problem: null,
+  durationMs: 2_000,
+};
+
+describe('what is counted', () => {
+  it('is there with 0 before the first event, so that an alert sees the first failure', async () => {
+    const samples = await scrape(metricsOf());
+    const at = (name: string, labels: Record<string, string>) =>
+      valueOf(samples, `seller_mirror_${name}`, labels);
+    for (const seller of ['main', 'second']) {
+      for (const kind of ['account', 'catalogue']) {
+        for (const state of ['succeeded', 'held', 'failed', 'interrupted']) {
+          expect(at('runs_total', { seller, kind, state })).toBe(0);
+        }
+        expect(at('last_success_timestamp_seconds', { seller, kind })).toBe(0);
+      }
+      for (const change of ['added', 'changed', 'removed', 'missing', 'restored', 'quarantined']) {
+        expect(at('items_total', { seller, change })).toBe(0);
+      }
+      expect(at('seller_parked', { seller })).toBe(0);
+    }
+    for (const source of ['store', 'queue']) expect(at('scrape_errors_total', { source })).toBe(0);
+    expect(at('budget_wait_seconds_count', {})).toBe(0);
+  });
+
+  it('are runs by seller, kind and end, the items they changed, and how long they took', async () => {
+    const metrics = metricsOf();
+    metrics.onRun('main', { phase: 'started', runId: 1n, kind: 'catalogue' });
+    metrics.onRun('main', FINISHED);
+    metrics.onRun('main', { ...FINISHED, state: 'failed' });
+    const samples = await scrape(metrics);
+    const runs = (state: string) =>
+      valueOf(samples, 'seller_mirror_runs_total', { seller: 'main', kind: 'catalogue', state });
+    expect([runs('succeeded'), runs('failed'), runs('held')]).toEqual([1, 1, 0]);
+    const items = (change: string) =>
+      valueOf(samples, 'seller_mirror_items_total', { seller: 'main', change });
+    expect(
+      ['added', 'changed', 'restored', 'missing', 'removed', 'quarantined'].map(items),
+    ).toEqual([2, 4, 6, 8, 10, 12]);
+    const seconds = { kind: 'catalogue' };
+    expect(valueOf(samples, 'seller_mirror_run_duration_seconds_sum', seconds)).toBe(4);
+    expect(valueOf(samples, 'seller_mirror_run_duration_seconds_count', seconds)).toBe(2);
+  });
+
+  it('are no items when it was an account that changed', async () => {
+    const metrics = metricsOf();
+    metrics.onRun('main', { ...FINISHED, kind: 'account' });
+    const labels = { seller: 'main', change: 'added' };
+    expect(valueOf(await scrape(metrics), 'seller_mirror_items_total', labels)).toBe(0);
+  });
+
+  it('are calls by outcome, with time at work and time of waiting apart, in seconds', async () => {
+    const metrics = metricsOf();
+    metrics.onCall('main', CALL);
+    metrics.onCall('main', { ...CALL, outcome: 'limited' });
+    const samples = await scrape(metrics);
+    const calls = (outcome: string) =>
+      valueOf(samples, 'seller_mirror_api_calls_total', {
+        seller: 'main',
+        operation: 'list',
+        outcome,
+      });
+    expect([calls('answered'), calls('limited')]).toEqual([1, 1]);
+    const operation = { operation: 'list' };
+    expect(valueOf(samples, 'seller_mirror_api_call_duration_seconds_sum', operation)).toBe(1.4);
+    expect(valueOf(samples, 'seller_mirror_budget_wait_seconds_sum')).toBe(3);
+    const bucket = (le: string) =>
+      valueOf(samples, 'seller_mirror_budget_wait_seconds_bucket', { le });
+    expect([bucket('1'), bucket('2'), bucket('+Inf')]).toEqual([0, 2, 2]);
+  });
+
+  it('are jobs by what became of them', async () => {
+    const metrics = metricsOf();
+    const event = { queue: 'mirror', name: 'sync', durationMs: 500 } as const;
+    metrics.onJob({ ...event, outcome: 'done' });
+    metrics.onJob({ ...event, outcome: 'retry' });
+    const samples = await scrape(metrics);
+    const labels = { queue: 'mirror', name: 'sync' };
+    expect(valueOf(samples, 'seller_mirror_jobs_total', { ...labels, outcome: 'done' })).toBe(1);
+    expect(valueOf(samples, 'seller_mirror_jobs_total', { ...labels, outcome: 'retry' })).toBe(1);
+    expect(valueOf(samples, 'seller_mirror_job_duration_seconds_sum', labels)).toBe(1);
+  });
+
+  it('is labelled with configured sellers only, whoever else is in the store or in a job', async () => {
+    const metrics = metricsOf({
+      freshness: () => Promise.resolve([copy('gone', { parked: true })]),
+    });
+    metrics.onRun('stranger', FINISHED);
+    metrics.onCall('stranger', CALL);
+    const sellers = (await scrape(metrics)).flatMap(({ labels }) => labels['seller'] ?? []);
+    expect(new Set(sellers)).toEqual(new Set(['main', 'second']));
+  });
+});
+
+describe('what is looked up for each scrape', () => {
+  it('is when each copy was last current, how old it is, and what is in it', async () => {
+    const now = Date.now();
+    const metrics = metricsOf({
+      freshness: () =>
+        Promise.resolve([
+          copy('main', {
+            account: new Date(now - 60_000),
+            catalogue: new Date(now - 7_200_000),
+            items: { live: 7, missing: 2, removed: 1 },
+          }),
+          copy('second', { since: new Date(now - 30_000), parked: true }),
+        ]),
+    });
+    const samples = await scrape(metrics);
+    const of = (seller: string, name: string, labels: Record<string, string> = {}) =>
+      valueOf(samples, `seller_mirror_${name}`, { seller, ...labels });
+    const catalogue = { kind: 'catalogue' };
+    const at = (now - 7_200_000) / 1000;
+    expect(of('main', 'last_success_timestamp_seconds', catalogue)).toBe(at);
+    expect(of('main', 'last_success_age_seconds', catalogue)).toBeGreaterThanOrEqual(7_200);
+    expect(of('main', 'last_success_age_seconds', { kind: 'account' })).toBeLessThan(7_200);
+    expect(of('main', 'items', { state: 'live' })).toBe(7);
+    expect(of('main', 'items', { state: 'missing' })).toBe(2);
+    expect(of('main', 'seller_parked')).toBe(0);
+    expect(of('second', 'seller_parked')).toBe(1);
+    // Never a success: as old as the seller, or a copy that never comes would look new for ever.
+    expect(of('second', 'last_success_age_seconds', catalogue)).toBeGreaterThanOrEqual(30);
+    expect(of('second', 'last_success_timestamp_seconds', catalogue)).toBe(0);
+  });
+
+  it('is no less than 0 s old, should the database’s clock be ahead', async () => {
+    const ahead = new Date(Date.now() + 60_000);
+    const metrics = metricsOf({
+      freshness: () => Promise.resolve([copy('main', { account: ahead })]),
+    });
+    const labels = { seller: 'main', kind: 'account' };
+    const samples = await scrape(metrics);
+    expect(valueOf(samples, 'seller_mirror_last_success_age_seconds', labels)).toBe(0);
+  });
+
+  it('is how much is in the queue', async () => {
+    const samples = await scrape(metricsOf());
+    const jobs = (queue: string, state: string) =>
+      valueOf(samples, 'seller_mirror_queue_jobs', { queue, state });
+    expect([jobs('mirror', 'waiting'), jobs('mirror', 'failed'), jobs('audits', 'active')]).toEqual(
+      [3, 1, 0],
+    );
+  });
+
+  it('is left out and counted when its source fails, and never fails the scrape', async () => {
+    const gone = (): Promise<never> => Promise.reject(new Error('postgresql://u:hunter2@db gone'));
+    const metrics = metricsOf({ counts: gone, freshness: gone });
+    metrics.onRun('main', FINISHED);
+    const text = await metrics.text();
+    const samples = parseExposition(text);
+    expect(text).not.toContain('hunter2');
+    for (const name of ['queue_jobs', 'items', 'seller_parked', 'last_success_age_seconds']) {
+      expect(valueOf(samples, `seller_mirror_${name}`)).toBeUndefined();
+    }
+    for (const source of ['store', 'queue']) {
+      expect(valueOf(samples, 'seller_mirror_scrape_errors_total', { source })).toBe(1);
+    }
+    const run = { seller: 'main', kind: 'catalogue', state: 'succeeded' };
+    expect(valueOf(samples, 'seller_mirror_runs_total', run)).toBe(1);
+  });
+
+  it('holds up no scrape when its source hangs', async () => {
+    const metrics = metricsOf({ counts: () => new Promise(() => undefined) });
+    const samples = await scrape(metrics);
+    expect(valueOf(samples, 'seller_mirror_scrape_errors_total', { source: 'queue' })).toBe(1);
+    expect(valueOf(samples, 'seller_mirror_queue_jobs')).toBeUndefined();
+    expect(valueOf(samples, 'seller_mirror_seller_parked')).toBe(0);
+  });
+
+  it('is no error while there is no queue yet', async () => {
+    const samples = await scrape(metricsOf({ counts: () => Promise.resolve(null) }));
+    expect(valueOf(samples, 'seller_mirror_queue_jobs')).toBeUndefined();
+    expect(valueOf(samples, 'seller_mirror_scrape_errors_total', { source: 'queue' })).toBe(0);
+  });
+
+  it('costs the source one question, however many scrape', async () => {
+    let asked = 0;
+    const metrics = metricsOf({
+      freshness: () => {
+        asked++;
+        return Promise.resolve([]);
+      },
+    });
+    await Promise.all(Array.from({ length: 20 }, () => metrics.text()));
+    expect(asked).toBe(1);
+  });
+});
+
+describe('the text', () => {
+  it('tells of the process as well, under the usual names, and of the version', async () => {
+    const samples = await scrape(metricsOf());
+    for (const name of ['process_cpu_seconds_total', 'nodejs_eventloop_lag_seconds']) {
+      expect(valueOf(samples, name)).toBeDefined();
+    }
+    const info = samples.find(({ name }) => name === 'seller_mirror_build_info');
+    expect(info).toMatchObject({ labels: { version: expect.any(String) }, value: 1 });
+  });
+
+  it('names units as Prometheus does: seconds, and _total for what only grows', async () => {
+    const metrics = metricsOf();
+    metrics.onJob({ queue: 'mirror', name: 'sync', outcome: 'done', durationMs: 1 });
+    const types = [...(await metrics.text()).matchAll(/^# TYPE (seller_mirror_\w+) (\w+)$/gm)];
+    expect(types.length).toBeGreaterThan(10);
+    for (const [, name, type] of types) {
+      expect(name?.endsWith('_total')).toBe(type === 'counter');
+      if (type === 'histogram') expect(name).toMatch(/_seconds$/);
+    }
+  });
+
+  it('holds a thousand sellers', async () => {
+    const sellers = Array.from({ length: 1_000 }, (_, n) => `seller-${n}`);
+    const metrics = metricsOf({
+      sellers,
+      freshness: () => Promise.resolve(sellers.map((seller) => copy(seller))),
+    });
+    for (const seller of sellers) metrics.onRun(seller, FINISHED);
+    const samples = await scrape(metrics);
+    const parked = samples.filter(({ name }) => name === 'seller_mirror_seller_parked');
+    expect(parked).toHaveLength(1_000);
+  });
+});
+
+describe('on a real store', () => {
+  const mirror = useMirror();
+
+  it('shows what runs did, as they told it and as the database has it', async () => {
+    const catalogue = seededCatalogue({ seed: 7, count: 12 });
+    const market = await mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
+    const metrics = metricsOf({ freshness: () => mirror().store.freshness() });
+    const deps = mirror().deps(market.url, {
+      onRun: (event) => metrics.onRun('main', event),
+      client: { onCall: (call) => metrics.onCall('main', call) },
+    });
+    await syncAccount(deps, never);
+    await syncCatalogue(deps, never);
+    const samples = await scrape(metrics);
+    const of = (name: string, labels: Record<string, string>) =>
+      valueOf(samples, `seller_mirror_${name}`, { seller: 'main', ...labels });
+    expect(of('items', { state: 'live' })).toBe(12);
+    expect(of('items_total', { change: 'added' })).toBe(12);
+    for (const kind of ['account', 'catalogue']) {
+      expect(of('runs_total', { kind, state: 'succeeded' })).toBe(1);
+      const at = of('last_success_timestamp_seconds', { kind }) ?? 0;
+      expect(Math.abs(at - Date.now() / 1000)).toBeLessThan(600);
+    }
+    expect(of('api_calls_total', { operation: 'list', outcome: 'answered' })).toBe(1);
+  });
+
+  it('goes on when the database is gone, without its series', async () => {
+    const database = await createTestDatabase();
+    const store = new Store(database.url, 'test');
+    onTestFinished(() => store.close());
+    await database.drop();
+    const metrics = metricsOf({ freshness: () => store.freshness() });
+    const samples = await scrape(metrics);
+    expect(valueOf(samples, 'seller_mirror_scrape_errors_total', { source: 'store' })).toBe(1);
+    expect(valueOf(samples, 'seller_mirror_seller_parked')).toBeUndefined();
+  });
+});

@@ -1,3 +1,4 @@
+import type { Json } from '../domain/item.js';
 import type { Denied, Failure, Refused, Reply, Unavailable, Unreadable } from '../domain/reply.js';
 import type { JsonObject } from '../domain/values.js';
 import { excerpt, readBody, type BodyReading } from './envelope.js';
@@ -111,9 +112,13 @@ export function isSuccess(httpStatus: number): boolean {
 interface ErrorEnvelope {
   readonly saysError: boolean;
   readonly msg: string;
+  readonly besideData: boolean;
 }
 
-/** `{ status, msg }` without data (spec 7); the words may be translated. */
+/**
+ * `{ status, msg }` (spec 7); the words may be translated. Beside data it is one only where it says
+ * `error` outright.
+ */
 function errorEnvelope(
   asked: Asked,
   httpStatus: number,
@@ -125,8 +130,13 @@ function errorEnvelope(
     return null;
   }
   const saysSo = saysError(reading.value);
-  if (asked.find(reading.value) !== null && !(isSuccess(httpStatus) && saysSo)) return null;
-  return { saysError: saysSo, msg };
+  const found = asked.find(reading.value);
+  if (found !== null && !(isSuccess(httpStatus) && saysSo)) return null;
+  return { saysError: saysSo, msg, besideData: found !== null && !isEmpty(found.json) };
+}
+
+function isEmpty(json: Json): boolean {
+  return typeof json === 'object' && json !== null && Object.keys(json).length === 0;
 }
 
 function judgeError(
@@ -140,6 +150,8 @@ function judgeError(
   if (httpStatus === 401 || httpStatus === 403 || isAboutKey(msg)) {
     return refused(httpStatus, msg, redactor);
   }
+  // One of the two is wrong, and nobody can tell which: it is neither a denial nor an answer.
+  if (error.besideData) return say('the marketplace sent both the data asked for and an error');
   // Off 404 an outage may be told in the same envelope: there only the documented words answer.
   const answers = httpStatus === 404 || (error.saysError && isSameText(msg, asked.errorText));
   if (!answers) return say('the marketplace sent an error that answers nothing');

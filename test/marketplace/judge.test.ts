@@ -58,9 +58,32 @@ describe('an answer with data', () => {
     },
   );
 
-  it('does not count when the envelope says error and why', () => {
-    const body = { ...error('Invalid purchase code', 'ERROR'), data: { purchase: PURCHASE } };
-    expect(verdict(ask('validate', 200, body))).toBe('denied');
+  it.each(Object.keys(DATA))(
+    'is unreadable beside an error, documented words or not, since either of the two is wrong (%s)',
+    (operation) => {
+      const words = [
+        ...['Invalid purchase code', 'Item Not Found', 'Invalid request'],
+        'Try later',
+      ];
+      for (const msg of words) {
+        const body = { ...error(msg, 'ERROR'), ...(DATA[operation] as object) };
+        expect(ask(operation, 200, body)).toMatchObject({
+          kind: 'unreadable',
+          detail: like(/both/),
+        });
+      }
+    },
+  );
+
+  it('does not count beside an error about the key', () => {
+    const body = { ...error('Invalid API key'), data: { purchase: PURCHASE } };
+    expect(verdict(ask('validate', 200, body))).toBe('refused');
+  });
+
+  it('that is empty contradicts no denial', () => {
+    expect(verdict(ask('item', 200, { ...error('Item Not Found'), item: {} }))).toBe('denied');
+    const empty = { ...error('Invalid purchase code'), data: { purchase: {} } };
+    expect(verdict(ask('validate', 200, empty))).toBe('denied');
   });
 
   it.each([
@@ -188,11 +211,6 @@ describe('an error envelope', () => {
     [405, error('Invalid purchase code'), 'validate', 'unreadable'],
   ])('HTTP %i %j on %s is %s', (status, body, operation, expected) => {
     expect(verdict(ask(operation, status, body))).toBe(expected);
-  });
-
-  it('beside data counts only in the documented words, since either of the two is wrong', () => {
-    const body = { ...error('Try later'), data: { purchase: PURCHASE } };
-    expect(verdict(ask('validate', 200, body))).toBe('unreadable');
   });
 
   it('says where to look when the server did not find the key in the request', () => {

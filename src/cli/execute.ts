@@ -1,5 +1,6 @@
 import { loadConfig, processEnvironment } from '../config/index.js';
 import type { Config } from '../config/index.js';
+import { cronFault } from '../queue/cron.js';
 import { openApp, type App, type AppEvents } from '../app.js';
 import { reportError } from './errors.js';
 import { EXIT, type ExitCode } from './exit-codes.js';
@@ -83,7 +84,7 @@ export function complain(error: unknown, who?: string): ExitCode {
  * @throws ConfigError with everything that is wrong with it
  */
 export function readSettings(needs: 'store' | 'sellers'): Config {
-  return loadConfig(needs, () => null);
+  return loadConfig(needs, cronFault);
 }
 
 /** Reads the configuration for a command and passes its warnings on. */

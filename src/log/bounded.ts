@@ -1,7 +1,9 @@
 import { types } from 'node:util';
 import { Secret } from '../domain/secret.js';
+import { errorFacts } from './error.js';
 import { escapeUnseen } from './escape.js';
-import { MASK, maskOfField, type Mask } from './mask.js';
+import { read, UNREADABLE } from './fields.js';
+import { MASK, maskOfField, type Mask, type TextMask } from './mask.js';
 
 /** What a line may hold. */
 export interface Bounds {
@@ -24,6 +26,8 @@ const CHARACTER_BYTES = 6;
 const WORD_BYTES = 6;
 /** Of brackets. */
 const BRACKET_BYTES = 3;
+/** Of the names of what is told of an error. */
+const ERROR_BYTES = 60;
 
 /**
  * Makes a log line's values into ones that JSON can show: masked, no deeper or longer than the
@@ -39,7 +43,7 @@ export class Bounded {
     this.#left = bounds.bytes;
   }
 
-  /** Text that is shown in full up to the longest a line may have. */
+  /** The text, masked, and cut where it is too long or the line full. */
   text(text: string, longest = LONGEST_TEXT): string {
     const clean = shortened(this.#masked(text), longest);
     const fits = bytesOf(clean) <= this.#left;
@@ -49,14 +53,24 @@ export class Bounded {
     return shown;
   }
 
-  /** The members of an object, by name. */
-  members(source: object): Record<string, unknown> {
-    return this.#entries(
-      Object.keys(source).map((name) => [name, () => Reflect.get(source, name)]),
-    );
+  /** The members of an object, by name; those without a mask of their own are shown through `mask`. */
+  members(source: object, mask: TextMask | null = null): Record<string, unknown> {
+    const names = Object.keys(source);
+    const out = new Map<string, unknown>();
+    for (const [index, name] of names.entries()) {
+      if (this.#left <= 0 || out.size >= MOST_ENTRIES) {
+        out.set('…', this.text(`${names.length - index} more`));
+        break;
+      }
+      const value = this.#value(read(source, name), maskOfField(name) ?? mask);
+      // After the value, because a member without one is left out.
+      if (value !== undefined) out.set(this.text(name, LONGEST_NAME), value);
+    }
+    // Not one assignment after the other: a member called __proto__ would set the prototype.
+    return Object.fromEntries(out);
   }
 
-  #value(value: unknown, mask: ((text: string) => string) | null): unknown {
+  #value(value: unknown, mask: TextMask | null): unknown {
     switch (typeof value) {
       case 'string':
         return this.text(mask === null ? value : mask(value));
@@ -77,7 +91,7 @@ export class Bounded {
     }
   }
 
-  #number(value: number | bigint, mask: ((text: string) => string) | null): unknown {
+  #number(value: number | bigint, mask: TextMask | null): unknown {
     const text = String(value);
     // Digits can be a secret too.
     const shown = this.text(mask === null ? text : mask(text));
@@ -86,18 +100,18 @@ export class Bounded {
   }
 
   /** Objects of others may throw when they are looked at. */
-  #guarded(value: object, mask: ((text: string) => string) | null): unknown {
+  #guarded(value: object, mask: TextMask | null): unknown {
     const depth = this.#path.length;
     try {
       return this.#object(value, mask);
     } catch {
-      return this.text('[unreadable]');
+      return this.text(UNREADABLE);
     } finally {
       this.#path.length = depth;
     }
   }
 
-  #object(value: object, mask: ((text: string) => string) | null): unknown {
+  #object(value: object, mask: TextMask | null): unknown {
     if (value instanceof Secret) return this.text(MASK);
     if (value instanceof Date) {
       return this.text(Number.isNaN(value.getTime()) ? 'invalid date' : value.toISOString());
@@ -110,13 +124,12 @@ export class Bounded {
     this.#left -= BRACKET_BYTES;
     if (types.isNativeError(value) || value instanceof Error) return this.#error(value);
     if (Array.isArray(value) || value instanceof Set) return this.#list([...value], mask);
-    if (value instanceof Map) {
-      return this.#entries([...value].map(([name, member]) => [String(name), () => member]));
-    }
-    return this.members(value);
+    if (value instanceof Map)
+      return this.members(Object.fromEntries(value as Map<string, unknown>), mask);
+    return this.members(value, mask);
   }
 
-  #list(values: readonly unknown[], mask: ((text: string) => string) | null): unknown[] {
+  #list(values: readonly unknown[], mask: TextMask | null): unknown[] {
     const out: unknown[] = [];
     for (const value of values) {
       if (this.#left <= 0 || out.length >= MOST_ENTRIES) {
@@ -129,46 +142,11 @@ export class Bounded {
     return out;
   }
 
-  /** Type, message and code, in that order of importance; what lies behind it, as far as there is room. */
   #error(error: Error): Record<string, unknown> {
-    const stack = this.#bounds.stacks ? stackLines(error) : [];
-    const { code, cause, errors } = error as Error & { code?: unknown; errors?: unknown };
-    return Object.fromEntries(
-      Object.entries({
-        type: this.text(typeOf(error), LONGEST_NAME),
-        message: this.text(String(error.message)),
-        // Named by programmers, so no purchase code, and the first thing one looks for.
-        code: code === undefined ? undefined : this.#value(code, null),
-        stack: stack.length === 0 ? undefined : this.#list(stack, null),
-        cause: cause === undefined ? undefined : this.#value(cause, null),
-        errors: errors === undefined ? undefined : this.#value(errors, null),
-      }).filter(([, value]) => value !== undefined),
-    );
-  }
-
-  #entries(entries: readonly (readonly [string, () => unknown])[]): Record<string, unknown> {
-    const out = new Map<string, unknown>();
-    for (const [name, read] of entries) {
-      if (this.#left <= 0 || out.size >= MOST_ENTRIES) {
-        out.set('…', this.text(`${entries.length - out.size} more`));
-        break;
-      }
-      const value = this.#member(read, maskOfField(name));
-      // After the value, because a member without one is left out.
-      if (value !== undefined) out.set(this.text(name, LONGEST_NAME), value);
-    }
-    // Not one assignment after the other: a member called __proto__ would set the prototype.
-    return Object.fromEntries(out);
-  }
-
-  #member(read: () => unknown, mask: ((text: string) => string) | null): unknown {
-    let value: unknown;
-    try {
-      value = read();
-    } catch {
-      value = '[unreadable]';
-    }
-    return this.#value(value, mask);
+    this.#left -= ERROR_BYTES;
+    const facts = Object.entries(errorFacts(error, this.#bounds.stacks));
+    const told = facts.filter(([, value]) => value !== undefined);
+    return Object.fromEntries(told.map(([name, value]) => [name, this.#value(value, null)]));
   }
 
   /** Masked before it is cut: half a secret is one still. */
@@ -189,16 +167,4 @@ function shortened(text: string, longest: number): string {
 /** What the text takes in JSON, with quotes and what separates it from the next. */
 function bytesOf(text: string): number {
   return Buffer.byteLength(escapeUnseen(JSON.stringify(text))) + 1;
-}
-
-function typeOf(error: Error): string {
-  return error.name === 'Error' ? error.constructor.name : String(error.name);
-}
-
-/** Only the places: the text before them repeats the message. */
-function stackLines(error: Error): string[] {
-  return String(error.stack ?? '')
-    .split('\n')
-    .filter((line) => /^ +at /.test(line))
-    .map((line) => line.trim());
 }

@@ -3,6 +3,7 @@ import type { Log, LogFields } from '../domain/log.js';
 import type { Secret } from '../domain/secret.js';
 import { Bounded } from './bounded.js';
 import { escapeUnseen } from './escape.js';
+import { copied } from './fields.js';
 import { createMask, type Mask } from './mask.js';
 import { createPretty } from './pretty.js';
 import { openStdout } from './stdout.js';
@@ -31,47 +32,46 @@ export interface OpenLog extends Log {
 /** Bytes of JSON that message and fields may take; what is around them stays below 16 KiB. */
 const BYTES = { json: 15 * 1024, pretty: 10 * 1024 } as const;
 
-/** What a line has of itself; fields of these names get another. */
-const OWN_NAMES = new Set(['level', 'time', 'msg', 'pid']);
-
 /**
  * The log of a long-running process: lines of `level`, `time` (ISO 8601), `pid`, the fields and
  * `msg`, of 16 KiB at most. Calling it never fails, and no line shows a secret, a purchase code or
  * a character that acts on terminals.
  */
 export function createLog(options: LogOptions): OpenLog {
+  const { level, format } = options;
   const mask = createMask(options.secrets);
-  const show = options.format === 'pretty' ? createPretty(options.colors) : withLineEnd;
+  const show = format === 'pretty' ? createPretty(options.colors) : withLineEnd;
   const output = options.write === undefined ? openStdout() : { write: options.write, flush() {} };
-  const write = (line: string): void => {
-    try {
-      output.write(show(escapeUnseen(maskLine(line.trimEnd(), mask))));
-    } catch {
-      // Whoever logs has more important things to do than to mind the log.
-    }
-  };
-  const settings = {
-    level: options.level,
-    base: null,
-    timestamp: stdTimeFunctions.isoTime,
-    formatters: { level: (label: string) => ({ level: label }) },
-    // What comes has bounds already.
-    depthLimit: 100,
-    edgeLimit: 1_000,
-  };
-  const lines = pino(settings, { write });
-  const stacks = options.level === 'debug' || options.level === 'trace';
-  const bytes = BYTES[options.format];
-  const log = new PinoLog(lines, { pid: process.pid }, () => new Bounded({ mask, stacks, bytes }));
-  return Object.assign(log, {
-    flush() {
-      try {
-        output.flush();
-      } catch {
-        // As when writing.
-      }
+  const lines = openPino(level, (line) =>
+    quietly(() => output.write(show(escapeUnseen(maskLine(line.trimEnd(), mask))))),
+  );
+  const bounds = { mask, stacks: level === 'debug' || level === 'trace', bytes: BYTES[format] };
+  const log = new PinoLog(lines, { pid: process.pid }, () => new Bounded(bounds));
+  return Object.assign(log, { flush: () => quietly(() => output.flush()) });
+}
+
+/** Whoever logs has more important things to do than to mind the log. */
+function quietly(write: () => void): void {
+  try {
+    write();
+  } catch {
+    // There is no other place to tell it.
+  }
+}
+
+function openPino(level: LogLevel, write: (line: string) => void): pino.Logger {
+  return pino(
+    {
+      level,
+      base: null,
+      timestamp: stdTimeFunctions.isoTime,
+      formatters: { level: (label: string) => ({ level: label }) },
+      // What comes has bounds already.
+      depthLimit: 100,
+      edgeLimit: 1_000,
     },
-  });
+    { write },
+  );
 }
 
 type Word = 'debug' | 'info' | 'warn' | 'error';
@@ -112,31 +112,13 @@ class PinoLog implements Log {
   }
 }
 
-/** The fields as they are now, under names that the log does not use itself. */
-function copied(fields: LogFields): LogFields {
-  return Object.fromEntries(
-    Object.keys(fields).map((name) => [
-      OWN_NAMES.has(name) ? `${name}_` : name,
-      read(fields, name),
-    ]),
-  );
-}
-
-function read(fields: LogFields, name: string): unknown {
-  try {
-    return fields[name];
-  } catch {
-    return '[unreadable]';
-  }
-}
-
 /** Level and time, which the log itself writes. */
 const HEAD = /^\{"level":"[a-z]+","time":"[^"]+"/;
 
 /** The last look at a whole line: whatever came into it, by whatever way. */
 function maskLine(line: string, mask: Mask): string {
   const head = HEAD.exec(line)?.[0] ?? '';
-  return head + mask.text(line.slice(head.length));
+  return head + mask.line(line.slice(head.length));
 }
 
 function withLineEnd(json: string): string {

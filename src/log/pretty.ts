@@ -1,5 +1,6 @@
 import { isColorSupported, prettyFactory } from 'pino-pretty';
 import { escapeUnseen } from './escape.js';
+import { OWN_NAMES } from './fields.js';
 
 /**
  * Turns a line of JSON into one for people: time, level, message, and the fields as `name=value`.
@@ -14,9 +15,10 @@ export function createPretty(colors: boolean = isColorSupported): (json: string)
     // places of their own.
     include: 'level,time',
     messageFormat(line, messageKey, _level, extras) {
-      const { [messageKey]: message, level, time, pid, ...fields } = line;
-      const shown = Object.entries(fields).map(([name, value]) => `${word(name)}=${word(value)}`);
-      const text = escapeUnseen(String(message));
+      const shown = Object.entries(line)
+        .filter(([name]) => !OWN_NAMES.has(name))
+        .map(([name, value]) => `${word(name)}=${word(value)}`);
+      const text = escapeUnseen(String(line[messageKey]));
       return shown.length === 0 ? text : `${text} ${extras.colors.gray(shown.join(' '))}`;
     },
   });

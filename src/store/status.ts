@@ -108,6 +108,16 @@ function lastGood(
   });
 }
 
+/** The newest run of the same kind after this one that went well; null for a run of one item, which stands for itself. */
+export async function laterGoodRun(
+  prisma: PrismaClient,
+  { sellerId, kind, runId }: Pick<Run, 'sellerId' | 'kind' | 'runId'>,
+): Promise<bigint | null> {
+  if (kind === 'item') return null;
+  const good = await lastGood(prisma, sellerId, kind);
+  return good !== null && good.runId > runId ? good.runId : null;
+}
+
 /** The newest runs, newest first. */
 export function listRuns(
   prisma: PrismaClient,

@@ -28,8 +28,22 @@ import {
   type Binding,
   type Parking,
 } from './sellers.js';
+import {
+  readSchedules,
+  recordTicks,
+  type ScheduleKey,
+  type ScheduleState,
+  type TickDone,
+} from './schedules.js';
 import { ItemSession } from './session.js';
-import { getRun, listRuns, sellerStatuses, type Run, type SellerStatus } from './status.js';
+import {
+  getRun,
+  laterGoodRun,
+  listRuns,
+  sellerStatuses,
+  type Run,
+  type SellerStatus,
+} from './status.js';
 
 /** The database of the mirror, for the use cases: who calls it knows neither SQL nor Prisma. */
 export class Store {
@@ -120,6 +134,16 @@ export class Store {
     return storedBudget(this.#pool, host, requestsPerMinute);
   }
 
+  /** What is known of these schedules, in one statement. */
+  schedules(keys: readonly ScheduleKey[]): Promise<ScheduleState[]> {
+    return readSchedules(this.#pool, keys);
+  }
+
+  /** Records how far schedules got; a record goes back only from beyond `credible`. */
+  recordTicks(done: readonly TickDone[], credible: Date): Promise<void> {
+    return recordTicks(this.#pool, done, credible);
+  }
+
   /** How current every copy is, for those who ask often. */
   freshness(): Promise<Freshness[]> {
     return readFreshness(this.#pool);
@@ -140,6 +164,11 @@ export class Store {
 
   run(runId: bigint): ReturnType<typeof getRun> {
     return getRun(this.#prisma, runId);
+  }
+
+  /** The newest run of the same kind after this one that went well; null when there is none. */
+  laterGoodRun(run: Pick<Run, 'sellerId' | 'kind' | 'runId'>): Promise<bigint | null> {
+    return laterGoodRun(this.#prisma, run);
   }
 
   async close(): Promise<void> {

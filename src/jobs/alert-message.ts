@@ -1,0 +1,113 @@
+import type { Json } from '../domain/item.js';
+import { DIED } from '../store/runs.js';
+import type { Run } from '../store/status.js';
+import type { Store } from '../store/store.js';
+import type { Alert } from './alerts.js';
+import { parkedRemedy, runProblem, runRemedy } from './remedies.js';
+
+/** What an alert says, or why there is nothing to say any more. */
+export type AlertMessage =
+  { readonly type: string; readonly at: Date; readonly data: Json } | { readonly dropped: string };
+
+/**
+ * Puts an alert into words, as things are now: what is gone or over is told no more. It holds
+ * figures, codes and sentences, nothing of what the marketplace sent.
+ */
+export function messageOf(store: Store, alert: Alert, now: Date): Promise<AlertMessage> {
+  switch (alert.kind) {
+    case 'run-failed':
+    case 'run-held':
+      return runMessage(store, alert.kind, BigInt(alert.runId));
+    case 'seller-parked':
+      return parkedMessage(store, alert.seller);
+    case 'copy-stale':
+      return staleMessage(store, alert, now);
+  }
+}
+
+async function runMessage(
+  store: Store,
+  kind: 'run-failed' | 'run-held',
+  runId: bigint,
+): Promise<AlertMessage> {
+  const found = (await store.run(runId))?.run;
+  if (found === undefined) return { dropped: `run ${runId} is no longer in the store` };
+  // It failed, but could not say so any more, and nobody has noticed since.
+  const run = found.state === 'running' ? { ...found, ...DIED } : found;
+  const later = await store.laterGoodRun(run);
+  if (later !== null) return { dropped: `run ${later} went well since` };
+  return {
+    type: kind === 'run-held' ? 'run.held' : 'run.failed',
+    at: run.finishedAt ?? run.startedAt,
+    data: {
+      seller: run.sellerId,
+      runId: String(runId),
+      kind: run.kind,
+      state: run.state,
+      startedAt: run.startedAt.toISOString(),
+      finishedAt: run.finishedAt?.toISOString() ?? null,
+      counts: countsOf(run),
+      problem: {
+        code: run.problemCode ?? run.state,
+        message: wordsFor(run),
+        remedy: runRemedy(run),
+      },
+    },
+  };
+}
+
+/** A sentence that can't be read quotes it, and alerts leave the house. */
+function wordsFor(run: Run): string {
+  return run.problemCode === 'unreadable'
+    ? `what the marketplace sends can’t be read; \`seller-mirror runs ${run.runId}\` shows it`
+    : runProblem(run);
+}
+
+function countsOf(run: Run): Json {
+  const { listed, added, changed, extraChanged, unchanged, restored, missing, removed } = run;
+  const { quarantined, duplicates, apiCalls } = run;
+  return {
+    ...{ listed, added, changed, extraChanged, unchanged, restored, missing, removed },
+    ...{ quarantined, duplicates, apiCalls, bytes: Number(run.bytes) },
+  };
+}
+
+async function parkedMessage(store: Store, seller: string): Promise<AlertMessage> {
+  const parking = await store.parkingOf(seller);
+  if (parking === null) return { dropped: `seller ${seller} is parked no more` };
+  const { since, code, reason, runId } = parking;
+  return {
+    type: 'seller.parked',
+    at: since,
+    data: {
+      seller,
+      runId: String(runId),
+      since: since.toISOString(),
+      problem: { code, message: reason, remedy: parkedRemedy(code, seller) },
+    },
+  };
+}
+
+async function staleMessage(
+  store: Store,
+  { seller, since }: Extract<Alert, { readonly kind: 'copy-stale' }>,
+  now: Date,
+): Promise<AlertMessage> {
+  const fresh = (await store.freshness()).find(({ sellerId }) => sellerId === seller);
+  if (fresh === undefined) return { dropped: `seller ${seller} is no longer in the store` };
+  const last = fresh.catalogue?.toISOString() ?? null;
+  if (last !== since) return { dropped: `the items of seller ${seller} were mirrored since` };
+  const message =
+    last === null
+      ? `the items of seller "${seller}", known since ${fresh.since.toISOString()}, were never mirrored`
+      : `the items of seller "${seller}" were last mirrored at ${last}`;
+  return {
+    type: 'copy.stale',
+    at: now,
+    data: {
+      seller,
+      lastSuccess: last,
+      problem: { code: 'stale', message, remedy: '`seller-mirror status` tells why' },
+    },
+  };
+}

@@ -1,0 +1,279 @@
+import { Webhook as Verifier } from 'standardwebhooks';
+import { describe, expect, it } from 'vitest';
+import { Secret } from '../../src/domain/secret.js';
+import type { Alert } from '../../src/jobs/alerts.js';
+import { deliverAlert } from '../../src/jobs/deliver-alert.js';
+import { performMirrorTask, type MirrorJob } from '../../src/jobs/mirror-task.js';
+import { findStaleSellers } from '../../src/jobs/stale-sellers.js';
+import { syncAccount } from '../../src/jobs/sync-account.js';
+import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
+import { seededCatalogue } from '../../src/simulator/index.js';
+import { Store } from '../../src/store/store.js';
+import { createWebhook } from '../../src/webhook/webhook.js';
+import { startServer, type Script } from '../support/http-server.js';
+import { KEY, never, useMirror } from '../support/mirror.js';
+
+const mirror = useMirror();
+const SECRET = `whsec_${Buffer.alloc(32, 3).toString('base64')}`;
+
+async function market(count = 5) {
+  const catalogue = seededCatalogue({ seed: 7, count });
+  const sim = await mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
+  return { sim, catalogue, deps: mirror().deps(sim.url, { jobId: 'sync.main.1' }) };
+}
+
+async function receiver(script: Script = { status: 204 }) {
+  const server = await startServer(script);
+  const url = new Secret(server.url.href);
+  const deps = {
+    store: mirror().store,
+    webhook: createWebhook({ url, secret: new Secret(SECRET), timeoutMs: 5_000 }),
+  };
+  const told = (): unknown[] =>
+    server.requests.map(({ body, headers }) => new Verifier(SECRET).verify(body, headers));
+  return { server, deps, told };
+}
+
+function job(): MirrorJob {
+  return { kind: 'sync', askedAt: new Date(), byHand: false };
+}
+
+/** Does the job and returns what there is to tell. */
+async function alertOf(deps: Parameters<typeof performMirrorTask>[0]): Promise<Alert> {
+  const outcome = await performMirrorTask(deps, job(), never);
+  if (!('alert' in outcome) || outcome.alert === null) throw new Error(`no alert: ${outcome.kind}`);
+  return outcome.alert;
+}
+
+const iso = expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/) as string;
+const id = expect.stringMatching(/^\d+$/) as string;
+const text = expect.any(String) as string;
+
+describe('an alert', () => {
+  it('of a failed run says what failed and what to do', async () => {
+    const { sim, deps } = await market();
+    sim.faults.always('list', { kind: 'server-error' });
+    const alert = await alertOf(deps);
+    const { deps: to, told } = await receiver();
+    expect(await deliverAlert(to, alert, 'run-failed.1', never)).toEqual({
+      kind: 'done',
+      result: { delivered: 204 },
+    });
+    expect(told()).toEqual([
+      {
+        type: 'run.failed',
+        timestamp: iso,
+        data: {
+          seller: 'main',
+          runId: id,
+          kind: 'catalogue',
+          state: 'failed',
+          startedAt: iso,
+          finishedAt: iso,
+          counts: expect.objectContaining({ listed: 0, apiCalls: 2 }) as object,
+          problem: {
+            code: 'unavailable',
+            message: 'the marketplace failed with HTTP 500',
+            remedy: text,
+          },
+        },
+      },
+    ]);
+  });
+
+  it('of a held run says how many items are missing and how to go on', async () => {
+    const { sim, catalogue, deps } = await market(40);
+    await performMirrorTask(deps, job(), never);
+    for (const item of [...catalogue.truth()].slice(0, 30))
+      sim.seller(KEY).catalogue.remove(item.id);
+    const { deps: to, told } = await receiver();
+    await deliverAlert(to, await alertOf(deps), 'a', never);
+    expect(told()).toMatchObject([
+      {
+        type: 'run.held',
+        data: {
+          state: 'held',
+          counts: { listed: 10, missing: 30, removed: 0 },
+          problem: { code: 'held', remedy: expect.stringContaining('REMOVAL_GUARD') as string },
+        },
+      },
+    ]);
+  });
+
+  it('of a parked seller says how to resume', async () => {
+    const { sim, deps } = await market();
+    sim.faults.always('any', { kind: 'key-refused' });
+    const { deps: to, told } = await receiver();
+    await deliverAlert(to, await alertOf(deps), 'a', never);
+    expect(told()).toMatchObject([
+      {
+        type: 'seller.parked',
+        data: {
+          seller: 'main',
+          runId: id,
+          since: iso,
+          problem: {
+            code: 'refused',
+            remedy: 'mend the key, then `seller-mirror sync --seller main` resumes the schedule',
+          },
+        },
+      },
+    ]);
+  });
+
+  it('of a stale copy says since when', async () => {
+    const { deps } = await market();
+    await syncCatalogue(deps, never);
+    const later = new Date(Date.now() + 27 * 3_600_000);
+    const [alert] = await findStaleSellers(mirror().store, ['main'], 26, later);
+    if (alert === undefined) throw new Error('not stale');
+    const { deps: to, told } = await receiver();
+    await deliverAlert(to, alert, 'a', never);
+    expect(told()).toMatchObject([
+      { type: 'copy.stale', data: { seller: 'main', lastSuccess: alert.since } },
+    ]);
+  });
+
+  it('holds nothing that the marketplace sent: it leaves the house', async () => {
+    const { sim, deps } = await market();
+    sim.faults.always('account', { kind: 'reply', status: 200, body: '{"private":"balance 12"}' });
+    const { server, deps: to } = await receiver();
+    await deliverAlert(to, await alertOf(deps), 'a', never);
+    expect(server.requests[0]?.body).toContain('"code":"unreadable"');
+    expect(server.requests[0]?.body).not.toContain('balance');
+    expect(server.requests[0]?.body).not.toContain(KEY);
+  });
+
+  it('of a run that died with the store says so, though the run could not', async () => {
+    const { deps } = await market();
+    await syncAccount(deps, never);
+    await mirror().rows(
+      `INSERT INTO mirror.runs (seller_id, kind, state, holder) VALUES ('main', 'catalogue', 'running', 'x')`,
+    );
+    const [run] = await mirror().rows<{ id: string }>('SELECT max(run_id) AS id FROM mirror.runs');
+    const { deps: to, told } = await receiver();
+    await deliverAlert(to, { kind: 'run-failed', runId: run?.id ?? '' }, 'a', never);
+    expect(told()).toMatchObject([
+      {
+        data: {
+          state: 'interrupted',
+          problem: { message: expect.stringContaining('ended') as string },
+        },
+      },
+    ]);
+  });
+
+  it('has one id at every repetition of its job, and another in every job', async () => {
+    const { sim, deps } = await market();
+    sim.faults.always('list', { kind: 'server-error' });
+    const alert = await alertOf(deps);
+    const { server, deps: to } = await receiver([
+      { status: 503, headers: { 'retry-after': '60' } },
+      { status: 200 },
+    ]);
+    const first = await deliverAlert(to, alert, 'run-failed.1', never);
+    expect(first).toMatchObject({ kind: 'retry', notBefore: expect.any(Number) as number });
+    await deliverAlert(to, alert, 'run-failed.1', never);
+    await deliverAlert(to, alert, 'run-failed.2', never);
+    const ids = server.requests.map(({ headers }) => headers['webhook-id'] ?? '');
+    expect(ids[1]).toBe(ids[0]);
+    expect(ids[2]).not.toBe(ids[0]);
+    // A dot would make the signed text ambiguous.
+    for (const one of ids) expect(one).toMatch(/^msg_[\w-]+$/);
+  });
+});
+
+describe('an alert that has nothing to tell any more', () => {
+  async function dropped(alert: Alert): Promise<string> {
+    const { server, deps } = await receiver();
+    const outcome = await deliverAlert(deps, alert, 'a', never);
+    expect(server.requests).toEqual([]);
+    if (outcome.kind !== 'done' || !('dropped' in outcome.result)) {
+      throw new Error(JSON.stringify(outcome));
+    }
+    return outcome.result.dropped;
+  }
+
+  it('is dropped, saying why: the run is gone, or a later one went well', async () => {
+    expect(await dropped({ kind: 'run-failed', runId: '999999' })).toMatch(/no longer/);
+    const { sim, deps } = await market();
+    sim.faults.always('list', { kind: 'server-error' });
+    const alert = await alertOf(deps);
+    sim.faults.clear();
+    await syncAccount(deps, never);
+    const { server, deps: to } = await receiver();
+    await deliverAlert(to, alert, 'a', never);
+    expect(server.requests.length, 'an account says nothing of the items').toBe(1);
+    await syncCatalogue(deps, never);
+    expect(await dropped(alert)).toMatch(/run \d+ went well since/);
+  });
+
+  it('is dropped when the seller is parked no more', async () => {
+    const { sim, deps } = await market();
+    sim.faults.always('any', { kind: 'key-refused' });
+    const alert = await alertOf(deps);
+    sim.faults.clear();
+    await syncAccount(deps, never);
+    expect(await dropped(alert)).toMatch(/parked no more/);
+  });
+
+  it('is dropped when the copy is fresh again', async () => {
+    const { deps } = await market();
+    await syncCatalogue(deps, never);
+    const since = '2026-01-01T00:00:00.000Z';
+    expect(await dropped({ kind: 'copy-stale', seller: 'main', since })).toMatch(/mirrored since/);
+    expect(await dropped({ kind: 'copy-stale', seller: 'gone', since })).toMatch(/no longer/);
+  });
+});
+
+describe('the delivery of an alert', () => {
+  const alert: Alert = { kind: 'run-failed', runId: '1' };
+
+  it('is tried again when the store can’t be asked', async () => {
+    const { deps } = await receiver();
+    const store = new Store('postgresql://nobody:pass-word@127.0.0.1:1/none', 'test');
+    const outcome = await deliverAlert({ ...deps, store }, alert, 'a', never);
+    await store.close();
+    expect(outcome).toMatchObject({ kind: 'retry', notBefore: null });
+    expect(JSON.stringify(outcome)).not.toContain('pass-word');
+  });
+
+  it('is handed back by a worker that stops', async () => {
+    const { deps } = await receiver();
+    const outcome = await deliverAlert(deps, alert, 'a', AbortSignal.abort());
+    expect(outcome).toEqual({ kind: 'hand-back' });
+  });
+});
+
+describe('stale sellers', () => {
+  const hours = (number: number): Date => new Date(Date.now() + number * 3_600_000);
+
+  it('are those whose items are too old, each time with the same alert', async () => {
+    const { deps } = await market();
+    await syncCatalogue(deps, never);
+    const at = (number: number) => findStaleSellers(mirror().store, ['main'], 26, hours(number));
+    expect(await at(25.9)).toEqual([]);
+    const stale = await at(26.1);
+    expect(stale).toEqual([{ kind: 'copy-stale', seller: 'main', since: iso }]);
+    expect(await at(40)).toEqual(stale);
+  });
+
+  it('are not those without success as long as they are new, nor any that nobody asked about', async () => {
+    const { sim, deps } = await market();
+    sim.faults.always('any', { kind: 'server-error' });
+    await syncAccount(deps, never);
+    const { store } = mirror();
+    expect(await findStaleSellers(store, ['main'], 26, hours(1))).toEqual([]);
+    expect(await findStaleSellers(store, ['main'], 26, hours(27))).toEqual([
+      { kind: 'copy-stale', seller: 'main', since: null },
+    ]);
+    expect(await findStaleSellers(store, ['other'], 26, hours(27))).toEqual([]);
+  });
+
+  it('are not those that are parked: people know why already', async () => {
+    const { sim, deps } = await market();
+    sim.faults.always('any', { kind: 'key-refused' });
+    await performMirrorTask(deps, job(), never);
+    expect(await findStaleSellers(mirror().store, ['main'], 26, hours(27))).toEqual([]);
+  });
+});

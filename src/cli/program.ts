@@ -4,16 +4,22 @@ import { addDb } from './commands/db.js';
 import { addDemo } from './commands/demo.js';
 import { addDoctor } from './commands/doctor.js';
 import { addMigrate } from './commands/migrate.js';
+import { addRun } from './commands/run.js';
 import { addRuns } from './commands/runs.js';
+import { addScheduler } from './commands/scheduler.js';
 import { addSimulate } from './commands/simulate.js';
 import { addSql } from './commands/sql.js';
 import { addStatus } from './commands/status.js';
 import { addSync } from './commands/sync.js';
+import { addWorker } from './commands/worker.js';
 import { EXIT } from './exit-codes.js';
 
 /** In the order in which help shows them. */
 const COMMANDS = [
   addSync,
+  addRun,
+  addScheduler,
+  addWorker,
   addStatus,
   addRuns,
   addSql,

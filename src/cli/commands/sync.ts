@@ -1,9 +1,12 @@
-import { Argument, type Command } from 'commander';
+import { Argument, Option, type Command } from 'commander';
+import type { App } from '../../app.js';
+import type { SellerConfig } from '../../config/index.js';
 import { syncAccount } from '../../jobs/sync-account.js';
 import { syncCatalogue } from '../../jobs/sync-catalogue.js';
 import { syncItem } from '../../jobs/sync-item.js';
 import type { JobDeps, RunReport } from '../../jobs/types.js';
 import { print, printJson, stdoutLook } from '../console.js';
+import { enqueue } from '../enqueue.js';
 import { CommandError, reportError } from '../errors.js';
 import { complain, execute, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
@@ -18,6 +21,7 @@ import { SyncProgress } from '../sync-progress.js';
 
 interface SyncOptions extends CommonOptions {
   readonly acceptAccount?: true;
+  readonly queue?: true;
 }
 
 type What = 'all' | 'account' | 'items' | 'item';
@@ -33,6 +37,11 @@ export function addSync(program: Command): void {
     .addArgument(new Argument('[what]', 'what to mirror').choices(['account', 'items', 'item']))
     .argument('[id]', 'the item’s id, after `item`', positiveInteger)
     .option('--accept-account', 'go on although the key opens another account than before')
+    .addOption(
+      new Option('--queue', 'put it into the queue for a `worker` instead').conflicts(
+        'acceptAccount',
+      ),
+    )
     .addHelpText(
       'after',
       '\nExamples:\n  $ seller-mirror sync\n  $ seller-mirror sync item 4711 --seller main\n\nExit codes: 0 done, 1 failed, 2 usage, 3 held by the removal guard, 130 interrupted',
@@ -65,6 +74,7 @@ async function sync(
             EXIT.usage,
           );
         }
+        if (options.queue === true) return await putIntoQueue(app, sellers, what, id, options);
         const reports: RunReport[] = [];
         const obstacles: Obstacle[] = [];
         for (const seller of sellers) {
@@ -92,6 +102,19 @@ async function sync(
   } finally {
     progress.finish();
   }
+}
+
+async function putIntoQueue(
+  app: App,
+  sellers: readonly SellerConfig[],
+  what: What,
+  id: number | null,
+  options: SyncOptions,
+): Promise<ExitCode> {
+  const jobs = await enqueue(app, sellers, what === 'all' ? 'sync' : what, id);
+  if (options.json === true) await printJson({ jobs });
+  else for (const { seller, jobId } of jobs) await print(`${seller} · in the queue as ${jobId}\n`);
+  return EXIT.done;
 }
 
 /** What kept a seller from being run at all, such as another process at work on it. */

@@ -37,10 +37,6 @@ export interface Added {
   readonly added: boolean;
 }
 
-/** Bounds beside the days, per queue, so that a busy queue can't fill the server. */
-const COMPLETED_KEPT = 20_000;
-const FAILED_KEPT = 5_000;
-
 /**
  * Opens the queues and brings the schema up to date that they have in PostgreSQL. A server that can't
  * be reached within a few seconds does not keep them from opening: it is told to the log, asking and
@@ -70,7 +66,7 @@ export class Queues {
     const session: SessionOptions = {
       names: QUEUE_NAMES,
       prefix,
-      keep: { days: keepJobsDays, completed: COMPLETED_KEPT, failed: FAILED_KEPT },
+      keepDays: keepJobsDays,
       tuning: this.#tuning,
     };
     const outage = new Outage(log);

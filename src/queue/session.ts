@@ -28,20 +28,14 @@ export interface Session {
   close(): Promise<void>;
 }
 
-/** How long finished jobs are kept; those that are kept are what a second adding of their id meets. */
-export interface Keep {
-  readonly days: number;
-  readonly completed: number;
-  readonly failed: number;
-}
-
 /** Events of a queue that its stream keeps; nobody reads more than the latest. */
 const EVENTS_KEPT = 100;
 
 export interface SessionOptions {
   readonly names: readonly QueueName[];
   readonly prefix: string;
-  readonly keep: Keep;
+  /** How long finished jobs are kept; while one is kept, its id is not added again. */
+  readonly keepDays: number;
   readonly tuning: Tuning;
 }
 
@@ -105,9 +99,9 @@ function openQueue<B extends IQueueBackend, C>(
   name: QueueName,
   connection: C,
   factory: BackendFactory<B, C>,
-  { prefix, keep, tuning }: SessionOptions,
+  { prefix, keepDays, tuning }: SessionOptions,
 ): Queue<Payload, unknown, string, Payload, unknown, string, B, C> {
-  const age = keep.days * 86_400;
+  const age = Math.ceil(keepDays * 86_400); // whole seconds, or PostgreSQL refuses them
   const queue = new Queue<Payload, unknown, string, Payload, unknown, string, B, C>(
     name,
     {
@@ -119,8 +113,8 @@ function openQueue<B extends IQueueBackend, C>(
         attempts: tuning.attempts,
         backoff: { type: 'custom' },
         stackTraceLimit: 0,
-        removeOnComplete: { age, count: keep.completed },
-        removeOnFail: { age, count: keep.failed },
+        removeOnComplete: { age, count: tuning.completedKept },
+        removeOnFail: { age, count: tuning.failedKept },
       },
     },
     factory,

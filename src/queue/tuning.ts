@@ -20,6 +20,9 @@ export interface Tuning {
   readonly graceMs: number;
   /** How often a job may lose its worker before it counts as what kills them. */
   readonly maxStalled: number;
+  /** Finished jobs kept per queue beside the days, so that a busy one can't fill the server. */
+  readonly completedKept: number;
+  readonly failedKept: number;
   readonly attempts: number;
   readonly backoff: typeof backoffMs;
 }
@@ -34,6 +37,8 @@ export const TUNING: Tuning = {
   retryMs: 5_000,
   graceMs: 5_000,
   maxStalled: 100,
+  completedKept: 20_000,
+  failedKept: 5_000,
   attempts: ATTEMPTS,
   backoff: backoffMs,
 };

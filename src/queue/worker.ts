@@ -42,6 +42,8 @@ export class WorkLoop<N extends QueueName> implements QueueWorker {
   readonly #locks: Locks;
   readonly #working = new Set<Promise<void>>();
   readonly #loops: Promise<unknown>;
+  /** Aborted when the worker begins to stop. */
+  readonly #ending = new AbortController();
   /** Aborted when nothing may be waited for any more. */
   readonly #over = new AbortController();
   #bull: BullWorker | null = null;
@@ -82,7 +84,7 @@ export class WorkLoop<N extends QueueName> implements QueueWorker {
   }
 
   async #stop(timeoutMs: number): Promise<{ handedBack: number }> {
-    await Promise.resolve(); // `#stopping` is set now, which the loops look at
+    this.#ending.abort();
     this.#bell.ring();
     if (!(await this.#endsWithin(timeoutMs))) {
       this.#locks.interruptAll();
@@ -119,7 +121,7 @@ export class WorkLoop<N extends QueueName> implements QueueWorker {
 
   async #fetchLoop(): Promise<void> {
     let pauseMs = FIRST_PAUSE_MS;
-    while (this.#stopping === null) {
+    while (!this.#ending.signal.aborted) {
       if (this.#working.size >= this.#options.concurrency) {
         await this.#bell.wait(this.#tuning.pollMs);
         continue;
@@ -153,7 +155,7 @@ export class WorkLoop<N extends QueueName> implements QueueWorker {
 
   /** Looks for jobs whose worker is gone, and puts them back. */
   async #rescueLoop(): Promise<void> {
-    while (this.#stopping === null) {
+    while (!this.#ending.signal.aborted) {
       try {
         const ids = await this.#ask((bull) => bull.getBackend().moveStalledJobsToWait());
         for (const job of ids) {
@@ -209,7 +211,7 @@ export class WorkLoop<N extends QueueName> implements QueueWorker {
     if ('fault' in read) {
       return { kind: 'give-up', problem: `the job is not understood: ${read.fault}` };
     }
-    if (this.#stopping !== null) return { kind: 'hand-back' };
+    if (this.#ending.signal.aborted) return { kind: 'hand-back' };
     try {
       return await this.#handler(read.task, { jobId: id, attempt, attempts, signal, log });
     } catch (error) {
@@ -234,7 +236,7 @@ export class WorkLoop<N extends QueueName> implements QueueWorker {
       } catch {
         // The link has told of it.
         doubtful = true;
-        await sleep(pauseMs, undefined, { signal: this.#over.signal }).catch(() => undefined);
+        await rest(pauseMs, this.#over.signal);
         pauseMs = Math.min(2 * pauseMs, this.#tuning.retryMs);
       }
     }
@@ -243,6 +245,11 @@ export class WorkLoop<N extends QueueName> implements QueueWorker {
     });
     return false;
   }
+}
+
+/** Sleeps, but not beyond the signal. */
+async function rest(ms: number, signal: AbortSignal): Promise<void> {
+  await sleep(ms, undefined, { signal }).catch(() => undefined);
 }
 
 function tell(

@@ -1,0 +1,328 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { beforeEach, describe, expect, it } from 'vitest';
+import type { Queues } from '../../src/queue/queues.js';
+import type { JobEvent } from '../../src/queue/types.js';
+import { aborted, DONE, noting, sync, until } from './support.js';
+import type { Trial } from './trial.js';
+
+/** What the product needs of its queue, whatever keeps it. */
+export function describeQueue(title: string, makeTrial: () => Promise<Trial> | Trial): void {
+  describe(title, () => {
+    let trial: Trial;
+    let queues: Queues;
+    beforeEach(async () => {
+      trial = await makeTrial();
+      queues = await trial.open();
+    });
+
+    const mirror = async (): Promise<Awaited<ReturnType<Queues['counts']>>['mirror']> =>
+      (await queues.counts()).mirror;
+
+    it('hands a task over as it was given', async () => {
+      const { handler, seen } = noting();
+      queues.work('mirror', handler, { concurrency: 1 });
+      const { jobId, added } = await queues.addMirror(sync('acme'));
+      expect(added).toBe(true);
+      await until(() => seen.length === 1);
+      expect(seen[0]?.task).toEqual(sync('acme'));
+      expect(seen[0]?.context).toMatchObject({ jobId, attempt: 1, attempts: 12 });
+      await until(async () => (await mirror()).completed === 1);
+    });
+
+    it('hands alerts over in a queue of their own, so that they never wait behind runs', async () => {
+      const runs = noting(({ signal }) => aborted(signal).then(() => ({ kind: 'hand-back' })));
+      const told: unknown[] = [];
+      queues.work('mirror', runs.handler, { concurrency: 1 });
+      queues.work(
+        'alerts',
+        (task) => {
+          told.push(task);
+          return Promise.resolve(DONE);
+        },
+        { concurrency: 1 },
+      );
+      await queues.addMirror(sync('acme'));
+      await until(() => runs.seen.length === 1);
+      const task = { kind: 'run-failed', runId: '17' } as const;
+      expect(await queues.addAlert(task, 'run-failed.17')).toEqual({
+        jobId: 'run-failed.17',
+        added: true,
+      });
+      await until(() => told.length === 1);
+      expect(told).toEqual([task]);
+    });
+
+    it('adds an id once, whoever asks and however often, also when it is done', async () => {
+      const other = await trial.open();
+      const id = 'sync.acme.20261121T020000Z';
+      const many = [queues, other, queues, other].map((it) => it.addMirror(sync('acme'), id));
+      const all = await Promise.all(many);
+      expect(all.filter(({ added }) => added)).toHaveLength(1);
+      expect(await mirror()).toMatchObject({ waiting: 1 });
+      const { handler, seen } = noting();
+      queues.work('mirror', handler, { concurrency: 2 });
+      await until(async () => (await mirror()).completed === 1);
+      expect(await queues.addMirror(sync('acme'), id)).toEqual({ jobId: id, added: false });
+      expect(await mirror()).toMatchObject({ waiting: 0, active: 0, completed: 1 });
+      expect(seen).toHaveLength(1);
+    });
+
+    it('makes ids of their own for what people ask for, in the same second too', async () => {
+      const one = await queues.addMirror(sync('acme'));
+      const two = await queues.addMirror(sync('acme'));
+      expect(one.jobId).toMatch(/^sync\.acme\.asked-\d{8}T\d{6}Z-[0-9a-f]{12}$/);
+      expect([one.added, two.added]).toEqual([true, true]);
+      expect(await mirror()).toMatchObject({ waiting: 2 });
+    });
+
+    it('tries again what failed, counting attempts, and keeps the words but no stack', async () => {
+      const { handler, seen } = noting(({ attempt }) =>
+        attempt < 3 ? { kind: 'retry', problem: `no luck ${attempt}`, notBefore: null } : DONE,
+      );
+      queues.work('mirror', handler, { concurrency: 1 });
+      const { jobId } = await queues.addMirror(sync('acme'));
+      await until(async () => (await mirror()).completed === 1);
+      expect(seen.map(({ context }) => context.attempt)).toEqual([1, 2, 3]);
+      const job = await (await trial.bull()).getJob(jobId);
+      expect(job?.failedReason).toBe('no luck 2');
+      expect(job?.stacktrace ?? []).toEqual([]);
+    });
+
+    it('passes the time to come back on to the pause, and starts nothing before it', async () => {
+      const notBefore = Date.now() + 700;
+      const startedAt: number[] = [];
+      const { handler } = noting(({ attempt }) => {
+        startedAt.push(Date.now());
+        return attempt === 1 ? { kind: 'retry', problem: 'later', notBefore } : DONE;
+      });
+      const patient = await trial.open({
+        tuning: { backoff: (_attempt, time, now) => (time ?? now) - now },
+      });
+      patient.work('mirror', handler, { concurrency: 1 });
+      await queues.addMirror(sync('acme'));
+      await until(() => startedAt.length === 2);
+      expect(startedAt[1]).toBeGreaterThanOrEqual(notBefore);
+    });
+
+    it('takes an exception for a failure that may pass', async () => {
+      const { handler, seen } = noting(({ attempt }) => {
+        if (attempt === 1) throw new Error(`broken\n${'x'.repeat(10_000)}`);
+        return DONE;
+      });
+      queues.work('mirror', handler, { concurrency: 1 });
+      const { jobId } = await queues.addMirror(sync('acme'));
+      await until(async () => (await mirror()).completed === 1);
+      expect(seen).toHaveLength(2);
+      const job = await (await trial.bull()).getJob(jobId);
+      expect(job?.failedReason).toMatch(/^broken x+…$/);
+      expect(job?.failedReason?.length).toBeLessThanOrEqual(500);
+      expect(job?.stacktrace ?? []).toEqual([]);
+    });
+
+    it('gives a job up after its last attempt', async () => {
+      const few = await trial.open({ tuning: { attempts: 2 } });
+      const { handler, seen } = noting(() => ({ kind: 'retry', problem: 'no', notBefore: null }));
+      few.work('mirror', handler, { concurrency: 1 });
+      await few.addMirror(sync('acme'));
+      await until(async () => (await mirror()).failed === 1);
+      expect(seen.map(({ context }) => context.attempt)).toEqual([1, 2]);
+    });
+
+    it('does not try again what repeating can not help', async () => {
+      const { handler, seen } = noting(() => ({ kind: 'give-up', problem: 'wrong key' }));
+      queues.work('mirror', handler, { concurrency: 1 });
+      const { jobId } = await queues.addMirror(sync('acme'));
+      await until(async () => (await mirror()).failed === 1);
+      await sleep(200);
+      expect(seen).toHaveLength(1);
+      const job = await (await trial.bull()).getJob(jobId);
+      expect(job?.failedReason).toBe('wrong key');
+    });
+
+    it('puts a job off without using up an attempt', async () => {
+      const startedAt: number[] = [];
+      const { handler, seen } = noting(() => {
+        startedAt.push(Date.now());
+        if (startedAt.length > 2) return DONE;
+        return { kind: 'later', reason: 'another run is at work', delayMs: 300 };
+      });
+      queues.work('mirror', handler, { concurrency: 1 });
+      await queues.addMirror(sync('acme'));
+      await until(async () => (await mirror()).completed === 1);
+      expect(seen.map(({ context }) => context.attempt)).toEqual([1, 1, 1]);
+      const pauses = startedAt.slice(1).map((at, i) => at - (startedAt[i] ?? at));
+      for (const pause of pauses) expect(pause).toBeGreaterThanOrEqual(299);
+    });
+
+    it('fails a job for good that it does not understand, and says so', async () => {
+      const { handler, seen } = noting();
+      queues.work('mirror', handler, { concurrency: 1 });
+      const bull = await trial.bull();
+      const payload = { v: 1, mark: 'x', task: { kind: 'sync', seller: 7 } };
+      await bull.add('sync', payload, { jobId: 'odd', attempts: 5 });
+      await bull.add('sync', { something: 'else' }, { jobId: 'odder', attempts: 5 });
+      await until(async () => (await mirror()).failed === 2);
+      expect((await bull.getJob('odd'))?.failedReason).toContain('is not understood: seller');
+      expect((await bull.getJob('odder'))?.failedReason).toContain('is not understood');
+      expect(seen).toEqual([]);
+    });
+
+    it('stores ids and nothing else', async () => {
+      const { jobId } = await queues.addMirror({
+        ...sync('acme'),
+        ...{ key: 'not-for-a-queue' },
+      });
+      const job = await (await trial.bull()).getJob(jobId);
+      expect(job?.data).toEqual({ v: 1, mark: expect.any(String), task: sync('acme') });
+    });
+
+    it('works on as many jobs at the same time as it may, and on each once', async () => {
+      let [now, most] = [0, 0];
+      const { handler, seen } = noting(async () => {
+        most = Math.max(most, (now += 1));
+        await sleep(10);
+        now -= 1;
+        return DONE;
+      });
+      const ids = Array.from({ length: 30 }, (_, i) => `items.acme.${i}`);
+      await Promise.all(ids.map((id) => queues.addMirror(sync('acme'), id)));
+      const events: JobEvent[] = [];
+      queues.work('mirror', handler, { concurrency: 3, onJob: (event) => events.push(event) });
+      await until(async () => (await mirror()).completed === 30);
+      expect(most).toBe(3);
+      expect(seen.map(({ context }) => context.jobId).toSorted()).toEqual(ids.toSorted());
+      await until(() => events.length === 30);
+      expect(events[0]).toMatchObject({ queue: 'mirror', name: 'sync', outcome: 'done' });
+    });
+
+    it('shares jobs among workers, each job to one', async () => {
+      const other = await trial.open();
+      const here = noting(() => sleep(5).then(() => DONE));
+      const there = noting(() => sleep(5).then(() => DONE));
+      const ids = Array.from({ length: 40 }, (_, i) => `items.acme.${i}`);
+      await Promise.all(ids.map((id) => queues.addMirror(sync('acme'), id)));
+      queues.work('mirror', here.handler, { concurrency: 2 });
+      other.work('mirror', there.handler, { concurrency: 2 });
+      await until(async () => (await mirror()).completed === 40);
+      const all = [...here.seen, ...there.seen].map(({ context }) => context.jobId);
+      expect(all.toSorted()).toEqual(ids.toSorted());
+    });
+
+    it('keeps finished jobs in bounds, and events too', async () => {
+      const tidy = await trial.open({ tuning: { completedKept: 5, failedKept: 3 } });
+      const { handler } = noting((_context, { seller }) =>
+        seller === 'bad' ? { kind: 'give-up', problem: 'no' } : DONE,
+      );
+      const jobs = Array.from({ length: 300 }, (_, i) => (i % 10 === 0 ? 'bad' : 'good'));
+      await Promise.all(jobs.map((seller) => tidy.addMirror(sync(seller))));
+      tidy.work('mirror', handler, { concurrency: 4 });
+      await until(async () => {
+        const { waiting, active } = await mirror();
+        return waiting + active === 0;
+      });
+      expect(await mirror()).toMatchObject({ completed: 5, failed: 3 });
+      // Both servers trim in steps: Redis by nodes of 100, PostgreSQL every 256th time.
+      expect(await trial.events()).toBeLessThan(500);
+    });
+
+    it('keeps finished jobs for the time that was asked for', async () => {
+      const tidy = await trial.open({ keepJobsDays: 1 / 86_400 });
+      tidy.work('mirror', noting().handler, { concurrency: 1 });
+      await tidy.addMirror(sync('acme'), 'first');
+      await until(async () => (await mirror()).completed === 1);
+      await sleep(1_500);
+      await tidy.addMirror(sync('acme'), 'second');
+      await until(async () => (await (await trial.bull()).getJobState('first')) === 'unknown');
+      expect(await mirror()).toMatchObject({ completed: 1 });
+    });
+
+    it('lets jobs end when it stops, and takes no new one', async () => {
+      let let_go = (): void => undefined;
+      const gate = new Promise<void>((resolve) => (let_go = resolve));
+      const { handler, seen } = noting(() => gate.then(() => DONE));
+      const worker = queues.work('mirror', handler, { concurrency: 1 });
+      await queues.addMirror(sync('acme'));
+      await queues.addMirror(sync('bert'));
+      await until(() => seen.length === 1);
+      const stopped = worker.stop(30_000);
+      let_go();
+      expect(await stopped).toEqual({ handedBack: 0 });
+      expect(await mirror()).toMatchObject({ waiting: 1, active: 0, completed: 1 });
+    });
+
+    it('hands a job back that does not end in time, without using up an attempt', async () => {
+      const slow = noting(({ signal }) => aborted(signal).then(() => ({ kind: 'hand-back' })));
+      const worker = queues.work('mirror', slow.handler, { concurrency: 1 });
+      await queues.addMirror(sync('acme'));
+      await until(() => slow.seen.length === 1);
+      expect(await worker.stop(50)).toEqual({ handedBack: 1 });
+      expect(await mirror()).toMatchObject({ waiting: 1, active: 0 });
+      const next = noting();
+      queues.work('mirror', next.handler, { concurrency: 1 });
+      await until(async () => (await mirror()).completed === 1);
+      expect(next.seen[0]?.context.attempt).toBe(1);
+    });
+
+    it('takes what a handler throws when it is told to stop for handing back', async () => {
+      const slow = noting(({ signal }) =>
+        aborted(signal).then(() => signal.throwIfAborted() ?? DONE),
+      );
+      const worker = queues.work('mirror', slow.handler, { concurrency: 1 });
+      await queues.addMirror(sync('acme'));
+      await until(() => slow.seen.length === 1);
+      expect(await worker.stop(50)).toEqual({ handedBack: 1 });
+    });
+
+    it('stops also when a handler never returns, and another worker takes its job over', async () => {
+      const stuck = noting(() => new Promise(() => undefined));
+      const worker = queues.work('mirror', stuck.handler, { concurrency: 1 });
+      await queues.addMirror(sync('acme'));
+      await until(() => stuck.seen.length === 1);
+      expect(await worker.stop(50)).toEqual({ handedBack: 0 });
+      const next = noting();
+      (await trial.open()).work('mirror', next.handler, { concurrency: 1 });
+      await until(async () => (await mirror()).completed === 1);
+      expect(next.seen[0]?.context.attempt).toBe(1);
+    });
+
+    it('renews the locks of long jobs, so that nobody takes them over', async () => {
+      const long = noting(() => sleep(4_000).then(() => DONE));
+      queues.work('mirror', long.handler, { concurrency: 1 });
+      (await trial.open()).work('mirror', long.handler, { concurrency: 1 });
+      await queues.addMirror(sync('acme'));
+      await until(async () => (await mirror()).completed === 1);
+      expect(long.seen).toHaveLength(1);
+      expect(long.seen[0]?.context.signal.aborted).toBe(false);
+    });
+
+    it('interrupts a job that another worker has taken, and writes nothing about it', async () => {
+      const events: JobEvent[] = [];
+      const { handler, seen } = noting(({ signal }) => aborted(signal).then(() => DONE));
+      queues.work('mirror', handler, { concurrency: 1, onJob: (event) => events.push(event) });
+      const { jobId } = await queues.addMirror(sync('acme'));
+      await until(() => seen.length === 1);
+      await trial.steal(jobId);
+      await until(() => seen[0]?.context.signal.aborted === true);
+      expect(seen[0]?.context.signal.reason).toMatchObject({ why: 'lost' });
+      await until(() => trial.lines.some(({ message }) => message.includes('written down')));
+      expect(await mirror()).toMatchObject({ active: 1, completed: 0 });
+      expect(events).toEqual([]);
+    });
+
+    it('refuses what can not be the id of a job', async () => {
+      for (const id of ['17', 'sync:acme', '', 'a b', 'x'.repeat(300)]) {
+        await expect(queues.addMirror(sync('acme'), id)).rejects.toThrow('no id for a job');
+      }
+    });
+
+    it('refuses a task that its own workers would not understand', async () => {
+      const adding = queues.addMirror(sync('x'.repeat(5_000)), 'sync.x');
+      await expect(adding).rejects.toThrow('no task for mirror');
+    });
+
+    it('closes once, whoever asks, and says so afterwards', async () => {
+      await Promise.all([queues.close(), queues.close()]);
+      await expect(queues.counts()).rejects.toMatchObject({ code: 'QUEUE' });
+    });
+  });
+}

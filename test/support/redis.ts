@@ -1,0 +1,127 @@
+import { execFile, execFileSync, spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer, type AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import type { RedisNode, RedisTarget } from '../../src/domain/redis-target.js';
+
+/** Whether redis-server can be started here. In CI it must be: there a missing one is a failure. */
+export const hasRedis = ((): boolean => {
+  if (process.env['CI'] !== undefined && process.env['CI'] !== '') return true;
+  try {
+    execFileSync('redis-server', ['--version'], { stdio: 'ignore' });
+    return true;
+  } catch {
+    return false;
+  }
+})();
+
+/** A title that says why its tests are skipped, when they are. */
+export const redisTitle = (title: string): string =>
+  hasRedis ? title : `${title} (skipped: needs redis-server)`;
+
+const HOST = '127.0.0.1';
+
+/** A redis-server of the tests' own, in a folder of its own. */
+export interface RedisProcess extends RedisNode {
+  readonly child: ChildProcess;
+  /** What `INFO` and the like say. */
+  command(...words: string[]): Promise<string>;
+  /** Ends the process; `start` brings it back on the same port with what it had written. */
+  stop(signal?: NodeJS.Signals): Promise<void>;
+  start(): Promise<void>;
+  /** Stops it and removes its folder. */
+  dispose(): Promise<void>;
+}
+
+/** Starts a server. Its append-only file is on, as the product asks for, unless `settings` say otherwise. */
+export async function startRedis(
+  settings: Readonly<Record<string, string>> = {},
+  mode: 'server' | 'sentinel' = 'server',
+): Promise<RedisProcess> {
+  const folder = await mkdtemp(join(tmpdir(), `seller-mirror-tests-${process.pid}-redis-`));
+  const port = await freePort();
+  const file = join(folder, 'redis.conf');
+  const all = {
+    port: String(port),
+    bind: HOST,
+    dir: folder,
+    ...(mode === 'server'
+      ? { save: '""', appendonly: 'yes', 'maxmemory-policy': 'noeviction' }
+      : {}),
+    ...settings,
+  };
+  const lines = Object.entries(all).map(([name, value]) => `${name} ${value}`);
+  await writeFile(file, `${lines.join('\n')}\n`);
+  const args = mode === 'sentinel' ? [file, '--sentinel'] : [file];
+  const password = settings['requirepass']?.replaceAll('"', '');
+  const login = password === undefined ? [] : ['-a', password];
+  let child = spawn('redis-server', args, { stdio: 'ignore' });
+  const command = async (...words: string[]): Promise<string> => {
+    const connect = ['-h', HOST, '-p', String(port), '--no-auth-warning', ...login];
+    const { stdout } = await promisify(execFile)('redis-cli', [...connect, ...words]);
+    return stdout.trim();
+  };
+  const answers = async (): Promise<void> => {
+    for (;;) {
+      const words = await command('PING').catch(() => '');
+      if (words === 'PONG') return;
+      if (child.exitCode !== null) throw new Error(`redis-server ended with ${child.exitCode}`);
+      await sleep(25);
+    }
+  };
+  const stop = async (signal: NodeJS.Signals = 'SIGTERM'): Promise<void> => {
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    child.kill(signal);
+    await once(child, 'exit');
+  };
+  await answers();
+  return {
+    host: HOST,
+    port,
+    get child() {
+      return child;
+    },
+    command,
+    stop,
+    start: async () => {
+      if (child.exitCode === null && child.signalCode === null) return;
+      child = spawn('redis-server', args, { stdio: 'ignore' });
+      await answers();
+    },
+    dispose: async () => {
+      await stop('SIGKILL');
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+async function freePort(): Promise<number> {
+  for (;;) {
+    const probe = createServer();
+    probe.listen(0, HOST);
+    await once(probe, 'listening');
+    const { port } = probe.address() as AddressInfo;
+    probe.close();
+    await once(probe, 'close');
+    if (port < 55_000) return port; // a cluster's bus listens 10,000 above
+  }
+}
+
+/** A target for one server, with what a test wants otherwise. */
+export function redisTarget(node: RedisNode, more: Partial<RedisTarget> = {}): RedisTarget {
+  return {
+    mode: 'single',
+    nodes: [{ host: node.host, port: node.port }],
+    masterName: null,
+    username: null,
+    password: null,
+    sentinelPassword: null,
+    database: 0,
+    tls: false,
+    ...more,
+  };
+}

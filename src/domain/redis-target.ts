@@ -126,7 +126,7 @@ function partsOf(rest: string): Parts {
     throw new Refusal('can’t be read as an address', ENCODE);
   }
   if (fragment !== undefined) {
-    throw new Refusal('contains a #, where an address ends', 'write # in a password as %23');
+    throw new Refusal('contains a #, where an address ends', 'write # in the password as %23');
   }
   return {
     user: second === undefined ? null : first,

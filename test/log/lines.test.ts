@@ -1,0 +1,305 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { useLog } from './lines.js';
+import { anyValue } from './values.js';
+
+const MOST_BYTES = 16 * 1024;
+
+describe('a line of JSON', () => {
+  it('has level, time, message, the process and the fields of every log above it', () => {
+    const { log, lines, last } = useLog();
+    log.child({ seller: 'main' }).child({ run: 17n, job: 'sync' }).warn('held', { items: 12 });
+    expect(last()).toEqual({
+      level: 'warn',
+      time: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/) as string,
+      pid: process.pid,
+      seller: 'main',
+      run: 17,
+      job: 'sync',
+      items: 12,
+      msg: 'held',
+    });
+    expect(lines).toHaveLength(1);
+    expect(lines[0]).toMatch(/^\{"level":"warn","time":".*\}\n$/);
+  });
+
+  it('names each fact once, the nearest one, because most readers take the last and some the first', () => {
+    const { log, lines, last } = useLog();
+    log.child({ run: 1, seller: 'a' }).info('x', { run: 2 });
+    expect(last()).toMatchObject({ run: 2, seller: 'a' });
+    expect(lines[0]?.match(/"run"/g)).toHaveLength(1);
+  });
+
+  it('can’t be made to claim another level, time or message by a field', () => {
+    const { log, last } = useLog();
+    log.info('real', { level: 'fatal', time: 0, msg: 'forged', pid: 1 });
+    expect(last()).toMatchObject({
+      ...{ level: 'info', msg: 'real', pid: process.pid },
+      ...{ level_: 'fatal', time_: 0, msg_: 'forged', pid_: 1 },
+    });
+  });
+
+  it('shows every kind of value, so that no caller need think about it', () => {
+    const { log, last } = useLog();
+    const circle: Record<string, unknown> = { name: 'circle' };
+    circle['self'] = circle;
+    log.info('x', {
+      date: new Date(0),
+      never: new Date(NaN),
+      big: 2n ** 70n,
+      notANumber: NaN,
+      endless: -Infinity,
+      nothing: null,
+      left: undefined,
+      url: new URL('https://a.example/b'),
+      bytes: Buffer.from('abc'),
+      does: () => 1,
+      symbol: Symbol('s'),
+      map: new Map([['a', 1]]),
+      set: new Set([1, undefined]),
+      circle,
+    });
+    expect(last()).toMatchObject({
+      date: '1970-01-01T00:00:00.000Z',
+      never: 'invalid date',
+      big: '1180591620717411303424',
+      notANumber: 'NaN',
+      endless: '-Infinity',
+      nothing: null,
+      url: 'https://a.example/b',
+      bytes: '[3 bytes]',
+      does: '[function]',
+      symbol: 'Symbol(s)',
+      map: { a: 1 },
+      set: [1, null],
+      circle: { name: 'circle', self: '[circular]' },
+    });
+    expect(last()).not.toHaveProperty('left');
+  });
+
+  it('is valid and at most 16 KiB long, whatever the values are', () => {
+    const { log, lines, last } = useLog({ level: 'trace' });
+    const fields = fc.dictionary(fc.string({ unit: 'binary' }), anyValue);
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary', size: 'large' }), fields, (message, values) => {
+        lines.length = 0;
+        log.child(values).info(message, values);
+        expect(lines).toHaveLength(1);
+        expect(lines[0]?.indexOf('\n')).toBe((lines[0]?.length ?? 0) - 1);
+        expect(Buffer.byteLength(lines[0] ?? '')).toBeLessThanOrEqual(MOST_BYTES);
+        expect(last()['level']).toBe('info');
+      }),
+    );
+  });
+
+  it.each([
+    ['a long message', () => ['m'.repeat(1e6), {}]],
+    ['a message of control characters', () => ['\u0000'.repeat(1e5), {}]],
+    ['a long text', () => ['x', { text: '\u2028'.repeat(1e6) }]],
+    ['a long list', () => ['x', { list: Array.from({ length: 1e5 }, () => null) }]],
+    ['lists in lists', () => ['x', { list: nested(() => Array<unknown>(64).fill(false)) }]],
+    [
+      'many members',
+      () => [
+        'x',
+        Object.fromEntries(Array.from({ length: 1e4 }, (_, i) => [`n${i}`, 'é'.repeat(500)])),
+      ],
+    ],
+    ['long names', () => ['x', { ['n'.repeat(1e6)]: { ['\u001b'.repeat(1e6)]: 1 } }]],
+    ['deep values', () => ['x', { deep: deep(1e4) }]],
+    ['many errors', () => ['x', { errors: Array.from({ length: 64 }, () => chain(20)) }]],
+  ] as const)('stays within its bounds with %s', (_, make) => {
+    for (const format of ['json', 'pretty'] as const) {
+      const { log, lines } = useLog({ format, colors: true, level: 'debug' });
+      const [message, fields] = make();
+      log.error(message, fields);
+      expect(Buffer.byteLength(lines.join(''))).toBeGreaterThan(100);
+      expect(Buffer.byteLength(lines.join(''))).toBeLessThanOrEqual(MOST_BYTES);
+    }
+  });
+
+  it('says that something was left out', () => {
+    const { log, last } = useLog();
+    log.info('x', { list: Array.from({ length: 100 }, (_, i) => i), text: 'y'.repeat(9_000) });
+    expect((last()['list'] as unknown[]).at(-1)).toBe('… 36 more');
+    expect(last()['text']).toMatch(/^y+…$/);
+  });
+
+  it('is written even when a value refuses to be looked at', () => {
+    const { log, last } = useLog();
+    const getter = {
+      get bad(): string {
+        throw new Error('no');
+      },
+    };
+    const proxy = new Proxy(
+      {},
+      {
+        ownKeys: () => {
+          throw new Error('no');
+        },
+      },
+    );
+    log.child(getter).info('x', { ...{ proxy }, in: getter });
+    expect(last()).toMatchObject({
+      bad: '[unreadable]',
+      proxy: '[unreadable]',
+      in: { bad: '[unreadable]' },
+    });
+  });
+
+  it('takes a member called __proto__ as any other', () => {
+    const { log, last } = useLog();
+    log.info('x', { in: JSON.parse('{"__proto__":{"level":"fatal"}}') as object });
+    expect(Object.keys(last()['in'] as object)).toEqual(['__proto__']);
+  });
+
+  it('is left out below the level, and before any value is looked at', () => {
+    const { log, lines } = useLog({ level: 'warn' });
+    log.info('x', {
+      get bad(): string {
+        throw new Error('looked at');
+      },
+    });
+    log.debug('x');
+    expect(lines).toEqual([]);
+    useLog({ level: 'silent' }).log.error('x');
+  });
+});
+
+function nested(make: () => unknown[], depth = 4): unknown[] {
+  return depth === 0
+    ? make()
+    : make()
+        .map(() => nested(make, depth - 1))
+        .slice(0, 8);
+}
+
+function deep(depth: number): object {
+  let value = {};
+  for (let i = 0; i < depth; i += 1) value = { value };
+  return value;
+}
+
+function chain(length: number): Error {
+  let error = new Error('the first');
+  for (let i = 0; i < length; i += 1) error = new Error('because', { cause: error });
+  return error;
+}
+
+describe('an error', () => {
+  class StrangeError extends Error {}
+
+  it('is told by type, message and code, with what caused it', () => {
+    const { log, last } = useLog();
+    const cause = Object.assign(new TypeError('refused'), {
+      code: 'ECONNREFUSED',
+      request: 'whole',
+    });
+    log.error('x', { error: new StrangeError('no answer', { cause }) });
+    expect(last()['error']).toEqual({
+      type: 'StrangeError',
+      message: 'no answer',
+      cause: { type: 'TypeError', message: 'refused', code: 'ECONNREFUSED' },
+    });
+  });
+
+  it('has a stack only where the level asks for details', () => {
+    const { log, last } = useLog({ level: 'debug' });
+    log.error('x', { error: new Error('first line\nsecond line') });
+    const { stack } = last()['error'] as { stack: string[] };
+    expect(stack[0]).toMatch(/^at .*lines\.test\.ts/);
+  });
+
+  it('of several shows each of them', () => {
+    const { log, last } = useLog();
+    log.error('x', { error: new AggregateError([new Error('a'), 'b'], 'both') });
+    expect(last()['error']).toMatchObject({
+      type: 'AggregateError',
+      errors: [{ message: 'a' }, 'b'],
+    });
+  });
+
+  it('whose cause is itself ends', () => {
+    const { log, last } = useLog();
+    const error = new Error('round');
+    error.cause = error;
+    log.error('x', { error });
+    expect(last()['error']).toMatchObject({ message: 'round', cause: '[circular]' });
+  });
+});
+
+describe('a line for people', () => {
+  it('has time, level, message and fields', () => {
+    const { log, lines } = useLog({ format: 'pretty' });
+    log.child({ seller: 'main' }).info('run done', { items: 3, of: 'a b', in: { x: 1 } });
+    expect(lines).toEqual([
+      expect.stringMatching(
+        /^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\] INFO: run done seller=main items=3 of="a b" in=\{"x":1\}\n$/,
+      ) as string,
+    ]);
+  });
+
+  it('has colours only where they were asked for', () => {
+    const [plain, colored] = [false, true].map((colors) => useLog({ format: 'pretty', colors }));
+    plain?.log.error('x', { a: 1 });
+    colored?.log.error('x', { a: 1 });
+    expect(plain?.lines.join('')).not.toContain('\u001b');
+    expect(colored?.lines.join('')).toContain('\u001b[31mERROR');
+  });
+
+  it('can’t be forged, broken or coloured by text from outside', () => {
+    const { log, lines } = useLog({ format: 'pretty' });
+    const acting = fc.constantFrom(
+      '\n',
+      '\r',
+      '\u001b[2J',
+      '\u009b31m',
+      '\u2028',
+      '\u202e',
+      '\t',
+      '\b',
+      '\\n',
+      '\u{e0001}',
+      'x',
+      '"',
+      '=',
+    );
+    const text = fc.array(acting, { minLength: 1 }).map((parts) => parts.join(''));
+    fc.assert(
+      fc.property(text, text, (message, value) => {
+        lines.length = 0;
+        log.info(message, {
+          value,
+          [value]: [{ [value]: value }],
+          stack: value,
+          type: 'Error',
+          name: value,
+          hostname: value,
+        });
+        expect(lines).toHaveLength(1);
+        expect(lines[0]?.slice(0, -1)).not.toMatch(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u);
+        expect(lines[0]).toMatch(/^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\] INFO: .*\n$/);
+      }),
+    );
+  });
+
+  it('in JSON shows such text as escapes too, because people look at that on terminals as well', () => {
+    const { log, lines, last } = useLog();
+    log.info('a\u001b[2J\u009b31m\u2028\u202e\u{e0001}b');
+    expect(lines[0]).toContain('a\\u001b[2J\\u009b31m\\u2028\\u202e\\udb40\\udc01b');
+    expect(last()['msg']).toBe('a\u001b[2J\u009b31m\u2028\u202e\u{e0001}b');
+  });
+});
+
+describe('a log that can’t be written', () => {
+  it('is no concern of who writes it', () => {
+    const { log } = useLog({
+      write: () => {
+        throw new Error('no space left');
+      },
+    });
+    expect(() => log.error('x')).not.toThrow();
+    expect(() => log.flush()).not.toThrow();
+  });
+});

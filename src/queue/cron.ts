@@ -65,17 +65,26 @@ export function cronFault(expression: string): string | null {
     return `has ${fields}, 5 are needed (or 6, with seconds first)`;
   }
   const fields = given.length === 5 ? ['0', ...given] : given;
-  for (const [index, field] of FIELDS.entries()) {
-    const wrong = (fields[index] ?? '').split(',').find((value) => !accepts(field, index, value));
-    if (wrong !== undefined) {
-      const shown = JSON.stringify(wrong.length > 30 ? `${wrong.slice(0, 30)}…` : wrong);
-      return `has ${shown} as ${field.name}; possible is ${field.possible}`;
-    }
-  }
-  if (!validateDetailed(text).valid || !everRuns(text)) {
-    return 'never runs: there is no such day';
-  }
-  return null;
+  const values = fields.flatMap((list, at) =>
+    // A question mark stands for a whole field.
+    list.split(',').map((value) => ({ at, value: value === '?' ? list : value })),
+  );
+  const odd = values.find(({ at, value }) => FIELDS[at]?.shape.test(value) !== true);
+  if (odd !== undefined) return wrongValue(odd.at, odd.value);
+  if (validateDetailed(text).valid && everRuns(text)) return null;
+  const wrong = values.find(({ at, value }) => !isPossible(at, value));
+  if (wrong !== undefined) return wrongValue(wrong.at, wrong.value);
+  return 'never runs: there is no such day';
+}
+
+function wrongValue(at: number, value: string): string {
+  const { name, possible } = FIELDS[at] ?? { name: '', possible: '' };
+  const shown = JSON.stringify(value.length > 30 ? `${value.slice(0, 30)}…` : value);
+  return `has ${shown} as ${name}; possible is ${possible}`;
+}
+
+function isPossible(at: number, value: string): boolean {
+  return validateDetailed(EVERY_DAY.with(at, value).join(' ')).valid;
 }
 
 /**
@@ -108,10 +117,6 @@ const SILENT = {
   error: () => undefined,
   debug: () => undefined,
 };
-
-function accepts(field: Field, index: number, value: string): boolean {
-  return field.shape.test(value) && validateDetailed(EVERY_DAY.with(index, value).join(' ')).valid;
-}
 
 function read(text: string): CronPattern {
   const fields = parse(text);

@@ -1,0 +1,235 @@
+import type { Log } from '../domain/log.js';
+import type { TickDone } from '../store/schedules.js';
+import type { Store } from '../store/store.js';
+import { parseCron, startAlarm } from './cron.js';
+import { eachOf, within } from './gather.js';
+import { SchedulerNews } from './scheduler-news.js';
+import {
+  credibleAt,
+  planTick,
+  tickJobId,
+  tickSince,
+  type Moment,
+  type SellerSchedule,
+  type TickPlan,
+  type Timetable,
+} from './ticks.js';
+import type { MirrorTask } from './types.js';
+
+export type { ScheduleKind } from '../store/schedules.js';
+export type { SellerSchedule } from './ticks.js';
+
+export interface SchedulerOptions {
+  /** At most one of each kind for a seller. */
+  readonly schedules: readonly SellerSchedule[];
+  readonly store: Pick<Store, 'schedules' | 'recordTicks'>;
+  /** Must not add a second job of an id that it has. */
+  readonly enqueue: (task: MirrorTask, jobId: string) => Promise<{ readonly added: boolean }>;
+  readonly log: Log;
+  /** Make good, once, what was due while no scheduler ran. */
+  readonly catchUp: boolean;
+  readonly now?: () => Date;
+  /** How often to look for due ticks besides the alarms, in milliseconds. */
+  readonly wakeEveryMs?: number;
+}
+
+/** Puts ticks into the queue until it is stopped. */
+export interface Scheduler {
+  /** Looks for due ticks now; resolves when that is done, whether or not it went well. */
+  wake(): Promise<void>;
+  /** Resolves when what was due at start is dealt with, or when the scheduler is stopped. */
+  settled(): Promise<void>;
+  /** Starts nothing more; resolves when what was begun has ended. */
+  stop(): Promise<void>;
+}
+
+/** A timer that was late, a machine that slept, an outage: none costs more than this. */
+const WAKE_EVERY_MS = 30_000;
+/** Longest wait for the queue or the database, in milliseconds. */
+const PATIENCE_MS = 20_000;
+const AT_A_TIME = 16;
+/** As many failures in one look mean that there is no queue, not that one job is refused. */
+const MOST_FAILURES = 16;
+
+/**
+ * Starts firing schedules: at each tick, once for all schedulers on the same queue and database, a
+ * job is put into the queue. Outages and times when the process stood still are made good by
+ * themselves, with the newest tick only.
+ * @throws {TypeError} when a cron expression has a fault
+ * @throws {RangeError} when there is no such time zone
+ */
+export function startScheduler(options: SchedulerOptions): Scheduler {
+  return new TickScheduler(options);
+}
+
+/** A schedule at work. */
+interface Watched extends Timetable {
+  /** Ticks up to this one are dealt with; null until the store has been asked. */
+  handled: Date | null;
+}
+
+/** What one look is to do. */
+interface Step {
+  readonly watched: Watched;
+  readonly plan: TickPlan;
+}
+
+/** What one look did, to be recorded. */
+interface Done extends Step {
+  readonly enqueuedAt: Date | null;
+}
+
+class TickScheduler implements Scheduler {
+  readonly #options: SchedulerOptions;
+  readonly #news: SchedulerNews;
+  readonly #watched: readonly Watched[];
+  readonly #startedAt: Date;
+  readonly #stopAlarms: readonly (() => void)[];
+  readonly #timer: NodeJS.Timeout;
+  readonly #settled: Promise<void>;
+  #settle: () => void = () => undefined;
+  #looking: Promise<void> | null = null;
+  #again = false;
+  #stopped = false;
+
+  constructor(options: SchedulerOptions) {
+    this.#options = options;
+    this.#news = new SchedulerNews(options.log);
+    this.#startedAt = this.#now();
+    this.#watched = options.schedules.map((schedule) => ({
+      ...schedule,
+      pattern: parseCron(schedule.cron),
+      handled: null,
+    }));
+    this.#settled = new Promise((resolve) => (this.#settle = resolve));
+    const wake = (): void => void this.wake();
+    this.#stopAlarms = distinct(options.schedules).map(({ cron, timeZone }) =>
+      startAlarm(cron, timeZone, wake),
+    );
+    this.#timer = setInterval(wake, options.wakeEveryMs ?? WAKE_EVERY_MS);
+    wake();
+  }
+
+  wake(): Promise<void> {
+    if (this.#stopped) return this.#looking ?? Promise.resolve();
+    this.#again = true;
+    this.#looking ??= this.#lookWhileAsked();
+    return this.#looking;
+  }
+
+  settled(): Promise<void> {
+    return this.#settled;
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    clearInterval(this.#timer);
+    for (const stop of this.#stopAlarms) stop();
+    await this.#looking;
+    this.#settle();
+  }
+
+  #now(): Date {
+    return this.#options.now?.() ?? new Date();
+  }
+
+  /** Alarms that ring while a look is on ask for one more. */
+  async #lookWhileAsked(): Promise<void> {
+    while (this.#again && !this.#stopped) {
+      this.#again = false;
+      try {
+        await this.#look();
+        this.#news.worked();
+        this.#settle();
+      } catch (error) {
+        this.#news.failed(error);
+      }
+    }
+    this.#looking = null;
+  }
+
+  async #look(): Promise<void> {
+    const now = this.#now();
+    const candidates = this.#watched.filter((watched) => mayBeDue(watched, now));
+    if (candidates.length === 0) return;
+    const states = await within(PATIENCE_MS, this.#options.store.schedules(candidates));
+    this.#news.recorded(states, now);
+    const known = new Map(states.map((state) => [keyOf(state), state]));
+    const steps = candidates.map((watched): Step => {
+      const state = known.get(keyOf(watched)) ?? { record: null, lastRunAt: null };
+      return { watched, plan: planTick(watched, state, this.#moment(watched, now)) };
+    });
+    const { done, failures } = await this.#carryOut(steps, now);
+    if (done.length > 0) await this.#record(done, now);
+    for (const { watched, plan } of steps) {
+      if (plan.kind === 'nothing') watched.handled = plan.reach;
+    }
+    if (failures.length > 0) throw failures[0];
+  }
+
+  #moment({ handled }: Watched, now: Date): Moment {
+    // Past the first look nothing is from before the start, whatever the clock says since.
+    const watchedSince = handled === null ? this.#startedAt : new Date(0);
+    return { now, watchedSince, catchUp: this.#options.catchUp };
+  }
+
+  /** First into the queue, then on record: a crash in between repeats the same job id. */
+  async #carryOut(
+    steps: readonly Step[],
+    now: Date,
+  ): Promise<{ done: Done[]; failures: unknown[] }> {
+    const done: Done[] = [];
+    const failures: unknown[] = [];
+    await eachOf(steps, AT_A_TIME, async ({ watched, plan }) => {
+      if (plan.kind === 'nothing') return;
+      if (plan.kind === 'pass') {
+        done.push({ watched, plan, enqueuedAt: null });
+        return;
+      }
+      if (this.#stopped || failures.length >= MOST_FAILURES) return;
+      try {
+        await this.#enqueue(watched, plan.tick, now);
+        done.push({ watched, plan, enqueuedAt: now });
+      } catch (error) {
+        failures.push(error);
+      }
+    });
+    return { done, failures };
+  }
+
+  async #enqueue(watched: Watched, tick: Date, now: Date): Promise<void> {
+    const { kind, seller } = watched;
+    const jobId = tickJobId(watched, tick);
+    const task = { kind, seller, tick: tick.toISOString(), askedAt: now.toISOString() };
+    const { added } = await within(PATIENCE_MS, this.#options.enqueue(task, jobId));
+    this.#news.enqueued(watched, task.tick, jobId, added);
+  }
+
+  async #record(done: readonly Done[], now: Date): Promise<void> {
+    const rows = done.map(({ watched, plan, enqueuedAt }): TickDone => {
+      const { seller, kind, marketplace, cron, timeZone } = watched;
+      return { seller, kind, marketplace, cron, timeZone, lastTick: plan.reach, enqueuedAt };
+    });
+    await within(PATIENCE_MS, this.#options.store.recordTicks(rows, credibleAt(now)));
+    for (const { watched, plan } of done) {
+      watched.handled = plan.reach;
+      if (plan.kind === 'pass') this.#news.passed(watched, plan);
+    }
+  }
+}
+
+/** Without asking the store, which other schedulers may have got further in. */
+function mayBeDue(watched: Watched, now: Date): boolean {
+  const { handled } = watched;
+  if (handled === null || handled > credibleAt(now)) return true;
+  return tickSince(watched, now, handled) !== null;
+}
+
+function keyOf({ seller, kind }: { readonly seller: string; readonly kind: string }): string {
+  return `${kind} ${seller}`;
+}
+
+/** Schedules that ring at the same times share an alarm. */
+function distinct(schedules: readonly SellerSchedule[]): SellerSchedule[] {
+  return [...new Map(schedules.map((each) => [`${each.timeZone} ${each.cron}`, each])).values()];
+}

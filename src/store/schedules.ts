@@ -1,0 +1,117 @@
+import type { Pool } from 'pg';
+
+/** What a schedule mirrors: account and items, or the account alone. */
+export type ScheduleKind = 'sync' | 'account';
+
+export interface ScheduleKey {
+  readonly seller: string;
+  readonly kind: ScheduleKind;
+}
+
+/** How far a schedule got, and what it said then. */
+export interface ScheduleRecord {
+  readonly cron: string;
+  readonly timeZone: string;
+  /** Ticks up to this one are dealt with. */
+  readonly lastTick: Date;
+}
+
+/** What the store knows of a schedule. */
+export interface ScheduleState extends ScheduleKey {
+  /** Null when none of its ticks was ever dealt with. */
+  readonly record: ScheduleRecord | null;
+  /** When the newest run began that mirrored what the schedule does; null when there was none. */
+  readonly lastRunAt: Date | null;
+}
+
+/** A schedule to be recorded as dealt with up to a tick. */
+export interface TickDone extends ScheduleKey, ScheduleRecord {
+  /** Host of the seller's marketplace, for a seller that the store does not know yet. */
+  readonly marketplace: string;
+  /** When the tick was put into the queue; null when it was passed over. */
+  readonly enqueuedAt: Date | null;
+}
+
+interface Row {
+  readonly seller: string;
+  readonly kind: ScheduleKind;
+  readonly cron: string | null;
+  readonly time_zone: string | null;
+  readonly last_tick: Date | null;
+  readonly last_run_at: Date | null;
+}
+
+/** A held run mirrored all that is present, so it counts like a success. */
+const STATES = `
+  SELECT asked.seller, asked.kind, s.cron, s.time_zone, s.last_tick, run.started_at AS last_run_at
+    FROM unnest($1::text[], $2::text[]) AS asked (seller, kind)
+    LEFT JOIN mirror.schedules s ON s.seller_id = asked.seller AND s.kind = asked.kind
+    LEFT JOIN LATERAL (
+      SELECT r.started_at FROM mirror.runs r
+       WHERE r.seller_id = asked.seller AND r.state IN ('succeeded', 'held')
+         AND r.kind = (CASE asked.kind WHEN 'sync' THEN 'catalogue' ELSE 'account' END)::mirror.run_kind
+       ORDER BY r.run_id DESC LIMIT 1
+    ) run ON true`;
+
+/** What the store knows of these schedules, in one statement. */
+export async function readSchedules(
+  pool: Pool,
+  keys: readonly ScheduleKey[],
+): Promise<ScheduleState[]> {
+  const sellers = keys.map(({ seller }) => seller);
+  const kinds = keys.map(({ kind }) => kind);
+  const { rows } = await pool.query<Row>(STATES, [sellers, kinds]);
+  return rows.map(({ seller, kind, cron, time_zone, last_tick, last_run_at }) => ({
+    seller,
+    kind,
+    record:
+      cron === null || time_zone === null || last_tick === null
+        ? null
+        : { cron, timeZone: time_zone, lastTick: last_tick },
+    lastRunAt: last_run_at,
+  }));
+}
+
+/**
+ * In an order of its own, so that schedulers that write at the same time wait for each other and
+ * never in a circle. 'epoch' stands for never.
+ */
+const RECORD = `
+  WITH done AS (
+    SELECT * FROM unnest(
+      $1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::timestamptz[]
+    ) AS done (seller_id, marketplace, kind, cron, time_zone, last_tick, enqueued_at)
+  ), entered AS (
+    INSERT INTO mirror.sellers (seller_id, marketplace)
+    SELECT DISTINCT ON (seller_id) seller_id, marketplace FROM done ORDER BY seller_id
+    ON CONFLICT (seller_id) DO NOTHING
+  )
+  INSERT INTO mirror.schedules AS s (seller_id, kind, cron, time_zone, last_tick, enqueued_at)
+  SELECT seller_id, kind, cron, time_zone, last_tick, coalesce(enqueued_at, 'epoch')
+    FROM done ORDER BY seller_id, kind
+  ON CONFLICT (seller_id, kind) DO UPDATE
+     SET cron = EXCLUDED.cron, time_zone = EXCLUDED.time_zone,
+         last_tick = CASE WHEN s.last_tick > $8 THEN EXCLUDED.last_tick
+                          ELSE greatest(s.last_tick, EXCLUDED.last_tick) END,
+         enqueued_at = greatest(s.enqueued_at, EXCLUDED.enqueued_at)`;
+
+/**
+ * Records how far schedules got, in one statement, and enters sellers that are new. A record never
+ * goes back, except one beyond `credible`, which a clock that was wrong must have made.
+ */
+export async function recordTicks(
+  pool: Pool,
+  done: readonly TickDone[],
+  credible: Date,
+): Promise<void> {
+  await pool.query(RECORD, [
+    done.map(({ seller }) => seller),
+    done.map(({ marketplace }) => marketplace),
+    done.map(({ kind }) => kind),
+    done.map(({ cron }) => cron),
+    done.map(({ timeZone }) => timeZone),
+    done.map(({ lastTick }) => lastTick.toISOString()),
+    done.map(({ enqueuedAt }) => enqueuedAt?.toISOString() ?? null),
+    credible.toISOString(),
+  ]);
+}

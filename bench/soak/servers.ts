@@ -30,8 +30,8 @@ export async function startPostgres(): Promise<Victim> {
   const options = { dataDir: folder, applicationName: 'soak' };
   let database = await openEmbedded(options);
   const pid = async (): Promise<number> => {
-    const server = (await describeEmbedded(folder))?.server;
-    if (server == null) throw new Error('the soak’s PostgreSQL is gone');
+    const server = (await describeEmbedded(folder))?.server ?? null;
+    if (server === null) throw new Error('the soak’s PostgreSQL is gone');
     return server.pid;
   };
   return {

@@ -65,7 +65,7 @@ function startWorkers(
     concurrency: workerConcurrency,
     onJob,
   });
-  if (alerts?.secret == null) return [mirror];
+  if (alerts === null || alerts.secret === null) return [mirror];
   const webhook = createWebhook({ url: alerts.url, secret: alerts.secret });
   const handler = alertHandler(app, webhook);
   return [mirror, queues.work('alerts', handler, { concurrency: ALERTS_AT_A_TIME, onJob })];

@@ -2,6 +2,8 @@ import { ConfigError } from '../config/index.js';
 import { MarketplaceOptionsError } from '../marketplace/address.js';
 import { StoreError, explainDatabaseError } from '../store/errors.js';
 import { SellerBusyError } from '../store/lock.js';
+import { QueueError } from '../queue/errors.js';
+import { HealthListenError } from '../web/server.js';
 import { EXIT, type ExitCode } from './exit-codes.js';
 
 /** Ends a command with a message for a person. */
@@ -41,6 +43,9 @@ export function reportError(error: unknown, databaseUrl: string | null): ErrorRe
   if (error instanceof SellerBusyError) {
     const remedy = 'wait for it to end; `seller-mirror status` shows it';
     return { lines: withRemedy(error.message, remedy), exitCode: EXIT.failed };
+  }
+  if (error instanceof QueueError || error instanceof HealthListenError) {
+    return { lines: withRemedy(error.message, error.remedy), exitCode: EXIT.failed };
   }
   const store =
     error instanceof StoreError ? error : explainDatabaseError(error, databaseUrl ?? 'embedded');

@@ -22,7 +22,7 @@ export async function serve(name: string, roles: Roles, signal: AbortSignal): Pr
   const log = logFor(config);
   const parts = new Parts(name, config, roles, log);
   try {
-    log.info(`${name} is ready`, await unlessAborted(parts.open(signal), signal));
+    log.info(`${name} started`, await unlessAborted(parts.open(signal), signal));
   } catch (error) {
     await parts.close();
     throw error;

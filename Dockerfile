@@ -17,8 +17,9 @@ COPY package.json LICENSE ./
 # The embedded database lives here when no DATABASE_URL is given: mount a volume then.
 RUN mkdir data && chown node:node data
 USER node
-# Asks the database only, never the marketplace, whose requests are few.
-HEALTHCHECK --interval=1m --timeout=15s --start-period=30s \
-  CMD ["node", "dist/cli/main.js", "status"]
+# Alive, not ready: a worker that waits for its database must not be restarted for it. The one-time
+# commands end before it matters.
+HEALTHCHECK --interval=30s --timeout=5s --start-period=1m \
+  CMD ["node", "-e", "fetch('http://127.0.0.1:8790/healthz').then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))"]
 ENTRYPOINT ["node", "dist/cli/main.js"]
-CMD ["sync"]
+CMD ["run"]

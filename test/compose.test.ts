@@ -1,0 +1,345 @@
+import { execFileSync, spawn, spawnSync, type SpawnSyncReturns } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+} from 'node:fs';
+import { createServer } from 'node:http';
+import { createServer as createNetServer, type AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { program } from '../src/cli/program.js';
+import { readConfig, SETTINGS, type Config, type Setting } from '../src/config/index.js';
+import { cronFault } from './config/folder.js';
+import { interpolate, readCompose, variablesIn, type ComposeService } from './support/compose.js';
+import { hasRedis, redisTitle } from './support/redis.js';
+
+const root = new URL('../', import.meta.url);
+const composeUrl = new URL('docker-compose.yml', root);
+const text = readFileSync(composeUrl, 'utf8');
+const dockerfile = readFileSync(new URL('Dockerfile', root), 'utf8');
+const compose = readCompose(composeUrl);
+const services = Object.entries(compose.services);
+/** Those that are this product. */
+const ours = services.filter(([, service]) => service.image === 'seller-mirror');
+const settings: readonly Setting[] = SETTINGS;
+
+function serviceOf(name: string): ComposeService {
+  const service = compose.services[name];
+  if (service === undefined) throw new Error(`there is no service ${name}`);
+  return service;
+}
+
+/** `1m`, `30s` in seconds. */
+function seconds(duration: string | undefined): number {
+  const [, amount, unit] = /^(\d+)(s|m)$/.exec(duration ?? '') ?? [];
+  return Number(amount) * (unit === 'm' ? 60 : 1);
+}
+
+describe('docker-compose.yml', () => {
+  it('runs store, queue, migration, scheduler and workers', () => {
+    expect(services.map(([name]) => name)).toEqual([
+      'postgres',
+      'redis',
+      'migrate',
+      'scheduler',
+      'worker',
+    ]);
+  });
+
+  it.each(services)(
+    'says when %s is started again, and keeps its logs bounded',
+    (name, service) => {
+      // `migrate` ends by itself; started again for ever it would hide that it can't.
+      expect(service.restart).toBe(name === 'migrate' ? 'on-failure:3' : 'unless-stopped');
+      expect(service.logging.driver).toBe('local');
+    },
+  );
+
+  it.each(services)('knows whether %s is well', (name, service) => {
+    if (name === 'migrate') {
+      // It is well when it has ended; the image's check would call it ill meanwhile.
+      expect(service.healthcheck).toEqual({ disable: true });
+    } else if (service.image === 'seller-mirror') {
+      // That of the image, which is tested below.
+      expect(service.healthcheck).toBeUndefined();
+    } else {
+      expect(service.healthcheck).toHaveProperty('test');
+    }
+  });
+
+  it.each(ours)('gives %s a command that the program has, and nothing it could abuse', (_, one) => {
+    const [command, ...rest] = one.command ?? [];
+    expect(program().commands.map((each) => each.name())).toContain(command);
+    expect(rest).toEqual([]);
+    expect(one.cap_drop).toEqual(['ALL']);
+    expect(one.security_opt).toEqual(['no-new-privileges:true']);
+    expect(one.init).toBe(true);
+  });
+
+  it.each(['scheduler', 'worker'])(
+    'lets %s end in order, and starts it once what it needs is there',
+    (name) => {
+      const { stop_grace_period, depends_on } = serviceOf(name);
+      const timeout = settings.find((setting) => setting.name === 'SHUTDOWN_TIMEOUT')?.default;
+      expect(seconds(stop_grace_period)).toBeGreaterThan(Number(timeout));
+      expect(depends_on).toEqual({
+        migrate: { condition: 'service_completed_successfully' },
+        redis: { condition: 'service_healthy' },
+      });
+    },
+  );
+
+  it('lets workers be any number: nothing of theirs can be there only once', () => {
+    const worker = serviceOf('worker');
+    expect(worker.ports).toBeUndefined();
+    // A name of its own would be refused as unknown; data of its own would be shared.
+    expect(worker.volumes?.every((volume) => volume.endsWith(':ro'))).toBe(true);
+  });
+
+  it('opens no port to other machines', () => {
+    const ports = services.flatMap(([, service]) => service.ports ?? []);
+    expect(ports.length).toBeGreaterThan(0);
+    for (const port of ports) expect(port).toMatch(/^127\.0\.0\.1:/);
+  });
+
+  it('declares every volume and every secret it uses, and uses all it declares', () => {
+    const named = services
+      .flatMap(([, service]) => service.volumes ?? [])
+      .filter((volume) => !volume.startsWith('.'))
+      .map((volume) => volume.split(':')[0]);
+    expect(new Set(named)).toEqual(new Set(Object.keys(compose.volumes)));
+    const secrets = services.flatMap(([, service]) => service.secrets ?? []);
+    expect(new Set(secrets)).toEqual(new Set(Object.keys(compose.secrets)));
+  });
+
+  it('gives each service the secrets it names, and none it does not', () => {
+    for (const [name, { environment = {}, secrets = [], command = [], healthcheck }] of services) {
+      const words = JSON.stringify([environment, command, healthcheck ?? null]);
+      const named = [...words.matchAll(/\/run\/secrets\/([\w.]+)/g)].map(([, secret]) => secret);
+      expect(new Set(named.filter((one) => one !== 'sellers')), name).toEqual(new Set(secrets));
+    }
+  });
+
+  it('holds no secret, not even in the environment of a service', () => {
+    const secret = settings.filter((setting) => setting.secret === true).map(({ name }) => name);
+    expect(secret).toContain('DATABASE_URL');
+    for (const [name, { environment = {} }] of services) {
+      for (const each of [...secret, 'POSTGRES_PASSWORD']) {
+        expect(Object.keys(environment), name).not.toContain(each);
+      }
+    }
+    const used = variablesIn(text);
+    for (const each of secret) expect(used).not.toContain(each);
+    expect(text).not.toMatch(/:\/\/\w+:\w+@/);
+  });
+
+  it('passes on every setting, or there would be one that does nothing here', () => {
+    /** Those that are none of a person's business here, with the reason. */
+    const exceptions: Readonly<Record<string, string>> = {
+      DATA_DIR: 'there is no embedded server',
+      SHUTDOWN_TIMEOUT: 'stop_grace_period is made for the default',
+      QUEUE_PREFIX: 'the Redis is its own',
+      LOG_FORMAT: 'no terminal, so JSON',
+    };
+    const expected = settings.filter(
+      ({ name, secret }) => secret !== true && !(name in exceptions),
+    );
+    for (const name of ['scheduler', 'worker']) {
+      const given = Object.keys(serviceOf(name).environment ?? {});
+      expect(new Set(given)).toEqual(new Set(expected.map((setting) => setting.name)));
+    }
+    expect(Object.keys(serviceOf('migrate').environment ?? {})).toEqual(['DATABASE_URL_FILE']);
+  });
+
+  it('asks for variables that are settings, and two of its own', () => {
+    const names = new Set(settings.map(({ name }) => name));
+    const own = variablesIn(text).filter((name) => !names.has(name));
+    expect(new Set(own)).toEqual(new Set(['HEALTH_HOST', 'POSTGRES_PORT']));
+  });
+});
+
+/** A folder as somebody has it who followed the file's own instructions. */
+function setUp(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'compose-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const lines = text.split('\n');
+  const head = lines.slice(0, lines.indexOf('# Then:'));
+  const script = head.filter((line) => line.startsWith('#   ')).map((line) => line.slice(4));
+  expect(script.length).toBeGreaterThan(5);
+  execFileSync('sh', ['-euc', script.join('\n')], { cwd: folder });
+  return folder;
+}
+
+/** The configuration that a service gets, its secrets being mounted. */
+function configOf(folder: string, name: string, dotEnv: Readonly<Record<string, string>>): Config {
+  const { environment = {}, secrets = [], volumes = [] } = serviceOf(name);
+  const mounted = join(folder, 'run');
+  mkdirSync(mounted);
+  for (const secret of secrets) {
+    const file = interpolate(compose.secrets[secret]?.file ?? '', dotEnv);
+    if (file !== '/dev/null') cpSync(join(folder, file), join(mounted, secret));
+  }
+  for (const volume of volumes) {
+    const [from = '', to = ''] = volume.split(':');
+    cpSync(join(folder, from), join(mounted, basename(to)), { recursive: true });
+  }
+  const values = Object.entries(environment).map(([key, value]) => [
+    key,
+    interpolate(value, dotEnv).replace('/run/secrets', mounted),
+  ]);
+  const env = Object.fromEntries(values) as Record<string, string>;
+  return readConfig(env, { cwd: mounted, needs: 'sellers', cronFault });
+}
+
+describe('who follows the instructions in docker-compose.yml', () => {
+  it('has made every secret that is no option, readable in a folder that is private', () => {
+    const folder = setUp();
+    const mode = (path: string): number => statSync(join(folder, path)).mode & 0o777;
+    expect(mode('secrets')).toBe(0o700);
+    for (const { file } of Object.values(compose.secrets)) {
+      const path = interpolate(file, {});
+      if (path !== '/dev/null') expect(mode(path), path).toBe(0o644);
+    }
+  });
+
+  it.each(['scheduler', 'worker'])('gives %s a valid configuration that fits together', (name) => {
+    const folder = setUp();
+    const dotEnv = readFileSync(join(folder, '.env'), 'utf8').trim().split('=', 2);
+    const config = configOf(folder, name, Object.fromEntries([dotEnv]) as Record<string, string>);
+    const [seller] = config.sellers;
+    expect(seller?.url.href).toBe('https://market.example/');
+    expect(seller?.key.reveal()).toBe('your API key');
+    const database = new URL(config.databaseUrl?.reveal() ?? '');
+    const postgres = serviceOf('postgres').environment ?? {};
+    expect(database.hostname).toBe('postgres');
+    expect(database.username).toBe(postgres['POSTGRES_USER']);
+    expect(database.pathname).toBe(`/${postgres['POSTGRES_DB']}`);
+    const password = readFileSync(join(folder, 'secrets/postgres_password'), 'utf8').trim();
+    expect(database.password).toBe(password);
+    expect(config.redis).toMatchObject({ mode: 'single', nodes: [{ host: 'redis', port: 6379 }] });
+    const redis = readFileSync(join(folder, 'secrets/redis.conf'), 'utf8');
+    expect(redis).toBe(`requirepass ${config.redis?.password?.reveal()}\n`);
+    expect(config.health).toEqual({ host: '127.0.0.1', port: 8790, chosen: true });
+    expect(config.alerts).toBeNull();
+  });
+
+  it('can have several sellers, alerts and other settings as well', () => {
+    const folder = setUp();
+    const seller = { name: 'second', url: 'https://market.example', keyFile: 'second.key' };
+    const script = `
+      printf '%s' '${JSON.stringify({ sellers: [seller] })}' > secrets/sellers/sellers.json
+      printf 'k3y-of-the-second' > secrets/sellers/second.key
+      printf 'https://hooks.example/x' > hook_url
+      printf 'whsec_%s' "$(openssl rand -base64 32)" > hook_secret`;
+    execFileSync('sh', ['-euc', script], { cwd: folder });
+    const config = configOf(folder, 'worker', {
+      SELLERS_FILE: './secrets/sellers/sellers.json',
+      ALERT_WEBHOOK_URL_FILE: './hook_url',
+      ALERT_WEBHOOK_SECRET_FILE: './hook_secret',
+      WORKER_CONCURRENCY: '9',
+      HEALTH_HOST: '0.0.0.0',
+    });
+    expect(config.sellers.map(({ name }) => name)).toEqual(['second']);
+    expect(config.alerts?.url.reveal()).toBe('https://hooks.example/x');
+    expect(config.workerConcurrency).toBe(9);
+    expect(config.health?.host).toBe('0.0.0.0');
+  });
+});
+
+describe.skipIf(!hasRedis)(redisTitle('the Redis of docker-compose.yml'), () => {
+  it('starts with its password and keeps what it is told; its check tells health from none', async () => {
+    const folder = setUp();
+    const local = (words: string): string =>
+      interpolate(words, {}).replace('/run/secrets', join(folder, 'secrets'));
+    const probe = createNetServer().listen(0, '127.0.0.1');
+    await once(probe, 'listening');
+    const port = String((probe.address() as AddressInfo).port);
+    await new Promise((resolve) => probe.close(resolve));
+    const { command = [], healthcheck } = serviceOf('redis');
+    const [server = '', ...args] = command.map(local);
+    const here = ['--port', port, '--bind', '127.0.0.1', '--dir', folder];
+    const redis = spawn(server, [...args, ...here], { stdio: 'ignore' });
+    onTestFinished(async () => {
+      redis.kill('SIGKILL');
+      await once(redis, 'exit');
+    });
+    const check = healthcheck !== undefined && 'test' in healthcheck ? healthcheck.test[1] : '';
+    const sh = (script: string): SpawnSyncReturns<string> =>
+      spawnSync('sh', ['-c', script.replaceAll('redis-cli', `redis-cli -p ${port}`)], {
+        encoding: 'utf8',
+      });
+    const health = local(check ?? '');
+    await expect.poll(() => sh(health).stdout, { timeout: 20_000 }).toBe('PONG\n');
+    expect(sh(health).status).toBe(0);
+    expect(sh('redis-cli -e ping').status).not.toBe(0);
+    const asked = ['maxmemory-policy', 'appendonly'].map((name) => `config get ${name}`);
+    const told = asked.map((words) => sh(health.replace('ping', words)).stdout);
+    expect(told).toEqual(['maxmemory-policy\nnoeviction\n', 'appendonly\nyes\n']);
+    sh(health.replace('ping', 'shutdown'));
+    await expect.poll(() => sh(health).status, { timeout: 20_000 }).not.toBe(0);
+  });
+});
+
+/** The health check of the image, as the words of a command. */
+function imageCheck(): string[] {
+  const [, words] = /^HEALTHCHECK[^\n]*\\\n\s*CMD (\[.*\])$/m.exec(dockerfile) ?? [];
+  return JSON.parse(words ?? '[]') as string[];
+}
+
+describe('Dockerfile', () => {
+  it('copies only what is there and not kept out', () => {
+    const kept = readFileSync(new URL('.dockerignore', root), 'utf8').split('\n');
+    const sources = [...dockerfile.matchAll(/^COPY (?!--from)(.+) \S+$/gm)].flatMap(
+      ([, words = '']) => words.split(' '),
+    );
+    expect(sources.length).toBeGreaterThan(5);
+    expect(kept[0]).toBe('*');
+    for (const source of sources) {
+      expect(existsSync(new URL(source, root)), source).toBe(true);
+      expect(kept).toContain(`!${source}`);
+    }
+  });
+
+  it('runs the program that the package names, as a user without rights, for ever by default', () => {
+    const manifest = JSON.parse(readFileSync(new URL('package.json', root), 'utf8')) as {
+      bin: Record<string, string>;
+    };
+    const last = dockerfile.slice(dockerfile.lastIndexOf('FROM '));
+    expect(last).toContain(`ENTRYPOINT ["node", "${manifest.bin['seller-mirror']}"]`);
+    expect(last).toMatch(/^USER node$/m);
+    expect(last).toContain('CMD ["run"]');
+    expect(program().commands.map((command) => command.name())).toContain('run');
+  });
+
+  it('asks for health where the product listens, with and without Compose', () => {
+    const config = readConfig({}, { cwd: tmpdir(), needs: 'store', cronFault });
+    const asked = /http:\/\/127\.0\.0\.1:(\d+)\/healthz/.exec(imageCheck().join(' '))?.[1];
+    expect(asked).toBe(String(config.health?.port));
+    expect(serviceOf('worker').environment?.['HEALTH_LISTEN']).toMatch(new RegExp(`:${asked}$`));
+  });
+
+  it('has a check that tells alive from not alive, whatever else there is', async () => {
+    let status = 200;
+    const server = createServer((_, response) => response.writeHead(status).end()).listen(0);
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const check = async (): Promise<number | null> => {
+      const [, ...words] = imageCheck().map((word) => word.replace(':8790', `:${port}`));
+      const [code] = (await once(spawn(process.execPath, words), 'exit')) as [number | null];
+      return code;
+    };
+    expect(await check()).toBe(0);
+    status = 503;
+    expect(await check()).toBe(1);
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+    expect(await check()).toBe(1);
+  });
+});

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { LogFields } from '../../src/domain/log.js';
 import { useLog } from './lines.js';
 import { anyValue } from './values.js';
 
@@ -92,7 +93,7 @@ describe('a line of JSON', () => {
     );
   });
 
-  it.each([
+  const HUGE: readonly [string, () => [string, LogFields]][] = [
     ['a long message', () => ['m'.repeat(1e6), {}]],
     ['a message of control characters', () => ['\u0000'.repeat(1e5), {}]],
     ['a long text', () => ['x', { text: '\u2028'.repeat(1e6) }]],
@@ -108,7 +109,8 @@ describe('a line of JSON', () => {
     ['long names', () => ['x', { ['n'.repeat(1e6)]: { ['\u001b'.repeat(1e6)]: 1 } }]],
     ['deep values', () => ['x', { deep: deep(1e4) }]],
     ['many errors', () => ['x', { errors: Array.from({ length: 64 }, () => chain(20)) }]],
-  ] as const)('stays within its bounds with %s', (_, make) => {
+  ];
+  it.each(HUGE)('stays within its bounds with %s', (_, make) => {
     for (const format of ['json', 'pretty'] as const) {
       const { log, lines } = useLog({ format, colors: true, level: 'debug' });
       const [message, fields] = make();

@@ -30,7 +30,11 @@ export const secretText = fc
 /** A purchase code of the two usual forms. */
 export const purchaseCode = fc.oneof(
   fc.uuid(),
-  fc.string({ unit: fc.constantFrom(...'0123456789abcdef'), minLength: 32, maxLength: 64 }),
+  fc.string({
+    unit: fc.constantFrom(...'0123456789abcdef'.split('')),
+    minLength: 32,
+    maxLength: 64,
+  }),
 );
 
 /** Whatever a caller may pass by mistake. */

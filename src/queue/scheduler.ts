@@ -154,9 +154,8 @@ class TickScheduler implements Scheduler {
     if (candidates.length === 0) return;
     const states = await within(PATIENCE_MS, this.#options.store.schedules(candidates));
     this.#news.recorded(states, now);
-    const known = new Map(states.map((state) => [keyOf(state), state]));
-    const steps = candidates.map((watched): Step => {
-      const state = known.get(keyOf(watched)) ?? { record: null, lastRunAt: null };
+    const steps = candidates.map((watched, n): Step => {
+      const state = states[n] ?? { record: null, lastRunAt: null };
       return { watched, plan: planTick(watched, state, this.#moment(watched, now)) };
     });
     const { done, failures } = await this.#carryOut(steps, now);
@@ -223,10 +222,6 @@ function mayBeDue(watched: Watched, now: Date): boolean {
   const { handled } = watched;
   if (handled === null || handled > credibleAt(now)) return true;
   return tickSince(watched, now, handled) !== null;
-}
-
-function keyOf({ seller, kind }: { readonly seller: string; readonly kind: string }): string {
-  return `${kind} ${seller}`;
 }
 
 /** Schedules that ring at the same times share an alarm. */

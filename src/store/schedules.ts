@@ -44,16 +44,17 @@ interface Row {
 /** A held run mirrored all that is present, so it counts like a success. */
 const STATES = `
   SELECT asked.seller, asked.kind, s.cron, s.time_zone, s.last_tick, run.started_at AS last_run_at
-    FROM unnest($1::text[], $2::text[]) AS asked (seller, kind)
+    FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS asked (seller, kind, place)
     LEFT JOIN mirror.schedules s ON s.seller_id = asked.seller AND s.kind = asked.kind
     LEFT JOIN LATERAL (
       SELECT r.started_at FROM mirror.runs r
        WHERE r.seller_id = asked.seller AND r.state IN ('succeeded', 'held')
          AND r.kind = (CASE asked.kind WHEN 'sync' THEN 'catalogue' ELSE 'account' END)::mirror.run_kind
        ORDER BY r.run_id DESC LIMIT 1
-    ) run ON true`;
+    ) run ON true
+   ORDER BY asked.place`;
 
-/** What the store knows of these schedules, in one statement. */
+/** What the store knows of these schedules, in their order, in one statement. */
 export async function readSchedules(
   pool: Pool,
   keys: readonly ScheduleKey[],

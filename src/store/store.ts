@@ -1,5 +1,5 @@
 import { PrismaPg } from '@prisma/adapter-pg';
-import { Pool } from 'pg';
+import type { Pool } from 'pg';
 import type { Budget } from '../domain/budget.js';
 import { saveAccount, type AccountChange, type AccountRecord } from './accounts.js';
 import { storedBudget } from './budget.js';
@@ -7,6 +7,7 @@ import { readFreshness, type Freshness } from './freshness.js';
 import { PrismaClient } from './generated/prisma/client.js';
 import type { RowStamp } from './item-rows.js';
 import { lockSeller, type SellerLock } from './lock.js';
+import { createPools, STORE_TIMES, type Pools, type StoreTimes } from './pools.js';
 import { chooseLookups, otherLiveItem } from './removals.js';
 import {
   coveringRun,
@@ -47,21 +48,20 @@ import {
 
 /** The database of the mirror, for the use cases: who calls it knows neither SQL nor Prisma. */
 export class Store {
+  readonly #pools: Pools;
   readonly #pool: Pool;
   readonly #prisma: PrismaClient;
 
   /** @param url a PostgreSQL connection URL; the schema must be migrated before use */
-  constructor(url: string, applicationName: string) {
-    this.#pool = new Pool({ connectionString: url, application_name: applicationName, max: 10 });
-    // A connection that breaks while idle is replaced at the next use; without a listener it would
-    // end the process.
-    this.#pool.on('error', () => undefined);
+  constructor(url: string, applicationName: string, times: StoreTimes = STORE_TIMES) {
+    this.#pools = createPools(url, applicationName, times);
+    this.#pool = this.#pools.others;
     this.#prisma = new PrismaClient({ adapter: new PrismaPg(this.#pool) });
   }
 
   /** Takes the seller's lock. @throws {SellerBusyError} when another run holds it */
   lockSeller(sellerId: string): Promise<SellerLock> {
-    return lockSeller(this.#pool, sellerId);
+    return lockSeller(this.#pools, sellerId);
   }
 
   /** Enters a configured seller when it is new; returns what it is bound to. */
@@ -134,7 +134,7 @@ export class Store {
     return storedBudget(this.#pool, host, requestsPerMinute);
   }
 
-  /** What is known of these schedules, in one statement. */
+  /** What is known of these schedules, in their order, in one statement. */
   schedules(keys: readonly ScheduleKey[]): Promise<ScheduleState[]> {
     return readSchedules(this.#pool, keys);
   }
@@ -173,6 +173,6 @@ export class Store {
 
   async close(): Promise<void> {
     await this.#prisma.$disconnect();
-    await this.#pool.end();
+    await this.#pools.end();
   }
 }

@@ -1,0 +1,135 @@
+import { describe, expect, it } from 'vitest';
+import type { TickDone } from '../../src/store/schedules.js';
+import { useMirror } from '../support/mirror.js';
+
+const mirror = useMirror();
+
+const at = (iso: string): Date => new Date(iso);
+const NOW = at('2026-11-21T12:00:00Z');
+
+function done(seller: string, lastTick: string, more: Partial<TickDone> = {}): TickDone {
+  return {
+    seller,
+    kind: 'sync',
+    marketplace: 'market.example',
+    cron: '0 2 * * *',
+    timeZone: 'Europe/Berlin',
+    lastTick: at(lastTick),
+    enqueuedAt: NOW,
+    ...more,
+  };
+}
+
+const record = (...ticks: TickDone[]): Promise<void> => mirror().store.recordTicks(ticks, NOW);
+
+async function recorded(seller: string): Promise<string | undefined> {
+  const [state] = await mirror().store.schedules([{ seller, kind: 'sync' }]);
+  return state?.record?.lastTick.toISOString();
+}
+
+async function addRun(kind: string, state: string, startedAt: string): Promise<void> {
+  await mirror().store.ensureSeller('acme', 'market.example');
+  await mirror().rows(
+    `INSERT INTO mirror.runs (seller_id, kind, state, holder, started_at)
+     VALUES ('acme', $1::mirror.run_kind, $2::mirror.run_state, 'a test', $3)`,
+    [kind, state, startedAt],
+  );
+}
+
+describe('schedules on record', () => {
+  it('are told together with those that are not, in the order asked', async () => {
+    await record(done('acme', '2026-11-21T01:00:00Z'));
+    expect(
+      await mirror().store.schedules([
+        { seller: 'other', kind: 'sync' },
+        { seller: 'acme', kind: 'account' },
+        { seller: 'acme', kind: 'sync' },
+      ]),
+    ).toEqual([
+      { seller: 'other', kind: 'sync', record: null, lastRunAt: null },
+      { seller: 'acme', kind: 'account', record: null, lastRunAt: null },
+      {
+        seller: 'acme',
+        kind: 'sync',
+        record: {
+          cron: '0 2 * * *',
+          timeZone: 'Europe/Berlin',
+          lastTick: at('2026-11-21T01:00:00Z'),
+        },
+        lastRunAt: null,
+      },
+    ]);
+  });
+
+  it('enter a seller that is new, and leave one that is known as it is', async () => {
+    await mirror().store.ensureSeller('known', 'first.example');
+    const account = { kind: 'account' } as const;
+    await record(
+      done('known', '2026-11-21T01:00:00Z'),
+      done('fresh', '2026-11-21T01:00:00Z'),
+      done('fresh', '2026-11-21T01:00:00Z', account),
+    );
+    const sellers = await mirror().rows(
+      'SELECT seller_id, marketplace FROM mirror.sellers ORDER BY seller_id',
+    );
+    expect(sellers).toEqual([
+      { seller_id: 'fresh', marketplace: 'market.example' },
+      { seller_id: 'known', marketplace: 'first.example' },
+    ]);
+  });
+
+  it('never go back, whoever comes late', async () => {
+    await record(done('acme', '2026-11-21T01:00:00Z'));
+    await record(done('acme', '2026-11-20T01:00:00Z', { cron: '0 3 * * *' }));
+    expect(await recorded('acme')).toBe('2026-11-21T01:00:00.000Z');
+    await record(done('acme', '2026-11-21T11:00:00Z'));
+    expect(await recorded('acme')).toBe('2026-11-21T11:00:00.000Z');
+  });
+
+  it('go back from a time that only a wrong clock can have shown', async () => {
+    await record(done('acme', '2036-01-01T01:00:00Z'));
+    await record(done('acme', '2026-11-21T01:00:00Z'));
+    expect(await recorded('acme')).toBe('2026-11-21T01:00:00.000Z');
+  });
+
+  it('tell when a tick was last put into the queue, and not of those passed over', async () => {
+    const passed = { enqueuedAt: null };
+    await record(
+      done('never', '2026-11-20T01:00:00Z', passed),
+      done('acme', '2026-11-20T01:00:00Z'),
+    );
+    await record(done('acme', '2026-11-21T01:00:00Z', passed));
+    const rows = await mirror().rows(
+      'SELECT seller_id, enqueued_at FROM mirror.schedules ORDER BY seller_id',
+    );
+    expect(rows).toEqual([
+      { seller_id: 'acme', enqueued_at: NOW },
+      { seller_id: 'never', enqueued_at: new Date(0) },
+    ]);
+  });
+
+  it('come with the start of the newest run that did the same and went well', async () => {
+    const account = { seller: 'acme', kind: 'account' } as const;
+    const sync = { seller: 'acme', kind: 'sync' } as const;
+    await addRun('catalogue', 'succeeded', '2026-11-19T01:00:00Z');
+    await addRun('catalogue', 'held', '2026-11-20T01:00:00Z');
+    await addRun('catalogue', 'failed', '2026-11-21T01:00:00Z');
+    await addRun('account', 'succeeded', '2026-11-21T02:00:00Z');
+    await addRun('account', 'running', '2026-11-21T03:00:00Z');
+    await addRun('item', 'succeeded', '2026-11-21T04:00:00Z');
+    const states = await mirror().store.schedules([sync, account]);
+    expect(states.map(({ lastRunAt }) => lastRunAt?.toISOString())).toEqual([
+      '2026-11-20T01:00:00.000Z',
+      '2026-11-21T02:00:00.000Z',
+    ]);
+  });
+
+  it('can be written by many schedulers at once', async () => {
+    const sellers = Array.from({ length: 200 }, (_, n) => `seller-${n}`);
+    const rows = sellers.map((seller) => done(seller, '2026-11-21T01:00:00Z'));
+    await Promise.all([rows, rows.toReversed(), rows].map((batch) => record(...batch)));
+    expect(await mirror().rows('SELECT count(*)::int AS n FROM mirror.schedules')).toEqual([
+      { n: 200 },
+    ]);
+  });
+});

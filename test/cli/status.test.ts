@@ -21,7 +21,8 @@ async function mirrored(username = 'ada') {
 
 async function report(now = new Date()) {
   const [stored] = await mirror().store.statuses();
-  return sellerReport('main', true, stored ?? null, now);
+  const expectation = { configured: true, staleAfterHours: 26, schedules: [] };
+  return sellerReport('main', expectation, stored ?? null, now);
 }
 
 const hours = (number: number): Date => new Date(Date.now() + number * 3_600_000);

@@ -1,11 +1,13 @@
 import type { Command } from 'commander';
 import type { App } from '../../app.js';
+import { schedulesOf } from '../../app/schedules.js';
 import { print, printJson, stdoutLook } from '../console.js';
 import { CommandError } from '../errors.js';
 import { execute, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { withCommonOptions, type CommonOptions } from '../options.js';
-import { sellerReport, STALE_AFTER_HOURS, type SellerReport } from '../status/report.js';
+import { describeSchedule } from '../../queue/ticks.js';
+import { sellerReport, type SellerReport } from '../status/report.js';
 import { reportLines } from '../status/lines.js';
 
 interface StatusOptions extends CommonOptions {
@@ -18,7 +20,7 @@ export function addStatus(program: Command): void {
     .command('status')
     .summary('tell whether the copy is current')
     .description(
-      `Tells for each seller whether its copy is current: a copy is stale when its items were last mirrored more than ${STALE_AFTER_HOURS} hours ago.`,
+      'Tells for each seller whether its copy is current: a copy is stale when its items were last mirrored more than STALE_AFTER_HOURS (26) hours ago; and when `run` or `scheduler` mirrors it next.',
     )
     .option('--check', 'end with exit code 1 when the copy of a configured seller is not current')
     .addHelpText(
@@ -50,11 +52,20 @@ const NO_SELLER =
 /** Configured sellers in their order, then those that only the store knows. */
 async function reportsOf(app: App, now: Date): Promise<SellerReport[]> {
   const stored = new Map((await app.store.statuses()).map((one) => [one.sellerId, one]));
-  const configured = app.config.sellers.map(({ name }) => name);
+  const { sellers, staleAfterHours } = app.config;
+  const schedules = schedulesOf(sellers).map((schedule) => describeSchedule(schedule, now));
+  const configured = sellers.map(({ name }) => name);
   const others = [...stored.keys()].filter((name) => !configured.includes(name));
-  return [...configured, ...others].map((name) =>
-    sellerReport(name, configured.includes(name), stored.get(name) ?? null, now),
-  );
+  return [...configured, ...others].map((name) => {
+    const expectation = {
+      configured: configured.includes(name),
+      staleAfterHours,
+      schedules: schedules
+        .filter(({ seller }) => seller === name)
+        .map(({ kind, cron, timeZone, next }) => ({ kind, cron, timeZone, next })),
+    };
+    return sellerReport(name, expectation, stored.get(name) ?? null, now);
+  });
 }
 
 function chosen(reports: SellerReport[], name: string | undefined): SellerReport[] {

@@ -68,6 +68,21 @@ function detailsOf(report: SellerReport, now: Date): (readonly [string, TableCel
         ? null
         : `${age(parked.since, now)}, by run ${parked.runId}: ${parked.reason}; schedules leave the seller alone`,
     ],
+    ...report.schedules.map((schedule): [string, TableCell] => [
+      schedule.kind === 'account' ? 'account only' : 'schedule',
+      scheduleText(schedule),
+    ]),
     ['remedy', parked?.remedy ?? problem?.remedy ?? (remedy ? 'run `seller-mirror sync`' : null)],
   ];
+}
+
+/** `0 2 * * * (Europe/Berlin): Sun 22 Nov 02:00, Mon 23 Nov 02:00, Tue 24 Nov 02:00`. */
+function scheduleText({ cron, timeZone, next }: SellerReport['schedules'][number]): string {
+  const format = new Intl.DateTimeFormat('en-GB', {
+    timeZone,
+    ...({ weekday: 'short', day: 'numeric', month: 'short' } as const),
+    ...({ hour: '2-digit', minute: '2-digit' } as const),
+  });
+  const times = next.map((at) => format.format(at).replaceAll(',', ''));
+  return `${cron} (${timeZone}): ${times.length === 0 ? 'never' : times.join(', ')}`;
 }

@@ -1,8 +1,6 @@
 import { parkedRemedy, runProblem, runRemedy } from '../../jobs/remedies.js';
+import type { ScheduleView } from '../../queue/ticks.js';
 import type { Run, SellerStatus } from '../../store/status.js';
-
-/** A copy that was mirrored longer ago has missed its night. */
-export const STALE_AFTER_HOURS = 26;
 
 export type Verdict = 'current' | 'stale' | 'never' | 'failing' | 'parked' | 'running';
 
@@ -44,16 +42,27 @@ export interface SellerReport {
     readonly message: string;
     readonly remedy: string;
   } | null;
+  /** When `run` or `scheduler` mirrors it next. */
+  readonly schedules: readonly Pick<ScheduleView, 'kind' | 'cron' | 'timeZone' | 'next'>[];
+}
+
+/** What the settings say of a seller's copy. */
+export interface Expectation {
+  /** False: the seller is known from the store only. */
+  readonly configured: boolean;
+  /** A copy that was mirrored longer ago has missed its night. */
+  readonly staleAfterHours: number;
+  readonly schedules: SellerReport['schedules'];
 }
 
 /** What there is to say about one seller; `stored` is null when it was never run. */
 export function sellerReport(
   name: string,
-  configured: boolean,
+  { configured, staleAfterHours, schedules }: Expectation,
   stored: SellerStatus | null,
   now: Date,
 ): SellerReport {
-  const settled = settledVerdict(stored, now);
+  const settled = settledVerdict(stored, staleAfterHours, now);
   const running = stored?.running ?? null;
   return {
     name,
@@ -77,17 +86,22 @@ export function sellerReport(
           },
     parked: parkedOf(name, stored?.parked ?? null),
     lastProblem: problemOf(stored?.lastProblem ?? null),
+    schedules,
   };
 }
 
 /** As if nothing ran now: a nightly run must not make a good copy look bad, nor a bad one good. */
-function settledVerdict(stored: SellerStatus | null, now: Date): Exclude<Verdict, 'running'> {
+function settledVerdict(
+  stored: SellerStatus | null,
+  staleAfterHours: number,
+  now: Date,
+): Exclude<Verdict, 'running'> {
   if (stored !== null && stored.parked !== null) return 'parked';
   if (stored?.lastProblem?.state === 'failed') return 'failing';
   const success = stored?.lastCatalogueSuccess ?? null;
   if (success === null) return 'never';
   const age = now.getTime() - success.getTime();
-  return age > STALE_AFTER_HOURS * 3_600_000 ? 'stale' : 'current';
+  return age > staleAfterHours * 3_600_000 ? 'stale' : 'current';
 }
 
 function parkedOf(name: string, parked: SellerStatus['parked']): SellerReport['parked'] {

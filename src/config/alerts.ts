@@ -51,8 +51,7 @@ function checkUrl(given: Given, reader: Reader): void {
     });
     return;
   }
-  for (const part of [url.href, url.username, url.password, ...url.pathname.split('/'), url.search])
-    if (part.length >= 8) findings.hide(part);
+  for (const part of partsOf(given.text, url)) findings.hide(part);
   if (url.username !== '' || url.password !== '') {
     findings.problem({
       where: given.where,
@@ -69,9 +68,17 @@ function checkUrl(given: Given, reader: Reader): void {
   }
 }
 
+/** What of the address may be a token, pasted elsewhere too: all but the host, as it is written and as it is meant. */
+function partsOf(text: string, url: URL): readonly string[] {
+  const parts = [text, url.href].flatMap((whole) => whole.split(/[/?&=#:@]+/));
+  return parts.filter((part) => part.length >= 8 && part.toLowerCase() !== url.hostname);
+}
+
 /** The form of Standard Webhooks: `whsec_` and the base64 of 24 to 64 bytes. */
 function checkSecret(given: Given, reader: Reader): void {
   const [, base64 = ''] = /^whsec_([A-Za-z0-9+/]+={0,2})$/.exec(given.text) ?? [];
+  // It may also be pasted elsewhere without the prefix.
+  reader.findings.hide(given.text.replace(/^whsec_/, ''));
   const bytes = Buffer.from(base64, 'base64');
   // Node skips what is not base64, so only the way back proves that all of it was.
   const whole = bytes.toString('base64').replace(/=+$/, '') === base64.replace(/=+$/, '');

@@ -68,7 +68,7 @@ function readEnvFile(path: string, findings: Findings): NodeJS.Dict<string> {
   }
 }
 
-const PREFIXES = ['MARKETPLACE_', 'REMOVAL_GUARD'];
+const PREFIXES = ['MARKETPLACE_', 'REMOVAL_GUARD', 'ALERT_WEBHOOK'];
 
 /**
  * Warns of variables that look like misspelt settings: a setting that silently does nothing is

@@ -16,7 +16,7 @@ export function readHealth(reader: Reader): HealthListen | null {
   if (given === null) return USUAL;
   if (given.text.toLowerCase() === 'off') return null;
   const [, name, text = ''] =
-    /^(?:(\[[\da-f:.]+\]|[^:[\]\s/@]*):)?(\d{1,5})$/i.exec(given.text) ?? [];
+    /^(?:(\[[\da-f:.]+\]|[\p{L}\p{N}._-]*):)?(\d{1,5})$/iu.exec(given.text) ?? [];
   const host = name === undefined || name === '' ? USUAL.host : name.toLowerCase();
   const port = text === '' ? NaN : Number(text);
   if (!(port <= 65_535) || !URL.canParse(`http://${host}`)) {

@@ -47,8 +47,8 @@ function readRedis(reader: Reader): RedisTarget | null {
 
 /** What stands where passwords belong, also in an address that can't be read. */
 function passwordsAsWritten(url: string): readonly string[] {
-  const [, user = '', query = ''] = /^[^:]*:\/\/(?:(.*)@)?[^?]*(?:\?[^=]*=(.*))?$/s.exec(url) ?? [];
-  return [user.replace(/^[^:]*:/, ''), query].filter((text) => text !== '');
+  const places = [/:\/\/[^:]*:(.*)@/s, /\?[^=]*=(.*)$/s];
+  return places.map((place) => place.exec(url)?.[1] ?? '').filter((text) => text !== '');
 }
 
 /** It becomes part of every key in Redis, and of every job's place in the database. */

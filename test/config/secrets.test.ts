@@ -81,6 +81,42 @@ describe('secrets never show, whatever else is right or wrong', () => {
     );
   });
 
+  it('the passwords of Redis, and its whole address when that is unreadable', () => {
+    fc.assert(
+      fc.property(secret, otherSettings, fc.boolean(), (password, others, encoded) => {
+        const written = encoded ? encodeURIComponent(password) : password;
+        for (const REDIS_URL of [
+          `redis://me:${written}@cache`,
+          `redis-sentinel://a/m?sentinelPassword=${written}`,
+        ]) {
+          // Pasted into another setting as well.
+          const shown = everythingShown({ ...others, REDIS_URL, SELLER_NAME: written });
+          expectHidden(shown, password);
+          expectHidden(shown, written);
+        }
+        expectHidden(everythingShown({ ...others, REDIS_URL: `cache/${written}` }), written);
+      }),
+    );
+  });
+
+  it('the address of the webhook, any part of which may be a token, and its secret', () => {
+    fc.assert(
+      fc.property(secret, otherSettings, (token, others) => {
+        const written = encodeURIComponent(token);
+        for (const ALERT_WEBHOOK_URL of [
+          `https://hooks.example/services/${written}/x`,
+          `https://hooks.example/?token=${written}`,
+        ]) {
+          const ALERT_WEBHOOK_SECRET = `whsec_${token}`;
+          const env = { ALERT_WEBHOOK_URL, ALERT_WEBHOOK_SECRET, SELLER_NAME: written };
+          const shown = everythingShown({ ...others, ...env });
+          expectHidden(shown, token);
+          expectHidden(shown, written);
+        }
+      }),
+    );
+  });
+
   it('a key that was pasted into another setting as well', () => {
     fc.assert(
       fc.property(secret, fc.constantFrom(...otherNames), (key, name) => {

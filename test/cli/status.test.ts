@@ -82,7 +82,7 @@ describe('status', () => {
     const { code, stdout } = await run(['status'], env);
     expect(code).toBe(0);
     expect(stdout).toMatch(
-      /^! other · never mirrored\n {2}remedy +run `seller-mirror sync`\n\n✓ main · current, items mirrored .* \(in the store, not configured\)\n/,
+      /^! other · never mirrored\n {2}schedule +0 2 \* \* \* \(.+\): .+ 02:00, .+ 02:00, .+ 02:00\n {2}remedy +run `seller-mirror sync`\n\n✓ main · current, items mirrored .* \(in the store, not configured\)\n/,
     );
     expect(stdout).toMatch(/account +ada, balance 1234\.50 USD/);
     expect(stdout).toMatch(/items +12 live · 0 missing · 0 removed/);

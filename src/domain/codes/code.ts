@@ -1,0 +1,101 @@
+export { maskCode } from '../mask-code.js';
+
+/** Why a text can't be a purchase code. */
+export type CodeFault =
+  | 'empty'
+  | 'too-long'
+  /** A line break, a tab or the like within the text. */
+  | 'control-characters'
+  /** U+FFFD or half a character: what the text was is lost, most likely to a wrong encoding. */
+  | 'unreadable-characters';
+
+/** A code that can be asked for, or why the text is none. */
+export type CodeReading = { readonly code: string } | { readonly reason: CodeFault };
+
+/** Characters; what is longer is no code but a line of something else. */
+export const LONGEST_CODE = 255;
+
+/** What may surround a code without being seen: white space, byte order marks, what has no width. */
+const UNSEEN = /^[\p{White_Space}\p{Cf}\p{Default_Ignorable_Code_Point}]$/u;
+/** Which quotes go together differs from country to country, so any two will do. */
+const QUOTE = /^["'`´\p{Pi}\p{Pf}\u201A\u201E\u300C-\u300F\u301D-\u301F\uFF02\uFF07]$/u;
+/** What spreadsheets take for the beginning of a formula. */
+const FORMULA = /^[=+\-@＝＋－＠]$/u;
+const CONTROL = /[\p{Cc}\p{Zl}\p{Zp}]/u;
+const UNREADABLE = /[\p{Cs}\uFFFD]/u;
+
+/**
+ * The code in a text: without what surrounds it unseen, without quotes around it, and without the
+ * apostrophe by which spreadsheets, and this product's own CSV, tell text from a formula. What is
+ * left is not touched: codes have no fixed format (field notes: requests), so nothing else is known
+ * not to belong to one. Doing it twice changes nothing more. Takes time linear in the text.
+ */
+export function normalizeCode(text: string): string {
+  let [start, end] = [0, text.length];
+  while (start < end) {
+    const first = String.fromCodePoint(text.codePointAt(start) as number);
+    const last = lastCharacter(text, end);
+    if (UNSEEN.test(first)) start += first.length;
+    else if (UNSEEN.test(last)) end -= last.length;
+    else if (end - start >= 2 && QUOTE.test(first) && QUOTE.test(last)) {
+      start++;
+      end--;
+    } else if (first === "'" && FORMULA.test(text.charAt(start + 1))) start++;
+    else break;
+  }
+  return text.slice(start, end);
+}
+
+/** The whole character that ends before `end`. */
+function lastCharacter(text: string, end: number): string {
+  const pair = text.slice(Math.max(0, end - 2), end);
+  return /^[\uD800-\uDBFF][\uDC00-\uDFFF]$/.test(pair) ? pair : text.charAt(end - 1);
+}
+
+/** Reads a text as a purchase code. Every text that can be one is taken for one. */
+export function readCode(text: string): CodeReading {
+  const code = normalizeCode(text);
+  if (code === '') return { reason: 'empty' };
+  if (UNREADABLE.test(code)) return { reason: 'unreadable-characters' };
+  if (CONTROL.test(code)) return { reason: 'control-characters' };
+  return isLonger(code, LONGEST_CODE) ? { reason: 'too-long' } : { code };
+}
+
+/** The reason in words, as the end of a sentence that begins with the place of the text. */
+export function describeCodeFault(reason: CodeFault): string {
+  switch (reason) {
+    case 'empty':
+      return 'is empty';
+    case 'too-long':
+      return `is longer than ${LONGEST_CODE} characters`;
+    case 'control-characters':
+      return 'has control characters within';
+    case 'unreadable-characters':
+      return 'has characters that can’t be read; perhaps the file is in another encoding';
+  }
+}
+
+/**
+ * What makes two codes the same, so that they are asked for once and recorded as one: their whole
+ * normalized text, letter case included. Look-up is only probably case-insensitive (field notes:
+ * requests). Where it is not, one answer for two spellings would be wrong for one of them; where it
+ * is, asking for both costs one call and is right all the same.
+ */
+export function codeKey(code: string): string {
+  return normalizeCode(code);
+}
+
+/**
+ * Whether the code that an answer names is the one that was asked for. Servers trim codes and may
+ * spell them in another letter case than they were sent in (field notes: requests).
+ */
+export function isSameCode(named: string, asked: string): boolean {
+  return named.trim().toLowerCase() === asked.trim().toLowerCase();
+}
+
+/** Counts whole characters, and of those no more than needed. */
+function isLonger(text: string, characters: number): boolean {
+  if (text.length <= characters) return false;
+  if (text.length > 2 * characters) return true;
+  return Array.from(text).length > characters;
+}

@@ -1,0 +1,145 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import {
+  codeKey,
+  describeCodeFault,
+  isSameCode,
+  LONGEST_CODE,
+  maskCode,
+  normalizeCode,
+  readCode,
+} from '../../../src/domain/codes/code.js';
+
+const UUID = '1b4e28ba-2fa1-11d2-883f-0016d3cca427';
+
+describe('reading a code', () => {
+  it.each([
+    [UUID, 'as it is'],
+    [`  ${UUID}\t\r\n`, 'white space around it'],
+    [`\u00a0\u2003${UUID}\u3000\u0085`, 'white space of other scripts'],
+    [`\ufeff${UUID}`, 'a byte order mark'],
+    [`\u200b\u200e${UUID}\u2060\u00ad\u202c`, 'characters without width'],
+    [`"${UUID}"`, 'quotes'],
+    [`'${UUID}'`, 'apostrophes'],
+    [`“${UUID}”`, 'English quotes'],
+    [`„${UUID}“`, 'German quotes'],
+    [`‚${UUID}‘`, 'single German quotes'],
+    [`« ${UUID} »`, 'French quotes'],
+    [`「${UUID}」`, 'Japanese quotes'],
+    [`＂${UUID}＂`, 'wide quotes'],
+    [`\`${UUID}\``, 'backticks'],
+    [`\ufeff "'${UUID}'" `, 'several of these'],
+  ])('takes off what does not belong to it: %j (%s)', (text, _what) => {
+    expect(readCode(text)).toEqual({ code: UUID });
+  });
+
+  it.each([
+    ['x'],
+    ['7'],
+    ['-'],
+    ['O\u2019Neil'],
+    ["it's"],
+    ['"half'],
+    ["'quoted"],
+    ['a b'],
+    ['a\u200bb'],
+    ['ключ'],
+    ['🎟️-1'.replace('\ufe0f', '')],
+    ['x'.repeat(LONGEST_CODE)],
+    ['🎟'.repeat(LONGEST_CODE)],
+    ['<script>'],
+    ["' OR 1=1 --"],
+  ])('assumes no format: %j is taken as it is', (text) => {
+    expect(readCode(text)).toEqual({ code: text });
+  });
+
+  it.each(['=1+1', '-5', '+49', '@x', '＝1'])(
+    'takes off the apostrophe by which spreadsheets keep %j from being a formula',
+    (text) => {
+      expect(readCode(`'${text}`)).toEqual({ code: text });
+      expect(readCode(`''${text}`)).toEqual({ code: `''${text}` });
+    },
+  );
+
+  it.each([
+    ['', 'empty'],
+    [' \t\ufeff\u200b ', 'empty'],
+    ['""', 'empty'],
+    ['" “ ” "', 'empty'],
+    ['a\0b', 'control-characters'],
+    ['a\nb', 'control-characters'],
+    ['a\tb', 'control-characters'],
+    ['\u001b[31mred', 'control-characters'],
+    ['a\u2028b', 'control-characters'],
+    ['a\ufffdb', 'unreadable-characters'],
+    ['\ud83ca', 'unreadable-characters'],
+    ['x'.repeat(LONGEST_CODE + 1), 'too-long'],
+    ['🎟'.repeat(LONGEST_CODE + 1), 'too-long'],
+    ['x'.repeat(1_000_000), 'too-long'],
+  ] as const)('says why %j can be none', (text, reason) => {
+    expect(readCode(text)).toEqual({ reason });
+    expect(describeCodeFault(reason)).toMatch(/^(?:is|has) /);
+  });
+
+  it('ends soon on any line, however hostile', () => {
+    const length = 1_000_000;
+    for (const text of ['"', ' ', "'=", ` ${'x '.repeat(8)}`, '“\u200b']) {
+      const line = text.repeat(Math.ceil(length / text.length));
+      expect(() => readCode(`${line}x${line}`)).not.toThrow();
+    }
+  });
+
+  it('changes nothing the second time, and never what is within', () => {
+    const wild = fc.string({
+      unit: fc.oneof(fc.constantFrom(' ', '"', "'", '=', '\u200b', '“', '\0'), fc.string()),
+    });
+    fc.assert(
+      fc.property(wild, (text) => {
+        const once = normalizeCode(text);
+        expect(normalizeCode(once)).toBe(once);
+        expect(text).toContain(once);
+        const reading = readCode(text);
+        if ('code' in reading) expect(readCode(reading.code)).toEqual(reading);
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  it('finds any code again in what surrounds it', () => {
+    const edge = fc.string({ unit: fc.constantFrom(' ', '\t', '\ufeff', '\u200d', '\u2009') });
+    const quotes = fc.constantFrom(['', ''], ['"', '"'], ['“', '”'], ['„', '“'], ['«', '»']);
+    fc.assert(
+      fc.property(fc.stringMatching(/^[\w-]{1,60}$/), edge, edge, quotes, (code, a, b, [l, r]) => {
+        expect(readCode(`${a}${l}${b}${code}${a}${r}${b}`)).toEqual({ code });
+      }),
+    );
+  });
+});
+
+describe('two codes', () => {
+  it('are one when only what surrounds them differs', () => {
+    expect(codeKey(' "abc" ')).toBe(codeKey('abc'));
+  });
+
+  it('are two when letter case differs, since nobody promises that it does not count', () => {
+    expect(codeKey('ABC')).not.toBe(codeKey('abc'));
+  });
+
+  it('are the same in an answer in any letter case, which servers change', () => {
+    expect(isSameCode('ABC ', 'abc')).toBe(true);
+    expect(isSameCode('ABD', 'abc')).toBe(false);
+  });
+});
+
+it('a masked code shows at most four characters and never more than a quarter', () => {
+  expect(maskCode(UUID)).toBe('1b4e…');
+  expect(maskCode('abcdefgh')).toBe('ab…');
+  expect(maskCode('abc')).toBe('…');
+  fc.assert(
+    fc.property(fc.string({ unit: 'grapheme', maxLength: 300 }), (text) => {
+      const shown = maskCode(text);
+      expect(shown.endsWith('…')).toBe(true);
+      expect(shown.length - 1).toBeLessThanOrEqual(Math.min(4, text.length / 4));
+    }),
+  );
+});

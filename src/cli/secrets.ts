@@ -15,7 +15,18 @@ export function secretsOf(config: Config): readonly Secret[] {
   ].filter((secret) => secret !== null);
 }
 
+/** The password alone, since a driver's message may show it without the address around it. */
 function passwordOf(url: Secret): Secret | null {
-  const password = URL.canParse(url.reveal()) ? new URL(url.reveal()).password : '';
-  return password === '' ? null : new Secret(decodeURIComponent(password));
+  if (!URL.canParse(url.reveal())) return null;
+  const { password, searchParams } = new URL(url.reveal());
+  const text = password === '' ? (searchParams.get('password') ?? '') : decoded(password);
+  return text === '' ? null : new Secret(text);
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text; // a bare percent sign
+  }
 }

@@ -79,7 +79,8 @@ export function cronFault(expression: string): string | null {
 
 function wrongValue(at: number, value: string): string {
   const { name, possible } = FIELDS[at] ?? { name: '', possible: '' };
-  const shown = JSON.stringify(value.length > 30 ? `${value.slice(0, 30)}…` : value);
+  // Nothing long: it may be a key pasted into the wrong setting.
+  const shown = value.length > 12 ? 'something long' : JSON.stringify(value);
   return `has ${shown} as ${name}; possible is ${possible}`;
 }
 

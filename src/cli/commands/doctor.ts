@@ -5,6 +5,7 @@ import { Store } from '../../store/store.js';
 import { print, printJson, stdoutLook } from '../console.js';
 import { Checks, type Check } from '../doctor/check.js';
 import { checkSeller } from '../doctor/marketplace.js';
+import { checkQueue } from '../doctor/queue.js';
 import { checkStore } from '../doctor/store.js';
 import { execute, readSettings, unlessAborted } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
@@ -86,6 +87,7 @@ async function checkRest(
   const store = found.url === null ? null : new Store(found.url, 'seller-mirror doctor');
   try {
     for (const check of found.checks) await tell(check);
+    for (const check of await unlessAborted(checkQueue(config), signal)) await tell(check);
     let requests = 0;
     for (const seller of sellers) {
       signal.throwIfAborted();

@@ -6,7 +6,7 @@ import { shownUrl } from '../../store/errors.js';
 import { migrationState, type MigrationState } from '../../store/migrate.js';
 import { queryReadOnly } from '../../store/read-only.js';
 import { reportError } from '../errors.js';
-import { bytes } from '../output/index.js';
+import { bytes, plural } from '../output/index.js';
 import { Checks, type Check } from './check.js';
 
 /** The store as doctor found it. */
@@ -100,7 +100,10 @@ function schemaCheck({ pending, failed: begun, edited, unknown }: MigrationState
     return MACHINE.warning(`schema: ${begun.join(', ')} was begun and not finished`, MIGRATE);
   }
   if (pending.length > 0)
-    return MACHINE.warning(`schema: ${pending.join(', ')} is pending`, MIGRATE);
+    return MACHINE.warning(
+      `schema: ${plural(pending.length, 'migration')} pending (${pending.join(', ')})`,
+      MIGRATE,
+    );
   if (edited.length > 0) {
     return MACHINE.warning(
       `schema: ${edited.join(', ')} was applied in another wording than this program has`,

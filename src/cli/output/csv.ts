@@ -1,3 +1,5 @@
+import { guarded, isNumberText } from '../../domain/csv-cell.js';
+
 export type CsvCell = string | number | bigint | boolean | Date | null | undefined;
 
 export interface CsvOptions {
@@ -6,10 +8,6 @@ export interface CsvOptions {
   /** The rows go to a terminal, where control characters must not take effect. */
   readonly terminal?: boolean;
 }
-
-// What spreadsheets take for a formula, their wide forms and line ends included.
-const FORMULA = /^[=+\-@\t\r\n＝＋－＠]/;
-const NUMBER = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/;
 
 /**
  * One line of CSV as RFC 4180 has it, with its CRLF. Text that a spreadsheet would take for a
@@ -38,8 +36,7 @@ function cellText(cell: CsvCell, numeric: boolean): string {
   if (cell === null || cell === undefined) return '';
   if (cell instanceof Date) return Number.isNaN(cell.getTime()) ? '' : cell.toISOString();
   if (typeof cell !== 'string') return String(cell);
-  if (numeric && NUMBER.test(cell)) return cell;
-  return FORMULA.test(cell) ? `'${cell}` : cell;
+  return numeric && isNumberText(cell) ? cell : guarded(cell);
 }
 
 /** Semicolons and tabs are quoted too: spreadsheets of many countries split there. */

@@ -1,0 +1,193 @@
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { seededCatalogue } from '../../src/simulator/index.js';
+import { KEY, useMirror } from '../support/mirror.js';
+import { hasRedis, redisTitle, startRedis } from '../support/redis.js';
+import { run, settings, start, until, type Running } from './support.js';
+
+const mirror = useMirror();
+
+/** A schedule that never fires while a test runs. */
+const IN_LEAP_YEARS = '0 0 29 2 *';
+
+async function market(count = 40) {
+  const catalogue = seededCatalogue({ seed: 3, count });
+  return mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
+}
+
+type Market = Awaited<ReturnType<typeof market>>;
+
+function environment(sim: Market, more: Readonly<Record<string, string>> = {}) {
+  return settings(mirror().databaseUrl, sim.url, {
+    HEALTH_LISTEN: 'off',
+    SYNC_CRON: IN_LEAP_YEARS,
+    CATCH_UP: 'false',
+    ...more,
+  });
+}
+
+const live = async (): Promise<number> => {
+  const [row] = await mirror().rows<{ number: string }>(
+    `SELECT count(*) AS number FROM mirror.items WHERE state = 'live'`,
+  );
+  return Number(row?.number);
+};
+
+const runs = (): Promise<{ kind: string; state: string; job_id: string | null }[]> =>
+  mirror().rows('SELECT kind, state, job_id FROM mirror.runs ORDER BY run_id');
+
+const started = (service: Running): Promise<void> =>
+  until(() => / started"/.test(service.stdout()) || service.process.exitCode !== null);
+
+/** Lines of a log in JSON. */
+const lines = (text: string): Record<string, unknown>[] =>
+  text
+    .split('\n')
+    .filter((line) => line.startsWith('{'))
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+
+describe('run', () => {
+  it('mirrors a new seller at once, tells each run with seller and job, and ends in order with 0', async () => {
+    const sim = await market();
+    const service = start(['run'], environment(sim, { CATCH_UP: 'true' }));
+    await until(async () => (await live()) === 40);
+    await until(async () => (await runs()).every(({ state }) => state === 'succeeded'));
+    service.process.kill('SIGTERM');
+    const { code, stdout } = await service.ended;
+    expect(code).toBe(0);
+    const [account, catalogue] = await runs();
+    expect([account?.kind, catalogue?.kind]).toEqual(['account', 'catalogue']);
+    const told = lines(stdout).filter(({ msg }) => msg === 'run succeeded');
+    expect(told).toHaveLength(2);
+    for (const line of told) {
+      expect(line).toMatchObject({ seller: 'main', job: account?.job_id, level: 'info' });
+      expect(line['run']).toBeDefined();
+    }
+    expect(lines(stdout).at(-1)).toMatchObject({ msg: 'stopped' });
+  });
+
+  it('waits for the next time of the schedule when it is told not to catch up', async () => {
+    const sim = await market();
+    const service = start(['run'], environment(sim));
+    await started(service);
+    const asked = await run(['sync', 'account', '--queue'], environment(sim));
+    expect(asked.code).toBe(0);
+    await until(async () => (await runs()).length > 0);
+    service.process.kill('SIGINT');
+    expect((await service.ended).code).toBe(0);
+    expect((await runs()).map(({ kind }) => kind)).toEqual(['account']);
+  });
+
+  it('hands a running job back when it takes longer than it may, for the next start to do', async () => {
+    const sim = await market();
+    const env = environment(sim, { SHUTDOWN_TIMEOUT: '0' });
+    sim.faults.always('list', { kind: 'slow', chunkBytes: 100, pauseMs: 100 });
+    const first = start(['run'], env);
+    await run(['sync', '--queue'], env);
+    await until(() => sim.log.some(({ operation }) => operation === 'list'));
+    first.process.kill('SIGTERM');
+    expect((await first.ended).code).toBe(0);
+    expect(await live()).toBe(0);
+    expect((await runs()).map(({ kind, state }) => `${kind} ${state}`)).toEqual([
+      'account succeeded',
+      'catalogue interrupted',
+    ]);
+
+    sim.faults.clear();
+    const second = start(['worker'], env);
+    await until(async () => (await live()) === 40);
+    second.process.kill('SIGTERM');
+    expect((await second.ended).code).toBe(0);
+    const all = await runs();
+    expect(all.map(({ kind, state }) => `${kind} ${state}`)).toEqual([
+      'account succeeded',
+      'catalogue interrupted',
+      'catalogue succeeded',
+    ]);
+    expect(new Set(all.map(({ job_id }) => job_id)).size).toBe(1);
+  });
+
+  it('ends at once with 130 at the second Ctrl-C, and changes nothing by that', async () => {
+    const sim = await market();
+    const env = environment(sim, { SHUTDOWN_TIMEOUT: '600' });
+    sim.faults.always('list', { kind: 'slow', chunkBytes: 100, pauseMs: 100 });
+    const service = start(['run'], env);
+    await run(['sync', '--queue'], env);
+    await until(() => sim.log.some(({ operation }) => operation === 'list'));
+    service.process.kill('SIGINT');
+    await until(() => service.stdout().includes('a second signal ends it at once'));
+    service.process.kill('SIGINT');
+    expect((await service.ended).code).toBe(130);
+    expect(await live()).toBe(0);
+  });
+
+  it('needs a seller, and says which settings are wrong all at once', async () => {
+    const none = await run(['run'], { DATABASE_URL: mirror().databaseUrl });
+    expect(none.code).toBe(2);
+    expect(none.stderr).toContain('there is no seller to mirror');
+    const sim = await market();
+    const wrong = await run(
+      ['scheduler'],
+      environment(sim, { SYNC_CRON: '61 * * * *', TZ: 'Europe/Berln', REDIS_URL: 'http://x' }),
+    );
+    expect(wrong.code).toBe(2);
+    expect(wrong.stderr).toMatch(/SYNC_CRON .*TZ .*did you mean Europe\/Berlin.*REDIS_URL/s);
+  });
+});
+
+describe('a fleet', () => {
+  it.skipIf(!hasRedis)(
+    redisTitle('mirrors through Redis: one process schedules, others work'),
+    async () => {
+      const redis = await startRedis();
+      onTestFinished(() => redis.dispose());
+      const sim = await market();
+      const env = environment(sim, {
+        REDIS_URL: `redis://127.0.0.1:${redis.port}`,
+        SYNC_CRON: '*/2 * * * * *',
+      });
+      const services = ['scheduler', 'scheduler', 'worker', 'worker'].map((command) =>
+        start([command], env),
+      );
+      await until(
+        async () => (await runs()).filter(({ kind }) => kind === 'catalogue').length >= 3,
+      );
+      const [scheduler, second, ...workers] = services;
+      for (const service of [scheduler, second]) service?.process.kill('SIGTERM');
+      await Promise.all([scheduler?.ended, second?.ended]);
+      for (const worker of workers) worker.process.kill('SIGTERM');
+      for (const service of services) expect((await service.ended).code).toBe(0);
+      const done = (await runs()).filter(
+        ({ kind, state }) => kind === 'catalogue' && state === 'succeeded',
+      );
+      const jobs = done.map(({ job_id }) => job_id);
+      expect(new Set(jobs).size, 'no tick is done twice').toBe(jobs.length);
+      expect(jobs.every((job) => /^sync\.main\.\d{8}T\d{6}Z$/.test(job ?? ''))).toBe(true);
+    },
+  );
+
+  it('says so when the queue can’t be reached, instead of losing what was asked', async () => {
+    const sim = await market();
+    const env = environment(sim, { REDIS_URL: 'redis://user:s3cret-pw@127.0.0.1:1' });
+    const { code, stderr } = await run(['sync', '--queue'], env);
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/^error: the queue in Redis at 127\.0\.0\.1:1: .*\n {2}→ /);
+    expect(stderr).not.toContain('s3cret-pw');
+  });
+
+  it('parks a seller whose key is refused, until a person has it mirrored again', async () => {
+    const sim = await market();
+    const env = environment(sim);
+    const wrong = { ...env, MARKETPLACE_API_KEY: 'k3y-that-nobody-knows-0123456789' };
+    const service = start(['run'], wrong);
+    await run(['sync', '--queue'], wrong);
+    await until(() => service.stdout().includes('run failed'));
+    service.process.kill('SIGTERM');
+    expect((await service.ended).stdout).not.toContain('k3y-that-nobody-knows');
+    const status = await run(['status', '--check'], env);
+    expect(status.code).toBe(1);
+    expect(status.stdout).toMatch(/✗ main · parked.*seller-mirror sync --seller main/s);
+
+    expect((await run(['sync'], env)).code).toBe(0);
+    expect((await run(['status', '--check'], env)).stdout).toMatch(/^✓ main · current/);
+  });
+});

@@ -202,7 +202,7 @@ describe('doctor', () => {
     const sim = await market({ profile: 'field-2' });
     const { code, stdout } = await run(['doctor'], settings(mirror().databaseUrl, sim.url));
     expect(stdout).toMatch(
-      /^✓ configuration: 1 seller\n✓ store: .*\n✓ schema: up to date\n✓ main · host/,
+      /^✓ configuration: 1 seller\n✓ store: .*\n✓ schema: up to date\n(?:✓ [^\n]*\n)*✓ queue: in the database[^\n]*\n✓ main · host/,
     );
     expect(stdout).toMatch(
       /\n\d+ checks: \d+ in order, 0 warnings, 0 failed; 3 requests to marketplaces\n$/,

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { sellerReport } from '../../src/cli/status/report.js';
+import { performMirrorTask } from '../../src/jobs/mirror-task.js';
 import { syncAccount } from '../../src/jobs/sync-account.js';
 import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
 import { syncItem } from '../../src/jobs/sync-item.js';
@@ -107,6 +108,25 @@ describe('status', () => {
       code: 1,
       stdout: expect.stringMatching(/^! main · stale, items mirrored 27 h ago/) as string,
     });
+  });
+
+  it('of a parked seller says why, since when and how to resume, and --check fails', async () => {
+    const { sim, deps } = await mirrored();
+    sim.faults.always('any', { kind: 'key-refused' });
+    await performMirrorTask(deps, { kind: 'sync', askedAt: new Date(), byHand: false }, never);
+    const env = settings(mirror().databaseUrl, sim.url);
+    const { code, stdout } = await run(['status', '--check'], env);
+    expect(code).toBe(1);
+    expect(stdout).toMatch(/^✗ main · parked, items mirrored /);
+    expect(stdout).toMatch(/parked +just now, by run \d+: the marketplace refused the API key/);
+    expect(stdout).toMatch(/remedy +mend the key, then `seller-mirror sync --seller main` resumes/);
+    const json = await run(['status', '--json'], env);
+    expect(JSON.parse(json.stdout)).toMatchObject({
+      sellers: [{ verdict: 'parked', current: false, parked: { code: 'refused' } }],
+    });
+    sim.faults.clear();
+    expect((await run(['sync', '--seller', 'main'], env)).code).toBe(0);
+    expect(await report()).toMatchObject({ verdict: 'current', parked: null });
   });
 
   it('refuses a seller that nobody knows', async () => {

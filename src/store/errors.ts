@@ -125,7 +125,8 @@ export function shownUrl(url: string): string {
 /** Problems that the driver reports in words only, without a code. */
 function wordedProblem(error: unknown): string | null {
   if (!(error instanceof Error)) return null;
-  if (/timeout expired|timeout exceeded/i.test(error.message)) return 'there was no answer';
+  if (/timeout expired|timeout exceeded|connection timeout|read timeout/i.test(error.message))
+    return 'there was no answer';
   if (/Connection terminated|not queryable/i.test(error.message)) return 'the connection was cut';
   if (/does not support SSL/i.test(error.message)) return 'the server does not offer TLS';
   if (/password must be a (non-empty )?string/i.test(error.message)) return 'a password is needed';

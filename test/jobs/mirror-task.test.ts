@@ -178,7 +178,8 @@ describe('a job that was done already', () => {
       open = open.filter((_, i) => outcomes[i]?.kind === 'later');
     }
     expect(await runs()).toMatchObject([{ kind: 'account' }, { kind: 'catalogue' }]);
-    expect(sim.log.map(({ operation }) => operation)).toEqual(['account', 'list']);
+    // Whoever takes over the items from another one proves the credential itself.
+    expect(sim.log.filter(({ operation }) => operation === 'list').length).toBe(1);
   });
 });
 

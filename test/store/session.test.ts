@@ -2,6 +2,7 @@ import pg from 'pg';
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import { prepareItem, type PreparedItem } from '../../src/domain/prepare-item.js';
 import { ItemSession } from '../../src/store/session.js';
+import { WATCH_TIMES } from '../../src/store/lock-watch.js';
 import { lockSeller, type SellerLock } from '../../src/store/lock.js';
 import type { RowStamp } from '../../src/store/item-rows.js';
 import { createTestDatabase } from '../support/postgres.js';
@@ -17,7 +18,7 @@ beforeAll(async () => {
   drop = () => database.drop();
   pool = new pg.Pool({ connectionString: database.url });
   await pool.query(`INSERT INTO mirror.sellers (seller_id, marketplace) VALUES ('main', 'x')`);
-  lock = await lockSeller(pool, 'main');
+  lock = await lockSeller({ locks: pool, others: pool, times: WATCH_TIMES }, 'main');
 });
 afterEach(() => pool.query('TRUNCATE mirror.items, mirror.quarantine'));
 afterAll(async () => {

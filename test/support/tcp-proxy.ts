@@ -12,6 +12,8 @@ export interface TcpProxy {
   readonly host: string;
   readonly port: number;
   set(mode: ProxyMode): Promise<void>;
+  /** Nothing gets through the connections there are any more; new ones are treated by the mode. */
+  forget(): void;
   /** Ends every connection there is without a goodbye; new ones are treated by the mode. */
   cut(): void;
   close(): Promise<void>;
@@ -25,6 +27,8 @@ export async function startProxy(to: {
 }): Promise<TcpProxy> {
   let mode: ProxyMode = 'pass';
   const sockets = new Set<Socket>();
+  const forgotten = new WeakSet<Socket>();
+  const isOpen = (socket: Socket): boolean => mode !== 'swallow' && !forgotten.has(socket);
   const keep = (socket: Socket): void => {
     sockets.add(socket);
     socket.on('error', () => undefined);
@@ -32,10 +36,10 @@ export async function startProxy(to: {
   };
   const carry = (from: Socket, onTo: Socket): void => {
     from.on('data', (data) => {
-      if (mode !== 'swallow') onTo.write(data);
+      if (isOpen(from)) onTo.write(data);
     });
     from.on('close', () => {
-      if (mode !== 'swallow') onTo.destroy();
+      if (isOpen(from)) onTo.destroy();
     });
   };
   const listen = async (port: number): Promise<Server> => {
@@ -69,6 +73,9 @@ export async function startProxy(to: {
       mode = next;
       if (next === 'refuse') await stopListening();
       else if (!server.listening) server = await listen(port);
+    },
+    forget() {
+      for (const socket of sockets) forgotten.add(socket);
     },
     cut,
     close: stopListening,

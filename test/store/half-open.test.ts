@@ -1,0 +1,173 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { performMirrorTask } from '../../src/jobs/mirror-task.js';
+import { seededCatalogue } from '../../src/simulator/index.js';
+import { CopyIn } from '../../src/store/copy-in.js';
+import { StoreConnectionError } from '../../src/store/errors.js';
+import { Store } from '../../src/store/store.js';
+import { KEY, never, useMirror } from '../support/mirror.js';
+import { startProxy, type TcpProxy } from '../support/tcp-proxy.js';
+
+const mirror = useMirror();
+
+/** As the product's, only that nobody has to wait for it. */
+const TIMES = {
+  connectMs: 2_000,
+  queryMs: 500,
+  closeMs: 200,
+  watch: { silentMs: 200, askMs: 200 },
+};
+
+let proxy: TcpProxy;
+let store: Store;
+/** Another one in each test: the server frees the locks of lost connections a little later. */
+let seller: string;
+
+beforeEach(async () => {
+  const url = new URL(mirror().databaseUrl);
+  proxy = await startProxy({ host: url.hostname, port: Number(url.port) });
+  url.hostname = proxy.host;
+  url.port = String(proxy.port);
+  seller = `seller-${randomUUID()}`;
+  store = new Store(url.href, 'half-open', TIMES);
+});
+
+afterEach(async () => {
+  await store.close();
+  await proxy.close();
+});
+
+describe('a run’s connection that died without a word', () => {
+  it('fails its next statement, since the server is not at work on it', async () => {
+    const lock = await store.lockSeller(seller);
+    proxy.forget();
+    await expect(lock.client.query('SELECT 2')).rejects.toThrow(StoreConnectionError);
+    expect(() => lock.assertHeld()).toThrow(StoreConnectionError);
+    await lock.release();
+    expect(await store.bindingOf('main')).toBeNull();
+  });
+
+  it('fails the statement whose answer got lost', async () => {
+    const lock = await store.lockSeller(seller);
+    const statement = lock.client.query('SELECT pg_sleep(0.1)');
+    statement.catch(() => undefined);
+    await sleep(30);
+    proxy.forget();
+    await expect(statement).rejects.toThrow(StoreConnectionError);
+    await lock.release();
+  });
+
+  it('fails the COPY whose end got lost, for which the server waits as we wait for the server', async () => {
+    const lock = await store.lockSeller(seller);
+    await lock.client.query('CREATE TEMP TABLE t (a int)');
+    const copy = new CopyIn(lock.client, 't (a)');
+    await sleep(50);
+    proxy.forget();
+    await expect(copy.end()).rejects.toThrow(StoreConnectionError);
+    await lock.release();
+  });
+
+  it('fails too when the way to the server is gone altogether, so that nobody can be asked', async () => {
+    const lock = await store.lockSeller(seller);
+    await proxy.set('swallow');
+    await expect(lock.client.query('SELECT 2')).rejects.toThrow(StoreConnectionError);
+    await lock.release();
+  });
+
+  it('fails the unlocking at the latest, which no run may hang on', async () => {
+    const lock = await store.lockSeller(seller);
+    await proxy.set('swallow');
+    await lock.release();
+  });
+
+  it('is noticed by the server within two minutes, which frees the lock', async () => {
+    const lock = await store.lockSeller(seller);
+    const { rows } = await lock.client.query<{ name: string; setting: string }>(
+      `SELECT name, setting FROM pg_settings WHERE name ~ '^tcp_' ORDER BY name`,
+    );
+    await lock.release();
+    expect(Object.fromEntries(rows.map(({ name, setting }) => [name, setting]))).toEqual({
+      tcp_keepalives_count: '3',
+      tcp_keepalives_idle: '30',
+      tcp_keepalives_interval: '10',
+      tcp_user_timeout: '60000',
+    });
+  });
+});
+
+describe('a run’s connection that is only silent', () => {
+  it('is left alone while the server is at work, however long', async () => {
+    const lock = await store.lockSeller(seller);
+    const { rowCount } = await lock.client.query('SELECT pg_sleep(1.5)');
+    expect(rowCount).toBe(1);
+    await lock.release();
+  });
+
+  it('is left alone while no statement is under way, in a transaction as well', async () => {
+    const lock = await store.lockSeller(seller);
+    await lock.client.query('BEGIN');
+    await sleep(1_000);
+    await lock.client.query('COMMIT');
+    lock.assertHeld();
+    await lock.release();
+  });
+
+  it('is left alone while a COPY waits for a slow list', async () => {
+    const lock = await store.lockSeller(seller);
+    await lock.client.query('CREATE TEMP TABLE t (a int)');
+    const copy = new CopyIn(lock.client, 't (a)');
+    await sleep(1_000);
+    await copy.end();
+    lock.assertHeld();
+    await lock.release();
+  });
+
+  it('is left alone while it waits for another session’s lock', async () => {
+    const [lock, other] = [await store.lockSeller(seller), await store.lockSeller(`${seller}-2`)];
+    await other.client.query('SELECT pg_advisory_lock(4711)');
+    const waiting = lock.client.query('SELECT pg_advisory_lock(4711)');
+    await sleep(1_000);
+    await other.client.query('SELECT pg_advisory_unlock(4711)');
+    await waiting;
+    await Promise.all([lock.release(), other.release()]);
+  });
+});
+
+describe('a store that fell silent', () => {
+  it('fails ordinary statements in bounded time, and works again as soon as it can', async () => {
+    expect(await store.bindingOf('main')).toBeNull();
+    await proxy.set('swallow');
+    await expect(store.bindingOf('main')).rejects.toThrow();
+    await expect(store.freshness()).rejects.toThrow(/timeout/);
+    await proxy.set('pass');
+    expect(await store.bindingOf('main')).toBeNull();
+  });
+});
+
+describe('a job whose connection dies in the middle of the list', () => {
+  it('is tried again, waits for the server to free the lock, and is done then', async () => {
+    const catalogue = seededCatalogue({ seed: 7, count: 400 });
+    const sim = await mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
+    sim.faults.next('list', { kind: 'slow', chunkBytes: 20_000, pauseMs: 10 });
+    const deps = { ...mirror().deps(sim.url), store };
+    const job = { kind: 'items', askedAt: new Date(), byHand: false } as const;
+    const first = performMirrorTask(deps, job, never);
+    while (sim.log.length < 2) await sleep(5);
+    await sleep(100);
+    proxy.forget();
+    expect(await first).toMatchObject({
+      kind: 'retry',
+      problem: expect.stringMatching(/fell silent/) as string,
+    });
+    expect(await performMirrorTask(deps, job, never)).toMatchObject({ kind: 'later' });
+    expect(await mirror().items()).toEqual([]);
+    // The server has noticed.
+    proxy.cut();
+    let outcome = await performMirrorTask(deps, job, never);
+    // A connection that was idle when it was cut may fail an attempt as well.
+    while (outcome.kind !== 'done') outcome = await performMirrorTask(deps, job, never);
+    expect(outcome).toMatchObject({ result: { items: { state: 'succeeded' } } });
+    expect((await mirror().items()).length).toBe(400);
+  });
+});

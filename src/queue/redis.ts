@@ -36,12 +36,9 @@ export function redisServer(
   return {
     backend: 'redis',
     reach: async () => {
-      if (client.status === 'ready') return;
-      try {
-        await within(tuning.connectMs, () => becomesReady(client));
-      } catch {
-        throw unreachable(where, lastWords);
-      }
+      // The driver should never give up; were it to, for whatever reason, it begins anew.
+      if (client.status === 'end' && !closing) client.connect().catch(() => undefined);
+      if (!(await becomesReady(client, tuning.connectMs))) throw unreachable(where, lastWords);
     },
     openSession: async () => {
       for (const warning of await warningsOf(client)) log.warn(`${where}: ${warning}`);
@@ -77,9 +74,18 @@ function shownTarget({ mode, nodes, masterName, database }: RedisTarget): string
   return database === 0 ? `Redis at ${places}` : `Redis at ${places}, database ${database}`;
 }
 
-function becomesReady(client: Redis | Cluster): Promise<void> {
+/** Whether the client is ready, or is so within `ms`. */
+function becomesReady(client: Redis | Cluster, ms: number): Promise<boolean> {
+  if (client.status === 'ready') return Promise.resolve(true);
   return new Promise((resolve) => {
-    client.once('ready', () => resolve());
+    const end = (ready: boolean): void => {
+      clearTimeout(timer);
+      client.off('ready', onReady);
+      resolve(ready);
+    };
+    const onReady = (): void => end(true);
+    const timer = setTimeout(() => end(false), ms);
+    client.on('ready', onReady);
   });
 }
 
@@ -97,7 +103,8 @@ function openClient(target: RedisTarget, applicationName: string, tuning: Tuning
     });
   }
   const [first] = target.nodes;
-  const place = target.mode === 'sentinel' ? sentinelOptions(target, pause) : { ...first };
+  const place =
+    target.mode === 'sentinel' ? sentinelOptions(target, pause, tuning.connectMs) : { ...first };
   return new Redis({
     ...node,
     ...place,
@@ -140,6 +147,7 @@ function nodeOptions(
 function sentinelOptions(
   { nodes, masterName, sentinelPassword, tls }: RedisTarget,
   pause: (times: number) => number,
+  connectMs: number,
 ): Options {
   return {
     sentinels: nodes.map(({ host, port }) => ({ host, port })),
@@ -147,6 +155,8 @@ function sentinelOptions(
     ...(sentinelPassword === null ? {} : { sentinelPassword: sentinelPassword.reveal() }),
     ...(tls ? { sentinelTLS: {}, enableTLSForSentinelMode: true } : {}),
     sentinelRetryStrategy: pause,
-    failoverDetector: true,
+    sentinelCommandTimeout: connectMs,
+    // No `failoverDetector`: when a failover is announced while the client is looking for the master,
+    // it gives up for good. Time limits and the check of the master's role tell of one as well.
   };
 }

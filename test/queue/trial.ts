@@ -18,9 +18,9 @@ export interface Trial {
   /** BullMQ's own view of the queue `mirror`. */
   bull(): Promise<Pick<Queue, 'add' | 'getJob' | 'getJobState'>>;
   /** Gives the lock of a job of `mirror` to somebody else. */
-  steal(jobId: string): Promise<void>;
+  readonly steal: (jobId: string) => Promise<void>;
   /** How many events the queue keeps. */
-  events(): Promise<number>;
+  readonly events: () => Promise<number>;
 }
 
 /** A trial on a database of its own. */
@@ -87,8 +87,8 @@ interface Reach {
   bull(): Pick<Queue, 'add' | 'getJob' | 'getJobState' | 'close'> & {
     waitUntilReady(): Promise<unknown>;
   };
-  steal(jobId: string): Promise<void>;
-  events(): Promise<number>;
+  readonly steal: Trial['steal'];
+  readonly events: Trial['events'];
 }
 
 function trialOn(target: RedisTarget | null, databaseUrl: string, reach: Reach): Trial {

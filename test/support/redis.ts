@@ -88,6 +88,9 @@ export async function startRedis(
     command,
     stop,
     start: async () => {
+      if (child.killed && child.exitCode === null && child.signalCode === null) {
+        await once(child, 'exit');
+      }
       if (child.exitCode === null && child.signalCode === null) return;
       child = spawn('redis-server', args, { stdio: 'ignore' });
       await answers();

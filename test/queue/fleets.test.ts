@@ -1,0 +1,114 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { RedisTarget } from '../../src/domain/redis-target.js';
+import {
+  placesOf,
+  startCluster,
+  startSentinel,
+  type RedisCluster,
+} from '../support/redis-fleet.js';
+import type { RedisSentinel } from '../support/redis-fleet.js';
+import { hasRedis, redisTarget, redisTitle } from '../support/redis.js';
+import { describeQueue } from './contract.js';
+import { DONE, noting, sync, until } from './support.js';
+import { redisTrial } from './trial.js';
+
+describe.skipIf(!hasRedis)(redisTitle('the queue on a Redis cluster of three nodes'), () => {
+  let cluster: RedisCluster;
+  beforeAll(async () => {
+    cluster = await startCluster();
+  });
+  afterAll(() => cluster.dispose());
+
+  const target = (): RedisTarget => {
+    const nodes = placesOf(cluster.nodes);
+    return { ...redisTarget(cluster.nodes[0] ?? { host: '', port: 0 }), mode: 'cluster', nodes };
+  };
+  describeQueue('as on a single server', () => redisTrial(target()));
+
+  it('keeps all keys of an installation in one slot, since scripts touch several at once', async () => {
+    const trial = redisTrial(target());
+    const queues = await trial.open();
+    queues.work('mirror', noting().handler, { concurrency: 1 });
+    await queues.addMirror(sync('acme'));
+    await queues.addAlert({ kind: 'run-failed', runId: '1' }, 'one');
+    await until(async () => (await queues.counts()).mirror.completed === 1);
+    const { prefix } = trial.options;
+    const keys = await Promise.all(
+      cluster.nodes.map((node) => node.command('KEYS', `{${prefix}}*`)),
+    );
+    expect(keys.filter((found) => found !== '')).toHaveLength(1);
+  });
+
+  it('loses no job when each node is restarted in its turn', async () => {
+    const queues = await redisTrial(target()).open();
+    const { handler, seen } = noting(() => sleep(20).then(() => DONE));
+    const ids = Array.from({ length: 60 }, (_, i) => `items.acme.${i}`);
+    for (const id of ids) await queues.addMirror(sync('acme'), id);
+    queues.work('mirror', handler, { concurrency: 2 });
+    for (const node of cluster.nodes) {
+      await until(() => seen.length > 1);
+      await node.stop();
+      await sleep(300);
+      await node.start();
+    }
+    const done = (): Promise<boolean> =>
+      queues.counts().then(
+        ({ mirror }) => mirror.completed === ids.length,
+        () => false,
+      );
+    await until(done);
+    const worked = new Set(seen.map(({ context }) => context.jobId));
+    expect([...worked].toSorted()).toEqual(ids.toSorted());
+  });
+});
+
+describe.skipIf(!hasRedis)(redisTitle('the queue on Redis behind a sentinel'), () => {
+  let fleet: RedisSentinel;
+  beforeEach(async () => {
+    fleet = await startSentinel();
+  });
+  afterEach(() => fleet.dispose());
+
+  const target = (masterName = fleet.masterName): RedisTarget =>
+    redisTarget(fleet.sentinel, { mode: 'sentinel', masterName });
+
+  it.each([
+    ['is killed', 'SIGKILL', (): Promise<void> => fleet.master.start()],
+    ['hangs', 'SIGSTOP', (): unknown => fleet.master.child.kill('SIGCONT')],
+  ] as const)(
+    'goes on with the new master when the old one %s, with all that it was given',
+    async (_what, signal, comeBack) => {
+      const queues = await redisTrial(target(), placesOf([fleet.replica])).open();
+      const { handler, seen } = noting(() => sleep(20).then(() => DONE));
+      const ids = Array.from({ length: 40 }, (_, i) => `items.acme.${i}`);
+      const worked = (...wanted: string[]): boolean => {
+        const had = new Set(seen.map(({ context }) => context.jobId));
+        return wanted.every((id) => had.has(id));
+      };
+      for (const id of ids) await queues.addMirror(sync('acme'), id);
+      await fleet.master.command('WAIT', '1', '5000');
+      queues.work('mirror', handler, { concurrency: 2 });
+      await until(() => seen.length > 3);
+      fleet.master.child.kill(signal);
+      await until(async () => (await fleet.replica.command('ROLE')).includes('master'));
+      const added = (id: string): Promise<boolean> =>
+        queues.addMirror(sync('acme'), id).then(
+          () => true,
+          () => false,
+        );
+      await until(() => added('after'));
+      await until(() => worked(...ids, 'after'));
+      // The old one comes back and is made a replica, to which nobody writes by mistake.
+      await comeBack();
+      await until(async () => (await fleet.master.command('ROLE')).includes('slave'));
+      await until(() => added('later'));
+      await until(() => worked('later'));
+    },
+  );
+
+  it('says what is wrong when the sentinels do not know the master', async () => {
+    const queues = await redisTrial(target('others')).open();
+    await expect(queues.ping()).rejects.toThrow(/"others" of the sentinels at/);
+  });
+});

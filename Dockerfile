@@ -4,8 +4,9 @@ WORKDIR /app
 COPY package.json package-lock.json .npmrc tsconfig.json tsconfig.build.json prisma.config.ts ./
 COPY prisma prisma
 COPY src src
-# npm ci builds as well (script "prepare").
-RUN npm ci && npm prune --omit=dev
+# npm ci builds as well (script "prepare"). Left to npm prune, Prisma's tools would stay, and more than
+# double the image: @prisma/client calls them optional peers.
+RUN npm ci && npm uninstall --no-save --omit=dev --ignore-scripts prisma typescript
 
 FROM node:22-slim
 ENV NODE_ENV=production

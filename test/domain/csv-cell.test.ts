@@ -1,0 +1,60 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { guarded, isNumberText, unguarded } from '../../src/domain/csv-cell.js';
+
+/** Text of the characters that matter here, and of any others. */
+const texts = fc.oneof(
+  fc.string({
+    unit: fc.constantFrom(...["'", '=', '+', '-', '@', '＝', ' ', '\t', '\r', '\n', 'a']),
+  }),
+  fc.string({ unit: 'binary' }),
+);
+
+describe('a guarded cell', () => {
+  it.each([
+    '=1',
+    '+1',
+    '-1+1',
+    '@x',
+    '＝1',
+    '＋1',
+    '－1',
+    '＠x',
+    '\t1',
+    '\r1',
+    '\n1',
+    ' =1',
+    ' \t-x',
+  ])('has an apostrophe before %j, because a spreadsheet would run it', (text) => {
+    expect(guarded(text)).toBe(`'${text}`);
+  });
+
+  it.each(['', 'a=1', 'a', ' a', "'a", "it's", '1-2', 'x@y.z'])('is %j as it is', (text) => {
+    expect(guarded(text)).toBe(text);
+    expect(unguarded(text)).toBe(text);
+  });
+
+  it('gives back every text, one that looks guarded already included', () => {
+    fc.assert(fc.property(texts, (text) => unguarded(guarded(text)) === text));
+  });
+
+  it('stays the same when a file is read and written again', () => {
+    fc.assert(fc.property(texts, (text) => guarded(unguarded(guarded(text))) === guarded(text)));
+  });
+
+  it('never begins with what a spreadsheet runs', () => {
+    fc.assert(
+      fc.property(texts, (text) => !/^(?:[\t\r\n]|\s*[=+\-@＝＋－＠])/.test(guarded(text))),
+    );
+  });
+});
+
+describe('a number', () => {
+  it.each(['-5', '+5', '5', '-5.50', '.5', '1e-7'])('may begin with a sign: %s', (text) => {
+    expect(isNumberText(text)).toBe(true);
+  });
+
+  it.each(['', '-', '-5+1', '--5', '-5 ', '=5', '1,5', '-a1'])('is not %j', (text) => {
+    expect(isNumberText(text)).toBe(false);
+  });
+});

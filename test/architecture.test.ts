@@ -84,13 +84,14 @@ const layerOf = (file: string): string => (file.split('/')[0] ?? '').replace(/\.
 const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   cli: [
     ...['app', 'web', 'config', 'log', 'queue', 'jobs', 'marketplace', 'store', 'webhook'],
-    ...['domain', 'simulator'],
+    ...['intake', 'domain', 'simulator'],
   ],
   web: ['app', 'queue', 'jobs', 'marketplace', 'store', 'domain'],
   app: ['config', 'queue', 'jobs', 'marketplace', 'store', 'webhook', 'domain'],
   queue: ['jobs', 'marketplace', 'store', 'domain'],
   jobs: ['marketplace', 'store', 'webhook', 'domain'],
   webhook: ['domain'],
+  intake: ['domain'],
   log: ['domain'],
   marketplace: ['domain'],
   store: ['domain'],
@@ -108,6 +109,7 @@ const HOMES: readonly (readonly [RegExp, string])[] = [
   [/^(?:commander|string-width)$/, 'cli'],
   [/^prom-client$/, 'web'],
   [/^standardwebhooks$/, 'webhook'],
+  [/^(?:csv-parse|csv-stringify)$/, 'intake'],
   [/^(?:pino|pino-pretty)$/, 'log'],
 ];
 

@@ -1,0 +1,122 @@
+import type { Line } from './lines.js';
+
+/** One record of a CSV file, before its cells are told apart. */
+export interface CsvRecord {
+  /** Where it begins, from 1. */
+  readonly line: number;
+  /** Where it ends. */
+  readonly lastLine: number;
+  /** Without the last line's end. */
+  readonly text: string;
+  /**
+   * `sound` as RFC 4180 has it; `literal` when its quotes make no sense, so that they are
+   * characters like others; `too long` when only its beginning is there.
+   */
+  readonly kind: 'sound' | 'literal' | 'too long';
+}
+
+/**
+ * Puts the lines of quoted line breaks together. CSV libraries can't be asked for this: a quote
+ * that is never closed makes them swallow the rest of the file or stop. Here a cell that opens with
+ * a quote must follow RFC 4180; where it doesn't, or goes on for too long, its first line stands
+ * alone with its quotes taken literally, and so do the lines that were waiting behind it.
+ */
+export class RecordJoiner {
+  readonly #delimiter: string;
+  readonly #most: number;
+  #waiting: Line[] = [];
+  #size = 0;
+
+  /** @param most longest record, in UTF-16 units */
+  constructor(delimiter: string, most: number) {
+    this.#delimiter = delimiter;
+    this.#most = most;
+  }
+
+  /** The records that this line ends. */
+  push(line: Line): CsvRecord[] {
+    if (line.tooLong) return [...this.#giveUp(), recordOf([line], 'too long')];
+    const open = this.#waiting.length > 0;
+    const state = quoteState(line.text, this.#delimiter, open);
+    if (state === 'closed') {
+      const record = recordOf([...this.#waiting, line], 'sound');
+      this.#forget();
+      return [record];
+    }
+    const size = this.#size + line.text.length + line.end.length;
+    if (state === 'open' && size <= this.#most) {
+      this.#waiting.push(line);
+      this.#size = size;
+      return [];
+    }
+    if (!open) return [recordOf([line], 'literal')];
+    return [...this.#giveUp(), ...this.push(line)];
+  }
+
+  /** What was still waiting for its closing quote at the end of the file. */
+  end(): CsvRecord[] {
+    return this.#giveUp();
+  }
+
+  /**
+   * Every waiting line alone. They aren't tried together again: a hostile file could make that take
+   * for ever.
+   */
+  #giveUp(): CsvRecord[] {
+    const records = this.#waiting.map((line) =>
+      quoteState(line.text, this.#delimiter, false) === 'closed'
+        ? recordOf([line], 'sound')
+        : recordOf([line], 'literal'),
+    );
+    this.#forget();
+    return records;
+  }
+
+  #forget(): void {
+    this.#waiting = [];
+    this.#size = 0;
+  }
+}
+
+function recordOf(lines: readonly Line[], kind: CsvRecord['kind']): CsvRecord {
+  const [first] = lines;
+  const last = lines.at(-1);
+  const text =
+    lines.length === 1
+      ? (first?.text ?? '')
+      : lines.map((line) => (line === last ? line.text : line.text + line.end)).join('');
+  return { line: first?.number ?? 0, lastLine: last?.number ?? 0, text, kind };
+}
+
+/**
+ * How a line leaves its quotes: all `closed`; the last one `open`, to go on in the next line; or
+ * `broken`, when something else than a delimiter follows a closing quote. A quote within an
+ * unquoted cell is a character like others.
+ * @param open whether the line begins within quotes
+ */
+function quoteState(line: string, delimiter: string, open: boolean): 'closed' | 'open' | 'broken' {
+  if (!open && !line.includes('"')) return 'closed';
+  let at = 0;
+  let within = open;
+  for (;;) {
+    if (!within && line[at] !== '"') {
+      const next = line.indexOf(delimiter, at);
+      if (next < 0) return 'closed';
+      at = next + 1;
+      continue;
+    }
+    const close = closingQuote(line, within ? at : at + 1);
+    if (close < 0) return 'open';
+    if (close + 1 === line.length) return 'closed';
+    if (line[close + 1] !== delimiter) return 'broken';
+    within = false;
+    at = close + 2;
+  }
+}
+
+/** The next quote that isn't one of a pair. */
+function closingQuote(line: string, from: number): number {
+  let at = line.indexOf('"', from);
+  while (at >= 0 && line[at + 1] === '"') at = line.indexOf('"', at + 2);
+  return at;
+}

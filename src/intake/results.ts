@@ -1,0 +1,151 @@
+import { stringify } from 'csv-stringify/sync';
+import { guarded, isNumberText } from '../domain/csv-cell.js';
+import { uniqueNames } from './column-names.js';
+
+export const RESULT_FORMATS = ['csv', 'json', 'ndjson'] as const;
+export type ResultFormat = (typeof RESULT_FORMATS)[number];
+
+/** Columns that a result adds to those of the list, in this order. */
+export const RESULT_COLUMNS = [
+  'verdict',
+  'license_type',
+  'item_id',
+  'item_name',
+  'price',
+  'currency',
+  'purchased_at',
+  'supported_until',
+  'support',
+  'checked_at',
+  'proof',
+] as const;
+
+export type ResultColumn = (typeof RESULT_COLUMNS)[number];
+
+/** One line of a result. What isn't known is null: an empty cell, `null` in JSON. */
+export interface ResultRow {
+  /** The record's own cells; those missing at the end are empty. */
+  readonly columns: readonly string[];
+  readonly result: Readonly<Record<ResultColumn, string | number | null>>;
+}
+
+export interface ResultOptions {
+  /** CSV only; by default a comma. */
+  readonly delimiter?: string;
+  /** CSV only; by default CRLF, as RFC 4180 has it. */
+  readonly lineEnd?: '\r\n' | '\n';
+  /** Begin CSV with a byte order mark, without which Excel reads UTF-8 wrongly. */
+  readonly bom?: boolean;
+}
+
+/** Writes a result as text, in pieces and in bounded memory, as fast as it is read. */
+export interface ResultWriter {
+  /** Names of all columns of the result, each once. */
+  readonly columns: readonly string[];
+  text(
+    rows: Iterable<ResultRow> | AsyncIterable<ResultRow>,
+  ): AsyncGenerator<string, void, undefined>;
+}
+
+const ROWS_AT_ONCE = 500;
+
+/**
+ * A writer of results: the list's own columns in their order, then `RESULT_COLUMNS`. Where the list
+ * has such a name itself, as a result that is checked again has, the list's keeps it and the new
+ * column becomes `verdict_2`.
+ *
+ * In CSV, text that a spreadsheet would run as a formula gets an apostrophe in front; plain numbers
+ * stay as they are, negative ones too. Codes that begin with `-` are such text: `readCodes` takes
+ * the apostrophe off again, and JSON has none.
+ * @param columns names of the list's own columns
+ */
+export function resultWriter(
+  format: ResultFormat,
+  columns: readonly string[],
+  options: ResultOptions = {},
+): ResultWriter {
+  const own = uniqueNames(columns);
+  const names = [...own, ...uniqueNames(RESULT_COLUMNS, own)];
+  return {
+    columns: names,
+    text: (rows) =>
+      format === 'csv' ? csvText(names, rows, options) : jsonText(format, names, rows),
+  };
+}
+
+function cellsOf(row: ResultRow, width: number): (string | number | null)[] {
+  const own = width - RESULT_COLUMNS.length;
+  if (row.columns.length > own) {
+    throw new RangeError(`a row has ${row.columns.length} cells for ${own} columns`);
+  }
+  return [
+    ...row.columns,
+    ...Array.from({ length: own - row.columns.length }, () => ''),
+    ...RESULT_COLUMNS.map((name) => row.result[name]),
+  ];
+}
+
+async function* csvText(
+  names: readonly string[],
+  rows: Iterable<ResultRow> | AsyncIterable<ResultRow>,
+  options: ResultOptions,
+): AsyncGenerator<string, void, undefined> {
+  const lines = (records: readonly (readonly (string | number | null)[])[]): string =>
+    stringify(
+      records.map((cells) => cells.map(safeCell)),
+      {
+        delimiter: options.delimiter ?? ',',
+        record_delimiter: options.lineEnd ?? '\r\n',
+        // Line ends of any kind, not only of the one above.
+        quote_record_delimiter: true,
+        // Spaces at the ends get lost without quotes; other separators are split at in some countries.
+        quoted_match: /^\s|\s$|[,;\t]/,
+      },
+    );
+  yield (options.bom === true ? '\uFEFF' : '') + lines([names]);
+  for await (const batch of inBatches(rows)) {
+    yield lines(batch.map((row) => cellsOf(row, names.length)));
+  }
+}
+
+function safeCell(value: string | number | null): string {
+  if (value === null) return '';
+  const text = String(value).toWellFormed();
+  return isNumberText(text) ? text : guarded(text);
+}
+
+async function* jsonText(
+  format: 'json' | 'ndjson',
+  names: readonly string[],
+  rows: Iterable<ResultRow> | AsyncIterable<ResultRow>,
+): AsyncGenerator<string, void, undefined> {
+  const value = (row: ResultRow): string => {
+    const cells = cellsOf(row, names.length);
+    // A map: an object would put names like `7` first, and take `__proto__` for something else.
+    const members = names.map((name, at) => `${JSON.stringify(name)}:${JSON.stringify(cells[at])}`);
+    return `{${members.join(',')}}`;
+  };
+  const isArray = format === 'json';
+  if (isArray) yield '[';
+  let isFirst = true;
+  for await (const batch of inBatches(rows)) {
+    const text = batch.map(value).join(isArray ? ',\n' : '\n');
+    const before = isArray ? (isFirst ? '\n' : ',\n') : '';
+    yield isArray ? before + text : `${text}\n`;
+    isFirst = false;
+  }
+  if (isArray) yield '\n]\n';
+}
+
+async function* inBatches(
+  rows: Iterable<ResultRow> | AsyncIterable<ResultRow>,
+): AsyncGenerator<ResultRow[], void, undefined> {
+  let batch: ResultRow[] = [];
+  for await (const row of rows) {
+    batch.push(row);
+    if (batch.length < ROWS_AT_ONCE) continue;
+    yield batch;
+    batch = [];
+  }
+  if (batch.length > 0) yield batch;
+}

@@ -1,0 +1,80 @@
+export const FORMATS = ['txt', 'csv', 'json', 'ndjson'] as const;
+export type Format = (typeof FORMATS)[number];
+
+export type Encoding = 'utf-8' | 'utf-16le' | 'utf-16be' | 'windows-1252';
+
+export interface IntakeOptions {
+  /** File name, or `stdin`: its ending is a hint of the format. */
+  readonly name: string;
+  /** Read as this, whatever name and content look like. */
+  readonly format?: Format;
+  /** Where the codes are: a column's name (any letter case) or its number from 1. */
+  readonly column?: string | number;
+  /** Longest line or record, in UTF-16 units, which are bytes in most lists. Default 1 MiB. */
+  readonly maxRecordBytes?: number;
+  /** Most bytes that a gzip-compressed list may unpack to. Default 4 GiB. */
+  readonly maxUnpackedBytes?: number;
+}
+
+/** How a list is read; all of it is known before the first row. */
+export interface Layout {
+  readonly format: Format;
+  readonly encoding: Encoding;
+  readonly compressed: boolean;
+  /** CSV only. */
+  readonly delimiter: string | null;
+  /** The first line names the columns. */
+  readonly header: boolean;
+  /** Names in the list's order, each once: the list's own, or `column_1` where it has none. */
+  readonly columns: readonly string[];
+  /** Index in `columns` of the one that holds the codes. */
+  readonly codeColumn: number;
+  /** Why each of the above was chosen, as sentences. Names from the list are shown cut and safe. */
+  readonly reasons: readonly string[];
+}
+
+/** One record of the list. */
+export type IntakeRow = TakenRow | RejectedRow;
+
+export interface TakenRow {
+  /** Where the record begins in the file, from 1. */
+  readonly line: number;
+  /** The code as given: neither trimmed nor changed in any other way. */
+  readonly text: string;
+  /** The record's cells, one for each of the layout's columns. */
+  readonly columns: readonly string[];
+}
+
+/** A record without a code that could be asked. */
+export interface RejectedRow {
+  readonly line: number;
+  /** What is wrong with it, to be read after "line 5: ". Never quotes the record. */
+  readonly rejected: string;
+  /** What there is of its cells; no more than the layout has columns. */
+  readonly columns: readonly string[];
+}
+
+/** What was met so far; complete when the last row was taken. */
+export interface Tally {
+  /** Rows given, the rejected ones included. */
+  readonly rows: number;
+  readonly rejected: number;
+  /** Lines with nothing on them: skipped. */
+  readonly blankLines: number;
+  /** What had to be tolerated, as sentences. */
+  readonly notes: readonly string[];
+}
+
+/** A list that is being read. */
+export interface Intake {
+  readonly layout: Layout;
+  /**
+   * The rows in the list's order, a batch at a time; nothing is read ahead of what is asked for.
+   * To be gone through once.
+   * @throws IntakeError when the list breaks off or can't be read further
+   */
+  readonly rows: AsyncIterable<readonly IntakeRow[]>;
+  readonly tally: Tally;
+  /** Lets go of the source when the rows aren't wanted (any more). */
+  close(): Promise<void>;
+}

@@ -1,0 +1,179 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { code, codesOf, readAll, refusal } from './support.js';
+
+describe('a JSON list', () => {
+  it('may be of texts', async () => {
+    const { layout, rows } = await readAll('[\n"a-1",\n "b\\u002d2" ]\n', { sizes: [1] });
+    expect(layout).toMatchObject({ format: 'json', columns: ['code'], codeColumn: 0 });
+    expect(rows).toEqual([
+      { line: 2, text: 'a-1', columns: ['a-1'] },
+      { line: 3, text: 'b-2', columns: ['b-2'] },
+    ]);
+  });
+
+  it('may be of objects, whose other fields are columns', async () => {
+    const list = [
+      { purchase_code: code(1), buyer: { name: 'A', tags: [1] }, paid: true, note: null },
+      { purchase_code: code(2), extra: 1.5 },
+    ];
+    const { layout, rows } = await readAll(JSON.stringify(list, null, 2), { sizes: [3] });
+    expect(layout.columns).toEqual(['purchase_code', 'buyer', 'paid', 'note', 'extra']);
+    expect(rows).toEqual([
+      {
+        line: 2,
+        text: code(1),
+        columns: [code(1), '{"name":"A","tags":[1]}', 'true', '', ''],
+      },
+      { line: 13, text: code(2), columns: [code(2), '', '', '', '1.5'] },
+    ]);
+  });
+
+  it('may be a member of an object, whatever stands beside it', async () => {
+    const document = { total: 2, meta: { tags: ['x'] }, ids: [1, [2]], none: [], sold: ['a', 'b'] };
+    const { layout, rows } = await readAll(JSON.stringify(document), { sizes: [1] });
+    expect(rows.map(({ columns }) => columns)).toEqual([['a'], ['b']]);
+    expect(layout.reasons.join(' ')).toContain('member "sold"');
+  });
+
+  it('is not guessed among two', async () => {
+    expect(await refusal('{"a":["x"],"b":["y"]}')).toContain('two lists: "a" and "b"');
+  });
+
+  it('keeps numbers as they are written, those that a double can’t hold too', async () => {
+    const { rows } = await readAll(
+      '[{"code":12345678901234567890,"price":1.10,"n":-0.5e3,"t":"1.10 \\" 2.0","i":7}]',
+    );
+    expect(rows[0]?.columns).toEqual(['12345678901234567890', '1.10', '-0.5e3', '1.10 " 2.0', '7']);
+  });
+
+  it('goes on after a value that can’t be used', async () => {
+    const deep = `${'['.repeat(100)}${']'.repeat(100)}`;
+    const list = `["a",\nnull,\n[1],\n{bad},\n1,\n{"code":{}},\n{"x":1},\n${deep},\n"",\n"${'x'.repeat(900)}",\n"z"]`;
+    expect(await codesOf(list, { column: 'code', maxRecordBytes: 500, sizes: [7] })).toEqual([
+      'a',
+      'line 2: is neither a text nor an object',
+      'line 3: is neither a text nor an object',
+      'line 4: is no sound JSON',
+      '1',
+      'line 6: has a list or an object where the code should be',
+      'line 7: has no field with the code',
+      'line 8: nests deeper than 64 levels',
+      expect.stringMatching(/^line 9: .*empty/),
+      'line 10: is longer than the 500 characters a record may have',
+      'z',
+    ]);
+  });
+
+  it.each([
+    ['["a" "b"]', 'line 1: a comma is missing'],
+    ['["a",\n"b', 'was cut off'],
+    ['["a",\n"b"', 'was cut off'],
+    ['["a\nb"]', 'line 1: a text is not closed'],
+    ['["a"]\n["b"]', 'line 2: something follows'],
+    ['{"a" 1}', 'a colon was due'],
+    ['{"a":1}', 'no column looks like'],
+    ['[]', 'the list is empty'],
+    ['[,]', 'a value was due'],
+    ['x', 'begins with [ or {'],
+  ])('whose structure is broken is refused with the line: %s', async (text, problem) => {
+    const name = text.startsWith('{"a":1') ? 'a.ndjson' : 'a.json';
+    expect(await refusal(text, { name, column: text === '{"a":1}' ? 'b' : 'code' })).toContain(
+      text === '{"a":1}' ? 'there is no column' : problem,
+    );
+  });
+
+  it('has no list when its object has none', async () => {
+    expect(await refusal('{\n"a": 1}', { format: 'json' })).toContain('has no list');
+  });
+
+  it('breaks off where it was cut, after all rows before', async () => {
+    const text = `[${Array.from({ length: 50_000 }, (_, n) => `"${code(n)}"`).join(',\n')}`;
+    expect(await refusal(text)).toContain('line 50000: ends before the document does');
+  });
+
+  it('reads back, whatever its objects are', async () => {
+    const value = fc.oneof(
+      fc.string({ unit: 'grapheme' }),
+      fc.integer(),
+      fc.boolean(),
+      fc.constant(null),
+      fc.dictionary(fc.string(), fc.string({ unit: 'grapheme' })),
+    );
+    const objects = fc.array(fc.dictionary(fc.string({ unit: 'grapheme' }), value), {
+      minLength: 1,
+    });
+    const sizes = fc.array(fc.integer({ min: 1, max: 30 }), { minLength: 1 });
+    const indent = fc.constantFrom(undefined, 2, '\t');
+    await fc.assert(
+      fc.asyncProperty(objects, sizes, indent, async (given, sizes, indent) => {
+        const list = given.map((fields, n) => ({ 'the code': code(n), ...fields }));
+        const read = await readAll(JSON.stringify(list, null, indent), {
+          column: 'the code',
+          sizes,
+        });
+        const lines = await readAll(list.map((one) => JSON.stringify(one)).join('\n'), {
+          name: 'x.ndjson',
+          column: 'the code',
+          sizes,
+        });
+        const cells = (one: Readonly<Record<string, unknown>>, name: string): string => {
+          const field = Object.hasOwn(one, name) ? one[name] : null;
+          if (field === null) return '';
+          return typeof field === 'string' ? field : JSON.stringify(field);
+        };
+        const { columns } = read.layout;
+        const expected = list.map((one) => columns.map((name) => cells(one, name)));
+        expect(read.rows.map((row) => row.columns)).toEqual(expected);
+        expect(lines.rows.map((row) => row.columns)).toEqual(expected);
+        expect(lines.rows.map(({ line }) => line)).toEqual(list.map((_, n) => n + 1));
+      }),
+    );
+  });
+});
+
+describe('NDJSON', () => {
+  it('has a value a line: a broken line is rejected, and the rest goes on', async () => {
+    const text = '{"code":"a"}\r\n{"code":\n\n"b"\n{"code":"c"} x\n{"code":"d"}';
+    const { layout, rows, tally } = await readAll(text, { sizes: [2] });
+    expect(layout.format).toBe('ndjson');
+    expect(tally.blankLines).toBe(1);
+    expect(rows).toEqual([
+      { line: 1, text: 'a', columns: ['a'] },
+      { line: 2, rejected: 'is no sound JSON', columns: [] },
+      { line: 4, text: 'b', columns: ['b'] },
+      { line: 5, rejected: 'is no sound JSON', columns: [] },
+      { line: 6, text: 'd', columns: ['d'] },
+    ]);
+  });
+
+  it('is known by its content under the name .json too', async () => {
+    const { layout } = await readAll('{"code":"a"}\n{"code":"b"}\n', { name: 'x.json' });
+    expect(layout).toMatchObject({ format: 'ndjson' });
+    expect(layout.reasons[0]).toContain('that is what its beginning is');
+  });
+
+  it('may be one line, and a line with a list is a document', async () => {
+    expect(await codesOf('{"code":"a"}')).toEqual(['a']);
+    expect(await codesOf('{"codes":["a","b"]}')).toEqual(['a', 'b']);
+    expect(await codesOf('{"code":"a","tags":["x"]}', { name: 'x.ndjson' })).toEqual(['a']);
+  });
+
+  it('says which fields come too late to be columns', async () => {
+    const many = `{"code":"a"}\n`.repeat(30_000);
+    const { tally, layout } = await readAll(`${many}{"code":"b","late\\u001B":1}\n`);
+    expect(layout.columns).toEqual(['code']);
+    expect(tally.notes).toEqual([expect.stringContaining('"late\uFFFD"')]);
+  });
+
+  it('takes names like those of JavaScript’s own for ordinary ones', async () => {
+    const { layout, rows } = await readAll('{"code":"a","__proto__":"x","constructor":"y"}');
+    expect(layout.columns).toEqual(['code', '__proto__', 'constructor']);
+    expect(rows[0]?.columns).toEqual(['a', 'x', 'y']);
+  });
+
+  it('has no line too long for it', async () => {
+    const text = `{"code":"a"}\n{"code":"${'\\\\'.repeat(500_000)}"}\n{"code":"b"}\n`;
+    expect(await codesOf(text)).toEqual(['a', expect.stringMatching(/^line 2: .*longer/), 'b']);
+  });
+});

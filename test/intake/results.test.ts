@@ -1,0 +1,168 @@
+import { parse } from 'csv-parse/sync';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import {
+  RESULT_COLUMNS,
+  resultWriter,
+  type ResultFormat,
+  type ResultOptions,
+  type ResultRow,
+} from '../../src/intake/index.js';
+import { readAll } from './support.js';
+
+const VALID: ResultRow['result'] = {
+  verdict: 'valid',
+  license_type: 'Regular',
+  item_id: 4711,
+  item_name: 'Widget, large',
+  price: '19.90',
+  currency: 'EUR',
+  purchased_at: '2024-01-02T03:04:05Z',
+  supported_until: null,
+  support: 'expired',
+  checked_at: '2026-11-01T00:00:00Z',
+  proof: 'answered',
+};
+
+function row(columns: readonly string[], result: Partial<ResultRow['result']> = {}): ResultRow {
+  return { columns, result: { ...VALID, ...result } };
+}
+
+async function written(
+  format: ResultFormat,
+  columns: readonly string[],
+  rows: Iterable<ResultRow>,
+  options?: ResultOptions,
+): Promise<string> {
+  let text = '';
+  for await (const piece of resultWriter(format, columns, options).text(rows)) text += piece;
+  return text;
+}
+
+describe('a result', () => {
+  it('has the list’s own columns first, then what was found out', async () => {
+    const text = await written('csv', ['code', 'note'], [row(['a-1', 'x\ny'])]);
+    expect(text).toBe(
+      'code,note,verdict,license_type,item_id,item_name,price,currency,purchased_at,supported_until,support,checked_at,proof\r\n' +
+        'a-1,"x\ny",valid,Regular,4711,"Widget, large",19.90,EUR,2024-01-02T03:04:05Z,,expired,2026-11-01T00:00:00Z,answered\r\n',
+    );
+  });
+
+  it('may be separated, ended and marked as other programs want it', async () => {
+    const options = { delimiter: ';', lineEnd: '\n', bom: true } as const;
+    const text = await written('csv', ['code'], [row(['a;1'])], options);
+    expect(text).toMatch(/^\uFEFFcode;verdict;/);
+    expect(text).toContain('\n"a;1";valid;');
+    expect(text).not.toContain('\r');
+  });
+
+  it('that is checked again keeps its columns: the new ones get a number', () => {
+    const { columns } = resultWriter('csv', ['code', 'verdict', 'proof', 'proof_2']);
+    expect(columns.slice(0, 4)).toEqual(['code', 'verdict', 'proof', 'proof_2']);
+    expect(columns).toContain('verdict_2');
+    expect(columns.at(-1)).toBe('proof_3');
+    expect(new Set(columns).size).toBe(columns.length);
+  });
+
+  it('has empty cells where the record has none, and refuses more than there are columns', async () => {
+    expect(await written('csv', ['a', 'b'], [row(['x'])])).toContain('\r\nx,,valid,');
+    await expect(written('csv', ['a'], [row(['x', 'y'])])).rejects.toThrow('2 cells for 1');
+  });
+
+  it('is JSON with null for what isn’t known, in the columns’ order', async () => {
+    const rows = [row(['a', 'b']), row(['=c', ''])];
+    const names = ['7', '__proto__'];
+    const list = await written('json', names, rows);
+    const lines = await written('ndjson', names, rows);
+    const parsed = JSON.parse(list) as Record<string, unknown>[];
+    expect(parsed).toEqual(
+      lines
+        .trimEnd()
+        .split('\n')
+        .map((line) => JSON.parse(line) as unknown),
+    );
+    expect(parsed[0]).toMatchObject({
+      7: 'a',
+      item_id: 4711,
+      price: '19.90',
+      supported_until: null,
+    });
+    expect(Object.entries(parsed[1] ?? {})).toContainEqual(['__proto__', 'b'].with(1, ''));
+    expect(parsed[1]?.['7']).toBe('=c');
+    expect(lines.startsWith('{"7":"a","__proto__":"b","verdict":"valid"')).toBe(true);
+  });
+
+  it('is sound without any row', async () => {
+    expect(JSON.parse(await written('json', ['a'], []))).toEqual([]);
+    expect(await written('ndjson', ['a'], [])).toBe('');
+    expect(await written('csv', ['a'], [])).toMatch(/^a,verdict,[\w,]+\r\n$/);
+  });
+
+  it('is written in pieces, as fast as it is taken', async () => {
+    let asked = 0;
+    function* rows(): Generator<ResultRow, void, undefined> {
+      for (; asked < 100_000; asked++) yield row(['a']);
+    }
+    const pieces = resultWriter('csv', ['code']).text(rows());
+    await pieces.next();
+    await pieces.next();
+    expect(asked).toBeLessThan(2000);
+    await pieces.return();
+  });
+});
+
+describe('a cell of a result in CSV', () => {
+  it.each(['=1+1', '+x', '-code', '@x', ' =1', '\t=1', '＝1'])(
+    'can’t be run by a spreadsheet: %j',
+    async (cell) => {
+      const text = await written('csv', ['code'], [row([cell], { item_name: cell })]);
+      const cells = parse(text)[1] ?? [];
+      expect([cells[0], cells[4]]).toEqual([`'${cell}`, `'${cell}`]);
+    },
+  );
+
+  it.each(['-5', '-5.00', '+3', '1e3'])('stays a number: %s', async (cell) => {
+    expect(await written('csv', ['n'], [row([cell])])).toContain(`\r\n${cell},valid`);
+  });
+
+  it('guards names of columns too', async () => {
+    expect(await written('csv', ['=cmd()'], [])).toMatch(/^'=cmd\(\),verdict/);
+  });
+
+  it('is what it was when the result is read as a list, any text at all', async () => {
+    const texts = fc.oneof(
+      fc.string({ unit: 'grapheme' }),
+      fc.string({
+        unit: fc.constantFrom(...["'", '=', '-', '+', '@', ' ', '\t', '\n', '\r', '"', ',', '5']),
+      }),
+    );
+    const rows = fc.array(fc.tuple(texts, texts), { minLength: 1 });
+    const options = fc.record({
+      delimiter: fc.constantFrom(',', ';', '\t'),
+      lineEnd: fc.constantFrom('\r\n' as const, '\n' as const),
+      bom: fc.boolean(),
+    });
+    await fc.assert(
+      fc.asyncProperty(rows, options, async (given, options) => {
+        const text = await written(
+          'csv',
+          ['code', 'note'],
+          given.map((cells) => row(cells)),
+          options,
+        );
+        const { rows, layout } = await readAll(text, { name: 'r.csv', column: 'code' });
+        expect(layout.columns).toEqual(['code', 'note', ...RESULT_COLUMNS]);
+        expect(rows.map(({ columns }) => columns.slice(0, 2))).toEqual(given);
+        const again = await written(
+          'csv',
+          layout.columns,
+          rows.map(({ columns }) => row(columns)),
+          options,
+        );
+        const own = (csv: string): string[][] =>
+          parse(csv, { delimiter: options.delimiter, bom: true }).map((cells) => cells.slice(0, 2));
+        expect(own(again)).toEqual(own(text));
+      }),
+    );
+  });
+});

@@ -1,0 +1,143 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openSource, readCodes } from '../../src/intake/index.js';
+import { codesOf, pieces, readAll, refusal } from './support.js';
+
+let folder: string;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'seller-mirror-intake-'));
+});
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+describe('a file', () => {
+  it('is read from its path', async () => {
+    const path = join(folder, 'codes.txt');
+    await writeFile(path, 'a-code\nb-code\n');
+    const intake = await readCodes(await openSource(path), { name: path });
+    const texts: unknown[] = [];
+    for await (const batch of intake.rows) texts.push(...batch);
+    expect(texts).toHaveLength(2);
+  });
+
+  it.each([
+    ['.', 'is a folder'],
+    ['absent.csv', 'there is no such file'],
+    ['codes.txt/x', 'there is no such file'],
+  ])('that is none is named with what is wrong: %s', async (name, problem) => {
+    await writeFile(join(folder, 'codes.txt'), 'a');
+    await expect(openSource(join(folder, name))).rejects.toThrow(problem);
+  });
+});
+
+describe('a compressed list', () => {
+  it('is known by its first bytes, and its name without .gz tells the format', async () => {
+    const { layout, rows } = await readAll(gzipSync('code\nx\n'), { name: 'a.csv.gz', sizes: [5] });
+    expect(layout).toMatchObject({ compressed: true, format: 'csv' });
+    expect(rows).toEqual([{ line: 2, text: 'x', columns: ['x'] }]);
+  });
+
+  it('may consist of several members, as `cat a.gz b.gz` makes it', async () => {
+    const both = Buffer.concat([gzipSync('a-1\n'), gzipSync('b-2\n')]);
+    expect(await codesOf(both)).toEqual(['a-1', 'b-2']);
+  });
+
+  it('may unpack to so much and no more, or it could fill memory and days', async () => {
+    const bomb = gzipSync('x'.repeat(999) + '\n' + 'y\n'.repeat(2_000_000));
+    expect(await refusal(bomb, { maxUnpackedBytes: 1_000_000 })).toContain(
+      'unpacks to more than 1000000 bytes',
+    );
+  });
+
+  it('that was cut off or damaged is said to be so', async () => {
+    const whole = gzipSync(Array.from({ length: 5000 }, (_, n) => `code-${n * 7919}`).join('\n'));
+    expect(await refusal(whole.subarray(0, whole.length - 20))).toContain('ends in the middle');
+    const damaged = Buffer.from(whole);
+    damaged.fill(0xff, 200, 400);
+    expect(await refusal(damaged)).toContain('is damaged');
+  });
+});
+
+describe('what is no list', () => {
+  it.each([
+    ['', 'the list is empty'],
+    ['\uFEFF', 'the list is empty'],
+    ['\n \n', 'the list is empty'],
+    ['PK\x03\x04\x14\0\x06\0\x08\0\0\0!\0[Content_Types].xml', 'an Excel workbook'],
+    ['PK\x03\x04\x14\0\x06\0\x08\0\0\0!\0codes.txt', 'a ZIP archive'],
+    ['%PDF-1.7\n%rest', 'a PDF document'],
+    ['SQLite format 3\0\x10\0\x01\x01\0', 'an SQLite database'],
+    ['\x01\x02\x03\x04binary\0\0', 'binary data'],
+  ])('is told what it is: %j', async (bytes, problem) => {
+    expect(await refusal(bytes)).toContain(problem);
+  });
+
+  it('is told what to do with a workbook', async () => {
+    const old = Buffer.from('d0cf11e0a1b11ae1000000000000', 'hex');
+    expect(await refusal(old)).toContain('Save it as CSV');
+  });
+
+  it('does not include a code that begins like an archive', async () => {
+    expect(await codesOf('Rar!-1234\nBZh91AY\n')).toEqual(['Rar!-1234', 'BZh91AY']);
+  });
+});
+
+describe('a source', () => {
+  /** A source that takes note of what is asked of it. */
+  function watched(text: string, times: number) {
+    const seen = { pieces: 0, closed: false };
+    async function* source(): AsyncGenerator<Uint8Array, void, undefined> {
+      try {
+        for (; seen.pieces < times; seen.pieces++) {
+          yield Buffer.from(text);
+          await Promise.resolve();
+        }
+      } finally {
+        seen.closed = true;
+      }
+    }
+    return { seen, source: source() };
+  }
+
+  it('is read no faster than its rows are taken', async () => {
+    const { seen, source } = watched('code-123\n'.repeat(10_000), 1000);
+    const intake = await readCodes(source, { name: 'stdin' });
+    const rows = intake.rows[Symbol.asyncIterator]();
+    await rows.next();
+    expect(seen.pieces).toBeLessThan(10);
+    await rows.return?.();
+    expect(seen.closed).toBe(true);
+  });
+
+  it('is let go when its beginning is refused', async () => {
+    const { seen, source } = watched('\0\x01\x02', 1_000_000);
+    await expect(readCodes(source, { name: 'stdin' })).rejects.toThrow('binary');
+    expect(seen.closed).toBe(true);
+  });
+
+  it('is let go when nobody wants the rows, compressed or not', async () => {
+    const plain = watched('code-123\n'.repeat(10_000), 1000);
+    const intake = await readCodes(plain.source, { name: 'stdin' });
+    await intake.close();
+    expect(plain.seen.closed).toBe(true);
+    const packed = await readCodes(pieces(gzipSync('a\nb\n'.repeat(1e6)), [100]), {
+      name: 'stdin',
+    });
+    await packed.close();
+    await packed.close();
+  });
+
+  it('that fails passes its own error on', async () => {
+    async function* failing(): AsyncGenerator<Uint8Array, void, undefined> {
+      yield Buffer.from('code-123\n'.repeat(50_000));
+      await Promise.resolve();
+      throw new Error('the disk is gone');
+    }
+    const intake = await readCodes(failing(), { name: 'stdin' });
+    await expect(async () => {
+      for await (const _ of intake.rows);
+    }).rejects.toThrow('the disk is gone');
+  });
+});

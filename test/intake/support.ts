@@ -1,0 +1,58 @@
+import {
+  IntakeError,
+  readCodes,
+  type IntakeOptions,
+  type IntakeRow,
+} from '../../src/intake/index.js';
+
+/** The bytes in pieces of the sizes given, again and again. */
+export async function* pieces(
+  bytes: Uint8Array,
+  sizes: readonly number[] = [bytes.length],
+): AsyncGenerator<Uint8Array, void, undefined> {
+  for (let at = 0, turn = 0; at < bytes.length; turn++) {
+    const size = Math.max(1, sizes[turn % sizes.length] ?? 1);
+    yield bytes.subarray(at, at + size);
+    at += size;
+    await Promise.resolve();
+  }
+}
+
+type Given = string | Uint8Array;
+type Options = Partial<IntakeOptions> & { readonly sizes?: readonly number[] };
+
+/** Reads a list to its end. */
+export async function readAll(given: Given, { sizes, ...options }: Options = {}) {
+  const bytes = typeof given === 'string' ? Buffer.from(given) : given;
+  const intake = await readCodes(pieces(bytes, sizes), { name: 'stdin', ...options });
+  const rows: IntakeRow[] = [];
+  for await (const batch of intake.rows) rows.push(...batch);
+  return { layout: intake.layout, tally: intake.tally, rows };
+}
+
+/** The codes as given, or `line N: …` for a rejected line. */
+export async function codesOf(given: Given, options: Options = {}): Promise<string[]> {
+  const { rows } = await readAll(given, options);
+  return rows.map((row) => ('text' in row ? row.text : `line ${row.line}: ${row.rejected}`));
+}
+
+/** What reading says is wrong: the problem and the remedy. */
+export async function refusal(given: Given, options: Options = {}): Promise<string> {
+  try {
+    await readAll(given, options);
+  } catch (error) {
+    if (error instanceof IntakeError) return `${error.message} → ${error.remedy}`;
+    throw error;
+  }
+  return 'was read';
+}
+
+/** A text in UTF-16, with the more significant byte first. */
+export function utf16be(text: string): Buffer {
+  return Buffer.from(text, 'utf16le').swap16();
+}
+
+/** A code of the usual form. */
+export function code(n: number): string {
+  return `7f3d9a1c-52be-4e08-9a67-${String(n).padStart(12, '0')}`;
+}

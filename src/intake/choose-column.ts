@@ -33,7 +33,7 @@ export function chooseColumn(table: Table, wanted: string | number | undefined):
 }
 
 function askedFor(table: Table, wanted: string | number): ColumnChoice {
-  const byItsName = table.named && typeof wanted === 'string' ? indicesOf(table, wanted) : [];
+  const byItsName = typeof wanted === 'string' ? indicesOf(table, wanted) : [];
   const [index] = byItsName;
   if (byItsName.length > 1) {
     throw new IntakeError(

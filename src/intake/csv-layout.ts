@@ -165,9 +165,9 @@ export function findHeader(
   const named = first.filter((cell) => kindOf(cell) !== 'empty');
   const areNames = named.length > 0 && named.every((cell) => isName(cell));
   const differ = new Set(named.map((cell) => plainName(cell))).size === named.length;
-  const unlike = first.some((_, index) => isOtherwise(others, index));
+  const unlike = first.some((_, index) => holdsCodes(others, index));
   return areNames && differ && unlike
-    ? 'The first line is a header: it holds words where the others hold values.'
+    ? 'The first line is a header: it holds a word where the others hold codes.'
     : null;
 }
 
@@ -175,10 +175,10 @@ function isName(cell: string): boolean {
   return kindOf(cell) === 'text' && cell.trim().length <= 64 && !/[\r\n]/.test(cell.trim());
 }
 
-/** Most values of the column aren't words. */
-function isOtherwise(records: readonly (readonly string[])[], index: number): boolean {
+/** Numbers or dates below a word prove nothing: a header that is none would cost a code. */
+function holdsCodes(records: readonly (readonly string[])[], index: number): boolean {
   const kinds = records.map((cells) => kindOf(cells[index] ?? '')).filter((k) => k !== 'empty');
-  return kinds.length > 0 && kinds.filter((kind) => kind !== 'text').length * 2 > kinds.length;
+  return kinds.length > 0 && kinds.filter((kind) => kind === 'code').length * 2 > kinds.length;
 }
 
 function nameOf(delimiter: string): string {

@@ -39,7 +39,7 @@ export type IntakeRow = TakenRow | RejectedRow;
 export interface TakenRow {
   /** Where the record begins in the file, from 1. */
   readonly line: number;
-  /** The code as given: neither trimmed nor changed in any other way. */
+  /** The code as given, not trimmed; in CSV without the apostrophe that guards it from being run. */
   readonly text: string;
   /** The record's cells, one for each of the layout's columns. */
   readonly columns: readonly string[];

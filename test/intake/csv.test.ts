@@ -166,6 +166,10 @@ describe('the header', () => {
     expect(await codesOf('abc1,x\ndef2,y\n', { column: 1 })).toEqual(['abc1', 'def2']);
   });
 
+  it('is not made up of a first row of words above numbers, or its code would be lost', async () => {
+    expect(await codesOf('apple,red\nab,12\n', { column: 1 })).toEqual(['apple', 'ab']);
+  });
+
   it('may be asked for by name where nothing else would show it', async () => {
     const { layout } = await readAll('fruit,thing\napple,pear\n', { column: 'THING ' });
     expect(layout).toMatchObject({ header: true, codeColumn: 1, columns: ['fruit', 'thing'] });
@@ -181,8 +185,10 @@ describe('the header', () => {
   });
 
   it('is not there: columns are numbered', async () => {
-    const { layout } = await readAll(`a b,${code(1)}\nc d,${code(2)}\n`);
+    const list = `a b,${code(1)}\nc d,${code(2)}\n`;
+    const { layout } = await readAll(list);
     expect(layout).toMatchObject({ header: false, columns: ['column_1', 'column_2'] });
+    expect(await codesOf(list, { column: 'column_1' })).toEqual(['a b', 'c d']);
   });
 });
 
@@ -333,7 +339,6 @@ describe('any table', () => {
         const whole = await readAll(text, { name: 'a.csv' });
         const cut = await readAll(text, { name: 'a.csv', sizes: [size], maxRecordBytes: 1e6 });
         expect(cut.rows).toEqual(whole.rows);
-        // No line goes missing: each is the beginning of a row, within one, or blank.
         expect(whole.rows[0]).toMatchObject({ line: 2, text: code(1) });
       }),
       { numRuns: 500 },

@@ -121,7 +121,7 @@ export class Queues {
     return this.#link.ping();
   }
 
-  /** Begins to work on a queue, now or as soon as the server is there. */
+  /** Begins to work on a queue, now or as soon as the server is there. Not to be called after `close`. */
   work<N extends QueueName>(
     queue: N,
     handler: JobHandler<TaskOf<N>>,
@@ -139,7 +139,7 @@ export class Queues {
   }
 
   async #close(): Promise<void> {
-    for (const { loop } of this.#workers.reverse()) await loop.stop(0);
+    await Promise.all(this.#workers.map(({ loop }) => loop.stop(0)));
     await this.#link.close();
   }
 }
@@ -148,7 +148,8 @@ type Queue = Session['queues'][QueueName];
 
 /** BullMQ gives the same answer for a job it added and one it had; the mark stored with it tells. */
 async function wasAdded(queue: Queue, jobId: string, mark: string): Promise<boolean> {
-  // A job that is not there any more was done and removed since: no other has been added before it.
+  // Not there any more: it was done and removed since, which only happens to one that was added. Not
+  // to be asked about: it is in the queue, which is what was wanted.
   const job = await queue.getJob(jobId).catch(() => undefined);
   return job === undefined || job.data.mark === mark;
 }

@@ -49,7 +49,7 @@ export interface Payload {
 }
 
 /** Bytes of a stored payload; ids need a fraction of it. */
-export const LARGEST_PAYLOAD = 2_048;
+const LARGEST_PAYLOAD = 2_048;
 
 const PAYLOAD = z.object({ v: z.literal(1), mark: z.string(), task: z.unknown() });
 
@@ -57,7 +57,14 @@ const PAYLOAD = z.object({ v: z.literal(1), mark: z.string(), task: z.unknown() 
 export function payloadOf<N extends QueueName>(queue: N, task: TaskOf<N>): Payload {
   const parsed = TASKS[queue].safeParse(task);
   if (!parsed.success) throw new TypeError(`no task for ${queue}: ${faultsOf(parsed.error)}`);
-  return { v: 1, mark: randomBytes(9).toString('base64url'), task: parsed.data };
+  const payload: Payload = {
+    v: 1,
+    mark: randomBytes(9).toString('base64url'),
+    task: parsed.data,
+  };
+  const bytes = Buffer.byteLength(JSON.stringify(payload));
+  if (bytes > LARGEST_PAYLOAD) throw new TypeError(`a task of ${bytes} bytes is too large`);
+  return payload;
 }
 
 /** The task in a stored payload, or why it is none. */

@@ -205,7 +205,10 @@ export class WorkLoop<N extends QueueName> implements QueueWorker {
   ): Promise<JobOutcome> {
     // BullMQ leaves the last word on a job that killed its workers again and again to the next one.
     if (job.deferredFailure) {
-      return { kind: 'give-up', problem: `it lost its worker ${this.#tuning.maxStalled} times` };
+      return {
+        kind: 'give-up',
+        problem: `it lost its worker more than ${this.#tuning.maxStalled} times`,
+      };
     }
     const read = readPayload(this.#queue, job.data);
     if ('fault' in read) {

@@ -220,7 +220,12 @@ export function describeQueue(title: string, makeTrial: () => Promise<Trial> | T
         const { waiting, active } = await mirror();
         return waiting + active === 0;
       });
-      expect(await mirror()).toMatchObject({ completed: 5, failed: 3 });
+      // Jobs that end in the same moment do not see each other: a few more may stay till the next.
+      const { completed, failed } = await mirror();
+      expect(completed).toBeGreaterThanOrEqual(5);
+      expect(completed).toBeLessThan(5 + 4);
+      expect(failed).toBeGreaterThanOrEqual(3);
+      expect(failed).toBeLessThan(3 + 4);
       // Both servers trim in steps: Redis by nodes of 100, PostgreSQL every 256th time.
       expect(await trial.events()).toBeLessThan(500);
     });

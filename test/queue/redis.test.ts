@@ -1,0 +1,102 @@
+import { execFile } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { connect, type AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createServer } from 'node:tls';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { Secret } from '../../src/domain/secret.js';
+import { selfSigned } from '../support/certificate.js';
+import {
+  hasRedis,
+  redisTarget,
+  redisTitle,
+  startRedis,
+  type RedisProcess,
+} from '../support/redis.js';
+import { SHORT, sync } from './support.js';
+import { redisTrial } from './trial.js';
+
+const INDEX = fileURLToPath(new URL('../../dist/queue/queues.js', import.meta.url));
+
+describe.skipIf(!hasRedis)(redisTitle('the queue on Redis'), () => {
+  let redis: RedisProcess;
+  beforeAll(async () => {
+    redis = await startRedis({ requirepass: 'right-word' });
+  });
+  afterAll(() => redis.dispose());
+  const right = new Secret('right-word');
+
+  it('says that the password is wrong, without it', async () => {
+    const password = new Secret('wrong-word');
+    const trial = redisTrial(redisTarget(redis, { password }));
+    const queues = await trial.open();
+    const error: unknown = await queues.ping().catch((reason: unknown) => reason);
+    expect(String(error)).toContain('WRONGPASS');
+    expect(JSON.stringify([String(error), error, trial.lines])).not.toContain('wrong-word');
+  });
+
+  it('keeps to its database and its prefix, so that others can share the server', async () => {
+    const target = redisTarget(redis, { password: right, database: 3 });
+    const one = redisTrial(target);
+    await (await one.open()).addMirror(sync('acme'), 'job');
+    const other = await redisTrial(target).open();
+    expect((await other.counts()).mirror.waiting).toBe(0);
+    const elsewhere = redisTrial({ ...target, database: 4 });
+    const there = await elsewhere.open({ prefix: one.options.prefix });
+    expect((await there.counts()).mirror.waiting).toBe(0);
+    const keys = await redis.command('-n', '3', 'KEYS', '*');
+    for (const key of keys.split('\n')) expect(key).toMatch(/^\{test-[0-9a-f]{12}\}:/);
+  });
+
+  /** The server behind TLS; Node's, since not every redis-server was built with it. */
+  async function secured(): Promise<{ port: number; cert: string }> {
+    const { key, cert } = selfSigned(['localhost']);
+    const front = createServer({ key, cert }, (near) => {
+      const far = connect(redis.port, redis.host);
+      near.pipe(far).pipe(near);
+      for (const socket of [near, far]) socket.on('error', () => undefined);
+      near.on('close', () => far.destroy());
+    });
+    front.on('tlsClientError', () => undefined);
+    front.listen(0, '127.0.0.1');
+    await once(front, 'listening');
+    onTestFinished(() => void front.close());
+    return { port: (front.address() as AddressInfo).port, cert };
+  }
+
+  it('trusts no certificate that nobody vouches for', async () => {
+    const { port } = await secured();
+    const node = { host: 'localhost', port };
+    const queues = await redisTrial(redisTarget(node, { password: right, tls: true })).open();
+    await expect(queues.ping()).rejects.toThrow(/certificate/);
+  });
+
+  it('speaks TLS with a server whose certificate is vouched for', async () => {
+    const { port, cert } = await secured();
+    const folder = await mkdtemp(join(tmpdir(), `seller-mirror-tests-${process.pid}-`));
+    onTestFinished(() => rm(folder, { recursive: true }));
+    const file = join(folder, 'ca.pem');
+    await writeFile(file, cert);
+    // Node reads whom to trust when it starts, so this takes a process of its own.
+    const script = `
+      const { openQueues } = await import(process.argv[1]);
+      const silent = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
+      const options = JSON.parse(process.argv[2]);
+      options.target.password = { reveal: () => 'right-word' };
+      const queues = await openQueues({ ...options, log: silent });
+      await queues.ping();
+      await queues.close();
+      console.log('pong');
+    `;
+    const target = redisTarget({ host: 'localhost', port }, { tls: true });
+    const given = { ...redisTrial(target).options, log: undefined, tuning: SHORT };
+    const args = ['--input-type=module', '-e', script, '--', INDEX, JSON.stringify(given)];
+    const env = { ...process.env, NODE_EXTRA_CA_CERTS: file };
+    const { stdout } = await promisify(execFile)(process.execPath, args, { env });
+    expect(stdout.trim()).toBe('pong');
+  });
+});

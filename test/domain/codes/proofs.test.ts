@@ -75,6 +75,8 @@ describe('before its codes a chunk', () => {
     const calls = [good, code('y', 3, 4, found('y')), code('z', 5, 6, refused)];
     expect(plan(timeline(calls)).ask).toEqual([{ kind: 'canary', code: 'y' }]);
     expect(plan(timeline(calls, 'bird')).ask).toEqual([BIRD]);
+    const lost = [...calls, code('y', 7, 8, denied)];
+    expect(plan(timeline(lost)).ask).toEqual([]);
   });
 
   it('looks into a run of denials that is longer than chance makes it, and goes on meanwhile', () => {
@@ -82,8 +84,8 @@ describe('before its codes a chunk', () => {
     expect(plan(timeline([good, bird, ...denials(7)], 'bird'))).toEqual(GO);
     expect(plan(timeline([good, bird, ...denials(8)], 'bird'))).toEqual(check);
     expect(plan(timeline([good, bird, ...denials(8)], 'bird'), { canary: true })).toEqual(GO);
-    const mostlyValid = Array.from({ length: 60 }, (_, i) =>
-      code(`y${i}`, 5 + i / 50, 5 + i / 50 + 0.01, found(`y${i}`)),
+    const mostlyValid = Array.from({ length: 300 }, (_, i) =>
+      code(`y${i}`, 5 + i / 100, 5 + i / 100 + 0.001, found(`y${i}`)),
     );
     expect(plan(timeline([good, bird, ...mostlyValid, ...denials(1)], 'bird'))).toEqual(GO);
     expect(plan(timeline([good, bird, ...mostlyValid, ...denials(2)], 'bird'))).toEqual(check);

@@ -338,6 +338,7 @@ describe('a denial', () => {
   it.each([
     ['refused', refused],
     ['answered by an API that is off', switchedOff],
+    ['sent to another address', { ...switchedOff, reason: 'redirect' as const }],
   ])('is not believed next to a code that was %s', (_what, reply) => {
     expect(verdict([...within(x), code('y', 60, 61, reply)], bird)).toBe('credential-doubted');
     const bare = [account(1, 2, opened('ada')), x, account(97, 98, opened('ada'))];

@@ -1,0 +1,53 @@
+/** What an audit is to ask for, and with what means. */
+export interface AuditSize {
+  /** Codes that need a call: neither fresh nor in the list twice. */
+  readonly toAsk: number;
+  /** 0: unlimited. */
+  readonly requestsPerMinute: number;
+  /** Codes in a chunk, at least 1. */
+  readonly chunkSize: number;
+  /** Calls under way at a time, at least 1. */
+  readonly concurrency: number;
+  /** Chunks under way at a time, each with proofs of its own; default 1. */
+  readonly chunksAtOnce?: number;
+  /** How long a call takes, milliseconds; default 250. It matters only where the budget does not. */
+  readonly callMs?: number;
+}
+
+/** What an audit costs in fair weather, unless most of its codes are denied. */
+export interface AuditCost {
+  readonly chunks: number;
+  /** One for each code. */
+  readonly codeCalls: number;
+  /** Account details and canaries. */
+  readonly proofCalls: number;
+  readonly calls: number;
+  /** Milliseconds that this many calls take at least. */
+  readonly leastMs: number;
+  /** When it would end if it began now, milliseconds since 1970. */
+  readonly finishAt: number;
+}
+
+/** Account details and a canary. */
+const PROOFS = 2;
+const DEFAULT_CALL_MS = 250;
+
+/**
+ * What an audit costs. A chunk ends with both proofs, and the next one begins with what that one
+ * ended with, so that only the first of a sequence has to open with its own. A chunk in which nothing
+ * is denied needs less; one in which most is, up to a canary more for every `LONGEST_RUN` denials.
+ * @param now milliseconds since 1970
+ */
+export function auditCost(size: AuditSize, now: number): AuditCost {
+  const { toAsk, requestsPerMinute, chunkSize, concurrency } = size;
+  const { chunksAtOnce = 1, callMs = DEFAULT_CALL_MS } = size;
+  const chunks = Math.ceil(toAsk / chunkSize);
+  const proofCalls = PROOFS * (chunks + Math.min(chunks, chunksAtOnce));
+  const calls = toAsk + proofCalls;
+  // The first call leaves at once; each other waits for its turn.
+  const spacingMs = requestsPerMinute === 0 ? 0 : 60_000 / requestsPerMinute;
+  const waitingMs = Math.max(0, calls - 1) * spacingMs;
+  const workingMs = Math.ceil(calls / concurrency) * callMs;
+  const leastMs = Math.ceil(Math.max(waitingMs, workingMs));
+  return { chunks, codeCalls: toAsk, proofCalls, calls, leastMs, finishAt: now + leastMs };
+}

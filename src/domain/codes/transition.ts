@@ -1,0 +1,105 @@
+import type { Purchase } from '../item.js';
+import type { KnownCode } from './known-code.js';
+import { supportAt } from './purchase.js';
+
+/** What can happen to a code between two checks. */
+export type TransitionKind =
+  | 'first-seen'
+  /** Was valid: probably refunded or cancelled (field notes: errors). */
+  | 'became-invalid'
+  | 'became-valid'
+  | 'license-changed'
+  | 'price-changed'
+  | 'item-changed'
+  | 'support-extended'
+  | 'support-shortened'
+  /** Time has passed; nobody changed anything. */
+  | 'support-expired';
+
+/** One entry of the feed: what happened, with the value before and the value after. */
+export interface CodeTransition {
+  readonly kind: TransitionKind;
+  readonly from: string | null;
+  readonly to: string | null;
+}
+
+/**
+ * How a code came to be what it is now. The purchases are those that are known, reduced answers
+ * filled up from earlier ones, so that a shape that says less is no change.
+ */
+export function transitionsOf(before: KnownCode | null, now: KnownCode): readonly CodeTransition[] {
+  if (before === null) return [{ kind: 'first-seen', from: null, to: now.verdict }];
+  const out: CodeTransition[] = [];
+  if (before.verdict !== now.verdict) {
+    const kind = now.verdict === 'invalid' ? 'became-invalid' : 'became-valid';
+    out.push({ kind, from: before.verdict, to: now.verdict });
+  }
+  if (now.verdict === 'valid' && before.purchase !== null && now.purchase !== null) {
+    out.push(...purchaseTransitions(before.purchase, now.purchase));
+    out.push(...expiry(before.purchase, before.checkedAt, now.purchase, now.checkedAt));
+  }
+  return out;
+}
+
+function purchaseTransitions(before: Purchase, now: Purchase): CodeTransition[] {
+  const changes: readonly (readonly [TransitionKind, string | null, string | null])[] = [
+    // Letter case is no change: licences pass through the site's translation table.
+    ...changed('license-changed', before.licenseType, now.licenseType, isSameWord),
+    ...changed('price-changed', priceOf(before), priceOf(now)),
+    ...changed('item-changed', itemOf(before), itemOf(now)),
+    ...supportChange(before, now),
+  ];
+  return changes.map(([kind, from, to]) => ({ kind, from, to }));
+}
+
+/** None where nothing was known before: to learn a value is not to see it change. */
+function changed(
+  kind: TransitionKind,
+  from: string | null,
+  to: string | null,
+  isSame: (a: string, b: string) => boolean = (a, b) => a === b,
+): [TransitionKind, string | null, string | null][] {
+  return from === null || to === null || isSame(from, to) ? [] : [[kind, from, to]];
+}
+
+/**
+ * A purchase without an end of support had none only if the full shape has been seen of it: reduced
+ * ones never tell (field notes: reduced shapes).
+ */
+function supportChange(
+  before: Purchase,
+  now: Purchase,
+): [TransitionKind, string | null, string | null][] {
+  const [from, to] = [before.supportedUntil, now.supportedUntil];
+  const wasTold = from !== null || (before.item?.full ?? null) !== null;
+  if (from === to || !wasTold) return [];
+  return [[untilOf(now) > untilOf(before) ? 'support-extended' : 'support-shortened', from, to]];
+}
+
+/** The end of support that has passed between two checks, if one has. */
+function expiry(
+  before: Purchase,
+  checkedAt: number,
+  now: Purchase,
+  checkedNow: number,
+): CodeTransition[] {
+  const hasExpired =
+    supportAt(before, checkedAt) === 'active' && supportAt(now, checkedNow) === 'expired';
+  return hasExpired ? [{ kind: 'support-expired', from: 'active', to: 'expired' }] : [];
+}
+
+function untilOf({ supportedUntil }: Purchase): number {
+  return supportedUntil === null ? -Infinity : Date.parse(supportedUntil);
+}
+
+function priceOf({ price, currency }: Purchase): string | null {
+  return price === null ? null : [price, currency].filter((part) => part !== null).join(' ');
+}
+
+function itemOf({ item }: Purchase): string | null {
+  return item === null ? null : String(item.id);
+}
+
+function isSameWord(a: string, b: string): boolean {
+  return a.trim().toLowerCase() === b.trim().toLowerCase();
+}

@@ -1,0 +1,226 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { KnownCode } from '../../../src/domain/codes/known-code.js';
+import {
+  mergePurchase,
+  supportAt,
+  type PurchaseReading,
+} from '../../../src/domain/codes/purchase.js';
+import { settle, type CodeNews } from '../../../src/domain/codes/settle.js';
+import { decodePurchase } from '../../../src/domain/decode-purchase.js';
+import type { Json, Purchase } from '../../../src/domain/item.js';
+
+const DAY = 86_400_000;
+const NOW = Date.parse('2026-05-01T00:00:00Z');
+
+/** A purchase as the client hands it out. */
+function read(raw: Json): PurchaseReading {
+  const decoding = decodePurchase(raw);
+  if (!decoding.ok) throw new Error(decoding.reason);
+  return { value: decoding.decoded.value, raw };
+}
+
+const FULL: Json = {
+  purchase_code: 'x',
+  license_type: 'Regular',
+  price: 19.9,
+  currency: 'USD',
+  item: {
+    id: 7,
+    name: 'Item 7',
+    url: 'https://example.com/7',
+    price: { regular: 19.9, extended: 99 },
+    media: { preview_image: 'https://example.com/7.png' },
+  },
+  supported_until: '2026-06-01T00:00:00Z',
+  downloaded: true,
+  date: '2025-12-01T00:00:00Z',
+};
+const REDUCED: Json = {
+  purchase_code: 'x',
+  license_type: 'Regular',
+  price: '19.90',
+  currency: 'USD',
+  item: { id: 7, name: 'Item 7', media: [] },
+  date: '2025-12-01T00:00:00.000000Z',
+};
+
+const valid = (raw: Json): CodeNews => ({ verdict: 'valid', purchase: read(raw) });
+const kinds = (before: KnownCode | null, news: CodeNews, at = NOW): string[] =>
+  settle(before, news, at).transitions.map(({ kind }) => kind);
+const known = (raw: Json, checkedAt = NOW - DAY): KnownCode => ({
+  verdict: 'valid',
+  purchase: read(raw).value,
+  checkedAt,
+});
+
+describe('what is known of a purchase', () => {
+  const full = read(FULL).value;
+
+  it('is not erased by a shape that says less, and filled by one that says more', () => {
+    expect(mergePurchase(full, read(REDUCED))).toEqual(full);
+    expect(mergePurchase(read(REDUCED).value, read(FULL))).toEqual(full);
+    expect(mergePurchase(null, read(FULL))).toEqual(full);
+  });
+
+  it('is replaced by what is said: licence, price, a renamed item', () => {
+    const changed = { ...REDUCED, license_type: 'Extended', price: 99, downloaded: false };
+    const item = { id: 7, name: 'New name' };
+    expect(mergePurchase(full, read({ ...changed, item }))).toEqual({
+      ...full,
+      licenseType: 'Extended',
+      price: '99.00',
+      downloaded: false,
+      item: { ...full.item, name: 'New name' },
+    });
+  });
+
+  it('never mixes two items', () => {
+    const other = read({ ...REDUCED, item: { id: 8, name: 'Item 8' } });
+    expect(mergePurchase(full, other).item).toEqual(other.value.item);
+  });
+
+  it.each([
+    [null, null],
+    ['', null],
+    ['2027-01-01T00:00:00Z', '2027-01-01T00:00:00Z'],
+  ])('loses support only where the answer says so: %j', (supported_until, expected) => {
+    expect(mergePurchase(full, read({ ...REDUCED, supported_until })).supportedUntil).toBe(
+      expected,
+    );
+  });
+
+  it('only ever grows by answers that leave fields out, in whatever order they come', () => {
+    const names = Object.keys(FULL).filter((name) => name !== 'item');
+    const parts = fc
+      .subarray(names)
+      .map((some) => read(Object.fromEntries(some.map((name) => [name, FULL[name] as Json]))));
+    const isKnown = (of: Purchase): string[] =>
+      Object.entries(of).flatMap(([name, value]) => (value === null ? [] : [name]));
+    fc.assert(
+      fc.property(fc.array(parts, { maxLength: 6 }), (readings) => {
+        let merged: Purchase | null = null;
+        for (const reading of readings) {
+          const next: Purchase = mergePurchase(merged, reading);
+          expect(isKnown(next)).toEqual(expect.arrayContaining(isKnown(reading.value)));
+          if (merged !== null)
+            expect(isKnown(next)).toEqual(expect.arrayContaining(isKnown(merged)));
+          expect(mergePurchase(next, reading)).toEqual(next);
+          merged = next;
+        }
+      }),
+    );
+  });
+});
+
+describe('support', () => {
+  it.each([
+    ['2026-05-01T00:00:01Z', 'active'],
+    ['2026-05-01T00:00:00Z', 'expired'],
+    ['2026-04-30T23:59:59.999999Z', 'expired'],
+    [null, 'none'],
+  ])('until %s is %s', (supportedUntil, expected) => {
+    expect(supportAt({ supportedUntil }, NOW)).toBe(expected);
+  });
+});
+
+describe('a code', () => {
+  const before = known(FULL);
+
+  it('is first seen with its first verdict', () => {
+    expect(settle(null, valid(FULL), NOW)).toEqual({
+      known: { verdict: 'valid', purchase: read(FULL).value, checkedAt: NOW },
+      transitions: [{ kind: 'first-seen', from: null, to: 'valid' }],
+    });
+    expect(settle(null, { verdict: 'invalid' }, NOW).known).toMatchObject({ purchase: null });
+  });
+
+  it('that becomes invalid was probably refunded; what it was is kept', () => {
+    expect(settle(before, { verdict: 'invalid' }, NOW)).toEqual({
+      known: { ...before, verdict: 'invalid', checkedAt: NOW },
+      transitions: [{ kind: 'became-invalid', from: 'valid', to: 'invalid' }],
+    });
+  });
+
+  it('that becomes valid again says what else has changed', () => {
+    const refunded: KnownCode = { ...before, verdict: 'invalid' };
+    expect(kinds(refunded, valid(FULL))).toEqual(['became-valid']);
+    expect(kinds(refunded, valid({ ...FULL, license_type: 'Extended' }))).toEqual([
+      'became-valid',
+      'license-changed',
+    ]);
+  });
+
+  it('has no news when only the shape or the letter case of the answer changed', () => {
+    expect(kinds(before, valid(REDUCED))).toEqual([]);
+    expect(kinds(known(REDUCED), valid(FULL))).toEqual([]);
+    expect(kinds(before, valid({ ...FULL, license_type: ' REGULAR' }))).toEqual([]);
+  });
+
+  it.each([
+    [{ license_type: 'Extended' }, 'license-changed', 'Regular', 'Extended'],
+    [{ price: 99 }, 'price-changed', '19.90 USD', '99.00 USD'],
+    [{ item: { id: 8, name: 'Item 8' } }, 'item-changed', '7', '8'],
+    [
+      { supported_until: '2026-12-01T00:00:00Z' },
+      'support-extended',
+      '2026-06-01T00:00:00Z',
+      '2026-12-01T00:00:00Z',
+    ],
+    [{ supported_until: null }, 'support-shortened', '2026-06-01T00:00:00Z', null],
+  ])('tells that it is another purchase now: %j', (fields, kind, from, to) => {
+    const news = valid({ ...FULL, ...fields });
+    expect(settle(before, news, NOW).transitions).toEqual([{ kind, from, to }]);
+  });
+
+  it('tells that support was bought only if the full shape has shown that there was none', () => {
+    const none = { ...FULL, supported_until: null };
+    expect(kinds(known(none), valid(FULL))).toEqual(['support-extended']);
+  });
+
+  it('tells once that support has ended, with the first check after it', () => {
+    const june = NOW + 40 * DAY;
+    expect(kinds(before, valid(REDUCED), june)).toEqual(['support-expired']);
+    expect(kinds(settle(before, valid(REDUCED), june).known, valid(FULL), june + DAY)).toEqual([]);
+  });
+
+  it('stays as it is known after anything unproven, and after an answer older than what is known', () => {
+    expect(settle(before, { verdict: 'unproven' }, NOW)).toEqual({
+      known: before,
+      transitions: [],
+    });
+    expect(settle(null, { verdict: 'unproven' }, NOW)).toEqual({ known: null, transitions: [] });
+    const old = before.checkedAt - 1;
+    expect(settle(before, { verdict: 'invalid' }, old)).toEqual({ known: before, transitions: [] });
+  });
+
+  it('comes to the same state when an answer is recorded twice, and the second time without news', () => {
+    const one = fc.constantFrom<CodeNews>(
+      valid(FULL),
+      valid(REDUCED),
+      valid({ ...FULL, license_type: 'Extended', supported_until: null }),
+      { verdict: 'invalid' },
+      { verdict: 'unproven' },
+    );
+    fc.assert(
+      fc.property(fc.array(fc.tuple(one, fc.nat(90)), { maxLength: 12 }), (checks) => {
+        let state: KnownCode | null = null;
+        let last: string | null = null;
+        for (const [news, day] of checks) {
+          const next = settle(state, news, NOW + day * DAY);
+          expect(settle(next.known, news, NOW + day * DAY)).toEqual({
+            known: next.known,
+            transitions: [],
+          });
+          if (next.transitions.length === 0 && next.known !== null)
+            expect(next.known.verdict).toBe(last);
+          if (state !== null && next.known !== null) {
+            expect(next.known.checkedAt).toBeGreaterThanOrEqual(state.checkedAt);
+          }
+          state = next.known;
+          last = state?.verdict ?? null;
+        }
+      }),
+    );
+  });
+});

@@ -1,15 +1,14 @@
 import { randomUUID } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Log } from '../domain/log.js';
 import { Bell } from './bell.js';
 import { wordsOf } from './errors.js';
 import { within, type Link } from './link.js';
 import { Locks, type HeldJob } from './locks.js';
+import { FIRST_PAUSE_MS, perform, rest, type Desk } from './perform.js';
 import type { BullWorker, QueueJob } from './session.js';
-import { record, verdictOf, type Verdict } from './settle.js';
-import { readPayload, type TaskOf } from './tasks.js';
+import type { TaskOf } from './tasks.js';
 import type { Tuning } from './tuning.js';
-import type { JobEvent, JobHandler, JobOutcome, QueueName } from './types.js';
+import type { JobEvent, JobHandler, QueueName } from './types.js';
 
 export interface WorkOptions {
   /** Jobs at work at the same time. */
@@ -27,13 +26,10 @@ export interface QueueWorker {
   stop(timeoutMs: number): Promise<{ readonly handedBack: number }>;
 }
 
-/** Pause before a server that failed is asked again, the first time. */
-const FIRST_PAUSE_MS = 250;
-
 export class WorkLoop<N extends QueueName> implements QueueWorker {
   readonly #link: Link;
   readonly #queue: N;
-  readonly #handler: JobHandler<TaskOf<N>>;
+  readonly #desk: Desk<N>;
   readonly #options: WorkOptions;
   readonly #tuning: Tuning;
   readonly #log: Log;
@@ -46,7 +42,7 @@ export class WorkLoop<N extends QueueName> implements QueueWorker {
   readonly #ending = new AbortController();
   /** Aborted when nothing may be waited for any more. */
   readonly #over = new AbortController();
-  #bull: BullWorker | null = null;
+  #bull: Promise<BullWorker> | null = null;
   #stopping: Promise<{ handedBack: number }> | null = null;
   #handedBack = 0;
   #fetched = 0;
@@ -61,7 +57,6 @@ export class WorkLoop<N extends QueueName> implements QueueWorker {
   ) {
     this.#link = link;
     this.#queue = queue;
-    this.#handler = handler;
     this.#options = options;
     this.#tuning = tuning;
     this.#log = log;
@@ -70,6 +65,15 @@ export class WorkLoop<N extends QueueName> implements QueueWorker {
       (ids, tokens, ms) => this.#ask((bull) => bull.extendJobLocks(ids, tokens, ms)),
       () => undefined, // the link has told of it
     );
+    this.#desk = {
+      queue,
+      handler,
+      tuning,
+      log,
+      ask: (question) => this.#ask(question),
+      ending: this.#ending.signal,
+      over: this.#over.signal,
+    };
     this.#loops = Promise.all([this.#fetchLoop(), this.#rescueLoop()]);
   }
 
@@ -94,7 +98,8 @@ export class WorkLoop<N extends QueueName> implements QueueWorker {
     this.#locks.releaseAll();
     const bull = this.#bull;
     if (bull !== null) {
-      await within(this.#tuning.commandMs, () => bull.close(true)).catch(() => undefined);
+      const close = async (): Promise<void> => (await bull).close(true);
+      await within(this.#tuning.commandMs, close).catch(() => undefined);
     }
     return { handedBack: this.#handedBack };
   }
@@ -114,8 +119,11 @@ export class WorkLoop<N extends QueueName> implements QueueWorker {
 
   async #ask<T>(question: (bull: BullWorker) => Promise<T>): Promise<T> {
     return this.#link.use(async (session) => {
-      this.#bull ??= await session.worker(this.#queue);
-      return question(this.#bull);
+      this.#bull ??= session.worker(this.#queue).catch((error: unknown) => {
+        this.#bull = null; // the next question tries again
+        throw error;
+      });
+      return question(await this.#bull);
     });
   }
 
@@ -165,125 +173,20 @@ export class WorkLoop<N extends QueueName> implements QueueWorker {
       } catch {
         // The link has told of it.
       }
-      await this.#untilStopped(this.#tuning.stalledMs);
+      await rest(this.#tuning.stalledMs, this.#ending.signal);
     }
   }
 
-  async #untilStopped(ms: number): Promise<void> {
-    for (const end = performance.now() + ms; performance.now() < end && this.#stopping === null;) {
-      await sleep(Math.min(200, end - performance.now()));
-    }
-  }
-
-  /** Never throws: a job that ends in an unforeseen way must not end the worker. */
   async #work(job: QueueJob, held: HeldJob): Promise<void> {
     const began = performance.now();
-    const log = this.#log.child({ queue: this.#queue, job: held.id });
+    const outcome = await perform(this.#desk, job, held);
+    if (outcome === null) return;
+    if (outcome === 'hand-back') this.#handedBack += 1;
+    const durationMs = performance.now() - began;
     try {
-      const attempt = job.attemptsMade + 1;
-      const attempts = job.opts.attempts ?? 1;
-      const outcome = await this.#outcomeOf(job, held, attempt, attempts, log);
-      const { backoff } = this.#tuning;
-      const verdict = verdictOf(outcome, attempt, attempts, Date.now(), Math.random(), backoff);
-      if (!(await this.#recordSurely(job, held, verdict, log))) return;
-      if (verdict.kind === 'hand-back') this.#handedBack += 1;
-      tell(log, outcome, verdict, attempt, attempts);
-      const durationMs = performance.now() - began;
-      const { kind } = outcome;
-      this.#options.onJob?.({ queue: this.#queue, name: job.name, outcome: kind, durationMs });
+      this.#options.onJob?.({ queue: this.#queue, name: job.name, outcome, durationMs });
     } catch (error) {
-      log.error('a job ended in a way it should not', { problem: wordsOf(error) });
+      this.#log.error('a job could not be counted', { problem: wordsOf(error) });
     }
-  }
-
-  async #outcomeOf(
-    job: QueueJob,
-    { id, signal }: HeldJob,
-    attempt: number,
-    attempts: number,
-    log: Log,
-  ): Promise<JobOutcome> {
-    // BullMQ leaves the last word on a job that killed its workers again and again to the next one.
-    if (job.deferredFailure) {
-      return {
-        kind: 'give-up',
-        problem: `it lost its worker more than ${this.#tuning.maxStalled} times`,
-      };
-    }
-    const read = readPayload(this.#queue, job.data);
-    if ('fault' in read) {
-      return { kind: 'give-up', problem: `the job is not understood: ${read.fault}` };
-    }
-    if (this.#ending.signal.aborted) return { kind: 'hand-back' };
-    try {
-      return await this.#handler(read.task, { jobId: id, attempt, attempts, signal, log });
-    } catch (error) {
-      if (signal.aborted) return { kind: 'hand-back' };
-      return { kind: 'retry', problem: wordsOf(error), notBefore: null };
-    }
-  }
-
-  /**
-   * Writes a verdict down, through outages too; its lock is renewed meanwhile. False when the job
-   * turned out to be another worker's, or the worker has ended before: then it is repeated.
-   */
-  async #recordSurely(job: QueueJob, held: HeldJob, verdict: Verdict, log: Log): Promise<boolean> {
-    let pauseMs = FIRST_PAUSE_MS;
-    let doubtful = false;
-    while (!held.gone && !this.#over.signal.aborted) {
-      try {
-        if (await this.#ask(() => record(job, held.token, verdict))) return true;
-        // After a try whose answer was lost, this is what a record that was made looks like.
-        if (doubtful) return true;
-        break;
-      } catch {
-        // The link has told of it.
-        doubtful = true;
-        await rest(pauseMs, this.#over.signal);
-        pauseMs = Math.min(2 * pauseMs, this.#tuning.retryMs);
-      }
-    }
-    log.warn('what became of a job could not be written down; it is repeated', {
-      outcome: verdict.kind,
-    });
-    return false;
-  }
-}
-
-/** Sleeps, but not beyond the signal. */
-async function rest(ms: number, signal: AbortSignal): Promise<void> {
-  await sleep(ms, undefined, { signal }).catch(() => undefined);
-}
-
-function tell(
-  log: Log,
-  outcome: JobOutcome,
-  verdict: Verdict,
-  attempt: number,
-  attempts: number,
-): void {
-  switch (verdict.kind) {
-    case 'done':
-      return;
-    case 'retry': {
-      const again = new Date(Date.now() + verdict.delayMs).toISOString();
-      log.warn('job failed, it is tried again', {
-        problem: verdict.problem,
-        attempt,
-        attempts,
-        again,
-      });
-      return;
-    }
-    case 'give-up':
-      log.error('job failed for good', { problem: verdict.problem, attempt, attempts });
-      return;
-    case 'later': {
-      const reason = outcome.kind === 'later' ? outcome.reason : '';
-      log.info('job put off', { reason, again: new Date(verdict.until).toISOString() });
-      return;
-    }
-    case 'hand-back':
-      log.info('job handed back to the queue');
   }
 }

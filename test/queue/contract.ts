@@ -195,6 +195,15 @@ export function describeQueue(title: string, makeTrial: () => Promise<Trial> | T
       expect(events[0]).toMatchObject({ queue: 'mirror', name: 'sync', outcome: 'done' });
     });
 
+    it('goes on when whoever counts its jobs fails', async () => {
+      const onJob = (): never => {
+        throw new Error('no such counter');
+      };
+      queues.work('mirror', noting().handler, { concurrency: 1, onJob });
+      for (let jobs = 0; jobs < 2; jobs += 1) await queues.addMirror(sync('acme'));
+      await until(async () => (await mirror()).completed === 2);
+    });
+
     it('shares jobs among workers, each job to one', async () => {
       const other = await trial.open();
       const here = noting(() => sleep(5).then(() => DONE));

@@ -142,7 +142,8 @@ class TickScheduler implements Scheduler {
         this.#news.worked();
         this.#settle();
       } catch (error) {
-        this.#news.failed(error);
+        // Who is being stopped has nothing to wait for.
+        if (!this.#stopped) this.#news.failed(error);
       }
     }
     this.#looking = null;

@@ -40,6 +40,11 @@ const REASONS: Readonly<Record<UnprovenReason, readonly [AskAgain, string]>> = {
   contradicted: ['now', 'found and denied at about the same time'],
 };
 
+/** Whether a stored word is one of the reasons of this version. */
+export function isUnprovenReason(word: string): word is UnprovenReason {
+  return Object.hasOwn(REASONS, word);
+}
+
 /** The reason as the middle of a sentence for a person. */
 export function describeUnproven(reason: UnprovenReason): string {
   return REASONS[reason][1];

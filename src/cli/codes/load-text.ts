@@ -1,0 +1,43 @@
+import type { AuditSize } from '../../store/audits/types.js';
+import { count, plural, safeLine } from '../output/index.js';
+import type { OpenList } from './lists.js';
+import type { LoadReport } from './load.js';
+
+/** How the lists are read, and why so: known before the first row. */
+export function layoutLines(lists: readonly OpenList[]): readonly string[] {
+  return lists.flatMap(({ name, intake }) => [
+    `${safeLine(name)}:`,
+    ...intake.layout.reasons.map((reason) => `  ${safeLine(reason)}`),
+  ]);
+}
+
+/** What was met while reading: the lines that hold no code, and what had to be tolerated. */
+export function reportLines(report: LoadReport, lists: number): readonly string[] {
+  const { firstRejected, rejected, notes } = report;
+  const shown = firstRejected.map(
+    ({ list, place, why }) =>
+      `  ${lists === 1 ? '' : `${safeLine(list)}, `}${place}: ${safeLine(why)}`,
+  );
+  const more = rejected - firstRejected.length;
+  return [
+    ...notes.map((note) => `  ${safeLine(note)}`),
+    ...(rejected === 0 ? [] : [`  ${plural(rejected, 'line')} can't be asked for:`]),
+    ...shown.map((line) => `  ${line}`),
+    ...(more > 0
+      ? [`    and ${count(more)} more; all of them are in the result as "rejected"`]
+      : []),
+  ];
+}
+
+/** `10,012 lines: 10,000 codes to ask, 8 more than once, 1 known already, 3 rejected`. */
+export function sizeLine(size: AuditSize): string {
+  const { lines, rejected, codes, reused } = size;
+  const repeated = lines - rejected - codes;
+  const parts = [
+    `${plural(codes - reused, 'code')} to ask`,
+    ...(repeated > 0 ? [`${count(repeated)} listed again`] : []),
+    ...(reused > 0 ? [`${count(reused)} checked lately enough`] : []),
+    ...(rejected > 0 ? [`${count(rejected)} rejected`] : []),
+  ];
+  return `${plural(lines, 'line')}: ${parts.join(', ')}`;
+}

@@ -1,0 +1,38 @@
+import { assertWritable, RESULT_FORMATS, type ResultFormat } from '../../intake/index.js';
+import { CommandError } from '../errors.js';
+import { EXIT } from '../exit-codes.js';
+
+/** Where a result goes, and as what. */
+export interface OutPlace {
+  /** null: stdout. */
+  readonly path: string | null;
+  readonly format: ResultFormat;
+}
+
+export const STDOUT = '-';
+
+/**
+ * Where a result goes: its format is the one asked for, or what the file's name says; on stdout CSV.
+ * @throws {CommandError} when the name says nothing
+ */
+export function outPlace(out: string, asked: ResultFormat | undefined, option: string): OutPlace {
+  if (out === STDOUT) return { path: null, format: asked ?? 'csv' };
+  const format = asked ?? formatOf(out);
+  if (format !== null) return { path: out, format };
+  throw new CommandError(
+    `the ending of ${JSON.stringify(out)} says no format`,
+    `name a file ending in .csv, .json or .ndjson, or say ${option} ${RESULT_FORMATS.join('|')}`,
+    EXIT.usage,
+  );
+}
+
+function formatOf(path: string): ResultFormat | null {
+  const ending = /\.([a-z]+)$/i.exec(path)?.[1]?.toLowerCase();
+  if (ending === 'jsonl') return 'ndjson';
+  return RESULT_FORMATS.find((format) => format === ending) ?? null;
+}
+
+/** Makes sure that the result can be written, before hours of work are spent. */
+export async function checkOut(place: OutPlace | null): Promise<void> {
+  if (place !== null && place.path !== null) await assertWritable(place.path);
+}

@@ -1,0 +1,83 @@
+import { supportAt } from '../../domain/codes/purchase.js';
+import type { Purchase } from '../../domain/item.js';
+import type { ResultColumn } from '../../intake/index.js';
+import { whyUnproven } from './unproven-text.js';
+
+/** What came of asking for a code, or of finding that it was asked for lately. */
+export interface CodeFacts {
+  readonly verdict: 'valid' | 'invalid' | 'unproven';
+  /** In a word for programs. */
+  readonly reason: string;
+  /** `purchase`, `canary`, `account` or `none`. */
+  readonly proof: string;
+  /** The last one seen; that of an invalid code is from when it was valid. */
+  readonly purchase: Purchase | null;
+  readonly checkedAt: Date | null;
+}
+
+/** What there is to say of a record of a list. */
+export type RecordFacts =
+  | CodeFacts
+  /** It holds no code. */
+  | { readonly verdict: 'rejected'; readonly why: string }
+  /** It was not asked for yet. */
+  | { readonly verdict: 'pending' };
+
+export type Result = Readonly<Record<ResultColumn, string | number | null>>;
+
+const NOTHING: Omit<Result, 'verdict'> = {
+  license_type: null,
+  item_id: null,
+  item_name: null,
+  price: null,
+  currency: null,
+  purchased_at: null,
+  supported_until: null,
+  support: null,
+  checked_at: null,
+  proof: null,
+};
+
+/**
+ * The result columns of a record. Where there is no verdict, `proof` says why after `none: `, and
+ * nothing is said of a purchase that was not proven this time. Of an invalid code the purchase of
+ * before is told, but no support.
+ * @param now for the state of support, milliseconds since 1970
+ */
+export function resultOf(facts: RecordFacts, now: number): Result {
+  switch (facts.verdict) {
+    case 'pending':
+      return { ...NOTHING, verdict: 'pending' };
+    case 'rejected':
+      return { ...NOTHING, verdict: 'rejected', proof: `none: ${facts.why}` };
+    case 'unproven':
+      return {
+        ...NOTHING,
+        verdict: 'unproven',
+        checked_at: stamp(facts.checkedAt),
+        proof: `none: ${whyUnproven(facts.reason)}`,
+      };
+    default:
+      return provenResult(facts, now);
+  }
+}
+
+function provenResult({ verdict, purchase, checkedAt, proof }: CodeFacts, now: number): Result {
+  const proven = { ...NOTHING, verdict, checked_at: stamp(checkedAt), proof };
+  if (purchase === null) return proven;
+  return {
+    ...proven,
+    license_type: purchase.licenseType,
+    item_id: purchase.item?.id ?? null,
+    item_name: purchase.item?.name ?? null,
+    price: purchase.price,
+    currency: purchase.currency,
+    purchased_at: purchase.purchasedAt,
+    supported_until: purchase.supportedUntil,
+    support: verdict === 'valid' ? supportAt(purchase, now) : null,
+  };
+}
+
+function stamp(at: Date | null): string | null {
+  return at === null ? null : at.toISOString();
+}

@@ -1,0 +1,76 @@
+import type { AuditProgress } from '../../store/audits/types.js';
+import { EXIT, type ExitCode } from '../exit-codes.js';
+import { duration, paint, plural, safeLine, type Look } from '../output/index.js';
+import { unprovenLines, verdictCounts, type UnprovenGroup } from './audit-view.js';
+
+export interface SummaryNotes {
+  readonly unproven: readonly UnprovenGroup[];
+  /** File that the result was written to; null when there is none. */
+  readonly out: string | null;
+  /** How to type this program. */
+  readonly program: string;
+}
+
+/** What came of an audit, as lines for a person; also of one that has not ended. */
+export function summaryLines(audit: AuditProgress, notes: SummaryNotes, look: Look): string {
+  const { auditId, sellerId, source } = audit;
+  const counts = verdictCounts(audit) || (audit.codes === 0 ? 'no codes' : 'nothing asked yet');
+  const lines = [
+    `${mark(audit, look)} audit ${auditId} · ${safeLine(sellerId)} · ${safeLine(source)} · ${counts}`,
+    `  ${effort(audit)}`,
+    ...unprovenLines(notes.unproven).map((line) => `  ${line}`),
+    ...(audit.problem === null ? [] : [`  ${safeLine(audit.problem)}`]),
+    ...nextLines(audit, notes).map((line) => `  ${line}`),
+  ];
+  return lines.map((line) => `${line}\n`).join('');
+}
+
+function mark({ state, pending, unproven }: AuditProgress, look: Look): string {
+  if (state === 'failed') return paint('red', '✗', look);
+  return state === 'finished' && pending === 0 && unproven === 0
+    ? paint('green', '✓', look)
+    : paint('yellow', '!', look);
+}
+
+function effort({
+  apiCalls,
+  createdAt,
+  finishedAt,
+  reused,
+  rejected,
+  pending,
+  state,
+}: AuditProgress): string {
+  const time =
+    finishedAt === null ? '' : ` in ${duration(finishedAt.getTime() - createdAt.getTime())}`;
+  return [
+    `${plural(apiCalls, 'request')}${time}`,
+    ...(reused > 0 ? [`${plural(reused, 'verdict')} known already`] : []),
+    ...(rejected > 0 ? [`${plural(rejected, 'line')} rejected`] : []),
+    ...(pending > 0 ? [`${plural(pending, 'code')} not asked yet`] : []),
+    ...(state === 'cancelled' ? ['cancelled'] : []),
+  ].join(' · ');
+}
+
+/** Where the result is, or how to get at it; and how to get the verdicts that are missing. */
+function nextLines(
+  { auditId, state, pending, unproven }: AuditProgress,
+  { out, program }: SummaryNotes,
+): string[] {
+  const result =
+    out === null
+      ? `→ ${program} codes export ${auditId} --out result.csv`
+      : `result: ${safeLine(out)}`;
+  const goOn = state === 'running' && pending > 0 ? [`→ ${program} codes resume ${auditId}`] : [];
+  const again =
+    state === 'finished' && unproven > 0
+      ? ['→ check the list again with --max-age 7d: only codes without a verdict are asked for']
+      : [];
+  return [result, ...goOn, ...again];
+}
+
+/** The exit code of a command that saw an audit to its end. */
+export function exitCodeOf({ state, unproven }: AuditProgress): ExitCode {
+  if (state !== 'finished') return EXIT.failed;
+  return unproven > 0 ? EXIT.unproven : EXIT.done;
+}

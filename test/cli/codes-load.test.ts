@@ -1,0 +1,108 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { closeLists, layoutJson, openLists } from '../../src/cli/codes/lists.js';
+import { layoutLines, reportLines, sizeLine } from '../../src/cli/codes/load-text.js';
+import { loadLists, SHOWN_REJECTED } from '../../src/cli/codes/load.js';
+import type { AuditRow } from '../../src/store/audits/types.js';
+import { never } from '../support/mirror.js';
+import { folder } from './support.js';
+
+function file(name: string, text: string): string {
+  const path = join(folder(), name);
+  writeFileSync(path, text);
+  return path;
+}
+
+const open = (places: string[], column?: string) =>
+  openLists(places, column === undefined ? {} : { column }, never);
+
+async function load(places: string[], column?: string) {
+  const lists = await open(places, column);
+  const rows: AuditRow[] = [];
+  const told: number[] = [];
+  const loader = {
+    add: (batch: readonly AuditRow[]) => {
+      rows.push(...batch);
+      return Promise.resolve();
+    },
+  };
+  const report = await loadLists(lists, loader, never, {
+    onRows: (_list, number) => told.push(number),
+  });
+  return { lists, rows, report, told };
+}
+
+describe('lists on their way into the store', () => {
+  it('are read with their own columns, codes without what surrounds them, and what holds none by line and reason', async () => {
+    const path = file('load.csv', 'name,code\r\nAda," abc-1 "\r\nBob,\r\nCid,abc-1\r\n');
+    const { lists, rows, report, told } = await load([path], 'code');
+    expect(rows).toEqual([
+      { line: 2, code: 'abc-1', columns: ['Ada', ' abc-1 '] },
+      { line: 3, rejected: 'the code is empty', columns: ['Bob', ''] },
+      { line: 4, code: 'abc-1', columns: ['Cid', 'abc-1'] },
+    ]);
+    expect(report).toMatchObject({ rows: 3, rejected: 1 });
+    expect(reportLines(report, 1)).toEqual([
+      "  1 line can't be asked for:",
+      '    line 3: the code is empty',
+    ]);
+    expect(layoutLines(lists)).toContain('  The codes are in column 2, "code", as asked for.');
+    expect(layoutJson(lists)).toMatchObject({
+      lists: [{ name: 'load.csv', format: 'csv', delimiter: ',', column: 'code' }],
+    });
+    expect(told.at(-1)).toBe(3);
+  });
+
+  it('are numbered on from one to the next, so that several make one audit', async () => {
+    const first = file('first.txt', 'abc-1\nabc-2\n');
+    const second = file('second.txt', `\nabc-1\n\n${'x'.repeat(256)}\n`);
+    const { rows, report } = await load([first, second]);
+    expect(rows.map(({ line }) => line)).toEqual([1, 2, 4, 6]);
+    expect(reportLines(report, 2)).toEqual([
+      "  1 line can't be asked for:",
+      '    second.txt, line 4: the code is longer than 255 characters',
+    ]);
+  });
+
+  it('get a number for each record where several share a line', async () => {
+    const path = file('one-line.json', '["abc-1", "", "abc-2", ""]');
+    const { rows, report } = await load([path]);
+    expect(rows.map(({ line }) => line)).toEqual([1, 2, 3, 4]);
+    expect(report.firstRejected.map(({ place }) => place)).toEqual(['record 2', 'record 4']);
+  });
+
+  it('show no more of what was rejected than a person reads', async () => {
+    const lines = Array.from({ length: 30 }, (_, n) => `${n},abc-${n}\n${n},\n`).join('');
+    const { report } = await load([file('many.csv', `n,code\n${lines}`)]);
+    const told = reportLines(report, 1);
+    expect(told).toHaveLength(1 + SHOWN_REJECTED + 1);
+    expect(told.at(-1)).toBe('    and 10 more; all of them are in the result as "rejected"');
+  });
+
+  it('must have the same columns, since a result has one header', async () => {
+    const first = file('a.csv', 'name,code\nAda,abc-1\n');
+    const second = file('b.csv', 'code,name\nabc-1,Ada\n');
+    await expect(open([first, second], 'code')).rejects.toThrow(
+      '"b.csv" has other columns than "a.csv"',
+    );
+  });
+
+  it('are let go of when they are not read', async () => {
+    const lists = await open([file('unread.txt', 'abc-1\n')]);
+    await closeLists(lists);
+    expect(lists[0]?.intake.tally.rows).toBe(0);
+  });
+});
+
+describe('the size of a list', () => {
+  it('is told in what will be asked and what will not', () => {
+    const size = { lines: 10_012, rejected: 3, codes: 10_001, reused: 1, chunks: 101 };
+    expect(sizeLine(size)).toBe(
+      '10,012 lines: 10,000 codes to ask, 8 listed again, 1 checked lately enough, 3 rejected',
+    );
+    expect(sizeLine({ lines: 1, rejected: 0, codes: 1, reused: 0, chunks: 1 })).toBe(
+      '1 line: 1 code to ask',
+    );
+  });
+});

@@ -1,4 +1,4 @@
-import { sortEvidence, type ChunkEvidence, type Find } from './chunk-evidence.js';
+import { runNow, sortEvidence, type ChunkEvidence, type Find } from './chunk-evidence.js';
 import type { Heard } from './outcome.js';
 import {
   precedes,
@@ -8,7 +8,7 @@ import {
   type Span,
   type Timeline,
 } from './timeline.js';
-import { denialFault, judgeCodes, LONGEST_RUN } from './verdict.js';
+import { denialFaults, judgeCodes, LONGEST_RUN } from './verdict.js';
 
 /** A call that a chunk needs besides its codes. */
 export type NeededProof =
@@ -55,7 +55,7 @@ export function proofsBeforeCodes(timeline: Timeline, underWay: UnderWay): Proof
   const canary = evidence.findsDue ? chooseCanary(timeline, evidence) : null;
   const lacksFind = canary !== null && standingFind(evidence) === null;
   const run = runNow(evidence);
-  const suspicious = run >= likelyRun(evidence);
+  const suspicious = run >= likelyRun(evidence, run);
   const checkAccount = suspicious && !evidence.findsDue && mayProve;
   const ask: NeededProof[] = [];
   if ((!stands || checkAccount) && !underWay.account) ask.push({ kind: 'account' });
@@ -80,11 +80,12 @@ export function proofsAfterCodes(timeline: Timeline): readonly NeededProof[] {
   const supposed = sortEvidence(withProofsNow(timeline, evidence.account, canary, mayProve));
   const now = judgeCodes(timeline, evidence);
   const then = judgeCodes(timeline, supposed);
+  const faultOf = denialFaults(supposed);
   const denials = evidence.denials.filter(
     (call) =>
       now.get(call.code)?.verdict === 'unproven' &&
       then.get(call.code)?.verdict === 'invalid' &&
-      denialFault(call, supposed) === null,
+      faultOf(call) === null,
   );
   const lack = (proofs: readonly Span[]): boolean =>
     denials.some((denial) => !proofs.some((proof) => precedes(denial, proof)));
@@ -131,15 +132,16 @@ function mayAskAccount({ calls }: Timeline, { proofs }: ChunkEvidence): boolean 
  * Those known from before come first, since a code of this chunk was found with the very credential
  * that is to be proven.
  */
-function chooseCanary(timeline: Timeline, { finds }: ChunkEvidence): string | null {
-  const canaries = timeline.calls.filter((call) => call.kind === 'canary');
+function chooseCanary(timeline: Timeline, evidence: ChunkEvidence): string | null {
+  const { finds, failures, denials } = evidence;
+  const canaries = timeline.calls.filter(({ kind }) => kind === 'canary');
   if (inVain(canaries, finds) >= PATIENCE) return null;
-  const lost = new Set<string>();
-  for (const call of timeline.calls) {
-    if (call.kind !== 'account' && call.outcome.kind === 'denied') lost.add(call.code);
-  }
-  const known = timeline.canaries.find((code) => !lost.has(code));
-  return known ?? finds.findLast(({ code }) => !lost.has(code))?.code ?? null;
+  const isLost = (code: string): boolean =>
+    [...failures, ...denials].some(
+      (one) => one.kind !== 'account' && one.code === code && one.outcome.kind === 'denied',
+    );
+  const known = timeline.canaries.find((code) => !isLost(code));
+  return known ?? finds.findLast(({ code }) => !isLost(code))?.code ?? null;
 }
 
 /** How many of the calls have come to nothing since the last success. */
@@ -157,25 +159,17 @@ function isAfterAll(call: Span, others: readonly Span[]): boolean {
   return others.every((other) => precedes(other, call));
 }
 
-/** Denials since the last proof that separates runs. */
-function runNow({ denials, marks }: ChunkEvidence): number {
-  const last = marks[marks.length - 1];
-  return last === undefined
-    ? denials.length
-    : denials.filter(({ ended }) => ended > last.begun).length;
-}
-
 /**
  * From how many denials in a row on chance is an unlikely explanation, after what came before them:
  * 2 where hardly a code was denied, 8 at the beginning, `LONGEST_RUN` where most are.
  */
-function likelyRun(evidence: ChunkEvidence): number {
-  const denied = evidence.denials.length - runNow(evidence);
-  const found = evidence.finds.filter(({ kind }) => kind === 'code').length;
+function likelyRun({ denials, finds }: ChunkEvidence, run: number): number {
+  const denied = denials.length - run;
+  const found = finds.reduce((count, { kind }) => (kind === 'code' ? count + 1 : count), 0);
   const share = (denied + 1) / (denied + found + 2);
-  const run = Math.ceil(Math.log(SUSPICIOUS) / Math.log(share));
+  const likely = Math.ceil(Math.log(SUSPICIOUS) / Math.log(share));
   // The code after a single denial tells more than a canary would, and costs nothing extra.
-  return Math.min(LONGEST_RUN, Math.max(2, run));
+  return Math.min(LONGEST_RUN, Math.max(2, likely));
 }
 
 function isIdle({ codes, account, canary }: UnderWay): boolean {

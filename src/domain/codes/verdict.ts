@@ -1,4 +1,4 @@
-import { sortEvidence, type ChunkEvidence } from './chunk-evidence.js';
+import { marksOf, runsOf, sortEvidence, type ChunkEvidence } from './chunk-evidence.js';
 import type { Evidence } from './outcome.js';
 import {
   precedes,
@@ -104,10 +104,11 @@ export function judgeCodes(
     if (calls === undefined) asked.set(call.code, [call]);
     else calls.push(call);
   }
+  const faultOf = denialFaults(evidence);
   const judgements = new Map<string, CodeJudgement>();
   for (const [code, calls] of asked) {
     const needed = Math.max(1, timeline.denialsNeeded?.(code) ?? 1);
-    judgements.set(code, judgeCode(calls, needed, evidence));
+    judgements.set(code, judgeCode(calls, needed, evidence, faultOf));
   }
   return judgements;
 }
@@ -117,6 +118,7 @@ function judgeCode(
   calls: readonly CodeCall[],
   denialsNeeded: number,
   evidence: ChunkEvidence,
+  faultOf: FaultOf,
 ): CodeJudgement {
   const inOrder = [...calls].sort((a, b) => a.ended - b.ended);
   const last = inOrder[inOrder.length - 1] as CodeCall;
@@ -138,28 +140,39 @@ function judgeCode(
   }
   const denial = denials[denials.length - 1];
   if (denial === undefined) return unheard(last);
-  return judgeDenials(denials, denialsNeeded, evidence);
+  return judgeDenials(denials, denialsNeeded, evidence, faultOf);
 }
 
 function judgeDenials(
   denials: readonly CodeCall[],
   denialsNeeded: number,
   evidence: ChunkEvidence,
+  faultOf: FaultOf,
 ): CodeJudgement {
-  const proven = denials.filter((denial) => denialFault(denial, evidence) === null);
+  const proven = denials.filter((denial) => faultOf(denial) === null);
   const last = proven[proven.length - 1];
   if (last === undefined) {
     const latest = denials[denials.length - 1] as CodeCall;
-    return unproven(latest, denialFault(latest, evidence) as DenialFault);
+    return unproven(latest, faultOf(latest) as DenialFault);
   }
-  if (countApart(proven, evidence.marks) < denialsNeeded) return unproven(last, 'unconfirmed');
+  if (countApart(proven, marksOf(evidence)) < denialsNeeded) return unproven(last, 'unconfirmed');
   const proof = evidence.findsDue ? 'canary' : 'account';
   return { verdict: 'invalid', reason: 'denied', proof, call: last, evidence: last.evidence };
 }
 
 /** Why a denial is not to be believed; null when it is proven. */
-export function denialFault(denial: CodeCall, evidence: ChunkEvidence): DenialFault | null {
-  const { proofs, finds, findsDue, failures, doubts, runs } = evidence;
+export type FaultOf = (denial: CodeCall) => DenialFault | null;
+
+/** Weighs the denials of a chunk. */
+export function denialFaults(evidence: ChunkEvidence): FaultOf {
+  const runs = runsOf(evidence);
+  return (denial) =>
+    faultAround(denial, evidence) ??
+    ((runs.get(denial) ?? 1) > LONGEST_RUN ? 'run-too-long' : null);
+}
+
+function faultAround(denial: CodeCall, evidence: ChunkEvidence): DenialFault | null {
+  const { proofs, finds, findsDue, failures, doubts } = evidence;
   if (evidence.accountChanged) return 'account-changed';
   const account = around(denial, proofs);
   if (account.before === null) return 'no-account-before';
@@ -169,8 +182,7 @@ export function denialFault(denial: CodeCall, evidence: ChunkEvidence): DenialFa
   if (account.after === null) return 'no-account-after';
   const hull = hullOf(account as Bracket, found as Bracket);
   if (failures.some((failure) => touches(failure, hull))) return 'proof-failed';
-  if (doubts.some((doubt) => touches(doubt, found as Bracket))) return 'credential-doubted';
-  return (runs.get(denial) ?? 1) > LONGEST_RUN ? 'run-too-long' : null;
+  return doubts.some((doubt) => touches(doubt, found as Bracket)) ? 'credential-doubted' : null;
 }
 
 /** The nearest proof on either side, none of them under way at the same time as the call. */

@@ -71,6 +71,11 @@ describe('before its codes a chunk', () => {
     expect(plan(timeline(two, 'bird', 'wren', 'tit'))).toEqual(GO);
   });
 
+  it('takes a canary again that was only refused, since that was about the key', () => {
+    const calls = [good, canary('bird', 3, 4, refused), account(5, 6, opened('ada'))];
+    expect(plan(timeline(calls, 'bird'))).toEqual({ ask: [BIRD], next: 'proofs' });
+  });
+
   it('takes a code that it found itself for a canary where none is known from before', () => {
     const calls = [good, code('y', 3, 4, found('y')), code('z', 5, 6, refused)];
     expect(plan(timeline(calls)).ask).toEqual([{ kind: 'canary', code: 'y' }]);

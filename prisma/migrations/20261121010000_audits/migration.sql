@@ -141,7 +141,7 @@ CREATE TABLE "mirror"."processes" (
 );
 
 -- CreateIndex
-CREATE INDEX "purchase_codes_seller_id_verdict_last_checked_at_idx" ON "mirror"."purchase_codes"("seller_id", "verdict", "last_checked_at");
+CREATE INDEX "purchase_codes_seller_id_verdict_last_checked_at_idx" ON "mirror"."purchase_codes"("seller_id", "verdict", "last_checked_at") WHERE (last_checked_at IS NOT NULL);
 
 -- CreateIndex
 CREATE UNIQUE INDEX "purchase_codes_seller_id_code_key" ON "mirror"."purchase_codes"("seller_id", "code");
@@ -157,9 +157,6 @@ CREATE INDEX "code_transitions_code_id_seq_idx" ON "mirror"."code_transitions"("
 
 -- CreateIndex
 CREATE INDEX "audits_seller_id_audit_id_idx" ON "mirror"."audits"("seller_id", "audit_id" DESC);
-
--- AddForeignKey
-ALTER TABLE "mirror"."purchase_codes" ADD CONSTRAINT "purchase_codes_seller_id_fkey" FOREIGN KEY ("seller_id") REFERENCES "mirror"."sellers"("seller_id") ON DELETE RESTRICT ON UPDATE CASCADE;
 
 -- AddForeignKey
 ALTER TABLE "mirror"."code_checks" ADD CONSTRAINT "code_checks_code_id_fkey" FOREIGN KEY ("code_id") REFERENCES "mirror"."purchase_codes"("code_id") ON DELETE RESTRICT ON UPDATE CASCADE;

@@ -11,6 +11,8 @@ export interface ProgressOptions {
   readonly unit?: 'count' | 'bytes';
   /** How much there is in all; null or absent when nobody knows. */
   readonly total?: number | null;
+  /** How much of it was done before, by others: it says nothing of the rate. Default 0. */
+  readonly from?: number;
 }
 
 const REDRAW_MS = 100;
@@ -30,8 +32,9 @@ export class Progress {
   readonly #terminal: boolean;
   readonly #startedAt = performance.now();
   readonly #timer: NodeJS.Timeout;
+  readonly #from: number;
   #total: number | null;
-  #done = 0;
+  #done: number;
   #detail = '';
   #drawn = false;
 
@@ -40,6 +43,8 @@ export class Progress {
     this.#label = options.label;
     this.#format = options.unit === 'bytes' ? bytes : count;
     this.#total = options.total ?? null;
+    this.#from = options.from ?? 0;
+    this.#done = this.#from;
     this.#terminal = options.output.isTTY === true;
     this.#timer = setInterval(() => this.#show(), this.#terminal ? REDRAW_MS : LOG_MS);
     this.#timer.unref();
@@ -91,7 +96,7 @@ export class Progress {
 
   #text(bar: string): string {
     const seconds = (performance.now() - this.#startedAt) / 1000;
-    const perSecond = seconds > 0 ? this.#done / seconds : 0;
+    const perSecond = seconds > 0 ? (this.#done - this.#from) / seconds : 0;
     const parts = [
       this.#total === null
         ? this.#format(this.#done)

@@ -27,6 +27,16 @@ afterEach(() => {
 });
 
 describe('progress on a terminal', () => {
+  it('counts what was done before for no rate, so that the time left is true after a restart', () => {
+    const { output, writes } = collector({ isTTY: true, columns: 100 });
+    const progress = new Progress({ output, label: 'audit 1', total: 1000, from: 500 });
+    vi.advanceTimersByTime(950);
+    progress.update(600);
+    vi.advanceTimersByTime(50);
+    expect(writes.at(-1)).toContain('600 of 1,000 · 100/s · 4 s left');
+    progress.finish();
+  });
+
   it('redraws one line with rate and time left, and clears it at the end', () => {
     const { output, writes } = collector({ isTTY: true, columns: 100 });
     const progress = new Progress({ output, label: 'main: items', total: 1000 });

@@ -81,11 +81,13 @@ export function proofsAfterCodes(timeline: Timeline): readonly NeededProof[] {
   const now = judgeCodes(timeline, evidence);
   const then = judgeCodes(timeline, supposed);
   const faultOf = denialFaults(supposed);
+  const wouldCount = (code: string): boolean => {
+    const judgement = then.get(code);
+    return judgement?.verdict === 'invalid' || judgement?.reason === 'unconfirmed';
+  };
   const denials = evidence.denials.filter(
     (call) =>
-      now.get(call.code)?.verdict === 'unproven' &&
-      then.get(call.code)?.verdict === 'invalid' &&
-      faultOf(call) === null,
+      now.get(call.code)?.verdict === 'unproven' && wouldCount(call.code) && faultOf(call) === null,
   );
   const lack = (proofs: readonly Span[]): boolean =>
     denials.some((denial) => !proofs.some((proof) => precedes(denial, proof)));

@@ -1,0 +1,247 @@
+import { hearAccount, hearCode } from '../../domain/codes/outcome.js';
+import {
+  carriedOver,
+  proofsAfterCodes,
+  proofsBeforeCodes,
+  type NeededProof,
+  type ProofPlan,
+} from '../../domain/codes/proofs.js';
+import type { Failure, Reply } from '../../domain/reply.js';
+import type { CallOptions, Marketplace } from '../../marketplace/types.js';
+import { Agenda } from './agenda.js';
+import { Journal, type Ended, type TimedCall } from './journal.js';
+import { stopForWeather, stopOfPlan } from './stop.js';
+import type { AskOptions, AskReport, Stop } from './types.js';
+import { Verdicts } from './verdicts.js';
+
+/** The operations that codes are asked with. */
+export type CodeMarketplace = Pick<Marketplace, 'account' | 'validate'>;
+
+/**
+ * Codes begun between two account proofs while denials wait for one: at most so many calls, and
+ * those under way, are in vain when a process is killed. One call in 64 is 1.6 %.
+ */
+const PROVE_EVERY = 64;
+
+/**
+ * Asks the marketplace for codes and judges what it says: keeps validations under way, asks for the
+ * proofs that the rules need when they need them, and goes on with codes while it waits for those,
+ * so that the budget is the only thing that is waited for. Calls wait for the budget as audits do.
+ *
+ * Ends when all codes are settled or have been asked for often enough; early when the server asks
+ * for a pause, when nothing can be proven, and on an abort, which cuts the calls under way. Whatever
+ * was answered until then is judged.
+ * @throws what the client or `onSettled` throws that is not an abort
+ */
+export function askCodes(marketplace: CodeMarketplace, options: AskOptions): Promise<AskReport> {
+  return new Asking(marketplace, options).run();
+}
+
+class Asking {
+  readonly #marketplace: CodeMarketplace;
+  readonly #options: AskOptions;
+  readonly #agenda: Agenda;
+  readonly #journal: Journal;
+  readonly #verdicts: Verdicts;
+  readonly #cut = new AbortController();
+  readonly #call: CallOptions;
+  readonly #made = { codes: 0, proofs: 0 };
+  #codesSinceProof = 0;
+  /** The end of an account proof by which denials are still to be judged. */
+  #proofEnd: number | null = null;
+  /** The last plan let codes be asked for, and nothing was heard since that could change it. */
+  #isClear = false;
+  /** Failures since the last reply that told something. */
+  #row: Failure[] = [];
+  #stop: Stop | null = null;
+  #failure: { readonly error: unknown } | null = null;
+  #isNews = false;
+  #wake: (() => void) | null = null;
+
+  constructor(marketplace: CodeMarketplace, options: AskOptions) {
+    this.#marketplace = marketplace;
+    this.#options = options;
+    const { account, codes, canaries, denialsNeeded = () => 1, carried = [], signal } = options;
+    this.#agenda = new Agenda(codes, denialsNeeded);
+    this.#journal = new Journal({ account, canaries, denialsNeeded }, carried);
+    this.#verdicts = new Verdicts(this.#journal, (code, why) => this.#agenda.inVain(code, why));
+    this.#call = { priority: 'audit', signal: AbortSignal.any([signal, this.#cut.signal]) };
+  }
+
+  async run(): Promise<AskReport> {
+    do {
+      await this.#askAll();
+      await this.#proveRest();
+    } while (!this.#isOver && !this.#agenda.isEmpty);
+    if (this.#failure !== null) throw this.#failure.error;
+    return this.#report();
+  }
+
+  get #isOver(): boolean {
+    return this.#stop !== null || this.#isCut;
+  }
+
+  get #isCut(): boolean {
+    return this.#failure !== null || this.#options.signal.aborted;
+  }
+
+  /** Asks for all codes on the agenda and waits for the last reply. */
+  async #askAll(): Promise<void> {
+    for (;;) {
+      await this.#settle();
+      this.#fill();
+      if (this.#journal.isIdle && !this.#isNews) return;
+      await this.#news();
+    }
+  }
+
+  /** Begins as many calls as may be under way. */
+  #fill(): void {
+    while (!this.#isOver && !this.#agenda.isEmpty) {
+      this.#proveOpen();
+      if (!this.#isClear && this.#follow(this.#plan()) !== 'codes') return;
+      if (this.#journal.underWay.codes >= this.#options.concurrency) return;
+      this.#askCode(this.#agenda.take());
+    }
+  }
+
+  #plan(): ProofPlan {
+    const { timeline, underWay } = this.#journal;
+    // A plan for as many as may be under way holds for fewer too, and need not be made for each.
+    const codes = Math.max(underWay.codes, this.#options.concurrency - 1);
+    const plan = proofsBeforeCodes(timeline, { ...underWay, codes });
+    this.#isClear = plan.next === 'codes';
+    return this.#isClear ? plan : proofsBeforeCodes(timeline, underWay);
+  }
+
+  #follow({ ask, next }: ProofPlan): ProofPlan['next'] {
+    for (const proof of ask) this.#askProof(proof);
+    if (next === 'end') this.#stop ??= stopOfPlan(this.#journal.timeline);
+    return next;
+  }
+
+  /** Once in a while, and without waiting for it, asks for the account proof that denials wait for. */
+  #proveOpen(): void {
+    if (this.#codesSinceProof < PROVE_EVERY || !this.#verdicts.hasOpenDenials) return;
+    if (this.#journal.underWay.account) return;
+    this.#codesSinceProof = 0;
+    const needed = proofsAfterCodes(this.#journal.timeline);
+    for (const proof of needed) if (proof.kind === 'account') this.#askProof(proof);
+  }
+
+  /** Asks for what the last denials lack, unless the marketplace is not to be asked. */
+  async #proveRest(): Promise<void> {
+    for (;;) {
+      const mayAsk = this.#stop === null || this.#stop.reason === 'canary-lost';
+      if (!mayAsk || this.#isCut) return;
+      const [needed] = proofsAfterCodes(this.#journal.timeline);
+      if (needed === undefined) return;
+      this.#askProof(needed);
+      await this.#news();
+      await this.#settle();
+    }
+  }
+
+  #askCode(code: string): void {
+    this.#made.codes++;
+    this.#codesSinceProof++;
+    const ask = () => this.#marketplace.validate(code, this.#call);
+    void this.#ask('code', ask, (span, reply) => {
+      const call = { kind: 'code', code, ...span, ...hearCode(code, reply) } as const;
+      this.#verdicts.hear(call, reply.kind === 'answered' ? reply.data : null);
+      return call;
+    });
+  }
+
+  #askProof(proof: NeededProof): void {
+    this.#made.proofs++;
+    if (proof.kind === 'canary') {
+      const { code } = proof;
+      const ask = () => this.#marketplace.validate(code, this.#call);
+      const hear = hearCode.bind(null, code);
+      void this.#ask('canary', ask, (span, reply) => ({ ...proof, ...span, ...hear(reply) }));
+      return;
+    }
+    this.#codesSinceProof = 0;
+    const ask = () => this.#marketplace.account(this.#call);
+    void this.#ask('account', ask, (span, reply) => {
+      this.#proofEnd = span.ended;
+      return { ...proof, ...span, ...hearAccount(reply) };
+    });
+  }
+
+  /** Makes a call and enters what was heard. A call that was cut off has said nothing. */
+  async #ask<T>(
+    kind: TimedCall['kind'],
+    ask: () => Promise<Reply<T>>,
+    hear: (span: Ended, reply: Reply<T>) => TimedCall,
+  ): Promise<void> {
+    const begun = this.#journal.begin(kind);
+    try {
+      const reply = await ask();
+      const call = hear(this.#journal.end(begun, this.#options.now()), reply);
+      this.#journal.add(call);
+      this.#isClear &&= call.kind === 'code' && call.outcome.kind === 'affirmed';
+      this.#watchWeather(call, reply);
+    } catch (error) {
+      this.#journal.cutOff(begun);
+      if (!this.#options.signal.aborted) this.#fail(error);
+    }
+    this.#isNews = true;
+    this.#wake?.();
+  }
+
+  #watchWeather({ outcome, at }: TimedCall, reply: Reply<unknown>): void {
+    if (outcome.kind !== 'silent' || reply.kind === 'answered') {
+      this.#row = [];
+      return;
+    }
+    this.#row.push(reply);
+    this.#stop ??= stopForWeather(this.#row, at);
+  }
+
+  #fail(error: unknown): void {
+    this.#failure ??= { error };
+    this.#cut.abort(error);
+  }
+
+  /** Tells of what can be judged now: denials when a proof has ended, and all begun before it too. */
+  async #settle(): Promise<void> {
+    this.#isNews = false;
+    const settled = this.#verdicts.settleFound();
+    const { isIdle, quiet } = this.#journal;
+    if (isIdle || (this.#proofEnd !== null && this.#proofEnd <= quiet)) {
+      this.#proofEnd = null;
+      settled.push(...this.#verdicts.settleDenied());
+    }
+    if (settled.length === 0) return;
+    try {
+      await this.#options.onSettled?.(settled);
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+
+  /** Returns when a call has ended since the last look. */
+  async #news(): Promise<void> {
+    if (this.#isNews) return;
+    await new Promise<void>((resolve) => {
+      this.#wake = resolve;
+    });
+  }
+
+  #report(): AskReport {
+    const { timeline } = this.#journal;
+    const aborted: Stop = { reason: 'aborted', notBefore: null, detail: null };
+    return {
+      judgements: this.#verdicts.all,
+      left: this.#agenda.left,
+      stop: this.#options.signal.aborted ? aborted : this.#stop,
+      calls: this.#made,
+      lostCanaries: timeline.calls.flatMap((call) =>
+        call.kind === 'canary' && call.outcome.kind === 'denied' ? [call.code] : [],
+      ),
+      carried: carriedOver(timeline),
+    };
+  }
+}

@@ -1,0 +1,156 @@
+import { carriedOver, type UnderWay } from '../../domain/codes/proofs.js';
+import {
+  isSameAccount,
+  precedes,
+  type ChunkCall,
+  type Span,
+  type Timeline,
+} from '../../domain/codes/timeline.js';
+
+/** When a call was under way, and the time at which it ended, milliseconds since 1970. */
+export interface Ended extends Span {
+  readonly at: number;
+}
+
+export type TimedCall = ChunkCall & Ended;
+
+type CallKind = ChunkCall['kind'];
+
+/** Numbers the beginnings and ends of calls, and holds those that judgements still need. */
+export class Journal {
+  #subject: Omit<Timeline, 'calls'>;
+  readonly #underWay = new Map<number, CallKind>();
+  #calls: ChunkCall[] = [];
+  #number = 0;
+
+  /** @param carried calls of the chunk before; numbers go on from theirs */
+  constructor(subject: Omit<Timeline, 'calls'>, carried: readonly ChunkCall[]) {
+    this.#subject = subject;
+    for (const call of carried) {
+      this.add(call);
+      this.#number = Math.max(this.#number, call.ended);
+    }
+  }
+
+  /** @returns the number of the beginning */
+  begin(kind: CallKind): number {
+    const begun = ++this.#number;
+    this.#underWay.set(begun, kind);
+    return begun;
+  }
+
+  /** @param at milliseconds since 1970 */
+  end(begun: number, at: number): Ended {
+    this.#underWay.delete(begun);
+    return { begun, ended: ++this.#number, at };
+  }
+
+  /** Nothing was heard of the call, and nothing will be. */
+  cutOff(begun: number): void {
+    this.#underWay.delete(begun);
+  }
+
+  add(call: ChunkCall): void {
+    this.#calls.push(call);
+    // The first account opened is the one that is meant; its call may be forgotten later.
+    const { account } = this.#subject;
+    if (account === null && call.kind === 'account') {
+      this.#subject = { ...this.#subject, account: call.account };
+    }
+  }
+
+  /** The calls that have ended, in that order. */
+  get timeline(): Timeline {
+    return { ...this.#subject, calls: this.#calls };
+  }
+
+  get underWay(): UnderWay {
+    let codes = 0;
+    let [account, canary] = [false, false];
+    for (const kind of this.#underWay.values()) {
+      if (kind === 'code') codes++;
+      else if (kind === 'account') account = true;
+      else canary = true;
+    }
+    return { codes, account, canary };
+  }
+
+  get isIdle(): boolean {
+    return this.#underWay.size === 0;
+  }
+
+  /** The last number up to which every call that had begun has ended. */
+  get quiet(): number {
+    return this.#oldestUnderWay - 1;
+  }
+
+  get #oldestUnderWay(): number {
+    // A map keeps the order in which they began.
+    const [oldest = this.#number + 1] = this.#underWay.keys();
+    return oldest;
+  }
+
+  /**
+   * The calls as they may be judged while others are under way. What speaks for the credential
+   * counts only when it had ended before any of those began, so that nothing they turn out to say
+   * can touch it; what speaks against it counts always.
+   */
+  get quietTimeline(): Timeline {
+    const { quiet, timeline } = this;
+    const calls = timeline.calls.filter(
+      (call) => call.ended <= quiet || !vouches(call, timeline.account),
+    );
+    return { ...timeline, calls };
+  }
+
+  /**
+   * Forgets what no judgement to come can need: all from before the proofs that are nearest to the
+   * oldest open denial, and that still stand. What speaks for the credential goes if it began before
+   * that moment, what speaks against it only if it had ended too: so no proof is ever left without
+   * the doubts that touch it. Canaries that were lost stay, so that they are not tried again.
+   * @param open denials that may still be proven
+   */
+  forget(open: ReadonlySet<ChunkCall>): void {
+    const horizon = this.#horizon(open);
+    if (horizon === 0) return;
+    this.#calls = this.#calls.filter((call) => {
+      const { kind, outcome, begun, ended } = call;
+      if (kind === 'canary' && outcome.kind === 'denied') return true;
+      return outcome.kind === 'affirmed' ? begun >= horizon : ended > horizon;
+    });
+  }
+
+  /** 0 when all is needed. */
+  #horizon(open: ReadonlySet<ChunkCall>): number {
+    const standing = carriedOver(this.timeline);
+    const kinds = this.#calls.some(isFind) ? 2 : 1;
+    if (standing.length < kinds) return 0;
+    const oldest = [...open].reduce(
+      (least, { begun }) => Math.min(least, begun),
+      this.#oldestUnderWay,
+    );
+    const moment = { begun: oldest, ended: oldest };
+    const nearest = (fits: (call: ChunkCall) => boolean): number =>
+      this.#calls.reduce(
+        (last, call) => (fits(call) && precedes(call, moment) ? Math.max(last, call.begun) : last),
+        0,
+      );
+    const needed = [nearest(isProof), ...standing.map(({ begun }) => begun)];
+    if (kinds === 2) needed.push(nearest(isFind));
+    return Math.min(...needed);
+  }
+}
+
+function isProof({ kind, outcome }: ChunkCall): boolean {
+  return kind === 'account' && outcome.kind === 'affirmed';
+}
+
+function isFind({ kind, outcome }: ChunkCall): boolean {
+  return kind !== 'account' && outcome.kind === 'affirmed';
+}
+
+function vouches(call: ChunkCall, account: string | null): boolean {
+  if (call.outcome.kind !== 'affirmed') return false;
+  if (call.kind !== 'account') return true;
+  return account !== null && call.account !== null && isSameAccount(call.account, account);
+}

@@ -1,0 +1,106 @@
+import type { ChunkCall } from '../../domain/codes/timeline.js';
+import type { UnprovenReason } from '../../domain/codes/unproven.js';
+import { judgeChunk, type CodeJudgement } from '../../domain/codes/verdict.js';
+import type { Purchase } from '../../domain/item.js';
+import type { Sourced } from '../../marketplace/types.js';
+import type { Journal, TimedCall } from './journal.js';
+import type { SettledCode } from './types.js';
+
+type TimedCodeCall = TimedCall & { readonly kind: 'code' };
+
+/** Faults of a denial that the next proof will mend. */
+const AWAITS_PROOF: ReadonlySet<UnprovenReason> = new Set(['no-canary-after', 'no-account-after']);
+
+/** Judges codes while they are asked for, each verdict as soon as it stands. */
+export class Verdicts {
+  readonly #journal: Journal;
+  readonly #onVain: (code: string, reason: UnprovenReason) => void;
+  readonly #judgements = new Map<string, CodeJudgement>();
+  /** Answers that were not judged yet. */
+  #found: { readonly call: TimedCodeCall; readonly answer: Sourced<Purchase> }[] = [];
+  /** Denials that may still be proven. */
+  readonly #open = new Set<TimedCodeCall>();
+
+  /** @param onVain told when asking for a code came to nothing */
+  constructor(journal: Journal, onVain: (code: string, reason: UnprovenReason) => void) {
+    this.#journal = journal;
+    this.#onVain = onVain;
+  }
+
+  /** The judgement on every code that was heard of, as far as it goes. */
+  get all(): ReadonlyMap<string, CodeJudgement> {
+    return this.#judgements;
+  }
+
+  get hasOpenDenials(): boolean {
+    return this.#open.size > 0;
+  }
+
+  /** @param answer null when the call affirmed nothing */
+  hear(call: TimedCodeCall, answer: Sourced<Purchase> | null): void {
+    const { kind } = call.outcome;
+    if (kind === 'affirmed' && answer !== null) this.#found.push({ call, answer });
+    else if (kind === 'denied') this.#open.add(call);
+    const judgement = judgeChunk({ ...this.#journal.timeline, calls: [call] }).get(call.code);
+    if (kind === 'affirmed' || judgement === undefined) return;
+    this.#judgements.set(call.code, judgement);
+    if (kind !== 'denied') this.#vain(call.code, judgement);
+  }
+
+  /** Answers prove themselves, but for those that came to another account's key. */
+  settleFound(): SettledCode[] {
+    if (this.#found.length === 0) return [];
+    const found = this.#found;
+    this.#found = [];
+    const { timeline } = this.#journal;
+    const accounts = timeline.calls.filter(({ kind }) => kind === 'account');
+    const calls = [...accounts, ...found.map(({ call }) => call)];
+    const judgements = judgeChunk({ ...timeline, calls });
+    return found.flatMap(({ call, answer }) =>
+      this.#conclude(call.code, judgements.get(call.code), answer),
+    );
+  }
+
+  /** Judges the denials by what is certain while calls are under way, and forgets what that frees. */
+  settleDenied(): SettledCode[] {
+    if (this.#open.size === 0) return [];
+    const judgements = judgeChunk(this.#journal.quietTimeline);
+    const codes = new Set([...this.#open].map(({ code }) => code));
+    const settled = [...codes].flatMap((code) => this.#conclude(code, judgements.get(code), null));
+    this.#journal.forget(this.#open);
+    return settled;
+  }
+
+  #conclude(
+    code: string,
+    judgement: CodeJudgement | undefined,
+    answer: Sourced<Purchase> | null,
+  ): SettledCode[] {
+    if (judgement === undefined) return [];
+    this.#judgements.set(code, judgement);
+    if (judgement.verdict === 'unproven') {
+      this.#vain(code, judgement);
+      return [];
+    }
+    this.#close(code);
+    const { at } = judgement.call as TimedCodeCall;
+    return [{ code, judgement, at, answer }];
+  }
+
+  #vain(code: string, { reason, call }: CodeJudgement): void {
+    if (AWAITS_PROOF.has(reason as UnprovenReason)) return;
+    if (reason !== 'unconfirmed') this.#close(code);
+    else if (!this.#isLast(code, call)) return;
+    this.#onVain(code, reason as UnprovenReason);
+  }
+
+  /** True when no later denial of the code waits for its proof, or is under way. */
+  #isLast(code: string, call: ChunkCall): boolean {
+    const denials = [...this.#open].filter((one) => one.code === code);
+    return denials[denials.length - 1] === call && this.#journal.isIdle;
+  }
+
+  #close(code: string): void {
+    for (const call of this.#open) if (call.code === code) this.#open.delete(call);
+  }
+}

@@ -1,0 +1,167 @@
+import { expect, it } from 'vitest';
+import { KEY } from '../../support/mirror.js';
+import { ask, listOf, openShop, truthOf, verdictsOf } from './support.js';
+
+it('tells each code once, with its true verdict, at one call for each and few proofs', async () => {
+  const shop = await openShop();
+  const codes = listOf(shop, 1_000);
+  const report = await ask(shop, { codes });
+  expect(verdictsOf(report)).toEqual(truthOf(shop, codes));
+  expect(report.settled.map(({ code }) => code).sort()).toEqual([...codes].sort());
+  expect(report).toMatchObject({ left: [], stop: null });
+  expect(shop.sim.requestCount).toBeLessThanOrEqual(1.03 * codes.length);
+  expect(report.calls.codes + report.calls.proofs).toBe(shop.sim.requestCount);
+});
+
+it('goes on from what the chunk before carried over, without proofs to begin with', async () => {
+  const shop = await openShop();
+  const { carried } = await ask(shop, { codes: listOf(shop, 50) });
+  const before = shop.sim.requestCount;
+  const codes = listOf(shop, 150)
+    .slice(50)
+    .map((code) => code.toUpperCase());
+  const valid = codes.filter((code) => shop.truth(code) === 'valid');
+  const report = await ask(shop, { codes: valid, carried });
+  expect(verdictsOf(report)).toEqual(truthOf(shop, valid));
+  expect(shop.sim.requestCount - before).toBe(valid.length);
+});
+
+it('tells of denials long before the end, so that little is lost when a process is killed', async () => {
+  const shop = await openShop();
+  const codes = listOf(shop, 1_000, 2);
+  const told = new Set<string>();
+  let longest = 0;
+  await ask(shop, {
+    codes,
+    onSettled: (settled) => {
+      for (const { code } of settled) told.add(code);
+      const asked = codes.filter((code) => shop.timesAsked(code) > 0);
+      longest = Math.max(longest, asked.filter((code) => !told.has(code)).length);
+    },
+  });
+  expect(told.size).toBe(codes.length);
+  expect(longest).toBeLessThan(130);
+});
+
+it('has every code judged truly when denials are the rule, for a canary every 25 of them', async () => {
+  const shop = await openShop();
+  const codes = Array.from({ length: 400 }, (_, i) => `nobody-bought-${i}`);
+  const report = await ask(shop, { codes });
+  expect(verdictsOf(report)).toEqual(truthOf(shop, codes));
+  expect(shop.sim.requestCount).toBeLessThanOrEqual(1.1 * codes.length);
+});
+
+it('calls nothing invalid after the key was revoked in the middle, and says why it stopped', async () => {
+  const shop = await openShop();
+  const codes = listOf(shop, 600, 3);
+  shop.sim.afterRequests(300, () => shop.sim.revoke(KEY));
+  const report = await ask(shop, { codes });
+  const wrong = codes.filter(
+    (code) => report.judgements.get(code)?.verdict === 'invalid' && shop.truth(code) === 'valid',
+  );
+  expect(wrong).toEqual([]);
+  expect(report.stop).toMatchObject({ reason: 'refused' });
+  expect(report.settled.length).toBeGreaterThan(150);
+  expect(report.left.length).toBeGreaterThan(200);
+  // A few codes, and the proofs that failed.
+  expect(shop.sim.requestCount).toBeLessThan(350);
+});
+
+it('stops at once when the server says when to come back, and says so', async () => {
+  const shop = await openShop();
+  const codes = listOf(shop, 200);
+  const marketplace = shop.client({ retry: { attempts: 1, baseMs: 1, maxMs: 20 } });
+  shop.sim.afterRequests(100, () =>
+    shop.sim.faults.always('any', { kind: 'rate-limited', retryAfter: 3_600 }),
+  );
+  const report = await ask({ ...shop, marketplace }, { codes, concurrency: 4 });
+  expect(report.stop?.reason).toBe('limited');
+  expect(report.stop?.notBefore ?? 0).toBeGreaterThan(Date.now() + 3_000_000);
+  expect(shop.sim.requestCount).toBeLessThanOrEqual(104);
+});
+
+it('stops in an outage after a few calls that tell nothing', async () => {
+  const shop = await openShop();
+  const codes = listOf(shop, 500, 100);
+  shop.sim.afterRequests(50, () => shop.sim.faults.always('any', { kind: 'html' }));
+  const report = await ask(shop, { codes, concurrency: 4 });
+  expect(report.stop).toMatchObject({ reason: 'unavailable' });
+  expect(shop.sim.requestCount).toBeLessThan(70);
+  expect(Object.values(verdictsOf(report))).not.toContain('invalid');
+});
+
+it('leaves bot protection alone after it has shown itself twice', async () => {
+  const shop = await openShop();
+  shop.sim.faults.always('validate', { kind: 'challenge', status: 403 });
+  const report = await ask(shop, { codes: listOf(shop, 500), concurrency: 1, canaries: [] });
+  expect(report.stop).toMatchObject({ reason: 'challenge' });
+  expect(shop.sim.requestCount).toBe(3);
+});
+
+it('asks once more for what was only lost on the way', async () => {
+  const shop = await openShop();
+  const codes = listOf(shop, 100, 4);
+  let requests = 0;
+  for (let at = 10; at < 100; at += 12) {
+    shop.sim.afterRequests(at, () => shop.sim.faults.next('any', { kind: 'html' }));
+    requests++;
+  }
+  const report = await ask(shop, { codes });
+  expect(verdictsOf(report)).toEqual(truthOf(shop, codes));
+  expect(shop.sim.requestCount).toBeLessThan(codes.length + 4 * requests);
+});
+
+it('on an abort cuts the calls under way and judges what was answered', async () => {
+  const shop = await openShop();
+  const codes = listOf(shop, 500);
+  const abort = new AbortController();
+  shop.sim.afterRequests(200, () => abort.abort(new Error('enough')));
+  const report = await ask(shop, { codes, signal: abort.signal });
+  expect(report.stop).toMatchObject({ reason: 'aborted' });
+  expect(report.settled.length).toBeGreaterThan(150);
+  for (const { code, judgement } of report.settled) {
+    expect(judgement.verdict).toBe(shop.truth(code));
+  }
+});
+
+it('ends with the error of who is told, having cut what was under way', async () => {
+  const shop = await openShop();
+  const failing = ask(shop, {
+    codes: listOf(shop, 500),
+    onSettled: () => Promise.reject(new Error('the store is gone')),
+  });
+  await expect(failing).rejects.toThrow('the store is gone');
+  expect(shop.sim.requestCount).toBeLessThan(30);
+});
+
+it('asks for a code as often as it must be denied, with a proof between', async () => {
+  const shop = await openShop();
+  const codes = listOf(shop, 60, 3);
+  const report = await ask(shop, { codes, denialsNeeded: () => 2 });
+  expect(verdictsOf(report)).toEqual(truthOf(shop, codes));
+  for (const code of codes)
+    expect(shop.timesAsked(code)).toBe(shop.truth(code) === 'valid' ? 1 : 2);
+});
+
+it('does not call the codes of a seller invalid when the canary is denied too', async () => {
+  const shop = await openShop();
+  shop.sim.seller(KEY).sells = false;
+  const report = await ask(shop, { codes: listOf(shop, 200) });
+  expect(new Set(Object.values(verdictsOf(report)))).toEqual(new Set(['unproven']));
+  expect(report.stop).toMatchObject({ reason: 'canary-lost' });
+  expect(report.lostCanaries).toEqual([shop.canary]);
+});
+
+it('believes nothing when the key passes to another account in the middle', async () => {
+  const shop = await openShop();
+  const codes = listOf(shop, 400, 4);
+  const { catalogue } = shop.sim.seller(KEY);
+  shop.sim.afterRequests(150, () => shop.sim.addSeller({ key: KEY, username: 'eve', catalogue }));
+  const report = await ask(shop, { codes });
+  const wrong = report.settled.filter(
+    ({ code, judgement }) => judgement.verdict !== shop.truth(code),
+  );
+  expect(wrong).toEqual([]);
+  expect(report.stop).toMatchObject({ reason: 'account-changed' });
+  expect(report.stop?.detail).toContain('eve');
+});

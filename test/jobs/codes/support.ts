@@ -1,0 +1,104 @@
+import { onTestFinished } from 'vitest';
+import { Secret } from '../../../src/domain/secret.js';
+import { askCodes } from '../../../src/jobs/codes/ask-codes.js';
+import type { AskOptions, AskReport, SettledCode } from '../../../src/jobs/codes/types.js';
+import { unlimitedBudget } from '../../../src/marketplace/budget.js';
+import { createMarketplace } from '../../../src/marketplace/client.js';
+import type { Marketplace, MarketplaceOptions } from '../../../src/marketplace/types.js';
+import {
+  Purchases,
+  seededCatalogue,
+  startSimulator,
+  type Simulator,
+  type SimulatorOptions,
+} from '../../../src/simulator/index.js';
+import { KEY, never } from '../../support/mirror.js';
+
+/** How many seeded purchases a seller of these tests has. */
+export const SOLD = 5_000;
+/** A purchase that no list of these tests holds. */
+export const CANARY = 4_999;
+
+/** A simulated seller with purchases, and a client of theirs. */
+export interface Shop {
+  readonly sim: Simulator;
+  readonly purchases: Purchases;
+  readonly marketplace: Marketplace;
+  readonly canary: string;
+  client(options?: Partial<MarketplaceOptions>): Marketplace;
+  /** What the marketplace would say of a code with a good key. */
+  truth(code: string): 'valid' | 'invalid';
+  /** Requests so far with this code. */
+  timesAsked(code: string): number;
+}
+
+/** Opens a shop that is closed when the test ends. */
+export async function openShop(options: Partial<SimulatorOptions> = {}): Promise<Shop> {
+  const purchases = new Purchases({ seed: 11, count: SOLD });
+  const catalogue = seededCatalogue({ seed: 3, count: 20, descriptionBytes: 40 });
+  const sellers = [{ key: KEY, username: 'ada', catalogue, purchases }];
+  const sim = await startSimulator({ sellers, ...options });
+  const opened: Marketplace[] = [];
+  onTestFinished(async () => {
+    await Promise.all(opened.map((one) => one.close()));
+    await sim.close();
+  });
+  const client = (more: Partial<MarketplaceOptions> = {}): Marketplace => {
+    const marketplace = createMarketplace({
+      baseUrl: new URL(sim.url),
+      key: new Secret(KEY),
+      retry: { attempts: 2, baseMs: 1, maxMs: 20 },
+      budget: unlimitedBudget,
+      ...more,
+    });
+    opened.push(marketplace);
+    return marketplace;
+  };
+  return {
+    sim,
+    purchases,
+    marketplace: client(),
+    canary: purchases.codeAt(CANARY),
+    client,
+    truth: (code) => (purchases.find(code, catalogue)?.state === 'valid' ? 'valid' : 'invalid'),
+    timesAsked: (code) =>
+      sim.log.filter(({ parameters }) => parameters['purchase_code'] === code).length,
+  };
+}
+
+/** A list of `count` codes of which every `nth` is invalid; from 2: 1 would leave none valid. */
+export function listOf({ purchases }: Shop, count: number, nth = 10): string[] {
+  return Array.from({ length: count }, (_, i) =>
+    i % nth === nth - 1 ? `nobody-bought-${i}` : purchases.codeAt(i),
+  );
+}
+
+/** Asks for codes and keeps what was told on the way. */
+export async function ask(
+  { marketplace, canary }: Shop,
+  options: Partial<AskOptions> & Pick<AskOptions, 'codes'>,
+): Promise<AskReport & { readonly settled: readonly SettledCode[] }> {
+  const settled: SettledCode[] = [];
+  const report = await askCodes(marketplace, {
+    account: 'ada',
+    canaries: [canary],
+    concurrency: 8,
+    now: Date.now,
+    signal: never,
+    onSettled: (news) => {
+      settled.push(...news);
+    },
+    ...options,
+  });
+  return { ...report, settled };
+}
+
+/** The verdicts by code. */
+export function verdictsOf({ judgements }: AskReport): Record<string, string> {
+  return Object.fromEntries([...judgements].map(([code, { verdict }]) => [code, verdict]));
+}
+
+/** What the verdicts should be. */
+export function truthOf(shop: Shop, codes: readonly string[]): Record<string, string> {
+  return Object.fromEntries(codes.map((code) => [code, shop.truth(code)]));
+}

@@ -1,5 +1,5 @@
 import { Pool, type PoolConfig } from 'pg';
-import type { LockPools } from './lock.js';
+import type { LockPools } from './advisory-lock.js';
 import { WATCH_TIMES, type WatchTimes } from './lock-watch.js';
 
 /** How long the database may take for what; milliseconds. */

@@ -2,6 +2,7 @@ import { PrismaPg } from '@prisma/adapter-pg';
 import type { Pool } from 'pg';
 import type { Budget } from '../domain/budget.js';
 import { saveAccount, type AccountChange, type AccountRecord } from './accounts.js';
+import { AuditStore } from './audits/audit-store.js';
 import { storedBudget } from './budget.js';
 import { readFreshness, type Freshness } from './freshness.js';
 import { PrismaClient } from './generated/prisma/client.js';
@@ -51,12 +52,15 @@ export class Store {
   readonly #pools: Pools;
   readonly #pool: Pool;
   readonly #prisma: PrismaClient;
+  /** Purchase codes, and the audits that check them. */
+  readonly audits: AuditStore;
 
   /** @param url a PostgreSQL connection URL; the schema must be migrated before use */
   constructor(url: string, applicationName: string, times: StoreTimes = STORE_TIMES) {
     this.#pools = createPools(url, applicationName, times);
     this.#pool = this.#pools.others;
     this.#prisma = new PrismaClient({ adapter: new PrismaPg(this.#pool) });
+    this.audits = new AuditStore(this.#pools);
   }
 
   /** Takes the seller's lock. @throws {SellerBusyError} when another run holds it */
@@ -151,7 +155,7 @@ export class Store {
 
   /** Resolves when the database answers. */
   async ping(): Promise<void> {
-    await this.#pool.query('SELECT 1');
+    await assertWritable(this.#pool, this.#url);
   }
 
   statuses(): Promise<SellerStatus[]> {

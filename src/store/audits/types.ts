@@ -1,8 +1,10 @@
-import type { CodeNews } from '../../domain/codes/settle.js';
 import type { KnownCode } from '../../domain/codes/known-code.js';
-import type { Json } from '../../domain/item.js';
+import type { CodeNews } from '../../domain/codes/settle.js';
+import type { Verdict } from '../../domain/codes/verdict.js';
+import type { Json, Purchase } from '../../domain/item.js';
 
-export type AuditState = 'loading' | 'running' | 'finished' | 'cancelled' | 'failed';
+/** An audit is there when its whole list is: a list on its way has no state. */
+export type AuditState = 'running' | 'finished' | 'cancelled' | 'failed';
 
 /** A list of codes to be checked. */
 export interface NewAudit {
@@ -76,7 +78,31 @@ export interface CodeResult {
   readonly final: boolean;
 }
 
-/** How far an audit is. */
+/** What recording did. */
+export interface Recorded {
+  /** Results that were new, each with a row in the ledger. */
+  readonly recorded: number;
+  /** Codes that were settled by them. */
+  readonly settled: number;
+  readonly state: AuditState;
+  /** True once for each audit: these results settled its last code. */
+  readonly finished: boolean;
+}
+
+/** A chunk that nobody else works on as long as this is held. */
+export interface HeldChunk {
+  readonly auditId: bigint;
+  readonly chunk: number;
+  readonly sellerId: string;
+  /** A code that a person says is valid. */
+  readonly canary: string | null;
+  /** Aborts when the lock is lost, so that another process may work on the chunk. */
+  readonly lost: AbortSignal;
+  /** @throws {StoreConnectionError} when the lock is lost */
+  assertHeld(): void;
+}
+
+/** How far an audit is. `codes` = `valid` + `invalid` + `unproven` + `pending`. */
 export interface AuditProgress {
   readonly auditId: bigint;
   readonly sellerId: string;
@@ -87,6 +113,7 @@ export interface AuditProgress {
   readonly lines: number;
   readonly rejected: number;
   readonly codes: number;
+  /** Of the valid and invalid ones, those taken over without asking. */
   readonly reused: number;
   readonly valid: number;
   readonly invalid: number;
@@ -96,4 +123,79 @@ export interface AuditProgress {
   readonly apiCalls: number;
   readonly chunkSize: number;
   readonly problem: string | null;
+}
+
+/** How the list of an audit was read. */
+export interface AuditList {
+  readonly layout: Json;
+  readonly columns: readonly string[];
+}
+
+/** A record of the list with what came of its code. */
+export interface AuditResult {
+  readonly line: number;
+  readonly columns: readonly string[];
+  /** Null where the record holds none. */
+  readonly code: string | null;
+  /** Why the record holds no code. */
+  readonly rejected: string | null;
+  /** What this audit found; null when it did not settle the code (yet). */
+  readonly verdict: Verdict | null;
+  /** Taken over from a fresh verdict. */
+  readonly reused: boolean;
+  /** Of the newest check that the audit knows; null when the code was not asked for yet. */
+  readonly checkedAt: Date | null;
+  readonly reason: string | null;
+  readonly proof: string | null;
+  /** As known at present; also of a code that was valid once. */
+  readonly purchase: Purchase | null;
+}
+
+/** A code with what is known of it. */
+export interface CodeState {
+  readonly codeId: bigint;
+  readonly code: string;
+  /** Null when it was never proven. */
+  readonly known: KnownCode | null;
+  readonly proof: string | null;
+  /** Since when the verdict is what it is. */
+  readonly verdictSince: Date | null;
+  /** When a verdict was first proven. */
+  readonly firstCheckedAt: Date | null;
+}
+
+/** A row of the ledger. */
+export interface CodeCheck {
+  readonly checkId: bigint;
+  /** Null when the code was asked for by itself. */
+  readonly auditId: bigint | null;
+  readonly checkedAt: Date;
+  readonly verdict: Verdict;
+  readonly reason: string;
+  readonly proof: string;
+  readonly httpStatus: number | null;
+  readonly message: string | null;
+  readonly rawHash: Uint8Array | null;
+}
+
+/** A code that was proven valid. */
+export interface Canary {
+  readonly code: string;
+  readonly checkedAt: Date;
+}
+
+/** A process of the product. */
+export interface ProcessInfo {
+  /** A UUID. */
+  readonly processId: string;
+  /** Such as `worker` and `scheduler`. */
+  readonly roles: readonly string[];
+  readonly host: string;
+  readonly pid: number;
+  readonly startedAt: Date;
+}
+
+/** A process that told that it lives. */
+export interface LiveProcess extends ProcessInfo {
+  readonly seenAt: Date;
 }

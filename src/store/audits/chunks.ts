@@ -1,0 +1,117 @@
+import type { Pool, PoolClient } from 'pg';
+import { tryLock, type LockPools } from '../advisory-lock.js';
+import { KNOWN_COLUMNS, knownIn, type KnownRow } from './known-row.js';
+import type { AuditState, HeldChunk, PendingCode } from './types.js';
+
+/** Another process, or another job of this one, works on the chunk. */
+export class ChunkBusyError extends Error {
+  override readonly name = 'ChunkBusyError';
+
+  constructor(
+    readonly auditId: bigint,
+    readonly chunk: number,
+  ) {
+    super(`chunk ${chunk} of audit ${auditId} is being worked on already`);
+  }
+}
+
+/** There is nothing to do for the audit: it is finished, was cancelled, failed, or is gone. */
+export class AuditNotRunningError extends Error {
+  override readonly name = 'AuditNotRunningError';
+
+  constructor(
+    readonly auditId: bigint,
+    /** Null when there is no such audit. */
+    readonly state: Exclude<AuditState, 'running'> | null,
+  ) {
+    super(state === null ? `there is no audit ${auditId}` : `audit ${auditId} is ${state}`);
+  }
+}
+
+/** How often a held chunk's connection is used at least, so that its silent death is found out. */
+const BEAT_MS = 15_000;
+
+/** Numbers of the chunks from `after` on that still have pending codes, in order. */
+export async function nextChunks(
+  pool: Pool,
+  auditId: bigint,
+  after: number,
+  limit: number,
+): Promise<number[]> {
+  const { rows } = await pool.query<{ chunk: number }>(
+    `SELECT chunk FROM mirror.audit_chunks
+      WHERE audit_id = $1 AND chunk >= $2 AND pending > 0 ORDER BY chunk LIMIT $3`,
+    [auditId, after, limit],
+  );
+  return rows.map(({ chunk }) => chunk);
+}
+
+/** The codes of a chunk that are not settled, in the order of their positions. */
+export async function pendingOf(
+  pool: Pool,
+  auditId: bigint,
+  chunk: number,
+): Promise<PendingCode[]> {
+  const { rows } = await pool.query<
+    KnownRow & { position: number; code_id: string; code: string; attempts: number }
+  >(
+    `SELECT a.position, a.code_id, p.code, a.attempts, ${KNOWN_COLUMNS}
+       FROM mirror.audit_codes a JOIN mirror.purchase_codes p ON p.code_id = a.code_id
+      WHERE a.audit_id = $1 AND a.verdict IS NULL
+        AND a.position >= $2::int * (SELECT chunk_size FROM mirror.audits WHERE audit_id = $1)
+        AND a.position < ($2::int + 1) * (SELECT chunk_size FROM mirror.audits WHERE audit_id = $1)
+      ORDER BY a.position`,
+    [auditId, chunk],
+  );
+  return rows.map((row) => ({
+    position: row.position,
+    codeId: BigInt(row.code_id),
+    code: row.code,
+    attempts: row.attempts,
+    known: knownIn(row),
+  }));
+}
+
+/**
+ * Works on a chunk while nobody else does.
+ * @throws {ChunkBusyError} when somebody else works on it
+ * @throws {AuditNotRunningError} when the audit does not run
+ */
+export async function withChunk<T>(
+  pools: LockPools,
+  auditId: bigint,
+  chunk: number,
+  work: (held: HeldChunk) => Promise<T>,
+): Promise<T> {
+  const name = `seller-mirror/audit/${auditId}/${chunk}`;
+  const lock = await tryLock(pools, name, () =>
+    Promise.resolve(new ChunkBusyError(auditId, chunk)),
+  );
+  let beat: NodeJS.Timeout | undefined;
+  try {
+    const audit = await runningAudit(lock.client, auditId);
+    // The watch over the connection looks at statements only, and a chunk takes minutes without one.
+    beat = setInterval(() => void lock.client.query('SELECT').catch(() => undefined), BEAT_MS);
+    beat.unref();
+    const { lost, assertHeld } = lock;
+    return await work({ auditId, chunk, ...audit, lost, assertHeld });
+  } finally {
+    clearInterval(beat);
+    await lock.release();
+  }
+}
+
+async function runningAudit(
+  client: PoolClient,
+  auditId: bigint,
+): Promise<Pick<HeldChunk, 'sellerId' | 'canary'>> {
+  const { rows } = await client.query<{
+    state: AuditState;
+    seller_id: string;
+    canary: string | null;
+  }>('SELECT state, seller_id, canary FROM mirror.audits WHERE audit_id = $1', [auditId]);
+  const audit = rows[0];
+  if (audit === undefined) throw new AuditNotRunningError(auditId, null);
+  if (audit.state !== 'running') throw new AuditNotRunningError(auditId, audit.state);
+  return { sellerId: audit.seller_id, canary: audit.canary };
+}

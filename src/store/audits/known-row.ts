@@ -1,0 +1,107 @@
+import type { KnownCode } from '../../domain/codes/known-code.js';
+import type { Item, Purchase, PurchasedItem, Timestamp } from '../../domain/item.js';
+
+/** A moment in UTC as text with microseconds, whatever the session's settings. */
+const utc = (column: string): string =>
+  `to_char(p.${column} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS ${column}`;
+
+/** Columns of `mirror.purchase_codes p` that tell the purchase, in the order of `PurchaseValues`. */
+export const PURCHASE_COLUMNS = `
+  p.purchase_seen_at IS NOT NULL AS has_purchase, p.answered_code, p.license_type, p.price, p.currency,
+  p.item_id, p.item_name, p.item_url, p.item_preview_url, p.item_full,
+  ${utc('supported_until')}, p.downloaded, ${utc('purchased_at')}`;
+
+/** A purchase as its columns tell it. */
+export interface PurchaseRow {
+  readonly has_purchase: boolean;
+  readonly answered_code: string | null;
+  readonly license_type: string | null;
+  readonly price: string | null;
+  readonly currency: string | null;
+  readonly item_id: string | null;
+  readonly item_name: string | null;
+  readonly item_url: string | null;
+  readonly item_preview_url: string | null;
+  readonly item_full: boolean;
+  readonly supported_until: string | null;
+  readonly downloaded: boolean | null;
+  readonly purchased_at: string | null;
+}
+
+/** Columns of `mirror.purchase_codes p` that tell what is known of a code. */
+export const KNOWN_COLUMNS = `p.verdict AS known_verdict, p.last_checked_at, ${PURCHASE_COLUMNS}`;
+
+export interface KnownRow extends PurchaseRow {
+  readonly known_verdict: KnownCode['verdict'] | null;
+  readonly last_checked_at: Date | null;
+}
+
+/** What is known of a code; null when it was never proven. */
+export function knownIn(row: KnownRow): KnownCode | null {
+  const { known_verdict: verdict, last_checked_at } = row;
+  if (verdict === null || last_checked_at === null) return null;
+  return { verdict, purchase: purchaseIn(row), checkedAt: last_checked_at.getTime() };
+}
+
+/** The purchase; null when there never was one. */
+export function purchaseIn(row: PurchaseRow): Purchase | null {
+  if (!row.has_purchase) return null;
+  return {
+    purchaseCode: row.answered_code,
+    licenseType: row.license_type,
+    price: row.price,
+    currency: row.currency,
+    item: itemIn(row),
+    supportedUntil: timestamp(row.supported_until),
+    downloaded: row.downloaded,
+    purchasedAt: timestamp(row.purchased_at),
+  };
+}
+
+function itemIn(row: PurchaseRow): PurchasedItem | null {
+  if (row.item_id === null) return null;
+  const item = {
+    id: Number(row.item_id),
+    name: row.item_name ?? '',
+    url: row.item_url,
+    previewImageUrl: row.item_preview_url,
+  };
+  return { ...item, full: row.item_full ? fullItem(item) : null };
+}
+
+/**
+ * Stands for a full item that was answered once. That it was is all that the store keeps of it here:
+ * its fields are those of the item, which the mirror has, and would be the same in a million rows.
+ */
+function fullItem({ id, name, previewImageUrl }: Omit<PurchasedItem, 'full'>): Item {
+  return {
+    ...{ id, name, previewImageUrl, description: null, category: null, subCategory: null },
+    ...{ options: [], version: null, demoLink: null, tags: [], thumbnailUrl: null },
+    ...{ previewVideoUrl: null, previewAudioUrl: null, screenshots: [] },
+    ...{ priceRegular: null, priceExtended: null, currency: null, publishedAt: null },
+  };
+}
+
+/** The one notation of moments: a fraction only when it is not zero. */
+function timestamp(text: string | null): Timestamp | null {
+  return text === null ? null : text.replace(/\.?0*Z$/, 'Z');
+}
+
+/** The columns of a purchase, for the row of its code. */
+export function purchaseColumns(purchase: Purchase): Omit<PurchaseRow, 'has_purchase'> {
+  const { item } = purchase;
+  return {
+    answered_code: purchase.purchaseCode,
+    license_type: purchase.licenseType,
+    price: purchase.price,
+    currency: purchase.currency,
+    item_id: item === null ? null : String(item.id),
+    item_name: item?.name ?? null,
+    item_url: item?.url ?? null,
+    item_preview_url: item?.previewImageUrl ?? null,
+    item_full: (item?.full ?? null) !== null,
+    supported_until: purchase.supportedUntil,
+    downloaded: purchase.downloaded,
+    purchased_at: purchase.purchasedAt,
+  };
+}

@@ -1,0 +1,106 @@
+import type { KnownCode } from '../../domain/codes/known-code.js';
+import { settle } from '../../domain/codes/settle.js';
+import type { CodeTransition } from '../../domain/codes/transition.js';
+import type { Verdict } from '../../domain/codes/verdict.js';
+import type { Json } from '../../domain/item.js';
+import type { CodeResult } from './types.js';
+
+/** A code of an audit as it is before its results are recorded. */
+export interface CodeBefore {
+  readonly position: number;
+  readonly codeId: bigint;
+  /** The audit has settled it: nothing more is recorded. */
+  readonly settled: boolean;
+  readonly known: KnownCode | null;
+  /** Moments of the checks that the audit has recorded of it, milliseconds since 1970. */
+  readonly recordedAt: ReadonlySet<number>;
+}
+
+/** What is known of a code from now on, by one of the checks. */
+export interface CodeUpdate {
+  readonly codeId: bigint;
+  readonly known: KnownCode;
+  /** Whether this is another verdict than before, or the first. */
+  readonly turned: boolean;
+  readonly result: CodeResult;
+  /** The check that says so, as an index of `checks`. */
+  readonly check: number;
+  /** The answer's purchase; undefined when it held none. */
+  readonly raw: Json | undefined;
+}
+
+export interface FeedEntry extends CodeTransition {
+  readonly codeId: bigint;
+  readonly at: Date;
+  readonly check: number;
+}
+
+/** What becomes of a code in its audit. */
+export interface AuditCodeUpdate {
+  readonly position: number;
+  /** Null when it stays to be asked. */
+  readonly verdict: Verdict | null;
+  /** Its newest check. */
+  readonly check: number;
+  /** Answers without a proven verdict. */
+  readonly attempts: number;
+}
+
+/** What is to be written when results are recorded. */
+export interface RecordPlan {
+  readonly checks: readonly CodeResult[];
+  readonly codes: readonly CodeUpdate[];
+  readonly feed: readonly FeedEntry[];
+  readonly auditCodes: readonly AuditCodeUpdate[];
+}
+
+/**
+ * Plans what becomes of codes by results, in their order. Nothing of a code that the audit has settled
+ * is recorded, and no result twice: that of an unproven answer is told by its moment.
+ */
+export function planRecord(
+  before: ReadonlyMap<number, CodeBefore>,
+  results: readonly CodeResult[],
+): RecordPlan {
+  const checks: CodeResult[] = [];
+  const codes = new Map<bigint, CodeUpdate>();
+  const feed: FeedEntry[] = [];
+  const auditCodes = new Map<number, AuditCodeUpdate>();
+  const recorded = new Set<string>();
+  for (const result of results) {
+    const { position, codeId, news, checkedAt } = result;
+    const code = before.get(position);
+    if (code?.codeId !== codeId) {
+      throw new Error(`position ${position} of the audit does not hold code ${codeId}`);
+    }
+    const earlier = auditCodes.get(position);
+    const moment = `${position} ${checkedAt.getTime()}`;
+    const isRepeated = recorded.has(moment) || code.recordedAt.has(checkedAt.getTime());
+    const isSettled = code.settled || (earlier?.verdict ?? null) !== null;
+    if (isSettled || (news.verdict === 'unproven' && isRepeated)) continue;
+    recorded.add(moment);
+    const check = checks.push(result) - 1;
+    const isProven = news.verdict !== 'unproven';
+    auditCodes.set(position, {
+      position,
+      verdict: isProven || result.final ? news.verdict : null,
+      check,
+      attempts: (earlier?.attempts ?? 0) + (isProven ? 0 : 1),
+    });
+    const known = codes.get(codeId)?.known ?? code.known;
+    const settlement = settle(known, news, checkedAt.getTime());
+    if (settlement.known === null || settlement.known === known) continue;
+    const turned = known?.verdict !== settlement.known.verdict;
+    const raw = news.verdict === 'valid' ? news.purchase.raw : undefined;
+    codes.set(codeId, { codeId, known: settlement.known, turned, result, check, raw });
+    for (const entry of settlement.transitions) {
+      feed.push({ ...entry, codeId, at: checkedAt, check });
+    }
+  }
+  return {
+    checks,
+    codes: [...codes.values()],
+    feed,
+    auditCodes: [...auditCodes.values()],
+  };
+}

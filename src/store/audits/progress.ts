@@ -1,0 +1,129 @@
+import type { Pool } from 'pg';
+import type { AuditList, AuditProgress, AuditState } from './types.js';
+
+/** The counts are kept in the audit's row, so that progress costs the same however long the list is. */
+const COLUMNS = `
+  audit_id, seller_id, state, source, created_at, finished_at, lines, rejected, codes, reused, valid,
+  invalid, unproven, pending, api_calls, chunk_size, problem`;
+
+interface Row {
+  readonly audit_id: string;
+  readonly seller_id: string;
+  readonly state: AuditState;
+  readonly source: string;
+  readonly created_at: Date;
+  readonly finished_at: Date | null;
+  readonly lines: number;
+  readonly rejected: number;
+  readonly codes: number;
+  readonly reused: number;
+  readonly valid: number;
+  readonly invalid: number;
+  readonly unproven: number;
+  readonly pending: number;
+  readonly api_calls: number;
+  readonly chunk_size: number;
+  readonly problem: string | null;
+}
+
+/** How far an audit is; null when there is none of this number. */
+export async function getProgress(pool: Pool, auditId: bigint): Promise<AuditProgress | null> {
+  const { rows } = await pool.query<Row>(
+    `SELECT ${COLUMNS} FROM mirror.audits WHERE audit_id = $1`,
+    [auditId],
+  );
+  return rows[0] === undefined ? null : progressIn(rows[0]);
+}
+
+/** The newest audits, of all sellers or of some. */
+export async function listProgress(
+  pool: Pool,
+  { sellerIds, limit }: { readonly sellerIds?: readonly string[]; readonly limit: number },
+): Promise<AuditProgress[]> {
+  const { rows } = await pool.query<Row>(
+    `SELECT ${COLUMNS} FROM mirror.audits
+      WHERE $1::text[] IS NULL OR seller_id = ANY($1::text[])
+      ORDER BY audit_id DESC LIMIT $2`,
+    [sellerIds ?? null, limit],
+  );
+  return rows.map(progressIn);
+}
+
+/** How the list of an audit was read; null when there is no such audit. */
+export async function getList(pool: Pool, auditId: bigint): Promise<AuditList | null> {
+  const { rows } = await pool.query<AuditList>(
+    'SELECT layout, columns FROM mirror.audits WHERE audit_id = $1',
+    [auditId],
+  );
+  return rows[0] ?? null;
+}
+
+/**
+ * Stops an audit that runs: what is pending stays so. Returns its state, which is another one where it
+ * did not run; null when there is no such audit.
+ */
+export async function cancelAudit(pool: Pool, auditId: bigint): Promise<AuditState | null> {
+  return change(
+    pool,
+    auditId,
+    `state = 'cancelled', problem = NULL`,
+    `state IN ('running', 'failed')`,
+  );
+}
+
+/** Marks an audit that runs as failed, for a reason that only a person can mend. Returns as `cancelAudit`. */
+export async function failAudit(
+  pool: Pool,
+  auditId: bigint,
+  problem: string,
+): Promise<AuditState | null> {
+  return change(pool, auditId, `state = 'failed', problem = $2`, `state = 'running'`, problem);
+}
+
+/**
+ * Lets a cancelled or failed audit run again; one whose last code was settled meanwhile is finished.
+ * Returns as `cancelAudit`.
+ */
+export async function resumeAudit(pool: Pool, auditId: bigint): Promise<AuditState | null> {
+  const set = `problem = NULL,
+    state = (CASE WHEN pending = 0 THEN 'finished' ELSE 'running' END)::mirror.audit_state,
+    finished_at = CASE WHEN pending = 0 THEN clock_timestamp() END`;
+  return change(pool, auditId, set, `state IN ('cancelled', 'failed')`);
+}
+
+/** Changes an audit where it may be changed; returns its state afterwards. */
+async function change(
+  pool: Pool,
+  auditId: bigint,
+  set: string,
+  where: string,
+  ...values: readonly string[]
+): Promise<AuditState | null> {
+  const { rows } = await pool.query<{ state: AuditState }>(
+    `UPDATE mirror.audits SET ${set} WHERE audit_id = $1 AND ${where} RETURNING state`,
+    [auditId, ...values],
+  );
+  return rows[0]?.state ?? (await getProgress(pool, auditId))?.state ?? null;
+}
+
+function progressIn(row: Row): AuditProgress {
+  return {
+    auditId: BigInt(row.audit_id),
+    sellerId: row.seller_id,
+    state: row.state,
+    source: row.source,
+    createdAt: row.created_at,
+    finishedAt: row.finished_at,
+    lines: row.lines,
+    rejected: row.rejected,
+    codes: row.codes,
+    reused: row.reused,
+    valid: row.valid,
+    invalid: row.invalid,
+    unproven: row.unproven,
+    pending: row.pending,
+    apiCalls: row.api_calls,
+    chunkSize: row.chunk_size,
+    problem: row.problem,
+  };
+}

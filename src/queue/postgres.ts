@@ -39,9 +39,7 @@ export function postgresServer(
         options,
       );
     },
-    ping: async () => {
-      await pool.pool.query('SELECT 1');
-    },
+    ping: () => pool.ping(),
     explain: (error) => explain(pool, error),
     close: () => pool.close(commandMs),
   };

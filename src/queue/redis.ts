@@ -44,8 +44,9 @@ export function redisServer(
       for (const warning of await warningsOf(client)) log.warn(`${where}: ${warning}`);
       return openSession(client, createRedisBackend, options);
     },
+    // Not PING, which a server that is full or a replica answers as well, and any node of a cluster.
     ping: async () => {
-      await client.ping();
+      await client.set(`{${options.prefix}}:ping`, applicationName, 'EX', 60);
     },
     explain: (error) =>
       client.status === 'ready' ? refusal(where, error) : unreachable(where, lastWords),

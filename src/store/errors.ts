@@ -25,6 +25,11 @@ export class StoreConnectionError extends StoreError {
   readonly code = 'STORE_CONNECTION';
 }
 
+/** The database answers, but lets itself be read only, as a standby does. */
+export class StoreReadOnlyError extends StoreError {
+  readonly code = 'STORE_READ_ONLY';
+}
+
 /** The server is older than what the product needs. */
 export class StoreTooOldError extends StoreError {
   readonly code = 'STORE_TOO_OLD';

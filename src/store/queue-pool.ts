@@ -1,5 +1,6 @@
 import { Pool, type PoolClient } from 'pg';
 import { explainDatabaseError, shownUrl, type StoreError } from './errors.js';
+import { assertWritable } from './writable.js';
 
 export interface QueuePoolOptions {
   /** Shown to whoever looks at the server's sessions. */
@@ -19,6 +20,8 @@ export interface QueuePool {
   readonly where: string;
   /** What an error of the driver means; null when it is not about the connection. */
   explain(error: unknown): StoreError | null;
+  /** @throws whatever says that the database can't be used */
+  ping(): Promise<void>;
   /** Ends the connections; those that do not end in time are cut off. */
   close(timeoutMs: number): Promise<void>;
 }
@@ -74,6 +77,7 @@ export function openQueuePool(url: string, options: QueuePoolOptions): QueuePool
     pool,
     where: shownUrl(url),
     explain: (error) => explainDatabaseError(error, url),
+    ping: () => assertWritable(pool),
     close: (timeoutMs) => endPool(pool, clients, timeoutMs),
   };
 }

@@ -46,6 +46,7 @@ import {
   type Run,
   type SellerStatus,
 } from './status.js';
+import { assertWritable } from './writable.js';
 
 /** The database of the mirror, for the use cases: who calls it knows neither SQL nor Prisma. */
 export class Store {
@@ -153,9 +154,9 @@ export class Store {
     return readFreshness(this.#pool);
   }
 
-  /** Resolves when the database answers. */
-  async ping(): Promise<void> {
-    await assertWritable(this.#pool, this.#url);
+  /** Resolves when the database answers and takes writes. */
+  ping(): Promise<void> {
+    return assertWritable(this.#pool);
   }
 
   statuses(): Promise<SellerStatus[]> {

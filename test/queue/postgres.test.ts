@@ -69,6 +69,41 @@ describe('the queue on PostgreSQL', () => {
     await (await trial.open()).ping();
   });
 
+  it('is not called usable by who only pings while the database lets itself be read only, as a standby does', async () => {
+    const trial = await postgresTrial();
+    const queues = await trial.open();
+    const { databaseUrl } = trial.options;
+    const database = new URL(databaseUrl).pathname.slice(1);
+    const set = (value: string): Promise<unknown> =>
+      withClient(databaseUrl, async (client) => {
+        await client.query('SET default_transaction_read_only = off');
+        await client.query(
+          `ALTER DATABASE ${database} SET default_transaction_read_only = ${value}`,
+        );
+        // Who is connected keeps the setting of before.
+        await client.query(
+          'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()',
+        );
+      });
+    await set('on');
+    await until(() =>
+      queues.ping().then(
+        () => false,
+        (error: Error) => /takes no writes/.test(error.message),
+      ),
+    );
+    await expect(queues.addMirror(sync('acme'))).rejects.toMatchObject({ code: 'QUEUE' });
+    await expect(queues.ping()).rejects.toMatchObject({ code: 'QUEUE' });
+    expect(trial.lines.map(({ message }) => message)).toEqual(['the queue can not be used']);
+    await set('off');
+    await until(() =>
+      queues.ping().then(
+        () => true,
+        () => false,
+      ),
+    );
+  });
+
   it('can be used by who may not create a schema, once it is there', async () => {
     const trial = await postgresTrial();
     await (await trial.open()).ping();

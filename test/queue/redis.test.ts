@@ -17,7 +17,7 @@ import {
   startRedis,
   type RedisProcess,
 } from '../support/redis.js';
-import { SHORT, sync } from './support.js';
+import { SHORT, sync, until } from './support.js';
 import { redisTrial } from './trial.js';
 
 const INDEX = fileURLToPath(new URL('../../dist/queue/queues.js', import.meta.url));
@@ -50,6 +50,31 @@ describe.skipIf(!hasRedis)(redisTitle('the queue on Redis'), () => {
     expect((await there.counts()).mirror.waiting).toBe(0);
     const keys = await redis.command('-n', '3', 'KEYS', '*');
     for (const key of keys.split('\n')) expect(key).toMatch(/^\{test-[0-9a-f]{12}\}:/);
+  });
+
+  it('is not called usable by who only pings while the server takes no writes: full, or a replica since a failover', async () => {
+    const own = await startRedis();
+    onTestFinished(() => own.dispose());
+    const trial = redisTrial(redisTarget(own));
+    const queues = await trial.open();
+    for (const [off, on] of [
+      ['CONFIG SET maxmemory 1', 'CONFIG SET maxmemory 0'],
+      ['REPLICAOF 127.0.0.1 1', 'REPLICAOF NO ONE'],
+    ] as const) {
+      await own.command(...off.split(' '));
+      await expect(queues.ping()).rejects.toMatchObject({ code: 'QUEUE' });
+      await own.command(...on.split(' '));
+      await until(() =>
+        queues.ping().then(
+          () => true,
+          () => false,
+        ),
+      );
+    }
+    expect(trial.lines.map(({ message }) => message)).toEqual([
+      'the queue can not be used',
+      'the queue can be used again',
+    ]);
   });
 
   /** The server behind TLS; Node's, since not every redis-server was built with it. */

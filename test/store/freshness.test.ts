@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { Store } from '../../src/store/store.js';
 import { useMirror } from '../support/mirror.js';
 
 describe('how current the copies are', () => {
@@ -81,5 +82,13 @@ describe('how current the copies are', () => {
 
   it('can be asked together with whether the database answers at all', async () => {
     await expect(mirror().store.ping()).resolves.toBeUndefined();
+  });
+
+  it('is no store to work with when the database only lets itself be read, as a standby does', async () => {
+    const url = new URL(mirror().databaseUrl);
+    url.searchParams.set('options', '-c default_transaction_read_only=on');
+    const store = new Store(url.href, 'test');
+    await expect(store.ping()).rejects.toMatchObject({ code: 'STORE_READ_ONLY' });
+    await store.close();
   });
 });

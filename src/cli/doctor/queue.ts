@@ -6,7 +6,7 @@ import { Checks, type Check } from './check.js';
 
 const MACHINE = new Checks(null);
 
-/** Whether the queue can be used, and what its server should be set to. Writes nothing of the product's. */
+/** Whether the queue can be used, and what its server should be set to. Leaves a key that is gone in a minute. */
 export async function checkQueue(config: Config): Promise<readonly Check[]> {
   if (config.redis === null) return [MACHINE.ok('queue: in the database; REDIS_URL is not set')];
   const warnings: string[] = [];

@@ -15,7 +15,7 @@ export interface LongConnection {
   /** Aborts with a `StoreConnectionError` when the connection is gone. */
   readonly lost: AbortSignal;
   /** Gives it back; one that is in doubt is closed. */
-  release(isSound: boolean): void;
+  readonly release: (isSound: boolean) => void;
 }
 
 /** An advisory lock, and the connection that holds it. */
@@ -24,7 +24,7 @@ export interface HeldLock {
   /** Aborts with a `StoreConnectionError` when the connection is gone, and the lock with it. */
   readonly lost: AbortSignal;
   /** @throws {StoreConnectionError} when the connection is gone, and the lock with it */
-  assertHeld(): void;
+  readonly assertHeld: () => void;
   release(): Promise<void>;
 }
 

@@ -111,6 +111,13 @@ export async function parkSeller(
 export async function forgetSeller(prisma: PrismaClient, sellerId: string): Promise<void> {
   const where = { where: { sellerId } };
   await prisma.$transaction([
+    prisma.auditEntry.deleteMany(where),
+    prisma.auditCode.deleteMany(where),
+    prisma.auditChunk.deleteMany(where),
+    prisma.audit.deleteMany(where),
+    prisma.codeTransition.deleteMany(where),
+    prisma.codeCheck.deleteMany(where),
+    prisma.purchaseCode.deleteMany(where),
     prisma.itemLookup.deleteMany(where),
     prisma.quarantinedRecord.deleteMany(where),
     prisma.schedule.deleteMany(where),

@@ -89,7 +89,10 @@ export class Mirror {
   async reset(): Promise<void> {
     await Promise.all(this.#opened.splice(0).map((marketplace) => marketplace.close()));
     await Promise.all(this.#simulators.splice(0).map((simulator) => simulator.close()));
-    await this.pool.query('TRUNCATE mirror.sellers, mirror.request_budgets CASCADE');
+    await this.pool.query(
+      `TRUNCATE mirror.sellers, mirror.request_budgets, mirror.purchase_codes, mirror.audit_codes,
+                mirror.audit_entries, mirror.processes CASCADE`,
+    );
   }
 
   async close(): Promise<void> {

@@ -1,5 +1,8 @@
+import type { RecheckCandidate, RecheckFilter } from '../../domain/codes/recheck.js';
 import type { Pools } from '../pools.js';
+import { beat, endBeat, liveProcesses, type LiveProcess, type ProcessInfo } from '../processes.js';
 import { nextChunks, pendingOf, withChunk } from './chunks.js';
+import { canariesOf, checksOf, knownCodes, recheckCandidates } from './codes.js';
 import { beginAudit } from './loader.js';
 import {
   cancelAudit,
@@ -10,16 +13,22 @@ import {
   resumeAudit,
 } from './progress.js';
 import { recordResults } from './record.js';
+import { auditResults, unprovenCounts } from './results.js';
 import type {
   AuditList,
   AuditLoader,
   AuditProgress,
+  AuditResult,
   AuditState,
+  Canary,
+  CodeCheck,
   CodeResult,
+  CodeState,
   HeldChunk,
   NewAudit,
   PendingCode,
   Recorded,
+  UnprovenCount,
 } from './types.js';
 
 /** What the store knows of purchase codes, and of the audits that check them. */
@@ -97,5 +106,57 @@ export class AuditStore {
   /** Lets a cancelled or failed audit run again. Returns as `cancel`. */
   resume(auditId: bigint): Promise<AuditState | null> {
     return resumeAudit(this.#pools.others, auditId);
+  }
+
+  /** The records of the list in their order with what came of them, as of one moment; in bounded memory. */
+  results(auditId: bigint): AsyncIterable<AuditResult> {
+    return auditResults(this.#pools, auditId);
+  }
+
+  /** Why codes of an audit have no verdict, the most frequent reason first. */
+  unprovenCounts(auditId: bigint): Promise<UnprovenCount[]> {
+    return unprovenCounts(this.#pools.others, auditId);
+  }
+
+  /** Codes of a seller that were proven valid, the newest proof first. */
+  canariesOf(sellerId: string, limit: number): Promise<Canary[]> {
+    return canariesOf(this.#pools.others, sellerId, limit);
+  }
+
+  /** What is known of some codes, by code; those that were never in a list are left out. */
+  knownCodes(sellerId: string, codes: readonly string[]): Promise<Map<string, CodeState>> {
+    return knownCodes(this.#pools.others, sellerId, codes);
+  }
+
+  /** The ledger of a code, the newest check first. */
+  checksOf(codeId: bigint, limit: number): Promise<CodeCheck[]> {
+    return checksOf(this.#pools.others, codeId, limit);
+  }
+
+  /**
+   * The known codes of a seller that may be due, in portions and in no order, for `planRecheck`.
+   * @param now milliseconds since 1970
+   */
+  recheckCandidates(
+    sellerId: string,
+    filter: RecheckFilter,
+    now: number,
+  ): AsyncIterable<readonly RecheckCandidate[]> {
+    return recheckCandidates(this.#pools, sellerId, filter, now);
+  }
+
+  /** Tells that a process lives; to be said every `BEAT_EVERY_MS`. */
+  beat(info: ProcessInfo): Promise<void> {
+    return beat(this.#pools.others, info);
+  }
+
+  /** Takes a process off the list as it ends. */
+  endBeat(processId: string): Promise<void> {
+    return endBeat(this.#pools.others, processId);
+  }
+
+  /** The processes, of one role or of any, that told within this time that they live; milliseconds. */
+  liveProcesses(withinMs: number, role?: string): Promise<LiveProcess[]> {
+    return liveProcesses(this.#pools.others, withinMs, role);
   }
 }

@@ -99,7 +99,7 @@ export interface HeldChunk {
   /** Aborts when the lock is lost, so that another process may work on the chunk. */
   readonly lost: AbortSignal;
   /** @throws {StoreConnectionError} when the lock is lost */
-  assertHeld(): void;
+  readonly assertHeld: () => void;
 }
 
 /** How far an audit is. `codes` = `valid` + `invalid` + `unproven` + `pending`. */
@@ -151,6 +151,12 @@ export interface AuditResult {
   readonly purchase: Purchase | null;
 }
 
+/** How many codes have no verdict for the same reason. */
+export interface UnprovenCount {
+  readonly reason: string;
+  readonly codes: number;
+}
+
 /** A code with what is known of it. */
 export interface CodeState {
   readonly codeId: bigint;
@@ -182,20 +188,4 @@ export interface CodeCheck {
 export interface Canary {
   readonly code: string;
   readonly checkedAt: Date;
-}
-
-/** A process of the product. */
-export interface ProcessInfo {
-  /** A UUID. */
-  readonly processId: string;
-  /** Such as `worker` and `scheduler`. */
-  readonly roles: readonly string[];
-  readonly host: string;
-  readonly pid: number;
-  readonly startedAt: Date;
-}
-
-/** A process that told that it lives. */
-export interface LiveProcess extends ProcessInfo {
-  readonly seenAt: Date;
 }

@@ -1,0 +1,110 @@
+import type { Pool } from 'pg';
+import type { RecheckCandidate, RecheckFilter } from '../../domain/codes/recheck.js';
+import type { LockPools } from '../advisory-lock.js';
+import { streamRows } from '../stream-rows.js';
+import { KNOWN_COLUMNS, knownIn, type KnownRow } from './known-row.js';
+import type { Canary, CodeCheck, CodeState } from './types.js';
+
+/** Codes of a seller that were proven valid, the newest proof first. */
+export async function canariesOf(pool: Pool, sellerId: string, limit: number): Promise<Canary[]> {
+  const { rows } = await pool.query<{ code: string; last_checked_at: Date }>(
+    `SELECT code, last_checked_at FROM mirror.purchase_codes
+      WHERE seller_id = $1 AND verdict = 'valid' AND last_checked_at IS NOT NULL
+      ORDER BY last_checked_at DESC LIMIT $2`,
+    [sellerId, limit],
+  );
+  return rows.map((row) => ({ code: row.code, checkedAt: row.last_checked_at }));
+}
+
+/** What is known of some codes, by code; those that were never in a list are left out. */
+export async function knownCodes(
+  pool: Pool,
+  sellerId: string,
+  codes: readonly string[],
+): Promise<Map<string, CodeState>> {
+  const { rows } = await pool.query<
+    KnownRow & {
+      readonly code_id: string;
+      readonly code: string;
+      readonly proof: string | null;
+      readonly verdict_since: Date | null;
+      readonly first_checked_at: Date | null;
+    }
+  >(
+    `SELECT p.code_id, p.code, p.proof, p.verdict_since, p.first_checked_at, ${KNOWN_COLUMNS}
+       FROM mirror.purchase_codes p WHERE p.seller_id = $1 AND p.code = ANY($2::text[])`,
+    [sellerId, codes],
+  );
+  return new Map(
+    rows.map((row) => [
+      row.code,
+      {
+        codeId: BigInt(row.code_id),
+        code: row.code,
+        known: knownIn(row),
+        proof: row.proof,
+        verdictSince: row.verdict_since,
+        firstCheckedAt: row.first_checked_at,
+      },
+    ]),
+  );
+}
+
+/** The ledger of a code, the newest check first. */
+export async function checksOf(pool: Pool, codeId: bigint, limit: number): Promise<CodeCheck[]> {
+  const { rows } = await pool.query<
+    Pick<CodeCheck, 'verdict' | 'reason' | 'proof' | 'message'> & {
+      readonly check_id: string;
+      readonly audit_id: string | null;
+      readonly checked_at: Date;
+      readonly http_status: number | null;
+      readonly raw_hash: Buffer | null;
+    }
+  >(
+    `SELECT check_id, audit_id, checked_at, verdict, reason, proof, http_status, message, raw_hash
+       FROM mirror.code_checks WHERE code_id = $1 ORDER BY check_id DESC LIMIT $2`,
+    [codeId, limit],
+  );
+  return rows.map(({ check_id, audit_id, checked_at, http_status, raw_hash, ...row }) => ({
+    ...row,
+    checkId: BigInt(check_id),
+    auditId: audit_id === null ? null : BigInt(audit_id),
+    checkedAt: checked_at,
+    httpStatus: http_status,
+    rawHash: raw_hash,
+  }));
+}
+
+/**
+ * The known codes of a seller that may be due, in portions and in no order: those that were not checked
+ * for long enough. `planRecheck` chooses among them; applied to its choice so far and each portion in
+ * turn, it holds no more than its limit and a portion in memory.
+ * @param now milliseconds since 1970
+ */
+export async function* recheckCandidates(
+  pools: LockPools,
+  sellerId: string,
+  { olderThan, validOnly }: RecheckFilter,
+  now: number,
+): AsyncGenerator<readonly RecheckCandidate[], void, undefined> {
+  const verdicts = validOnly ? ['valid'] : ['valid', 'invalid'];
+  const rows = streamRows<{
+    readonly code: string;
+    readonly verdict: RecheckCandidate['verdict'];
+    readonly last_checked_at: Date;
+    readonly supported_until: Date | null;
+  }>(
+    pools,
+    `SELECT code, verdict, last_checked_at, supported_until FROM mirror.purchase_codes
+      WHERE seller_id = $1 AND verdict = ANY($2::mirror.code_verdict[]) AND last_checked_at <= $3`,
+    [sellerId, verdicts, new Date(now - olderThan)],
+  );
+  for await (const portion of rows) {
+    yield portion.map((row) => ({
+      code: row.code,
+      verdict: row.verdict,
+      checkedAt: row.last_checked_at.getTime(),
+      supportedUntil: row.supported_until?.getTime() ?? null,
+    }));
+  }
+}

@@ -1,0 +1,64 @@
+import type { Pool } from 'pg';
+import type { Verdict } from '../../domain/codes/verdict.js';
+import type { LockPools } from '../advisory-lock.js';
+import { streamRows } from '../stream-rows.js';
+import { PURCHASE_COLUMNS, purchaseIn, type PurchaseRow } from './known-row.js';
+import type { AuditResult, UnprovenCount } from './types.js';
+
+const RESULTS = `
+  SELECT e.line, e.columns, e.rejected, p.code, c.verdict, c.reused, k.checked_at, k.reason, k.proof,
+         ${PURCHASE_COLUMNS}
+    FROM mirror.audit_entries e
+    LEFT JOIN mirror.audit_codes c ON c.audit_id = e.audit_id AND c.position = e.position
+    LEFT JOIN mirror.purchase_codes p ON p.code_id = c.code_id
+    LEFT JOIN mirror.code_checks k ON k.check_id = c.check_id
+   WHERE e.audit_id = $1 ORDER BY e.entry`;
+
+interface Row extends PurchaseRow {
+  readonly line: number;
+  readonly columns: readonly string[];
+  readonly rejected: string | null;
+  readonly code: string | null;
+  readonly verdict: Verdict | null;
+  readonly reused: boolean | null;
+  readonly checked_at: Date | null;
+  readonly reason: string | null;
+  readonly proof: string | null;
+}
+
+/** The records of an audit's list in their order with what came of them, as of one moment. */
+export async function* auditResults(
+  pools: LockPools,
+  auditId: bigint,
+): AsyncGenerator<AuditResult, void, undefined> {
+  for await (const rows of streamRows<Row>(pools, RESULTS, [auditId])) {
+    for (const row of rows) yield resultIn(row);
+  }
+}
+
+function resultIn(row: Row): AuditResult {
+  return {
+    line: row.line,
+    columns: row.columns,
+    code: row.code,
+    rejected: row.rejected,
+    verdict: row.verdict,
+    reused: row.reused === true,
+    checkedAt: row.checked_at,
+    reason: row.reason,
+    proof: row.proof,
+    purchase: purchaseIn(row),
+  };
+}
+
+/** Why codes of an audit have no verdict, the most frequent reason first. */
+export async function unprovenCounts(pool: Pool, auditId: bigint): Promise<UnprovenCount[]> {
+  const { rows } = await pool.query<UnprovenCount>(
+    `SELECT k.reason, count(*)::int AS codes
+       FROM mirror.audit_codes c JOIN mirror.code_checks k ON k.check_id = c.check_id
+      WHERE c.audit_id = $1 AND (c.verdict = 'unproven' OR c.verdict IS NULL)
+      GROUP BY k.reason ORDER BY codes DESC, k.reason`,
+    [auditId],
+  );
+  return rows;
+}

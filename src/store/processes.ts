@@ -1,0 +1,54 @@
+import type { Pool } from 'pg';
+
+/** A process of the product. */
+export interface ProcessInfo {
+  /** A UUID. */
+  readonly processId: string;
+  /** Such as `worker` and `scheduler`. */
+  readonly roles: readonly string[];
+  readonly host: string;
+  readonly pid: number;
+  readonly startedAt: Date;
+}
+
+/** A process that told that it lives. */
+export interface LiveProcess extends ProcessInfo {
+  readonly seenAt: Date;
+}
+
+/** How often a process tells that it lives, milliseconds. */
+export const BEAT_EVERY_MS = 10_000;
+
+const BEAT = `
+  WITH gone AS (DELETE FROM mirror.processes WHERE seen_at < now() - interval '1 day')
+  INSERT INTO mirror.processes AS p (process_id, roles, host, pid, started_at, seen_at)
+  VALUES ($1, $2, $3, $4, $5, now())
+  ON CONFLICT (process_id) DO UPDATE SET roles = excluded.roles, seen_at = excluded.seen_at`;
+
+/** Tells that a process lives. Those that said nothing for a day are forgotten. */
+export async function beat(pool: Pool, info: ProcessInfo): Promise<void> {
+  const { processId, roles, host, pid, startedAt } = info;
+  await pool.query(BEAT, [processId, roles, host, pid, startedAt]);
+}
+
+/** Takes a process off the list as it ends, so that nobody waits for it. */
+export async function endBeat(pool: Pool, processId: string): Promise<void> {
+  await pool.query('DELETE FROM mirror.processes WHERE process_id = $1', [processId]);
+}
+
+/** The processes that told within this time that they live, the newest first; milliseconds. */
+export async function liveProcesses(
+  pool: Pool,
+  withinMs: number,
+  role?: string,
+): Promise<LiveProcess[]> {
+  const { rows } = await pool.query<LiveProcess>(
+    `SELECT process_id AS "processId", roles, host, pid, started_at AS "startedAt", seen_at AS "seenAt"
+       FROM mirror.processes
+      WHERE seen_at > now() - $1::double precision * interval '1 ms'
+        AND ($2::text IS NULL OR $2 = ANY(roles))
+      ORDER BY seen_at DESC, process_id`,
+    [withinMs, role ?? null],
+  );
+  return rows;
+}

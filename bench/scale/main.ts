@@ -129,7 +129,7 @@ function startWorker(env: NodeJS.ProcessEnv): StartedWorker {
   let text = '';
   child.stdout.on('data', (chunk: Buffer) => (text += chunk.toString()));
   const ready = (async () => {
-    while (!text.includes('worker started')) await sleep(20);
+    while (!text.includes('service started')) await sleep(20);
   })();
   const done = (): number =>
     text.split('\n').filter((line) => /"catalogue".*"run succeeded"/.test(line)).length;

@@ -22,7 +22,8 @@ export async function serve(name: string, roles: Roles, signal: AbortSignal): Pr
   const log = logFor(config);
   const parts = new Parts(name, config, roles, log);
   try {
-    log.info(`${name} started`, await unlessAborted(parts.open(signal), signal));
+    const facts = await unlessAborted(parts.open(signal), signal);
+    log.info('service started', { command: name, ...facts });
   } catch (error) {
     await parts.close();
     throw error;

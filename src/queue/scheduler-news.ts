@@ -15,7 +15,7 @@ export class SchedulerNews {
   }
 
   enqueued({ seller, kind }: ScheduleKey, tick: string, jobId: string, added: boolean): void {
-    const facts = { seller, kind, tick, jobId };
+    const facts = { seller, kind, tick, job: jobId };
     if (added) this.#log.info('a schedule is due: its job is in the queue', facts);
     else this.#log.debug('the job of a tick was in the queue already', facts);
   }

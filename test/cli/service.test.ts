@@ -36,7 +36,7 @@ const runs = (): Promise<{ kind: string; state: string; job_id: string | null }[
   mirror().rows('SELECT kind, state, job_id FROM mirror.runs ORDER BY run_id');
 
 const started = (service: Running): Promise<void> =>
-  until(() => / started"/.test(service.stdout()) || service.process.exitCode !== null);
+  until(() => /service started"/.test(service.stdout()) || service.process.exitCode !== null);
 
 /** Lines of a log in JSON. */
 const lines = (text: string): Record<string, unknown>[] =>
@@ -62,6 +62,10 @@ describe('run', () => {
       expect(line).toMatchObject({ seller: 'main', job: account?.job_id, level: 'info' });
       expect(line['run']).toBeDefined();
     }
+    // The process `run` itself is told in other words than a run.
+    expect(lines(stdout).filter(({ msg }) => msg === 'run started')).toHaveLength(2);
+    const due = lines(stdout).find(({ msg }) => String(msg).startsWith('a schedule is due'));
+    expect(due).toMatchObject({ seller: 'main', job: account?.job_id });
     expect(lines(stdout).at(-1)).toMatchObject({ msg: 'stopped' });
   });
 

@@ -29,17 +29,20 @@ const NEW_CODES = `
    ORDER BY l.code`;
 
 /**
- * Gives each code its position: those to be asked first, so that chunks are full of them. Fresh is what
- * `isFresh` says: a moment that is to come, by another machine's clock, is as far off as a past one.
+ * Whether a code of `mirror.purchase_codes p` is fresh, which is what `isFresh` says: a moment that is
+ * to come, by another machine's clock, is as far off as a past one. $2: seconds, or null.
  */
+const FRESH = `coalesce(p.last_checked_at > now() - $2::int * interval '1 s'
+                          AND p.last_checked_at < now() + $2::int * interval '1 s', false)`;
+
+/** Gives each code its position: those to be asked first, so that chunks are full of them. */
 const PLACED = `
   CREATE TEMP TABLE placed_codes ON COMMIT DROP AS
   SELECT code, code_id, fresh, CASE WHEN fresh THEN verdict END AS verdict,
          CASE WHEN fresh THEN last_check_id END AS check_id,
          (row_number() OVER (ORDER BY fresh, entry) - 1)::int AS position
     FROM (SELECT l.code, l.entry, p.code_id, p.verdict, p.last_check_id,
-                 coalesce(p.last_checked_at > now() - $2::int * interval '1 s'
-                          AND p.last_checked_at < now() + $2::int * interval '1 s', false) AS fresh
+                 ${FRESH} AS fresh
             FROM pg_temp.listed_codes l
             JOIN mirror.purchase_codes p ON p.seller_id = $1 AND p.code = l.code) codes`;
 
@@ -72,6 +75,25 @@ const ENTRIES = `
   SELECT $1, i.entry, $2, i.line, c.position, i.rejected, i.columns
     FROM pg_temp.incoming_entries i LEFT JOIN pg_temp.placed_codes c ON c.code = i.code
    ORDER BY i.entry`;
+
+const MEASURED = `
+  SELECT count(*)::int AS codes, count(*) FILTER (WHERE ${FRESH})::int AS reused
+    FROM (SELECT DISTINCT code FROM pg_temp.incoming_entries WHERE code IS NOT NULL) l
+    LEFT JOIN mirror.purchase_codes p ON p.seller_id = $1 AND p.code = l.code`;
+
+/** What the list in `incoming_entries` would come to if it were entered now; enters nothing. */
+export async function measureList(
+  client: PoolClient,
+  { sellerId, maxAgeSeconds, chunkSize }: NewAudit,
+  { lines, rejected }: ListCounts,
+): Promise<AuditSize> {
+  const { rows } = await client.query<Pick<CodeCounts, 'codes' | 'reused'>>(MEASURED, [
+    sellerId,
+    maxAgeSeconds,
+  ]);
+  const { codes, reused } = rows[0] as CodeCounts;
+  return { lines, rejected, codes, reused, chunks: Math.ceil((codes - reused) / chunkSize) };
+}
 
 /**
  * Makes an audit of the list in `incoming_entries`, in one transaction. Two lists of a seller are

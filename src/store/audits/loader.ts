@@ -2,7 +2,7 @@ import type { PoolClient } from 'pg';
 import { openLong, type LockPools, type LongConnection } from '../advisory-lock.js';
 import { BinaryRows } from '../copy-binary.js';
 import { CopyIn } from '../copy-in.js';
-import { enterList } from './enter-list.js';
+import { enterList, measureList, type ListCounts } from './enter-list.js';
 import { LONGEST_CELL, LONGEST_TEXT, storable } from './text.js';
 import type { AuditLoader, AuditRow, AuditSize, NewAudit } from './types.js';
 
@@ -60,6 +60,13 @@ class Loader implements AuditLoader {
     }
   }
 
+  async measure(): Promise<AuditSize> {
+    this.#assertOpen();
+    await this.#send();
+    await this.#sending;
+    return measureList(this.#connection.client, this.#audit, this.#counts);
+  }
+
   async finish(): Promise<AuditSize> {
     this.#assertOpen();
     this.#isOver = true;
@@ -67,8 +74,7 @@ class Loader implements AuditLoader {
     try {
       await this.#send();
       await this.#sending;
-      const counts = { lines: this.#entries, rejected: this.#rejected };
-      const size = await enterList(client, this.auditId, this.#audit, counts);
+      const size = await enterList(client, this.auditId, this.#audit, this.#counts);
       this.#connection.release(true);
       return size;
     } catch (error) {
@@ -83,6 +89,10 @@ class Loader implements AuditLoader {
     this.#isOver = true;
     await this.#sending.catch(() => undefined);
     this.#connection.release(false);
+  }
+
+  get #counts(): ListCounts {
+    return { lines: this.#entries, rejected: this.#rejected };
   }
 
   #assertOpen(): void {

@@ -44,6 +44,8 @@ export interface AuditLoader {
   readonly auditId: bigint;
   /** Takes rows in the list's order; resolves when more may come. */
   add(rows: readonly AuditRow[]): Promise<void>;
+  /** What the rows so far would come to if the list ended here. */
+  measure(): Promise<AuditSize>;
   /** Makes the audit ready to be worked on, or, with nothing to ask, finished. */
   finish(): Promise<AuditSize>;
   /** Leaves nothing behind. */

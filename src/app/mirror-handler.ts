@@ -12,7 +12,9 @@ export function mirrorHandler(app: App, queues: Queues): JobHandler<MirrorTask> 
     const log = context.log.child({ seller: task.seller });
     const seller = app.config.sellers.find(({ name }) => name === task.seller);
     if (seller === undefined) {
-      return { kind: 'give-up', problem: 'this seller is not configured for this worker' };
+      // Another one may know the seller: a new sellers file comes to some of a fleet before others.
+      const problem = 'this seller is not configured for this worker';
+      return { kind: 'retry', problem, notBefore: null };
     }
     const outcome = await app.withJobs(
       seller,

@@ -1,32 +1,231 @@
 import { readFileSync } from 'node:fs';
-import { describe, expect, it } from 'vitest';
+import type { Command } from 'commander';
+import { Webhook as Verifier } from 'standardwebhooks';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { program } from '../src/cli/program.js';
+import { SETTINGS } from '../src/config/index.js';
+import { silentLog } from '../src/domain/log.js';
+import { Secret } from '../src/domain/secret.js';
+import type { Alert } from '../src/jobs/alerts.js';
+import { deliverAlert } from '../src/jobs/deliver-alert.js';
+import { performMirrorTask } from '../src/jobs/mirror-task.js';
+import { parseRedisUrl } from '../src/domain/redis-target.js';
+import { seededCatalogue } from '../src/simulator/index.js';
+import { createMetrics } from '../src/web/metrics.js';
+import { startHealthServer } from '../src/web/server.js';
+import { createWebhook } from '../src/webhook/webhook.js';
+import { useFolder } from './config/folder.js';
+import { readCompose, variablesIn } from './support/compose.js';
+import { startServer } from './support/http-server.js';
+import { KEY, never, useMirror } from './support/mirror.js';
+import { parseExposition } from './web/exposition.js';
 
-const readme = readFileSync(new URL('../README.md', import.meta.url), 'utf8');
+const root = new URL('../', import.meta.url);
+const textOf = (path: string): string => readFileSync(new URL(path, root), 'utf8');
+const readme = textOf('README.md');
 
-/** First cells of the rows of the table whose header begins with this word. */
+/** First cells of the rows of the table whose header begins with this word, without quotes. */
 function firstCells(header: string): string[] {
   const lines = readme.split('\n');
   const start = lines.findIndex((line) => new RegExp(`^\\| ${header} +\\|`).test(line));
   const length = lines.slice(start).findIndex((line) => !line.startsWith('|'));
-  return lines.slice(start + 2, start + length).map((line) => line.split('|')[1]?.trim() ?? '');
+  const cells = lines.slice(start + 2, start + length).map((line) => line.split('|')[1] ?? '');
+  return cells.map((cell) => cell.trim().replaceAll('`', ''));
 }
 
-describe('README', () => {
-  it('lists the commands there are, in the order of --help', () => {
-    const names = firstCells('Command').map((cell) => cell.replaceAll('`', ''));
-    expect(names).toEqual(program().commands.map((command) => command.name()));
+/** The blocks of code in a language. */
+function blocks(language: string): string[] {
+  return [...readme.matchAll(new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\``, 'gms'))].map(
+    ([, text]) => text ?? '',
+  );
+}
+
+describe('the commands in README', () => {
+  it('are those there are, in the order of --help', () => {
+    const names = program().commands.map((command) => command.name());
+    expect(firstCells('Command')).toEqual(names);
   });
 
-  it('shows no command, subcommand or option that does not exist', () => {
-    const commands = program().commands;
-    const uses = [...readme.matchAll(/(?:npx seller-mirror|npm start --) (\w+)(?: (\w+))?/g)];
-    expect(uses.length).toBeGreaterThan(5);
-    for (const [use, name, word] of uses) {
-      const command = commands.find((one) => one.name() === name);
-      expect(command, use).toBeDefined();
-      const names = command?.commands.map((one) => one.name()) ?? [];
-      if (names.length > 0) expect(names, use).toContain(word);
+  it('are shown with no subcommand or option that does not exist', () => {
+    const starts = String.raw`seller-mirror|npm start --|main\.js|run --rm worker`;
+    const uses = [...readme.matchAll(new RegExp(`(?:${starts}) ([a-z].*)$`, 'gm'))];
+    const seen = uses.flatMap(([use, words = '']) => {
+      // Up to what ends a command in a shell, in a sentence or in quotes.
+      const [name = '', ...rest] =
+        words
+          .split(/[`)#>|&"…]| {2}/)[0]
+          ?.trim()
+          .split(' ') ?? [];
+      return /^[a-z]+$/.test(name) ? [{ use, name, rest }] : [];
+    });
+    expect(seen.length).toBeGreaterThan(8);
+    for (const { use, name, rest } of seen) check(use, name, rest);
+  });
+
+  function check(use: string, name: string, rest: readonly string[]): void {
+    const command = program().commands.find((one) => one.name() === name);
+    if (command === undefined) throw new Error(`no such command: ${use}`);
+    const subcommands = command.commands.map((one) => one.name());
+    if (subcommands.length > 0) expect(subcommands, use).toContain(rest[0]);
+    const options = rest.filter((word) => word.startsWith('--'));
+    expect(optionsOf(command), use).toEqual(expect.arrayContaining(options));
+  }
+
+  function optionsOf(command: Command): string[] {
+    return command.options.flatMap(({ long }) => long ?? []);
+  }
+
+  it('of npm and Compose exist too', () => {
+    const { scripts } = JSON.parse(textOf('package.json')) as { scripts: object };
+    const named = [...readme.matchAll(/npm run ([\w:]+)/g)].map(([, name]) => name);
+    expect(Object.keys(scripts)).toEqual(expect.arrayContaining(named));
+    const { services } = readCompose(new URL('docker-compose.yml', root));
+    const scaled = [...readme.matchAll(/--scale (\w+)=|--follow (.+)$/gm)];
+    const wanted = scaled.flatMap(([, one, many]) => one ?? many?.split(' ') ?? []);
+    expect(wanted.length).toBeGreaterThan(0);
+    expect(Object.keys(services)).toEqual(expect.arrayContaining(wanted));
+  });
+});
+
+describe('the settings in README', () => {
+  const folder = useFolder();
+
+  it('exist, wherever they are named', () => {
+    const ofCompose = variablesIn(textOf('docker-compose.yml'));
+    const ofExamples = [...readme.matchAll(/"keyEnv": "(\w+)"/g)].map(([, name]) => name);
+    const known = new Set<string | undefined>([
+      ...SETTINGS.map(({ name }) => name),
+      ...ofCompose,
+      ...ofExamples,
+      'TEST_DATABASE_URL',
+    ]);
+    const named = [...readme.matchAll(/\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b/g)].map(([name]) => name);
+    expect(named.filter((name) => !known.has(name))).toEqual([]);
+  });
+
+  it('take the sellers file that it shows, and the fields it names', () => {
+    const [example = ''] = blocks('json').filter((text) => text.includes('"sellers"'));
+    folder.write('main.key', KEY);
+    folder.write('sellers.json', example);
+    const env = { SELLERS_FILE: 'sellers.json', SECOND_KEY: KEY };
+    expect(folder.read(env).sellers.map(({ name }) => name)).toEqual(['main', 'second']);
+    const fields = /each with (.*?) of\s+its own/s.exec(readme)?.[1]?.match(/(?<=`)\w+(?=`)/g);
+    const values: Readonly<Record<string, unknown>> = {
+      requestsPerMinute: 30,
+      parameters: 'json',
+      keyHeader: 'x-api-key',
+      syncCron: '0 3 * * *',
+      accountCron: 'off',
+      timeZone: 'Europe/Berlin',
+    };
+    expect(fields?.toSorted()).toEqual(Object.keys(values).toSorted());
+    const seller = { name: 'main', url: 'https://market.example', keyFile: 'main.key', ...values };
+    folder.write('sellers.json', JSON.stringify({ sellers: [seller] }));
+    expect(folder.problems({ SELLERS_FILE: 'sellers.json' })).toEqual([]);
+  });
+
+  it('take the addresses of Redis that it shows', () => {
+    const shown = [...readme.matchAll(/^(?:redis|valkey)[\w-]*:\/\/\S+/gm)].map(([url]) => url);
+    expect(shown.map((url) => parseRedisUrl(url))).toMatchObject([
+      { mode: 'single', tls: false },
+      { mode: 'single', tls: true },
+      { mode: 'sentinel', masterName: 'master' },
+      { mode: 'cluster' },
+    ]);
+  });
+});
+
+describe('health and metrics in README', () => {
+  async function serve(): Promise<string> {
+    const server = await startHealthServer({
+      listen: { host: '127.0.0.1', port: 0, chosen: false },
+      checks: [],
+      metrics: metricsText,
+      log: silentLog,
+    });
+    onTestFinished(() => server.close());
+    return server.url;
+  }
+
+  function metricsText(): Promise<string> {
+    const none = { waiting: 0, active: 0, delayed: 0, completed: 0, failed: 0 };
+    return createMetrics({
+      sellers: ['main'],
+      counts: () => Promise.resolve({ mirror: none, audits: none, alerts: none }),
+      freshness: () => Promise.resolve([]),
+    }).text();
+  }
+
+  it('are at the paths it lists, and at no others', async () => {
+    const url = await serve();
+    const index = await (await fetch(url)).text();
+    expect(firstCells('Path')).toEqual([...index.matchAll(/^\/\w+/gm)].map(([path]) => path));
+    for (const path of firstCells('Path')) expect((await fetch(url + path)).status).toBe(200);
+  });
+
+  it('have the metrics that its rules ask for, with their labels', async () => {
+    const samples = parseExposition(await metricsText());
+    const asked = [...readme.matchAll(/\b(seller_mirror_\w+)(?:\{([^}]*)\})?/g)];
+    expect(asked.length).toBeGreaterThan(3);
+    for (const [selector, name, labels = ''] of asked) {
+      const series = samples.filter((sample) => sample.name === name);
+      expect(series.length, selector).toBeGreaterThan(0);
+      for (const [, label = '', value = ''] of labels.matchAll(/(\w+)=~?"([^"]*)"/g)) {
+        const values = series.map((sample) => sample.labels[label]);
+        expect(values, selector).toEqual(expect.arrayContaining(value.split('|')));
+      }
     }
+  });
+});
+
+describe('alerts in README', () => {
+  const mirror = useMirror();
+  const SECRET = `whsec_${Buffer.alloc(32, 5).toString('base64')}`;
+
+  /** The message that is sent of an alert, verified as README says. */
+  async function sent(alert: Alert): Promise<Message> {
+    const server = await startServer({ status: 204 });
+    const options = { url: new Secret(server.url.href), secret: new Secret(SECRET) };
+    const deps = { store: mirror().store, webhook: createWebhook(options) };
+    const outcome = await deliverAlert(deps, alert, 'a-job', never);
+    expect(outcome).toMatchObject({ result: { delivered: 204 } });
+    const [request] = server.requests;
+    return new Verifier(SECRET).verify(request?.body ?? '', request?.headers ?? {}) as Message;
+  }
+
+  interface Message {
+    readonly type: string;
+    readonly data: Readonly<Record<string, unknown>>;
+  }
+
+  /** What a message is made of, without what differs each time. */
+  function shape({ data, ...rest }: Message): unknown {
+    return { keys: Object.keys(rest), data: Object.keys(data), problem: data['problem'] };
+  }
+
+  it('are of the types it lists, and look as it shows', async () => {
+    const catalogue = seededCatalogue({ seed: 7, count: 3 });
+    const sim = await mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
+    sim.faults.always('any', { kind: 'key-refused' });
+    const job = { kind: 'sync', askedAt: new Date(), byHand: false } as const;
+    const outcome = await performMirrorTask(mirror().deps(sim.url), job, never);
+    const parked = 'alert' in outcome ? outcome.alert : null;
+    if (parked?.kind !== 'seller-parked' || parked.runId === null) throw new Error(outcome.kind);
+    const { seller, runId } = parked;
+    // Of each kind there is; the delivery does not ask whether a run was really held.
+    const alerts: { readonly [K in Alert['kind']]: Extract<Alert, { readonly kind: unknown }> } = {
+      'run-failed': { kind: 'run-failed', runId },
+      'run-held': { kind: 'run-held', runId },
+      'seller-parked': parked,
+      'copy-stale': { kind: 'copy-stale', seller, since: null },
+    };
+    const messages: Message[] = [];
+    for (const alert of Object.values(alerts)) messages.push(await sent(alert));
+    expect(messages.map(({ type }) => type)).toEqual(firstCells('Type'));
+    const [shown = ''] = blocks('json').filter((text) => text.includes('"timestamp"'));
+    const example = JSON.parse(shown) as Message;
+    const real = messages.find(({ type }) => type === example.type);
+    if (real === undefined) throw new Error(`no alert is of type ${example.type}`);
+    expect(shape(example)).toEqual(shape(real));
   });
 });

@@ -31,6 +31,7 @@ export const ITEM_COLUMNS = [
   'first_seen_at',
   'changed_at',
   'synced_run_id',
+  'valid_from',
 ] as const;
 
 /** The columns that hold what the marketplace said, and the hashes over it. */
@@ -120,6 +121,7 @@ function writeItemRow(
   rows.timestamp(stamp.at);
   rows.timestamp(stamp.at);
   rows.bigint(Number(stamp.runId));
+  rows.timestamp(stamp.at);
   if (rival !== undefined) rows.boolean(rival);
 }
 

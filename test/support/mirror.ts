@@ -91,7 +91,8 @@ export class Mirror {
     await Promise.all(this.#simulators.splice(0).map((simulator) => simulator.close()));
     await this.pool.query(
       `TRUNCATE mirror.sellers, mirror.request_budgets, mirror.purchase_codes, mirror.audit_codes,
-                mirror.audit_entries, mirror.processes CASCADE`,
+                mirror.audit_entries, mirror.processes, mirror.item_versions, mirror.item_changes,
+                mirror.account_versions CASCADE`,
     );
   }
 

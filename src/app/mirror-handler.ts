@@ -9,7 +9,7 @@ import { tell } from './tell.js';
 /** Does mirror jobs by the runs of the configured seller, and tells people of what went wrong. */
 export function mirrorHandler(app: App, queues: Queues): JobHandler<MirrorTask> {
   return async (task, context): Promise<JobOutcome> => {
-    const log = context.log.child({ seller: task.seller });
+    const { log } = context;
     const seller = app.config.sellers.find(({ name }) => name === task.seller);
     if (seller === undefined) {
       // Another one may know the seller: a new sellers file comes to some of a fleet before others.

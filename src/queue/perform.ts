@@ -34,11 +34,12 @@ export async function perform<N extends QueueName>(
   job: QueueJob,
   held: HeldJob,
 ): Promise<JobOutcome['kind'] | null> {
-  const log = desk.log.child({ queue: desk.queue, job: held.id });
+  const read = readPayload(desk.queue, job.data);
+  const log = desk.log.child({ queue: desk.queue, job: held.id, ...sellerIn(read) });
   try {
     const attempt = job.attemptsMade + 1;
     const attempts = job.opts.attempts ?? 1;
-    const outcome = await outcomeOf(desk, job, held, { attempt, attempts, log });
+    const outcome = await outcomeOf(desk, job, read, held, { attempt, attempts, log });
     const { backoff } = desk.tuning;
     const verdict = verdictOf(outcome, attempt, attempts, Date.now(), Math.random(), backoff);
     if (!(await recordSurely(desk, job, held, verdict))) {
@@ -55,9 +56,17 @@ export async function perform<N extends QueueName>(
   }
 }
 
+type ReadPayload<N extends QueueName> = ReturnType<typeof readPayload<N>>;
+
+/** Whom a job is about, for each of its lines. */
+function sellerIn<N extends QueueName>(read: ReadPayload<N>): { readonly seller?: string } {
+  return 'task' in read && 'seller' in read.task ? { seller: read.task.seller } : {};
+}
+
 async function outcomeOf<N extends QueueName>(
-  { queue, handler, tuning, ending }: Desk<N>,
+  { handler, tuning, ending }: Desk<N>,
   job: QueueJob,
+  read: ReadPayload<N>,
   { id, signal }: HeldJob,
   facts: { readonly attempt: number; readonly attempts: number; readonly log: Log },
 ): Promise<JobOutcome> {
@@ -65,7 +74,6 @@ async function outcomeOf<N extends QueueName>(
   if (job.deferredFailure) {
     return { kind: 'give-up', problem: `it lost its worker more than ${tuning.maxStalled} times` };
   }
-  const read = readPayload(queue, job.data);
   if ('fault' in read) {
     return { kind: 'give-up', problem: `the job is not understood: ${read.fault}` };
   }

@@ -41,7 +41,7 @@ export interface JobContext {
   readonly attempts: number;
   /** Ends when the worker must stop, or has lost the job to another one. */
   readonly signal: AbortSignal;
-  /** Carries the job's id already. */
+  /** Carries the job's id, and its seller where it has one, already. */
   readonly log: Log;
 }
 

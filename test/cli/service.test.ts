@@ -186,7 +186,10 @@ describe('a fleet', () => {
     await run(['sync', '--queue'], wrong);
     await until(() => service.stdout().includes('run failed'));
     service.process.kill('SIGTERM');
-    expect((await service.ended).stdout).not.toContain('k3y-that-nobody-knows');
+    const { stdout } = await service.ended;
+    expect(stdout).not.toContain('k3y-that-nobody-knows');
+    const failed = lines(stdout).find(({ msg }) => msg === 'job failed for good');
+    expect(failed).toMatchObject({ seller: 'main', job: (await runs())[0]?.job_id });
     const status = await run(['status', '--check'], env);
     expect(status.code).toBe(1);
     expect(status.stdout).toMatch(/✗ main · parked.*seller-mirror sync --seller main/s);

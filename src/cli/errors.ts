@@ -1,4 +1,5 @@
 import { ConfigError } from '../config/index.js';
+import { IntakeError } from '../intake/index.js';
 import { MarketplaceOptionsError } from '../marketplace/address.js';
 import { StoreError, explainDatabaseError } from '../store/errors.js';
 import { SellerBusyError } from '../store/lock.js';
@@ -39,6 +40,9 @@ export function reportError(error: unknown, databaseUrl: string | null): ErrorRe
   }
   if (error instanceof MarketplaceOptionsError) {
     return { lines: [error.message], exitCode: EXIT.usage };
+  }
+  if (error instanceof IntakeError) {
+    return { lines: withRemedy(error.message, error.remedy), exitCode: EXIT.usage };
   }
   if (error instanceof SellerBusyError) {
     const remedy = 'wait for it to end; `seller-mirror status` shows it';

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { Command, type CommanderError } from 'commander';
+import { addCodes } from './commands/codes.js';
 import { addDb } from './commands/db.js';
 import { addDemo } from './commands/demo.js';
 import { addDoctor } from './commands/doctor.js';
@@ -17,6 +18,7 @@ import { EXIT } from './exit-codes.js';
 /** In the order in which help shows them. */
 const COMMANDS = [
   addSync,
+  addCodes,
   addRun,
   addScheduler,
   addWorker,

@@ -41,7 +41,7 @@ const unproven = [
 describe('the summary of an audit', () => {
   it('tells verdicts, effort, why some have none and where the result is', () => {
     expect(
-      summaryLines(finished, { unproven, out: 'result.csv', program: 'seller-mirror' }, look),
+      summaryLines(finished, { unproven, place: { path: 'result.csv', format: 'csv' }, program: 'seller-mirror' }, look),
     ).toBe(
       [
         '! audit 12 · main · customers.csv · 9,121 valid · 871 invalid · 9 unproven',
@@ -56,7 +56,7 @@ describe('the summary of an audit', () => {
   });
 
   it('of one that has not ended says how to go on', () => {
-    const notes = { unproven: [], out: null, program: 'seller-mirror' };
+    const notes = { unproven: [], place: null, program: 'seller-mirror' };
     const text = summaryLines(running, notes, look);
     expect(text).toContain('10,000 codes not asked yet');
     expect(text).toContain('→ seller-mirror codes resume 12\n');

@@ -1,4 +1,4 @@
-import type { AuditProgress, AuditState } from '../../store/audits/types.js';
+import type { AuditProgress, AuditState, UnprovenCount } from '../../store/audits/types.js';
 import { moment } from '../moment.js';
 import {
   age,
@@ -15,14 +15,7 @@ import {
 } from '../output/index.js';
 import { unprovenRemedy, whyUnproven } from './unproven-text.js';
 
-/** How many codes have no verdict for the same reason. */
-export interface UnprovenGroup {
-  readonly reason: string;
-  readonly codes: number;
-}
-
 const STYLES: Readonly<Record<AuditState, Style | null>> = {
-  loading: null,
   running: null,
   finished: 'green',
   cancelled: 'yellow',
@@ -62,7 +55,7 @@ function doneShare({ codes, pending }: AuditProgress): string {
 
 /** What a person may want to know of an audit besides its progress. */
 export interface AuditNotes {
-  readonly unproven: readonly UnprovenGroup[];
+  readonly unproven: readonly UnprovenCount[];
   /** Sentences on how the list was read. */
   readonly reading: readonly string[];
   /** What is left of it costs this much at the budget; null when nothing is left or nobody knows. */
@@ -131,7 +124,7 @@ function took({ createdAt, finishedAt }: AuditProgress): string {
 }
 
 /** Why codes have no verdict, the most frequent reason first, and what to do about it. */
-export function unprovenLines(groups: readonly UnprovenGroup[]): readonly string[] {
+export function unprovenLines(groups: readonly UnprovenCount[]): readonly string[] {
   return [...groups]
     .sort((a, b) => b.codes - a.codes)
     .map(

@@ -46,6 +46,14 @@ export async function openLists(
   }
 }
 
+/** Codes that were given as arguments, as a list. */
+export async function listOf(codes: readonly string[]): Promise<OpenList> {
+  const bytes = Buffer.from(JSON.stringify(codes));
+  const name = 'arguments';
+  const intake = await readCodes(counted([bytes], { bytes: 0 }), { name, format: 'json' });
+  return { name, intake, size: bytes.length, read: () => bytes.length };
+}
+
 export async function closeLists(lists: readonly OpenList[]): Promise<void> {
   for (const { intake } of lists) await intake.close();
 }
@@ -71,7 +79,7 @@ async function sizeOf(path: string): Promise<number | null> {
 }
 
 async function* counted(
-  source: AsyncIterable<Uint8Array>,
+  source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   counter: { bytes: number },
 ): AsyncGenerator<Uint8Array, void, undefined> {
   for await (const chunk of source) {

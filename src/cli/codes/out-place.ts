@@ -1,6 +1,8 @@
 import { assertWritable, RESULT_FORMATS, type ResultFormat } from '../../intake/index.js';
 import { CommandError } from '../errors.js';
 import { EXIT } from '../exit-codes.js';
+import type { CommonOptions } from '../options.js';
+import type { OutOptions } from './options.js';
 
 /** Where a result goes, and as what. */
 export interface OutPlace {
@@ -19,10 +21,9 @@ export function outPlace(out: string, asked: ResultFormat | undefined, option: s
   if (out === STDOUT) return { path: null, format: asked ?? 'csv' };
   const format = asked ?? formatOf(out);
   if (format !== null) return { path: out, format };
-  throw new CommandError(
+  throw usage(
     `the ending of ${JSON.stringify(out)} says no format`,
     `name a file ending in .csv, .json or .ndjson, or say ${option} ${RESULT_FORMATS.join('|')}`,
-    EXIT.usage,
   );
 }
 
@@ -30,6 +31,29 @@ function formatOf(path: string): ResultFormat | null {
   const ending = /\.([a-z]+)$/i.exec(path)?.[1]?.toLowerCase();
   if (ending === 'jsonl') return 'ndjson';
   return RESULT_FORMATS.find((format) => format === ending) ?? null;
+}
+
+/**
+ * Where a command that works on an audit puts the result; null: nowhere.
+ * @throws {CommandError} when the options contradict each other
+ */
+export function placeOf(options: OutOptions & Pick<CommonOptions, 'json'>): OutPlace | null {
+  const { out, outFormat, json } = options;
+  if (out === undefined) {
+    if (outFormat === undefined) return null;
+    throw usage('--out-format goes with --out', 'say where the result goes: --out result.csv');
+  }
+  if (out === STDOUT && json === true) {
+    throw usage(
+      '--json and --out - both write to stdout',
+      'leave --json out, and say --out-format json for a result in JSON',
+    );
+  }
+  return outPlace(out, outFormat, '--out-format');
+}
+
+function usage(message: string, remedy: string): CommandError {
+  return new CommandError(message, remedy, EXIT.usage);
 }
 
 /** Makes sure that the result can be written, before hours of work are spent. */

@@ -1,6 +1,7 @@
 import { supportAt } from '../../domain/codes/purchase.js';
 import type { Purchase } from '../../domain/item.js';
-import type { ResultColumn } from '../../intake/index.js';
+import type { ResultColumn, ResultRow } from '../../intake/index.js';
+import type { AuditResult } from '../../store/audits/types.js';
 import { whyUnproven } from './unproven-text.js';
 
 /** What came of asking for a code, or of finding that it was asked for lately. */
@@ -22,6 +23,24 @@ export type RecordFacts =
   | { readonly verdict: 'rejected'; readonly why: string }
   /** It was not asked for yet. */
   | { readonly verdict: 'pending' };
+
+/** What an audit has to say of a record. */
+export function factsOf(result: AuditResult): RecordFacts {
+  const { code, rejected, verdict, reason, proof, purchase, checkedAt } = result;
+  if (code === null) return { verdict: 'rejected', why: rejected ?? 'it holds no code' };
+  if (verdict === null) return { verdict: 'pending' };
+  return { verdict, reason: reason ?? '', proof: proof ?? 'none', purchase, checkedAt };
+}
+
+/** The lines of a result. @param now for the state of support, milliseconds since 1970 */
+export async function* resultRows(
+  results: AsyncIterable<AuditResult>,
+  now: number,
+): AsyncGenerator<ResultRow, void, undefined> {
+  for await (const one of results) {
+    yield { columns: one.columns, result: resultOf(factsOf(one), now) };
+  }
+}
 
 export type Result = Readonly<Record<ResultColumn, string | number | null>>;
 

@@ -1,14 +1,28 @@
-import type { AuditProgress } from '../../store/audits/types.js';
+import type { App } from '../../app.js';
+import type { AuditProgress, UnprovenCount } from '../../store/audits/types.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { duration, paint, plural, safeLine, type Look } from '../output/index.js';
-import { unprovenLines, verdictCounts, type UnprovenGroup } from './audit-view.js';
+import { ownCommand } from '../own-command.js';
+import type { OutPlace } from './out-place.js';
+import { unprovenLines, verdictCounts } from './audit-view.js';
 
 export interface SummaryNotes {
-  readonly unproven: readonly UnprovenGroup[];
-  /** File that the result was written to; null when there is none. */
-  readonly out: string | null;
+  readonly unproven: readonly UnprovenCount[];
+  /** Where the result was written to; null when it was not. */
+  readonly place: OutPlace | null;
   /** How to type this program. */
   readonly program: string;
+}
+
+/** The summary of an audit with what the store knows of it. @param place of its result */
+export async function summaryOf(
+  { store, config }: App,
+  audit: AuditProgress,
+  place: OutPlace | null,
+  look: Look,
+): Promise<string> {
+  const unproven = await store.audits.unprovenCounts(audit.auditId);
+  return summaryLines(audit, { unproven, place, program: ownCommand(config.dataDir) }, look);
 }
 
 /** What came of an audit, as lines for a person; also of one that has not ended. */
@@ -55,12 +69,12 @@ function effort({
 /** Where the result is, or how to get at it; and how to get the verdicts that are missing. */
 function nextLines(
   { auditId, state, pending, unproven }: AuditProgress,
-  { out, program }: SummaryNotes,
+  { place, program }: SummaryNotes,
 ): string[] {
   const result =
-    out === null
+    place === null
       ? `→ ${program} codes export ${auditId} --out result.csv`
-      : `result: ${safeLine(out)}`;
+      : `result: ${safeLine(place.path ?? 'on stdout')}`;
   const goOn = state === 'running' && pending > 0 ? [`→ ${program} codes resume ${auditId}`] : [];
   const again =
     state === 'finished' && unproven > 0

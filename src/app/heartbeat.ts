@@ -1,0 +1,43 @@
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+import type { Log } from '../domain/log.js';
+import { BEAT_EVERY_MS } from '../store/processes.js';
+import type { AuditStore } from '../store/audits/audit-store.js';
+
+/** Tells others that this process lives, until it is stopped. */
+export interface Heartbeat {
+  /** Takes the process off the list, so that nobody waits for it. Never throws. */
+  stop(): Promise<void>;
+}
+
+/**
+ * Tells the store now and every `BEAT_EVERY_MS` that this process lives.
+ * @param roles what it does, such as `worker` and `scheduler`
+ */
+export function startHeartbeat(
+  store: Pick<AuditStore, 'beat' | 'endBeat'>,
+  roles: readonly string[],
+  log: Log,
+): Heartbeat {
+  const { pid } = process;
+  const info = { processId: randomUUID(), roles, host: hostname(), pid, startedAt: new Date() };
+  const beat = async (): Promise<void> => {
+    try {
+      await store.beat(info);
+    } catch (error) {
+      log.debug('the store could not be told that this process lives', { error });
+    }
+  };
+  let beating = beat();
+  const timer = setInterval(() => {
+    beating = beating.then(beat);
+  }, BEAT_EVERY_MS);
+  timer.unref();
+  return {
+    async stop() {
+      clearInterval(timer);
+      await beating;
+      await store.endBeat(info.processId).catch(() => undefined);
+    },
+  };
+}

@@ -1,0 +1,131 @@
+import type { App } from '../../app.js';
+import type { SellerConfig } from '../../config/index.js';
+import { hostName } from '../../domain/address.js';
+import { callsAtOnce } from '../../jobs/codes/calls-at-once.js';
+import { CarriedProofs } from '../../jobs/codes/carried-proofs.js';
+import { performAuditChunk } from '../../jobs/codes/perform-chunk.js';
+import type { AuditResult } from '../../store/audits/types.js';
+import { print, printJson, stdoutLook } from '../console.js';
+import { CommandError } from '../errors.js';
+import { EXIT, type ExitCode } from '../exit-codes.js';
+import { Progress } from '../output/index.js';
+import { answerJson, answerLines, type Answer } from './answer.js';
+import type { CheckOptions } from './check.js';
+
+/** Answers about codes that a person typed: asked for here and now, without the queue. */
+export async function answerCodes(
+  app: App,
+  seller: SellerConfig,
+  codes: readonly string[],
+  options: CheckOptions,
+  signal: AbortSignal,
+): Promise<ExitCode> {
+  const auditId = await enterCodes(app, seller, codes, options);
+  const { audits } = app.store;
+  await ask(app, seller, auditId, codes.length, signal);
+  const audit = await audits.get(auditId);
+  // What was not answered is told now; nobody is to go on with it.
+  if (audit?.state === 'running') await audits.cancel(auditId);
+  signal.throwIfAborted();
+  if (audit === null || audit.state === 'failed') {
+    throw new CommandError(audit?.problem ?? `there is no audit ${auditId} any more`, KEY_REMEDY);
+  }
+  const answers: Answer[] = [];
+  for await (const result of audits.results(auditId)) {
+    answers.push(await answerOf(app, seller, result, audit.problem));
+  }
+  const now = new Date();
+  if (options.json === true) {
+    await printJson({ codes: answers.map((answer) => answerJson(answer, now)) });
+  } else {
+    await print(answers.map((answer) => answerLines(answer, now, stdoutLook())).join('\n'));
+  }
+  return answers.some(({ verdict }) => verdict === 'unproven') ? EXIT.unproven : EXIT.done;
+}
+
+const KEY_REMEDY =
+  'check the API key and MARKETPLACE_URL; `seller-mirror doctor` tries both, and no code was judged';
+
+async function enterCodes(
+  { store }: App,
+  seller: SellerConfig,
+  codes: readonly string[],
+  { maxAge, canary }: CheckOptions,
+): Promise<bigint> {
+  await store.ensureSeller(seller.name, hostName(seller.url));
+  const loader = await store.audits.begin({
+    sellerId: seller.name,
+    source: 'arguments',
+    layout: { lists: [] },
+    columns: ['code'],
+    maxAgeSeconds: maxAge === undefined ? null : Math.floor(maxAge / 1000),
+    canary: canary ?? null,
+    chunkSize: codes.length,
+  });
+  try {
+    await loader.add(codes.map((code, index) => ({ line: index + 1, code, columns: [code] })));
+    await loader.finish();
+    return loader.auditId;
+  } catch (error) {
+    await loader.abort();
+    throw error;
+  }
+}
+
+async function ask(
+  app: App,
+  seller: SellerConfig,
+  auditId: bigint,
+  codes: number,
+  signal: AbortSignal,
+): Promise<void> {
+  const label = codes === 1 ? 'asking' : `asking for ${codes} codes`;
+  const bar = new Progress({ output: process.stderr, label, total: codes });
+  const look = setInterval(() => {
+    void app.store.audits.get(auditId).then(
+      (audit) => audit !== null && bar.update(audit.codes - audit.pending),
+      () => undefined,
+    );
+  }, LOOK_MS);
+  try {
+    await app.withJobs(seller, {}, async ({ store, marketplace, sellerId, callCount }) => {
+      const concurrency = callsAtOnce(seller.requestsPerMinute);
+      const enqueueChunk = () => Promise.resolve();
+      const carried = new CarriedProofs();
+      await performAuditChunk(
+        { store, marketplace, sellerId, callCount, concurrency, carried, enqueueChunk },
+        { auditId, chunk: 0, isLastAttempt: true },
+        signal,
+      );
+    });
+  } finally {
+    clearInterval(look);
+    bar.finish();
+  }
+}
+
+const LOOK_MS = 250;
+
+/** A code that the audit did not settle is unproven for now. @param problem of the audit */
+async function answerOf(
+  { store }: App,
+  seller: SellerConfig,
+  result: AuditResult,
+  problem: string | null,
+): Promise<Answer> {
+  const { verdict, reason, proof, purchase, checkedAt } = result;
+  const code = result.code ?? '';
+  const state = (await store.audits.knownCodes(seller.name, [code])).get(code);
+  const [check] = state === undefined ? [] : await store.audits.checksOf(state.codeId, 1);
+  const heard = reason === null ? undefined : check;
+  return {
+    code,
+    verdict: verdict ?? 'unproven',
+    reason: reason ?? problem ?? 'it was not asked for',
+    proof: proof ?? 'none',
+    purchase,
+    checkedAt,
+    httpStatus: heard?.httpStatus ?? null,
+    message: heard?.message ?? null,
+  };
+}

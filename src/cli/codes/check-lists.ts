@@ -1,0 +1,99 @@
+import type { App } from '../../app.js';
+import type { SellerConfig } from '../../config/index.js';
+import { hostName } from '../../domain/address.js';
+import { auditCost } from '../../domain/codes/cost.js';
+import { callsAtOnce } from '../../jobs/codes/calls-at-once.js';
+import { CHUNK_SIZE } from '../../jobs/codes/recheck.js';
+import type { AuditLoader, AuditSize, NewAudit } from '../../store/audits/types.js';
+import { printJson } from '../console.js';
+import { EXIT, type ExitCode } from '../exit-codes.js';
+import type { CheckOptions } from './check.js';
+import { costText } from './cost-text.js';
+import { layoutJson, type OpenList } from './lists.js';
+import { LoadProgress } from './load-progress.js';
+import { layoutLines, reportLines, sizeLine } from './load-text.js';
+import { loadLists, type LoadReport } from './load.js';
+import type { OutPlace } from './out-place.js';
+import { proveKey } from './prove-key.js';
+import { pursue } from './pursue.js';
+
+/** Makes an audit of the lists and sees it to its end; or, for a dry run, tells what it would cost. */
+export async function checkLists(
+  app: App,
+  seller: SellerConfig,
+  lists: readonly OpenList[],
+  options: CheckOptions & { readonly place: OutPlace | null },
+  signal: AbortSignal,
+): Promise<ExitCode> {
+  const { dryRun, detach, json, place } = options;
+  tell(layoutLines(lists));
+  if (dryRun !== true) await proveKey(app, seller, signal);
+  const loader = await app.store.audits.begin(newAudit(seller, lists, options));
+  try {
+    const report = await load(lists, loader, signal);
+    if (dryRun === true) {
+      const size = await loader.measure();
+      const cost = tellSize(seller, size);
+      if (json === true)
+        await printJson({ dryRun: true, size, cost, rejected: report.firstRejected });
+      return EXIT.done;
+    }
+    await app.store.ensureSeller(seller.name, hostName(seller.url));
+    tellSize(seller, await loader.finish());
+  } finally {
+    // Of a list that was entered nothing is taken back.
+    await loader.abort();
+  }
+  const how = { json: json === true, detach: detach === true, place };
+  return pursue(app, loader.auditId, how, signal);
+}
+
+function newAudit(
+  seller: SellerConfig,
+  lists: readonly OpenList[],
+  { maxAge, canary }: CheckOptions,
+): NewAudit {
+  return {
+    sellerId: seller.name,
+    source: lists.map(({ name }) => name).join(', '),
+    layout: layoutJson(lists),
+    columns: lists[0]?.intake.layout.columns ?? [],
+    maxAgeSeconds: maxAge === undefined ? null : Math.floor(maxAge / 1000),
+    canary: canary ?? null,
+    chunkSize: CHUNK_SIZE,
+  };
+}
+
+async function load(
+  lists: readonly OpenList[],
+  loader: AuditLoader,
+  signal: AbortSignal,
+): Promise<LoadReport> {
+  const progress = new LoadProgress();
+  try {
+    const report = await loadLists(lists, loader, signal, {
+      onRows: (list, rows) => progress.show(list, rows),
+    });
+    progress.finish();
+    tell(reportLines(report, lists.length));
+    return report;
+  } finally {
+    progress.finish();
+  }
+}
+
+function tellSize({ requestsPerMinute }: SellerConfig, size: AuditSize) {
+  const concurrency = callsAtOnce(requestsPerMinute);
+  const toAsk = size.codes - size.reused;
+  const cost = auditCost(
+    { toAsk, requestsPerMinute, chunkSize: CHUNK_SIZE, concurrency },
+    Date.now(),
+  );
+  tell([sizeLine(size), costText(cost, requestsPerMinute)]);
+  return cost;
+}
+
+/** What is no result goes to stderr, so that results can be piped. */
+function tell(lines: readonly string[]): void {
+  process.stderr.write(lines.map((line) => `${line}\n`).join(''));
+}

@@ -1,0 +1,73 @@
+import { InvalidArgumentError, Option, type Command } from 'commander';
+import type { Config, SellerConfig } from '../../config/index.js';
+import { parseDuration } from '../../domain/codes/freshness.js';
+import { readCode, describeCodeFault } from '../../domain/codes/code.js';
+import { RESULT_FORMATS, type ResultFormat } from '../../intake/index.js';
+import { CommandError } from '../errors.js';
+import { EXIT } from '../exit-codes.js';
+import { chosenSellers } from '../options.js';
+
+/** What the columns of a result say. */
+export const RESULT_HELP = `
+A result is the list as it came, in its order and with its own columns, and beside them:
+  verdict          valid, invalid, unproven; pending: not asked yet; rejected: the line holds no code
+  license_type, item_id, item_name, price, currency, purchased_at, supported_until
+                   of the purchase; of an invalid code those of before, when it was valid
+  support          active, expired or none, at the time of writing
+  checked_at       when the marketplace was asked
+  proof            purchase, canary or account; without a verdict \`none:\` and the reason
+Cells of CSV that a spreadsheet would take for a formula get an apostrophe in front.`;
+
+/** Options of where a result goes, for commands that work on an audit. */
+export interface OutOptions {
+  readonly out?: string;
+  readonly outFormat?: ResultFormat;
+}
+
+/** Adds `--out` and `--out-format`. */
+export function withOutOptions(command: Command): Command {
+  return command
+    .option('--out <file>', 'write the result there when it is done; - is stdout')
+    .addOption(
+      new Option(
+        '--out-format <format>',
+        'of the result (default: by the ending of --out; csv)',
+      ).choices(RESULT_FORMATS),
+    );
+}
+
+/** The one seller that codes are asked for. @throws {CommandError} when it is not clear which */
+export function oneSeller(config: Config, name: string | undefined): SellerConfig {
+  const sellers = chosenSellers(config, name);
+  const [seller] = sellers;
+  if (seller !== undefined && sellers.length === 1) return seller;
+  throw new CommandError(
+    'a purchase code belongs to one seller, and several are configured',
+    `say which with --seller: ${sellers.map((one) => one.name).join(', ')}`,
+    EXIT.usage,
+  );
+}
+
+/** Reads a length of time, milliseconds. */
+export function lengthOfTime(text: string): number {
+  const read = parseDuration(text);
+  if ('ms' in read) return read.ms;
+  throw new InvalidArgumentError(`"${text}" ${read.fault}.`);
+}
+
+/** Reads a code. What can't be one is not repeated: it may hold anything. */
+export function purchaseCode(text: string): string {
+  const read = readCode(text);
+  if ('code' in read) return read.code;
+  throw new InvalidArgumentError(`It ${describeCodeFault(read.reason)}.`);
+}
+
+const MOST_AUDITS = 2n ** 63n - 1n;
+
+/** Reads the number of an audit. */
+export function auditNumber(text: string): bigint {
+  if (/^\d{1,19}$/.test(text) && BigInt(text) > 0n && BigInt(text) <= MOST_AUDITS) {
+    return BigInt(text);
+  }
+  throw new InvalidArgumentError('Audits are numbered 1, 2, 3 and so on; `codes list` shows them.');
+}

@@ -1,0 +1,136 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { App } from '../../app.js';
+import type { AuditProgress } from '../../store/audits/types.js';
+import { explainDatabaseError } from '../../store/errors.js';
+import { print, printJson, stderrLook, stdoutLook } from '../console.js';
+import { EXIT, type ExitCode } from '../exit-codes.js';
+import { ownCommand } from '../own-command.js';
+import { AuditBar } from './audit-progress.js';
+import { AuditWork } from './audit-work.js';
+import { findAudit } from './find-audit.js';
+import type { OutPlace } from './out-place.js';
+import { exitCodeOf, summaryOf } from './summary.js';
+import { writeResult } from './write-result.js';
+
+export interface PursueOptions {
+  readonly json: boolean;
+  /** Leave the work to other processes. */
+  readonly detach: boolean;
+  readonly place: OutPlace | null;
+}
+
+/** Sees an audit to its end, then writes its result and tells what came of it. */
+export async function pursue(
+  app: App,
+  auditId: bigint,
+  options: PursueOptions,
+  signal: AbortSignal,
+): Promise<ExitCode> {
+  const audit = await findAudit(app, auditId, undefined);
+  const resume = `${ownCommand(app.config.dataDir)} codes resume ${auditId}`;
+  const ended = audit.state === 'running' ? await work(app, audit, resume, options, signal) : audit;
+  if (ended === 'interrupted') return EXIT.interrupted;
+  if (options.detach && ended.state === 'running') return detached(app, ended, resume, options);
+  return conclude(app, ended, options, signal);
+}
+
+/** Works on the audit, or watches others who do. */
+async function work(
+  app: App,
+  audit: AuditProgress,
+  resume: string,
+  { detach }: PursueOptions,
+  signal: AbortSignal,
+): Promise<AuditProgress | 'interrupted'> {
+  const interrupted = (): void => {
+    process.stderr.write(`\rstopping; what was answered is kept, and this goes on:\n→ ${resume}\n`);
+    // Should it end the hard way, at the second Ctrl-C.
+    process.exitCode = EXIT.interrupted;
+  };
+  signal.addEventListener('abort', interrupted, { once: true });
+  const bar = new AuditBar();
+  try {
+    const doing = await AuditWork.open(app);
+    try {
+      await doing.enqueue(audit);
+      return detach ? audit : await watch(app, audit, doing, bar, signal);
+    } finally {
+      bar.finish();
+      await doing.close();
+    }
+  } catch (error) {
+    if (signal.aborted) return 'interrupted';
+    process.stderr.write(`The audit is kept; this goes on with it:\n→ ${resume}\n`);
+    throw error;
+  } finally {
+    signal.removeEventListener('abort', interrupted);
+  }
+}
+
+const POLL_MS = 250;
+/** An outage of the database may take so long, or the watch is over. */
+const PATIENCE_MS = 60_000;
+
+async function watch(
+  app: App,
+  { auditId }: AuditProgress,
+  doing: AuditWork,
+  bar: AuditBar,
+  signal: AbortSignal,
+): Promise<AuditProgress> {
+  let seenAt = performance.now();
+  for (;;) {
+    try {
+      const audit = await findAudit(app, auditId, undefined);
+      bar.show(audit);
+      if (audit.state !== 'running') return audit;
+      await doing.ensure(audit);
+      if (!doing.isOwn) bar.others();
+      seenAt = performance.now();
+    } catch (error) {
+      const isOutage = explainDatabaseError(error, '') !== null;
+      if (!isOutage || performance.now() - seenAt > PATIENCE_MS) throw error;
+    }
+    await sleep(POLL_MS, undefined, { signal });
+  }
+}
+
+async function detached(
+  app: App,
+  audit: AuditProgress,
+  resume: string,
+  { json }: PursueOptions,
+): Promise<ExitCode> {
+  if (json) {
+    await printJson({ audit });
+    return EXIT.done;
+  }
+  const program = ownCommand(app.config.dataDir);
+  await print(
+    `audit ${audit.auditId} · in the queue; \`run\` or \`worker\` works on it, in this or another process\n`,
+    `→ ${program} codes show ${audit.auditId}\n`,
+    `→ ${resume}   (here, or to watch)\n`,
+  );
+  return EXIT.done;
+}
+
+async function conclude(
+  app: App,
+  audit: AuditProgress,
+  { json, place }: PursueOptions,
+  signal: AbortSignal,
+): Promise<ExitCode> {
+  const { auditId } = audit;
+  // Of an audit that failed too: what it found is worth having.
+  if (place !== null) await writeResult(app, auditId, place, signal);
+  const out = place?.path ?? null;
+  if (json) {
+    const unproven = await app.store.audits.unprovenCounts(auditId);
+    await printJson({ audit, unproven, out });
+  } else if (place !== null && place.path === null) {
+    process.stderr.write(await summaryOf(app, audit, place, stderrLook()));
+  } else {
+    await print(await summaryOf(app, audit, place, stdoutLook()));
+  }
+  return exitCodeOf(audit);
+}

@@ -1,0 +1,76 @@
+import type { App } from '../../app.js';
+import type { Json } from '../../domain/item.js';
+import { IntakeError, resultWriter, writeWhole, type ResultOptions } from '../../intake/index.js';
+import { CommandError } from '../errors.js';
+import { writeAll } from '../output/index.js';
+import type { OutPlace } from './out-place.js';
+import { resultRows } from './result-row.js';
+
+/**
+ * Writes the result of an audit as it is now: into a file whole or not at all, or to stdout as it
+ * comes.
+ * @throws {CommandError} when the file can't be written
+ */
+export async function writeResult(
+  { store }: App,
+  auditId: bigint,
+  place: OutPlace,
+  signal: AbortSignal,
+): Promise<void> {
+  const { columns, layout } = (await store.audits.listOf(auditId)) ?? NO_LIST;
+  const writer = resultWriter(place.format, columns, resultOptions(layout));
+  const text = writer.text(resultRows(store.audits.results(auditId), Date.now()));
+  if (place.path === null) await writeAll(process.stdout, text);
+  else await writeFile(place.path, text, auditId, signal);
+}
+
+async function writeFile(
+  path: string,
+  text: AsyncIterable<string>,
+  auditId: bigint,
+  signal: AbortSignal,
+): Promise<void> {
+  try {
+    await writeWhole(path, text, { signal });
+  } catch (error) {
+    if (!(error instanceof IntakeError)) throw error;
+    const again = `\`seller-mirror codes export ${auditId}\` writes it again`;
+    throw new CommandError(error.message, `${error.remedy} Nothing is lost: ${again}`);
+  }
+}
+
+const NO_LIST = { columns: [], layout: null };
+
+/**
+ * A result is written as its list was: cells are separated alike, and what was no UTF-8 came from a
+ * spreadsheet, which takes text without a byte order mark for something else.
+ */
+function resultOptions(layout: Json): ResultOptions {
+  const [first] = listsIn(layout);
+  if (first === undefined) return {};
+  const { delimiter, encoding } = first;
+  return {
+    ...(typeof delimiter === 'string' ? { delimiter } : {}),
+    bom: typeof encoding === 'string' && encoding !== 'utf-8',
+  };
+}
+
+/** How each list of an audit was read; see `layoutJson`. */
+function listsIn(layout: Json): readonly { readonly [key: string]: Json }[] {
+  if (typeof layout !== 'object' || layout === null || Array.isArray(layout)) return [];
+  const { lists } = layout;
+  if (!Array.isArray(lists)) return [];
+  return lists.filter(
+    (one): one is { [key: string]: Json } =>
+      typeof one === 'object' && one !== null && !Array.isArray(one),
+  );
+}
+
+/** The sentences on how the lists of an audit were read. */
+export function readingOf(layout: Json): readonly string[] {
+  const lists = listsIn(layout);
+  return lists.flatMap(({ name, reasons }) => {
+    const said = Array.isArray(reasons) ? reasons.filter((one) => typeof one === 'string') : [];
+    return lists.length === 1 ? said : said.map((one) => `${JSON.stringify(name)}: ${one}`);
+  });
+}

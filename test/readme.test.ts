@@ -116,6 +116,7 @@ describe('the settings in README', () => {
       keyHeader: 'x-api-key',
       syncCron: '0 3 * * *',
       accountCron: 'off',
+      auditCron: '0 4 * * 0',
       timeZone: 'Europe/Berlin',
     };
     expect(fields?.toSorted()).toEqual(Object.keys(values).toSorted());
@@ -203,6 +204,15 @@ describe('alerts in README', () => {
     return { keys: Object.keys(rest), data: Object.keys(data), problem: data['problem'] };
   }
 
+  async function finishedAudit(sellerId: string): Promise<string> {
+    const { audits } = mirror().store;
+    const [layout, columns] = [{}, []];
+    const rest = { maxAgeSeconds: null, canary: null, chunkSize: 1 };
+    const loader = await audits.begin({ sellerId, source: 'arguments', layout, columns, ...rest });
+    await loader.finish();
+    return String(loader.auditId);
+  }
+
   it('are of the types it lists, and look as it shows', async () => {
     const catalogue = seededCatalogue({ seed: 7, count: 3 });
     const sim = await mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
@@ -217,6 +227,7 @@ describe('alerts in README', () => {
       'run-failed': { kind: 'run-failed', runId },
       'run-held': { kind: 'run-held', runId },
       'seller-parked': parked,
+      'audit-finished': { kind: 'audit-finished', auditId: await finishedAudit(seller) },
       'copy-stale': { kind: 'copy-stale', seller, since: null },
     };
     const messages: Message[] = [];

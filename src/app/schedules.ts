@@ -9,6 +9,7 @@ export function schedulesOf(sellers: readonly SellerConfig[]): readonly SellerSc
       [
         ['sync', seller.syncCron],
         ['account', seller.accountCron],
+        ['recheck', seller.auditCron],
       ] as const satisfies readonly (readonly [ScheduleKind, string | null])[]
     ).flatMap(([kind, cron]) =>
       cron === null

@@ -1,4 +1,4 @@
-import { Secret, redact } from '../domain/secret.js';
+import { Secret, redactorOf } from '../domain/secret.js';
 
 /** One thing that is wrong with the configuration. */
 export interface Problem {
@@ -53,31 +53,30 @@ export class Findings {
   }
 
   warnings(): string[] {
-    return this.#warnings.map((warning) => this.#sentence(warning));
+    return this.#sentences(this.#warnings);
   }
 
   /** @throws ConfigError when there is any problem */
   throwIfAny(): void {
     if (this.#problems.length === 0) return;
-    throw new ConfigError(this.#problems.map((problem) => this.#sentence(problem)));
+    throw new ConfigError(this.#sentences(this.#problems));
   }
 
-  #sentence(problem: Problem): string {
-    const value = problem.value === undefined ? '' : ` ${this.#shown(problem.value)}`;
-    return this.#redacted(`${problem.where}${value} ${problem.what}: ${problem.remedy}`);
+  #sentences(problems: readonly Problem[]): string[] {
+    const redacted = redactorOf(this.#secrets);
+    return problems.map(({ where, value, what, remedy }) => {
+      // Redacted before it is cut: half a secret is one still.
+      const given = value === undefined ? '' : ` ${shown(redacted(value))}`;
+      return redacted(`${where}${given} ${what}: ${remedy}`);
+    });
   }
+}
 
-  /** Redacted before it is cut: half a secret is one still. */
-  #shown(value: string): string {
-    const text = withoutLikelySecrets(this.#redacted(value));
-    return JSON.stringify(
-      text.length > LONGEST_VALUE ? `${text.slice(0, LONGEST_VALUE - 1)}…` : text,
-    );
-  }
-
-  #redacted(text: string): string {
-    return redact(text, this.#secrets);
-  }
+function shown(value: string): string {
+  const text = withoutLikelySecrets(value);
+  return JSON.stringify(
+    text.length > LONGEST_VALUE ? `${text.slice(0, LONGEST_VALUE - 1)}…` : text,
+  );
 }
 
 /**

@@ -13,6 +13,7 @@ export function readQueue(
   | 'redis'
   | 'queuePrefix'
   | 'workerConcurrency'
+  | 'recheck'
   | 'catchUp'
   | 'shutdownTimeoutMs'
   | 'keepJobsDays'
@@ -22,6 +23,10 @@ export function readQueue(
     redis: readRedis(reader),
     queuePrefix: readPrefix(reader),
     workerConcurrency: reader.integer('WORKER_CONCURRENCY', 1, 100),
+    recheck: {
+      share: reader.integer('AUDIT_SHARE', 1, 100) / 100,
+      olderThanDays: reader.integer('AUDIT_OLDER_THAN_DAYS', 1, 3_650),
+    },
     catchUp: reader.boolean('CATCH_UP'),
     shutdownTimeoutMs: reader.integer('SHUTDOWN_TIMEOUT', 0, HOUR_SECONDS) * 1_000,
     keepJobsDays: reader.integer('KEEP_JOBS_DAYS', 1, 365),

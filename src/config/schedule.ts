@@ -5,12 +5,13 @@ import type { ConfigOptions, SellerConfig } from './types.js';
 import type { Given } from './values.js';
 
 /** When a seller is mirrored. */
-export type Schedule = Pick<SellerConfig, 'syncCron' | 'accountCron' | 'timeZone'>;
+export type Schedule = Pick<SellerConfig, 'syncCron' | 'accountCron' | 'auditCron' | 'timeZone'>;
 
 /** What a seller's entry in the sellers file may say about it. */
 export interface ScheduleEntry {
   readonly syncCron?: string | undefined;
   readonly accountCron?: string | undefined;
+  readonly auditCron?: string | undefined;
   readonly timeZone?: string | undefined;
 }
 
@@ -19,10 +20,14 @@ type CronFault = ConfigOptions['cronFault'];
 /** The schedule of every seller that has none of its own. */
 export function readSchedule(reader: Reader): Schedule {
   const { findings, options } = reader;
-  const account = reader.optional('ACCOUNT_CRON');
+  const besides = (name: 'ACCOUNT_CRON' | 'AUDIT_CRON'): string | null => {
+    const given = reader.optional(name);
+    return given === null ? null : readCron(given, options.cronFault, findings);
+  };
   return {
     syncCron: readCron(reader.given('SYNC_CRON'), options.cronFault, findings),
-    accountCron: account === null ? null : readCron(account, options.cronFault, findings),
+    accountCron: besides('ACCOUNT_CRON'),
+    auditCron: besides('AUDIT_CRON'),
     timeZone: readTimeZone(reader.optional('TZ'), findings),
   };
 }
@@ -35,13 +40,14 @@ export function readOwnSchedule(
   cronFault: CronFault,
   findings: Findings,
 ): Schedule {
-  const own = (field: 'syncCron' | 'accountCron'): string | null => {
+  const own = (field: 'syncCron' | 'accountCron' | 'auditCron'): string | null => {
     const text = entry[field];
     return text === undefined ? defaults[field] : readCron(at(field, text), cronFault, findings);
   };
   return {
     syncCron: own('syncCron'),
     accountCron: own('accountCron'),
+    auditCron: own('auditCron'),
     timeZone:
       entry.timeZone === undefined
         ? defaults.timeZone

@@ -31,6 +31,7 @@ const SELLER = z.strictObject({
   keyHeader: z.string().optional(),
   syncCron: z.string().optional(),
   accountCron: z.string().optional(),
+  auditCron: z.string().optional(),
   timeZone: z.string().optional(),
 });
 const FILE = z.strictObject({ sellers: z.array(SELLER) });

@@ -101,9 +101,26 @@ export const SETTINGS = [
       'Cron expression: when the account is mirrored besides; off means the same as not set',
   },
   {
+    name: 'AUDIT_CRON',
+    default: null,
+    description:
+      'Cron expression: when known purchase codes are asked for again; off means the same as not set',
+  },
+  {
+    name: 'AUDIT_SHARE',
+    default: '25',
+    description: 'Percentage of the request budget that asking again by AUDIT_CRON may take',
+  },
+  {
+    name: 'AUDIT_OLDER_THAN_DAYS',
+    default: '30',
+    description: 'Codes checked within this many days are left alone by AUDIT_CRON',
+  },
+  {
     name: 'TZ',
     default: null,
-    description: 'IANA time zone of both, such as Europe/Berlin; not set: that of this machine',
+    description:
+      'IANA time zone of the three, such as Europe/Berlin; not set: that of this machine',
   },
   {
     name: 'CATCH_UP',

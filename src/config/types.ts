@@ -37,7 +37,9 @@ export interface SellerConfig {
   readonly syncCron: string | null;
   /** Cron expression of the account alone, besides; null: only with the items. */
   readonly accountCron: string | null;
-  /** IANA name of the zone in which both are meant. */
+  /** Cron expression of asking for known purchase codes again; null: not by itself. */
+  readonly auditCron: string | null;
+  /** IANA name of the zone in which all of them are meant. */
   readonly timeZone: string;
 }
 
@@ -68,6 +70,13 @@ export interface Config {
   readonly queuePrefix: string;
   /** Jobs a worker process does at a time. */
   readonly workerConcurrency: number;
+  /** What a scheduled re-audit may take and asks for. */
+  readonly recheck: {
+    /** Of the request budget, more than 0 and at most 1. */
+    readonly share: number;
+    /** Codes checked more recently are left alone. */
+    readonly olderThanDays: number;
+  };
   /** Do at start what was due while nothing ran. */
   readonly catchUp: boolean;
   readonly shutdownTimeoutMs: number;

@@ -10,11 +10,11 @@ import {
   tickJobId,
   tickSince,
   type Moment,
+  type ScheduledTask,
   type SellerSchedule,
   type TickPlan,
   type Timetable,
 } from './ticks.js';
-import type { MirrorTask } from './types.js';
 
 export type { ScheduleKind } from '../store/schedules.js';
 export type { SellerSchedule } from './ticks.js';
@@ -24,7 +24,7 @@ export interface SchedulerOptions {
   readonly schedules: readonly SellerSchedule[];
   readonly store: Pick<Store, 'schedules' | 'recordTicks'>;
   /** Must not add a second job of an id that it has. */
-  readonly enqueue: (task: MirrorTask, jobId: string) => Promise<{ readonly added: boolean }>;
+  readonly enqueue: (task: ScheduledTask, jobId: string) => Promise<{ readonly added: boolean }>;
   readonly log: Log;
   /** Make good, once, what was due while no scheduler ran. */
   readonly catchUp: boolean;

@@ -12,6 +12,13 @@ export interface SellerSchedule extends ScheduleKey {
   readonly timeZone: string;
 }
 
+/** What a tick puts into the queue: the task of a seller's, by its schedule. */
+export interface ScheduledTask extends ScheduleKey {
+  /** The schedule's instant, ISO 8601. */
+  readonly tick: string;
+  readonly askedAt: string;
+}
+
 /** A schedule ready to be asked for its ticks. */
 export interface Timetable extends SellerSchedule {
   readonly pattern: CronPattern;

@@ -1,7 +1,7 @@
 import type { Pool } from 'pg';
 
-/** What a schedule mirrors: account and items, or the account alone. */
-export type ScheduleKind = 'sync' | 'account';
+/** What a schedule does: mirror account and items, or the account alone, or ask for known purchase codes again. */
+export type ScheduleKind = 'sync' | 'account' | 'recheck';
 
 export interface ScheduleKey {
   readonly seller: string;
@@ -48,7 +48,8 @@ const STATES = `
     LEFT JOIN mirror.schedules s ON s.seller_id = asked.seller AND s.kind = asked.kind
     LEFT JOIN LATERAL (
       SELECT r.started_at FROM mirror.runs r
-       WHERE r.seller_id = asked.seller AND r.state IN ('succeeded', 'held')
+       WHERE asked.kind <> 'recheck' AND r.seller_id = asked.seller
+         AND r.state IN ('succeeded', 'held')
          AND r.kind = (CASE asked.kind WHEN 'sync' THEN 'catalogue' ELSE 'account' END)::mirror.run_kind
        ORDER BY r.run_id DESC LIMIT 1
     ) run ON true

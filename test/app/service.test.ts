@@ -16,7 +16,7 @@ afterEach(() => {
 function appOfSilentStore(shutdownTimeoutMs: number): App {
   const seller = {
     ...{ name: 'ada', url: new URL('https://market.example') },
-    ...{ syncCron: '0 2 * * *', accountCron: null, timeZone: 'UTC' },
+    ...{ syncCron: '0 2 * * *', accountCron: null, auditCron: null, timeZone: 'UTC' },
   };
   return {
     config: { sellers: [seller], catchUp: true, alerts: null, shutdownTimeoutMs },

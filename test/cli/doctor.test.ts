@@ -32,6 +32,7 @@ function sellerAt(url: string, more: Partial<SellerConfig> = {}): SellerConfig {
     carriage,
     syncCron: null,
     accountCron: null,
+    auditCron: null,
     timeZone: 'UTC',
     ...more,
   };

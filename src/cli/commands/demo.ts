@@ -69,6 +69,7 @@ function configFor(market: Simulator, key: string, dataDir: string): Config {
     carriage: { placement: 'default', keyHeader: null },
     syncCron: null,
     accountCron: null,
+    auditCron: null,
     timeZone: 'UTC',
   };
   return {
@@ -82,6 +83,7 @@ function configFor(market: Simulator, key: string, dataDir: string): Config {
     logFormat: 'auto',
     redis: null,
     queuePrefix: 'seller-mirror',
+    recheck: { share: 0.25, olderThanDays: 30 },
     workerConcurrency: 1,
     catchUp: false,
     shutdownTimeoutMs: 30_000,

@@ -45,14 +45,26 @@ function spellings(secret: Secret): string[] {
 }
 
 /**
- * Replaces every spelling of the secrets (plain, JSON-escaped, URL-encoded) in `text` by a mask.
- * Secrets of fewer than 4 characters are left alone: masking them would shred any text.
+ * Makes a function that replaces every spelling of the secrets (plain, JSON-escaped, URL-encoded) in
+ * a text by a mask. Secrets of fewer than 4 characters are left alone: masking them would shred any
+ * text. One expression for all, because a look for each takes seconds with a thousand of them.
  */
+export function redactorOf(secrets: readonly Secret[]): (text: string) => string {
+  const known = new Set(
+    secrets.filter((secret) => secret.reveal().length >= 4).flatMap((secret) => spellings(secret)),
+  );
+  if (known.size === 0) return (text) => text;
+  // The longest first: where one secret contains another, none of it may stay behind.
+  const longestFirst = [...known].sort((a, b) => b.length - a.length);
+  const expression = new RegExp(longestFirst.map(literally).join('|'), 'g');
+  return (text) => text.replaceAll(expression, MASK);
+}
+
+/** `redactorOf` for a single text. */
 export function redact(text: string, secrets: readonly Secret[]): string {
-  let out = text;
-  for (const secret of secrets) {
-    if (secret.reveal().length < 4) continue;
-    for (const spelling of spellings(secret)) out = out.replaceAll(spelling, MASK);
-  }
-  return out;
+  return redactorOf(secrets)(text);
+}
+
+function literally(text: string): string {
+  return text.replaceAll(/[\\^$.*+?()[\]{}|/-]/g, String.raw`\$&`);
 }

@@ -7,9 +7,11 @@ import { startScheduler, type Scheduler } from '../queue/scheduler.js';
 import type { JobEvent } from '../queue/types.js';
 import { createWebhook } from '../webhook/webhook.js';
 import { alertHandler } from './alert-handler.js';
+import { auditHandler } from './audit-handler.js';
 import { mirrorHandler } from './mirror-handler.js';
 import { schedulesOf } from './schedules.js';
-import { watchAge, type AgeWatch } from './watch-age.js';
+import { watchAge } from './watch-age.js';
+import { watchAudits } from './watch-audits.js';
 
 /** What a process does: fire schedules, work on jobs, or both. */
 export interface Roles {
@@ -21,6 +23,11 @@ export interface Roles {
 export interface Service {
   /** Takes no new work, and lets running work finish or hands it back. */
   stop(): Promise<void>;
+}
+
+/** Something that looks once a while until it is stopped. */
+interface Watch {
+  stop(): void;
 }
 
 /** Alerts are small and wait for a network. */
@@ -36,18 +43,20 @@ export function startService(
 ): Service {
   const workers = roles.worker ? startWorkers(app, queues, onJob) : [];
   const scheduler = roles.scheduler ? startSchedules(app, queues, log) : null;
-  const watch = roles.scheduler && app.config.alerts !== null ? watchAge(app, queues, log) : null;
-  return { stop: () => stopAll(app, workers, scheduler, watch, log) };
+  const watches: Watch[] = [];
+  if (roles.scheduler && app.config.alerts !== null) watches.push(watchAge(app, queues, log));
+  if (roles.worker) watches.push(watchAudits(app, queues, log));
+  return { stop: () => stopAll(app, workers, scheduler, watches, log) };
 }
 
 async function stopAll(
   app: App,
   workers: readonly QueueWorker[],
   scheduler: Scheduler | null,
-  watch: AgeWatch | null,
+  watches: readonly Watch[],
   log: Log,
 ): Promise<void> {
-  watch?.stop();
+  for (const watch of watches) watch.stop();
   // At the same time: none needs the other, and together they have no more time than each alone.
   const [ends] = await Promise.all([
     Promise.all(workers.map((worker) => worker.stop(app.config.shutdownTimeoutMs))),
@@ -68,10 +77,15 @@ function startWorkers(
     concurrency: workerConcurrency,
     onJob,
   });
-  if (alerts === null || alerts.secret === null) return [mirror];
+  const audits = queues.work('audits', auditHandler(app, queues), {
+    concurrency: workerConcurrency,
+    onJob,
+  });
+  if (alerts === null || alerts.secret === null) return [mirror, audits];
   const webhook = createWebhook({ url: alerts.url, secret: alerts.secret });
   const handler = alertHandler(app, webhook);
-  return [mirror, queues.work('alerts', handler, { concurrency: ALERTS_AT_A_TIME, onJob })];
+  const alertWorker = queues.work('alerts', handler, { concurrency: ALERTS_AT_A_TIME, onJob });
+  return [mirror, audits, alertWorker];
 }
 
 function startSchedules(app: App, queues: Queues, log: Log): Scheduler {
@@ -79,7 +93,10 @@ function startSchedules(app: App, queues: Queues, log: Log): Scheduler {
   return startScheduler({
     schedules: schedulesOf(sellers),
     store: app.store,
-    enqueue: (task, jobId) => queues.addMirror(task, jobId),
+    enqueue: ({ kind, ...task }, jobId) =>
+      kind === 'recheck'
+        ? queues.addRecheck({ kind, ...task }, jobId)
+        : queues.addMirror({ kind, ...task }, jobId),
     log,
     catchUp,
   });

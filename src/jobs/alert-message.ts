@@ -3,7 +3,7 @@ import { DIED } from '../store/runs.js';
 import type { Run } from '../store/status.js';
 import type { Store } from '../store/store.js';
 import type { Alert } from './alerts.js';
-import { parkedRemedy, runProblem, runRemedy } from './remedies.js';
+import { auditRemedy, parkedRemedy, runProblem, runRemedy } from './remedies.js';
 
 /** What an alert says, or why there is nothing to say any more. */
 export type AlertMessage =
@@ -18,6 +18,8 @@ export function messageOf(store: Store, alert: Alert, now: Date): Promise<AlertM
     case 'run-failed':
     case 'run-held':
       return runMessage(store, alert.kind, BigInt(alert.runId));
+    case 'audit-finished':
+      return auditMessage(store, BigInt(alert.auditId), now);
     case 'seller-parked':
       return parkedMessage(store, alert.seller);
     case 'copy-stale':
@@ -69,6 +71,29 @@ function countsOf(run: Run): Json {
   return {
     ...{ listed, added, changed, extraChanged, unchanged, restored, missing, removed },
     ...{ quarantined, duplicates, apiCalls, bytes: Number(run.bytes) },
+  };
+}
+
+async function auditMessage(store: Store, auditId: bigint, now: Date): Promise<AlertMessage> {
+  const audit = await store.audits.get(auditId);
+  if (audit === null) return { dropped: `audit ${auditId} is no longer in the store` };
+  const { state, createdAt, finishedAt, problem } = audit;
+  if (state === 'running') return { dropped: `audit ${auditId} goes on` };
+  const { lines, rejected, codes, reused, valid, invalid, unproven, pending, apiCalls } = audit;
+  return {
+    type: 'audit.finished',
+    at: finishedAt ?? now,
+    data: {
+      seller: audit.sellerId,
+      auditId: String(auditId),
+      source: audit.source,
+      state,
+      startedAt: createdAt.toISOString(),
+      finishedAt: finishedAt?.toISOString() ?? null,
+      counts: { lines, rejected, codes, reused, valid, invalid, unproven, pending, apiCalls },
+      problem:
+        problem === null ? null : { code: state, message: problem, remedy: auditRemedy(auditId) },
+    },
   };
 }
 

@@ -1,6 +1,7 @@
 /** Something to tell people about, by ids; the text is made when it is delivered. */
 export type Alert =
   | { readonly kind: 'run-failed' | 'run-held'; readonly runId: string }
+  | { readonly kind: 'audit-finished'; readonly auditId: string }
   | { readonly kind: 'seller-parked'; readonly seller: string; readonly runId: string | null }
   | {
       readonly kind: 'copy-stale';
@@ -15,6 +16,8 @@ export function alertId(alert: Alert): string {
     case 'run-failed':
     case 'run-held':
       return `${alert.kind}.${alert.runId}`;
+    case 'audit-finished':
+      return `${alert.kind}.${alert.auditId}`;
     case 'seller-parked':
       return `${alert.kind}.${alert.seller}.${alert.runId ?? 'unknown'}`;
     case 'copy-stale': {

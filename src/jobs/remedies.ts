@@ -41,3 +41,8 @@ export function runProblem({ state, problem }: Run): string {
     problem ?? (state === 'held' ? 'more items would go than the removal guard allows' : state)
   );
 }
+
+/** How to go on with an audit that ended before its time. */
+export function auditRemedy(auditId: bigint): string {
+  return `mend what it says, then \`seller-mirror codes resume ${auditId}\` goes on; nothing that is recorded is asked again`;
+}

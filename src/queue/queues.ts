@@ -5,11 +5,12 @@ import { Outage } from './outage.js';
 import { postgresServer } from './postgres.js';
 import { redisServer } from './redis.js';
 import type { Session, SessionOptions } from './session.js';
-import { askedId, checkJobId, payloadOf, type TaskOf } from './tasks.js';
+import { askedId, checkJobId, chunkId, payloadOf, type TaskOf } from './tasks.js';
 import { TUNING, type Tuning } from './tuning.js';
 import {
   QUEUE_NAMES,
   type AlertTask,
+  type AuditTask,
   type JobHandler,
   type MirrorTask,
   type QueueCounts,
@@ -90,16 +91,41 @@ export class Queues {
     return this.#add('mirror', task, jobId);
   }
 
+  /**
+   * Puts a chunk of an audit into the queue, unless it is there. One that ended is not kept: the store
+   * knows what is left of it, and it may have to be done again.
+   * @throws {QueueError} within seconds, when the queue can't be reached
+   */
+  addChunk(seller: string, auditId: bigint, chunk: number): Promise<Added> {
+    const task: AuditTask = { kind: 'chunk', seller, auditId: String(auditId), chunk };
+    const unkept = { removeOnComplete: true, removeOnFail: true };
+    return this.#add('audits', task, chunkId(auditId, chunk), unkept);
+  }
+
+  /**
+   * Adds a re-audit of known codes.
+   * @param jobId a second job of this id is not added while the first is kept
+   * @throws {QueueError} within seconds, when the queue can't be reached
+   */
+  addRecheck(task: Extract<AuditTask, { kind: 'recheck' }>, jobId: string): Promise<Added> {
+    return this.#add('audits', task, jobId);
+  }
+
   /** Adds an alert. @throws {QueueError} within seconds, when the queue can't be reached */
   addAlert(task: AlertTask, jobId: string): Promise<Added> {
     return this.#add('alerts', task, jobId);
   }
 
-  async #add<N extends QueueName>(name: N, task: TaskOf<N>, jobId: string): Promise<Added> {
+  async #add<N extends QueueName>(
+    name: N,
+    task: TaskOf<N>,
+    jobId: string,
+    options: { readonly removeOnComplete?: boolean; readonly removeOnFail?: boolean } = {},
+  ): Promise<Added> {
     checkJobId(jobId);
     const payload = payloadOf(name, task);
     const added = await this.#link.use(async ({ queues }) => {
-      await queues[name].add(task.kind, payload, { jobId });
+      await queues[name].add(task.kind, payload, { ...options, jobId });
       return wasAdded(queues[name], jobId, payload.mark);
     });
     for (const { queue, loop } of this.#workers) if (queue === name) loop.nudge();

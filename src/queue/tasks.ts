@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { bounded } from './errors.js';
-import type { AlertTask, MirrorTask, QueueName } from './types.js';
+import type { AlertTask, AuditTask, MirrorTask, QueueName } from './types.js';
 
 const seller = z.string().min(1).max(100);
 const instant = z.iso.datetime().max(40);
-const runId = z.string().regex(/^\d{1,19}$/);
+const bigId = z.string().regex(/^\d{1,19}$/);
 
 const MIRROR = z.discriminatedUnion('kind', [
   z.object({
@@ -23,16 +23,22 @@ const MIRROR = z.discriminatedUnion('kind', [
   }),
 ]) satisfies z.ZodType<MirrorTask>;
 
+const AUDIT = z.discriminatedUnion('kind', [
+  z.object({ kind: z.literal('chunk'), seller, auditId: bigId, chunk: z.int().nonnegative() }),
+  z.object({ kind: z.literal('recheck'), seller, tick: instant.nullable(), askedAt: instant }),
+]) satisfies z.ZodType<AuditTask>;
+
 const ALERT = z.discriminatedUnion('kind', [
-  z.object({ kind: z.enum(['run-failed', 'run-held']), runId }),
-  z.object({ kind: z.literal('seller-parked'), seller, runId: runId.nullable() }),
+  z.object({ kind: z.enum(['run-failed', 'run-held']), runId: bigId }),
+  z.object({ kind: z.literal('audit-finished'), auditId: bigId }),
+  z.object({ kind: z.literal('seller-parked'), seller, runId: bigId.nullable() }),
   z.object({ kind: z.literal('copy-stale'), seller, since: instant.nullable() }),
 ]) satisfies z.ZodType<AlertTask>;
 
 /** What may be in each queue. A new kind of task is a schema here and its type in `types.ts`. */
 const TASKS = {
   mirror: MIRROR,
-  audits: z.never(),
+  audits: AUDIT,
   alerts: ALERT,
 } satisfies Record<QueueName, z.ZodType>;
 
@@ -91,6 +97,11 @@ function faultsOf(error: z.ZodError): string {
 export function askedId(task: MirrorTask, now: Date): string {
   const time = now.toISOString().replaceAll(/[-:]|\.\d+/g, '');
   return `${task.kind}.${task.seller}.asked-${time}-${randomBytes(6).toString('hex')}`;
+}
+
+/** The id of a chunk's job: the same as long as the job is in the queue. */
+export function chunkId(auditId: bigint, chunk: number): string {
+  return `chunk.${auditId}.${chunk}`;
 }
 
 const LONGEST_ID = 200;

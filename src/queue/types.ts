@@ -22,9 +22,27 @@ export type MirrorTask =
       readonly askedAt: string;
     };
 
+/** What is to be done about purchase codes; which they are is in the store. */
+export type AuditTask =
+  | {
+      readonly kind: 'chunk';
+      readonly seller: string;
+      readonly auditId: string;
+      readonly chunk: number;
+    }
+  /** Ask again for codes that are known. */
+  | {
+      readonly kind: 'recheck';
+      readonly seller: string;
+      /** The schedule's instant, ISO 8601; null when a person asked. */
+      readonly tick: string | null;
+      readonly askedAt: string;
+    };
+
 /** What to tell people about, by ids; the text is made from the store when it is delivered. */
 export type AlertTask =
   | { readonly kind: 'run-failed' | 'run-held'; readonly runId: string }
+  | { readonly kind: 'audit-finished'; readonly auditId: string }
   | { readonly kind: 'seller-parked'; readonly seller: string; readonly runId: string | null }
   | {
       readonly kind: 'copy-stale';

@@ -18,10 +18,14 @@ import { Verdicts } from './verdicts.js';
 export type CodeMarketplace = Pick<Marketplace, 'account' | 'validate'>;
 
 /**
- * Codes begun between two account proofs while denials wait for one: at most so many calls, and
- * those under way, are in vain when a process is killed. One call in 64 is 1.6 %.
+ * Denials that wait before an account proof is asked for them beside the codes: at most so many
+ * calls, and those under way, are in vain when a process is killed.
  */
-const PROVE_EVERY = 64;
+const PROVE_DENIALS = 50;
+/** Codes begun since the last account proof after which a single denial gets its own. */
+const PROVE_CODES = 150;
+/** As long, at least, when many wait: some of them may wait for a canary, which is asked for in time. */
+const PROVE_CODES_LEAST = 25;
 
 /**
  * Asks the marketplace for codes and judges what it says: keeps validations under way, asks for the
@@ -122,7 +126,9 @@ class Asking {
 
   /** Once in a while, and without waiting for it, asks for the account proof that denials wait for. */
   #proveOpen(): void {
-    if (this.#codesSinceProof < PROVE_EVERY || !this.#verdicts.hasOpenDenials) return;
+    const { openDenials } = this.#verdicts;
+    const patience = openDenials < PROVE_DENIALS ? PROVE_CODES : PROVE_CODES_LEAST;
+    if (openDenials === 0 || this.#codesSinceProof < patience) return;
     if (this.#journal.underWay.account) return;
     this.#codesSinceProof = 0;
     const needed = proofsAfterCodes(this.#journal.timeline);
@@ -238,6 +244,7 @@ class Asking {
       left: this.#agenda.left,
       stop: this.#options.signal.aborted ? aborted : this.#stop,
       calls: this.#made,
+      account: timeline.account,
       lostCanaries: timeline.calls.flatMap((call) =>
         call.kind === 'canary' && call.outcome.kind === 'denied' ? [call.code] : [],
       ),

@@ -73,6 +73,8 @@ export interface AskReport {
   readonly stop: Stop | null;
   /** Questions put to the marketplace; the client may have repeated some. */
   readonly calls: { readonly codes: number; readonly proofs: number };
+  /** User name of the account that the key opened; null when nothing told it. */
+  readonly account: string | null;
   /** Canaries that were denied. */
   readonly lostCanaries: readonly string[];
   /** What proves the credential for the next chunk as well; empty when nothing does. */

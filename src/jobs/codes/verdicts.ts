@@ -32,8 +32,8 @@ export class Verdicts {
     return this.#judgements;
   }
 
-  get hasOpenDenials(): boolean {
-    return this.#open.size > 0;
+  get openDenials(): number {
+    return this.#open.size;
   }
 
   /** @param answer null when the call affirmed nothing */

@@ -10,6 +10,7 @@ import {
   getList,
   getProgress,
   listProgress,
+  noteProblem,
   resumeAudit,
 } from './progress.js';
 import { recordResults } from './record.js';
@@ -101,6 +102,11 @@ export class AuditStore {
   /** Ends an audit that runs, for a reason that only a person can mend. Returns as `cancel`. */
   fail(auditId: bigint, problem: string): Promise<AuditState | null> {
     return failAudit(this.#pools.others, auditId, problem);
+  }
+
+  /** Says why an audit that runs does not get on at present; null: it does. */
+  note(auditId: bigint, problem: string | null): Promise<void> {
+    return noteProblem(this.#pools.others, auditId, problem);
   }
 
   /** Lets a cancelled or failed audit run again. Returns as `cancel`. */

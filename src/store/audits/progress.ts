@@ -1,4 +1,5 @@
 import type { Pool } from 'pg';
+import { LONGEST_TEXT, storable } from './text.js';
 import type { AuditList, AuditProgress, AuditState } from './types.js';
 
 /** The counts are kept in the audit's row, so that progress costs the same however long the list is. */
@@ -78,6 +79,19 @@ export async function failAudit(
   problem: string,
 ): Promise<AuditState | null> {
   return change(pool, auditId, `state = 'failed', problem = $2`, `state = 'running'`, problem);
+}
+
+/** Says why an audit does not get on at present, or that it does again. */
+export async function noteProblem(
+  pool: Pool,
+  auditId: bigint,
+  problem: string | null,
+): Promise<void> {
+  await pool.query(
+    `UPDATE mirror.audits SET problem = $2
+      WHERE audit_id = $1 AND state IN ('running', 'finished') AND problem IS DISTINCT FROM $2`,
+    [auditId, problem === null ? null : storable(problem, LONGEST_TEXT)],
+  );
 }
 
 /**

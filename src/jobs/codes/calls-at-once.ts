@@ -1,0 +1,14 @@
+/** Calls under way that an unlimited budget is worth. */
+const MOST = 16;
+/** How long a call may take before the budget is not used up, seconds. */
+const SLOW_CALL = 2;
+
+/**
+ * How many calls of a chunk may be under way at the same time: as many as it takes to use up the
+ * budget although each takes a while, and no more, since the others would only stand in line for it.
+ * @param requestsPerMinute 0: unlimited
+ */
+export function callsAtOnce(requestsPerMinute: number): number {
+  if (requestsPerMinute === 0) return MOST;
+  return Math.min(MOST, 1 + Math.ceil((requestsPerMinute / 60) * SLOW_CALL));
+}

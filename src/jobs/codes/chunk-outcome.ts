@@ -1,0 +1,125 @@
+import { askAgain, describeUnproven, type UnprovenReason } from '../../domain/codes/unproven.js';
+import type { AuditState } from '../../store/audits/types.js';
+import type { Stop, StopReason } from './types.js';
+
+/** Rounds in which a code is asked for in vain before it stays unproven. */
+const ROUNDS = 5;
+/** As long as no code known to be valid is found, a round tells little, and costs as much. */
+const ROUNDS_WITHOUT_CANARY = 2;
+
+/** What asking for the codes of a chunk came to, once it is recorded. */
+export interface ChunkResult {
+  readonly stop: Stop | null;
+  /** Codes that got a verdict, or were given up. */
+  readonly settled: number;
+  /** Codes that are to be asked for again. */
+  readonly open: number;
+  /** No code of the audit ever got a verdict by asking. */
+  readonly isFirst: boolean;
+  readonly state: AuditState;
+}
+
+/** What to do with a chunk. */
+export type ChunkConsequence =
+  | { readonly kind: 'done' }
+  | { readonly kind: 'hand-back' }
+  /** Again after `delayMs`: it may be otherwise then. */
+  | { readonly kind: 'later'; readonly delayMs: number }
+  /** Only a person, or a change at the marketplace, can mend it: again after growing pauses. */
+  | { readonly kind: 'blocked'; readonly notBefore: number | null };
+
+const SECOND = 1_000;
+const MINUTE = 60 * SECOND;
+/** Some codes only were in vain. */
+const SOON_MS = 2 * SECOND;
+const AFTER_CHALLENGE_MS = 10 * MINUTE;
+const AFTER_LIMIT_MS = MINUTE;
+/** Outages that let answers through are short ones. */
+const AFTER_BREAK_MS = 15 * SECOND;
+const AFTER_OUTAGE_MS = 3 * MINUTE;
+
+/** Only a person can mend these; until then every call meets them. */
+const KEY_FAULTS: ReadonlySet<StopReason> = new Set(['refused', 'account-changed']);
+
+const BLOCKING: ReadonlySet<StopReason> = new Set([...KEY_FAULTS, 'switched-off', 'redirect']);
+
+/**
+ * What follows for a chunk from what came of it.
+ * @param now milliseconds since 1970
+ * @param random 0 to 1, so that chunks that stopped together do not come back together
+ */
+export function afterChunk(result: ChunkResult, now: number, random: number): ChunkConsequence {
+  const { stop, settled, open } = result;
+  if (open === 0) return { kind: 'done' };
+  if (stop?.reason === 'aborted') return { kind: 'hand-back' };
+  const notBefore = stop?.notBefore ?? null;
+  if (stop !== null && BLOCKING.has(stop.reason)) return { kind: 'blocked', notBefore };
+  const pauseMs = pauseAfter(stop, settled);
+  // What the server asked for is waited for exactly; the budget spaces who comes back.
+  const delayMs = notBefore !== null && notBefore > now ? notBefore - now : pauseMs * (1 + random);
+  return { kind: 'later', delayMs: Math.ceil(delayMs) };
+}
+
+/**
+ * Whether waiting for a key to be mended is of no use: it has never worked for this audit, so that
+ * whoever asked for it is told at once. One that did may be on its way from one key to the next.
+ */
+export function isHopeless({ stop, settled, isFirst }: ChunkResult): boolean {
+  return isFirst && settled === 0 && stop !== null && KEY_FAULTS.has(stop.reason);
+}
+
+function pauseAfter(stop: Stop | null, settled: number): number {
+  switch (stop?.reason) {
+    case undefined:
+    case 'canary-lost':
+      return SOON_MS;
+    case 'limited':
+      return AFTER_LIMIT_MS;
+    case 'challenge':
+      return AFTER_CHALLENGE_MS;
+    default:
+      return settled > 0 ? AFTER_BREAK_MS : AFTER_OUTAGE_MS;
+  }
+}
+
+/**
+ * Whether having asked for a code in vain counts against it. Weather never does, nor a key that is
+ * not good: those are waited for. What was denied while one of them ended the chunk does not either.
+ */
+export function countsAgainst(reason: UnprovenReason, stop: Stop | null): boolean {
+  if (WAITED_FOR.has(reason)) return false;
+  const fair = stop === null || stop.reason === 'canary-lost';
+  return fair || (askAgain(reason) === 'hardly' && stop.reason !== 'unreadable');
+}
+
+/** @param attempts rounds in vain, this one included */
+export function isGivenUp(attempts: number, stop: Stop | null): boolean {
+  return attempts >= (stop?.reason === 'canary-lost' ? ROUNDS_WITHOUT_CANARY : ROUNDS);
+}
+
+const WAITED_FOR: ReadonlySet<UnprovenReason> = new Set([
+  'limited',
+  'unavailable',
+  'refused',
+  'switched-off',
+  'redirect',
+  'account-changed',
+]);
+
+/** Why a chunk stopped, in a sentence for a person; null when there is nothing to tell. */
+export function describeStop(stop: Stop | null): string | null {
+  if (stop === null || stop.reason === 'aborted') return null;
+  const words = wordsFor(stop.reason);
+  return stop.detail === null ? words : `${words}: ${stop.detail}`;
+}
+
+function wordsFor(reason: Exclude<StopReason, 'aborted'>): string {
+  switch (reason) {
+    case 'challenge':
+      return 'the marketplace’s bot protection wants to see a browser';
+    case 'canary-lost':
+      return 'codes that were known to be valid are denied now, so that no denial can be proven';
+    default:
+      return describeUnproven(reason);
+  }
+}

@@ -1,0 +1,102 @@
+import {
+  callsWithin,
+  planRecheck,
+  type RecheckCandidate,
+  type RecheckFilter,
+} from '../../domain/codes/recheck.js';
+import type { Store } from '../../store/store.js';
+import type { MirrorOutcome } from '../mirror-outcome.js';
+import { wordsOf } from '../problem.js';
+import { enqueueChunks, type AuditDeps } from './perform-chunk.js';
+
+/** Which known codes are to be asked for again, and how many. */
+export interface RecheckPlan extends RecheckFilter {
+  readonly requestsPerMinute: number;
+  /** Of the budget, more than 0 and at most 1. */
+  readonly share: number;
+  /** From one re-audit to the next, milliseconds. */
+  readonly windowMs: number;
+}
+
+/** Codes of a chunk. */
+export const CHUNK_SIZE = 500;
+/** What audits that re-ask known codes are called. */
+export const RECHECK_SOURCE = 'recheck';
+/** Most codes of a re-audit, whatever the budget allows: they are chosen in memory. */
+const MOST_CODES = 200_000;
+/** Audits among which one that still runs is looked for. */
+const LATEST_AUDITS = 100;
+
+/**
+ * Makes an audit of the known codes that it is most useful to ask for again, as many as the share of
+ * the budget allows.
+ * @param now milliseconds since 1970
+ * @returns its number; null when no code is due
+ */
+export async function beginRecheck(
+  store: Pick<Store, 'audits'>,
+  sellerId: string,
+  plan: RecheckPlan,
+  now: number,
+): Promise<bigint | null> {
+  const codes = await chooseCodes(store, sellerId, plan, now);
+  if (codes.length === 0) return null;
+  const loader = await store.audits.begin({
+    sellerId,
+    source: RECHECK_SOURCE,
+    layout: {},
+    columns: ['code'],
+    maxAgeSeconds: null,
+    canary: null,
+    chunkSize: CHUNK_SIZE,
+  });
+  try {
+    await loader.add(codes.map(({ code }, i) => ({ line: i + 1, code, columns: [code] })));
+    await loader.finish();
+  } catch (error) {
+    await loader.abort();
+    throw error;
+  }
+  return loader.auditId;
+}
+
+async function chooseCodes(
+  { audits }: Pick<Store, 'audits'>,
+  sellerId: string,
+  plan: RecheckPlan,
+  now: number,
+): Promise<readonly RecheckCandidate[]> {
+  const { requestsPerMinute, share, windowMs } = plan;
+  const limit = Math.min(callsWithin(requestsPerMinute, share, windowMs), MOST_CODES);
+  let chosen: readonly RecheckCandidate[] = [];
+  for await (const portion of audits.recheckCandidates(sellerId, plan, now)) {
+    chosen = planRecheck([...chosen, ...portion], plan, limit, now);
+  }
+  return chosen;
+}
+
+/**
+ * Does a re-audit's job: begins one, or leaves it to the one before as long as that runs. Never
+ * throws, and repeating it is harmless.
+ */
+export async function performRecheck(
+  deps: Pick<AuditDeps, 'store' | 'sellerId' | 'marketplace' | 'enqueueChunk'>,
+  plan: RecheckPlan,
+  signal: AbortSignal,
+): Promise<MirrorOutcome> {
+  const { store, sellerId, marketplace } = deps;
+  try {
+    signal.throwIfAborted();
+    await store.ensureSeller(sellerId, marketplace.host);
+    const latest = await store.audits.list({ sellerIds: [sellerId], limit: LATEST_AUDITS });
+    const running = latest.find(
+      ({ source, state }) => source === RECHECK_SOURCE && state === 'running',
+    );
+    const auditId = running?.auditId ?? (await beginRecheck(store, sellerId, plan, Date.now()));
+    if (auditId !== null) await enqueueChunks(store, auditId, deps.enqueueChunk);
+    return { kind: 'done', result: { audit: auditId && String(auditId) }, alert: null };
+  } catch (error) {
+    if (signal.aborted) return { kind: 'hand-back' };
+    return { kind: 'retry', problem: wordsOf(error), notBefore: null, alert: null };
+  }
+}

@@ -1,0 +1,43 @@
+import { hash } from 'node:crypto';
+import type { UnprovenJudgement } from '../../domain/codes/verdict.js';
+import type { Json } from '../../domain/item.js';
+import type { CodeResult, PendingCode } from '../../store/audits/types.js';
+import type { SettledCode } from './types.js';
+
+/** What is recorded of a code that got a verdict. */
+export function settledResult(
+  { judgement, at, answer }: SettledCode,
+  { position, codeId }: PendingCode,
+): CodeResult {
+  const { verdict, reason, proof, evidence } = judgement;
+  const news =
+    verdict === 'valid' && answer !== null
+      ? { verdict, purchase: { value: answer.value, raw: answer.raw } }
+      : { verdict: 'invalid' as const };
+  return {
+    ...{ position, codeId, news, reason, proof, ...evidence },
+    checkedAt: new Date(at),
+    rawHash: answer === null ? null : hashOf(answer.raw),
+    final: true,
+  };
+}
+
+/** What is recorded of a code that was asked for in vain. @param at milliseconds since 1970 */
+export function unprovenResult(
+  { reason, proof, evidence }: UnprovenJudgement,
+  { position, codeId }: PendingCode,
+  at: number,
+  final: boolean,
+): CodeResult {
+  return {
+    ...{ position, codeId, reason, proof, ...evidence, final },
+    news: { verdict: 'unproven' },
+    checkedAt: new Date(at),
+    rawHash: null,
+  };
+}
+
+/** Of the purchase as it was answered, the key redacted. */
+function hashOf(raw: Json): Uint8Array {
+  return Buffer.from(hash('sha256', JSON.stringify(raw), 'binary'), 'latin1');
+}

@@ -1,0 +1,254 @@
+import { expect, it } from 'vitest';
+import { KEY, never, useMirror } from '../../support/mirror.js';
+import { performAuditChunk } from '../../../src/jobs/codes/perform-chunk.js';
+import { auditDeps, auditVerdicts, enter, progress, workThrough } from './audit.js';
+import { listOf, openShop, truthOf } from './support.js';
+
+const mirror = useMirror();
+
+it('settles every code of an audit with its purchase, at one call for each and few proofs', async () => {
+  const shop = await openShop();
+  const codes = listOf(shop, 1_000);
+  const auditId = await enter(mirror(), shop.marketplace.host, codes);
+  const callCount = (): number => shop.sim.requestCount;
+  const queue = await workThrough(auditDeps(mirror(), shop.marketplace, { callCount }), [auditId]);
+  expect(await auditVerdicts(mirror(), auditId)).toEqual(truthOf(shop, codes));
+  expect(await progress(mirror(), auditId)).toMatchObject({
+    state: 'finished',
+    ...{ codes: 1_000, valid: 900, invalid: 100, unproven: 0, pending: 0, problem: null },
+    apiCalls: shop.sim.requestCount,
+  });
+  expect(shop.sim.requestCount).toBeLessThanOrEqual(1.04 * codes.length);
+  expect(queue.longest).toBeLessThanOrEqual(8);
+  const [row] = await mirror().rows(
+    `SELECT license_type, price, currency, item_id, item_name, purchased_at IS NOT NULL AS dated
+       FROM mirror.purchase_codes WHERE code = $1`,
+    [codes[0]],
+  );
+  expect(row).toMatchObject({ currency: 'USD', dated: true });
+  const ledger = await mirror().rows<{ verdict: string; proof: string; n: string }>(
+    'SELECT verdict, proof, count(*) AS n FROM mirror.code_checks GROUP BY 1, 2 ORDER BY 1',
+  );
+  expect(ledger).toEqual([
+    { verdict: 'valid', proof: 'purchase', n: '900' },
+    { verdict: 'invalid', proof: 'canary', n: '100' },
+  ]);
+});
+
+it('binds the seller to the account that its first proof opened', async () => {
+  const shop = await openShop();
+  const auditId = await enter(mirror(), shop.marketplace.host, listOf(shop, 5));
+  await workThrough(auditDeps(mirror(), shop.marketplace), [auditId]);
+  expect(await mirror().store.bindingOf('main')).toMatchObject({ username: 'ada' });
+});
+
+it('tells people once that an audit is finished, also when the one that finished it could not', async () => {
+  const shop = await openShop();
+  const auditId = await enter(mirror(), shop.marketplace.host, listOf(shop, 20));
+  const deps = auditDeps(mirror(), shop.marketplace);
+  const job = { auditId, chunk: 0, isLastAttempt: false };
+  const alert = { kind: 'audit-finished', auditId: String(auditId) };
+  expect(await performAuditChunk(deps, job, never)).toMatchObject({ kind: 'done', alert });
+  expect(await performAuditChunk(deps, job, never)).toMatchObject({ kind: 'done', alert });
+  expect(shop.sim.requestCount).toBeLessThan(25);
+});
+
+it('goes on after the key was revoked in the middle and restored, and calls nothing wrongly invalid', async () => {
+  const shop = await openShop();
+  const codes = listOf(shop, 600, 5);
+  const auditId = await enter(mirror(), shop.marketplace.host, codes);
+  const owner = shop.sim.seller(KEY);
+  shop.sim.afterRequests(250, () => shop.sim.revoke(KEY));
+  const seen: string[] = [];
+  await workThrough(auditDeps(mirror(), shop.marketplace), [auditId], async (outcome) => {
+    seen.push(outcome.kind);
+    const { state, problem } = await progress(mirror(), auditId);
+    expect(state).toBe('running');
+    expect(problem).toContain('refused');
+    if (seen.length === 3) shop.sim.addSeller(owner);
+  });
+  expect(seen.slice(0, 3)).toEqual(['retry', 'retry', 'retry']);
+  expect(await auditVerdicts(mirror(), auditId)).toEqual(truthOf(shop, codes));
+  expect(await progress(mirror(), auditId)).toMatchObject({ state: 'finished', problem: null });
+});
+
+it('fails at once with a key that never worked, and goes on when it is resumed with one that does', async () => {
+  const shop = await openShop();
+  const codes = listOf(shop, 300);
+  const auditId = await enter(mirror(), shop.marketplace.host, codes);
+  const owner = shop.sim.seller(KEY);
+  shop.sim.revoke(KEY);
+  const deps = auditDeps(mirror(), shop.marketplace);
+  const job = { auditId, chunk: 0, isLastAttempt: false };
+  const alert = { kind: 'audit-finished', auditId: String(auditId) };
+  expect(await performAuditChunk(deps, job, never)).toMatchObject({ kind: 'give-up', alert });
+  const { state, problem } = await progress(mirror(), auditId);
+  expect({ state, problem }).toEqual({
+    state: 'failed',
+    problem: 'the marketplace refused the API key: Invalid request',
+  });
+  expect(shop.sim.requestCount).toBe(2);
+  shop.sim.addSeller(owner);
+  await mirror().store.audits.resume(auditId);
+  await workThrough(deps, [auditId]);
+  expect(await auditVerdicts(mirror(), auditId)).toEqual(truthOf(shop, codes));
+});
+
+it('fails when the key is not mended within the last attempt', async () => {
+  const shop = await openShop();
+  const auditId = await enter(mirror(), shop.marketplace.host, listOf(shop, 300));
+  shop.sim.afterRequests(50, () => shop.sim.revoke(KEY));
+  const deps = auditDeps(mirror(), shop.marketplace);
+  const first = await performAuditChunk(deps, { auditId, chunk: 0, isLastAttempt: false }, never);
+  expect(first).toMatchObject({ kind: 'retry', alert: null });
+  const last = await performAuditChunk(deps, { auditId, chunk: 0, isLastAttempt: true }, never);
+  expect(last).toMatchObject({ kind: 'give-up' });
+  expect(await progress(mirror(), auditId)).toMatchObject({ state: 'failed' });
+});
+
+it('asks no further once the audit is cancelled, and nothing twice when it is resumed', async () => {
+  const shop = await openShop();
+  const codes = listOf(shop, 400, 100);
+  const auditId = await enter(mirror(), shop.marketplace.host, codes, { chunkSize: 400 });
+  shop.sim.afterRequests(150, () => void mirror().store.audits.cancel(auditId));
+  const deps = auditDeps(mirror(), shop.marketplace);
+  const outcome = await performAuditChunk(deps, { auditId, chunk: 0, isLastAttempt: false }, never);
+  expect(outcome).toMatchObject({ kind: 'done', result: { state: 'cancelled' } });
+  expect(shop.sim.requestCount).toBeLessThan(400);
+  await mirror().store.audits.resume(auditId);
+  await workThrough(deps, [auditId]);
+  expect(await auditVerdicts(mirror(), auditId)).toEqual(truthOf(shop, codes));
+  const twice = codes.filter((code) => shop.timesAsked(code) > 1);
+  // Those under way when it was cancelled, and denials whose proof was to come.
+  expect(twice.length).toBeLessThanOrEqual(8 + 2);
+});
+
+it('hands a chunk back when the worker stops, with everything recorded that was answered', async () => {
+  const shop = await openShop();
+  const codes = listOf(shop, 400, 100);
+  const auditId = await enter(mirror(), shop.marketplace.host, codes, { chunkSize: 400 });
+  const stopping = new AbortController();
+  shop.sim.afterRequests(150, () => stopping.abort());
+  const deps = auditDeps(mirror(), shop.marketplace);
+  const job = { auditId, chunk: 0, isLastAttempt: false };
+  expect(await performAuditChunk(deps, job, stopping.signal)).toEqual({ kind: 'hand-back' });
+  const { valid } = await progress(mirror(), auditId);
+  expect(valid).toBeGreaterThan(130);
+  await workThrough(deps, [auditId]);
+  expect(codes.filter((code) => shop.timesAsked(code) > 1).length).toBeLessThanOrEqual(8 + 2);
+});
+
+it('leaves a chunk alone that somebody else works on', async () => {
+  const shop = await openShop();
+  const auditId = await enter(mirror(), shop.marketplace.host, listOf(shop, 10));
+  const deps = auditDeps(mirror(), shop.marketplace);
+  const outcome = await mirror().store.audits.withChunk(auditId, 0, () =>
+    performAuditChunk(deps, { auditId, chunk: 0, isLastAttempt: false }, never),
+  );
+  expect(outcome).toMatchObject({ kind: 'later' });
+  expect(shop.sim.requestCount).toBe(0);
+});
+
+it('waits as long as the server asks for, and counts it against no code', async () => {
+  const shop = await openShop();
+  const auditId = await enter(mirror(), shop.marketplace.host, listOf(shop, 50));
+  const marketplace = shop.client({ retry: { attempts: 1, baseMs: 1, maxMs: 20 } });
+  shop.sim.afterRequests(20, () =>
+    shop.sim.faults.always('any', { kind: 'rate-limited', retryAfter: 3_600 }),
+  );
+  const job = { auditId, chunk: 0, isLastAttempt: false };
+  const outcome = await performAuditChunk(auditDeps(mirror(), marketplace), job, never);
+  expect(outcome).toMatchObject({ kind: 'later', reason: 'limited' });
+  if (outcome.kind === 'later') expect(outcome.delayMs).toBeGreaterThan(3_500_000);
+  const pending = await mirror().store.audits.pendingOf(auditId, 0);
+  expect(pending.length).toBeGreaterThan(25);
+  expect(new Set(pending.map(({ attempts }) => attempts))).toEqual(new Set([0]));
+});
+
+it('gives up on a code whose answer can’t be understood after five rounds, and on no other', async () => {
+  const shop = await openShop();
+  const codes = listOf(shop, 60);
+  const [broken = ''] = codes;
+  const real = shop.marketplace;
+  const auditId = await enter(mirror(), real.host, codes);
+  shop.sim.faults.clear();
+  let asked = 0;
+  const marketplace = {
+    host: real.host,
+    account: real.account.bind(real),
+    items: real.items.bind(real),
+    item: real.item.bind(real),
+    close: real.close.bind(real),
+    async validate(...[code, options]: Parameters<typeof real.validate>) {
+      if (code === broken) {
+        asked++;
+        shop.sim.faults.next('validate', { kind: 'wrong-type', json: 'array' });
+      }
+      return real.validate(code, options);
+    },
+  };
+  const deps = auditDeps(mirror(), marketplace, { concurrency: 1 });
+  await workThrough(deps, [auditId]);
+  expect(asked).toBe(5);
+  expect(await auditVerdicts(mirror(), auditId)).toEqual({
+    ...truthOf(shop, codes),
+    [broken]: 'unproven',
+  });
+  const audit = await progress(mirror(), auditId);
+  expect(audit).toMatchObject({ state: 'finished', unproven: 1 });
+});
+
+it('finds nothing invalid for a user who sells nothing, whose known code is denied too', async () => {
+  const shop = await openShop();
+  const codes = listOf(shop, 120, 3);
+  shop.sim.seller(KEY).sells = false;
+  const canary = shop.canary;
+  const auditId = await enter(mirror(), shop.marketplace.host, codes, { canary });
+  const problems = new Set<string | null>();
+  await workThrough(auditDeps(mirror(), shop.marketplace), [auditId], async (outcome) => {
+    expect(outcome.kind).toBe('later');
+    problems.add((await progress(mirror(), auditId)).problem);
+  });
+  const audit = await progress(mirror(), auditId);
+  expect(audit).toMatchObject({ state: 'finished', valid: 0, invalid: 0, unproven: 120 });
+  expect([...problems].join()).toContain('known to be valid are denied');
+});
+
+it('asks twice, with a proof between, before a code that was valid becomes invalid', async () => {
+  const shop = await openShop();
+  const codes = listOf(shop, 30, 31);
+  const deps = auditDeps(mirror(), shop.marketplace);
+  await workThrough(deps, [await enter(mirror(), shop.marketplace.host, codes)]);
+  const [refunded = ''] = codes;
+  shop.purchases.setState(refunded, 'refunded');
+  const before = shop.timesAsked(refunded);
+  await workThrough(deps, [await enter(mirror(), shop.marketplace.host, codes)]);
+  expect(shop.timesAsked(refunded) - before).toBe(2);
+  const feed = await mirror().rows(
+    `SELECT p.code, t.kind FROM mirror.code_transitions t JOIN mirror.purchase_codes p USING (code_id)
+      WHERE t.kind <> 'first-seen'`,
+  );
+  expect(feed).toEqual([{ code: refunded, kind: 'became-invalid' }]);
+});
+
+it('lets two audits at once take turns, chunk by chunk', async () => {
+  const shop = await openShop();
+  const all = listOf(shop, 2_000, 50);
+  const codes = [all.slice(0, 1_000), all.slice(1_000)];
+  const audits: bigint[] = [];
+  for (const list of codes) {
+    audits.push(await enter(mirror(), shop.marketplace.host, list, { chunkSize: 50 }));
+  }
+  const shares: number[] = [];
+  shop.sim.afterRequests(1_000, () => {
+    for (const list of codes) {
+      shares.push(list.filter((code) => shop.timesAsked(code) > 0).length);
+    }
+  });
+  const queue = await workThrough(auditDeps(mirror(), shop.marketplace), audits);
+  expect(Math.abs((shares[0] ?? 0) - (shares[1] ?? 0))).toBeLessThanOrEqual(8 * 50);
+  expect(queue.longest).toBeLessThanOrEqual(16);
+  for (const auditId of audits) {
+    expect(await progress(mirror(), auditId)).toMatchObject({ state: 'finished', pending: 0 });
+  }
+});

@@ -3,7 +3,8 @@ import type { Log } from '../domain/log.js';
 import { within } from '../queue/gather.js';
 import type { Queues } from '../queue/queues.js';
 import type { QueueWorker } from '../queue/worker.js';
-import { startScheduler, type Scheduler } from '../queue/scheduler.js';
+import { watchLostJobs, type LostJobsOptions } from '../queue/lost-jobs.js';
+import { startScheduler, type Scheduler, type SchedulerOptions } from '../queue/scheduler.js';
 import type { JobEvent } from '../queue/types.js';
 import { createWebhook } from '../webhook/webhook.js';
 import { alertHandler } from './alert-handler.js';
@@ -45,6 +46,7 @@ export function startService(
   const scheduler = roles.scheduler ? startSchedules(app, queues, log) : null;
   const watches: Watch[] = [];
   if (roles.scheduler && app.config.alerts !== null) watches.push(watchAge(app, queues, log));
+  if (roles.scheduler) watches.push(watchLostJobs(lostJobsOf(app, queues, log)));
   if (roles.worker) watches.push(watchAudits(app, queues, log));
   return { stop: () => stopAll(app, workers, scheduler, watches, log) };
 }
@@ -89,15 +91,27 @@ function startWorkers(
 }
 
 function startSchedules(app: App, queues: Queues, log: Log): Scheduler {
-  const { sellers, catchUp } = app.config;
-  return startScheduler({
-    schedules: schedulesOf(sellers),
+  const { catchUp } = app.config;
+  return startScheduler({ ...schedulingOf(app, queues, log), catchUp });
+}
+
+function lostJobsOf(app: App, queues: Queues, log: Log): LostJobsOptions {
+  const { catchUp, keepJobsDays } = app.config;
+  return { ...schedulingOf(app, queues, log), keepJobsDays, atOnce: catchUp };
+}
+
+function schedulingOf(
+  app: App,
+  queues: Queues,
+  log: Log,
+): Pick<SchedulerOptions, 'schedules' | 'store' | 'enqueue' | 'log'> {
+  return {
+    schedules: schedulesOf(app.config.sellers),
     store: app.store,
     enqueue: ({ kind, ...task }, jobId) =>
       kind === 'recheck'
         ? queues.addRecheck({ kind, ...task }, jobId)
         : queues.addMirror({ kind, ...task }, jobId),
     log,
-    catchUp,
-  });
+  };
 }

@@ -87,10 +87,17 @@ export function readSettings(needs: 'store' | 'sellers'): Config {
   return loadConfig(needs, cronFault);
 }
 
+/** A thousand sellers can bring a thousand warnings of the same kind. */
+const MOST_WARNINGS = 20;
+
 /** Reads the configuration for a command and passes its warnings on. */
 export function configFor(needs: 'store' | 'sellers'): Config {
   const config = readSettings(needs);
-  for (const warning of config.warnings) process.stderr.write(`warning: ${safeLine(warning)}\n`);
+  for (const warning of config.warnings.slice(0, MOST_WARNINGS)) {
+    process.stderr.write(`warning: ${safeLine(warning)}\n`);
+  }
+  const more = config.warnings.length - MOST_WARNINGS;
+  if (more > 0) process.stderr.write(`warning: and ${more} more like these\n`);
   databaseUrl = config.databaseUrl?.reveal() ?? null;
   return config;
 }

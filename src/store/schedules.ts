@@ -20,6 +20,8 @@ export interface ScheduleRecord {
 export interface ScheduleState extends ScheduleKey {
   /** Null when none of its ticks was ever dealt with. */
   readonly record: ScheduleRecord | null;
+  /** When a tick was last put into the queue; null when none ever was. */
+  readonly enqueuedAt: Date | null;
   /** When the newest run began that mirrored what the schedule does; null when there was none. */
   readonly lastRunAt: Date | null;
 }
@@ -38,12 +40,14 @@ interface Row {
   readonly cron: string | null;
   readonly time_zone: string | null;
   readonly last_tick: Date | null;
+  readonly enqueued_at: Date | null;
   readonly last_run_at: Date | null;
 }
 
 /** A held run mirrored all that is present, so it counts like a success. */
 const STATES = `
-  SELECT asked.seller, asked.kind, s.cron, s.time_zone, s.last_tick, run.started_at AS last_run_at
+  SELECT asked.seller, asked.kind, s.cron, s.time_zone, s.last_tick,
+         nullif(s.enqueued_at, 'epoch') AS enqueued_at, run.started_at AS last_run_at
     FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS asked (seller, kind, place)
     LEFT JOIN mirror.schedules s ON s.seller_id = asked.seller AND s.kind = asked.kind
     LEFT JOIN LATERAL (
@@ -63,13 +67,14 @@ export async function readSchedules(
   const sellers = keys.map(({ seller }) => seller);
   const kinds = keys.map(({ kind }) => kind);
   const { rows } = await pool.query<Row>(STATES, [sellers, kinds]);
-  return rows.map(({ seller, kind, cron, time_zone, last_tick, last_run_at }) => ({
+  return rows.map(({ seller, kind, cron, time_zone, last_tick, enqueued_at, last_run_at }) => ({
     seller,
     kind,
     record:
       cron === null || time_zone === null || last_tick === null
         ? null
         : { cron, timeZone: time_zone, lastTick: last_tick },
+    enqueuedAt: enqueued_at,
     lastRunAt: last_run_at,
   }));
 }

@@ -12,7 +12,7 @@ function memoryStore(): SchedulerOptions['store'] {
       Promise.resolve(
         keys.map(({ seller, kind }) => {
           const record = records.get(`${kind} ${seller}`) ?? null;
-          return { seller, kind, record, lastRunAt: null };
+          return { seller, kind, record, enqueuedAt: null, lastRunAt: null };
         }),
       ),
     recordTicks: (done) => {

@@ -46,8 +46,8 @@ describe('schedules on record', () => {
         { seller: 'acme', kind: 'sync' },
       ]),
     ).toEqual([
-      { seller: 'other', kind: 'sync', record: null, lastRunAt: null },
-      { seller: 'acme', kind: 'account', record: null, lastRunAt: null },
+      { seller: 'other', kind: 'sync', record: null, enqueuedAt: null, lastRunAt: null },
+      { seller: 'acme', kind: 'account', record: null, enqueuedAt: null, lastRunAt: null },
       {
         seller: 'acme',
         kind: 'sync',
@@ -56,6 +56,7 @@ describe('schedules on record', () => {
           timeZone: 'Europe/Berlin',
           lastTick: at('2026-11-21T01:00:00Z'),
         },
+        enqueuedAt: NOW,
         lastRunAt: null,
       },
     ]);

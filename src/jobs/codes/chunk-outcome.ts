@@ -7,20 +7,26 @@ const ROUNDS = 5;
 /** As long as no code known to be valid is found, a round tells little, and costs as much. */
 const ROUNDS_WITHOUT_CANARY = 2;
 
-/** What asking for the codes of a chunk came to, once it is recorded. */
-export interface ChunkResult {
+/** What asking for codes came to. */
+export interface AskResult {
   readonly stop: Stop | null;
   /** Codes that got a verdict, or were given up. */
   readonly settled: number;
   /** Codes that are to be asked for again. */
   readonly open: number;
+  /** Rounds in which some of them were asked for in vain, where time may help; 0: none. */
+  readonly roundsToWait: number;
+}
+
+/** What became of a chunk, once it is recorded. */
+export interface ChunkResult extends AskResult {
   /** No code of the audit ever got a verdict by asking. */
   readonly isFirst: boolean;
   readonly state: AuditState;
 }
 
-/** What to do with a chunk. */
-export type ChunkConsequence =
+/** What to do next about the codes. */
+export type Consequence =
   | { readonly kind: 'done' }
   | { readonly kind: 'hand-back' }
   /** Again after `delayMs`: it may be otherwise then. */
@@ -30,8 +36,10 @@ export type ChunkConsequence =
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
-/** Some codes only were in vain. */
+/** A few codes were in vain, but not for a reason that time helps against. */
 const SOON_MS = 2 * SECOND;
+/** A few codes got no answer while others did; doubles with each round. */
+const FIRST_WAIT_MS = 15 * SECOND;
 const AFTER_CHALLENGE_MS = 10 * MINUTE;
 const AFTER_LIMIT_MS = MINUTE;
 /** Outages that let answers through are short ones. */
@@ -44,17 +52,17 @@ const KEY_FAULTS: ReadonlySet<StopReason> = new Set(['refused', 'account-changed
 const BLOCKING: ReadonlySet<StopReason> = new Set([...KEY_FAULTS, 'switched-off', 'redirect']);
 
 /**
- * What follows for a chunk from what came of it.
+ * What follows from what asking came to.
  * @param now milliseconds since 1970
  * @param random 0 to 1, so that chunks that stopped together do not come back together
  */
-export function afterChunk(result: ChunkResult, now: number, random: number): ChunkConsequence {
+export function afterAsking(result: AskResult, now: number, random: number): Consequence {
   const { stop, settled, open } = result;
   if (open === 0) return { kind: 'done' };
   if (stop?.reason === 'aborted') return { kind: 'hand-back' };
   const notBefore = stop?.notBefore ?? null;
   if (stop !== null && BLOCKING.has(stop.reason)) return { kind: 'blocked', notBefore };
-  const pauseMs = pauseAfter(stop, settled);
+  const pauseMs = stop === null ? pauseAfterRound(result) : pauseAfterStop(stop, settled);
   // What the server asked for is waited for exactly; the budget spaces who comes back.
   const delayMs = notBefore !== null && notBefore > now ? notBefore - now : pauseMs * (1 + random);
   return { kind: 'later', delayMs: Math.ceil(delayMs) };
@@ -68,9 +76,13 @@ export function isHopeless({ stop, settled, isFirst }: ChunkResult): boolean {
   return isFirst && settled === 0 && stop !== null && KEY_FAULTS.has(stop.reason);
 }
 
-function pauseAfter(stop: Stop | null, settled: number): number {
-  switch (stop?.reason) {
-    case undefined:
+/** In all rounds together this waits out some eight minutes. */
+function pauseAfterRound({ roundsToWait }: AskResult): number {
+  return roundsToWait === 0 ? SOON_MS : FIRST_WAIT_MS * 2 ** (roundsToWait - 1);
+}
+
+function pauseAfterStop({ reason }: Stop, settled: number): number {
+  switch (reason) {
     case 'canary-lost':
       return SOON_MS;
     case 'limited':
@@ -83,28 +95,18 @@ function pauseAfter(stop: Stop | null, settled: number): number {
 }
 
 /**
- * Whether having asked for a code in vain counts against it. Weather never does, nor a key that is
- * not good: those are waited for. What was denied while one of them ended the chunk does not either.
+ * Whether having asked for a code in vain counts against it. What ends the asking never does: outages,
+ * limits and a key that is not good are waited for, and denials that they left without a proof.
  */
 export function countsAgainst(reason: UnprovenReason, stop: Stop | null): boolean {
-  if (WAITED_FOR.has(reason)) return false;
-  const fair = stop === null || stop.reason === 'canary-lost';
-  return fair || (askAgain(reason) === 'hardly' && stop.reason !== 'unreadable');
+  if (stop === null || stop.reason === 'canary-lost') return true;
+  return askAgain(reason) === 'hardly' && stop.reason !== 'unreadable';
 }
 
 /** @param attempts rounds in vain, this one included */
 export function isGivenUp(attempts: number, stop: Stop | null): boolean {
   return attempts >= (stop?.reason === 'canary-lost' ? ROUNDS_WITHOUT_CANARY : ROUNDS);
 }
-
-const WAITED_FOR: ReadonlySet<UnprovenReason> = new Set([
-  'limited',
-  'unavailable',
-  'refused',
-  'switched-off',
-  'redirect',
-  'account-changed',
-]);
 
 /** Why a chunk stopped, in a sentence for a person; null when there is nothing to tell. */
 export function describeStop(stop: Stop | null): string | null {

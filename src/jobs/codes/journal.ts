@@ -14,6 +14,11 @@ export interface Ended extends Span {
 
 export type TimedCall = ChunkCall & Ended;
 
+/** When a call of this run ended, milliseconds since 1970; 0 of one carried over. */
+export function endOf(call: ChunkCall): number {
+  return 'at' in call && typeof call.at === 'number' ? call.at : 0;
+}
+
 type CallKind = ChunkCall['kind'];
 
 /** Numbers the beginnings and ends of calls, and holds those that judgements still need. */

@@ -6,7 +6,7 @@ import type { MirrorOutcome } from '../mirror-outcome.js';
 import { wordsOf } from '../problem.js';
 import type { JobDeps } from '../types.js';
 import type { CarriedProofs } from './carried-proofs.js';
-import { afterChunk, describeStop, isHopeless, type ChunkResult } from './chunk-outcome.js';
+import { afterAsking, describeStop, isHopeless, type ChunkResult } from './chunk-outcome.js';
 import { workOnChunk } from './work-on-chunk.js';
 
 /** What a chunk is worked on with. */
@@ -79,7 +79,7 @@ async function conclude(
 ): Promise<MirrorOutcome> {
   const { stop, settled, state } = result;
   const { audits } = deps.store;
-  const next = afterChunk(result, Date.now(), Math.random());
+  const next = afterAsking(result, Date.now(), Math.random());
   if (next.kind !== 'hand-back') {
     await audits.note(auditId, next.kind === 'done' ? null : describeStop(stop));
   }

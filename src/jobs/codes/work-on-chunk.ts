@@ -1,10 +1,11 @@
 import { sameHost } from '../../domain/address.js';
-import type { CodeJudgement } from '../../domain/codes/verdict.js';
+import { askAgain } from '../../domain/codes/unproven.js';
 import type { AuditState, CodeResult, HeldChunk, PendingCode } from '../../store/audits/types.js';
 import type { Binding } from '../../store/sellers.js';
 import { askCodes } from './ask-codes.js';
 import { countsAgainst, isGivenUp, type ChunkResult } from './chunk-outcome.js';
 import type { AuditDeps } from './perform-chunk.js';
+import { endOf } from './journal.js';
 import { Recorder } from './recorder.js';
 import { settledResult, unprovenResult } from './results.js';
 import type { AskReport, Stop } from './types.js';
@@ -31,12 +32,12 @@ export async function workOnChunk(
   const work = new ChunkWork(deps, held, pending);
   const stop = movedTo(deps, binding) ?? (await work.ask(binding.username, signal));
   const isFirst = audit.valid + audit.invalid === audit.reused;
-  const { settled, state } = work;
-  return { stop, settled, open: pending.length - settled, isFirst, state };
+  const { settled, roundsToWait, state } = work;
+  return { stop, settled, open: pending.length - settled, roundsToWait, isFirst, state };
 }
 
 function nothingOpen(state: AuditState): ChunkResult {
-  return { stop: null, settled: 0, open: 0, isFirst: false, state };
+  return { stop: null, settled: 0, open: 0, roundsToWait: 0, isFirst: false, state };
 }
 
 /** A seller's codes are those of one marketplace. */
@@ -58,6 +59,8 @@ class ChunkWork {
   readonly #ended = new AbortController();
   /** Codes that got a verdict, or were given up. */
   settled = 0;
+  /** As in `ChunkResult`. */
+  roundsToWait = 0;
   /** Of the audit, as last seen. */
   state: AuditState = 'running';
 
@@ -115,9 +118,13 @@ class ChunkWork {
     for (const [code, judgement] of judgements) {
       if (judgement.verdict !== 'unproven' || !countsAgainst(judgement.reason, stop)) continue;
       const pending = this.#code(code);
-      const isFinal = isGivenUp(pending.attempts + 1, stop);
-      results.push(unprovenResult(judgement, pending, endOf(judgement), isFinal));
+      const rounds = pending.attempts + 1;
+      const isFinal = isGivenUp(rounds, stop);
+      results.push(unprovenResult(judgement, pending, endOf(judgement.call), isFinal));
       if (isFinal) this.settled++;
+      else if (askAgain(judgement.reason) === 'later') {
+        this.roundsToWait = Math.max(this.roundsToWait, rounds);
+      }
     }
     if (results.length > 0) await this.#recorder.add(results);
     await this.#recorder.flush();
@@ -131,8 +138,4 @@ class ChunkWork {
     this.state = state;
     if (state !== 'running') this.#ended.abort();
   }
-}
-
-function endOf({ call }: CodeJudgement): number {
-  return 'at' in call && typeof call.at === 'number' ? call.at : Date.now();
 }

@@ -1,0 +1,201 @@
+import { execFile } from 'node:child_process';
+import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import * as library from '../src/index.js';
+import { checkCodes, type CheckCodesOptions, type CheckedCode } from '../src/index.js';
+import { listOf, openShop, truthOf } from './jobs/codes/support.js';
+import { KEY } from './support/mirror.js';
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const run = promisify(execFile);
+
+async function all(options: CheckCodesOptions): Promise<CheckedCode[]> {
+  const out: CheckedCode[] = [];
+  for await (const one of checkCodes(options)) out.push(one);
+  return out;
+}
+
+function verdicts(list: readonly CheckedCode[]): Record<string, string> {
+  return Object.fromEntries(list.map(({ code, verdict }) => [code, verdict]));
+}
+
+describe('checkCodes', () => {
+  it('yields each code once with its true verdict, and what was bought', async () => {
+    const shop = await openShop();
+    const codes = listOf(shop, 300);
+    const { marketplace, canary } = shop;
+    const list = await all({ marketplace, codes, canaries: [canary], chunkSize: 100 });
+    expect(list.length).toBe(codes.length);
+    expect(verdicts(list)).toEqual(truthOf(shop, codes));
+    for (const { verdict, purchase, raw, proof } of list) {
+      expect(purchase !== null && raw !== null).toBe(verdict === 'valid');
+      expect(proof).toBe(verdict === 'valid' ? 'purchase' : 'canary');
+    }
+    // One for each code, opening proofs, and at most two at the end of each chunk.
+    expect(shop.sim.requestCount).toBeLessThanOrEqual(codes.length + 2 + 3 * 2);
+  });
+
+  it('asks once for a code in several notations, and says of texts that are none why not', async () => {
+    const shop = await openShop();
+    const code = shop.purchases.codeAt(1);
+    const codes = [code, ` ${code}\r`, `"${code}"`, '', 'a\tb'];
+    const list = await all({ marketplace: shop.marketplace, codes });
+    expect(list.map(({ verdict, reason }) => `${verdict}: ${reason}`).sort()).toEqual([
+      'unproven: control-characters',
+      'unproven: empty',
+      'valid: answered',
+    ]);
+    expect(shop.timesAsked(code)).toBe(1);
+  });
+
+  it('reads a list no faster than it is checked, so that it may be of any length', async () => {
+    const shop = await openShop();
+    let [read, ahead, seen] = [0, 0, 0];
+    function* codes(): Generator<string> {
+      for (const code of listOf(shop, 1_000)) {
+        read++;
+        yield code;
+      }
+    }
+    const options = { marketplace: shop.marketplace, codes: codes(), chunkSize: 50 };
+    for await (const _ of checkCodes(options)) ahead = Math.max(ahead, read - ++seen);
+    expect(seen).toBe(1_000);
+    expect(ahead).toBeLessThanOrEqual(50);
+  });
+
+  it('takes lists that come over time', async () => {
+    const shop = await openShop();
+    async function* codes(): AsyncGenerator<string> {
+      for (const code of listOf(shop, 10)) yield await Promise.resolve(code);
+    }
+    const list = await all({ marketplace: shop.marketplace, codes: codes() });
+    expect(verdicts(list)).toEqual(truthOf(shop, listOf(shop, 10)));
+  });
+
+  it('asks for nothing more when the key is refused, and says so of every code', async () => {
+    const shop = await openShop();
+    const codes = listOf(shop, 400);
+    shop.sim.afterRequests(100, () => shop.sim.revoke(KEY));
+    const list = await all({ marketplace: shop.marketplace, codes, chunkSize: 100 });
+    expect(list.length).toBe(400);
+    expect(list.at(-1)).toMatchObject({ verdict: 'unproven', reason: 'refused', checkedAt: null });
+    for (const { code, verdict } of list) {
+      expect(verdict === 'unproven' || verdict === shop.truth(code)).toBe(true);
+    }
+    expect(shop.sim.requestCount).toBeLessThan(150);
+  });
+
+  it('ends unproven, not invalid, when an outage outlasts its patience', async () => {
+    const shop = await openShop();
+    shop.sim.faults.always('any', { kind: 'html' });
+    const codes = listOf(shop, 100);
+    const list = await all({ marketplace: shop.marketplace, codes, patienceMs: 10 });
+    expect(new Set(list.map(({ verdict }) => verdict))).toEqual(new Set(['unproven']));
+    expect(list.length).toBe(100);
+    expect(shop.sim.requestCount).toBeLessThan(20);
+  });
+
+  it('throws the reason of an abort after what was settled was yielded', async () => {
+    const shop = await openShop();
+    const abort = new AbortController();
+    shop.sim.afterRequests(100, () => abort.abort(new Error('enough')));
+    const seen: CheckedCode[] = [];
+    const reading = (async () => {
+      const { marketplace } = shop;
+      const options = { marketplace, codes: listOf(shop, 500, 100), signal: abort.signal };
+      for await (const one of checkCodes(options)) seen.push(one);
+    })();
+    await expect(reading).rejects.toThrow('enough');
+    expect(seen.length).toBeGreaterThan(80);
+  });
+
+  it('stops asking when its reader leaves', async () => {
+    const shop = await openShop();
+    const { marketplace } = shop;
+    for await (const _ of checkCodes({ marketplace, codes: listOf(shop, 5_000) })) break;
+    const asked = shop.sim.requestCount;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    // Those that were on their way.
+    expect(shop.sim.requestCount - asked).toBeLessThanOrEqual(8);
+    expect(asked).toBeLessThan(500);
+  });
+});
+
+describe('the package', () => {
+  /** A program of somebody else's that has the package installed. */
+  async function installed(): Promise<string> {
+    const folder = await mkdtemp(join(tmpdir(), 'seller-mirror-library-'));
+    onTestFinished(() => rm(folder, { recursive: true, force: true }));
+    await mkdir(join(folder, 'node_modules'));
+    await symlink(ROOT, join(folder, 'node_modules', 'seller-mirror'), 'dir');
+    await writeFile(join(folder, 'package.json'), '{ "type": "module" }');
+    return folder;
+  }
+
+  it('runs the example', async () => {
+    const shop = await openShop();
+    const folder = await installed();
+    const example = await readFile(join(ROOT, 'examples/check-codes.mjs'), 'utf8');
+    await writeFile(join(folder, 'check-codes.mjs'), example);
+    const valid = shop.purchases.codeAt(1);
+    const { stdout } = await run(process.execPath, ['check-codes.mjs', valid], {
+      cwd: folder,
+      env: { MARKETPLACE_URL: shop.sim.url, MARKETPLACE_API_KEY: KEY },
+    });
+    expect(stdout).toMatch(new RegExp(`^${valid} valid \\w+ .*\n$`));
+  });
+
+  it('has types for those who use it', async () => {
+    const folder = await installed();
+    const program = `
+      import { checkCodes, createMarketplace, Secret, type CheckedCode, type Reply } from 'seller-mirror';
+      const marketplace = createMarketplace({ baseUrl: new URL('https://a.example'), key: new Secret('k') });
+      export async function first(): Promise<CheckedCode | undefined> {
+        for await (const one of checkCodes({ marketplace, codes: ['a'] })) return one;
+        return undefined;
+      }
+      export const kind: (reply: Reply<string>) => 'answered' | 'denied' | 'refused' | 'limited' | 'unavailable' | 'unreadable' = ({ kind }) => kind;
+      // @ts-expect-error a key is no plain text
+      createMarketplace({ baseUrl: new URL('https://a.example'), key: 'k' });`;
+    await writeFile(join(folder, 'program.ts'), program);
+    const options = ['--strict', '--noEmit', '--skipLibCheck', '--target', 'es2023'];
+    const modules = ['--module', 'nodenext', '--moduleResolution', 'nodenext', '--types', 'node'];
+    const roots = ['--typeRoots', join(ROOT, 'node_modules/@types')];
+    const compiler = join(ROOT, 'node_modules/typescript/bin/tsc');
+    const args = [compiler, ...options, ...modules, ...roots, 'program.ts'];
+    await run(process.execPath, args, { cwd: folder });
+  });
+
+  it('loads neither a client of a database nor one of a queue, which it does not need', async () => {
+    const folder = await installed();
+    const hook = `export async function resolve(name, context, next) {
+      const found = await next(name, context);
+      process._rawDebug(found.url);
+      return found;
+    }`;
+    await writeFile(join(folder, 'hook.mjs'), hook);
+    const register = `import { register } from 'node:module'; register('./hook.mjs', import.meta.url);`;
+    await writeFile(join(folder, 'register.mjs'), register);
+    await writeFile(join(folder, 'program.mjs'), `import 'seller-mirror';`);
+    const args = ['--import', './register.mjs', 'program.mjs'];
+    const { stderr: loaded } = await run(process.execPath, args, { cwd: folder });
+    expect(loaded).toContain('/undici/');
+    expect(loaded).not.toMatch(/node_modules\/(?:pg|bullmq|ioredis|@prisma|pino|zod)\//);
+  });
+
+  it('offers nothing but what is meant for others', () => {
+    expect(Object.keys(library).sort()).toEqual([
+      'ListBroken',
+      'Secret',
+      'checkCodes',
+      'createMarketplace',
+      'describeFailure',
+      'evenlySpacedBudget',
+      'unlimitedBudget',
+    ]);
+  });
+});

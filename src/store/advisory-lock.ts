@@ -48,7 +48,6 @@ const BACKEND = `
 export async function openLong(pools: LockPools): Promise<LongConnection> {
   const client = await pools.locks.connect();
   const loss = new AbortController();
-  // The loss of the connection fails the next query; unheard, it would end the process.
   const onLoss = (): void => loss.abort(cut());
   client.on('error', onLoss);
   let endWatch = (): void => undefined;

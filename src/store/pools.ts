@@ -44,6 +44,8 @@ export function createPools(url: string, applicationName: string, times: StoreTi
     // end the process.
     pool.on('error', () => undefined);
     pool.on('connect', (client) => {
+      // Nor may one that breaks between two statements of its user: the next of them fails.
+      client.on('error', () => undefined);
       const { stream } = client.connection;
       sockets.add(stream);
       stream.once('close', () => sockets.delete(stream));

@@ -1,5 +1,6 @@
 import type { Pool } from 'pg';
 import type { PrismaClient } from './generated/prisma/client.js';
+import { inTransaction } from './transaction.js';
 
 /** The account a seller's key was first seen to open, and where. */
 export interface Binding {
@@ -79,9 +80,7 @@ export async function parkSeller(
   sellerId: string,
   { code, reason, runId }: Omit<Parking, 'since'>,
 ): Promise<boolean> {
-  const client = await pool.connect();
-  try {
-    await client.query('BEGIN');
+  return inTransaction(pool, async (client) => {
     // `finishRun` writes this row too: the statement after this one sees what it has written.
     const { rows } = await client.query<{ parked: boolean }>(
       `SELECT parked_at IS NOT NULL AS parked FROM mirror.sellers WHERE seller_id = $1 FOR UPDATE`,
@@ -97,14 +96,8 @@ export async function parkSeller(
              AND r.state IN ('succeeded', 'held'))`,
       [sellerId, code, reason, runId],
     );
-    await client.query('COMMIT');
-    client.release();
     return rowCount === 1 && rows[0]?.parked === false;
-  } catch (error) {
-    // With the connection goes the transaction.
-    client.release(true);
-    throw error;
-  }
+  });
 }
 
 /** Deletes all that the store holds of a seller. The mirror itself never does; the demo starts afresh with it. */

@@ -73,8 +73,7 @@ const CHUNKS = `
 const ENTRIES = `
   INSERT INTO mirror.audit_entries (audit_id, entry, seller_id, line, position, rejected, columns)
   SELECT $1, i.entry, $2, i.line, c.position, i.rejected, i.columns
-    FROM pg_temp.incoming_entries i LEFT JOIN pg_temp.placed_codes c ON c.code = i.code
-   ORDER BY i.entry`;
+    FROM pg_temp.incoming_entries i LEFT JOIN pg_temp.placed_codes c ON c.code = i.code`;
 
 const MEASURED = `
   SELECT count(*)::int AS codes, count(*) FILTER (WHERE ${FRESH})::int AS reused

@@ -6,8 +6,8 @@ import { enterList, measureList, type ListCounts } from './enter-list.js';
 import { LONGEST_CELL, LONGEST_TEXT, storable } from './text.js';
 import type { AuditLoader, AuditRow, AuditSize, NewAudit } from './types.js';
 
-/** Rows are sent in portions of about this size; two of them are in memory. */
-const PORTION_BYTES = 1 << 20;
+/** Rows are sent in portions of about this size; two of them are in memory, and what sends them. */
+const PORTION_BYTES = 1 << 18;
 
 const TARGET = 'pg_temp.incoming_entries (entry, line, code, rejected, columns)';
 

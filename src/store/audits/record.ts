@@ -2,6 +2,7 @@ import type { Pool, PoolClient } from 'pg';
 import type { Verdict } from '../../domain/codes/verdict.js';
 import type { Json } from '../../domain/item.js';
 import { isObject } from '../../domain/values.js';
+import { inTransaction } from '../transaction.js';
 import { KNOWN_COLUMNS, knownIn, purchaseColumns, type KnownRow } from './known-row.js';
 import {
   planRecord,
@@ -113,21 +114,12 @@ export async function recordResults(
   results: readonly CodeResult[],
   apiCalls: number,
 ): Promise<Recorded> {
-  const client = await pool.connect();
-  try {
-    await client.query('BEGIN ISOLATION LEVEL READ COMMITTED');
+  return inTransaction(pool, async (client) => {
     const before = await lockCodes(client, auditId, results);
     const plan = planRecord(before, results);
     if (plan.checks.length > 0) await write(client, auditId, plan);
-    const recorded = await count(client, auditId, plan, apiCalls);
-    await client.query('COMMIT');
-    client.release();
-    return recorded;
-  } catch (error) {
-    // With the connection goes the transaction.
-    client.release(true);
-    throw error;
-  }
+    return count(client, auditId, plan, apiCalls);
+  });
 }
 
 async function lockCodes(

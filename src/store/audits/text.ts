@@ -13,6 +13,8 @@ export const LARGEST_JSON = 65_536;
  * than `longest` UTF-16 units is cut, and ends with an ellipsis.
  */
 export function storable(text: string, longest: number): string {
+  // All but a few of millions of cells.
+  if (text.length <= longest && text.isWellFormed() && !text.includes('\0')) return text;
   return storableText(shortened(text, longest), new Tolerated());
 }
 

@@ -1,0 +1,359 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, expect, it } from 'vitest';
+import type { PurchaseReading } from '../../../src/domain/codes/purchase.js';
+import type { PurchasedItem } from '../../../src/domain/item.js';
+import type { PendingCode } from '../../../src/store/audits/types.js';
+import { Store } from '../../../src/store/store.js';
+import { useMirror } from '../../support/mirror.js';
+import {
+  at,
+  enterSeller,
+  invalid,
+  ITEM,
+  itemOf,
+  load,
+  loadPending,
+  pending,
+  purchaseOf,
+  SELLER,
+  unproven,
+  valid,
+} from './support.js';
+
+const mirror = useMirror();
+
+const ledger = (): Promise<Record<string, unknown>[]> =>
+  mirror().rows(
+    `SELECT c.code, k.verdict::text, k.reason, k.proof, k.http_status, k.message, k.checked_at,
+            k.raw_hash IS NOT NULL AS hashed, k.audit_id, k.seller_id
+       FROM mirror.code_checks k JOIN mirror.purchase_codes c USING (code_id) ORDER BY k.check_id`,
+  );
+
+const feed = (): Promise<Record<string, unknown>[]> =>
+  mirror().rows(
+    `SELECT c.code, t.kind, t.old_value, t.new_value, t.happened_at
+       FROM mirror.code_transitions t JOIN mirror.purchase_codes c USING (code_id) ORDER BY t.seq`,
+  );
+
+describe('recording results', () => {
+  it('writes ledger, codes, feed, audit and counts together', async () => {
+    const audits = await enterSeller(mirror());
+    const { auditId, codes } = await loadPending(audits, 'A', 'B', 'C');
+    const [a, b, c] = codes;
+    const first = [valid(a, at(1), purchaseOf('A')), invalid(b, at(2)), unproven(c, at(3))];
+    expect(await audits.record(auditId, first, 5)).toEqual({
+      ...{ recorded: 3, settled: 2, state: 'running', finished: false },
+    });
+    expect(await audits.get(auditId)).toMatchObject({
+      ...{ valid: 1, invalid: 1, unproven: 0, pending: 1, apiCalls: 5, state: 'running' },
+    });
+    expect(await pending(audits, auditId)).toMatchObject([{ code: 'C', attempts: 1, known: null }]);
+    expect(await audits.record(auditId, [unproven(c, at(4), true)], 1)).toEqual({
+      ...{ recorded: 1, settled: 1, state: 'finished', finished: true },
+    });
+    expect(await audits.get(auditId)).toMatchObject({
+      ...{ valid: 1, invalid: 1, unproven: 1, pending: 0, apiCalls: 6, state: 'finished' },
+      finishedAt: expect.any(Date) as Date,
+    });
+    const row = { audit_id: String(auditId), seller_id: SELLER };
+    const silent = { proof: 'none', http_status: 503, message: null, hashed: false };
+    expect(await ledger()).toEqual([
+      {
+        ...{ code: 'A', verdict: 'valid', reason: 'answered', proof: 'purchase' },
+        ...{ http_status: 200, message: null, checked_at: at(1), hashed: true, ...row },
+      },
+      {
+        ...{ code: 'B', verdict: 'invalid', reason: 'denied', proof: 'canary', http_status: 404 },
+        ...{ message: 'Invalid purchase code', checked_at: at(2), hashed: false, ...row },
+      },
+      {
+        code: 'C',
+        verdict: 'unproven',
+        reason: 'unavailable',
+        checked_at: at(3),
+        ...silent,
+        ...row,
+      },
+      {
+        code: 'C',
+        verdict: 'unproven',
+        reason: 'unavailable',
+        checked_at: at(4),
+        ...silent,
+        ...row,
+      },
+    ]);
+    expect(await feed()).toEqual([
+      { code: 'A', kind: 'first-seen', old_value: null, new_value: 'valid', happened_at: at(1) },
+      { code: 'B', kind: 'first-seen', old_value: null, new_value: 'invalid', happened_at: at(2) },
+    ]);
+    expect(await audits.nextChunks(auditId, 0, 10)).toEqual([]);
+  });
+
+  it('gives back what is known of a code just as it was told, to the microsecond', async () => {
+    const audits = await enterSeller(mirror());
+    const { auditId, codes } = await loadPending(audits, 'A');
+    const [code] = codes;
+    const purchase: PurchaseReading = {
+      value: {
+        ...purchaseOf('A').value,
+        ...{ purchaseCode: 'a', price: '1234567890.05', downloaded: false },
+        ...{ supportedUntil: '2026-03-04T05:06:07.123456Z', purchasedAt: '1999-12-31T23:59:59Z' },
+        item: { id: 9, name: 'Ünïcode', url: 'https://x/9', previewImageUrl: '', full: null },
+      },
+      raw: { purchase_code: 'a' },
+    };
+    await audits.record(auditId, [valid(code, at(1), purchase)], 1);
+    const state = (await audits.knownCodes(SELLER, ['A', 'nobody’s'])).get('A');
+    expect(state).toEqual({
+      ...{ codeId: code.codeId, code: 'A', proof: 'purchase' },
+      ...{ verdictSince: at(1), firstCheckedAt: at(1) },
+      known: { verdict: 'valid', purchase: purchase.value, checkedAt: at(1).getTime() },
+    });
+  });
+
+  it('is the same when it is said again, since a worker may be killed before it is told', async () => {
+    const audits = await enterSeller(mirror());
+    const { auditId, codes } = await loadPending(audits, 'A', 'B');
+    const [a, b] = codes;
+    const results = [valid(a, at(1), purchaseOf('A')), unproven(b, at(1))];
+    await audits.record(auditId, results, 2);
+    const before = [await ledger(), await feed(), await audits.get(auditId)];
+    const again = await audits.record(auditId, [...results, ...results], 0);
+    expect(again).toEqual({ recorded: 0, settled: 0, state: 'running', finished: false });
+    expect([await ledger(), await feed(), await audits.get(auditId)]).toEqual(before);
+    // Not so an answer that came later: it was paid for.
+    await audits.record(auditId, [unproven(b, at(2))], 1);
+    await audits.record(auditId, [unproven(b, at(1)), unproven(b, at(2))], 1);
+    expect(await pending(audits, auditId)).toMatchObject([{ code: 'B', attempts: 2 }]);
+  });
+
+  it('does not tell of the end again to who repeats the last result', async () => {
+    const audits = await enterSeller(mirror());
+    const { auditId, codes } = await loadPending(audits, 'A');
+    const [code] = codes;
+    const last = [invalid(code, at(1))];
+    expect(await audits.record(auditId, last, 1)).toMatchObject({ finished: true });
+    expect(await audits.record(auditId, last, 1)).toMatchObject({
+      ...{ recorded: 0, state: 'finished', finished: false },
+    });
+  });
+
+  it('settles a code by an answer that is older than what another audit learned, and leaves that be', async () => {
+    const audits = await enterSeller(mirror());
+    const first = await loadPending(audits, 'A');
+    const second = await loadPending(audits, 'A');
+    await audits.record(first.auditId, [invalid(first.codes[0], at(5))], 1);
+    const done = await audits.record(
+      second.auditId,
+      [valid(second.codes[0], at(4), purchaseOf('A'))],
+      1,
+    );
+    expect(done).toMatchObject({ recorded: 1, settled: 1, finished: true });
+    expect(await audits.get(second.auditId)).toMatchObject({ valid: 1, invalid: 0 });
+    const state = (await audits.knownCodes(SELLER, ['A'])).get('A');
+    expect(state?.known).toEqual({
+      ...{ verdict: 'invalid', purchase: null, checkedAt: at(5).getTime() },
+    });
+    expect(await ledger()).toHaveLength(2);
+    expect(await feed()).toHaveLength(1);
+  });
+
+  it('keeps the purchase of a code that became invalid, and says since when it is so', async () => {
+    const audits = await enterSeller(mirror());
+    const turns: readonly (readonly [isValid: boolean, since: number])[] = [
+      ...([
+        [true, 0],
+        [false, 1],
+        [false, 1],
+        [true, 3],
+      ] as const),
+    ];
+    for (const [n, [isValid, since]] of turns.entries()) {
+      const { auditId, codes } = await loadPending(audits, 'A');
+      const [code] = codes;
+      const result = isValid ? valid(code, at(n), purchaseOf('A')) : invalid(code, at(n));
+      await audits.record(auditId, [result], 1);
+      const state = (await audits.knownCodes(SELLER, ['A'])).get('A');
+      expect(state).toMatchObject({
+        ...{ firstCheckedAt: at(0), verdictSince: at(since) },
+        known: { purchase: purchaseOf('A').value, checkedAt: at(n).getTime() },
+      });
+    }
+    expect((await feed()).map(({ kind }) => kind)).toEqual([
+      ...['first-seen', 'became-invalid', 'became-valid'],
+    ]);
+  });
+
+  it('does not forget by a reduced answer what a full one told, nor that there was one', async () => {
+    const audits = await enterSeller(mirror());
+    const full = purchaseOf('A');
+    const item: PurchasedItem = { ...ITEM, full: itemOf(ITEM) };
+    const reduced: PurchaseReading = {
+      value: {
+        ...{ purchaseCode: null, licenseType: null, price: null, currency: null },
+        ...{ supportedUntil: null, downloaded: null, purchasedAt: null },
+        item: { id: 7, name: 'New name', url: null, previewImageUrl: null, full: null },
+      },
+      raw: { item: { id: 7, name: 'New name' } },
+    };
+    const readings = [{ ...full, value: { ...full.value, item } }, reduced];
+    for (const [n, reading] of readings.entries()) {
+      const { auditId, codes } = await loadPending(audits, 'A');
+      const [code] = codes;
+      await audits.record(auditId, [valid(code, at(n), reading)], 1);
+    }
+    const known = (await audits.knownCodes(SELLER, ['A'])).get('A')?.known;
+    expect(known?.purchase).toEqual({
+      ...full.value,
+      item: {
+        ...full.value.item,
+        name: 'New name',
+        full: expect.objectContaining({ id: 7 }) as object,
+      },
+    });
+  });
+
+  it('keeps the answer without its item, which the mirror has, and nothing that is too large', async () => {
+    const audits = await enterSeller(mirror());
+    const { auditId, codes } = await loadPending(audits, 'A', 'B', 'C');
+    const [a, b, c] = codes;
+    const { value } = purchaseOf('A');
+    const raw = { a: '\0\ud800', 'k\0': 1e308, item: { id: 7 } };
+    await audits.record(
+      auditId,
+      [
+        valid(a, at(1), { value, raw }),
+        valid(b, at(1), { value: { ...value, item: null }, raw: { item: 'unreadable' } }),
+        valid(c, at(1), { value, raw: { note: 'x'.repeat(1_000_000) } }),
+      ],
+      3,
+    );
+    expect(await mirror().rows('SELECT raw FROM mirror.purchase_codes ORDER BY code')).toEqual([
+      { raw: { a: '\ufffd\ufffd', 'k\ufffd': 1e308 } },
+      { raw: { item: 'unreadable' } },
+      { raw: null },
+    ]);
+  });
+
+  it('bounds what a server said, and stores what no database can hold as U+FFFD', async () => {
+    const audits = await enterSeller(mirror());
+    const { auditId, codes } = await loadPending(audits, 'A');
+    const [code] = codes;
+    const message = `no\0 such \udfff${'🐘'.repeat(3_000)}`;
+    await audits.record(auditId, [{ ...invalid(code, at(1)), message }], 1);
+    const [check] = await audits.checksOf(code.codeId, 1);
+    expect(check?.message).toMatch(/^no\ufffd such \ufffd🐘+…$/u);
+    expect(check?.message?.length).toBeLessThanOrEqual(2_000);
+  });
+
+  it('refuses results of a code that is not at their position, and writes none of the others', async () => {
+    const audits = await enterSeller(mirror());
+    const { auditId, codes } = await loadPending(audits, 'A', 'B');
+    const [a, b] = codes;
+    const mixed = { position: b.position, codeId: a.codeId };
+    const results = [invalid(a, at(1)), invalid(mixed, at(1))];
+    await expect(audits.record(auditId, results, 1)).rejects.toThrow('does not hold code');
+    await expect(audits.record(999_999n, [], 1)).rejects.toThrow('there is no audit 999999');
+    expect(await ledger()).toEqual([]);
+    expect(await audits.get(auditId)).toMatchObject({ pending: 2, apiCalls: 0 });
+  });
+
+  it('goes on where connections are killed under it, with every verdict once', async () => {
+    const audits = await enterSeller(mirror());
+    const names = Array.from({ length: 60 }, (_, n) => `code ${n}`);
+    const { auditId } = await load(audits, names);
+    const codes = await pending(audits, auditId);
+    const doomed = new Store(mirror().databaseUrl, 'doomed');
+    let finished = 0;
+    const recordAll = async (mine: readonly PendingCode[]): Promise<void> => {
+      for (const code of mine) {
+        for (;;) {
+          const done = await doomed.audits
+            .record(auditId, [invalid(code, at(1))], 1)
+            .catch(() => null);
+          if (done?.finished === true) finished++;
+          if (done !== null) break;
+        }
+      }
+    };
+    let isOver = false;
+    const killer = (async () => {
+      while (!isOver) {
+        await sleep(10); // or none would live long enough to do anything
+        await mirror().rows(
+          `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+            WHERE datname = current_database() AND application_name = 'doomed'
+            ORDER BY random() LIMIT 1`,
+        );
+      }
+    })();
+    // Two that work on the same codes, in opposite order.
+    await Promise.all([recordAll(codes), recordAll([...codes].reverse())]);
+    isOver = true;
+    await killer;
+    await doomed.close();
+    const proven = (await ledger()).map(({ code }) => code);
+    expect(proven).toHaveLength(names.length);
+    expect(new Set(proven)).toEqual(new Set(names));
+    expect(await audits.get(auditId)).toMatchObject({
+      ...{ invalid: 60, pending: 0, state: 'finished' },
+    });
+    // Who was killed between the end and the news of it was not told.
+    expect(finished).toBeLessThanOrEqual(1);
+  });
+
+  it('tells exactly one of many at once that the audit is finished', async () => {
+    const audits = await enterSeller(mirror());
+    const { auditId } = await load(
+      audits,
+      Array.from({ length: 40 }, (_, n) => `code ${n}`),
+    );
+    const codes = await pending(audits, auditId);
+    const done = await Promise.all(
+      codes.map((code) => audits.record(auditId, [invalid(code, at(1))], 1)),
+    );
+    expect(done.filter(({ finished }) => finished)).toHaveLength(1);
+    expect(await audits.get(auditId)).toMatchObject({ apiCalls: 40, invalid: 40, pending: 0 });
+  });
+});
+
+describe('an audit that is stopped', () => {
+  it('leaves what is pending, counts what still comes in, and goes on when it is resumed', async () => {
+    const audits = await enterSeller(mirror());
+    const { auditId, codes } = await loadPending(audits, 'A', 'B');
+    const [a, b] = codes;
+    expect(await audits.cancel(auditId)).toBe('cancelled');
+    expect(await audits.cancel(auditId)).toBe('cancelled');
+    expect(await audits.record(auditId, [invalid(a, at(1))], 1)).toEqual({
+      ...{ recorded: 1, settled: 1, state: 'cancelled', finished: false },
+    });
+    expect(await audits.get(auditId)).toMatchObject({ state: 'cancelled', pending: 1 });
+    expect(await audits.resume(auditId)).toBe('running');
+    expect(await audits.record(auditId, [invalid(b, at(1))], 1)).toMatchObject({ finished: true });
+    expect(await audits.resume(auditId)).toBe('finished');
+    expect(await audits.cancel(auditId)).toBe('finished');
+    expect(await audits.fail(auditId, 'too late')).toBe('finished');
+  });
+
+  it('is finished when it is resumed after its last code came in', async () => {
+    const audits = await enterSeller(mirror());
+    const { auditId, codes } = await loadPending(audits, 'A');
+    const [code] = codes;
+    expect(await audits.fail(auditId, 'the key was refused')).toBe('failed');
+    expect(await audits.get(auditId)).toMatchObject({ problem: 'the key was refused' });
+    await audits.record(auditId, [invalid(code, at(1))], 1);
+    expect(await audits.resume(auditId)).toBe('finished');
+    expect(await audits.get(auditId)).toMatchObject({
+      ...{ state: 'finished', problem: null, finishedAt: expect.any(Date) as Date },
+    });
+  });
+
+  it('is no audit when there is none of its number', async () => {
+    const audits = await enterSeller(mirror());
+    expect(await audits.get(4711n)).toBeNull();
+    expect(await audits.cancel(4711n)).toBeNull();
+    expect(await audits.resume(4711n)).toBeNull();
+    expect(await audits.listOf(4711n)).toBeNull();
+  });
+});

@@ -1,0 +1,139 @@
+import { createHash } from 'node:crypto';
+import type { PurchaseReading } from '../../../src/domain/codes/purchase.js';
+import type { Item, PurchasedItem } from '../../../src/domain/item.js';
+import type { AuditStore } from '../../../src/store/audits/audit-store.js';
+import type {
+  AuditRow,
+  AuditSize,
+  CodeResult,
+  NewAudit,
+  PendingCode,
+} from '../../../src/store/audits/types.js';
+import type { Mirror } from '../../support/mirror.js';
+
+export const SELLER = 'main';
+
+export const AUDIT: NewAudit = {
+  sellerId: SELLER,
+  source: 'customers.csv',
+  layout: { format: 'csv', delimiter: ',' },
+  columns: ['code', 'customer'],
+  maxAgeSeconds: null,
+  canary: null,
+  chunkSize: 10,
+};
+
+/** A moment; later ones are numbered higher. */
+export const at = (n: number): Date => new Date(Date.UTC(2026, 0, 1) + n * 60_000);
+
+/** Enters the seller that the audits are of. */
+export async function enterSeller({ store }: Mirror, sellerId = SELLER): Promise<AuditStore> {
+  await store.ensureSeller(sellerId, 'example.com');
+  return store.audits;
+}
+
+/** Rows of a list, the code in the first of two columns; null: a line without one. */
+export function rowsOf(codes: readonly (string | null)[]): AuditRow[] {
+  return codes.map((code, index) =>
+    code === null
+      ? { line: index + 2, rejected: 'the code is empty', columns: ['', `customer ${index}`] }
+      : { line: index + 2, code, columns: [code, `customer ${index}`] },
+  );
+}
+
+/** Loads a list. */
+export async function load(
+  audits: AuditStore,
+  codes: readonly (string | null)[],
+  options: Partial<NewAudit> = {},
+): Promise<AuditSize & { readonly auditId: bigint }> {
+  const loader = await audits.begin({ ...AUDIT, ...options });
+  await loader.add(rowsOf(codes));
+  return { auditId: loader.auditId, ...(await loader.finish()) };
+}
+
+/** All pending codes of an audit. */
+export async function pending(audits: AuditStore, auditId: bigint): Promise<PendingCode[]> {
+  const out: PendingCode[] = [];
+  for (const chunk of await audits.nextChunks(auditId, 0, 1_000_000)) {
+    out.push(...(await audits.pendingOf(auditId, chunk)));
+  }
+  return out;
+}
+
+/** Loads a list of codes to be asked; returns them in its order. */
+export async function loadPending<const N extends readonly string[]>(
+  audits: AuditStore,
+  ...names: N
+): Promise<{ readonly auditId: bigint; readonly codes: { [K in keyof N]: PendingCode } }> {
+  const { auditId } = await load(audits, names);
+  const codes = await pending(audits, auditId);
+  return { auditId, codes: codes as { [K in keyof N]: PendingCode } };
+}
+
+/** An item as reduced answers hold it. */
+export const ITEM: PurchasedItem = {
+  ...{ id: 7, name: 'Item 7', url: 'https://example.com/7', previewImageUrl: null, full: null },
+};
+
+/** An item as full answers hold it. */
+export function itemOf({ id, name, previewImageUrl }: PurchasedItem): Item {
+  return {
+    ...{ id, name, previewImageUrl, description: 'Nice', category: null, subCategory: null },
+    ...{ options: [], version: '1.2.3', demoLink: null, tags: ['a'], thumbnailUrl: null },
+    ...{ previewVideoUrl: null, previewAudioUrl: null, screenshots: [], priceRegular: '19.90' },
+    ...{ priceExtended: null, currency: 'USD', publishedAt: null },
+  };
+}
+
+export function purchaseOf(code: string, item = ITEM): PurchaseReading {
+  const supportedUntil = '2027-01-02T03:04:05Z';
+  return {
+    value: {
+      purchaseCode: code,
+      licenseType: 'Regular',
+      price: '19.90',
+      currency: 'USD',
+      item,
+      supportedUntil,
+      downloaded: true,
+      purchasedAt: '2025-01-02T03:04:05.12Z',
+    },
+    raw: {
+      purchase_code: code,
+      supported_until: supportedUntil,
+      item: { id: item.id },
+      gift: true,
+    },
+  };
+}
+
+type Place = Pick<PendingCode, 'position' | 'codeId'>;
+
+export function valid(
+  { position, codeId }: Place,
+  checkedAt: Date,
+  purchase: PurchaseReading,
+): CodeResult {
+  return {
+    ...{ position, codeId, checkedAt, news: { verdict: 'valid', purchase } },
+    ...{ reason: 'answered', proof: 'purchase', httpStatus: 200, message: null },
+    ...{ rawHash: createHash('sha256').update(String(codeId)).digest(), final: false },
+  };
+}
+
+export function invalid({ position, codeId }: Place, checkedAt: Date): CodeResult {
+  return {
+    ...{ position, codeId, checkedAt, news: { verdict: 'invalid' } },
+    ...{ reason: 'denied', proof: 'canary', httpStatus: 404, message: 'Invalid purchase code' },
+    ...{ rawHash: null, final: false },
+  };
+}
+
+export function unproven({ position, codeId }: Place, checkedAt: Date, final = false): CodeResult {
+  return {
+    ...{ position, codeId, checkedAt, news: { verdict: 'unproven' } },
+    ...{ reason: 'unavailable', proof: 'none', httpStatus: 503, message: null },
+    ...{ rawHash: null, final },
+  };
+}

@@ -1,5 +1,6 @@
 import { openApp, type App } from '../app.js';
 import { checksOf } from '../app/checks.js';
+import { startHeartbeat } from '../app/heartbeat.js';
 import { startService, type Roles } from '../app/service.js';
 import type { Config } from '../config/index.js';
 import type { Log } from '../domain/log.js';
@@ -46,6 +47,11 @@ function logFor(config: Config): Log {
   });
 }
 
+/** The roles that a process has, by name. */
+function rolesIn(roles: Roles): readonly string[] {
+  return Object.entries(roles).flatMap(([name, has]) => (has === true ? [name] : []));
+}
+
 /** The parts of a service, opened one after the other and closed in reverse. */
 class Parts {
   readonly #opened = new Opened();
@@ -76,6 +82,9 @@ class Parts {
       this.#metrics.onJob(event),
     );
     this.#opened.add({ close: () => service.stop() });
+    // Closed before the service: who takes no new work is not to be counted on.
+    const heartbeat = startHeartbeat(app.store.audits, rolesIn(this.roles), this.log);
+    this.#opened.add({ close: () => heartbeat.stop() });
     const { sellers } = this.config;
     return {
       queue: queues.backend,

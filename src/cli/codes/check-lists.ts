@@ -1,14 +1,13 @@
 import type { App } from '../../app.js';
 import type { SellerConfig } from '../../config/index.js';
 import { hostName } from '../../domain/address.js';
-import { auditCost } from '../../domain/codes/cost.js';
-import { callsAtOnce } from '../../jobs/codes/calls-at-once.js';
+import type { AuditCost } from '../../domain/codes/cost.js';
 import { CHUNK_SIZE } from '../../jobs/codes/recheck.js';
 import type { AuditLoader, AuditSize, NewAudit } from '../../store/audits/types.js';
 import { printJson } from '../console.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import type { CheckOptions } from './check.js';
-import { costText } from './cost-text.js';
+import { costOf, costText } from './cost-text.js';
 import { layoutJson, type OpenList } from './lists.js';
 import { LoadProgress } from './load-progress.js';
 import { layoutLines, reportLines, sizeLine } from './load-text.js';
@@ -33,13 +32,13 @@ export async function checkLists(
     const report = await load(lists, loader, signal);
     if (dryRun === true) {
       const size = await loader.measure();
-      const cost = tellSize(seller, size);
+      const cost = tellSize(app, seller, size);
       if (json === true)
         await printJson({ dryRun: true, size, cost, rejected: report.firstRejected });
       return EXIT.done;
     }
     await app.store.ensureSeller(seller.name, hostName(seller.url));
-    tellSize(seller, await loader.finish());
+    tellSize(app, seller, await loader.finish());
   } finally {
     // Of a list that was entered nothing is taken back.
     await loader.abort();
@@ -82,14 +81,10 @@ async function load(
   }
 }
 
-function tellSize({ requestsPerMinute }: SellerConfig, size: AuditSize) {
-  const concurrency = callsAtOnce(requestsPerMinute);
+function tellSize({ config }: App, seller: SellerConfig, size: AuditSize): AuditCost {
   const toAsk = size.codes - size.reused;
-  const cost = auditCost(
-    { toAsk, requestsPerMinute, chunkSize: CHUNK_SIZE, concurrency },
-    Date.now(),
-  );
-  tell([sizeLine(size), costText(cost, requestsPerMinute)]);
+  const cost = costOf(config, seller, toAsk, CHUNK_SIZE, Date.now());
+  tell([sizeLine(size), costText(cost, seller.requestsPerMinute)]);
   return cost;
 }
 

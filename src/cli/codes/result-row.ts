@@ -66,13 +66,13 @@ const NOTHING: Omit<Result, 'verdict'> = {
 export function resultOf(facts: RecordFacts, now: number): Result {
   switch (facts.verdict) {
     case 'pending':
-      return { ...NOTHING, verdict: 'pending' };
+      return { verdict: 'pending', ...NOTHING };
     case 'rejected':
-      return { ...NOTHING, verdict: 'rejected', proof: `none: ${facts.why}` };
+      return { verdict: 'rejected', ...NOTHING, proof: `none: ${facts.why}` };
     case 'unproven':
       return {
-        ...NOTHING,
         verdict: 'unproven',
+        ...NOTHING,
         checked_at: stamp(facts.checkedAt),
         proof: `none: ${whyUnproven(facts.reason)}`,
       };
@@ -82,7 +82,7 @@ export function resultOf(facts: RecordFacts, now: number): Result {
 }
 
 function provenResult({ verdict, purchase, checkedAt, proof }: CodeFacts, now: number): Result {
-  const proven = { ...NOTHING, verdict, checked_at: stamp(checkedAt), proof };
+  const proven = { verdict, ...NOTHING, checked_at: stamp(checkedAt), proof };
   if (purchase === null) return proven;
   return {
     ...proven,

@@ -1,7 +1,5 @@
 import type { Command } from 'commander';
 import type { App } from '../../app.js';
-import { auditCost } from '../../domain/codes/cost.js';
-import { callsAtOnce } from '../../jobs/codes/calls-at-once.js';
 import type { AuditProgress } from '../../store/audits/types.js';
 import { print, printJson, stdoutLook } from '../console.js';
 import { execute, withApp } from '../execute.js';
@@ -9,7 +7,7 @@ import { EXIT, type ExitCode } from '../exit-codes.js';
 import { withCommonOptions, type CommonOptions } from '../options.js';
 import { ownCommand } from '../own-command.js';
 import { auditDetails } from './audit-view.js';
-import { costText } from './cost-text.js';
+import { costOf, costText } from './cost-text.js';
 import { findAudit } from './find-audit.js';
 import { auditNumber } from './options.js';
 import { readingOf } from './write-result.js';
@@ -54,10 +52,8 @@ async function show(app: App, auditId: bigint, { seller, json }: CommonOptions):
 function costLeft({ config }: App, { sellerId, pending, chunkSize }: AuditProgress): string | null {
   const seller = config.sellers.find(({ name }) => name === sellerId);
   if (pending === 0 || seller === undefined) return null;
-  const { requestsPerMinute } = seller;
-  const concurrency = callsAtOnce(requestsPerMinute);
-  const size = { toAsk: pending, requestsPerMinute, chunkSize, concurrency };
-  return costText(auditCost(size, Date.now()), requestsPerMinute);
+  const cost = costOf(config, seller, pending, chunkSize, Date.now());
+  return costText(cost, seller.requestsPerMinute);
 }
 
 function nextCommands({ config }: App, { auditId, pending }: AuditProgress): readonly string[] {

@@ -1,0 +1,293 @@
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { KEY, useMirror } from '../support/mirror.js';
+import {
+  askedFor,
+  cellsOf,
+  codesMarket,
+  codesOf,
+  fileWith,
+  freePath,
+  isValid,
+} from './codes-support.js';
+import { folder, run, settings, start, until } from './support.js';
+
+const mirror = useMirror();
+
+const count = async (table: string): Promise<number> => {
+  const [row] = await mirror().rows<{ number: string }>(`SELECT count(*) AS number FROM ${table}`);
+  return Number(row?.number);
+};
+
+describe('codes check of a list', () => {
+  it('writes the list in its order with what the marketplace holds to be true of each code', async () => {
+    const sim = await codesMarket(mirror());
+    const codes = [...codesOf(sim, 120), 'made-up-1', 'made-up-2'];
+    const lines = codes.flatMap((code, n) => [
+      `c${n},${code}`,
+      ...(n % 20 === 0 ? [`d${n},`] : []),
+    ]);
+    const list = fileWith(['customer,code', ...lines, `again,${codes[1]}`].join('\n'));
+    const out = freePath('csv');
+    const env = settings(mirror().databaseUrl, sim.url);
+    const { code, stdout, stderr } = await run(['codes', 'check', list, '--out', out], env);
+    expect(code, stderr).toBe(0);
+
+    const [header, ...rows] = cellsOf(readFileSync(out, 'utf8'));
+    expect(header?.slice(0, 4)).toEqual(['customer', 'code', 'verdict', 'license_type']);
+    expect(rows.map(([customer, asked]) => `${customer},${asked}`)).toEqual([
+      ...lines,
+      `again,${codes[1]}`,
+    ]);
+    for (const [, asked = '', verdict, licence] of rows) {
+      const truth = isValid(sim, asked) ? 'valid' : 'invalid';
+      expect(verdict, asked).toBe(asked === '' ? 'rejected' : truth);
+      expect(licence !== '', asked).toBe(verdict === 'valid');
+    }
+
+    const asked = askedFor(sim);
+    expect(new Set(asked)).toEqual(new Set(codes));
+    // The canary and a few more: the same code in two lines is asked for once.
+    expect(asked.length).toBeLessThanOrEqual(codes.length + 5);
+    expect(stderr).toContain('The codes are in column 2, "code"');
+    expect(stderr).toContain("7 lines can't be asked for:\n    line 3: the code is empty\n");
+    expect(stderr).toContain('130 lines: 122 codes to ask, 1 listed again, 7 rejected\n');
+    expect(stdout).toMatch(/^✓ audit \d+ · main · list-\d+\.csv · 108 valid · 14 invalid\n/);
+    expect(stdout).toContain(`result: ${out}`);
+    for (const text of [stdout, stderr]) expect(text).not.toContain(codes[3]);
+  });
+
+  it('asks nothing twice that is fresh, across lists', async () => {
+    const sim = await codesMarket(mirror());
+    const codes = codesOf(sim, 30);
+    const env = settings(mirror().databaseUrl, sim.url);
+    const [first, second] = [
+      fileWith(codes.slice(0, 20).join('\n'), 'txt'),
+      fileWith(codes.join('\n'), 'txt'),
+    ];
+    expect((await run(['codes', 'check', first], env)).code).toBe(0);
+    const [before, asked] = [sim.log.length, askedFor(sim).length];
+    const dry = await run(['codes', 'check', second, '--max-age', '7d', '--dry-run'], env);
+    expect(dry.stderr).toContain('10 codes to ask, 20 checked lately enough');
+    expect(sim.log.length).toBe(before);
+    const again = await run(['codes', 'check', second, '--max-age', '7d', '--json'], env);
+    expect(again.code).toBe(0);
+    expect(JSON.parse(again.stdout)).toMatchObject({
+      audit: { state: 'finished', codes: 30, reused: 20, pending: 0 },
+      unproven: [],
+      out: null,
+    });
+    const known = askedFor(sim)
+      .slice(asked)
+      .filter((code) => codes.indexOf(code) < 20);
+    // As a canary, no more.
+    expect(known.length).toBeLessThanOrEqual(2);
+  });
+
+  it('with --dry-run says what it would cost, asks nothing and leaves nothing', async () => {
+    const sim = await codesMarket(mirror());
+    const list = fileWith(['code', ...codesOf(sim, 50), ''].join('\n'));
+    const env = { ...settings(mirror().databaseUrl, sim.url), REQUESTS_PER_MINUTE: '60' };
+    const plain = await run(['codes', 'check', list, '--dry-run'], env);
+    expect(plain.code).toBe(0);
+    expect(plain.stdout).toBe('');
+    expect(plain.stderr).toMatch(/50 codes to ask\n54 calls .* at 60 a minute: about 53 s, until /);
+    const { stdout } = await run(['codes', 'check', list, '--dry-run', '--json'], env);
+    expect(JSON.parse(stdout)).toMatchObject({
+      dryRun: true,
+      size: { lines: 50, codes: 50, reused: 0 },
+      cost: { codeCalls: 50, calls: 54, leastMs: 53_000 },
+      rejected: [],
+    });
+    expect(sim.log).toEqual([]);
+    for (const table of ['audits', 'audit_entries', 'purchase_codes', 'sellers']) {
+      expect(await count(`mirror.${table}`), table).toBe(0);
+    }
+  });
+
+  it('reads from a pipe and writes to one, where nothing but the result goes', async () => {
+    const sim = await codesMarket(mirror());
+    const codes = codesOf(sim, 12);
+    const env = settings(mirror().databaseUrl, sim.url);
+    const args = ['codes', 'check', '-', '--out', '-', '--out-format', 'ndjson'];
+    const { code, stdout, stderr } = await run(args, env, { stdin: `${codes.join('\n')}\n` });
+    expect(code, stderr).toBe(0);
+    const lines = stdout
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line) as { code: string; verdict: string; item_id: number });
+    expect(lines.map((line) => line.code)).toEqual(codes);
+    expect(lines.map((line) => line.verdict === 'valid')).toEqual(
+      codes.map((one) => isValid(sim, one)),
+    );
+    expect(stderr).toMatch(/✓ audit \d+ · main · stdin · 10 valid · 2 invalid\n/);
+  });
+
+  it('takes several lists as one when they have the same columns', async () => {
+    const sim = await codesMarket(mirror());
+    const codes = codesOf(sim, 9);
+    const lists = [0, 3, 6].map((at) => fileWith(['code', ...codes.slice(at, at + 3)].join('\n')));
+    const out = freePath('json');
+    const env = settings(mirror().databaseUrl, sim.url);
+    const { code, stderr } = await run(['codes', 'check', ...lists, '--out', out], env);
+    expect(code, stderr).toBe(0);
+    const rows = JSON.parse(readFileSync(out, 'utf8')) as { code: string }[];
+    expect(rows.map((row) => row.code)).toEqual(codes);
+  });
+
+  it('leaves the work to others with --detach, and only watches where others work', async () => {
+    const sim = await codesMarket(mirror());
+    const list = fileWith(['code', ...codesOf(sim, 40)].join('\n'));
+    const env = settings(mirror().databaseUrl, sim.url, {
+      HEALTH_LISTEN: 'off',
+      REQUESTS_PER_MINUTE: '1200',
+    });
+    const left = await run(['codes', 'check', list, '--detach'], env);
+    expect(left.code).toBe(0);
+    const id = /^audit (\d+) · in the queue/.exec(left.stdout)?.[1] ?? '';
+    expect(left.stdout).toContain(`codes resume ${id}`);
+    expect(askedFor(sim)).toEqual([]);
+
+    const worker = start(['worker'], env);
+    await until(async () => (await count('mirror.processes')) === 1);
+    const out = freePath('csv');
+    const watched = await run(['codes', 'resume', id, '--out', out], env);
+    expect(watched.code, watched.stderr).toBe(0);
+    const another = await run(['codes', 'check', list, '--json'], env);
+    expect(another.stderr).toContain('Another process works on it; this one only watches.');
+    expect(JSON.parse(another.stdout)).toMatchObject({ audit: { state: 'finished', pending: 0 } });
+    expect(cellsOf(readFileSync(out, 'utf8'))).toHaveLength(41);
+    worker.process.kill('SIGTERM');
+    expect((await worker.ended).code).toBe(0);
+    expect(await count('mirror.processes')).toBe(0);
+  });
+});
+
+describe('codes check of a code', () => {
+  it('answers what was bought, with proof, and ends with 0 also when the answer is no', async () => {
+    const sim = await codesMarket(mirror());
+    const [refunded = '', good = ''] = codesOf(sim, 2);
+    const env = settings(mirror().databaseUrl, sim.url);
+    const { code, stdout } = await run(['codes', 'check', good, refunded], env);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(
+      new RegExp(`^✓ ${good} · valid\n {2}licence .*\n {2}item +\\d+ · .*\n {2}price .* USD\n`),
+    );
+    expect(stdout).toContain('proof       the marketplace answered with the purchase');
+    expect(stdout).toMatch(new RegExp(`\n\n✗ ${refunded} · invalid\n {2}proof +denied \\(404 `));
+    const json = await run(['codes', 'check', good, '--max-age', '1h', '--json'], env);
+    expect(JSON.parse(json.stdout)).toMatchObject({
+      codes: [{ code: good, verdict: 'valid', proof: 'purchase', reason: 'answered' }],
+    });
+    expect(askedFor(sim).filter((asked) => asked === good).length).toBeLessThanOrEqual(2);
+  });
+
+  it('ends with 4 when the marketplace says nothing, and says what to do', async () => {
+    const sim = await codesMarket(mirror());
+    const [, good = ''] = codesOf(sim, 2);
+    sim.faults.always('validate', { kind: 'maintenance', retryAfter: 3600 });
+    const env = settings(mirror().databaseUrl, sim.url);
+    const { code, stdout } = await run(['codes', 'check', good], env);
+    expect(stdout).toMatch(new RegExp(`^\\? ${good} · unproven\n {2}why +.*\n {2}what to do .*\n`));
+    expect(code).toBe(4);
+    expect(await count(`mirror.purchase_codes WHERE verdict IS NOT NULL`)).toBe(0);
+  });
+
+  it('ends with 1 when the key is refused: nothing is called invalid, and nothing is left to do', async () => {
+    const sim = await codesMarket(mirror());
+    const [, good = ''] = codesOf(sim, 2);
+    const list = fileWith(['code', ...codesOf(sim, 5)].join('\n'));
+    const env = settings(mirror().databaseUrl, sim.url, { MARKETPLACE_API_KEY: 'a wrong key' });
+    for (const what of [good, list]) {
+      const { code, stdout, stderr } = await run(['codes', 'check', what], env);
+      expect(stderr).toMatch(/error: .*refused the API key.*\n {2}→ check the API key.*\n$/);
+      expect(stdout).toBe('');
+      expect(code).toBe(1);
+    }
+    expect(await count(`mirror.code_checks`)).toBe(0);
+    expect(await count(`mirror.audits WHERE state = 'running'`)).toBe(0);
+    expect(askedFor(sim)).toEqual([]);
+  });
+});
+
+describe('wrong usage of codes check', () => {
+  const list = () => fileWith('code,name\nabc-1,Ada\n');
+
+  it.each([
+    [['custumers.csv'], /^error: there is no file "custumers.csv"\n {2}→ /],
+    [[], /^error: missing required argument 'codes'/],
+    [['abc', '--column', 'code'], /^error: --column goes with a list/],
+    [['abc', '--max-age', '7'], /error: option '--max-age .* has no unit/],
+    [['abc', '--out', 'result.xlsx'], /^error: the ending of "result.xlsx" says no format\n {2}→ /],
+    [['abc', '--out', '-', '--json'], /^error: --json and --out - both write to stdout\n {2}→ /],
+    [['abc', '--out-format', 'csv'], /^error: --out-format goes with --out\n {2}→ /],
+    [['abc', '--detach', '--dry-run'], /^error: option '--dry-run' cannot be used with/],
+    [['abc', '--canary', ' '], /^error: option '--canary .* It is empty/],
+    [['abc', '--out', '/no/such/folder/x.csv'], /there is no such folder\n {2}→ /],
+    [['abc'], /^error: MARKETPLACE_URL is not set/],
+  ])('of %j ends with 2 and a clear line', async (args, complaint) => {
+    const { code, stdout, stderr } = await run(['codes', 'check', ...args], {});
+    expect(stderr).toMatch(complaint);
+    expect(stdout).toBe('');
+    expect(code).toBe(2);
+  });
+
+  it.each([
+    [
+      'a column that is not there',
+      () => [list(), '--column', 'codes'],
+      /there is no column "codes"/,
+    ],
+    ['a folder', () => [folder()], /is a folder, not a file/],
+    ['an empty list', () => [fileWith('', 'txt')], /the list is empty/],
+    [
+      'a result that would replace a folder',
+      () => {
+        const path = freePath('csv');
+        mkdirSync(path);
+        return [list(), '--out', path];
+      },
+      /is a folder/,
+    ],
+  ])('such as %s ends with 2 before anything is asked', async (_what, args, complaint) => {
+    const sim = await codesMarket(mirror());
+    const env = settings(mirror().databaseUrl, sim.url);
+    const { code, stdout, stderr } = await run(['codes', 'check', ...args()], env);
+    expect(stderr).toMatch(complaint);
+    expect(stderr).toMatch(/\n {2}→ .*\n$/);
+    expect(stdout).toBe('');
+    expect(code).toBe(2);
+    expect(sim.log).toEqual([]);
+  });
+
+  it('with several sellers asks which one is meant', async () => {
+    const sim = await codesMarket(mirror());
+    const file = join(folder(), 'codes-sellers.json');
+    const sellers = ['first', 'second'].map((name) => ({ name, url: sim.url, keyEnv: 'A_KEY' }));
+    writeFileSync(file, JSON.stringify({ sellers }));
+    const env = { DATABASE_URL: mirror().databaseUrl, SELLERS_FILE: file, A_KEY: KEY };
+    const { code, stderr } = await run(['codes', 'check', 'abc-1'], env);
+    expect(stderr).toMatch(/^error: a purchase code belongs to one seller.*\n.*: first, second\n$/);
+    expect(code).toBe(2);
+    const [, good = ''] = codesOf(sim, 2);
+    const named = await run(['codes', 'check', good, '--seller', 'second'], {
+      ...env,
+      REQUESTS_PER_MINUTE: '0',
+    });
+    expect(named.code, named.stderr).toBe(0);
+  });
+
+  it('leaves a result of before as it is when the audit does not come about', async () => {
+    const sim = await codesMarket(mirror());
+    const out = freePath('csv');
+    writeFileSync(out, 'of before');
+    const env = settings(mirror().databaseUrl, 'http://127.0.0.1:9');
+    const { code, stderr } = await run(['codes', 'check', list(), '--out', out], env);
+    expect(stderr).toMatch(/error: 127\.0\.0\.1:9 can't be reached.*no code was asked for\n {2}→ /);
+    expect(code).toBe(1);
+    expect(readFileSync(out, 'utf8')).toBe('of before');
+    expect(existsSync(out)).toBe(true);
+    expect(sim.log).toEqual([]);
+  });
+});

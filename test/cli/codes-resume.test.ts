@@ -1,0 +1,218 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import type { Simulator } from '../../src/simulator/index.js';
+import { KEY, useMirror } from '../support/mirror.js';
+import {
+  askedFor,
+  cellsOf,
+  codesMarket,
+  codesOf,
+  fileWith,
+  freePath,
+  isValid,
+} from './codes-support.js';
+import { run, settings, start, until, type Running } from './support.js';
+
+const mirror = useMirror();
+
+/** Codes that some audit has settled. */
+async function settled(): Promise<Set<string>> {
+  const rows = await mirror().rows<{ code: string }>(
+    `SELECT code FROM mirror.audit_codes a JOIN mirror.purchase_codes p USING (code_id)
+      WHERE a.verdict IS NOT NULL`,
+  );
+  return new Set(rows.map(({ code }) => code));
+}
+
+async function newestAudit(): Promise<string> {
+  const [row] = await mirror().rows<{ id: string }>(
+    'SELECT max(audit_id) AS id FROM mirror.audits',
+  );
+  return row?.id ?? '';
+}
+
+/** A check of so many codes that is in the middle of them. */
+async function underWay(sim: Simulator, codes: readonly string[]): Promise<Running> {
+  const list = fileWith(['code', ...codes].join('\n'));
+  const env = settings(mirror().databaseUrl, sim.url, { REQUESTS_PER_MINUTE: '1800' });
+  const running = start(['codes', 'check', list], env);
+  await until(async () => running.process.exitCode !== null || (await settled()).size >= 40);
+  return running;
+}
+
+/** Goes on with the audit; returns which codes were asked for, canaries left out. */
+async function goOn(sim: Simulator, codes: readonly string[]): Promise<readonly string[]> {
+  const before = askedFor(sim).length;
+  const done = await settled();
+  expect(done.size).toBeGreaterThanOrEqual(40);
+  expect(done.size).toBeLessThan(codes.length);
+  const out = freePath('csv');
+  const env = settings(mirror().databaseUrl, sim.url);
+  const resumed = await run(['codes', 'resume', await newestAudit(), '--out', out], env);
+  expect(resumed.code, resumed.stderr).toBe(0);
+  for (const [code = '', verdict] of cellsOf(readFileSync(out, 'utf8')).slice(1)) {
+    expect(verdict, code).toBe(isValid(sim, code) ? 'valid' : 'invalid');
+  }
+  const asked = askedFor(sim).slice(before);
+  const again = asked.filter((code) => done.has(code));
+  // Of what was recorded, none but a canary is asked for, once before and once after the others.
+  expect(new Set(again).size, again.join()).toBeLessThanOrEqual(2);
+  expect(again.length).toBeLessThanOrEqual(5);
+  return asked;
+}
+
+describe('an audit that was stopped', () => {
+  it('by Ctrl-C ends in order with 130 and says how to go on, which asks nothing again that was recorded', async () => {
+    const sim = await codesMarket(mirror());
+    const codes = codesOf(sim, 200);
+    const running = await underWay(sim, codes);
+    running.process.kill('SIGINT');
+    const { code, stdout, stderr } = await running.ended;
+    expect(code).toBe(130);
+    expect(stdout).toBe('');
+    const id = await newestAudit();
+    expect(stderr).toMatch(
+      new RegExp(
+        `stopping; what was answered is kept, and this goes on:\n→ .*codes resume ${id}\n$`,
+      ),
+    );
+    const shown = await run(['codes', 'show', id], settings(mirror().databaseUrl, sim.url));
+    expect(shown.stdout).toMatch(
+      new RegExp(`^audit ${id} · main · list-\\d+\\.csv · unfinished\n`),
+    );
+    expect(shown.stdout).toContain(`codes resume ${id}\n`);
+    await goOn(sim, codes);
+  });
+
+  it(
+    'by kill -9 goes on likewise, when the queue has found out',
+    { timeout: 200_000 },
+    async () => {
+      const sim = await codesMarket(mirror());
+      const codes = codesOf(sim, 200);
+      const running = await underWay(sim, codes);
+      running.process.kill('SIGKILL');
+      await running.ended;
+      await goOn(sim, codes);
+    },
+  );
+
+  it('because the key was revoked calls nothing invalid, and goes on when it is back', async () => {
+    const sim = await codesMarket(mirror());
+    const codes = codesOf(sim, 120);
+    const running = await underWay(sim, codes);
+    sim.faults.always('validate', { kind: 'key-refused' });
+    sim.faults.always('account', { kind: 'key-refused' });
+    await until(() => running.stderr().includes('held up:'));
+    running.process.kill('SIGINT');
+    const { code, stderr } = await running.ended;
+    expect(code).toBe(130);
+    expect(stderr).toContain('held up: the marketplace refused the API key');
+    for (const one of await settled()) {
+      const [row] = await mirror().rows<{ verdict: string }>(
+        'SELECT verdict FROM mirror.purchase_codes WHERE code = $1',
+        [one],
+      );
+      expect(row?.verdict, one).toBe(isValid(sim, one) ? 'valid' : 'invalid');
+    }
+    sim.faults.clear();
+    const out = freePath('csv');
+    const env = settings(mirror().databaseUrl, sim.url);
+    const resumed = await run(['codes', 'resume', await newestAudit(), '--out', out], env);
+    expect(resumed.code, resumed.stderr).toBe(0);
+  });
+});
+
+describe('audits', () => {
+  async function unfinished(): Promise<{ env: Readonly<Record<string, string>>; id: string }> {
+    const sim = await codesMarket(mirror());
+    const list = fileWith(
+      ['name,code', 'Ada,', ...codesOf(sim, 30).map((c) => `x,${c}`)].join('\n'),
+    );
+    const env = settings(mirror().databaseUrl, sim.url);
+    expect((await run(['codes', 'check', list, '--detach'], env)).code).toBe(0);
+    return { env, id: await newestAudit() };
+  }
+
+  it('are listed and shown, also as JSON', async () => {
+    const { env, id } = await unfinished();
+    const list = await run(['codes', 'list', '--json'], env);
+    const audits = [{ auditId: Number(id), sellerId: 'main', state: 'running', pending: 30 }];
+    expect(JSON.parse(list.stdout)).toMatchObject({ audits });
+    expect((await run(['codes', 'list'], env)).stdout).toMatch(/unfinished .* 0 %/);
+    const shown = await run(['codes', 'show', id, '--json'], env);
+    expect(JSON.parse(shown.stdout)).toMatchObject({
+      audit: { lines: 31, rejected: 1, codes: 30, pending: 30 },
+      unproven: [],
+      list: { columns: ['name', 'code'], layout: { lists: [{ format: 'csv', column: 'code' }] } },
+    });
+    expect((await run(['codes', 'show', id, '--seller', 'other'], env)).stderr).toBe(
+      `error: there is no audit ${id} of this seller\n  → \`seller-mirror codes list\` lists them\n`,
+    );
+    expect((await run(['codes', 'list', '--seller', 'other'], env)).stdout).toBe(
+      'There is no audit yet of this seller.\n',
+    );
+    expect((await run(['codes', 'show', '0'], env)).code).toBe(2);
+  });
+
+  it('are exported before they have ended too, with what is not asked yet as pending', async () => {
+    const { env, id } = await unfinished();
+    const { code, stdout, stderr } = await run(['codes', 'export', id], env);
+    expect(code).toBe(0);
+    const [header, first, second] = cellsOf(stdout);
+    expect(header?.slice(0, 3)).toEqual(['name', 'code', 'verdict']);
+    expect(first?.slice(0, 3)).toEqual(['Ada', '', 'rejected']);
+    expect(first?.at(-1)).toBe('none: the code is empty');
+    expect(second?.[2]).toBe('pending');
+    expect(stderr).toBe('The audit has not ended: 30 of 30 codes are "pending".\n');
+    const json = await run(['codes', 'export', id, '--json'], env);
+    expect(JSON.parse(json.stdout)).toHaveLength(31);
+    const both = await run(['codes', 'export', id, '--json', '--format', 'csv'], env);
+    expect(both.code).toBe(2);
+    const nowhere = await run(['codes', 'export', id, '--out', '/no/such/x.csv'], env);
+    expect(nowhere.stderr).toMatch(/there is no such folder\n {2}→ .*codes export/);
+  });
+
+  it('are cancelled for as long as nobody resumes them', async () => {
+    const { env, id } = await unfinished();
+    const cancelled = await run(['codes', 'cancel', id], env);
+    expect(cancelled.stdout).toContain('30 codes not asked yet · cancelled');
+    expect((await run(['codes', 'show', id], env)).stdout).toContain('· cancelled\n');
+    const resumed = await run(['codes', 'resume', id, '--json'], env);
+    expect(resumed.code, resumed.stderr).toBe(0);
+    expect(JSON.parse(resumed.stdout)).toMatchObject({ audit: { state: 'finished', pending: 0 } });
+    const again = await run(['codes', 'cancel', id], env);
+    expect(again.stderr).toMatch(/^error: audit \d+ is finished: there is nothing to cancel\n/);
+    expect(again.code).toBe(1);
+    const calm = await run(['codes', 'resume', id], env);
+    expect(calm.code).toBe(0);
+    expect(calm.stdout).toMatch(/^✓ audit/);
+  });
+
+  it('are made of codes that are known, the most useful first', async () => {
+    const sim = await codesMarket(mirror());
+    const codes = codesOf(sim, 20);
+    const env = settings(mirror().databaseUrl, sim.url);
+    const list = fileWith(codes.join('\n'), 'txt');
+    expect((await run(['codes', 'check', list], env)).code).toBe(0);
+    const young = await run(['codes', 'recheck', '--older-than', '30d'], env);
+    expect(young.stdout).toBe('No code is due: all known ones were asked for more recently.\n');
+    expect(young.code).toBe(0);
+
+    const own = sim.seller(KEY).purchases;
+    own.setState(codes[1] ?? '', 'refunded');
+    const out = freePath('json');
+    const args = ['codes', 'recheck', '--older-than', '0', '--valid-only', '--limit', '15'];
+    const again = await run([...args, '--out', out], env);
+    expect(again.code, again.stderr).toBe(0);
+    expect(again.stdout).toMatch(/^✓ audit \d+ · main · recheck · /);
+    const rows = JSON.parse(readFileSync(out, 'utf8')) as { code: string; verdict: string }[];
+    expect(rows).toHaveLength(15);
+    for (const { code, verdict } of rows) {
+      expect(verdict, code).toBe(isValid(sim, code) ? 'valid' : 'invalid');
+    }
+    const none = await run(['codes', 'recheck'], env);
+    expect(none.stderr).toMatch(/^error: required option '--older-than/);
+    expect(none.code).toBe(2);
+  });
+});

@@ -1,6 +1,7 @@
 /** Measures the mirror against plain ways of doing the same; see `USAGE`. */
 import { statfs } from 'node:fs/promises';
 import { cpus, loadavg, tmpdir } from 'node:os';
+import { auditLines } from './audits/main.js';
 import { interruption, type Measured } from './children.js';
 import { BenchDatabase } from './database.js';
 import { readOptions, USAGE, type Options } from './options.js';
@@ -52,6 +53,12 @@ async function checkDisk(items: number): Promise<void> {
 }
 
 async function run(options: Options): Promise<Line[]> {
+  const { only, million } = options;
+  const mirror = only === 'codes' ? [] : await mirrorLines(options);
+  return only === 'mirror' ? mirror : [...mirror, ...(await auditLines(million))];
+}
+
+async function mirrorLines(options: Options): Promise<Line[]> {
   const { items, million } = options;
   const results = await withRounds(items, (rounds) => rounds.all(options));
   const lines = linesOf(results, items);

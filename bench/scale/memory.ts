@@ -1,9 +1,8 @@
-import { execFile } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { promisify } from 'node:util';
 import type * as LogModule from '../../src/domain/log.js';
 import type * as RedisTargetModule from '../../src/domain/redis-target.js';
 import type * as QueuesModule from '../../src/queue/queues.js';
+import { usedMemory } from '../audits/redis-memory.js';
 import { product } from '../product.js';
 import type { Victim } from '../soak/servers.js';
 
@@ -100,10 +99,4 @@ async function fill(queues: QueuesModule.Queues, count: number, firstDay: number
       }),
     );
   }
-}
-
-async function usedMemory(redis: Victim): Promise<number> {
-  const { port } = new URL(redis.url);
-  const { stdout } = await promisify(execFile)('redis-cli', ['-p', port, 'info', 'memory']);
-  return Number(/^used_memory:(\d+)/m.exec(stdout)?.[1]);
 }

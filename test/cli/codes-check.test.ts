@@ -183,6 +183,30 @@ describe('codes check of a code', () => {
     expect(askedFor(sim).filter((asked) => asked === good).length).toBeLessThanOrEqual(2);
   });
 
+  it('can be shown afterwards, with every check of it and without asking', async () => {
+    const sim = await codesMarket(mirror());
+    const [, good = '', canary = ''] = codesOf(sim, 3);
+    const env = settings(mirror().databaseUrl, sim.url);
+    await run(['codes', 'check', good, canary], env);
+    sim.seller(KEY).purchases.setState(good, 'refunded');
+    await run(['codes', 'check', good], env);
+    const before = sim.log.length;
+    const shown = await run(['codes', 'show', good], env);
+    expect(shown.stdout).toMatch(new RegExp(`^✗ ${good} · invalid\n {2}was +valid before`));
+    expect(shown.stdout).toMatch(
+      /\n\nchecked .*\n.* invalid +canary +404 .*\n.* valid +purchase +200\n/,
+    );
+    const json = await run(['codes', 'show', good, '--json'], env);
+    expect(JSON.parse(json.stdout)).toMatchObject({
+      verdict: 'invalid',
+      support: null,
+      checks: [{ verdict: 'invalid' }, { verdict: 'valid', httpStatus: 200 }],
+    });
+    const unknown = await run(['codes', 'show', 'abc-unknown'], env);
+    expect(unknown.stderr).toMatch(/^error: this code was never in a list.*\n {2}→ /);
+    expect(sim.log.length).toBe(before);
+  });
+
   it('ends with 4 when the marketplace says nothing, and says what to do', async () => {
     const sim = await codesMarket(mirror());
     const [, good = ''] = codesOf(sim, 2);

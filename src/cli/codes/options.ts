@@ -41,6 +41,7 @@ export function oneSeller(config: Config, name: string | undefined): SellerConfi
   const sellers = chosenSellers(config, name);
   const [seller] = sellers;
   if (seller !== undefined && sellers.length === 1) return seller;
+  if (seller === undefined) throw new CommandError('no seller is configured', null, EXIT.usage);
   throw new CommandError(
     'a purchase code belongs to one seller, and several are configured',
     `say which with --seller: ${sellers.map((one) => one.name).join(', ')}`,

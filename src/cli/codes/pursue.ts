@@ -42,13 +42,14 @@ async function work(
   { detach }: PursueOptions,
   signal: AbortSignal,
 ): Promise<AuditProgress | 'interrupted'> {
+  const bar = new AuditBar();
   const interrupted = (): void => {
-    process.stderr.write(`\rstopping; what was answered is kept, and this goes on:\n→ ${resume}\n`);
+    bar.finish();
+    process.stderr.write(`stopping; what was answered is kept, and this goes on:\n→ ${resume}\n`);
     // Should it end the hard way, at the second Ctrl-C.
     process.exitCode = EXIT.interrupted;
   };
   signal.addEventListener('abort', interrupted, { once: true });
-  const bar = new AuditBar();
   try {
     const doing = await AuditWork.open(app);
     try {

@@ -10,23 +10,34 @@ import { auditDetails } from './audit-view.js';
 import { costOf, costText } from './cost-text.js';
 import { findAudit } from './find-audit.js';
 import { auditNumber } from './options.js';
+import { showCode } from './show-code.js';
 import { readingOf } from './write-result.js';
 
-/** `codes show ID`: one audit whole. */
+/** `codes show ID|CODE`: one audit whole, or all that is known of a code. */
 export function addShow(codes: Command): void {
   const command = codes
     .command('show')
-    .summary('show one audit')
+    .summary('show one audit, or what is known of a code')
     .description(
-      'Shows one audit: how its list was read, what was found, why codes have no verdict, what is left and how to go on.',
+      'Shows one audit: how its list was read, what was found, why codes have no verdict, what is left and how to go on. Of a code it shows what is known and every check of it, and asks nothing.',
     )
-    .argument('<audit>', 'the audit’s number', auditNumber)
-    .addHelpText('after', '\nExample:\n  $ seller-mirror codes show 12');
-  withCommonOptions(command, { seller: true }).action((auditId: bigint, options: CommonOptions) =>
+    .argument('<audit>', 'the audit’s number, or a code')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  $ seller-mirror codes show 12\n  $ seller-mirror codes show 86781236-23d0-4b3c-7dfa-c1c147e0dece',
+    );
+  withCommonOptions(command, { seller: true }).action((what: string, options: CommonOptions) =>
     execute((signal) =>
-      withApp('codes show', 'store', signal, (app) => show(app, auditId, options)),
+      withApp('codes show', 'store', signal, (app) =>
+        isNumber(what) ? show(app, auditNumber(what), options) : showCode(app, what, options),
+      ),
     ),
   );
+}
+
+/** Codes are longer, and hardly ever nothing but digits. */
+function isNumber(text: string): boolean {
+  return /^\d{1,19}$/.test(text);
 }
 
 async function show(app: App, auditId: bigint, { seller, json }: CommonOptions): Promise<ExitCode> {

@@ -1,0 +1,78 @@
+import type { App } from '../../app.js';
+import type { CodeCheck, CodeState } from '../../store/audits/types.js';
+import { print, printJson, stdoutLook } from '../console.js';
+import { CommandError } from '../errors.js';
+import { EXIT, type ExitCode } from '../exit-codes.js';
+import { moment } from '../moment.js';
+import { table, type Look } from '../output/index.js';
+import type { CommonOptions } from '../options.js';
+import { answerJson, answerLines, type Answer } from './answer.js';
+import { oneSeller, purchaseCode } from './options.js';
+import { whyUnproven } from './unproven-text.js';
+
+/** As many checks as a person reads; all of them are in mirror.code_checks. */
+const SHOWN_CHECKS = 50;
+
+/** What is known of a code, and the checks of it; the marketplace is not asked. */
+export async function showCode(
+  { store, config }: App,
+  text: string,
+  { seller, json }: CommonOptions,
+): Promise<ExitCode> {
+  const code = purchaseCode(text);
+  const sellerId = seller ?? oneSeller(config, undefined).name;
+  const state = (await store.audits.knownCodes(sellerId, [code])).get(code);
+  if (state === undefined) {
+    throw new CommandError(
+      'this code was never in a list, and never asked for',
+      '`seller-mirror codes check` asks for it; of an audit give the number',
+    );
+  }
+  const checks = await store.audits.checksOf(state.codeId, SHOWN_CHECKS);
+  const answer = answerOf(state, checks);
+  const now = new Date();
+  if (json === true) {
+    const { verdictSince, firstCheckedAt } = state;
+    await printJson({ ...answerJson(answer, now), verdictSince, firstCheckedAt, checks });
+  } else {
+    const look = stdoutLook();
+    await print(answerLines(answer, now, look), '\n', checksTable(checks, look));
+  }
+  return EXIT.done;
+}
+
+/** The newest verdict that was proven; where there is none, why the last check proved nothing. */
+function answerOf({ code, known, proof }: CodeState, checks: readonly CodeCheck[]): Answer {
+  const verdict = known?.verdict ?? 'unproven';
+  const check = checks.find((one) => one.verdict === verdict);
+  return {
+    code,
+    verdict,
+    reason: check?.reason ?? 'it was not asked for yet',
+    proof: proof ?? 'none',
+    purchase: known?.purchase ?? null,
+    checkedAt: known === null ? (check?.checkedAt ?? null) : new Date(known.checkedAt),
+    httpStatus: check?.httpStatus ?? null,
+    message: check?.message ?? null,
+  };
+}
+
+function checksTable(checks: readonly CodeCheck[], look: Look): string {
+  if (checks.length === 0) return '';
+  return table(
+    checks,
+    [
+      { header: 'checked', value: ({ checkedAt }) => moment(checkedAt) },
+      { header: 'audit', value: ({ auditId }) => auditId },
+      { header: 'verdict', value: ({ verdict }) => verdict },
+      { header: 'proof', value: ({ proof }) => proof },
+      { header: 'status', value: ({ httpStatus }) => httpStatus },
+      {
+        header: 'reason',
+        value: ({ verdict, reason }) => (verdict === 'unproven' ? whyUnproven(reason) : ''),
+      },
+      { header: 'the marketplace said', value: ({ message }) => message ?? '' },
+    ],
+    look,
+  );
+}

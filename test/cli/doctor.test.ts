@@ -52,6 +52,7 @@ beforeEach(() => {
     redis: null,
     queuePrefix: 'seller-mirror',
     workerConcurrency: 1,
+    recheck: { share: 0.25, olderThanDays: 30 },
     catchUp: false,
     shutdownTimeoutMs: 30_000,
     keepJobsDays: 7,

@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { silentLog } from '../../src/domain/log.js';
 import { tickWithoutRun, watchLostJobs } from '../../src/queue/lost-jobs.js';
+import type { SellerSchedule } from '../../src/queue/ticks.js';
 import { openQueues } from '../../src/queue/queues.js';
 import { parseRedisUrl, type RedisTarget } from '../../src/domain/redis-target.js';
 import { useMirror } from '../support/mirror.js';
@@ -48,10 +49,13 @@ describe.skipIf(!hasRedis)(redisTitle('a queue that lost its data'), () => {
       ...{ applicationName: 'test', log: silentLog },
     });
     const tick = new Date(Math.floor(Date.now() / 60_000) * 60_000);
-    const schedule = {
-      ...{ seller: 'main', kind: 'sync', marketplace: 'market.example' },
-      ...{ cron: '0 2 * * *', timeZone: 'UTC' },
-    } as const;
+    const schedule: SellerSchedule = {
+      seller: 'main',
+      kind: 'sync',
+      marketplace: 'market.example',
+      cron: '0 2 * * *',
+      timeZone: 'UTC',
+    };
     const done = { ...schedule, lastTick: tick, enqueuedAt: new Date() };
     await mirror().store.recordTicks([done], new Date(Date.now() + 86_400_000));
     const told: string[] = [];

@@ -5,7 +5,7 @@ import {
   type SchedulerOptions,
   type SellerSchedule,
 } from '../../src/queue/scheduler.js';
-import type { MirrorTask } from '../../src/queue/types.js';
+import type { ScheduledTask } from '../../src/queue/ticks.js';
 import { listeningLog, type Line } from './support.js';
 
 export const at = (iso: string): Date => new Date(iso);
@@ -14,14 +14,14 @@ const HOUR_MS = 3_600_000;
 
 /** Takes a job of each id once, as the queue does; `broken` stands for one that can't be reached. */
 export class JobList {
-  readonly jobs = new Map<string, MirrorTask>();
+  readonly jobs = new Map<string, ScheduledTask>();
   /** Ids in the order in which they were asked for, those that were there already included. */
   readonly asked: string[] = [];
   broken = false;
   /** Calls under way, and the most there were. */
   readonly load = { now: 0, most: 0 };
 
-  readonly enqueue = async (task: MirrorTask, jobId: string): Promise<{ added: boolean }> => {
+  readonly enqueue = async (task: ScheduledTask, jobId: string): Promise<{ added: boolean }> => {
     this.load.now += 1;
     this.load.most = Math.max(this.load.most, this.load.now);
     await new Promise((resolve) => setImmediate(resolve));

@@ -1,5 +1,5 @@
 import type { Json } from '../domain/item.js';
-import { redact, Secret } from '../domain/secret.js';
+import { redactorOf, Secret } from '../domain/secret.js';
 import { spellingsOf } from '../domain/spellings.js';
 
 /** Takes the key out of whatever the server sends back. */
@@ -20,7 +20,7 @@ export interface KeyWatch {
 /** A redactor for one key, in every spelling a server may echo it in. */
 export function createRedactor(key: Secret): Redactor {
   const secrets = spellingsOf(key.reveal()).map((spelling) => new Secret(spelling));
-  const text = (value: string): string => redact(value, secrets);
+  const text = redactorOf(secrets);
   return {
     text,
     json: (json) => redactJson(json, text),

@@ -19,8 +19,8 @@ export function startHeartbeat(
   roles: readonly string[],
   log: Log,
 ): Heartbeat {
-  const { pid } = process;
-  const info = { processId: randomUUID(), roles, host: hostname(), pid, startedAt: new Date() };
+  const self = { host: hostname(), pid: process.pid, startedAt: new Date() };
+  const info = { processId: randomUUID(), roles, ...self };
   const beat = async (): Promise<void> => {
     try {
       await store.beat(info);

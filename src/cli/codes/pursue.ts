@@ -43,30 +43,31 @@ async function work(
   signal: AbortSignal,
 ): Promise<AuditProgress | 'interrupted'> {
   const bar = new AuditBar();
+  let doing: AuditWork | null = null;
   const interrupted = (): void => {
     bar.finish();
-    process.stderr.write(`stopping; what was answered is kept, and this goes on:\n→ ${resume}\n`);
+    process.stderr.write(`${doing?.isOwn === false ? LEFT : STOPPING}\n→ ${resume}\n`);
     // Should it end the hard way, at the second Ctrl-C.
     process.exitCode = EXIT.interrupted;
   };
   signal.addEventListener('abort', interrupted, { once: true });
   try {
-    const doing = await AuditWork.open(app);
-    try {
-      await doing.enqueue(audit);
-      return detach ? audit : await watch(app, audit, doing, bar, signal);
-    } finally {
-      bar.finish();
-      await doing.close();
-    }
+    doing = await AuditWork.open(app);
+    await doing.enqueue(audit);
+    return detach ? audit : await watch(app, audit, doing, bar, signal);
   } catch (error) {
     if (signal.aborted) return 'interrupted';
     process.stderr.write(`The audit is kept; this goes on with it:\n→ ${resume}\n`);
     throw error;
   } finally {
+    bar.finish();
+    await doing?.close();
     signal.removeEventListener('abort', interrupted);
   }
 }
+
+const STOPPING = 'stopping; what was answered is kept, and this goes on:';
+const LEFT = 'no longer watching; others go on with it, and this watches again:';
 
 const POLL_MS = 250;
 /** An outage of the database may take so long, or the watch is over. */

@@ -1,3 +1,4 @@
+import { catalogueWide } from '../domain/changes.js';
 import { wireHash } from '../domain/fingerprint.js';
 import type { KnownItems } from '../domain/known-items.js';
 import { prepareItem, type PreparedItem } from '../domain/prepare-item.js';
@@ -56,6 +57,8 @@ export class CatalogueIntake {
   #writing: Promise<void> = Promise.resolve();
   /** The first reason why a record could not be read. */
   firstReason: string | null = null;
+  /** Fields that changed in nearly all items at once. */
+  catalogueWide: readonly string[] = [];
 
   constructor(run: RunContext, session: ItemSession, known: KnownItems) {
     this.#run = run;
@@ -82,6 +85,8 @@ export class CatalogueIntake {
     counts.changed = applied.changed;
     counts.extraChanged = applied.extraChanged;
     counts.restored = applied.restored;
+    const compared = counts.unchanged + counts.changed + counts.extraChanged;
+    this.catalogueWide = catalogueWide(applied.fields, compared);
   }
 
   /** Waits for the writing under way, whatever comes of it. */

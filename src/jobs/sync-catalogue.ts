@@ -69,6 +69,8 @@ async function takeIn(run: RunContext, list: ItemList | null): Promise<Unlisted>
     if (list !== null) {
       intake = new CatalogueIntake(run, session, known);
       await readList(run, list, intake, present);
+      await session.markCatalogueWide(intake.catalogueWide);
+      if (known.anySeen() !== null) session.listTaken();
     }
     const { apiCalls: _calls, tolerated: _tolerated, ...counts } = run.counts;
     await session.counts(counts);

@@ -13,7 +13,10 @@ export interface AccountRecord {
 
 export type AccountChange = 'added' | 'changed' | 'extra-changed' | 'unchanged';
 
-/** Saves the account when it differs from the stored one; an unchanged account writes no row. */
+/**
+ * Saves the account when it differs from the stored one, which is kept as a version; an unchanged
+ * account writes no row.
+ */
 export async function saveAccount(
   client: PoolClient,
   stamp: RowStamp,
@@ -56,7 +59,24 @@ export async function saveAccount(
   return sameContent ? 'extra-changed' : 'changed';
 }
 
+/** It always grows, so that no two states of an account hold at the same time, whatever clocks do. */
+function nextChangedAt(at: string): string {
+  return `greatest(${at}::timestamptz, accounts.changed_at + interval '1 microsecond')`;
+}
+
+/** The account as it is before a change of its canonical fields; unknown fields have no history. */
+const KEPT = `
+  INSERT INTO mirror.account_versions
+    (seller_id, username, firstname, lastname, full_name, email, balance, currency, heading,
+     description, contact_email, social_links, avatar_url, cover_url, registered_at, first_seen_at,
+     synced_run_id, valid_from, valid_to, superseded_run_id)
+  SELECT seller_id, username, firstname, lastname, full_name, email, balance, currency, heading,
+         description, contact_email, social_links, avatar_url, cover_url, registered_at,
+         first_seen_at, synced_run_id, changed_at, ${nextChangedAt('$16')}, $17
+    FROM mirror.accounts WHERE seller_id = $1 AND content_hash <> $18`;
+
 const UPSERT = `
+  WITH kept AS (${KEPT})
   INSERT INTO mirror.accounts
     (seller_id, username, firstname, lastname, full_name, email, balance, currency, heading,
      description, contact_email, social_links, avatar_url, cover_url, registered_at,
@@ -68,7 +88,9 @@ const UPSERT = `
     currency = excluded.currency, heading = excluded.heading, description = excluded.description,
     contact_email = excluded.contact_email, social_links = excluded.social_links,
     avatar_url = excluded.avatar_url, cover_url = excluded.cover_url,
-    registered_at = excluded.registered_at, synced_run_id = excluded.synced_run_id,
+    registered_at = excluded.registered_at,
+    synced_run_id = CASE WHEN accounts.content_hash <> excluded.content_hash
+                         THEN excluded.synced_run_id ELSE accounts.synced_run_id END,
     changed_at = CASE WHEN accounts.content_hash <> excluded.content_hash
-                      THEN excluded.changed_at ELSE accounts.changed_at END,
+                      THEN ${nextChangedAt('excluded.changed_at')} ELSE accounts.changed_at END,
     content_hash = excluded.content_hash, extra = excluded.extra, raw = excluded.raw`;

@@ -6,6 +6,7 @@ import { KnownItems, type KnownState } from '../domain/known-items.js';
 import type { PreparedItem } from '../domain/prepare-item.js';
 import { COPY_HEADER } from './copy-binary.js';
 import { CopyIn } from './copy-in.js';
+import { keepVersions, NEXT_VALID_FROM, stageDifferences } from './history.js';
 import { ITEM_COLUMNS, ITEM_VALUE_COLUMNS, ItemRows, type RowStamp } from './item-rows.js';
 
 /** What applying the staged records did. */
@@ -13,6 +14,8 @@ export interface Applied {
   readonly changed: number;
   readonly extraChanged: number;
   readonly restored: number;
+  /** Column to number of items in which it changed. */
+  readonly fields: ReadonlyMap<string, number>;
 }
 
 export interface StoredHashes {
@@ -31,13 +34,36 @@ const STATES: readonly KnownState[] = ['live', 'missing', 'removed'];
 /** int16 field count, then length and value of an int8, an 8-byte bytea and an int2. */
 const KNOWN_ROW_BYTES = 2 + (4 + 8) + (4 + 8) + (4 + 2);
 
-/** Loads what the mirror knows of a seller's items: id, wire hash and state. */
-export async function loadKnownItems(client: PoolClient, sellerId: string): Promise<KnownItems> {
-  const count = await client.query<{ count: number }>(
-    'SELECT count(*)::int AS count FROM mirror.items WHERE seller_id = $1',
+/** What the mirror knows of a seller's catalogue. */
+export interface KnownCatalogue {
+  /** Id, wire hash and state of each item. */
+  readonly items: KnownItems;
+  /** A list was taken in before. */
+  readonly loaded: boolean;
+}
+
+/** Loads what the mirror knows of a seller's catalogue. */
+export async function loadKnownCatalogue(
+  client: PoolClient,
+  sellerId: string,
+): Promise<KnownCatalogue> {
+  const { rows } = await client.query<{ count: number; loaded: boolean }>(
+    `SELECT (SELECT count(*)::int FROM mirror.items WHERE seller_id = $1) AS count,
+            EXISTS (SELECT FROM mirror.sellers
+                     WHERE seller_id = $1 AND loaded_run_id IS NOT NULL) AS loaded`,
     [sellerId],
   );
-  const known = new KnownItems(count.rows[0]?.count ?? 0);
+  const { count = 0, loaded = false } = rows[0] ?? {};
+  // Who has emptied the table starts anew.
+  return { items: await loadKnownItems(client, sellerId, count), loaded: loaded && count > 0 };
+}
+
+async function loadKnownItems(
+  client: PoolClient,
+  sellerId: string,
+  count: number,
+): Promise<KnownItems> {
+  const known = new KnownItems(count);
   const stream = client.query(
     copyTo(`COPY (
       SELECT item_id, wire_hash, (array_position('{live,missing,removed}'::text[], state::text) - 1)::int2
@@ -132,45 +158,69 @@ export async function storedHashes(
 }
 
 /**
- * Applies the staged records to the table. Of several copies of one item the one with the greatest
- * hash counts, stored copy included: an arbitrary rule, but one that does not depend on the order
- * of the list, so that a contradictory list makes no change every night.
+ * Applies the staged records to the table, keeps what they supersede, and puts aside what changed.
+ * Of several copies of one item the one with the greatest hash counts, stored copy included: an
+ * arbitrary rule, but one that does not depend on the order of the list, so that a contradictory
+ * list makes no change every night.
  */
 export async function applyStage(client: PoolClient, stamp: RowStamp): Promise<Applied> {
   // Without figures the planner takes the table for tiny, and loops over it.
   await client.query('ANALYZE pg_temp.incoming_items');
-  const assignments = ITEM_VALUE_COLUMNS.map((column) => `${column} = w.${column}`).join(', ');
-  const { rows } = await client.query<{ changed: number; extra_changed: number; restored: number }>(
-    `WITH winners AS (
-       SELECT DISTINCT ON (item_id) ctid AS place, item_id, content_hash, extra_hash, rival
-         FROM pg_temp.incoming_items
-        ORDER BY item_id, content_hash DESC, extra_hash DESC
-     ), differences AS (
-       SELECT w.place, i.content_hash <> w.content_hash AS content_differs,
-              i.extra_hash <> w.extra_hash AS extra_differs, i.state AS old_state
-         FROM winners w JOIN mirror.items i ON i.seller_id = $1 AND i.item_id = w.item_id
-        WHERE i.state <> 'live'
-           OR ((w.content_hash, w.extra_hash) <> (i.content_hash, i.extra_hash)
-               AND (NOT w.rival OR (w.content_hash, w.extra_hash) > (i.content_hash, i.extra_hash)))
-     ), written AS (
-       UPDATE mirror.items i
-          SET ${assignments}, state = 'live', removed_at = NULL, synced_run_id = $2,
-              changed_at = CASE WHEN d.content_differs OR d.old_state = 'removed'
-                                THEN $3::timestamptz ELSE i.changed_at END
-         FROM differences d JOIN pg_temp.incoming_items w ON w.ctid = d.place
-        WHERE i.seller_id = $1 AND i.item_id = w.item_id
-       RETURNING d.content_differs, d.extra_differs, d.old_state
-     )
-     SELECT count(*) FILTER (WHERE content_differs)::int AS changed,
-            count(*) FILTER (WHERE extra_differs AND NOT content_differs)::int AS extra_changed,
-            count(*) FILTER (WHERE old_state = 'removed')::int AS restored
-       FROM written`,
-    [stamp.sellerId, stamp.runId, stamp.at],
-  );
+  const { rows } = await client.query<AppliedRow>(APPLY, [stamp.sellerId, stamp.runId, stamp.at]);
   const counts = rows[0];
   return {
     changed: counts?.changed ?? 0,
     extraChanged: counts?.extra_changed ?? 0,
     restored: counts?.restored ?? 0,
+    fields: new Map(Object.entries(counts?.fields ?? {})),
   };
 }
+
+interface AppliedRow {
+  readonly changed: number;
+  readonly extra_changed: number;
+  readonly restored: number;
+  readonly fields: Record<string, number> | null;
+}
+
+/**
+ * Every part of it sees the rows as they were before. Unknown fields have no history, and what the
+ * run itself wrote a moment ago, of which the list holds another copy, was never to be seen.
+ */
+const APPLY = `
+  WITH winners AS (
+    SELECT DISTINCT ON (item_id) ctid AS place, item_id, content_hash, extra_hash, rival
+      FROM pg_temp.incoming_items
+     ORDER BY item_id, content_hash DESC, extra_hash DESC
+  ), differences AS (
+    SELECT w.place, i.ctid AS old_place, i.content_hash <> w.content_hash AS content_differs,
+           i.extra_hash <> w.extra_hash AS extra_differs, i.state AS old_state,
+           i.synced_run_id <> $2 AND (i.content_hash <> w.content_hash OR i.state <> 'live')
+             AS supersedes
+      FROM winners w JOIN mirror.items i ON i.seller_id = $1 AND i.item_id = w.item_id
+     WHERE i.state <> 'live'
+        OR ((w.content_hash, w.extra_hash) <> (i.content_hash, i.extra_hash)
+            AND (NOT w.rival OR (w.content_hash, w.extra_hash) > (i.content_hash, i.extra_hash)))
+  ), kept AS (
+    ${keepVersions('differences', 'd.supersedes')}
+  ), told AS (
+    ${stageDifferences('differences', 'd.supersedes')}
+    RETURNING field
+  ), written AS (
+    UPDATE mirror.items i
+       SET ${ITEM_VALUE_COLUMNS.map((column) => `${column} = w.${column}`).join(', ')},
+           state = 'live', removed_at = NULL,
+           synced_run_id = CASE WHEN d.supersedes THEN $2 ELSE i.synced_run_id END,
+           valid_from = CASE WHEN d.supersedes THEN ${NEXT_VALID_FROM} ELSE i.valid_from END,
+           changed_at = CASE WHEN d.content_differs OR d.old_state = 'removed'
+                             THEN $3::timestamptz ELSE i.changed_at END
+      FROM differences d JOIN pg_temp.incoming_items w ON w.ctid = d.place
+     WHERE i.seller_id = $1 AND i.item_id = w.item_id
+    RETURNING d.content_differs, d.extra_differs, d.old_state
+  )
+  SELECT count(*) FILTER (WHERE content_differs)::int AS changed,
+         count(*) FILTER (WHERE extra_differs AND NOT content_differs)::int AS extra_changed,
+         count(*) FILTER (WHERE old_state = 'removed')::int AS restored,
+         (SELECT jsonb_object_agg(field, items)
+            FROM (SELECT field, count(*) AS items FROM told GROUP BY field) AS f) AS fields
+    FROM written`;

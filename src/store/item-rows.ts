@@ -54,9 +54,15 @@ const NO_EXTRA = Buffer.from('{}');
 export class ItemRows {
   readonly #stamp: RowStamp;
   readonly #rows = new BinaryRows();
+  #ids: number[] = [];
 
   constructor(stamp: RowStamp) {
     this.#stamp = stamp;
+  }
+
+  /** Of the items added since `clear`. */
+  get ids(): readonly number[] {
+    return this.#ids;
   }
 
   /** How many there are. */
@@ -72,6 +78,7 @@ export class ItemRows {
   /** Adds a live row of `ITEM_COLUMNS`, and `rival` when it is given. */
   add(prepared: PreparedItem, rival?: boolean): void {
     writeItemRow(this.#rows, prepared, this.#stamp, rival);
+    this.#ids.push(prepared.item.id);
   }
 
   /** The rows as COPY data without header and trailer, good until `clear`. */
@@ -82,6 +89,7 @@ export class ItemRows {
   /** Begins anew in the same memory. */
   clear(): void {
     this.#rows.clear();
+    this.#ids = [];
   }
 }
 

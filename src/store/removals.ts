@@ -1,5 +1,6 @@
 import type { PoolClient } from 'pg';
 import type { LookupOutcome, RemovalPlan } from '../domain/removals.js';
+import { keepVersions, NEXT_VALID_FROM, stageStates } from './history.js';
 import type { RowStamp } from './item-rows.js';
 
 /**
@@ -39,25 +40,48 @@ export async function recordLookups(
 
 /**
  * Carries out a removal plan; returns how many items were removed. Rows are never deleted; rows
- * that say so already are not written.
+ * that say so already are not written. What the others said is kept, and their change put aside.
  */
 export async function removeItems(
   client: PoolClient,
   stamp: RowStamp,
   plan: RemovalPlan,
 ): Promise<number> {
-  await client.query(
-    `UPDATE mirror.items SET state = 'missing', synced_run_id = $2
-      WHERE seller_id = $1 AND item_id = ANY($3::bigint[]) AND state = 'live'`,
-    [stamp.sellerId, stamp.runId, plan.missing],
-  );
-  const { rowCount } = await client.query(
-    `UPDATE mirror.items
-        SET state = 'removed', removed_at = $2, changed_at = $2, synced_run_id = $3
-      WHERE seller_id = $1 AND item_id = ANY($4::bigint[]) AND state <> 'removed'`,
-    [stamp.sellerId, stamp.at, stamp.runId, plan.remove],
-  );
+  await changeState(client, stamp, plan.missing, MISSING);
+  return changeState(client, stamp, plan.remove, REMOVED);
+}
+
+async function changeState(
+  client: PoolClient,
+  stamp: RowStamp,
+  ids: readonly number[],
+  sql: string,
+): Promise<number> {
+  if (ids.length === 0) return 0;
+  const { rowCount } = await client.query(sql, [stamp.sellerId, stamp.runId, stamp.at, ids]);
   return rowCount ?? 0;
+}
+
+const MISSING = stateChange('missing', "state = 'live'");
+const REMOVED = stateChange(
+  'removed',
+  "state <> 'removed'",
+  'removed_at = $3, changed_at = $3::timestamptz,',
+);
+
+function stateChange(to: 'missing' | 'removed', from: string, more = ''): string {
+  return `
+    WITH going AS (
+      SELECT ctid AS old_place, item_id, state FROM mirror.items
+       WHERE seller_id = $1 AND item_id = ANY($4::bigint[]) AND ${from}
+    ), kept AS (
+      ${keepVersions('going')}
+    ), told AS (
+      ${stageStates('going', to)}
+    )
+    UPDATE mirror.items i
+       SET state = '${to}', ${more} synced_run_id = $2, valid_from = ${NEXT_VALID_FROM}
+      FROM going d WHERE i.ctid = d.old_place`;
 }
 
 /** An item other than this one that the mirror holds as live; null when there is none. */

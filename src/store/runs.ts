@@ -121,6 +121,15 @@ export async function saveCounts(
   await updateRun(client, runId, countColumns(counts));
 }
 
+/** Marks a run as one that changed these fields in the whole catalogue. */
+export async function markCatalogueWide(
+  client: PoolClient,
+  runId: bigint,
+  fields: readonly string[],
+): Promise<void> {
+  await updateRun(client, runId, [['catalogue_wide', fields]]);
+}
+
 /**
  * What a seller was parked for is mended once a run of account or catalogue went well, whoever
  * started it; an item says too little. The row is written in any case, so that `parkSeller`, which

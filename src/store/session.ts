@@ -6,7 +6,7 @@ import type { RemovalPlan, LookupOutcome } from '../domain/removals.js';
 import {
   applyStage,
   createStage,
-  loadKnownItems,
+  loadKnownCatalogue,
   openItems,
   stageItems,
   storedHashes,
@@ -16,11 +16,12 @@ import {
   type StoredHashes,
 } from './catalogue.js';
 import type { CopyIn } from './copy-in.js';
+import { createChangeStage, publishAndCommit, stageAdded } from './history.js';
 import { ItemRows, type RowStamp } from './item-rows.js';
 import type { SellerLock } from './lock.js';
 import { saveQuarantine, type QuarantineEntry } from './quarantine.js';
 import { recordLookups, removeItems } from './removals.js';
-import { saveCounts, type RunCounts } from './runs.js';
+import { markCatalogueWide, saveCounts, type RunCounts } from './runs.js';
 
 /** Checks of foreign keys wait for a COPY's end: in portions, they are made while the list is read. */
 const ROWS_PER_COPY = 10_000;
@@ -35,6 +36,10 @@ export class ItemSession {
   #inserting: CopyIn | null = null;
   #rowsOfCopy = 0;
   #staged = false;
+  /** Items that are told one by one as new; null while the first list is taken in. */
+  #added: number[] | null = [];
+  #changes = false;
+  #firstList = false;
   #over = false;
 
   private constructor(lock: SellerLock, stamp: RowStamp) {
@@ -47,8 +52,16 @@ export class ItemSession {
     return new ItemSession(lock, stamp);
   }
 
+  /** What is known before a list is taken in. Items of the first list are not told as new. */
   async loadKnown(): Promise<KnownItems> {
-    return loadKnownItems(await this.#connection(), this.#stamp.sellerId);
+    const known = await loadKnownCatalogue(await this.#connection(), this.#stamp.sellerId);
+    if (!known.loaded) this.#added = null;
+    return known.items;
+  }
+
+  /** A list that names items was taken in whole. */
+  listTaken(): void {
+    this.#firstList = this.#added === null;
   }
 
   async hashesOf(ids: readonly number[]): Promise<Map<number, StoredHashes>> {
@@ -70,6 +83,7 @@ export class ItemSession {
     if (rows.count === 0) return;
     this.#inserting ??= openItems(await this.#connection());
     this.#rowsOfCopy += rows.count;
+    for (const id of rows.ids) this.#added?.push(id);
     await this.#inserting.write(rows.data());
     rows.clear();
     if (this.#rowsOfCopy >= ROWS_PER_COPY) await this.#connection();
@@ -93,8 +107,8 @@ export class ItemSession {
 
   /** Applies what was staged. */
   async apply(): Promise<Applied> {
-    if (!this.#staged) return { changed: 0, extraChanged: 0, restored: 0 };
-    return applyStage(await this.#connection(), this.#stamp);
+    if (!this.#staged) return { changed: 0, extraChanged: 0, restored: 0, fields: new Map() };
+    return applyStage(await this.#changing(), this.#stamp);
   }
 
   async quarantine(entries: readonly QuarantineEntry[]): Promise<void> {
@@ -106,7 +120,8 @@ export class ItemSession {
   }
 
   async remove(plan: RemovalPlan): Promise<number> {
-    return removeItems(await this.#connection(), this.#stamp, plan);
+    if (plan.remove.length + plan.missing.length === 0) return 0;
+    return removeItems(await this.#changing(), this.#stamp, plan);
   }
 
   /** Writes the run's counts so far, in this transaction. */
@@ -114,9 +129,22 @@ export class ItemSession {
     return saveCounts(await this.#connection(), this.#stamp.runId, counts);
   }
 
+  /** Marks the run as one that changed these fields in the whole catalogue. */
+  async markCatalogueWide(fields: readonly string[]): Promise<void> {
+    if (fields.length === 0) return;
+    await markCatalogueWide(await this.#connection(), this.#stamp.runId, fields);
+  }
+
   async commit(): Promise<void> {
+    const added = this.#added ?? [];
+    if (added.length > 0) await stageAdded(await this.#changing(), added);
     const client = await this.#connection();
-    await client.query('COMMIT');
+    if (this.#changes || this.#firstList) {
+      const publication = { changes: this.#changes, firstList: this.#firstList };
+      await publishAndCommit(client, this.#stamp, publication);
+    } else {
+      await client.query('COMMIT');
+    }
     this.#over = true;
   }
 
@@ -126,6 +154,14 @@ export class ItemSession {
     this.#inserting?.abandon();
     this.#inserting = null;
     await this.#lock.client.query('ROLLBACK').catch(() => undefined);
+  }
+
+  /** The connection, with a place for changes to wait for the commit. */
+  async #changing(): Promise<PoolClient> {
+    const client = await this.#connection();
+    if (!this.#changes) await createChangeStage(client);
+    this.#changes = true;
+    return client;
   }
 
   /** The connection, free for a statement: when the COPY under way on it is done. */

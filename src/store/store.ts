@@ -6,6 +6,7 @@ import { AuditStore } from './audits/audit-store.js';
 import { storedBudget } from './budget.js';
 import { readFreshness, type Freshness } from './freshness.js';
 import { PrismaClient } from './generated/prisma/client.js';
+import { feedEnd, readChanges, type ChangeFilter, type ItemChange } from './history-read.js';
 import type { RowStamp } from './item-rows.js';
 import { lockSeller, type SellerLock } from './lock.js';
 import { createPools, STORE_TIMES, type Pools, type StoreTimes } from './pools.js';
@@ -174,6 +175,16 @@ export class Store {
   /** The newest run of the same kind after this one that went well; null when there is none. */
   laterGoodRun(run: Pick<Run, 'sellerId' | 'kind' | 'runId'>): Promise<bigint | null> {
     return laterGoodRun(this.#prisma, run);
+  }
+
+  /** What changed about items, in the order of the feed. */
+  changes(filter: ChangeFilter): Promise<ItemChange[]> {
+    return readChanges(this.#pool, filter);
+  }
+
+  /** The place in the feed after which those go on who have all that the mirror holds now. */
+  feedEnd(): Promise<bigint> {
+    return feedEnd(this.#pool);
   }
 
   async close(): Promise<void> {

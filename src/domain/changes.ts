@@ -1,0 +1,64 @@
+import type { Item } from './item.js';
+
+/** What a change is about, for those who follow only some. */
+export type ChangeClass =
+  'price' | 'release' | 'text' | 'media' | 'listing' | 'missing' | 'removed' | 'restored';
+
+/** A field of an item: its column in the store, and the class of its changes. */
+export interface ItemField {
+  readonly column: string;
+  readonly class: ChangeClass;
+}
+
+/** Every canonical field of an item. Fields outside of it are kept, but make no change. */
+const FIELDS: Readonly<Record<Exclude<keyof Item, 'id'>, ItemField>> = {
+  name: { column: 'name', class: 'text' },
+  description: { column: 'description', class: 'text' },
+  category: { column: 'category', class: 'text' },
+  subCategory: { column: 'sub_category', class: 'text' },
+  options: { column: 'options', class: 'text' },
+  version: { column: 'version', class: 'release' },
+  demoLink: { column: 'demo_link', class: 'text' },
+  tags: { column: 'tags', class: 'text' },
+  thumbnailUrl: { column: 'thumbnail_url', class: 'media' },
+  previewImageUrl: { column: 'preview_image_url', class: 'media' },
+  previewVideoUrl: { column: 'preview_video_url', class: 'media' },
+  previewAudioUrl: { column: 'preview_audio_url', class: 'media' },
+  screenshots: { column: 'screenshots', class: 'media' },
+  priceRegular: { column: 'price_regular', class: 'price' },
+  priceExtended: { column: 'price_extended', class: 'price' },
+  currency: { column: 'currency', class: 'price' },
+  publishedAt: { column: 'published_at', class: 'listing' },
+};
+
+/** The canonical fields, in the order in which an item's changes are told. */
+export const ITEM_FIELDS: readonly ItemField[] = Object.values(FIELDS);
+
+/** What the mirror holds of an item; null for one that it does not hold. */
+export type ItemState = 'live' | 'missing' | 'removed' | null;
+
+/**
+ * The class of a change of state. New items are a matter of listing; an item that was missing and
+ * is found again never left, so it is not restored.
+ */
+export function stateChangeClass(from: ItemState, to: Exclude<ItemState, null>): ChangeClass {
+  if (to !== 'live') return to;
+  if (from === null) return 'listing';
+  return from === 'removed' ? 'restored' : 'missing';
+}
+
+/** Changes of one field, in so many percent of the items or more, are those of the whole catalogue. */
+const WIDE_PERCENT = 90;
+
+/**
+ * Fields that changed in all or nearly all items at once: a new currency, a sale, another host of
+ * images. What happens to a single item is no matter of the catalogue.
+ * @param changed column to number of items in which it changed
+ * @param compared items that the list named and the mirror held before
+ */
+export function catalogueWide(changed: ReadonlyMap<string, number>, compared: number): string[] {
+  return ITEM_FIELDS.map(({ column }) => column).filter((column) => {
+    const items = changed.get(column) ?? 0;
+    return items > 1 && items * 100 >= compared * WIDE_PERCENT;
+  });
+}

@@ -1,0 +1,158 @@
+import type { PoolClient } from 'pg';
+import { escapeLiteral } from 'pg';
+import { ITEM_FIELDS, stateChangeClass, type ChangeClass } from '../domain/changes.js';
+import type { KnownState } from '../domain/known-items.js';
+import type { RowStamp } from './item-rows.js';
+
+/** Columns of `mirror.items` that a version keeps: all that reports show, and since when. */
+const STATE_COLUMNS = [
+  'seller_id',
+  'item_id',
+  ...ITEM_FIELDS.map(({ column }) => column),
+  'state',
+  'first_seen_at',
+  'changed_at',
+  'removed_at',
+  'synced_run_id',
+  'valid_from',
+];
+
+/*
+ * The fragments of SQL below are parts of statements whose parameters are the seller, $1, the run,
+ * $2, and its moment, $3.
+ */
+
+/**
+ * Since when what the run writes over row `i` holds. It always grows, so that no two states of an
+ * item hold at the same time, whatever clocks do.
+ */
+export const NEXT_VALID_FROM = `greatest($3::timestamptz, i.valid_from + interval '1 microsecond')`;
+
+/**
+ * SQL that keeps rows of `mirror.items` as they are before the statement that it is a part of.
+ * @param source a relation with the rows' `old_place`
+ * @param where which of its rows, `d`
+ */
+export function keepVersions(source: string, where = 'true'): string {
+  return `INSERT INTO mirror.item_versions (${STATE_COLUMNS.join(', ')}, valid_to, superseded_run_id)
+    SELECT ${STATE_COLUMNS.map((column) => `i.${column}`).join(', ')}, ${NEXT_VALID_FROM}, $2
+      FROM ${source} d JOIN mirror.items i ON i.ctid = d.old_place
+     WHERE ${where}`;
+}
+
+const CHANGE_COLUMNS = 'item_id, class, field, old_value, new_value';
+
+/** Where the changes of a transaction wait for its end. */
+export async function createChangeStage(client: PoolClient): Promise<void> {
+  await client.query(
+    `CREATE TEMP TABLE outgoing_changes
+       (item_id bigint NOT NULL, class mirror.change_class NOT NULL, field text NOT NULL,
+        old_value jsonb, new_value jsonb) ON COMMIT DROP`,
+  );
+}
+
+/**
+ * SQL that puts aside what differs between rows `i` of `mirror.items` and rows `w` of
+ * `pg_temp.incoming_items`, field by field.
+ * @param source a relation with the rows' `old_place` and `place`
+ * @param where which of its rows, `d`
+ */
+export function stageDifferences(source: string, where: string): string {
+  // Numbers of the fields that differ, before anything is made of their values.
+  const numbers = FIELDS.map(
+    ({ column }, n) => `CASE WHEN i.${column} IS DISTINCT FROM w.${column} THEN ${n + 1} END`,
+  );
+  const values = (row: string): string =>
+    FIELDS.map(({ column }, n) => `WHEN ${n + 1} THEN ${json(row, column)}`).join(' ');
+  const classes = FIELDS.map((field) => ('class' in field ? field.class : 'missing'));
+  return `INSERT INTO pg_temp.outgoing_changes (${CHANGE_COLUMNS})
+    SELECT i.item_id,
+           CASE WHEN n = 1 THEN ${stateClassOf('i.state', 'live')}
+                ELSE ('{${classes.join(',')}}'::mirror.change_class[])[n] END,
+           ('{${FIELDS.map(({ column }) => column).join(',')}}'::text[])[n],
+           CASE n ${values('i')} END, CASE n ${values('w')} END
+      FROM ${source} d
+      JOIN mirror.items i ON i.ctid = d.old_place
+      JOIN pg_temp.incoming_items w ON w.ctid = d.place
+     CROSS JOIN LATERAL unnest(array_remove(ARRAY[${numbers.join(', ')}]::int[], NULL)) AS n
+     WHERE ${where}`;
+}
+
+/** The state of an item is told before its fields. */
+const FIELDS = [{ column: 'state' }, ...ITEM_FIELDS];
+
+/** SQL that puts a change of state aside for each row of `source`, with its `item_id` and `state`. */
+export function stageStates(source: string, to: KnownState): string {
+  return `INSERT INTO pg_temp.outgoing_changes (${CHANGE_COLUMNS})
+    SELECT d.item_id, ${stateClassOf('d.state', to)}, 'state', to_jsonb(d.state), to_jsonb('${to}'::text)
+      FROM ${source} d`;
+}
+
+/** Puts aside that items are new. */
+export async function stageAdded(client: PoolClient, ids: readonly number[]): Promise<void> {
+  await client.query(
+    `INSERT INTO pg_temp.outgoing_changes (${CHANGE_COLUMNS})
+     SELECT id, '${stateChangeClass(null, 'live')}', 'state', NULL, to_jsonb('live'::text)
+       FROM unnest($1::bigint[]) AS id`,
+    [ids],
+  );
+}
+
+/** SQL of the class of a change from the state in `column`. */
+function stateClassOf(column: string, to: KnownState): string {
+  const restored: ChangeClass = stateChangeClass('removed', to);
+  const other: ChangeClass = stateChangeClass('missing', to);
+  return `(CASE ${column} WHEN 'removed' THEN '${restored}' ELSE '${other}' END)::mirror.change_class`;
+}
+
+const MONEY = new Set(['price_regular', 'price_extended']);
+
+/** SQL of a field's canonical value, as `Item` has it. */
+function json(row: string, column: string): string {
+  const value = `${row}.${column}`;
+  if (MONEY.has(column)) return `to_jsonb(${value}::text)`;
+  if (column !== 'published_at') return `to_jsonb(${value})`;
+  const utc = `to_char(${value} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US')`;
+  return `to_jsonb(rtrim(rtrim(${utc}, '0'), '.') || 'Z')`;
+}
+
+/** What the end of a transaction makes known of its items. */
+export interface Publication {
+  /** Changes were put aside. */
+  readonly changes: boolean;
+  /** This is the seller's first list. */
+  readonly firstList: boolean;
+}
+
+/** Whoever numbers changes holds this lock until its transaction has ended. */
+const NUMBERING = `SELECT pg_advisory_xact_lock(hashtextextended('seller-mirror/item-changes', 0))`;
+
+/**
+ * Commits the transaction, and numbers its changes as the last thing it does. From the first number
+ * to the commit no other transaction numbers any, so numbers become visible in their order: who has
+ * read up to one never finds a smaller one later. All of it is one message to the server, so that a
+ * process that stops here can't keep the others waiting.
+ */
+export async function publishAndCommit(
+  client: PoolClient,
+  stamp: RowStamp,
+  { changes, firstList }: Publication,
+): Promise<void> {
+  const sellerId = escapeLiteral(stamp.sellerId);
+  const statements: string[] = [NUMBERING];
+  if (changes) {
+    statements.push(
+      `INSERT INTO mirror.item_changes (seller_id, run_id, changed_at, ${CHANGE_COLUMNS})
+       SELECT ${sellerId}, ${stamp.runId}, ${escapeLiteral(stamp.at)}::timestamptz, ${CHANGE_COLUMNS}
+         FROM pg_temp.outgoing_changes`,
+    );
+  }
+  if (firstList) {
+    statements.push(
+      `UPDATE mirror.sellers
+          SET loaded_run_id = ${stamp.runId}, loaded_seq = nextval('mirror.item_changes_seq_seq')
+        WHERE seller_id = ${sellerId}`,
+    );
+  }
+  await client.query([...statements, 'COMMIT'].join(';\n'));
+}

@@ -1,0 +1,128 @@
+import pg from 'pg';
+import type { Item, Json } from '../../src/domain/item.js';
+import { prepareItem, type PreparedItem } from '../../src/domain/prepare-item.js';
+import type { ItemRow } from '../support/mirror.js';
+import { WATCH_TIMES } from '../../src/store/lock-watch.js';
+import { lockSeller, type SellerLock } from '../../src/store/lock.js';
+import { ItemSession } from '../../src/store/session.js';
+import { createTestDatabase } from '../support/postgres.js';
+
+/** What one night shows of a seller's items. */
+export interface Night {
+  /** Records of the list. */
+  readonly listed: readonly Json[];
+  readonly missing?: readonly number[];
+  readonly removed?: readonly number[];
+}
+
+export function prepared(record: Json): PreparedItem {
+  const preparation = prepareItem(Buffer.from(JSON.stringify(record)));
+  if (!preparation.ok) throw new Error(preparation.reason);
+  return preparation.prepared;
+}
+
+/** An item in its canonical form. */
+export function canonical(record: Json): Item {
+  return prepared(record).item;
+}
+
+/** A store to which nights are written directly, as runs write them. */
+export class HistoryBook {
+  readonly #locks = new Map<string, SellerLock>();
+  #runs = 0n;
+
+  private constructor(
+    readonly pool: pg.Pool,
+    readonly url: string,
+    readonly drop: () => Promise<void>,
+  ) {}
+
+  static async open(): Promise<HistoryBook> {
+    const database = await createTestDatabase();
+    const pool = new pg.Pool({ connectionString: database.url, max: 40 }); // one for each seller's lock
+    pool.on('error', () => undefined);
+    return new HistoryBook(pool, database.url, () => database.drop());
+  }
+
+  async rows<T extends Record<string, unknown>>(sql: string, values: unknown[] = []): Promise<T[]> {
+    return (await this.pool.query<T>(sql, values)).rows;
+  }
+
+  async lock(sellerId: string): Promise<SellerLock> {
+    const held = this.#locks.get(sellerId);
+    if (held !== undefined) return held;
+    const pools = { locks: this.pool, others: this.pool, times: WATCH_TIMES };
+    const lock = await lockSeller(pools, sellerId);
+    this.#locks.set(sellerId, lock);
+    return lock;
+  }
+
+  /** A transaction of a new run at this moment. */
+  async begin(at: string, sellerId = 'main', runId = ++this.#runs): Promise<ItemSession> {
+    const marketplace = 'x';
+    await this.pool.query(
+      'INSERT INTO mirror.sellers (seller_id, marketplace) VALUES ($1, $2) ON CONFLICT DO NOTHING',
+      [sellerId, marketplace],
+    );
+    return ItemSession.begin(await this.lock(sellerId), { sellerId, runId, at });
+  }
+
+  /** Writes a night in two transactions, the list and what it left open, as runs do. */
+  async night(at: string, night: Night, sellerId = 'main'): Promise<void> {
+    const runId = ++this.#runs;
+    const begin = (): Promise<ItemSession> => this.begin(at, sellerId, runId);
+    await this.write(await begin(), (session) => takeIn(session, night.listed));
+    const { missing = [], removed: remove = [] } = night;
+    await this.write(await begin(), (session) =>
+      session.remove({ held: false, remove, missing, found: [] }),
+    );
+  }
+
+  /** Commits what `work` does, or undoes it, so that nobody waits for a test that failed. */
+  async write(
+    session: ItemSession,
+    work: (session: ItemSession) => Promise<unknown>,
+  ): Promise<void> {
+    try {
+      await work(session);
+      await session.commit();
+    } catch (error) {
+      await session.rollback();
+      throw error;
+    }
+  }
+
+  present(): Promise<ItemRow[]> {
+    return this.rows<ItemRow>('SELECT * FROM reporting.items ORDER BY seller_id, item_id');
+  }
+
+  asOf(moment: string): Promise<ItemRow[]> {
+    return this.rows<ItemRow>(
+      'SELECT * FROM reporting.items_as_of($1) ORDER BY seller_id, item_id',
+      [moment],
+    );
+  }
+
+  async empty(): Promise<void> {
+    await this.pool.query(
+      `TRUNCATE mirror.sellers, mirror.item_versions, mirror.item_changes, mirror.account_versions CASCADE`,
+    );
+  }
+
+  async close(): Promise<void> {
+    for (const lock of this.#locks.values()) await lock.release();
+    await this.pool.end();
+    await this.drop();
+  }
+}
+
+/** Takes a list in, up to the commit. */
+export async function takeIn(session: ItemSession, listed: readonly Json[]): Promise<void> {
+  const known = await session.loadKnown();
+  for (const record of listed.map(prepared)) {
+    if (known.find(record.item.id) >= 0) await session.stage([{ prepared: record, rival: false }]);
+    else await session.insert([record]);
+  }
+  await session.apply();
+  if (listed.length > 0) session.listTaken();
+}

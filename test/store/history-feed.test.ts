@@ -1,0 +1,268 @@
+import fc from 'fast-check';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { ITEM_FIELDS } from '../../src/domain/changes.js';
+import type { Item, Json } from '../../src/domain/item.js';
+import type { ItemChange } from '../../src/store/history-read.js';
+import { Store } from '../../src/store/store.js';
+import { HistoryBook, canonical, takeIn } from './history-book.js';
+
+let book: HistoryBook;
+let store: Store;
+beforeAll(async () => {
+  book = await HistoryBook.open();
+  store = new Store(book.url, 'test');
+});
+afterEach(() => book.empty());
+afterAll(async () => {
+  await store.close();
+  await book.close();
+});
+
+const at = (night: number): string => new Date(Date.UTC(2026, 0, 1 + night, 2)).toISOString();
+const all = (after = 0n): Promise<ItemChange[]> => store.changes({ after, limit: 10_000 });
+const shortly = (changes: readonly ItemChange[]): unknown[] =>
+  changes.map((change) => [change.class, change.field, change.old, change.new]);
+
+const text = fc.option(fc.constantFrom('', 'a', 'b', 'ä "quoted"\n', 'NULL'));
+const list = fc.subarray(['x', 'y,z', '{}', 'NULL']);
+const money = fc.option(fc.constantFrom(0, 10, 10.5, -0.01, 999999999999.99));
+const record = fc.record({
+  name: fc.constantFrom('A', 'B'),
+  description: text,
+  category: text,
+  sub_category: text,
+  options: list,
+  version: text,
+  demo_link: text,
+  tags: list,
+  currency: fc.option(fc.constantFrom('USD', 'EUR')),
+  price: fc.record({ regular: money, extended: money }),
+  media: fc.record({ thumbnail: text, preview_image: text, screenshots: list }),
+  published_at: fc.option(
+    fc.constantFrom('2024-01-02T03:04:05Z', '2024-01-02T03:04:05.120000Z', '1999-12-31'),
+  ),
+  rating: fc.constantFrom(1, 2),
+});
+
+/** The rule in few words: fields whose canonical values differ, as these values. */
+function differences(before: Item, after: Item): unknown[] {
+  const fields = Object.keys(before).filter((key) => key !== 'id') as (keyof Item)[];
+  const columnOf = (key: string): string => key.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`);
+  return fields
+    .filter((key) => JSON.stringify(before[key]) !== JSON.stringify(after[key]))
+    .map((key) => {
+      const field = ITEM_FIELDS.find(({ column }) => column === columnOf(key));
+      return [field?.class, field?.column, before[key], after[key]];
+    });
+}
+
+const inOrder = (changes: unknown[]): string[] => changes.map((one) => JSON.stringify(one)).sort();
+
+describe('the feed of changes', () => {
+  it('tells just the canonical fields that differ, in their canonical form', async () => {
+    const pairs = fc.array(fc.tuple(record, record, fc.boolean()), { minLength: 1, maxLength: 8 });
+    await fc.assert(
+      fc.asyncProperty(pairs, async (cases) => {
+        await book.empty();
+        const catalogue = (which: 0 | 1): Json[] =>
+          cases.map(([before, after, same], n): Json => {
+            return { id: n + 1, ...(which === 0 || same ? before : after) };
+          });
+        await book.night(at(0), { listed: catalogue(0) });
+        await book.night(at(1), { listed: catalogue(1) });
+        const told = await all();
+        for (const [n, before] of catalogue(0).entries()) {
+          const after = catalogue(1)[n] as Json;
+          const ofItem = told.filter(({ itemId }) => itemId === BigInt(n + 1));
+          expect(inOrder(shortly(ofItem))).toEqual(
+            inOrder(differences(canonical(before), canonical(after))),
+          );
+        }
+      }),
+      { numRuns: 40 },
+    );
+  }, 120_000);
+
+  it('tells an item that comes later as new, and each way out and back', async () => {
+    const [a, b] = [
+      { id: 1, name: 'A' },
+      { id: 2, name: 'B' },
+    ];
+    await book.night(at(0), { listed: [a] });
+    await book.night(at(1), { listed: [a, b] });
+    await book.night(at(2), { listed: [a], missing: [2] });
+    await book.night(at(3), { listed: [a, b] });
+    await book.night(at(4), { listed: [a], missing: [2] });
+    await book.night(at(5), { listed: [a], removed: [2] });
+    await book.night(at(6), { listed: [a, { ...b, name: 'C' }] });
+    const told = await all();
+    expect(told.every(({ itemId, itemName }) => itemId === 2n && itemName === 'C')).toBe(true);
+    expect(told.map(({ changedAt }) => changedAt.toISOString())).toEqual(
+      [1, 2, 3, 4, 5, 6, 6].map(at),
+    );
+    expect(shortly(told)).toEqual([
+      ['listing', 'state', null, 'live'],
+      ['missing', 'state', 'live', 'missing'],
+      ['missing', 'state', 'missing', 'live'],
+      ['missing', 'state', 'live', 'missing'],
+      ['removed', 'state', 'missing', 'removed'],
+      ['restored', 'state', 'removed', 'live'],
+      ['text', 'name', 'B', 'C'],
+    ]);
+  });
+
+  it('can be narrowed down to a class, an item, a seller, a time', async () => {
+    const one = (name: string, price: number): Json => ({ id: 1, name, price: { regular: price } });
+    await book.night(at(0), { listed: [one('A', 1), { id: 2, name: 'B' }] });
+    await book.night(at(1), { listed: [one('A', 2), { id: 2, name: 'C' }] });
+    await book.night(at(2), { listed: [one('B', 3)] });
+    await book.night(at(0), { listed: [one('A', 1)] }, 'other');
+    await book.night(at(3), { listed: [one('A', 9)] }, 'other');
+    const prices = await store.changes({ classes: ['price'], sellerIds: ['main'], limit: 9 });
+    expect(shortly(prices)).toEqual([
+      ['price', 'price_regular', '1.00', '2.00'],
+      ['price', 'price_regular', '2.00', '3.00'],
+    ]);
+    expect(shortly(await store.changes({ itemId: 2, limit: 9 }))).toEqual([
+      ['text', 'name', 'B', 'C'],
+    ]);
+    expect(await store.changes({ from: new Date(at(2)), limit: 9 })).toHaveLength(3);
+    expect(await store.changes({ limit: 2 })).toEqual((await all()).slice(0, 2));
+    expect(await store.changes({ limit: 2, newest: true })).toEqual((await all()).slice(-2));
+  });
+});
+
+describe('who follows the feed', () => {
+  it('has what the mirror has after every night, first lists aside, which have a place in it', async () => {
+    const ids = [1, 2, 3];
+    const fate = fc.record({
+      change: fc.constantFrom('list', 'list', 'missing', 'removed'),
+      price: fc.constantFrom(1, 2),
+    });
+    const nights = fc.array(fc.tuple(fate, fate, fate, fc.constantFrom('ada', 'bob')), {
+      minLength: 1,
+      maxLength: 8,
+    });
+    await fc.assert(
+      fc.asyncProperty(nights, async (sequence) => {
+        await book.empty();
+        const copy = new Map<string, Record<string, unknown>>();
+        let cursor = 0n;
+        for (const [n, [a, b, c, seller]] of sequence.entries()) {
+          const fates = [a, b, c];
+          const having = (what: string): number[] =>
+            ids.filter((_, i) => fates[i]?.change === what);
+          const listed = having('list').map((id) => {
+            return { id, name: 'x', price: { regular: fates[id - 1]?.price ?? 0 } };
+          });
+          const left = { missing: having('missing'), removed: having('removed') };
+          await book.night(at(n), { listed, ...left }, seller);
+          cursor = await follow(copy, cursor);
+          const present = inOrder((await book.present()).map(values));
+          expect(inOrder([...copy.values()].map(values))).toEqual(present);
+        }
+      }),
+      { numRuns: 40 },
+    );
+  }, 120_000);
+
+  /** A second copy, kept by the feed alone; rows are read only when they are new. */
+  async function follow(copy: Map<string, Record<string, unknown>>, cursor: bigint) {
+    const rows = await book.rows<Record<string, unknown>>(
+      `SELECT i.*, s.loaded_seq > $1 AS first FROM reporting.items i JOIN mirror.sellers s USING (seller_id)`,
+      [String(cursor)],
+    );
+    const end = await store.feedEnd();
+    const keyOf = (row: Record<string, unknown>): string =>
+      `${String(row['seller_id'])}/${String(row['item_id'])}`;
+    for (const change of await all(cursor)) {
+      const key = `${change.sellerId}/${change.itemId}`;
+      if (change.old === null && change.field === 'state') {
+        copy.set(key, { ...rows.find((row) => keyOf(row) === key) });
+      }
+      const row = copy.get(key);
+      if (row === undefined) throw new Error(`${key} changed before it was told`);
+      if (change.old !== null) expect(row[change.field]).toBe(change.old);
+      row[change.field] = change.new;
+    }
+    for (const row of rows.filter(({ first }) => first)) copy.set(keyOf(row), { ...row });
+    return end;
+  }
+
+  function values(row: Record<string, unknown>): unknown[] {
+    return [row['seller_id'], row['item_id'], row['state'], row['name'], row['price_regular']];
+  }
+
+  it('misses nothing when runs of several sellers end in another order than they wrote', async () => {
+    // The slow one stops after its changes have their numbers, and before its commit.
+    await book.pool.query(`
+      CREATE FUNCTION mirror.wait_when_slow() RETURNS trigger LANGUAGE plpgsql AS $$
+      BEGIN
+        IF EXISTS (SELECT FROM told WHERE seller_id = 'slow') THEN
+          PERFORM pg_advisory_xact_lock(42);
+        END IF;
+        RETURN NULL;
+      END $$;
+      CREATE TRIGGER wait_when_slow AFTER INSERT ON mirror.item_changes
+        REFERENCING NEW TABLE AS told FOR EACH STATEMENT EXECUTE FUNCTION mirror.wait_when_slow()`);
+    const gate = await book.pool.connect();
+    try {
+      for (const seller of ['slow', 'fast']) {
+        await book.night(at(0), { listed: [{ id: 1, name: 'A' }] }, seller);
+      }
+      const [slow, fast] = [await book.begin(at(1), 'slow'), await book.begin(at(1), 'fast')];
+      for (const session of [slow, fast]) await takeIn(session, [{ id: 1, name: 'B' }]);
+      await gate.query('SELECT pg_advisory_lock(42)');
+      const slowEnd = slow.commit();
+      await until(async () => (await waiting()) === 1);
+      let fastIsDone = false;
+      const fastEnd = fast.commit().then(() => (fastIsDone = true));
+      await until(async () => fastIsDone || (await waiting()) === 2);
+      const first = await all();
+      await gate.query('SELECT pg_advisory_unlock(42)');
+      await Promise.all([slowEnd, fastEnd]);
+      const rest = await all(first.at(-1)?.seq);
+      const read = [...first, ...rest].map(({ sellerId }) => sellerId);
+      expect(read.sort()).toEqual(['fast', 'slow']);
+    } finally {
+      await gate.query('SELECT pg_advisory_unlock_all()');
+      gate.release();
+      await book.pool.query('DROP FUNCTION mirror.wait_when_slow CASCADE');
+    }
+  });
+
+  async function waiting(): Promise<number> {
+    const rows = await book.rows(
+      `SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+          AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
+    );
+    return rows.length;
+  }
+
+  async function until(condition: () => Promise<boolean>): Promise<void> {
+    while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+
+  it('misses nothing while many sellers are mirrored at once', async () => {
+    const sellers = Array.from({ length: 6 }, (_, n) => `seller-${n}`);
+    const record = (name: string): Json => ({ id: 1, name });
+    for (const seller of sellers) await book.night(at(0), { listed: [record('0')] }, seller);
+    const read: ItemChange[] = [];
+    let over = false;
+    const reading = (async () => {
+      for (let last = false; ; last = over) {
+        const page = await all(read.at(-1)?.seq);
+        read.push(...page);
+        if (last && page.length === 0) return;
+      }
+    })();
+    const mirroring = sellers.map(async (seller) => {
+      for (let n = 1; n <= 10; n++) await book.night(at(n), { listed: [record(`${n}`)] }, seller);
+    });
+    await Promise.all(mirroring).finally(() => (over = true));
+    await reading;
+    expect(read).toHaveLength(60);
+    const numbers = (changes: readonly ItemChange[]): bigint[] => changes.map(({ seq }) => seq);
+    expect(numbers(read)).toEqual(numbers(await all()));
+  });
+});

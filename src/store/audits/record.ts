@@ -72,8 +72,10 @@ const WRITE = `
     INSERT INTO mirror.code_transitions (seller_id, code_id, check_id, happened_at, kind, old_value, new_value)
     SELECT a.seller_id, f.code_id, i.check_id, f.at, f.kind, f.old_value, f.new_value
       FROM json_to_recordset($4) AS f (
-        code_id bigint, place int, at timestamptz, kind text, old_value text, new_value text)
+        turn int, code_id bigint, place int, at timestamptz, kind text, old_value text,
+        new_value text)
       JOIN incoming i ON i.place = f.place JOIN mirror.audits a ON a.audit_id = $1
+     ORDER BY f.turn
   )
   UPDATE mirror.audit_codes c
      SET verdict = s.verdict, check_id = i.check_id, attempts = c.attempts + s.attempts
@@ -206,8 +208,8 @@ function withoutItem(raw: Json, wasRead: boolean): Json {
   return rest;
 }
 
-function feedRow({ codeId, at, check, kind, from, to }: FeedEntry): object {
-  return { code_id: String(codeId), place: check, at, kind, old_value: from, new_value: to };
+function feedRow({ codeId, at, check, kind, from, to }: FeedEntry, turn: number): object {
+  return { turn, code_id: String(codeId), place: check, at, kind, old_value: from, new_value: to };
 }
 
 async function count(

@@ -28,9 +28,6 @@ export class AuditNotRunningError extends Error {
   }
 }
 
-/** How often a held chunk's connection is used at least, so that its silent death is found out. */
-const BEAT_MS = 15_000;
-
 /** Numbers of the chunks from `after` on that still have pending codes, in order. */
 export async function nextChunks(
   pool: Pool,
@@ -87,18 +84,36 @@ export async function withChunk<T>(
   const lock = await tryLock(pools, name, () =>
     Promise.resolve(new ChunkBusyError(auditId, chunk)),
   );
-  let beat: NodeJS.Timeout | undefined;
+  let endUse = (): Promise<unknown> => Promise.resolve();
   try {
     const audit = await runningAudit(lock.client, auditId);
-    // The watch over the connection looks at statements only, and a chunk takes minutes without one.
-    beat = setInterval(() => void lock.client.query('SELECT').catch(() => undefined), BEAT_MS);
-    beat.unref();
+    endUse = useRegularly(lock.client, pools.times.silentMs / 2);
     const { lost, assertHeld } = lock;
     return await work({ auditId, chunk, ...audit, lost, assertHeld });
   } finally {
-    clearInterval(beat);
+    await endUse();
     await lock.release();
   }
+}
+
+/**
+ * Uses a connection from time to time, since the watch over it looks at statements only, and the work on
+ * a chunk takes minutes without one.
+ * @returns ends it, and resolves when the connection is free
+ */
+function useRegularly(client: PoolClient, everyMs: number): () => Promise<unknown> {
+  let using: Promise<unknown> | null = null;
+  const timer = setInterval(() => {
+    using ??= client
+      .query('SELECT')
+      .catch(() => undefined)
+      .finally(() => (using = null));
+  }, everyMs);
+  timer.unref();
+  return () => {
+    clearInterval(timer);
+    return using ?? Promise.resolve();
+  };
 }
 
 async function runningAudit(

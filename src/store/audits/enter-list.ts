@@ -123,7 +123,8 @@ export async function enterList(
   const pending = codes - reused;
   await client.query(AUDIT, [
     ...[auditId, sellerId, storable(audit.source, LONGEST_TEXT), storableJsonText(audit.layout)],
-    ...[audit.columns.map((name) => storable(name, LONGEST_TEXT)), maxAgeSeconds, audit.canary],
+    ...[audit.columns.map((name) => storable(name, LONGEST_TEXT)), maxAgeSeconds],
+    audit.canary === null ? null : storable(audit.canary, LONGEST_TEXT),
     ...[chunkSize, lines, rejected, codes, reused, valid, invalid, pending],
   ]);
   await client.query(CODES, [auditId, sellerId]);

@@ -78,7 +78,8 @@ export async function failAudit(
   auditId: bigint,
   problem: string,
 ): Promise<AuditState | null> {
-  return change(pool, auditId, `state = 'failed', problem = $2`, `state = 'running'`, problem);
+  const shown = storable(problem, LONGEST_TEXT);
+  return change(pool, auditId, `state = 'failed', problem = $2`, `state = 'running'`, shown);
 }
 
 /** Says why an audit does not get on at present, or that it does again. */

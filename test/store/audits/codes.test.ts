@@ -1,0 +1,132 @@
+import { describe, expect, it } from 'vitest';
+import { planRecheck, type RecheckCandidate } from '../../../src/domain/codes/recheck.js';
+import type { AuditStore } from '../../../src/store/audits/audit-store.js';
+import { useMirror } from '../../support/mirror.js';
+import {
+  at,
+  enterSeller,
+  invalid,
+  loadPending,
+  purchaseOf,
+  SELLER,
+  unproven,
+  valid,
+} from './support.js';
+
+const mirror = useMirror();
+
+async function checked(
+  audits: AuditStore,
+  code: string,
+  minute: number,
+  verdict: 'valid' | 'invalid',
+): Promise<void> {
+  const { auditId, codes } = await loadPending(audits, code);
+  const [place] = codes;
+  const result =
+    verdict === 'valid' ? valid(place, at(minute), purchaseOf(code)) : invalid(place, at(minute));
+  await audits.record(auditId, [result], 1);
+}
+
+describe('codes of a seller', () => {
+  it('make canaries when they were proven valid, the newest proof first', async () => {
+    const audits = await enterSeller(mirror());
+    expect(await audits.canariesOf(SELLER, 5)).toEqual([]);
+    await checked(audits, 'older', 1, 'valid');
+    await checked(audits, 'newest', 9, 'valid');
+    await checked(audits, 'refunded', 8, 'valid');
+    await checked(audits, 'refunded', 10, 'invalid');
+    await checked(audits, 'older', 3, 'valid');
+    await checked(audits, 'old', 2, 'valid');
+    await loadPending(audits, 'never asked');
+    expect(await audits.canariesOf(SELLER, 2)).toEqual([
+      { code: 'newest', checkedAt: at(9) },
+      { code: 'older', checkedAt: at(3) },
+    ]);
+    expect(await audits.canariesOf('somebody else', 2)).toEqual([]);
+  });
+
+  it('have a ledger that can be read from its end', async () => {
+    const audits = await enterSeller(mirror());
+    const { auditId, codes } = await loadPending(audits, 'A');
+    const [a] = codes;
+    await audits.record(auditId, [unproven(a, at(1)), unproven(a, at(2))], 2);
+    const sure = valid(a, at(3), purchaseOf('A'));
+    await audits.record(auditId, [sure], 1);
+    expect(await audits.checksOf(a.codeId, 2)).toEqual([
+      {
+        ...{ checkId: expect.any(BigInt) as bigint, auditId, checkedAt: at(3), verdict: 'valid' },
+        ...{ reason: 'answered', proof: 'purchase', httpStatus: 200, message: null },
+        rawHash: sure.rawHash,
+      },
+      {
+        ...{ checkId: expect.any(BigInt) as bigint, auditId, checkedAt: at(2) },
+        ...{ verdict: 'unproven', reason: 'unavailable', proof: 'none', httpStatus: 503 },
+        ...{ message: null, rawHash: null },
+      },
+    ]);
+    expect(await audits.checksOf(4_711n, 2)).toEqual([]);
+  });
+
+  it('are given for a re-audit when they are old enough, in what `planRecheck` takes', async () => {
+    const audits = await enterSeller(mirror());
+    await checked(audits, 'old valid', 1, 'valid');
+    await checked(audits, 'old invalid', 2, 'invalid');
+    await checked(audits, 'young', 60, 'valid');
+    await loadPending(audits, 'never asked');
+    const now = at(60).getTime();
+    const due = async (validOnly: boolean): Promise<readonly RecheckCandidate[]> => {
+      const filter = { olderThan: 58 * 60_000, validOnly };
+      let best: readonly RecheckCandidate[] = [];
+      for await (const portion of audits.recheckCandidates(SELLER, filter, now)) {
+        best = planRecheck([...best, ...portion], filter, 10, now);
+      }
+      return best;
+    };
+    const supportedUntil = Date.parse('2027-01-02T03:04:05Z');
+    const valid_ = { verdict: 'valid', checkedAt: at(1).getTime(), supportedUntil };
+    expect(await due(true)).toEqual([{ code: 'old valid', ...valid_ }]);
+    expect(await due(false)).toEqual([
+      { code: 'old valid', ...valid_ },
+      {
+        ...{ code: 'old invalid', verdict: 'invalid', checkedAt: at(2).getTime() },
+        supportedUntil: null,
+      },
+    ]);
+  });
+});
+
+describe('the list of live processes', () => {
+  const info = (n: number, ...roles: string[]) => ({
+    ...{ processId: `00000000-0000-4000-8000-00000000000${n}`, roles, host: 'a host', pid: n },
+    startedAt: at(n),
+  });
+
+  it('has those that told that they live, by role, as long as they do', async () => {
+    const { audits } = mirror().store;
+    await audits.beat(info(1, 'worker'));
+    await audits.beat(info(2, 'scheduler'));
+    await audits.beat(info(1, 'worker', 'scheduler'));
+    expect(await audits.liveProcesses(60_000)).toHaveLength(2);
+    expect(await audits.liveProcesses(60_000, 'worker')).toEqual([
+      { ...info(1, 'worker', 'scheduler'), seenAt: expect.any(Date) as Date },
+    ]);
+    await audits.endBeat(info(1).processId);
+    expect(await audits.liveProcesses(60_000, 'worker')).toEqual([]);
+  });
+
+  it('leaves out who was silent for too long, and forgets who was for a day', async () => {
+    const { audits } = mirror().store;
+    await audits.beat(info(1, 'worker'));
+    await audits.beat(info(2, 'worker'));
+    await mirror().rows(
+      `UPDATE mirror.processes
+          SET seen_at = now() - CASE pid WHEN 1 THEN interval '25 hours' ELSE interval '2 minutes' END`,
+    );
+    expect(await audits.liveProcesses(60_000, 'worker')).toEqual([]);
+    await audits.beat(info(3, 'worker'));
+    expect(await mirror().rows('SELECT pid FROM mirror.processes ORDER BY pid')).toEqual([
+      ...[{ pid: 2 }, { pid: 3 }],
+    ]);
+  });
+});

@@ -1,0 +1,294 @@
+import { describe, expect, it } from 'vitest';
+import type { AuditStore } from '../../../src/store/audits/audit-store.js';
+import type { AuditResult, AuditRow } from '../../../src/store/audits/types.js';
+import { useMirror } from '../../support/mirror.js';
+import {
+  at,
+  AUDIT,
+  enterSeller,
+  invalid,
+  load,
+  loadPending,
+  pending,
+  purchaseOf,
+  rowsOf,
+  SELLER,
+  valid,
+} from './support.js';
+
+const mirror = useMirror();
+
+async function resultsOf(audits: AuditStore, auditId: bigint): Promise<AuditResult[]> {
+  const out: AuditResult[] = [];
+  for await (const row of audits.results(auditId)) out.push(row);
+  return out;
+}
+
+/** Everything that a list may leave in the store. */
+async function leftovers(): Promise<Record<string, unknown>> {
+  const [counts] = await mirror().rows(
+    `SELECT (SELECT count(*)::int FROM mirror.audits) AS audits,
+            (SELECT count(*)::int FROM mirror.audit_entries) AS entries,
+            (SELECT count(*)::int FROM mirror.audit_codes) AS codes,
+            (SELECT count(*)::int FROM mirror.audit_chunks) AS chunks,
+            (SELECT count(*)::int FROM mirror.purchase_codes) AS known`,
+  );
+  return counts ?? {};
+}
+
+const NOTHING = { audits: 0, entries: 0, codes: 0, chunks: 0, known: 0 };
+
+/** Proves a code now, by the database's clock plus these seconds. */
+async function prove(audits: AuditStore, code: string, seconds: number): Promise<void> {
+  const { auditId, codes } = await loadPending(audits, code);
+  const [row] = await mirror().rows<{ at: Date }>(`SELECT now() + $1 * interval '1 second' AS at`, [
+    seconds,
+  ]);
+  await audits.record(auditId, [valid(codes[0], row?.at as Date, purchaseOf(code))], 1);
+}
+
+describe('a list', () => {
+  it('asks for each code once, and answers in each line', async () => {
+    const audits = await enterSeller(mirror());
+    const { auditId, ...size } = await load(audits, ['B', null, 'A', 'B', 'a', 'C'], {
+      chunkSize: 3,
+    });
+    expect(size).toEqual({ lines: 6, rejected: 1, codes: 4, reused: 0, chunks: 2 });
+    expect(await audits.get(auditId)).toMatchObject({
+      ...{ auditId, sellerId: SELLER, state: 'running', source: 'customers.csv', chunkSize: 3 },
+      ...{ lines: 6, rejected: 1, codes: 4, reused: 0, pending: 4, valid: 0, apiCalls: 0 },
+      ...{ problem: null, finishedAt: null },
+    });
+    expect(await audits.listOf(auditId)).toEqual({ layout: AUDIT.layout, columns: AUDIT.columns });
+    expect(await audits.nextChunks(auditId, 0, 10)).toEqual([0, 1]);
+    expect((await audits.pendingOf(auditId, 0)).map(({ code }) => code)).toEqual(['B', 'A', 'a']);
+    expect((await audits.pendingOf(auditId, 1)).map(({ code }) => code)).toEqual(['C']);
+    const [b] = await audits.pendingOf(auditId, 0);
+    if (b !== undefined) await audits.record(auditId, [valid(b, at(1), purchaseOf('B'))], 1);
+    const shared = { reused: false, checkedAt: null, reason: null, proof: null, purchase: null };
+    const open = { rejected: null, verdict: null, ...shared };
+    const found = {
+      ...{ rejected: null, verdict: 'valid', reused: false, checkedAt: at(1) },
+      ...{ reason: 'answered', proof: 'purchase', purchase: purchaseOf('B').value },
+    };
+    expect(await resultsOf(audits, auditId)).toEqual([
+      { line: 2, code: 'B', columns: ['B', 'customer 0'], ...found },
+      {
+        ...{ line: 3, code: null, columns: ['', 'customer 1'], rejected: 'the code is empty' },
+        ...{ verdict: null, ...shared },
+      },
+      { line: 4, code: 'A', columns: ['A', 'customer 2'], ...open },
+      { line: 5, code: 'B', columns: ['B', 'customer 3'], ...found },
+      { line: 6, code: 'a', columns: ['a', 'customer 4'], ...open },
+      { line: 7, code: 'C', columns: ['C', 'customer 5'], ...open },
+    ]);
+  });
+
+  it('may have many records on one line, and comes in any number of portions', async () => {
+    const audits = await enterSeller(mirror());
+    const loader = await audits.begin({ ...AUDIT, chunkSize: 1_000 });
+    const filler = 'ü'.repeat(300);
+    const rows = Array.from({ length: 5_000 }, (_, n) => ({
+      ...{ line: 1, code: `code ${n % 3_000}`, columns: [String(n), filler] },
+    }));
+    for (let n = 0; n < rows.length; n += 700) await loader.add(rows.slice(n, n + 700));
+    expect(await loader.finish()).toEqual({
+      ...{ lines: 5_000, rejected: 0, codes: 3_000, reused: 0, chunks: 3 },
+    });
+    const results = await resultsOf(audits, loader.auditId);
+    expect(results.map(({ columns: [n], line, code }) => [n, line, code])).toEqual(
+      rows.map(({ columns: [n], line, code }) => [n, line, code]),
+    );
+    expect((await pending(audits, loader.auditId)).map(({ code }) => code)).toEqual(
+      rows.slice(0, 3_000).map(({ code }) => code),
+    );
+  });
+
+  it('without a code to be asked is finished at once', async () => {
+    const audits = await enterSeller(mirror());
+    for (const codes of [[], [null, null]]) {
+      const { auditId, ...size } = await load(audits, codes);
+      expect(size).toMatchObject({ lines: codes.length, rejected: codes.length, chunks: 0 });
+      expect(await audits.get(auditId)).toMatchObject({
+        ...{ state: 'finished', pending: 0, finishedAt: expect.any(Date) as Date },
+      });
+      expect(await audits.nextChunks(auditId, 0, 1)).toEqual([]);
+    }
+  });
+
+  it('takes over what is fresh, by a clock that may be ahead, and asks only for the rest in full chunks', async () => {
+    const audits = await enterSeller(mirror());
+    for (const [code, seconds] of [
+      ...([
+        ['young', -50],
+        ['old', -70],
+        ['ahead', 50],
+        ['far ahead', 70],
+      ] as const),
+    ]) {
+      await prove(audits, code, seconds);
+    }
+    const codes = ['young', 'new', 'ahead', 'old', 'far ahead', 'newer'];
+    const { auditId, ...size } = await load(audits, codes, { maxAgeSeconds: 60, chunkSize: 2 });
+    expect(size).toEqual({ lines: 6, rejected: 0, codes: 6, reused: 2, chunks: 2 });
+    expect(await audits.get(auditId)).toMatchObject({
+      ...{ valid: 2, invalid: 0, pending: 4, reused: 2, state: 'running' },
+    });
+    expect(await audits.pendingOf(auditId, 0)).toMatchObject([
+      { code: 'new', position: 0, known: null },
+      { code: 'old', position: 1, known: { verdict: 'valid' } },
+    ]);
+    expect(await audits.pendingOf(auditId, 1)).toMatchObject([
+      ...[{ code: 'far ahead' }, { code: 'newer' }],
+    ]);
+    expect(await audits.pendingOf(auditId, 2)).toEqual([]);
+    const [young] = await resultsOf(audits, auditId);
+    expect(young).toMatchObject({ verdict: 'valid', reused: true, proof: 'purchase' });
+  });
+
+  it('all of which is fresh is finished without a call, and without any age asks for all', async () => {
+    const audits = await enterSeller(mirror());
+    await prove(audits, 'A', 0);
+    const all = await load(audits, ['A'], { maxAgeSeconds: 3_600 });
+    expect(all).toMatchObject({ codes: 1, reused: 1, chunks: 0 });
+    expect(await audits.get(all.auditId)).toMatchObject({ state: 'finished', valid: 1, reused: 1 });
+    for (const maxAgeSeconds of [0, null]) {
+      expect(await load(audits, ['A'], { maxAgeSeconds })).toMatchObject({ reused: 0, chunks: 1 });
+    }
+  });
+
+  it('never sees the codes of another seller', async () => {
+    const audits = await enterSeller(mirror());
+    await prove(audits, 'A', 0);
+    await enterSeller(mirror(), 'other');
+    const size = await load(audits, ['A'], { sellerId: 'other', maxAgeSeconds: 3_600 });
+    expect(size).toMatchObject({ codes: 1, reused: 0 });
+    expect((await pending(audits, size.auditId))[0]?.known).toBeNull();
+  });
+
+  it('tells what it would come to before it is entered', async () => {
+    const audits = await enterSeller(mirror());
+    await prove(audits, 'A', 0);
+    const before = await leftovers();
+    const loader = await audits.begin({ ...AUDIT, maxAgeSeconds: 60, chunkSize: 2 });
+    await loader.add(rowsOf(['A', 'B', null, 'C', 'D', 'B']));
+    expect(await loader.measure()).toEqual({
+      ...{ lines: 6, rejected: 1, codes: 4, reused: 1, chunks: 2 },
+    });
+    await loader.abort();
+    expect(await leftovers()).toEqual(before);
+  });
+});
+
+describe('a hostile list', () => {
+  it('has its cells stored as far as they can be, and bounded', async () => {
+    const audits = await enterSeller(mirror());
+    const cells = ['a\0b', '\ud800 and \udc00', '🐘'.repeat(40_000), '', "'; DROP TABLE x; --\\"];
+    const loader = await audits.begin({
+      ...AUDIT,
+      source: `list\0.csv${'x'.repeat(10_000)}`,
+      layout: { delimiter: '\0', '\ud800': 1 },
+      columns: ['code', 'bad\0name'],
+    });
+    await loader.add([
+      { line: 1, code: 'A', columns: cells },
+      { line: 2, rejected: 'the code \0 is broken', columns: [] },
+    ]);
+    await loader.finish();
+    const [first, second] = await resultsOf(audits, loader.auditId);
+    const [nul, half, long, ...rest] = first?.columns ?? [];
+    expect([nul, half, ...rest]).toEqual(['a\ufffdb', '\ufffd and \ufffd', ...cells.slice(3)]);
+    expect(long).toMatch(/^🐘+…$/u);
+    expect(long?.length).toBeLessThanOrEqual(32_767);
+    expect(second).toMatchObject({
+      columns: [],
+      code: null,
+      rejected: 'the code \ufffd is broken',
+    });
+    expect(await audits.listOf(loader.auditId)).toEqual({
+      ...{ layout: { delimiter: '\ufffd', '\ufffd': 1 }, columns: ['code', 'bad\ufffdname'] },
+    });
+    expect((await audits.get(loader.auditId))?.source).toMatch(/^list\ufffd\.csvx+…$/u);
+  });
+
+  it('can’t have a text as a code that would be stored as another one', async () => {
+    const audits = await enterSeller(mirror());
+    for (const code of ['', 'a\0', '\ud800']) {
+      const loader = await audits.begin(AUDIT);
+      const rows: AuditRow[] = [{ line: 1, code, columns: [] }];
+      await expect(loader.add(rows)).rejects.toThrow(RangeError);
+      await loader.abort();
+    }
+    expect(await leftovers()).toEqual(NOTHING);
+  });
+});
+
+describe('a list on its way', () => {
+  it('leaves nothing when it is aborted, and may be aborted twice', async () => {
+    const audits = await enterSeller(mirror());
+    const loader = await audits.begin(AUDIT);
+    await loader.add(rowsOf(['A', 'B']));
+    expect(await audits.list({ limit: 10 })).toEqual([]);
+    await loader.abort();
+    await loader.abort();
+    await expect(loader.add([])).rejects.toThrow('ended');
+    expect(await leftovers()).toEqual(NOTHING);
+  });
+
+  it.each(['while rows come', 'before it is entered'])(
+    'leaves nothing when its connection is killed %s, and the next list is taken in',
+    async (when) => {
+      const audits = await enterSeller(mirror());
+      const loader = await audits.begin(AUDIT);
+      const many = rowsOf(Array.from({ length: 20_000 }, (_, n) => `code ${n}`));
+      await loader.add(many);
+      await mirror().rows(
+        `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+          WHERE datname = current_database() AND application_name = 'test' AND pid <> pg_backend_pid()
+            AND query LIKE '%incoming_entries%'`,
+      );
+      if (when === 'while rows come') {
+        const more = async (): Promise<void> => {
+          for (let n = 0; n < 10; n++) await loader.add(many);
+        };
+        await expect(more()).rejects.toThrow();
+        await loader.abort();
+      } else {
+        await expect(loader.finish()).rejects.toThrow();
+        await loader.abort();
+      }
+      expect(await leftovers()).toEqual(NOTHING);
+      expect(await load(audits, ['A'])).toMatchObject({ codes: 1 });
+    },
+  );
+
+  it('leaves nothing when it can’t be entered, as for a seller that is not known', async () => {
+    const { audits } = mirror().store;
+    await expect(load(audits, ['A'], { sellerId: 'nobody' })).rejects.toThrow(/foreign key/);
+    expect(await leftovers()).toEqual(NOTHING);
+  });
+
+  it('is entered beside others with the same codes, each of which is known once', async () => {
+    const audits = await enterSeller(mirror());
+    const codes = Array.from({ length: 500 }, (_, n) => `code ${n}`);
+    const lists = [codes, [...codes].reverse(), codes.slice(250), ['other', ...codes]];
+    const sizes = await Promise.all(lists.map((list) => load(audits, list)));
+    expect(sizes.map((size) => size.codes)).toEqual([500, 500, 250, 501]);
+    expect(await leftovers()).toMatchObject({ audits: 4, entries: 1_751, known: 501 });
+    const first = await pending(audits, sizes[1]?.auditId ?? 0n);
+    expect(first.map(({ code }) => code)).toEqual([...codes].reverse());
+  });
+});
+
+it('a seller that is forgotten leaves nothing, and others stay', async () => {
+  const audits = await enterSeller(mirror());
+  await enterSeller(mirror(), 'other');
+  for (const sellerId of [SELLER, 'other']) {
+    const { auditId } = await load(audits, ['A', 'B', null], { sellerId });
+    const [a] = await pending(audits, auditId);
+    if (a !== undefined) await audits.record(auditId, [invalid(a, at(1))], 1);
+  }
+  await mirror().store.forgetSeller(SELLER);
+  expect(await leftovers()).toEqual({ audits: 1, entries: 3, codes: 2, chunks: 1, known: 2 });
+  expect(await audits.list({ limit: 9 })).toMatchObject([{ sellerId: 'other' }]);
+});

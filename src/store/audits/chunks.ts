@@ -49,16 +49,21 @@ export async function pendingOf(
   auditId: bigint,
   chunk: number,
 ): Promise<PendingCode[]> {
+  const { rows: audits } = await pool.query<{ chunk_size: number }>(
+    'SELECT chunk_size FROM mirror.audits WHERE audit_id = $1',
+    [auditId],
+  );
+  const size = audits[0]?.chunk_size;
+  if (size === undefined) return [];
+  // Bounds that the planner can't see it takes for far apart, and reads all codes of the seller.
   const { rows } = await pool.query<
     KnownRow & { position: number; code_id: string; code: string; attempts: number }
   >(
     `SELECT a.position, a.code_id, p.code, a.attempts, ${KNOWN_COLUMNS}
        FROM mirror.audit_codes a JOIN mirror.purchase_codes p ON p.code_id = a.code_id
-      WHERE a.audit_id = $1 AND a.verdict IS NULL
-        AND a.position >= $2::int * (SELECT chunk_size FROM mirror.audits WHERE audit_id = $1)
-        AND a.position < ($2::int + 1) * (SELECT chunk_size FROM mirror.audits WHERE audit_id = $1)
+      WHERE a.audit_id = $1 AND a.position >= $2 AND a.position < $3 AND a.verdict IS NULL
       ORDER BY a.position`,
-    [auditId, chunk],
+    [auditId, chunk * size, (chunk + 1) * size],
   );
   return rows.map((row) => ({
     position: row.position,

@@ -248,7 +248,9 @@ describe('a list that breaks', () => {
       { reason: 'cut-off' },
     ],
   ])('is told as such: %s', async (_, answer, expected) => {
-    const reply = await open(answer, { bodyTimeoutMs: 50 });
+    // Short where silence is what is tested; a busy machine makes silences of its own.
+    const isSilence = 'reason' in expected && expected.reason === 'timeout';
+    const reply = await open(answer, { bodyTimeoutMs: isSilence ? 50 : 30_000 });
     expect(reply.kind === 'answered' ? await broken(reply.data) : reply).toMatchObject(expected);
   });
 

@@ -41,7 +41,11 @@ const unproven = [
 describe('the summary of an audit', () => {
   it('tells verdicts, effort, why some have none and where the result is', () => {
     expect(
-      summaryLines(finished, { unproven, place: { path: 'result.csv', format: 'csv' }, program: 'seller-mirror' }, look),
+      summaryLines(
+        finished,
+        { unproven, place: { path: 'result.csv', format: 'csv' }, program: 'seller-mirror' },
+        look,
+      ),
     ).toBe(
       [
         '! audit 12 · main · customers.csv · 9,121 valid · 871 invalid · 9 unproven',

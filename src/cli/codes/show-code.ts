@@ -7,7 +7,7 @@ import { moment } from '../moment.js';
 import { table, type Look } from '../output/index.js';
 import type { CommonOptions } from '../options.js';
 import { answerJson, answerLines, type Answer } from './answer.js';
-import { oneSeller, purchaseCode } from './options.js';
+import { oneSeller } from './options.js';
 import { whyUnproven } from './unproven-text.js';
 
 /** As many checks as a person reads; all of them are in mirror.code_checks. */
@@ -16,10 +16,9 @@ const SHOWN_CHECKS = 50;
 /** What is known of a code, and the checks of it; the marketplace is not asked. */
 export async function showCode(
   { store, config }: App,
-  text: string,
+  code: string,
   { seller, json }: CommonOptions,
 ): Promise<ExitCode> {
-  const code = purchaseCode(text);
   const sellerId = seller ?? oneSeller(config, undefined).name;
   const state = (await store.audits.knownCodes(sellerId, [code])).get(code);
   if (state === undefined) {

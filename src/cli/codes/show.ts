@@ -9,7 +9,7 @@ import { ownCommand } from '../own-command.js';
 import { auditDetails } from './audit-view.js';
 import { costOf, costText } from './cost-text.js';
 import { findAudit } from './find-audit.js';
-import { auditNumber } from './options.js';
+import { auditNumber, purchaseCode } from './options.js';
 import { showCode } from './show-code.js';
 import { readingOf } from './write-result.js';
 
@@ -21,23 +21,24 @@ export function addShow(codes: Command): void {
     .description(
       'Shows one audit: how its list was read, what was found, why codes have no verdict, what is left and how to go on. Of a code it shows what is known and every check of it, and asks nothing.',
     )
-    .argument('<audit>', 'the audit’s number, or a code')
+    .argument('<audit>', 'the audit’s number, or a code', auditOrCode)
     .addHelpText(
       'after',
       '\nExamples:\n  $ seller-mirror codes show 12\n  $ seller-mirror codes show 86781236-23d0-4b3c-7dfa-c1c147e0dece',
     );
-  withCommonOptions(command, { seller: true }).action((what: string, options: CommonOptions) =>
-    execute((signal) =>
-      withApp('codes show', 'store', signal, (app) =>
-        isNumber(what) ? show(app, auditNumber(what), options) : showCode(app, what, options),
+  withCommonOptions(command, { seller: true }).action(
+    (what: bigint | string, options: CommonOptions) =>
+      execute((signal) =>
+        withApp('codes show', 'store', signal, (app) =>
+          typeof what === 'bigint' ? show(app, what, options) : showCode(app, what, options),
+        ),
       ),
-    ),
   );
 }
 
-/** Codes are longer, and hardly ever nothing but digits. */
-function isNumber(text: string): boolean {
-  return /^\d{1,19}$/.test(text);
+/** Codes are longer than numbers of audits, and hardly ever nothing but digits. */
+function auditOrCode(text: string): bigint | string {
+  return /^\d{1,19}$/.test(text) ? auditNumber(text) : purchaseCode(text);
 }
 
 async function show(app: App, auditId: bigint, { seller, json }: CommonOptions): Promise<ExitCode> {

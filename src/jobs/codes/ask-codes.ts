@@ -10,7 +10,7 @@ import type { Failure, Reply } from '../../domain/reply.js';
 import type { CallOptions, Marketplace } from '../../marketplace/types.js';
 import { Agenda } from './agenda.js';
 import { Journal, type Ended, type TimedCall } from './journal.js';
-import { stopForWeather, stopOfPlan } from './stop.js';
+import { CANARY_LOST, failedProof, stopForWeather } from './stop.js';
 import type { AskOptions, AskReport, Stop } from './types.js';
 import { Verdicts } from './verdicts.js';
 
@@ -120,7 +120,7 @@ class Asking {
 
   #follow({ ask, next }: ProofPlan): ProofPlan['next'] {
     for (const proof of ask) this.#askProof(proof);
-    if (next === 'end') this.#stop ??= stopOfPlan(this.#journal.timeline);
+    if (next === 'end') this.#stop ??= failedProof(this.#journal.timeline) ?? CANARY_LOST;
     return next;
   }
 
@@ -141,7 +141,13 @@ class Asking {
       const mayAsk = this.#stop === null || this.#stop.reason === 'canary-lost';
       if (!mayAsk || this.#isCut) return;
       const [needed] = proofsAfterCodes(this.#journal.timeline);
-      if (needed === undefined) return;
+      if (needed === undefined) {
+        // What waits for a proof still will not get it: as long as proofs fail, or because of one
+        // that failed.
+        const waits = this.#verdicts.stopWaiting();
+        if (waits) this.#stop ??= failedProof(this.#journal.timeline);
+        return;
+      }
       this.#askProof(needed);
       await this.#news();
       await this.#settle();

@@ -29,23 +29,28 @@ export function stopForWeather(row: readonly Failure[], now: number): Stop | nul
   return stop(last.kind === 'unreadable' ? 'unreadable' : 'unavailable');
 }
 
-/** Why a plan says that nothing denied from here on could be proven. */
-export function stopOfPlan({ account, calls }: Timeline): Stop {
-  const proofs = calls.filter((call) => call.kind === 'account');
-  const stranger = proofs.find(
+/**
+ * Which proof keeps denials from being proven: another account, the last proof of the key, or else the
+ * last canary; null when none failed.
+ */
+export function failedProof({ account, calls }: Timeline): Stop | null {
+  const accounts = calls.filter((call) => call.kind === 'account');
+  const stranger = accounts.find(
     (call) => call.account !== null && account !== null && !isSameAccount(call.account, account),
   );
   if (stranger !== undefined) {
     const detail = `the API key opened the account "${stranger.account}"`;
     return { reason: 'account-changed', notBefore: null, detail };
   }
-  const last = proofs[proofs.length - 1];
-  if (last === undefined || last.outcome.kind === 'affirmed') {
-    return { reason: 'canary-lost', notBefore: null, detail: null };
-  }
-  const { outcome, evidence } = last;
-  const reason =
-    'reason' in outcome && outcome.reason !== 'another-code' ? outcome.reason : 'refused';
+  const canary = calls.findLast(({ kind }) => kind === 'canary');
+  const failed = [accounts[accounts.length - 1], canary].find(
+    (call) => call !== undefined && call.outcome.kind !== 'affirmed',
+  );
+  if (failed === undefined) return null;
+  const { outcome, evidence } = failed;
+  if (!('reason' in outcome) || outcome.reason === 'another-code') return CANARY_LOST;
   const notBefore = outcome.kind === 'silent' ? outcome.retryAt : null;
-  return { reason, notBefore, detail: evidence.message };
+  return { reason: outcome.reason, notBefore, detail: evidence.message };
 }
+
+export const CANARY_LOST: Stop = { reason: 'canary-lost', notBefore: null, detail: null };

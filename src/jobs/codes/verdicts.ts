@@ -36,13 +36,28 @@ export class Verdicts {
     return this.#open.size;
   }
 
+  /** Takes denials that no proof is coming for as asked in vain; returns whether there were any. */
+  stopWaiting(): boolean {
+    const codes = [...new Set([...this.#open].map(({ code }) => code))].filter((code) =>
+      AWAITS_PROOF.has(this.#judgements.get(code)?.reason as UnprovenReason),
+    );
+    for (const code of codes) {
+      this.#close(code);
+      this.#onVain(code, 'proof-failed');
+    }
+    return codes.length > 0;
+  }
+
   /** @param answer null when the call affirmed nothing */
   hear(call: TimedCodeCall, answer: Sourced<Purchase> | null): void {
     const { kind } = call.outcome;
-    if (kind === 'affirmed' && answer !== null) this.#found.push({ call, answer });
-    else if (kind === 'denied') this.#open.add(call);
+    if (kind === 'affirmed') {
+      if (answer !== null) this.#found.push({ call, answer });
+      return;
+    }
+    if (kind === 'denied') this.#open.add(call);
     const judgement = judgeChunk({ ...this.#journal.timeline, calls: [call] }).get(call.code);
-    if (kind === 'affirmed' || judgement === undefined) return;
+    if (judgement === undefined) return;
     this.#judgements.set(call.code, judgement);
     if (kind !== 'denied') this.#vain(call.code, judgement);
   }

@@ -1,0 +1,268 @@
+import { setImmediate as turn } from 'node:timers/promises';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { hearAccount, hearCode } from '../../../src/domain/codes/outcome.js';
+import type { ChunkCall } from '../../../src/domain/codes/timeline.js';
+import { judgeChunk } from '../../../src/domain/codes/verdict.js';
+import type { Purchase } from '../../../src/domain/item.js';
+import type { Reply } from '../../../src/domain/reply.js';
+import { askCodes, type CodeMarketplace } from '../../../src/jobs/codes/ask-codes.js';
+import type { AskReport, SettledCode } from '../../../src/jobs/codes/types.js';
+import type { Sourced } from '../../../src/marketplace/types.js';
+import { diceOf } from '../../domain/codes/model.js';
+import * as replies from '../../domain/codes/support.js';
+import { never } from '../../support/mirror.js';
+
+type Condition = 'good' | 'revoked' | 'other-seller' | 'sells-nothing' | 'down' | 'limited' | 'off';
+
+/** What a marketplace is like for so many of its replies. */
+interface Stretch {
+  readonly calls: number;
+  readonly condition: Condition;
+}
+
+/** A marketplace whose calls take a while, in any order, and whose key changes by the call. */
+class Market implements CodeMarketplace {
+  readonly #valid: ReadonlySet<string>;
+  readonly #conditions: readonly Condition[];
+  readonly #dice: () => number;
+  readonly #tap: ChunkCall[] = [];
+  readonly #gusts: number;
+  #number = 0;
+  #answered = 0;
+
+  constructor(
+    valid: ReadonlySet<string>,
+    { stretches, gusts }: Pick<Case, 'stretches' | 'gusts'>,
+    dice: () => number,
+  ) {
+    this.#valid = valid;
+    this.#gusts = gusts;
+    this.#conditions = stretches.flatMap(({ calls, condition }) =>
+      Array<Condition>(calls).fill(condition),
+    );
+    this.#dice = dice;
+  }
+
+  /** Every call that was made, numbered as it came and went. */
+  get calls(): readonly ChunkCall[] {
+    return this.#tap;
+  }
+
+  async account(): Promise<Reply<never>> {
+    const begun = ++this.#number;
+    const condition = await this.#reach();
+    const reply = accountReply(condition);
+    this.#tap.push({ kind: 'account', begun, ended: ++this.#number, ...hearAccount(reply) });
+    return reply as Reply<never>;
+  }
+
+  async validate(code: string): Promise<Reply<Sourced<Purchase>>> {
+    const begun = ++this.#number;
+    const condition = await this.#reach();
+    const reply = codeReply(condition, code, this.#valid.has(code));
+    const heard = hearCode(code, reply);
+    this.#tap.push({ kind: 'code', code, begun, ended: ++this.#number, ...heard });
+    return reply as Reply<Sourced<Purchase>>;
+  }
+
+  /** How things are when the call is answered, some time after it began; its answer travels too. */
+  async #reach(): Promise<Condition> {
+    await this.#travel();
+    const condition = this.#conditions[this.#answered++] ?? 'good';
+    const isGusty = condition === 'good' && this.#dice() < this.#gusts;
+    await this.#travel();
+    return isGusty ? 'off' : condition;
+  }
+
+  /** Now and then a call is overtaken by many. */
+  async #travel(): Promise<void> {
+    const longest = this.#dice() < 0.05 ? 40 : 4;
+    for (let left = Math.floor(this.#dice() * longest); left > 0; left--) await turn();
+  }
+}
+
+function accountReply(condition: Condition): Parameters<typeof hearAccount>[0] {
+  switch (condition) {
+    case 'good':
+    case 'sells-nothing':
+      return replies.opened('ada');
+    case 'other-seller':
+      return replies.opened('eve');
+    case 'revoked':
+      return replies.refused;
+    default:
+      return weather(condition);
+  }
+}
+
+function codeReply(
+  condition: Condition,
+  code: string,
+  isValid: boolean,
+): Parameters<typeof hearCode>[1] {
+  switch (condition) {
+    case 'good':
+      return isValid ? replies.found(code) : replies.denied;
+    case 'down':
+    case 'limited':
+    case 'off':
+      return weather(condition);
+    default:
+      return replies.denied;
+  }
+}
+
+function weather(condition: 'down' | 'limited' | 'off') {
+  if (condition === 'off') return replies.switchedOff;
+  return condition === 'down' ? replies.maintenance : replies.limited;
+}
+
+const CANARY = 'the canary';
+
+interface Case {
+  readonly list: readonly boolean[];
+  readonly stretches: readonly Stretch[];
+  /** Share of single calls that find no API. */
+  readonly gusts: number;
+  readonly concurrency: number;
+  readonly seed: number;
+}
+
+const conditions: fc.Arbitrary<Condition> = fc.constantFrom(
+  ...(['revoked', 'other-seller', 'sells-nothing', 'down', 'limited', 'off'] as const),
+);
+const stretches = fc
+  .array(
+    fc.record({
+      after: fc.nat(120),
+      calls: fc.integer({ min: 1, max: 60 }),
+      condition: conditions,
+    }),
+    { maxLength: 4 },
+  )
+  .map((list): Stretch[] =>
+    list.flatMap(({ after, calls, condition }) => [
+      { calls: after, condition: 'good' },
+      { calls, condition },
+    ]),
+  );
+const cases = (list: fc.Arbitrary<readonly boolean[]>): fc.Arbitrary<Case> =>
+  fc.record({
+    list,
+    stretches,
+    gusts: fc.constantFrom(0, 0.02, 0.1),
+    concurrency: fc.constantFrom(1, 2, 5, 8, 16, 30),
+    seed: fc.nat(0xffffffff),
+  });
+/** True: valid. In rows as well as shuffled. */
+const mixed = fc
+  .array(fc.tuple(fc.boolean(), fc.oneof(fc.constant(1), fc.integer({ min: 1, max: 60 }))), {
+    minLength: 1,
+    maxLength: 20,
+  })
+  .map((rows) => rows.flatMap(([isValid, count]) => Array<boolean>(count).fill(isValid)));
+
+async function ask(
+  { list, concurrency, seed, ...conditions }: Case,
+  canaries: readonly string[],
+): Promise<{ codes: string[]; market: Market; report: AskReport; settled: SettledCode[] }> {
+  const codes = list.map((isValid, i) => `${isValid ? 'valid' : 'invalid'}-${i}`);
+  const valid = new Set([CANARY, ...codes.filter((_, i) => list[i] === true)]);
+  const market = new Market(valid, conditions, diceOf(seed));
+  const settled: SettledCode[] = [];
+  const report = await askCodes(market, {
+    account: 'ada',
+    codes,
+    canaries,
+    concurrency,
+    now: () => 0,
+    signal: never,
+    onSettled: (news) => {
+      settled.push(...news);
+    },
+  });
+  return { codes, market, report, settled };
+}
+
+/** The calls as the rules would see them who had all of them before their eyes. */
+function timelineOf(market: Market, canaries: readonly string[]) {
+  const calls = market.calls.map((call): ChunkCall =>
+    call.kind === 'code' && canaries.includes(call.code) ? { ...call, kind: 'canary' } : call,
+  );
+  return { account: 'ada', canaries, calls };
+}
+
+describe('asking for codes, whatever happens to the key and the weather meanwhile', () => {
+  it('tells no code twice, and forgets none', async () => {
+    await fc.assert(
+      fc.asyncProperty(cases(mixed), async (one) => {
+        const { codes, report, settled } = await ask(one, [CANARY]);
+        const told = settled.map(({ code }) => code);
+        expect(new Set(told).size).toBe(told.length);
+        const judged = [...report.judgements.keys()];
+        expect([...judged, ...report.left].toSorted()).toEqual(codes.toSorted());
+        for (const { code, judgement } of settled) {
+          expect(report.judgements.get(code)).toBe(judgement);
+        }
+        if (report.stop === null) expect(report.left).toEqual([]);
+      }),
+      { numRuns: 150 },
+    );
+  });
+
+  it('calls invalid only what the rules call so who see every call to the end, and what is forgotten', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        cases(mixed),
+        fc.constantFrom<readonly string[]>([CANARY], []),
+        async (one, canaries) => {
+          const { market, settled } = await ask(one, canaries);
+          const timeline = timelineOf(market, canaries);
+          const accounts = timeline.calls.filter(({ kind }) => kind === 'account');
+          const isOther = accounts.some((call) => 'account' in call && call.account === 'eve');
+          for (const { code, judgement } of settled) {
+            if (judgement.verdict !== 'invalid') continue;
+            // Later news of another account, or the first find, may still come after a verdict.
+            if (isOther || (canaries.length === 0 && judgement.proof === 'account')) continue;
+            expect([code, judgeChunk(timeline).get(code)?.verdict]).toEqual([code, 'invalid']);
+          }
+        },
+      ),
+      { numRuns: 150 },
+    );
+  });
+
+  it('never calls a code valid that is not, nor one of a good key’s time invalid', async () => {
+    await fc.assert(
+      fc.asyncProperty(cases(mixed), async (one) => {
+        const long = one.stretches.map(({ calls, condition }) => ({
+          // Longer than a run of denials may be, and than calls that were under way.
+          calls: condition === 'good' ? calls : calls + 25 + 2 * one.concurrency,
+          condition,
+        }));
+        const { settled } = await ask({ ...one, stretches: long }, [CANARY]);
+        for (const { code, judgement } of settled) {
+          expect(code.startsWith(judgement.verdict)).toBe(true);
+        }
+      }),
+      { numRuns: 150 },
+    );
+  });
+
+  it('settles every code truly in fair weather, at few calls besides', async () => {
+    await fc.assert(
+      fc.asyncProperty(cases(mixed), async (one) => {
+        const { codes, market, settled } = await ask({ ...one, stretches: [], gusts: 0 }, [CANARY]);
+        expect(settled.length).toBe(codes.length);
+        for (const { code, judgement } of settled) {
+          expect(code.startsWith(judgement.verdict)).toBe(true);
+        }
+        const denials = one.list.filter((isValid) => !isValid).length;
+        const most = codes.length + 6 + denials / 4 + codes.length / 50;
+        expect(market.calls.length).toBeLessThanOrEqual(most);
+      }),
+      { numRuns: 100 },
+    );
+  });
+});

@@ -1,0 +1,158 @@
+import { describe, expect, it } from 'vitest';
+import { hearAccount, hearCode } from '../../../src/domain/codes/outcome.js';
+import type { ChunkCall } from '../../../src/domain/codes/timeline.js';
+import { judgeChunk } from '../../../src/domain/codes/verdict.js';
+import { Journal } from '../../../src/jobs/codes/journal.js';
+import * as replies from '../../domain/codes/support.js';
+
+type Begun = (reply: Parameters<typeof hearCode>[1]) => ChunkCall;
+
+/** A journal, and calls that end when they are given a reply. */
+function open(canaries: readonly string[] = [], account: string | null = 'ada') {
+  const journal = new Journal({ account, canaries }, []);
+  const code = (asked: string, kind: 'code' | 'canary' = 'code'): Begun => {
+    const begun = journal.begin(kind);
+    return (reply) => {
+      const call = { kind, code: asked, ...journal.end(begun, 0), ...hearCode(asked, reply) };
+      journal.add(call);
+      return call;
+    };
+  };
+  const proof = (username = 'ada'): ChunkCall => {
+    const begun = journal.begin('account');
+    const heard = hearAccount(replies.opened(username));
+    const call: ChunkCall = { kind: 'account', ...journal.end(begun, 0), ...heard };
+    journal.add(call);
+    return call;
+  };
+  const find = (asked: string): ChunkCall => code(asked)(replies.found(asked));
+  return { journal, code, proof, find };
+}
+
+describe('while calls are under way', () => {
+  it('a find does not count that one of them may turn out to put in doubt', () => {
+    const { journal, code, proof, find } = open();
+    proof();
+    find('a');
+    code('denied')(replies.denied);
+    proof();
+    const slow = code('slow');
+    find('b');
+    expect(judgeChunk(journal.timeline).get('denied')?.verdict).toBe('invalid');
+    expect(judgeChunk(journal.quietTimeline).get('denied')?.reason).toBe('no-canary-after');
+    slow(replies.refused);
+    expect(judgeChunk(journal.quietTimeline).get('denied')?.reason).toBe('credential-doubted');
+  });
+
+  it('a find counts that had ended before they began', () => {
+    const { journal, code, proof, find } = open();
+    proof();
+    find('a');
+    code('denied')(replies.denied);
+    find('b');
+    proof();
+    code('slow');
+    expect(judgeChunk(journal.quietTimeline).get('denied')?.verdict).toBe('invalid');
+  });
+
+  it('what speaks against the key counts at once, another account too', () => {
+    const { journal, code, proof, find } = open();
+    proof();
+    find('a');
+    code('denied')(replies.denied);
+    find('b');
+    proof();
+    code('slow');
+    proof('eve');
+    expect(judgeChunk(journal.quietTimeline).get('denied')?.reason).toBe('account-changed');
+  });
+
+  it('a call that was cut off holds up nothing', () => {
+    const { journal, proof } = open();
+    const begun = journal.begin('code');
+    const last = proof();
+    expect(journal.quiet).toBe(begun - 1);
+    journal.cutOff(begun);
+    expect(journal).toMatchObject({ quiet: last.ended, isIdle: true });
+  });
+});
+
+describe('what may be forgotten', () => {
+  it('is all from before the proofs that still stand, when no denial waits', () => {
+    const { journal, code, proof, find } = open();
+    proof();
+    for (let i = 0; i < 10; i++) code(`denied-${i}`)(replies.denied);
+    const [last, found] = [proof(), find('a')];
+    journal.forget(new Set());
+    expect(journal.timeline.calls).toEqual([last, found]);
+  });
+
+  it('is nothing that the oldest open denial needs, or a call under way may', () => {
+    const { journal, code, proof, find } = open();
+    find('old');
+    const before = [proof(), find('a')];
+    const denied = code('denied')(replies.denied);
+    const slow = code('slow');
+    const after = [proof(), find('b')];
+    journal.forget(new Set([denied]));
+    expect(journal.timeline.calls).toEqual([...before, denied, ...after]);
+    journal.forget(new Set());
+    expect(journal.timeline.calls).toEqual([...before, denied, ...after]);
+    const last = slow(replies.denied);
+    journal.forget(new Set());
+    expect(journal.timeline.calls).toEqual([...after, last]);
+  });
+
+  it('is no doubt that touches a proof that stays', () => {
+    const { journal, code, proof, find } = open();
+    proof();
+    find('a');
+    const doubtful = code('doubtful');
+    const denied = code('denied')(replies.denied);
+    const doubt = doubtful(replies.refused);
+    proof();
+    find('b');
+    journal.forget(new Set([denied]));
+    expect(journal.timeline.calls).toContain(doubt);
+    expect(judgeChunk(journal.timeline).get('denied')?.reason).toBe('credential-doubted');
+  });
+
+  it('is no find when it is the last, or denials would need none any more', () => {
+    const { journal, code, proof, find } = open();
+    proof();
+    const found = find('a');
+    code('doubtful')(replies.refused);
+    proof();
+    journal.forget(new Set());
+    expect(journal.timeline.calls).toContain(found);
+  });
+
+  it('is no canary that was lost, or it would be tried again', () => {
+    const { journal, code, proof, find } = open(['bird']);
+    proof();
+    const lost = code('bird', 'canary')(replies.denied);
+    proof();
+    find('a');
+    proof();
+    journal.forget(new Set());
+    expect(journal.timeline.calls).toContain(lost);
+  });
+
+  it('is not whose account it is', () => {
+    const { journal, proof, find } = open([], null);
+    proof();
+    find('a');
+    proof();
+    find('b');
+    journal.forget(new Set());
+    expect(journal.timeline.account).toBe('ada');
+  });
+});
+
+it('numbers go on from those that are carried over', () => {
+  const { journal, proof, find } = open();
+  const carried = [proof(), find('a')];
+  const next = new Journal({ account: 'ada', canaries: [] }, carried);
+  expect(next.begin('code')).toBeGreaterThan(journal.quiet);
+  expect(next.timeline.calls).toEqual(carried);
+});

@@ -10,36 +10,44 @@ export interface Binding {
   readonly marketplace: string;
 }
 
+// These are asked by every command and worker. Plain SQL, since Prisma's first query takes 60 MB.
+
 /** Enters a configured seller when it is new; returns what it is bound to. */
 export async function ensureSeller(
-  prisma: PrismaClient,
+  pool: Pool,
   sellerId: string,
   marketplace: string,
 ): Promise<Binding> {
-  const known = await bindingOf(prisma, sellerId);
+  const known = await bindingOf(pool, sellerId);
   if (known !== null) return known;
-  // Prisma's upsert fails when another process enters the same seller at this moment.
-  await prisma.seller.createMany({ data: { sellerId, marketplace }, skipDuplicates: true });
-  return (await bindingOf(prisma, sellerId)) ?? { username: null, marketplace };
+  await pool.query(
+    `INSERT INTO mirror.sellers (seller_id, marketplace) VALUES ($1, $2)
+     ON CONFLICT (seller_id) DO NOTHING`,
+    [sellerId, marketplace],
+  );
+  return (await bindingOf(pool, sellerId)) ?? { username: null, marketplace };
 }
 
 /** What a seller is bound to; null when the store has never seen the seller. */
-export async function bindingOf(prisma: PrismaClient, sellerId: string): Promise<Binding | null> {
-  const seller = await prisma.seller.findUnique({ where: { sellerId } });
-  return seller && { username: seller.boundUsername, marketplace: seller.marketplace };
+export async function bindingOf(pool: Pool, sellerId: string): Promise<Binding | null> {
+  const { rows } = await pool.query<Binding>(
+    'SELECT bound_username AS username, marketplace FROM mirror.sellers WHERE seller_id = $1',
+    [sellerId],
+  );
+  return rows[0] ?? null;
 }
 
 /** Remembers which account of which marketplace belongs to a seller. */
 export async function bindSeller(
-  prisma: PrismaClient,
+  pool: Pool,
   sellerId: string,
-  binding: Binding,
+  { username, marketplace }: Binding,
 ): Promise<void> {
-  const { username, marketplace } = binding;
-  await prisma.seller.update({
-    where: { sellerId },
-    data: { boundUsername: username, marketplace, boundAt: new Date() },
-  });
+  await pool.query(
+    `UPDATE mirror.sellers SET bound_username = $2, marketplace = $3, bound_at = now()
+      WHERE seller_id = $1`,
+    [sellerId, username, marketplace],
+  );
 }
 
 /** Why schedules leave a seller alone. */
@@ -65,9 +73,25 @@ export function parkingIn(seller: {
 }
 
 /** Whether and why schedules leave a seller alone; null when they don't. */
-export async function parkingOf(prisma: PrismaClient, sellerId: string): Promise<Parking | null> {
-  const seller = await prisma.seller.findUnique({ where: { sellerId } });
-  return seller && parkingIn(seller);
+export async function parkingOf(pool: Pool, sellerId: string): Promise<Parking | null> {
+  const { rows } = await pool.query<{
+    readonly parked_at: Date | null;
+    readonly parked_code: string | null;
+    readonly parked_reason: string | null;
+    readonly parked_run_id: string | null;
+  }>(
+    `SELECT parked_at, parked_code, parked_reason, parked_run_id
+       FROM mirror.sellers WHERE seller_id = $1`,
+    [sellerId],
+  );
+  const row = rows[0];
+  if (row === undefined) return null;
+  return parkingIn({
+    parkedAt: row.parked_at,
+    parkedCode: row.parked_code,
+    parkedReason: row.parked_reason,
+    parkedRunId: row.parked_run_id === null ? null : BigInt(row.parked_run_id),
+  });
 }
 
 /**

@@ -72,21 +72,21 @@ export class Store {
 
   /** Enters a configured seller when it is new; returns what it is bound to. */
   ensureSeller(sellerId: string, marketplace: string): Promise<Binding> {
-    return ensureSeller(this.#prisma, sellerId, marketplace);
+    return ensureSeller(this.#pool, sellerId, marketplace);
   }
 
   /** What a seller is bound to; null when the store has never seen the seller. */
   bindingOf(sellerId: string): Promise<Binding | null> {
-    return bindingOf(this.#prisma, sellerId);
+    return bindingOf(this.#pool, sellerId);
   }
 
   bindSeller(sellerId: string, binding: Binding): Promise<void> {
-    return bindSeller(this.#prisma, sellerId, binding);
+    return bindSeller(this.#pool, sellerId, binding);
   }
 
   /** Whether and why schedules leave a seller alone; null when they don't. */
   parkingOf(sellerId: string): Promise<Parking | null> {
-    return parkingOf(this.#prisma, sellerId);
+    return parkingOf(this.#pool, sellerId);
   }
 
   /** Parks a seller unless a later run went well; returns whether it was not parked before. */

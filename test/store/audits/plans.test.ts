@@ -29,10 +29,12 @@ async function within<T>(work: (store: Store, pool: pg.Pool) => Promise<T>): Pro
   const name = 'plans';
   const store = new Store(mirror().databaseUrl, name);
   const pool = new pg.Pool({ connectionString: mirror().databaseUrl, application_name: name });
-  const done = await work(store, pool).finally(async () => {
-    await store.close();
-    await pool.end();
+  const close = (): Promise<unknown> => Promise.all([store.close(), pool.end()]);
+  const done = await work(store, pool).catch(async (error: unknown) => {
+    await close();
+    throw error;
   });
+  await close();
   const open = (): Promise<unknown> =>
     mirror().rows(
       `SELECT count(*)::int AS open FROM pg_stat_activity

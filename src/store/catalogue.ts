@@ -6,7 +6,7 @@ import { KnownItems, type KnownState } from '../domain/known-items.js';
 import type { PreparedItem } from '../domain/prepare-item.js';
 import { COPY_HEADER } from './copy-binary.js';
 import { CopyIn } from './copy-in.js';
-import { keepVersions, NEXT_VALID_FROM, stageDifferences } from './history.js';
+import { keepVersions, NEXT_VALID_FROM, rowAt, stageDifferences } from './history.js';
 import { ITEM_COLUMNS, ITEM_VALUE_COLUMNS, ItemRows, type RowStamp } from './item-rows.js';
 
 /** What applying the staged records did. */
@@ -214,8 +214,8 @@ const APPLY = `
            valid_from = CASE WHEN d.supersedes THEN ${NEXT_VALID_FROM} ELSE i.valid_from END,
            changed_at = CASE WHEN d.content_differs OR d.old_state = 'removed'
                              THEN $3::timestamptz ELSE i.changed_at END
-      FROM differences d JOIN pg_temp.incoming_items w ON w.ctid = d.place
-     WHERE i.seller_id = $1 AND i.item_id = w.item_id
+      FROM differences d CROSS JOIN ${rowAt('pg_temp.incoming_items', 'd.place')} w
+     WHERE i.ctid = d.old_place
     RETURNING d.content_differs, d.extra_differs, d.old_state
   )
   SELECT count(*) FILTER (WHERE content_differs)::int AS changed,

@@ -23,6 +23,15 @@ const STATE_COLUMNS = [
  */
 
 /**
+ * SQL of the row at a place, to be joined with a relation that knows it. `OFFSET 0` keeps the planner
+ * from joining by hashes, which would write out and read again whole tables of wide rows: fetching
+ * each by its place takes half the time when all of 100,000 changed, and less when few did.
+ */
+export function rowAt(table: string, place: string): string {
+  return `LATERAL (SELECT * FROM ${table} WHERE ctid = ${place} OFFSET 0)`;
+}
+
+/**
  * Since when what the run writes over row `i` holds. It always grows, so that no two states of an
  * item hold at the same time, whatever clocks do.
  */
@@ -36,7 +45,7 @@ export const NEXT_VALID_FROM = `greatest($3::timestamptz, i.valid_from + interva
 export function keepVersions(source: string, where = 'true'): string {
   return `INSERT INTO mirror.item_versions (${STATE_COLUMNS.join(', ')}, valid_to, superseded_run_id)
     SELECT ${STATE_COLUMNS.map((column) => `i.${column}`).join(', ')}, ${NEXT_VALID_FROM}, $2
-      FROM ${source} d JOIN mirror.items i ON i.ctid = d.old_place
+      FROM ${source} d CROSS JOIN ${rowAt('mirror.items', 'd.old_place')} i
      WHERE ${where}`;
 }
 
@@ -72,8 +81,8 @@ export function stageDifferences(source: string, where: string): string {
            ('{${FIELDS.map(({ column }) => column).join(',')}}'::text[])[n],
            CASE n ${values('i')} END, CASE n ${values('w')} END
       FROM ${source} d
-      JOIN mirror.items i ON i.ctid = d.old_place
-      JOIN pg_temp.incoming_items w ON w.ctid = d.place
+     CROSS JOIN ${rowAt('mirror.items', 'd.old_place')} i
+     CROSS JOIN ${rowAt('pg_temp.incoming_items', 'd.place')} w
      CROSS JOIN LATERAL unnest(array_remove(ARRAY[${numbers.join(', ')}]::int[], NULL)) AS n
      WHERE ${where}`;
 }

@@ -79,7 +79,7 @@ describe('the feed of changes', () => {
           );
         }
       }),
-      { numRuns: 40 },
+      { numRuns: 25 },
     );
   }, 120_000);
 
@@ -162,7 +162,7 @@ describe('who follows the feed', () => {
           expect(inOrder([...copy.values()].map(values))).toEqual(present);
         }
       }),
-      { numRuns: 40 },
+      { numRuns: 25 },
     );
   }, 120_000);
 

@@ -60,7 +60,7 @@ describe('the catalogue as of a moment', () => {
           expect(await book.asOf(soon), `until night ${number + 1}`).toEqual(state);
         }
       }),
-      { numRuns: 40 },
+      { numRuns: 25 },
     );
   }, 120_000);
 
@@ -85,7 +85,7 @@ describe('the catalogue as of a moment', () => {
         expect(overlapping).toEqual([]);
         expect(await book.asOf('infinity')).toEqual(await book.present());
       }),
-      { numRuns: 30 },
+      { numRuns: 20 },
     );
   }, 120_000);
 

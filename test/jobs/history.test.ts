@@ -1,0 +1,171 @@
+import { describe, expect, it } from 'vitest';
+import { syncAccount } from '../../src/jobs/sync-account.js';
+import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
+import { syncItem } from '../../src/jobs/sync-item.js';
+import type { JobDeps } from '../../src/jobs/types.js';
+import { notationQuirks, seededCatalogue } from '../../src/simulator/index.js';
+import { KEY, never, useMirror } from '../support/mirror.js';
+
+const mirror = useMirror();
+
+async function market(count: number, options: Partial<JobDeps> = {}) {
+  const catalogue = seededCatalogue({ seed: 3, count });
+  const sim = await mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
+  const deps = mirror().deps(sim.url, options);
+  return { sim, catalogue, deps, sync: () => syncCatalogue(deps, never) };
+}
+
+/** Every row of history, with the system column that a write would change. */
+async function history(): Promise<unknown[]> {
+  return mirror().rows(
+    `SELECT 'version' AS what, item_id, xmin::text FROM mirror.item_versions
+     UNION ALL SELECT 'change', item_id, xmin::text FROM mirror.item_changes
+     UNION ALL SELECT 'account', 0, xmin::text FROM mirror.account_versions
+     UNION ALL SELECT 'seller', loaded_seq, null FROM mirror.sellers ORDER BY 1, 2, 3`,
+  );
+}
+
+async function told(): Promise<string[]> {
+  const changes = await mirror().store.changes({ limit: 1_000 });
+  return changes.map((one) => `${one.itemId} ${one.class} ${one.field}`);
+}
+
+describe('history', () => {
+  it('begins after the first load, and an unchanged night adds nothing, whatever the notation', async () => {
+    const { sim, catalogue, sync } = await market(20);
+    await sync();
+    const first = await history();
+    expect(first).toMatchObject([{ what: 'seller' }]);
+    catalogue.shuffle(3);
+    sim.setProfile('documented', notationQuirks);
+    await sync();
+    expect(await history()).toEqual(first);
+  });
+
+  it('gives the catalogue as of each run, through changes, removals and returns', async () => {
+    const { catalogue, sync } = await market(20);
+    const truth: { moment: unknown; state: unknown[] }[] = [];
+    const night = async (): Promise<void> => {
+      const { runId } = await sync();
+      const [run] = await mirror().rows('SELECT started_at FROM mirror.runs WHERE run_id = $1', [
+        String(runId),
+      ]);
+      const state = await mirror().rows('SELECT * FROM reporting.items ORDER BY item_id');
+      truth.push({ moment: run?.['started_at'], state });
+    };
+    await night();
+    catalogue.change(1001, { name: 'Renamed', priceRegularCents: 4200 });
+    catalogue.change(1002, { extra: { rating: 5 } });
+    await night();
+    catalogue.remove(1003);
+    catalogue.setState(1004, 'unlisted');
+    await night();
+    catalogue.restore(1003);
+    catalogue.change(1003, { version: '9.9' });
+    await night();
+    for (const { moment, state } of truth) {
+      const then = await mirror().rows('SELECT * FROM reporting.items_as_of($1) ORDER BY item_id', [
+        moment,
+      ]);
+      expect(then).toEqual(state);
+    }
+    expect(await told()).toEqual([
+      '1001 text name',
+      '1001 price price_regular',
+      '1003 removed state',
+      '1003 restored state',
+      '1003 release version',
+    ]);
+  });
+
+  it('tells items that a held run keeps as missing, and that they are back', async () => {
+    const { catalogue, sync } = await market(20, { removalGuard: { items: 1, percent: 5 } });
+    await sync();
+    for (const id of [1001, 1002]) catalogue.remove(id);
+    expect(await sync()).toMatchObject({ state: 'held' });
+    for (const id of [1001, 1002]) catalogue.restore(id);
+    await sync();
+    const each = ['1001 missing state', '1002 missing state'];
+    expect((await told()).slice(0, 2)).toEqual(expect.arrayContaining(each));
+    expect((await told()).slice(2)).toEqual(expect.arrayContaining(each));
+  });
+
+  it('tells an item that is mirrored by itself, before any list and after', async () => {
+    const { catalogue, deps, sync } = await market(3);
+    await syncItem(deps, 1001, never);
+    expect(await told()).toEqual(['1001 listing state']);
+    await sync();
+    expect(await told()).toHaveLength(1);
+    catalogue.change(1002, { demoLink: 'https://example.com/demo' });
+    await syncItem(deps, 1002, never);
+    catalogue.remove(1003);
+    await syncItem(deps, 1003, never);
+    expect((await told()).slice(1)).toEqual(['1002 text demo_link', '1003 removed state']);
+  });
+
+  it('starts anew where the table was emptied, as with a first load', async () => {
+    const { sync } = await market(5);
+    await sync();
+    const before = await mirror().store.feedEnd();
+    await mirror().pool.query('TRUNCATE mirror.items');
+    await sync();
+    expect(await told()).toEqual([]);
+    expect(await mirror().store.feedEnd()).toBeGreaterThan(before);
+  });
+
+  it('changes nothing when the list breaks off', async () => {
+    const { sim, catalogue, sync } = await market(20);
+    await sync();
+    const before = await history();
+    catalogue.change(1001, { name: 'Renamed' });
+    for (let n = 0; n < 3; n++) {
+      sim.faults.next('list', { kind: 'truncate', how: 'destroy', fraction: 0.9 });
+    }
+    expect(await sync()).toMatchObject({ state: 'failed' });
+    expect(await history()).toEqual(before);
+  });
+});
+
+describe('a change of the whole catalogue', () => {
+  const marks = async (): Promise<unknown[]> =>
+    (await mirror().store.runs({ limit: 10 })).map((run) => run.catalogueWide).reverse();
+
+  it('is marked on its run, and only there', async () => {
+    const { catalogue, sync } = await market(12);
+    await sync();
+    for (let id = 1001; id <= 1012; id++) {
+      catalogue.change(id, { priceRegularCents: 900_000 + id, currency: 'CHF' });
+    }
+    await sync();
+    catalogue.change(1001, { priceRegularCents: 1 });
+    await sync();
+    await sync();
+    expect(await marks()).toEqual([[], ['price_regular', 'currency'], [], []]);
+  });
+});
+
+describe('the history of an account', () => {
+  it('keeps what was superseded, and nothing when nothing changed', async () => {
+    const { sim, catalogue, deps } = await market(1);
+    const truth: unknown[][] = [];
+    const night = async (): Promise<void> => {
+      await syncAccount(deps, never);
+      truth.push(await mirror().rows('SELECT * FROM reporting.accounts'));
+    };
+    await night();
+    await night();
+    const count = async (): Promise<number> =>
+      (await mirror().rows('SELECT FROM mirror.account_versions')).length;
+    expect(await count()).toBe(0);
+    sim.addSeller({ key: KEY, username: 'ada', catalogue, account: { balanceCents: 4711 } });
+    await night();
+    expect(await count()).toBe(1);
+    const runs = await mirror().rows<{ started_at: Date }>(
+      'SELECT started_at FROM mirror.runs ORDER BY run_id',
+    );
+    for (const [n, { started_at }] of runs.entries()) {
+      const then = await mirror().rows('SELECT * FROM reporting.accounts_as_of($1)', [started_at]);
+      expect(then).toEqual(truth[n]);
+    }
+  });
+});

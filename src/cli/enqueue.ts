@@ -1,7 +1,6 @@
 import type { App } from '../app.js';
 import type { SellerConfig } from '../config/index.js';
 import { silentLog } from '../domain/log.js';
-import { openQueues } from '../queue/queues.js';
 import type { MirrorTask } from '../queue/types.js';
 
 /** A job that was put into the queue. */
@@ -22,6 +21,7 @@ export async function enqueue(
   itemId: number | null,
 ): Promise<readonly Enqueued[]> {
   const { redis, queuePrefix, keepJobsDays } = app.config;
+  const { openQueues } = await import('../queue/queues.js'); // slow to load, and seldom wanted
   const queues = await openQueues({
     target: redis,
     databaseUrl: app.database.url,

@@ -1,3 +1,4 @@
+import type { Roles } from '../app/service.js';
 import { EXIT } from './exit-codes.js';
 import { complain } from './execute.js';
 
@@ -35,4 +36,12 @@ export async function executeService(
   }
   // What is still open, such as the wait for a host that never answers, holds up no end.
   process.exit(exitCode);
+}
+
+/** Runs the service of a command; see `serve`. Loaded when it is wanted, since it brings the queue with it. */
+export async function executeServing(name: string, roles: Roles): Promise<void> {
+  await executeService(async (signal) => {
+    const { serve } = await import('./serve.js');
+    return await serve(name, roles, signal);
+  });
 }

@@ -5,7 +5,7 @@ import { startHeartbeat, type Heartbeat } from '../../app/heartbeat.js';
 import { adding } from '../../app/watch-audits.js';
 import { silentLog } from '../../domain/log.js';
 import { enqueueChunks } from '../../jobs/codes/perform-chunk.js';
-import { openQueues, type Queues } from '../../queue/queues.js';
+import type { Queues } from '../../queue/queues.js';
 import type { QueueWorker } from '../../queue/worker.js';
 import { BEAT_EVERY_MS, type LiveProcess } from '../../store/processes.js';
 import type { AuditProgress } from '../../store/audits/types.js';
@@ -14,6 +14,8 @@ import type { AuditProgress } from '../../store/audits/types.js';
 const ALIVE_MS = 3.5 * BEAT_EVERY_MS;
 /** How often it is made sure that somebody works, and that the queue has something to work on. */
 const LOOK_MS = 5_000;
+/** Others that get nowhere for so long may not know the seller, or may be stuck. */
+const STILL_MS = 60_000;
 
 /** The worker of this process, and what tells others of it. */
 interface OwnWork {
@@ -27,6 +29,7 @@ export class AuditWork {
   readonly #queues: Queues;
   #own: OwnWork | null = null;
   #lookedAt = -Infinity;
+  #moved = { pending: -1, at: 0 };
 
   private constructor(app: App, queues: Queues) {
     this.#app = app;
@@ -35,6 +38,7 @@ export class AuditWork {
 
   static async open(app: App): Promise<AuditWork> {
     const { redis, queuePrefix, keepJobsDays } = app.config;
+    const { openQueues } = await import('../../queue/queues.js'); // slow to load
     const queues = await openQueues({
       target: redis,
       databaseUrl: app.database.url,
@@ -56,14 +60,23 @@ export class AuditWork {
     await enqueueChunks(this.#app.store, auditId, adding(this.#queues, sellerId));
   }
 
-  /** Sees to it, once in a while, that somebody works on the audit: this process, when nobody else does. */
+  /**
+   * Sees to it, once in a while, that somebody works on the audit: this process, when nobody else
+   * does, or others get nowhere for no reason that is known.
+   */
   async ensure(audit: AuditProgress): Promise<void> {
-    if (performance.now() - this.#lookedAt < LOOK_MS) return;
-    this.#lookedAt = performance.now();
+    const now = performance.now();
+    const waits = audit.problem !== null;
+    if (waits || audit.pending !== this.#moved.pending) {
+      this.#moved = { pending: audit.pending, at: now };
+    }
+    if (now - this.#lookedAt < LOOK_MS) return;
+    this.#lookedAt = now;
     await this.enqueue(audit);
     if (this.#own !== null) return;
     const others = await this.#app.store.audits.liveProcesses(ALIVE_MS, 'worker');
-    if (!others.some(isAlive)) this.#own = this.#begin();
+    const standsStill = now - this.#moved.at > STILL_MS;
+    if (standsStill || !others.some(isAlive)) this.#own = this.#begin();
   }
 
   #begin(): OwnWork {

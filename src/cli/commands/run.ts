@@ -1,6 +1,5 @@
 import type { Command } from 'commander';
-import { serve } from '../serve.js';
-import { executeService } from '../service.js';
+import { executeServing } from '../service.js';
 
 /** `run`: schedule and work in one process. */
 export function addRun(program: Command): void {
@@ -14,7 +13,5 @@ export function addRun(program: Command): void {
       'after',
       '\nExample:\n  $ SYNC_CRON="30 3 * * *" TZ=Europe/Berlin seller-mirror run\n\nExit codes: 0 stopped in order, 1 could not start, 2 configuration, 130 second Ctrl-C',
     )
-    .action(() =>
-      executeService((signal) => serve('run', { scheduler: true, worker: true }, signal)),
-    );
+    .action(() => executeServing('run', { scheduler: true, worker: true }));
 }

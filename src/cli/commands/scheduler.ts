@@ -1,6 +1,5 @@
 import type { Command } from 'commander';
-import { serve } from '../serve.js';
-import { executeService } from '../service.js';
+import { executeServing } from '../service.js';
 
 /** `scheduler`: fires the schedules; workers do the work. */
 export function addScheduler(program: Command): void {
@@ -14,7 +13,5 @@ export function addScheduler(program: Command): void {
       'after',
       '\nExample:\n  $ REDIS_URL=redis://queue.example:6379 seller-mirror scheduler\n\nExit codes: 0 stopped in order, 1 could not start, 2 configuration, 130 second Ctrl-C',
     )
-    .action(() =>
-      executeService((signal) => serve('scheduler', { scheduler: true, worker: false }, signal)),
-    );
+    .action(() => executeServing('scheduler', { scheduler: true, worker: false }));
 }

@@ -1,6 +1,5 @@
 import type { Command } from 'commander';
-import { serve } from '../serve.js';
-import { executeService } from '../service.js';
+import { executeServing } from '../service.js';
 
 /** `worker`: does what is in the queue. */
 export function addWorker(program: Command): void {
@@ -14,7 +13,5 @@ export function addWorker(program: Command): void {
       'after',
       '\nExample:\n  $ WORKER_CONCURRENCY=8 seller-mirror worker\n\nExit codes: 0 stopped in order, 1 could not start, 2 configuration, 130 second Ctrl-C',
     )
-    .action(() =>
-      executeService((signal) => serve('worker', { scheduler: false, worker: true }, signal)),
-    );
+    .action(() => executeServing('worker', { scheduler: false, worker: true }));
 }

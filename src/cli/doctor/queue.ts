@@ -1,7 +1,6 @@
 import type { Config } from '../../config/index.js';
 import { silentLog, type Log } from '../../domain/log.js';
 import { QueueError } from '../../queue/errors.js';
-import { openQueues } from '../../queue/queues.js';
 import { Checks, type Check } from './check.js';
 
 const MACHINE = new Checks(null);
@@ -11,6 +10,7 @@ export async function checkQueue(config: Config): Promise<readonly Check[]> {
   if (config.redis === null) return [MACHINE.ok('queue: in the database; REDIS_URL is not set')];
   const warnings: string[] = [];
   const log: Log = { ...silentLog, warn: (text) => warnings.push(text), child: () => log };
+  const { openQueues } = await import('../../queue/queues.js'); // slow to load
   const queues = await openQueues({
     target: config.redis,
     databaseUrl: '',

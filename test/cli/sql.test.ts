@@ -48,7 +48,7 @@ describe('sql', () => {
   it('streams what is larger than its memory', async () => {
     const ended = await run(
       ['sql', '--json', `select repeat('x', 10000) as x from generate_series(1, 9000)`],
-      { ...env, NODE_OPTIONS: '--max-old-space-size=48' },
+      { ...env, NODE_OPTIONS: '--max-old-space-size=64' },
     );
     expect(ended.code).toBe(0);
     expect(ended.stdout.length).toBeGreaterThan(90_000_000);

@@ -1,7 +1,7 @@
 /** Shows how workers share the work and the request budget, and what the queue takes in Redis. */
 import { once } from 'node:events';
 import { spawn, type ChildProcess } from 'node:child_process';
-import { mkdtempSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -67,6 +67,7 @@ async function round(
   market.faults.always('list', { kind: 'stall', ms: ANSWER_MS });
   const prefix = `scale-${Date.now()}`;
   const env = environment(postgres, redis, market.url, prefix, perMinute);
+  const folder = env['HOME'] ?? '';
   const fleet = Array.from({ length: workers }, () => startWorker(env));
   const target = parseRedisUrl(redis.url);
   if ('fault' in target) throw new Error(target.fault);
@@ -90,6 +91,7 @@ async function round(
     await Promise.all(fleet.map(({ child }) => once(child, 'exit')));
     await queues.close();
     await market.close();
+    rmSync(folder, { recursive: true, force: true });
   }
 }
 

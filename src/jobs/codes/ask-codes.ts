@@ -1,3 +1,4 @@
+import { setImmediate as turn } from 'node:timers/promises';
 import { hearAccount, hearCode } from '../../domain/codes/outcome.js';
 import {
   carriedOver,
@@ -234,12 +235,14 @@ class Asking {
     }
   }
 
-  /** Returns when a call has ended since the last look. */
+  /** Returns when a call has ended since the last look, and with it those that ended just then. */
   async #news(): Promise<void> {
-    if (this.#isNews) return;
-    await new Promise<void>((resolve) => {
-      this.#wake = resolve;
-    });
+    if (!this.#isNews) {
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    }
+    await turn();
   }
 
   #report(): AskReport {

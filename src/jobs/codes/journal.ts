@@ -25,6 +25,7 @@ type CallKind = ChunkCall['kind'];
 export class Journal {
   #subject: Omit<Timeline, 'calls'>;
   readonly #underWay = new Map<number, CallKind>();
+  readonly #counts: Record<CallKind, number> = { code: 0, account: 0, canary: 0 };
   #calls: ChunkCall[] = [];
   #number = 0;
 
@@ -41,17 +42,21 @@ export class Journal {
   begin(kind: CallKind): number {
     const begun = ++this.#number;
     this.#underWay.set(begun, kind);
+    this.#counts[kind]++;
     return begun;
   }
 
   /** @param at milliseconds since 1970 */
   end(begun: number, at: number): Ended {
-    this.#underWay.delete(begun);
+    this.cutOff(begun);
     return { begun, ended: ++this.#number, at };
   }
 
   /** Nothing was heard of the call, and nothing will be. */
   cutOff(begun: number): void {
+    const kind = this.#underWay.get(begun);
+    if (kind === undefined) return;
+    this.#counts[kind]--;
     this.#underWay.delete(begun);
   }
 
@@ -70,14 +75,8 @@ export class Journal {
   }
 
   get underWay(): UnderWay {
-    let codes = 0;
-    let [account, canary] = [false, false];
-    for (const kind of this.#underWay.values()) {
-      if (kind === 'code') codes++;
-      else if (kind === 'account') account = true;
-      else canary = true;
-    }
-    return { codes, account, canary };
+    const { code, account, canary } = this.#counts;
+    return { codes: code, account: account > 0, canary: canary > 0 };
   }
 
   get isIdle(): boolean {

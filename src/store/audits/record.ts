@@ -15,14 +15,25 @@ import { LONGEST_TEXT, storable, storableJsonText } from './text.js';
 import type { AuditState, CodeResult, Recorded } from './types.js';
 
 /**
+ * A statement that each connection parses and plans once: with few results at a time that takes
+ * longer than carrying it out.
+ */
+function named(name: string, text: string): { readonly name: string; readonly text: string } {
+  return { name: `audits-${name}`, text };
+}
+
+/**
  * Both rows of a code: results of one audit may come from two processes. In one order, so that audits
  * that share codes wait for each other and never in a circle.
  */
-const LOCK = `
+const LOCK = named(
+  'lock',
+  `
   SELECT a.position, a.code_id, a.verdict IS NOT NULL AS settled, a.attempts, ${KNOWN_COLUMNS}
     FROM mirror.audit_codes a JOIN mirror.purchase_codes p ON p.code_id = a.code_id
    WHERE a.audit_id = $1 AND a.position = ANY($2::int[])
-   ORDER BY p.code_id FOR NO KEY UPDATE OF p, a`;
+   ORDER BY p.code_id FOR NO KEY UPDATE OF p, a`,
+);
 
 interface LockedRow extends KnownRow {
   readonly position: number;
@@ -31,12 +42,17 @@ interface LockedRow extends KnownRow {
   readonly attempts: number;
 }
 
-const RECORDED = `
+const RECORDED = named(
+  'recorded',
+  `
   SELECT code_id, checked_at FROM mirror.code_checks
-   WHERE code_id = ANY($2::bigint[]) AND audit_id = $1`;
+   WHERE code_id = ANY($2::bigint[]) AND audit_id = $1`,
+);
 
 /** Everything but the counts. The numbers of checks are given under the locks: of a code they ascend. */
-const WRITE = `
+const WRITE = named(
+  'write',
+  `
   WITH incoming AS MATERIALIZED (
     SELECT c.*, nextval('mirror.code_checks_check_id_seq') AS check_id
       FROM json_to_recordset($2) AS c (
@@ -82,10 +98,13 @@ const WRITE = `
     FROM json_to_recordset($5) AS s (
       position int, place int, verdict mirror.code_verdict, attempts int)
     JOIN incoming i ON i.place = s.place
-   WHERE c.audit_id = $1 AND c.position = s.position`;
+   WHERE c.audit_id = $1 AND c.position = s.position`,
+);
 
 /** The audit's row comes last, since all that record for this audit wait for it. */
-const COUNT = `
+const COUNT = named(
+  'count',
+  `
   WITH settled AS (
     SELECT s.position / a.chunk_size AS chunk, count(*)::int AS codes
       FROM unnest($2::int[]) AS s (position) JOIN mirror.audits a ON a.audit_id = $1
@@ -102,7 +121,8 @@ const COUNT = `
          finished_at = CASE WHEN state = 'running' AND pending = $3 + $4 + $5
                             THEN clock_timestamp() ELSE finished_at END
    WHERE audit_id = $1
-  RETURNING state`;
+  RETURNING state`,
+);
 
 /**
  * Records what came of asking for codes of an audit, in one transaction: the ledger, what is known of

@@ -1,0 +1,152 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { App } from '../../src/app.js';
+import { auditHandler, recheckPlan } from '../../src/app/audit-handler.js';
+import { adding, watchAudits } from '../../src/app/watch-audits.js';
+import { silentLog } from '../../src/domain/log.js';
+import { enqueueChunks, WINDOW } from '../../src/jobs/codes/perform-chunk.js';
+import type { Queues } from '../../src/queue/queues.js';
+import type { AuditTask } from '../../src/queue/types.js';
+import { auditDeps, auditVerdicts, enter, progress } from '../jobs/codes/audit.js';
+import { listOf, openShop, truthOf, type Shop } from '../jobs/codes/support.js';
+import { until } from '../queue/support.js';
+import { postgresTrialAt, redisTrial, type Trial } from '../queue/trial.js';
+import { never, useMirror } from '../support/mirror.js';
+import {
+  hasRedis,
+  redisTarget,
+  redisTitle,
+  startRedis,
+  type RedisProcess,
+} from '../support/redis.js';
+
+const mirror = useMirror();
+const SELLER = {
+  ...{ name: 'main', requestsPerMinute: 0, auditCron: '0 4 * * *', timeZone: 'UTC' },
+};
+
+/** An app whose seller's marketplace is the shop. */
+function appOf(shop: Shop): App {
+  const { store } = mirror();
+  return {
+    store,
+    config: {
+      sellers: [SELLER],
+      recheck: { share: 0.5, olderThanDays: 30 },
+      alerts: {},
+    },
+    withJobs: (_seller: unknown, _options: unknown, work: (deps: unknown) => unknown) =>
+      work({ ...auditDeps(mirror(), shop.marketplace), callCount: () => shop.sim.requestCount }),
+  } as unknown as App;
+}
+
+async function isFinished(auditId: bigint): Promise<boolean> {
+  return (await progress(mirror(), auditId)).state === 'finished';
+}
+
+function describeWork(title: string, trial: () => Trial): void {
+  describe(title, () => {
+    it('works an audit off chunk by chunk, few of them in the queue at a time, and tells of its end', async () => {
+      const shop = await openShop();
+      const queues = await trial().open();
+      const codes = listOf(shop, 600);
+      const auditId = await enter(mirror(), shop.marketplace.host, codes, { chunkSize: 20 });
+      await enqueueChunks(mirror().store, auditId, adding(queues, 'main'));
+      expect((await queues.counts()).audits.waiting).toBe(WINDOW);
+      await enqueueChunks(mirror().store, auditId, adding(queues, 'main'));
+      expect((await queues.counts()).audits.waiting).toBe(WINDOW);
+      queues.work('audits', auditHandler(appOf(shop), queues), { concurrency: 2 });
+      let most = 0;
+      await until(async () => {
+        const { waiting, active, delayed } = (await queues.counts()).audits;
+        most = Math.max(most, waiting + active + delayed);
+        return isFinished(auditId);
+      });
+      // Beside those whose end is just being written down.
+      expect(most).toBeLessThanOrEqual(WINDOW + 2);
+      expect(await auditVerdicts(mirror(), auditId)).toEqual(truthOf(shop, codes));
+      await until(async () => (await queues.counts()).alerts.waiting === 1);
+      await until(async () => (await queues.counts()).audits.active === 0);
+      // Chunks that are done leave nothing behind.
+      expect((await queues.counts()).audits).toMatchObject({ completed: 0, failed: 0 });
+    });
+
+    it('goes on when a cancelled audit is resumed, and when the queue has lost its jobs', async () => {
+      const shop = await openShop();
+      const queues = await trial().open();
+      const app = appOf(shop);
+      const { audits } = mirror().store;
+      const codes = listOf(shop, 300);
+      const auditId = await enter(mirror(), shop.marketplace.host, codes, { chunkSize: 50 });
+      shop.sim.afterRequests(120, () => void audits.cancel(auditId));
+      await enqueueChunks(mirror().store, auditId, adding(queues, 'main'));
+      const worker = queues.work('audits', auditHandler(app, queues), { concurrency: 2 });
+      await until(async () => (await progress(mirror(), auditId)).state === 'cancelled');
+      await until(async () => {
+        const { waiting, active } = (await queues.counts()).audits;
+        return waiting + active === 0;
+      });
+      expect((await progress(mirror(), auditId)).pending).toBeGreaterThan(0);
+      await audits.resume(auditId);
+      // Nobody puts anything into the queue but the watch.
+      const watch = watchAudits(app, queues, silentLog);
+      await until(() => isFinished(auditId));
+      watch.stop();
+      await worker.stop(1_000);
+      expect(await auditVerdicts(mirror(), auditId)).toEqual(truthOf(shop, codes));
+    });
+
+    it('asks again for known codes, and begins no second audit of them while one runs', async () => {
+      const shop = await openShop();
+      const queues = await trial().open();
+      const codes = listOf(shop, 60);
+      const handle = auditHandler(appOf(shop), queues);
+      const auditId = await enter(mirror(), shop.marketplace.host, codes);
+      await enqueueChunks(mirror().store, auditId, adding(queues, 'main'));
+      const worker = queues.work('audits', handle, { concurrency: 1 });
+      await until(() => isFinished(auditId));
+      await worker.stop(1_000);
+      await mirror().rows(
+        `UPDATE mirror.purchase_codes SET last_checked_at = last_checked_at - interval '31 days'
+          WHERE code LIKE '%1%' RETURNING code`,
+      );
+      const due = codes.filter((code) => code.includes('1'));
+      const askedAt = new Date().toISOString();
+      const task = { kind: 'recheck', seller: 'main', tick: null, askedAt } as const;
+      const context = { jobId: 'a job', attempt: 1, attempts: 12, signal: never, log: silentLog };
+      const first = await handle(task, context);
+      const again = await handle(task, context);
+      expect(again).toEqual(first);
+      const [newest, ...others] = await mirror().store.audits.list({ limit: 10 });
+      expect(newest).toMatchObject({ source: 'recheck', state: 'running', codes: due.length });
+      expect(others.length).toBe(1);
+    });
+  });
+}
+
+describeWork('on PostgreSQL', () => postgresTrialAt(mirror().databaseUrl));
+
+describe.skipIf(!hasRedis)(redisTitle('on Redis'), () => {
+  let redis: RedisProcess;
+  beforeAll(async () => {
+    redis = await startRedis();
+  });
+  afterAll(() => redis.dispose());
+  describeWork('on one server', () => redisTrial(redisTarget(redis)));
+});
+
+it('leaves the chunk of a seller that it does not know for another try', async () => {
+  const app = { config: { sellers: [SELLER], alerts: null } } as unknown as App;
+  const task: AuditTask = { kind: 'chunk', seller: 'grace', auditId: '1', chunk: 0 };
+  const context = { jobId: 'a job', attempt: 1, attempts: 12, signal: never, log: silentLog };
+  const outcome = await auditHandler(app, {} as Queues)(task, context);
+  expect(outcome).toMatchObject({ kind: 'retry', notBefore: null });
+});
+
+it('plans re-audits for the time to the schedule’s next instant', () => {
+  const seller = { ...SELLER, requestsPerMinute: 60, auditCron: '0 4 * * 1' };
+  const settings = { share: 0.25, olderThanDays: 30 };
+  const tick = '2026-11-16T04:00:00.000Z';
+  const task: AuditTask = { kind: 'recheck', seller: 'main', tick, askedAt: tick };
+  const plan = recheckPlan(settings, seller as Parameters<typeof recheckPlan>[1], task);
+  expect(plan).toMatchObject({ share: 0.25, windowMs: 7 * 86_400_000, requestsPerMinute: 60 });
+});

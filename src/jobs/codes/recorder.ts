@@ -1,8 +1,10 @@
 import type { AuditStore } from '../../store/audits/audit-store.js';
 import type { AuditState, CodeResult } from '../../store/audits/types.js';
 
-/** Shortest time from one write to the next; when none was lately, an answer is written at once. */
-const GAP_MS = 100;
+/** Writing may take a tenth of the time: the pause after a write is so many times as long as it took. */
+const PAUSE_SHARE = 9;
+/** Longest pause between two writes. */
+const LONGEST_PAUSE_MS = 1_000;
 /** Results that may wait for a write before asking waits too. */
 const MOST_WAITING = 1_000;
 
@@ -17,8 +19,9 @@ export interface Recording {
 }
 
 /**
- * Writes results into the store while codes are asked for, one write at a time, and with each all
- * that came meanwhile. A kill loses no more than the answers of a tenth of a second.
+ * Writes results into the store while codes are asked for. A result is written at once when the last
+ * write is past; the faster they come, the more of them go into one write, so that an audit without
+ * a budget is not held up by writing. A kill loses what came since the last write began.
  */
 export class Recorder {
   readonly #recording: Recording;
@@ -26,7 +29,7 @@ export class Recorder {
   #countedCalls: number;
   #writing: Promise<void> | null = null;
   #timer: NodeJS.Timeout | null = null;
-  #lastAt = -Infinity;
+  #nextAt = -Infinity;
   #failure: { readonly error: unknown } | null = null;
 
   constructor(recording: Recording) {
@@ -61,7 +64,7 @@ export class Recorder {
 
   #plan(): void {
     if (this.#writing !== null || this.#timer !== null) return;
-    const waitMs = Math.max(0, this.#lastAt + GAP_MS - performance.now());
+    const waitMs = Math.max(0, this.#nextAt - performance.now());
     this.#timer = setTimeout(() => {
       this.#timer = null;
       void this.#write();
@@ -81,7 +84,7 @@ export class Recorder {
     const { audits, auditId, callCount, onState } = this.#recording;
     const calls = callCount();
     const newCalls = calls - this.#countedCalls;
-    this.#lastAt = performance.now();
+    const began = performance.now();
     const results = this.#waiting;
     this.#waiting = [];
     try {
@@ -91,5 +94,7 @@ export class Recorder {
     } catch (error) {
       this.#failure = { error };
     }
+    const ended = performance.now();
+    this.#nextAt = ended + Math.min(PAUSE_SHARE * (ended - began), LONGEST_PAUSE_MS);
   }
 }

@@ -111,10 +111,13 @@ it('asks no further once the audit is cancelled, and nothing twice when it is re
   const codes = listOf(shop, 400, 100);
   const auditId = await enter(mirror(), shop.marketplace.host, codes, { chunkSize: 400 });
   shop.sim.afterRequests(150, () => void mirror().store.audits.cancel(auditId));
-  const deps = auditDeps(mirror(), shop.marketplace);
+  // It is heard of with the next write, which comes within a second.
+  shop.sim.faults.always('any', { kind: 'stall', ms: 20 });
+  const deps = auditDeps(mirror(), shop.marketplace, { concurrency: 2 });
   const outcome = await performAuditChunk(deps, { auditId, chunk: 0, isLastAttempt: false }, never);
   expect(outcome).toMatchObject({ kind: 'done', result: { state: 'cancelled' } });
   expect(shop.sim.requestCount).toBeLessThan(400);
+  shop.sim.faults.clear();
   await mirror().store.audits.resume(auditId);
   await workThrough(deps, [auditId]);
   expect(await auditVerdicts(mirror(), auditId)).toEqual(truthOf(shop, codes));

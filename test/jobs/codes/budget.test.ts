@@ -1,0 +1,64 @@
+import { describe, expect, it } from 'vitest';
+import { callsAtOnce } from '../../../src/jobs/codes/calls-at-once.js';
+import { enqueueChunks, performAuditChunk } from '../../../src/jobs/codes/perform-chunk.js';
+import { LONGEST_RUN } from '../../../src/domain/codes/verdict.js';
+import { never, useMirror } from '../../support/mirror.js';
+import { auditDeps, auditVerdicts, ChunkQueue, enter, progress } from './audit.js';
+import { ask, listOf, openShop, truthOf } from './support.js';
+
+const mirror = useMirror();
+
+/** A tenth of a minute's budget in a tenth of the time: a hundred requests in any second. */
+const PER_MINUTE = 6_000;
+
+describe('the budget', () => {
+  it('is shared by chunks at the same time, never overdrawn, and spent on hardly anything but codes', async () => {
+    const shop = await openShop({ requestsPerMinute: 110, limit: { windowMs: 1_000 } });
+    const codes = listOf(shop, 600);
+    const auditId = await enter(mirror(), shop.marketplace.host, codes, { chunkSize: 300 });
+    const queue = new ChunkQueue();
+    await enqueueChunks(mirror().store, auditId, queue.add);
+    const worker = async (): Promise<void> => {
+      const budget = mirror().store.budget(shop.marketplace.host, PER_MINUTE);
+      const deps = auditDeps(mirror(), shop.client({ budget }), {
+        concurrency: callsAtOnce(PER_MINUTE),
+        enqueueChunk: queue.add,
+      });
+      for (let next = queue.take(); next !== undefined; next = queue.take()) {
+        const outcome = await performAuditChunk(deps, { ...next, isLastAttempt: false }, never);
+        expect(outcome.kind).toBe('done');
+      }
+    };
+    await Promise.all([worker(), worker()]);
+    expect(await auditVerdicts(mirror(), auditId)).toEqual(truthOf(shop, codes));
+    expect(shop.sim.requestCount).toBeLessThanOrEqual(1.03 * codes.length);
+    expect(shop.sim.log.filter(({ status }) => status === 429)).toEqual([]);
+    expect((await progress(mirror(), auditId)).state).toBe('finished');
+  });
+
+  it('is left to mirror requests first: calls of an audit wait as such', async () => {
+    const shop = await openShop();
+    const priorities: (string | undefined)[] = [];
+    const budget = {
+      acquire: (priority: string) => {
+        priorities.push(priority);
+        return Promise.resolve();
+      },
+      pauseUntil: () => Promise.resolve(),
+    };
+    await ask({ ...shop, marketplace: shop.client({ budget }) }, { codes: listOf(shop, 30, 3) });
+    expect(priorities.length).toBeGreaterThan(30);
+    expect(new Set(priorities)).toEqual(new Set(['audit']));
+  });
+
+  it.each([
+    [1, 2],
+    [60, 3],
+    [240, 9],
+    [600, 16],
+    [0, 16],
+  ])('of %i requests a minute is used up by %i calls at a time', (perMinute, calls) => {
+    expect(callsAtOnce(perMinute)).toBe(calls);
+    expect(callsAtOnce(perMinute)).toBeLessThanOrEqual(LONGEST_RUN);
+  });
+});

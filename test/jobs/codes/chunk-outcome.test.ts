@@ -1,0 +1,131 @@
+import { describe, expect, it } from 'vitest';
+import {
+  afterAsking,
+  countsAgainst,
+  describeStop,
+  isGivenUp,
+  isHopeless,
+  type AskResult,
+} from '../../../src/jobs/codes/chunk-outcome.js';
+import type { Stop, StopReason } from '../../../src/jobs/codes/types.js';
+
+const NOW = 1_000_000;
+
+function stop(reason: StopReason, notBefore: number | null = null): Stop {
+  return { reason, notBefore, detail: null };
+}
+
+function after(fields: Partial<AskResult>) {
+  const result = { stop: null, settled: 1, open: 1, roundsToWait: 0, ...fields };
+  return afterAsking(result, NOW, 0);
+}
+
+describe('what follows when asking has ended', () => {
+  it('is nothing when all is settled, whatever ended it', () => {
+    for (const reason of ['refused', 'limited', 'aborted'] as const) {
+      expect(after({ stop: stop(reason), open: 0 })).toEqual({ kind: 'done' });
+    }
+  });
+
+  it('is another worker after an abort', () => {
+    expect(after({ stop: stop('aborted') })).toEqual({ kind: 'hand-back' });
+  });
+
+  it('is a pause of exactly the length that the server asked for', () => {
+    for (const reason of ['limited', 'unavailable', 'challenge'] as const) {
+      const next = after({ stop: stop(reason, NOW + 12_345) });
+      expect(next).toEqual({ kind: 'later', delayMs: 12_345 });
+    }
+  });
+
+  it('is a pause of ours when the server gave none, or one that is over', () => {
+    for (const notBefore of [null, NOW - 1]) {
+      const next = after({ stop: stop('limited', notBefore) });
+      expect(next).toEqual({ kind: 'later', delayMs: 60_000 });
+    }
+  });
+
+  it('is a longer pause after an outage that let nothing through', () => {
+    const [some, none] = [1, 0].map((settled) => after({ stop: stop('unavailable'), settled }));
+    if (some?.kind !== 'later' || none?.kind !== 'later') throw new Error('no pause');
+    expect(none.delayMs).toBeGreaterThan(some.delayMs);
+  });
+
+  it('is a pause that doubles with each round for codes that got no answer while others did', () => {
+    const pauses = [1, 2, 3, 4].map((roundsToWait) => after({ roundsToWait }));
+    expect(pauses).toEqual(
+      [15_000, 30_000, 60_000, 120_000].map((delayMs) => ({ kind: 'later', delayMs })),
+    );
+  });
+
+  it('is no pause to speak of when time would not help', () => {
+    expect(after({ roundsToWait: 0 })).toEqual({ kind: 'later', delayMs: 2_000 });
+  });
+
+  it('is to wait for a person, or for the marketplace to come back, when the key or the API is gone', () => {
+    for (const reason of ['refused', 'account-changed', 'switched-off', 'redirect'] as const) {
+      expect(after({ stop: stop(reason) })).toEqual({ kind: 'blocked', notBefore: null });
+    }
+  });
+});
+
+describe('having been asked for in vain', () => {
+  it('counts against a code in fair weather, whatever its reason', () => {
+    for (const reason of ['unreadable', 'unavailable', 'credential-doubted'] as const) {
+      expect(countsAgainst(reason, null)).toBe(true);
+    }
+  });
+
+  it('counts against no code when an outage, a limit or the key ended the asking', () => {
+    for (const end of ['limited', 'unavailable', 'refused', 'challenge', 'aborted'] as const) {
+      for (const reason of ['unavailable', 'refused', 'no-account-after', 'limited'] as const) {
+        expect(countsAgainst(reason, stop(end))).toBe(false);
+      }
+      expect(countsAgainst('unreadable', stop(end))).toBe(true);
+    }
+  });
+
+  it('does not count when nothing that comes can be understood', () => {
+    expect(countsAgainst('unreadable', stop('unreadable'))).toBe(false);
+  });
+
+  it('is enough after five rounds, or two in which no known code was found', () => {
+    expect([4, 5].map((rounds) => isGivenUp(rounds, null))).toEqual([false, true]);
+    const lost = stop('canary-lost');
+    expect([1, 2].map((rounds) => isGivenUp(rounds, lost))).toEqual([false, true]);
+  });
+});
+
+describe('a key that is refused', () => {
+  const result = { settled: 0, open: 1, roundsToWait: 0, state: 'running' } as const;
+
+  it('is hopeless when it never worked for the audit, not when it did', () => {
+    expect(isHopeless({ ...result, stop: stop('refused'), isFirst: true })).toBe(true);
+    expect(isHopeless({ ...result, stop: stop('refused'), isFirst: false })).toBe(false);
+    expect(isHopeless({ ...result, stop: stop('refused'), isFirst: true, settled: 1 })).toBe(false);
+  });
+
+  it('is nothing like an API that is off for a while', () => {
+    expect(isHopeless({ ...result, stop: stop('switched-off'), isFirst: true })).toBe(false);
+  });
+});
+
+it('why a chunk stopped is a sentence for a person', () => {
+  const reasons: readonly StopReason[] = [
+    ...([
+      'limited',
+      'unavailable',
+      'unreadable',
+      'no-purchase',
+      'refused',
+      'switched-off',
+    ] as const),
+    ...(['redirect', 'challenge', 'account-changed', 'canary-lost'] as const),
+  ];
+  for (const reason of reasons) expect(describeStop(stop(reason))).toMatch(/^[a-z].* .*[a-z]$/);
+  expect(describeStop(stop('aborted'))).toBeNull();
+  expect(describeStop(null)).toBeNull();
+  expect(describeStop({ ...stop('refused'), detail: 'Invalid request' })).toBe(
+    'the marketplace refused the API key: Invalid request',
+  );
+});

@@ -300,13 +300,18 @@ export function describeQueue(title: string, makeTrial: () => Promise<Trial> | T
     });
 
     it('renews the locks of long jobs, so that nobody takes them over', async () => {
-      const long = noting(() => sleep(4_000).then(() => DONE));
+      // Looked at as the work ends: a renewal under way while the end is written down comes too late.
+      const interrupted: boolean[] = [];
+      const long = noting(async ({ signal }) => {
+        await sleep(4_000);
+        interrupted.push(signal.aborted);
+        return DONE;
+      });
       queues.work('mirror', long.handler, { concurrency: 1 });
       (await trial.open()).work('mirror', long.handler, { concurrency: 1 });
       await queues.addMirror(sync('acme'));
       await until(async () => (await mirror()).completed === 1);
-      expect(long.seen).toHaveLength(1);
-      expect(long.seen[0]?.context.signal.aborted).toBe(false);
+      expect(interrupted).toEqual([false]);
     });
 
     it('interrupts a job that another worker has taken, and writes nothing about it', async () => {

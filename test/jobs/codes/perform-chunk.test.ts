@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
 import { KEY, never, useMirror } from '../../support/mirror.js';
+import { messageOf } from '../../../src/jobs/alert-message.js';
 import { performAuditChunk } from '../../../src/jobs/codes/perform-chunk.js';
 import { auditDeps, auditVerdicts, enter, progress, workThrough } from './audit.js';
 import { listOf, openShop, truthOf } from './support.js';
@@ -51,6 +52,25 @@ it('tells people once that an audit is finished, also when the one that finished
   expect(await performAuditChunk(deps, job, never)).toMatchObject({ kind: 'done', alert });
   expect(await performAuditChunk(deps, job, never)).toMatchObject({ kind: 'done', alert });
   expect(shop.sim.requestCount).toBeLessThan(25);
+});
+
+it('tells of an audit that failed why it did, and nothing any more once it goes on', async () => {
+  const shop = await openShop();
+  const auditId = await enter(mirror(), shop.marketplace.host, listOf(shop, 5));
+  const { store } = mirror();
+  const alert = { kind: 'audit-finished', auditId: String(auditId) } as const;
+  await store.audits.fail(auditId, 'the marketplace refused the API key');
+  const now = new Date();
+  expect(await messageOf(store, alert, now)).toMatchObject({
+    type: 'audit.finished',
+    data: {
+      ...{ seller: 'main', auditId: String(auditId), state: 'failed' },
+      counts: { codes: 5, pending: 5 },
+      problem: { code: 'failed', message: 'the marketplace refused the API key' },
+    },
+  });
+  await store.audits.resume(auditId);
+  expect(await messageOf(store, alert, now)).toEqual({ dropped: `audit ${auditId} goes on` });
 });
 
 it('goes on after the key was revoked in the middle and restored, and calls nothing wrongly invalid', async () => {

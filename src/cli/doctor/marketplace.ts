@@ -194,7 +194,7 @@ function listCheck(checks: Checks, { records, whole }: ListBeginning): Check {
   return checks.ok(
     whole
       ? `list: ${number} ${records === 1 ? 'item' : 'items'}`
-      : `list: more than ${number} items; the rest was not read`,
+      : `list: ${number} items or more; the rest was not read`,
   );
 }
 

@@ -4,6 +4,7 @@ import { readHealth } from './health.js';
 import { Findings } from './problems.js';
 import { readQueue } from './queue.js';
 import { Reader } from './reader.js';
+import { readRetention } from './retention.js';
 import { readSellers } from './sellers.js';
 import { readStore } from './store.js';
 import { LOG_FORMATS, LOG_LEVELS, type Config, type ConfigOptions } from './types.js';
@@ -53,6 +54,7 @@ export function readConfig(env: NodeJS.ProcessEnv, options: ConfigOptions): Conf
     },
     lookupsPerRun: reader.integer('LOOKUPS_PER_RUN', 0, MOST_ITEMS),
     ...readQueue(reader),
+    retention: readRetention(reader),
     health: readHealth(reader),
     alerts: readAlerts(reader),
     logLevel: readChoice(reader.given('LOG_LEVEL'), LOG_LEVELS, findings),

@@ -160,6 +160,28 @@ export const SETTINGS = [
     description: 'Days for which finished jobs are kept in the queue, 1 to 365',
   },
   {
+    name: 'KEEP_RAW_DAYS',
+    default: null,
+    description:
+      'Days for which records are kept as received, beside what was read of them; not set: for ever',
+  },
+  {
+    name: 'KEEP_RUNS_DAYS',
+    default: null,
+    description: 'Days for which runs are kept that no kept row names; not set: for ever',
+  },
+  {
+    name: 'KEEP_VERSIONS_DAYS',
+    default: null,
+    description:
+      'Days for which superseded states of items and accounts are kept; not set: for ever',
+  },
+  {
+    name: 'KEEP_AUDITS_DAYS',
+    default: null,
+    description: 'Days for which the lists of finished audits are kept; not set: for ever',
+  },
+  {
     name: 'STALE_AFTER_HOURS',
     default: '26',
     description: 'Hours after the last success from which on a copy counts as stale',

@@ -1,4 +1,5 @@
 import type { RedisTarget } from '../domain/redis-target.js';
+import type { RetentionDays } from '../domain/retention.js';
 import type { Secret } from '../domain/secret.js';
 
 export const PLACEMENTS = ['default', 'query', 'json'] as const;
@@ -82,6 +83,8 @@ export interface Config {
   readonly shutdownTimeoutMs: number;
   /** Days for which finished jobs are kept, to be looked at. */
   readonly keepJobsDays: number;
+  /** For how long the store keeps what; nothing goes by itself. */
+  readonly retention: RetentionDays;
   /** A copy older than this is stale. */
   readonly staleAfterHours: number;
   /** null: no endpoints. */

@@ -124,6 +124,15 @@ export async function parkSeller(
   });
 }
 
+/** From when on a seller's history is whole; null when nothing of it was ever deleted. */
+export async function historySince(pool: Pool, sellerId: string): Promise<Date | null> {
+  const { rows } = await pool.query<{ since: Date | null }>(
+    'SELECT history_since AS since FROM mirror.sellers WHERE seller_id = $1',
+    [sellerId],
+  );
+  return rows[0]?.since ?? null;
+}
+
 /** Deletes all that the store holds of a seller. The mirror itself never does; the demo starts afresh with it. */
 export async function forgetSeller(prisma: PrismaClient, sellerId: string): Promise<void> {
   const where = { where: { sellerId } };

@@ -1,4 +1,5 @@
-import type { PoolClient } from 'pg';
+import { escapeLiteral, type PoolClient } from 'pg';
+import type { WideChange } from '../domain/changes.js';
 import type { Json } from '../domain/item.js';
 import type { KnownItems } from '../domain/known-items.js';
 import type { PreparedItem } from '../domain/prepare-item.js';
@@ -27,6 +28,7 @@ import { markCatalogueWide, saveCounts, type RunCounts } from './runs.js';
 const ROWS_PER_COPY = 10_000;
 
 /**
+import { itemsLockSql } from './items-lock.js';
  * One transaction in which a run writes items. Everything is visible to others at `commit`, or
  * nothing is.
  */
@@ -48,7 +50,8 @@ export class ItemSession {
   }
 
   static async begin(lock: SellerLock, stamp: RowStamp): Promise<ItemSession> {
-    await lock.client.query('BEGIN');
+    const shared = itemsLockSql('pg_advisory_xact_lock_shared', escapeLiteral(stamp.sellerId));
+    await lock.client.query(`BEGIN; SELECT ${shared}`);
     return new ItemSession(lock, stamp);
   }
 

@@ -1,6 +1,7 @@
 import { PrismaPg } from '@prisma/adapter-pg';
 import type { Pool } from 'pg';
 import type { Budget } from '../domain/budget.js';
+import type { RetentionPlan } from '../domain/retention.js';
 import { saveAccount, type AccountChange, type AccountRecord } from './accounts.js';
 import { AuditStore } from './audits/audit-store.js';
 import { storedBudget } from './budget.js';
@@ -10,6 +11,7 @@ import { feedEnd, readChanges, type ChangeFilter, type ItemChange } from './hist
 import type { RowStamp } from './item-rows.js';
 import { lockSeller, type SellerLock } from './lock.js';
 import { createPools, STORE_TIMES, type Pools, type StoreTimes } from './pools.js';
+import { measurePrune, prune, type Pruned, type PruneOptions } from './prune/prune.js';
 import { chooseLookups, otherLiveItem } from './removals.js';
 import {
   coveringRun,
@@ -26,6 +28,7 @@ import {
   bindingOf,
   ensureSeller,
   forgetSeller,
+  historySince,
   parkingOf,
   parkSeller,
   type Binding,
@@ -185,6 +188,21 @@ export class Store {
   /** The place in the feed after which those go on who have all that the mirror holds now. */
   feedEnd(): Promise<bigint> {
     return feedEnd(this.#pool);
+  }
+
+  /** From when on the history of a seller is whole; null when nothing of it was ever deleted. */
+  historySince(sellerId: string): Promise<Date | null> {
+    return historySince(this.#pool, sellerId);
+  }
+
+  /** Says what `prune` would delete. */
+  measurePrune(plan: RetentionPlan, options: PruneOptions): Promise<Pruned[]> {
+    return measurePrune(this.#pools, plan, options);
+  }
+
+  /** Deletes what is older than the plan says. @throws {PruneBusyError} when another process does */
+  prune(plan: RetentionPlan, options: PruneOptions): Promise<Pruned[]> {
+    return prune(this.#pools, plan, options);
   }
 
   async close(): Promise<void> {

@@ -56,6 +56,7 @@ beforeEach(() => {
     catchUp: false,
     shutdownTimeoutMs: 30_000,
     keepJobsDays: 7,
+    retention: { raw: null, runs: null, versions: null, audits: null },
     staleAfterHours: 26,
     health: null,
     alerts: null,

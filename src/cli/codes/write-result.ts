@@ -17,7 +17,13 @@ export async function writeResult(
   place: OutPlace,
   signal: AbortSignal,
 ): Promise<void> {
-  const { columns, layout } = (await store.audits.listOf(auditId)) ?? NO_LIST;
+  const { columns, layout, prunedAt } = (await store.audits.listOf(auditId)) ?? NO_LIST;
+  if (prunedAt !== null) {
+    throw new CommandError(
+      `the list of audit ${auditId} is no longer kept`,
+      'KEEP_AUDITS_DAYS says for how long lists are; what is known of each code stays: `seller-mirror codes show CODE`',
+    );
+  }
   const writer = resultWriter(place.format, columns, resultOptions(layout));
   const text = writer.text(resultRows(store.audits.results(auditId), Date.now()));
   if (place.path === null) await writeAll(process.stdout, text);
@@ -39,7 +45,7 @@ async function writeFile(
   }
 }
 
-const NO_LIST = { columns: [], layout: null };
+const NO_LIST = { columns: [], layout: null, prunedAt: null };
 
 /**
  * A result is written as its list was: cells are separated alike, and what was no UTF-8 came from a

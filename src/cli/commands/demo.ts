@@ -88,6 +88,7 @@ function configFor(market: Simulator, key: string, dataDir: string): Config {
     catchUp: false,
     shutdownTimeoutMs: 30_000,
     keepJobsDays: 7,
+    retention: { raw: null, runs: null, versions: null, audits: null },
     staleAfterHours: 26,
     health: null,
     alerts: null,

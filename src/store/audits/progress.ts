@@ -53,7 +53,7 @@ export async function listProgress(
 /** How the list of an audit was read; null when there is no such audit. */
 export async function getList(pool: Pool, auditId: bigint): Promise<AuditList | null> {
   const { rows } = await pool.query<AuditList>(
-    'SELECT layout, columns FROM mirror.audits WHERE audit_id = $1',
+    `SELECT layout, columns, list_pruned_at AS "prunedAt" FROM mirror.audits WHERE audit_id = $1`,
     [auditId],
   );
   return rows[0] ?? null;

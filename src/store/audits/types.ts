@@ -131,6 +131,8 @@ export interface AuditProgress {
 export interface AuditList {
   readonly layout: Json;
   readonly columns: readonly string[];
+  /** Since when its records are no longer kept; null while they are. */
+  readonly prunedAt: Date | null;
 }
 
 /** A record of the list with what came of its code. */

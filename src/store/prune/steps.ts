@@ -1,0 +1,177 @@
+import type { RetentionPart } from '../../domain/retention.js';
+import { KEPT_RUNS } from './kept-runs.js';
+
+/** One kind of rows that age, of one seller at a time: what goes, and how. */
+export interface PruneStep {
+  /** What a person calls it. */
+  readonly what: string;
+  readonly part: RetentionPart;
+  /** The table, called `t` below. */
+  readonly table: string;
+  /** SQL of a condition on `t`: what goes. $1 is the seller, $2 the moment. */
+  readonly where: string;
+  /** SQL of what becomes of a row: it is deleted, or this is set. */
+  readonly set?: string;
+  /** SQL of the bytes that a row gives up. */
+  readonly bytes: string;
+  /** Column by which the seller's rows are walked through, and its type. */
+  readonly key: readonly [column: string, type: string];
+  /** SQL of a statement to go before the change, on rows `batch`. */
+  readonly before?: string;
+  /** Runs that write items must not be under way: they know rows by their place. */
+  readonly alone?: true;
+}
+
+const WHOLE_ROW = 'pg_column_size(t.*)';
+
+/** `greatest` takes no notice of a moment that is not set. */
+const HISTORY_SINCE = `
+  UPDATE mirror.sellers s SET history_since = greatest(s.history_since, $2::timestamptz)
+   WHERE s.seller_id = $1 AND EXISTS (SELECT FROM batch)
+     AND s.history_since IS DISTINCT FROM greatest(s.history_since, $2::timestamptz)`;
+
+/**
+ * An item that comes by itself may leave media out, which are then taken from the record that the
+ * list showed: without them it would seem to have changed.
+ */
+const MEDIA_OF_RAW = `
+  CASE WHEN jsonb_typeof(t.raw -> 'media') = 'object'
+       THEN jsonb_build_object('media', t.raw -> 'media') ELSE '{}'::jsonb END`;
+
+const OF_PRUNED_LIST = `
+  EXISTS (SELECT FROM mirror.audits a
+           WHERE a.audit_id = t.audit_id AND a.seller_id = $1 AND a.state = 'finished'
+             AND a.finished_at < $2)`;
+
+const MARK_PRUNED_LIST = `
+  UPDATE mirror.audits a SET list_pruned_at = now()
+   WHERE a.audit_id IN (SELECT audit_id FROM mirror.audit_entries e JOIN batch ON e.ctid = batch.place)
+     AND a.list_pruned_at IS NULL`;
+
+/** What goes, in this order. */
+export const PRUNE_STEPS: readonly PruneStep[] = [
+  {
+    what: 'superseded states of items',
+    part: 'versions',
+    table: 'mirror.item_versions',
+    where: 't.valid_to <= $2',
+    bytes: WHOLE_ROW,
+    key: ['item_id', 'bigint'],
+    before: HISTORY_SINCE,
+  },
+  {
+    what: 'superseded states of accounts',
+    part: 'versions',
+    table: 'mirror.account_versions',
+    where: 't.valid_to <= $2',
+    bytes: WHOLE_ROW,
+    key: ['valid_from', 'timestamptz'],
+    before: HISTORY_SINCE,
+  },
+  {
+    what: 'lists of finished audits',
+    part: 'audits',
+    table: 'mirror.audit_entries',
+    where: OF_PRUNED_LIST,
+    bytes: WHOLE_ROW,
+    key: ['audit_id', 'bigint'],
+    before: MARK_PRUNED_LIST,
+  },
+  {
+    what: 'codes in lists of finished audits',
+    part: 'audits',
+    table: 'mirror.audit_codes',
+    where: OF_PRUNED_LIST,
+    bytes: WHOLE_ROW,
+    key: ['audit_id', 'bigint'],
+  },
+  {
+    what: 'chunks of finished audits',
+    part: 'audits',
+    table: 'mirror.audit_chunks',
+    where: OF_PRUNED_LIST,
+    bytes: WHOLE_ROW,
+    key: ['audit_id', 'bigint'],
+  },
+  {
+    what: 'runs',
+    part: 'runs',
+    table: 'mirror.runs',
+    where: `coalesce(t.finished_at, t.started_at) < $2 AND t.state NOT IN ('running', 'held')
+        AND NOT EXISTS (SELECT FROM ${KEPT_RUNS} k WHERE k.run_id = t.run_id)`,
+    bytes: WHOLE_ROW,
+    key: ['run_id', 'bigint'],
+  },
+  {
+    what: 'times of look-ups',
+    part: 'runs',
+    table: 'mirror.item_lookups',
+    where: 't.looked_up_at < $2',
+    bytes: WHOLE_ROW,
+    key: ['item_id', 'bigint'],
+  },
+  {
+    what: 'records that could not be read',
+    part: 'raw',
+    table: 'mirror.quarantine',
+    where: `t.last_seen_at < $2 AND t.last_run_id < (
+          SELECT max(r.run_id) FROM mirror.runs r WHERE r.seller_id = $1 AND r.kind = 'catalogue')`,
+    bytes: WHOLE_ROW,
+    key: ['quarantine_id', 'bigint'],
+  },
+  {
+    what: 'purchases as received',
+    part: 'raw',
+    table: 'mirror.purchase_codes',
+    where: 't.raw IS NOT NULL AND t.purchase_seen_at < $2',
+    set: 'raw = NULL',
+    bytes: 'pg_column_size(t.raw)',
+    key: ['code', 'text'],
+  },
+  {
+    what: 'accounts as received',
+    part: 'raw',
+    table: 'mirror.accounts',
+    where: `t.changed_at < $2 AND t.raw <> '{}'`,
+    set: `raw = '{}'`,
+    bytes: 'pg_column_size(t.raw)',
+    key: ['username', 'text'],
+  },
+  {
+    what: 'items as received',
+    part: 'raw',
+    table: 'mirror.items',
+    where: `greatest(t.changed_at, t.valid_from) < $2 AND t.raw <> ${MEDIA_OF_RAW}`,
+    set: `raw = ${MEDIA_OF_RAW}`,
+    bytes: `pg_column_size(t.raw) - pg_column_size(${MEDIA_OF_RAW})`,
+    key: ['item_id', 'bigint'],
+    alone: true,
+  },
+];
+
+/** Counts what goes of a seller: `rows` and `bytes`. */
+export function measureSql({ table, where, bytes }: PruneStep): string {
+  return `SELECT count(*)::float8 AS rows, coalesce(sum(${bytes}), 0)::float8 AS bytes
+            FROM ${table} t WHERE t.seller_id = $1 AND ${where}`;
+}
+
+/**
+ * Lets some rows of a seller go, from key $3 on and at most $4 of them. Rows that somebody is
+ * writing are left out, so that nobody waits for anybody.
+ */
+export function batchSql(step: PruneStep): string {
+  const { table, where, set, bytes, key, before } = step;
+  const [column, type] = key;
+  const change =
+    set === undefined
+      ? `DELETE FROM ${table} t USING batch WHERE t.ctid = batch.place`
+      : `UPDATE ${table} t SET ${set} FROM batch WHERE t.ctid = batch.place`;
+  return `
+    WITH batch AS MATERIALIZED (
+      SELECT t.ctid AS place, t.${column} AS key, ${bytes} AS bytes FROM ${table} t
+       WHERE t.seller_id = $1 AND ${where} AND ($3::${type} IS NULL OR t.${column} >= $3::${type})
+       ORDER BY t.${column} LIMIT $4 FOR UPDATE OF t SKIP LOCKED
+    ), before AS (${before ?? 'SELECT'}), gone AS (${change})
+    SELECT count(*)::int AS rows, coalesce(sum(bytes), 0)::float8 AS bytes, max(key)::text AS last
+      FROM batch`;
+}

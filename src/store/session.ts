@@ -1,5 +1,4 @@
 import { escapeLiteral, type PoolClient } from 'pg';
-import type { WideChange } from '../domain/changes.js';
 import type { Json } from '../domain/item.js';
 import type { KnownItems } from '../domain/known-items.js';
 import type { PreparedItem } from '../domain/prepare-item.js';
@@ -19,6 +18,7 @@ import {
 import type { CopyIn } from './copy-in.js';
 import { createChangeStage, publishAndCommit, stageAdded } from './history.js';
 import { ItemRows, type RowStamp } from './item-rows.js';
+import { itemsLockSql } from './items-lock.js';
 import type { SellerLock } from './lock.js';
 import { saveQuarantine, type QuarantineEntry } from './quarantine.js';
 import { recordLookups, removeItems } from './removals.js';
@@ -28,7 +28,6 @@ import { markCatalogueWide, saveCounts, type RunCounts } from './runs.js';
 const ROWS_PER_COPY = 10_000;
 
 /**
-import { itemsLockSql } from './items-lock.js';
  * One transaction in which a run writes items. Everything is visible to others at `commit`, or
  * nothing is.
  */

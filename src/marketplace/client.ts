@@ -1,4 +1,3 @@
-import { setMaxListeners } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { hostName } from '../domain/address.js';
 import { BudgetPaused } from '../domain/budget.js';
@@ -6,7 +5,7 @@ import type { Account, Item, Purchase } from '../domain/item.js';
 import type { Limited, Reply } from '../domain/reply.js';
 import { checkBaseUrl } from './address.js';
 import { evenlySpacedBudget } from './budget.js';
-import { Courier, type Errand } from './courier.js';
+import { Courier, type Errand, type Send } from './courier.js';
 import { readBody } from './envelope.js';
 import { isSuccess, judge, judgeFailure, judgeHead } from './judge.js';
 import { openList, type ListLimits } from './list-stream.js';
@@ -20,10 +19,17 @@ import {
 } from './questions.js';
 import { createRedactor, type Redactor } from './redaction.js';
 import { checkCarriage, DEFAULT_CARRIAGE } from './request.js';
+import {
+  MAX_ERROR_BYTES,
+  type Patience,
+  type Response,
+  type StreamedResponse,
+  type WholeResponse,
+} from './response.js';
 import { DEFAULT_RETRY, withRetries, type Chance } from './retry.js';
 import { serverFacts } from './server-facts.js';
 import { TransportError } from './transport-error.js';
-import { Transport, type Connect, type Patience, type Response } from './transport.js';
+import { Transport, type Connect } from './transport.js';
 import type {
   Budget,
   CallOptions,
@@ -48,8 +54,6 @@ const DEFAULT_WAIT_MS = 60_000;
 const DEFAULT_REPLY_MS = 300_000;
 const DEFAULT_LIST_MS = 6 * 3_600_000;
 const MIB = 1024 * 1024;
-/** An error body is read no further than this; what matters of it is small. */
-const MAX_ERROR_BYTES = MIB;
 
 /**
  * The client of one marketplace account.
@@ -108,7 +112,6 @@ class Client implements Marketplace {
       key: options.key,
       carriage: options.carriage ?? DEFAULT_CARRIAGE,
       allowPlainHttp: options.allowPlainHttp ?? false,
-      transport: this.#transport,
       budget: this.#budget,
       redactor: this.#redactor,
       now: () => seams.now(),
@@ -120,9 +123,11 @@ class Client implements Marketplace {
   }
 
   items(options?: CallOptions): Promise<Reply<ItemList>> {
-    return this.#call(listQuestion, 'list', 'mirror', options, (response, signal) =>
-      this.#readList(response, signal),
-    );
+    return this.#call(listQuestion, 'list', 'mirror', options, {
+      send: (target, request, { patience, signal }) =>
+        this.#transport.stream(target, request, patience, signal),
+      read: (response: StreamedResponse, signal) => this.#readList(response, signal),
+    });
   }
 
   item(id: number, options?: CallOptions): Promise<Reply<Sourced<Item>>> {
@@ -143,33 +148,36 @@ class Client implements Marketplace {
     priority: Priority,
     options: CallOptions = {},
   ): Promise<Reply<Sourced<T>>> {
-    return this.#call(question, 'reply', priority, options, async (response) => {
-      const limit = isSuccess(response.httpStatus) ? this.#limits.maxReplyBytes : null;
-      const body = await collect(response, limit);
-      return judge(question, response, body, this.#chance.now(), this.#redactor);
+    return this.#call(question, 'reply', priority, options, {
+      send: this.#gather,
+      read: async (response: WholeResponse) => {
+        const body = await response.body();
+        return judge(question, response, body, this.#chance.now(), this.#redactor);
+      },
     });
   }
 
-  async #readList(response: Response, signal: AbortSignal): Promise<Reply<ItemList>> {
+  readonly #gather: Send<WholeResponse> = (target, request, { patience, signal }) =>
+    this.#transport.gather(target, request, patience, this.#limits.maxReplyBytes, signal);
+
+  async #readList(response: StreamedResponse, signal: AbortSignal): Promise<Reply<ItemList>> {
     if (isSuccess(response.httpStatus)) {
       return openList(response, this.#limits, this.#redactor, signal);
     }
-    const reading = readBody(await collect(response, null));
+    const reading = readBody(await beginningOf(response));
     return judgeFailure(listQuestion, response.httpStatus, reading, this.#redactor);
   }
 
-  /** One call with its repetitions. `read` is given what the head of the answer leaves open. */
-  #call<T>(
+  /** One call with its repetitions. */
+  #call<T, R extends Response>(
     asked: Asked,
     patience: 'reply' | 'list',
     defaultPriority: Priority,
     options: CallOptions = {},
-    read: (response: Response, signal: AbortSignal) => Promise<Reply<T>>,
+    manner: Manner<T, R>,
   ): Promise<Reply<T>> {
     if (this.#closed) return Promise.reject(new Error('this marketplace client is closed'));
     const signal = options.signal ?? new AbortController().signal;
-    // One signal may stop any number of calls; Node would warn of a leak from the eleventh on.
-    setMaxListeners(0, signal);
     const errand: Errand = {
       asked,
       priority: options.priority ?? defaultPriority,
@@ -182,7 +190,7 @@ class Client implements Marketplace {
       const paused = await this.#acquire(errand);
       if (paused !== null) return paused;
       const started = performance.now();
-      const { reply, redirects, waitedMs, server } = await this.#attempt(errand, read);
+      const { reply, redirects, waitedMs, server } = await this.#attempt(errand, manner);
       this.#onCall({
         operation: asked.operation,
         attempt,
@@ -207,20 +215,20 @@ class Client implements Marketplace {
     }
   }
 
-  async #attempt<T>(
+  async #attempt<T, R extends Response>(
     errand: Errand,
-    read: (response: Response, signal: AbortSignal) => Promise<Reply<T>>,
+    { send, read }: Manner<T, R>,
   ): Promise<Attempt<T>> {
     let redirects = 0;
     let waitedMs = 0;
     let server: ServerFacts | null = null;
     const cameTo = (reply: Reply<T>): Attempt<T> => ({ reply, redirects, waitedMs, server });
     try {
-      const outcome = await this.#courier.run(errand, (ms) => {
+      const outcome = await this.#courier.run(errand, send, (ms) => {
         redirects++;
         waitedMs += ms;
       });
-      if (!('chunks' in outcome)) return cameTo(outcome);
+      if ('kind' in outcome) return cameTo(outcome);
       server = serverFacts(outcome);
       const settled = judgeHead(outcome, this.#chance.now());
       if (settled === null) return cameTo(await read(outcome, errand.signal));
@@ -230,6 +238,12 @@ class Client implements Marketplace {
       return cameTo(error instanceof TransportError ? error.failure : pausedReply(error));
     }
   }
+}
+
+/** How an answer is fetched; `read` is given what its head leaves open. */
+interface Manner<T, R extends Response> {
+  readonly send: Send<R>;
+  readonly read: (response: R, signal: AbortSignal) => Promise<Reply<T>>;
 }
 
 /** What one attempt came to; `waitedMs` is for its redirects only. */
@@ -244,17 +258,14 @@ function pausedReply(error: unknown): Limited {
   throw error;
 }
 
-/**
- * The body as a whole.
- * @param limit largest size in bytes; null to stop reading where error bodies stop to matter
- */
-async function collect(response: Response, limit: number | null): Promise<Buffer> {
+/** What is read of an error's body: more of it does not matter. */
+async function beginningOf(response: StreamedResponse): Promise<Buffer> {
   const parts: Buffer[] = [];
   let size = 0;
-  for await (const chunk of response.chunks(limit ?? Number.POSITIVE_INFINITY)) {
+  for await (const chunk of response.chunks(Number.POSITIVE_INFINITY)) {
     parts.push(chunk);
     size += chunk.length;
-    if (limit === null && size > MAX_ERROR_BYTES) break;
+    if (size > MAX_ERROR_BYTES) break;
   }
   return Buffer.concat(parts);
 }

@@ -4,9 +4,10 @@ import { isSuccess, judgeHead } from './judge.js';
 import type { Asked } from './questions.js';
 import { decideRedirect, isRedirect, MAX_REDIRECTS } from './redirect.js';
 import type { Redactor } from './redaction.js';
-import { carry } from './request.js';
+import { Carrier, type CarriedRequest } from './request.js';
+import type { Patience, Response } from './response.js';
 import { retryAt } from './retry-after.js';
-import type { Patience, Response, Transport } from './transport.js';
+import type { Target } from './transport.js';
 import type { Budget, ParameterCarriage, Priority } from './types.js';
 
 /** One attempt to be made. */
@@ -19,12 +20,18 @@ export interface Errand {
   readonly longestPauseMs: number;
 }
 
+/** How a request is sent, up to the head of its answer. */
+export type Send<R extends Response> = (
+  target: Target,
+  request: CarriedRequest,
+  errand: Errand,
+) => Promise<R>;
+
 export interface CourierOptions {
   readonly baseUrl: URL;
   readonly key: Secret;
   readonly carriage: ParameterCarriage;
   readonly allowPlainHttp: boolean;
-  readonly transport: Transport;
   readonly budget: Budget;
   readonly redactor: Redactor;
   readonly now: () => number;
@@ -38,13 +45,17 @@ const MAX_HOST_LENGTH = 253;
 /** Carries requests to where the marketplace really lives, and heeds its rate limit. */
 export class Courier {
   readonly #options: CourierOptions;
+  readonly #carrier: Carrier;
   readonly #prefix: string;
+  /** The addresses that were asked, by path; each is put together once. */
+  readonly #targets = new Map<string, URL>();
   /** Where a redirect has led before: later calls go there at once. */
   #origin: string;
   #slash = '';
 
   constructor(options: CourierOptions) {
     this.#options = options;
+    this.#carrier = new Carrier(options.key, options.carriage);
     this.#prefix = options.baseUrl.pathname.replace(/\/+$/, '');
     this.#origin = options.baseUrl.origin;
   }
@@ -55,34 +66,42 @@ export class Courier {
    * @param onRedirect told of each redirect followed, with the milliseconds it waited for the budget
    * @returns the answer, or why a redirect was not followed
    */
-  async run(errand: Errand, onRedirect: (waitedMs: number) => void): Promise<Response | Failure> {
+  async run<R extends Response>(
+    errand: Errand,
+    send: Send<R>,
+    onRedirect: (waitedMs: number) => void,
+  ): Promise<R | Failure> {
     const { asked, signal } = errand;
-    const { key, carriage, transport, budget, now } = this.#options;
-    const request = carry(asked.method, asked.parameters, key, carriage);
-    let target = new URL(`${this.#prefix}${asked.path}${this.#slash}`, this.#origin);
-    const visited = new Set<string>();
+    const { budget, now } = this.#options;
+    const request = this.#carrier.carry(asked.method, asked.parameters);
+    let url = this.#targetOf(asked.path);
+    let visited: Set<string> | null = null;
     for (;;) {
-      visited.add(target.href);
-      const response = await transport.send(target, request, errand.patience, signal);
-      try {
-        await this.#heedLimit(response);
-      } catch (error) {
-        response.discard();
-        throw error;
-      }
+      const response = await send(targetAt(url), request, errand);
+      if (saysNoMore(response)) await this.#pauseAll(response);
       const settled = judgeHead(response, now()) !== null;
       if (settled || response.httpStatus < 300 || response.httpStatus > 399) {
-        if (visited.size > 1 && !settled && isApi(response.httpStatus)) this.#remember(target);
+        if (visited !== null && !settled && isApi(response.httpStatus)) this.#remember(url);
         return response;
       }
       response.discard();
-      const next = this.#next(target, response, visited);
+      visited ??= new Set();
+      visited.add(url.href);
+      const next = this.#next(url, response, visited);
       if (!(next instanceof URL)) return next;
-      target = next;
+      url = next;
       const from = performance.now();
       await budget.acquire(errand.priority, signal, errand.longestPauseMs);
       onRedirect(performance.now() - from);
     }
+  }
+
+  #targetOf(path: string): URL {
+    const known = this.#targets.get(path);
+    if (known !== undefined) return known;
+    const url = new URL(`${this.#prefix}${path}${this.#slash}`, this.#origin);
+    this.#targets.set(path, url);
+    return url;
   }
 
   #next(from: URL, response: Response, visited: ReadonlySet<string>): URL | Failure {
@@ -113,19 +132,30 @@ export class Courier {
   }
 
   #remember(target: URL): void {
+    this.#targets.clear();
     this.#origin = target.origin;
     this.#slash = target.pathname.endsWith('/') ? '/' : '';
   }
 
   /** Stops everybody when the server says that no requests are left (field notes: limits). */
-  async #heedLimit(response: Response): Promise<void> {
-    const { httpStatus, headers } = response;
-    const now = this.#options.now();
-    const { budget } = this.#options;
-    if (httpStatus === 429 || headers['x-ratelimit-remaining']?.trim() === '0') {
-      await budget.pauseUntil(retryAt(headers, now) ?? now + UNSAID_PAUSE_MS);
+  async #pauseAll(response: Response): Promise<void> {
+    const { budget, now } = this.#options;
+    const at = now();
+    try {
+      await budget.pauseUntil(retryAt(response.headers, at) ?? at + UNSAID_PAUSE_MS);
+    } catch (error) {
+      response.discard();
+      throw error;
     }
   }
+}
+
+function saysNoMore({ httpStatus, headers }: Response): boolean {
+  return httpStatus === 429 || headers['x-ratelimit-remaining']?.trim() === '0';
+}
+
+function targetAt({ origin, host, pathname }: URL): Target {
+  return { origin, host, path: pathname };
 }
 
 /** True for the statuses the API answers with; a page of an outage may be redirected to as well. */

@@ -6,7 +6,7 @@ import { ListBroken } from './list-broken.js';
 import { ListScanner } from './list-scanner.js';
 import { listQuestion } from './questions.js';
 import type { KeyWatch, Redactor } from './redaction.js';
-import type { Response } from './transport.js';
+import type { StreamedResponse } from './response.js';
 import { TransportError } from './transport-error.js';
 import type { ItemList, ListElement } from './types.js';
 
@@ -27,7 +27,7 @@ const BEGINNING_BYTES = 16 * 1024;
  * @throws TransportError when the body breaks off before
  */
 export async function openList(
-  response: Response,
+  response: StreamedResponse,
   limits: ListLimits,
   redactor: Redactor,
   signal: AbortSignal,
@@ -41,7 +41,7 @@ export async function openList(
 
 class ListStream implements ItemList {
   readonly batches: AsyncIterable<readonly ListElement[]>;
-  readonly #response: Response;
+  readonly #response: StreamedResponse;
   readonly #signal: AbortSignal;
   readonly #redactor: Redactor;
   readonly #watch: KeyWatch;
@@ -56,7 +56,12 @@ class ListStream implements ItemList {
   #bytes = 0;
   #sawKey = false;
 
-  constructor(response: Response, limits: ListLimits, redactor: Redactor, signal: AbortSignal) {
+  constructor(
+    response: StreamedResponse,
+    limits: ListLimits,
+    redactor: Redactor,
+    signal: AbortSignal,
+  ) {
     this.#response = response;
     this.#signal = signal;
     this.#redactor = redactor;

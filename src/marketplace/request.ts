@@ -21,35 +21,57 @@ export const DEFAULT_CARRIAGE: ParameterCarriage = { placement: 'default', keyHe
  */
 export const USER_AGENT = `seller-mirror/${ownVersion()}`;
 
+/** Texts that a form carries as they are. */
+const PLAIN = /^[\w.*-]*$/;
+
 /**
  * Puts parameters and key where the carriage wants them (spec 4 and 5 leave it open): by default
  * in the query on GET and in a form body on POST.
  */
-export function carry(
-  method: 'GET' | 'POST',
-  parameters: Readonly<Record<string, string>>,
-  key: Secret,
-  carriage: ParameterCarriage,
-): CarriedRequest {
-  const headers: Record<string, string> = {
-    'user-agent': USER_AGENT,
-    accept: 'application/json',
-    'accept-encoding': 'gzip, br',
-  };
-  const values: Record<string, string> = { ...parameters };
-  if (carriage.keyHeader === null) values['api_key'] = key.reveal();
-  else headers[carriage.keyHeader.toLowerCase()] = key.reveal();
+export class Carrier {
+  readonly #placement: ParameterCarriage['placement'];
+  /** The key as a parameter; none when it travels in a header. */
+  readonly #keyParameter: Readonly<Record<string, string>>;
+  readonly #encodedKey: string;
+  readonly #headers: Readonly<Record<'bare' | 'form' | 'json', Readonly<Record<string, string>>>>;
 
-  if (carriage.placement === 'json') {
-    headers['content-type'] = 'application/json';
-    return { method, query: '', headers, body: JSON.stringify(values) };
+  constructor(key: Secret, { placement, keyHeader }: ParameterCarriage) {
+    this.#placement = placement;
+    this.#keyParameter = keyHeader === null ? { api_key: key.reveal() } : {};
+    this.#encodedKey = new URLSearchParams(this.#keyParameter).toString();
+    const bare = {
+      'user-agent': USER_AGENT,
+      accept: 'application/json',
+      'accept-encoding': 'gzip, br',
+      ...(keyHeader === null ? {} : { [keyHeader.toLowerCase()]: key.reveal() }),
+    };
+    this.#headers = {
+      bare,
+      form: { ...bare, 'content-type': 'application/x-www-form-urlencoded' },
+      json: { ...bare, 'content-type': 'application/json' },
+    };
   }
-  const encoded = new URLSearchParams(values).toString();
-  if (method === 'GET' || carriage.placement === 'query') {
-    return { method, query: encoded === '' ? '' : `?${encoded}`, headers, body: null };
+
+  carry(method: 'GET' | 'POST', parameters: Readonly<Record<string, string>>): CarriedRequest {
+    if (this.#placement === 'json') {
+      const body = JSON.stringify({ ...parameters, ...this.#keyParameter });
+      return { method, query: '', headers: this.#headers.json, body };
+    }
+    const encoded = this.#encode(parameters);
+    if (method === 'GET' || this.#placement === 'query') {
+      const query = encoded === '' ? '' : `?${encoded}`;
+      return { method, query, headers: this.#headers.bare, body: null };
+    }
+    return { method, query: '', headers: this.#headers.form, body: encoded };
   }
-  headers['content-type'] = 'application/x-www-form-urlencoded';
-  return { method, query: '', headers, body: encoded };
+
+  #encode(parameters: Readonly<Record<string, string>>): string {
+    const pairs = Object.entries(parameters).map(([name, value]) =>
+      PLAIN.test(value) ? `${name}=${value}` : new URLSearchParams({ [name]: value }).toString(),
+    );
+    if (this.#encodedKey !== '') pairs.push(this.#encodedKey);
+    return pairs.join('&');
+  }
 }
 
 /**

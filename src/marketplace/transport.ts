@@ -1,37 +1,28 @@
 import { pipeline, type Readable } from 'node:stream';
-import { createBrotliDecompress, createGunzip } from 'node:zlib';
 import { Agent, type Dispatcher } from 'undici';
-import type { Unreadable } from '../domain/reply.js';
-import type { Head } from './judge.js';
+import { Aborts } from './aborts.js';
+import { Exchange } from './exchange.js';
+import { inflaterFor } from './inflate.js';
 import type { CarriedRequest } from './request.js';
-import type { HeaderMap } from './retry-after.js';
-import { describeError, TransportError } from './transport-error.js';
+import {
+  flatten,
+  tooLarge,
+  type Patience,
+  type StreamedResponse,
+  type WholeResponse,
+} from './response.js';
+import { describeError } from './transport-error.js';
 import { Watchdog } from './watchdog.js';
 
 /** How connections are made: undici's own option. */
 export type Connect = NonNullable<Agent.Options['connect']>;
 
-/** Bounds of one HTTP exchange, milliseconds. */
-export interface Patience {
-  /** From the beginning to the last header received, the connection included. */
-  readonly headersMs: number;
-  /** Silence within the body. */
-  readonly silenceMs: number;
-  /** The whole exchange. */
-  readonly totalMs: number;
-}
-
-/** An HTTP answer of which the head has arrived. */
-export interface Response extends Head {
-  /** Scheme, host and port that answered. */
+/** Where a request goes. */
+export interface Target {
+  /** Scheme, host and port. */
   readonly origin: string;
-  /**
-   * The decompressed body. Ends normally only when all of it came; otherwise throws
-   * `TransportError`, or the reason of the aborted signal. Leaving it early closes the connection.
-   */
-  chunks(maxBytes: number): AsyncGenerator<Buffer, void, undefined>;
-  /** Closes the connection without reading on; harmless when all has been read. */
-  discard(): void;
+  readonly host: string;
+  readonly path: string;
 }
 
 const CONNECT_TIMEOUT_MS = 10_000;
@@ -41,6 +32,7 @@ const MAX_HEADER_BYTES = 64 * 1024;
 /** Sends requests and bounds time and size of the answers. */
 export class Transport {
   readonly #agent: Agent;
+  readonly #aborts = new Aborts();
 
   constructor(connect: Connect = { timeout: CONNECT_TIMEOUT_MS }) {
     this.#agent = new Agent({
@@ -53,27 +45,24 @@ export class Transport {
   }
 
   /**
-   * Sends one request and waits for the head of the answer.
+   * Sends one request and waits for the head of the answer, of which the body is a stream.
    * @throws TransportError when none comes
    * @throws the signal's reason when it is aborted
    */
-  async send(
-    target: URL,
+  async stream(
+    target: Target,
     request: CarriedRequest,
     patience: Patience,
     signal: AbortSignal,
-  ): Promise<Response> {
+  ): Promise<StreamedResponse> {
     signal.throwIfAborted();
-    const watchdog = new Watchdog(patience.totalMs, signal);
+    const controller = new AbortController();
+    const watchdog = new Watchdog(patience.totalMs, signal, this.#aborts, () => controller.abort());
     watchdog.expect(patience.headersMs);
     try {
       const answer = await this.#agent.request({
-        origin: target.origin,
-        path: `${target.pathname}${request.query}`,
-        method: request.method,
-        headers: request.headers,
-        body: request.body,
-        signal: watchdog.signal,
+        ...dispatchOptions(target, request),
+        signal: controller.signal,
       });
       watchdog.rest();
       return receive(answer, target, patience, watchdog);
@@ -83,18 +72,46 @@ export class Transport {
     }
   }
 
+  /**
+   * Sends one request and waits for the head of the answer, of which the body is collected.
+   * @param maxBytes largest answer of a success, decompressed
+   * @throws as `stream`
+   */
+  gather(
+    target: Target,
+    request: CarriedRequest,
+    patience: Patience,
+    maxBytes: number,
+    signal: AbortSignal,
+  ): Promise<WholeResponse> {
+    return new Promise((resolve, reject) => {
+      signal.throwIfAborted();
+      const { origin, host } = target;
+      const watch = (onEnd: () => void): Watchdog =>
+        new Watchdog(patience.totalMs, signal, this.#aborts, onEnd);
+      const terms = { origin, host, patience, maxBytes };
+      const exchange = new Exchange(terms, { resolve, reject }, watch);
+      this.#agent.dispatch(dispatchOptions(target, request), exchange);
+    });
+  }
+
   /** Closes all connections at once. */
   async close(): Promise<void> {
     await this.#agent.destroy();
   }
 }
 
+function dispatchOptions({ origin, path }: Target, request: CarriedRequest) {
+  const { query, method, headers, body } = request;
+  return { origin, path: query === '' ? path : `${path}${query}`, method, headers, body };
+}
+
 function receive(
   answer: Dispatcher.ResponseData,
-  { host, origin }: URL,
+  { host, origin }: Target,
   patience: Patience,
   watchdog: Watchdog,
-): Response {
+): StreamedResponse {
   const httpStatus = answer.statusCode;
   const headers = flatten(answer.headers);
   const discard = (): void => {
@@ -112,9 +129,7 @@ function receive(
         watchdog.rest();
         if (next.done === true) return;
         received += next.value.length;
-        if (received > maxBytes) {
-          throw unreadable(httpStatus, `the answer is larger than the ${maxBytes} bytes allowed`);
-        }
+        if (received > maxBytes) throw tooLarge(httpStatus, maxBytes);
         yield next.value;
       }
     } catch (error) {
@@ -126,24 +141,13 @@ function receive(
   return { httpStatus, headers, origin, chunks, discard };
 }
 
-/** Undoes what `Accept-Encoding` invited; a gzip body may have several members. */
-function decompress(body: Readable, encoding: string | undefined, httpStatus: number): Readable {
-  const options = { chunkSize: INFLATED_CHUNK_BYTES };
-  const name = encoding?.trim().toLowerCase() ?? '';
-  if (name === 'identity' || name === '') return body;
-  if (name === 'gzip' || name === 'x-gzip') return pipeline(body, createGunzip(options), () => {});
-  if (name === 'br') return pipeline(body, createBrotliDecompress(options), () => {});
-  throw unreadable(httpStatus, 'the answer is compressed in a way that was not asked for');
-}
-
-function unreadable(httpStatus: number, detail: string): TransportError {
-  const failure: Unreadable = { kind: 'unreadable', httpStatus, detail, excerpt: '' };
-  return new TransportError(failure);
-}
-
-function flatten(headers: Dispatcher.ResponseData['headers']): HeaderMap {
-  const entries = Object.entries(headers).flatMap(([name, value]): [string, string][] =>
-    value === undefined ? [] : [[name, Array.isArray(value) ? value.join(', ') : value]],
-  );
-  return Object.fromEntries(entries);
+/** Undoes what `Accept-Encoding` invited. */
+function decompress(
+  body: Readable,
+  encoding: string | undefined,
+  httpStatus: number,
+): AsyncIterable<Buffer> {
+  const inflater = encoding === undefined ? null : inflaterFor(encoding, httpStatus);
+  if (inflater === null) return body;
+  return pipeline(body, inflater.stream({ chunkSize: INFLATED_CHUNK_BYTES }), () => {});
 }

@@ -2,12 +2,19 @@ import { describe, expect, it } from 'vitest';
 import { Secret } from '../../src/domain/secret.js';
 import { MarketplaceOptionsError } from '../../src/marketplace/address.js';
 import {
-  carry,
+  Carrier,
   checkCarriage,
   DEFAULT_CARRIAGE,
   USER_AGENT,
 } from '../../src/marketplace/request.js';
 import type { ParameterCarriage } from '../../src/marketplace/types.js';
+
+const carry = (
+  method: 'GET' | 'POST',
+  values: Readonly<Record<string, string>>,
+  secret: Secret,
+  how: ParameterCarriage,
+) => new Carrier(secret, how).carry(method, values);
 
 const key = new Secret('k&y =+é');
 const FORM_KEY = 'k%26y+%3D%2B%C3%A9';

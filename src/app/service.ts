@@ -13,6 +13,7 @@ import { mirrorHandler } from './mirror-handler.js';
 import { schedulesOf } from './schedules.js';
 import { watchAge } from './watch-age.js';
 import { watchAudits } from './watch-audits.js';
+import { watchRetention } from './watch-retention.js';
 
 /** What a process does: fire schedules, work on jobs, or both. */
 export interface Roles {
@@ -47,6 +48,7 @@ export function startService(
   const watches: Watch[] = [];
   if (roles.scheduler && app.config.alerts !== null) watches.push(watchAge(app, queues, log));
   if (roles.scheduler) watches.push(watchLostJobs(lostJobsOf(app, queues, log)));
+  if (roles.scheduler) watches.push(watchRetention(app, log));
   if (roles.worker) watches.push(watchAudits(app, queues, log));
   return { stop: () => stopAll(app, workers, scheduler, watches, log) };
 }

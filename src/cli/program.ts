@@ -1,10 +1,13 @@
 import { readFileSync } from 'node:fs';
 import { Command, type CommanderError } from 'commander';
+import { addApprove } from './commands/approve.js';
 import { addCodes } from './commands/codes.js';
 import { addDb } from './commands/db.js';
 import { addDemo } from './commands/demo.js';
 import { addDoctor } from './commands/doctor.js';
 import { addMigrate } from './commands/migrate.js';
+import { addPrune } from './commands/prune.js';
+import { addReject } from './commands/reject.js';
 import { addRun } from './commands/run.js';
 import { addRuns } from './commands/runs.js';
 import { addScheduler } from './commands/scheduler.js';
@@ -24,9 +27,12 @@ const COMMANDS = [
   addWorker,
   addStatus,
   addRuns,
+  addApprove,
+  addReject,
   addSql,
   addDb,
   addMigrate,
+  addPrune,
   addDoctor,
   addSimulate,
   addDemo,

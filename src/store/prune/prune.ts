@@ -9,8 +9,9 @@ import { batchSql, measureSql, PRUNE_STEPS, type PruneStep } from './steps.js';
 /** Rows of one batch, and so of one transaction: some ten milliseconds. */
 const BATCH = 2_000;
 
-/** A run that writes items keeps us from them for so long at most, milliseconds. */
-const PATIENCE = { everyMs: 500, times: 20 };
+/** How long to wait for a run that writes items, milliseconds. */
+const PATIENCE_MS = 10_000;
+const ASK_EVERY_MS = 250;
 
 /** Somebody else prunes this store. */
 export class PruneBusyError extends Error {
@@ -39,6 +40,8 @@ export interface PruneOptions {
   readonly signal: AbortSignal;
   /** How many rows went so far, and of what the last ones were. */
   readonly onProgress?: (rows: number, what: string) => void;
+  /** How long to wait for a run that writes items of a seller, milliseconds. */
+  readonly patienceMs?: number;
 }
 
 /** Says what would go now. Changes nothing. @throws what `signal` says */
@@ -71,7 +74,7 @@ export async function measurePrune(
 export async function prune(
   pools: LockPools,
   plan: RetentionPlan,
-  { sellerIds, signal, onProgress }: PruneOptions,
+  { sellerIds, signal, onProgress, patienceMs = PATIENCE_MS }: PruneOptions,
 ): Promise<Pruned[]> {
   const lock = await tryLock(pools, 'seller-mirror/prune', () =>
     Promise.resolve(new PruneBusyError()),
@@ -79,7 +82,7 @@ export async function prune(
   let all = 0;
   try {
     return await eachStep(lock.client, plan, sellerIds, (step, sellerId, before) =>
-      pruneStep(lock.client, step, { sellerId, before, signal }, (rows) => {
+      pruneStep(lock.client, step, { sellerId, before, signal, patienceMs }, (rows) => {
         lock.assertHeld();
         onProgress?.((all += rows), step.what);
       }),
@@ -129,12 +132,13 @@ interface Target {
   readonly sellerId: string;
   readonly before: Date;
   readonly signal: AbortSignal;
+  readonly patienceMs: number;
 }
 
 async function pruneStep(
   client: PoolClient,
   step: PruneStep,
-  { sellerId, before, signal }: Target,
+  { sellerId, before, signal, patienceMs }: Target,
   onBatch: (rows: number) => void,
 ): Promise<StepEnd> {
   const sum = { rows: 0, bytes: 0 };
@@ -143,7 +147,7 @@ async function pruneStep(
     signal.throwIfAborted();
     const values: readonly unknown[] = [sellerId, before, last, BATCH];
     const batch: Batch | null = step.alone
-      ? await aloneBatch(client, step, values, signal)
+      ? await aloneBatch(client, step, values, { signal, patienceMs })
       : ((await client.query<Batch>(batchSql(step), [...values])).rows[0] ?? null);
     if (batch === null) return { ...sum, isLeft: true };
     sum.rows += batch.rows;
@@ -161,10 +165,10 @@ async function aloneBatch(
   client: PoolClient,
   step: PruneStep,
   values: readonly unknown[],
-  signal: AbortSignal,
+  { signal, patienceMs }: Pick<Target, 'signal' | 'patienceMs'>,
 ): Promise<Batch | null> {
   const [sellerId] = values;
-  for (let attempt = 1; ; attempt++) {
+  for (let waitedMs = 0; ; waitedMs += ASK_EVERY_MS) {
     await client.query('BEGIN');
     try {
       const lock = `SELECT ${itemsLockSql('pg_try_advisory_xact_lock', '$1')} AS alone`;
@@ -179,7 +183,7 @@ async function aloneBatch(
       await client.query('ROLLBACK').catch(() => undefined);
       throw error;
     }
-    if (attempt >= PATIENCE.times) return null;
-    await sleep(PATIENCE.everyMs, undefined, { signal });
+    if (waitedMs >= patienceMs) return null;
+    await sleep(ASK_EVERY_MS, undefined, { signal });
   }
 }

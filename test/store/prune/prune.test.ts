@@ -1,0 +1,175 @@
+import { describe, expect, it } from 'vitest';
+import type { RetentionPlan } from '../../../src/domain/retention.js';
+import { syncAccount } from '../../../src/jobs/sync-account.js';
+import { syncCatalogue } from '../../../src/jobs/sync-catalogue.js';
+import { syncItem } from '../../../src/jobs/sync-item.js';
+import { seededCatalogue, type Simulator } from '../../../src/simulator/index.js';
+import { PruneBusyError } from '../../../src/store/prune/prune.js';
+import { KEY, never, useMirror } from '../../support/mirror.js';
+
+const mirror = useMirror();
+
+/** Far in the future, so that all there is is old. */
+const LATER = new Date('2100-01-01T00:00:00Z');
+const ALL: RetentionPlan = { raw: LATER, runs: LATER, versions: LATER, audits: LATER };
+const NONE: RetentionPlan = { raw: null, runs: null, versions: null, audits: null };
+
+async function market(count = 12): Promise<Simulator> {
+  const catalogue = seededCatalogue({ seed: 3, count });
+  return mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
+}
+
+async function rowsOf(what: string, plan = ALL): Promise<number> {
+  const pruned = await mirror().store.prune(plan, { signal: never });
+  return pruned.find((one) => one.what === what)?.rows ?? 0;
+}
+
+describe('records as received', () => {
+  it('can go without an item that comes by itself, its media left out, seeming to have changed', async () => {
+    const sim = await market();
+    const deps = mirror().deps(sim.url);
+    await syncAccount(deps, never);
+    await syncCatalogue(deps, never);
+    const before = await mirror().rows('SELECT * FROM reporting.items ORDER BY item_id');
+    expect(await rowsOf('items as received')).toBe(12);
+    expect(await rowsOf('items as received')).toBe(0);
+    const { rows } = await mirror().pool.query<{ raw: object }>('SELECT raw FROM mirror.items');
+    expect(rows.flatMap(({ raw }) => Object.keys(raw)).every((key) => key === 'media')).toBe(true);
+
+    for (const item of before.slice(0, 4)) {
+      expect((await syncItem(deps, Number(item['item_id']), never)).state).toBe('succeeded');
+    }
+    await syncAccount(deps, never);
+    await syncCatalogue(deps, never);
+    expect(await mirror().rows('SELECT * FROM mirror.item_changes')).toEqual([]);
+    expect(await mirror().rows('SELECT * FROM mirror.account_versions')).toEqual([]);
+    expect(await mirror().rows('SELECT * FROM reporting.items ORDER BY item_id')).toEqual(before);
+  });
+
+  it('that could not be read go when later lists no longer have them', async () => {
+    const catalogue = seededCatalogue({ seed: 3, count: 12 });
+    const sim = await mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
+    const deps = mirror().deps(sim.url);
+    catalogue.breakRecord(1003, '{"id":1003,"name":"x","price":"x"}');
+    await syncCatalogue(deps, never);
+    expect(await rowsOf('records that could not be read')).toBe(0);
+    await mirror().pool.query(`UPDATE mirror.quarantine SET last_run_id = 0`);
+    expect(await rowsOf('records that could not be read')).toBe(1);
+  });
+
+  it('are left for the next time while a run writes items, and the run loses nothing', async () => {
+    const sim = await market();
+    const deps = mirror().deps(sim.url);
+    await syncCatalogue(deps, never);
+    const { store } = mirror();
+    const lock = await store.lockSeller('main');
+    const stamp = { sellerId: 'main', runId: 1n, at: new Date().toISOString() };
+    const session = await store.beginItems(lock, stamp);
+    const options = { signal: never, patienceMs: 0 };
+    const during = await store.prune(ALL, options);
+    await session.rollback();
+    await lock.release();
+    const items = { what: 'items as received', rows: 0, left: ['main'] };
+    expect(during).toContainEqual(expect.objectContaining(items));
+    expect(await rowsOf('items as received')).toBe(12);
+  });
+});
+
+describe('runs', () => {
+  it('stay that a row names, that are the newest of their kind, or that were held', async () => {
+    const sim = await market();
+    const deps = mirror().deps(sim.url);
+    for (let night = 0; night < 4; night++) await syncCatalogue(deps, never);
+    sim.faults.always('any', { kind: 'key-refused' });
+    await syncCatalogue(deps, never).catch(() => undefined);
+    await syncCatalogue(deps, never).catch(() => undefined);
+    await mirror().pool.query(`UPDATE mirror.runs SET state = 'held' WHERE run_id = (
+      SELECT run_id FROM mirror.runs ORDER BY run_id OFFSET 1 LIMIT 1)`);
+    const runs = (): Promise<{ run_id: string; state: string }[]> =>
+      mirror().rows('SELECT run_id, state FROM mirror.runs ORDER BY run_id');
+    const all = await runs();
+    expect(all.map(({ state }) => state)).toEqual([
+      ...['succeeded', 'held', 'succeeded', 'succeeded', 'failed', 'failed'],
+    ]);
+    expect(await rowsOf('runs')).toBe(2);
+    const stay = [0, 1, 3, 5].map((place) => all[place]);
+    expect(await runs()).toEqual(stay);
+    expect(await rowsOf('runs')).toBe(0);
+  });
+});
+
+describe('pruning', () => {
+  it('deletes nothing of what nobody limited', async () => {
+    const sim = await market();
+    await syncCatalogue(mirror().deps(sim.url), never);
+    expect(await mirror().store.prune(NONE, { signal: never })).toEqual([]);
+  });
+
+  it('is done by one process at a time', async () => {
+    const sim = await market();
+    await syncCatalogue(mirror().deps(sim.url), never);
+    const { store } = mirror();
+    const others: Promise<unknown>[] = [];
+    const onProgress = (): void => {
+      if (others.length === 0) others.push(store.prune(ALL, { signal: never }));
+      others[0]?.catch(() => undefined);
+    };
+    await store.prune(ALL, { signal: never, onProgress });
+    await expect(others[0]).rejects.toBeInstanceOf(PruneBusyError);
+  });
+
+  it('that was interrupted has done what it did, and goes on when it is repeated', async () => {
+    const { store, pool } = mirror();
+    const sim = await market(1);
+    await syncCatalogue(mirror().deps(sim.url), never);
+    await pool.query(`INSERT INTO mirror.runs (seller_id, kind, state, started_at, finished_at, holder)
+      SELECT 'main', 'account', 'succeeded', now(), now(), 'a test' FROM generate_series(1, 5000)`);
+    const stopping = new AbortController();
+    const onProgress = (rows: number): void => {
+      if (rows > 0) stopping.abort(new Error('stop'));
+    };
+    const plan = { ...NONE, runs: LATER };
+    await expect(store.prune(plan, { signal: stopping.signal, onProgress })).rejects.toThrow(
+      'stop',
+    );
+    const [left] = await mirror().rows<{ runs: number }>(
+      `SELECT count(*)::int AS runs FROM mirror.runs WHERE kind = 'account'`,
+    );
+    expect(left?.runs).toBeGreaterThan(1);
+    expect(left?.runs).toBeLessThan(5000);
+    expect(await rowsOf('runs', plan)).toBe((left?.runs ?? 0) - 1);
+  });
+
+  it('leaves of a finished audit its figures, its codes and their checks, and of a running one all', async () => {
+    const sim = await market(1);
+    await syncCatalogue(mirror().deps(sim.url), never);
+    const { audits } = mirror().store;
+    const load = async (codes: readonly string[]): Promise<bigint> => {
+      const loader = await audits.begin({
+        ...{ sellerId: 'main', source: 'a test', layout: {}, columns: ['code'] },
+        ...{ maxAgeSeconds: null, canary: null, chunkSize: 10 },
+      });
+      await loader.add(
+        codes.map((code, line) => ({ line, code, rejected: null, columns: [code] })),
+      );
+      await loader.finish();
+      return loader.auditId;
+    };
+    const done = await load(['a', 'b', 'c']);
+    const running = await load(['a', 'd']);
+    await mirror().pool.query(
+      `UPDATE mirror.audits SET state = 'finished', finished_at = now() WHERE audit_id = $1`,
+      [done],
+    );
+    const figures = await audits.get(done);
+    expect(await rowsOf('lists of finished audits')).toBe(3);
+    expect(await audits.get(done)).toEqual(figures);
+    expect((await audits.listOf(done))?.prunedAt).toBeInstanceOf(Date);
+    expect((await audits.listOf(running))?.prunedAt).toBeNull();
+    const left = await mirror().rows<{ audit_id: string }>(
+      `SELECT audit_id FROM mirror.audit_entries UNION ALL SELECT audit_id FROM mirror.audit_codes`,
+    );
+    expect(left.map(({ audit_id }) => BigInt(audit_id))).toEqual(Array(4).fill(running));
+    expect((await audits.knownCodes('main', ['a', 'b', 'c', 'd'])).size).toBe(4);
+  });
+});

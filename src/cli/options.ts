@@ -38,3 +38,13 @@ export function positiveInteger(text: string): number {
   }
   return number;
 }
+
+const MOST_RUNS = 2n ** 63n - 1n;
+
+/** Reads the number of a run. */
+export function runNumber(text: string): bigint {
+  if (/^\d{1,19}$/.test(text) && BigInt(text) > 0n && BigInt(text) <= MOST_RUNS) {
+    return BigInt(text);
+  }
+  throw new InvalidArgumentError('Runs are numbered 1, 2, 3 and so on.');
+}

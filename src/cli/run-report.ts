@@ -1,3 +1,4 @@
+import { heldRemedy } from '../jobs/remedies.js';
 import type { RunReport } from '../jobs/types.js';
 import { count, paint, plural, type Look } from './output/index.js';
 import { safeLine } from './output/index.js';
@@ -11,6 +12,7 @@ export function runLines(report: RunReport, look: Look): string {
   const head = `${paint(colour, mark, look)} ${safeLine(report.sellerId)} · ${describe(report)}`;
   const notes = [
     ...report.warnings.map((warning) => paint('yellow', `  ${safeLine(warning)}`, look)),
+    ...(report.held === null ? [] : [`  → ${heldRemedy(report.runId)}`]),
     ...(report.problem === null ? [] : [`  → ${safeLine(report.problem.remedy)}`]),
   ];
   return [head, ...notes].map((line) => `${line}\n`).join('');

@@ -1,4 +1,4 @@
-import { remedyFor } from '../jobs/remedies.js';
+import { heldRemedy, remedyFor } from '../jobs/remedies.js';
 import type { Run } from '../store/status.js';
 import { moment } from './moment.js';
 import {
@@ -63,6 +63,7 @@ export function runDetails(run: Run, unread: readonly UnreadRecord[], look: Look
     pairs(figures(run), look),
     section('problem', problemLines(run), look),
     section('warnings', run.warnings, look),
+    section('decision', decisionLines(run), look),
     section('tolerated notations', toleratedLines(run), look),
     section(
       'records that could not be read (all of them: select * from mirror.quarantine)',
@@ -98,6 +99,15 @@ function figures(run: Run): (readonly [string, string])[] {
 
 function problemLines({ problem, problemCode, sellerId }: Run): string[] {
   return problem === null ? [] : [problem, `→ ${remedyFor(problemCode, sellerId)}`];
+}
+
+function decisionLines(run: Run): string[] {
+  const { runId, state, decision, decidedAt, decidedBy, approvalRunId } = run;
+  if (state !== 'held') return [];
+  if (decision === null) return [`→ ${heldRemedy(runId)}`];
+  const when = decidedAt === null ? '' : ` at ${moment(decidedAt)}`;
+  const where = approvalRunId === null ? '' : `; run ${approvalRunId} carried it out`;
+  return [`${decision}${when} by ${decidedBy ?? 'somebody'}${where}`];
 }
 
 function toleratedLines({ tolerated }: Run): string[] {

@@ -50,15 +50,34 @@ export function stateChangeClass(from: ItemState, to: Exclude<ItemState, null>):
 /** Changes of one field, in so many percent of the items or more, are those of the whole catalogue. */
 const WIDE_PERCENT = 90;
 
+/** A field that changed in all or nearly all items at once. */
+export interface WideChange {
+  readonly field: string;
+  /** In how many items it changed. */
+  readonly items: number;
+  /** Of how many that the list named and the mirror held before. */
+  readonly of: number;
+}
+
+/** `price_regular changed in all 225 items`. */
+export function describeWide({ field, items, of }: WideChange): string {
+  const all = new Intl.NumberFormat('en').format(of);
+  return items >= of
+    ? `${field} changed in all ${all} items`
+    : `${field} changed in ${new Intl.NumberFormat('en').format(items)} of ${all} items`;
+}
+
 /**
  * Fields that changed in all or nearly all items at once: a new currency, a sale, another host of
  * images. What happens to a single item is no matter of the catalogue.
  * @param changed column to number of items in which it changed
  * @param compared items that the list named and the mirror held before
  */
-export function catalogueWide(changed: ReadonlyMap<string, number>, compared: number): string[] {
-  return ITEM_FIELDS.map(({ column }) => column).filter((column) => {
-    const items = changed.get(column) ?? 0;
-    return items > 1 && items * 100 >= compared * WIDE_PERCENT;
-  });
+export function catalogueWide(
+  changed: ReadonlyMap<string, number>,
+  compared: number,
+): WideChange[] {
+  return ITEM_FIELDS.map(({ column }) => {
+    return { field: column, items: changed.get(column) ?? 0, of: compared };
+  }).filter(({ items }) => items > 1 && items * 100 >= compared * WIDE_PERCENT);
 }

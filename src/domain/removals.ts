@@ -8,6 +8,9 @@ export interface RemovalGuard {
 /** What the look-up of one unlisted item came to. */
 export type LookupOutcome = 'found' | 'denied' | 'unanswered';
 
+/** What a person decided about an item that was held back, and that was missing ever since. */
+export type Decision = 'approved' | 'rejected';
+
 export interface RemovalQuestion {
   /** Items the mirror held as live or missing before the run. */
   readonly present: number;
@@ -18,6 +21,8 @@ export interface RemovalQuestion {
   /** The credential was proven before the list and again after the last look-up. */
   readonly provenAfter: boolean;
   readonly guard: RemovalGuard;
+  /** What was decided already; default nothing. */
+  readonly decided?: ReadonlyMap<number, Decision>;
 }
 
 export interface RemovalPlan {
@@ -31,6 +36,16 @@ export interface RemovalPlan {
   readonly found: readonly number[];
 }
 
+/** A plan that says what waits for a person, and what a person has kept. */
+export interface GuardedPlan extends RemovalPlan {
+  /** Of a held run: what it would have removed. */
+  readonly confirmed: readonly number[];
+  /** Of a held run: what may be gone as well, but was not proven to be. */
+  readonly open: readonly number[];
+  /** Missing, and kept so because a person said so. */
+  readonly rejected: readonly number[];
+}
+
 /** Whether so many removals pass the guard's threshold: over `items` *and* over `percent`. */
 export function exceedsGuard(going: number, present: number, guard: RemovalGuard): boolean {
   return going > guard.items && going * 100 > guard.percent * present;
@@ -39,20 +54,100 @@ export function exceedsGuard(going: number, present: number, guard: RemovalGuard
 /**
  * What becomes of the items that the list no longer names. Only a denial between two proofs of the
  * credential removes an item: a wrong key, and a list of exactly one item, look just like an empty
- * catalogue (field notes: errors). Everything that may still go counts against the guard.
+ * catalogue (field notes: errors). Everything that may still go counts against the guard, except
+ * items of which a person decided already: those that may go are removed as they are denied, those
+ * that may not stay missing, and neither is asked about again.
  */
-export function planRemovals(question: RemovalQuestion): RemovalPlan {
+export function planRemovals(question: RemovalQuestion): GuardedPlan {
+  const { unlisted, lookups, provenAfter, guard, decided } = question;
   const found: number[] = [];
-  const denied: number[] = [];
-  const open: number[] = [];
-  for (const id of question.unlisted) {
-    const outcome = question.lookups.get(id);
+  const [denied, open]: [number[], number[]] = [[], []];
+  const [approved, waiting, rejected]: [number[], number[], number[]] = [[], [], []];
+  for (const id of unlisted) {
+    const outcome = lookups.get(id);
+    const gone = outcome === 'denied' && provenAfter;
+    const decision = decided?.get(id);
     if (outcome === 'found') found.push(id);
-    else if (outcome === 'denied' && question.provenAfter) denied.push(id);
-    else open.push(id);
+    else if (decision === 'rejected') rejected.push(id);
+    else if (decision === 'approved') (gone ? approved : waiting).push(id);
+    else (gone ? denied : open).push(id);
   }
-  const held = exceedsGuard(denied.length + open.length, question.present, question.guard);
-  return held
-    ? { held, remove: [], missing: [...denied, ...open], found }
-    : { held, remove: denied, missing: open, found };
+  const undecided = question.present - approved.length - waiting.length - rejected.length;
+  return exceedsGuard(denied.length + open.length, undecided, guard)
+    ? {
+        ...{ held: true, remove: [], found, rejected, confirmed: denied, open },
+        missing: [...denied, ...open, ...approved, ...waiting, ...rejected],
+      }
+    : {
+        ...{ held: false, remove: [...denied, ...approved], found, rejected },
+        ...{ confirmed: [], open: [] },
+        missing: [...open, ...waiting, ...rejected],
+      };
+}
+
+/** What is known of a run when a person decides about what it held back. */
+export interface HeldRun {
+  readonly runId: bigint;
+  readonly state: string;
+  /** How many items it held back. */
+  readonly items: number;
+  readonly decision: Decision | null;
+  /** A newer run of the seller that was held. */
+  readonly newerHeld: { readonly runId: bigint; readonly decision: Decision | null } | null;
+}
+
+/** Whether a decision can be made: carry it out, it is made already, or why not, and what to do. */
+export type DecisionCheck =
+  | { readonly kind: 'go' | 'made' }
+  | { readonly kind: 'no'; readonly why: string; readonly remedy: string };
+
+/**
+ * Whether a person may decide so about a run. Of runs that nobody decided about, the newest one holds
+ * back all that the others did; a rejection can be taken back later, a removal can't.
+ */
+export function checkDecision(run: HeldRun, wanted: Decision): DecisionCheck {
+  const { runId, state, items, decision, newerHeld } = run;
+  if (state !== 'held') {
+    const why =
+      state === 'running'
+        ? `run ${runId} is still at work`
+        : `run ${runId} was not held (${state})`;
+    return no(
+      why,
+      '`seller-mirror status` names the run that waits for a decision, if there is one',
+    );
+  }
+  if (decision === wanted) return { kind: 'made' };
+  if (decision === 'approved') {
+    return no(
+      `run ${runId} was approved already: its items are removed`,
+      'items that the marketplace lists again are restored by the next `seller-mirror sync`',
+    );
+  }
+  if (decision === null && newerHeld !== null) {
+    const { runId: newer, decision: other } = newerHeld;
+    const was = other === null ? '' : ` and was ${other}`;
+    const open = other === null || (other === 'rejected' && wanted === 'approved');
+    return no(
+      `run ${newer} is newer${was}; it held back what run ${runId} did, as far as it is still missing`,
+      open
+        ? `decide about that one: \`seller-mirror ${verbOf(wanted)} ${newer}\``
+        : 'nothing is left to decide here',
+    );
+  }
+  if (items === 0) {
+    return no(
+      `which items run ${runId} held back is not recorded`,
+      'run `seller-mirror sync items`, and decide about that run',
+    );
+  }
+  return { kind: 'go' };
+}
+
+function no(why: string, remedy: string): DecisionCheck {
+  return { kind: 'no', why, remedy };
+}
+
+function verbOf(decision: Decision): string {
+  return decision === 'approved' ? 'approve' : 'reject';
 }

@@ -1,4 +1,6 @@
 import type { Json } from '../domain/item.js';
+import { shownName } from '../domain/shown-name.js';
+import type { HeldBack } from '../store/decisions.js';
 import { DIED } from '../store/runs.js';
 import type { Run } from '../store/status.js';
 import type { Store } from '../store/store.js';
@@ -11,7 +13,7 @@ export type AlertMessage =
 
 /**
  * Puts an alert into words, as things are now: what is gone or over is told no more. It holds
- * figures, codes and sentences, nothing of what the marketplace sent.
+ * figures, codes and sentences; of what the marketplace sent, only names of items that are held back.
  */
 export function messageOf(store: Store, alert: Alert, now: Date): Promise<AlertMessage> {
   switch (alert.kind) {
@@ -32,8 +34,11 @@ async function runMessage(
   kind: 'run-failed' | 'run-held',
   runId: bigint,
 ): Promise<AlertMessage> {
-  const found = (await store.run(runId))?.run;
+  const entry = await store.run(runId);
+  const found = entry?.run;
   if (found === undefined) return { dropped: `run ${runId} is no longer in the store` };
+  if (found.decision !== null) return { dropped: `run ${runId} was ${found.decision}` };
+  const held = entry?.held ?? null;
   // It failed, but could not say so any more, and nobody has noticed since.
   const run = found.state === 'running' ? { ...found, ...DIED } : found;
   const later = await store.laterGoodRun(run);
@@ -49,9 +54,10 @@ async function runMessage(
       startedAt: run.startedAt.toISOString(),
       finishedAt: run.finishedAt?.toISOString() ?? null,
       counts: countsOf(run),
+      ...(held === null ? {} : { held: heldFacts(held) }),
       problem: {
         code: run.problemCode ?? run.state,
-        message: wordsFor(run),
+        message: wordsFor(run, held),
         remedy: runRemedy(run),
       },
     },
@@ -59,10 +65,15 @@ async function runMessage(
 }
 
 /** A sentence that can't be read quotes it, and alerts leave the house. */
-function wordsFor(run: Run): string {
+function wordsFor(run: Run, held: HeldBack | null): string {
   return run.problemCode === 'unreadable'
     ? `what the marketplace sends can’t be read; \`seller-mirror runs ${run.runId}\` shows it`
-    : runProblem(run);
+    : runProblem(run, held);
+}
+
+function heldFacts({ items, confirmed, present, examples }: HeldBack): Json {
+  const named = examples.map(({ itemId, name }) => ({ itemId, name: shownName(name) }));
+  return { items, confirmed, present, examples: named };
 }
 
 function countsOf(run: Run): Json {

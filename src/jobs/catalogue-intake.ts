@@ -1,4 +1,4 @@
-import { catalogueWide } from '../domain/changes.js';
+import { catalogueWide, type WideChange } from '../domain/changes.js';
 import { wireHash } from '../domain/fingerprint.js';
 import type { KnownItems } from '../domain/known-items.js';
 import { prepareItem, type PreparedItem } from '../domain/prepare-item.js';
@@ -58,7 +58,7 @@ export class CatalogueIntake {
   /** The first reason why a record could not be read. */
   firstReason: string | null = null;
   /** Fields that changed in nearly all items at once. */
-  catalogueWide: readonly string[] = [];
+  catalogueWide: readonly WideChange[] = [];
 
   constructor(run: RunContext, session: ItemSession, known: KnownItems) {
     this.#run = run;

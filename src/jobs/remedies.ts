@@ -1,3 +1,5 @@
+import { shownName } from '../domain/shown-name.js';
+import type { HeldBack, NamedItem } from '../store/decisions.js';
 import type { Run } from '../store/status.js';
 
 /** What to do about the problem of an earlier run, by its code; the run itself told it too. */
@@ -30,16 +32,35 @@ export function parkedRemedy(code: string, sellerId: string): string {
 
 /** What to do about a run that did not succeed. */
 export function runRemedy({ runId, sellerId, state, problemCode }: Run): string {
-  return state === 'held'
-    ? `see \`seller-mirror runs ${runId}\`; if the items are really gone, raise REMOVAL_GUARD_ITEMS or REMOVAL_GUARD_PERCENT for one run`
-    : remedyFor(problemCode, sellerId);
+  return state === 'held' ? heldRemedy(runId) : remedyFor(problemCode, sellerId);
+}
+
+/** The two ways to go on after a run was held. */
+export function heldRemedy(runId: bigint): string {
+  return `if they are really gone, \`seller-mirror approve ${runId}\` removes them; if not, \`seller-mirror reject ${runId}\` keeps them as missing`;
+}
+
+/** `12 of 40 items are no longer listed (1001 Foo, 1002 Bar and 10 more), …`. */
+export function describeHeld({ items, confirmed, present, examples }: HeldBack): string {
+  const gone =
+    confirmed === items
+      ? 'the marketplace denies each of them'
+      : `the marketplace denies ${confirmed} of them, what became of the others is not proven`;
+  return `${items} of ${present} items are no longer listed (${namesOf(examples, items)}), more than the removal guard allows; ${gone}; present items are mirrored and nothing was removed`;
+}
+
+/** `1001 Foo, 1002 Bar and 10 more`. */
+export function namesOf(examples: readonly NamedItem[], items: number): string {
+  const names = examples.map(({ itemId, name }) => `${itemId} ${shownName(name)}`.trim());
+  const more = items - examples.length;
+  return more > 0 ? `${names.join(', ')} and ${more} more` : names.join(', ');
 }
 
 /** What there is to say about a run that did not succeed. */
-export function runProblem({ state, problem }: Run): string {
-  return (
-    problem ?? (state === 'held' ? 'more items would go than the removal guard allows' : state)
-  );
+export function runProblem({ state, problem }: Run, held: HeldBack | null): string {
+  if (problem !== null) return problem;
+  if (state !== 'held') return state;
+  return held === null ? 'more items would go than the removal guard allows' : describeHeld(held);
 }
 
 /** How to go on with an audit that ended before its time. */

@@ -2,6 +2,7 @@ import type { RowStamp } from '../store/item-rows.js';
 import type { SellerLock } from '../store/lock.js';
 import type { RunCounts, RunKind } from '../store/runs.js';
 import type { Binding } from '../store/sellers.js';
+import type { HeldBack } from '../store/decisions.js';
 import { INTERRUPTED, RunProblem, storeProblem } from './problem.js';
 import type { JobDeps, Problem, RunEvent, RunReport } from './types.js';
 
@@ -17,6 +18,8 @@ export interface RunContext {
   readonly counts: { -readonly [K in keyof RunCounts]: RunCounts[K] };
   readonly tolerated: Map<string, number>;
   readonly warnings: string[];
+  /** What the removal guard held back; null when it did not. */
+  held: HeldBack | null;
   /** A part of the run is committed: whatever comes, it is no longer one that changed nothing. */
   committed: boolean;
 }
@@ -65,6 +68,7 @@ export async function performRun(
       counts: noCounts(),
       tolerated: new Map(),
       warnings: [],
+      held: null,
       committed: false,
     };
     return await finishWork(run, kind, work);
@@ -106,7 +110,7 @@ async function finishWork(run: RunContext, kind: RunKind, work: Work): Promise<R
     const ending = await endingOf(run, work);
     await close(ending);
     tell(ending);
-    return { runId, sellerId, kind, counts, warnings, ...ending };
+    return { runId, sellerId, kind, counts, warnings, held: run.held, ...ending };
   } catch (error) {
     const ending = brokenOff(run, error);
     // Best effort: if the store itself is what failed, the next run marks this one.

@@ -1,16 +1,12 @@
 import type { Json } from '../domain/item.js';
 import { completeMedia, prepareAnswer } from '../domain/prepare-item.js';
-import {
-  exceedsGuard,
-  planRemovals,
-  type LookupOutcome,
-  type RemovalPlan,
-} from '../domain/removals.js';
+import { planRemovals, type GuardedPlan, type LookupOutcome } from '../domain/removals.js';
 import { describeFailure } from '../domain/reply.js';
 import type { Staged } from '../store/catalogue.js';
 import type { ItemSession } from '../store/session.js';
 import { comeBackAt, RunProblem } from './problem.js';
 import { proveCredential } from './prove.js';
+import { describeHeld } from './remedies.js';
 import { noteTolerated, type RunContext } from './run.js';
 
 /** After so many look-ups in a row without an answer, or one that is rate-limited, the rest waits for the next run. */
@@ -38,8 +34,8 @@ interface Lookups {
 
 /**
  * Settles what has become of the items that the list did not name. Each is looked up by itself;
- * those denied are removed only if the denials are proven, and only within the removal guard. What
- * was not answered stays `missing`. A list that was taken in whole is not undone by anything here.
+ * those denied are removed only if the denials are proven, and only within the removal guard, beyond
+ * which they wait for a person. What was not answered stays `missing`. A list that was taken in whole is not undone by anything here.
  * @throws {RunProblem} when there was no list, and its absence could not be proven either
  */
 export async function settleUnlisted(
@@ -59,13 +55,15 @@ export async function settleUnlisted(
     lookups: lookups.outcomes,
     provenAfter,
     guard: run.deps.removalGuard,
+    decided: await run.deps.store.decisionsOn(run.lock, ids),
   });
-  await carryOut(run, plan, lookups);
-  warn(run, plan, present);
+  await carryOut(run, plan, lookups, present);
+  warn(run, plan);
   return plan.held ? 'held' : 'succeeded';
 }
 
-async function lookUp(run: RunContext, { ids, present }: Unlisted): Promise<Lookups> {
+/** Goes on when the run will be held anyway: what is looked up now, a person can approve. */
+async function lookUp(run: RunContext, { ids }: Unlisted): Promise<Lookups> {
   const { deps } = run;
   const chosen = await deps.store.chooseLookups(run.lock, ids, deps.lookupsPerRun);
   const lookups: Lookups = { outcomes: new Map(), found: new Map(), notBefore: null };
@@ -87,8 +85,6 @@ async function lookUp(run: RunContext, { ids, present }: Unlisted): Promise<Look
       lookups.notBefore = comeBackAt(reply);
       break;
     }
-    // The run will be held whatever the others say; the budget is worth more.
-    if (exceedsGuard(count(lookups, 'denied'), present, deps.removalGuard)) break;
   }
   return lookups;
 }
@@ -140,7 +136,12 @@ function noProof(run: RunContext, doubtful: number, { notBefore }: Lookups): Run
   );
 }
 
-async function carryOut(run: RunContext, plan: RemovalPlan, lookups: Lookups): Promise<void> {
+async function carryOut(
+  run: RunContext,
+  plan: GuardedPlan,
+  lookups: Lookups,
+  present: number,
+): Promise<void> {
   const { deps, lock, stamp, counts } = run;
   const session = await deps.store.beginItems(lock, stamp);
   try {
@@ -152,6 +153,7 @@ async function carryOut(run: RunContext, plan: RemovalPlan, lookups: Lookups): P
     counts.restored += applied.restored;
     counts.removed = await session.remove(plan);
     counts.missing = plan.missing.length;
+    if (plan.held) run.held = await session.holdBack(plan, present);
     await session.counts({ removed: counts.removed, missing: counts.missing });
     await session.commit();
   } catch (error) {
@@ -174,14 +176,13 @@ async function foundItems(
   });
 }
 
-function warn(run: RunContext, plan: RemovalPlan, present: number): void {
-  if (plan.held) {
+function warn(run: RunContext, plan: GuardedPlan): void {
+  const unproven = plan.missing.length - plan.rejected.length;
+  if (run.held !== null) {
+    run.warnings.push(`held: ${describeHeld(run.held)}`);
+  } else if (unproven > 0) {
     run.warnings.push(
-      `held: ${plan.missing.length} of ${present} items are no longer listed, more than the removal guard allows; present items are mirrored and nothing was removed. If they are really gone, raise REMOVAL_GUARD_ITEMS or REMOVAL_GUARD_PERCENT for one run`,
-    );
-  } else if (plan.missing.length > 0) {
-    run.warnings.push(
-      `${plan.missing.length} unlisted items are kept as missing: what became of them is not proven`,
+      `${unproven} unlisted items are kept as missing: what became of them is not proven`,
     );
   }
 }

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { describeWide } from '../domain/changes.js';
 import { ListBroken } from '../marketplace/list-broken.js';
 import { isTransient } from '../marketplace/retry.js';
 import type { ItemList } from '../marketplace/types.js';
@@ -77,6 +78,7 @@ async function takeIn(run: RunContext, list: ItemList | null): Promise<Unlisted>
     run.signal.throwIfAborted();
     run.committed = true;
     await session.commit();
+    if (intake !== null) run.warnings.push(...intake.catalogueWide.map(describeWide));
     const listed = list !== null;
     return { ids: known.unseen(), present, listed, witness: known.anySeen() };
   } catch (error) {

@@ -1,5 +1,6 @@
 import type { RemovalGuard } from '../domain/removals.js';
 import type { Marketplace } from '../marketplace/types.js';
+import type { HeldBack } from '../store/decisions.js';
 import type { RunCounts, RunKind } from '../store/runs.js';
 import type { Store } from '../store/store.js';
 
@@ -73,6 +74,8 @@ export interface RunReport {
   readonly counts: RunCounts;
   readonly warnings: readonly string[];
   readonly problem: Problem | null;
+  /** What the removal guard held back; null when it did not. */
+  readonly held: HeldBack | null;
 }
 
 /** What happens to a run, for logs and metrics. */

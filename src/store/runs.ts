@@ -1,4 +1,5 @@
 import type { Pool, PoolClient } from 'pg';
+import type { WideChange } from '../domain/changes.js';
 import type { RunKind, RunState } from './generated/prisma/enums.js';
 
 export type { RunKind, RunState };
@@ -125,21 +126,25 @@ export async function saveCounts(
 export async function markCatalogueWide(
   client: PoolClient,
   runId: bigint,
-  fields: readonly string[],
+  marks: readonly WideChange[],
 ): Promise<void> {
-  await updateRun(client, runId, [['catalogue_wide', fields]]);
+  await updateRun(client, runId, [
+    ['catalogue_wide', marks.map(({ field }) => field)],
+    ['wide_items', marks.map(({ items }) => items)],
+    ['compared', marks[0]?.of ?? null],
+  ]);
 }
 
 /**
  * What a seller was parked for is mended once a run of account or catalogue went well, whoever
- * started it; an item says too little. The row is written in any case, so that `parkSeller`, which
+ * started it; an item says too little, and an approval asks the marketplace nothing. The row is written in any case, so that `parkSeller`, which
  * locks it, sees either this run's end or this write.
  */
 const UNPARK = `
   WITH mended AS (
     UPDATE mirror.sellers s
        SET parked_at = NULL, parked_code = NULL, parked_reason = NULL, parked_run_id = NULL
-      FROM mirror.runs r WHERE r.run_id = $1 AND r.kind <> 'item' AND s.seller_id = r.seller_id)`;
+      FROM mirror.runs r WHERE r.run_id = $1 AND r.kind IN ('account', 'catalogue') AND s.seller_id = r.seller_id)`;
 
 /** Closes a run with its last figures; one that went well un-parks its seller at the same moment. */
 export async function finishRun(

@@ -1,8 +1,9 @@
 import { escapeLiteral, type PoolClient } from 'pg';
+import type { WideChange } from '../domain/changes.js';
 import type { Json } from '../domain/item.js';
 import type { KnownItems } from '../domain/known-items.js';
 import type { PreparedItem } from '../domain/prepare-item.js';
-import type { RemovalPlan, LookupOutcome } from '../domain/removals.js';
+import type { GuardedPlan, RemovalPlan, LookupOutcome } from '../domain/removals.js';
 import {
   applyStage,
   createStage,
@@ -16,13 +17,22 @@ import {
   type StoredHashes,
 } from './catalogue.js';
 import type { CopyIn } from './copy-in.js';
+import {
+  readFates,
+  readHeldBack,
+  recordDecision,
+  saveHeldBack,
+  type DecisionRecord,
+  type HeldBack,
+  type HeldFates,
+} from './decisions.js';
 import { createChangeStage, publishAndCommit, stageAdded } from './history.js';
 import { ItemRows, type RowStamp } from './item-rows.js';
 import { itemsLockSql } from './items-lock.js';
 import type { SellerLock } from './lock.js';
 import { saveQuarantine, type QuarantineEntry } from './quarantine.js';
 import { recordLookups, removeItems } from './removals.js';
-import { markCatalogueWide, saveCounts, type RunCounts } from './runs.js';
+import { finishRun, markCatalogueWide, saveCounts, type RunCounts, type RunEnd } from './runs.js';
 
 /** Checks of foreign keys wait for a COPY's end: in portions, they are made while the list is read. */
 const ROWS_PER_COPY = 10_000;
@@ -131,10 +141,32 @@ export class ItemSession {
     return saveCounts(await this.#connection(), this.#stamp.runId, counts);
   }
 
+  /** Stores with the run what it holds back, of so many items; returns it with a few names. */
+  async holdBack(plan: GuardedPlan, present: number): Promise<HeldBack | null> {
+    const client = await this.#connection();
+    await saveHeldBack(client, this.#stamp, plan, present);
+    return readHeldBack(client, this.#stamp.runId);
+  }
+
+  /** What has become of the items that another run held back. */
+  async fatesOf(heldRunId: bigint): Promise<HeldFates> {
+    return readFates(await this.#connection(), this.#stamp, heldRunId);
+  }
+
+  /** Records what was decided about another run, in this transaction. */
+  async decide(heldRunId: bigint, record: DecisionRecord): Promise<void> {
+    return recordDecision(await this.#connection(), heldRunId, record);
+  }
+
+  /** Closes the run in this transaction. */
+  async finish(end: RunEnd, counts: Partial<RunCounts>): Promise<void> {
+    return finishRun(await this.#connection(), this.#stamp.runId, end, counts);
+  }
+
   /** Marks the run as one that changed these fields in the whole catalogue. */
-  async markCatalogueWide(fields: readonly string[]): Promise<void> {
-    if (fields.length === 0) return;
-    await markCatalogueWide(await this.#connection(), this.#stamp.runId, fields);
+  async markCatalogueWide(marks: readonly WideChange[]): Promise<void> {
+    if (marks.length === 0) return;
+    await markCatalogueWide(await this.#connection(), this.#stamp.runId, marks);
   }
 
   async commit(): Promise<void> {

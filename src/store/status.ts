@@ -1,4 +1,7 @@
 import type { PrismaClient, Run } from './generated/prisma/client.js';
+import type { Pool } from 'pg';
+import type { WideChange } from '../domain/changes.js';
+import { readHeldBack, type HeldBack } from './decisions.js';
 import { isLocked } from './lock.js';
 import { DIED } from './runs.js';
 import { parkingIn, type Parking } from './sellers.js';
@@ -24,10 +27,35 @@ export interface SellerStatus {
   readonly running: Run | null;
   /** Of the newest account run and the newest catalogue run the later one that did not succeed. */
   readonly lastProblem: Run | null;
+  /** What that run held back, when it waits for a person's decision. */
+  readonly held: HeldBack | null;
+  /** The newest run of the last days that changed a field in all or nearly all items. */
+  readonly lastWide: {
+    readonly runId: bigint;
+    readonly at: Date;
+    readonly changes: readonly WideChange[];
+  } | null;
+}
+
+/** Changes of the whole catalogue are told for so long: whoever looks once a week sees them. */
+const WIDE_TOLD_MS = 7 * 86_400_000;
+
+/** The fields that a run changed in all or nearly all items. */
+export function wideChangesOf(
+  run: Pick<Run, 'catalogueWide' | 'wideItems' | 'compared'>,
+): WideChange[] {
+  const { catalogueWide, wideItems, compared } = run;
+  // A run from before the figures were kept has the fields only.
+  if (compared === null) return [];
+  return catalogueWide.map((field, n) => ({
+    field,
+    items: wideItems[n] ?? compared,
+    of: compared,
+  }));
 }
 
 /** The state of every seller in the store, by name. */
-export async function sellerStatuses(prisma: PrismaClient): Promise<SellerStatus[]> {
+export async function sellerStatuses(prisma: PrismaClient, pool: Pool): Promise<SellerStatus[]> {
   const sellers = await prisma.seller.findMany({
     orderBy: { sellerId: 'asc' },
     include: { account: true },
@@ -39,10 +67,11 @@ export async function sellerStatuses(prisma: PrismaClient): Promise<SellerStatus
       const count = (state: string): number =>
         counts.find((row) => row.sellerId === sellerId && row.state === state)?._count ?? 0;
       const running = await runningRun(prisma, sellerId);
-      const [catalogue, accountRun, problem] = await Promise.all([
+      const [catalogue, accountRun, problem, wide] = await Promise.all([
         lastGood(prisma, sellerId, 'catalogue'),
         lastGood(prisma, sellerId, 'account'),
         lastProblem(prisma, sellerId, running),
+        lastWide(prisma, sellerId),
       ]);
       return {
         sellerId,
@@ -62,6 +91,8 @@ export async function sellerStatuses(prisma: PrismaClient): Promise<SellerStatus
         parked: parkingIn(seller),
         running,
         lastProblem: problem,
+        held: problem?.state === 'held' ? await readHeldBack(pool, problem.runId) : null,
+        lastWide: wide,
       };
     }),
   );
@@ -78,6 +109,20 @@ async function runningRun(prisma: PrismaClient, sellerId: string): Promise<Run |
   return again?.runId === run.runId ? null : again;
 }
 
+async function lastWide(prisma: PrismaClient, sellerId: string): Promise<SellerStatus['lastWide']> {
+  const run = await prisma.run.findFirst({
+    where: {
+      ...{ sellerId, kind: 'catalogue', state: { in: ['succeeded', 'held'] } },
+      catalogueWide: { isEmpty: false },
+      startedAt: { gte: new Date(Date.now() - WIDE_TOLD_MS) },
+    },
+    orderBy: { runId: 'desc' },
+  });
+  const changes = run === null ? [] : wideChangesOf(run);
+  if (run === null || changes.length === 0) return null;
+  return { runId: run.runId, at: run.finishedAt ?? run.startedAt, changes };
+}
+
 /** An item run fails for the item's own reasons, so it says nothing about the copy. */
 async function lastProblem(
   prisma: PrismaClient,
@@ -90,7 +135,9 @@ async function lastProblem(
       prisma.run.findFirst({ where: { sellerId, kind, ...others }, orderBy: { runId: 'desc' } }),
     ),
   );
-  const problems = last.filter((run) => run !== null).filter(({ state }) => state !== 'succeeded');
+  const problems = last
+    .filter((run) => run !== null)
+    .filter(({ state, decision }) => state !== 'succeeded' && decision === null);
   const [newest] = problems.sort((a, b) => Number(b.runId - a.runId));
   if (newest === undefined) return null;
   return newest.state === 'running' ? { ...newest, ...DIED } : newest;
@@ -108,12 +155,12 @@ function lastGood(
   });
 }
 
-/** The newest run of the same kind after this one that went well; null for a run of one item, which stands for itself. */
+/** The newest run of the same kind after this one that went well; null for a run of one item or an approval, which stand for themselves. */
 export async function laterGoodRun(
   prisma: PrismaClient,
   { sellerId, kind, runId }: Pick<Run, 'sellerId' | 'kind' | 'runId'>,
 ): Promise<bigint | null> {
-  if (kind === 'item') return null;
+  if (kind === 'item' || kind === 'approval') return null;
   const good = await lastGood(prisma, sellerId, kind);
   return good !== null && good.runId > runId ? good.runId : null;
 }
@@ -130,8 +177,8 @@ export function listRuns(
   });
 }
 
-/** One run with the records it put into quarantine (the first 100), or null. */
-export async function getRun(prisma: PrismaClient, runId: bigint) {
+/** One run with the records it put into quarantine (the first 100) and what it held back, or null. */
+export async function getRun(prisma: PrismaClient, pool: Pool, runId: bigint) {
   const run = await prisma.run.findUnique({ where: { runId } });
   if (run === null) return null;
   const quarantine = await prisma.quarantinedRecord.findMany({
@@ -139,5 +186,6 @@ export async function getRun(prisma: PrismaClient, runId: bigint) {
     orderBy: { quarantineId: 'asc' },
     take: 100,
   });
-  return { run, quarantine };
+  const held = run.state === 'held' ? await readHeldBack(pool, runId) : null;
+  return { run, quarantine, held };
 }

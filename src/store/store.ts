@@ -1,10 +1,18 @@
 import { PrismaPg } from '@prisma/adapter-pg';
 import type { Pool } from 'pg';
 import type { Budget } from '../domain/budget.js';
+import type { Decision } from '../domain/removals.js';
 import type { RetentionPlan } from '../domain/retention.js';
 import { saveAccount, type AccountChange, type AccountRecord } from './accounts.js';
 import { AuditStore } from './audits/audit-store.js';
 import { storedBudget } from './budget.js';
+import {
+  decisionsOn,
+  readHeldRun,
+  recordDecision,
+  type DecisionRecord,
+  type HeldRunRecord,
+} from './decisions.js';
 import { readFreshness, type Freshness } from './freshness.js';
 import { PrismaClient } from './generated/prisma/client.js';
 import { feedEnd, readChanges, type ChangeFilter, type ItemChange } from './history-read.js';
@@ -134,6 +142,21 @@ export class Store {
     return chooseLookups(lock.client, lock.sellerId, ids, limit);
   }
 
+  /** What a person decided about items that have been missing ever since. */
+  decisionsOn(lock: SellerLock, ids: readonly number[]): Promise<Map<number, Decision>> {
+    return decisionsOn(lock.client, lock.sellerId, ids);
+  }
+
+  /** What a decision about a run depends on; null when there is no such run. */
+  heldRun(runId: bigint): Promise<HeldRunRecord | null> {
+    return readHeldRun(this.#pool, runId);
+  }
+
+  /** Records a decision that changes no item. */
+  recordDecision(lock: SellerLock, runId: bigint, record: DecisionRecord): Promise<void> {
+    return recordDecision(lock.client, runId, record);
+  }
+
   /** An item other than this one that the mirror holds as live. */
   otherLiveItem(lock: SellerLock, id: number): Promise<number | null> {
     return otherLiveItem(lock.client, lock.sellerId, id);
@@ -164,7 +187,7 @@ export class Store {
   }
 
   statuses(): Promise<SellerStatus[]> {
-    return sellerStatuses(this.#prisma);
+    return sellerStatuses(this.#prisma, this.#pool);
   }
 
   runs(filter: { readonly sellerIds?: readonly string[]; readonly limit: number }): Promise<Run[]> {
@@ -172,7 +195,7 @@ export class Store {
   }
 
   run(runId: bigint): ReturnType<typeof getRun> {
-    return getRun(this.#prisma, runId);
+    return getRun(this.#prisma, this.#pool, runId);
   }
 
   /** The newest run of the same kind after this one that went well; null when there is none. */

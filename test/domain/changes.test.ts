@@ -48,7 +48,9 @@ describe('a change of the whole catalogue', () => {
     const cases = fc.record({ column, compared: fc.integer({ min: 2, max: 100_000 }) });
     fc.assert(
       fc.property(cases, ({ column: changed, compared }) => {
-        expect(catalogueWide(new Map([[changed, compared]]), compared)).toEqual([changed]);
+        expect(catalogueWide(new Map([[changed, compared]]), compared)).toEqual([
+          { field: changed, items: compared, of: compared },
+        ]);
         const few = Math.ceil(compared * 0.9) - 1;
         expect(catalogueWide(new Map([[changed, few]]), compared)).toEqual([]);
       }),

@@ -1,6 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { planRemovals, type LookupOutcome } from '../../src/domain/removals.js';
+import {
+  checkDecision,
+  planRemovals,
+  type Decision,
+  type HeldRun,
+  type LookupOutcome,
+} from '../../src/domain/removals.js';
 
 const GUARD = { items: 10, percent: 20 };
 const range = (count: number): number[] => Array.from({ length: count }, (_, i) => i + 1);
@@ -12,7 +18,7 @@ describe('an unlisted item', () => {
 
   it('is removed when it is denied between two proofs of the credential', () => {
     const plan = planRemovals({ ...question, lookups: all([1], 'denied'), provenAfter: true });
-    expect(plan).toEqual({ held: false, remove: [1], missing: [], found: [] });
+    expect(plan).toMatchObject({ held: false, remove: [1], missing: [], found: [] });
   });
 
   it('stays missing when the key could not be proven afterwards, since a bad key is denied everything', () => {
@@ -61,6 +67,85 @@ describe('the removal guard', () => {
   });
 });
 
+describe('items of which a person decided', () => {
+  const ids = range(20);
+  const plan = (decision: Decision, extra: number) => {
+    const unlisted = range(20 + extra);
+    return planRemovals({
+      present: 50,
+      unlisted,
+      lookups: all(unlisted, 'denied'),
+      provenAfter: true,
+      guard: GUARD,
+      decided: new Map(ids.map((id) => [id, decision])),
+    });
+  };
+
+  it('are not removed and do not hold the next run when they were rejected', () => {
+    expect(plan('rejected', 2)).toMatchObject({ held: false, remove: [21, 22], rejected: ids });
+  });
+
+  it('are removed as they are denied when they were approved, however many they are', () => {
+    expect(plan('approved', 0)).toMatchObject({ held: false, remove: ids, missing: [] });
+  });
+
+  it('are not asked about again when further ones are held back', () => {
+    const held = plan('approved', 11);
+    expect(held).toMatchObject({ held: true, remove: [], confirmed: range(31).slice(20) });
+  });
+
+  it('do not count among those that are there, so that few others can’t slip through', () => {
+    // 11 of 50 are 22 %, of the 30 that are left they are 37 %; 7 would be 14 % of 50.
+    expect(plan('rejected', 11).held).toBe(true);
+  });
+});
+
+describe('a decision', () => {
+  const held: HeldRun = { runId: 12n, state: 'held', items: 11, decision: null, newerHeld: null };
+  const newer = (decision: Decision | null) => ({ newerHeld: { runId: 14n, decision } });
+
+  it('can be made once a run was held, and made again without harm', () => {
+    expect(checkDecision(held, 'approved')).toEqual({ kind: 'go' });
+    expect(checkDecision({ ...held, decision: 'approved' }, 'approved')).toEqual({ kind: 'made' });
+    expect(checkDecision({ ...held, decision: 'rejected' }, 'rejected')).toEqual({ kind: 'made' });
+  });
+
+  it('to reject can be taken back, also when a newer run was held; a removal can’t', () => {
+    const rejected = { ...held, decision: 'rejected', ...newer(null) } as const;
+    expect(checkDecision(rejected, 'approved')).toEqual({ kind: 'go' });
+    expect(checkDecision({ ...held, decision: 'approved' }, 'rejected')).toMatchObject({
+      kind: 'no',
+      why: expect.stringContaining('approved already') as string,
+    });
+  });
+
+  it('is made about the newest held run, since that one holds back what the others did', () => {
+    expect(checkDecision({ ...held, ...newer(null) }, 'approved')).toMatchObject({
+      why: expect.stringContaining('run 14 is newer') as string,
+      remedy: expect.stringContaining('`seller-mirror approve 14`') as string,
+    });
+    expect(checkDecision({ ...held, ...newer('rejected') }, 'approved')).toMatchObject({
+      remedy: expect.stringContaining('`seller-mirror approve 14`') as string,
+    });
+    expect(checkDecision({ ...held, ...newer('approved') }, 'approved')).toMatchObject({
+      remedy: 'nothing is left to decide here',
+    });
+  });
+
+  it.each(['succeeded', 'failed', 'running', 'interrupted'])(
+    'can’t be made about a run that is %s',
+    (state) => {
+      expect(checkDecision({ ...held, state }, 'rejected').kind).toBe('no');
+    },
+  );
+
+  it('can’t be made about a run of which it is not known what it held back', () => {
+    expect(checkDecision({ ...held, items: 0 }, 'approved')).toMatchObject({
+      remedy: expect.stringContaining('sync items') as string,
+    });
+  });
+});
+
 it('never removes an item without a denial, a proof and the guard’s leave, and forgets none', () => {
   const outcome = fc.constantFrom<LookupOutcome | undefined>(
     'found',
@@ -75,10 +160,15 @@ it('never removes an item without a denial, a proof and the guard’s leave, and
       fc.boolean(),
       fc.nat(30),
       fc.nat(100),
-      (outcomes, others, provenAfter, items, percent) => {
+      fc.array(fc.constantFrom<Decision | undefined>('approved', 'rejected', undefined), {
+        maxLength: 60,
+      }),
+      (outcomes, others, provenAfter, items, percent, decisions) => {
         const unlisted = range(outcomes.length);
         const lookups = new Map<number, LookupOutcome>();
         outcomes.forEach((value, i) => value !== undefined && lookups.set(i + 1, value));
+        const decided = new Map<number, Decision>();
+        decisions.forEach((value, i) => value !== undefined && decided.set(i + 1, value));
         const present = outcomes.length + others;
         const plan = planRemovals({
           present,
@@ -86,11 +176,22 @@ it('never removes an item without a denial, a proof and the guard’s leave, and
           lookups,
           provenAfter,
           guard: { items, percent },
+          decided,
         });
         for (const id of plan.remove) expect(lookups.get(id)).toBe('denied');
         if (!provenAfter) expect(plan.remove).toEqual([]);
-        if (plan.remove.length > items)
-          expect(plan.remove.length * 100).toBeLessThanOrEqual(percent * present);
+        const undecided = plan.remove.filter((id) => !decided.has(id));
+        if (undecided.length > items)
+          expect(undecided.length * 100).toBeLessThanOrEqual(percent * present);
+        if (plan.held) expect(plan.remove).toEqual([]);
+        for (const id of plan.remove) expect(decided.get(id)).not.toBe('rejected');
+        // What waits for a person is what nobody decided about, and nothing of it is forgotten.
+        const waiting = [...plan.confirmed, ...plan.open];
+        expect(waiting.filter((id) => decided.has(id))).toEqual([]);
+        if (plan.held) {
+          const lacking = plan.missing.filter((id) => !decided.has(id));
+          expect(waiting.toSorted((a, b) => a - b)).toEqual(lacking.toSorted((a, b) => a - b));
+        }
         expect([...plan.remove, ...plan.missing, ...plan.found].sort((a, b) => a - b)).toEqual(
           unlisted,
         );

@@ -94,7 +94,14 @@ describe('an alert', () => {
         data: {
           state: 'held',
           counts: { listed: 10, missing: 30, removed: 0 },
-          problem: { code: 'held', remedy: expect.stringContaining('REMOVAL_GUARD') as string },
+          held: { items: 30, confirmed: 30, present: 40 },
+          problem: {
+            code: 'held',
+            message: expect.stringMatching(
+              /^30 of 40 items are no longer listed \(1\d{3} /,
+            ) as string,
+            remedy: expect.stringMatching(/`seller-mirror approve \d+`.*reject \d+`/) as string,
+          },
         },
       },
     ]);

@@ -1,10 +1,10 @@
-import { InvalidArgumentError, type Command } from 'commander';
+import type { Command } from 'commander';
 import type { App } from '../../app.js';
 import { print, printJson, stdoutLook } from '../console.js';
 import { CommandError } from '../errors.js';
 import { execute, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
-import { positiveInteger, withCommonOptions, type CommonOptions } from '../options.js';
+import { positiveInteger, runNumber, withCommonOptions, type CommonOptions } from '../options.js';
 import { runDetails, runsTable, shortened } from '../run-view.js';
 
 interface RunsOptions extends CommonOptions {
@@ -35,15 +35,6 @@ export function addRuns(program: Command): void {
   );
 }
 
-const MOST_RUNS = 2n ** 63n - 1n;
-
-function runNumber(text: string): bigint {
-  if (/^\d{1,19}$/.test(text) && BigInt(text) > 0n && BigInt(text) <= MOST_RUNS) {
-    return BigInt(text);
-  }
-  throw new InvalidArgumentError('Runs are numbered 1, 2, 3 and so on.');
-}
-
 async function list(app: App, { seller, limit, json }: RunsOptions): Promise<ExitCode> {
   const runs = await app.store.runs({
     limit,
@@ -63,10 +54,10 @@ async function show(app: App, id: bigint, { seller, json }: RunsOptions): Promis
       '`seller-mirror runs` lists them',
     );
   }
-  const { run, quarantine } = found;
+  const { run, quarantine, held } = found;
   if (json === true) {
     const records = quarantine.map((record) => ({ ...record, raw: shortened(record.raw) }));
-    await printJson({ run, quarantine: records });
+    await printJson({ run, held, quarantine: records });
   } else {
     await print(runDetails(run, quarantine, stdoutLook()));
   }

@@ -1,3 +1,4 @@
+import { describeWide } from '../../domain/changes.js';
 import { age, count, paint, pairs, safeLine, type Look, type TableCell } from '../output/index.js';
 import type { SellerReport, Verdict } from './report.js';
 
@@ -39,7 +40,15 @@ function verdictText(report: SellerReport, now: Date): string {
 }
 
 function detailsOf(report: SellerReport, now: Date): (readonly [string, TableCell])[] {
-  const { account, items, lastProblem: problem, marketplace, lastAccountSuccess, parked } = report;
+  const {
+    account,
+    items,
+    lastProblem: problem,
+    marketplace,
+    lastAccountSuccess,
+    parked,
+    lastWide,
+  } = report;
   const money = [account?.balance, account?.currency]
     .filter((text) => typeof text === 'string')
     .join(' ');
@@ -57,7 +66,13 @@ function detailsOf(report: SellerReport, now: Date): (readonly [string, TableCel
         : `${count(items.live)} live · ${count(items.missing)} missing · ${count(items.removed)} removed${quarantined}`,
     ],
     [
-      'problem',
+      'changed',
+      lastWide === null
+        ? null
+        : `${age(lastWide.at, now)}, run ${lastWide.runId}: ${lastWide.changes.map(describeWide).join(', ')}`,
+    ],
+    [
+      problem?.state === 'held' ? 'held' : 'problem',
       problem === null || problem.runId === parked?.runId
         ? null
         : `${age(problem.at, now)}, run ${problem.runId} (${problem.kind}, ${problem.state}): ${problem.message}`,

@@ -1,4 +1,5 @@
 import { parkedRemedy, runProblem, runRemedy } from '../../jobs/remedies.js';
+import type { HeldBack } from '../../store/decisions.js';
 import type { ScheduleView } from '../../queue/ticks.js';
 import type { Run, SellerStatus } from '../../store/status.js';
 
@@ -41,7 +42,11 @@ export interface SellerReport {
     readonly code: string | null;
     readonly message: string;
     readonly remedy: string;
+    /** What it held back until a person decides; null when it was not held. */
+    readonly held: HeldBack | null;
   } | null;
+  /** What changed in all or nearly all items at once within the last days. */
+  readonly lastWide: SellerStatus['lastWide'];
   /** When `run` or `scheduler` mirrors it next. */
   readonly schedules: readonly Pick<ScheduleView, 'kind' | 'cron' | 'timeZone' | 'next'>[];
 }
@@ -85,7 +90,8 @@ export function sellerReport(
             holder: running.holder,
           },
     parked: parkedOf(name, stored?.parked ?? null),
-    lastProblem: problemOf(stored?.lastProblem ?? null),
+    lastProblem: problemOf(stored?.lastProblem ?? null, stored?.held ?? null),
+    lastWide: stored?.lastWide ?? null,
     schedules,
   };
 }
@@ -108,7 +114,7 @@ function parkedOf(name: string, parked: SellerStatus['parked']): SellerReport['p
   return parked && { ...parked, remedy: parkedRemedy(parked.code, name) };
 }
 
-function problemOf(run: Run | null): SellerReport['lastProblem'] {
+function problemOf(run: Run | null, held: HeldBack | null): SellerReport['lastProblem'] {
   if (run === null) return null;
   const { runId, kind, state, problemCode } = run;
   return {
@@ -117,7 +123,8 @@ function problemOf(run: Run | null): SellerReport['lastProblem'] {
     state,
     at: run.finishedAt ?? run.startedAt,
     code: problemCode ?? (state === 'held' ? 'held' : null),
-    message: runProblem(run),
+    message: runProblem(run, held),
     remedy: runRemedy(run),
+    held,
   };
 }

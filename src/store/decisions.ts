@@ -1,0 +1,197 @@
+import type { Pool, PoolClient } from 'pg';
+import type { Decision, GuardedPlan, HeldRun } from '../domain/removals.js';
+import type { RowStamp } from './item-rows.js';
+
+/** An item by its id and present name. */
+export interface NamedItem {
+  readonly itemId: number;
+  readonly name: string;
+}
+
+/** What a run held back. */
+export interface HeldBack {
+  readonly items: number;
+  /** How many of them were denied between two proofs of the key. */
+  readonly confirmed: number;
+  /** How many items the mirror held as live or missing before the run. */
+  readonly present: number;
+  /** The first few of them, those confirmed before the others. */
+  readonly examples: readonly NamedItem[];
+}
+
+/** Names that a sentence can bear. */
+const EXAMPLES = 3;
+
+/** Stores with the run what it holds back; part of the transaction that marks the items missing. */
+export async function saveHeldBack(
+  client: PoolClient,
+  { sellerId, runId }: RowStamp,
+  { confirmed, open }: Pick<GuardedPlan, 'confirmed' | 'open'>,
+  present: number,
+): Promise<void> {
+  await client.query('UPDATE mirror.runs SET present = $2 WHERE run_id = $1', [runId, present]);
+  await client.query(
+    `INSERT INTO mirror.held_items (run_id, seller_id, item_id, confirmed)
+     SELECT $1, $2, id, n <= $4 FROM unnest($3::bigint[]) WITH ORDINALITY AS ids (id, n)`,
+    [runId, sellerId, [...confirmed, ...open], confirmed.length],
+  );
+}
+
+/** What a run held back; null when it was not held, or that was not recorded. */
+export async function readHeldBack(
+  client: Pool | PoolClient,
+  runId: bigint,
+): Promise<HeldBack | null> {
+  const { rows } = await client.query<{
+    items: number;
+    confirmed: number;
+    present: number | null;
+    examples: NamedItem[];
+  }>(
+    `SELECT count(*)::int AS items, count(*) FILTER (WHERE h.confirmed)::int AS confirmed,
+            min(r.present) AS present,
+            (SELECT coalesce(jsonb_agg(jsonb_build_object('itemId', e.item_id, 'name', i.name)
+                                       ORDER BY e.confirmed DESC, e.item_id), '[]')
+               FROM (SELECT * FROM mirror.held_items WHERE run_id = $1
+                      ORDER BY confirmed DESC, item_id LIMIT ${EXAMPLES}) e
+               JOIN mirror.items i ON i.seller_id = e.seller_id AND i.item_id = e.item_id) AS examples
+       FROM mirror.held_items h JOIN mirror.runs r ON r.run_id = h.run_id
+      WHERE h.run_id = $1`,
+    [runId],
+  );
+  const row = rows[0];
+  if (row === undefined || row.items === 0) return null;
+  return { ...row, present: row.present ?? row.items };
+}
+
+/**
+ * What was decided about items, of those that have been missing ever since. Runs of a seller are
+ * numbered in their order, and an item that is found again is written by a later one.
+ */
+export async function decisionsOn(
+  client: PoolClient,
+  sellerId: string,
+  ids: readonly number[],
+): Promise<Map<number, Decision>> {
+  const { rows } = await client.query<{ item_id: string; decision: Decision }>(
+    `SELECT DISTINCT ON (h.item_id) h.item_id, r.decision
+       FROM mirror.held_items h
+       JOIN mirror.runs r ON r.run_id = h.run_id AND r.decision IS NOT NULL
+       JOIN mirror.items i ON i.seller_id = h.seller_id AND i.item_id = h.item_id
+      WHERE h.seller_id = $1 AND h.item_id = ANY($2::bigint[])
+        AND i.state = 'missing' AND i.synced_run_id <= h.run_id
+      ORDER BY h.item_id, h.run_id DESC`,
+    [sellerId, ids],
+  );
+  return new Map(rows.map((row) => [Number(row.item_id), row.decision]));
+}
+
+/** A held run, and what was decided about it. */
+export interface HeldRunRecord extends HeldRun {
+  readonly sellerId: string;
+  readonly decidedAt: Date | null;
+  readonly decidedBy: string | null;
+}
+
+/** What a decision about a run depends on; null when there is no such run. */
+export async function readHeldRun(
+  client: Pool | PoolClient,
+  runId: bigint,
+): Promise<HeldRunRecord | null> {
+  const { rows } = await client.query<
+    Omit<HeldRunRecord, 'runId' | 'newerHeld'> & {
+      newerId: string | null;
+      newerDecision: Decision | null;
+    }
+  >(
+    `SELECT r.seller_id AS "sellerId", r.state::text AS state, r.decision,
+            r.decided_at AS "decidedAt", r.decided_by AS "decidedBy",
+            (SELECT count(*)::int FROM mirror.held_items h WHERE h.run_id = r.run_id) AS items,
+            n.run_id AS "newerId", n.decision AS "newerDecision"
+       FROM mirror.runs r
+       LEFT JOIN LATERAL (
+         SELECT run_id, decision FROM mirror.runs
+          WHERE seller_id = r.seller_id AND kind = 'catalogue' AND state = 'held'
+            AND run_id > r.run_id
+          ORDER BY run_id DESC LIMIT 1) n ON true
+      WHERE r.run_id = $1`,
+    [runId],
+  );
+  const row = rows[0];
+  if (row === undefined) return null;
+  const { newerId, newerDecision, ...rest } = row;
+  const newerHeld = newerId === null ? null : { runId: BigInt(newerId), decision: newerDecision };
+  return { runId, ...rest, newerHeld };
+}
+
+/** What has become of the items that a run held back. */
+export interface HeldFates {
+  /** Confirmed as gone, missing ever since, and neither listed nor answered for since. */
+  readonly gone: readonly number[];
+  /** Found again since, or listed in a record that can't be read. */
+  readonly found: readonly NamedItem[];
+  /** Removed since. */
+  readonly removed: number;
+  /** Still missing, but the run did not prove that they are gone. */
+  readonly unproven: number;
+}
+
+/** What has become of the items that a run held back. */
+export async function readFates(
+  client: PoolClient,
+  { sellerId }: RowStamp,
+  heldRunId: bigint,
+): Promise<HeldFates> {
+  const { rows } = await client.query<{
+    item_id: string;
+    name: string;
+    fate: 'gone' | 'found' | 'removed' | 'unproven';
+  }>(
+    `SELECT h.item_id, i.name,
+            CASE WHEN i.state = 'removed' THEN 'removed'
+                 WHEN i.state = 'live' OR i.synced_run_id > h.run_id
+                   OR l.outcome = 'found' AND l.looked_up_at > r.started_at
+                   OR EXISTS (SELECT FROM mirror.quarantine q
+                               WHERE q.seller_id = h.seller_id AND q.item_id = h.item_id
+                                 AND q.last_run_id > h.run_id) THEN 'found'
+                 WHEN h.confirmed THEN 'gone'
+                 ELSE 'unproven' END AS fate
+       FROM mirror.held_items h
+       JOIN mirror.runs r ON r.run_id = h.run_id
+       JOIN mirror.items i ON i.seller_id = h.seller_id AND i.item_id = h.item_id
+       LEFT JOIN mirror.item_lookups l ON l.seller_id = h.seller_id AND l.item_id = h.item_id
+      WHERE h.run_id = $2 AND h.seller_id = $1
+      ORDER BY h.item_id`,
+    [sellerId, heldRunId],
+  );
+  const of = (fate: string): typeof rows => rows.filter((row) => row.fate === fate);
+  return {
+    gone: of('gone').map((row) => Number(row.item_id)),
+    found: of('found').map((row) => ({ itemId: Number(row.item_id), name: row.name })),
+    removed: of('removed').length,
+    unproven: of('unproven').length,
+  };
+}
+
+/** A decision, and who made it. */
+export interface DecisionRecord {
+  readonly decision: Decision;
+  /** Who decided, for people. */
+  readonly by: string;
+  /** The run that removes the items; null when nothing is removed. */
+  readonly approvalRunId: bigint | null;
+}
+
+/** Records a decision about a run, at the database's time. */
+export async function recordDecision(
+  client: PoolClient,
+  runId: bigint,
+  { decision, by, approvalRunId }: DecisionRecord,
+): Promise<void> {
+  await client.query(
+    `UPDATE mirror.runs
+        SET decision = $2, decided_at = now(), decided_by = $3, approval_run_id = $4
+      WHERE run_id = $1`,
+    [runId, decision, by, approvalRunId],
+  );
+}

@@ -1,0 +1,285 @@
+import { describe, expect, it } from 'vitest';
+import { decideRemovals } from '../../src/jobs/decide-removals.js';
+import { messageOf } from '../../src/jobs/alert-message.js';
+import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
+import { syncItem } from '../../src/jobs/sync-item.js';
+import type { JobDeps, RunReport } from '../../src/jobs/types.js';
+import { seededCatalogue } from '../../src/simulator/index.js';
+import { SellerBusyError } from '../../src/store/lock.js';
+import { KEY, never, useMirror } from '../support/mirror.js';
+
+const mirror = useMirror();
+const GONE = Array.from({ length: 12 }, (_, n) => 1001 + n);
+
+/** A mirrored catalogue of 40, of which twelve are gone: more than the guard allows. */
+async function held(deps: Partial<JobDeps> = {}) {
+  const catalogue = seededCatalogue({ seed: 7, count: 40 });
+  const sim = await mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
+  const jobs = mirror().deps(sim.url, deps);
+  const sync = (): Promise<RunReport> => syncCatalogue(jobs, never);
+  await sync();
+  for (const id of GONE) catalogue.remove(id);
+  return { sim, catalogue, jobs, sync, report: await sync() };
+}
+
+const decide = (runId: bigint, decision: 'approved' | 'rejected') =>
+  decideRemovals({ store: mirror().store, holder: 'a test', by: 'ada on a test' }, runId, decision);
+
+async function idsIn(state: string): Promise<number[]> {
+  const rows = (await mirror().items()).filter((row) => row.state === state);
+  return rows.map((row) => Number(row.item_id));
+}
+
+const changes = () =>
+  mirror().rows(
+    `SELECT item_id::int AS id, class::text, run_id::text AS run, old_value AS old, new_value AS new
+       FROM mirror.item_changes ORDER BY seq`,
+  );
+
+describe('a held run', () => {
+  it('mirrors what is present, prices too, and says what it holds back, with names', async () => {
+    const { catalogue, sync, sim } = await held();
+    catalogue.change(1030, { priceRegularCents: 9900 });
+    const report = await sync();
+    expect(report).toMatchObject({
+      state: 'held',
+      counts: { changed: 1, removed: 0, missing: 12 },
+      held: { items: 12, confirmed: 12, present: 40, examples: [{ itemId: 1001 }, {}, {}] },
+    });
+    expect(report.warnings.join()).toMatch(
+      /^held: 12 of 40 items are no longer listed \(1001 .+, 1002 .+, 1003 .+ and 9 more\)/,
+    );
+    const [row] = await mirror().rows(
+      'SELECT price_regular AS price FROM mirror.items WHERE item_id = 1030',
+    );
+    expect(row).toEqual({ price: '99.00' });
+    expect(sim.log.length).toBeGreaterThan(0);
+  });
+
+  it('stores exactly the items that it proved to be gone, beside those it could not ask for', async () => {
+    const { report } = await held({ lookupsPerRun: 5 });
+    const rows = await mirror().rows(
+      'SELECT item_id::int AS id, confirmed FROM mirror.held_items WHERE run_id = $1 ORDER BY 1',
+      [report.runId],
+    );
+    expect(rows).toEqual(GONE.map((id) => ({ id, confirmed: id <= 1005 })));
+  });
+});
+
+describe('approving', () => {
+  it('removes what the run proved to be gone, asks the marketplace nothing, and is a run of its own', async () => {
+    const { sim, report } = await held();
+    const asked = sim.log.length;
+    const done = await decide(report.runId, 'approved');
+    expect(done).toMatchObject({
+      removed: 12,
+      items: 12,
+      already: false,
+      decidedBy: 'ada on a test',
+    });
+    expect(sim.log.length).toBe(asked);
+    expect(await idsIn('removed')).toEqual(GONE);
+    const run = (await mirror().store.run(done.approvalRunId ?? 0n))?.run;
+    expect(run).toMatchObject({ kind: 'approval', state: 'succeeded', removed: 12 });
+    const decided = (await mirror().store.run(report.runId))?.run;
+    expect(decided).toMatchObject({ decision: 'approved', approvalRunId: done.approvalRunId });
+    const told = (await changes()).filter((row) => row['run'] === String(done.approvalRunId));
+    expect(told).toEqual(
+      GONE.map((id) => ({
+        ...{ id, class: 'removed', run: String(done.approvalRunId) },
+        ...{ old: 'missing', new: 'removed' },
+      })),
+    );
+  });
+
+  it('leaves the past as it was: until then the items were missing', async () => {
+    const { report } = await held();
+    const before = await mirror().rows<{ at: Date }>('SELECT now() AS at');
+    await decide(report.runId, 'approved');
+    const states = await mirror().rows(
+      `SELECT state::text, count(*)::int AS items FROM reporting.items_as_of($1) GROUP BY 1 ORDER BY 1`,
+      [before[0]?.at],
+    );
+    expect(states).toEqual([
+      { state: 'live', items: 28 },
+      { state: 'missing', items: 12 },
+    ]);
+  });
+
+  it('leaves items that were listed again, found by themselves, or removed since, and says so', async () => {
+    const { catalogue, jobs, sync, report } = await held();
+    catalogue.restore(1001);
+    catalogue.restore(1002);
+    catalogue.remove(1030);
+    // Below the guard's number, so the next night settles what is left by itself.
+    for (const id of [1003, 1004]) catalogue.setState(id, 'unlisted');
+    await syncItem(jobs, 1001, never);
+    await syncItem(jobs, 1003, never);
+    await syncItem(jobs, 1005, never);
+    const done = await decide(report.runId, 'approved');
+    expect(done.removed).toBe(9);
+    expect(done.left?.found.map(({ itemId }) => itemId)).toEqual([1001, 1003]);
+    expect(done.left).toMatchObject({ removed: 1, unproven: 0 });
+    expect(await idsIn('missing')).toEqual([]);
+    // What was approved though it was there again is restored by the next run.
+    expect((await sync()).counts).toMatchObject({ restored: 1, removed: 1 });
+  });
+
+  it('leaves an item that went missing anew since, which the run proved nothing about', async () => {
+    const { catalogue, sync, sim, report } = await held();
+    catalogue.restore(1001);
+    await sync();
+    catalogue.remove(1001);
+    sim.faults.always('item', { kind: 'server-error' });
+    const later = await sync();
+    sim.faults.clear();
+    expect(later.state).toBe('held');
+    await mirror().rows(`UPDATE mirror.runs SET state = 'succeeded' WHERE run_id > $1`, [
+      report.runId,
+    ]);
+    const done = await decide(report.runId, 'approved');
+    expect(done.left?.found.map(({ itemId }) => itemId)).toEqual([1001]);
+    expect(await idsIn('missing')).toEqual([1001]);
+  });
+
+  it('leaves an item that is listed in a record that can’t be read', async () => {
+    const { catalogue, sync, report } = await held();
+    for (const id of GONE) catalogue.restore(id);
+    catalogue.breakRecord(1001, '{"id":1001,"name":"\u0007"}');
+    await sync();
+    expect(await idsIn('missing')).toEqual([1001]);
+    expect((await decide(report.runId, 'approved')).left?.found).toHaveLength(12);
+    expect(await idsIn('missing')).toEqual([1001]);
+  });
+
+  it('lets later runs remove what was not proven yet, without holding them', async () => {
+    const { sync, report } = await held({ lookupsPerRun: 5 });
+    const done = await decide(report.runId, 'approved');
+    expect(done).toMatchObject({ removed: 5, left: { unproven: 7 } });
+    expect(await sync()).toMatchObject({ state: 'succeeded', counts: { removed: 5, missing: 2 } });
+    expect(await sync()).toMatchObject({ state: 'succeeded', counts: { removed: 2, missing: 0 } });
+    expect(await idsIn('removed')).toEqual(GONE);
+  });
+
+  it('keeps the history of an item that returns', async () => {
+    const { catalogue, sync, report } = await held();
+    await decide(report.runId, 'approved');
+    catalogue.restore(1001);
+    catalogue.change(1001, { name: 'Back again' });
+    expect((await sync()).counts).toMatchObject({ restored: 1, added: 0 });
+    const states = await mirror().rows(
+      `SELECT state::text, name FROM reporting.item_history WHERE item_id = 1001 ORDER BY valid_from`,
+    );
+    const name = states[0]?.['name'];
+    expect(states).toEqual([
+      { state: 'live', name },
+      { state: 'missing', name },
+      { state: 'removed', name },
+      { state: 'live', name: 'Back again' },
+    ]);
+    const told = (await changes()).filter((row) => row['id'] === 1001).map((row) => row['class']);
+    expect(told).toEqual(['missing', 'removed', 'restored', 'text']);
+  });
+
+  it('twice does nothing the second time', async () => {
+    const { report } = await held();
+    await decide(report.runId, 'approved');
+    const rows = await mirror().items();
+    expect(await decide(report.runId, 'approved')).toMatchObject({ already: true, removed: 0 });
+    expect(await mirror().items()).toEqual(rows);
+    await expect(decide(report.runId, 'rejected')).rejects.toThrow(/approved already/);
+  });
+
+  it('of two at once happens once', async () => {
+    const { report } = await held();
+    const both = await Promise.allSettled([
+      decide(report.runId, 'approved'),
+      decide(report.runId, 'approved'),
+    ]);
+    const removed = both.map((one) => (one.status === 'fulfilled' ? one.value.removed : 0));
+    expect(removed.toSorted()).toEqual([0, 12]);
+  });
+
+  it('says who works for the seller instead of waiting', async () => {
+    const { report } = await held();
+    const lock = await mirror().store.lockSeller('main');
+    await expect(decide(report.runId, 'approved')).rejects.toThrow(SellerBusyError);
+    await lock.release();
+    expect(await idsIn('removed')).toEqual([]);
+  });
+
+  it('does not take a parked seller for mended', async () => {
+    const { report } = await held();
+    const { store } = mirror();
+    await store.parkSeller('main', { code: 'refused', reason: 'x', runId: report.runId });
+    await decide(report.runId, 'approved');
+    expect(await store.parkingOf('main')).not.toBeNull();
+  });
+
+  it('of an unknown run, or one that was not held, is refused', async () => {
+    const { report } = await held();
+    await expect(decide(4711n << 32n, 'approved')).rejects.toThrow(/there is no run/);
+    await expect(decide(report.runId - 1n, 'approved')).rejects.toThrow(/was not held/);
+  });
+});
+
+describe('rejecting', () => {
+  it('keeps the items missing, and later nights are not held for them again', async () => {
+    const { sync, report } = await held();
+    const rows = await mirror().items();
+    expect(await decide(report.runId, 'rejected')).toMatchObject({ removed: 0, left: null });
+    for (let night = 0; night < 2; night++) {
+      const later = await sync();
+      expect(later).toMatchObject({ state: 'succeeded', counts: { removed: 0, missing: 12 } });
+      expect(later.warnings).toEqual([]);
+    }
+    expect(await mirror().items()).toEqual(rows);
+  });
+
+  it('does not cover further items: they are removed within the guard, and hold the run beyond it', async () => {
+    const { catalogue, sync, report } = await held();
+    await decide(report.runId, 'rejected');
+    catalogue.remove(1020);
+    expect(await sync()).toMatchObject({ state: 'succeeded', counts: { removed: 1, missing: 12 } });
+    for (let id = 1021; id <= 1031; id++) catalogue.remove(id);
+    const again = await sync();
+    expect(again).toMatchObject({ state: 'held', held: { items: 11, present: 39 } });
+    expect(await decide(again.runId, 'approved')).toMatchObject({ removed: 11 });
+    expect(await idsIn('missing')).toEqual(GONE);
+    // And it can be taken back, though a newer run was held since.
+    expect(await decide(report.runId, 'approved')).toMatchObject({ removed: 12 });
+  });
+
+  it('ends for an item once it is found again', async () => {
+    const { catalogue, sync, report } = await held();
+    await decide(report.runId, 'rejected');
+    for (const id of GONE) catalogue.restore(id);
+    await sync();
+    for (const id of GONE) catalogue.remove(id);
+    expect(await sync()).toMatchObject({ state: 'held', held: { items: 12 } });
+  });
+});
+
+it('an older held run points to the newer one', async () => {
+  const { sync, report } = await held();
+  const newer = await sync();
+  expect(newer.state).toBe('held');
+  await expect(decide(report.runId, 'approved')).rejects.toThrow(
+    new RegExp(`run ${newer.runId} is newer`),
+  );
+  expect(await decide(newer.runId, 'approved')).toMatchObject({ removed: 12 });
+});
+
+it('a decision ends the problem that status and the alert tell of', async () => {
+  const { report } = await held();
+  const { store } = mirror();
+  const runId = String(report.runId);
+  expect(await store.statuses()).toMatchObject([
+    { lastProblem: { state: 'held' }, held: { items: 12 } },
+  ]);
+  await decide(report.runId, 'rejected');
+  expect(await store.statuses()).toMatchObject([{ lastProblem: null, held: null }]);
+  expect(await messageOf(store, { kind: 'run-held', runId }, new Date())).toEqual({
+    dropped: `run ${runId} was rejected`,
+  });
+});

@@ -13,6 +13,7 @@ import {
   readText,
   readTimestamp,
   shown,
+  type JsonObject,
 } from './values.js';
 
 const PURCHASE_FIELDS = new Set([
@@ -27,8 +28,9 @@ const PURCHASE_FIELDS = new Set([
 ]);
 
 /**
- * Reads a purchase (spec 2.5), its item full or reduced. An item that can't be read does not make
- * the purchase unreadable: the code is valid all the same.
+ * Reads a purchase (spec 2.5), its item full or reduced. A field that can't be read does not make
+ * the purchase unreadable: the code is valid all the same. It is null then, and noted as tolerated.
+ * Only the code itself must be readable, since it tells which question was answered.
  */
 export function decodePurchase(json: Json): Decoding<Purchase> {
   if (!isObject(json)) return { ok: false, reason: `is no object: ${shown(json)}`, id: null };
@@ -36,13 +38,13 @@ export function decodePurchase(json: Json): Decoding<Purchase> {
   try {
     const value: Purchase = {
       purchaseCode: readText(json['purchase_code'], 'purchase_code', tolerated),
-      licenseType: readText(json['license_type'], 'license_type', tolerated),
-      price: readMoney(json['price'], 'price', tolerated),
-      currency: readText(json['currency'], 'currency', tolerated),
-      item: readPurchasedItem(json['item'], tolerated),
-      supportedUntil: readTimestamp(json['supported_until'], 'supported_until', tolerated),
-      downloaded: readFlag(json['downloaded'], tolerated),
-      purchasedAt: readTimestamp(json['date'], 'date', tolerated),
+      licenseType: readField(json, 'license_type', readText, tolerated),
+      price: readField(json, 'price', readMoney, tolerated),
+      currency: readField(json, 'currency', readText, tolerated),
+      item: readField(json, 'item', readPurchasedItem, tolerated),
+      supportedUntil: readField(json, 'supported_until', readTimestamp, tolerated),
+      downloaded: readField(json, 'downloaded', readFlag, tolerated),
+      purchasedAt: readField(json, 'date', readTimestamp, tolerated),
     };
     const extra = emptyExtra();
     collectExtra(json, PURCHASE_FIELDS, '', extra, tolerated);
@@ -53,22 +55,38 @@ export function decodePurchase(json: Json): Decoding<Purchase> {
   }
 }
 
-function readPurchasedItem(json: Json | undefined, tolerated: Tolerated): PurchasedItem | null {
+type FieldReader<T> = (json: Json | undefined, path: string, tolerated: Tolerated) => T;
+
+/** Null where the field holds something else than it should. */
+function readField<T>(
+  json: JsonObject,
+  name: string,
+  read: FieldReader<T>,
+  tolerated: Tolerated,
+): T | null {
   try {
-    const map = readMap(json, 'item', tolerated);
-    const media = readMap(map['media'], 'item.media', tolerated);
-    return {
-      id: readId(map['id'], 'item.id', tolerated),
-      name: readRequiredText(map['name'], 'item.name', tolerated),
-      url: readText(map['url'], 'item.url', tolerated),
-      previewImageUrl: readText(media['preview_image'], 'item.media.preview_image', tolerated),
-      full: readFullItem(map),
-    };
+    return read(json[name], name, tolerated);
   } catch (error) {
     if (!(error instanceof FieldError)) throw error;
-    tolerated.note('item.unreadable');
+    tolerated.note(`${name}.unreadable`);
     return null;
   }
+}
+
+function readPurchasedItem(
+  json: Json | undefined,
+  path: string,
+  tolerated: Tolerated,
+): PurchasedItem {
+  const map = readMap(json, path, tolerated);
+  const media = readMap(map['media'], `${path}.media`, tolerated);
+  return {
+    id: readId(map['id'], `${path}.id`, tolerated),
+    name: readRequiredText(map['name'], `${path}.name`, tolerated),
+    url: readText(map['url'], `${path}.url`, tolerated),
+    previewImageUrl: readText(media['preview_image'], `${path}.media.preview_image`, tolerated),
+    full: readFullItem(map),
+  };
 }
 
 /** The full item when the answer holds one: only the full shape has prices. */
@@ -78,11 +96,11 @@ function readFullItem(json: Json): PurchasedItem['full'] {
   return decoding.ok ? decoding.decoded.value : null;
 }
 
-function readFlag(json: Json | undefined, tolerated: Tolerated): boolean | null {
+function readFlag(json: Json | undefined, path: string, tolerated: Tolerated): boolean | null {
   if (typeof json === 'boolean') return json;
   if (json === undefined || json === null) return null;
-  tolerated.note('downloaded.not-boolean');
+  tolerated.note(`${path}.not-boolean`);
   if (json === 1 || json === '1' || json === 'true') return true;
   if (json === 0 || json === '0' || json === 'false' || json === '') return false;
-  throw new FieldError('downloaded', `is neither true nor false: ${shown(json)}`);
+  throw new FieldError(path, `is neither true nor false: ${shown(json)}`);
 }

@@ -166,6 +166,17 @@ export function readTimestamp(
   return fraction === '' ? `${moment}Z` : `${moment}.${fraction}Z`;
 }
 
+/** Whether `readTimestamp` can read it, be it as none. */
+export function readsAsTimestamp(json: Json | undefined): boolean {
+  try {
+    readTimestamp(json, '', new Tolerated());
+    return true;
+  } catch (error) {
+    if (error instanceof FieldError) return false;
+    throw error;
+  }
+}
+
 function offsetMinutes(zone: string | undefined): number {
   if (zone === undefined || zone === 'Z' || zone === 'z') return 0;
   const minutes = Number(zone.slice(1, 3)) * 60 + Number(zone.slice(3).replace(':', '') || 0);

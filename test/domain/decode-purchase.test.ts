@@ -67,4 +67,23 @@ describe('a purchase', () => {
     expect(decode({ ...REDUCED, downloaded: 1 }).downloaded).toBe(true);
     expect(decode({ ...REDUCED, downloaded: '0' }).downloaded).toBe(false);
   });
+
+  it.each([
+    ['price', '1,299.00 $'],
+    ['price', 1e20],
+    ['supported_until', false],
+    ['supported_until', '-000001-11-30T00:00:00.000000Z'],
+    ['date', 1_704_164_645],
+    ['license_type', { name: 'Regular' }],
+    ['currency', ['USD']],
+    ['downloaded', 'maybe'],
+  ])('stays valid when its %s is %j, which nobody can read', (field, json) => {
+    const decoding = decodePurchase({ ...REDUCED, [field]: json });
+    expect(decoding).toMatchObject({ ok: true, decoded: { value: { purchaseCode: 'abc-123' } } });
+    expect(decoding.ok && decoding.decoded.tolerated).toContain(`${field}.unreadable`);
+  });
+
+  it('is not read when there is no telling whose it is', () => {
+    expect(decodePurchase({ ...REDUCED, purchase_code: ['abc-123'] }).ok).toBe(false);
+  });
 });

@@ -1,5 +1,5 @@
 import type { Json, Purchase, PurchasedItem } from '../item.js';
-import { isObject } from '../values.js';
+import { isObject, readsAsTimestamp } from '../values.js';
 
 /** A purchase as read, beside the JSON it was read from: a field that is null may not have been sent. */
 export interface PurchaseReading {
@@ -14,11 +14,13 @@ export type Support = 'active' | 'expired' | 'none';
  * What is known of a purchase after a new answer. What the answer says replaces what was known, price
  * and licence too; what it does not say is kept, since reduced shapes leave out what full ones hold
  * (spec 2.5; field notes: reduced shapes). Support is taken away only where the answer holds the
- * field and it is empty: its absence may mean "not supported" in one shape and nothing in the other.
+ * field and it is empty: its absence may mean "not supported" in one shape and nothing in the other,
+ * and what can't be read says nothing.
  */
 export function mergePurchase(known: Purchase | null, { value, raw }: PurchaseReading): Purchase {
   if (known === null) return value;
-  const saysSupport = isObject(raw) && 'supported_until' in raw;
+  const saysSupport =
+    isObject(raw) && 'supported_until' in raw && readsAsTimestamp(raw['supported_until']);
   return {
     purchaseCode: value.purchaseCode ?? known.purchaseCode,
     licenseType: value.licenseType ?? known.licenseType,

@@ -84,6 +84,7 @@ describe('what is known of a purchase', () => {
     [null, null],
     ['', null],
     ['2027-01-01T00:00:00Z', '2027-01-01T00:00:00Z'],
+    ['lifetime', full.supportedUntil],
   ])('loses support only where the answer says so: %j', (supported_until, expected) => {
     expect(mergePurchase(full, read({ ...REDUCED, supported_until })).supportedUntil).toBe(
       expected,

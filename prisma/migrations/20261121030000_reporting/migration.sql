@@ -134,12 +134,12 @@ SELECT
           WHERE s."seller_id" = c."seller_id" AND s."item_id" = c."item_id" AND s."field" = 'currency'
             AND s."run_id" > c."run_id" ORDER BY s."seq" LIMIT 1),
         jsonb_build_array(i."currency")) ->> 0 AS "currency",
-    CASE WHEN (c."old_value" #>> '{}')::numeric <> 0
+    (CASE WHEN (c."old_value" #>> '{}')::numeric <> 0
           AND NOT EXISTS (SELECT FROM "mirror"."item_changes" AS s
                            WHERE s."seller_id" = c."seller_id" AND s."item_id" = c."item_id"
                              AND s."field" = 'currency' AND s."run_id" = c."run_id")
          THEN round(((c."new_value" #>> '{}')::numeric - (c."old_value" #>> '{}')::numeric) * 100
-                    / abs((c."old_value" #>> '{}')::numeric), 2) END::numeric(24,2) AS "percent"
+                    / abs((c."old_value" #>> '{}')::numeric), 2) END)::numeric(24,2) AS "percent"
 FROM "mirror"."item_changes" AS c
 LEFT JOIN "mirror"."items" AS i ON i."seller_id" = c."seller_id" AND i."item_id" = c."item_id"
 WHERE c."class" = 'price' AND c."field" IN ('price_regular', 'price_extended');
@@ -150,8 +150,8 @@ SELECT
     b."seller_id",
     b."balance",
     b."currency",
-    CASE WHEN b."currency" IS NOT DISTINCT FROM b."old_currency"
-         THEN (b."balance" - b."old_balance")::numeric(15,2) END AS "change",
+    (CASE WHEN b."currency" IS NOT DISTINCT FROM b."old_currency"
+          THEN b."balance" - b."old_balance" END)::numeric(15,2) AS "change",
     b."valid_from",
     lead(b."valid_from") OVER (PARTITION BY b."seller_id" ORDER BY b."valid_from") AS "valid_to"
 FROM (

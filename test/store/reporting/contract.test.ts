@@ -1,0 +1,73 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { Mirror } from '../../support/mirror.js';
+import { CONTRACT } from './contract.js';
+
+let mirror: Mirror;
+beforeAll(async () => {
+  mirror = await Mirror.open();
+});
+afterAll(() => mirror.close());
+
+/** As PostgreSQL calls a column's type, but for moments, which all have microseconds. */
+const TYPE = `regexp_replace(format_type(a.atttypid, a.atttypmod), '^timestamp.* with time zone$', 'timestamptz')`;
+
+/** What schema reporting offers: views, and functions by their signature, with columns in order. */
+async function offered(): Promise<Record<string, string[]>> {
+  const rows = await mirror.rows<{ name: string; columns: string[] }>(
+    `SELECT c.relname AS name, array_agg(a.attname || ' ' || ${TYPE} ORDER BY a.attnum) AS columns
+       FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
+      WHERE c.relnamespace = 'reporting'::regnamespace AND c.relkind IN ('r', 'v', 'm', 'f', 'p')
+      GROUP BY c.oid
+     UNION ALL
+     SELECT format('%s(%s)', p.proname, replace(oidvectortypes(p.proargtypes), 'timestamp with time zone', 'timestamptz')),
+            array_agg(name || ' ' || replace(format_type(type, NULL), 'timestamp with time zone', 'timestamptz') ORDER BY place) FILTER (WHERE mode = 't')
+       FROM pg_proc p, unnest(p.proargnames, p.proallargtypes, p.proargmodes) WITH ORDINALITY AS a (name, type, mode, place)
+      WHERE p.pronamespace = 'reporting'::regnamespace
+      GROUP BY p.oid`,
+  );
+  return Object.fromEntries(rows.map(({ name, columns }) => [name, columns]));
+}
+
+describe('schema reporting, the contract', () => {
+  it('offers just these views and functions, with these columns, types and order', async () => {
+    expect(await offered()).toEqual(CONTRACT);
+  });
+
+  it('holds nothing but views: what they are made of may change', async () => {
+    const others = await mirror.rows(
+      `SELECT relname FROM pg_class WHERE relnamespace = 'reporting'::regnamespace AND relkind <> 'v'`,
+    );
+    expect(others).toEqual([]);
+  });
+
+  it('has a comment on each view, function and column', async () => {
+    const silent = await mirror.rows<{ name: string }>(
+      `SELECT concat_ws('.', c.relname, a.attname) AS name
+         FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
+        WHERE c.relnamespace = 'reporting'::regnamespace
+          AND coalesce(col_description(c.oid, a.attnum), '') !~ '^[A-Z0-9a-z].*[.]$'
+       UNION ALL
+       SELECT relname FROM pg_class WHERE relnamespace = 'reporting'::regnamespace
+          AND coalesce(obj_description(oid, 'pg_class'), '') !~ '[.]$'
+       UNION ALL
+       SELECT proname FROM pg_proc WHERE pronamespace = 'reporting'::regnamespace
+          AND coalesce(obj_description(oid, 'pg_proc'), '') !~ '[.]$'`,
+    );
+    expect(silent).toEqual([]);
+  });
+
+  it('says of every moment which time zone it is shown in, and of every amount its unit', async () => {
+    const comments = await mirror.rows<{ name: string; type: string; comment: string }>(
+      `SELECT concat_ws('.', c.relname, a.attname) AS name, format_type(a.atttypid, NULL) AS type,
+              col_description(c.oid, a.attnum) AS comment
+         FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
+        WHERE c.relnamespace = 'reporting'::regnamespace`,
+    );
+    for (const { name, type, comment } of comments) {
+      if (type === 'timestamp with time zone') expect(comment, name).toContain('time zone');
+      if (type === 'date') expect(comment, name).toContain('UTC');
+      if (type === 'numeric') expect(comment, name).toMatch(/two decimals/);
+    }
+    expect(comments.length).toBeGreaterThan(200);
+  });
+});

@@ -1,0 +1,221 @@
+import { randomBytes } from 'node:crypto';
+import type { PurchaseReading } from '../../../src/domain/codes/purchase.js';
+import type { Purchase, PurchasedItem } from '../../../src/domain/item.js';
+import { syncAccount } from '../../../src/jobs/sync-account.js';
+import { syncCatalogue } from '../../../src/jobs/sync-catalogue.js';
+import { syncItem } from '../../../src/jobs/sync-item.js';
+import { seededCatalogue } from '../../../src/simulator/index.js';
+import type { AuditStore } from '../../../src/store/audits/audit-store.js';
+import type { CodeResult, PendingCode } from '../../../src/store/audits/types.js';
+import { KEY, never, type Mirror } from '../../support/mirror.js';
+import { at, invalid, ITEM, load, pending, unproven, valid } from '../audits/support.js';
+
+const ADA = { key: KEY, username: 'ada' };
+
+/**
+ * Four nights of two sellers through the real jobs, the last of them yesterday at noon in UTC, and
+ * the purchases that audits found.
+ */
+export async function fillStore(mirror: Mirror): Promise<void> {
+  await mirrorNights(mirror);
+  await auditCodes(mirror);
+}
+
+async function mirrorNights(mirror: Mirror): Promise<void> {
+  const main = seededCatalogue({ seed: 3, count: 6 });
+  for (let id = 1001; id <= 1006; id++) {
+    main.change(id, { priceRegularCents: 1000, priceExtendedCents: 5000, currency: 'USD' });
+  }
+  const second = seededCatalogue({ seed: 4, count: 2 });
+  second.change(1002, { priceRegularCents: 1000, currency: 'EUR' });
+  const sim = await mirror.simulate({
+    sellers: [{ ...ADA, catalogue: main, account: { balanceCents: 10_000, heading: 'Hello' } }],
+  });
+  const other = await mirror.simulate({
+    sellers: [{ key: KEY, username: 'bob', catalogue: second, account: { balanceCents: 500 } }],
+  });
+  const deps = mirror.deps(sim.url, { removalGuard: { items: 1, percent: 5 } });
+  const otherDeps = mirror.deps(other.url, { sellerId: 'second' });
+  const night = async (): Promise<void> => {
+    await syncAccount(deps, never);
+    await syncCatalogue(deps, never);
+  };
+
+  await night();
+  await syncAccount(otherDeps, never);
+  await syncCatalogue(otherDeps, never);
+
+  await passTime(mirror, '1 day');
+  main.change(1001, { priceRegularCents: 1250, priceExtendedCents: 4000 });
+  main.change(1002, { name: 'Renamed' });
+  main.remove(1003);
+  main.add({ ...main.original(0), id: 1007, name: 'New' });
+  await night();
+  for (let n = 0; n < 3; n++) {
+    other.faults.next('list', { kind: 'truncate', how: 'destroy', fraction: 0.5 });
+  }
+  await syncCatalogue(otherDeps, never);
+
+  await passTime(mirror, '1 day');
+  main.restore(1003);
+  main.change(1004, { priceRegularCents: 2000, currency: 'EUR' });
+  sim.addSeller({ ...ADA, catalogue: main, account: { balanceCents: 9_000, heading: 'Hi' } });
+  await night();
+  second.change(1001, { name: 'Renamed by itself' });
+  await syncItem(otherDeps, 1001, never);
+
+  await passTime(mirror, '1 day');
+  main.remove(1005);
+  main.remove(1006);
+  main.change(1001, { currency: 'CHF' });
+  main.change(1002, { version: '9.9' });
+  sim.addSeller({ ...ADA, catalogue: main, account: { balanceCents: 9_000, heading: 'Welcome' } });
+  await night();
+  second.change(1002, { priceRegularCents: null });
+  await syncCatalogue(otherDeps, never);
+
+  const [last] = await mirror.rows<{ ago: string }>(
+    `SELECT (max(started_at) - (date_trunc('day', now() AT TIME ZONE 'UTC') - interval '12 hours')
+              AT TIME ZONE 'UTC')::text AS ago FROM mirror.runs`,
+  );
+  await passTime(mirror, last?.ago ?? '');
+}
+
+/** What the marketplace says does not become older with the store. */
+const TOLD = ['published_at', 'registered_at', 'purchased_at', 'supported_until'];
+
+/** Has all that is in the store happened that much earlier. */
+async function passTime(mirror: Mirror, interval: string): Promise<void> {
+  const tables = await mirror.rows<{ name: string; sets: string }>(
+    `SELECT table_name AS name,
+            string_agg(format('%1$I = %1$I - %2$L::interval', column_name, $2::text), ', ') AS sets
+       FROM information_schema.columns JOIN information_schema.tables
+            USING (table_catalog, table_schema, table_name)
+      WHERE table_schema = 'mirror' AND data_type = 'timestamp with time zone'
+        AND table_type = 'BASE TABLE' AND column_name <> ALL ($1) AND table_name NOT LIKE '\\_prisma%'
+      GROUP BY table_name`,
+    [TOLD, interval],
+  );
+  for (const { name, sets } of tables) await mirror.pool.query(`UPDATE mirror.${name} SET ${sets}`);
+}
+
+/** A currency that no index could hold. */
+export const ODD_CURRENCY = randomBytes(6000).toString('base64');
+
+const EXPIRED = '2025-07-01T00:00:00Z';
+const FUTURE = '2999-01-15T00:00:00Z';
+
+function purchase(code: string, told: Partial<Purchase>): PurchaseReading {
+  const value: Purchase = {
+    purchaseCode: code.toLowerCase(),
+    licenseType: 'Regular',
+    price: null,
+    currency: null,
+    item: item(1001),
+    supportedUntil: null,
+    downloaded: null,
+    purchasedAt: null,
+    ...told,
+  };
+  return { value, raw: { supported_until: value.supportedUntil } };
+}
+
+function item(id: number, name = `Told ${id}`): PurchasedItem {
+  return { ...ITEM, id, name };
+}
+
+/** What `main` learns of its codes, in the order of the list. */
+const FOUND: readonly (readonly [code: string, found: readonly (PurchaseReading | Denial)[]])[] = [
+  [
+    'P1',
+    [
+      purchase('P1', {
+        price: '19.90',
+        currency: 'USD',
+        supportedUntil: FUTURE,
+        purchasedAt: '2025-01-02T03:04:05Z',
+      }),
+    ],
+  ],
+  [
+    'P2',
+    [
+      purchase('P2', {
+        price: '0.10',
+        currency: 'USD',
+        supportedUntil: FUTURE,
+        purchasedAt: '2025-01-31T23:59:59.999999Z',
+      }),
+    ],
+  ],
+  [
+    'P3',
+    [
+      purchase('P3', {
+        price: '10.00',
+        currency: 'EUR',
+        supportedUntil: EXPIRED,
+        purchasedAt: '2025-02-01T00:00:00Z',
+      }),
+    ],
+  ],
+  ['P4', [purchase('P4', {})]],
+  [
+    'P5',
+    [
+      purchase('P5', {
+        item: item(9999, 'Ghost'),
+        price: '5.00',
+        currency: 'USD',
+        supportedUntil: EXPIRED,
+      }),
+      purchase('P5', {
+        item: item(9999, 'Ghost II'),
+        price: '5.00',
+        currency: 'USD',
+        supportedUntil: EXPIRED,
+        licenseType: 'Extended',
+      }),
+    ],
+  ],
+  ['P6', [purchase('P6', { item: item(1003), price: '8.00', currency: 'USD' }), 'invalid']],
+  ['P7', ['invalid']],
+  ['P8', ['unproven']],
+  ['P9', [purchase('P9', { item: null })]],
+];
+
+type Denial = 'invalid' | 'unproven';
+
+async function auditCodes({ store: { audits } }: Mirror): Promise<void> {
+  await audit(audits, 'main', FOUND);
+  const odd = { item: item(1001), price: '7.77', currency: ODD_CURRENCY };
+  await audit(audits, 'second', [['P1', [purchase('P1', odd)]]]);
+}
+
+/** Records what is found of each code, a minute between two answers. */
+async function audit(audits: AuditStore, sellerId: string, found: typeof FOUND): Promise<void> {
+  const rounds = Math.max(...found.map(([, answers]) => answers.length));
+  for (let round = 0; round < rounds; round++) {
+    const asked = found.filter(([, answers]) => answers.length > round);
+    const { auditId } = await load(
+      audits,
+      asked.map(([code]) => code),
+      { sellerId },
+    );
+    const codes = await pending(audits, auditId);
+    const results = asked.map(([, answers], n) =>
+      result(codes[n], answers[round], at(round * 60 + n)),
+    );
+    await audits.record(auditId, results, results.length);
+  }
+}
+
+function result(
+  code: PendingCode | undefined,
+  answer: PurchaseReading | Denial | undefined,
+  moment: Date,
+): CodeResult {
+  if (code === undefined || answer === undefined) throw new Error('a code is not pending');
+  if (answer === 'invalid') return invalid(code, moment);
+  return answer === 'unproven' ? unproven(code, moment, true) : valid(code, moment, answer);
+}

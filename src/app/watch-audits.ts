@@ -55,12 +55,13 @@ export function watchAudits(
   };
 }
 
-/** Puts chunks of a seller's audits into the queue. */
+/** Puts chunks of a seller's audits into the queue. @param options as of `addChunk` */
 export function adding(
   queues: Pick<Queues, 'addChunk'>,
   sellerId: string,
+  options: { readonly afresh?: boolean } = {},
 ): (auditId: bigint, chunk: number) => Promise<void> {
   return async (auditId, chunk) => {
-    await queues.addChunk(sellerId, auditId, chunk);
+    await queues.addChunk(sellerId, auditId, chunk, options);
   };
 }

@@ -5,7 +5,7 @@ import { Outage } from './outage.js';
 import { postgresServer } from './postgres.js';
 import { redisServer } from './redis.js';
 import type { Session, SessionOptions } from './session.js';
-import { askedId, checkJobId, chunkId, payloadOf, type TaskOf } from './tasks.js';
+import { afreshId, askedId, checkJobId, chunkId, payloadOf, type TaskOf } from './tasks.js';
 import { TUNING, type Tuning } from './tuning.js';
 import {
   QUEUE_NAMES,
@@ -94,12 +94,31 @@ export class Queues {
   /**
    * Puts a chunk of an audit into the queue, unless it is there. One that ended is not kept: the store
    * knows what is left of it, and it may have to be done again.
+   * @param afresh when the one that is there can't be begun now, because a worker that may be gone
+   *   holds it or because it is put off, another one is added that can: two of a chunk do no harm
    * @throws {QueueError} within seconds, when the queue can't be reached
    */
-  addChunk(seller: string, auditId: bigint, chunk: number): Promise<Added> {
+  async addChunk(
+    seller: string,
+    auditId: bigint,
+    chunk: number,
+    { afresh = false } = {},
+  ): Promise<Added> {
     const task: AuditTask = { kind: 'chunk', seller, auditId: String(auditId), chunk };
     const unkept = { removeOnComplete: true, removeOnFail: true };
-    return this.#add('audits', task, chunkId(auditId, chunk), unkept);
+    const jobId = chunkId(auditId, chunk);
+    const added = await this.#add('audits', task, jobId, unkept);
+    if (!afresh || added.added || (await this.#canBegin('audits', jobId))) return added;
+    return this.#add('audits', task, afreshId(auditId, chunk), unkept);
+  }
+
+  /** False for a job that a worker holds, or that is put off. */
+  async #canBegin(name: QueueName, jobId: string): Promise<boolean> {
+    return this.#link.use(async ({ queues }) => {
+      const job = await queues[name].getJob(jobId);
+      const state = await job?.getState();
+      return state !== 'active' && state !== 'delayed';
+    });
   }
 
   /**

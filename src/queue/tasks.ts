@@ -104,6 +104,11 @@ export function chunkId(auditId: bigint, chunk: number): string {
   return `chunk.${auditId}.${chunk}`;
 }
 
+/** An id of its own for another job of a chunk, whose first one may be held by a process that is gone. */
+export function afreshId(auditId: bigint, chunk: number): string {
+  return `${chunkId(auditId, chunk)}.again-${randomBytes(6).toString('hex')}`;
+}
+
 const LONGEST_ID = 200;
 
 /**

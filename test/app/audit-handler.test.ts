@@ -95,6 +95,41 @@ function describeWork(title: string, trial: () => Trial): void {
       expect(await auditVerdicts(mirror(), auditId)).toEqual(truthOf(shop, codes));
     });
 
+    it('goes on at once when it is resumed, though its jobs are held, or were put off', async () => {
+      const shop = await openShop();
+      const place = trial();
+      const queues = await place.open();
+      const codes = listOf(shop, 100);
+      const auditId = await enter(mirror(), shop.marketplace.host, codes, { chunkSize: 50 });
+      await enqueueChunks(mirror().store, auditId, adding(queues, 'main'));
+      // The first is put off; the second is held as by a process that was killed, and nobody has
+      // found out yet.
+      const seen: number[] = [];
+      const holder = queues.work(
+        'audits',
+        async (task, { signal }) => {
+          if (task.kind !== 'chunk' || task.auditId !== String(auditId)) {
+            return { kind: 'done', result: {} };
+          }
+          seen.push(task.chunk);
+          if (seen.length === 1) return { kind: 'later', reason: 'a pause', delayMs: 3_600_000 };
+          await new Promise((resolve) => signal.addEventListener('abort', resolve));
+          return { kind: 'hand-back' };
+        },
+        { concurrency: 1 },
+      );
+      await until(() => seen.length === 2);
+      const others = await place.open();
+      await enqueueChunks(mirror().store, auditId, adding(others, 'main'));
+      expect((await others.counts()).audits.waiting).toBe(0);
+      const again = adding(others, 'main', { afresh: true });
+      await enqueueChunks(mirror().store, auditId, again);
+      others.work('audits', auditHandler(appOf(shop), others), { concurrency: 2 });
+      await until(() => isFinished(auditId));
+      expect(await auditVerdicts(mirror(), auditId)).toEqual(truthOf(shop, codes));
+      await holder.stop(0);
+    });
+
     it('asks again for known codes, and begins no second audit of them while one runs', async () => {
       const shop = await openShop();
       const queues = await trial().open();

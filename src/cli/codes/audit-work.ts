@@ -55,9 +55,13 @@ export class AuditWork {
     return this.#own !== null;
   }
 
-  /** Puts what there is to do into the queue. @throws {QueueError} when the queue can't be reached */
-  async enqueue({ auditId, sellerId }: AuditProgress): Promise<void> {
-    await enqueueChunks(this.#app.store, auditId, adding(this.#queues, sellerId));
+  /**
+   * Puts what there is to do into the queue.
+   * @param afresh also what is there, but held by a process that may be gone, or put off
+   * @throws {QueueError} when the queue can't be reached
+   */
+  async enqueue({ auditId, sellerId }: AuditProgress, afresh = false): Promise<void> {
+    await enqueueChunks(this.#app.store, auditId, adding(this.#queues, sellerId, { afresh }));
   }
 
   /**

@@ -16,6 +16,8 @@ export interface PursueOptions {
   readonly json: boolean;
   /** Leave the work to other processes. */
   readonly detach: boolean;
+  /** Wait neither for what a process held that is gone, nor for what was put off; default: wait. */
+  readonly afresh?: boolean;
   readonly place: OutPlace | null;
 }
 
@@ -39,7 +41,7 @@ async function work(
   app: App,
   audit: AuditProgress,
   resume: string,
-  { detach }: PursueOptions,
+  { detach, afresh }: PursueOptions,
   signal: AbortSignal,
 ): Promise<AuditProgress | 'interrupted'> {
   const bar = new AuditBar();
@@ -53,7 +55,7 @@ async function work(
   signal.addEventListener('abort', interrupted, { once: true });
   try {
     doing = await AuditWork.open(app);
-    await doing.enqueue(audit);
+    await doing.enqueue(audit, afresh);
     return detach ? audit : await watch(app, audit, doing, bar, signal);
   } catch (error) {
     if (signal.aborted) return 'interrupted';

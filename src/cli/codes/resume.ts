@@ -54,6 +54,6 @@ async function resume(
     );
   }
   if (state !== 'running') await app.store.audits.resume(auditId);
-  const how = { json: json === true, detach: detach === true, place };
+  const how = { json: json === true, detach: detach === true, afresh: true, place };
   return pursue(app, auditId, how, signal);
 }

@@ -7,6 +7,7 @@ import { parseArgs } from 'node:util';
 import { allMirroredSince, compare } from './compare.js';
 import { Fleet } from './fleet.js';
 import { keyOf, Market } from './market.js';
+import { mulberry } from './random.js';
 import { startPostgres, startRedis, type Victim } from './servers.js';
 
 const USAGE = `npm run soak -- [--minutes 10] [--queue redis|postgres] [--sellers 4] [--workers 3] [--seed 1]
@@ -28,17 +29,7 @@ if (values.help) {
   process.exit(0);
 }
 
-/** Small, fast and repeatable; the times of things are not. */
-function mulberry(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
+// Repeatable; the times of things are not.
 const random = mulberry(Number(values.seed));
 const between = (least: number, most: number): number => least + random() * (most - least);
 const say = (text: string): void => {

@@ -1,0 +1,137 @@
+import type * as SimulatorModule from '../../../src/simulator/index.js';
+import { product } from '../../product.js';
+import { between, pick, type Random } from '../random.js';
+
+const { seededCatalogue, seededPurchases, Purchases } = (await product(
+  'simulator/index.js',
+)) as typeof SimulatorModule;
+
+export const ITEMS = 60;
+
+/** A code of the list with what the marketplace holds of it. */
+export interface KnownCode {
+  readonly code: string;
+  readonly valid: boolean;
+  /** What kind of code it is, for the figures. */
+  readonly kind: string;
+}
+
+/** A record of the list. */
+export interface ListLine {
+  /** As it stands in the list: perhaps with quotes and white space around it. */
+  readonly cell: string;
+  /** Null where the line holds no code. */
+  readonly code: string | null;
+}
+
+export interface KnownCodes {
+  readonly catalogue: SimulatorModule.Catalogue;
+  readonly own: SimulatorModule.Purchases;
+  readonly others: SimulatorModule.Purchases;
+  /** Each code once. */
+  readonly codes: ReadonlyMap<string, KnownCode>;
+  readonly lines: readonly ListLine[];
+}
+
+/** What is around a code that people copied from mails and spreadsheets. */
+const DRESSES: readonly ((code: string) => string)[] = [
+  (code) => `  ${code}\t`,
+  (code) => `\u00A0${code}\u200B`,
+  (code) => `“${code}”`,
+  (code) => `'${code}'`,
+  (code) => `\uFEFF${code}`,
+];
+/** Codes have no format: these may be real ones too. */
+const STRANGE: readonly ((n: number) => string)[] = [
+  (n) => `Käufer-${n}-größe`,
+  (n) => `=SUM(A${n};B2)`,
+  (n) => `+49 30 ${n}`,
+  (n) => `"quoted", with comma ${n}`,
+  (n) => `💿${n}💿`,
+  (n) => `${n}-${'x'.repeat(200)}`,
+  (n) => `購入-${n}`,
+  (n) => `${n}%00&api_key=1`,
+];
+
+/** Makes codes of every kind, in random order, and a list of them with lines that hold none. */
+export function makeCodes(count: number, random: Random): KnownCodes {
+  const catalogue = seededCatalogue({ seed: 7, count: ITEMS });
+  const own = seededPurchases({ seed: 1, count });
+  const others = seededPurchases({ seed: 2, count });
+  const uuids = seededPurchases({ seed: 3, count, format: 'uuid' });
+  const items = [...catalogue.truth()];
+  const codes = new Map<string, KnownCode>();
+  for (let n = 0; codes.size < count; n++) {
+    const add = (kind: string, code: string, valid: boolean): void => {
+      if (codes.size < count && !codes.has(code)) codes.set(code, { kind, code, valid });
+    };
+    const code = own.codeAt(n);
+    const what = random();
+    if (what < 0.5) add('hex', code, true);
+    else if (what < 0.56) addUuid(add, own, uuids.codeAt(n), pick(random, items).id, random);
+    else if (what < 0.61) {
+      add('upper case', code.toUpperCase(), true);
+      // Asked for by itself: nothing says that letter case does not matter.
+      if (random() < 0.3) add('hex', code, true);
+    } else if (what < 0.64) {
+      const strange = pick(random, STRANGE)(n);
+      const valid = random() < 0.5;
+      if (valid) own.add({ code: strange, itemId: pick(random, items).id });
+      add('strange', strange, valid);
+    } else if (what < 0.72) {
+      own.setState(code, random() < 0.7 ? 'refunded' : 'cancelled');
+      add('refunded', code, false);
+    } else if (what < 0.82) {
+      if (random() < 0.2) others.setState(others.codeAt(n), 'refunded');
+      add('of another seller', others.codeAt(n), false);
+    } else if (what < 0.9)
+      add('misspelt', `${code.slice(0, -1)}${code.endsWith('0') ? 1 : 0}`, false);
+    else add('made up', hexOf(random), false);
+  }
+  return { catalogue, own, others, codes, lines: linesOf([...codes.keys()], random) };
+}
+
+function addUuid(
+  add: (kind: string, code: string, valid: boolean) => void,
+  own: InstanceType<typeof Purchases>,
+  code: string,
+  itemId: number,
+  random: Random,
+): void {
+  own.add({ code, itemId, license: random() < 0.3 ? 'Extended' : 'Regular' });
+  add('uuid', code, true);
+}
+
+function hexOf(random: Random): string {
+  return Array.from({ length: 37 }, () => Math.floor(random() * 16).toString(16)).join('');
+}
+
+/** Some codes stand in several lines, some lines hold none. */
+function linesOf(codes: readonly string[], random: Random): readonly ListLine[] {
+  const lines: ListLine[] = [];
+  for (const code of codes) {
+    const cell = random() < 0.05 ? pick(random, DRESSES)(code) : code;
+    lines.push({ cell, code });
+    if (random() < 0.02) {
+      const again = pick(random, codes);
+      lines.push({ cell: again, code: again });
+    }
+    if (random() < 0.005) lines.push({ cell: pick(random, ['', '   ', 'a\u0007b']), code: null });
+  }
+  const inOrder = [...lines];
+  for (let n = inOrder.length - 1; n > 0; n--) {
+    const other = between(random, 0, n);
+    [inOrder[n], inOrder[other]] = [inOrder[other] as ListLine, inOrder[n] as ListLine];
+  }
+  return inOrder;
+}
+
+/** The list as CSV, each record with a column of its own before the code and one behind it. */
+export function listText(lines: readonly ListLine[]): string {
+  const rows = lines.map(({ cell }, n) => [`customer ${n}`, quoted(cell), `note ${n}`].join(','));
+  return `name,code,note\r\n${rows.join('\r\n')}\r\n`;
+}
+
+function quoted(cell: string): string {
+  return /[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell;
+}

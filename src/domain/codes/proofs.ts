@@ -97,6 +97,11 @@ export function proofsAfterCodes(timeline: Timeline): readonly NeededProof[] {
   return needed;
 }
 
+/** The canary that shows best whether the marketplace finds codes now; null when there is none to ask. */
+export function canaryToAsk(timeline: Timeline): string | null {
+  return chooseCanary(timeline, sortEvidence(timeline));
+}
+
 /**
  * The calls that prove the credential for the next chunk as well, so that it need not begin with
  * proofs of its own: to be put into its timeline, whose numbers go on from this one's. Empty when the

@@ -1,6 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { hearAccount, hearCode } from '../../domain/codes/outcome.js';
 import {
+  canaryToAsk,
   carriedOver,
   proofsAfterCodes,
   proofsBeforeCodes,
@@ -11,7 +12,7 @@ import type { Failure, Reply } from '../../domain/reply.js';
 import type { CallOptions, Marketplace } from '../../marketplace/types.js';
 import { Agenda } from './agenda.js';
 import { Journal, type Ended, type TimedCall } from './journal.js';
-import { CANARY_LOST, failedProof, stopForWeather } from './stop.js';
+import { CANARY_LOST, failedProof, isOutage, stopForWeather } from './stop.js';
 import type { AskOptions, AskReport, Stop } from './types.js';
 import { Verdicts } from './verdicts.js';
 
@@ -58,6 +59,8 @@ class Asking {
   #isClear = false;
   /** Failures since the last reply that told something. */
   #row: Failure[] = [];
+  /** It looks like an outage, and a canary is to tell; no code is asked for until it has. */
+  #isDoubtful = false;
   #stop: Stop | null = null;
   #failure: { readonly error: unknown } | null = null;
   #isNews = false;
@@ -102,7 +105,7 @@ class Asking {
 
   /** Begins as many calls as may be under way. */
   #fill(): void {
-    while (!this.#isOver && !this.#agenda.isEmpty) {
+    while (!this.#isOver && !this.#isDoubtful && !this.#agenda.isEmpty) {
       this.#proveOpen();
       if (!this.#isClear && this.#follow(this.#plan()) !== 'codes') return;
       if (this.#journal.underWay.codes >= this.#options.concurrency) return;
@@ -204,13 +207,29 @@ class Asking {
     this.#wake?.();
   }
 
-  #watchWeather({ outcome, at }: TimedCall, reply: Reply<unknown>): void {
+  #watchWeather({ kind, outcome, at }: TimedCall, reply: Reply<unknown>): void {
     if (outcome.kind !== 'silent' || reply.kind === 'answered') {
       this.#row = [];
+      this.#isDoubtful = false;
       return;
     }
     this.#row.push(reply);
-    this.#stop ??= stopForWeather(this.#row, at);
+    const stop = stopForWeather(this.#row, at);
+    if (stop === null) return;
+    if (kind === 'code' && isOutage(stop) && this.#tryCanary()) this.#isDoubtful = true;
+    else this.#stop ??= stop;
+  }
+
+  /**
+   * Marketplaces fail on single codes too, such as those of deleted items, and lists may hold many of
+   * them in a row: that a code known to be valid gets no answer either makes it an outage.
+   * @returns false when there is none to ask
+   */
+  #tryCanary(): boolean {
+    if (this.#journal.underWay.canary) return true;
+    const code = canaryToAsk(this.#journal.timeline);
+    if (code !== null) this.#askProof({ kind: 'canary', code });
+    return code !== null;
   }
 
   #fail(error: unknown): void {

@@ -29,6 +29,11 @@ export function stopForWeather(row: readonly Failure[], now: number): Stop | nul
   return stop(last.kind === 'unreadable' ? 'unreadable' : 'unavailable');
 }
 
+/** Whether a stop for the weather is but a guess from several replies that told nothing. */
+export function isOutage({ reason, notBefore }: Stop): boolean {
+  return (reason === 'unavailable' || reason === 'unreadable') && notBefore === null;
+}
+
 /**
  * Which proof keeps denials from being proven: another account, the last proof of the key, or else the
  * last canary; null when none failed.

@@ -29,7 +29,7 @@ export async function workOnChunk(
   ]);
   if (audit === null || pending.length === 0) return nothingOpen(audit?.state ?? 'running');
   const binding = await deps.store.ensureSeller(deps.sellerId, deps.marketplace.host);
-  const work = new ChunkWork(deps, held, pending);
+  const work = new ChunkWork(deps, held, inTurn(pending, audit.problem !== null));
   const stop = movedTo(deps, binding) ?? (await work.ask(binding.username, signal));
   const isFirst = audit.valid + audit.invalid === audit.reused;
   const { settled, roundsToWait, state } = work;
@@ -38,6 +38,17 @@ export async function workOnChunk(
 
 function nothingOpen(state: AuditState): ChunkResult {
   return { stop: null, settled: 0, open: 0, roundsToWait: 0, isFirst: false, state };
+}
+
+/**
+ * Codes in the order in which they are asked for: those that were in vain come last. Where the audit
+ * was held up, with any of the others first: it may have been because of the very codes that began.
+ */
+function inTurn(pending: readonly PendingCode[], wasHeldUp: boolean): readonly PendingCode[] {
+  const first = wasHeldUp ? Math.floor(Math.random() * pending.length) : 0;
+  const byPosition = [...pending].sort((a, b) => a.position - b.position);
+  const rotated = [...byPosition.slice(first), ...byPosition.slice(0, first)];
+  return rotated.sort((a, b) => a.attempts - b.attempts);
 }
 
 /** A seller's codes are those of one marketplace. */
@@ -67,9 +78,7 @@ class ChunkWork {
   constructor(deps: AuditDeps, held: HeldChunk, pending: readonly PendingCode[]) {
     this.#deps = deps;
     this.#held = held;
-    // In the order in which they are asked for: those that were in vain come last.
-    const inOrder = [...pending].sort((a, b) => a.attempts - b.attempts || a.position - b.position);
-    this.#pending = new Map(inOrder.map((code) => [code.code, code]));
+    this.#pending = new Map(pending.map((code) => [code.code, code]));
     this.#recorder = new Recorder({
       audits: deps.store.audits,
       auditId: held.auditId,

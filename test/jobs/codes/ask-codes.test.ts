@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { KEY } from '../../support/mirror.js';
-import { ask, listOf, openShop, truthOf, verdictsOf } from './support.js';
+import { ask, failingOn, listOf, openShop, truthOf, verdictsOf } from './support.js';
 
 it('tells each code once, with its true verdict, at one call for each and few proofs', async () => {
   const shop = await openShop();
@@ -164,4 +164,25 @@ it('believes nothing when the key passes to another account in the middle', asyn
   expect(wrong).toEqual([]);
   expect(report.stop).toMatchObject({ reason: 'account-changed' });
   expect(report.stop?.detail).toContain('eve');
+});
+
+it('does not take codes that the marketplace fails on for an outage while it finds others', async () => {
+  const shop = await openShop();
+  const failing = Array.from({ length: 40 }, (_, i) => `of-a-deleted-item-${i}`);
+  const others = listOf(shop, 60, 4);
+  const report = await ask(failingOn(shop, failing), { codes: [...failing, ...others] });
+  expect(report).toMatchObject({ left: [], stop: null });
+  expect(verdictsOf(report)).toEqual({
+    ...truthOf(shop, others),
+    ...Object.fromEntries(failing.map((code) => [code, 'unproven'])),
+  });
+  expect(report.calls.proofs).toBeLessThan(25);
+});
+
+it('takes it for an outage when the canary gets no answer either', async () => {
+  const shop = await openShop();
+  const codes = listOf(shop, 100);
+  const report = await ask(failingOn(shop, [...codes, shop.canary]), { codes });
+  expect(report.stop).toMatchObject({ reason: 'unavailable' });
+  expect(report.left.length).toBeGreaterThan(50);
 });

@@ -1,4 +1,5 @@
 import { onTestFinished } from 'vitest';
+import type { Unavailable } from '../../../src/domain/reply.js';
 import { Secret } from '../../../src/domain/secret.js';
 import { askCodes } from '../../../src/jobs/codes/ask-codes.js';
 import type { AskOptions, AskReport, SettledCode } from '../../../src/jobs/codes/types.js';
@@ -64,6 +65,20 @@ export async function openShop(options: Partial<SimulatorOptions> = {}): Promise
     timesAsked: (code) =>
       sim.log.filter(({ parameters }) => parameters['purchase_code'] === code).length,
   };
+}
+
+/** The shop as it is when the marketplace fails on some codes, whenever it is asked for them. */
+export function failingOn(shop: Shop, codes: Iterable<string>): Shop {
+  const failing = new Set(codes);
+  const failure: Unavailable = {
+    ...{ kind: 'unavailable', httpStatus: 500, reason: 'server-error' },
+    ...{ detail: 'failed', retryAt: null },
+  };
+  const marketplace: Marketplace = Object.create(shop.marketplace);
+  marketplace.account = (options) => shop.marketplace.account(options);
+  marketplace.validate = (code, options) =>
+    failing.has(code) ? Promise.resolve(failure) : shop.marketplace.validate(code, options);
+  return { ...shop, marketplace };
 }
 
 /** A list of `count` codes of which every `nth` is invalid; from 2: 1 would leave none valid. */

@@ -86,7 +86,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   index: ['jobs', 'marketplace', 'domain'],
   cli: [
     ...['app', 'web', 'config', 'log', 'queue', 'jobs', 'marketplace', 'store', 'webhook'],
-    ...['intake', 'domain', 'simulator'],
+    ...['intake', 'export', 'domain', 'simulator'],
   ],
   web: ['app', 'queue', 'jobs', 'marketplace', 'store', 'domain'],
   app: ['config', 'queue', 'jobs', 'marketplace', 'store', 'webhook', 'domain'],
@@ -94,6 +94,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   jobs: ['marketplace', 'store', 'webhook', 'domain'],
   webhook: ['domain'],
   intake: ['domain'],
+  export: ['store', 'domain'],
   log: ['domain'],
   marketplace: ['domain'],
   store: ['domain'],
@@ -112,6 +113,7 @@ const HOMES: readonly (readonly [RegExp, string])[] = [
   [/^prom-client$/, 'web'],
   [/^standardwebhooks$/, 'webhook'],
   [/^(?:csv-parse|csv-stringify)$/, 'intake'],
+  [/^hyparquet(?:-writer)?$/, 'export'],
   [/^(?:pino|pino-pretty)$/, 'log'],
 ];
 

@@ -1,5 +1,6 @@
-import { Client, types, type FieldDef } from 'pg';
-import Cursor from 'pg-cursor';
+import { types } from 'pg';
+import { withOwnClient } from './own-client.js';
+import { TextCursor } from './text-cursor.js';
 
 export interface QueryColumn {
   readonly name: string;
@@ -13,7 +14,6 @@ export interface QueryAnswer {
   readonly rows: AsyncIterable<readonly (string | null)[]>;
 }
 
-const BATCH = 500;
 const TYPES: ReadonlyMap<number, QueryColumn['type']> = new Map([
   ...[20, 21, 23, 26, 700, 701, 1700].map((oid) => [oid, 'number'] as const), // int8 … numeric
   [16, 'boolean'],
@@ -40,60 +40,17 @@ export async function queryReadOnly<T>(
   consume: (answer: QueryAnswer) => Promise<T>,
   signal: AbortSignal,
 ): Promise<T> {
-  const client = new Client({ connectionString: url, application_name: 'seller-mirror sql' });
-  // The loss of the connection fails the query under way; unheard, it would end the process.
-  client.on('error', () => undefined);
-  await client.connect();
-  const abort = (): void => void client.end();
-  signal.addEventListener('abort', abort, { once: true });
-  try {
-    // A query whose caller is gone ends within a second. Not every system can notice.
-    await client.query('SET client_connection_check_interval = 1000').catch(() => undefined);
+  return withOwnClient(url, 'sql', signal, async (client) => {
     await client.query('BEGIN TRANSACTION READ ONLY');
-    const cursor = client.query(
-      new Cursor<(string | null)[]>(sql, [], {
-        rowMode: 'array',
-        types: { getTypeParser: () => (text: string) => text },
-      }),
-    );
-    const { rows, fields } = await readBatch(cursor);
+    const cursor = await TextCursor.open(client, sql);
     const answer = await consume({
-      columns: fields.map((field) => ({
+      columns: cursor.fields.map((field) => ({
         name: field.name,
         type: TYPES.get(field.dataTypeID) ?? 'text',
       })),
-      rows: allRows(cursor, rows),
+      rows: cursor.rows(),
     });
     await cursor.close();
     return answer;
-  } finally {
-    signal.removeEventListener('abort', abort);
-    await client.end().catch(() => undefined);
-  }
-}
-
-function readBatch(
-  cursor: Cursor<(string | null)[]>,
-): Promise<{ rows: (string | null)[][]; fields: FieldDef[] }> {
-  return new Promise((resolve, reject) => {
-    // Once the cursor is at its end it calls back without a result, whatever its types say.
-    cursor.read(
-      BATCH,
-      (error: Error | undefined, rows, result: { fields: FieldDef[] } | undefined) => {
-        if (error) reject(error);
-        else resolve({ rows, fields: result?.fields ?? [] });
-      },
-    );
   });
-}
-
-async function* allRows(
-  cursor: Cursor<(string | null)[]>,
-  first: (string | null)[][],
-): AsyncGenerator<readonly (string | null)[]> {
-  let rows = first;
-  while (rows.length > 0) {
-    yield* rows;
-    rows = (await readBatch(cursor)).rows;
-  }
 }

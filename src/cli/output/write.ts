@@ -32,7 +32,7 @@ const CHUNK_CHARACTERS = 64 * 1024;
  */
 export async function writeAll(
   output: Writable,
-  lines: Iterable<string> | AsyncIterable<string>,
+  lines: Iterable<string> | AsyncIterable<string | Uint8Array>,
 ): Promise<boolean> {
   let gone = false;
   const onError = (error: Error): void => {
@@ -52,10 +52,14 @@ export async function writeAll(
 }
 
 async function* inChunks(
-  lines: Iterable<string> | AsyncIterable<string>,
-): AsyncGenerator<string, void, undefined> {
+  lines: Iterable<string> | AsyncIterable<string | Uint8Array>,
+): AsyncGenerator<string | Uint8Array, void, undefined> {
   let chunk = '';
   for await (const line of lines) {
+    if (typeof line !== 'string') {
+      yield line;
+      continue;
+    }
     chunk += line;
     if (chunk.length >= CHUNK_CHARACTERS) {
       yield chunk;

@@ -1,0 +1,57 @@
+import type { ExportColumn } from '../store/export-view.js';
+
+/** What the values of a column are, as far as formats tell them apart. */
+export type ValueKind =
+  | { readonly kind: 'text' | 'boolean' | 'json' | 'texts' | 'date' | 'moment' | 'float' }
+  | { readonly kind: 'integer'; readonly bits: 32 | 64 }
+  | { readonly kind: 'decimal'; readonly precision: number; readonly scale: number }
+  /** Digits without a limit, of which no format has a type that holds them exactly. */
+  | { readonly kind: 'number' };
+
+const KINDS: Readonly<Record<string, ValueKind>> = {
+  smallint: { kind: 'integer', bits: 32 },
+  integer: { kind: 'integer', bits: 32 },
+  bigint: { kind: 'integer', bits: 64 },
+  numeric: { kind: 'number' },
+  real: { kind: 'float' },
+  'double precision': { kind: 'float' },
+  boolean: { kind: 'boolean' },
+  json: { kind: 'json' },
+  jsonb: { kind: 'json' },
+  'text[]': { kind: 'texts' },
+  date: { kind: 'date' },
+  'timestamp with time zone': { kind: 'moment' },
+};
+
+/** What a column's values are. Types that no view has are written as text. */
+export function kindOf({ type }: ExportColumn): ValueKind {
+  const [, precision, scale] = /^numeric\((\d+),(\d+)\)$/.exec(type) ?? [];
+  if (precision !== undefined && scale !== undefined) {
+    return { kind: 'decimal', precision: Number(precision), scale: Number(scale) };
+  }
+  const plain = /^timestamp(?:\(\d\))? with time zone$/.test(type)
+    ? 'timestamp with time zone'
+    : type;
+  return KINDS[plain] ?? { kind: 'text' };
+}
+
+/** Whether values are digits that no spreadsheet takes for a formula, and JSON takes for a number. */
+export function isNumeric({ kind }: ValueKind): boolean {
+  return kind === 'integer' || kind === 'decimal' || kind === 'number' || kind === 'float';
+}
+
+const UTC = /^(\d{4,}-\d\d-\d\d) (\d\d:\d\d:\d\d(?:\.\d+)?)\+00$/;
+
+/** PostgreSQL's text of a moment, shown in UTC, in ISO 8601; what is none, such as infinity, stays. */
+export function isoMoment(text: string): string {
+  return text.replace(UTC, '$1T$2Z');
+}
+
+/** Microseconds since 1970; null for what is no moment of four-digit years. */
+export function microseconds(text: string): bigint | null {
+  const [, day, time = ''] = UTC.exec(text) ?? [];
+  if (day === undefined || day.length > 10) return null;
+  const seconds = Date.parse(`${day}T${time.slice(0, 8)}Z`) / 1000;
+  const fraction = time.slice(9).padEnd(6, '0');
+  return BigInt(seconds) * 1_000_000n + BigInt(fraction);
+}

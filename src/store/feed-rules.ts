@@ -1,0 +1,114 @@
+/**
+ * How a view is followed. Statements have the cursor's number as $1, its moment as $2, and the seller,
+ * or null for all, as $3.
+ */
+export interface FeedRule {
+  /** Columns that tell a row from all others. Of a row that is gone they are all that is told. */
+  readonly key: readonly string[];
+  /** Something that the view shows depends on the moment at which it is read. */
+  readonly momentary: boolean;
+  /** SQL of the rows after the cursor, with `_deleted`; `columns` are those of the view. */
+  readonly since: (columns: readonly string[]) => string;
+}
+
+const FIRST_LISTS = `
+  SELECT i.seller_id, i.item_id, 0 AS run_id
+    FROM mirror.items i JOIN mirror.sellers s ON s.seller_id = i.seller_id WHERE s.loaded_seq > $1`;
+
+/** SQL of the items that were written after the cursor, each with the first run that did. */
+function toldItems(which = 'true'): string {
+  return `
+  SELECT seller_id, item_id, min(run_id) AS run_id
+    FROM (SELECT seller_id, item_id, run_id FROM mirror.item_changes WHERE seq > $1 AND ${which}
+          UNION ALL ${FIRST_LISTS}) AS t
+   GROUP BY seller_id, item_id`;
+}
+
+/** The view's rows of those items. */
+function rowsOfItems(view: string, told: string, where = 'true'): string {
+  return `WITH told AS (${told})
+    SELECT v.*, false AS _deleted
+      FROM told t JOIN reporting.${view} v ON v.seller_id = t.seller_id AND v.item_id = t.item_id
+     WHERE ${where}`;
+}
+
+/** What purchases show of items: their names and states. */
+const NAMED_ITEMS = toldItems(`field IN ('name', 'state')`);
+
+/** Codes that were written after the cursor, and those of items whose name or state was. */
+const CHANGED_CODES = `
+  told AS (${NAMED_ITEMS}), changed AS (
+    SELECT code_id FROM mirror.purchase_codes WHERE changed_seq > $1
+    UNION
+    SELECT p.code_id FROM told t JOIN mirror.purchase_codes p
+        ON p.seller_id = t.seller_id AND p.item_id = t.item_id`;
+
+/** The moments between that of the cursor and now, whichever way the clock went. */
+const MEANWHILE = `coalesce($2::timestamptz, '-infinity')`;
+
+const RULES: Readonly<Record<string, FeedRule>> = {
+  items: {
+    key: ['seller_id', 'item_id'],
+    momentary: false,
+    since: () => rowsOfItems('items', toldItems()),
+  },
+  // Runs of a seller come one after the other: what an earlier one superseded is known.
+  item_history: {
+    key: ['seller_id', 'item_id', 'valid_from'],
+    momentary: false,
+    since: () =>
+      rowsOfItems(
+        'item_history',
+        toldItems(),
+        'v.valid_to IS NULL OR v.superseded_run_id >= t.run_id',
+      ),
+  },
+  item_changes: {
+    key: ['seq'],
+    momentary: false,
+    since: () => 'SELECT v.*, false AS _deleted FROM reporting.item_changes v WHERE v.seq > $1',
+  },
+  // They show the item's name, and currencies that are read from its other changes.
+  price_changes: {
+    key: ['seq'],
+    momentary: false,
+    since: () => rowsOfItems('price_changes', toldItems(`(class = 'price' OR field = 'name')`)),
+  },
+  // A code that was never valid was never shown, so that it is not told to be gone.
+  purchases: {
+    key: ['code_id'],
+    momentary: true,
+    since: (columns) => `WITH ${CHANGED_CODES}
+    UNION
+    SELECT code_id FROM mirror.purchase_codes
+     WHERE verdict = 'valid' AND supported_until > least(${MEANWHILE}, now())
+       AND supported_until <= greatest(${MEANWHILE}, now())
+  )
+  SELECT ${columns
+    .map((name) => `${PURCHASE_KEYS.has(name) ? 'p' : 'v'}."${name}"`)
+    .join(', ')}, v.code_id IS NULL AS _deleted
+    FROM changed c JOIN mirror.purchase_codes p ON p.code_id = c.code_id
+    LEFT JOIN reporting.purchases v ON v.code_id = c.code_id
+   WHERE v.code_id IS NOT NULL OR (p.changed_seq > $1 AND p.purchase_seen_at IS NOT NULL)`,
+  },
+  // They show the item's name and the code's item, and no code has many.
+  purchase_transitions: {
+    key: ['seq'],
+    momentary: false,
+    since: () => `WITH ${CHANGED_CODES}
+  )
+  SELECT v.*, false AS _deleted
+    FROM changed c JOIN reporting.purchase_transitions v ON v.code_id = c.code_id`,
+  },
+};
+
+/** What is told of a purchase that is gone: its key, and which code that was. */
+const PURCHASE_KEYS = new Set(['code_id', 'seller_id', 'code']);
+
+/** How a view is followed; null for those that are exported whole each time. */
+export function feedRule(view: string): FeedRule | null {
+  return Object.hasOwn(RULES, view) ? (RULES[view] ?? null) : null;
+}
+
+/** The views that can be followed. */
+export const FOLLOWED_VIEWS: readonly string[] = Object.keys(RULES);

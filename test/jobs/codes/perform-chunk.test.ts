@@ -3,7 +3,7 @@ import { KEY, never, useMirror } from '../../support/mirror.js';
 import { messageOf } from '../../../src/jobs/alert-message.js';
 import { performAuditChunk } from '../../../src/jobs/codes/perform-chunk.js';
 import { auditDeps, auditVerdicts, enter, progress, workThrough } from './audit.js';
-import { listOf, openShop, truthOf } from './support.js';
+import { failingOn, listOf, openShop, truthOf } from './support.js';
 
 const mirror = useMirror();
 
@@ -274,4 +274,16 @@ it('lets two audits at once take turns, chunk by chunk', async () => {
   for (const auditId of audits) {
     expect(await progress(mirror(), auditId)).toMatchObject({ state: 'finished', pending: 0 });
   }
+});
+
+it('comes to the codes behind those that the marketplace fails on, also where no canary is known', async () => {
+  const shop = await openShop();
+  const failing = Array.from({ length: 30 }, (_, i) => `of-a-deleted-item-${i}`);
+  const others = listOf(shop, 60, 4);
+  const auditId = await enter(mirror(), shop.marketplace.host, [...failing, ...others]);
+  const { marketplace } = failingOn(shop, failing);
+  await workThrough(auditDeps(mirror(), marketplace), [auditId]);
+  const unproven = Object.fromEntries(failing.map((code) => [code, 'unproven']));
+  expect(await auditVerdicts(mirror(), auditId)).toEqual({ ...truthOf(shop, others), ...unproven });
+  expect(await progress(mirror(), auditId)).toMatchObject({ state: 'finished', pending: 0 });
 });

@@ -1,18 +1,14 @@
 import { readFileSync } from 'node:fs';
 import { Command, type CommanderError } from 'commander';
 import { addApprove } from './commands/approve.js';
-import { addBackup } from './commands/backup.js';
-import { addChanges } from './commands/changes.js';
 import { addCodes } from './commands/codes.js';
 import { addDb } from './commands/db.js';
 import { addDemo } from './commands/demo.js';
 import { addDoctor } from './commands/doctor.js';
 import { addExport } from './commands/export.js';
-import { addItems } from './commands/items.js';
 import { addMigrate } from './commands/migrate.js';
 import { addPrune } from './commands/prune.js';
 import { addReject } from './commands/reject.js';
-import { addRestore } from './commands/restore.js';
 import { addRun } from './commands/run.js';
 import { addRuns } from './commands/runs.js';
 import { addScheduler } from './commands/scheduler.js';
@@ -32,8 +28,6 @@ const COMMANDS = [
   addWorker,
   addStatus,
   addRuns,
-  addChanges,
-  addItems,
   addApprove,
   addReject,
   addSql,
@@ -41,8 +35,6 @@ const COMMANDS = [
   addDb,
   addMigrate,
   addPrune,
-  addBackup,
-  addRestore,
   addDoctor,
   addSimulate,
   addDemo,

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { Command, type CommanderError } from 'commander';
 import { addApprove } from './commands/approve.js';
+import { addBackup } from './commands/backup.js';
 import { addCodes } from './commands/codes.js';
 import { addDb } from './commands/db.js';
 import { addDemo } from './commands/demo.js';
@@ -9,6 +10,7 @@ import { addExport } from './commands/export.js';
 import { addMigrate } from './commands/migrate.js';
 import { addPrune } from './commands/prune.js';
 import { addReject } from './commands/reject.js';
+import { addRestore } from './commands/restore.js';
 import { addRun } from './commands/run.js';
 import { addRuns } from './commands/runs.js';
 import { addScheduler } from './commands/scheduler.js';
@@ -35,6 +37,8 @@ const COMMANDS = [
   addDb,
   addMigrate,
   addPrune,
+  addBackup,
+  addRestore,
   addDoctor,
   addSimulate,
   addDemo,

@@ -129,19 +129,10 @@ export function firstRecords(
   }
   // What still waits at the end is cut off, and no good guide unless there is nothing else.
   if (whole || records.length <= 1) records.push(...joiner.end());
-  return withCells(records, delimiter).filter(({ cells }) => !isEmpty(cells));
-}
-
-/** Records and their cells; a blank line has one that is empty. */
-export function withCells(records: readonly CsvRecord[], delimiter: string): CellRecord[] {
-  const filled = records.filter(({ text }) => text.trim() !== '');
-  const cells = cellsOf(filled, delimiter);
-  let next = 0;
-  return records.map((record) =>
-    record.text.trim() === ''
-      ? { ...record, cells: [''] }
-      : { ...record, cells: cells[next++] ?? [] },
-  );
+  const cells = cellsOf(records, delimiter);
+  return records
+    .map((record, index) => ({ ...record, cells: cells[index] ?? [] }))
+    .filter((record) => !isEmpty(record.cells));
 }
 
 /** Nothing in it, such as the `;;;` that spreadsheets leave of emptied rows. */

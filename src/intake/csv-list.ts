@@ -1,6 +1,7 @@
 import { unguarded } from '../domain/csv-cell.js';
 import { chooseColumn } from './choose-column.js';
 import { uniqueNames } from './column-names.js';
+import { cellsOf } from './csv-cells.js';
 import {
   findDelimiter,
   findHeader,
@@ -8,12 +9,10 @@ import {
   firstRecords,
   isEmpty,
   mostFrequent,
-  withCells,
-  type CellRecord,
 } from './csv-layout.js';
 import { RecordJoiner, type CsvRecord } from './csv-records.js';
 import { IntakeError } from './error.js';
-import { LineSplitter } from './lines.js';
+import { LineSplitter, type Line } from './lines.js';
 import { rowOf, type Plan, type RowReader, type Sample } from './row.js';
 import type { IntakeRow } from './types.js';
 
@@ -93,12 +92,12 @@ class CsvReader implements RowReader {
   }
 
   push(piece: string): IntakeRow[] {
-    return this.#rows(this.#splitter.push(piece).flatMap((line) => this.#joiner.push(line)));
+    return this.#rows(this.#splitter.push(piece));
   }
 
   end(): IntakeRow[] {
-    const last = this.#splitter.end().flatMap((line) => this.#joiner.push(line));
-    return this.#rows([...last, ...this.#joiner.end()]);
+    const rows = this.#rows(this.#splitter.end());
+    return [...rows, ...this.#rowsOf(this.#joiner.end())];
   }
 
   notes(): readonly string[] {
@@ -114,32 +113,48 @@ class CsvReader implements RowReader {
     return notes;
   }
 
-  #rows(records: readonly CsvRecord[]): IntakeRow[] {
-    const rows = records.filter(({ line }) => line > this.#shape.skipped);
-    return withCells(rows, this.#shape.delimiter).flatMap((record) => this.#row(record));
+  #rows(lines: readonly Line[]): IntakeRow[] {
+    const records: CsvRecord[] = [];
+    for (const line of lines) {
+      for (const record of this.#joiner.push(line)) records.push(record);
+    }
+    return this.#rowsOf(records);
   }
 
-  #row(record: CellRecord): IntakeRow[] {
-    if (isEmpty(record.cells) && record.kind !== 'too long') {
+  #rowsOf(records: readonly CsvRecord[]): IntakeRow[] {
+    const rows: IntakeRow[] = [];
+    const cells = cellsOf(records, this.#shape.delimiter);
+    // Cells stay beside their records: a copy of a record by spread is old to the garbage collector
+    // from its birth, and keeps everything it refers to until the next collection of old objects.
+    for (const [index, record] of records.entries()) {
+      if (record.line <= this.#shape.skipped) continue;
+      const row = this.#row(record, cells[index] ?? []);
+      if (row !== null) rows.push(row);
+    }
+    return rows;
+  }
+
+  /** Null where there is nothing in it. */
+  #row(record: CsvRecord, cells: readonly string[]): IntakeRow | null {
+    if (isEmpty(cells) && record.kind !== 'too long') {
       this.blankLines++;
-      return [];
+      return null;
     }
     if (record.kind === 'literal') {
       this.#strayQuotes++;
       this.#firstStray ||= record.line;
     }
-    return [this.#filled(record)];
+    return this.#filled(record, cells.map(unguarded));
   }
 
-  #filled(record: CellRecord): IntakeRow {
+  #filled(record: CsvRecord, cells: readonly string[]): IntakeRow {
     const { width, codeColumn, delimiter, most } = this.#shape;
     const { line } = record;
-    const cells = record.cells.map(unguarded);
     if (record.kind === 'too long') {
       const rejected = `is longer than the ${most} characters a record may have`;
       return { line, rejected, columns: fitted(cells, width, delimiter) };
     }
-    if (!isEmpty(cells.slice(width))) {
+    if (cells.length > width && !isEmpty(cells.slice(width))) {
       // A separator too many may have moved the code to another column.
       const rejected = `has ${cells.length} cells instead of ${width}${extent(record)}`;
       return { line, rejected, columns: fitted(cells, width, delimiter) };

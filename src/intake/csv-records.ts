@@ -37,6 +37,7 @@ export class RecordJoiner {
   push(line: Line): CsvRecord[] {
     if (line.tooLong) return [...this.#giveUp(), recordOf([line], 'too long')];
     const open = this.#waiting.length > 0;
+    if (!open && !line.text.includes('"')) return [recordOf([line], 'sound')];
     const state = quoteState(line.text, this.#delimiter, open);
     if (state === 'closed') {
       const record = recordOf([...this.#waiting, line], 'sound');
@@ -95,7 +96,6 @@ function recordOf(lines: readonly Line[], kind: CsvRecord['kind']): CsvRecord {
  * @param open whether the line begins within quotes
  */
 function quoteState(line: string, delimiter: string, open: boolean): 'closed' | 'open' | 'broken' {
-  if (!open && !line.includes('"')) return 'closed';
   let at = 0;
   let within = open;
   for (;;) {

@@ -28,12 +28,17 @@ export class LineSplitter {
     const lines: Line[] = [];
     const text = this.#rest + piece;
     let start = 0;
-    const ends = /\r\n|\n|\r/g;
-    for (let match = ends.exec(text); match !== null; match = ends.exec(text)) {
+    let [lf, cr] = [text.indexOf('\n'), text.indexOf('\r')];
+    while (lf >= 0 || cr >= 0) {
+      const isCr = cr >= 0 && (lf < 0 || cr < lf);
       // The LF of this CR may be in the next piece.
-      if (match[0] === '\r' && ends.lastIndex === text.length) break;
-      lines.push(this.#line(text.slice(start, match.index), match[0]));
-      start = ends.lastIndex;
+      if (isCr && cr + 1 === text.length) break;
+      const end = !isCr ? '\n' : lf === cr + 1 ? '\r\n' : '\r';
+      const at = isCr ? cr : lf;
+      lines.push(this.#line(text.slice(start, at), end));
+      start = at + end.length;
+      if (lf >= 0 && lf < start) lf = text.indexOf('\n', start);
+      if (cr >= 0 && cr < start) cr = text.indexOf('\r', start);
     }
     this.#keep(text.slice(start));
     return lines;

@@ -10,8 +10,10 @@ import { planText } from './text-list.js';
 import type { Format, Intake, IntakeOptions, IntakeRow, Tally } from './types.js';
 import { isGzip, unpacked } from './unpack.js';
 
-/** What is looked at to find out how to read the list; also the most that is decoded at once. */
-const PIECE_BYTES = 256 * 1024;
+/** What is looked at to find out how to read the list. */
+const HEAD_BYTES = 256 * 1024;
+/** The most that is decoded at once: little, so that what is made of it is gone before the next. */
+const PIECE_BYTES = 32 * 1024;
 const MAX_RECORD = 1024 * 1024;
 const MAX_BATCH = 1000;
 
@@ -41,11 +43,11 @@ async function intakeOf(
   compressed: boolean,
   options: IntakeOptions,
 ): Promise<Intake> {
-  const head = await bytes.peek(PIECE_BYTES);
+  const head = await bytes.peek(HEAD_BYTES);
   const { encoding, mark, reason } = findEncoding(head);
   refuseBinary(head.bytes, encoding);
-  const first = head.bytes.subarray(mark, PIECE_BYTES);
-  const whole = head.whole && head.bytes.length <= PIECE_BYTES;
+  const first = head.bytes.subarray(mark, HEAD_BYTES);
+  const whole = head.whole && head.bytes.length <= HEAD_BYTES;
   const sampler = decoderOf(encoding);
   const sample: Sample = {
     text: sampler.decode(first) + (whole ? sampler.end() : ''),

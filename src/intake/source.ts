@@ -24,7 +24,7 @@ export async function openSource(path: string): Promise<AsyncIterable<Uint8Array
       await file.close();
       throw Object.assign(new Error('is a folder'), { code: 'EISDIR' });
     }
-    return file.createReadStream({ highWaterMark: 256 * 1024 });
+    return file.createReadStream({ highWaterMark: 64 * 1024 });
   } catch (error) {
     const [problem, remedy] = PROBLEMS[errorCode(error)] ?? [
       `it can't be read (${errorCode(error) || 'for no known reason'})`,

@@ -14,7 +14,7 @@ export function planText({ text, column, most }: Sample): Plan {
   const lines = [...splitter.push(text), ...splitter.end()];
   const first = lines.find((line) => !isBlank(line));
   const header = first !== undefined && nameRank(first.text) !== null ? first : null;
-  const name = header === null ? 'code' : header.text.trim();
+  const name = header === null ? 'code' : detached(header.text.trim());
   if (
     column !== undefined &&
     ![name.toLowerCase(), '1'].includes(String(column).trim().toLowerCase())
@@ -72,14 +72,14 @@ class TextReader implements RowReader {
       return [];
     }
     if (line.number <= this.#skipped) return [];
-    const text = detached(line.text);
+    const { text } = line;
     if (!line.tooLong) return [rowOf(line.number, text, [text])];
     const rejected = `is longer than the ${this.#most} characters a line may have`;
     return [{ line: line.number, rejected, columns: [text] }];
   }
 }
 
-/** A copy: a slice would keep the whole piece of text that it was cut from in memory. */
+/** A copy: a slice would keep the whole text that it was cut from in memory. */
 function detached(text: string): string {
   return Buffer.from(text, 'utf16le').toString('utf16le');
 }

@@ -40,8 +40,12 @@ export class BinaryRows {
   }
 
   text(value: string | null): void {
-    if (value === null) this.null();
-    else this.#sized(() => this.#string(value));
+    if (value === null) return this.null();
+    this.#reserve(4 + value.length * 3);
+    const start = this.#length + 4;
+    const bytes = this.#buffer.write(value, start, 'utf8');
+    this.#buffer.writeInt32BE(bytes, this.#length);
+    this.#length = start + bytes;
   }
 
   bytes(value: Uint8Array): void {
@@ -125,11 +129,6 @@ export class BinaryRows {
     const start = this.#length;
     write();
     this.#buffer.writeInt32BE(this.#length - start, start - 4);
-  }
-
-  #string(value: string): void {
-    this.#reserve(value.length * 3);
-    this.#length += this.#buffer.write(value, this.#length, 'utf8');
   }
 
   #append(bytes: Uint8Array): void {

@@ -2,11 +2,13 @@ import { readFileSync } from 'node:fs';
 import { Command, type CommanderError } from 'commander';
 import { addApprove } from './commands/approve.js';
 import { addBackup } from './commands/backup.js';
+import { addChanges } from './commands/changes.js';
 import { addCodes } from './commands/codes.js';
 import { addDb } from './commands/db.js';
 import { addDemo } from './commands/demo.js';
 import { addDoctor } from './commands/doctor.js';
 import { addExport } from './commands/export.js';
+import { addItems } from './commands/items.js';
 import { addMigrate } from './commands/migrate.js';
 import { addPrune } from './commands/prune.js';
 import { addReject } from './commands/reject.js';
@@ -30,6 +32,8 @@ const COMMANDS = [
   addWorker,
   addStatus,
   addRuns,
+  addChanges,
+  addItems,
   addApprove,
   addReject,
   addSql,

@@ -1,8 +1,11 @@
 import type { Item } from './item.js';
 
 /** What a change is about, for those who follow only some. */
-export type ChangeClass =
-  'price' | 'release' | 'text' | 'media' | 'listing' | 'missing' | 'removed' | 'restored';
+export const CHANGE_CLASSES = [
+  ...(['price', 'release', 'text', 'media'] as const),
+  ...(['listing', 'missing', 'removed', 'restored'] as const),
+] as const;
+export type ChangeClass = (typeof CHANGE_CLASSES)[number];
 
 /** A field of an item: its column in the store, and the class of its changes. */
 export interface ItemField {

@@ -20,6 +20,8 @@ export interface ItemChange {
   readonly field: string;
   readonly old: FieldValue;
   readonly new: FieldValue;
+  /** Of a price: the item's currency before and after the run; null for all else. */
+  readonly currencies: { readonly old: string | null; readonly new: string | null } | null;
 }
 
 /** Which changes; what is not given does not matter. */
@@ -65,8 +67,19 @@ export async function readChanges(pool: Pool, filter: ChangeFilter): Promise<Ite
      )
      SELECT p.seq, p.seller_id AS "sellerId", p.item_id AS "itemId", i.name AS "itemName",
             p.run_id AS "runId", p.changed_at AS "changedAt", p.class, p.field,
-            p.old_value AS old, p.new_value AS new
+            p.old_value AS old, p.new_value AS new,
+            CASE WHEN p.class = 'price' THEN jsonb_build_object(
+              'old', CASE WHEN c.seq IS NULL THEN to_jsonb(i.currency) ELSE c.old_value END,
+              'new', CASE WHEN c.seq IS NULL THEN to_jsonb(i.currency)
+                          WHEN c.run_id = p.run_id THEN c.new_value ELSE c.old_value END)
+            END AS currencies
        FROM page p LEFT JOIN mirror.items i ON i.seller_id = p.seller_id AND i.item_id = p.item_id
+       -- The first change of currency in this run or after it says what it was until then.
+       LEFT JOIN LATERAL (
+         SELECT * FROM mirror.item_changes n
+          WHERE p.class = 'price' AND n.seller_id = p.seller_id AND n.item_id = p.item_id
+            AND n.field = 'currency' AND n.run_id >= p.run_id
+          ORDER BY n.seq LIMIT 1) c ON true
       ORDER BY p.seq`,
     values,
   );

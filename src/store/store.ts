@@ -17,6 +17,7 @@ import { readFreshness, type Freshness } from './freshness.js';
 import { PrismaClient } from './generated/prisma/client.js';
 import { feedEnd, readChanges, type ChangeFilter, type ItemChange } from './history-read.js';
 import type { RowStamp } from './item-rows.js';
+import { historyStarts, type HistoryStart } from './items-read.js';
 import { lockSeller, type SellerLock } from './lock.js';
 import { createPools, STORE_TIMES, type Pools, type StoreTimes } from './pools.js';
 import { measurePrune, prune, type Pruned, type PruneOptions } from './prune/prune.js';
@@ -226,6 +227,11 @@ export class Store {
   /** Deletes what is older than the plan says. @throws {PruneBusyError} when another process does */
   prune(plan: RetentionPlan, options: PruneOptions): Promise<Pruned[]> {
     return prune(this.#pools, plan, options);
+  }
+
+  /** Since when the store can tell what each seller's items were. */
+  historyStarts(): Promise<HistoryStart[]> {
+    return historyStarts(this.#pool);
   }
 
   async close(): Promise<void> {

@@ -1,0 +1,109 @@
+import { groupChanges, isSameRun, type ItemGroup } from '../../domain/change-groups.js';
+import { describeChange, type ChangeText } from '../../domain/change-text.js';
+import { percentChange } from '../../domain/percent.js';
+import type { ItemChange } from '../../store/history-read.js';
+import { moment } from '../moment.js';
+import { cut, pad, paint, safeLine, width, type Look, type Style } from '../output/index.js';
+
+/** Texts of a change are shortened to so many characters, or less where two would not fit. */
+const MOST_CHARACTERS = 72;
+const LEAST_CHARACTERS = 24;
+const INDENT = 4;
+
+const STATE_STYLES: Readonly<Record<string, Style>> = {
+  new: 'green',
+  restored: 'green',
+  'found again': 'green',
+  missing: 'yellow',
+  removed: 'red',
+};
+
+/** Changes as lines for a person, run by run; knows what it told last, so that changes can follow. */
+export class ChangeLines {
+  readonly #look: Look;
+  #last: ItemChange | null = null;
+
+  constructor(look: Look) {
+    this.#look = look;
+  }
+
+  /** The lines of further changes. */
+  of(changes: readonly ItemChange[]): string {
+    const names = new Map(changes.map((change) => [change.itemId, change.itemName]));
+    return groupChanges(changes)
+      .map(({ runId, sellerId, changedAt, items }) => {
+        const first = items[0]?.changes[0];
+        const goesOn = first !== undefined && this.#last !== null && isSameRun(first, this.#last);
+        const gap = this.#last === null ? '' : '\n';
+        this.#last = items.at(-1)?.changes.at(-1) ?? this.#last;
+        const title = `run ${runId} · ${safeLine(sellerId)} · ${moment(changedAt)}`;
+        const head = goesOn ? '' : `${gap}${paint('bold', title, this.#look)}\n`;
+        return head + items.map((item) => this.#item(item, names)).join('');
+      })
+      .join('');
+  }
+
+  #item(
+    { itemId, changes }: ItemGroup<ItemChange>,
+    names: ReadonlyMap<bigint, string | null>,
+  ): string {
+    const texts = changes.map((change) => describeChange(change, this.#textWidth()));
+    const name = cut(safeLine(names.get(itemId) ?? ''), this.#columns(40));
+    const words = texts.flatMap((text) => (text.kind === 'state' ? [text.word] : []));
+    const states = words.map((word) => paint(STATE_STYLES[word] ?? 'bold', word, this.#look));
+    const head = `  ${itemId} ${name}${states.length === 0 ? '' : `  ${states.join(', ')}`}`;
+    const fields = texts.filter((text) => text.kind !== 'state');
+    const labels = Math.max(0, ...fields.map(({ label }) => width(label)));
+    return `${head.trimEnd()}\n${fields.map((text) => this.#field(text, labels)).join('')}`;
+  }
+
+  #field(text: Exclude<ChangeText, { kind: 'state' }>, labels: number): string {
+    const label = paint('dim', pad(safeLine(text.label), labels, 'left'), this.#look);
+    const start = `${' '.repeat(INDENT)}${label}  `;
+    const note = text.note === null ? '' : paint('cyan', ` (${safeLine(text.note)})`, this.#look);
+    if (text.kind === 'list') return `${`${start}${this.#parts(text)}`.trimEnd()}${note}\n`;
+    const [old, now] = [this.#safe(text.old), this.#safe(text.new)];
+    // The two may have differed only in what a terminal is not shown.
+    if (old === now && note === '') return `${start}${now} (differs in invisible characters)\n`;
+    const room = this.#columns(0) - INDENT - labels - 2;
+    const oneLine = width(old) + width(now) + 3 + (text.note?.length ?? 0) + 3 <= room;
+    const between = oneLine ? ' ' : `\n${' '.repeat(INDENT + labels)}`;
+    return `${start}${old}${between}→ ${now}${note}\n`;
+  }
+
+  #parts({ added, removed }: Extract<ChangeText, { kind: 'list' }>): string {
+    const sign = (mark: string, style: Style, parts: readonly string[]): string[] =>
+      parts.map((part) => paint(style, `${mark}${cut(safeLine(part), 40)}`, this.#look));
+    return [...sign('+', 'green', added), ...sign('−', 'red', removed)].join(' ');
+  }
+
+  #safe(text: string): string {
+    return cut(safeLine(text), this.#textWidth());
+  }
+
+  /** Pipes and files have no width; lines of changes are bounded there too. */
+  #columns(least: number): number {
+    const { columns } = this.#look;
+    // Some terminals say they have none.
+    return Math.max(least, columns === 0 ? 80 : (columns ?? 2 * MOST_CHARACTERS));
+  }
+
+  #textWidth(): number {
+    return Math.max(LEAST_CHARACTERS, Math.min(MOST_CHARACTERS, this.#columns(0) - 24));
+  }
+}
+
+/** A change as an object for programs. */
+export function changeJson(change: ItemChange): object {
+  const { currencies, ...rest } = change;
+  if (currencies === null || change.field === 'currency') return rest;
+  const { old, new: now } = change;
+  const comparable =
+    currencies.old === currencies.new && typeof old === 'string' && typeof now === 'string';
+  const percent = comparable ? percentChange(old, now) : null;
+  return {
+    ...rest,
+    currency: currencies.new,
+    percent: percent === null ? null : Number(percent.tenths) / 10,
+  };
+}

@@ -155,6 +155,7 @@ describe('health and metrics in README', () => {
       sellers: ['main'],
       counts: () => Promise.resolve({ mirror: none, audits: none, alerts: none }),
       freshness: () => Promise.resolve([]),
+      audits: () => Promise.resolve([]),
     }).text();
   }
 

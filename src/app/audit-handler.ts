@@ -1,5 +1,6 @@
 import type { App } from '../app.js';
 import type { Config, SellerConfig } from '../config/index.js';
+import type { Verdict } from '../domain/codes/verdict.js';
 import { nextTicks } from '../domain/schedule.js';
 import { callsAtOnce } from '../jobs/codes/calls-at-once.js';
 import { CarriedProofs } from '../jobs/codes/carried-proofs.js';
@@ -12,10 +13,20 @@ import type { AuditTask, JobContext, JobHandler, JobOutcome } from '../queue/typ
 import { tell } from './tell.js';
 import { adding } from './watch-audits.js';
 
+/** Told of a seller's code that got a verdict, or was given up. */
+export type OnVerdict = (seller: string, verdict: Verdict) => void;
+
 const DAY_MS = 86_400_000;
 
-/** Works on chunks of audits with the configured seller's client, and tells people when one ends. */
-export function auditHandler(app: App, queues: Queues): JobHandler<AuditTask> {
+/**
+ * Works on chunks of audits with the configured seller's client, and tells people when one ends.
+ * @param onVerdict told of every code that gets a verdict here, or is given up
+ */
+export function auditHandler(
+  app: App,
+  queues: Queues,
+  onVerdict: OnVerdict = () => undefined,
+): JobHandler<AuditTask> {
   const carried = new CarriedProofs();
   return async (task, context): Promise<JobOutcome> => {
     const seller = app.config.sellers.find(({ name }) => name === task.seller);
@@ -31,6 +42,7 @@ export function auditHandler(app: App, queues: Queues): JobHandler<AuditTask> {
           carried,
           concurrency: callsAtOnce(seller.requestsPerMinute),
           enqueueChunk: adding(queues, seller.name),
+          onVerdict: (verdict) => onVerdict(seller.name, verdict),
         },
         plan: recheckPlan(app.config.recheck, seller, task),
         task,

@@ -8,7 +8,7 @@ import { startScheduler, type Scheduler, type SchedulerOptions } from '../queue/
 import type { JobEvent } from '../queue/types.js';
 import { createWebhook } from '../webhook/webhook.js';
 import { alertHandler } from './alert-handler.js';
-import { auditHandler } from './audit-handler.js';
+import { auditHandler, type OnVerdict } from './audit-handler.js';
 import { mirrorHandler } from './mirror-handler.js';
 import { schedulesOf } from './schedules.js';
 import { watchAge } from './watch-age.js';
@@ -27,6 +27,12 @@ export interface Service {
   stop(): Promise<void>;
 }
 
+/** Who is told of what the workers of this process do. */
+export interface ServiceEvents {
+  readonly onJob: (event: JobEvent) => void;
+  readonly onVerdict: OnVerdict;
+}
+
 /** Something that looks once a while until it is stopped. */
 interface Watch {
   stop(): void;
@@ -41,9 +47,9 @@ export function startService(
   queues: Queues,
   roles: Roles,
   log: Log,
-  onJob: (event: JobEvent) => void,
+  events: ServiceEvents,
 ): Service {
-  const workers = roles.worker ? startWorkers(app, queues, onJob) : [];
+  const workers = roles.worker ? startWorkers(app, queues, events) : [];
   const scheduler = roles.scheduler ? startSchedules(app, queues, log) : null;
   const watches: Watch[] = [];
   if (roles.scheduler && app.config.alerts !== null) watches.push(watchAge(app, queues, log));
@@ -74,14 +80,14 @@ async function stopAll(
 function startWorkers(
   app: App,
   queues: Queues,
-  onJob: (event: JobEvent) => void,
+  { onJob, onVerdict }: ServiceEvents,
 ): readonly QueueWorker[] {
   const { workerConcurrency, alerts } = app.config;
   const mirror = queues.work('mirror', mirrorHandler(app, queues), {
     concurrency: workerConcurrency,
     onJob,
   });
-  const audits = queues.work('audits', auditHandler(app, queues), {
+  const audits = queues.work('audits', auditHandler(app, queues, onVerdict), {
     concurrency: workerConcurrency,
     onJob,
   });

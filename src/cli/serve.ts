@@ -70,6 +70,7 @@ class Parts {
       sellers: config.sellers.map((seller) => seller.name),
       counts: async () => (this.#queues === null ? null : await this.#queues.counts()),
       freshness: async () => (this.#app === null ? [] : await this.#app.store.freshness()),
+      audits: async () => (this.#app === null ? [] : await this.#app.store.audits.backlogs()),
     });
   }
 
@@ -78,9 +79,11 @@ class Parts {
     const app = await this.#openApp(signal);
     const queues = await this.#openQueues(app);
     const health = await this.#listen(app, queues);
-    const service = startService(app, queues, this.roles, this.log, (event) =>
-      this.#metrics.onJob(event),
-    );
+    const metrics = this.#metrics;
+    const service = startService(app, queues, this.roles, this.log, {
+      onJob: (event) => metrics.onJob(event),
+      onVerdict: (seller, verdict) => metrics.onVerdict(seller, verdict),
+    });
     this.#opened.add({ close: () => service.stop() });
     // Closed before the service: who takes no new work is not to be counted on.
     const heartbeat = startHeartbeat(app.store.audits, rolesIn(this.roles), this.log);

@@ -89,6 +89,15 @@ export function makeInstruments() {
     ),
     parked: gauge('seller_parked', '1 while schedules leave the seller alone.', ['seller']),
     stock: gauge('items', 'Items in the copy, by state.', ['seller', 'state']),
+    codes: counter(
+      'codes_checked_total',
+      'Purchase codes that audits settled here, by verdict; unproven ones were given up.',
+      ['seller', 'verdict'],
+    ),
+    audits: gauge('audits_running', 'Audits of purchase codes that run.', ['seller']),
+    pendingCodes: gauge('codes_pending', 'Codes of running audits that are not settled yet.', [
+      'seller',
+    ]),
     depth: gauge('queue_jobs', 'Jobs in the queue, by state; finished ones are kept a while.', [
       'queue',
       'state',

@@ -1,7 +1,9 @@
 import { Registry } from 'prom-client';
+import type { Verdict } from '../domain/codes/verdict.js';
 import type { RunEvent } from '../jobs/types.js';
 import type { CallRecord } from '../marketplace/types.js';
 import type { JobEvent, QueueCounts, QueueName } from '../queue/types.js';
+import type { AuditBacklog } from '../store/audits/types.js';
 import type { Freshness } from '../store/freshness.js';
 import { makeInstruments, type Instruments } from './instruments.js';
 import { sparingly } from './sparingly.js';
@@ -15,6 +17,8 @@ export interface MetricSources {
   /** Null while there is no queue yet. */
   readonly counts: () => Promise<Readonly<Record<QueueName, QueueCounts>> | null>;
   readonly freshness: () => Promise<readonly Freshness[]>;
+  /** Sellers without an audit that runs may be left out. */
+  readonly audits: () => Promise<readonly AuditBacklog[]>;
 }
 
 /** What is counted, to be told of it and to be read by Prometheus. */
@@ -22,6 +26,7 @@ export interface Metrics {
   onCall(seller: string, call: CallRecord): void;
   onRun(seller: string, event: RunEvent): void;
   onJob(event: JobEvent): void;
+  onVerdict(seller: string, verdict: Verdict): void;
   /** In Prometheus's text format. Series of a source that does not answer in time are left out. */
   text(): Promise<string>;
 }
@@ -29,6 +34,7 @@ export interface Metrics {
 const KINDS = ['account', 'catalogue'] as const;
 const RUN_STATES = ['succeeded', 'held', 'failed', 'interrupted'] as const;
 const CHANGES = ['added', 'changed', 'removed', 'missing', 'restored', 'quarantined'] as const;
+const VERDICTS = ['valid', 'invalid', 'unproven'] as const;
 const ITEM_STATES = ['live', 'missing', 'removed'] as const;
 
 /**
@@ -47,6 +53,7 @@ export function createMetrics(sources: MetricSources): Metrics {
   const startedAt = Date.now();
   for (const seller of sellers) beginAtZero(instruments, seller);
   const freshness = sparingly(sources.freshness, MANNERS);
+  const audits = sparingly(sources.audits, MANNERS);
   const counts = sparingly(sources.counts, MANNERS);
   /** What `ask` comes to, or null and a count. */
   const tried = async <T>(source: 'store' | 'queue', ask: () => Promise<T>): Promise<T | null> => {
@@ -65,12 +72,17 @@ export function createMetrics(sources: MetricSources): Metrics {
       if (sellers.has(seller)) noteRun(instruments, seller, event);
     },
     onJob: (event) => noteJob(instruments, event),
+    onVerdict: (seller, verdict) => {
+      if (sellers.has(seller)) instruments.codes.inc({ seller, verdict });
+    },
     async text() {
-      const [copies, queues] = await Promise.all([
+      const [copies, backlogs, queues] = await Promise.all([
         tried('store', freshness),
+        tried('store', audits),
         tried('queue', counts),
       ]);
       showCopies(instruments, sellers, copies, startedAt, Date.now());
+      showAudits(instruments, sellers, backlogs);
       showQueues(instruments, queues);
       return await instruments.registry.metrics();
     },
@@ -78,11 +90,12 @@ export function createMetrics(sources: MetricSources): Metrics {
 }
 
 /** A counter that begins with its first event hides that event from `increase()`. */
-function beginAtZero({ runs, items }: Instruments, seller: string): void {
+function beginAtZero({ runs, items, codes }: Instruments, seller: string): void {
   for (const kind of KINDS) {
     for (const state of RUN_STATES) runs.inc({ seller, kind, state }, 0);
   }
   for (const change of CHANGES) items.inc({ seller, change }, 0);
+  for (const verdict of VERDICTS) codes.inc({ seller, verdict }, 0);
 }
 
 function noteCall(instruments: Instruments, seller: string, call: CallRecord): void {
@@ -129,6 +142,22 @@ function showCopies(
     }
     parked.set({ seller }, copy?.parked === true ? 1 : 0);
     for (const state of ITEM_STATES) stock.set({ seller, state }, copy?.items[state] ?? 0);
+  }
+}
+
+/** @param backlogs null: leave their series out */
+function showAudits(
+  { audits, pendingCodes }: Instruments,
+  sellers: ReadonlySet<string>,
+  backlogs: readonly AuditBacklog[] | null,
+): void {
+  audits.reset();
+  pendingCodes.reset();
+  if (backlogs === null) return;
+  const known = new Map(backlogs.map((one) => [one.sellerId, one]));
+  for (const seller of sellers) {
+    audits.set({ seller }, known.get(seller)?.running ?? 0);
+    pendingCodes.set({ seller }, known.get(seller)?.pending ?? 0);
   }
 }
 

@@ -28,7 +28,10 @@ describe('a service', () => {
   it('ends in the time it is given although the store answers nothing: what the scheduler was about is done again', async () => {
     const app = appOfSilentStore(2_000);
     const roles = { scheduler: true, worker: false };
-    const service = startService(app, {} as Queues, roles, silentLog, () => undefined);
+    const service = startService(app, {} as Queues, roles, silentLog, {
+      onJob: () => undefined,
+      onVerdict: () => undefined,
+    });
     const ended = vi.fn();
     void service.stop().then(ended);
     await vi.advanceTimersByTimeAsync(1_999);

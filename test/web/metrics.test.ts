@@ -24,6 +24,7 @@ function metricsOf(sources: Partial<MetricSources> = {}): Metrics {
     sellers: ['main', 'second'],
     counts: () => Promise.resolve(COUNTS),
     freshness: () => Promise.resolve([]),
+    audits: () => Promise.resolve([]),
     ...sources,
   });
 }
@@ -117,6 +118,35 @@ describe('what is counted', () => {
     const seconds = { kind: 'catalogue' };
     expect(valueOf(samples, 'seller_mirror_run_duration_seconds_sum', seconds)).toBe(4);
     expect(valueOf(samples, 'seller_mirror_run_duration_seconds_count', seconds)).toBe(2);
+  });
+
+  it('are codes by verdict, and what running audits leave to be done; sellers without one have 0', async () => {
+    const backlog = { sellerId: 'main', running: 2, pending: 900 };
+    const stranger = { sellerId: 'gone', running: 1, pending: 1 };
+    const metrics = metricsOf({ audits: () => Promise.resolve([backlog, stranger]) });
+    for (const verdict of ['valid', 'valid', 'unproven'] as const)
+      metrics.onVerdict('main', verdict);
+    metrics.onVerdict('gone', 'valid');
+    const samples = await scrape(metrics);
+    const of = (name: string, labels: Record<string, string>) =>
+      valueOf(samples, `seller_mirror_${name}`, labels);
+    const codes = (seller: string, verdict: string) =>
+      of('codes_checked_total', { seller, verdict });
+    expect([codes('main', 'valid'), codes('main', 'unproven')]).toEqual([2, 1]);
+    expect([codes('main', 'invalid'), codes('second', 'valid')]).toEqual([0, 0]);
+    expect(codes('gone', 'valid')).toBeUndefined();
+    expect(of('audits_running', { seller: 'main' })).toBe(2);
+    expect(of('codes_pending', { seller: 'main' })).toBe(900);
+    expect(of('audits_running', { seller: 'second' })).toBe(0);
+    expect(of('audits_running', { seller: 'gone' })).toBeUndefined();
+  });
+
+  it('leave out audits while the store does not tell of them', async () => {
+    const metrics = metricsOf({ audits: () => Promise.reject(new Error('away')) });
+    const samples = await scrape(metrics);
+    expect(valueOf(samples, 'seller_mirror_codes_pending', { seller: 'main' })).toBeUndefined();
+    const errors = { source: 'store' };
+    expect(valueOf(samples, 'seller_mirror_scrape_errors_total', errors)).toBe(1);
   });
 
   it('are no items when it was an account that changed', async () => {

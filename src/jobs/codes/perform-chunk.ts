@@ -1,3 +1,4 @@
+import type { Verdict } from '../../domain/codes/verdict.js';
 import { AuditNotRunningError, ChunkBusyError } from '../../store/audits/chunks.js';
 import type { HeldChunk } from '../../store/audits/types.js';
 import type { Store } from '../../store/store.js';
@@ -18,6 +19,8 @@ export interface AuditDeps extends Pick<
   readonly concurrency: number;
   /** Shared by all chunks of a process. */
   readonly carried: CarriedProofs;
+  /** Told of every code that gets a verdict, or is given up. */
+  readonly onVerdict?: (verdict: Verdict) => void;
   /** Puts a chunk into the queue; harmless when it is there already. */
   readonly enqueueChunk: (auditId: bigint, chunk: number) => Promise<void>;
 }

@@ -102,6 +102,7 @@ class ChunkWork {
       signal: AbortSignal.any([signal, this.#held.lost, this.#ended.signal]),
       onSettled: (news) => {
         this.settled += news.length;
+        for (const { judgement } of news) this.#deps.onVerdict?.(judgement.verdict);
         return this.#recorder.add(news.map((one) => settledResult(one, this.#code(one.code))));
       },
     });
@@ -130,8 +131,10 @@ class ChunkWork {
       const rounds = pending.attempts + 1;
       const isFinal = isGivenUp(rounds, stop);
       results.push(unprovenResult(judgement, pending, endOf(judgement.call), isFinal));
-      if (isFinal) this.settled++;
-      else if (askAgain(judgement.reason) === 'later') {
+      if (isFinal) {
+        this.settled++;
+        this.#deps.onVerdict?.('unproven');
+      } else if (askAgain(judgement.reason) === 'later') {
         this.roundsToWait = Math.max(this.roundsToWait, rounds);
       }
     }

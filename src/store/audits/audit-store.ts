@@ -5,6 +5,7 @@ import { nextChunks, pendingOf, withChunk } from './chunks.js';
 import { canariesOf, checksOf, knownCodes, recheckCandidates } from './codes.js';
 import { beginAudit } from './loader.js';
 import {
+  auditBacklogs,
   cancelAudit,
   failAudit,
   getList,
@@ -14,8 +15,9 @@ import {
   resumeAudit,
 } from './progress.js';
 import { recordResults } from './record.js';
-import { auditResults, unprovenCounts } from './results.js';
+import { accountProven, auditResults, unprovenCounts } from './results.js';
 import type {
+  AuditBacklog,
   AuditList,
   AuditLoader,
   AuditProgress,
@@ -59,6 +61,11 @@ export class AuditStore {
     readonly limit: number;
   }): Promise<AuditProgress[]> {
     return listProgress(this.#pools.others, filter);
+  }
+
+  /** What is to be done still, of sellers who have an audit that runs. */
+  backlogs(): Promise<AuditBacklog[]> {
+    return auditBacklogs(this.#pools.others);
   }
 
   /** How the list of an audit was read; null when there is no such audit. */
@@ -122,6 +129,11 @@ export class AuditStore {
   /** Why codes of an audit have no verdict, the most frequent reason first. */
   unprovenCounts(auditId: bigint): Promise<UnprovenCount[]> {
     return unprovenCounts(this.#pools.others, auditId);
+  }
+
+  /** How many codes an audit found invalid with no other proof than account details. */
+  accountProven(auditId: bigint): Promise<number> {
+    return accountProven(this.#pools.others, auditId);
   }
 
   /** Codes of a seller that were proven valid, the newest proof first. */

@@ -1,6 +1,6 @@
 import type { Pool } from 'pg';
 import { LONGEST_TEXT, storable } from './text.js';
-import type { AuditList, AuditProgress, AuditState } from './types.js';
+import type { AuditBacklog, AuditList, AuditProgress, AuditState } from './types.js';
 
 /** The counts are kept in the audit's row, so that progress costs the same however long the list is. */
 const COLUMNS = `
@@ -48,6 +48,15 @@ export async function listProgress(
     [sellerIds ?? null, limit],
   );
   return rows.map(progressIn);
+}
+
+/** What is to be done still, of sellers who have an audit that runs. */
+export async function auditBacklogs(pool: Pool): Promise<AuditBacklog[]> {
+  const { rows } = await pool.query<AuditBacklog>(
+    `SELECT seller_id AS "sellerId", count(*)::int AS running, sum(pending)::int AS pending
+       FROM mirror.audits WHERE state = 'running' GROUP BY seller_id`,
+  );
+  return rows;
 }
 
 /** How the list of an audit was read; null when there is no such audit. */

@@ -51,6 +51,17 @@ function resultIn(row: Row): AuditResult {
   };
 }
 
+/** How many codes the audit found invalid with no other proof than account details. */
+export async function accountProven(pool: Pool, auditId: bigint): Promise<number> {
+  const { rows } = await pool.query<{ codes: number }>(
+    `SELECT count(*)::int AS codes
+       FROM mirror.audit_codes c JOIN mirror.code_checks k ON k.check_id = c.check_id
+      WHERE c.audit_id = $1 AND c.verdict = 'invalid' AND k.proof = 'account'`,
+    [auditId],
+  );
+  return rows[0]?.codes ?? 0;
+}
+
 /** Why codes of an audit have no verdict, the most frequent reason first. */
 export async function unprovenCounts(pool: Pool, auditId: bigint): Promise<UnprovenCount[]> {
   const { rows } = await pool.query<UnprovenCount>(

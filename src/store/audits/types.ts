@@ -155,6 +155,15 @@ export interface AuditResult {
   readonly purchase: Purchase | null;
 }
 
+/** What of a seller's audits is to be done still. */
+export interface AuditBacklog {
+  readonly sellerId: string;
+  /** Audits that run. */
+  readonly running: number;
+  /** Their codes that are not settled yet. */
+  readonly pending: number;
+}
+
 /** How many codes have no verdict for the same reason. */
 export interface UnprovenCount {
   readonly reason: string;

@@ -19,7 +19,7 @@ import { inDatabase, inRedis, occurrences } from './traces.js';
 import { stretchesOf, Weather } from './weather.js';
 
 const USAGE = `npm run soak:codes -- [--codes 20000] [--queue redis|postgres] [--seed 1] [--faults 5]
-                      [--per-minute 6000] [--minutes 30]
+                      [--per-minute 0] [--minutes 30]
 Audits a list of codes whose truth is known. Of the calls 5 % meet a fault; for stretches of time all do,
 among them some in which the key is revoked or sells nothing. Three workers and the command that
 watches are killed at random. At the end each code must have the right verdict, and just one.
@@ -32,7 +32,7 @@ const { values } = parseArgs({
     queue: { type: 'string', default: 'redis' },
     seed: { type: 'string', default: String(Date.now() % 1_000_000) },
     faults: { type: 'string', default: '5' },
-    'per-minute': { type: 'string', default: '6000' },
+    'per-minute': { type: 'string', default: '0' },
     minutes: { type: 'string', default: '30' },
     help: { type: 'boolean', default: false },
   },
@@ -73,7 +73,7 @@ const simulator = await startSimulator({
     asked[operation === 'validate' || operation === 'account' ? operation : 'other']++;
   },
 });
-const weather = await Weather.over(simulator, random);
+const weather = await Weather.over(simulator, random, say);
 const postgres = await startPostgres();
 const redis = values.queue === 'redis' ? await startRedis() : null;
 const env: NodeJS.ProcessEnv = {
@@ -122,8 +122,8 @@ const badTimes = async (): Promise<void> => {
 };
 const patience = AbortSignal.timeout(Number(values.minutes) * 60_000);
 const chaos = [
-  every(4_000, 20_000, () => fleet.killOne(random)),
-  every(500, 30_000, () => person.kill()),
+  every(5_000, 25_000, () => fleet.killOne(random)),
+  every(2_000, 40_000, () => person.kill()),
   every(1_000, 1_000, () => {
     if (watch.stillMs < STILL_MS) return;
     say('nothing moves: Ctrl-C, and on with it');

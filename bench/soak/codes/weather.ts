@@ -26,7 +26,6 @@ function faultsOfCalls(elsewhere: string): readonly Fault[] {
     { kind: 'switched-off', body: 'json' },
     { kind: 'switched-off', body: 'html' },
     { kind: 'challenge', status: 403 },
-    { kind: 'challenge', status: 429 },
     { kind: 'challenge', status: 503 },
     ...[200, 400, 401, 403, 404, 422, 500].map((status): Fault => ({ kind: 'html', status })),
     ...[200, 404, 500].map((status): Fault => ({ kind: 'empty', status })),
@@ -65,6 +64,7 @@ function faultsOfCalls(elsewhere: string): readonly Fault[] {
 
 /** They stop everything for a minute, so there are only a few. */
 const RARE: readonly Fault[] = [
+  { kind: 'challenge', status: 429 },
   { kind: 'rate-limited', body: 'html', retryAfter: null },
   { kind: 'reply', status: 429, body: '<h1>Too Many Requests</h1>' },
 ];
@@ -89,23 +89,35 @@ export class Weather {
   readonly #trap: Server;
   readonly #faults: readonly Fault[];
   #rare = [...RARE];
+  readonly #onRare: (what: string) => void;
   #gap: () => number = () => Infinity;
 
-  private constructor(simulator: SimulatorModule.Simulator, random: Random, trap: Server) {
+  private constructor(
+    simulator: SimulatorModule.Simulator,
+    random: Random,
+    trap: Server,
+    onRare: (what: string) => void,
+  ) {
     this.#simulator = simulator;
     this.#random = random;
+    this.#onRare = onRare;
     this.#trap = trap;
     const { port } = trap.address() as AddressInfo;
     this.#faults = faultsOfCalls(`http://127.0.0.1:${port}`);
   }
 
-  static async over(simulator: SimulatorModule.Simulator, random: Random): Promise<Weather> {
+  /** @param onRare told of faults that stop everything for a while */
+  static async over(
+    simulator: SimulatorModule.Simulator,
+    random: Random,
+    onRare: (what: string) => void,
+  ): Promise<Weather> {
     const trap = createServer((_, response) => {
       weather.elsewhere++;
       response.end('{"status":"success"}');
     }).listen(0, '127.0.0.1');
     await once(trap, 'listening');
-    const weather = new Weather(simulator, random, trap);
+    const weather = new Weather(simulator, random, trap, onRare);
     return weather;
   }
 
@@ -123,6 +135,7 @@ export class Weather {
     this.#simulator.afterRequests(this.#gap(), () => {
       const rare = this.#random() < 0.004 ? this.#rare.pop() : undefined;
       const fault = rare ?? pick(this.#random, this.#faults);
+      if (rare !== undefined) this.#onRare(`for a minute: ${nameOf(rare)}`);
       this.faults[nameOf(fault)] = (this.faults[nameOf(fault)] ?? 0) + 1;
       this.#simulator.faults.next('any', fault);
       this.#next();

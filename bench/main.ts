@@ -5,6 +5,7 @@ import { auditLines } from './audits/main.js';
 import { interruption, type Measured } from './children.js';
 import { BenchDatabase } from './database.js';
 import { readOptions, USAGE, type Options } from './options.js';
+import { reportingLines } from './reporting/main.js';
 import { Rounds, type Results } from './rounds.js';
 import { BenchMarketplace } from './simulator.js';
 import { markdownTable, megabytes, plainTable, seconds, type Line } from './table.js';
@@ -53,9 +54,13 @@ async function checkDisk(items: number): Promise<void> {
 }
 
 async function run(options: Options): Promise<Line[]> {
-  const { only, million } = options;
-  const mirror = only === 'codes' ? [] : await mirrorLines(options);
-  return only === 'mirror' ? mirror : [...mirror, ...(await auditLines(million))];
+  const { only, items, million, nights } = options;
+  const wanted = (part: Options['only']): boolean => only === null || only === part;
+  return [
+    ...(wanted('mirror') ? await mirrorLines(options) : []),
+    ...(wanted('codes') ? await auditLines(million) : []),
+    ...(wanted('reporting') ? await reportingLines(items, nights) : []),
+  ];
 }
 
 async function mirrorLines(options: Options): Promise<Line[]> {

@@ -5,7 +5,7 @@ export interface Options {
   /** Also measure memory with ten times the items. */
   readonly million: boolean;
   readonly markdown: boolean;
-  readonly only: 'mirror' | 'codes' | null;
+  readonly only: 'mirror' | 'codes' | 'reporting' | null;
   /** Repetitions of what takes seconds, and of what takes a second or two. */
   readonly loads: number;
   readonly nights: number;
@@ -15,10 +15,10 @@ export const USAGE = `npm run bench -- [options]
   --items N    items in the catalogue, about 1 KB of JSON each (default 100000)
   --quick      20000 items, fewer repetitions and no verdicts, for trying things out
   --million    also the memory at ten times the items; needs 13 GB of disk for a while
-  --only PART  mirror or codes (default: both)
+  --only PART  mirror, codes or reporting (default: all)
   --markdown   print the table as Markdown`;
 
-const PARTS = ['mirror', 'codes'] as const;
+const PARTS = ['mirror', 'codes', 'reporting'] as const;
 
 /** @throws when the arguments can't be understood */
 export function readOptions(args: readonly string[]): Options | null {

@@ -63,10 +63,8 @@ describe('README', () => {
   it('names every view', () => {
     const table = README.slice(README.indexOf('| View '));
     const views = [...table.matchAll(/^\| `reporting\.(\w+)`/gm)].map(([, name]) => name);
-    expect(views.toSorted()).toEqual(
-      Object.keys(CONTRACT)
-        .filter((name) => !name.includes('('))
-        .toSorted(),
-    );
+    const offered = Object.keys(CONTRACT).filter((name) => !name.includes('('));
+    expect(new Set(views)).toEqual(new Set(offered));
+    expect(views).toHaveLength(offered.length);
   });
 });

@@ -31,6 +31,10 @@ const SELLER = (n: string): string =>
 const AT = (n: string, total: number): string =>
   `now() - interval '${DAYS} days' * (1 - ${n}::float8 / ${total})`;
 
+/** The run of that night: what it finds has the moment of its start. */
+const NIGHT = (n: string, total: number): string =>
+  `now() - interval '1 day' * ${DAYS} + interval '1 day' * (${n} * ${DAYS}::bigint / ${total})`;
+
 /** Text of a length that is like that of real descriptions. */
 const TEXT = (n: string, parts: number): string =>
   `(SELECT string_agg(md5(${n}::text || p), ' ') FROM generate_series(1, ${parts}) AS p)`;
@@ -87,7 +91,7 @@ export function dataStatements(amounts: Amounts): string[] {
        FROM generate_series(1, ${versions}) AS n`,
 
     `INSERT INTO mirror.item_changes (seller_id, item_id, run_id, changed_at, class, field, old_value, new_value)
-     SELECT ${SELLER('item')}, item, 1 + n * ${DAYS * 4 - 2}::bigint / ${changes}, ${AT('n', changes)},
+     SELECT ${SELLER('item')}, item, 1 + n * ${DAYS * 4 - 2}::bigint / ${changes}, ${NIGHT('n', changes)},
             kind[2]::mirror.change_class, kind[1],
             CASE kind[3] WHEN 'price' THEN to_jsonb((5 + n % 95)::text || '.00')
                          WHEN 'text' THEN to_jsonb(md5(n::text)) ELSE to_jsonb(nullif(kind[3], '')) END,

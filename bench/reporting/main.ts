@@ -11,7 +11,7 @@ const TARGET_MS = 100;
 interface Timing {
   /** Planning and execution, as the server says. */
   readonly ms: number;
-  /** CPU time of the server's process; null where the system does not tell. */
+  /** CPU time where one process does it all; null where the system does not tell. */
   readonly cpuMs: number | null;
 }
 
@@ -26,8 +26,6 @@ export async function reportingLines(items: number, repetitions: number): Promis
     await client.connect();
     process.stderr.write(`  filling a store for reports\n`);
     for (const statement of dataStatements(amountsFor(items))) await client.query(statement);
-    // One process answers, so that its CPU time is all there is.
-    await client.query('SET max_parallel_workers_per_gather = 0');
     const { rows } = await client.query<{ pid: number }>('SELECT pg_backend_pid() AS pid');
     const lines: Line[] = [];
     for (const query of QUERIES) {
@@ -46,24 +44,40 @@ async function measure(
   { sql }: Query,
   repetitions: number,
 ): Promise<Timing> {
-  const timings: Timing[] = [];
+  const times: number[] = [];
+  const cpuTimes: number[] = [];
   for (let n = 0; n < repetitions; n++) {
-    const before = await cpuNs(pid);
-    const { rows } = await client.query<{ 'QUERY PLAN': [Record<string, number>] }>(
-      `EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) ${sql}`,
-    );
-    const after = await cpuNs(pid);
-    const [plan] = rows[0]?.['QUERY PLAN'] ?? [];
-    timings.push({
-      ms: (plan?.['Planning Time'] ?? Number.NaN) + (plan?.['Execution Time'] ?? Number.NaN),
-      cpuMs: before === null || after === null ? null : (after - before) / 1e6,
-    });
+    times.push(await explain(client, sql));
+    const cpuMs = await cpuOf(pid, () => serially(client, sql));
+    if (cpuMs !== null) cpuTimes.push(cpuMs);
   }
-  const cpus = timings.flatMap(({ cpuMs }) => cpuMs ?? []);
   return {
-    ms: Math.min(...timings.map(({ ms }) => ms)),
-    cpuMs: cpus.length === 0 ? null : Math.min(...cpus),
+    ms: Math.min(...times),
+    cpuMs: cpuTimes.length === 0 ? null : Math.min(...cpuTimes),
   };
+}
+
+/** Milliseconds of planning and execution, as the server says. */
+async function explain(client: Client, sql: string): Promise<number> {
+  const { rows } = await client.query<{ 'QUERY PLAN': [Record<string, number>] }>(
+    `EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) ${sql}`,
+  );
+  const [plan] = rows[0]?.['QUERY PLAN'] ?? [];
+  return (plan?.['Planning Time'] ?? Number.NaN) + (plan?.['Execution Time'] ?? Number.NaN);
+}
+
+/** Has one process answer, so that its CPU time is all that there is. */
+async function serially(client: Client, sql: string): Promise<void> {
+  await client.query('SET max_parallel_workers_per_gather = 0');
+  await explain(client, sql);
+  await client.query('RESET max_parallel_workers_per_gather');
+}
+
+async function cpuOf(pid: number, work: () => Promise<void>): Promise<number | null> {
+  const before = await cpuNs(pid);
+  await work();
+  const after = await cpuNs(pid);
+  return before === null || after === null ? null : (after - before) / 1e6;
 }
 
 /** Time that a process was on a CPU, in nanoseconds; null elsewhere than on Linux. */

@@ -291,15 +291,31 @@ FROM (
 ) AS d
 LEFT JOIN (
     SELECT
-        c."seller_id",
-        (c."changed_at" AT TIME ZONE 'UTC')::date AS "day",
-        count(*) FILTER (WHERE c."old_value" IS NULL) AS "added",
-        count(*) FILTER (WHERE c."class" = 'restored') AS "restored",
-        count(*) FILTER (WHERE c."class" = 'removed') AS "removed",
-        count(*) FILTER (WHERE c."new_value" = '"live"') - count(*) FILTER (WHERE c."old_value" = '"live"') AS "live_change",
-        count(*) FILTER (WHERE c."new_value" = '"missing"') - count(*) FILTER (WHERE c."old_value" = '"missing"') AS "missing_change"
-    FROM "mirror"."item_changes" AS c
-    WHERE c."field" = 'state'
+        n."seller_id",
+        (n."changed_at" AT TIME ZONE 'UTC')::date AS "day",
+        sum(n."added")::bigint AS "added",
+        sum(n."restored")::bigint AS "restored",
+        sum(n."removed")::bigint AS "removed",
+        sum(n."live_change") AS "live_change",
+        sum(n."missing_change") AS "missing_change"
+    FROM (
+        -- All that one run found has the run's moment, so that days are made of few rows.
+        SELECT
+            c."seller_id",
+            c."changed_at",
+            count(*) FILTER (WHERE c."class" = 'listing') AS "added",
+            count(*) FILTER (WHERE c."class" = 'restored') AS "restored",
+            count(*) FILTER (WHERE c."class" = 'removed') AS "removed",
+            sum(CASE WHEN c."class" IN ('listing', 'restored') THEN 1
+                     WHEN c."class" = 'missing' AND c."new_value" = '"live"' THEN 1
+                     WHEN c."old_value" = '"live"' THEN -1 ELSE 0 END) AS "live_change",
+            sum(CASE WHEN c."class" IN ('listing', 'restored') THEN 0
+                     WHEN c."class" = 'missing' AND c."new_value" = '"missing"' THEN 1
+                     WHEN c."old_value" = '"missing"' THEN -1 ELSE 0 END) AS "missing_change"
+        FROM "mirror"."item_changes" AS c
+        WHERE c."field" = 'state'
+        GROUP BY c."seller_id", c."changed_at"
+    ) AS n
     GROUP BY 1, 2
 ) AS s ON s."seller_id" = d."seller_id" AND s."day" = d."day"
 LEFT JOIN (

@@ -96,7 +96,43 @@ describe('checkCodes', () => {
     const list = await all({ marketplace: shop.marketplace, codes, patienceMs: 10 });
     expect(new Set(list.map(({ verdict }) => verdict))).toEqual(new Set(['unproven']));
     expect(list.length).toBe(100);
-    expect(shop.sim.requestCount).toBeLessThan(20);
+    // Twice: at first, and when patience ends.
+    expect(shop.sim.requestCount).toBeLessThan(40);
+  });
+
+  it('waits for as long as it has patience, also where an outage is given longer as a rule', async () => {
+    const shop = await openShop();
+    shop.sim.faults.always('any', { kind: 'html' });
+    const codes = listOf(shop, 100);
+    setTimeout(() => shop.sim.faults.clear(), 200);
+    const list = await all({ marketplace: shop.marketplace, codes, patienceMs: 2_000 });
+    expect(verdicts(list)).toEqual(truthOf(shop, codes));
+  });
+
+  it('ends on an abort although its list has no more to give for now', async () => {
+    const shop = await openShop();
+    const abort = new AbortController();
+    async function* codes(): AsyncGenerator<string> {
+      yield shop.purchases.codeAt(1);
+      abort.abort(new Error('enough'));
+      await new Promise(() => undefined);
+    }
+    const { marketplace } = shop;
+    const checking = all({ marketplace, codes: codes(), signal: abort.signal });
+    await expect(checking).rejects.toThrow('enough');
+  });
+
+  it.each([{ concurrency: 0 }, { chunkSize: 0 }, { chunkSize: Number.NaN }, { patienceMs: -1 }])(
+    'refuses %j, with which it would never end or never begin',
+    async (options) => {
+      const { marketplace } = await openShop();
+      await expect(all({ marketplace, codes: ['a'], ...options })).rejects.toThrow(RangeError);
+    },
+  );
+
+  it('refuses a text in place of a list, whose characters would be asked for', async () => {
+    const { marketplace } = await openShop();
+    await expect(all({ marketplace, codes: 'a-code' })).rejects.toThrow(TypeError);
   });
 
   it('throws the reason of an abort after what was settled was yielded', async () => {

@@ -7,6 +7,7 @@ import type { Json, Purchase } from '../../domain/item.js';
 import type { Sourced } from '../../marketplace/types.js';
 import { askCodes, type CodeMarketplace } from './ask-codes.js';
 import { afterAsking, countsAgainst, isGivenUp } from './chunk-outcome.js';
+import { interruptible } from './interruptible.js';
 import { endOf } from './journal.js';
 import { Relay } from './relay.js';
 import type { AskReport, SettledCode, Stop, StopReason } from './types.js';
@@ -71,16 +72,19 @@ const KEPT_CANARIES = 5;
  * }
  * await marketplace.close();
  *
+ * @throws {RangeError} when a number is out of range
+ * @throws {TypeError} when `codes` is a single text
  * @throws the signal's reason, when what was settled until then has been yielded; what `codes` throws
  */
 export async function* checkCodes(
   options: CheckCodesOptions,
 ): AsyncGenerator<CheckedCode, void, undefined> {
+  assertSound(options);
   const { codes, chunkSize = DEFAULT_CHUNK_SIZE } = options;
   const checking = new Checking(options);
   const seen = new Set<string>();
   let chunk: string[] = [];
-  for await (const text of codes) {
+  for await (const text of interruptible(codes, checking.signal)) {
     const reading = readCode(text);
     const code = 'code' in reading ? reading.code : text;
     if (seen.has(code)) continue;
@@ -94,6 +98,17 @@ export async function* checkCodes(
   yield* checking.check(chunk);
 }
 
+function assertSound({ codes, chunkSize, concurrency, patienceMs }: CheckCodesOptions): void {
+  if (typeof codes === 'string')
+    throw new TypeError('codes is a text; give a list, such as [code]');
+  const numbers = { chunkSize, concurrency, patienceMs };
+  for (const [name, value] of Object.entries(numbers)) {
+    const least = name === 'patienceMs' ? 0 : 1;
+    if (value === undefined || value >= least) continue;
+    throw new RangeError(`${name} is ${value}; it must be ${least} or more`);
+  }
+}
+
 /** What one round came to. */
 interface Round extends AskReport {
   readonly settled: number;
@@ -101,7 +116,7 @@ interface Round extends AskReport {
 
 class Checking {
   readonly #options: CheckCodesOptions;
-  readonly #signal: AbortSignal;
+  readonly signal: AbortSignal;
   #account: string | null;
   #canaries: readonly string[];
   #carried: readonly ChunkCall[] = [];
@@ -112,7 +127,7 @@ class Checking {
 
   constructor(options: CheckCodesOptions) {
     this.#options = options;
-    this.#signal = options.signal ?? new AbortController().signal;
+    this.signal = options.signal ?? new AbortController().signal;
     this.#account = options.account ?? null;
     this.#canaries = options.canaries ?? [];
   }
@@ -120,9 +135,11 @@ class Checking {
   async *check(codes: readonly string[]): AsyncGenerator<CheckedCode, void, undefined> {
     const rounds = new Map<string, number>();
     let open = codes;
+    // However long the list took to come to them.
+    this.#settledAt = Date.now();
     while (open.length > 0 && this.#end === null) {
       const round = yield* this.#ask(open);
-      this.#signal.throwIfAborted();
+      this.signal.throwIfAborted();
       const again: string[] = [];
       for (const [code, judgement] of round.judgements) {
         if (judgement.verdict !== 'unproven') continue;
@@ -152,7 +169,7 @@ class Checking {
       concurrency,
       carried: this.#carried,
       now: Date.now,
-      signal: AbortSignal.any([this.#signal, leaving.signal]),
+      signal: AbortSignal.any([this.signal, leaving.signal]),
       onSettled: (settled) => relay.put(settled),
     }).finally(() => relay.close());
     const found: string[] = [];
@@ -189,9 +206,16 @@ class Checking {
     if (settled > 0) this.#settledAt = now;
     const next = afterAsking({ stop, settled, open, roundsToWait: 0 }, now, Math.random());
     if (next.kind === 'done') return;
-    const isTooLong = next.kind === 'later' && now + next.delayMs > this.#settledAt + patienceMs;
-    if (stop !== null && (next.kind !== 'later' || isTooLong)) this.#end = stop;
-    else if (next.kind === 'later') await sleep(next.delayMs, undefined, { signal: this.#signal });
+    const patience = this.#settledAt + patienceMs - now;
+    const delayMs = next.kind === 'later' ? this.#delay(stop, next.delayMs, patience) : null;
+    if (delayMs === null) this.#end = stop;
+    else await sleep(delayMs, undefined, { signal: this.signal });
+  }
+
+  /** Where the server did not say when to come back, the last try is at the end of patience; null: none. */
+  #delay(stop: Stop | null, delayMs: number, patience: number): number | null {
+    if (stop === null || delayMs <= patience) return delayMs;
+    return stop.notBefore === null && patience > 0 ? patience : null;
   }
 }
 

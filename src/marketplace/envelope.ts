@@ -35,6 +35,18 @@ const EXCERPT_SOURCE_LENGTH = 4_096;
  * before it (field notes: limits and weather).
  */
 export function readBody(body: Uint8Array): BodyReading {
+  return readOrdinary(body) ?? readAny(body);
+}
+
+/** A body that is JSON from its first byte to its last; null when it is not, or no object. */
+function readOrdinary(body: Uint8Array): BodyReading | null {
+  if (body[0] !== OPEN_BRACE) return null;
+  const text = asBuffer(body).toString('utf8');
+  const value = parse(text);
+  return value === undefined ? null : reading(value, text, []);
+}
+
+function readAny(body: Uint8Array): BodyReading {
   const decoded = new TextDecoder('utf-8', { ignoreBOM: true }).decode(body);
   const text = decoded.replace(/^[\uFEFF\s]+/, '');
   if (text.trim() === '') return other('is empty', '');
@@ -86,8 +98,13 @@ function withoutMarkup(html: string): string {
     .replace(/<[^<>]*(?:>|$)/g, ' ');
 }
 
+function asBuffer({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
+  return Buffer.from(buffer, byteOffset, byteLength);
+}
+
 function reading(value: Json, text: string, tolerated: readonly string[]): BodyReading {
-  if (nestsDeeper(value, MAX_DEPTH)) return other('nests too deeply', text);
+  if (opensMoreThan(text, MAX_DEPTH) && nestsDeeper(value, MAX_DEPTH))
+    return other('nests too deeply', text);
   if (!isObject(value)) return other('is JSON, but no object', text);
   return { kind: 'object', value, tolerated, text };
 }
@@ -128,6 +145,17 @@ function objectStarts(text: string): number[] {
     if (starts.length === MAX_STARTS) break;
   }
   return starts;
+}
+
+/** Whether JSON holds more than so many objects and arrays; what looks like one in a text counts too. */
+function opensMoreThan(text: string, most: number): boolean {
+  let count = 0;
+  for (const opening of ['{', '[']) {
+    for (let at = text.indexOf(opening); at >= 0; at = text.indexOf(opening, at + 1)) {
+      if (++count > most) return true;
+    }
+  }
+  return false;
 }
 
 function nestsDeeper(json: Json, levels: number): boolean {

@@ -173,7 +173,7 @@ function accept<T>(
   const mismatch = sent.ok ? question.mismatch(sent.decoded.value) : null;
   if (mismatch !== null) return say(mismatch);
 
-  const raw = redactor.json(found.json);
+  const raw = redactor.mayBeIn(reading.text) ? redactor.json(found.json) : found.json;
   const decoding = raw === found.json ? sent : question.decode(raw);
   if (!decoding.ok)
     return say(`the ${question.operation} answer can't be read: ${decoding.reason}`);

@@ -8,6 +8,8 @@ export interface Redactor {
   text(text: string): string;
   /** Masks the key in all strings and member names; returns the same value when it is nowhere. */
   json(json: Json): Json;
+  /** False when no string of the JSON that this is the text of holds the key; true when one may. */
+  mayBeIn(text: string): boolean;
   /** Watches a stream of bytes for the key. */
   watch(): KeyWatch;
 }
@@ -17,13 +19,19 @@ export interface KeyWatch {
   saw(chunk: Buffer): boolean;
 }
 
+/** No character that JSON escapes otherwise than by its number. */
+const PLAIN = /^[\w-]*$/;
+
 /** A redactor for one key, in every spelling a server may echo it in. */
 export function createRedactor(key: Secret): Redactor {
   const secrets = spellingsOf(key.reveal()).map((spelling) => new Secret(spelling));
   const text = redactorOf(secrets);
+  // Of such a key, JSON can escape a character in one way only.
+  const isPlain = secrets.every((secret) => PLAIN.test(secret.reveal()));
   return {
     text,
     json: (json) => redactJson(json, text),
+    mayBeIn: (json) => !isPlain || json.includes('\\u') || text(json) !== json,
     watch: () => new Watch(secrets),
   };
 }

@@ -122,7 +122,7 @@ function receive(
     let received = 0;
     try {
       const source = decompress(answer.body, headers['content-encoding'], httpStatus);
-      const reader = source[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
+      const reader = source[Symbol.asyncIterator]();
       for (;;) {
         watchdog.expect(patience.silenceMs);
         const next = await reader.next();

@@ -53,6 +53,33 @@ describe('the key in what a server sends back', () => {
     );
   });
 
+  it('is looked for in the text that JSON was read from, escapes included, before it is in each string', () => {
+    const plain = fc.string({
+      unit: fc.constantFrom(...'abcdefABCDEF0123456789_-'),
+      minLength: 4,
+      maxLength: 40,
+    });
+    const number = (c: string): string => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`;
+    const escapes = fc.func(fc.boolean());
+    fc.assert(
+      fc.property(plain, escapes, fc.string(), fc.jsonValue(), (key, isEscaped, before, other) => {
+        const echo = [...key].map((c, at) => (isEscaped(at) ? number(c) : c)).join('');
+        const start = JSON.stringify(before).slice(0, -1);
+        const text = `{"a":[{${start}${echo}":1}],"b":${start}${echo}","c":${JSON.stringify(other)}}`;
+        const redactor = createRedactor(new Secret(key));
+        expect(redactor.mayBeIn(text)).toBe(true);
+        const clean = JSON.stringify({ other });
+        if (!redactor.mayBeIn(clean)) {
+          const json = JSON.parse(clean) as Json;
+          expect(redactor.json(json)).toBe(json);
+        }
+      }),
+      { numRuns: 500 },
+    );
+    expect(createRedactor(new Secret('k/ey"1')).mayBeIn('{}')).toBe(true);
+    expect(createRedactor(new Secret('abcd1234')).mayBeIn('{"a":"b"}')).toBe(false);
+  });
+
   it('is in no reply, however the server echoes it', () => {
     const status = fc.constantFrom(200, 400, 401, 404, 405, 422, 500);
     const shapes: ((echo: string) => string)[] = [

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { describe, expect, it, vi } from 'vitest';
 import type { MarketplaceOptions } from '../../src/marketplace/types.js';
@@ -58,6 +59,25 @@ describe('compressed answers', () => {
       kind: 'unreadable',
       detail: like(/larger than/),
     });
+  });
+});
+
+describe('a compressed error', () => {
+  const page = '<html>'.padEnd(3 * 1024 * 1024, ' ');
+
+  it.each([
+    ['gzip', gzipSync(page)],
+    ['br', brotliCompressSync(page)],
+    ['gzip', gzipSync(Buffer.concat([Buffer.from(page), randomBytes(3 * 1024 * 1024)]))],
+  ])('is read as far as it matters, whatever follows (%s)', async (encoding, body) => {
+    const answer = { status: 404, headers: { 'content-encoding': encoding }, body };
+    expect(await ask(answer)).toMatchObject(failed('switched-off'));
+  });
+
+  it('is an answer as any other', async () => {
+    const body = gzipSync('{"status":"error","msg":"Invalid request"}');
+    const answer = { status: 401, headers: { 'content-encoding': 'gzip' }, body };
+    expect(await ask(answer)).toMatchObject({ kind: 'refused', message: 'Invalid request' });
   });
 });
 

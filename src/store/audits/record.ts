@@ -11,7 +11,7 @@ import {
   type FeedEntry,
   type RecordPlan,
 } from './plan-record.js';
-import { LONGEST_TEXT, storable, storableJsonText } from './text.js';
+import { LARGEST_JSON, LONGEST_TEXT, storable, storableJsonText } from './text.js';
 import type { AuditState, CodeResult, Recorded } from './types.js';
 
 /**
@@ -29,7 +29,8 @@ function named(name: string, text: string): { readonly name: string; readonly te
 const LOCK = named(
   'lock',
   `
-  SELECT a.position, a.code_id, a.verdict IS NOT NULL AS settled, a.attempts, ${KNOWN_COLUMNS}
+  SELECT a.position, a.code_id, a.verdict IS NOT NULL AS settled, a.attempts,
+         a.ctid AS entry_place, p.ctid AS code_place, ${KNOWN_COLUMNS}
     FROM mirror.audit_codes a JOIN mirror.purchase_codes p ON p.code_id = a.code_id
    WHERE a.audit_id = $1 AND a.position = ANY($2::int[])
    ORDER BY p.code_id FOR NO KEY UPDATE OF p, a`,
@@ -40,6 +41,9 @@ interface LockedRow extends KnownRow {
   readonly code_id: string;
   readonly settled: boolean;
   readonly attempts: number;
+  /** Where the rows are; they stay there as long as they are locked. */
+  readonly entry_place: string;
+  readonly code_place: string;
 }
 
 const RECORDED = named(
@@ -49,7 +53,11 @@ const RECORDED = named(
    WHERE code_id = ANY($2::bigint[]) AND audit_id = $1`,
 );
 
-/** Everything but the counts. The numbers of checks are given under the locks: of a code they ascend. */
+/**
+ * Everything but the counts. The numbers of checks are given under the locks: of a code they ascend.
+ * The locked rows are fetched by their places: any other way the planner, which does not know how large
+ * the tables are when a list has just been loaded, reads the whole list for every few results.
+ */
 const WRITE = named(
   'write',
   `
@@ -83,7 +91,8 @@ const WRITE = named(
         item_preview_url text, item_full boolean, supported_until timestamptz, downloaded boolean,
         purchased_at timestamptz)
       JOIN incoming i ON i.place = n.place
-     WHERE p.code_id = n.code_id
+     WHERE p.ctid = ANY($6::tid[]) AND p.code_id = n.code_id
+    RETURNING 1
   ), feed AS (
     INSERT INTO mirror.code_transitions (seller_id, code_id, check_id, happened_at, kind, old_value, new_value)
     SELECT a.seller_id, f.code_id, i.check_id, f.at, f.kind, f.old_value, f.new_value
@@ -92,13 +101,16 @@ const WRITE = named(
         new_value text)
       JOIN incoming i ON i.place = f.place JOIN mirror.audits a ON a.audit_id = $1
      ORDER BY f.turn
+  ), entries AS (
+    UPDATE mirror.audit_codes c
+       SET verdict = s.verdict, check_id = i.check_id, attempts = c.attempts + s.attempts
+      FROM json_to_recordset($5) AS s (
+        position int, place int, verdict mirror.code_verdict, attempts int)
+      JOIN incoming i ON i.place = s.place
+     WHERE c.ctid = ANY($7::tid[]) AND c.audit_id + 0 = $1 AND c.position = s.position
+    RETURNING 1
   )
-  UPDATE mirror.audit_codes c
-     SET verdict = s.verdict, check_id = i.check_id, attempts = c.attempts + s.attempts
-    FROM json_to_recordset($5) AS s (
-      position int, place int, verdict mirror.code_verdict, attempts int)
-    JOIN incoming i ON i.place = s.place
-   WHERE c.audit_id = $1 AND c.position = s.position`,
+  SELECT (SELECT count(*) FROM codes)::int AS codes, (SELECT count(*) FROM entries)::int AS entries`,
 );
 
 /** The audit's row comes last, since all that record for this audit wait for it. */
@@ -137,35 +149,43 @@ export async function recordResults(
   apiCalls: number,
 ): Promise<Recorded> {
   return inTransaction(pool, async (client) => {
-    const before = await lockCodes(client, auditId, results);
+    const { before, places } = await lockCodes(client, auditId, results);
     const plan = planRecord(before, results);
-    if (plan.checks.length > 0) await write(client, auditId, plan);
+    if (plan.checks.length > 0) await write(client, auditId, plan, places);
     return count(client, auditId, plan, apiCalls);
   });
+}
+
+/** Where the locked rows are, by what they are of. */
+interface Places {
+  readonly codes: ReadonlyMap<bigint, string>;
+  readonly entries: ReadonlyMap<number, string>;
 }
 
 async function lockCodes(
   client: PoolClient,
   auditId: bigint,
   results: readonly CodeResult[],
-): Promise<Map<number, CodeBefore>> {
+): Promise<{ readonly before: Map<number, CodeBefore>; readonly places: Places }> {
   const positions = [...new Set(results.map(({ position }) => position))];
   const { rows } = await client.query<LockedRow>(LOCK, [auditId, positions]);
   const asked = rows.filter(({ attempts, settled }) => attempts > 0 && !settled);
   const moments = await recordedMoments(client, auditId, asked);
-  return new Map(
-    rows.map((row) => [
-      row.position,
-      {
-        position: row.position,
-        codeId: BigInt(row.code_id),
-        settled: row.settled,
-        known: knownIn(row),
-        recordedAt: moments.get(row.code_id) ?? new Set(),
-      },
-    ]),
-  );
+  const before = new Map<number, CodeBefore>();
+  const codes = new Map<bigint, string>();
+  const entries = new Map<number, string>();
+  for (const row of rows) {
+    const { position, settled } = row;
+    const codeId = BigInt(row.code_id);
+    const recordedAt = moments.get(row.code_id) ?? NO_MOMENTS;
+    before.set(position, { position, codeId, settled, known: knownIn(row), recordedAt });
+    codes.set(codeId, row.code_place);
+    entries.set(position, row.entry_place);
+  }
+  return { before, places: { codes, entries } };
 }
+
+const NO_MOMENTS: ReadonlySet<number> = new Set();
 
 /** When codes were asked for in this audit before, by code; a statement after the locks sees it all. */
 async function recordedMoments(
@@ -187,14 +207,26 @@ async function recordedMoments(
   return moments;
 }
 
-async function write(client: PoolClient, auditId: bigint, plan: RecordPlan): Promise<void> {
-  await client.query(WRITE, [
+async function write(
+  client: PoolClient,
+  auditId: bigint,
+  plan: RecordPlan,
+  places: Places,
+): Promise<void> {
+  const { checks, codes, feed, auditCodes } = plan;
+  const { rows } = await client.query<{ codes: number; entries: number }>(WRITE, [
     auditId,
-    JSON.stringify(plan.checks.map(checkRow)),
-    JSON.stringify(plan.codes.map(codeRow)),
-    JSON.stringify(plan.feed.map(feedRow)),
-    JSON.stringify(plan.auditCodes.map(({ check, ...rest }) => ({ ...rest, place: check }))),
+    JSON.stringify(checks.map(checkRow)),
+    `[${codes.map(codeRow).join()}]`,
+    JSON.stringify(feed.map(feedRow)),
+    JSON.stringify(auditCodes.map(({ check, ...rest }) => ({ ...rest, place: check }))),
+    codes.map(({ codeId }) => places.codes.get(codeId)),
+    auditCodes.map(({ position }) => places.entries.get(position)),
   ]);
+  const [written] = rows;
+  if (written?.codes !== codes.length || written.entries !== auditCodes.length) {
+    throw new Error(`rows of audit ${auditId} are not where they were locked`);
+  }
 }
 
 function checkRow(result: CodeResult, place: number): object {
@@ -212,13 +244,21 @@ function checkRow(result: CodeResult, place: number): object {
   };
 }
 
-function codeRow({ codeId, known, turned, check, raw }: CodeUpdate): object {
+/** The row's JSON text: the purchase is in it as it is, which is most of the text. */
+function codeRow({ codeId, known, turned, check, raw }: CodeUpdate): string {
   const purchase = known.purchase === null ? {} : purchaseColumns(known.purchase);
   const answered = raw !== undefined;
-  const kept = answered ? storableJsonText(withoutItem(raw, known.purchase?.item !== null)) : null;
-  // Kept JSON is parsed again so that it stands in the row as what it is.
-  const json = kept === null ? null : (JSON.parse(kept) as Json);
-  return { code_id: String(codeId), place: check, turned, answered, raw: json, ...purchase };
+  const row = { code_id: String(codeId), place: check, turned, answered, ...purchase };
+  const kept = answered ? keptText(withoutItem(raw, known.purchase?.item !== null)) : null;
+  return `${JSON.stringify(row).slice(0, -1)},"raw":${kept ?? 'null'}}`;
+}
+
+/** JSON text for the store; null when it is too large to be kept. */
+function keptText(json: Json): string | null {
+  const text = JSON.stringify(json);
+  // What the store can't hold is written as an escape, and a number beyond all bounds as null.
+  if (text.includes('\\u') || text.includes('null')) return storableJsonText(json);
+  return text.length > LARGEST_JSON ? null : text;
 }
 
 /** Items are in the mirror, and those of a million purchases are mostly the same few. */

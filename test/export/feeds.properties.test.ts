@@ -1,0 +1,266 @@
+import fc from 'fast-check';
+import pg from 'pg';
+import initSqlJs from 'sql.js';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { FeedCursor } from '../../src/domain/feed-cursor.js';
+import type { Json } from '../../src/domain/item.js';
+import { FOLLOWED_VIEWS, feedRule } from '../../src/store/feed-rules.js';
+import { Store } from '../../src/store/store.js';
+import { at, invalid, load, pending, purchaseOf, valid } from '../store/audits/support.js';
+import { HistoryBook } from '../store/history-book.js';
+import { createTestDatabase, type TestDatabase } from '../support/postgres.js';
+import { documented, linesOf, take } from './support.js';
+
+let book: HistoryBook;
+let store: Store;
+let other: TestDatabase;
+let target: pg.Pool;
+let SQL: Awaited<ReturnType<typeof initSqlJs>>;
+beforeAll(async () => {
+  book = await HistoryBook.open();
+  store = new Store(book.url, 'test');
+  other = await createTestDatabase({ empty: true });
+  target = new pg.Pool({ connectionString: other.url, max: 1 });
+  target.on('error', () => undefined);
+  SQL = await initSqlJs();
+});
+afterAll(async () => {
+  await target.end();
+  await other.drop();
+  await store.close();
+  await book.close();
+});
+
+/** The documented statements, for another view. */
+function loading(view: string): string {
+  const key = (feedRule(view)?.key ?? []).map((name) => `old.${name} = new.${name}`).join(' AND ');
+  return documented('postgresql')
+    .replaceAll(/\bitems\b/g, view)
+    .replace(/old\.seller_id .*(?=;)/, key);
+}
+
+/** A second PostgreSQL that follows every view by the documented statements alone. */
+class Copy {
+  readonly #cursors = new Map<string, FeedCursor>();
+
+  /** Tables as empty as those of the views, or those documented. */
+  async begin(): Promise<void> {
+    this.#cursors.clear();
+    for (const view of FOLLOWED_VIEWS) {
+      const { columns } = await take(book.url, view, null, 'ndjson', { deletions: false });
+      const list = columns.map(({ name, type }) => `${name} ${type}`).join(', ');
+      await target.query(`DROP TABLE IF EXISTS ${view}`);
+      await target.query(
+        view === 'items' ? documented('postgresql-table') : `CREATE TABLE ${view} (${list})`,
+      );
+    }
+  }
+
+  async follow(view: string): Promise<void> {
+    const taken = await take(book.url, view, this.#cursors.get(view) ?? null);
+    await target.query('BEGIN; CREATE TEMP TABLE feed (line jsonb) ON COMMIT DROP');
+    await target.query('INSERT INTO feed SELECT unnest($1::jsonb[])', [linesOf(taken)]);
+    await target.query(loading(view));
+    await target.query('COMMIT');
+    if (taken.cursor !== null) this.#cursors.set(view, taken.cursor);
+  }
+
+  async followAll(): Promise<void> {
+    for (const view of FOLLOWED_VIEWS) await this.follow(view);
+  }
+
+  async expectEqual(): Promise<void> {
+    for (const view of FOLLOWED_VIEWS) {
+      const source = await rowsOf(book.pool, `reporting.${view}`);
+      expect(await rowsOf(target, view), view).toEqual(source);
+    }
+  }
+}
+
+async function rowsOf(pool: pg.Pool, from: string): Promise<string[]> {
+  const { rows } = await pool.query<{ row: string }>(
+    `SELECT to_jsonb(t)::text AS row FROM ${from} t ORDER BY 1`,
+  );
+  return rows.map(({ row }) => row);
+}
+
+/** A second SQLite that follows items. */
+class LiteCopy {
+  readonly #db = new SQL.Database();
+  #cursor: FeedCursor | null = null;
+
+  constructor() {
+    this.#db.run(documented('sqlite-table'));
+  }
+
+  async follow(): Promise<void> {
+    const taken = await take(book.url, 'items', this.#cursor);
+    this.#db.run('BEGIN; CREATE TEMP TABLE feed (line TEXT)');
+    for (const line of linesOf(taken)) this.#db.run('INSERT INTO feed VALUES (?)', [line]);
+    this.#db.run(documented('sqlite'));
+    this.#db.run('COMMIT');
+    this.#cursor = taken.cursor;
+  }
+
+  async expectEqual(): Promise<void> {
+    const columns = 'seller_id, item_id, name, version, tags, price_regular, currency, state';
+    const [found] = this.#db.exec(`SELECT ${columns} FROM items ORDER BY 1, 2`);
+    const { rows } = await book.pool.query<unknown[]>({
+      rowMode: 'array',
+      text: `SELECT seller_id, item_id::int, name, version, to_json(tags)::text, price_regular::float8,
+                    currency, state::text FROM reporting.items ORDER BY 1, 2`,
+    });
+    expect(found?.values ?? []).toEqual(rows);
+  }
+
+  close(): void {
+    this.#db.close();
+  }
+}
+
+async function empty(): Promise<void> {
+  await book.empty();
+  await book.pool.query('TRUNCATE mirror.purchase_codes CASCADE');
+}
+
+const SELLERS = ['ada', 'bob'];
+const record = fc.record({
+  name: fc.constantFrom('A', '=1+1', 'B\n\\.\n\'"ä,;'),
+  version: fc.option(fc.constantFrom('', '1.0')),
+  tags: fc.subarray(['x', 'y,"z"', '{}', 'NULL', '']),
+  currency: fc.constantFrom('USD', 'EUR'),
+  price: fc.record({
+    regular: fc.option(fc.constantFrom(0, 10.5, 999999999999.99)),
+    extended: fc.constantFrom(1, 20),
+  }),
+  published_at: fc.option(fc.constantFrom('2024-01-02T03:04:05.120000Z', '1999-12-31')),
+  rating: fc.constantFrom(1, 2), // a field that nobody has documented
+});
+const night = fc.record({
+  kind: fc.constant('night' as const),
+  seller: fc.constantFrom(...SELLERS),
+  items: fc.tuple(
+    ...[7, 8, 9].map((id) =>
+      fc.tuple(fc.constant(id), fc.constantFrom('list', 'list', 'missing', 'removed'), record),
+    ),
+  ),
+});
+const audit = fc.record({
+  kind: fc.constant('audit' as const),
+  seller: fc.constantFrom(...SELLERS),
+  codes: fc.uniqueArray(
+    fc.record({
+      code: fc.constantFrom('P', 'Q', '=R'),
+      isValid: fc.boolean(),
+      license: fc.constantFrom('Regular', 'Extended'),
+      supportedUntil: fc.constantFrom('2024-01-02T03:04:05Z', '2100-01-02T03:04:05Z'),
+      item: fc.constantFrom(7, 9, 99),
+    }),
+    { selector: ({ code }) => code, minLength: 1 },
+  ),
+});
+const follow = fc.record({
+  kind: fc.constant('follow' as const),
+  views: fc.subarray([...FOLLOWED_VIEWS]),
+});
+type Valued<A> = A extends fc.Arbitrary<infer T> ? T : never;
+
+/** Codes of one seller, and what the marketplace says of them. */
+interface Audit {
+  readonly seller: string;
+  readonly codes: readonly {
+    readonly code: string;
+    readonly isValid: boolean;
+    readonly license: string;
+    readonly supportedUntil: string;
+    readonly item: number;
+  }[];
+}
+
+async function mirrorNight(n: number, step: Valued<typeof night>): Promise<void> {
+  const having = (what: string): number[] =>
+    step.items.flatMap(([id, fate]) => (fate === what ? [id] : []));
+  const listed = step.items.flatMap(([id, fate, fields]): Json[] =>
+    fate === 'list' ? [{ id, ...fields }] : [],
+  );
+  const moment = new Date(Date.UTC(2026, 0, 1 + n, 2)).toISOString();
+  const left = { missing: having('missing'), removed: having('removed') };
+  await book.night(moment, { listed, ...left }, step.seller);
+}
+
+async function auditCodes(n: number, step: Audit): Promise<void> {
+  await store.ensureSeller(step.seller, 'x');
+  const names = step.codes.map(({ code }) => code);
+  const { auditId } = await load(store.audits, names, { sellerId: step.seller });
+  const asked = await pending(store.audits, auditId);
+  const results = asked.map((place) => {
+    const said = step.codes.find(({ code }) => code === place.code);
+    if (said?.isValid !== true) return invalid(place, at(n));
+    const { value, raw } = purchaseOf(place.code, {
+      ...{ id: said.item, name: `Item ${said.item}`, url: 'https://example.com' },
+      ...{ previewImageUrl: null, full: null },
+    });
+    const purchase = { licenseType: said.license, supportedUntil: said.supportedUntil };
+    return valid(place, at(n), { raw, value: { ...value, ...purchase } });
+  });
+  await store.audits.record(auditId, results, results.length);
+}
+
+describe('who follows the views', () => {
+  it('has in another PostgreSQL and in SQLite what the views show, after any sequence of nights and audits', async () => {
+    const steps = fc.array(fc.oneof(night, audit, follow), { minLength: 8, maxLength: 24 });
+    await fc.assert(
+      fc.asyncProperty(steps, async (sequence) => {
+        await empty();
+        const copy = new Copy();
+        await copy.begin();
+        const lite = new LiteCopy();
+        for (const [n, step] of sequence.entries()) {
+          if (step.kind === 'night') await mirrorNight(n, step);
+          else if (step.kind === 'audit') await auditCodes(n, step);
+          else {
+            for (const view of step.views) await copy.follow(view);
+            await lite.follow();
+            await lite.expectEqual();
+          }
+        }
+        await copy.followAll();
+        await copy.expectEqual();
+        await lite.follow();
+        await lite.expectEqual();
+        lite.close();
+      }),
+      { numRuns: 10 },
+    );
+  }, 240_000);
+
+  it('misses nothing that writers commit while exports are taken', async () => {
+    await empty();
+    const copy = new Copy();
+    await copy.begin();
+    const writers = ['a', 'b', 'c', 'd'].map(async (seller, writer) => {
+      for (let n = 0; n < 12; n++) {
+        const items = [1, 2, 3].map((id) => ({ id, name: `${n % 5}`, price: { regular: n } }));
+        const moment = new Date(Date.UTC(2026, 0, 1 + n, 2)).toISOString();
+        await book.night(moment, { listed: n % 4 === 3 ? items.slice(1) : items }, seller);
+        const said = {
+          license: 'Regular',
+          supportedUntil: '2100-01-01T00:00:00Z',
+          item: 1 + (n % 3),
+        };
+        const codes = ['P', 'Q', 'R', 'S'].map((code, c) => {
+          return { code, isValid: (n + c + writer) % 3 !== 0, ...said };
+        });
+        await auditCodes(n, { seller, codes });
+      }
+    });
+    let isOver = false;
+    const following = (async () => {
+      while (!isOver) await copy.followAll();
+    })();
+    await Promise.all(writers).finally(() => (isOver = true));
+    await following;
+    await copy.followAll();
+    await copy.expectEqual();
+  }, 120_000);
+});

@@ -1,0 +1,51 @@
+import { readFileSync } from 'node:fs';
+import type { FeedCursor } from '../../src/domain/feed-cursor.js';
+import { exportChunks, type ExportFormat } from '../../src/export/index.js';
+import type { ExportColumn, ExportRequest } from '../../src/store/export-view.js';
+import { withExports } from '../../src/store/exports.js';
+
+const never = new AbortController().signal;
+
+/** An export in memory. */
+export interface Taken {
+  readonly columns: readonly ExportColumn[];
+  readonly bytes: Buffer;
+  readonly cursor: FeedCursor | null;
+}
+
+/** Takes an export, as the command does. */
+export function take(
+  url: string,
+  view: string,
+  since: FeedCursor | null,
+  format: ExportFormat = 'ndjson',
+  more: Partial<ExportRequest> & { readonly raw?: boolean } = {},
+): Promise<Taken> {
+  const { raw = true, ...rest } = more;
+  return withExports(url, never, (exports) =>
+    exports.read(
+      { view, since, deletions: true, sellerId: null, counted: false, ...rest },
+      async (exported) => {
+        const parts: Buffer[] = [];
+        for await (const chunk of exportChunks(exported, format, { raw })) {
+          parts.push(Buffer.from(chunk as string));
+        }
+        const { columns, cursor } = exported;
+        return { columns, cursor, bytes: Buffer.concat(parts) };
+      },
+    ),
+  );
+}
+
+/** Lines of an export in NDJSON. */
+export function linesOf({ bytes }: Taken): string[] {
+  return bytes.toString('utf8').split('\n').slice(0, -1);
+}
+
+/** The block of docs/feeds.md with this name. */
+export function documented(name: string): string {
+  const text = readFileSync(new URL('../../docs/feeds.md', import.meta.url), 'utf8');
+  const [, block] = new RegExp(`^\`\`\`sql ${name}\n(.*?)^\`\`\``, 'ms').exec(text) ?? [];
+  if (block === undefined) throw new Error(`docs/feeds.md has no block ${name}`);
+  return block;
+}

@@ -273,6 +273,10 @@ export const CONTRACT: Readonly<Record<string, readonly string[]>> = {
     'problem text',
     'job_id text',
     'catalogue_wide text[]',
+    'decision mirror.decision',
+    'decided_at timestamptz',
+    'decided_by text',
+    'approval_run_id bigint',
   ],
   freshness: [
     'seller_id text',

@@ -179,7 +179,8 @@ async function foundItems(
 function warn(run: RunContext, plan: GuardedPlan): void {
   const unproven = plan.missing.length - plan.rejected.length;
   if (run.held !== null) {
-    run.warnings.push(`held: ${describeHeld(run.held)}`);
+    // What waits for a person is told first.
+    run.warnings.unshift(`held: ${describeHeld(run.held)}`);
   } else if (unproven > 0) {
     run.warnings.push(
       `${unproven} unlisted items are kept as missing: what became of them is not proven`,

@@ -94,7 +94,7 @@ describe('the difference of two texts', () => {
 });
 
 describe('the difference of two lists', () => {
-  const list = fc.array(fc.constantFrom('a', 'b', 'c', 'd'), { maxLength: 12 });
+  const list = fc.array(fc.constantFrom<string>('a', 'b', 'c', 'd'), { maxLength: 12 });
 
   it('turns the one into the other, up to the order', () => {
     fc.assert(

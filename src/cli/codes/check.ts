@@ -17,7 +17,7 @@ import {
   withOutOptions,
   type OutOptions,
 } from './options.js';
-import { checkOut, placeOf } from './out-place.js';
+import { checkOut, keepLists, placeOf } from './out-place.js';
 
 export interface CheckOptions extends CommonOptions, OutOptions {
   readonly column?: string;
@@ -72,6 +72,7 @@ async function check(
   const input = sortArguments(given, existsSync);
   const place = placeOf(options);
   refuseListOptions(input, options);
+  if (input.kind === 'lists') keepLists(place, input.places);
   await checkOut(place);
   if (input.kind === 'codes' && wantsAnswers(input.codes, options)) {
     const { codes } = input;

@@ -1,3 +1,4 @@
+import { existsSync, realpathSync } from 'node:fs';
 import { assertWritable, RESULT_FORMATS, type ResultFormat } from '../../intake/index.js';
 import { CommandError } from '../errors.js';
 import { EXIT } from '../exit-codes.js';
@@ -59,4 +60,17 @@ function usage(message: string, remedy: string): CommandError {
 /** Makes sure that the result can be written, before hours of work are spent. */
 export async function checkOut(place: OutPlace | null): Promise<void> {
   if (place !== null && place.path !== null) await assertWritable(place.path);
+}
+
+/**
+ * A result holds the rows of its list, but not its encoding, blank lines or nested fields.
+ * @param lists files and `-`
+ * @throws {CommandError} when the result would take the place of one of them
+ */
+export function keepLists(place: OutPlace | null, lists: readonly string[]): void {
+  const path = place?.path ?? null;
+  if (path === null || !existsSync(path)) return;
+  const target = realpathSync(path);
+  if (!lists.some((list) => existsSync(list) && realpathSync(list) === target)) return;
+  throw usage(`the result would replace the list ${JSON.stringify(path)}`, 'name another file');
 }

@@ -43,7 +43,12 @@ describe('the summary of an audit', () => {
     expect(
       summaryLines(
         finished,
-        { unproven, place: { path: 'result.csv', format: 'csv' }, program: 'seller-mirror' },
+        {
+          unproven,
+          accountProven: 0,
+          place: { path: 'result.csv', format: 'csv' },
+          program: 'seller-mirror',
+        },
         look,
       ),
     ).toBe(
@@ -60,7 +65,7 @@ describe('the summary of an audit', () => {
   });
 
   it('of one that has not ended says how to go on', () => {
-    const notes = { unproven: [], place: null, program: 'seller-mirror' };
+    const notes = { unproven: [], accountProven: 0, place: null, program: 'seller-mirror' };
     const text = summaryLines(running, notes, look);
     expect(text).toContain('10,000 codes not asked yet');
     expect(text).toContain('→ seller-mirror codes resume 12\n');

@@ -58,6 +58,31 @@ describe('codes check of a list', () => {
     for (const text of [stdout, stderr]) expect(text).not.toContain(codes[3]);
   });
 
+  it('warns as long as no valid code is known, and says which verdicts rest on account details alone', async () => {
+    const sim = await codesMarket(mirror());
+    const env = settings(mirror().databaseUrl, sim.url);
+    const list = fileWith('code\nmade-up-1\nmade-up-2');
+    const warning = /^warning: no valid code of this seller is known yet; .* --canary CODE$/m;
+    const first = await run(['codes', 'check', list], env);
+    expect(first.code, first.stderr).toBe(0);
+    expect(first.stderr).toMatch(warning);
+    expect(first.stdout).toMatch(
+      /\n {2}2 codes invalid by account details alone, .* → check again with --canary CODE\n/,
+    );
+    const json = await run(['codes', 'check', list, '--json'], env);
+    expect(JSON.parse(json.stdout)).toMatchObject({ accountProven: 2 });
+
+    const [, valid = ''] = codesOf(sim, 2);
+    const given = await run(['codes', 'check', list, '--canary', valid], env);
+    expect(given.code, given.stderr).toBe(0);
+    expect(given.stderr).not.toMatch(warning);
+    expect(given.stdout).not.toContain('account details alone');
+    expect((await run(['codes', 'check', valid], env)).code).toBe(0);
+    const known = await run(['codes', 'check', list, '--json'], env);
+    expect(known.stderr).not.toMatch(warning);
+    expect(JSON.parse(known.stdout)).toMatchObject({ accountProven: 0 });
+  });
+
   it('asks nothing twice that is fresh, across lists', async () => {
     const sim = await codesMarket(mirror());
     const codes = codesOf(sim, 30);

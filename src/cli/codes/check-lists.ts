@@ -27,6 +27,7 @@ export async function checkLists(
   const { dryRun, detach, json, place } = options;
   tell(layoutLines(lists));
   if (dryRun !== true) await proveKey(app, seller, signal);
+  if (options.canary === undefined) await warnOfWeakProof(app, seller);
   const loader = await app.store.audits.begin(newAudit(seller, lists, options));
   try {
     const report = await load(lists, loader, signal);
@@ -46,6 +47,15 @@ export async function checkLists(
   const how = { json: json === true, detach: detach === true, place };
   return pursue(app, loader.auditId, how, signal);
 }
+
+/** Before the first code of a seller was found, account details alone speak for the API key. */
+async function warnOfWeakProof({ store }: App, { name }: SellerConfig): Promise<void> {
+  const known = await store.audits.canariesOf(name, 1);
+  if (known.length === 0) tell([NO_VALID_CODE]);
+}
+
+const NO_VALID_CODE =
+  'warning: no valid code of this seller is known yet; until one is found, "invalid" is proven by account details alone → give one with --canary CODE';
 
 function newAudit(
   seller: SellerConfig,

@@ -9,7 +9,7 @@ import { AuditBar } from './audit-progress.js';
 import { AuditWork } from './audit-work.js';
 import { findAudit } from './find-audit.js';
 import type { OutPlace } from './out-place.js';
-import { exitCodeOf, summaryOf } from './summary.js';
+import { accountProvenOf, exitCodeOf, summaryOf } from './summary.js';
 import { writeResult } from './write-result.js';
 
 export interface PursueOptions {
@@ -130,7 +130,8 @@ async function conclude(
   const out = place?.path ?? null;
   if (json) {
     const unproven = await app.store.audits.unprovenCounts(auditId);
-    await printJson({ audit, unproven, out });
+    const accountProven = await accountProvenOf(app.store, audit);
+    await printJson({ audit, unproven, accountProven, out });
   } else if (place !== null && place.path === null) {
     process.stderr.write(await summaryOf(app, audit, place, stderrLook()));
   } else {

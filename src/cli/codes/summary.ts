@@ -8,6 +8,8 @@ import { unprovenLines, verdictCounts } from './audit-view.js';
 
 export interface SummaryNotes {
   readonly unproven: readonly UnprovenCount[];
+  /** Codes found invalid that no valid code vouches for. */
+  readonly accountProven: number;
   /** Where the result was written to; null when it was not. */
   readonly place: OutPlace | null;
   /** How to type this program. */
@@ -22,7 +24,17 @@ export async function summaryOf(
   look: Look,
 ): Promise<string> {
   const unproven = await store.audits.unprovenCounts(audit.auditId);
-  return summaryLines(audit, { unproven, place, program: ownCommand(config.dataDir) }, look);
+  const accountProven = await accountProvenOf(store, audit);
+  const program = ownCommand(config.dataDir);
+  return summaryLines(audit, { unproven, accountProven, place, program }, look);
+}
+
+/** How many codes of an audit are invalid by account details alone. */
+export async function accountProvenOf(
+  { audits }: App['store'],
+  { auditId, invalid }: AuditProgress,
+): Promise<number> {
+  return invalid === 0 ? 0 : audits.accountProven(auditId);
 }
 
 /** What came of an audit, as lines for a person; also of one that has not ended. */
@@ -33,6 +45,7 @@ export function summaryLines(audit: AuditProgress, notes: SummaryNotes, look: Lo
     `${mark(audit, look)} audit ${auditId} · ${safeLine(sellerId)} · ${safeLine(source)} · ${counts}`,
     `  ${effort(audit)}`,
     ...unprovenLines(notes.unproven).map((line) => `  ${line}`),
+    ...weakProofLines(notes.accountProven).map((line) => `  ${line}`),
     ...(audit.problem === null ? [] : [`  ${safeLine(audit.problem)}`]),
     ...nextLines(audit, notes).map((line) => `  ${line}`),
   ];
@@ -64,6 +77,14 @@ function effort({
     ...(pending > 0 ? [`${plural(pending, 'code')} not asked yet`] : []),
     ...(state === 'cancelled' ? ['cancelled'] : []),
   ].join(' · ');
+}
+
+/** Account details do not tell a key that sells nothing from a good one. */
+function weakProofLines(accountProven: number): string[] {
+  if (accountProven === 0) return [];
+  return [
+    `${plural(accountProven, 'code')} invalid by account details alone, as no valid code was known → check again with --canary CODE`,
+  ];
 }
 
 /** Where the result is, or how to get at it; and how to get the verdicts that are missing. */

@@ -47,6 +47,8 @@ const { startSimulator, seededCatalogue } = (await product(
 
 /** Without a verdict for so long, a person presses Ctrl-C and goes on anew. */
 const STILL_MS = 60_000;
+/** All workers together. */
+const CALLS_OF_STRETCH = 400;
 const KEY = keyOf('ada');
 
 const random = mulberry(Number(values.seed));
@@ -101,35 +103,48 @@ const watch = await AuditWatch.open(postgres.url);
 weather.begin(Number(values.faults));
 
 const over = new AbortController();
-const every = async (least: number, most: number, work: () => void): Promise<void> => {
-  while (!over.signal.aborted) {
-    await sleep(weather.between(least, most), undefined, { signal: over.signal }).catch(() => null);
-    if (!over.signal.aborted) work();
+const untilOver = async (condition: () => boolean): Promise<boolean> => {
+  while (!over.signal.aborted && !condition()) await sleep(50);
+  return !over.signal.aborted;
+};
+/** Paced by calls and not by time, so that a slow machine gets as much done between two of them. */
+const everyFewCalls = async (least: number, most: number, work: () => void): Promise<void> => {
+  for (;;) {
+    const due = simulator.requestCount + weather.between(least, most);
+    if (!(await untilOver(() => simulator.requestCount >= due))) return;
+    work();
   }
 };
 const stretches: string[] = [];
 const badTimes = async (): Promise<void> => {
   for (const { name, at, seconds, begin, end } of stretchesOf(simulator, seller)) {
-    while (watch.share < at && !over.signal.aborted) await sleep(100);
-    if (over.signal.aborted) return;
-    say(`${name}, for ${seconds} s; ${Math.round(100 * watch.share)} % settled`);
-    stretches.push(`${name}, ${seconds} s`);
+    if (!(await untilOver(() => watch.share >= at))) return;
+    const [from, calls] = [performance.now(), simulator.requestCount];
+    say(`${name}; ${Math.round(100 * watch.share)} % settled`);
     begin();
-    await sleep(seconds * 1_000);
+    // So long that every worker that goes on meets it, or that none goes on any more.
+    await untilOver(() => {
+      const [took, made] = [performance.now() - from, simulator.requestCount - calls];
+      return took > 3 * seconds * 1_000 || (took > seconds * 1_000 && made >= CALLS_OF_STRETCH);
+    });
     end();
+    const lasted = Math.round((performance.now() - from) / 1000);
+    stretches.push(`${name}: ${lasted} s, ${simulator.requestCount - calls} calls`);
     watch.touch();
+  }
+};
+const mendStandstill = async (): Promise<void> => {
+  while (await untilOver(() => watch.stillMs > STILL_MS)) {
+    say('nothing moves: Ctrl-C, and on with it');
+    watch.touch();
+    person.interrupt();
   }
 };
 const patience = AbortSignal.timeout(Number(values.minutes) * 60_000);
 const chaos = [
-  every(5_000, 25_000, () => fleet.killOne(random)),
-  every(2_000, 40_000, () => person.kill()),
-  every(1_000, 1_000, () => {
-    if (watch.stillMs < STILL_MS) return;
-    say('nothing moves: Ctrl-C, and on with it');
-    watch.touch();
-    person.interrupt();
-  }),
+  everyFewCalls(100, 1_100, () => fleet.killOne(random)),
+  everyFewCalls(300, 2_500, () => person.kill()),
+  mendStandstill(),
   badTimes(),
 ];
 const pursued = await pursue(person, list, result, patience);

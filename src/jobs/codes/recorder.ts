@@ -5,6 +5,8 @@ import type { AuditState, CodeResult } from '../../store/audits/types.js';
 const PAUSE_SHARE = 9;
 /** Longest pause between two writes. */
 const LONGEST_PAUSE_MS = 1_000;
+/** So many results are written without a pause, while the next are asked for: their number makes up for it. */
+const WORTH_A_WRITE = 100;
 /** Results that may wait for a write before asking waits too. */
 const MOST_WAITING = 1_000;
 
@@ -63,7 +65,14 @@ export class Recorder {
   }
 
   #plan(): void {
-    if (this.#writing !== null || this.#timer !== null) return;
+    if (this.#writing !== null) return;
+    if (this.#waiting.length >= WORTH_A_WRITE) {
+      if (this.#timer !== null) clearTimeout(this.#timer);
+      this.#timer = null;
+      void this.#write();
+      return;
+    }
+    if (this.#timer !== null) return;
     const waitMs = Math.max(0, this.#nextAt - performance.now());
     this.#timer = setTimeout(() => {
       this.#timer = null;

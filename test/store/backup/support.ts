@@ -1,0 +1,78 @@
+import pg from 'pg';
+import { onTestFinished } from 'vitest';
+import type { BackupManifest } from '../../../src/store/backup/manifest.js';
+import { checkBackup, restore, type OpenFile } from '../../../src/store/backup/restore.js';
+import { backUp } from '../../../src/store/backup/write.js';
+import { never } from '../../support/mirror.js';
+import { createTestDatabase, type TestDatabase } from '../../support/postgres.js';
+
+/** A backup in memory. */
+export async function backupOf(url: string): Promise<Buffer> {
+  const pieces: Uint8Array[] = [];
+  for await (const piece of backUp(url, { signal: never }).bytes) pieces.push(piece);
+  return Buffer.concat(pieces);
+}
+
+/** A file that comes in pieces. */
+export function fileOf(bytes: Uint8Array): OpenFile {
+  return async function* () {
+    for (let at = 0; at < bytes.length; at += 50_000) {
+      yield await Promise.resolve(bytes.subarray(at, at + 50_000));
+    }
+  };
+}
+
+/** Checks a backup and restores it. */
+export async function restoreInto(
+  url: string,
+  bytes: Uint8Array,
+  { replace = false, signal = never } = {},
+): Promise<BackupManifest> {
+  const file = fileOf(bytes);
+  const manifest = await checkBackup(file, signal);
+  await restore(url, file, manifest, { replace, signal });
+  return manifest;
+}
+
+/** A database that is dropped when the test is over. */
+export async function database(options?: { empty: boolean }): Promise<TestDatabase> {
+  const made = await createTestDatabase(options);
+  onTestFinished(() => made.drop());
+  return made;
+}
+
+/** All rows of all tables that a backup holds, as text, in a fixed order. */
+export async function rowsIn(url: string): Promise<Record<string, string[]>> {
+  const client = new pg.Client(url);
+  await client.connect();
+  try {
+    const { rows: tables } = await client.query<{ name: string }>(
+      `SELECT relname AS name FROM pg_class
+        WHERE relnamespace = 'mirror'::regnamespace AND relkind = 'r'
+          AND relname NOT IN ('_prisma_migrations', 'processes', 'request_budgets')`,
+    );
+    const all: Record<string, string[]> = {};
+    for (const { name } of tables) {
+      const { rows } = await client.query<{ row: string }>(
+        `SELECT t::text AS row FROM mirror.${name} t ORDER BY t::text COLLATE "C"`,
+      );
+      all[name] = rows.map(({ row }) => row);
+    }
+    return all;
+  } finally {
+    await client.end();
+  }
+}
+
+/** Sends statements, one after the other. */
+export async function execute(url: string, ...statements: readonly string[]): Promise<unknown[]> {
+  const client = new pg.Client(url);
+  await client.connect();
+  try {
+    let rows: unknown[] = [];
+    for (const sql of statements) ({ rows } = await client.query<pg.QueryResultRow>(sql));
+    return rows;
+  } finally {
+    await client.end();
+  }
+}

@@ -9,8 +9,8 @@ import {
 } from './parquet-column.js';
 
 /** A group of rows is held in memory as a whole: it is written when it has so much of either. */
-const GROUP_ROWS = 20_000;
-const GROUP_CHARACTERS = 8 * 1024 * 1024;
+const GROUP_ROWS = 8_000;
+const GROUP_CHARACTERS = 4 * 1024 * 1024;
 
 /**
  * Rows as a Parquet file, in chunks: decimals as DECIMAL, moments as TIMESTAMP in UTC with

@@ -57,6 +57,22 @@ describe('records as received', () => {
     expect(await rowsOf('records that could not be read')).toBe(1);
   });
 
+  it('of purchases can go without a follower of the feed being told of a change', async () => {
+    const { store } = mirror();
+    await store.ensureSeller('main', 'example.com');
+    await mirror().pool.query(
+      `INSERT INTO mirror.purchase_codes (seller_id, code, verdict, purchase_seen_at, raw)
+       VALUES ('main', 'a', 'valid', now(), '{"x": 1}')`,
+    );
+    const rows = (): Promise<unknown[]> =>
+      mirror().rows('SELECT code, verdict, changed_seq FROM mirror.purchase_codes');
+    const before = await rows();
+    expect(await rowsOf('purchases as received')).toBe(1);
+    expect(await rows()).toEqual(before);
+    const [left] = await mirror().rows('SELECT raw FROM mirror.purchase_codes');
+    expect(left).toEqual({ raw: null });
+  });
+
   it('are left for the next time while a run writes items, and the run loses nothing', async () => {
     const sim = await market();
     const deps = mirror().deps(sim.url);

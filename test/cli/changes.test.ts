@@ -1,0 +1,170 @@
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
+import { seededCatalogue } from '../../src/simulator/index.js';
+import { KEY, never, useMirror } from '../support/mirror.js';
+import { startProxy } from '../support/tcp-proxy.js';
+import { run, start, until } from './support.js';
+
+const mirror = useMirror();
+const env = () => ({ DATABASE_URL: mirror().databaseUrl });
+
+/** A mirrored catalogue of twelve, and what mirrors it again. */
+async function market() {
+  const catalogue = seededCatalogue({ seed: 3, count: 12 });
+  const sim = await mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
+  const deps = mirror().deps(sim.url);
+  await syncCatalogue(deps, never);
+  return { catalogue, sync: () => syncCatalogue(deps, never) };
+}
+
+async function changed() {
+  const { catalogue, sync } = await market();
+  catalogue.change(1001, { priceRegularCents: 1000 });
+  await sync();
+  catalogue.change(1001, { priceRegularCents: 800, tags: ['new \u001B[31mtag'] });
+  catalogue.change(1002, { currency: 'EUR', priceRegularCents: 900 });
+  catalogue.change(1003, { name: 'Evil \u001B]0;owned\u0007\u202E name' });
+  catalogue.remove(1004);
+  const { runId } = await sync();
+  return { catalogue, sync, runId };
+}
+
+interface Feed {
+  readonly changes: readonly {
+    readonly seq: number;
+    readonly field: string;
+    readonly percent?: number | null;
+  }[];
+  readonly next: number;
+  readonly more: boolean;
+}
+
+const feed = async (...args: string[]): Promise<Feed> =>
+  JSON.parse((await run(['changes', '--json', ...args], env())).stdout) as Feed;
+
+describe('changes', () => {
+  it('are told run by run and item by item, as a person reads them, hostile text made harmless', async () => {
+    const { runId } = await changed();
+    const { code, stdout } = await run(['changes'], env());
+    expect(code).toBe(0);
+    const last = stdout.split(/^(?=run )/m).at(-1) ?? '';
+    expect(last).toMatch(new RegExp(`^run ${runId} · main · 2\\d{3}-.*Z\n`));
+    expect(last).toMatch(
+      / {2}1001 .+\n {4}tags {2,}\+new tag .*\n {4}regular price {2}10\.00 → 8\.00 USD \(-20\.0 %\)\n/,
+    );
+    expect(last).toMatch(/regular price {2}\d+\.\d\d USD → 9\.00 EUR\n {4}currency {7}USD → EUR\n/);
+    expect(last).toMatch(/ {2}1003 Evil +name\n {4}name {2}.+ → Evil +name\n/);
+    expect(last).toMatch(/ {2}1004 .+ {2}removed\n$/);
+    expect(stdout).not.toMatch(/(?!\n)\p{Cc}|\u202E/u);
+  });
+
+  it('are chosen by class, item and time, and say so when there are none', async () => {
+    await changed();
+    const prices = await feed('--class', 'price', '--item', '1001');
+    expect(prices.changes).toMatchObject([
+      { field: 'price_regular', new: '10.00' },
+      { field: 'price_regular', new: '8.00', currency: 'USD', percent: -20 },
+    ]);
+    const { stdout } = await run(['changes', '--since', '2999-01-01'], env());
+    expect(stdout).toBe('There is no such change.\n');
+    expect((await feed('--since', '1h', '--class', 'removed,restored')).changes).toHaveLength(1);
+  });
+
+  it('of an older time are told with the currency of that time', async () => {
+    const { catalogue, sync } = await changed();
+    catalogue.change(1001, { currency: 'EUR' });
+    await sync();
+    const { stdout } = await run(['changes', '--item', '1001', '--class', 'price'], env());
+    expect(stdout).toContain('10.00 → 8.00 USD (-20.0 %)');
+    expect(stdout).toContain('USD → EUR');
+  });
+
+  it('can be read in portions, each from where the last one ended, without a gap or a repetition', async () => {
+    const { sync, catalogue } = await changed();
+    const all = await feed('--since', '0');
+    expect(all.more).toBe(false);
+    const first = await feed('--since', '#0', '--limit', '3');
+    expect(first).toMatchObject({ more: true, next: first.changes.at(-1)?.seq });
+    const rest = await feed('--since', String(first.next));
+    expect([...first.changes, ...rest.changes]).toEqual(all.changes);
+    expect(rest.next).toBe(all.next);
+    catalogue.change(1005, { name: 'Later' });
+    await sync();
+    expect((await feed('--since', String(all.next))).changes).toMatchObject([{ field: 'name' }]);
+    const newest = await feed('--limit', '1');
+    expect(newest).toMatchObject({ more: true, changes: [{ field: 'name' }] });
+  });
+
+  it('before there are any says where history begins', async () => {
+    await market();
+    expect(await run(['changes'], env())).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/^No change yet: history begins with the first list/) as string,
+    });
+  });
+
+  it.each([
+    [['--class', 'prices'], /"prices" is no class; there is price, release/],
+    [['--since', 'yesterday'], /"yesterday" is no moment; give one such as 2026-03-01/],
+    [['--since', '2026-02-30'], /no moment that exists/],
+    [['--seller', 'nobody'], /no seller "nobody" is in the store/],
+  ])('asked for with %j end with 2 and say why', async (args, why) => {
+    const { code, stderr } = await run(['changes', ...args], env());
+    expect(stderr).toMatch(why);
+    expect(code).toBe(2);
+  });
+});
+
+describe('changes --follow', () => {
+  it('tells what is committed, each once, also after the database was away; Ctrl-C ends it with 0', async () => {
+    const { catalogue, sync } = await changed();
+    const url = new URL(mirror().databaseUrl);
+    const proxy = await startProxy({ host: url.hostname, port: Number(url.port) });
+    onTestFinished(() => proxy.close());
+    url.port = String(proxy.port);
+    const following = start(['changes', '--follow', '--json', '--since', '0'], {
+      DATABASE_URL: url.href,
+    });
+    const told = (): Feed['changes'] =>
+      following
+        .stdout()
+        .split('\n')
+        .slice(0, -1)
+        .map((line) => JSON.parse(line) as Feed['changes'][number]);
+    const before = (await feed('--since', '0')).changes.length;
+    await until(() => told().length === before);
+
+    await proxy.set('refuse');
+    catalogue.change(1006, { name: 'While it was away' });
+    await sync();
+    await until(() => following.stderr().includes('trying again'));
+    await proxy.set('pass');
+    await until(() => told().length > before);
+    catalogue.change(1006, { name: 'Afterwards' });
+    await sync();
+    await until(() => told().length > before + 1);
+
+    following.process.kill('SIGINT');
+    const { code, stderr } = await following.ended;
+    expect(code).toBe(0);
+    expect(stderr).toMatch(/^database .*; trying again\nthe database is back\n$/);
+    const { changes } = await feed('--since', '0');
+    expect(told().map(({ seq }) => seq)).toEqual(changes.map(({ seq }) => seq));
+  });
+
+  it('begins with the newest ones, goes on within a run without its title again, and says where it ended', async () => {
+    const { catalogue, sync } = await changed();
+    const following = start(['changes', '--follow', '--limit', '1'], env());
+    await until(() => following.stdout().includes('removed'));
+    catalogue.change(1007, { version: '9.9.9' });
+    const { runId } = await sync();
+    await until(() => following.stdout().includes('9.9.9'));
+    following.process.kill('SIGTERM');
+    const { code, stdout, stderr } = await following.ended;
+    expect(code).toBe(0);
+    expect(stdout.match(/^run /gm)).toHaveLength(2);
+    expect(stdout).toMatch(new RegExp(`\n\nrun ${runId} · main`));
+    const { next } = await feed('--since', '0');
+    expect(stderr).toBe(`to go on from here: --since ${next} --follow\n`);
+  });
+});

@@ -118,7 +118,9 @@ describe('status', () => {
     const { code, stdout } = await run(['status', '--check'], env);
     expect(code).toBe(1);
     expect(stdout).toMatch(/^✗ main · parked, items mirrored /);
-    expect(stdout).toMatch(/parked +(?:just now|\d+ s ago), by run \d+: the marketplace refused the API key/);
+    expect(stdout).toMatch(
+      /parked +(?:just now|\d+ s ago), by run \d+: the marketplace refused the API key/,
+    );
     expect(stdout).toMatch(/remedy +mend the key, then `seller-mirror sync --seller main` resumes/);
     const json = await run(['status', '--json'], env);
     expect(JSON.parse(json.stdout)).toMatchObject({

@@ -24,7 +24,8 @@ function named(name: string, text: string): { readonly name: string; readonly te
 
 /**
  * Both rows of a code: results of one audit may come from two processes. In one order, so that audits
- * that share codes wait for each other and never in a circle.
+ * that share codes wait for each other and never in a circle. The range of positions says nothing new,
+ * but keeps the planner from reading all codes of an audit of which it has no figures yet.
  */
 const LOCK = named(
   'lock',
@@ -32,7 +33,7 @@ const LOCK = named(
   SELECT a.position, a.code_id, a.verdict IS NOT NULL AS settled, a.attempts,
          a.ctid AS entry_place, p.ctid AS code_place, ${KNOWN_COLUMNS}
     FROM mirror.audit_codes a JOIN mirror.purchase_codes p ON p.code_id = a.code_id
-   WHERE a.audit_id = $1 AND a.position = ANY($2::int[])
+   WHERE a.audit_id = $1 AND a.position = ANY($2::int[]) AND a.position BETWEEN $3 AND $4
    ORDER BY p.code_id FOR NO KEY UPDATE OF p, a`,
 );
 
@@ -168,7 +169,10 @@ async function lockCodes(
   results: readonly CodeResult[],
 ): Promise<{ readonly before: Map<number, CodeBefore>; readonly places: Places }> {
   const positions = [...new Set(results.map(({ position }) => position))];
-  const { rows } = await client.query<LockedRow>(LOCK, [auditId, positions]);
+  if (positions.length === 0)
+    return { before: new Map(), places: { codes: new Map(), entries: new Map() } };
+  const range = [Math.min(...positions), Math.max(...positions)];
+  const { rows } = await client.query<LockedRow>(LOCK, [auditId, positions, ...range]);
   const asked = rows.filter(({ attempts, settled }) => attempts > 0 && !settled);
   const moments = await recordedMoments(client, auditId, asked);
   const before = new Map<number, CodeBefore>();

@@ -18,8 +18,9 @@ function appOfSilentStore(shutdownTimeoutMs: number): App {
     ...{ name: 'ada', url: new URL('https://market.example') },
     ...{ syncCron: '0 2 * * *', accountCron: null, auditCron: null, timeZone: 'UTC' },
   };
+  const retention = { raw: null, runs: null, versions: null, audits: null };
   return {
-    config: { sellers: [seller], catchUp: true, alerts: null, shutdownTimeoutMs },
+    config: { sellers: [seller], catchUp: true, alerts: null, shutdownTimeoutMs, retention },
     store: { schedules: () => new Promise(() => undefined) },
   } as unknown as App;
 }

@@ -59,7 +59,9 @@ describe('a list', () => {
       ...{ lines: 6, rejected: 1, codes: 4, reused: 0, pending: 4, valid: 0, apiCalls: 0 },
       ...{ problem: null, finishedAt: null },
     });
-    expect(await audits.listOf(auditId)).toEqual({ layout: AUDIT.layout, columns: AUDIT.columns });
+    expect(await audits.listOf(auditId)).toEqual({
+      ...{ layout: AUDIT.layout, columns: AUDIT.columns, prunedAt: null },
+    });
     expect(await audits.nextChunks(auditId, 0, 10)).toEqual([0, 1]);
     expect((await audits.pendingOf(auditId, 0)).map(({ code }) => code)).toEqual(['B', 'A', 'a']);
     expect((await audits.pendingOf(auditId, 1)).map(({ code }) => code)).toEqual(['C']);
@@ -207,6 +209,7 @@ describe('a hostile list', () => {
     });
     expect(await audits.listOf(loader.auditId)).toEqual({
       ...{ layout: { delimiter: '\ufffd', '\ufffd': 1 }, columns: ['code', 'bad\ufffdname'] },
+      prunedAt: null,
     });
     expect((await audits.get(loader.auditId))?.source).toMatch(/^list\ufffd\.csvx+…$/u);
   });

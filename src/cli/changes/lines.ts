@@ -7,7 +7,7 @@ import { cut, pad, paint, safeLine, width, type Look, type Style } from '../outp
 
 /** Texts of a change are shortened to so many characters, or less where two would not fit. */
 const MOST_CHARACTERS = 72;
-const LEAST_CHARACTERS = 24;
+const LEAST_CHARACTERS = 20;
 const INDENT = 4;
 
 const STATE_STYLES: Readonly<Record<string, Style>> = {
@@ -29,7 +29,6 @@ export class ChangeLines {
 
   /** The lines of further changes. */
   of(changes: readonly ItemChange[]): string {
-    const names = new Map(changes.map((change) => [change.itemId, change.itemName]));
     return groupChanges(changes)
       .map(({ runId, sellerId, changedAt, items }) => {
         const first = items[0]?.changes[0];
@@ -38,23 +37,30 @@ export class ChangeLines {
         this.#last = items.at(-1)?.changes.at(-1) ?? this.#last;
         const title = `run ${runId} · ${safeLine(sellerId)} · ${moment(changedAt)}`;
         const head = goesOn ? '' : `${gap}${paint('bold', title, this.#look)}\n`;
-        return head + items.map((item) => this.#item(item, names)).join('');
+        return head + items.map((item) => this.#item(item)).join('');
       })
       .join('');
   }
 
-  #item(
-    { itemId, changes }: ItemGroup<ItemChange>,
-    names: ReadonlyMap<bigint, string | null>,
-  ): string {
-    const texts = changes.map((change) => describeChange(change, this.#textWidth()));
-    const name = cut(safeLine(names.get(itemId) ?? ''), this.#columns(40));
+  #item({ itemId, changes }: ItemGroup<ItemChange>): string {
+    const texts = changes.map((change) => this.#describe(change));
+    const name = cut(safeLine(changes[0]?.itemName ?? ''), this.#columns(40));
     const words = texts.flatMap((text) => (text.kind === 'state' ? [text.word] : []));
     const states = words.map((word) => paint(STATE_STYLES[word] ?? 'bold', word, this.#look));
     const head = `  ${itemId} ${name}${states.length === 0 ? '' : `  ${states.join(', ')}`}`;
     const fields = texts.filter((text) => text.kind !== 'state');
     const labels = Math.max(0, ...fields.map(({ label }) => width(label)));
     return `${head.trimEnd()}\n${fields.map((text) => this.#field(text, labels)).join('')}`;
+  }
+
+  /** Shortened by characters; where these are wide, by half as many, so that the rest fits uncut. */
+  #describe(change: ItemChange): ChangeText {
+    const columns = this.#textWidth();
+    const text = describeChange(change, columns);
+    const fits =
+      text.kind !== 'values' ||
+      [text.old, text.new].every((part) => width(safeLine(part)) <= columns);
+    return fits ? text : describeChange(change, Math.floor(columns / 2));
   }
 
   #field(text: Exclude<ChangeText, { kind: 'state' }>, labels: number): string {

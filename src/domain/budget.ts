@@ -6,6 +6,8 @@ export type Priority = 'mirror' | 'audit';
  * until then (a 429, or no requests remaining).
  */
 export interface Budget {
+  /** How fast it lets requests leave, evenly spaced; 0: unlimited; not set: not known. */
+  readonly requestsPerMinute?: number;
   /**
    * Returns when one request may leave.
    * @param patienceMs longest pause to wait out; default any

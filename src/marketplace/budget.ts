@@ -27,7 +27,7 @@ export function evenlySpacedBudget(requestsPerMinute: number): Budget {
   if (!(requestsPerMinute > 0)) {
     throw new RangeError('requestsPerMinute must be greater than 0');
   }
-  return new EvenlySpacedBudget((60_000 / requestsPerMinute) * SLACK);
+  return new EvenlySpacedBudget(requestsPerMinute);
 }
 
 class EvenlySpacedBudget implements Budget {
@@ -39,8 +39,8 @@ class EvenlySpacedBudget implements Budget {
   /** On the monotonic clock too. */
   #pausedUntil = 0;
 
-  constructor(spacingMs: number) {
-    this.#spacingMs = spacingMs;
+  constructor(readonly requestsPerMinute: number) {
+    this.#spacingMs = (60_000 / requestsPerMinute) * SLACK;
   }
 
   acquire(priority: Priority, signal: AbortSignal, patienceMs = Infinity): Promise<void> {

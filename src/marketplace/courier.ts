@@ -6,7 +6,7 @@ import { decideRedirect, isRedirect, MAX_REDIRECTS } from './redirect.js';
 import type { Redactor } from './redaction.js';
 import { Carrier, type CarriedRequest } from './request.js';
 import type { Patience, Response } from './response.js';
-import { retryAt } from './retry-after.js';
+import { resumeAt } from './rate-limit.js';
 import type { Target } from './transport.js';
 import type { Budget, ParameterCarriage, Priority } from './types.js';
 
@@ -37,8 +37,6 @@ export interface CourierOptions {
   readonly now: () => number;
 }
 
-/** How long everybody waits when the server says "no more" but not until when. */
-const UNSAID_PAUSE_MS = 60_000;
 /** No real host name is longer. */
 const MAX_HOST_LENGTH = 253;
 
@@ -78,7 +76,7 @@ export class Courier {
     let visited: Set<string> | null = null;
     for (;;) {
       const response = await send(targetAt(url), request, errand);
-      if (saysNoMore(response)) await this.#pauseAll(response);
+      await this.#heedLimit(response);
       const settled = judgeHead(response, now()) !== null;
       if (settled || response.httpStatus < 300 || response.httpStatus > 399) {
         if (visited !== null && !settled && isApi(response.httpStatus)) this.#remember(url);
@@ -137,21 +135,18 @@ export class Courier {
     this.#slash = target.pathname.endsWith('/') ? '/' : '';
   }
 
-  /** Stops everybody when the server says that no requests are left (field notes: limits). */
-  async #pauseAll(response: Response): Promise<void> {
+  /** Stops everybody when the server says that no requests are left. */
+  async #heedLimit(response: Response): Promise<void> {
     const { budget, now } = this.#options;
-    const at = now();
+    const until = resumeAt(response, budget.requestsPerMinute, now());
+    if (until === null) return;
     try {
-      await budget.pauseUntil(retryAt(response.headers, at) ?? at + UNSAID_PAUSE_MS);
+      await budget.pauseUntil(until);
     } catch (error) {
       response.discard();
       throw error;
     }
   }
-}
-
-function saysNoMore({ httpStatus, headers }: Response): boolean {
-  return httpStatus === 429 || headers['x-ratelimit-remaining']?.trim() === '0';
 }
 
 function targetAt({ origin, host, pathname }: URL): Target {

@@ -16,7 +16,7 @@ export function serverFacts(answer: {
 }
 
 /** Repeated headers are joined by commas; the first is taken. */
-function wholeNumber(text: string | undefined): number | null {
+export function wholeNumber(text: string | undefined): number | null {
   const first = text?.split(',')[0]?.trim() ?? '';
   return /^\d{1,15}$/.test(first) ? Number(first) : null;
 }

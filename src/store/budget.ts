@@ -21,6 +21,7 @@ export function storedBudget(pool: Pool, host: string, requestsPerMinute: number
   const spacingMs = (60_000 / requestsPerMinute) * SLACK;
   let entered = false;
   return {
+    requestsPerMinute,
     async acquire(priority, signal, patienceMs = Infinity) {
       if (!entered) await enterHost(pool, host);
       entered = true;

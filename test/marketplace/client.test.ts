@@ -323,6 +323,22 @@ describe('the rate limit', () => {
     expect(budget.pauses).toEqual([until]);
   });
 
+  it.each([
+    ['60', 60, []],
+    ['600', 60, []],
+    ['30', 60, [now + 60_000]],
+    ['60', 0, [now + 60_000]],
+  ])(
+    'does not hold up an even budget that uses up each window just as it ends: limit %s, %i a minute',
+    async (limit, requestsPerMinute, pauses) => {
+      const headers = { 'x-ratelimit-limit': limit, 'x-ratelimit-remaining': '0' };
+      const server = await startServer({ headers, body: accountBody() });
+      const budget = { ...notebook(), requestsPerMinute };
+      await client(server.url, { budget }, { now: () => now }).account();
+      expect(budget.pauses).toEqual(pauses);
+    },
+  );
+
   it('stops nobody while requests remain', async () => {
     const server = await startServer({
       headers: { 'x-ratelimit-remaining': '10' },

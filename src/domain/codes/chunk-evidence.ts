@@ -1,4 +1,5 @@
 import {
+  byEnd,
   isSameAccount,
   precedes,
   type AccountCall,
@@ -39,8 +40,7 @@ export function sortEvidence(timeline: Timeline): ChunkEvidence {
   const failures: ChunkCall[] = [];
   const doubts: CodeCall[] = [];
   const denials: CodeCall[] = [];
-  // As the calls come in this order as a rule, sorting them takes hardly more than a look.
-  for (const call of [...timeline.calls].sort((a, b) => a.ended - b.ended)) {
+  for (const call of byEnd(timeline.calls)) {
     const { kind } = call.outcome;
     if (kind === 'affirmed') {
       if (call.kind === 'account') opened.push(call);

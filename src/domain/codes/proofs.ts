@@ -75,11 +75,13 @@ export function proofsBeforeCodes(timeline: Timeline, underWay: UnderWay): Proof
  */
 export function proofsAfterCodes(timeline: Timeline): readonly NeededProof[] {
   const evidence = sortEvidence(timeline);
+  if (evidence.denials.length === 0) return [];
   const canary = evidence.findsDue ? chooseCanary(timeline, evidence) : null;
   const mayProve = mayAskAccount(timeline, evidence);
   const supposed = sortEvidence(withProofsNow(timeline, evidence.account, canary, mayProve));
-  const now = judgeCodes(timeline, evidence);
-  const then = judgeCodes(timeline, supposed);
+  const denied = new Set(evidence.denials.map(({ code }) => code));
+  const now = judgeCodes(timeline, evidence, denied);
+  const then = judgeCodes(timeline, supposed, denied);
   const faultOf = denialFaults(supposed);
   const wouldCount = (code: string): boolean => {
     const judgement = then.get(code);
@@ -89,8 +91,10 @@ export function proofsAfterCodes(timeline: Timeline): readonly NeededProof[] {
     (call) =>
       now.get(call.code)?.verdict === 'unproven' && wouldCount(call.code) && faultOf(call) === null,
   );
-  const lack = (proofs: readonly Span[]): boolean =>
-    denials.some((denial) => !proofs.some((proof) => precedes(denial, proof)));
+  const lack = (proofs: readonly Span[]): boolean => {
+    const last = proofs.reduce((begun, proof) => Math.max(begun, proof.begun), -1);
+    return denials.some(({ ended }) => ended >= last);
+  };
   const needed: NeededProof[] = [];
   if (canary !== null && lack(evidence.finds)) needed.push({ kind: 'canary', code: canary });
   if (mayProve && lack(evidence.proofs)) needed.push({ kind: 'account' });

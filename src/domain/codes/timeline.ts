@@ -63,6 +63,27 @@ export function touches(call: Span, { before, after }: Bracket): boolean {
   return call.ended > before.begun && call.begun < after.ended;
 }
 
+/** Calls in the order of their ends; as they mostly come in it, hardly more than a look. */
+export function byEnd<T extends Span>(calls: readonly T[]): readonly T[] {
+  let last = -Infinity;
+  for (const { ended } of calls) {
+    if (ended < last) return [...calls].sort((a, b) => a.ended - b.ended);
+    last = ended;
+  }
+  return calls;
+}
+
+/** How many of the calls had ended before this number. @param calls in the order of their ends */
+export function countEnded(calls: readonly Span[], before: number): number {
+  let [low, high] = [0, calls.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((calls[middle] as Span).ended < before) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
 /** True for two spellings of one user name; letter case does not tell accounts apart. */
 export function isSameAccount(a: string, b: string): boolean {
   return a.toLowerCase() === b.toLowerCase();

@@ -1,6 +1,8 @@
 import { marksOf, runsOf, sortEvidence, type ChunkEvidence } from './chunk-evidence.js';
 import type { Evidence } from './outcome.js';
 import {
+  byEnd,
+  countEnded,
   precedes,
   touches,
   type Bracket,
@@ -86,20 +88,24 @@ export const LONGEST_RUN = 25;
  *
  * A chunk is to be judged when none of its calls is under way. Calls that begin later then change no
  * verdict, unless they are the first to find any code, or name another account.
+ * @param only the codes to judge, by all that is known of the chunk; default all of them
  */
-export function judgeChunk(timeline: Timeline): ReadonlyMap<string, CodeJudgement> {
-  const evidence = sortEvidence(timeline);
-  return judgeCodes(timeline, evidence);
+export function judgeChunk(
+  timeline: Timeline,
+  only?: ReadonlySet<string>,
+): ReadonlyMap<string, CodeJudgement> {
+  return judgeCodes(timeline, sortEvidence(timeline), only);
 }
 
 /** As `judgeChunk`, for evidence that is sorted already, or only supposed. */
 export function judgeCodes(
   timeline: Timeline,
   evidence: ChunkEvidence,
+  only?: ReadonlySet<string>,
 ): ReadonlyMap<string, CodeJudgement> {
   const asked = new Map<string, CodeCall[]>();
   for (const call of timeline.calls) {
-    if (call.kind !== 'code') continue;
+    if (call.kind !== 'code' || only?.has(call.code) === false) continue;
     const calls = asked.get(call.code);
     if (calls === undefined) asked.set(call.code, [call]);
     else calls.push(call);
@@ -120,7 +126,7 @@ function judgeCode(
   evidence: ChunkEvidence,
   faultOf: FaultOf,
 ): CodeJudgement {
-  const inOrder = [...calls].sort((a, b) => a.ended - b.ended);
+  const inOrder = byEnd(calls);
   const last = inOrder[inOrder.length - 1] as CodeCall;
   const denials = inOrder.filter(({ outcome }) => outcome.kind === 'denied');
   const answer = inOrder.findLast(({ outcome }) => outcome.kind === 'affirmed');
@@ -165,10 +171,14 @@ export type FaultOf = (denial: CodeCall) => DenialFault | null;
 
 /** Weighs the denials of a chunk. */
 export function denialFaults(evidence: ChunkEvidence): FaultOf {
-  const runs = runsOf(evidence);
-  return (denial) =>
-    faultAround(denial, evidence) ??
-    ((runs.get(denial) ?? 1) > LONGEST_RUN ? 'run-too-long' : null);
+  // Most chunks are judged for the codes that were found.
+  let runs: ReturnType<typeof runsOf> | null = null;
+  return (denial) => {
+    const fault = faultAround(denial, evidence);
+    if (fault !== null) return fault;
+    runs ??= runsOf(evidence);
+    return (runs.get(denial) ?? 1) > LONGEST_RUN ? 'run-too-long' : null;
+  };
 }
 
 function faultAround(denial: CodeCall, evidence: ChunkEvidence): DenialFault | null {
@@ -185,21 +195,28 @@ function faultAround(denial: CodeCall, evidence: ChunkEvidence): DenialFault | n
   return doubts.some((doubt) => touches(doubt, found as Bracket)) ? 'credential-doubted' : null;
 }
 
-/** The nearest proof on either side, none of them under way at the same time as the call. */
+/**
+ * The nearest proof on either side, none of them under way at the same time as the call: before it
+ * the last to begin, after it the first to end.
+ * @param proofs in the order of their ends
+ */
 function around(
   call: Span,
   proofs: readonly Span[],
 ): { readonly before: Span | null; readonly after: Span | null } {
+  const ended = countEnded(proofs, call.begun);
   let before: Span | null = null;
-  let after: Span | null = null;
-  for (const proof of proofs) {
-    if (precedes(proof, call)) {
-      if (before === null || proof.begun > before.begun) before = proof;
-    } else if (precedes(call, proof) && (after === null || proof.ended < after.ended)) {
-      after = proof;
-    }
+  for (let i = ended - 1; i >= 0; i--) {
+    const proof = proofs[i] as Span;
+    // One that had ended by then began earlier still.
+    if (before !== null && proof.ended <= before.begun) break;
+    if (before === null || proof.begun > before.begun) before = proof;
   }
-  return { before, after };
+  for (let i = ended; i < proofs.length; i++) {
+    const after = proofs[i] as Span;
+    if (precedes(call, after)) return { before, after };
+  }
+  return { before, after: null };
 }
 
 function hullOf(a: Bracket, b: Bracket): Bracket {

@@ -1,5 +1,6 @@
 import { carriedOver, type UnderWay } from '../../domain/codes/proofs.js';
 import {
+  byEnd,
   isSameAccount,
   precedes,
   type ChunkCall,
@@ -27,12 +28,14 @@ export class Journal {
   readonly #underWay = new Map<number, CallKind>();
   readonly #counts: Record<CallKind, number> = { code: 0, account: 0, canary: 0 };
   #calls: ChunkCall[] = [];
+  /** Those of `#calls` that asked for account details. */
+  #accounts: ChunkCall[] = [];
   #number = 0;
 
   /** @param carried calls of the chunk before; numbers go on from theirs */
   constructor(subject: Omit<Timeline, 'calls'>, carried: readonly ChunkCall[]) {
     this.#subject = subject;
-    for (const call of carried) {
+    for (const call of byEnd(carried)) {
       this.add(call);
       this.#number = Math.max(this.#number, call.ended);
     }
@@ -62,9 +65,11 @@ export class Journal {
 
   add(call: ChunkCall): void {
     this.#calls.push(call);
+    if (call.kind !== 'account') return;
+    this.#accounts.push(call);
     // The first account opened is the one that is meant; its call may be forgotten later.
     const { account } = this.#subject;
-    if (account === null && call.kind === 'account') {
+    if (account === null) {
       this.#subject = { ...this.#subject, account: call.account };
     }
   }
@@ -72,6 +77,11 @@ export class Journal {
   /** The calls that have ended, in that order. */
   get timeline(): Timeline {
     return { ...this.#subject, calls: this.#calls };
+  }
+
+  /** What tells whether answers came to the seller's key: these calls, beside account details. */
+  withAccounts(calls: readonly ChunkCall[]): Timeline {
+    return { ...this.#subject, calls: [...this.#accounts, ...calls] };
   }
 
   get underWay(): UnderWay {
@@ -122,6 +132,7 @@ export class Journal {
       if (kind === 'canary' && outcome.kind === 'denied') return true;
       return outcome.kind === 'affirmed' ? begun >= horizon : ended > horizon;
     });
+    this.#accounts = this.#calls.filter(({ kind }) => kind === 'account');
   }
 
   /** 0 when all is needed. */

@@ -67,10 +67,7 @@ export class Verdicts {
     if (this.#found.length === 0) return [];
     const found = this.#found;
     this.#found = [];
-    const { timeline } = this.#journal;
-    const accounts = timeline.calls.filter(({ kind }) => kind === 'account');
-    const calls = [...accounts, ...found.map(({ call }) => call)];
-    const judgements = judgeChunk({ ...timeline, calls });
+    const judgements = judgeChunk(this.#journal.withAccounts(found.map(({ call }) => call)));
     return found.flatMap(({ call, answer }) =>
       this.#conclude(call.code, judgements.get(call.code), answer),
     );
@@ -79,8 +76,8 @@ export class Verdicts {
   /** Judges the denials by what is certain while calls are under way, and forgets what that frees. */
   settleDenied(): SettledCode[] {
     if (this.#open.size === 0) return [];
-    const judgements = judgeChunk(this.#journal.quietTimeline);
     const codes = new Set([...this.#open].map(({ code }) => code));
+    const judgements = judgeChunk(this.#journal.quietTimeline, codes);
     const settled = [...codes].flatMap((code) => this.#conclude(code, judgements.get(code), null));
     this.#journal.forget(this.#open);
     return settled;

@@ -365,3 +365,34 @@ it('every code has its true verdict after some rounds of bad weather and bad key
     { numRuns: 60 },
   );
 });
+
+it('judges single codes as it judges them among all, in whatever order the calls are told', () => {
+  fc.assert(
+    fc.property(
+      truths('valid', 'invalid', 'refunded', 'theirs'),
+      bad(fc.integer({ min: 1, max: 70 })),
+      concurrency,
+      seed,
+      (list, stretches, width, dice) => {
+        const market = world(list, { key: keyOf(stretches), weather: weatherOf(dice, 0.1) });
+        const { timeline } = work(market, {
+          codes: codesOf(market),
+          canaries: ['bird'],
+          concurrency: width,
+          dice: diceOf(dice),
+        });
+        const all = judgeChunk(timeline);
+        const roll = diceOf(dice + 1);
+        const some = new Set([...all.keys()].filter(() => roll() < 0.3));
+        const shuffled = timeline.calls
+          .map((call) => ({ call, turn: roll() }))
+          .sort((a, b) => a.turn - b.turn)
+          .map(({ call }) => call);
+        const judged = judgeChunk({ ...timeline, calls: shuffled }, some);
+        expect(judged.size).toBe(some.size);
+        for (const [code, judgement] of judged) expect(judgement).toEqual(all.get(code));
+      },
+    ),
+    { numRuns: 100 },
+  );
+});

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { Client } from 'pg';
 import { errorCode, explainDatabaseError } from '../errors.js';
 import { MIGRATIONS_FOLDER, readMigrations, type MigrationOnDisk } from '../migrate/files.js';
@@ -29,6 +30,9 @@ export type OpenFile = () => AsyncIterable<Uint8Array>;
 const APPLICATION = 'seller-mirror restore';
 /** Others that read the store are waited for so long. */
 const LOCK_TIMEOUT = '15s';
+/** And others that are connected, two seconds: who is just ending needs less. */
+const TRIES = 10;
+const TRY_EVERY_MS = 200;
 
 /**
  * Makes sure that a file is a backup that this program can restore. Reads all of it.
@@ -169,15 +173,26 @@ const ALIVE = `
   SELECT array_to_string(roles, ' and ') || ' (process ' || pid || ' on ' || host || ')' AS name
     FROM mirror.processes WHERE seen_at > clock_timestamp() - interval '30 seconds'`;
 
+/** Connections that were just closed, be it by this process, are waited for. */
 async function assertAlone(client: Client): Promise<void> {
+  let names = await othersOf(client);
+  for (let tries = 0; names.length > 0 && tries < TRIES; tries++) {
+    await pause(TRY_EVERY_MS);
+    names = await othersOf(client);
+  }
+  if (names.length > 0) throw inUse(names.join(', '));
+}
+
+async function othersOf(client: Client): Promise<string[]> {
+  // Within a transaction the server would tell the same again and again.
+  await client.query('SELECT pg_stat_clear_snapshot()');
   const others = await client.query<{ name: string }>(OTHERS);
   const there = await client.query<{ there: boolean }>(
     `SELECT to_regclass('mirror.processes') IS NOT NULL AS there`,
   );
   const alive =
     there.rows[0]?.there === true ? (await client.query<{ name: string }>(ALIVE)).rows : [];
-  const names = [...others.rows, ...alive].map(({ name }) => name);
-  if (names.length > 0) throw inUse(names.join(', '));
+  return [...others.rows, ...alive].map(({ name }) => name);
 }
 
 function inUse(by: string): BackupError {

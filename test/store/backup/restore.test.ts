@@ -1,8 +1,10 @@
 import { cp, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import fc from 'fast-check';
+import { Client } from 'pg';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { BackupError } from '../../../src/store/backup/error.js';
 import { checkBackup, restore } from '../../../src/store/backup/restore.js';
@@ -54,6 +56,19 @@ describe('restoring', () => {
     await store.close();
     await expect(restoreInto(url, bytes)).rejects.toThrow('in use by worker (process 7 on box)');
     expect((await rowsIn(url))['sellers']).toEqual([]);
+  });
+
+  it('waits for connections that are about to end, such as those of the command before', async () => {
+    const { url } = await database();
+    const leaving = new Client({
+      ...{ connectionString: url, application_name: 'seller-mirror migrate' },
+    });
+    await leaving.connect();
+    const restored = restoreInto(url, bytes);
+    await pause(300);
+    await leaving.end();
+    await restored;
+    expect((await rowsIn(url))['sellers']).toHaveLength(2);
   });
 
   it('refuses a file that was cut off or changed anywhere, before it touches the store', async () => {

@@ -2,7 +2,7 @@ import type { App } from '../../app.js';
 import type { SellerConfig } from '../../config/index.js';
 import { hostName } from '../../domain/address.js';
 import type { AuditCost } from '../../domain/codes/cost.js';
-import { CHUNK_SIZE } from '../../jobs/codes/recheck.js';
+import { chunkSizeFor } from '../../jobs/codes/chunk-size.js';
 import type { AuditLoader, AuditSize, NewAudit } from '../../store/audits/types.js';
 import { printJson } from '../console.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
@@ -69,7 +69,7 @@ function newAudit(
     columns: lists[0]?.intake.layout.columns ?? [],
     maxAgeSeconds: maxAge === undefined ? null : Math.floor(maxAge / 1000),
     canary: canary ?? null,
-    chunkSize: CHUNK_SIZE,
+    chunkSize: chunkSizeFor(seller.requestsPerMinute),
   };
 }
 
@@ -93,7 +93,8 @@ async function load(
 
 function tellSize({ config }: App, seller: SellerConfig, size: AuditSize): AuditCost {
   const toAsk = size.codes - size.reused;
-  const cost = costOf(config, seller, toAsk, CHUNK_SIZE, Date.now());
+  const chunkSize = chunkSizeFor(seller.requestsPerMinute);
+  const cost = costOf(config, seller, toAsk, chunkSize, Date.now());
   tell([sizeLine(size), costText(cost, seller.requestsPerMinute)]);
   return cost;
 }

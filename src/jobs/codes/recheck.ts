@@ -7,6 +7,7 @@ import {
 import type { Store } from '../../store/store.js';
 import type { MirrorOutcome } from '../mirror-outcome.js';
 import { wordsOf } from '../problem.js';
+import { chunkSizeFor } from './chunk-size.js';
 import { enqueueChunks, type AuditDeps } from './perform-chunk.js';
 
 /** Which known codes are to be asked for again, and how many. */
@@ -18,8 +19,6 @@ export interface RecheckPlan extends RecheckFilter {
   readonly windowMs: number;
 }
 
-/** Codes of a chunk. */
-export const CHUNK_SIZE = 500;
 /** What audits that re-ask known codes are called. */
 export const RECHECK_SOURCE = 'recheck';
 /** Most codes of a re-audit, whatever the budget allows: they are chosen in memory. */
@@ -48,7 +47,7 @@ export async function beginRecheck(
     columns: ['code'],
     maxAgeSeconds: null,
     canary: null,
-    chunkSize: CHUNK_SIZE,
+    chunkSize: chunkSizeFor(plan.requestsPerMinute),
   });
   try {
     await loader.add(codes.map(({ code }, i) => ({ line: i + 1, code, columns: [code] })));

@@ -85,8 +85,8 @@ export class CatalogueIntake {
     counts.changed = applied.changed;
     counts.extraChanged = applied.extraChanged;
     counts.restored = applied.restored;
-    const compared = counts.unchanged + counts.changed + counts.extraChanged;
-    this.catalogueWide = catalogueWide(applied.fields, compared);
+    this.catalogueWide = catalogueWide(applied.fields, counts.unchanged + applied.written);
+    counts.unchanged += applied.foundAgain;
   }
 
   /** Waits for the writing under way, whatever comes of it. */

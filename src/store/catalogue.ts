@@ -14,9 +14,18 @@ export interface Applied {
   readonly changed: number;
   readonly extraChanged: number;
   readonly restored: number;
+  /** Items that were missing and have not changed otherwise. */
+  readonly foundAgain: number;
+  /** All items that were written, restored ones included. */
+  readonly written: number;
   /** Column to number of items in which it changed. */
   readonly fields: ReadonlyMap<string, number>;
 }
+
+export const NOTHING_APPLIED: Applied = {
+  ...{ changed: 0, extraChanged: 0, restored: 0, foundAgain: 0, written: 0 },
+  fields: new Map(),
+};
 
 export interface StoredHashes {
   readonly contentHash: Buffer;
@@ -172,6 +181,8 @@ export async function applyStage(client: PoolClient, stamp: RowStamp): Promise<A
     changed: counts?.changed ?? 0,
     extraChanged: counts?.extra_changed ?? 0,
     restored: counts?.restored ?? 0,
+    foundAgain: counts?.found_again ?? 0,
+    written: counts?.written ?? 0,
     fields: new Map(Object.entries(counts?.fields ?? {})),
   };
 }
@@ -180,6 +191,8 @@ interface AppliedRow {
   readonly changed: number;
   readonly extra_changed: number;
   readonly restored: number;
+  readonly found_again: number;
+  readonly written: number;
   readonly fields: Record<string, number> | null;
 }
 
@@ -221,6 +234,9 @@ const APPLY = `
   SELECT count(*) FILTER (WHERE content_differs)::int AS changed,
          count(*) FILTER (WHERE extra_differs AND NOT content_differs)::int AS extra_changed,
          count(*) FILTER (WHERE old_state = 'removed')::int AS restored,
+         count(*) FILTER (WHERE old_state = 'missing' AND NOT content_differs
+                            AND NOT extra_differs)::int AS found_again,
+         count(*)::int AS written,
          (SELECT jsonb_object_agg(field, items)
             FROM (SELECT field, count(*) AS items FROM told GROUP BY field) AS f) AS fields
     FROM written`;

@@ -8,6 +8,7 @@ import {
   applyStage,
   createStage,
   loadKnownCatalogue,
+  NOTHING_APPLIED,
   openItems,
   stageItems,
   storedHashes,
@@ -119,7 +120,7 @@ export class ItemSession {
 
   /** Applies what was staged. */
   async apply(): Promise<Applied> {
-    if (!this.#staged) return { changed: 0, extraChanged: 0, restored: 0, fields: new Map() };
+    if (!this.#staged) return NOTHING_APPLIED;
     return applyStage(await this.#changing(), this.#stamp);
   }
 

@@ -142,6 +142,24 @@ describe('a change of the whole catalogue', () => {
     await sync();
     expect(await marks()).toEqual([[], ['price_regular', 'currency'], [], []]);
   });
+
+  it('is none when most items only came back as they were, missing before or removed', async () => {
+    const { catalogue, sync } = await market(40);
+    // All that stayed have another price, but they are few.
+    const reprice = (cents: number): void =>
+      [1039, 1040].forEach((id) => catalogue.change(id, { priceRegularCents: cents }));
+    const ids = Array.from({ length: 38 }, (_, n) => 1001 + n);
+    await sync();
+    for (const id of ids) catalogue.remove(id);
+    expect(await sync()).toMatchObject({ state: 'held' });
+    for (const id of ids) catalogue.restore(id);
+    reprice(111);
+    expect((await sync()).counts).toMatchObject({ changed: 2, restored: 0, unchanged: 38 });
+    await mirror().pool.query(`UPDATE mirror.items SET state = 'removed' WHERE item_id < 1039`);
+    reprice(222);
+    expect((await sync()).counts).toMatchObject({ changed: 2, restored: 38, unchanged: 0 });
+    expect((await marks()).flat()).toEqual([]);
+  });
 });
 
 describe('the history of an account', () => {

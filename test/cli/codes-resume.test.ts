@@ -1,7 +1,9 @@
 import { readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import type { Simulator } from '../../src/simulator/index.js';
 import { KEY, useMirror } from '../support/mirror.js';
+import { hasRedis, redisTitle, startRedis } from '../support/redis.js';
 import {
   askedFor,
   cellsOf,
@@ -32,9 +34,13 @@ async function newestAudit(): Promise<string> {
 }
 
 /** A check of so many codes that is in the middle of them. */
-async function underWay(sim: Simulator, codes: readonly string[]): Promise<Running> {
+async function underWay(
+  sim: Simulator,
+  codes: readonly string[],
+  more: Readonly<Record<string, string>> = {},
+): Promise<Running> {
   const list = fileWith(['code', ...codes].join('\n'));
-  const env = settings(mirror().databaseUrl, sim.url, { REQUESTS_PER_MINUTE: '1800' });
+  const env = settings(mirror().databaseUrl, sim.url, { REQUESTS_PER_MINUTE: '1800', ...more });
   const running = start(['codes', 'check', list], env);
   await until(async () => running.process.exitCode !== null || (await settled()).size >= 40);
   return running;
@@ -83,6 +89,42 @@ describe('an audit that was stopped', () => {
     expect(shown.stdout).toContain(`codes resume ${id}\n`);
     await goOn(sim, codes);
   });
+
+  /** Interrupts the audit twice while what it would record in between can't be written. */
+  async function interruptTwice(more: Readonly<Record<string, string>>): Promise<void> {
+    const sim = await codesMarket(mirror());
+    const codes = codesOf(sim, 200);
+    const running = await underWay(sim, codes, more);
+    const holder = await mirror().pool.connect();
+    try {
+      await holder.query('BEGIN');
+      await holder.query('LOCK TABLE mirror.audits IN ACCESS EXCLUSIVE MODE');
+      running.process.kill('SIGINT');
+      expect(await Promise.race([running.ended, sleep(1_000, 'still there')])).toBe('still there');
+      running.process.kill('SIGINT');
+      expect((await running.ended).code).toBe(130);
+    } finally {
+      await holder.query('ROLLBACK');
+      holder.release();
+    }
+    await goOn(sim, codes);
+  }
+
+  it('by a second Ctrl-C ends though the store does not answer, and loses nothing', async () => {
+    await interruptTwice({});
+  });
+
+  it.skipIf(!hasRedis)(
+    redisTitle('by a second Ctrl-C does so with its queue in Redis as well'),
+    async () => {
+      const redis = await startRedis();
+      try {
+        await interruptTwice({ REDIS_URL: `redis://${redis.host}:${redis.port}` });
+      } finally {
+        await redis.dispose();
+      }
+    },
+  );
 
   it('by kill -9 goes on likewise, and at once, though the queue takes it for being worked on', async () => {
     const sim = await codesMarket(mirror());

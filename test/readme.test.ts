@@ -22,7 +22,8 @@ import { parseExposition } from './web/exposition.js';
 
 const root = new URL('../', import.meta.url);
 const textOf = (path: string): string => readFileSync(new URL(path, root), 'utf8');
-const readme = textOf('README.md');
+/** What people read of commands, settings, addresses and alerts, as one text. */
+const readme = textOf('README.md') + textOf('docs/operations.md');
 
 /** First cells of the rows of the table whose header begins with this word, without quotes. */
 function firstCells(header: string): string[] {

@@ -102,3 +102,11 @@ export async function feedEnd(pool: Pool): Promise<bigint> {
   );
   return BigInt(rows[0]?.seq ?? 0);
 }
+
+/** The greatest number of a change that was ever given; a greater one is not of this store. */
+export async function feedReach(pool: Pool): Promise<bigint> {
+  const { rows } = await pool.query<{ seq: string }>(
+    'SELECT CASE WHEN is_called THEN last_value ELSE 0 END AS seq FROM mirror.item_changes_seq_seq',
+  );
+  return BigInt(rows[0]?.seq ?? 0);
+}

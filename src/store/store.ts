@@ -15,7 +15,13 @@ import {
 } from './decisions.js';
 import { readFreshness, type Freshness } from './freshness.js';
 import { PrismaClient } from './generated/prisma/client.js';
-import { feedEnd, readChanges, type ChangeFilter, type ItemChange } from './history-read.js';
+import {
+  feedEnd,
+  feedReach,
+  readChanges,
+  type ChangeFilter,
+  type ItemChange,
+} from './history-read.js';
 import type { RowStamp } from './item-rows.js';
 import { historyStarts, type HistoryStart } from './items-read.js';
 import { lockSeller, type SellerLock } from './lock.js';
@@ -212,6 +218,11 @@ export class Store {
   /** The place in the feed after which those go on who have all that the mirror holds now. */
   feedEnd(): Promise<bigint> {
     return feedEnd(this.#pool);
+  }
+
+  /** The greatest number of a change that was ever given. */
+  feedReach(): Promise<bigint> {
+    return feedReach(this.#pool);
   }
 
   /** From when on the history of a seller is whole; null when nothing of it was ever deleted. */

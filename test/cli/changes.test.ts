@@ -95,6 +95,16 @@ describe('changes', () => {
     expect(newest).toMatchObject({ more: true, changes: [{ field: 'name' }] });
   });
 
+  it('are refused after a number that was never given: a year, or one from before the store was restored', async () => {
+    const { next } = await changed().then(() => feed());
+    expect((await feed('--since', String(next))).changes).toEqual([]);
+    for (const more of [[], ['--follow']]) {
+      const { code, stderr } = await run(['changes', '--since', '99999999', ...more], env());
+      expect(stderr).toMatch(/change 99999999 is still to come.*\n.*such as 2026-01-01.*--since 0/);
+      expect(code).toBe(1);
+    }
+  });
+
   it('before there are any says where history begins', async () => {
     await market();
     expect(await run(['changes'], env())).toMatchObject({

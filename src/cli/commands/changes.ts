@@ -55,6 +55,7 @@ export function addChanges(program: Command): void {
       withApp('changes', 'store', signal, async (app) => {
         const view = { app, options, lines: new ChangeLines(stdoutLook()) };
         await checkSeller(app, options.seller);
+        await checkPlace(app, options.since);
         return options.follow === true ? await follow(view, signal) : await tell(view);
       }),
     ),
@@ -73,6 +74,17 @@ async function checkSeller({ store }: App, seller: string | undefined): Promise<
     `no seller "${seller}" is in the store`,
     '`seller-mirror status` names those there are',
     EXIT.usage,
+  );
+}
+
+/** Who went on after a number that is still to come would miss all changes up to it. */
+async function checkPlace({ store }: App, place: Since | undefined): Promise<void> {
+  if (place === undefined || !('after' in place)) return;
+  const reach = await store.feedReach();
+  if (place.after <= reach) return;
+  throw new CommandError(
+    `change ${place.after} is still to come: this store has given numbers up to ${reach}`,
+    'for a year give a day, such as 2026-01-01; if the store was restored from a backup or is another one, begin anew with --since 0',
   );
 }
 

@@ -142,7 +142,7 @@ async function pruneStep(
   onBatch: (rows: number) => void,
 ): Promise<StepEnd> {
   const sum = { rows: 0, bytes: 0 };
-  let last: string | null = null;
+  let last: readonly string[] | null = null;
   for (;;) {
     signal.throwIfAborted();
     const values: readonly unknown[] = [sellerId, before, last, BATCH];
@@ -158,7 +158,7 @@ async function pruneStep(
   }
 }
 
-type Batch = Sum & { readonly last: string | null };
+type Batch = Sum & { readonly last: readonly string[] | null };
 
 /** One batch while no run writes items of the seller; null when one does, and goes on doing so. */
 async function aloneBatch(

@@ -14,8 +14,12 @@ export interface PruneStep {
   readonly set?: string;
   /** SQL of the bytes that a row gives up. */
   readonly bytes: string;
-  /** Column by which the seller's rows are walked through, and its type. */
-  readonly key: readonly [column: string, type: string];
+  /**
+   * Columns by which the seller's rows are walked through, and their types. They tell each row from
+   * all others of the seller: portions that began with rows of the one before, be they deleted, would
+   * take longer and longer.
+   */
+  readonly key: readonly (readonly [column: string, type: string])[];
   /** SQL of a statement to go before the change, on rows `batch`. */
   readonly before?: string;
   /** Runs that write items must not be under way: they know rows by their place. */
@@ -45,8 +49,10 @@ const OF_PRUNED_LIST = `
 
 const MARK_PRUNED_LIST = `
   UPDATE mirror.audits a SET list_pruned_at = now()
-   WHERE a.audit_id IN (SELECT audit_id FROM mirror.audit_entries e JOIN batch ON e.ctid = batch.place)
+   WHERE a.audit_id IN (SELECT e.audit_id FROM mirror.audit_entries e JOIN batch ON e.ctid = batch.place)
      AND a.list_pruned_at IS NULL`;
+
+const AUDIT = ['audit_id', 'bigint'] as const;
 
 /** What goes, in this order. */
 export const PRUNE_STEPS: readonly PruneStep[] = [
@@ -56,7 +62,10 @@ export const PRUNE_STEPS: readonly PruneStep[] = [
     table: 'mirror.item_versions',
     where: 't.valid_to <= $2',
     bytes: WHOLE_ROW,
-    key: ['item_id', 'bigint'],
+    key: [
+      ['item_id', 'bigint'],
+      ['valid_from', 'timestamptz'],
+    ],
     before: HISTORY_SINCE,
   },
   {
@@ -65,7 +74,7 @@ export const PRUNE_STEPS: readonly PruneStep[] = [
     table: 'mirror.account_versions',
     where: 't.valid_to <= $2',
     bytes: WHOLE_ROW,
-    key: ['valid_from', 'timestamptz'],
+    key: [['valid_from', 'timestamptz']],
     before: HISTORY_SINCE,
   },
   {
@@ -74,7 +83,7 @@ export const PRUNE_STEPS: readonly PruneStep[] = [
     table: 'mirror.audit_entries',
     where: OF_PRUNED_LIST,
     bytes: WHOLE_ROW,
-    key: ['audit_id', 'bigint'],
+    key: [AUDIT, ['entry', 'int']],
     before: MARK_PRUNED_LIST,
   },
   {
@@ -83,7 +92,7 @@ export const PRUNE_STEPS: readonly PruneStep[] = [
     table: 'mirror.audit_codes',
     where: OF_PRUNED_LIST,
     bytes: WHOLE_ROW,
-    key: ['audit_id', 'bigint'],
+    key: [AUDIT, ['position', 'int']],
   },
   {
     what: 'chunks of finished audits',
@@ -91,7 +100,7 @@ export const PRUNE_STEPS: readonly PruneStep[] = [
     table: 'mirror.audit_chunks',
     where: OF_PRUNED_LIST,
     bytes: WHOLE_ROW,
-    key: ['audit_id', 'bigint'],
+    key: [AUDIT, ['chunk', 'int']],
   },
   {
     what: 'runs',
@@ -100,7 +109,7 @@ export const PRUNE_STEPS: readonly PruneStep[] = [
     where: `coalesce(t.finished_at, t.started_at) < $2 AND t.state NOT IN ('running', 'held')
         AND NOT EXISTS (SELECT FROM ${KEPT_RUNS} k WHERE k.run_id = t.run_id)`,
     bytes: WHOLE_ROW,
-    key: ['run_id', 'bigint'],
+    key: [['run_id', 'bigint']],
   },
   {
     what: 'times of look-ups',
@@ -108,7 +117,7 @@ export const PRUNE_STEPS: readonly PruneStep[] = [
     table: 'mirror.item_lookups',
     where: 't.looked_up_at < $2',
     bytes: WHOLE_ROW,
-    key: ['item_id', 'bigint'],
+    key: [['item_id', 'bigint']],
   },
   {
     what: 'records that could not be read',
@@ -117,7 +126,7 @@ export const PRUNE_STEPS: readonly PruneStep[] = [
     where: `t.last_seen_at < $2 AND t.last_run_id < (
           SELECT max(r.run_id) FROM mirror.runs r WHERE r.seller_id = $1 AND r.kind = 'catalogue')`,
     bytes: WHOLE_ROW,
-    key: ['quarantine_id', 'bigint'],
+    key: [['quarantine_id', 'bigint']],
   },
   {
     what: 'purchases as received',
@@ -126,7 +135,7 @@ export const PRUNE_STEPS: readonly PruneStep[] = [
     where: 't.raw IS NOT NULL AND t.purchase_seen_at < $2',
     set: 'raw = NULL',
     bytes: 'pg_column_size(t.raw)',
-    key: ['code', 'text'],
+    key: [['code', 'text']],
   },
   {
     what: 'accounts as received',
@@ -135,7 +144,7 @@ export const PRUNE_STEPS: readonly PruneStep[] = [
     where: `t.changed_at < $2 AND t.raw <> '{}'`,
     set: `raw = '{}'`,
     bytes: 'pg_column_size(t.raw)',
-    key: ['username', 'text'],
+    key: [['username', 'text']],
   },
   {
     what: 'items as received',
@@ -144,7 +153,7 @@ export const PRUNE_STEPS: readonly PruneStep[] = [
     where: `greatest(t.changed_at, t.valid_from) < $2 AND t.raw <> ${MEDIA_OF_RAW}`,
     set: `raw = ${MEDIA_OF_RAW}`,
     bytes: `pg_column_size(t.raw) - pg_column_size(${MEDIA_OF_RAW})`,
-    key: ['item_id', 'bigint'],
+    key: [['item_id', 'bigint']],
     alone: true,
   },
 ];
@@ -161,17 +170,22 @@ export function measureSql({ table, where, bytes }: PruneStep): string {
  */
 export function batchSql(step: PruneStep): string {
   const { table, where, set, bytes, key, before } = step;
-  const [column, type] = key;
   const change =
     set === undefined
       ? `DELETE FROM ${table} t USING batch WHERE t.ctid = batch.place`
       : `UPDATE ${table} t SET ${set} FROM batch WHERE t.ctid = batch.place`;
+  const columns = key.map(([column]) => `t.${column}`).join(', ');
+  const last = key.map(([column]) => `t.${column}::text`).join(', ');
+  const descending = key.map(([column]) => `t.${column} DESC`).join(', ');
+  const from = key.map(([, type], n) => `($3::text[])[${n + 1}]::${type}`).join(', ');
   return `
     WITH batch AS MATERIALIZED (
-      SELECT t.ctid AS place, t.${column} AS key, ${bytes} AS bytes FROM ${table} t
-       WHERE t.seller_id = $1 AND ${where} AND ($3::${type} IS NULL OR t.${column} >= $3::${type})
-       ORDER BY t.${column} LIMIT $4 FOR UPDATE OF t SKIP LOCKED
+      SELECT t.ctid AS place, ${columns}, ${bytes} AS bytes
+        FROM ${table} t
+       WHERE t.seller_id = $1 AND ${where} AND ($3::text[] IS NULL OR (${columns}) >= (${from}))
+       ORDER BY ${columns} LIMIT $4 FOR UPDATE OF t SKIP LOCKED
     ), before AS (${before ?? 'SELECT'}), gone AS (${change})
-    SELECT count(*)::int AS rows, coalesce(sum(bytes), 0)::float8 AS bytes, max(key)::text AS last
+    SELECT count(*)::int AS rows, coalesce(sum(bytes), 0)::float8 AS bytes,
+           (SELECT ARRAY[${last}] FROM batch AS t ORDER BY ${descending} LIMIT 1) AS last
       FROM batch`;
 }

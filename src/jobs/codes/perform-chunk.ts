@@ -49,9 +49,8 @@ export async function enqueueChunks(
   auditId: bigint,
   enqueueChunk: AuditDeps['enqueueChunk'],
 ): Promise<void> {
-  for (const chunk of await audits.nextChunks(auditId, 0, WINDOW)) {
-    await enqueueChunk(auditId, chunk);
-  }
+  const chunks = await audits.nextChunks(auditId, 0, WINDOW);
+  await Promise.all(chunks.map((chunk) => enqueueChunk(auditId, chunk)));
 }
 
 /**

@@ -204,7 +204,14 @@ export function readTexts(json: Json | undefined, path: string, tolerated: Toler
     tolerated.note(`${path}.one-text`);
     return json === '' ? [] : [storableText(json, tolerated)];
   }
-  if (Array.isArray(json)) return json.flatMap((entry) => readEntry(entry, path, tolerated));
+  if (Array.isArray(json)) {
+    const texts: string[] = [];
+    for (const entry of json) {
+      if (typeof entry === 'string') texts.push(storableText(entry, tolerated));
+      else texts.push(...readEntry(entry, path, tolerated));
+    }
+    return texts;
+  }
   if (isObject(json)) {
     tolerated.note(`${path}.object`);
     return Object.values(json).flatMap((entry) => readEntry(entry, path, tolerated));

@@ -90,7 +90,7 @@ export function codeKey(code: string): string {
  * spell them in another letter case than they were sent in (field notes: requests).
  */
 export function isSameCode(named: string, asked: string): boolean {
-  return named.trim().toLowerCase() === asked.trim().toLowerCase();
+  return named === asked || named.trim().toLowerCase() === asked.trim().toLowerCase();
 }
 
 /** Counts whole characters, and of those no more than needed. */

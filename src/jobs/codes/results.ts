@@ -1,6 +1,9 @@
 import { hash } from 'node:crypto';
+import type { PurchaseReading } from '../../domain/codes/purchase.js';
 import type { UnprovenJudgement } from '../../domain/codes/verdict.js';
-import type { Json } from '../../domain/item.js';
+import type { Json, Purchase } from '../../domain/item.js';
+import { isObject } from '../../domain/values.js';
+import type { Sourced } from '../../marketplace/types.js';
 import type { CodeResult, PendingCode } from '../../store/audits/types.js';
 import type { SettledCode } from './types.js';
 
@@ -12,7 +15,7 @@ export function settledResult(
   const { verdict, reason, proof, evidence } = judgement;
   const news =
     verdict === 'valid' && answer !== null
-      ? { verdict, purchase: { value: answer.value, raw: answer.raw } }
+      ? { verdict, purchase: leanReading(answer) }
       : { verdict: 'invalid' as const };
   return {
     ...{ position, codeId, news, reason, proof, ...evidence },
@@ -35,6 +38,16 @@ export function unprovenResult(
     checkedAt: new Date(at),
     rawHash: null,
   };
+}
+
+/**
+ * What is recorded of a purchase. The item it is of was read, and is most of what was answered: it is
+ * let go here, since results may wait for a while until they are written.
+ */
+function leanReading({ value, raw }: Sourced<Purchase>): PurchaseReading {
+  if (value.item === null || !isObject(raw)) return { value, raw };
+  const { item: _, ...rest } = raw;
+  return { value, raw: rest };
 }
 
 /** Of the purchase as it was answered, the key redacted. */

@@ -66,6 +66,7 @@ export function planRecord(
   const codes = new Map<bigint, CodeUpdate>();
   const feed: FeedEntry[] = [];
   const auditCodes = new Map<number, AuditCodeUpdate>();
+  /** Moments of answers without a verdict. */
   const recorded = new Set<string>();
   for (const result of results) {
     const { position, codeId, news, checkedAt } = result;
@@ -74,13 +75,14 @@ export function planRecord(
       throw new Error(`position ${position} of the audit does not hold code ${codeId}`);
     }
     const earlier = auditCodes.get(position);
-    const moment = `${position} ${checkedAt.getTime()}`;
-    const isRepeated = recorded.has(moment) || code.recordedAt.has(checkedAt.getTime());
-    const isSettled = code.settled || (earlier?.verdict ?? null) !== null;
-    if (isSettled || (news.verdict === 'unproven' && isRepeated)) continue;
-    recorded.add(moment);
-    const check = checks.push(result) - 1;
+    if (code.settled || (earlier?.verdict ?? null) !== null) continue;
     const isProven = news.verdict !== 'unproven';
+    if (!isProven) {
+      const moment = `${position} ${checkedAt.getTime()}`;
+      if (recorded.has(moment) || code.recordedAt.has(checkedAt.getTime())) continue;
+      recorded.add(moment);
+    }
+    const check = checks.push(result) - 1;
     auditCodes.set(position, {
       position,
       verdict: isProven || result.final ? news.verdict : null,

@@ -244,8 +244,12 @@ function checkRow(result: CodeResult, place: number): object {
     proof: storable(proof, LONGEST_TEXT),
     http_status: httpStatus,
     message: message === null ? null : storable(message, LONGEST_TEXT),
-    raw_hash: rawHash === null ? null : `\\x${Buffer.from(rawHash).toString('hex')}`,
+    raw_hash: rawHash === null ? null : `\\x${hexOf(rawHash)}`,
   };
+}
+
+function hexOf({ buffer, byteOffset, byteLength }: Uint8Array): string {
+  return Buffer.from(buffer, byteOffset, byteLength).toString('hex');
 }
 
 /** The row's JSON text: the purchase is in it as it is, which is most of the text. */
@@ -261,8 +265,15 @@ function codeRow({ codeId, known, turned, check, raw }: CodeUpdate): string {
 function keptText(json: Json): string | null {
   const text = JSON.stringify(json);
   // What the store can't hold is written as an escape, and a number beyond all bounds as null.
-  if (text.includes('\\u') || text.includes('null')) return storableJsonText(json);
+  if (text.includes('\\u') || (text.includes('null') && isBoundless(json))) {
+    return storableJsonText(json);
+  }
   return text.length > LARGEST_JSON ? null : text;
+}
+
+function isBoundless(json: Json): boolean {
+  if (typeof json === 'number') return !Number.isFinite(json);
+  return typeof json === 'object' && json !== null && Object.values(json).some(isBoundless);
 }
 
 /** Items are in the mirror, and those of a million purchases are mostly the same few. */

@@ -21,8 +21,9 @@ export interface RunGroup<C extends PlacedChange> {
 }
 
 /**
- * Groups changes by run and, within it, by item, each in the order in which it first occurs. A run
- * that goes on after another one is a group again: changes are told in their order.
+ * Groups changes by run, in the order in which they are told, and within it by item, by number: a
+ * run tells items in no order that means anything. A run that goes on after another one is a group
+ * again.
  */
 export function groupChanges<C extends PlacedChange>(changes: readonly C[]): RunGroup<C>[] {
   const groups: { readonly first: C; readonly items: Map<bigint, C[]> }[] = [];
@@ -39,7 +40,9 @@ export function groupChanges<C extends PlacedChange>(changes: readonly C[]): Run
   }
   return groups.map(({ first: { runId, sellerId, changedAt }, items }) => ({
     ...{ runId, sellerId, changedAt },
-    items: [...items].map(([itemId, ofItem]) => ({ itemId, changes: ofItem })),
+    items: [...items]
+      .map(([itemId, ofItem]) => ({ itemId, changes: ofItem }))
+      .sort((a, b) => Number(a.itemId - b.itemId)),
   }));
 }
 

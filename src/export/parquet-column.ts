@@ -1,7 +1,7 @@
 import type { SchemaElement } from 'hyparquet-writer';
 import type { ExportColumn } from '../store/export-view.js';
 import { textsOf } from '../store/read-only.js';
-import { kindOf, microseconds, type ValueKind } from './values.js';
+import { day, kindOf, microseconds, type ValueKind } from './values.js';
 
 /** A value as the Parquet library takes it. */
 export type ParquetValue =
@@ -58,7 +58,7 @@ function leaf(kind: ValueKind): Leaf {
         ? { element: { type: 'INT32' }, read: Number }
         : { element: { type: 'INT64' }, read: BigInt };
     case 'date':
-      return { element: DATE, read: (text) => new Date(`${text}T00:00:00Z`) };
+      return { element: DATE, read: day };
     case 'moment':
       return { element: MOMENT, read: microseconds };
     case 'json':

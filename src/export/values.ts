@@ -55,3 +55,8 @@ export function microseconds(text: string): bigint | null {
   const fraction = time.slice(9).padEnd(6, '0');
   return BigInt(seconds) * 1_000_000n + BigInt(fraction);
 }
+
+/** The beginning of a day; null for what is no day of four-digit years. */
+export function day(text: string): Date | null {
+  return /^\d{4}-\d\d-\d\d$/.test(text) ? new Date(`${text}T00:00:00Z`) : null;
+}

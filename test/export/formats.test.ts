@@ -93,6 +93,18 @@ describe('an export', () => {
     expect(rows[2]).toMatchObject({ id: null, price: null, at: null, text: null, yes: null });
   });
 
+  it('in Parquet has null for days and moments beyond the years that its readers know', async () => {
+    await client.query(
+      `CREATE VIEW reporting.eras AS
+       SELECT day, day::timestamptz AS at
+         FROM (VALUES ('12000-01-01'::date), ('0044-03-15 BC'), ('infinity'), ('9999-12-31')) AS v (day)`,
+    );
+    const { bytes } = await take(database.url, 'eras', null, 'parquet', { deletions: false });
+    const rows = await parquetReadObjects({ file: new Uint8Array(bytes).buffer });
+    const last = new Date('9999-12-31');
+    expect(rows).toEqual([...Array(3).fill({ day: null, at: null }), { day: last, at: last }]);
+  });
+
   it('in Parquet has its rows in groups, none of which is large', async () => {
     const { bytes } = await take(database.url, 'many', null, 'parquet', { deletions: false });
     const rows = await parquetReadObjects({ file: new Uint8Array(bytes).buffer });

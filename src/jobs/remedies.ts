@@ -45,7 +45,9 @@ export function describeHeld({ items, confirmed, present, examples }: HeldBack):
   const gone =
     confirmed === items
       ? 'the marketplace denies each of them'
-      : `the marketplace denies ${confirmed} of them, what became of the others is not proven`;
+      : confirmed === 0
+        ? 'what became of them is not proven'
+        : `the marketplace denies ${confirmed} of them, what became of the others is not proven`;
   return `${items} of ${present} items are no longer listed (${namesOf(examples, items)}), more than the removal guard allows; ${gone}; present items are mirrored and nothing was removed`;
 }
 

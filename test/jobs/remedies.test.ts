@@ -1,0 +1,16 @@
+import { expect, it } from 'vitest';
+import { describeHeld } from '../../src/jobs/remedies.js';
+
+it.each([
+  [12, 'the marketplace denies each of them'],
+  [5, 'the marketplace denies 5 of them, what became of the others is not proven'],
+  [0, 'what became of them is not proven'],
+])(
+  'what a run holds back, of which %d are denied, is told with what is proven',
+  (confirmed, what) => {
+    const told = describeHeld({ items: 12, confirmed, present: 40, examples: [] });
+    expect(told).toContain(
+      `more than the removal guard allows; ${what}; present items are mirrored`,
+    );
+  },
+);

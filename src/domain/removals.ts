@@ -34,10 +34,6 @@ export interface RemovalPlan {
   readonly missing: readonly number[];
   /** Not listed, but the marketplace still answers for it. */
   readonly found: readonly number[];
-}
-
-/** A plan that says what waits for a person, and what a person has kept. */
-export interface GuardedPlan extends RemovalPlan {
   /** Of a held run: what it would have removed. */
   readonly confirmed: readonly number[];
   /** Of a held run: what may be gone as well, but was not proven to be. */
@@ -45,6 +41,9 @@ export interface GuardedPlan extends RemovalPlan {
   /** Missing, and kept so because a person said so. */
   readonly rejected: readonly number[];
 }
+
+/** As much of a plan as is carried out. */
+export type Removals = Pick<RemovalPlan, 'remove' | 'missing'>;
 
 /** Whether so many removals pass the guard's threshold: over `items` *and* over `percent`. */
 export function exceedsGuard(going: number, present: number, guard: RemovalGuard): boolean {
@@ -58,7 +57,7 @@ export function exceedsGuard(going: number, present: number, guard: RemovalGuard
  * items of which a person decided already: those that may go are removed as they are denied, those
  * that may not stay missing, and neither is asked about again.
  */
-export function planRemovals(question: RemovalQuestion): GuardedPlan {
+export function planRemovals(question: RemovalQuestion): RemovalPlan {
   const { unlisted, lookups, provenAfter, guard, decided } = question;
   const found: number[] = [];
   const [denied, open]: [number[], number[]] = [[], []];

@@ -107,7 +107,7 @@ async function approve(
   const session = await store.beginItems(lock, { sellerId, ...approval });
   try {
     const { gone: remove, ...left } = await session.fatesOf(runId);
-    const removed = await session.remove({ held: false, remove, missing: [], found: [] });
+    const removed = await session.remove({ remove, missing: [] });
     await session.decide(runId, { decision: 'approved', by, approvalRunId: approval.runId });
     const warnings = [`approved by ${by}: what run ${runId} held back`];
     const end = { state: 'succeeded', warnings, problemCode: null, problem: null } as const;

@@ -1,6 +1,6 @@
 import type { Json } from '../domain/item.js';
 import { completeMedia, prepareAnswer } from '../domain/prepare-item.js';
-import { planRemovals, type GuardedPlan, type LookupOutcome } from '../domain/removals.js';
+import { planRemovals, type LookupOutcome, type RemovalPlan } from '../domain/removals.js';
 import { describeFailure } from '../domain/reply.js';
 import type { Staged } from '../store/catalogue.js';
 import type { ItemSession } from '../store/session.js';
@@ -138,7 +138,7 @@ function noProof(run: RunContext, doubtful: number, { notBefore }: Lookups): Run
 
 async function carryOut(
   run: RunContext,
-  plan: GuardedPlan,
+  plan: RemovalPlan,
   lookups: Lookups,
   present: number,
 ): Promise<void> {
@@ -176,7 +176,7 @@ async function foundItems(
   });
 }
 
-function warn(run: RunContext, plan: GuardedPlan): void {
+function warn(run: RunContext, plan: RemovalPlan): void {
   const unproven = plan.missing.length - plan.rejected.length;
   if (run.held !== null) {
     // What waits for a person is told first.

@@ -75,12 +75,7 @@ async function removeItem(run: RunContext, id: number): Promise<void> {
         { permanent: true },
       );
     }
-    run.counts.removed = await session.remove({
-      held: false,
-      remove: [id],
-      missing: [],
-      found: [],
-    });
+    run.counts.removed = await session.remove({ remove: [id], missing: [] });
   });
 }
 

@@ -1,5 +1,5 @@
 import type { Pool, PoolClient } from 'pg';
-import type { Decision, GuardedPlan, HeldRun } from '../domain/removals.js';
+import type { Decision, HeldRun, RemovalPlan } from '../domain/removals.js';
 import type { RowStamp } from './item-rows.js';
 
 /** An item by its id and present name. */
@@ -26,7 +26,7 @@ const EXAMPLES = 3;
 export async function saveHeldBack(
   client: PoolClient,
   { sellerId, runId }: RowStamp,
-  { confirmed, open }: Pick<GuardedPlan, 'confirmed' | 'open'>,
+  { confirmed, open }: Pick<RemovalPlan, 'confirmed' | 'open'>,
   present: number,
 ): Promise<void> {
   await client.query('UPDATE mirror.runs SET present = $2 WHERE run_id = $1', [runId, present]);

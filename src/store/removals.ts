@@ -1,5 +1,5 @@
 import type { PoolClient } from 'pg';
-import type { LookupOutcome, RemovalPlan } from '../domain/removals.js';
+import type { LookupOutcome, Removals } from '../domain/removals.js';
 import { keepVersions, NEXT_VALID_FROM, stageStates } from './history.js';
 import type { RowStamp } from './item-rows.js';
 
@@ -45,7 +45,7 @@ export async function recordLookups(
 export async function removeItems(
   client: PoolClient,
   stamp: RowStamp,
-  plan: RemovalPlan,
+  plan: Removals,
 ): Promise<number> {
   await changeState(client, stamp, plan.missing, MISSING);
   return changeState(client, stamp, plan.remove, REMOVED);

@@ -3,7 +3,7 @@ import type { WideChange } from '../domain/changes.js';
 import type { Json } from '../domain/item.js';
 import type { KnownItems } from '../domain/known-items.js';
 import type { PreparedItem } from '../domain/prepare-item.js';
-import type { GuardedPlan, RemovalPlan, LookupOutcome } from '../domain/removals.js';
+import type { LookupOutcome, RemovalPlan, Removals } from '../domain/removals.js';
 import {
   applyStage,
   createStage,
@@ -132,7 +132,7 @@ export class ItemSession {
     return recordLookups(await this.#connection(), this.#stamp, lookups);
   }
 
-  async remove(plan: RemovalPlan): Promise<number> {
+  async remove(plan: Removals): Promise<number> {
     if (plan.remove.length + plan.missing.length === 0) return 0;
     return removeItems(await this.#changing(), this.#stamp, plan);
   }
@@ -143,7 +143,7 @@ export class ItemSession {
   }
 
   /** Stores with the run what it holds back, of so many items; returns it with a few names. */
-  async holdBack(plan: GuardedPlan, present: number): Promise<HeldBack | null> {
+  async holdBack(plan: RemovalPlan, present: number): Promise<HeldBack | null> {
     const client = await this.#connection();
     await saveHeldBack(client, this.#stamp, plan, present);
     return readHeldBack(client, this.#stamp.runId);

@@ -73,9 +73,7 @@ export class HistoryBook {
     const begin = (): Promise<ItemSession> => this.begin(at, sellerId, runId);
     await this.write(await begin(), (session) => takeIn(session, night.listed));
     const { missing = [], removed: remove = [] } = night;
-    await this.write(await begin(), (session) =>
-      session.remove({ held: false, remove, missing, found: [] }),
-    );
+    await this.write(await begin(), (session) => session.remove({ remove, missing }));
   }
 
   /** Commits what `work` does, or undoes it, so that nobody waits for a test that failed. */

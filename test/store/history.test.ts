@@ -179,7 +179,7 @@ describe('what is kept', () => {
     await book.night(at(0), { listed: catalogue(['A']) });
     const session = await book.begin(at(1));
     await session.loadKnown();
-    await session.remove({ held: false, remove: [1], missing: [], found: [] });
+    await session.remove({ remove: [1], missing: [] });
     await session.rollback();
     expect(await kept()).toEqual([0, 0]);
   });

@@ -13,7 +13,7 @@ const DEPENDENTS = `
    WHERE r.relnamespace::regnamespace::text IN ('mirror', 'reporting')
      AND v.relnamespace::regnamespace::text NOT IN ('mirror', 'reporting')`;
 
-/** What was granted to others, as statements that grant it again. */
+/** What was granted to others, and will be on what is yet to come, as statements that grant it again. */
 const GRANTS = `
   WITH granted AS (
     SELECT 'SCHEMA ' || quote_ident(n.nspname) AS what, n.nspowner AS owner, n.nspacl AS acl
@@ -29,7 +29,17 @@ const GRANTS = `
   SELECT format('GRANT %s ON %s TO %s%s', a.privilege_type, g.what,
                 CASE WHEN a.grantee = 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END,
                 CASE WHEN a.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END) AS statement
-    FROM granted g, aclexplode(g.acl) a WHERE a.grantee <> g.owner`;
+    FROM granted g, aclexplode(g.acl) a WHERE a.grantee <> g.owner
+   UNION ALL
+  SELECT format('ALTER DEFAULT PRIVILEGES FOR ROLE %s IN SCHEMA %I GRANT %s ON %s TO %s%s',
+                d.defaclrole::regrole, n.nspname, a.privilege_type,
+                CASE d.defaclobjtype WHEN 'r' THEN 'TABLES' WHEN 'f' THEN 'FUNCTIONS'
+                                     WHEN 'S' THEN 'SEQUENCES' ELSE 'TYPES' END,
+                CASE WHEN a.grantee = 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END,
+                CASE WHEN a.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END)
+    FROM pg_default_acl d JOIN pg_namespace n ON n.oid = d.defaclnamespace,
+         aclexplode(d.defaclacl) a
+   WHERE n.nspname IN ('mirror', 'reporting')`;
 
 /** Makes, in the transaction that the connection is in, the tables of an older version and of this one. */
 export class Rebuild {

@@ -150,6 +150,7 @@ describe('restoring', () => {
       url,
       'GRANT USAGE ON SCHEMA reporting TO PUBLIC',
       'GRANT SELECT ON reporting.items TO PUBLIC',
+      'ALTER DEFAULT PRIVILEGES IN SCHEMA reporting GRANT SELECT ON TABLES TO PUBLIC',
       'CREATE VIEW public.theirs AS SELECT * FROM reporting.items',
     );
     const before = await rowsIn(url);
@@ -164,6 +165,11 @@ describe('restoring', () => {
     expect(state).toMatchObject({ pending: [], failed: [], unknown: [] });
     const granted = `SELECT has_table_privilege('public', 'reporting.items', 'SELECT') AS items`;
     expect(await execute(url, granted)).toEqual([{ items: true }]);
+    // And what later versions will add, as prisma/grants.sql has it.
+    await execute(url, 'CREATE VIEW reporting.later AS SELECT 1 AS one');
+    const later = `SELECT has_table_privilege('public', 'reporting.later', 'SELECT') AS later`;
+    expect(await execute(url, later)).toEqual([{ later: true }]);
+    await execute(url, 'DROP VIEW reporting.later');
     const fresh = await database();
     const shape = `SELECT table_name, column_name, data_type FROM information_schema.columns
       WHERE table_schema IN ('mirror', 'reporting') ORDER BY 1, 2`;

@@ -101,8 +101,8 @@ describe('an export', () => {
     );
     const { bytes } = await take(database.url, 'eras', null, 'parquet', { deletions: false });
     const rows = await parquetReadObjects({ file: new Uint8Array(bytes).buffer });
-    const last = new Date('9999-12-31');
-    expect(rows).toEqual([...Array(3).fill({ day: null, at: null }), { day: last, at: last }]);
+    expect(rows.map(({ day }) => day)).toEqual([null, null, null, new Date('9999-12-31')]);
+    expect(rows.map(({ at }) => at)).toEqual([null, null, null, new Date('9999-12-31')]);
   });
 
   it('in Parquet has its rows in groups, none of which is large', async () => {

@@ -8,13 +8,14 @@ import {
   type NeededProof,
   type ProofPlan,
 } from '../../domain/codes/proofs.js';
-import type { Failure, Reply } from '../../domain/reply.js';
+import type { Reply } from '../../domain/reply.js';
 import type { CallOptions, Marketplace } from '../../marketplace/types.js';
 import { Agenda } from './agenda.js';
 import { Journal, type Ended, type TimedCall } from './journal.js';
-import { CANARY_LOST, failedProof, isOutage, stopForWeather } from './stop.js';
+import { CANARY_LOST, failedProof } from './stop.js';
 import type { AskOptions, AskReport, Stop } from './types.js';
 import { Verdicts } from './verdicts.js';
+import { Weather } from './weather.js';
 
 /** The operations that codes are asked with. */
 export type CodeMarketplace = Pick<Marketplace, 'account' | 'validate'>;
@@ -49,6 +50,7 @@ class Asking {
   readonly #agenda: Agenda;
   readonly #journal: Journal;
   readonly #verdicts: Verdicts;
+  readonly #weather = new Weather(() => this.#tryCanary());
   readonly #cut = new AbortController();
   readonly #call: CallOptions;
   readonly #made = { codes: 0, proofs: 0 };
@@ -57,10 +59,6 @@ class Asking {
   #proofEnd: number | null = null;
   /** The last plan let codes be asked for, and nothing was heard since that could change it. */
   #isClear = false;
-  /** Failures since the last reply that told something. */
-  #row: Failure[] = [];
-  /** It looks like an outage, and a canary is to tell; no code is asked for until it has. */
-  #isDoubtful = false;
   #stop: Stop | null = null;
   #failure: { readonly error: unknown } | null = null;
   #isNews = false;
@@ -105,7 +103,7 @@ class Asking {
 
   /** Begins as many calls as may be under way. */
   #fill(): void {
-    while (!this.#isOver && !this.#isDoubtful && !this.#agenda.isEmpty) {
+    while (!this.#isOver && !this.#weather.isDoubtful && !this.#agenda.isEmpty) {
       this.#proveOpen();
       if (!this.#isClear && this.#follow(this.#plan()) !== 'codes') return;
       if (this.#journal.underWay.codes >= this.#options.concurrency) return;
@@ -198,7 +196,8 @@ class Asking {
       const call = hear(this.#journal.end(begun, this.#options.now()), reply);
       this.#journal.add(call);
       this.#isClear &&= call.kind === 'code' && call.outcome.kind === 'affirmed';
-      this.#watchWeather(call, reply);
+      const stop = this.#weather.hear(call, reply);
+      this.#stop ??= stop;
     } catch (error) {
       this.#journal.cutOff(begun);
       if (!this.#options.signal.aborted) this.#fail(error);
@@ -207,24 +206,7 @@ class Asking {
     this.#wake?.();
   }
 
-  #watchWeather({ kind, outcome, at }: TimedCall, reply: Reply<unknown>): void {
-    if (outcome.kind !== 'silent' || reply.kind === 'answered') {
-      this.#row = [];
-      this.#isDoubtful = false;
-      return;
-    }
-    this.#row.push(reply);
-    const stop = stopForWeather(this.#row, at);
-    if (stop === null) return;
-    if (kind === 'code' && isOutage(stop) && this.#tryCanary()) this.#isDoubtful = true;
-    else this.#stop ??= stop;
-  }
-
-  /**
-   * Marketplaces fail on single codes too, such as those of deleted items, and lists may hold many of
-   * them in a row: that a code known to be valid gets no answer either makes it an outage.
-   * @returns false when there is none to ask
-   */
+  /** @returns false when there is none to ask */
   #tryCanary(): boolean {
     if (this.#journal.underWay.canary) return true;
     const code = canaryToAsk(this.#journal.timeline);

@@ -66,9 +66,15 @@ export function sortEvidence(timeline: Timeline): ChunkEvidence {
   const finds = accountChanged ? found.filter((find) => !foreign.has(find)) : found;
   const findsDue = timeline.canaries.length > 0 || finds.length > 0;
   return {
-    ...{ account, proofs, accountChanged },
-    ...{ finds, findsDue, foreign },
-    ...{ failures, doubts, denials },
+    account,
+    proofs,
+    accountChanged,
+    finds,
+    findsDue,
+    foreign,
+    failures,
+    doubts,
+    denials,
   };
 }
 

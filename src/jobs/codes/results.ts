@@ -18,7 +18,13 @@ export function settledResult(
       ? { verdict, purchase: leanReading(answer) }
       : { verdict: 'invalid' as const };
   return {
-    ...{ position, codeId, news, reason, proof, ...evidence },
+    position,
+    codeId,
+    news,
+    reason,
+    proof,
+    httpStatus: evidence.httpStatus,
+    message: evidence.message,
     checkedAt: new Date(at),
     rawHash: answer === null ? null : hashOf(answer.raw),
     final: true,

@@ -113,6 +113,27 @@ describe('runs', () => {
     expect(await runs()).toEqual(stay);
     expect(await rowsOf('runs')).toBe(0);
   });
+
+  it('that go are missed by no report but the count of runs of a day, whose column says so', async () => {
+    const sim = await market();
+    const deps = mirror().deps(sim.url);
+    for (let night = 0; night < 3; night++) await syncCatalogue(deps, never);
+    await mirror().pool.query(
+      `UPDATE mirror.runs SET started_at = started_at - run_id * interval '1 day'`,
+    );
+    const reports = (): Promise<unknown[]> =>
+      mirror().rows(`
+        SELECT to_jsonb(d) - 'runs' AS row FROM reporting.catalogue_daily d
+         UNION ALL SELECT to_jsonb(f) - 'account_age_seconds' - 'items_age_seconds' FROM reporting.freshness f
+         UNION ALL SELECT to_jsonb(h) FROM reporting.item_history h`);
+    const before = await reports();
+    expect(await rowsOf('runs', { ...NONE, runs: LATER })).toBe(1);
+    expect(await reports()).toEqual(before);
+    const [column] = await mirror().rows<{ comment: string }>(`
+      SELECT col_description(attrelid, attnum) AS comment FROM pg_attribute
+       WHERE attrelid = 'reporting.catalogue_daily'::regclass AND attname = 'runs'`);
+    expect(column?.comment).toContain('KEEP_RUNS_DAYS');
+  });
 });
 
 describe('pruning', () => {

@@ -9,6 +9,7 @@ const STATE_MASK = 7;
 const SEEN = 8;
 /** The row in the store is itself one of the copies the list holds of this item. */
 const STORED_IS_LISTED = 16;
+const UNREADABLE = 32;
 
 const SEGMENT_BITS = 14;
 const SEGMENT_ITEMS = 1 << SEGMENT_BITS;
@@ -67,6 +68,11 @@ export class KnownItems {
     this.#addFlag(slot, SEEN);
   }
 
+  /** The list names it in a record that can't be read. */
+  markUnreadable(slot: number): void {
+    this.#addFlag(slot, SEEN | UNREADABLE);
+  }
+
   /** Whether the row in the store is one of the copies that the list holds of this item. */
   isStoredListed(slot: number): boolean {
     return (this.#flagsAt(slot) & STORED_IS_LISTED) !== 0;
@@ -94,12 +100,15 @@ export class KnownItems {
     return ids;
   }
 
-  /** An item that a record of the list named; null when there is none. */
+  /** An item that the list named, in records that can be read if there is one; null when there is none. */
   anySeen(): number | null {
+    let unreadable: number | null = null;
     for (let slot = 0; slot < this.#size; slot++) {
-      if (this.isSeen(slot)) return this.#idAt(slot);
+      if (!this.isSeen(slot)) continue;
+      if ((this.#flagsAt(slot) & UNREADABLE) === 0) return this.#idAt(slot);
+      unreadable ??= this.#idAt(slot);
     }
-    return null;
+    return unreadable;
   }
 
   /** How many items the store held as live or missing. */

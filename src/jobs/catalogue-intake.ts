@@ -144,7 +144,7 @@ export class CatalogueIntake {
     this.#pending.bytes += bytes.length;
     // It is listed, though unreadable: nothing may look for it among the missing.
     const slot = id === null ? -1 : this.#known.find(id);
-    if (slot >= 0) this.#known.markSeen(slot);
+    if (slot >= 0) this.#known.markUnreadable(slot);
   }
 
   /** Waits for the writing before, and starts the next, which goes on while the list is read. */

@@ -39,6 +39,14 @@ describe('an item that is no longer listed', () => {
     expect(order).toEqual(['account', 'list', 'item', 'item', 'account']);
   });
 
+  it('is removed also when the first item that is listed can’t be read: another one shows that look-ups work', async () => {
+    const { catalogue, sync } = await market(20);
+    await sync();
+    catalogue.breakRecord(1001, '{"id":1001,"name":"\u0007"}');
+    catalogue.remove(1004);
+    expect(await sync()).toMatchObject({ counts: { quarantined: 1, removed: 1, missing: 0 } });
+  });
+
   it('keeps its row, with the date', async () => {
     const { catalogue, sync } = await market(20);
     await sync();

@@ -30,6 +30,15 @@ export function chosenSellers(config: Config, name: string | undefined): readonl
   return chosen;
 }
 
+/** Of a command that is about what the store holds: it holds nothing of that seller. */
+export function notInStore(seller: string): CommandError {
+  return new CommandError(
+    `no seller "${seller}" is in the store`,
+    '`seller-mirror status` names those there are',
+    EXIT.usage,
+  );
+}
+
 /** Reads a positive whole number given on the command line. */
 export function positiveInteger(text: string): number {
   const number = Number(text);

@@ -9,7 +9,7 @@ import { print, printJson, stdoutLook } from '../console.js';
 import { CommandError } from '../errors.js';
 import { execute, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
-import { positiveInteger, withCommonOptions, type CommonOptions } from '../options.js';
+import { notInStore, positiveInteger, withCommonOptions, type CommonOptions } from '../options.js';
 import { ndjsonLine, plural, safeLine } from '../output/index.js';
 
 interface ChangesOptions extends CommonOptions {
@@ -70,11 +70,7 @@ interface View {
 
 async function checkSeller({ store }: App, seller: string | undefined): Promise<void> {
   if (seller === undefined || (await store.bindingOf(seller)) !== null) return;
-  throw new CommandError(
-    `no seller "${seller}" is in the store`,
-    '`seller-mirror status` names those there are',
-    EXIT.usage,
-  );
+  throw notInStore(seller);
 }
 
 /** Who went on after a number that is still to come would miss all changes up to it. */

@@ -8,7 +8,7 @@ import { momentOf } from '../changes/since.js';
 import { CommandError } from '../errors.js';
 import { execute, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
-import { positiveInteger, withCommonOptions, type CommonOptions } from '../options.js';
+import { notInStore, positiveInteger, withCommonOptions, type CommonOptions } from '../options.js';
 import { safeLine, writeAll } from '../output/index.js';
 import { FORMATS, linesOf, type Format } from '../rows-out.js';
 
@@ -80,8 +80,7 @@ async function sellersIn({ store }: App, { seller, asOf }: ItemsOptions): Promis
   const all = await store.historyStarts();
   const chosen = all.filter(({ sellerId }) => seller === undefined || sellerId === seller);
   if (chosen.length === 0 && seller !== undefined) {
-    const remedy = '`seller-mirror status` names those there are';
-    throw new CommandError(`no seller "${seller}" is in the store`, remedy, EXIT.usage);
+    throw notInStore(seller);
   }
   const gap = asOf === undefined ? null : historyGap(chosen, asOf, new Date());
   if (gap === null) return chosen.length;

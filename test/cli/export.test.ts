@@ -124,6 +124,9 @@ describe('export', () => {
     [['items', '--format', 'parquet', '--raw'], /--raw goes with --format csv/],
     [['items', '--json'], /both write to stdout/],
     [['items', '--out', 'nowhere/x.csv'], /no such folder/],
+    [['items', '--out', 'x.csv', '--next-cursor-file', './x.csv'], /would overwrite each other/],
+    [['items', '--out', 'x.csv', '--cursor-file', 'x.csv'], /would overwrite each other/],
+    [['items', '--cursor-file', 'c', '--next-cursor-file', 'c'], /would overwrite each other/],
   ])('refuses %j in a line or two', async (args, complaint) => {
     const { code, stdout, stderr } = await cli(...args);
     expect(stderr).toMatch(complaint);

@@ -1,4 +1,5 @@
 import { rm } from 'node:fs/promises';
+import { resolve } from 'node:path';
 import type { FeedCursor } from '../../domain/feed-cursor.js';
 import { EXPORT_FORMATS, type ExportFormat } from '../../export/index.js';
 import { assertWritable } from '../../intake/index.js';
@@ -31,6 +32,7 @@ export interface Place {
 export function placeOf(options: ExportOptions, terminal: boolean): Place {
   const { out = STDOUT, raw, json } = options;
   const path = out === STDOUT ? null : out;
+  refuseSameFile(path, options);
   const format = options.format ?? (path === null ? 'csv' : formatOf(path));
   if (raw === true && format !== 'csv') {
     throw usage('--raw goes with --format csv', `leave it out: ${format} is always exact`);
@@ -45,6 +47,17 @@ export function placeOf(options: ExportOptions, terminal: boolean): Place {
     throw usage('Parquet is not for terminals', 'name a file with --out, or pipe it on');
   }
   return { path, format };
+}
+
+function refuseSameFile(path: string | null, { cursorFile, nextCursorFile }: ExportOptions): void {
+  const files = [path, cursorFile, nextCursorFile].flatMap((one) =>
+    one === null || one === undefined ? [] : [resolve(one)],
+  );
+  if (new Set(files).size === files.length) return;
+  throw usage(
+    'the export and its cursors would overwrite each other',
+    'give --out, --cursor-file and --next-cursor-file a file each',
+  );
 }
 
 function formatOf(path: string): ExportFormat {

@@ -46,7 +46,7 @@ export interface RemovalPlan {
 export type Removals = Pick<RemovalPlan, 'remove' | 'missing'>;
 
 /** Whether so many removals pass the guard's threshold: over `items` *and* over `percent`. */
-export function exceedsGuard(going: number, present: number, guard: RemovalGuard): boolean {
+function exceedsGuard(going: number, present: number, guard: RemovalGuard): boolean {
   return going > guard.items && going * 100 > guard.percent * present;
 }
 

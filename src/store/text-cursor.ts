@@ -4,7 +4,10 @@ import Cursor from 'pg-cursor';
 /** A row of a query, each value in PostgreSQL's own text form or null. */
 export type TextRow = readonly (string | null)[];
 
+/** Of so many rows or about so many characters, whichever is less. */
 const BATCH = 500;
+const BATCH_CHARACTERS = 4 * 1024 * 1024;
+const FIRST_BATCH = 50;
 
 /** A query under way, whose rows are read a batch at a time, in bounded memory. */
 export class TextCursor {
@@ -35,16 +38,16 @@ export class TextCursor {
         types: { getTypeParser: () => (text: string) => text },
       }),
     );
-    const { rows, fields } = await readBatch(cursor);
+    const { rows, fields } = await readBatch(cursor, FIRST_BATCH);
     return new TextCursor(cursor, fields, rows);
   }
 
-  /** All rows, some hundred at a time. May be read once. */
+  /** All rows, some hundred at a time, fewer of large ones. May be read once. */
   async *batches(): AsyncGenerator<readonly TextRow[], void, undefined> {
     let rows = this.#first;
     while (rows.length > 0) {
       yield rows;
-      rows = (await readBatch(this.#cursor)).rows;
+      rows = (await readBatch(this.#cursor, nextSize(rows))).rows;
     }
   }
 
@@ -59,13 +62,22 @@ export class TextCursor {
   }
 }
 
+/** How many rows to read next, taking them to be as large as these, and at most twice as many. */
+function nextSize(rows: readonly TextRow[]): number {
+  let characters = 1;
+  for (const row of rows) for (const text of row) characters += text?.length ?? 0;
+  const fitting = Math.floor((rows.length * BATCH_CHARACTERS) / characters);
+  return Math.max(1, Math.min(BATCH, 2 * rows.length, fitting));
+}
+
 function readBatch(
   cursor: Cursor<(string | null)[]>,
+  size: number,
 ): Promise<{ rows: (string | null)[][]; fields: FieldDef[] }> {
   return new Promise((resolve, reject) => {
     // Once the cursor is at its end it calls back without a result, whatever its types say.
     cursor.read(
-      BATCH,
+      size,
       (error: Error | undefined, rows, result: { fields: FieldDef[] } | undefined) => {
         if (error) reject(error);
         else resolve({ rows, fields: result?.fields ?? [] });

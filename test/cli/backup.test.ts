@@ -51,6 +51,9 @@ describe('backup and restore', () => {
     const backup = await run(['backup', nowhere], env);
     expect(backup.stderr).toContain('there is no such folder');
     expect(backup.code).toBe(2);
+    const dash = await run(['backup', '-'], env);
+    expect(dash.stderr).toContain('not to stdout');
+    expect(dash.code).toBe(2);
     const missing = await run(['restore', nowhere], env);
     expect(missing.stderr).toContain('there is no such file');
     expect(missing.code).toBe(2);

@@ -34,6 +34,10 @@ async function backupTo(
   { json }: CommonOptions,
   signal: AbortSignal,
 ): Promise<ExitCode> {
+  if (file === '-') {
+    const why = 'backup writes to a file, which it checks and puts in place whole, not to stdout';
+    throw new CommandError(why, 'name a file, such as mirror.tar.gz', EXIT.usage);
+  }
   await assertWritable(file);
   const started = performance.now();
   const name = 'seller-mirror backup';

@@ -37,6 +37,7 @@ describe('a held run', () => {
       }
       expect(stdout).not.toMatch(/(?!\n)\p{Cc}|\u202E/u);
     }
+    expect(status.stdout).toMatch(/^! main · current/m);
     expect(status.stdout).toMatch(/^ {2}held +.*run \d+ \(catalogue, held\)/m);
     const json = await run(['status', '--json'], env);
     expect(JSON.parse(json.stdout)).toMatchObject({

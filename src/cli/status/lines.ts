@@ -11,9 +11,13 @@ const MARKS: Readonly<Record<Verdict, readonly [string, 'green' | 'yellow' | 're
   parked: ['✗', 'red'],
 };
 
+/** The copy is current, and a run waits for a person all the same. */
+const HELD = ['!', 'yellow'] as const;
+
 /** One seller's state as lines for a person. */
 export function reportLines(report: SellerReport, now: Date, look: Look): string {
-  const [mark, colour] = MARKS[report.verdict];
+  const awaitsDecision = report.verdict === 'current' && report.lastProblem?.state === 'held';
+  const [mark, colour] = awaitsDecision ? HELD : MARKS[report.verdict];
   const known = report.configured ? '' : ' (in the store, not configured)';
   const head = `${paint(colour, mark, look)} ${safeLine(report.name)} · ${verdictText(report, now)}${known}\n`;
   // Not cut to the terminal: half a remedy is none.

@@ -144,10 +144,11 @@ class CsvReader implements RowReader {
       this.#strayQuotes++;
       this.#firstStray ||= record.line;
     }
-    return this.#filled(record, cells.map(unguarded));
+    const { codeColumn } = this.#shape;
+    return this.#filled(record, cells.map(unguarded), withoutGuard(cells[codeColumn] ?? ''));
   }
 
-  #filled(record: CsvRecord, cells: readonly string[]): IntakeRow {
+  #filled(record: CsvRecord, cells: readonly string[], code: string): IntakeRow {
     const { width, codeColumn, delimiter, most } = this.#shape;
     const { line } = record;
     if (record.kind === 'too long') {
@@ -164,8 +165,13 @@ class CsvReader implements RowReader {
       return { line, rejected, columns: fitted(cells, width, delimiter) };
     }
     if (cells.length < width) this.#short++;
-    return rowOf(line, cells[codeColumn] ?? '', fitted(cells, width, delimiter));
+    return rowOf(line, code, fitted(cells, width, delimiter));
   }
+}
+
+/** An apostrophe that has another at the end is a quote, which reading the code takes off with it. */
+function withoutGuard(cell: string): string {
+  return /'\s*$/.test(cell) ? cell : unguarded(cell);
 }
 
 /** So many cells: empty ones added, those too many put into the last, so that nothing is lost. */

@@ -1,6 +1,7 @@
 import { stringify } from 'csv-stringify/sync';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { readCode } from '../../src/domain/codes/code.js';
 import { unguarded } from '../../src/domain/csv-cell.js';
 import { code, codesOf, readAll, refusal, utf16be } from './support.js';
 
@@ -58,6 +59,15 @@ describe('a CSV file', () => {
       ['-abc', '=1+1'],
       ['-abc', "it's"],
     ]);
+  });
+});
+
+describe('a code in CSV', () => {
+  it('in apostrophes that begins like a formula loses both: the first is a quote, and no guard', async () => {
+    const cells = ["'=SUM(A1;B2)'", " '+49 30 6389' ", "'=1+1"];
+    const { rows } = await readAll(`code\n${cells.join('\n')}\n`, { name: 'a.csv' });
+    const read = rows.map((row) => ('text' in row ? readCode(row.text) : row));
+    expect(read).toEqual([{ code: '=SUM(A1;B2)' }, { code: '+49 30 6389' }, { code: '=1+1' }]);
   });
 });
 

@@ -83,6 +83,12 @@ export class BenchDatabase {
   /** Empties the table, and has nothing left to write, so that no run pays for the one before. */
   async empty(table: 'mirror.items' | 'bench.items'): Promise<void> {
     await this.#admin.query(`TRUNCATE ${table}`);
+    if (table === 'mirror.items') {
+      // The next load is a first one again.
+      await this.#admin.query(`
+        TRUNCATE mirror.item_versions, mirror.item_changes;
+        UPDATE mirror.sellers SET loaded_run_id = NULL, loaded_seq = NULL`);
+    }
     await this.#admin.query('CHECKPOINT');
   }
 
@@ -100,6 +106,15 @@ export class BenchDatabase {
       `SELECT count(*) AS value FROM mirror.items WHERE xmin::text::bigint > ${before} OR xmax::text::bigint > ${before}`,
     );
     return Number(written);
+  }
+
+  /** How many rows of history there are: superseded states, and changes told. */
+  async historyRows(): Promise<number> {
+    const rows = await this.#single(
+      `SELECT (SELECT count(*) FROM mirror.item_versions)
+            + (SELECT count(*) FROM mirror.item_changes) AS value`,
+    );
+    return Number(rows);
   }
 
   async #single(sql: string): Promise<string> {

@@ -15,6 +15,9 @@ export interface Results {
   readonly unchanged: Measured[];
   readonly changed: Measured[];
   readonly rowsWritten: number[];
+  /** Rows of history that a first load, or an unchanged night, wrote. */
+  readonly historyOfLoads: number[];
+  readonly historyOfNights: number[];
   readonly rowsChanged: number[];
   readonly allChanged: Measured[];
   readonly notation: Measured[];
@@ -37,6 +40,8 @@ export class Rounds {
     unchanged: [],
     changed: [],
     rowsWritten: [],
+    historyOfLoads: [],
+    historyOfNights: [],
     rowsChanged: [],
     allChanged: [],
     notation: [],
@@ -87,9 +92,10 @@ export class Rounds {
   }
 
   async #load(first: boolean): Promise<void> {
-    const { firstLoad, copy, upsertRate } = this.results;
+    const { firstLoad, copy, upsertRate, historyOfLoads } = this.results;
     await this.#database.empty('mirror.items');
     await this.#note('first load', firstLoad, this.#job());
+    historyOfLoads.push(await this.#database.historyRows());
     if (first) await this.#database.makeBaseline();
     for (const format of FORMATS) {
       await this.#database.empty('bench.items');
@@ -110,13 +116,15 @@ export class Rounds {
   }
 
   async #night(): Promise<void> {
-    const { parse, unchanged, changed, rowsWritten, rowsChanged } = this.results;
+    const { parse, unchanged, changed, rowsWritten, rowsChanged, historyOfNights } = this.results;
     const { listUrl } = this.#marketplace.ready;
     await this.#note('download + JSON.parse', parse, measure('parse-list', { listUrl }));
+    const history = await this.#database.historyRows();
     const written = await this.#database.rowsWritten(() =>
       this.#note('unchanged night', unchanged, this.#job()),
     );
     rowsWritten.push(written);
+    historyOfNights.push((await this.#database.historyRows()) - history);
     await this.#marketplace.change({ kind: 'touch', percent: 1 });
     const rows = await this.#database.rowsWritten(() =>
       this.#note('1 % changed', changed, this.#job()),

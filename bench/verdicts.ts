@@ -25,7 +25,6 @@ export function linesOf(results: Results, items: number): Line[] {
   const parse = time(results.parse);
   const night = time(results.unchanged);
   const changed = time(results.changed);
-  const written = Math.max(...results.rowsWritten);
   return [
     information('Baseline: download + COPY of the finished rows', seconds(copy), fastest),
     information('Baseline: Prisma upsert per row', perSecond(upserts)),
@@ -45,13 +44,9 @@ export function linesOf(results: Results, items: number): Line[] {
       TARGETS.nightToParse,
       'download + JSON.parse',
     ),
-    {
-      what: 'Unchanged night, item rows written',
-      figure: String(written),
-      ratio: '',
-      target: '0',
-      met: written === 0,
-    },
+    none('First load, rows of history written', results.historyOfLoads),
+    none('Unchanged night, item rows written', results.rowsWritten),
+    none('Unchanged night, rows of history written', results.historyOfNights),
     atMost(
       '1 % changed',
       seconds(changed),
@@ -69,6 +64,12 @@ export function linesOf(results: Results, items: number): Line[] {
     information('Whole process, unchanged night', seconds(time(results.programNight))),
     ...peakLines(results, items),
   ];
+}
+
+/** What is not to be written at all. */
+function none(what: string, rows: readonly number[]): Line {
+  const most = Math.max(...rows);
+  return { what, figure: String(most), ratio: '', target: '0', met: most === 0 };
 }
 
 /** Memory at the size that the target names. */

@@ -83,7 +83,7 @@ describe('sync', () => {
     expect(code).toBe(3);
     const status = await run(['status'], env);
     expect(status.stdout).toContain('(catalogue, held)');
-    expect(status.stdout).toMatch(/^✓ main · current/);
+    expect(status.stdout).toMatch(/^! main · current/);
   });
 
   it('says in two lines what is wrong with the key or the address, and ends with 1', async () => {

@@ -33,6 +33,12 @@ async function newestAudit(): Promise<string> {
   return row?.id ?? '';
 }
 
+/** Whether a statement waits for a table that is locked. */
+async function isHeldUp(): Promise<boolean> {
+  const rows = await mirror().rows('SELECT 1 FROM pg_locks WHERE NOT granted');
+  return rows.length > 0;
+}
+
 /** A check of so many codes that is in the middle of them. */
 async function underWay(
   sim: Simulator,
@@ -99,6 +105,8 @@ describe('an audit that was stopped', () => {
     try {
       await holder.query('BEGIN');
       await holder.query('LOCK TABLE mirror.audits IN ACCESS EXCLUSIVE MODE');
+      // Interrupted just after it had recorded all that was answered, it would have nothing to wait for.
+      await until(isHeldUp);
       running.process.kill('SIGINT');
       expect(await Promise.race([running.ended, sleep(1_000, 'still there')])).toBe('still there');
       running.process.kill('SIGINT');

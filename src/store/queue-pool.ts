@@ -52,8 +52,7 @@ export function openQueuePool(url: string, options: QueuePoolOptions): QueuePool
     query_timeout: queryMs,
     keepAlive: true,
     // Not as a start-up option: one in the URL would win over it, and pgbouncer refuses them.
-    // The pool waits for the promise, which its types do not tell.
-    // oxlint-disable-next-line typescript/no-misused-promises
+    // oxlint-disable-next-line typescript/no-misused-promises -- the pool awaits it; its types don't tell
     onConnect: async (client) => {
       await client.query(
         `SELECT set_config('search_path', $1, false), set_config('statement_timeout', $2, false),

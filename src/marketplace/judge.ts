@@ -173,17 +173,20 @@ function accept<T>(
   const mismatch = sent.ok ? question.mismatch(sent.decoded.value) : null;
   if (mismatch !== null) return say(mismatch);
 
-  const raw = redactor.mayBeIn(reading.text) ? redactor.json(found.json) : found.json;
+  const isClean = !redactor.mayBeIn(reading.text);
+  const raw = isClean ? found.json : redactor.json(found.json);
   const decoding = raw === found.json ? sent : question.decode(raw);
   if (!decoding.ok)
     return say(`the ${question.operation} answer can't be read: ${decoding.reason}`);
   const { value, extra, tolerated } = decoding.decoded;
   const quirks = [...reading.tolerated, ...envelopeQuirks(reading.value), ...tolerated];
   if (found.quirk !== null) quirks.push(found.quirk);
+  // Looked for in the values: JSON can spell a character in several ways.
+  const text = isClean ? reading.text : redactor.text(JSON.stringify(redactor.json(reading.value)));
   return {
     kind: 'answered',
     httpStatus,
-    data: { value, extra, tolerated: quirks, raw },
+    data: { value, extra, tolerated: quirks, raw, text },
   };
 }
 

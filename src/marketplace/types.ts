@@ -86,9 +86,12 @@ export interface CallOptions {
   readonly priority?: Priority;
 }
 
-/** An answer with its raw JSON beside the decoded data. `raw` is already redacted. */
+/** An answer beside the data that was read from it, the key masked in both. */
 export interface Sourced<T> extends Decoded<T> {
+  /** The record. */
   readonly raw: Json;
+  /** The whole body as it came; written anew where the key may have been in it. */
+  readonly text: string;
 }
 
 /** One record of the list, as received: not yet decoded. */

@@ -81,6 +81,25 @@ describe('the four operations', () => {
     });
   });
 
+  it('hand out the whole body too, in which the key is masked however it is spelled', async () => {
+    const plain = `{"status":"success", "item":${JSON.stringify(wireItem(7))}}`;
+    const escaped = `\\u00${KEY.charCodeAt(0).toString(16)}${KEY.slice(1)}`;
+    const echoes = [KEY, escaped, `${escaped}","you":"[secret]`];
+    const bodies = [plain, ...echoes.map((echo) => `{"you":"${echo}",${plain.slice(1)}`)];
+    const texts: string[] = [];
+    for (const body of bodies) {
+      const server = await startServer({ body });
+      const reply = await client(server.url).item(7);
+      if (reply.kind === 'answered') texts.push(reply.data.text);
+    }
+    expect(texts[0]).toBe(plain);
+    expect(texts).toHaveLength(4);
+    for (const text of texts.slice(1)) {
+      expect(text).not.toContain(KEY.slice(1));
+      expect(JSON.parse(text)).toMatchObject({ you: '[secret]', item: { id: 7 } });
+    }
+  });
+
   it('are over when the client is closed', async () => {
     const marketplace = client(new URL('http://127.0.0.1:1'));
     await marketplace.close();

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import type { PurchaseReading } from '../../domain/codes/purchase.js';
 import type { UnprovenJudgement } from '../../domain/codes/verdict.js';
-import type { Json, Purchase } from '../../domain/item.js';
+import type { Purchase } from '../../domain/item.js';
 import { isObject } from '../../domain/values.js';
 import type { Sourced } from '../../marketplace/types.js';
 import type { CodeResult, PendingCode } from '../../store/audits/types.js';
@@ -26,7 +26,7 @@ export function settledResult(
     httpStatus: evidence.httpStatus,
     message: evidence.message,
     checkedAt: new Date(at),
-    rawHash: answer === null ? null : hashOf(answer.raw),
+    rawHash: answer === null ? null : hash('sha256', answer.text),
     final: true,
   };
 }
@@ -54,9 +54,4 @@ function leanReading({ value, raw }: Sourced<Purchase>): PurchaseReading {
   if (value.item === null || !isObject(raw)) return { value, raw };
   const { item: _, ...rest } = raw;
   return { value, raw: rest };
-}
-
-/** Of the purchase as it was answered, the key redacted. */
-function hashOf(raw: Json): Uint8Array {
-  return Buffer.from(hash('sha256', JSON.stringify(raw), 'binary'), 'latin1');
 }

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { expect, it } from 'vitest';
 import { KEY, never, useMirror } from '../../support/mirror.js';
 import { messageOf } from '../../../src/jobs/alert-message.js';
@@ -34,6 +35,22 @@ it('settles every code of an audit with its purchase, at one call for each and f
     { verdict: 'valid', proof: 'purchase', n: '900' },
     { verdict: 'invalid', proof: 'canary', n: '100' },
   ]);
+});
+
+it('keeps the hash of each reply as it came, by which it can be told from another', async () => {
+  const shop = await openShop();
+  const [code = ''] = listOf(shop, 1);
+  const auditId = await enter(mirror(), shop.marketplace.host, [code]);
+  await workThrough(auditDeps(mirror(), shop.marketplace), [auditId]);
+  const answer = await fetch(`${shop.sim.url}/api/purchases/validation`, {
+    method: 'POST',
+    body: new URLSearchParams({ api_key: KEY, purchase_code: code }),
+  });
+  const [check] = await mirror().rows<{ raw_hash: Buffer }>(
+    'SELECT raw_hash FROM mirror.code_checks',
+  );
+  const expected = createHash('sha256').update(await answer.text());
+  expect(check?.raw_hash.toString('hex')).toBe(expected.digest('hex'));
 });
 
 it('binds the seller to the account that its first proof opened', async () => {
@@ -248,8 +265,7 @@ it('asks twice, with a proof between, before a code that was valid becomes inval
   await workThrough(deps, [await enter(mirror(), shop.marketplace.host, codes)]);
   expect(shop.timesAsked(refunded) - before).toBe(2);
   const feed = await mirror().rows(
-    `SELECT p.code, t.kind FROM mirror.code_transitions t JOIN mirror.purchase_codes p USING (code_id)
-      WHERE t.kind <> 'first-seen'`,
+    `SELECT p.code, t.kind FROM mirror.code_transitions t JOIN mirror.purchase_codes p USING (code_id)`,
   );
   expect(feed).toEqual([{ code: refunded, kind: 'became-invalid' }]);
 });

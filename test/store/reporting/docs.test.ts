@@ -37,6 +37,10 @@ let mirror: Mirror;
 beforeAll(async () => {
   mirror = await Mirror.open();
   await fillStore(mirror);
+  // Yesterday's noon is not a day ago before today's: one copy is older at any time of the day.
+  await mirror.pool.query(
+    `UPDATE mirror.runs SET finished_at = finished_at - interval '1 day' WHERE seller_id = 'second'`,
+  );
 });
 afterAll(() => mirror.close());
 

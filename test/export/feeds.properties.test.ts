@@ -120,7 +120,9 @@ class LiteCopy {
 
 async function empty(): Promise<void> {
   await book.empty();
-  await book.pool.query('TRUNCATE mirror.purchase_codes CASCADE');
+  await book.pool.query(
+    'TRUNCATE mirror.purchase_codes, mirror.code_checks, mirror.code_transitions',
+  );
 }
 
 const SELLERS = ['ada', 'bob'];

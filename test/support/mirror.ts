@@ -90,9 +90,9 @@ export class Mirror {
     await Promise.all(this.#opened.splice(0).map((marketplace) => marketplace.close()));
     await Promise.all(this.#simulators.splice(0).map((simulator) => simulator.close()));
     await this.pool.query(
-      `TRUNCATE mirror.sellers, mirror.request_budgets, mirror.purchase_codes, mirror.audit_codes,
-                mirror.audit_entries, mirror.processes, mirror.item_versions, mirror.item_changes,
-                mirror.account_versions CASCADE`,
+      `TRUNCATE mirror.sellers, mirror.request_budgets, mirror.purchase_codes, mirror.code_checks,
+                mirror.code_transitions, mirror.audit_codes, mirror.audit_entries, mirror.processes,
+                mirror.item_versions, mirror.item_changes, mirror.account_versions CASCADE`,
     );
   }
 

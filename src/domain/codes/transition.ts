@@ -4,7 +4,6 @@ import { supportAt } from './purchase.js';
 
 /** What can happen to a code between two checks. */
 export type TransitionKind =
-  | 'first-seen'
   /** Was valid: probably refunded or cancelled (field notes: errors). */
   | 'became-invalid'
   | 'became-valid'
@@ -24,11 +23,12 @@ export interface CodeTransition {
 }
 
 /**
- * How a code came to be what it is now. The purchases are those that are known, reduced answers
- * filled up from earlier ones, so that a shape that says less is no change.
+ * How a code came to be what it is now; nothing where nothing was known of it. The purchases are
+ * those that are known, reduced answers filled up from earlier ones, so that a shape that says less
+ * is no change.
  */
 export function transitionsOf(before: KnownCode | null, now: KnownCode): readonly CodeTransition[] {
-  if (before === null) return [{ kind: 'first-seen', from: null, to: now.verdict }];
+  if (before === null) return [];
   const out: CodeTransition[] = [];
   if (before.verdict !== now.verdict) {
     const kind = now.verdict === 'invalid' ? 'became-invalid' : 'became-valid';

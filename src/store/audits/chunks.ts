@@ -1,6 +1,6 @@
 import type { Pool, PoolClient } from 'pg';
 import { tryLock, type LockPools } from '../advisory-lock.js';
-import { KNOWN_COLUMNS, knownIn, type KnownRow } from './known-row.js';
+import { readKnown } from './known-row.js';
 import type { AuditState, HeldChunk, PendingCode } from './types.js';
 
 /** Another process, or another job of this one, works on the chunk. */
@@ -56,21 +56,23 @@ export async function pendingOf(
   const size = audits[0]?.chunk_size;
   if (size === undefined) return [];
   // Bounds that the planner can't see it takes for far apart, and reads all codes of the seller.
-  const { rows } = await pool.query<
-    KnownRow & { position: number; code_id: string; code: string; attempts: number }
-  >(
-    `SELECT a.position, a.code_id, p.code, a.attempts, ${KNOWN_COLUMNS}
+  const { rows } = await pool.query<{
+    position: number;
+    code_id: string;
+    code: string;
+    attempts: number;
+    is_known: boolean;
+  }>(
+    `SELECT a.position, a.code_id, p.code, a.attempts, p.verdict IS NOT NULL AS is_known
        FROM mirror.audit_codes a JOIN mirror.purchase_codes p ON p.code_id = a.code_id
       WHERE a.audit_id = $1 AND a.position >= $2 AND a.position < $3 AND a.verdict IS NULL
       ORDER BY a.position`,
     [auditId, chunk * size, (chunk + 1) * size],
   );
-  return rows.map((row) => ({
-    position: row.position,
-    codeId: BigInt(row.code_id),
-    code: row.code,
-    attempts: row.attempts,
-    known: knownIn(row),
+  const known = await readKnown(pool, rows);
+  return rows.map(({ position, code_id, code, attempts }) => ({
+    ...{ position, codeId: BigInt(code_id), code, attempts },
+    known: known.get(code_id) ?? null,
   }));
 }
 

@@ -58,10 +58,11 @@ export async function checksOf(pool: Pool, codeId: bigint, limit: number): Promi
       readonly audit_id: string | null;
       readonly checked_at: Date;
       readonly http_status: number | null;
-      readonly raw_hash: Buffer | null;
+      readonly raw_hash: string | null;
     }
   >(
-    `SELECT check_id, audit_id, checked_at, verdict, reason, proof, http_status, message, raw_hash
+    `SELECT check_id, audit_id, checked_at, verdict, reason, proof, http_status, message,
+            encode(raw_hash, 'hex') AS raw_hash
        FROM mirror.code_checks WHERE code_id = $1 ORDER BY check_id DESC LIMIT $2`,
     [codeId, limit],
   );

@@ -21,12 +21,15 @@ const LISTED = `
   CREATE TEMP TABLE listed_codes ON COMMIT DROP AS
   SELECT code, min(entry) AS entry FROM pg_temp.incoming_entries WHERE code IS NOT NULL GROUP BY code`;
 
-/** In the order of the codes, in which the index takes them fastest. */
+/**
+ * In the order of the list, in which they are asked for: so what is recorded together lies together. In
+ * the order of the codes the index would take them faster, and each write would be all over the table.
+ */
 const NEW_CODES = `
   INSERT INTO mirror.purchase_codes (seller_id, code)
   SELECT $1, l.code FROM pg_temp.listed_codes l
    WHERE NOT EXISTS (SELECT FROM mirror.purchase_codes p WHERE p.seller_id = $1 AND p.code = l.code)
-   ORDER BY l.code`;
+   ORDER BY l.entry`;
 
 /**
  * Whether a code of `mirror.purchase_codes p` is fresh, which is what `isFresh` says: a moment that is

@@ -1,3 +1,4 @@
+import type { ClientBase, Pool } from 'pg';
 import type { KnownCode } from '../../domain/codes/known-code.js';
 import type { Item, Purchase, PurchasedItem, Timestamp } from '../../domain/item.js';
 
@@ -34,6 +35,25 @@ export const KNOWN_COLUMNS = `p.verdict AS known_verdict, p.last_checked_at, ${P
 export interface KnownRow extends PurchaseRow {
   readonly known_verdict: KnownCode['verdict'] | null;
   readonly last_checked_at: Date | null;
+}
+
+/**
+ * What is known of those of the codes of which something is, by their numbers. Apart from what else is
+ * read of them: most codes are asked for once only, and so many empty columns take their time.
+ */
+export async function readKnown(
+  client: ClientBase | Pool,
+  codes: readonly { readonly code_id: string; readonly is_known: boolean }[],
+): Promise<ReadonlyMap<string, KnownCode | null>> {
+  const ids = codes.filter((code) => code.is_known).map((code) => code.code_id);
+  if (ids.length === 0) return new Map();
+  const { rows } = await client.query<KnownRow & { code_id: string }>({
+    // Not named: who calls may have settings of its own, and a plan that is kept has those of the first.
+    text: `SELECT p.code_id, ${KNOWN_COLUMNS} FROM mirror.purchase_codes p
+            WHERE p.code_id = ANY($1::bigint[])`,
+    values: [ids],
+  });
+  return new Map(rows.map((row) => [row.code_id, knownIn(row)]));
 }
 
 /** What is known of a code; null when it was never proven. */

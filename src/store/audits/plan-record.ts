@@ -30,8 +30,7 @@ export interface CodeUpdate {
 }
 
 export interface FeedEntry extends CodeTransition {
-  readonly codeId: bigint;
-  readonly at: Date;
+  /** The check that showed it, as an index of `checks`. */
   readonly check: number;
 }
 
@@ -95,9 +94,7 @@ export function planRecord(
     const turned = known?.verdict !== settlement.known.verdict;
     const raw = news.verdict === 'valid' ? news.purchase.raw : undefined;
     codes.set(codeId, { codeId, known: settlement.known, turned, result, check, raw });
-    for (const entry of settlement.transitions) {
-      feed.push({ ...entry, codeId, at: checkedAt, check });
-    }
+    for (const entry of settlement.transitions) feed.push({ ...entry, check });
   }
   return {
     checks,

@@ -1,17 +1,9 @@
 import type { Pool, PoolClient } from 'pg';
 import type { Verdict } from '../../domain/codes/verdict.js';
-import type { Json } from '../../domain/item.js';
-import { isObject } from '../../domain/values.js';
 import { inTransaction } from '../transaction.js';
-import { KNOWN_COLUMNS, knownIn, purchaseColumns, type KnownRow } from './known-row.js';
-import {
-  planRecord,
-  type CodeBefore,
-  type CodeUpdate,
-  type FeedEntry,
-  type RecordPlan,
-} from './plan-record.js';
-import { LARGEST_JSON, LONGEST_TEXT, storable, storableJsonText } from './text.js';
+import { readKnown } from './known-row.js';
+import { planRecord, type CodeBefore, type RecordPlan } from './plan-record.js';
+import { checkRows, feedRows, type Places } from './record-rows.js';
 import type { AuditState, CodeResult, Recorded } from './types.js';
 
 /**
@@ -31,17 +23,18 @@ const LOCK = named(
   'lock',
   `
   SELECT a.position, a.code_id, a.verdict IS NOT NULL AS settled, a.attempts,
-         a.ctid AS entry_place, p.ctid AS code_place, ${KNOWN_COLUMNS}
+         p.verdict IS NOT NULL AS is_known, a.ctid AS entry_place, p.ctid AS code_place
     FROM mirror.audit_codes a JOIN mirror.purchase_codes p ON p.code_id = a.code_id
    WHERE a.audit_id = $1 AND a.position = ANY($2::int[]) AND a.position BETWEEN $3 AND $4
    ORDER BY p.code_id FOR NO KEY UPDATE OF p, a`,
 );
 
-interface LockedRow extends KnownRow {
+interface LockedRow {
   readonly position: number;
   readonly code_id: string;
   readonly settled: boolean;
   readonly attempts: number;
+  readonly is_known: boolean;
   /** Where the rows are; they stay there as long as they are locked. */
   readonly entry_place: string;
   readonly code_place: string;
@@ -56,8 +49,8 @@ const RECORDED = named(
 
 /**
  * Everything but the counts. The numbers of checks are given under the locks: of a code they ascend.
- * The locked rows are fetched by their places: any other way the planner, which does not know how large
- * the tables are when a list has just been loaded, reads the whole list for every few results.
+ * The locked rows are fetched by their places, and not by an index, which `+ 0` keeps out of the way: to
+ * the planner, who plans once and for tables that are small then, reading all of one may look cheap.
  */
 const WRITE = named(
   'write',
@@ -66,7 +59,12 @@ const WRITE = named(
     SELECT c.*, nextval('mirror.code_checks_check_id_seq') AS check_id
       FROM json_to_recordset($2) AS c (
         place int, code_id bigint, checked_at timestamptz, verdict mirror.code_verdict, reason text,
-        proof text, http_status int, message text, raw_hash bytea)
+        proof text, http_status int, message text, raw_hash bytea,
+        code_place tid, entry_place tid, position int, settled mirror.code_verdict, attempts int,
+        turned boolean, answered boolean, raw jsonb, answered_code text, license_type text,
+        price numeric, currency text, item_id bigint, item_name text, item_url text,
+        item_preview_url text, item_full boolean, supported_until timestamptz, downloaded boolean,
+        purchased_at timestamptz)
   ), checks AS (
     INSERT INTO mirror.code_checks (check_id, seller_id, code_id, audit_id, checked_at, verdict,
                                     reason, proof, http_status, message, raw_hash)
@@ -77,38 +75,30 @@ const WRITE = named(
     UPDATE mirror.purchase_codes p
        SET verdict = i.verdict, proof = i.proof, last_checked_at = i.checked_at,
            last_check_id = i.check_id, changed_seq = nextval('mirror.item_changes_seq_seq'),
-           verdict_since = CASE WHEN n.turned THEN i.checked_at ELSE p.verdict_since END,
+           verdict_since = CASE WHEN i.turned THEN i.checked_at ELSE p.verdict_since END,
            first_checked_at = coalesce(p.first_checked_at, i.checked_at),
-           purchase_seen_at = CASE WHEN n.answered THEN i.checked_at ELSE p.purchase_seen_at END,
-           raw = CASE WHEN n.answered THEN n.raw ELSE p.raw END,
-           answered_code = n.answered_code, license_type = n.license_type, price = n.price,
-           currency = n.currency, item_id = n.item_id, item_name = n.item_name, item_url = n.item_url,
-           item_preview_url = n.item_preview_url, item_full = coalesce(n.item_full, false),
-           supported_until = n.supported_until, downloaded = n.downloaded,
-           purchased_at = n.purchased_at
-      FROM json_to_recordset($3) AS n (
-        code_id bigint, place int, turned boolean, answered boolean, raw jsonb, answered_code text,
-        license_type text, price numeric, currency text, item_id bigint, item_name text, item_url text,
-        item_preview_url text, item_full boolean, supported_until timestamptz, downloaded boolean,
-        purchased_at timestamptz)
-      JOIN incoming i ON i.place = n.place
-     WHERE p.ctid = ANY($6::tid[]) AND p.code_id = n.code_id
+           purchase_seen_at = CASE WHEN i.answered THEN i.checked_at ELSE p.purchase_seen_at END,
+           raw = CASE WHEN i.answered THEN i.raw ELSE p.raw END,
+           answered_code = i.answered_code, license_type = i.license_type, price = i.price,
+           currency = i.currency, item_id = i.item_id, item_name = i.item_name, item_url = i.item_url,
+           item_preview_url = i.item_preview_url, item_full = coalesce(i.item_full, false),
+           supported_until = i.supported_until, downloaded = i.downloaded,
+           purchased_at = i.purchased_at
+      FROM incoming i
+     WHERE p.ctid = i.code_place AND p.code_id + 0 = i.code_id
     RETURNING 1
   ), feed AS (
     INSERT INTO mirror.code_transitions (seller_id, code_id, check_id, happened_at, kind, old_value, new_value)
-    SELECT a.seller_id, f.code_id, i.check_id, f.at, f.kind, f.old_value, f.new_value
-      FROM json_to_recordset($4) AS f (
-        turn int, code_id bigint, place int, at timestamptz, kind text, old_value text,
-        new_value text)
+    SELECT a.seller_id, i.code_id, i.check_id, i.checked_at, f.kind, f.old_value, f.new_value
+      FROM json_to_recordset($3) AS f (
+        turn int, place int, kind text, old_value text, new_value text)
       JOIN incoming i ON i.place = f.place JOIN mirror.audits a ON a.audit_id = $1
      ORDER BY f.turn
   ), entries AS (
     UPDATE mirror.audit_codes c
-       SET verdict = s.verdict, check_id = i.check_id, attempts = c.attempts + s.attempts
-      FROM json_to_recordset($5) AS s (
-        position int, place int, verdict mirror.code_verdict, attempts int)
-      JOIN incoming i ON i.place = s.place
-     WHERE c.ctid = ANY($7::tid[]) AND c.audit_id + 0 = $1 AND c.position = s.position
+       SET verdict = i.settled, check_id = i.check_id, attempts = c.attempts + i.attempts
+      FROM incoming i
+     WHERE c.ctid = i.entry_place AND c.audit_id + 0 = $1 AND c.position = i.position
     RETURNING 1
   )
   SELECT (SELECT count(*) FROM codes)::int AS codes, (SELECT count(*) FROM entries)::int AS entries`,
@@ -138,6 +128,12 @@ const COUNT = named(
 );
 
 /**
+ * All rows are reached one by one. The planner, which does not know how large the tables are when a list
+ * has just been loaded, would rather read all codes for every few results.
+ */
+const ONE_BY_ONE = 'SET LOCAL enable_seqscan = off';
+
+/**
  * Records what came of asking for codes of an audit, in one transaction: the ledger, what is known of
  * the codes, the feed, the audit's codes and counts. What is recorded already is left as it is, so that
  * a call that failed may be repeated. Results count whatever the audit's state, since they were paid for.
@@ -149,18 +145,16 @@ export async function recordResults(
   results: readonly CodeResult[],
   apiCalls: number,
 ): Promise<Recorded> {
-  return inTransaction(pool, async (client) => {
-    const { before, places } = await lockCodes(client, auditId, results);
-    const plan = planRecord(before, results);
-    if (plan.checks.length > 0) await write(client, auditId, plan, places);
-    return count(client, auditId, plan, apiCalls);
-  });
-}
-
-/** Where the locked rows are, by what they are of. */
-interface Places {
-  readonly codes: ReadonlyMap<bigint, string>;
-  readonly entries: ReadonlyMap<number, string>;
+  return inTransaction(
+    pool,
+    async (client) => {
+      const { before, places } = await lockCodes(client, auditId, results);
+      const plan = planRecord(before, results);
+      if (plan.checks.length > 0) await write(client, auditId, plan, places);
+      return count(client, auditId, plan, apiCalls);
+    },
+    ONE_BY_ONE,
+  );
 }
 
 async function lockCodes(
@@ -168,25 +162,30 @@ async function lockCodes(
   auditId: bigint,
   results: readonly CodeResult[],
 ): Promise<{ readonly before: Map<number, CodeBefore>; readonly places: Places }> {
-  const positions = [...new Set(results.map(({ position }) => position))];
-  if (positions.length === 0)
-    return { before: new Map(), places: { codes: new Map(), entries: new Map() } };
-  const range = [Math.min(...positions), Math.max(...positions)];
-  const { rows } = await client.query<LockedRow>(LOCK, [auditId, positions, ...range]);
-  const asked = rows.filter(({ attempts, settled }) => attempts > 0 && !settled);
-  const moments = await recordedMoments(client, auditId, asked);
   const before = new Map<number, CodeBefore>();
   const codes = new Map<bigint, string>();
   const entries = new Map<number, string>();
-  for (const row of rows) {
-    const { position, settled } = row;
-    const codeId = BigInt(row.code_id);
-    const recordedAt = moments.get(row.code_id) ?? NO_MOMENTS;
-    before.set(position, { position, codeId, settled, known: knownIn(row), recordedAt });
-    codes.set(codeId, row.code_place);
-    entries.set(position, row.entry_place);
+  const places = { codes, entries };
+  const positions = [...new Set(results.map(({ position }) => position))];
+  if (positions.length === 0) return { before, places };
+  const range = [Math.min(...positions), Math.max(...positions)];
+  const { rows } = await client.query<LockedRow>(LOCK, [auditId, positions, ...range]);
+  const known = await readKnown(client, rows);
+  const moments = await recordedMoments(client, auditId, rows);
+  for (const { position, settled, code_id, code_place, entry_place } of rows) {
+    const codeId = BigInt(code_id);
+    const recordedAt = moments.get(code_id) ?? NO_MOMENTS;
+    before.set(position, {
+      position,
+      codeId,
+      settled,
+      known: known.get(code_id) ?? null,
+      recordedAt,
+    });
+    codes.set(codeId, code_place);
+    entries.set(position, entry_place);
   }
-  return { before, places: { codes, entries } };
+  return { before, places };
 }
 
 const NO_MOMENTS: ReadonlySet<number> = new Set();
@@ -195,9 +194,10 @@ const NO_MOMENTS: ReadonlySet<number> = new Set();
 async function recordedMoments(
   client: PoolClient,
   auditId: bigint,
-  asked: readonly LockedRow[],
-): Promise<Map<string, Set<number>>> {
+  locked: readonly LockedRow[],
+): Promise<ReadonlyMap<string, ReadonlySet<number>>> {
   const moments = new Map<string, Set<number>>();
+  const asked = locked.filter(({ attempts, settled }) => attempts > 0 && !settled);
   if (asked.length === 0) return moments;
   const { rows } = await client.query<{ code_id: string; checked_at: Date }>(RECORDED, [
     auditId,
@@ -217,74 +217,16 @@ async function write(
   plan: RecordPlan,
   places: Places,
 ): Promise<void> {
-  const { checks, codes, feed, auditCodes } = plan;
+  const { codes, auditCodes } = plan;
   const { rows } = await client.query<{ codes: number; entries: number }>(WRITE, [
     auditId,
-    JSON.stringify(checks.map(checkRow)),
-    `[${codes.map(codeRow).join()}]`,
-    JSON.stringify(feed.map(feedRow)),
-    JSON.stringify(auditCodes.map(({ check, ...rest }) => ({ ...rest, place: check }))),
-    codes.map(({ codeId }) => places.codes.get(codeId)),
-    auditCodes.map(({ position }) => places.entries.get(position)),
+    await checkRows(plan, places),
+    feedRows(plan),
   ]);
   const [written] = rows;
   if (written?.codes !== codes.length || written.entries !== auditCodes.length) {
     throw new Error(`rows of audit ${auditId} are not where they were locked`);
   }
-}
-
-function checkRow(result: CodeResult, place: number): object {
-  const { codeId, checkedAt, news, reason, proof, httpStatus, message, rawHash } = result;
-  return {
-    place,
-    code_id: String(codeId),
-    checked_at: checkedAt,
-    verdict: news.verdict,
-    reason: storable(reason, LONGEST_TEXT),
-    proof: storable(proof, LONGEST_TEXT),
-    http_status: httpStatus,
-    message: message === null ? null : storable(message, LONGEST_TEXT),
-    raw_hash: rawHash === null ? null : `\\x${hexOf(rawHash)}`,
-  };
-}
-
-function hexOf({ buffer, byteOffset, byteLength }: Uint8Array): string {
-  return Buffer.from(buffer, byteOffset, byteLength).toString('hex');
-}
-
-/** The row's JSON text: the purchase is in it as it is, which is most of the text. */
-function codeRow({ codeId, known, turned, check, raw }: CodeUpdate): string {
-  const purchase = known.purchase === null ? {} : purchaseColumns(known.purchase);
-  const answered = raw !== undefined;
-  const row = { code_id: String(codeId), place: check, turned, answered, ...purchase };
-  const kept = answered ? keptText(withoutItem(raw, known.purchase?.item !== null)) : null;
-  return `${JSON.stringify(row).slice(0, -1)},"raw":${kept ?? 'null'}}`;
-}
-
-/** JSON text for the store; null when it is too large to be kept. */
-function keptText(json: Json): string | null {
-  const text = JSON.stringify(json);
-  // What the store can't hold is written as an escape, and a number beyond all bounds as null.
-  if (text.includes('\\u') || (text.includes('null') && isBoundless(json))) {
-    return storableJsonText(json);
-  }
-  return text.length > LARGEST_JSON ? null : text;
-}
-
-function isBoundless(json: Json): boolean {
-  if (typeof json === 'number') return !Number.isFinite(json);
-  return typeof json === 'object' && json !== null && Object.values(json).some(isBoundless);
-}
-
-/** Items are in the mirror, and those of a million purchases are mostly the same few. */
-function withoutItem(raw: Json, wasRead: boolean): Json {
-  if (!wasRead || !isObject(raw)) return raw;
-  const { item: _, ...rest } = raw;
-  return rest;
-}
-
-function feedRow({ codeId, at, check, kind, from, to }: FeedEntry, turn: number): object {
-  return { turn, code_id: String(codeId), place: check, at, kind, old_value: from, new_value: to };
 }
 
 async function count(

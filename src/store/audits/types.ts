@@ -74,8 +74,8 @@ export interface CodeResult {
   readonly proof: string;
   readonly httpStatus: number | null;
   readonly message: string | null;
-  /** SHA-256 of the raw reply; null when there was none. */
-  readonly rawHash: Uint8Array | null;
+  /** SHA-256 of the raw reply, hexadecimal; null when there was none. */
+  readonly rawHash: string | null;
   /** True: the audit gives up on it, and it counts as unproven for good. */
   readonly final: boolean;
 }
@@ -194,7 +194,8 @@ export interface CodeCheck {
   readonly proof: string;
   readonly httpStatus: number | null;
   readonly message: string | null;
-  readonly rawHash: Uint8Array | null;
+  /** As in `CodeResult`. */
+  readonly rawHash: string | null;
 }
 
 /** A code that was proven valid. */

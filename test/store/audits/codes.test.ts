@@ -68,6 +68,17 @@ describe('codes of a seller', () => {
     expect(await audits.checksOf(4_711n, 2)).toEqual([]);
   });
 
+  it('are not deleted as long as anything is told of them', async () => {
+    const audits = await enterSeller(mirror());
+    const { auditId, codes } = await loadPending(audits, 'A', 'B');
+    await audits.record(auditId, [unproven(codes[0], at(1))], 1);
+    const forget = (code: string): Promise<unknown> =>
+      mirror().pool.query('DELETE FROM mirror.purchase_codes WHERE code = $1', [code]);
+    await expect(forget('A')).rejects.toThrow(/has rows in mirror.code_checks/);
+    await forget('B');
+    expect(await mirror().rows('SELECT code FROM mirror.purchase_codes')).toEqual([{ code: 'A' }]);
+  });
+
   it('are given for a re-audit when they are old enough, in what `planRecheck` takes', async () => {
     const audits = await enterSeller(mirror());
     await checked(audits, 'old valid', 1, 'valid');

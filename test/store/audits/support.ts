@@ -118,7 +118,7 @@ export function valid(
   return {
     ...{ position, codeId, checkedAt, news: { verdict: 'valid', purchase } },
     ...{ reason: 'answered', proof: 'purchase', httpStatus: 200, message: null },
-    ...{ rawHash: createHash('sha256').update(String(codeId)).digest(), final: false },
+    ...{ rawHash: createHash('sha256').update(String(codeId)).digest('hex'), final: false },
   };
 }
 

@@ -204,8 +204,9 @@ async function forgetCodes(url: string): Promise<void> {
   await client.connect();
   await client.query(
     `DO $$ BEGIN IF to_regclass('mirror.sellers') IS NOT NULL
-       THEN TRUNCATE mirror.sellers, mirror.request_budgets, mirror.purchase_codes,
-                     mirror.audit_codes, mirror.audit_entries CASCADE; END IF; END $$`,
+       THEN TRUNCATE mirror.sellers, mirror.request_budgets, mirror.purchase_codes, mirror.code_checks,
+                     mirror.code_transitions, mirror.audit_codes, mirror.audit_entries CASCADE;
+       END IF; END $$`,
   );
   await client.end();
 }

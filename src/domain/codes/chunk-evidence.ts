@@ -30,6 +30,8 @@ export interface ChunkEvidence {
   readonly failures: readonly ChunkCall[];
   /** Replies to codes that say the credential or the API is off. */
   readonly doubts: readonly CodeCall[];
+  /** As in `Timeline`: the credential may have been anything meanwhile. */
+  readonly lulls: readonly Span[];
   readonly denials: readonly CodeCall[];
 }
 
@@ -74,6 +76,7 @@ export function sortEvidence(timeline: Timeline): ChunkEvidence {
     foreign,
     failures,
     doubts,
+    lulls: timeline.lulls ?? [],
     denials,
   };
 }

@@ -45,6 +45,11 @@ export interface Timeline {
    */
   readonly denialsNeeded?: (code: string) => number;
   readonly calls: readonly ChunkCall[];
+  /**
+   * Times in which nothing was heard that says anything of the credential, longer than usual: each
+   * from the end of a call to the end of the next. Default none.
+   */
+  readonly lulls?: readonly Span[];
 }
 
 /** A span in which all that bears on a denial must be well. */

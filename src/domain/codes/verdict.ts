@@ -68,15 +68,15 @@ export const LONGEST_RUN = 25;
  * - where any code is known to be valid, one was found before and one after in the same sense;
  * - no proof failed from the first to the last of these four calls;
  * - no code's reply put the credential or the API in doubt between the two finds (between the two
- *   account proofs where no code is known to be valid);
+ *   account proofs where no code is known to be valid), and no lull lies between them;
  * - the denial is one of at most `LONGEST_RUN` in a row;
  * - it was denied so as often as `denialsNeeded` says, with a proof between, and not found since.
  *
  * Everything else is *unproven*, and to be asked for again.
  *
  * This excludes: a key that is bad, of another seller, or of one who sells nothing at any time that
- * one of the proofs falls into, or for more calls in a row than a run may have; an API that is off;
- * answers that get mixed up; any weather.
+ * one of the proofs falls into, for more calls in a row than a run may have, or into a lull and for
+ * the calls beside it; an API that is off; answers that get mixed up; any weather.
  *
  * No rule can exclude: a key that is bad only between two proofs, in the extreme during one call, as
  * behind a balancer of which one machine is behind the others. Nothing in such a denial tells it from
@@ -182,7 +182,7 @@ export function denialFaults(evidence: ChunkEvidence): FaultOf {
 }
 
 function faultAround(denial: CodeCall, evidence: ChunkEvidence): DenialFault | null {
-  const { proofs, finds, findsDue, failures, doubts } = evidence;
+  const { proofs, finds, findsDue, failures, doubts, lulls } = evidence;
   if (evidence.accountChanged) return 'account-changed';
   const account = around(denial, proofs);
   if (account.before === null) return 'no-account-before';
@@ -192,7 +192,8 @@ function faultAround(denial: CodeCall, evidence: ChunkEvidence): DenialFault | n
   if (account.after === null) return 'no-account-after';
   const hull = hullOf(account as Bracket, found as Bracket);
   if (failures.some((failure) => touches(failure, hull))) return 'proof-failed';
-  return doubts.some((doubt) => touches(doubt, found as Bracket)) ? 'credential-doubted' : null;
+  if (doubts.some((doubt) => touches(doubt, found as Bracket))) return 'credential-doubted';
+  return lulls.some((lull) => touches(lull, found as Bracket)) ? 'lull' : null;
 }
 
 /**

@@ -14,6 +14,7 @@ const PASSING: ReadonlySet<UnprovenReason> = new Set([
   'no-canary-before',
   'proof-failed',
   'credential-doubted',
+  'lull',
   'run-too-long',
   'unconfirmed',
 ]);

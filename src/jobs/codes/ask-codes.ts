@@ -67,11 +67,12 @@ class Asking {
   constructor(marketplace: CodeMarketplace, options: AskOptions) {
     this.#marketplace = marketplace;
     this.#options = options;
-    const { account, codes, canaries, denialsNeeded = () => 1, carried = [], signal } = options;
+    const { account, codes, canaries, denialsNeeded = () => 1, carried = [] } = options;
     this.#agenda = new Agenda(codes, denialsNeeded);
-    this.#journal = new Journal({ account, canaries, denialsNeeded }, carried);
+    const subject = { account, canaries, denialsNeeded };
+    this.#journal = new Journal(subject, carried, options.now());
     this.#verdicts = new Verdicts(this.#journal, (code, why) => this.#agenda.inVain(code, why));
-    this.#call = { priority: 'audit', signal: AbortSignal.any([signal, this.#cut.signal]) };
+    this.#call = { priority: 'audit', signal: AbortSignal.any([options.signal, this.#cut.signal]) };
   }
 
   async run(): Promise<AskReport> {
@@ -194,8 +195,8 @@ class Asking {
     try {
       const reply = await ask();
       const call = hear(this.#journal.end(begun, this.#options.now()), reply);
-      this.#journal.add(call);
-      this.#isClear &&= call.kind === 'code' && call.outcome.kind === 'affirmed';
+      const isLull = this.#journal.add(call);
+      this.#isClear &&= !isLull && call.kind === 'code' && call.outcome.kind === 'affirmed';
       const stop = this.#weather.hear(call, reply);
       this.#stop ??= stop;
     } catch (error) {

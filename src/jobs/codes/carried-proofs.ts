@@ -1,13 +1,8 @@
 import type { ChunkCall } from '../../domain/codes/timeline.js';
 import type { AskReport } from './types.js';
 
-/** Older proofs prove nothing for a chunk that begins now. */
-const LONGEST_MS = 60_000;
-
 interface Carried {
   readonly calls: readonly ChunkCall[];
-  /** Milliseconds since 1970. */
-  readonly at: number;
   readonly lost: ReadonlySet<string>;
 }
 
@@ -18,10 +13,9 @@ interface Carried {
 export class CarriedProofs {
   readonly #bySeller = new Map<string, Carried>();
 
-  /** Proofs that still count. @param now milliseconds since 1970 */
-  calls(sellerId: string, now: number): readonly ChunkCall[] {
-    const carried = this.#bySeller.get(sellerId);
-    return carried === undefined || now - carried.at > LONGEST_MS ? [] : carried.calls;
+  /** What proved the credential at the end of the last chunk. */
+  calls(sellerId: string): readonly ChunkCall[] {
+    return this.#bySeller.get(sellerId)?.calls ?? [];
   }
 
   /** The canaries, those that were lost behind the others. */
@@ -30,9 +24,9 @@ export class CarriedProofs {
     return [...canaries].sort((a, b) => Number(lost.has(a)) - Number(lost.has(b)));
   }
 
-  put(sellerId: string, { carried, lostCanaries }: AskReport, now: number): void {
+  put(sellerId: string, { carried, lostCanaries }: AskReport): void {
     const before = this.#bySeller.get(sellerId)?.lost ?? [];
     const lost = new Set([...before, ...lostCanaries]);
-    this.#bySeller.set(sellerId, { calls: carried, at: now, lost });
+    this.#bySeller.set(sellerId, { calls: carried, lost });
   }
 }

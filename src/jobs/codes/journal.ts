@@ -7,6 +7,7 @@ import {
   type Span,
   type Timeline,
 } from '../../domain/codes/timeline.js';
+import { Pulse } from '../../domain/codes/pulse.js';
 
 /** When a call was under way, and the time at which it ended, milliseconds since 1970. */
 export interface Ended extends Span {
@@ -15,29 +16,44 @@ export interface Ended extends Span {
 
 export type TimedCall = ChunkCall & Ended;
 
-/** When a call of this run ended, milliseconds since 1970; 0 of one carried over. */
+/** When a call ended, milliseconds since 1970; 0 when it is not known. */
 export function endOf(call: ChunkCall): number {
   return 'at' in call && typeof call.at === 'number' ? call.at : 0;
 }
 
+/** What is known beside the calls. */
+type Subject = Omit<Timeline, 'calls' | 'lulls'>;
 type CallKind = ChunkCall['kind'];
 
 /** Numbers the beginnings and ends of calls, and holds those that judgements still need. */
 export class Journal {
-  #subject: Omit<Timeline, 'calls'>;
+  #subject: Subject;
   readonly #underWay = new Map<number, CallKind>();
   readonly #counts: Record<CallKind, number> = { code: 0, account: 0, canary: 0 };
   #calls: ChunkCall[] = [];
   /** Those of `#calls` that asked for account details. */
   #accounts: ChunkCall[] = [];
+  #pulse = new Pulse();
+  #lulls: Span[] = [];
+  /** The end of the last call that told something. */
+  #lastHeard = 0;
   #number = 0;
 
-  /** @param carried calls of the chunk before; numbers go on from theirs */
-  constructor(subject: Omit<Timeline, 'calls'>, carried: readonly ChunkCall[]) {
+  /**
+   * @param carried calls of the chunk before; numbers go on from theirs
+   * @param now milliseconds since 1970; where a lull lies between, nothing is carried over
+   */
+  constructor(subject: Subject, carried: readonly ChunkCall[], now: number) {
     this.#subject = subject;
+    const heard = Math.max(0, ...carried.map(endOf));
+    if (heard > 0) this.#pulse.hear(heard);
+    if (this.#pulse.isLull(now)) {
+      this.#pulse = new Pulse();
+      return;
+    }
     for (const call of byEnd(carried)) {
-      this.add(call);
-      this.#number = Math.max(this.#number, call.ended);
+      this.#keep(call);
+      this.#number = this.#lastHeard = call.ended;
     }
   }
 
@@ -63,7 +79,17 @@ export class Journal {
     this.#underWay.delete(begun);
   }
 
-  add(call: ChunkCall): void {
+  /** Enters a call that has ended just now; returns whether a lull ended with it. */
+  add(call: TimedCall): boolean {
+    this.#keep(call);
+    if (call.outcome.kind === 'silent') return false;
+    const isLull = this.#pulse.hear(call.at);
+    if (isLull) this.#lulls.push({ begun: this.#lastHeard, ended: call.ended });
+    this.#lastHeard = call.ended;
+    return isLull;
+  }
+
+  #keep(call: ChunkCall): void {
     this.#calls.push(call);
     if (call.kind !== 'account') return;
     this.#accounts.push(call);
@@ -76,7 +102,7 @@ export class Journal {
 
   /** The calls that have ended, in that order. */
   get timeline(): Timeline {
-    return { ...this.#subject, calls: this.#calls };
+    return { ...this.#subject, calls: this.#calls, lulls: this.#lulls };
   }
 
   /** What tells whether answers came to the seller's key: these calls, beside account details. */
@@ -121,7 +147,7 @@ export class Journal {
    * Forgets what no judgement to come can need: all from before the proofs that are nearest to the
    * oldest open denial, and that still stand. What speaks for the credential goes if it began before
    * that moment, what speaks against it only if it had ended too: so no proof is ever left without
-   * the doubts that touch it. Canaries that were lost stay, so that they are not tried again.
+   * the doubts and lulls that touch it. Canaries that were lost stay, so that they are not tried again.
    * @param open denials that may still be proven
    */
   forget(open: ReadonlySet<ChunkCall>): void {
@@ -133,6 +159,7 @@ export class Journal {
       return outcome.kind === 'affirmed' ? begun >= horizon : ended > horizon;
     });
     this.#accounts = this.#calls.filter(({ kind }) => kind === 'account');
+    this.#lulls = this.#lulls.filter(({ ended }) => ended > horizon);
   }
 
   /** 0 when all is needed. */

@@ -20,7 +20,7 @@ export interface AskOptions {
   readonly denialsNeeded?: (code: string) => number;
   /** Most validations under way at the same time; of more than `LONGEST_RUN` no use is made. */
   readonly concurrency: number;
-  /** What `AskReport.carried` held after the chunk before, when that was a moment ago. */
+  /** What `AskReport.carried` held after the chunk before; of no use when that was long ago. */
   readonly carried?: readonly ChunkCall[];
   /** Milliseconds since 1970. */
   readonly now: () => number;

@@ -97,7 +97,7 @@ class ChunkWork {
       denialsNeeded: (code) =>
         this.#pending.get(code)?.known?.verdict === 'valid' ? DENIALS_OF_VALID : 1,
       concurrency,
-      carried: carried.calls(sellerId, Date.now()),
+      carried: carried.calls(sellerId),
       now: Date.now,
       signal: AbortSignal.any([signal, this.#held.lost, this.#ended.signal]),
       onSettled: (news) => {
@@ -106,7 +106,7 @@ class ChunkWork {
         return this.#recorder.add(news.map((one) => settledResult(one, this.#code(one.code))));
       },
     });
-    carried.put(sellerId, report, Date.now());
+    carried.put(sellerId, report);
     await this.#recordVain(report);
     if (account === null && report.account !== null) {
       const binding = { username: report.account, marketplace: marketplace.host };

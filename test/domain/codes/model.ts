@@ -5,7 +5,7 @@ import {
   proofsBeforeCodes,
   type NeededProof,
 } from '../../../src/domain/codes/proofs.js';
-import type { ChunkCall, Timeline } from '../../../src/domain/codes/timeline.js';
+import type { ChunkCall, Span, Timeline } from '../../../src/domain/codes/timeline.js';
 import type { Reply } from '../../../src/domain/reply.js';
 import { denied, found, limited, maintenance, opened, refused, switchedOff } from './support.js';
 
@@ -24,6 +24,8 @@ export interface World {
   readonly key: (tick: number) => KeyState;
   readonly weather: (tick: number) => Weather | null;
   readonly refundAt: number;
+  /** Ticks after which nothing is answered for a while, and nothing arrives. */
+  readonly lulls?: ReadonlySet<number>;
 }
 
 export const fairWorld: Pick<World, 'key' | 'weather' | 'refundAt'> = {
@@ -104,11 +106,19 @@ export function work(
 ): Worked {
   const calls = [...carried] as AnsweredCall[];
   const quiet: number[] = [];
+  const lulls: Span[] = [];
+  let lullFrom: number | null = null;
   const underWay = new Set<UnderWayCall>();
   const waiting = [...codes];
   let number = carried.reduce((last, { ended }) => Math.max(last, ended), 0);
   let tick = 0;
-  const timeline = (): Worked['timeline'] => ({ account: 'ada', canaries, calls: [...calls] });
+  let lastHeard = 0;
+  const timeline = (): Worked['timeline'] => ({
+    account: 'ada',
+    canaries,
+    calls: [...calls],
+    lulls: [...lulls],
+  });
   const begin = (ask: UnderWayCall['ask']): void => {
     underWay.add({ ask, begun: ++number, answered: null });
   };
@@ -117,6 +127,7 @@ export function work(
     const all = [...underWay];
     const call = all[Math.floor(dice() * all.length)] as UnderWayCall;
     if (call.answered === null) {
+      if (world.lulls?.has(tick)) lullFrom = lastHeard;
       tick++;
       const { ask } = call;
       const heard =
@@ -126,13 +137,13 @@ export function work(
     }
     underWay.delete(call);
     const { heard, tick: at } = call.answered;
-    calls.push({
-      ...call.ask,
-      ...heard,
-      begun: call.begun,
-      ended: ++number,
-      tick: at,
-    } as AnsweredCall);
+    const ended = ++number;
+    const heardCall = { ...call.ask, ...heard, begun: call.begun, ended, tick: at } as AnsweredCall;
+    calls.push(heardCall);
+    if (heardCall.outcome.kind !== 'silent') {
+      if (lullFrom !== null) lulls.push({ begun: lullFrom, ended });
+      [lastHeard, lullFrom] = [ended, null];
+    }
     if (underWay.size === 0) quiet.push(number);
   };
   const count = (kind: string): number =>

@@ -1,6 +1,7 @@
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
+import type { AskOptions, AskReport } from '../../../src/jobs/codes/types.js';
 import { KEY } from '../../support/mirror.js';
-import { ask, failingOn, listOf, openShop, truthOf, verdictsOf } from './support.js';
+import { ask, failingOn, listOf, openShop, truthOf, verdictsOf, type Shop } from './support.js';
 
 it('tells each code once, with its true verdict, at one call for each and few proofs', async () => {
   const shop = await openShop();
@@ -150,6 +151,61 @@ it('does not call the codes of a seller invalid when the canary is denied too', 
   expect(new Set(Object.values(verdictsOf(report)))).toEqual(new Set(['unproven']));
   expect(report.stop).toMatchObject({ reason: 'canary-lost' });
   expect(report.lostCanaries).toEqual([shop.canary]);
+});
+
+describe('while the key was bad for a moment beside a minute in which nothing was heard', () => {
+  /** Asks one call after the other; `lulls` are numbers of calls that a minute passes after. */
+  async function askWith(
+    shop: Shop,
+    bad: { readonly after: number; readonly until: number },
+    lulls: readonly number[],
+    options: Partial<AskOptions> & Pick<AskOptions, 'codes'>,
+  ): Promise<AskReport> {
+    let now = Date.now();
+    const { sim } = shop;
+    const spec = sim.seller(KEY);
+    sim.afterRequests(bad.after, () => sim.revoke(KEY));
+    sim.afterRequests(bad.until, () => sim.addSeller(spec));
+    for (const number of lulls) sim.afterRequests(number, () => (now += 60_000));
+    return ask(shop, { concurrency: 1, now: () => (now += 50), ...options });
+  }
+
+  it.each([1, 2, 3])(
+    'a code denied meanwhile is not called invalid, but asked for again: %i calls before it',
+    async (calls) => {
+      const shop = await openShop();
+      const codes = listOf(shop, 200, 4);
+      const bad = { after: 100, until: 100 + calls };
+      const report = await askWith(shop, bad, [bad.until], { codes });
+      expect(verdictsOf(report)).toEqual(truthOf(shop, codes));
+      expect(shop.sim.requestCount).toBeLessThan(codes.length + 20);
+    },
+  );
+
+  it.each([1, 2, 3])('nor one denied at first afterwards: %i calls', async (calls) => {
+    const shop = await openShop();
+    const codes = listOf(shop, 200, 4);
+    const bad = { after: 100, until: 100 + calls };
+    const report = await askWith(shop, bad, [bad.after], { codes });
+    expect(verdictsOf(report)).toEqual(truthOf(shop, codes));
+  });
+
+  it('nor where account details alone speak for the key', async () => {
+    const shop = await openShop();
+    const [code = ''] = listOf(shop, 1);
+    const bad = { after: 1, until: 2 };
+    const report = await askWith(shop, bad, [2], { codes: [code], canaries: [] });
+    expect(verdictsOf(report)).toEqual({ [code]: 'valid' });
+  });
+
+  it('nor by proofs that the chunk before carried over, when that was a minute ago', async () => {
+    const shop = await openShop();
+    const { carried } = await ask(shop, { codes: listOf(shop, 50) });
+    const [code = ''] = listOf(shop, 1);
+    const bad = { after: 0, until: 1 };
+    const report = await askWith(shop, bad, [0], { codes: [code], carried });
+    expect(report.judgements.get(code)?.verdict).not.toBe('invalid');
+  });
 });
 
 it('believes nothing when the key passes to another account in the middle', async () => {

@@ -9,11 +9,17 @@ type Begun = (reply: Parameters<typeof hearCode>[1]) => ChunkCall;
 
 /** A journal, and calls that end when they are given a reply. */
 function open(canaries: readonly string[] = [], account: string | null = 'ada') {
-  const journal = new Journal({ account, canaries }, []);
+  const journal = new Journal({ account, canaries }, [], 0);
+  const clock = { now: 1_000_000 };
   const code = (asked: string, kind: 'code' | 'canary' = 'code'): Begun => {
     const begun = journal.begin(kind);
     return (reply) => {
-      const call = { kind, code: asked, ...journal.end(begun, 0), ...hearCode(asked, reply) };
+      const call = {
+        kind,
+        code: asked,
+        ...journal.end(begun, clock.now),
+        ...hearCode(asked, reply),
+      };
       journal.add(call);
       return call;
     };
@@ -21,12 +27,12 @@ function open(canaries: readonly string[] = [], account: string | null = 'ada') 
   const proof = (username = 'ada'): ChunkCall => {
     const begun = journal.begin('account');
     const heard = hearAccount(replies.opened(username));
-    const call: ChunkCall = { kind: 'account', ...journal.end(begun, 0), ...heard };
+    const call = { kind: 'account' as const, ...journal.end(begun, clock.now), ...heard };
     journal.add(call);
     return call;
   };
   const find = (asked: string): ChunkCall => code(asked)(replies.found(asked));
-  return { journal, code, proof, find };
+  return { journal, clock, code, proof, find };
 }
 
 describe('while calls are under way', () => {
@@ -149,10 +155,57 @@ describe('what may be forgotten', () => {
   });
 });
 
-it('numbers go on from those that are carried over', () => {
-  const { journal, proof, find } = open();
-  const carried = [proof(), find('a')];
-  const next = new Journal({ account: 'ada', canaries: [] }, carried);
-  expect(next.begin('code')).toBeGreaterThan(journal.quiet);
-  expect(next.timeline.calls).toEqual(carried);
+describe('from the chunk before', () => {
+  const subject = { account: 'ada', canaries: [] };
+
+  it('numbers go on, and proofs stand that were given a moment ago', () => {
+    const { journal, clock, proof, find } = open();
+    const carried = [proof(), find('a')];
+    const next = new Journal(subject, carried, clock.now + 100);
+    expect(next.begin('code')).toBeGreaterThan(journal.quiet);
+    expect(next.timeline.calls).toEqual(carried);
+  });
+
+  it('the last thing heard counts, since all was well up to then', () => {
+    const { clock, proof, find } = open();
+    const carried = [proof()];
+    clock.now += 600_000;
+    carried.push(find('a'));
+    const next = new Journal(subject, carried, clock.now + 100);
+    expect(next.timeline).toMatchObject({ calls: carried, lulls: [] });
+  });
+
+  it('nothing counts that was heard a minute ago', () => {
+    const { clock, proof, find } = open();
+    const carried = [proof(), find('a')];
+    expect(new Journal(subject, carried, clock.now + 60_000).timeline.calls).toEqual([]);
+  });
+});
+
+describe('a time in which nothing was heard', () => {
+  it('lies between the calls on either side of it, and what told nothing does not end it', () => {
+    const { journal, clock, code, proof, find } = open();
+    proof();
+    const before = find('a');
+    clock.now += 40_000;
+    code('b')(replies.maintenance);
+    clock.now += 40_000;
+    const after = find('c');
+    expect(journal.timeline.lulls).toEqual([{ begun: before.ended, ended: after.ended }]);
+  });
+
+  it('is forgotten when proofs after it stand, and no sooner', () => {
+    const { journal, clock, code, proof, find } = open();
+    proof();
+    find('a');
+    const denied = code('denied')(replies.denied);
+    clock.now += 40_000;
+    find('b');
+    proof();
+    find('c');
+    journal.forget(new Set([denied]));
+    expect(judgeChunk(journal.timeline).get('denied')?.reason).toBe('lull');
+    journal.forget(new Set());
+    expect(journal.timeline.lulls).toEqual([]);
+  });
 });

@@ -1,7 +1,7 @@
 import type { App } from '../../app.js';
 import type { SellerConfig } from '../../config/index.js';
 import { hostName } from '../../domain/address.js';
-import { callsAtOnce } from '../../jobs/codes/calls-at-once.js';
+import { paceOf } from '../../jobs/codes/calls-at-once.js';
 import { CarriedProofs } from '../../jobs/codes/carried-proofs.js';
 import { performAuditChunk } from '../../jobs/codes/perform-chunk.js';
 import type { AuditResult } from '../../store/audits/types.js';
@@ -89,11 +89,11 @@ async function ask(
   }, LOOK_MS);
   try {
     await app.withJobs(seller, {}, async ({ store, marketplace, sellerId, callCount }) => {
-      const concurrency = callsAtOnce(seller.requestsPerMinute);
+      const pace = paceOf(seller.requestsPerMinute);
       const enqueueChunk = () => Promise.resolve();
       const carried = new CarriedProofs();
       await performAuditChunk(
-        { store, marketplace, sellerId, callCount, concurrency, carried, enqueueChunk },
+        { store, marketplace, sellerId, callCount, ...pace, carried, enqueueChunk },
         { auditId, chunk: 0, isLastAttempt: true },
         signal,
       );

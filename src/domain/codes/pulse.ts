@@ -1,40 +1,82 @@
 import { LONGEST_RUN } from './verdict.js';
 
+/** How fast replies are to come. */
+export interface Pace {
+  /** Most validations under way at the same time; of more than `LONGEST_RUN` no use is made. */
+  readonly concurrency: number;
+  /** Milliseconds that the budget puts between two requests; 0: unlimited, or not known. */
+  readonly spacingMs: number;
+}
+
 /** Silences up to this are none, milliseconds: a slow answer, a short pause of the server's. */
 const LEAST_MS = 5_000;
-/** Gaps that make up what is usual: those of two longest runs of denials with their proofs. */
-const REMEMBERED = 2 * (LONGEST_RUN + 5);
 /**
- * In a lull so many replies would usually have been heard. Where everybody pauses twice in what is
- * remembered, and so more often than denials could be proven between two lulls, pauses are usual.
+ * Silences of so many usual gaps are none. A slow server that is asked for several codes at once lets
+ * as many gaps pass before it answers them together: twice that, and some for gaps that differ.
  */
-const REPLIES_MISSED = (2 * REMEMBERED) / 3;
+const usualGaps = (concurrency: number): number => 4 + 2 * concurrency;
+/** Gaps that make up what is usual. */
+const REMEMBERED = 60;
+/**
+ * Replies that earn one lull, somewhat more than a longest run of denials with its proofs: where
+ * everybody pauses more often, denials could never be proven between two lulls.
+ */
+const REPLIES_A_LULL = LONGEST_RUN + 15;
+/** Lulls that may follow one another sooner. */
+const MOST_IN_A_ROW = 2;
 
 /**
- * Listens for lulls: times in which nothing was heard of the marketplace that says anything of the
- * credential, longer than usual. Runs of denials are bounded by their calls, since for so many a key
- * would have to be bad; while nobody calls, it may be bad for as long as it likes. What is usual is
- * the mean of the last gaps, so that a small budget, a slow server or a pause every few calls makes
- * no lull of each gap.
+ * Listens for lulls: times in which nothing was heard that says anything of the credential, much
+ * longer than usual. Runs of denials are bounded by their calls, since for so many a key would have
+ * to be bad; while nobody calls, it may be bad for as long as it likes. What is usual is the mean of
+ * the last gaps, but no less than the budget makes it: so neither a small budget nor a slow server
+ * makes a lull of every gap. Of a gap longer than usual only so much counts as would be usual: one
+ * pause does not hide the next, while one that comes again and again becomes usual by and by.
  */
 export class Pulse {
-  readonly #gaps: number[] = [];
-  #sum = 0;
-  #next = 0;
+  readonly #pace: Pace;
+  readonly #factor: number;
+  readonly #leastMs: number;
+  #gaps: number[] = [];
+  #oldest = 0;
   #last: number | null = null;
+  #lullsLeft = MOST_IN_A_ROW;
+
+  constructor(pace: Pace) {
+    const { concurrency, spacingMs } = pace;
+    this.#pace = pace;
+    this.#factor = usualGaps(concurrency);
+    this.#leastMs = Math.max(LEAST_MS, this.#factor * spacingMs);
+  }
+
+  /** Goes on from what was heard up to now. */
+  copy(): Pulse {
+    const copy = new Pulse(this.#pace);
+    copy.#gaps = [...this.#gaps];
+    copy.#oldest = this.#oldest;
+    copy.#last = this.#last;
+    copy.#lullsLeft = this.#lullsLeft;
+    return copy;
+  }
 
   /** Whether it would end a lull if something were heard now. @param at milliseconds since 1970 */
   isLull(at: number): boolean {
-    const usual = this.#gaps.length === 0 ? 0 : this.#sum / this.#gaps.length;
-    return this.#gapAt(at) > Math.max(LEAST_MS, REPLIES_MISSED * usual);
+    return this.#lullsLeft >= 1 && this.#gapAt(at) > this.#longestUsual;
   }
 
   /** Something was heard; returns whether a lull came before it. @param at milliseconds since 1970 */
   hear(at: number): boolean {
     const isLull = this.isLull(at);
-    if (this.#last !== null) this.#remember(this.#gapAt(at));
+    if (isLull) this.#lullsLeft--;
+    this.#lullsLeft = Math.min(MOST_IN_A_ROW, this.#lullsLeft + 1 / REPLIES_A_LULL);
+    if (this.#last !== null) this.#remember(Math.min(this.#gapAt(at), this.#longestUsual));
     this.#last = at;
     return isLull;
+  }
+
+  get #longestUsual(): number {
+    const sum = this.#gaps.reduce((total, gap) => total + gap, 0);
+    return Math.max(this.#leastMs, (this.#factor * sum) / Math.max(1, this.#gaps.length));
   }
 
   /** Clocks may be set back. */
@@ -43,8 +85,7 @@ export class Pulse {
   }
 
   #remember(gap: number): void {
-    this.#sum += gap - (this.#gaps[this.#next] ?? 0);
-    this.#gaps[this.#next] = gap;
-    this.#next = (this.#next + 1) % REMEMBERED;
+    this.#gaps[this.#oldest] = gap;
+    this.#oldest = (this.#oldest + 1) % REMEMBERED;
   }
 }

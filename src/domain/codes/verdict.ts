@@ -181,6 +181,8 @@ export function denialFaults(evidence: ChunkEvidence): FaultOf {
   };
 }
 
+const NEVER: Span = { begun: Infinity, ended: Infinity };
+
 function faultAround(denial: CodeCall, evidence: ChunkEvidence): DenialFault | null {
   const { proofs, finds, findsDue, failures, doubts, lulls } = evidence;
   if (evidence.accountChanged) return 'account-changed';
@@ -188,12 +190,14 @@ function faultAround(denial: CodeCall, evidence: ChunkEvidence): DenialFault | n
   if (account.before === null) return 'no-account-before';
   const found = findsDue ? around(denial, finds) : account;
   if (found.before === null) return 'no-canary-before';
+  // No proof to come could mend it.
+  const open = { before: found.before, after: found.after ?? NEVER };
+  if (lulls.some((lull) => touches(lull, open))) return 'lull';
   if (found.after === null) return 'no-canary-after';
   if (account.after === null) return 'no-account-after';
   const hull = hullOf(account as Bracket, found as Bracket);
   if (failures.some((failure) => touches(failure, hull))) return 'proof-failed';
-  if (doubts.some((doubt) => touches(doubt, found as Bracket))) return 'credential-doubted';
-  return lulls.some((lull) => touches(lull, found as Bracket)) ? 'lull' : null;
+  return doubts.some((doubt) => touches(doubt, found as Bracket)) ? 'credential-doubted' : null;
 }
 
 /**

@@ -2,7 +2,6 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { hearAccount, hearCode } from '../../domain/codes/outcome.js';
 import {
   canaryToAsk,
-  carriedOver,
   proofsAfterCodes,
   proofsBeforeCodes,
   type NeededProof,
@@ -67,10 +66,10 @@ class Asking {
   constructor(marketplace: CodeMarketplace, options: AskOptions) {
     this.#marketplace = marketplace;
     this.#options = options;
-    const { account, codes, canaries, denialsNeeded = () => 1, carried = [] } = options;
+    const { account, codes, canaries, denialsNeeded = () => 1, carried = null } = options;
     this.#agenda = new Agenda(codes, denialsNeeded);
     const subject = { account, canaries, denialsNeeded };
-    this.#journal = new Journal(subject, carried, options.now());
+    this.#journal = new Journal(subject, options, carried, options.now());
     this.#verdicts = new Verdicts(this.#journal, (code, why) => this.#agenda.inVain(code, why));
     this.#call = { priority: 'audit', signal: AbortSignal.any([options.signal, this.#cut.signal]) };
   }
@@ -195,8 +194,8 @@ class Asking {
     try {
       const reply = await ask();
       const call = hear(this.#journal.end(begun, this.#options.now()), reply);
-      const isLull = this.#journal.add(call);
-      this.#isClear &&= !isLull && call.kind === 'code' && call.outcome.kind === 'affirmed';
+      this.#journal.add(call);
+      this.#isClear &&= call.kind === 'code' && call.outcome.kind === 'affirmed';
       const stop = this.#weather.hear(call, reply);
       this.#stop ??= stop;
     } catch (error) {
@@ -259,7 +258,7 @@ class Asking {
       lostCanaries: timeline.calls.flatMap((call) =>
         call.kind === 'canary' && call.outcome.kind === 'denied' ? [call.code] : [],
       ),
-      carried: carriedOver(timeline),
+      carried: this.#journal.carried,
     };
   }
 }

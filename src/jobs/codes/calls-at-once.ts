@@ -1,3 +1,5 @@
+import type { Pace } from '../../domain/codes/pulse.js';
+
 /** Calls under way that an unlimited budget is worth. */
 const MOST = 16;
 /** How long a call may take before the budget is not used up, seconds. */
@@ -11,4 +13,10 @@ const SLOW_CALL = 2;
 export function callsAtOnce(requestsPerMinute: number): number {
   if (requestsPerMinute === 0) return MOST;
   return Math.min(MOST, 1 + Math.ceil((requestsPerMinute / 60) * SLOW_CALL));
+}
+
+/** How fast replies to a chunk are to come. @param requestsPerMinute 0: unlimited */
+export function paceOf(requestsPerMinute: number): Pace {
+  const spacingMs = requestsPerMinute === 0 ? 0 : 60_000 / requestsPerMinute;
+  return { concurrency: callsAtOnce(requestsPerMinute), spacingMs };
 }

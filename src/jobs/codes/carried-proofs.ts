@@ -1,8 +1,8 @@
-import type { ChunkCall } from '../../domain/codes/timeline.js';
+import type { Carried } from './journal.js';
 import type { AskReport } from './types.js';
 
-interface Carried {
-  readonly calls: readonly ChunkCall[];
+interface Known {
+  readonly carried: Carried;
   readonly lost: ReadonlySet<string>;
 }
 
@@ -11,11 +11,11 @@ interface Carried {
  * need not begin with proofs of its own, nor with canaries that were denied.
  */
 export class CarriedProofs {
-  readonly #bySeller = new Map<string, Carried>();
+  readonly #bySeller = new Map<string, Known>();
 
-  /** What proved the credential at the end of the last chunk. */
-  calls(sellerId: string): readonly ChunkCall[] {
-    return this.#bySeller.get(sellerId)?.calls ?? [];
+  /** What the last chunk carried over; null when there was none. */
+  last(sellerId: string): Carried | null {
+    return this.#bySeller.get(sellerId)?.carried ?? null;
   }
 
   /** The canaries, those that were lost behind the others. */
@@ -27,6 +27,6 @@ export class CarriedProofs {
   put(sellerId: string, { carried, lostCanaries }: AskReport): void {
     const before = this.#bySeller.get(sellerId)?.lost ?? [];
     const lost = new Set([...before, ...lostCanaries]);
-    this.#bySeller.set(sellerId, { calls: carried, lost });
+    this.#bySeller.set(sellerId, { carried, lost });
   }
 }

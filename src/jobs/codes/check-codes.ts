@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { readCode, type CodeFault } from '../../domain/codes/code.js';
-import type { ChunkCall } from '../../domain/codes/timeline.js';
 import type { UnprovenReason } from '../../domain/codes/unproven.js';
 import type { CodeJudgement, Proof, Verdict } from '../../domain/codes/verdict.js';
 import type { Json, Purchase } from '../../domain/item.js';
@@ -8,7 +7,7 @@ import type { Sourced } from '../../marketplace/types.js';
 import { askCodes, type CodeMarketplace } from './ask-codes.js';
 import { afterAsking, countsAgainst, isGivenUp } from './chunk-outcome.js';
 import { interruptible } from './interruptible.js';
-import { endOf } from './journal.js';
+import { endOf, type Carried } from './journal.js';
 import { Relay } from './relay.js';
 import type { AskReport, SettledCode, Stop, StopReason } from './types.js';
 
@@ -119,7 +118,7 @@ class Checking {
   readonly signal: AbortSignal;
   #account: string | null;
   #canaries: readonly string[];
-  #carried: readonly ChunkCall[] = [];
+  #carried: Carried | null = null;
   /** When anything was settled last. */
   #settledAt = Date.now();
   /** Why nothing more is asked for. */
@@ -167,6 +166,7 @@ class Checking {
       codes,
       canaries: this.#canaries,
       concurrency,
+      spacingMs: 0,
       carried: this.#carried,
       now: Date.now,
       signal: AbortSignal.any([this.signal, leaving.signal]),

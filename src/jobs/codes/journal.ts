@@ -1,4 +1,5 @@
 import { carriedOver, type UnderWay } from '../../domain/codes/proofs.js';
+import { Pulse, type Pace } from '../../domain/codes/pulse.js';
 import {
   byEnd,
   isSameAccount,
@@ -7,7 +8,6 @@ import {
   type Span,
   type Timeline,
 } from '../../domain/codes/timeline.js';
-import { Pulse } from '../../domain/codes/pulse.js';
 
 /** When a call was under way, and the time at which it ended, milliseconds since 1970. */
 export interface Ended extends Span {
@@ -23,6 +23,14 @@ export function endOf(call: ChunkCall): number {
 
 /** What is known beside the calls. */
 type Subject = Omit<Timeline, 'calls' | 'lulls'>;
+
+/** What a chunk tells the next one. */
+export interface Carried {
+  /** What proves the credential; empty when nothing does. */
+  readonly calls: readonly ChunkCall[];
+  readonly pulse: Pulse;
+}
+
 type CallKind = ChunkCall['kind'];
 
 /** Numbers the beginnings and ends of calls, and holds those that judgements still need. */
@@ -33,25 +41,21 @@ export class Journal {
   #calls: ChunkCall[] = [];
   /** Those of `#calls` that asked for account details. */
   #accounts: ChunkCall[] = [];
-  #pulse = new Pulse();
+  readonly #pulse: Pulse;
   #lulls: Span[] = [];
-  /** The end of the last call that told something. */
+  /** The end of the last call that told something; 0 when there is none. */
   #lastHeard = 0;
   #number = 0;
 
   /**
-   * @param carried calls of the chunk before; numbers go on from theirs
-   * @param now milliseconds since 1970; where a lull lies between, nothing is carried over
+   * @param carried of the chunk before; numbers go on from those of its calls
+   * @param now milliseconds since 1970; calls from before a lull are not worth carrying over
    */
-  constructor(subject: Subject, carried: readonly ChunkCall[], now: number) {
+  constructor(subject: Subject, pace: Pace, carried: Carried | null, now: number) {
     this.#subject = subject;
-    const heard = Math.max(0, ...carried.map(endOf));
-    if (heard > 0) this.#pulse.hear(heard);
-    if (this.#pulse.isLull(now)) {
-      this.#pulse = new Pulse();
-      return;
-    }
-    for (const call of byEnd(carried)) {
+    this.#pulse = carried?.pulse.copy() ?? new Pulse(pace);
+    if (carried === null || this.#pulse.isLull(now)) return;
+    for (const call of byEnd(carried.calls)) {
       this.#keep(call);
       this.#number = this.#lastHeard = call.ended;
     }
@@ -79,14 +83,16 @@ export class Journal {
     this.#underWay.delete(begun);
   }
 
-  /** Enters a call that has ended just now; returns whether a lull ended with it. */
-  add(call: TimedCall): boolean {
+  /** Enters a call that has ended just now. */
+  add(call: TimedCall): void {
     this.#keep(call);
-    if (call.outcome.kind === 'silent') return false;
+    if (call.outcome.kind === 'silent') return;
     const isLull = this.#pulse.hear(call.at);
-    if (isLull) this.#lulls.push({ begun: this.#lastHeard, ended: call.ended });
+    // What came before the first call of all can vouch for nothing.
+    if (isLull && this.#lastHeard > 0) {
+      this.#lulls.push({ begun: this.#lastHeard, ended: call.ended });
+    }
     this.#lastHeard = call.ended;
-    return isLull;
   }
 
   #keep(call: ChunkCall): void {
@@ -133,14 +139,19 @@ export class Journal {
   /**
    * The calls as they may be judged while others are under way. What speaks for the credential
    * counts only when it had ended before any of those began, so that nothing they turn out to say
-   * can touch it; what speaks against it counts always.
+   * can touch it; what speaks against it counts always. Lulls since then touch none of that.
    */
   get quietTimeline(): Timeline {
     const { quiet, timeline } = this;
     const calls = timeline.calls.filter(
       (call) => call.ended <= quiet || !vouches(call, timeline.account),
     );
-    return { ...timeline, calls };
+    const lulls = this.#lulls.filter(({ begun }) => begun <= quiet);
+    return { ...timeline, calls, lulls };
+  }
+
+  get carried(): Carried {
+    return { calls: carriedOver(this.timeline), pulse: this.#pulse };
   }
 
   /**

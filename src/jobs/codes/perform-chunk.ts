@@ -1,3 +1,4 @@
+import type { Pace } from '../../domain/codes/pulse.js';
 import type { Verdict } from '../../domain/codes/verdict.js';
 import { AuditNotRunningError, ChunkBusyError } from '../../store/audits/chunks.js';
 import type { HeldChunk } from '../../store/audits/types.js';
@@ -11,12 +12,8 @@ import { afterAsking, describeStop, isHopeless, type ChunkResult } from './chunk
 import { workOnChunk } from './work-on-chunk.js';
 
 /** What a chunk is worked on with. */
-export interface AuditDeps extends Pick<
-  JobDeps,
-  'store' | 'marketplace' | 'sellerId' | 'callCount'
-> {
-  /** Most validations under way at the same time. */
-  readonly concurrency: number;
+export interface AuditDeps
+  extends Pace, Pick<JobDeps, 'store' | 'marketplace' | 'sellerId' | 'callCount'> {
   /** Shared by all chunks of a process. */
   readonly carried: CarriedProofs;
   /** Told of every code that gets a verdict, or is given up. */

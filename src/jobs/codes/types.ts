@@ -1,5 +1,5 @@
 import type { DoubtReason, SilenceReason } from '../../domain/codes/outcome.js';
-import type { ChunkCall } from '../../domain/codes/timeline.js';
+import type { Pace } from '../../domain/codes/pulse.js';
 import type {
   CodeJudgement,
   InvalidJudgement,
@@ -7,9 +7,10 @@ import type {
 } from '../../domain/codes/verdict.js';
 import type { Purchase } from '../../domain/item.js';
 import type { Sourced } from '../../marketplace/types.js';
+import type { Carried } from './journal.js';
 
 /** What codes are to be asked for, and by what means. */
-export interface AskOptions {
+export interface AskOptions extends Pace {
   /** User name that the seller is bound to; null when the first proof is to tell. */
   readonly account: string | null;
   /** Each of them once. */
@@ -18,10 +19,8 @@ export interface AskOptions {
   readonly canaries: readonly string[];
   /** How often a code must be denied; default once. */
   readonly denialsNeeded?: (code: string) => number;
-  /** Most validations under way at the same time; of more than `LONGEST_RUN` no use is made. */
-  readonly concurrency: number;
-  /** What `AskReport.carried` held after the chunk before; of no use when that was long ago. */
-  readonly carried?: readonly ChunkCall[];
+  /** What `AskReport.carried` held after the chunk before, when there was one. */
+  readonly carried?: Carried | null;
   /** Milliseconds since 1970. */
   readonly now: () => number;
   readonly signal: AbortSignal;
@@ -77,6 +76,6 @@ export interface AskReport {
   readonly account: string | null;
   /** Canaries that were denied. */
   readonly lostCanaries: readonly string[];
-  /** What proves the credential for the next chunk as well; empty when nothing does. */
-  readonly carried: readonly ChunkCall[];
+  /** What tells the next chunk of the credential. */
+  readonly carried: Carried;
 }

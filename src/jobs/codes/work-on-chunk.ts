@@ -89,7 +89,7 @@ class ChunkWork {
 
   /** Asks until all is settled, or something ends it; returns when everything is recorded. */
   async ask(account: string | null, signal: AbortSignal): Promise<Stop | null> {
-    const { store, marketplace, sellerId, carried, concurrency } = this.#deps;
+    const { store, marketplace, sellerId, carried, concurrency, spacingMs } = this.#deps;
     const report = await askCodes(marketplace, {
       account,
       codes: [...this.#pending.keys()],
@@ -97,7 +97,8 @@ class ChunkWork {
       denialsNeeded: (code) =>
         this.#pending.get(code)?.known?.verdict === 'valid' ? DENIALS_OF_VALID : 1,
       concurrency,
-      carried: carried.calls(sellerId),
+      spacingMs,
+      carried: carried.last(sellerId),
       now: Date.now,
       signal: AbortSignal.any([signal, this.#held.lost, this.#ended.signal]),
       onSettled: (news) => {

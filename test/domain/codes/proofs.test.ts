@@ -63,6 +63,15 @@ describe('before its codes a chunk', () => {
     expect(plan(timeline([good, bird, doubt, cleared], 'bird'))).toEqual(GO);
   });
 
+  it('is proven anew after a lull: by a canary, or by account details where none is known', () => {
+    const afterLull = (calls: readonly ChunkCall[], ...canaries: string[]) =>
+      plan({ ...timeline(calls, ...canaries), lulls: [{ begun: 4, ended: 6 }] });
+    const across = canary('bird', 3.5, 6, found('bird'));
+    expect(afterLull([good, bird, across], 'bird')).toEqual({ ask: [BIRD], next: 'proofs' });
+    expect(afterLull([good, code('x', 3, 6, denied)])).toEqual({ ask: [ACCOUNT], next: 'proofs' });
+    expect(afterLull([good, bird, canary('bird', 7, 8, found('bird'))], 'bird')).toEqual(GO);
+  });
+
   it('takes the next canary when one is denied, and goes on without after two in vain', () => {
     const one = [good, canary('bird', 3, 4, denied), account(5, 6, opened('ada'))];
     const next = { ask: [{ kind: 'canary', code: 'wren' }], next: 'proofs' };

@@ -1,11 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { Pulse } from '../../../src/domain/codes/pulse.js';
+import { Pulse, type Pace } from '../../../src/domain/codes/pulse.js';
 import { LONGEST_RUN } from '../../../src/domain/codes/verdict.js';
 
+const UNLIMITED: Pace = { concurrency: 3, spacingMs: 0 };
+
 /** Which of the replies that come after these gaps, milliseconds, end a lull. */
-function lullsOf(gaps: readonly number[]): number[] {
-  const pulse = new Pulse();
+function lullsOf(gaps: readonly number[], pace: Pace = UNLIMITED): number[] {
+  const pulse = new Pulse(pace);
   let at = Date.UTC(2026, 0, 1);
   pulse.hear(at);
   return gaps.flatMap((gap, i) => (pulse.hear((at += gap)) ? [i] : []));
@@ -14,44 +16,62 @@ function lullsOf(gaps: readonly number[]): number[] {
 const steady = (gap: number, count: number): number[] => Array<number>(count).fill(gap);
 
 describe('a lull', () => {
-  it('is a pause of everybody between replies that come one after another', () => {
-    expect(lullsOf([...steady(20, 100), 20_000, ...steady(20, 100)])).toEqual([100]);
-    expect(lullsOf([...steady(1_000, 100), 60_000, ...steady(1_000, 100)])).toEqual([100]);
+  it.each([
+    ['without a limit', { concurrency: 16, spacingMs: 0 }, 1],
+    ['600 a minute', { concurrency: 16, spacingMs: 100 }, 100],
+    ['60 a minute', { concurrency: 3, spacingMs: 1_000 }, 1_000],
+    ['60 a minute shared by three', { concurrency: 3, spacingMs: 1_000 }, 3_000],
+    ['12 a minute', { concurrency: 2, spacingMs: 5_000 }, 5_000],
+  ])('is a pause of everybody for a minute: %s', (_what, pace, gap) => {
+    const gaps = [...steady(gap, 100), 60_000, ...steady(gap, 100)];
+    expect(lullsOf(gaps, pace)).toEqual([100]);
   });
 
-  it('is each pause of several, when there is time between them', () => {
+  it('is each of two pauses, however soon one follows the other, and of more with time between', () => {
+    expect(lullsOf([...steady(20, 9), 30_000, 20, 30_000, 20, 30_000])).toEqual([9, 11]);
     const burst = [...steady(20, 59), 30_000];
-    expect(lullsOf([...burst, ...burst, ...burst])).toEqual([59, 119, 179]);
+    expect(lullsOf([...burst, ...burst, ...burst, ...burst])).toEqual([59, 119, 179, 239]);
   });
 
   it('is none when it is short, nor at the very beginning', () => {
     expect(lullsOf([...steady(1, 100), 4_000])).toEqual([]);
-    expect(new Pulse().hear(Date.now())).toBe(false);
+    expect(new Pulse(UNLIMITED).hear(Date.now())).toBe(false);
   });
 
-  it('is not to be told from what is usual after a single reply, and so is taken for one', () => {
-    expect(lullsOf([60_000, 60_000, 60_000])).toEqual([0]);
+  it('is not to be told from what is usual after a reply or two, unless the budget is known', () => {
+    const minutes = steady(60_000, 10);
+    expect(lullsOf(minutes, { concurrency: 2, spacingMs: 0 })).toEqual([0, 1]);
+    expect(lullsOf(minutes, { concurrency: 2, spacingMs: 60_000 })).toEqual([]);
   });
 
-  it('is none where the clock was set back', () => {
-    expect(lullsOf([...steady(10, 20), -3_600_000, 10])).toEqual([]);
+  it('is none where the clock was set back, and what is usual stays', () => {
+    expect(lullsOf([...steady(3_000, 60), -3_600_000, 20_000])).toEqual([]);
   });
 
   it('is told of before it ends, and only as long as nothing is heard', () => {
-    const pulse = new Pulse();
+    const pulse = new Pulse(UNLIMITED);
     pulse.hear(1_000_000);
     expect(pulse.isLull(1_004_000)).toBe(false);
     expect(pulse.isLull(1_060_000)).toBe(true);
     pulse.hear(1_060_000);
     expect(pulse.isLull(1_060_100)).toBe(false);
   });
+
+  it('is the same for a copy, which then goes its own way', () => {
+    const pulse = new Pulse(UNLIMITED);
+    for (let at = 0; at <= 600_000; at += 6_000) pulse.hear(at);
+    const copy = pulse.copy();
+    expect([copy.isLull(650_000), copy.isLull(670_000)]).toEqual([false, true]);
+    copy.hear(660_000);
+    expect(pulse.isLull(670_000)).toBe(true);
+  });
 });
 
 describe('however slowly replies come', () => {
-  it('the usual gap is no lull but for the first, be it a second or an hour', () => {
+  it('the usual gap is no lull but for the first ones, be it a second or an hour', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 3_600_000 }), (gap) => {
-        expect(lullsOf(steady(gap, 300)).filter((i) => i > 0)).toEqual([]);
+        expect(lullsOf(steady(gap, 300)).filter((i) => i > 6)).toEqual([]);
       }),
     );
   });
@@ -60,11 +80,18 @@ describe('however slowly replies come', () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: LONGEST_RUN }),
-        fc.integer({ min: 1, max: 600_000 }),
+        fc.integer({ min: 1, max: 60_000 }),
         (calls, gap) => {
           const burst = [...steady(1, calls - 1), gap];
-          const lulls = lullsOf(Array.from({ length: 100 }, () => burst).flat());
-          expect(lulls.filter((i) => i > 2 * calls * 5)).toEqual([]);
+          const lulls = lullsOf(
+            Array.from({ length: Math.ceil(800 / calls) }, () => burst).flat(),
+            {
+              concurrency: calls,
+              spacingMs: 0,
+            },
+          );
+          // Until it is known what is usual.
+          expect(lulls.filter((i) => i > 100 + 12 * calls)).toEqual([]);
         },
       ),
     );
@@ -73,14 +100,17 @@ describe('however slowly replies come', () => {
   it('between lulls that come again and again there is time for a run of denials and its proofs', () => {
     fc.assert(
       fc.property(
-        fc.integer({ min: 1, max: 200 }),
+        fc.integer({ min: 1, max: 100 }),
+        fc.integer({ min: 0, max: 3_000 }),
         fc.integer({ min: 5_001, max: 600_000 }),
-        (calls, pause) => {
-          const burst = [...steady(0, calls - 1), pause];
-          const lulls = lullsOf(Array.from({ length: 60 }, () => burst).flat());
-          const settledDown = lulls.filter((i) => i >= 200);
-          const apart = settledDown.slice(1).map((i, n) => i - (settledDown[n] as number));
-          expect(Math.min(Infinity, ...apart)).toBeGreaterThan(LONGEST_RUN + 2);
+        (calls, gap, pause) => {
+          const burst = [...steady(gap, calls - 1), pause];
+          const replies = Array.from({ length: Math.ceil(2_000 / calls) }, () => burst).flat();
+          const lulls = lullsOf(replies);
+          const apart = lulls.map((i, n) => i - (lulls[n - 1] ?? 0));
+          const rests = apart.filter((many) => many >= LONGEST_RUN + 2);
+          expect(rests.length).toBeGreaterThanOrEqual((apart.length - 3) / 2);
+          expect(lulls.length).toBeLessThanOrEqual(2 + replies.length / (LONGEST_RUN + 15));
         },
       ),
     );

@@ -321,6 +321,28 @@ describe('a denial', () => {
     expect(verdict([...within(x), failure], bird)).toBe('proof-failed');
   });
 
+  it.each([
+    ['between it and the proof before', { begun: 20, ended: 30 }],
+    ['that it was under way in', { begun: 48, ended: 51 }],
+    ['between it and the proof after', { begun: 60, ended: 70 }],
+    ['that ended while the proof after was under way', { begun: 90, ended: 95.5 }],
+  ])('is not believed next to a lull %s', (_what, lull) => {
+    const lulls = [lull];
+    expect(verdict(within(x), { ...bird, lulls })).toBe('lull');
+    const accounts = [account(1, 2, opened('ada')), account(95, 98, opened('ada'))];
+    expect(verdict([...accounts, x], { lulls })).toBe('lull');
+    // No proof to come would mend it.
+    expect(verdict([...before, x], { ...bird, lulls })).toBe('lull');
+  });
+
+  it('is believed with a lull before all that proves it, or after', () => {
+    const lulls = [
+      { begun: 0, ended: 0.5 },
+      { begun: 99, ended: 100 },
+    ];
+    expect(verdict(within(x), { ...bird, lulls })).toBe('invalid by canary');
+  });
+
   it('is believed when a proof failed before all that proves it, or after', () => {
     expect(verdict([...within(x), account(0, 0.5, refused)], bird)).toBe('invalid by canary');
     expect(verdict([...within(x), account(99, 100, refused)], bird)).toBe('invalid by canary');

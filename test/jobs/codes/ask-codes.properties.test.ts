@@ -141,6 +141,8 @@ interface Case {
   /** Milliseconds from one reply to the next. */
   readonly pace: number;
   readonly concurrency: number;
+  /** As in `Pace`. */
+  readonly spacingMs?: number;
   readonly seed: number;
 }
 
@@ -180,7 +182,7 @@ const mixed = fc
   .map((rows) => rows.flatMap(([isValid, count]) => Array<boolean>(count).fill(isValid)));
 
 async function ask(
-  { list, concurrency, seed, ...conditions }: Case,
+  { list, concurrency, spacingMs = 0, seed, ...conditions }: Case,
   canaries: readonly string[],
 ): Promise<{ codes: string[]; market: Market; report: AskReport; settled: SettledCode[] }> {
   const codes = list.map((isValid, i) => `${isValid ? 'valid' : 'invalid'}-${i}`);
@@ -192,6 +194,7 @@ async function ask(
     codes,
     canaries,
     concurrency,
+    spacingMs,
     now: () => market.now,
     signal: never,
     onSettled: (news) => {
@@ -268,12 +271,21 @@ describe('asking for codes, whatever happens to the key and the weather meanwhil
 
   it('never calls a code invalid that was denied beside a lull, however short the key was bad', async () => {
     const brief = fc.record({
-      after: fc.integer({ min: 70, max: 150 }),
+      after: fc.integer({ min: 1, max: 150 }),
       calls: fc.integer({ min: 1, max: 30 }),
       condition: fc.constantFrom<Condition>('revoked', 'other-seller', 'sells-nothing'),
       isAtEnd: fc.boolean(),
     });
-    const besideLulls = fc.array(brief, { minLength: 1, maxLength: 3 }).map((list): Stretch[] =>
+    const paces = fc.constantFrom<Pick<Case, 'pace' | 'concurrency' | 'spacingMs'>>(
+      { pace: 10, concurrency: 1 },
+      { pace: 10, concurrency: 16 },
+      { pace: 100, concurrency: 16, spacingMs: 100 },
+      { pace: 1_000, concurrency: 3, spacingMs: 1_000 },
+      // Shared with another.
+      { pace: 2_000, concurrency: 3, spacingMs: 1_000 },
+      { pace: 5_000, concurrency: 2, spacingMs: 5_000 },
+    );
+    const besideLulls = fc.array(brief, { minLength: 1, maxLength: 2 }).map((list): Stretch[] =>
       list.flatMap(({ after, calls, condition, isAtEnd }) => [
         { calls: after, condition: 'good' },
         { calls, condition, isAfterLull: !isAtEnd },
@@ -281,8 +293,8 @@ describe('asking for codes, whatever happens to the key and the weather meanwhil
       ]),
     );
     await fc.assert(
-      fc.asyncProperty(cases(mixed), besideLulls, async (one, stretches) => {
-        const { settled } = await ask({ ...one, stretches, gusts: 0, pace: 10 }, [CANARY]);
+      fc.asyncProperty(cases(mixed), besideLulls, paces, async (one, stretches, pace) => {
+        const { settled } = await ask({ ...one, ...pace, stretches, gusts: 0 }, [CANARY]);
         for (const { code, judgement } of settled) {
           expect(code.startsWith(judgement.verdict)).toBe(true);
         }

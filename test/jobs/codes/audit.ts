@@ -63,6 +63,7 @@ export function auditDeps(
     sellerId: SELLER,
     callCount: () => 0,
     concurrency: 8,
+    spacingMs: 0,
     carried: new CarriedProofs(),
     enqueueChunk: () => Promise.resolve(),
     ...options,

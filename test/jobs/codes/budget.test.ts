@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { callsAtOnce } from '../../../src/jobs/codes/calls-at-once.js';
+import { callsAtOnce, paceOf } from '../../../src/jobs/codes/calls-at-once.js';
 import { enqueueChunks, performAuditChunk } from '../../../src/jobs/codes/perform-chunk.js';
 import { LONGEST_RUN } from '../../../src/domain/codes/verdict.js';
 import { never, useMirror } from '../../support/mirror.js';
@@ -22,7 +22,7 @@ describe('the budget', () => {
     const worker = async (): Promise<void> => {
       const budget = mirror().store.budget(shop.marketplace.host, PER_MINUTE);
       const deps = auditDeps(mirror(), shop.client({ budget }), {
-        concurrency: callsAtOnce(PER_MINUTE),
+        ...paceOf(PER_MINUTE),
         enqueueChunk: queue.add,
       });
       for (let next = queue.take(); next !== undefined; next = queue.take()) {

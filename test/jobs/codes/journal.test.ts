@@ -9,7 +9,7 @@ type Begun = (reply: Parameters<typeof hearCode>[1]) => ChunkCall;
 
 /** A journal, and calls that end when they are given a reply. */
 function open(canaries: readonly string[] = [], account: string | null = 'ada') {
-  const journal = new Journal({ account, canaries }, [], 0);
+  const journal = new Journal({ account, canaries }, { concurrency: 8, spacingMs: 0 }, null, 0);
   const clock = { now: 1_000_000 };
   const code = (asked: string, kind: 'code' | 'canary' = 'code'): Begun => {
     const begun = journal.begin(kind);
@@ -156,29 +156,52 @@ describe('what may be forgotten', () => {
 });
 
 describe('from the chunk before', () => {
-  const subject = { account: 'ada', canaries: [] };
+  const next = (journal: Journal, now: number): Journal =>
+    new Journal(
+      { account: 'ada', canaries: [] },
+      { concurrency: 8, spacingMs: 0 },
+      journal.carried,
+      now,
+    );
 
   it('numbers go on, and proofs stand that were given a moment ago', () => {
     const { journal, clock, proof, find } = open();
     const carried = [proof(), find('a')];
-    const next = new Journal(subject, carried, clock.now + 100);
-    expect(next.begin('code')).toBeGreaterThan(journal.quiet);
-    expect(next.timeline.calls).toEqual(carried);
+    const following = next(journal, clock.now + 100);
+    expect(following.begin('code')).toBeGreaterThan(journal.quiet);
+    expect(following.timeline.calls).toMatchObject(carried.map(({ ended }) => ({ ended })));
   });
 
-  it('the last thing heard counts, since all was well up to then', () => {
-    const { clock, proof, find } = open();
-    const carried = [proof()];
-    clock.now += 600_000;
-    carried.push(find('a'));
-    const next = new Journal(subject, carried, clock.now + 100);
-    expect(next.timeline).toMatchObject({ calls: carried, lulls: [] });
+  it('nothing counts that was heard a minute ago, which is no lull then', () => {
+    const { journal, clock, proof, find } = open();
+    proof();
+    find('a');
+    const following = next(journal, clock.now + 60_000);
+    const begun = following.begin('account');
+    const span = following.end(begun, clock.now + 60_100);
+    following.add({ kind: 'account', ...span, ...hearAccount(replies.opened('ada')) });
+    expect(following.timeline).toMatchObject({ calls: [span], lulls: [] });
   });
 
-  it('nothing counts that was heard a minute ago', () => {
-    const { clock, proof, find } = open();
-    const carried = [proof(), find('a')];
-    expect(new Journal(subject, carried, clock.now + 60_000).timeline.calls).toEqual([]);
+  it('what was usual is usual still, so that a small budget makes no lull of each chunk', () => {
+    const { journal, clock, proof, find } = open();
+    for (let i = 0; i < 5; i++) {
+      clock.now += 60_000;
+      proof();
+      find('a');
+    }
+    expect(next(journal, clock.now + 60_000).timeline.calls).toHaveLength(2);
+  });
+
+  it('two that follow it, as of two audits at once, do not hear each other', () => {
+    const { journal, clock, proof, find } = open();
+    proof();
+    find('a');
+    const other = next(journal, clock.now);
+    const begun = other.begin('account');
+    const span = other.end(begun, clock.now + 59_000);
+    other.add({ kind: 'account', ...span, ...hearAccount(replies.opened('ada')) });
+    expect(next(journal, clock.now + 60_000).timeline.calls).toEqual([]);
   });
 });
 
@@ -207,5 +230,33 @@ describe('a time in which nothing was heard', () => {
     expect(judgeChunk(journal.timeline).get('denied')?.reason).toBe('lull');
     journal.forget(new Set());
     expect(journal.timeline.lulls).toEqual([]);
+  });
+
+  it('is not forgotten as long as a proof from across it is needed', () => {
+    const { journal, clock, code, proof } = open();
+    proof();
+    const begun = journal.begin('account');
+    clock.now += 40_000;
+    const span = journal.end(begun, clock.now);
+    journal.add({ kind: 'account', ...span, ...hearAccount(replies.opened('ada')) });
+    const denied = code('denied')(replies.denied);
+    proof();
+    journal.forget(new Set([denied]));
+    expect(judgeChunk(journal.timeline).get('denied')?.reason).toBe('lull');
+  });
+
+  it('is not held against denials before it that a find may still prove', () => {
+    const { journal, clock, code, proof, find } = open();
+    proof();
+    find('a');
+    code('denied')(replies.denied);
+    const slow = code('slow');
+    find('b');
+    proof();
+    clock.now += 40_000;
+    code('late')(replies.denied);
+    expect(judgeChunk(journal.quietTimeline).get('denied')?.reason).toBe('no-canary-after');
+    slow(replies.denied);
+    expect(judgeChunk(journal.quietTimeline).get('denied')?.verdict).toBe('invalid');
   });
 });

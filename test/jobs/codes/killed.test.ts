@@ -42,7 +42,7 @@ const SCRIPT = `
     baseUrl: new URL(url), key: new Secret(key), budget: unlimitedBudget, retry,
   });
   const deps = {
-    store, marketplace, sellerId: 'main', callCount: () => 0, concurrency: ${CALLS},
+    store, marketplace, sellerId: 'main', callCount: () => 0, concurrency: ${CALLS}, spacingMs: 0,
     carried: new CarriedProofs(), enqueueChunk: adding(queues, 'main'),
   };
   queues.work('audits', async ({ auditId, chunk }, { signal }) => {

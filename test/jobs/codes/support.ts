@@ -98,6 +98,7 @@ export async function ask(
     account: 'ada',
     canaries: [canary],
     concurrency: 8,
+    spacingMs: 0,
     now: Date.now,
     signal: never,
     onSettled: (news) => {

@@ -54,7 +54,11 @@ export class Journal {
   constructor(subject: Subject, pace: Pace, carried: Carried | null, now: number) {
     this.#subject = subject;
     this.#pulse = carried?.pulse.copy() ?? new Pulse(pace);
-    if (carried === null || this.#pulse.isLull(now)) return;
+    if (carried === null || this.#pulse.isLull(now)) {
+      // A first reply that is long on its way may be old news too.
+      this.#pulse.hear(now);
+      return;
+    }
     for (const call of byEnd(carried.calls)) {
       this.#keep(call);
       this.#number = this.#lastHeard = call.ended;
@@ -88,10 +92,7 @@ export class Journal {
     this.#keep(call);
     if (call.outcome.kind === 'silent') return;
     const isLull = this.#pulse.hear(call.at);
-    // What came before the first call of all can vouch for nothing.
-    if (isLull && this.#lastHeard > 0) {
-      this.#lulls.push({ begun: this.#lastHeard, ended: call.ended });
-    }
+    if (isLull) this.#lulls.push({ begun: this.#lastHeard, ended: call.ended });
     this.#lastHeard = call.ended;
   }
 

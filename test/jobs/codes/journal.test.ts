@@ -9,8 +9,9 @@ type Begun = (reply: Parameters<typeof hearCode>[1]) => ChunkCall;
 
 /** A journal, and calls that end when they are given a reply. */
 function open(canaries: readonly string[] = [], account: string | null = 'ada') {
-  const journal = new Journal({ account, canaries }, { concurrency: 8, spacingMs: 0 }, null, 0);
   const clock = { now: 1_000_000 };
+  const pace = { concurrency: 8, spacingMs: 0 };
+  const journal = new Journal({ account, canaries }, pace, null, clock.now);
   const code = (asked: string, kind: 'code' | 'canary' = 'code'): Begun => {
     const begun = journal.begin(kind);
     return (reply) => {
@@ -215,6 +216,14 @@ describe('a time in which nothing was heard', () => {
     clock.now += 40_000;
     const after = find('c');
     expect(journal.timeline.lulls).toEqual([{ begun: before.ended, ended: after.ended }]);
+  });
+
+  it('is there before the first reply too, which may be as old as its call', () => {
+    const { journal, clock, code } = open();
+    const slow = code('a');
+    clock.now += 40_000;
+    const { ended } = slow(replies.found('a'));
+    expect(journal.timeline.lulls).toEqual([{ begun: 0, ended }]);
   });
 
   it('is forgotten when proofs after it stand, and no sooner', () => {

@@ -48,8 +48,8 @@ describe('codes check of a list', () => {
 
     const asked = askedFor(sim);
     expect(new Set(asked)).toEqual(new Set(codes));
-    // The canary and a few more: the same code in two lines is asked for once.
-    expect(asked.length).toBeLessThanOrEqual(codes.length + 5);
+    // The canary now and then, as answers come in one order or another, and each code once.
+    expect(asked.length).toBeLessThanOrEqual(codes.length + 10);
     expect(stderr).toContain('The codes are in column 2, "code"');
     expect(stderr).toContain("7 lines can't be asked for:\n    line 3: the code is empty\n");
     expect(stderr).toContain('130 lines: 122 codes to ask, 1 listed again, 7 rejected\n');

@@ -116,6 +116,8 @@ export function carriedOver(timeline: Timeline): readonly ChunkCall[] {
   const proof = evidence.accountChanged ? null : standingProof(evidence);
   if (proof === null) return [];
   const find = standingFind(evidence);
+  // The next chunk may know of no code to ask for, and then the account proof would do alone.
+  if (find === null && evidence.findsDue) return [];
   // As a code of the new chunk it would be judged there once more.
   const canary: CanaryCall | null = find === null ? null : { ...find, kind: 'canary' };
   return canary === null ? [proof] : [proof, canary];

@@ -10,28 +10,29 @@ export interface Pace {
 
 /** Silences up to this are none, milliseconds: a slow answer, a short pause of the server's. */
 const LEAST_MS = 5_000;
+/** Gaps that make up what is usual. */
+const REMEMBERED = 60;
+/**
+ * Replies that earn another lull: more than a longest run of denials with its proofs, since where
+ * everybody pauses more often, denials could never be proven between two lulls.
+ */
+const REPLIES_A_LULL = LONGEST_RUN + 15;
+/** Lulls that may follow one another at once. */
+const MOST_IN_A_ROW = 2;
+
 /**
  * Silences of so many usual gaps are none. A slow server that is asked for several codes at once lets
  * as many gaps pass before it answers them together: twice that, and some for gaps that differ.
  */
 const usualGaps = (concurrency: number): number => 4 + 2 * concurrency;
-/** Gaps that make up what is usual. */
-const REMEMBERED = 60;
-/**
- * Replies that earn one lull, somewhat more than a longest run of denials with its proofs: where
- * everybody pauses more often, denials could never be proven between two lulls.
- */
-const REPLIES_A_LULL = LONGEST_RUN + 15;
-/** Lulls that may follow one another sooner. */
-const MOST_IN_A_ROW = 2;
 
 /**
- * Listens for lulls: times in which nothing was heard that says anything of the credential, much
- * longer than usual. Runs of denials are bounded by their calls, since for so many a key would have
- * to be bad; while nobody calls, it may be bad for as long as it likes. What is usual is the mean of
- * the last gaps, but no less than the budget makes it: so neither a small budget nor a slow server
- * makes a lull of every gap. Of a gap longer than usual only so much counts as would be usual: one
- * pause does not hide the next, while one that comes again and again becomes usual by and by.
+ * Listens for lulls: times in which nothing was heard of the credential, much longer than usual. Runs
+ * of denials are bounded by their calls, since for so many a key would have to be bad; while nobody
+ * calls, it may be bad for as long as it likes. What is usual is the mean of the last gaps, but no
+ * less than the budget makes it: so neither a small budget nor a slow server makes a lull of every
+ * gap. A gap longer than usual counts there for no more than the longest that is usual, so that one
+ * long pause does not hide the next, while one that comes again and again becomes usual by and by.
  */
 export class Pulse {
   readonly #pace: Pace;
@@ -43,10 +44,10 @@ export class Pulse {
   #lullsLeft = MOST_IN_A_ROW;
 
   constructor(pace: Pace) {
-    const { concurrency, spacingMs } = pace;
-    this.#pace = pace;
+    const concurrency = Math.min(pace.concurrency, LONGEST_RUN);
+    this.#pace = { ...pace, concurrency };
     this.#factor = usualGaps(concurrency);
-    this.#leastMs = Math.max(LEAST_MS, this.#factor * spacingMs);
+    this.#leastMs = Math.max(LEAST_MS, this.#factor * pace.spacingMs);
   }
 
   /** Goes on from what was heard up to now. */
@@ -59,17 +60,24 @@ export class Pulse {
     return copy;
   }
 
-  /** Whether it would end a lull if something were heard now. @param at milliseconds since 1970 */
-  isLull(at: number): boolean {
-    return this.#lullsLeft >= 1 && this.#gapAt(at) > this.#longestUsual;
+  /** Whether what was heard last is too old to begin with. @param at milliseconds since 1970 */
+  isStale(at: number): boolean {
+    return this.#gapAt(at) > this.#leastMs;
+  }
+
+  /** Listens from here on, whatever time has passed. @param at milliseconds since 1970 */
+  begin(at: number): void {
+    this.#last = at;
   }
 
   /** Something was heard; returns whether a lull came before it. @param at milliseconds since 1970 */
   hear(at: number): boolean {
-    const isLull = this.isLull(at);
+    const gap = this.#gapAt(at);
+    const longest = this.#longestUsual;
+    const isLull = gap > longest && this.#lullsLeft >= 1;
     if (isLull) this.#lullsLeft--;
     this.#lullsLeft = Math.min(MOST_IN_A_ROW, this.#lullsLeft + 1 / REPLIES_A_LULL);
-    if (this.#last !== null) this.#remember(Math.min(this.#gapAt(at), this.#longestUsual));
+    if (this.#last !== null) this.#remember(Math.min(gap, longest));
     this.#last = at;
     return isLull;
   }

@@ -49,14 +49,14 @@ export class Journal {
 
   /**
    * @param carried of the chunk before; numbers go on from those of its calls
-   * @param now milliseconds since 1970; calls from before a lull are not worth carrying over
+   * @param now milliseconds since 1970; calls from long before are not carried over
    */
   constructor(subject: Subject, pace: Pace, carried: Carried | null, now: number) {
     this.#subject = subject;
     this.#pulse = carried?.pulse.copy() ?? new Pulse(pace);
-    if (carried === null || this.#pulse.isLull(now)) {
+    if (carried === null || this.#pulse.isStale(now)) {
       // A first reply that is long on its way may be old news too.
-      this.#pulse.hear(now);
+      this.#pulse.begin(now);
       return;
     }
     for (const call of byEnd(carried.calls)) {

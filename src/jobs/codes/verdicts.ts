@@ -76,8 +76,11 @@ export class Verdicts {
   /** Judges the denials by what is certain while calls are under way, and forgets what that frees. */
   settleDenied(): SettledCode[] {
     if (this.#open.size === 0) return [];
-    const codes = new Set([...this.#open].map(({ code }) => code));
-    const judgements = judgeChunk(this.#journal.quietTimeline, codes);
+    // Of later ones nothing can be certain yet.
+    const { quiet, quietTimeline } = this.#journal;
+    const certain = [...this.#open].filter(({ ended }) => ended <= quiet);
+    const codes = new Set(certain.map(({ code }) => code));
+    const judgements = judgeChunk(quietTimeline, codes);
     const settled = [...codes].flatMap((code) => this.#conclude(code, judgements.get(code), null));
     this.#journal.forget(this.#open);
     return settled;

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import type { Carried } from '../../../src/jobs/codes/journal.js';
 import type { AskOptions, AskReport } from '../../../src/jobs/codes/types.js';
 import { KEY } from '../../support/mirror.js';
 import { ask, failingOn, listOf, openShop, truthOf, verdictsOf, type Shop } from './support.js';
@@ -205,6 +206,24 @@ describe('while the key was bad for a moment beside a minute in which nothing wa
     const bad = { after: 0, until: 1 };
     const report = await askWith(shop, bad, [0], { codes: [code], carried });
     expect(report.judgements.get(code)?.verdict).not.toBe('invalid');
+  });
+
+  it('nor by proofs of an hour ago, however many small audits there were before', async () => {
+    const shop = await openShop();
+    const spec = shop.sim.seller(KEY);
+    const codes = listOf(shop, 60, 100);
+    let now = Date.now();
+    let carried: Carried | null = null;
+    for (let audit = 0; audit < 6; audit++) {
+      now += 3_600_000;
+      if (audit > 0) shop.sim.revoke(KEY);
+      shop.sim.afterRequests(4, () => shop.sim.addSeller(spec));
+      const few = codes.slice(audit * 10, audit * 10 + 10);
+      const options = { codes: few, concurrency: 1, now: () => (now += 50), carried };
+      const report: AskReport = await ask(shop, options);
+      expect(Object.values(verdictsOf(report))).not.toContain('invalid');
+      carried = report.carried;
+    }
   });
 });
 

@@ -8,9 +8,12 @@ import * as replies from '../../domain/codes/support.js';
 type Begun = (reply: Parameters<typeof hearCode>[1]) => ChunkCall;
 
 /** A journal, and calls that end when they are given a reply. */
-function open(canaries: readonly string[] = [], account: string | null = 'ada') {
+function open(
+  canaries: readonly string[] = [],
+  account: string | null = 'ada',
+  pace = { concurrency: 8, spacingMs: 0 },
+) {
   const clock = { now: 1_000_000 };
-  const pace = { concurrency: 8, spacingMs: 0 };
   const journal = new Journal({ account, canaries }, pace, null, clock.now);
   const code = (asked: string, kind: 'code' | 'canary' = 'code'): Begun => {
     const begun = journal.begin(kind);
@@ -184,14 +187,13 @@ describe('from the chunk before', () => {
     expect(following.timeline).toMatchObject({ calls: [span], lulls: [] });
   });
 
-  it('what was usual is usual still, so that a small budget makes no lull of each chunk', () => {
-    const { journal, clock, proof, find } = open();
-    for (let i = 0; i < 5; i++) {
-      clock.now += 60_000;
-      proof();
-      find('a');
-    }
+  it('a small budget makes nothing of it old', () => {
+    const slow = { concurrency: 2, spacingMs: 60_000 };
+    const { journal, clock, proof, find } = open([], 'ada', slow);
+    proof();
+    find('a');
     expect(next(journal, clock.now + 60_000).timeline.calls).toHaveLength(2);
+    expect(next(journal, clock.now + 3_600_000).timeline.calls).toEqual([]);
   });
 
   it('two that follow it, as of two audits at once, do not hear each other', () => {

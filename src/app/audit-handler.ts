@@ -2,7 +2,7 @@ import type { App } from '../app.js';
 import type { Config, SellerConfig } from '../config/index.js';
 import type { Verdict } from '../domain/codes/verdict.js';
 import { nextTicks } from '../domain/schedule.js';
-import { paceOf } from '../jobs/codes/calls-at-once.js';
+import { paceOf } from '../jobs/codes/pace.js';
 import { CarriedProofs } from '../jobs/codes/carried-proofs.js';
 import { performAuditChunk, type AuditDeps } from '../jobs/codes/perform-chunk.js';
 import { performRecheck, type RecheckPlan } from '../jobs/codes/recheck.js';

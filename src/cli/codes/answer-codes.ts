@@ -1,7 +1,7 @@
 import type { App } from '../../app.js';
 import type { SellerConfig } from '../../config/index.js';
 import { hostName } from '../../domain/address.js';
-import { paceOf } from '../../jobs/codes/calls-at-once.js';
+import { paceOf } from '../../jobs/codes/pace.js';
 import { CarriedProofs } from '../../jobs/codes/carried-proofs.js';
 import { performAuditChunk } from '../../jobs/codes/perform-chunk.js';
 import type { AuditResult } from '../../store/audits/types.js';

@@ -1,6 +1,6 @@
 import type { Config, SellerConfig } from '../../config/index.js';
 import { auditCost, type AuditCost } from '../../domain/codes/cost.js';
-import { callsAtOnce } from '../../jobs/codes/calls-at-once.js';
+import { callsAtOnce } from '../../jobs/codes/pace.js';
 import { moment } from '../moment.js';
 import { duration, plural } from '../output/index.js';
 

@@ -43,9 +43,9 @@ const SUSPICIOUS = 1 / 200;
 /**
  * Which proofs the codes to come need, so that their denials can count: account details before the
  * first code and after every failed proof; a canary, where one is known, before the first code and
- * after anything that puts the credential in doubt, lulls included; and one whenever more codes in a row were denied
- * than the chunk so far makes likely, at the latest before `LONGEST_RUN` are. Every code that is
- * found is a canary that costs nothing.
+ * after anything that puts the credential in doubt, lulls included; and one whenever more codes in a
+ * row were denied than the chunk so far makes likely, at the latest before `LONGEST_RUN` are. Every
+ * code that is found is a canary that costs nothing.
  */
 export function proofsBeforeCodes(timeline: Timeline, underWay: UnderWay): ProofPlan {
   const evidence = sortEvidence(timeline);
@@ -125,15 +125,19 @@ export function carriedOver(timeline: Timeline): readonly ChunkCall[] {
 
 /** The last account proof, when nothing has spoken against the credential since it began. */
 function standingProof(evidence: ChunkEvidence): AccountCall | null {
-  const { proofs, failures, doubts, lulls, findsDue } = evidence;
+  const { proofs, failures, findsDue } = evidence;
   // Where no code speaks for the credential, account details must answer for every doubt.
-  const against = findsDue ? failures : [...failures, ...doubts, ...lulls];
+  const against = findsDue ? failures : everythingAgainst(evidence);
   return proofs.findLast((proof) => isAfterAll(proof, against)) ?? null;
 }
 
-function standingFind({ finds, failures, doubts, lulls }: ChunkEvidence): Find | null {
-  const against = [...failures, ...doubts, ...lulls];
-  return finds.findLast((find) => isAfterAll(find, against)) ?? null;
+function standingFind(evidence: ChunkEvidence): Find | null {
+  const against = everythingAgainst(evidence);
+  return evidence.finds.findLast((find) => isAfterAll(find, against)) ?? null;
+}
+
+function everythingAgainst({ failures, doubts, lulls }: ChunkEvidence): readonly Span[] {
+  return [...failures, ...doubts, ...lulls];
 }
 
 function mayAskAccount({ calls }: Timeline, { proofs }: ChunkEvidence): boolean {

@@ -36,7 +36,7 @@ const REASONS: Readonly<Record<UnprovenReason, readonly [AskAgain, string]>> = {
   'no-canary-after': ['later', 'denied, and no code known to be valid was found afterwards'],
   'proof-failed': ['later', 'denied while a proof of the API key failed'],
   'credential-doubted': ['now', 'denied next to a reply that puts the API key in doubt'],
-  lull: ['now', 'denied next to a time in which nothing was heard of the marketplace'],
+  lull: ['now', 'denied next to an unusually long silence'],
   'run-too-long': ['now', 'one of too many denials in a row without a proof between them'],
   unconfirmed: ['now', 'denied, but not as often as it must be'],
   contradicted: ['now', 'found and denied at about the same time'],

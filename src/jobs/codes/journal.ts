@@ -159,7 +159,8 @@ export class Journal {
    * Forgets what no judgement to come can need: all from before the proofs that are nearest to the
    * oldest open denial, and that still stand. What speaks for the credential goes if it began before
    * that moment, what speaks against it only if it had ended too: so no proof is ever left without
-   * the doubts and lulls that touch it. Canaries that were lost stay, so that they are not tried again.
+   * the doubts and lulls that touch it. Canaries that were lost stay, so that they are not tried
+   * again.
    * @param open denials that may still be proven
    */
   forget(open: ReadonlySet<ChunkCall>): void {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { callsAtOnce, paceOf } from '../../../src/jobs/codes/calls-at-once.js';
+import { callsAtOnce, paceOf } from '../../../src/jobs/codes/pace.js';
 import { enqueueChunks, performAuditChunk } from '../../../src/jobs/codes/perform-chunk.js';
 import { LONGEST_RUN } from '../../../src/domain/codes/verdict.js';
 import { never, useMirror } from '../../support/mirror.js';

@@ -55,15 +55,9 @@ export function sortEvidence(timeline: Timeline): ChunkEvidence {
     }
   }
   const account = timeline.account ?? opened[0]?.account ?? null;
-  const isOurs = (call: AccountCall): boolean =>
-    account !== null && call.account !== null && isSameAccount(call.account, account);
-  const proofs = opened.filter(isOurs);
+  const proofs = opened.filter((call) => opens(call, account));
   const accountChanged = proofs.length < opened.length;
-  // Whose account the key opened when last asked before a find; ours when nobody asked.
-  const isForeign = (find: Find): boolean => {
-    const last = opened.findLast((one) => precedes(one, find));
-    return last !== undefined && !isOurs(last);
-  };
+  const isForeign = (find: Find): boolean => cameToAnother(find, opened, account);
   const foreign = new Set<ChunkCall>(accountChanged ? found.filter(isForeign) : []);
   const finds = accountChanged ? found.filter((find) => !foreign.has(find)) : found;
   const findsDue = timeline.canaries.length > 0 || finds.length > 0;
@@ -79,6 +73,25 @@ export function sortEvidence(timeline: Timeline): ChunkEvidence {
     lulls: timeline.lulls ?? [],
     denials,
   };
+}
+
+/**
+ * Whether an answer came while the key opened another account: the one it opened when last asked
+ * before the call; ours when nobody asked.
+ * @param opened account details that were answered, in the order of their ends
+ */
+export function cameToAnother(
+  call: Span,
+  opened: readonly AccountCall[],
+  account: string | null,
+): boolean {
+  const last = opened.findLast((one) => precedes(one, call));
+  return last !== undefined && !opens(last, account);
+}
+
+/** Whether account details were answered for this very account. */
+export function opens(call: AccountCall, account: string | null): boolean {
+  return account !== null && call.account !== null && isSameAccount(call.account, account);
 }
 
 /** What separates runs of denials: finds where they are called for, else account proofs. */

@@ -1,10 +1,17 @@
-import { marksOf, runsOf, sortEvidence, type ChunkEvidence } from './chunk-evidence.js';
+import {
+  cameToAnother,
+  marksOf,
+  runsOf,
+  sortEvidence,
+  type ChunkEvidence,
+} from './chunk-evidence.js';
 import type { Evidence } from './outcome.js';
 import {
   byEnd,
   countEnded,
   precedes,
   touches,
+  type AccountCall,
   type Bracket,
   type CodeCall,
   type Span,
@@ -119,6 +126,24 @@ export function judgeCodes(
   return judgements;
 }
 
+/**
+ * The verdict on a code for which an answer came and that nothing else is known of, as `judgeChunk`
+ * has it.
+ * @param opened account details that were answered until then, in the order of their ends
+ */
+export function judgeFind(
+  find: CodeCall,
+  opened: readonly AccountCall[],
+  account: string | null,
+): ValidJudgement | UnprovenJudgement {
+  return cameToAnother(find, opened, account) ? unproven(find, 'account-changed') : believed(find);
+}
+
+function believed(find: CodeCall): ValidJudgement {
+  const { evidence } = find;
+  return { verdict: 'valid', reason: 'answered', proof: 'purchase', call: find, evidence };
+}
+
 /** @param calls at least one, all for the same code */
 function judgeCode(
   calls: readonly CodeCall[],
@@ -135,14 +160,7 @@ function judgeCode(
     // Refunded in this very minute, or denied wrongly: the next chunk will tell.
     const later = denials.find((denial) => !precedes(denial, answer));
     if (later !== undefined) return unproven(later, 'contradicted');
-    const { evidence: heard } = answer;
-    return {
-      verdict: 'valid',
-      reason: 'answered',
-      proof: 'purchase',
-      call: answer,
-      evidence: heard,
-    };
+    return believed(answer);
   }
   const denial = denials[denials.length - 1];
   if (denial === undefined) return unheard(last);

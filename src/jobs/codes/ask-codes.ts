@@ -62,6 +62,8 @@ class Asking {
   #failure: { readonly error: unknown } | null = null;
   #isNews = false;
   #wake: (() => void) | null = null;
+  /** A reply may be followed by the next code at once, or the marketplace would wait for our work. */
+  #keepsFull = false;
 
   constructor(marketplace: CodeMarketplace, options: AskOptions) {
     this.#marketplace = marketplace;
@@ -97,7 +99,9 @@ class Asking {
       await this.#settle();
       this.#fill();
       if (this.#journal.isIdle && !this.#isNews) return;
+      this.#keepsFull = true;
       await this.#news();
+      this.#keepsFull = false;
     }
   }
 
@@ -160,8 +164,10 @@ class Asking {
     this.#made.codes++;
     this.#codesSinceProof++;
     const ask = () => this.#marketplace.validate(code, this.#call);
-    void this.#ask('code', ask, (span, reply) => {
-      const call = { kind: 'code', code, ...span, ...hearCode(code, reply) } as const;
+    void this.#ask('code', ask, ({ begun, ended, at }, reply) => {
+      const { outcome, evidence } = hearCode(code, reply);
+      // Written out, and so of one shape: the rules look at all calls again and again.
+      const call = { kind: 'code', code, begun, ended, at, outcome, evidence } as const;
       this.#verdicts.hear(call, reply.kind === 'answered' ? reply.data : null);
       return call;
     });
@@ -170,17 +176,21 @@ class Asking {
   #askProof(proof: NeededProof): void {
     this.#made.proofs++;
     if (proof.kind === 'canary') {
-      const { code } = proof;
+      const { kind, code } = proof;
       const ask = () => this.#marketplace.validate(code, this.#call);
-      const hear = hearCode.bind(null, code);
-      void this.#ask('canary', ask, (span, reply) => ({ ...proof, ...span, ...hear(reply) }));
+      void this.#ask(kind, ask, ({ begun, ended, at }, reply) => {
+        const { outcome, evidence } = hearCode(code, reply);
+        return { kind, code, begun, ended, at, outcome, evidence };
+      });
       return;
     }
     this.#codesSinceProof = 0;
+    const { kind } = proof;
     const ask = () => this.#marketplace.account(this.#call);
-    void this.#ask('account', ask, (span, reply) => {
-      this.#proofEnd = span.ended;
-      return { ...proof, ...span, ...hearAccount(reply) };
+    void this.#ask(kind, ask, ({ begun, ended, at }, reply) => {
+      this.#proofEnd = ended;
+      const { account, outcome, evidence } = hearAccount(reply);
+      return { kind, account, begun, ended, at, outcome, evidence };
     });
   }
 
@@ -198,6 +208,7 @@ class Asking {
       this.#isClear &&= call.kind === 'code' && call.outcome.kind === 'affirmed';
       const stop = this.#weather.hear(call, reply);
       this.#stop ??= stop;
+      if (this.#keepsFull) this.#fill();
     } catch (error) {
       this.#journal.cutOff(begun);
       if (!this.#options.signal.aborted) this.#fail(error);

@@ -1,13 +1,16 @@
+import { opens } from '../../domain/codes/chunk-evidence.js';
 import { carriedOver, type UnderWay } from '../../domain/codes/proofs.js';
 import { Pulse, type Pace } from '../../domain/codes/pulse.js';
 import {
   byEnd,
-  isSameAccount,
   precedes,
+  type AccountCall,
   type ChunkCall,
+  type CodeCall,
   type Span,
   type Timeline,
 } from '../../domain/codes/timeline.js';
+import { judgeFind, type CodeJudgement } from '../../domain/codes/verdict.js';
 
 /** When a call was under way, and the time at which it ended, milliseconds since 1970. */
 export interface Ended extends Span {
@@ -39,8 +42,8 @@ export class Journal {
   readonly #underWay = new Map<number, CallKind>();
   readonly #counts: Record<CallKind, number> = { code: 0, account: 0, canary: 0 };
   #calls: ChunkCall[] = [];
-  /** Those of `#calls` that asked for account details. */
-  #accounts: ChunkCall[] = [];
+  /** Those of `#calls` that were answered with account details. */
+  #opened: AccountCall[] = [];
   readonly #pulse: Pulse;
   #lulls: Span[] = [];
   /** The end of the last call that told something; 0 when there is none. */
@@ -98,8 +101,8 @@ export class Journal {
 
   #keep(call: ChunkCall): void {
     this.#calls.push(call);
-    if (call.kind !== 'account') return;
-    this.#accounts.push(call);
+    if (!isOpened(call)) return;
+    this.#opened.push(call);
     // The first account opened is the one that is meant; its call may be forgotten later.
     const { account } = this.#subject;
     if (account === null) {
@@ -112,9 +115,9 @@ export class Journal {
     return { ...this.#subject, calls: this.#calls, lulls: this.#lulls };
   }
 
-  /** What tells whether answers came to the seller's key: these calls, beside account details. */
-  withAccounts(calls: readonly ChunkCall[]): Timeline {
-    return { ...this.#subject, calls: [...this.#accounts, ...calls] };
+  /** The verdict on a code that was found just now. */
+  judgeFind(find: CodeCall): CodeJudgement {
+    return judgeFind(find, this.#opened, this.#subject.account);
   }
 
   get underWay(): UnderWay {
@@ -171,7 +174,7 @@ export class Journal {
       if (kind === 'canary' && outcome.kind === 'denied') return true;
       return outcome.kind === 'affirmed' ? begun >= horizon : ended > horizon;
     });
-    this.#accounts = this.#calls.filter(({ kind }) => kind === 'account');
+    this.#opened = this.#calls.filter(isOpened);
     this.#lulls = this.#lulls.filter(({ ended }) => ended > horizon);
   }
 
@@ -190,14 +193,14 @@ export class Journal {
         (last, call) => (fits(call) && precedes(call, moment) ? Math.max(last, call.begun) : last),
         0,
       );
-    const needed = [nearest(isProof), ...standing.map(({ begun }) => begun)];
+    const needed = [nearest(isOpened), ...standing.map(({ begun }) => begun)];
     if (kinds === 2) needed.push(nearest(isFind));
     return Math.min(...needed);
   }
 }
 
-function isProof({ kind, outcome }: ChunkCall): boolean {
-  return kind === 'account' && outcome.kind === 'affirmed';
+function isOpened(call: ChunkCall): call is AccountCall {
+  return call.kind === 'account' && call.outcome.kind === 'affirmed';
 }
 
 function isFind({ kind, outcome }: ChunkCall): boolean {
@@ -207,5 +210,5 @@ function isFind({ kind, outcome }: ChunkCall): boolean {
 function vouches(call: ChunkCall, account: string | null): boolean {
   if (call.outcome.kind !== 'affirmed') return false;
   if (call.kind !== 'account') return true;
-  return account !== null && call.account !== null && isSameAccount(call.account, account);
+  return opens(call, account);
 }

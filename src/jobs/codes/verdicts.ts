@@ -67,9 +67,8 @@ export class Verdicts {
     if (this.#found.length === 0) return [];
     const found = this.#found;
     this.#found = [];
-    const judgements = judgeChunk(this.#journal.withAccounts(found.map(({ call }) => call)));
     return found.flatMap(({ call, answer }) =>
-      this.#conclude(call.code, judgements.get(call.code), answer),
+      this.#conclude(call.code, this.#journal.judgeFind(call), answer),
     );
   }
 

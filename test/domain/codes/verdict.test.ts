@@ -1,8 +1,14 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { hearCode } from '../../../src/domain/codes/outcome.js';
-import type { ChunkCall, Timeline } from '../../../src/domain/codes/timeline.js';
+import { byEnd, type ChunkCall, type Timeline } from '../../../src/domain/codes/timeline.js';
 import { askAgain, describeUnproven } from '../../../src/domain/codes/unproven.js';
-import { judgeChunk, LONGEST_RUN, type CodeJudgement } from '../../../src/domain/codes/verdict.js';
+import {
+  judgeChunk,
+  judgeFind,
+  LONGEST_RUN,
+  type CodeJudgement,
+} from '../../../src/domain/codes/verdict.js';
 import { Secret } from '../../../src/domain/secret.js';
 import { judge } from '../../../src/marketplace/judge.js';
 import { validationQuestion } from '../../../src/marketplace/questions.js';
@@ -233,6 +239,33 @@ describe('an answer', () => {
     const calls = [account(1, 2, opened('eve')), code('x', 3, 4, found('x'))];
     expect(verdict(calls)).toBe('account-changed');
     expect(verdict([...calls, account(5, 6, opened('ada'))], {})).toBe('account-changed');
+  });
+
+  it('is about the seller again when the key opened the own account last before it', () => {
+    const [ada, eve] = [opened('ada'), opened('eve')];
+    const answer = code('x', 5, 6, found('x'));
+    expect(verdict([account(1, 2, eve), account(3, 4, ada), answer])).toBe('valid by purchase');
+    expect(verdict([account(1, 2, ada), account(3, 4, eve), answer])).toBe('account-changed');
+  });
+
+  it('is judged alone as it would be with its chunk, so that it need not wait for the rest', () => {
+    const details = fc.constantFrom(opened('ada'), opened('ADA'), opened('eve'), refused, limited);
+    const spans = fc.tuple(fc.nat(20), fc.integer({ min: 1, max: 6 }));
+    const proofs = fc.array(fc.tuple(spans, details), { maxLength: 6 });
+    fc.assert(
+      fc.property(proofs, spans, fc.constantFrom('ada', null), (asked, [begun, length], bound) => {
+        // Beginnings are even numbers and ends odd ones, since no two are at the same moment.
+        const calls = asked.map(([[at, took], reply]) =>
+          account(2 * at, 2 * (at + took) + 1, reply),
+        );
+        const find = code('x', 2 * begun, 2 * (begun + length) + 1, found('x'));
+        const inOrder = byEnd(calls.filter(({ outcome }) => outcome.kind === 'affirmed'));
+        const whole = judgeChunk(timeline([...calls, find], { account: bound })).get('x');
+        const alone = judgeFind(find, inOrder, bound ?? inOrder[0]?.account ?? null);
+        expect(alone).toEqual(whole);
+      }),
+      { examples: [[[[[0, 1], opened('eve')]], [5, 1], 'ada']] },
+    );
   });
 
   it('with any fact of a purchase is one, and with none is none', () => {

@@ -1,8 +1,18 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import type { Carried } from '../../../src/jobs/codes/journal.js';
-import type { AskOptions, AskReport } from '../../../src/jobs/codes/types.js';
+import type { AskOptions, AskReport, SettledCode } from '../../../src/jobs/codes/types.js';
 import { KEY } from '../../support/mirror.js';
-import { ask, failingOn, listOf, openShop, truthOf, verdictsOf, type Shop } from './support.js';
+import {
+  ask,
+  failingOn,
+  listOf,
+  openShop,
+  telling,
+  truthOf,
+  verdictsOf,
+  type Shop,
+} from './support.js';
 
 it('tells each code once, with its true verdict, at one call for each and few proofs', async () => {
   const shop = await openShop();
@@ -111,6 +121,34 @@ it('asks once more for what was only lost on the way', async () => {
   const report = await ask(shop, { codes });
   expect(verdictsOf(report)).toEqual(truthOf(shop, codes));
   expect(shop.sim.requestCount).toBeLessThan(codes.length + 4 * requests);
+});
+
+it('asks for the next code before it tells of the last, since the marketplace would wait for that', async () => {
+  const shop = await openShop();
+  const codes = listOf(shop, 5);
+  const asked: string[] = [];
+  const lead: number[] = [];
+  const told = (settled: readonly SettledCode[]): void => {
+    for (const { code } of settled) lead.push(asked.length - asked.indexOf(code));
+  };
+  await ask(telling(shop, asked), { codes, canaries: [], concurrency: 1, onSettled: told });
+  expect(lead).toEqual([2, 2, 2, 2, 1]);
+});
+
+it('asks for nothing more as long as who is told of verdicts can take no more', async () => {
+  const shop = await openShop();
+  const codes = listOf(shop, 200);
+  const asked: string[] = [];
+  const whileTold: number[] = [];
+  const onSettled = async (): Promise<void> => {
+    const before = asked.length;
+    await sleep(5);
+    whileTold.push(asked.length - before);
+  };
+  const report = await ask(telling(shop, asked), { codes, onSettled });
+  expect(verdictsOf(report)).toEqual(truthOf(shop, codes));
+  expect(whileTold.length).toBeGreaterThan(10);
+  expect(new Set(whileTold)).toEqual(new Set([0]));
 });
 
 it('on an abort cuts the calls under way and judges what was answered', async () => {

@@ -81,6 +81,17 @@ export function failingOn(shop: Shop, codes: Iterable<string>): Shop {
   return { ...shop, marketplace };
 }
 
+/** The shop, which also enters into `asked` each code that is validated. */
+export function telling(shop: Shop, asked: string[]): Shop {
+  const marketplace: Marketplace = Object.create(shop.marketplace);
+  marketplace.account = (options) => shop.marketplace.account(options);
+  marketplace.validate = (code, options) => {
+    asked.push(code);
+    return shop.marketplace.validate(code, options);
+  };
+  return { ...shop, marketplace };
+}
+
 /** A list of `count` codes of which every `nth` is invalid; from 2: 1 would leave none valid. */
 export function listOf({ purchases }: Shop, count: number, nth = 10): string[] {
   return Array.from({ length: count }, (_, i) =>

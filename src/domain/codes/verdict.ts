@@ -129,7 +129,7 @@ export function judgeCodes(
 /**
  * The verdict on a code for which an answer came and that nothing else is known of, as `judgeChunk`
  * has it.
- * @param opened account details that were answered until then, in the order of their ends
+ * @param opened account details that were answered so far, in the order of their ends
  */
 export function judgeFind(
   find: CodeCall,

@@ -62,8 +62,11 @@ class Asking {
   #failure: { readonly error: unknown } | null = null;
   #isNews = false;
   #wake: (() => void) | null = null;
-  /** A reply may be followed by the next code at once, or the marketplace would wait for our work. */
-  #keepsFull = false;
+  /**
+   * Codes that may still be asked for in this turn as soon as others are answered, before those are
+   * judged: the marketplace would have to wait for that. None but while replies are waited for.
+   */
+  #refills = 0;
 
   constructor(marketplace: CodeMarketplace, options: AskOptions) {
     this.#marketplace = marketplace;
@@ -99,9 +102,9 @@ class Asking {
       await this.#settle();
       this.#fill();
       if (this.#journal.isIdle && !this.#isNews) return;
-      this.#keepsFull = true;
+      this.#refills = this.#options.concurrency;
       await this.#news();
-      this.#keepsFull = false;
+      this.#refills = 0;
     }
   }
 
@@ -208,7 +211,10 @@ class Asking {
       this.#isClear &&= call.kind === 'code' && call.outcome.kind === 'affirmed';
       const stop = this.#weather.hear(call, reply);
       this.#stop ??= stop;
-      if (this.#keepsFull) this.#fill();
+      if (this.#isClear && this.#refills > 0) {
+        this.#refills--;
+        this.#fill();
+      }
     } catch (error) {
       this.#journal.cutOff(begun);
       if (!this.#options.signal.aborted) this.#fail(error);

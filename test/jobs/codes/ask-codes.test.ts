@@ -5,9 +5,11 @@ import type { AskOptions, AskReport, SettledCode } from '../../../src/jobs/codes
 import { KEY } from '../../support/mirror.js';
 import {
   ask,
+  cached,
   failingOn,
   listOf,
   openShop,
+  shuffled,
   telling,
   truthOf,
   verdictsOf,
@@ -133,6 +135,32 @@ it('asks for the next code before it tells of the last, since the marketplace wo
   };
   await ask(telling(shop, asked), { codes, canaries: [], concurrency: 1, onSettled: told });
   expect(lead).toEqual([2, 2, 2, 2, 1]);
+});
+
+it('tells of verdicts on the way even where replies take no time, so that who has enough can stop', async () => {
+  const shop = await openShop();
+  const codes = listOf(shop, 200, 1_000);
+  const asked: string[] = [];
+  const waiting: number[] = [];
+  let told = 0;
+  const onSettled = (settled: readonly SettledCode[]): void => {
+    waiting.push(asked.length - told);
+    told += settled.length;
+  };
+  const report = await ask(telling(await cached(shop, codes, 'at once'), asked), {
+    codes,
+    onSettled,
+  });
+  expect(verdictsOf(report)).toEqual(truthOf(shop, codes));
+  expect(Math.max(...waiting)).toBeLessThan(50);
+});
+
+it('hears all replies that came together before it asks for a proof, which none of them need then', async () => {
+  const shop = await openShop();
+  const codes = shuffled(listOf(shop, 500, 5));
+  const report = await ask(await cached(shop, codes, 'together'), { codes });
+  expect(verdictsOf(report)).toEqual(truthOf(shop, codes));
+  expect(report.calls.proofs).toBeLessThanOrEqual(17);
 });
 
 it('asks for nothing more as long as who is told of verdicts can take no more', async () => {

@@ -1,3 +1,5 @@
+import { hash } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { onTestFinished } from 'vitest';
 import type { Unavailable } from '../../../src/domain/reply.js';
 import { Secret } from '../../../src/domain/secret.js';
@@ -92,11 +94,48 @@ export function telling(shop: Shop, asked: string[]): Shop {
   return { ...shop, marketplace };
 }
 
+/**
+ * The shop behind a cache that has all replies to these codes at hand. It gives each `at once`, or
+ * those to all calls under way `together`.
+ */
+export async function cached(
+  shop: Shop,
+  codes: readonly string[],
+  manner: 'at once' | 'together',
+): Promise<Shop> {
+  const account = await shop.marketplace.account();
+  const known = [...codes, shop.canary].map(
+    async (code) => [code, await shop.marketplace.validate(code)] as const,
+  );
+  const replies = new Map(await Promise.all(known));
+  let next: Promise<void> | null = null;
+  const together = (): Promise<void> => {
+    next ??= sleep(1).then(() => void (next = null));
+    return next;
+  };
+  const marketplace: Marketplace = Object.create(shop.marketplace);
+  marketplace.account = async () => {
+    if (manner === 'together') await together();
+    return account;
+  };
+  marketplace.validate = async (code) => {
+    if (manner === 'together') await together();
+    return replies.get(code) as Awaited<ReturnType<Marketplace['validate']>>;
+  };
+  return { ...shop, marketplace };
+}
+
 /** A list of `count` codes of which every `nth` is invalid; from 2: 1 would leave none valid. */
 export function listOf({ purchases }: Shop, count: number, nth = 10): string[] {
   return Array.from({ length: count }, (_, i) =>
     i % nth === nth - 1 ? `nobody-bought-${i}` : purchases.codeAt(i),
   );
+}
+
+/** The codes in an order without a pattern, the same each time. */
+export function shuffled(codes: readonly string[]): string[] {
+  const place = (code: string): string => hash('sha1', code);
+  return [...codes].sort((a, b) => (place(a) < place(b) ? -1 : 1));
 }
 
 /** Asks for codes and keeps what was told on the way. */

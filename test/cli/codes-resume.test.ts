@@ -67,9 +67,10 @@ async function goOn(sim: Simulator, codes: readonly string[]): Promise<readonly 
   }
   const asked = askedFor(sim).slice(before);
   const again = asked.filter((code) => done.has(code));
-  // Of what was recorded, none but a canary is asked for, once before and once after the others.
+  // Of what was recorded, none but a canary is asked for: before and after the others, and where
+  // several denials came in a row.
   expect(new Set(again).size, again.join()).toBeLessThanOrEqual(2);
-  expect(again.length).toBeLessThanOrEqual(5);
+  expect(again.length).toBeLessThanOrEqual(10);
   return asked;
 }
 

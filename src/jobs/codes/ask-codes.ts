@@ -7,8 +7,9 @@ import {
   type NeededProof,
   type ProofPlan,
 } from '../../domain/codes/proofs.js';
+import type { Purchase } from '../../domain/item.js';
 import type { Reply } from '../../domain/reply.js';
-import type { CallOptions, Marketplace } from '../../marketplace/types.js';
+import type { CallOptions, Marketplace, Sourced } from '../../marketplace/types.js';
 import { Agenda } from './agenda.js';
 import { Journal, type Ended, type TimedCall } from './journal.js';
 import { CANARY_LOST, failedProof } from './stop.js';
@@ -167,10 +168,8 @@ class Asking {
     this.#made.codes++;
     this.#codesSinceProof++;
     const ask = () => this.#marketplace.validate(code, this.#call);
-    void this.#ask('code', ask, ({ begun, ended, at }, reply) => {
-      const { outcome, evidence } = hearCode(code, reply);
-      // Written out, and so of one shape: the rules look at all calls again and again.
-      const call = { kind: 'code', code, begun, ended, at, outcome, evidence } as const;
+    void this.#ask('code', ask, (span, reply) => {
+      const call = validated('code', code, span, reply);
       this.#verdicts.hear(call, reply.kind === 'answered' ? reply.data : null);
       return call;
     });
@@ -181,14 +180,11 @@ class Asking {
     if (proof.kind === 'canary') {
       const { kind, code } = proof;
       const ask = () => this.#marketplace.validate(code, this.#call);
-      void this.#ask(kind, ask, ({ begun, ended, at }, reply) => {
-        const { outcome, evidence } = hearCode(code, reply);
-        return { kind, code, begun, ended, at, outcome, evidence };
-      });
+      void this.#ask(kind, ask, (span, reply) => validated(kind, code, span, reply));
       return;
     }
-    this.#codesSinceProof = 0;
     const { kind } = proof;
+    this.#codesSinceProof = 0;
     const ask = () => this.#marketplace.account(this.#call);
     void this.#ask(kind, ask, ({ begun, ended, at }, reply) => {
       this.#proofEnd = ended;
@@ -278,4 +274,18 @@ class Asking {
       carried: this.#journal.carried,
     };
   }
+}
+
+/**
+ * A call that asked for a code. Written out, and so of one shape: the rules look at all calls again
+ * and again.
+ */
+function validated<K extends 'code' | 'canary'>(
+  kind: K,
+  code: string,
+  { begun, ended, at }: Ended,
+  reply: Reply<Sourced<Purchase>>,
+) {
+  const { outcome, evidence } = hearCode(code, reply);
+  return { kind, code, begun, ended, at, outcome, evidence };
 }

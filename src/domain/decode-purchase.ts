@@ -57,36 +57,56 @@ export function decodePurchase(json: Json): Decoding<Purchase> {
 
 type FieldReader<T> = (json: Json | undefined, path: string, tolerated: Tolerated) => T;
 
-/** Null where the field holds something else than it should. */
+/** Null where the field holds something else than it should. @param within path of `json`, with a dot */
 function readField<T>(
   json: JsonObject,
   name: string,
   read: FieldReader<T>,
   tolerated: Tolerated,
+  within = '',
 ): T | null {
+  const path = within + name;
   try {
-    return read(json[name], name, tolerated);
+    return read(json[name], path, tolerated);
   } catch (error) {
     if (!(error instanceof FieldError)) throw error;
-    tolerated.note(`${name}.unreadable`);
+    tolerated.note(`${path}.unreadable`);
     return null;
   }
 }
 
+/** Each field on its own: forks rename some (field notes: extra fields), and the others still tell. */
 function readPurchasedItem(
   json: Json | undefined,
   path: string,
   tolerated: Tolerated,
 ): PurchasedItem {
   const map = readMap(json, path, tolerated);
-  const media = readMap(map['media'], `${path}.media`, tolerated);
+  if (Object.keys(map).length === 0) throw new FieldError(path, 'is empty');
+  const within = `${path}.`;
+  const media = readField(map, 'media', readMap, tolerated, within) ?? {};
+  const item = {
+    id: readField(map, 'id', readId, tolerated, within),
+    name: readField(map, 'name', readName, tolerated, within),
+    url: readField(map, 'url', readText, tolerated, within),
+  };
+  if (tellsNothing(item)) throw new FieldError(path, `tells no item: ${shown(json)}`);
   return {
-    id: readId(map['id'], `${path}.id`, tolerated),
-    name: readRequiredText(map['name'], `${path}.name`, tolerated),
-    url: readText(map['url'], `${path}.url`, tolerated),
-    previewImageUrl: readText(media['preview_image'], `${path}.media.preview_image`, tolerated),
+    ...item,
+    previewImageUrl: readField(media, 'preview_image', readText, tolerated, `${within}media.`),
     full: readFullItem(map),
   };
+}
+
+function readName(json: Json | undefined, path: string, tolerated: Tolerated): string {
+  const name = readRequiredText(json, path, tolerated);
+  if (name.trim() === '') throw new FieldError(path, 'is blank');
+  return name;
+}
+
+/** An item of which nothing is known must not count as a fact, which makes a code valid. PHP's empty number is 0. */
+function tellsNothing({ id, name, url }: Pick<PurchasedItem, 'id' | 'name' | 'url'>): boolean {
+  return (id ?? 0) === 0 && name === null && (url ?? '').trim() === '';
 }
 
 /** The full item when the answer holds one: only the full shape has prices. */

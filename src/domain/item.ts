@@ -49,8 +49,9 @@ export interface Account {
 
 /** The product of a purchase: full or reduced (spec 2.5). */
 export interface PurchasedItem {
-  readonly id: number;
-  readonly name: string;
+  /** Null where it can't be read, as the name and all else: what can be read is kept. */
+  readonly id: number | null;
+  readonly name: string | null;
   readonly url: string | null;
   readonly previewImageUrl: string | null;
   /** Present when the server sent the full item. */

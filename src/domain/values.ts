@@ -161,7 +161,9 @@ export function readTimestamp(
     throw new FieldError(path, `is no date of the calendar: ${shown(json)}`);
   }
   if (zone === undefined) tolerated.note('timestamp.no-zone');
-  const moment = new Date(utc - offsetMinutes(zone) * 60_000).toISOString().slice(0, 19);
+  const offset = offsetMinutes(zone);
+  if (offset === null) throw new FieldError(path, `is in no zone of the world: ${shown(json)}`);
+  const moment = new Date(utc - offset * 60_000).toISOString().slice(0, 19);
   if (!/^\d{4}-/.test(moment)) throw new FieldError(path, `is out of range: ${shown(json)}`);
   return fraction === '' ? `${moment}Z` : `${moment}.${fraction}Z`;
 }
@@ -177,9 +179,15 @@ export function readsAsTimestamp(json: Json | undefined): boolean {
   }
 }
 
-function offsetMinutes(zone: string | undefined): number {
+/** Zones are from 12 hours behind UTC to 14 before it. */
+const LARGEST_OFFSET = 14 * 60;
+
+/** Null for an offset that no zone has, which would move the moment by hours or days. */
+function offsetMinutes(zone: string | undefined): number | null {
   if (zone === undefined || zone === 'Z' || zone === 'z') return 0;
-  const minutes = Number(zone.slice(1, 3)) * 60 + Number(zone.slice(3).replace(':', '') || 0);
+  const beyondHour = Number(zone.slice(3).replace(':', '') || 0);
+  const minutes = Number(zone.slice(1, 3)) * 60 + beyondHour;
+  if (beyondHour > 59 || minutes > LARGEST_OFFSET) return null;
   return zone.startsWith('-') ? -minutes : minutes;
 }
 

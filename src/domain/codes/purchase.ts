@@ -33,17 +33,33 @@ export function mergePurchase(known: Purchase | null, { value, raw }: PurchaseRe
   };
 }
 
-/** Two items are never mixed: of another one than before, only what the answer says is known. */
+/**
+ * Two items are never mixed: of another one than before, only what the answer says is known. Where
+ * there is no telling whether it is another, what was known is kept as it is, since nothing speaks
+ * against it; unless that is no more than an address, which anything that names an item replaces.
+ */
 function mergeItem(known: PurchasedItem | null, fresh: PurchasedItem | null): PurchasedItem | null {
   if (fresh === null) return known;
-  if (known === null || known.id !== fresh.id) return fresh;
+  if (known === null) return fresh;
+  const same = areSame(known, fresh);
+  if (same === null) return known.id === null && known.name === null ? fresh : known;
+  if (!same) return fresh;
   return {
-    id: fresh.id,
-    name: fresh.name,
+    id: fresh.id ?? known.id,
+    name: fresh.name ?? known.name,
     url: fresh.url ?? known.url,
     previewImageUrl: fresh.previewImageUrl ?? known.previewImageUrl,
     full: fresh.full ?? known.full,
   };
+}
+
+/**
+ * Whether two items are one: by their ids or, where one of those is missing, by their names. Null
+ * where neither can be compared.
+ */
+function areSame(a: PurchasedItem, b: PurchasedItem): boolean | null {
+  if (a.id !== null && b.id !== null) return a.id === b.id;
+  return a.name === null || b.name === null ? null : a.name === b.name;
 }
 
 /** @param now milliseconds since 1970 */

@@ -43,9 +43,10 @@ export function transitionsOf(before: KnownCode | null, now: KnownCode): readonl
 
 function purchaseTransitions(before: Purchase, now: Purchase): CodeTransition[] {
   const changes: readonly (readonly [TransitionKind, string | null, string | null])[] = [
-    // Letter case is no change: licences pass through the site's translation table.
+    // Letter case is no change: licences pass through the site's translation table, and a currency
+    // is the same however its code is written.
     ...changed('license-changed', before.licenseType, now.licenseType, isSameWord),
-    ...changed('price-changed', priceOf(before), priceOf(now)),
+    ...changed('price-changed', priceOf(before), priceOf(now), isSameWord),
     ...changed('item-changed', itemOf(before), itemOf(now)),
     ...supportChange(before, now),
   ];
@@ -97,7 +98,7 @@ function priceOf({ price, currency }: Purchase): string | null {
 }
 
 function itemOf({ item }: Purchase): string | null {
-  return item === null ? null : String(item.id);
+  return item === null || item.id === null ? null : String(item.id);
 }
 
 function isSameWord(a: string, b: string): boolean {

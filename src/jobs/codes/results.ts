@@ -47,11 +47,11 @@ export function unprovenResult(
 }
 
 /**
- * What is recorded of a purchase. The item it is of was read, and is most of what was answered: it is
- * let go here, since results may wait for a while until they are written.
+ * What is recorded of a purchase. The item it is of is most of what was answered: where its id was
+ * read it is let go here, since results may wait for a while until they are written.
  */
 function leanReading({ value, raw }: Sourced<Purchase>): PurchaseReading {
-  if (value.item === null || !isObject(raw)) return { value, raw };
+  if ((value.item?.id ?? null) === null || !isObject(raw)) return { value, raw };
   const { item: _, ...rest } = raw;
   return { value, raw: rest };
 }

@@ -79,21 +79,24 @@ export function purchaseIn(row: PurchaseRow): Purchase | null {
 }
 
 function itemIn(row: PurchaseRow): PurchasedItem | null {
-  if (row.item_id === null) return null;
-  const item = {
-    id: Number(row.item_id),
-    name: row.item_name ?? '',
-    url: row.item_url,
-    previewImageUrl: row.item_preview_url,
-  };
-  return { ...item, full: row.item_full ? fullItem(item) : null };
+  const { item_id, item_name: name, item_url: url, item_preview_url: previewImageUrl } = row;
+  if (item_id === null && name === null && url === null) return null;
+  const id = item_id === null ? null : Number(item_id);
+  // A full item has both.
+  const full =
+    row.item_full && id !== null && name !== null ? fullItem({ id, name, previewImageUrl }) : null;
+  return { id, name, url, previewImageUrl, full };
 }
 
 /**
  * Stands for a full item that was answered once. That it was is all that the store keeps of it here:
  * its fields are those of the item, which the mirror has, and would be the same in a million rows.
  */
-function fullItem({ id, name, previewImageUrl }: Omit<PurchasedItem, 'full'>): Item {
+function fullItem({
+  id,
+  name,
+  previewImageUrl,
+}: Pick<Item, 'id' | 'name' | 'previewImageUrl'>): Item {
   return {
     ...{ id, name, previewImageUrl, description: null, category: null, subCategory: null },
     ...{ options: [], version: null, demoLink: null, tags: [], thumbnailUrl: null },
@@ -115,7 +118,7 @@ export function purchaseColumns(purchase: Purchase): Omit<PurchaseRow, 'has_purc
     license_type: purchase.licenseType,
     price: purchase.price,
     currency: purchase.currency,
-    item_id: item === null ? null : String(item.id),
+    item_id: item === null || item.id === null ? null : String(item.id),
     item_name: item?.name ?? null,
     item_url: item?.url ?? null,
     item_preview_url: item?.previewImageUrl ?? null,

@@ -1,5 +1,5 @@
 import { setImmediate as turn } from 'node:timers/promises';
-import type { Json } from '../../domain/item.js';
+import type { Json, Purchase } from '../../domain/item.js';
 import { isObject } from '../../domain/values.js';
 import { purchaseColumns } from './known-row.js';
 import type { AuditCodeUpdate, CodeUpdate, RecordPlan } from './plan-record.js';
@@ -79,7 +79,7 @@ function checkRow(
 function withCode(check: string, { known, raw }: CodeUpdate): string {
   const { purchase } = known;
   const columns = purchase === null ? '{}' : JSON.stringify(purchaseColumns(purchase));
-  const kept = raw === undefined ? null : keptText(withoutItem(raw, purchase?.item !== null));
+  const kept = raw === undefined ? null : keptText(withoutItem(raw, hasItemId(purchase)));
   const joined = columns === '{}' ? check : `${check.slice(0, -1)},${columns.slice(1)}`;
   return kept === null ? joined : `${joined.slice(0, -1)},"raw":${kept}}`;
 }
@@ -99,9 +99,14 @@ function isBoundless(json: Json): boolean {
   return typeof json === 'object' && json !== null && Object.values(json).some(isBoundless);
 }
 
+/** An item without an id can't be found in the mirror. */
+function hasItemId(purchase: Purchase | null): boolean {
+  return (purchase?.item?.id ?? null) !== null;
+}
+
 /** Items are in the mirror, and those of a million purchases are mostly the same few. */
-function withoutItem(raw: Json, wasRead: boolean): Json {
-  if (!wasRead || !isObject(raw)) return raw;
+function withoutItem(raw: Json, hasId: boolean): Json {
+  if (!hasId || !isObject(raw)) return raw;
   const { item: _, ...rest } = raw;
   return rest;
 }

@@ -81,6 +81,55 @@ describe('what is known of a purchase', () => {
   });
 
   it.each([
+    [{ id: 7 }, { id: 7, name: 'Item 7' }, 'the id alone is of the same item'],
+    [{ name: 'Item 7' }, { id: 7, name: 'Item 7' }, 'and so is its name, where the id is missing'],
+    [{ url: 'u' }, { id: 7, name: 'Item 7' }, 'nothing speaks against it'],
+    [{ id: 8 }, { id: 8, name: null }, 'another id is another item, whose name nobody told'],
+    [{ id: 8, name: 'Item 7' }, { id: 8, name: 'Item 7' }, 'two items may have one name'],
+    [{ name: 'Item 8' }, { id: null, name: 'Item 8' }, 'another name may be another item’s'],
+  ])('has of an item %j, of which a part was told: %j, since %s', (item, expected, _why) => {
+    expect(mergePurchase(full, read({ ...REDUCED, item })).item).toMatchObject(expected);
+  });
+
+  it('takes the id to the name and the name to the id only where they were told together', () => {
+    const both = read({ item: { id: 7, name: 'Item 7' } });
+    const [id, name, address] = [{ id: 7 }, { name: 'Item 7' }, { url: 'u' }].map((item) =>
+      read({ item }),
+    ) as [PurchaseReading, PurchaseReading, PurchaseReading];
+    expect(mergePurchase(id.value, both).item).toEqual(both.value.item);
+    expect(mergePurchase(name.value, both).item).toEqual(both.value.item);
+    expect(mergePurchase(id.value, name).item).toEqual(id.value.item);
+    expect(mergePurchase(name.value, id).item).toEqual(name.value.item);
+    expect(mergePurchase(address.value, id).item).toEqual(id.value.item);
+  });
+
+  it('has an id and a name together only where one answer told both, however little others tell', () => {
+    const part = fc.record(
+      {
+        id: fc.constantFrom(7, 8),
+        name: fc.constantFrom('A', 'B'),
+        url: fc.constantFrom('u', 'v'),
+      },
+      { requiredKeys: [] },
+    );
+    fc.assert(
+      fc.property(fc.array(part, { maxLength: 6 }), (parts) => {
+        let merged: Purchase | null = null;
+        for (const item of parts) {
+          const reading = read({ item });
+          const next: Purchase = mergePurchase(merged, reading);
+          expect(mergePurchase(next, reading)).toEqual(next);
+          const { id = null, name = null } = next.item ?? {};
+          if (id !== null && name !== null) {
+            expect(parts).toContainEqual(expect.objectContaining({ id, name }));
+          }
+          merged = next;
+        }
+      }),
+    );
+  });
+
+  it.each([
     [null, null],
     ['', null],
     ['2027-01-01T00:00:00Z', '2027-01-01T00:00:00Z'],
@@ -156,11 +205,21 @@ describe('a code', () => {
     expect(kinds(before, valid(REDUCED))).toEqual([]);
     expect(kinds(known(REDUCED), valid(FULL))).toEqual([]);
     expect(kinds(before, valid({ ...FULL, license_type: ' REGULAR' }))).toEqual([]);
+    expect(kinds(before, valid({ ...FULL, currency: 'usd' }))).toEqual([]);
+  });
+
+  it('has no news of its item where an id is missing before or now', () => {
+    const unnumbered = { ...REDUCED, item: { name: 'Item 7' } };
+    const renamed = { ...REDUCED, item: { name: 'Item 8' } };
+    expect(kinds(known(unnumbered), valid(REDUCED))).toEqual([]);
+    expect(kinds(before, valid(unnumbered))).toEqual([]);
+    expect(kinds(before, valid(renamed))).toEqual([]);
   });
 
   it.each([
     [{ license_type: 'Extended' }, 'license-changed', 'Regular', 'Extended'],
     [{ price: 99 }, 'price-changed', '19.90 USD', '99.00 USD'],
+    [{ currency: 'EUR' }, 'price-changed', '19.90 USD', '19.90 EUR'],
     [{ item: { id: 8, name: 'Item 8' } }, 'item-changed', '7', '8'],
     [
       { supported_until: '2026-12-01T00:00:00Z' },

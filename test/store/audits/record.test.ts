@@ -109,6 +109,29 @@ describe('recording results', () => {
     });
   });
 
+  it.each([
+    { ...ITEM, id: null },
+    { ...ITEM, name: null },
+    { ...ITEM, id: null, name: null },
+    { ...ITEM, full: { ...itemOf(ITEM) } },
+  ])('gives back as much of an item as was told: %j', async (item) => {
+    const audits = await enterSeller(mirror());
+    const { auditId, codes } = await loadPending(audits, 'A');
+    await audits.record(auditId, [valid(codes[0], at(1), purchaseOf('A', item))], 1);
+    const known = (await audits.knownCodes(SELLER, ['A'])).get('A')?.known;
+    const full = item.full === null ? null : (expect.objectContaining({ id: 7 }) as object);
+    expect(known?.purchase?.item).toEqual({ ...item, full });
+  });
+
+  it('keeps the answer with its item where no id tells which of the mirror’s it is', async () => {
+    const audits = await enterSeller(mirror());
+    const { auditId, codes } = await loadPending(audits, 'A');
+    const { value } = purchaseOf('A', { ...ITEM, id: null });
+    const raw = { item: { number: '7-b', name: 'Item 7' } };
+    await audits.record(auditId, [valid(codes[0], at(1), { value, raw })], 1);
+    expect(await mirror().rows('SELECT raw FROM mirror.purchase_codes')).toEqual([{ raw }]);
+  });
+
   it('is the same when it is said again, since a worker may be killed before it is told', async () => {
     const audits = await enterSeller(mirror());
     const { auditId, codes } = await loadPending(audits, 'A', 'B');

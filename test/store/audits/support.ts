@@ -72,12 +72,16 @@ export async function loadPending<const N extends readonly string[]>(
 }
 
 /** An item as reduced answers hold it. */
-export const ITEM: PurchasedItem = {
+export const ITEM = {
   ...{ id: 7, name: 'Item 7', url: 'https://example.com/7', previewImageUrl: null, full: null },
-};
+} satisfies PurchasedItem;
 
 /** An item as full answers hold it. */
-export function itemOf({ id, name, previewImageUrl }: PurchasedItem): Item {
+export function itemOf({
+  id,
+  name,
+  previewImageUrl,
+}: Pick<Item, 'id' | 'name' | 'previewImageUrl'>): Item {
   return {
     ...{ id, name, previewImageUrl, description: 'Nice', category: null, subCategory: null },
     ...{ options: [], version: '1.2.3', demoLink: null, tags: ['a'], thumbnailUrl: null },
@@ -86,7 +90,7 @@ export function itemOf({ id, name, previewImageUrl }: PurchasedItem): Item {
   };
 }
 
-export function purchaseOf(code: string, item = ITEM): PurchaseReading {
+export function purchaseOf(code: string, item: PurchasedItem = ITEM): PurchaseReading {
   const supportedUntil = '2027-01-02T03:04:05Z';
   return {
     value: {

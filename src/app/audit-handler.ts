@@ -64,11 +64,11 @@ interface Work {
 }
 
 function perform({ deps, plan, task, context }: Work): Promise<MirrorOutcome> {
-  const { attempt, attempts, signal } = context;
+  const { attempt, attempts, signal, closing } = context;
   if (task.kind === 'recheck') return performRecheck(deps, plan, signal);
   const { auditId, chunk } = task;
   const job = { auditId: BigInt(auditId), chunk, isLastAttempt: attempt >= attempts };
-  return performAuditChunk(deps, job, signal);
+  return performAuditChunk({ ...deps, closing }, job, signal);
 }
 
 /** As much as a share of the budget allows until the schedule's next instant; a day's, without one. */

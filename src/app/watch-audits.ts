@@ -1,6 +1,6 @@
 import type { App } from '../app.js';
 import type { Log } from '../domain/log.js';
-import { enqueueChunks } from '../jobs/codes/perform-chunk.js';
+import { enqueueNext } from '../jobs/codes/perform-chunk.js';
 import type { Queues } from '../queue/queues.js';
 
 /** How often audits that run are looked at. */
@@ -34,7 +34,7 @@ export function watchAudits(
     const audits = await store.audits.list({ sellerIds, limit: LATEST });
     for (const { auditId, sellerId, state } of audits) {
       if (stopped) return;
-      if (state === 'running') await enqueueChunks(store, auditId, adding(queues, sellerId));
+      if (state === 'running') await enqueueNext(store, auditId, adding(queues, sellerId));
     }
   };
   const begin = (): void => {

@@ -67,6 +67,8 @@ export interface Unreadable {
   readonly detail: string;
   /** The beginning of the body, at most 300 characters, redacted; empty when nothing can be shown. */
   readonly excerpt: string;
+  /** True: it is about another record than the one asked for, so that answers get mixed up. */
+  readonly isAboutAnother?: true;
 }
 
 /** A failed reply in one sentence for a person. Never contains the key. */

@@ -1,6 +1,7 @@
 /**
  * Spellings under which a secret may turn up in somebody else's text, plain ones too: JSON, also
- * as PHP writes it, percent-encoded, form, HTML, host name.
+ * as PHP writes it, percent-encoded, form, HTML, host name. Percent-encoded also with what a query
+ * may hold as it is: the slash alone, or all that `encodeURI` leaves.
  */
 export function spellingsOf(secret: string): string[] {
   const out = new Set<string>();
@@ -10,8 +11,10 @@ export function spellingsOf(secret: string): string[] {
     const slashed = json.replaceAll('/', '\\/');
     const encoded = encodeURIComponent(plain.toWellFormed());
     const php = percentEncodeStrictly(plain);
-    const own = [plain, json, form, slashed, asciiJson(json), asciiJson(slashed), encoded, php];
-    for (const spelling of [...own, ...htmlSpellings(plain)]) {
+    const own = [plain, json, form, slashed, asciiJson(json), asciiJson(slashed)];
+    const percent = [encoded, php, encodeURI(plain.toWellFormed())];
+    const inQuery = [encoded, php].map((spelling) => spelling.replaceAll('%2F', '/'));
+    for (const spelling of [...own, ...percent, ...inQuery, ...htmlSpellings(plain)]) {
       out.add(spelling);
       out.add(lowerHex(spelling));
     }

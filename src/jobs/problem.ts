@@ -20,7 +20,7 @@ export class RunProblem extends Error {
 
 const CHECK_ADDRESS =
   'check MARKETPLACE_URL: it must be the base address of the API; `seller-mirror doctor` tells more';
-const LATER = 'try again later; the copy is as it was';
+const LATER = 'try again later';
 
 const REMEDIES: Readonly<Record<Exclude<Failure['kind'], 'denied' | 'unavailable'>, string>> = {
   refused: 'check the API key in the workspace settings of the marketplace, and MARKETPLACE_URL',
@@ -29,7 +29,7 @@ const REMEDIES: Readonly<Record<Exclude<Failure['kind'], 'denied' | 'unavailable
 };
 
 const UNAVAILABLE_REMEDIES: Readonly<Record<UnavailableReason, string>> = {
-  network: 'check the network, and the host in MARKETPLACE_URL; the copy is as it was',
+  network: 'check the network, and the host in MARKETPLACE_URL',
   timeout: LATER,
   'server-error': LATER,
   maintenance: LATER,
@@ -41,19 +41,32 @@ const UNAVAILABLE_REMEDIES: Readonly<Record<UnavailableReason, string>> = {
   'switched-off': `the API may be switched off; otherwise ${CHECK_ADDRESS}`,
 };
 
+/** Where the marketplace or the way to it was out of order, which says nothing of a setting. */
+const OUTAGES: ReadonlySet<UnavailableReason> = new Set([
+  'network',
+  'timeout',
+  'server-error',
+  'maintenance',
+  'cut-off',
+]);
+
 /** When the marketplace said to come back, milliseconds since 1970; null when it did not say. */
 export function comeBackAt(failure: Failure): number | null {
   return 'retryAt' in failure ? failure.retryAt : null;
+}
+
+/** What to do about a failed reply, whatever was asked for. */
+export function remedyOf(failure: Failure): string {
+  if (failure.kind === 'unavailable') return UNAVAILABLE_REMEDIES[failure.reason];
+  return REMEDIES[failure.kind === 'denied' ? 'refused' : failure.kind];
 }
 
 /** The problem that a failed reply makes of a run. */
 export function problemOf(failure: Failure): RunProblem {
   const code = failure.kind === 'denied' ? 'refused' : failure.kind;
   const permanent = code === 'refused' || code === 'unreadable';
-  const remedy =
-    failure.kind === 'unavailable'
-      ? UNAVAILABLE_REMEDIES[failure.reason]
-      : REMEDIES[code as keyof typeof REMEDIES];
+  const isOutage = failure.kind === 'unavailable' && OUTAGES.has(failure.reason);
+  const remedy = `${remedyOf(failure)}${isOutage ? '; the copy is as it was' : ''}`;
   return new RunProblem(code, describeFailure(failure), remedy, {
     permanent,
     notBefore: comeBackAt(failure),

@@ -171,7 +171,7 @@ function accept<T>(
   // Compared as sent: masking could change the very field that is compared.
   const sent = question.decode(found.json);
   const mismatch = sent.ok ? question.mismatch(sent.decoded.value) : null;
-  if (mismatch !== null) return say(mismatch);
+  if (mismatch !== null) return { ...say(mismatch), isAboutAnother: true };
 
   const isClean = !redactor.mayBeIn(reading.text);
   const raw = isClean ? found.json : redactor.json(found.json);

@@ -79,7 +79,7 @@ async function outcomeOf<N extends QueueName>(
   }
   if (ending.aborted) return { kind: 'hand-back' };
   try {
-    return await handler(read.task, { jobId: id, signal, ...facts });
+    return await handler(read.task, { jobId: id, signal, closing: ending, ...facts });
   } catch (error) {
     if (signal.aborted) return { kind: 'hand-back' };
     return { kind: 'retry', problem: wordsOf(error), notBefore: null };

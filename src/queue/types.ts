@@ -59,6 +59,8 @@ export interface JobContext {
   readonly attempts: number;
   /** Ends when the worker must stop, or has lost the job to another one. */
   readonly signal: AbortSignal;
+  /** Aborted when the worker begins to stop: the job may come to a good end still, but soon. */
+  readonly closing: AbortSignal;
   /** Carries the job's id, and its seller where it has one, already. */
   readonly log: Log;
 }

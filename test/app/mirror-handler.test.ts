@@ -12,7 +12,8 @@ describe('a worker', () => {
       { kind: 'sync', seller: 'grace', tick: null, askedAt: '2026-11-21T02:00:00.000Z' },
       {
         ...{ jobId: 'job', attempt: 1, attempts: 12 },
-        ...{ signal: new AbortController().signal, log: silentLog },
+        ...{ signal: new AbortController().signal, closing: new AbortController().signal },
+        log: silentLog,
       },
     );
     expect(outcome).toMatchObject({ kind: 'retry', notBefore: null });

@@ -126,6 +126,14 @@ describe('an answer with data', () => {
     expect(reply).toMatchObject({ kind: 'unreadable', detail: like('8') });
   });
 
+  it('says of an answer about another code that it is one: answers that get mixed up cast doubt on others', () => {
+    const purchase = { ...PURCHASE, purchase_code: 'OTHER' };
+    const mixedUp = ask('validate', 200, { status: 'success', data: { purchase } });
+    expect(mixedUp).toMatchObject({ kind: 'unreadable', isAboutAnother: true });
+    const broken = ask('validate', 200, { status: 'success' });
+    expect(broken).not.toHaveProperty('isAboutAnother');
+  });
+
   it.each([
     [' c0De-1\n', 'answered', 'case and white space are not kept by servers'],
     ['OTHER', 'unreadable', 'another code proves nothing'],

@@ -25,10 +25,11 @@ const CONTROL = /[\p{Cc}\p{Zl}\p{Zp}]/u;
 const UNREADABLE = /[\p{Cs}\uFFFD]/u;
 
 /**
- * The code in a text: without what surrounds it unseen, without quotes around it, and without the
- * apostrophe by which spreadsheets, and this product's own CSV, tell text from a formula. What is
- * left is not touched: codes have no fixed format (field notes: requests), so nothing else is known
- * not to belong to one. Doing it twice changes nothing more. Takes time linear in the text.
+ * The code in a text: without what surrounds it unseen, without quotes around it, without the
+ * apostrophe by which spreadsheets, and this product's own CSV, tell text from a formula, and out of
+ * `="…"`, the formula by which shops keep spreadsheets from reformatting a text. What is left is not
+ * touched: codes have no fixed format (field notes: requests), so nothing else is known not to
+ * belong to one. Doing it twice changes nothing more. Takes time linear in the text.
  */
 export function normalizeCode(text: string): string {
   let [start, end] = [0, text.length];
@@ -37,6 +38,9 @@ export function normalizeCode(text: string): string {
     const last = lastCharacter(text, end);
     if (UNSEEN.test(first)) start += first.length;
     else if (UNSEEN.test(last)) end -= last.length;
+    else if (isTextFormula(text, start, end)) start++;
+    // Not the first of two quotes: the one at the end is the formula's.
+    else if (first === "'" && isTextFormula(text, start + 1, end)) start++;
     else if (end - start >= 2 && QUOTE.test(first) && QUOTE.test(last)) {
       start++;
       end--;
@@ -44,6 +48,17 @@ export function normalizeCode(text: string): string {
     else break;
   }
   return text.slice(start, end);
+}
+
+/**
+ * Whether `="…"` stands from `start` to `end`. With a quote within it is more than one text. All
+ * quotes may be doubled, as in a CSV file that is read as lines.
+ */
+function isTextFormula(text: string, start: number, end: number): boolean {
+  if (!text.startsWith('="', start)) return false;
+  const quotes = end - start > 3 && text.startsWith('=""', start) ? '""' : '"';
+  const closing = text.indexOf('"', start + 1 + quotes.length);
+  return closing === end - quotes.length && text.startsWith(quotes, closing);
 }
 
 /** The whole character that ends before `end`. */

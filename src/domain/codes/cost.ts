@@ -8,8 +8,6 @@ export interface AuditSize {
   readonly chunkSize: number;
   /** Calls under way at a time, at least 1. */
   readonly concurrency: number;
-  /** Chunks under way at a time, each with proofs of its own; default 1. */
-  readonly chunksAtOnce?: number;
   /** How long a call takes, milliseconds; default 250. It matters only where the budget does not. */
   readonly callMs?: number;
 }
@@ -39,10 +37,9 @@ const DEFAULT_CALL_MS = 250;
  * @param now milliseconds since 1970
  */
 export function auditCost(size: AuditSize, now: number): AuditCost {
-  const { toAsk, requestsPerMinute, chunkSize, concurrency } = size;
-  const { chunksAtOnce = 1, callMs = DEFAULT_CALL_MS } = size;
+  const { toAsk, requestsPerMinute, chunkSize, concurrency, callMs = DEFAULT_CALL_MS } = size;
   const chunks = Math.ceil(toAsk / chunkSize);
-  const proofCalls = PROOFS * (chunks + Math.min(chunks, chunksAtOnce));
+  const proofCalls = PROOFS * (chunks + Math.min(chunks, 1));
   const calls = toAsk + proofCalls;
   // The first call leaves at once; each other waits for its turn.
   const spacingMs = requestsPerMinute === 0 ? 0 : 60_000 / requestsPerMinute;

@@ -100,7 +100,9 @@ function outcomeOf(failure: Failure): CallOutcome {
     case 'unavailable':
       return unavailableOutcome(failure);
     case 'unreadable':
-      return { kind: 'silent', reason: 'unreadable', retryAt: null };
+      return failure.isAboutAnother === true
+        ? { kind: 'doubtful', reason: 'another-code' }
+        : { kind: 'silent', reason: 'unreadable', retryAt: null };
   }
 }
 

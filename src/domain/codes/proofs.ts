@@ -37,6 +37,8 @@ export interface ProofPlan {
 
 /** Proofs of a kind that may come to nothing, one after another, before a chunk is given up. */
 const PATIENCE = 2;
+/** Calls under way that are not worth waiting for. */
+const FEW = 2;
 /** A run of denials so long that chance makes it in fewer than one of so many cases is looked into. */
 const SUSPICIOUS = 1 / 200;
 
@@ -55,7 +57,10 @@ export function proofsBeforeCodes(timeline: Timeline, underWay: UnderWay): Proof
   const canary = evidence.findsDue ? chooseCanary(timeline, evidence) : null;
   const lacksFind = canary !== null && standingFind(evidence) === null;
   const run = runNow(evidence);
-  const suspicious = run >= likelyRun(evidence, run);
+  // The last calls before a run is full may be slow ones. To wait for those alone looks like a lull, after
+  // which all denials are asked for again.
+  const waitsForFew = run + underWay.codes >= LONGEST_RUN && underWay.codes <= FEW;
+  const suspicious = waitsForFew || run >= likelyRun(evidence, run);
   const checkAccount = suspicious && !evidence.findsDue && mayProve;
   const ask: NeededProof[] = [];
   if ((!stands || checkAccount) && !underWay.account) ask.push({ kind: 'account' });

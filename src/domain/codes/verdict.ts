@@ -91,7 +91,8 @@ export const LONGEST_RUN = 25;
  * loses some of its codes for a while, but not the canaries. Where no valid code is known, only
  * account details speak, and a seller who sells nothing looks like one whose codes are all invalid.
  * And a key that passes to another seller and back between two account proofs: that seller's codes
- * are found with it, and vouch for what is denied beside them.
+ * are found with it, and vouch for what is denied beside them. Chunks that are worked on at the same
+ * time, as those of two audits are, do not hear of each other: each has a run of its own.
  *
  * A chunk is to be judged when none of its calls is under way. Calls that begin later then change no
  * verdict, unless they are the first to find any code, or name another account.

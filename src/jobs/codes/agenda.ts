@@ -9,7 +9,6 @@ const PASSING: ReadonlySet<UnprovenReason> = new Set([
   'refused',
   'switched-off',
   'redirect',
-  'another-code',
   'no-account-before',
   'no-canary-before',
   'proof-failed',

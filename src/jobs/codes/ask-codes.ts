@@ -12,7 +12,7 @@ import type { Reply } from '../../domain/reply.js';
 import type { CallOptions, Marketplace, Sourced } from '../../marketplace/types.js';
 import { Agenda } from './agenda.js';
 import { Journal, type Ended, type TimedCall } from './journal.js';
-import { CANARY_LOST, failedProof } from './stop.js';
+import { CANARY_LOST, failedProof, isOutage } from './stop.js';
 import type { AskOptions, AskReport, Stop } from './types.js';
 import { Verdicts } from './verdicts.js';
 import { Weather } from './weather.js';
@@ -37,7 +37,7 @@ const PROVE_CODES_LEAST = 25;
  *
  * Ends when all codes are settled or have been asked for often enough; early when the server asks
  * for a pause, when nothing can be proven, and on an abort, which cuts the calls under way. Whatever
- * was answered until then is judged.
+ * was answered until then is judged. Closing it ends it early too, but with the proofs that are due.
  * @throws what the client or `onSettled` throws that is not an abort
  */
 export function askCodes(marketplace: CodeMarketplace, options: AskOptions): Promise<AskReport> {
@@ -90,11 +90,15 @@ class Asking {
   }
 
   get #isOver(): boolean {
-    return this.#stop !== null || this.#isCut;
+    return this.#stop !== null || this.#isCut || this.#isClosing;
   }
 
   get #isCut(): boolean {
     return this.#failure !== null || this.#options.signal.aborted;
+  }
+
+  get #isClosing(): boolean {
+    return this.#options.closing?.aborted === true;
   }
 
   /** Asks for all codes on the agenda and waits for the last reply. */
@@ -147,8 +151,10 @@ class Asking {
 
   /** Asks for what the last denials lack, unless the marketplace is not to be asked. */
   async #proveRest(): Promise<void> {
+    if (this.#stop !== null && isOutage(this.#stop)) await this.#doubtOutage(this.#stop);
     for (;;) {
-      const mayAsk = this.#stop === null || this.#stop.reason === 'canary-lost';
+      const stop = this.#stop;
+      const mayAsk = stop === null || stop.reason === 'canary-lost' || stop.isContradicted === true;
       if (!mayAsk || this.#isCut) return;
       const [needed] = proofsAfterCodes(this.#journal.timeline);
       if (needed === undefined) {
@@ -162,6 +168,19 @@ class Asking {
       await this.#news();
       await this.#settle();
     }
+  }
+
+  /**
+   * What looks like an outage is but a guess: where no code is known to tell it from codes on which the
+   * marketplace fails, account details have a say.
+   */
+  async #doubtOutage(stop: Stop): Promise<void> {
+    if (this.#isCut || canaryToAsk(this.#journal.timeline) !== null) return;
+    this.#askProof({ kind: 'account' });
+    await this.#news();
+    const last = this.#journal.timeline.calls.findLast(({ kind }) => kind === 'account');
+    if (last?.outcome.kind === 'affirmed') this.#stop = { ...stop, isContradicted: true };
+    await this.#settle();
   }
 
   #askCode(code: string): void {
@@ -262,10 +281,11 @@ class Asking {
   #report(): AskReport {
     const { timeline } = this.#journal;
     const aborted: Stop = { reason: 'aborted', notBefore: null, detail: null };
+    const closed = this.#isClosing ? aborted : null;
     return {
       judgements: this.#verdicts.all,
       left: this.#agenda.left,
-      stop: this.#options.signal.aborted ? aborted : this.#stop,
+      stop: this.#options.signal.aborted ? aborted : (this.#stop ?? closed),
       calls: this.#made,
       account: timeline.account,
       lostCanaries: timeline.calls.flatMap((call) =>

@@ -51,6 +51,7 @@ export interface CheckedCode {
 
 const DEFAULT_CHUNK_SIZE = 500;
 const DEFAULT_CONCURRENCY = 8;
+const MOST_CONCURRENCY = 25;
 const DEFAULT_PATIENCE_MS = 15 * 60_000;
 /** Codes found in earlier chunks that serve as canaries for later ones. */
 const KEPT_CANARIES = 5;
@@ -72,7 +73,7 @@ const KEPT_CANARIES = 5;
  * await marketplace.close();
  *
  * @throws {RangeError} when a number is out of range
- * @throws {TypeError} when `codes` is a single text
+ * @throws {TypeError} when `codes` is a single text, or holds something else than texts
  * @throws the signal's reason, when what was settled until then has been yielded; what `codes` throws
  */
 export async function* checkCodes(
@@ -83,7 +84,9 @@ export async function* checkCodes(
   const checking = new Checking(options);
   const seen = new Set<string>();
   let chunk: string[] = [];
+  let place = 0;
   for await (const text of interruptible(codes, checking.signal)) {
+    assertText(text, ++place);
     const reading = readCode(text);
     const code = 'code' in reading ? reading.code : text;
     if (seen.has(code)) continue;
@@ -100,12 +103,25 @@ export async function* checkCodes(
 function assertSound({ codes, chunkSize, concurrency, patienceMs }: CheckCodesOptions): void {
   if (typeof codes === 'string')
     throw new TypeError('codes is a text; give a list, such as [code]');
-  const numbers = { chunkSize, concurrency, patienceMs };
+  const callsAtOnce = concurrency ?? DEFAULT_CONCURRENCY;
+  if (!Number.isInteger(callsAtOnce) || callsAtOnce < 1 || callsAtOnce > MOST_CONCURRENCY) {
+    throw new RangeError(
+      `concurrency is ${concurrency}; it must be a whole number from 1 to ${MOST_CONCURRENCY}`,
+    );
+  }
+  const numbers = { chunkSize, patienceMs };
   for (const [name, value] of Object.entries(numbers)) {
     const least = name === 'patienceMs' ? 0 : 1;
     if (value === undefined || value >= least) continue;
     throw new RangeError(`${name} is ${value}; it must be ${least} or more`);
   }
+}
+
+/** Not every caller has types. The value is not told: it may be a customer's data. @param place from 1 */
+function assertText(code: unknown, place: number): void {
+  if (typeof code === 'string') return;
+  const kind = code === null ? 'null' : typeof code;
+  throw new TypeError(`code ${place} of codes is no text but ${kind}; give every code as a text`);
 }
 
 /** What one round came to. */
@@ -172,6 +188,8 @@ class Checking {
       signal: AbortSignal.any([this.signal, leaving.signal]),
       onSettled: (settled) => relay.put(settled),
     }).finally(() => relay.close());
+    // The reader may be busy with a value when it fails, and is told when it comes back.
+    asking.catch(() => undefined);
     const found: string[] = [];
     let settled = 0;
     try {
@@ -209,7 +227,8 @@ class Checking {
     const patience = this.#settledAt + patienceMs - now;
     const delayMs = next.kind === 'later' ? this.#delay(stop, next.delayMs, patience) : null;
     if (delayMs === null) this.#end = stop;
-    else await sleep(delayMs, undefined, { signal: this.signal });
+    else await sleep(delayMs, undefined, { signal: this.signal }).catch(() => undefined);
+    this.signal.throwIfAborted();
   }
 
   /** Where the server did not say when to come back, the last try is at the end of patience; null: none. */

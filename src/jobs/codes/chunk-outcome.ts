@@ -96,10 +96,11 @@ function pauseAfterStop({ reason }: Stop, settled: number): number {
 
 /**
  * Whether having asked for a code in vain counts against it. What ends the asking never does: outages,
- * limits and a key that is not good are waited for, and denials that they left without a proof.
+ * limits and a key that is not good are waited for, and denials that they left without a proof. But what
+ * looks like an outage, and is none, would be waited for in vain.
  */
 export function countsAgainst(reason: UnprovenReason, stop: Stop | null): boolean {
-  if (stop === null || stop.reason === 'canary-lost') return true;
+  if (stop === null || stop.reason === 'canary-lost' || stop.isContradicted === true) return true;
   return askAgain(reason) === 'hardly' && stop.reason !== 'unreadable';
 }
 

@@ -1,4 +1,4 @@
-import { opens } from '../../domain/codes/chunk-evidence.js';
+import { opens, runNow, sortEvidence } from '../../domain/codes/chunk-evidence.js';
 import { carriedOver, type UnderWay } from '../../domain/codes/proofs.js';
 import { Pulse, type Pace } from '../../domain/codes/pulse.js';
 import {
@@ -154,8 +154,14 @@ export class Journal {
     return { ...timeline, calls, lulls };
   }
 
+  /**
+   * No proof from before denials that still want one: the next chunk would count their run from zero,
+   * and go on for as long again with a key that may have been bad all the time.
+   */
   get carried(): Carried {
-    return { calls: carriedOver(this.timeline), pulse: this.#pulse };
+    const { timeline } = this;
+    const isInRun = runNow(sortEvidence(timeline)) > 0;
+    return { calls: isInRun ? [] : carriedOver(timeline), pulse: this.#pulse };
   }
 
   /**

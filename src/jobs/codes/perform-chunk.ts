@@ -16,6 +16,8 @@ export interface AuditDeps
   extends Pace, Pick<JobDeps, 'store' | 'marketplace' | 'sellerId' | 'callCount'> {
   /** Shared by all chunks of a process. */
   readonly carried: CarriedProofs;
+  /** As in `AskOptions`. */
+  readonly closing?: AbortSignal;
   /** Told of every code that gets a verdict, or is given up. */
   readonly onVerdict?: (verdict: Verdict) => void;
   /** Puts a chunk into the queue; harmless when it is there already. */
@@ -29,25 +31,25 @@ export interface ChunkJob {
   readonly isLastAttempt: boolean;
 }
 
-/**
- * Chunks of an audit that are in the queue at the same time: few, so that a million codes take
- * little there, and audits that run at the same time take turns; enough to keep workers busy.
- */
-export const WINDOW = 8;
 /** A chunk that somebody else works on is looked at again after this, and up to as much again. */
 const BUSY_MS = 30_000;
 
 /**
- * Puts the first chunks of an audit that are not done into the queue. To be called when an audit
- * begins or goes on, and by each chunk that is done; calling it more often changes nothing.
+ * Puts the next chunk of an audit that is not done into the queue. To be called when an audit begins or
+ * goes on, and by each chunk that is done; calling it more often changes nothing. One chunk at a time:
+ * chunks beside each other would not hear what the others hear of the API key. And so a million codes
+ * take little in the queue, and audits that run at the same time take turns.
+ * @param from the chunk to look from; after the last one comes the first
  */
-export async function enqueueChunks(
+export async function enqueueNext(
   { audits }: Pick<Store, 'audits'>,
   auditId: bigint,
   enqueueChunk: AuditDeps['enqueueChunk'],
+  from = 0,
 ): Promise<void> {
-  const chunks = await audits.nextChunks(auditId, 0, WINDOW);
-  await Promise.all(chunks.map((chunk) => enqueueChunk(auditId, chunk)));
+  const [next] = await audits.nextChunks(auditId, from, 1);
+  const [chunk] = next === undefined && from > 0 ? await audits.nextChunks(auditId, 0, 1) : [next];
+  if (chunk !== undefined) await enqueueChunk(auditId, chunk);
 }
 
 /**
@@ -87,9 +89,11 @@ async function conclude(
     case 'hand-back':
       return next;
     case 'done':
-      await enqueueChunks(deps.store, auditId, deps.enqueueChunk);
+      await enqueueNext(deps.store, auditId, deps.enqueueChunk, chunk + 1);
       return { kind: 'done', result: { audit: String(auditId), chunk, settled }, alert: null };
     case 'later':
+      // Some of its codes wait, and the others need not.
+      if (stop === null) await enqueueNext(deps.store, auditId, deps.enqueueChunk, chunk + 1);
       return { kind: 'later', reason: stop?.reason ?? 'some codes', delayMs: next.delayMs };
     case 'blocked': {
       // What the marketplace said stays in the store.

@@ -8,7 +8,7 @@ import type { Store } from '../../store/store.js';
 import type { MirrorOutcome } from '../mirror-outcome.js';
 import { wordsOf } from '../problem.js';
 import { chunkSizeFor } from './chunk-size.js';
-import { enqueueChunks, type AuditDeps } from './perform-chunk.js';
+import { enqueueNext, type AuditDeps } from './perform-chunk.js';
 
 /** Which known codes are to be asked for again, and how many. */
 export interface RecheckPlan extends RecheckFilter {
@@ -92,7 +92,7 @@ export async function performRecheck(
       ({ source, state }) => source === RECHECK_SOURCE && state === 'running',
     );
     const auditId = running?.auditId ?? (await beginRecheck(store, sellerId, plan, Date.now()));
-    if (auditId !== null) await enqueueChunks(store, auditId, deps.enqueueChunk);
+    if (auditId !== null) await enqueueNext(store, auditId, deps.enqueueChunk);
     return { kind: 'done', result: { audit: auditId && String(auditId) }, alert: null };
   } catch (error) {
     if (signal.aborted) return { kind: 'hand-back' };

@@ -23,7 +23,10 @@ export interface AskOptions extends Pace {
   readonly carried?: Carried | null;
   /** Milliseconds since 1970. */
   readonly now: () => number;
+  /** Cuts the calls under way. */
   readonly signal: AbortSignal;
+  /** Aborted when no further code is to be asked for, while what was denied may be proven still. */
+  readonly closing?: AbortSignal;
   /**
    * Told of verdicts as soon as they stand: valid ones at once, invalid ones when they are proven.
    * No code is told of twice. When it returns a promise, no further code is asked for until it is
@@ -49,6 +52,8 @@ export interface Stop {
   readonly notBefore: number | null;
   /** What the server or the client said of it, redacted and bounded; null when there is nothing to say. */
   readonly detail: string | null;
+  /** True: it looked like an outage, but account details are answered; it may be these very codes. */
+  readonly isContradicted?: true;
 }
 
 export type StopReason =

@@ -9,6 +9,8 @@ export class Weather {
   /** Failures since the last reply that told something. */
   #row: Failure[] = [];
   #isDoubtful = false;
+  /** The last of these failures was an answer about another code. */
+  #isMixedUp = false;
 
   /**
    * Marketplaces fail on single codes too, such as those of deleted items, and lists may hold many of
@@ -26,12 +28,16 @@ export class Weather {
 
   /** Takes notice of a reply; returns why to stop asking, null when there is no reason. */
   hear({ kind, outcome, at }: TimedCall, reply: Reply<unknown>): Stop | null {
-    if (outcome.kind !== 'silent' || reply.kind === 'answered') {
+    const isMixedUp = reply.kind === 'unreadable' && reply.isAboutAnother === true;
+    if (reply.kind === 'answered' || (outcome.kind !== 'silent' && !isMixedUp)) {
+      // Account details are asked for after each answer about another code, and say nothing of those.
+      if (kind === 'account' && this.#isMixedUp) return null;
       if (this.#row.length > 0) this.#row = [];
-      this.#isDoubtful = false;
+      this.#isDoubtful = this.#isMixedUp = false;
       return null;
     }
     this.#row.push(reply);
+    this.#isMixedUp = isMixedUp;
     const stop = stopForWeather(this.#row, at);
     if (stop === null || kind !== 'code' || !isOutage(stop) || !this.#tryCanary()) return stop;
     this.#isDoubtful = true;

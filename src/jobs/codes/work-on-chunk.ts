@@ -89,7 +89,7 @@ class ChunkWork {
 
   /** Asks until all is settled, or something ends it; returns when everything is recorded. */
   async ask(account: string | null, signal: AbortSignal): Promise<Stop | null> {
-    const { store, marketplace, sellerId, carried, concurrency, spacingMs } = this.#deps;
+    const { store, marketplace, sellerId, carried, concurrency, spacingMs, closing } = this.#deps;
     const report = await askCodes(marketplace, {
       account,
       codes: [...this.#pending.keys()],
@@ -101,6 +101,7 @@ class ChunkWork {
       carried: carried.last(sellerId),
       now: Date.now,
       signal: AbortSignal.any([signal, this.#held.lost, this.#ended.signal]),
+      ...(closing === undefined ? {} : { closing }),
       onSettled: (news) => {
         this.settled += news.length;
         for (const { judgement } of news) this.#deps.onVerdict?.(judgement.verdict);

@@ -29,6 +29,12 @@ describe('reading a code', () => {
     [`＂${UUID}＂`, 'wide quotes'],
     [`\`${UUID}\``, 'backticks'],
     [`\ufeff "'${UUID}'" `, 'several of these'],
+    [`="${UUID}"`, 'a formula that is nothing but text'],
+    [` \t="${UUID}"\r\n`, 'white space around such a formula'],
+    [`=" ${UUID} "`, 'white space within such a formula'],
+    [`"="${UUID}""`, 'quotes around such a formula'],
+    [`"=""${UUID}"""`, 'such a formula as a cell of CSV'],
+    [`'="${UUID}"`, 'an apostrophe before such a formula'],
   ])('takes off what does not belong to it: %j (%s)', (text, _what) => {
     expect(readCode(text)).toEqual({ code: UUID });
   });
@@ -49,6 +55,16 @@ describe('reading a code', () => {
     ['🎟'.repeat(LONGEST_CODE)],
     ['<script>'],
     ["' OR 1=1 --"],
+    ['=abc'],
+    ['="a"&"b"'],
+    ['=""a"&"b""'],
+    ['="a'],
+    ['=""a"'],
+    ['='],
+    ['="'],
+    ['="a"1'],
+    ['= "a"'],
+    ['=\u201ca\u201d'],
   ])('assumes no format: %j is taken as it is', (text) => {
     expect(readCode(text)).toEqual({ code: text });
   });
@@ -66,6 +82,7 @@ describe('reading a code', () => {
     [' \t\ufeff\u200b ', 'empty'],
     ['""', 'empty'],
     ['" “ ” "', 'empty'],
+    ['=""', 'empty'],
     ['a\0b', 'control-characters'],
     ['a\nb', 'control-characters'],
     ['a\tb', 'control-characters'],
@@ -83,7 +100,7 @@ describe('reading a code', () => {
 
   it('ends soon on any line, however hostile', () => {
     const length = 1_000_000;
-    for (const text of ['"', ' ', "'=", ` ${'x '.repeat(8)}`, '“\u200b']) {
+    for (const text of ['"', ' ', "'=", '="', ` ${'x '.repeat(8)}`, '“\u200b']) {
       const line = text.repeat(Math.ceil(length / text.length));
       expect(() => readCode(`${line}x${line}`)).not.toThrow();
     }
@@ -91,7 +108,7 @@ describe('reading a code', () => {
 
   it('changes nothing the second time, and never what is within', () => {
     const wild = fc.string({
-      unit: fc.oneof(fc.constantFrom(' ', '"', "'", '=', '\u200b', '“', '\0'), fc.string()),
+      unit: fc.oneof(fc.constantFrom(' ', '"', "'", '=', '="', '\u200b', '“', '\0'), fc.string()),
     });
     fc.assert(
       fc.property(wild, (text) => {
@@ -107,7 +124,14 @@ describe('reading a code', () => {
 
   it('finds any code again in what surrounds it', () => {
     const edge = fc.string({ unit: fc.constantFrom(' ', '\t', '\ufeff', '\u200d', '\u2009') });
-    const quotes = fc.constantFrom(['', ''], ['"', '"'], ['“', '”'], ['„', '“'], ['«', '»']);
+    const quotes = fc.constantFrom(
+      ['', ''],
+      ['"', '"'],
+      ['“', '”'],
+      ['„', '“'],
+      ['«', '»'],
+      ['="', '"'],
+    );
     fc.assert(
       fc.property(fc.stringMatching(/^[\w-]{1,60}$/), edge, edge, quotes, (code, a, b, [l, r]) => {
         expect(readCode(`${a}${l}${b}${code}${a}${r}${b}`)).toEqual({ code });

@@ -109,7 +109,6 @@ describe('the cost of an audit', () => {
       requestsPerMinute: fc.integer({ min: 1, max: 6_000 }),
       chunkSize: fc.integer({ min: 1, max: 1_000 }),
       concurrency: fc.integer({ min: 1, max: 50 }),
-      chunksAtOnce: fc.integer({ min: 1, max: 8 }),
     });
     fc.assert(
       fc.property(size, (one) => {

@@ -113,6 +113,16 @@ describe('before its codes a chunk', () => {
     expect(plan(timeline(calls, 'bird'), busy)).toEqual({ ask: [], next: 'proofs' });
   });
 
+  it('asks a canary where it would wait for a few slow calls only, since waiting makes a lull of it', () => {
+    const again = canary('bird', 200, 201, found('bird'));
+    const calls = [good, bird, ...denials(100), again, ...denials(LONGEST_RUN - 3, 210)];
+    const chunk = timeline(calls, 'bird');
+    expect(plan(chunk, { codes: 2 })).toEqual(GO);
+    expect(plan(chunk, { codes: 3 })).toEqual({ ask: [], next: 'proofs' });
+    const one = timeline([...calls, code('x', 250, 251, denied)], 'bird');
+    expect(plan(one, { codes: 2 })).toEqual({ ask: [BIRD], next: 'proofs' });
+  });
+
   it('ends when a long run can’t be looked into any more', () => {
     const inVain = [account(50, 51, limited), account(52, 53, limited)];
     const calls = [good, ...denials(LONGEST_RUN)];

@@ -120,7 +120,7 @@ describe('a reply', () => {
       200,
       { status: 'success', data: { purchase: wire({ purchase_code: 'y' }) } },
       {},
-      'unreadable',
+      'another-code',
     ],
     [
       'an echo of the code alone',

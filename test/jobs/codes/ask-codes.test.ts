@@ -81,6 +81,18 @@ it('calls nothing invalid after the key was revoked in the middle, and says why 
   expect(shop.sim.requestCount).toBeLessThan(350);
 });
 
+it('proves what was denied before it closes, so that none of it was asked for in vain', async () => {
+  const shop = await openShop();
+  const codes = Array.from({ length: 200 }, (_, i) => `nobody-bought-${i}`);
+  const closing = new AbortController();
+  shop.sim.afterRequests(40, () => closing.abort());
+  const report = await ask(shop, { codes, closing: closing.signal });
+  expect(report.stop).toMatchObject({ reason: 'aborted' });
+  expect(report.left.length).toBeGreaterThan(140);
+  expect(report.settled.length).toBe(codes.length - report.left.length);
+  expect(new Set(Object.values(verdictsOf(report)))).toEqual(new Set(['invalid']));
+});
+
 it('stops at once when the server says when to come back, and says so', async () => {
   const shop = await openShop();
   const codes = listOf(shop, 200);

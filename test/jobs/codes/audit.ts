@@ -1,6 +1,6 @@
 import { CarriedProofs } from '../../../src/jobs/codes/carried-proofs.js';
 import {
-  enqueueChunks,
+  enqueueNext,
   performAuditChunk,
   type AuditDeps,
 } from '../../../src/jobs/codes/perform-chunk.js';
@@ -82,7 +82,7 @@ export async function workThrough(
 ): Promise<ChunkQueue> {
   const queue = new ChunkQueue();
   const working = { ...deps, enqueueChunk: queue.add };
-  for (const auditId of audits) await enqueueChunks(deps.store, auditId, queue.add);
+  for (const auditId of audits) await enqueueNext(deps.store, auditId, queue.add);
   for (let next = queue.take(); next !== undefined; next = queue.take()) {
     const outcome = await performAuditChunk(working, { ...next, isLastAttempt: false }, signal);
     if (outcome.kind === 'done' || outcome.kind === 'give-up') continue;

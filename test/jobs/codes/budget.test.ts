@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { callsAtOnce, paceOf } from '../../../src/jobs/codes/pace.js';
-import { enqueueChunks, performAuditChunk } from '../../../src/jobs/codes/perform-chunk.js';
+import { enqueueNext, performAuditChunk } from '../../../src/jobs/codes/perform-chunk.js';
 import { LONGEST_RUN } from '../../../src/domain/codes/verdict.js';
 import { never, useMirror } from '../../support/mirror.js';
 import { auditDeps, auditVerdicts, ChunkQueue, enter, progress } from './audit.js';
@@ -18,7 +18,7 @@ describe('the budget', () => {
     const codes = listOf(shop, 600);
     const auditId = await enter(mirror(), shop.marketplace.host, codes, { chunkSize: 300 });
     const queue = new ChunkQueue();
-    await enqueueChunks(mirror().store, auditId, queue.add);
+    await enqueueNext(mirror().store, auditId, queue.add);
     const worker = async (): Promise<void> => {
       const budget = mirror().store.budget(shop.marketplace.host, PER_MINUTE);
       const deps = auditDeps(mirror(), shop.client({ budget }), {

@@ -39,6 +39,19 @@ function open(
   return { journal, clock, code, proof, find };
 }
 
+describe('what is carried over to the next chunk', () => {
+  it('is no proof from before denials that were not proven: their run would begin anew', () => {
+    const { journal, code, proof, find } = open();
+    proof();
+    find('a');
+    expect(journal.carried.calls).toHaveLength(2);
+    code('denied')(replies.denied);
+    expect(journal.carried.calls).toEqual([]);
+    find('b');
+    expect(journal.carried.calls).toHaveLength(2);
+  });
+});
+
 describe('while calls are under way', () => {
   it('a find does not count that one of them may turn out to put in doubt', () => {
     const { journal, code, proof, find } = open();

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { expect, it, onTestFinished } from 'vitest';
 import { adding } from '../../../src/app/watch-audits.js';
-import { enqueueChunks } from '../../../src/jobs/codes/perform-chunk.js';
+import { enqueueNext } from '../../../src/jobs/codes/perform-chunk.js';
 import { diceOf } from '../../domain/codes/model.js';
 import { SHORT } from '../../queue/support.js';
 import { postgresTrialAt } from '../../queue/trial.js';
@@ -67,7 +67,7 @@ it('workers killed at any moment lose no code, settle none twice, and have littl
   const codes = listOf(shop, 1_200, 6);
   const auditId = await enter(mirror(), shop.marketplace.host, codes, { chunkSize: 100 });
   const queues = await postgresTrialAt(mirror().databaseUrl).open();
-  await enqueueChunks(mirror().store, auditId, adding(queues, 'main'));
+  await enqueueNext(mirror().store, auditId, adding(queues, 'main'));
   // As slow as over a network, so that there is something to kill.
   shop.sim.faults.always('any', { kind: 'stall', ms: 50 });
   const dice = diceOf(4);

@@ -303,3 +303,15 @@ it('comes to the codes behind those that the marketplace fails on, also where no
   expect(await auditVerdicts(mirror(), auditId)).toEqual({ ...truthOf(shop, others), ...unproven });
   expect(await progress(mirror(), auditId)).toMatchObject({ state: 'finished', pending: 0 });
 });
+
+it('ends where it fails on some codes and denies the others, since account details show that it is up', async () => {
+  const shop = await openShop();
+  const failing = ['of-a-deleted-item-1', 'of-a-deleted-item-2', 'of-a-deleted-item-3'];
+  const denied = ['nobody-bought-1', 'nobody-bought-2'];
+  const auditId = await enter(mirror(), shop.marketplace.host, [...failing, ...denied]);
+  const { marketplace } = failingOn(shop, failing);
+  await workThrough(auditDeps(mirror(), marketplace), [auditId]);
+  const unproven = Object.fromEntries(failing.map((code) => [code, 'unproven']));
+  expect(await auditVerdicts(mirror(), auditId)).toEqual({ ...truthOf(shop, denied), ...unproven });
+  expect(await progress(mirror(), auditId)).toMatchObject({ state: 'finished', pending: 0 });
+});

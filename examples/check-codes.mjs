@@ -5,7 +5,9 @@ const marketplace = createMarketplace({
   key: new Secret(process.env.MARKETPLACE_API_KEY),
 });
 const codes = process.argv.slice(2);
-for await (const { code, verdict, reason, purchase } of checkCodes({ marketplace, codes })) {
+// How long to wait out a marketplace that can't be reached; 15 minutes by default.
+const checks = checkCodes({ marketplace, codes, patienceMs: 60_000 });
+for await (const { code, verdict, reason, purchase } of checks) {
   console.log(code, verdict, purchase?.item?.name ?? reason);
 }
 await marketplace.close();

@@ -53,6 +53,38 @@ describe('checkCodes', () => {
     expect(shop.timesAsked(code)).toBe(1);
   });
 
+  it('believes no denial beside an answer about another code, since the answers were mixed up', async () => {
+    const shop = await openShop();
+    const [first, denied, last] = [0, 1, 2].map((index) => shop.purchases.codeAt(index)) as [
+      ...[string, string, string],
+    ];
+    // The answers to the second code and the third change places, once.
+    const purchase = { purchase_code: denied, license_type: 'Regular License', price: '10.00' };
+    const answers = [
+      { status: 404, body: { status: 'error', msg: 'Invalid purchase code' } },
+      { status: 200, body: { status: 'success', data: { purchase } } },
+    ];
+    shop.sim.afterRequests(2, () => {
+      for (const { status, body } of answers) {
+        shop.sim.faults.next('validate', { kind: 'reply', status, body: JSON.stringify(body) });
+      }
+    });
+    const codes = [first, denied, 'nobody-bought-this', last];
+    const list = await all({ marketplace: shop.marketplace, codes, concurrency: 1 });
+    expect(verdicts(list)).toEqual(truthOf(shop, codes));
+  });
+
+  it('stops asking where every answer is about another code, as of a marketplace that is down', async () => {
+    const shop = await openShop();
+    const purchase = { purchase_code: '****', license_type: 'Regular License', price: '10.00' };
+    const body = JSON.stringify({ status: 'success', data: { purchase } });
+    shop.sim.faults.always('validate', { kind: 'reply', status: 200, body });
+    const codes = listOf(shop, 60);
+    const list = await all({ marketplace: shop.marketplace, codes, patienceMs: 10 });
+    expect(new Set(list.map(({ verdict }) => verdict))).toEqual(new Set(['unproven']));
+    expect(shop.sim.requestCount).toBeLessThan(60);
+  });
+
   it('reads a list no faster than it is checked, so that it may be of any length', async () => {
     const shop = await openShop();
     let [read, ahead, seen] = [0, 0, 0];
@@ -130,6 +162,56 @@ describe('checkCodes', () => {
       await expect(all({ marketplace, codes: ['a'], ...options })).rejects.toThrow(RangeError);
     },
   );
+
+  it.each([25.5, 26, 1.5, 0, Number.NaN, Infinity])(
+    'refuses %d calls at a time, which it does not promise to keep to',
+    async (concurrency) => {
+      const { marketplace } = await openShop();
+      await expect(all({ marketplace, codes: ['a'], concurrency })).rejects.toThrow(
+        `concurrency is ${concurrency}; it must be a whole number from 1 to 25`,
+      );
+    },
+  );
+
+  it.each([
+    [1, 'number'],
+    [null, 'null'],
+    [undefined, 'undefined'],
+    [{ code: 'a' }, 'object'],
+  ])('says which code is no text, since not every caller has types: %j', async (code, kind) => {
+    const { marketplace } = await openShop();
+    const codes = ['a', code] as string[];
+    await expect(all({ marketplace, codes })).rejects.toThrow(
+      new TypeError(`code 2 of codes is no text but ${kind}; give every code as a text`),
+    );
+  });
+
+  it('throws what the client throws to its reader, however busy that is with a value', async () => {
+    const shop = await openShop();
+    const { marketplace } = shop;
+    const codes = listOf(shop, 500);
+    const failures: unknown[] = [];
+    const unhandled = (error: unknown): void => void failures.push(error);
+    process.on('unhandledRejection', unhandled);
+    onTestFinished(() => void process.off('unhandledRejection', unhandled));
+    const reading = async (): Promise<void> => {
+      for await (const _ of checkCodes({ marketplace, codes })) {
+        await marketplace.close();
+        await new Promise((resolve) => setTimeout(resolve, 50));
+      }
+    };
+    await expect(reading()).rejects.toThrow('closed');
+    expect(failures).toEqual([]);
+  });
+
+  it('throws the reason of an abort in a pause too', async () => {
+    const shop = await openShop();
+    shop.sim.faults.always('any', { kind: 'html' });
+    const { marketplace } = shop;
+    const signal = AbortSignal.timeout(500);
+    const checking = all({ marketplace, codes: listOf(shop, 20), signal });
+    await expect(checking).rejects.toMatchObject({ name: 'TimeoutError' });
+  });
 
   it('refuses a text in place of a list, whose characters would be asked for', async () => {
     const { marketplace } = await openShop();

@@ -1,6 +1,7 @@
 #!/usr/bin/env node
+import { withStatement } from './commands/sql.js';
 import { program } from './program.js';
 import { guardStdout } from './output/index.js';
 
 guardStdout();
-await program().parseAsync();
+await program().parseAsync(withStatement(process.argv));

@@ -9,12 +9,20 @@ export interface CommonOptions {
   readonly seller?: string;
 }
 
-/** Adds `--json`, and `--seller` where a command is about sellers. */
-export function withCommonOptions(command: Command, what: { readonly seller: boolean }): Command {
+/** Adds `--json`, and `--seller` where a command is about sellers, or about `one` of them. */
+export function withCommonOptions(
+  command: Command,
+  what: { readonly seller: boolean | 'one' },
+): Command {
   command.option('--json', 'print JSON for scripts');
-  if (what.seller) command.option('--seller <name>', 'only this seller (default: all)');
+  if (what.seller !== false) {
+    command.option('--seller <name>', what.seller === 'one' ? ONE_SELLER : ANY_SELLER);
+  }
   return command;
 }
+
+const ANY_SELLER = 'only this seller (default: all)';
+const ONE_SELLER = 'which seller; needed where several are configured';
 
 /** The sellers a command is for. @throws {CommandError} when the name is not configured */
 export function chosenSellers(config: Config, name: string | undefined): readonly SellerConfig[] {
@@ -28,6 +36,15 @@ export function chosenSellers(config: Config, name: string | undefined): readonl
     );
   }
   return chosen;
+}
+
+/** Of a command that is about sellers, configured or not. @param known the names there are */
+export function unknownSeller(name: string, known: readonly string[]): CommandError {
+  return new CommandError(
+    `no seller "${name}" is configured or in the store`,
+    `there is: ${known.join(', ') || 'none'}`,
+    EXIT.usage,
+  );
 }
 
 /** Of a command that is about what the store holds: it holds nothing of that seller. */

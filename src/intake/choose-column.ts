@@ -10,6 +10,8 @@ export interface Table {
   /** The names are the list's own. */
   readonly named: boolean;
   readonly records: readonly (readonly string[])[];
+  /** Columns that hold nothing a code could be, from 0: chosen only where they are asked for. */
+  readonly unfit?: ReadonlySet<number>;
 }
 
 export interface ColumnChoice {
@@ -61,7 +63,9 @@ function indicesOf({ columns }: Table, wanted: string): number[] {
 
 function byName(table: Table): ColumnChoice | null {
   if (!table.named) return null;
-  const ranks = table.columns.map((name) => nameRank(name));
+  const ranks = table.columns.map((name, index) =>
+    table.unfit?.has(index) === true ? null : nameRank(name),
+  );
   const best = Math.min(...ranks.map((rank) => rank ?? Infinity));
   const named = ranks.flatMap((rank, index) => (rank === best ? [index] : []));
   if (named.length === 0) return null;

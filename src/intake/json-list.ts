@@ -70,12 +70,23 @@ function shapeOf(values: readonly JsonValue[], column: string | number | undefin
       'Export the codes with fewer fields.',
     );
   }
-  const records = objects.map((fields) => columns.map((name) => fields.get(name)?.text ?? ''));
+  // Nested values are no codes, however much their JSON looks like some.
+  const records = objects.map((fields) => columns.map((name) => flatText(fields.get(name))));
+  const nested = new Set(
+    columns.flatMap((name, index) => {
+      const isNested = objects.some((fields) => fields.get(name)?.nested === true);
+      return isNested && records.every((cells) => cells[index] === '') ? [index] : [];
+    }),
+  );
   if (columns.length === 0) {
     throw new IntakeError('the objects have no fields', 'Check that the right file was exported.');
   }
-  const { index, reason } = chooseColumn({ columns, named: true, records }, column);
+  const { index, reason } = chooseColumn({ columns, named: true, records, unfit: nested }, column);
   return { columns, codeColumn: index, reason };
+}
+
+function flatText(field: Field | undefined): string {
+  return field === undefined || field.nested ? '' : field.text;
 }
 
 function valueOf({ text, tooLong }: JsonRecord, most: number): JsonValue {

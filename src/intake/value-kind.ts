@@ -1,8 +1,10 @@
+import { normalizeCode } from '../domain/codes/code.js';
+
 export type ValueKind = 'empty' | 'number' | 'date' | 'email' | 'link' | 'code' | 'text';
 
 /** What a cell looks like. Only for guessing: no format of codes is assumed anywhere else. */
 export function kindOf(value: string): ValueKind {
-  const text = value.trim();
+  const text = normalizeCode(value);
   if (text === '') return 'empty';
   if (/^[+-]?[\d.,]+$/.test(text) && text.length < 16) return 'number';
   if (/^\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}(?:[T ][\d:.,Z+ -]*)?$/.test(text)) return 'date';
@@ -20,7 +22,7 @@ function looksLikeCode(text: string): boolean {
 
 /** A UUID or many hex digits: what the codes of most marketplaces look like. */
 export function isTypicalCode(value: string): boolean {
-  const text = value.trim();
+  const text = normalizeCode(value);
   return (
     /^[\da-f]{8}-(?:[\da-f]{4}-){3}[\da-f]{12}$/i.test(text) || /^[\da-f]{32,128}$/i.test(text)
   );

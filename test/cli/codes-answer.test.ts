@@ -63,6 +63,18 @@ describe('the answer about a code', () => {
     );
   });
 
+  it.each([
+    [{ id: 1042, name: null }, '1042'],
+    [{ id: null, name: 'Theme' }, 'Theme'],
+    [{ id: null, name: null }, 'https://x/7'],
+  ])('tells of the item what is known of it: %j', (known, text) => {
+    const item = { url: 'https://x/7', previewImageUrl: null, full: null, ...known };
+    const lines = answerLines({ ...valid, purchase: { ...purchase, item } }, now, look);
+    expect(lines).toContain(`  item        ${text}\n`);
+    const { item_id, item_name } = resultOf({ ...valid, purchase: { ...purchase, item } }, 0);
+    expect([item_id, item_name]).toEqual([known.id, known.name]);
+  });
+
   it('tells support that has ended from none', () => {
     const ended = { ...purchase, supportedUntil: '2026-11-20T00:00:00Z' };
     expect(answerLines({ ...valid, purchase: ended }, now, look)).toContain(
@@ -156,14 +168,20 @@ describe('what an audit will cost', () => {
   const size = { toAsk: 10_000, requestsPerMinute: 60, chunkSize: 100, concurrency: 4 };
 
   it('is told in calls, time and the moment of its end', () => {
-    expect(costText(auditCost(size, now.getTime()), 60)).toBe(
+    expect(costText(auditCost(size, now.getTime()), 60, 10_001)).toBe(
       '10,202 calls (202 proofs of the API key included) at 60 a minute: about 2 h 50 min, until 2026-11-21 12:50:01Z',
     );
   });
 
   it('is nothing when every verdict is fresh', () => {
-    expect(costText(auditCost({ ...size, toAsk: 0 }, now.getTime()), 60)).toBe(
+    expect(costText(auditCost({ ...size, toAsk: 0 }, now.getTime()), 60, 10_000)).toBe(
       'nothing to ask: every verdict is known',
+    );
+  });
+
+  it('is nothing when every line was rejected, which must not read as if all were well', () => {
+    expect(costText(auditCost({ ...size, toAsk: 0 }, now.getTime()), 60, 0)).toBe(
+      'nothing to ask: no line holds a code',
     );
   });
 });

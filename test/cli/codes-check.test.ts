@@ -83,6 +83,49 @@ describe('codes check of a list', () => {
     expect(JSON.parse(known.stdout)).toMatchObject({ accountProven: 0 });
   });
 
+  it('asks for no code when the marketplace denies the canary, since every denial would be in vain', async () => {
+    const sim = await codesMarket(mirror());
+    const [refunded = '', good = ''] = codesOf(sim, 2);
+    const list = fileWith('code\nmade-up-1\nmade-up-2\nmade-up-3');
+    const env = settings(mirror().databaseUrl, sim.url);
+    for (const what of [[list], [good], ['made-up-1', '--json']]) {
+      const before = askedFor(sim).length;
+      const args = ['codes', 'check', ...what, '--canary', refunded];
+      const { code, stdout, stderr } = await run(args, env);
+      const masked = `${refunded.slice(0, 4)}…`;
+      expect(stderr).toContain(
+        `error: the marketplace denies the canary ${masked}: no code was asked for\n  → is it mistyped, or was it refunded?`,
+      );
+      expect(stdout + stderr).not.toContain(refunded);
+      expect(stdout).toBe('');
+      expect(code).toBe(1);
+      expect(askedFor(sim).slice(before)).toEqual([refunded]);
+    }
+    expect(await count('mirror.audits')).toBe(0);
+  });
+
+  it('blames no canary that is denied to a key which opens no account', async () => {
+    const sim = await codesMarket(mirror());
+    const [, canary = '', good = ''] = codesOf(sim, 3);
+    sim.faults.always('account', { kind: 'key-refused' });
+    const denial = JSON.stringify({ status: 'error', msg: 'Invalid purchase code' });
+    sim.faults.always('validate', { kind: 'reply', status: 404, body: denial });
+    const args = ['codes', 'check', good, '--canary', canary];
+    const { code, stderr } = await run(args, settings(mirror().databaseUrl, sim.url));
+    expect(askedFor(sim)).toContain(canary);
+    expect(stderr).toMatch(/error: .*refused the API key/);
+    expect(code).toBe(1);
+  });
+
+  it('goes on when nothing is heard of the canary, which says nothing against it', async () => {
+    const sim = await codesMarket(mirror());
+    const [, canary = '', good = ''] = codesOf(sim, 3);
+    sim.faults.next('validate', { kind: 'server-error' });
+    const args = ['codes', 'check', fileWith(good, 'txt'), '--canary', canary];
+    const { code, stderr } = await run(args, settings(mirror().databaseUrl, sim.url));
+    expect(code, stderr).toBe(0);
+  });
+
   it('asks nothing twice that is fresh, across lists', async () => {
     const sim = await codesMarket(mirror());
     const codes = codesOf(sim, 30);
@@ -111,6 +154,36 @@ describe('codes check of a list', () => {
     expect(known.length).toBeLessThanOrEqual(5);
   });
 
+  it('needs neither key nor marketplace when every verdict is fresh, else proves the key before there is an audit', async () => {
+    const sim = await codesMarket(mirror());
+    const [canary = '', ...codes] = codesOf(sim, 5);
+    const env = settings(mirror().databaseUrl, sim.url);
+    const list = fileWith(codes.join('\n'), 'txt');
+    expect((await run(['codes', 'check', list], env)).code).toBe(0);
+    const before = sim.log.length;
+    const wrong = { ...env, MARKETPLACE_API_KEY: 'a wrong key' };
+    const nowhere = { ...env, MARKETPLACE_URL: 'http://127.0.0.1:9' };
+    for (const [settled, more] of [
+      [wrong, ['--canary', canary]],
+      [nowhere, []],
+    ] as const) {
+      const out = freePath('csv');
+      const args = ['codes', 'check', list, '--max-age', '1h', '--out', out, ...more];
+      const { code, stderr } = await run(args, settled);
+      expect(code, stderr).toBe(0);
+      expect(cellsOf(readFileSync(out, 'utf8'))).toHaveLength(5);
+    }
+    expect(sim.log.length).toBe(before);
+
+    const audits = await count('mirror.audits');
+    const another = fileWith([...codes, 'made-up-1'].join('\n'), 'txt');
+    const refused = await run(['codes', 'check', another, '--max-age', '1h'], wrong);
+    expect(refused.stderr).toMatch(/error: .*refused the API key.*; no code was asked for\n/);
+    expect(refused.code).toBe(1);
+    expect(await count('mirror.audits')).toBe(audits);
+    expect(askedFor(sim)).not.toContain('made-up-1');
+  });
+
   it('with --dry-run says what it would cost, asks nothing and leaves nothing', async () => {
     const sim = await codesMarket(mirror());
     const list = fileWith(['code', ...codesOf(sim, 50), ''].join('\n'));
@@ -123,7 +196,12 @@ describe('codes check of a list', () => {
     expect(JSON.parse(stdout)).toMatchObject({
       dryRun: true,
       size: { lines: 50, codes: 50, reused: 0 },
-      cost: { codeCalls: 50, calls: 54, leastMs: 53_000 },
+      cost: {
+        codeCalls: 50,
+        calls: 54,
+        leastMs: 53_000,
+        finishAt: expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/),
+      },
       rejected: [],
     });
     expect(sim.log).toEqual([]);
@@ -148,6 +226,20 @@ describe('codes check of a list', () => {
       codes.map((one) => isValid(sim, one)),
     );
     expect(stderr).toMatch(/✓ audit \d+ · main · stdin · 10 valid · 2 invalid\n/);
+  });
+
+  it('says that it waits for codes to be typed, at a terminal only', async () => {
+    const sim = await codesMarket(mirror());
+    const env = settings(mirror().databaseUrl, sim.url);
+    const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent('process.stdin.isTTY=true')}`;
+    const stdin = codesOf(sim, 2).join('\n');
+    const args = ['codes', 'check', '-', '--dry-run'];
+    const typed = await run(args, { ...env, NODE_OPTIONS }, { stdin });
+    expect(typed.stderr).toMatch(
+      /^reading codes from the terminal, one a line; end with Ctrl-D\nstdin:\n/,
+    );
+    expect(typed.code).toBe(0);
+    expect((await run(args, env, { stdin })).stderr).toMatch(/^stdin:\n/);
   });
 
   it('takes several lists as one when they have the same columns', async () => {
@@ -207,6 +299,15 @@ describe('codes check of a code', () => {
       codes: [{ code: good, verdict: 'valid', proof: 'purchase', reason: 'answered' }],
     });
     expect(askedFor(sim).filter((asked) => asked === good).length).toBeLessThanOrEqual(2);
+  });
+
+  it('says nothing of how codes that were typed are read, which is how they were typed', async () => {
+    const sim = await codesMarket(mirror());
+    const codes = codesOf(sim, 2);
+    const env = settings(mirror().databaseUrl, sim.url);
+    const { stderr } = await run(['codes', 'check', ...codes, '--dry-run'], env);
+    expect(stderr).toMatch(/^2 lines: 2 codes to ask\n/m);
+    expect(stderr).not.toMatch(/arguments|json|encoding/);
   });
 
   it('can be shown afterwards, with every check of it and without asking', async () => {
@@ -335,6 +436,8 @@ describe('wrong usage of codes check', () => {
     const env = settings(mirror().databaseUrl, 'http://127.0.0.1:9');
     const { code, stderr } = await run(['codes', 'check', list(), '--out', out], env);
     expect(stderr).toMatch(/error: 127\.0\.0\.1:9 can't be reached.*no code was asked for\n {2}→ /);
+    // That is what is said of items.
+    expect(stderr).not.toContain('the copy is as it was');
     expect(code).toBe(1);
     expect(readFileSync(out, 'utf8')).toBe('of before');
     expect(existsSync(out)).toBe(true);

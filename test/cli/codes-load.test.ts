@@ -60,9 +60,17 @@ describe('lists on their way into the store', () => {
     const { rows, report } = await load([first, second]);
     expect(rows.map(({ line }) => line)).toEqual([1, 2, 4, 6]);
     expect(reportLines(report, 2)).toEqual([
+      '  2 blank lines left out',
       "  1 line can't be asked for:",
       '    second.txt, line 4: the code is longer than 255 characters',
     ]);
+  });
+
+  it('are told with the blank lines left out, or their lines would seem to be missing', async () => {
+    const { report } = await load([file('blank.txt', 'abc-1\n\nabc-2\n')]);
+    expect(reportLines(report, 1)).toEqual(['  1 blank line left out']);
+    const { report: none } = await load([file('none.txt', 'abc-1\nabc-2\n')]);
+    expect(reportLines(none, 1)).toEqual([]);
   });
 
   it('get a number for each record where several share a line', async () => {

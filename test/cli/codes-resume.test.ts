@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import type { Simulator } from '../../src/simulator/index.js';
@@ -97,6 +97,24 @@ describe('an audit that was stopped', () => {
     await goOn(sim, codes);
   });
 
+  it('is left alone by other commands: it may have been stopped for good, and each call is paid for', async () => {
+    const sim = await codesMarket(mirror());
+    const codes = codesOf(sim, 200);
+    const running = await underWay(sim, codes);
+    running.process.kill('SIGINT');
+    expect((await running.ended).code).toBe(130);
+    const before = askedFor(sim).length;
+    const others = Array.from({ length: 60 }, (_, i) => `of-another-list-${i}`);
+    const env = settings(mirror().databaseUrl, sim.url, { REQUESTS_PER_MINUTE: '1800' });
+    const next = await run(['codes', 'check', fileWith(['code', ...others].join('\n'))], env);
+    expect(next.code, next.stderr).toBe(0);
+    // None but a canary.
+    const foreign = askedFor(sim)
+      .slice(before)
+      .filter((code) => codes.includes(code));
+    expect(new Set(foreign).size, foreign.join()).toBeLessThanOrEqual(2);
+  });
+
   /** Interrupts the audit twice while what it would record in between can't be written. */
   async function interruptTwice(more: Readonly<Record<string, string>>): Promise<void> {
     const sim = await codesMarket(mirror());
@@ -193,13 +211,42 @@ describe('audits', () => {
       unproven: [],
       list: { columns: ['name', 'code'], layout: { lists: [{ format: 'csv', column: 'code' }] } },
     });
-    expect((await run(['codes', 'show', id, '--seller', 'other'], env)).stderr).toBe(
-      `error: there is no audit ${id} of this seller\n  → \`seller-mirror codes list\` lists them\n`,
+    await mirror().store.ensureSeller('other', 'other.example');
+    expect((await run(['codes', 'show', id, '--seller', 'other'], env)).stderr).toMatch(
+      `error: there is no audit ${id} of this seller\n  → \``,
     );
     expect((await run(['codes', 'list', '--seller', 'other'], env)).stdout).toBe(
       'There is no audit yet of this seller.\n',
     );
     expect((await run(['codes', 'show', '0'], env)).code).toBe(2);
+  });
+
+  it('come with remedies that name the program as it is to be typed, so that they can be pasted', async () => {
+    const { env, id } = await unfinished();
+    expect((await run(['codes', 'resume', id], env)).code).toBe(0);
+    const own = String.raw`\n  → .*\`node \S*dist/cli/main\.js codes`;
+    for (const [args, next] of [
+      [['show', '999999'], 'list'],
+      [['show', 'a-code'], 'check'],
+      [['cancel', id], `export ${id}`],
+      [['export', id, '--out', '/no/such/x.csv'], `export ${id}`],
+    ] as const) {
+      const { code, stderr } = await run(['codes', ...args], env);
+      expect(stderr).toMatch(new RegExp(`^error: .*${own} ${next}\``));
+      expect(code).toBe(1);
+    }
+  });
+
+  it('of a seller whom nobody knows are not said to be none, since the name may be misspelt', async () => {
+    const { env, id } = await unfinished();
+    const commands = [['list'], ['show', id], ['show', 'a-code'], ['export', id], ['cancel', id]];
+    for (const command of [...commands, ['resume', id]]) {
+      expect(await run(['codes', ...command, '--seller', 'nope'], env), command[0]).toEqual({
+        code: 2,
+        stdout: '',
+        stderr: 'error: no seller "nope" is configured or in the store\n  → there is: main\n',
+      });
+    }
   });
 
   it('are exported before they have ended too, with what is not asked yet as pending', async () => {
@@ -216,6 +263,16 @@ describe('audits', () => {
     expect(JSON.parse(json.stdout)).toHaveLength(31);
     const both = await run(['codes', 'export', id, '--json', '--format', 'csv'], env);
     expect(both.code).toBe(2);
+    for (const ending of ['csv', 'ndjson']) {
+      const out = freePath(ending);
+      const named = await run(['codes', 'export', id, '--out', out, '--json'], env);
+      expect(named.stderr).toMatch(/^error: --json and the ending of ".*" differ\n {2}→ /);
+      expect(named.code).toBe(2);
+      expect(existsSync(out)).toBe(false);
+    }
+    const asJson = freePath('json');
+    expect((await run(['codes', 'export', id, '--out', asJson, '--json'], env)).code).toBe(0);
+    expect(JSON.parse(readFileSync(asJson, 'utf8'))).toEqual(JSON.parse(json.stdout));
     const nowhere = await run(['codes', 'export', id, '--out', '/no/such/x.csv'], env);
     expect(nowhere.stderr).toMatch(/there is no such folder\n {2}→ .*codes export/);
   });

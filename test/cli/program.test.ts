@@ -21,4 +21,19 @@ describe('the command line', () => {
       expect(command.description(), name).not.toBe('');
     },
   );
+
+  it('says in help which options can’t be left out', () => {
+    const codes = program().commands.find((command) => command.name() === 'codes');
+    const help = (name: string) => {
+      const command = codes?.commands.find((one) => one.name() === name);
+      return command === undefined ? '' : helpOf(command).replaceAll(/\s+/g, ' ');
+    };
+    expect(help('recheck')).toMatch(/--older-than <time> [^-]*\(required\)/);
+    for (const name of ['check', 'recheck']) {
+      expect(help(name)).toContain(
+        '--seller <name> which seller; needed where several are configured',
+      );
+    }
+    expect(help('list')).toContain('--seller <name> only this seller (default: all)');
+  });
 });

@@ -45,6 +45,26 @@ describe('sql', () => {
     expect(ended).toEqual({ code: 0, stdout: '{"x":1}\n{"x":2}\n', stderr: '' });
   });
 
+  it('takes a statement that begins with a comment for no option, as those of docs/reporting.md do', async () => {
+    const statement = '-- what is there\nselect 7 as id';
+    for (const args of [
+      [statement, '--json'],
+      ['--json', statement],
+      ['--json', '--', statement],
+    ]) {
+      const { code, stdout, stderr } = await sql(...args);
+      expect({ code, stdout, stderr }).toEqual({
+        code: 0,
+        stdout: '[\n  {"id":7}\n]\n',
+        stderr: '',
+      });
+    }
+    const wrong = await sql('-- what is there\nselect 7 as id frm x');
+    expect(wrong.stderr).toMatch(/\(line 2, character \d+\)/);
+    const misspelt = await sql('--jsn', 'select 1');
+    expect(misspelt.stderr).toMatch(/^error: unknown option '--jsn'/);
+  });
+
   it('streams what is larger than its memory', async () => {
     const ended = await run(
       ['sql', '--json', `select repeat('x', 10000) as x from generate_series(1, 9000)`],

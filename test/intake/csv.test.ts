@@ -71,6 +71,32 @@ describe('a code in CSV', () => {
   });
 });
 
+describe('a code in a formula that is nothing but text', () => {
+  const wrapped = `="${code(1)}"`;
+
+  it.each([
+    ['"=""v-n12""";x', 'quoted as RFC 4180 has it'],
+    ['="v-n12";1,5', 'not quoted, though it holds quotes'],
+    ['x;="v-n12"', 'in the last cell'],
+  ])('is read out of it: %s, %s', async (line, _how) => {
+    const header = line.startsWith('x') ? 'note;code' : 'code;note';
+    const { rows } = await readAll(`${header}\n${line}\n${line}\n`, { name: 'a.csv' });
+    const read = rows.map((row) => ('text' in row ? readCode(row.text) : row));
+    expect(read).toEqual([{ code: 'v-n12' }, { code: 'v-n12' }]);
+  });
+
+  it('is not mistaken for a date or an amount in another such formula', async () => {
+    const lines = ['="2026-01-02",="ab-123456",="1234.5000"', '="2026-01-03",="cd-567890",="9.00"'];
+    const { layout } = await readAll(`${lines.join('\n')}\n`, { name: 'a.csv' });
+    expect(layout).toMatchObject({ header: false, codeColumn: 1 });
+  });
+
+  it('is typical in its form as without the formula', async () => {
+    const { layout } = await readAll(`order-100001,${wrapped}\norder-100002,="${code(2)}"\n`);
+    expect(layout).toMatchObject({ format: 'csv', codeColumn: 1 });
+  });
+});
+
 describe('a record of CSV that is not as it should be', () => {
   const header = 'name,code,note\n';
 

@@ -36,6 +36,32 @@ describe('a JSON list', () => {
     expect(layout.reasons.join(' ')).toContain('member "sold"');
   });
 
+  it.each([
+    ['an object', (n: number) => ({ ref: `v${code(n).slice(1)}`, meta: { a: 'b0' } }), 'ref'],
+    ['an object with a list', (n: number) => ({ code: `short-${n}`, deep: { a: [n] } }), 'code'],
+    ['an object named like codes', (n: number) => ({ license: { id: n }, ref: code(n) }), 'ref'],
+    ['a list of codes', (n: number) => ({ purchase_code: [code(n)], ref: code(n) }), 'ref'],
+  ])(
+    'has no codes in lists and objects, so that only texts are guessed at: beside %s',
+    async (_what, of, name) => {
+      const { layout } = await readAll(JSON.stringify([of(1), of(2)]));
+      expect(layout.columns[layout.codeColumn]).toBe(name);
+    },
+  );
+
+  it('has codes in a field that is an object now and then, by the texts that it is else', async () => {
+    const list = [{ note: 'A', ref: { id: 1 } }, { note: 'B', ref: code(2) }, { ref: code(3) }];
+    const { layout, rows } = await readAll(JSON.stringify(list));
+    expect(layout.codeColumn).toBe(1);
+    expect(rows.map((row) => 'text' in row)).toEqual([false, true, true]);
+  });
+
+  it('is read by a field of objects where that is asked for', async () => {
+    const list = JSON.stringify([{ code: { id: 1 }, ref: code(1) }]);
+    const { layout } = await readAll(list, { column: 'code' });
+    expect(layout.codeColumn).toBe(0);
+  });
+
   it('is not guessed among two', async () => {
     expect(await refusal('{"a":["x"],"b":["y"]}')).toContain('two lists: "a" and "b"');
   });

@@ -9,8 +9,10 @@ import { print, printJson, stdoutLook } from '../console.js';
 import { CommandError } from '../errors.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { Progress } from '../output/index.js';
+import { ownCommand } from '../own-command.js';
 import { answerJson, answerLines, type Answer } from './answer.js';
 import type { CheckOptions } from './check.js';
+import { proveCanary } from './prove-key.js';
 
 /** Answers about codes that a person typed: asked for here and now, without the queue. */
 export async function answerCodes(
@@ -20,7 +22,7 @@ export async function answerCodes(
   options: CheckOptions,
   signal: AbortSignal,
 ): Promise<ExitCode> {
-  const auditId = await enterCodes(app, seller, codes, options);
+  const auditId = await enterCodes(app, seller, codes, options, signal);
   const { audits } = app.store;
   await ask(app, seller, auditId, codes.length, signal);
   const audit = await audits.get(auditId);
@@ -28,7 +30,10 @@ export async function answerCodes(
   if (audit?.state === 'running') await audits.cancel(auditId);
   signal.throwIfAborted();
   if (audit === null || audit.state === 'failed') {
-    throw new CommandError(audit?.problem ?? `there is no audit ${auditId} any more`, KEY_REMEDY);
+    throw new CommandError(
+      audit?.problem ?? `there is no audit ${auditId} any more`,
+      `check the API key and MARKETPLACE_URL; \`${ownCommand(app.config.dataDir)} doctor\` tries both, and no code was judged`,
+    );
   }
   const answers: Answer[] = [];
   for await (const result of audits.results(auditId)) {
@@ -43,15 +48,14 @@ export async function answerCodes(
   return answers.some(({ verdict }) => verdict === 'unproven') ? EXIT.unproven : EXIT.done;
 }
 
-const KEY_REMEDY =
-  'check the API key and MARKETPLACE_URL; `seller-mirror doctor` tries both, and no code was judged';
-
 async function enterCodes(
-  { store }: App,
+  app: App,
   seller: SellerConfig,
   codes: readonly string[],
   { maxAge, canary }: CheckOptions,
+  signal: AbortSignal,
 ): Promise<bigint> {
+  const { store } = app;
   await store.ensureSeller(seller.name, hostName(seller.url));
   const loader = await store.audits.begin({
     sellerId: seller.name,
@@ -64,6 +68,8 @@ async function enterCodes(
   });
   try {
     await loader.add(codes.map((code, index) => ({ line: index + 1, code, columns: [code] })));
+    const { codes: all, reused } = await loader.measure();
+    if (canary !== undefined && reused < all) await proveCanary(app, seller, canary, signal);
     await loader.finish();
     return loader.auditId;
   } catch (error) {

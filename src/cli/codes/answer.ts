@@ -1,5 +1,5 @@
 import { supportAt } from '../../domain/codes/purchase.js';
-import type { Purchase } from '../../domain/item.js';
+import type { Purchase, PurchasedItem } from '../../domain/item.js';
 import { moment } from '../moment.js';
 import { age, paint, pairs, safeLine, type Look, type TableCell } from '../output/index.js';
 import { resultOf, type CodeFacts, type Result } from './result-row.js';
@@ -60,12 +60,18 @@ function purchaseLines(
   const { licenseType, item, price, currency, purchasedAt, downloaded } = purchase;
   return [
     ['licence', licenseType],
-    ['item', item === null ? null : `${item.id} · ${item.name}`],
+    ['item', item === null ? null : itemText(item)],
     ['price', price === null ? null : [price, currency].filter((text) => text !== null).join(' ')],
     ['purchased', purchasedAt === null ? null : moment(new Date(purchasedAt))],
     ['support', invalid ? null : supportText(purchase, now)],
     ['downloaded', downloaded === null ? null : downloaded ? 'yes' : 'no'],
   ];
+}
+
+/** What tells the item, by its address only where nothing better does. */
+function itemText({ id, name, url }: PurchasedItem): string | null {
+  const parts = [id, name].filter((part) => part !== null);
+  return parts.length === 0 ? url : parts.join(' · ');
 }
 
 function supportText(purchase: Purchase, now: Date): string {

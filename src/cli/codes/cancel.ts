@@ -5,6 +5,7 @@ import { CommandError } from '../errors.js';
 import { execute, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { withCommonOptions, type CommonOptions } from '../options.js';
+import { ownCommand } from '../own-command.js';
 import { findAudit } from './find-audit.js';
 import { auditNumber } from './options.js';
 import { summaryOf } from './summary.js';
@@ -37,7 +38,7 @@ async function cancel(
   if (audit.state === 'finished') {
     throw new CommandError(
       `audit ${auditId} is finished: there is nothing to cancel`,
-      `\`seller-mirror codes export ${auditId}\` writes its result`,
+      `\`${ownCommand(app.config.dataDir)} codes export ${auditId}\` writes its result`,
     );
   }
   if (json === true) await printJson({ audit });

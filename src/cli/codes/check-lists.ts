@@ -24,22 +24,24 @@ export async function checkLists(
   options: CheckOptions & { readonly place: OutPlace | null },
   signal: AbortSignal,
 ): Promise<ExitCode> {
-  const { dryRun, detach, json, place } = options;
+  const { dryRun, detach, json, place, maxAge } = options;
   tell(layoutLines(lists));
-  if (dryRun !== true) await proveKey(app, seller, signal);
+  const prove = () => proveKey(app, seller, options.canary, signal);
+  // A bad key is told before a million lines are read; with --max-age perhaps none is needed.
+  if (dryRun !== true && maxAge === undefined) await prove();
   if (options.canary === undefined) await warnOfWeakProof(app, seller);
   const loader = await app.store.audits.begin(newAudit(seller, lists, options));
   try {
     const report = await load(lists, loader, signal);
     if (dryRun === true) {
       const size = await loader.measure();
-      const cost = tellSize(app, seller, size);
-      if (json === true)
-        await printJson({ dryRun: true, size, cost, rejected: report.firstRejected });
+      const cost = tellSize(seller, size);
+      if (json === true) await printJson(dryRunJson(size, cost, report));
       return EXIT.done;
     }
+    if (maxAge !== undefined && toAsk(await loader.measure()) > 0) await prove();
     await app.store.ensureSeller(seller.name, hostName(seller.url));
-    tellSize(app, seller, await loader.finish());
+    tellSize(seller, await loader.finish());
   } finally {
     // Of a list that was entered nothing is taken back.
     await loader.abort();
@@ -91,12 +93,22 @@ async function load(
   }
 }
 
-function tellSize({ config }: App, seller: SellerConfig, size: AuditSize): AuditCost {
-  const toAsk = size.codes - size.reused;
+function tellSize(seller: SellerConfig, size: AuditSize): AuditCost {
   const chunkSize = chunkSizeFor(seller.requestsPerMinute);
-  const cost = costOf(config, seller, toAsk, chunkSize, Date.now());
-  tell([sizeLine(size), costText(cost, seller.requestsPerMinute)]);
+  const cost = costOf(seller, toAsk(size), chunkSize, Date.now());
+  tell([sizeLine(size), costText(cost, seller.requestsPerMinute, size.codes)]);
   return cost;
+}
+
+/** What a dry run found, for scripts: its time as all others are written. */
+function dryRunJson(size: AuditSize, cost: AuditCost, { firstRejected }: LoadReport): object {
+  const finishAt = new Date(cost.finishAt);
+  return { dryRun: true, size, cost: { ...cost, finishAt }, rejected: firstRejected };
+}
+
+/** Codes without a verdict that is fresh. */
+function toAsk({ codes, reused }: AuditSize): number {
+  return codes - reused;
 }
 
 /** What is no result goes to stderr, so that results can be piped. */

@@ -56,7 +56,7 @@ export function addCheck(codes: Command): void {
     'after',
     `${RESULT_HELP}\n\nExamples:\n  $ seller-mirror codes check 86781236-23d0-4b3c-7dfa-c1c147e0dece\n  $ seller-mirror codes check customers.csv --column code --out result.csv\n  $ seller-mirror codes check customers.csv --max-age 7d --dry-run\n  $ mysql shop -Ne 'select code from licences' | seller-mirror codes check - --out - > result.csv\n\nExit codes: 0 all have a verdict, 1 failed, 2 usage, 4 some are unproven, 130 interrupted`,
   );
-  withCommonOptions(command, { seller: true }).action((given: string[], options: CheckOptions) =>
+  withCommonOptions(command, { seller: 'one' }).action((given: string[], options: CheckOptions) =>
     execute((signal) => check(given, options, signal)),
   );
 }

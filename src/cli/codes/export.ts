@@ -8,7 +8,7 @@ import { count, safeLine } from '../output/index.js';
 import { withCommonOptions, type CommonOptions } from '../options.js';
 import { findAudit } from './find-audit.js';
 import { auditNumber, RESULT_HELP } from './options.js';
-import { outPlace, STDOUT, type OutPlace } from './out-place.js';
+import { formatOf, outPlace, STDOUT, type OutPlace } from './out-place.js';
 import { writeResult } from './write-result.js';
 
 interface ExportOptions extends CommonOptions {
@@ -45,12 +45,24 @@ export function addExport(codes: Command): void {
   );
 }
 
-/** `--json` is for scripts here as everywhere: the result itself as JSON. */
+/**
+ * `--json` is for scripts here as everywhere: the result itself as JSON.
+ * @throws {CommandError} when `--format` or the file's name says another format
+ */
 function placeOf({ out, format, json }: ExportOptions): OutPlace {
-  if (json === true && format !== undefined && format !== 'json') {
+  if (json !== true) return outPlace(out, format, '--format');
+  if (format !== undefined && format !== 'json') {
     throw new CommandError('--json and --format differ', 'leave one of them out', EXIT.usage);
   }
-  return outPlace(out, json === true ? 'json' : format, '--format');
+  const named = formatOf(out);
+  if (format === undefined && named !== null && named !== 'json') {
+    throw new CommandError(
+      `--json and the ending of ${JSON.stringify(out)} differ`,
+      'leave --json out, or name a file ending in .json',
+      EXIT.usage,
+    );
+  }
+  return outPlace(out, 'json', '--format');
 }
 
 async function exportAudit(

@@ -5,6 +5,7 @@ import { execute, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { positiveInteger, withCommonOptions, type CommonOptions } from '../options.js';
 import { auditsTable } from './audit-view.js';
+import { checkSeller } from './find-audit.js';
 
 interface ListOptions extends CommonOptions {
   readonly limit: number;
@@ -26,6 +27,7 @@ export function addList(codes: Command): void {
 }
 
 async function list(app: App, { limit, seller, json }: ListOptions): Promise<ExitCode> {
+  await checkSeller(app, seller);
   const audits = await app.store.audits.list({
     limit,
     ...(seller === undefined ? {} : { sellerIds: [seller] }),

@@ -46,12 +46,13 @@ export async function openLists(
   }
 }
 
-/** Codes that were given as arguments, as a list. */
+/** Codes that were given as arguments, as a list. Of how it is read there is nothing to say. */
 export async function listOf(codes: readonly string[]): Promise<OpenList> {
   const bytes = Buffer.from(JSON.stringify(codes));
   const name = 'arguments';
   const intake = await readCodes(counted([bytes], { bytes: 0 }), { name, format: 'json' });
-  return { name, intake, size: bytes.length, read: () => bytes.length };
+  const layout = { ...intake.layout, reasons: [] };
+  return { name, intake: { ...intake, layout }, size: bytes.length, read: () => bytes.length };
 }
 
 export async function closeLists(lists: readonly OpenList[]): Promise<void> {
@@ -66,11 +67,14 @@ async function openList(
   const isStdin = place === STDIN;
   const name = isStdin ? 'stdin' : basename(place);
   const source = isStdin ? addAbortSignal(signal, process.stdin) : await openSource(place);
+  if (isStdin && process.stdin.isTTY) process.stderr.write(TYPE_CODES);
   const counter = { bytes: 0 };
   const size = isStdin ? null : await sizeOf(place);
   const intake = await readCodes(counted(source, counter), { name, ...options });
   return { name, intake, size, read: () => counter.bytes };
 }
+
+const TYPE_CODES = 'reading codes from the terminal, one a line; end with Ctrl-D\n';
 
 /** Of a pipe or device the size says nothing. */
 async function sizeOf(path: string): Promise<number | null> {

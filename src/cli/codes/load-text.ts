@@ -5,15 +5,15 @@ import type { LoadReport } from './load.js';
 
 /** How the lists are read, and why so: known before the first row. */
 export function layoutLines(lists: readonly OpenList[]): readonly string[] {
-  return lists.flatMap(({ name, intake }) => [
-    `${safeLine(name)}:`,
-    ...intake.layout.reasons.map((reason) => `  ${safeLine(reason)}`),
-  ]);
+  return lists.flatMap(({ name, intake }) => {
+    const reasons = intake.layout.reasons.map((reason) => `  ${safeLine(reason)}`);
+    return reasons.length === 0 ? [] : [`${safeLine(name)}:`, ...reasons];
+  });
 }
 
-/** What was met while reading: the lines that hold no code, and what had to be tolerated. */
+/** What was met while reading: what had to be tolerated, what was left out, and the lines that hold no code. */
 export function reportLines(report: LoadReport, lists: number): readonly string[] {
-  const { firstRejected, rejected, notes } = report;
+  const { firstRejected, rejected, blankLines, notes } = report;
   const shown = firstRejected.map(
     ({ list, place, why }) =>
       `  ${lists === 1 ? '' : `${safeLine(list)}, `}${place}: ${safeLine(why)}`,
@@ -21,6 +21,7 @@ export function reportLines(report: LoadReport, lists: number): readonly string[
   const more = rejected - firstRejected.length;
   return [
     ...notes.map((note) => `  ${safeLine(note)}`),
+    ...(blankLines === 0 ? [] : [`  ${plural(blankLines, 'blank line')} left out`]),
     ...(rejected === 0 ? [] : [`  ${plural(rejected, 'line')} can't be asked for:`]),
     ...shown.map((line) => `  ${line}`),
     ...(more > 0

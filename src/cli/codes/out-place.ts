@@ -28,7 +28,8 @@ export function outPlace(out: string, asked: ResultFormat | undefined, option: s
   );
 }
 
-function formatOf(path: string): ResultFormat | null {
+/** The format that a file's name says; null: none. */
+export function formatOf(path: string): ResultFormat | null {
   const ending = /\.([a-z]+)$/i.exec(path)?.[1]?.toLowerCase();
   if (ending === 'jsonl') return 'ndjson';
   return RESULT_FORMATS.find((format) => format === ending) ?? null;

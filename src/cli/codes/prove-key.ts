@@ -1,19 +1,52 @@
 import type { App } from '../../app.js';
 import type { SellerConfig } from '../../config/index.js';
-import { problemOf } from '../../jobs/problem.js';
+import { maskCode } from '../../domain/codes/code.js';
+import { describeFailure } from '../../domain/reply.js';
+import { remedyOf } from '../../jobs/problem.js';
 import { CommandError } from '../errors.js';
 
 /**
- * Asks for account details once, before a list is read: an audit with a bad key, or at an address
- * where nobody answers, would wait for a person to mend it.
- * @throws {CommandError} when the API key opens no account
+ * Asks for account details once, and for the canary that was given, before any code: an audit with a
+ * bad key, or at an address where nobody answers, would wait for a person to mend it.
+ * @throws {CommandError} when the API key opens no account, or the canary is denied
  */
-export async function proveKey(app: App, seller: SellerConfig, signal: AbortSignal): Promise<void> {
+export async function proveKey(
+  app: App,
+  seller: SellerConfig,
+  canary: string | undefined,
+  signal: AbortSignal,
+): Promise<void> {
   const reply = await app.withJobs(seller, {}, ({ marketplace }) =>
     marketplace.account({ signal, priority: 'audit' }),
   );
   // Too many requests says nothing of the key; the audit waits for as long as it must.
-  if (reply.kind === 'answered' || reply.kind === 'limited') return;
-  const { problem } = problemOf(reply);
-  throw new CommandError(`${problem.message}; no code was asked for`, problem.remedy);
+  if (reply.kind === 'limited') return;
+  if (reply.kind !== 'answered') {
+    throw new CommandError(`${describeFailure(reply)}; no code was asked for`, remedyOf(reply));
+  }
+  if (canary !== undefined) await proveCanary(app, seller, canary, signal);
+}
+
+/**
+ * Asks once for the code that is said to be valid: with one that is denied nothing is ever proven,
+ * and every call would be in vain. Where nothing is heard of it, the audit tries it again, and tells
+ * of a key that opens no account: a code may be denied because of that too.
+ * @throws {CommandError} when it is denied to a key that opens the account
+ */
+export async function proveCanary(
+  app: App,
+  seller: SellerConfig,
+  canary: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const isDenied = await app.withJobs(seller, {}, async ({ marketplace }) => {
+    const call = { signal, priority: 'audit' } as const;
+    if ((await marketplace.validate(canary, call)).kind !== 'denied') return false;
+    return (await marketplace.account(call)).kind === 'answered';
+  });
+  if (!isDenied) return;
+  throw new CommandError(
+    `the marketplace denies the canary ${maskCode(canary)}: no code was asked for`,
+    'is it mistyped, or was it refunded? leave --canary out, or give another code',
+  );
 }

@@ -54,7 +54,7 @@ async function work(
   };
   signal.addEventListener('abort', interrupted, { once: true });
   try {
-    doing = await AuditWork.open(app);
+    doing = await AuditWork.open(app, audit.auditId);
     await doing.enqueue(audit, afresh);
     return detach ? audit : await watch(app, audit, doing, bar, signal);
   } catch (error) {

@@ -34,7 +34,7 @@ export function addRecheck(codes: Command): void {
     )
     .requiredOption(
       '--older-than <time>',
-      'only codes not asked for this long: 12h, 30d',
+      'only codes not asked for this long: 12h, 30d (required)',
       lengthOfTime,
     )
     .option('--valid-only', 'leave out codes that were invalid')
@@ -44,7 +44,7 @@ export function addRecheck(codes: Command): void {
     'after',
     `${RESULT_HELP}\n\nExample:\n  $ seller-mirror codes recheck --older-than 30d --valid-only --limit 1000 --out again.csv\n\nExit codes: 0 all have a verdict, 1 failed, 2 usage, 4 some are unproven, 130 interrupted`,
   );
-  withCommonOptions(command, { seller: true }).action((options: RecheckOptions) =>
+  withCommonOptions(command, { seller: 'one' }).action((options: RecheckOptions) =>
     execute(async (signal) => {
       const place = placeOf(options);
       await checkOut(place);
@@ -63,7 +63,7 @@ async function recheck(
 ): Promise<ExitCode> {
   const { json, detach } = options;
   const seller = oneSeller(app.config, options.seller);
-  await proveKey(app, seller, signal);
+  await proveKey(app, seller, undefined, signal);
   const auditId = await beginRecheck(app.store, seller.name, planOf(options), Date.now());
   if (auditId === null) {
     if (json === true) await printJson({ audit: null });

@@ -4,6 +4,7 @@ import { CommandError } from '../errors.js';
 import { execute, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { withCommonOptions, type CommonOptions } from '../options.js';
+import { ownCommand } from '../own-command.js';
 import { findAudit } from './find-audit.js';
 import { auditNumber, RESULT_HELP, withOutOptions, type OutOptions } from './options.js';
 import { checkOut, placeOf, type OutPlace } from './out-place.js';
@@ -49,7 +50,7 @@ async function resume(
   if (!app.config.sellers.some(({ name }) => name === sellerId)) {
     throw new CommandError(
       `audit ${auditId} is of seller "${sellerId}", who is not configured`,
-      'configure the seller; `seller-mirror codes export` works without',
+      `configure the seller; \`${ownCommand(app.config.dataDir)} codes export ${auditId}\` works without`,
       EXIT.usage,
     );
   }

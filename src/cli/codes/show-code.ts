@@ -6,7 +6,9 @@ import { EXIT, type ExitCode } from '../exit-codes.js';
 import { moment } from '../moment.js';
 import { table, type Look } from '../output/index.js';
 import type { CommonOptions } from '../options.js';
+import { ownCommand } from '../own-command.js';
 import { answerJson, answerLines, type Answer } from './answer.js';
+import { checkSeller } from './find-audit.js';
 import { oneSeller } from './options.js';
 import { whyUnproven } from './unproven-text.js';
 
@@ -15,16 +17,18 @@ const SHOWN_CHECKS = 50;
 
 /** What is known of a code, and the checks of it; the marketplace is not asked. */
 export async function showCode(
-  { store, config }: App,
+  app: App,
   code: string,
   { seller, json }: CommonOptions,
 ): Promise<ExitCode> {
+  const { store, config } = app;
+  await checkSeller(app, seller);
   const sellerId = seller ?? oneSeller(config, undefined).name;
   const state = (await store.audits.knownCodes(sellerId, [code])).get(code);
   if (state === undefined) {
     throw new CommandError(
       'this code was never in a list, and never asked for',
-      '`seller-mirror codes check` asks for it; of an audit give the number',
+      `\`${ownCommand(config.dataDir)} codes check\` asks for it; of an audit give the number`,
     );
   }
   const checks = await store.audits.checksOf(state.codeId, SHOWN_CHECKS);

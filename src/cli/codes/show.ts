@@ -64,8 +64,8 @@ async function show(app: App, auditId: bigint, { seller, json }: CommonOptions):
 function costLeft({ config }: App, { sellerId, pending, chunkSize }: AuditProgress): string | null {
   const seller = config.sellers.find(({ name }) => name === sellerId);
   if (pending === 0 || seller === undefined) return null;
-  const cost = costOf(config, seller, pending, chunkSize, Date.now());
-  return costText(cost, seller.requestsPerMinute);
+  const cost = costOf(seller, pending, chunkSize, Date.now());
+  return costText(cost, seller.requestsPerMinute, pending);
 }
 
 function nextCommands({ config }: App, { auditId, pending }: AuditProgress): readonly string[] {

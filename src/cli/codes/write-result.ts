@@ -3,6 +3,7 @@ import type { Json } from '../../domain/item.js';
 import { IntakeError, resultWriter, writeWhole, type ResultOptions } from '../../intake/index.js';
 import { CommandError } from '../errors.js';
 import { writeAll } from '../output/index.js';
+import { ownCommand } from '../own-command.js';
 import type { OutPlace } from './out-place.js';
 import { resultRows } from './result-row.js';
 
@@ -12,36 +13,40 @@ import { resultRows } from './result-row.js';
  * @throws {CommandError} when the file can't be written
  */
 export async function writeResult(
-  { store }: App,
+  { store, config }: App,
   auditId: bigint,
   place: OutPlace,
   signal: AbortSignal,
 ): Promise<void> {
+  const program = ownCommand(config.dataDir);
   const { columns, layout, prunedAt } = (await store.audits.listOf(auditId)) ?? NO_LIST;
   if (prunedAt !== null) {
     throw new CommandError(
       `the list of audit ${auditId} is no longer kept`,
-      'KEEP_AUDITS_DAYS says for how long lists are; what is known of each code stays: `seller-mirror codes show CODE`',
+      `KEEP_AUDITS_DAYS says for how long lists are; what is known of each code stays: \`${program} codes show CODE\``,
     );
   }
   const writer = resultWriter(place.format, columns, resultOptions(layout));
   const text = writer.text(resultRows(store.audits.results(auditId), Date.now()));
   if (place.path === null) await writeAll(process.stdout, text);
-  else await writeFile(place.path, text, auditId, signal);
+  else await writeFile(place.path, text, `${program} codes export ${auditId}`, signal);
 }
 
+/** @param again the command that writes it again */
 async function writeFile(
   path: string,
   text: AsyncIterable<string>,
-  auditId: bigint,
+  again: string,
   signal: AbortSignal,
 ): Promise<void> {
   try {
     await writeWhole(path, text, { signal });
   } catch (error) {
     if (!(error instanceof IntakeError)) throw error;
-    const again = `\`seller-mirror codes export ${auditId}\` writes it again`;
-    throw new CommandError(error.message, `${error.remedy} Nothing is lost: ${again}`);
+    throw new CommandError(
+      error.message,
+      `${error.remedy} Nothing is lost: \`${again}\` writes it again`,
+    );
   }
 }
 

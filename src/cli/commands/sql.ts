@@ -36,6 +36,15 @@ export function addSql(program: Command): void {
     );
 }
 
+/**
+ * The arguments of the program, in which SQL that begins with a comment is no option: with a blank
+ * before it, it means the same to PostgreSQL.
+ */
+export function withStatement(argv: readonly string[]): readonly string[] {
+  if (argv[2] !== 'sql') return argv;
+  return argv.map((argument) => (/^--\s/.test(argument) ? ` ${argument}` : argument));
+}
+
 async function sql(
   argument: string,
   { format, json }: SqlOptions,

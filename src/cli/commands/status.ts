@@ -2,10 +2,9 @@ import type { Command } from 'commander';
 import type { App } from '../../app.js';
 import { schedulesOf } from '../../app/schedules.js';
 import { print, printJson, stdoutLook } from '../console.js';
-import { CommandError } from '../errors.js';
 import { execute, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
-import { withCommonOptions, type CommonOptions } from '../options.js';
+import { unknownSeller, withCommonOptions, type CommonOptions } from '../options.js';
 import { describeSchedule } from '../../queue/ticks.js';
 import { sellerReport, type SellerReport } from '../status/report.js';
 import { reportLines } from '../status/lines.js';
@@ -71,9 +70,8 @@ async function reportsOf(app: App, now: Date): Promise<SellerReport[]> {
 function chosen(reports: SellerReport[], name: string | undefined): SellerReport[] {
   const found = reports.filter((report) => name === undefined || report.name === name);
   if (found.length > 0 || name === undefined) return found;
-  throw new CommandError(
-    `no seller "${name}" is configured or in the store`,
-    `there is: ${reports.map((report) => report.name).join(', ') || 'none'}`,
-    EXIT.usage,
+  throw unknownSeller(
+    name,
+    reports.map((report) => report.name),
   );
 }

@@ -10,6 +10,8 @@ export interface CodeMarketInput {
   /** Of the codes in the list, percent that are not the seller's. */
   readonly invalidPercent: number;
   readonly requestsPerMinute: number;
+  /** How long each reply is held back, milliseconds. */
+  readonly latencyMs: number;
   /** Where the list is written, a code a line. */
   readonly file: string;
 }
@@ -31,7 +33,8 @@ const { seededCatalogue, seededPurchases, startSimulator } = (await product(
   'simulator/index.js',
 )) as typeof SimulatorModule;
 
-const { key, codes, invalidPercent, requestsPerMinute, file } = given() as CodeMarketInput;
+const { key, codes, invalidPercent, requestsPerMinute, latencyMs, file } =
+  given() as CodeMarketInput;
 const purchases = seededPurchases({ seed: 1, count: codes });
 let [first, last] = [0, 0];
 const seen = { calls: 0, validations: 0, limited: 0 };
@@ -49,6 +52,7 @@ const server = await startSimulator({
     last = Date.now();
   },
 });
+if (latencyMs > 0) server.faults.always('any', { kind: 'stall', ms: latencyMs });
 const other = seededPurchases({ seed: 2, count: codes });
 const every = invalidPercent === 0 ? Infinity : Math.round(100 / invalidPercent);
 const lines: string[] = [];

@@ -10,7 +10,7 @@ export class SyncProgress {
     const bar = this.#barFor(seller, progress.phase);
     if (progress.phase === 'list') {
       bar.update(progress.records, { total: progress.expected, detail: bytes(progress.bytes) });
-    } else if (progress.phase === 'look-up') {
+    } else if (progress.phase === 'look-up' || progress.phase === 'look-up-again') {
       bar.update(progress.done, { total: progress.total });
     }
   }
@@ -37,4 +37,5 @@ const LABELS: Readonly<Record<JobProgress['phase'], string>> = {
   list: 'items',
   write: 'writing',
   'look-up': 'looking up unlisted items',
+  'look-up-again': 'asking once more for denied items',
 };

@@ -87,7 +87,8 @@ export const SETTINGS = [
   {
     name: 'LOOKUPS_PER_RUN',
     default: '100',
-    description: 'Most look-ups of unlisted items in one run; 0 means none, so nothing is removed',
+    description:
+      'Most unlisted items looked up in one run, twice if denied; 0 means none, so nothing is removed',
   },
   {
     name: 'SYNC_CRON',

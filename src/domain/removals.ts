@@ -5,7 +5,7 @@ export interface RemovalGuard {
   readonly percent: number;
 }
 
-/** What the look-up of one unlisted item came to. */
+/** What the look-ups of one unlisted item came to; it is denied when all of them were. */
 export type LookupOutcome = 'found' | 'denied' | 'unanswered';
 
 /** What a person decided about an item that was held back, and that was missing ever since. */

@@ -44,32 +44,40 @@ export async function settleUnlisted(
 ): Promise<'succeeded' | 'held'> {
   const { ids, present } = unlisted;
   if (ids.length === 0) return 'succeeded';
-  const lookups = await lookUp(run, unlisted);
-  const denied = count(lookups, 'denied');
-  const provenAfter = denied > 0 && (await areProven(run, lookups, unlisted.witness));
-  const doubtful = count(lookups, 'unanswered') + (provenAfter ? 0 : denied);
+  const { deps } = run;
+  const lookups: Lookups = { outcomes: new Map(), found: new Map(), notBefore: null };
+  // Also when the run will be held anyway: what is looked up now, a person can approve.
+  const chosen = await deps.store.chooseLookups(run.lock, ids, deps.lookupsPerRun);
+  await lookUp(run, chosen, lookups, 'look-up');
+  const provenAfter = await areProven(run, lookups, unlisted.witness);
+  const doubtful =
+    withOutcome(lookups, 'unanswered').length +
+    (provenAfter ? 0 : withOutcome(lookups, 'denied').length);
   if (!unlisted.listed && doubtful > 0) throw noProof(run, doubtful, lookups);
   const plan = planRemovals({
     present,
     unlisted: ids,
     lookups: lookups.outcomes,
     provenAfter,
-    guard: run.deps.removalGuard,
-    decided: await run.deps.store.decisionsOn(run.lock, ids),
+    guard: deps.removalGuard,
+    decided: await deps.store.decisionsOn(run.lock, ids),
   });
   await carryOut(run, plan, lookups, present);
   warn(run, plan);
   return plan.held ? 'held' : 'succeeded';
 }
 
-/** Goes on when the run will be held anyway: what is looked up now, a person can approve. */
-async function lookUp(run: RunContext, { ids }: Unlisted): Promise<Lookups> {
+/** Asks for items one by one, and notes what each came to; those that are not reached came to nothing. */
+async function lookUp(
+  run: RunContext,
+  ids: readonly number[],
+  lookups: Lookups,
+  phase: 'look-up' | 'look-up-again',
+): Promise<void> {
   const { deps } = run;
-  const chosen = await deps.store.chooseLookups(run.lock, ids, deps.lookupsPerRun);
-  const lookups: Lookups = { outcomes: new Map(), found: new Map(), notBefore: null };
   let unanswered = 0;
-  for (const id of chosen) {
-    deps.onProgress?.({ phase: 'look-up', done: lookups.outcomes.size, total: chosen.length });
+  for (const [done, id] of ids.entries()) {
+    deps.onProgress?.({ phase, done, total: ids.length });
     const reply = await deps.marketplace.item(id, { signal: run.signal });
     if (reply.kind === 'answered') {
       lookups.outcomes.set(id, 'found');
@@ -83,35 +91,52 @@ async function lookUp(run: RunContext, { ids }: Unlisted): Promise<Lookups> {
     if (pointless || unanswered === UNANSWERED_IN_A_ROW) {
       run.warnings.push(`look-ups ended early: ${describeFailure(reply)}`);
       lookups.notBefore = comeBackAt(reply);
-      break;
+      return;
     }
   }
-  return lookups;
 }
 
-function count(lookups: Lookups, outcome: LookupOutcome): number {
-  return [...lookups.outcomes.values()].filter((one) => one === outcome).length;
+function withOutcome({ outcomes }: Lookups, outcome: LookupOutcome): number[] {
+  return [...outcomes].flatMap(([id, one]) => (one === outcome ? [id] : []));
 }
 
 /**
  * Whether denials may be believed: the operation finds what is there, which an item that was listed
- * a moment ago shows, and the key is still good.
+ * or found a moment ago shows; asked once more, it denies what it denied before; and the key is still
+ * good. A key that was bad for one stretch of look-ups thus removes nothing.
  */
 async function areProven(
   run: RunContext,
   lookups: Lookups,
-  witness: number | null,
+  listed: number | null,
 ): Promise<boolean> {
-  if (lookups.found.size === 0 && witness !== null) {
-    const reply = await run.deps.marketplace.item(witness, { signal: run.signal });
-    if (reply.kind !== 'answered') {
-      run.warnings.push(
-        `nothing was removed, since item ${witness}, which is listed, can’t be looked up either: ${describeFailure(reply)}`,
-      );
-      lookups.notBefore = comeBackAt(reply);
-      return false;
-    }
-  }
+  const denied = withOutcome(lookups, 'denied');
+  if (denied.length === 0) return false;
+  const [found = null] = lookups.found.keys();
+  if (!(await answersFor(run, listed ?? found, lookups))) return false;
+  for (const id of denied) lookups.outcomes.set(id, 'unanswered');
+  await lookUp(run, denied, lookups, 'look-up-again');
+  return withOutcome(lookups, 'denied').length > 0 && isKeyGood(run, lookups);
+}
+
+/** Whether the item that is known to be there is answered for; without one, whether the key is good. */
+async function answersFor(
+  run: RunContext,
+  witness: number | null,
+  lookups: Lookups,
+): Promise<boolean> {
+  if (witness === null) return isKeyGood(run, lookups);
+  const reply = await run.deps.marketplace.item(witness, { signal: run.signal });
+  if (reply.kind === 'answered') return true;
+  const known = lookups.found.has(witness) ? 'was found a moment ago' : 'is listed';
+  run.warnings.push(
+    `nothing was removed, since item ${witness}, which ${known}, can’t be looked up either: ${describeFailure(reply)}`,
+  );
+  lookups.notBefore = comeBackAt(reply);
+  return false;
+}
+
+async function isKeyGood(run: RunContext, lookups: Lookups): Promise<boolean> {
   try {
     await proveCredential(run);
     return true;

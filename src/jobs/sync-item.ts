@@ -8,19 +8,22 @@ import { noteTolerated, performRun, type RunContext } from './run.js';
 import type { JobDeps, RunReport } from './types.js';
 
 /**
- * Mirrors one item. A denial removes a known item only between two proofs of the credential, and
- * when another item that is known can be looked up; an item the mirror never knew is reported as
- * not found.
+ * Mirrors one item. Denials remove a known item only between two proofs of the credential, and
+ * when it is denied again after another item that is known could be looked up; an item the mirror
+ * never knew is reported as not found.
  */
 export function syncItem(deps: JobDeps, id: number, signal: AbortSignal): Promise<RunReport> {
   return performRun(deps, 'item', signal, async (run) => {
     await proveCredential(run);
-    const reply = await deps.marketplace.item(id, { signal });
+    let reply = await deps.marketplace.item(id, { signal });
+    if (reply.kind === 'denied') {
+      await checkWitness(run, id);
+      reply = await deps.marketplace.item(id, { signal });
+    }
     if (reply.kind === 'answered') {
       noteTolerated(run, reply.data.tolerated);
       await saveItem(run, id, reply.data.raw);
     } else if (reply.kind === 'denied') {
-      await checkWitness(run, id);
       await proveCredential(run);
       await removeItem(run, id);
     } else {
@@ -51,10 +54,16 @@ async function saveItem(run: RunContext, id: number, raw: Json): Promise<void> {
   });
 }
 
-/** @throws {RunProblem} when an item that is known to be there is denied as well */
+/**
+ * Asks for an item that is known to be there; without one, whether the key is good.
+ * @throws {RunProblem} when that is denied as well
+ */
 async function checkWitness(run: RunContext, id: number): Promise<void> {
   const witness = await run.deps.store.otherLiveItem(run.lock, id);
-  if (witness === null) return;
+  if (witness === null) {
+    await proveCredential(run);
+    return;
+  }
   const reply = await run.deps.marketplace.item(witness, { signal: run.signal });
   if (reply.kind === 'answered') return;
   throw new RunProblem(

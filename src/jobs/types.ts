@@ -43,7 +43,7 @@ export type Progress =
       readonly expected: number | null;
     }
   | { readonly phase: 'write' }
-  | { readonly phase: 'look-up'; readonly done: number; readonly total: number };
+  | { readonly phase: 'look-up' | 'look-up-again'; readonly done: number; readonly total: number };
 
 /** Why a run failed: a code for programs, a sentence for people, and whether repeating may help. */
 export interface Problem {

@@ -51,13 +51,29 @@ describe('one item', () => {
     await sync(1002);
     catalogue.setState(1002, 'pending');
     expect(await sync(1002)).toMatchObject({ state: 'succeeded', counts: { removed: 1 } });
-    expect(sim.log.slice(-3).map(({ operation }) => operation)).toEqual([
+    expect(sim.log.slice(-5).map(({ operation }) => operation)).toEqual([
+      'account',
+      'item',
       'account',
       'item',
       'account',
     ]);
     expect((await mirror().items())[0]).toMatchObject({ state: 'removed' });
   });
+
+  it.each([
+    ['the only one known', [1002]],
+    ['one of several', [1001, 1002]],
+  ])(
+    'that is %s stays when the key was bad for its look-up alone, since it is asked for again',
+    async (_, known) => {
+      const { sim, sync } = await market();
+      for (const id of known) await sync(id);
+      sim.faults.next('item', { kind: 'key-refused' });
+      expect(await sync(1002)).toMatchObject({ state: 'succeeded', counts: { removed: 0 } });
+      for (const row of await mirror().items()) expect(row).toMatchObject({ state: 'live' });
+    },
+  );
 
   it('stays when the key is refused in between', async () => {
     const { sim, sync } = await market();

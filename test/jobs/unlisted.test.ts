@@ -35,8 +35,48 @@ describe('an item that is no longer listed', () => {
     });
     expect((await states())['1004']).toBe('removed');
     const order = sim.log.slice(2).map(({ operation }) => operation);
-    // The second look-up is of an item that is listed: it shows that look-ups find what is there.
-    expect(order).toEqual(['account', 'list', 'item', 'item', 'account']);
+    expect(order).toEqual(['account', 'list', 'item', 'item', 'item', 'account']);
+    const asked = sim.log.slice(4, 7).map(({ parameters }) => parameters['item_id']);
+    // Between its two look-ups one of an item that is listed shows that look-ups find what is there.
+    expect(asked).toEqual(['1004', '1001', '1004']);
+  });
+
+  it.each([1, 2, 3])(
+    'is not removed by a key that was bad for %i look-ups in a row, and for nothing else',
+    async (bad) => {
+      const { sim, catalogue, sync } = await market(20);
+      await sync();
+      for (const id of [1004, 1005, 1006]) catalogue.setState(id, 'unlisted');
+      for (let i = 0; i < bad; i++) sim.faults.next('item', { kind: 'key-refused' });
+      expect(await sync()).toMatchObject({
+        state: 'succeeded',
+        counts: { removed: 0, missing: 0 },
+      });
+      expect(Object.values(await states())).not.toContain('removed');
+    },
+  );
+
+  it('is not removed by a key that went bad after another item was found, and good again before the end', async () => {
+    const { sim, catalogue, sync } = await market(20);
+    await sync();
+    for (const id of [1004, 1005]) catalogue.setState(id, 'unlisted');
+    // Proof, list and the first look-up pass.
+    sim.afterRequests(3, () => {
+      for (let i = 0; i < 2; i++) sim.faults.next('item', { kind: 'key-refused' });
+    });
+    expect(await sync()).toMatchObject({ counts: { removed: 0 } });
+    expect(Object.values(await states())).not.toContain('removed');
+  });
+
+  it('stays missing when the marketplace asks for a pause before the denial could be asked for again', async () => {
+    const { sim, catalogue, sync } = await market(20);
+    await sync();
+    catalogue.remove(1004);
+    // Proof, list, look-up and that of a listed item pass.
+    sim.afterRequests(4, () => sim.faults.next('item', { kind: 'rate-limited', retryAfter: 3600 }));
+    const report = await sync();
+    expect(report).toMatchObject({ state: 'succeeded', counts: { removed: 0, missing: 1 } });
+    expect(report.warnings.join()).toMatch(/look-ups ended early/);
   });
 
   it('is removed also when the first item that is listed can’t be read: another one shows that look-ups work', async () => {
@@ -222,7 +262,8 @@ describe('look-ups', () => {
     expect((await sync()).counts).toMatchObject({ removed: 2, missing: 0 });
     const asked = sim.log.filter(({ operation }) => operation === 'item');
     const removed = asked.filter(({ parameters }) => Number(parameters['item_id']) <= 1008);
-    expect(removed).toHaveLength(8);
+    // Each is denied twice.
+    expect(removed).toHaveLength(2 * 8);
   });
 
   it('take turns among items that are found again and again', async () => {

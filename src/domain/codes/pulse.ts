@@ -41,6 +41,9 @@ export class Pulse {
   #gaps: number[] = [];
   #oldest = 0;
   #last: number | null = null;
+  /** Replies since the last silence, and how many came between that and the one before. */
+  #stretch = 0;
+  #lastStretch = Infinity;
   #lullsLeft = MOST_IN_A_ROW;
 
   constructor(pace: Pace) {
@@ -56,6 +59,8 @@ export class Pulse {
     copy.#gaps = [...this.#gaps];
     copy.#oldest = this.#oldest;
     copy.#last = this.#last;
+    copy.#stretch = this.#stretch;
+    copy.#lastStretch = this.#lastStretch;
     copy.#lullsLeft = this.#lullsLeft;
     return copy;
   }
@@ -67,19 +72,37 @@ export class Pulse {
 
   /** Listens from here on, whatever time has passed. @param at milliseconds since 1970 */
   begin(at: number): void {
+    if (this.#stretch > 0) this.#endStretch();
     this.#last = at;
+  }
+
+  /**
+   * How many replies are to come before the next silence, if as many come as before the last:
+   * marketplaces that allow fewer requests than the budget does answer so many, and then none for a
+   * while. Infinity when nothing tells.
+   */
+  get repliesLeft(): number {
+    return this.#lastStretch - this.#stretch;
   }
 
   /** Something was heard; returns whether a lull came before it. @param at milliseconds since 1970 */
   hear(at: number): boolean {
     const gap = this.#gapAt(at);
     const longest = this.#longestUsual;
+    if (gap > longest) this.#endStretch();
+    this.#stretch++;
+    if (this.#stretch > this.#lastStretch) this.#lastStretch = Infinity;
     const isLull = gap > longest && this.#lullsLeft >= 1;
     if (isLull) this.#lullsLeft--;
     this.#lullsLeft = Math.min(MOST_IN_A_ROW, this.#lullsLeft + 1 / REPLIES_A_LULL);
     if (this.#last !== null) this.#remember(Math.min(gap, longest));
     this.#last = at;
     return isLull;
+  }
+
+  #endStretch(): void {
+    this.#lastStretch = this.#stretch;
+    this.#stretch = 0;
   }
 
   get #longestUsual(): number {

@@ -30,6 +30,9 @@ const PROVE_CODES = 150;
 /** As long, at least, when many wait: some of them may wait for a canary, which is asked for in time. */
 const PROVE_CODES_LEAST = 25;
 
+/** Proofs that denials may need to count, a canary and account details. */
+const CLOSING_PROOFS = 2;
+
 /**
  * Asks the marketplace for codes and judges what it says: keeps validations under way, asks for the
  * proofs that the rules need when they need them, and goes on with codes while it waits for those,
@@ -59,6 +62,8 @@ class Asking {
   #proofEnd: number | null = null;
   /** The last plan let codes be asked for, and nothing was heard since that could change it. */
   #isClear = false;
+  /** What was denied before the next silence that is to be expected has its proofs. */
+  #isProvenAhead = false;
   #stop: Stop | null = null;
   #failure: { readonly error: unknown } | null = null;
   #isNews = false;
@@ -84,6 +89,7 @@ class Asking {
     do {
       await this.#askAll();
       await this.#proveRest();
+      this.#isProvenAhead = true;
     } while (!this.#isOver && !this.#agenda.isEmpty);
     if (this.#failure !== null) throw this.#failure.error;
     return this.#report();
@@ -116,11 +122,26 @@ class Asking {
   /** Begins as many calls as may be under way. */
   #fill(): void {
     while (!this.#isOver && !this.#weather.isDoubtful && !this.#agenda.isEmpty) {
+      if (this.#isSilenceNear()) return;
       this.#proveOpen();
       if (!this.#isClear && this.#follow(this.#plan()) !== 'codes') return;
       if (this.#journal.underWay.codes >= this.#options.concurrency) return;
       this.#askCode(this.#agenda.take());
     }
+  }
+
+  /**
+   * Where the marketplace is about to fall silent, as when its limit is below the budget, no code is
+   * asked for until what was denied has its proofs: after the silence they would come too late. Then
+   * one at a time, since what waits for the end of the silence is in vain too.
+   */
+  #isSilenceNear(): boolean {
+    const { repliesLeft, isIdle } = this.#journal;
+    if (repliesLeft > CLOSING_PROOFS) {
+      this.#isProvenAhead = false;
+      return false;
+    }
+    return !isIdle || (!this.#isProvenAhead && this.#verdicts.openDenials > 0);
   }
 
   #plan(): ProofPlan {

@@ -125,6 +125,11 @@ export class Journal {
     return { codes: code, account: account > 0, canary: canary > 0 };
   }
 
+  /** As in `Pulse`, without those that calls under way will make. */
+  get repliesLeft(): number {
+    return this.#pulse.repliesLeft - this.#underWay.size;
+  }
+
   get isIdle(): boolean {
     return this.#underWay.size === 0;
   }

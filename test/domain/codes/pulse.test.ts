@@ -67,6 +67,38 @@ describe('a lull', () => {
   });
 });
 
+describe('how many replies are left before the next silence', () => {
+  it('is as many as came between the last two, so that proofs can be asked for in time', () => {
+    const pulse = new Pulse(UNLIMITED);
+    const hear = (at: number): number => {
+      pulse.hear(at);
+      return pulse.repliesLeft;
+    };
+    expect([0, 10, 20, 30].map(hear)).toEqual([Infinity, Infinity, Infinity, Infinity]);
+    expect([60_000, 60_010, 60_020].map(hear)).toEqual([3, 2, 1]);
+    expect(pulse.copy().repliesLeft).toBe(1);
+    expect([120_000, 120_010].map(hear)).toEqual([2, 1]);
+  });
+
+  it('is not known once more came than that, or when nothing was silent yet', () => {
+    const pulse = new Pulse(UNLIMITED);
+    pulse.begin(0);
+    expect(pulse.repliesLeft).toBe(Infinity);
+    pulse.hear(10);
+    pulse.hear(60_000);
+    expect(pulse.repliesLeft).toBe(0);
+    pulse.hear(60_010);
+    expect(pulse.repliesLeft).toBe(Infinity);
+  });
+
+  it('counts from where listening began anew, after what was heard up to then', () => {
+    const pulse = new Pulse(UNLIMITED);
+    for (const at of [0, 10, 20]) pulse.hear(at);
+    pulse.begin(3_600_000);
+    expect(pulse.repliesLeft).toBe(3);
+  });
+});
+
 describe('however slowly replies come', () => {
   it('the usual gap is no lull but for the first ones, be it a second or an hour', () => {
     fc.assert(

@@ -1,0 +1,46 @@
+import { describe, expect, it } from 'vitest';
+import { Metered } from './metered.js';
+
+const MINUTE = { windowMs: 60_000, patienceMs: 120_000 };
+const HOUR = { ...MINUTE, windowMs: 3_600_000 };
+const UNLIMITED = { concurrency: 16, spacingMs: 0 };
+const SIXTY = { concurrency: 3, spacingMs: 1_000 };
+
+/** A list of which every `nth` code is invalid, and what its verdicts should be. */
+function listOf(nth: number): { codes: string[]; truth: Record<string, string> } {
+  const codes = Array.from({ length: 200 }, (_, i) => `${i % nth === 0 ? 'no' : 'sold'}-${i}`);
+  const truth = codes.map((code) => [code, code.startsWith('no') ? 'invalid' : 'valid']);
+  return { codes, truth: Object.fromEntries(truth) };
+}
+
+describe('a limit below the budget', () => {
+  it.each([
+    ['20 a minute, asked without a limit', { ...MINUTE, ...UNLIMITED, perWindow: 20 }],
+    ['20 a minute, asked for 60', { ...MINUTE, ...SIXTY, perWindow: 20 }],
+    ['10 an hour, asked without a limit', { ...HOUR, ...UNLIMITED, perWindow: 10 }],
+    ['20 an hour, asked for 60 a minute', { ...HOUR, ...SIXTY, perWindow: 20 }],
+    ['55 an hour, asked without a limit', { ...HOUR, ...UNLIMITED, perWindow: 55 }],
+    ['100 an hour, asked for 60 a minute', { ...HOUR, ...SIXTY, perWindow: 100 }],
+  ])('does not use up denials without their proofs: %s', async (_, meter) => {
+    for (const nth of [1, 2, 10]) {
+      const { codes, truth } = listOf(nth);
+      const market = new Metered(meter);
+      const begun = market.now;
+      const { verdicts } = await market.settle(codes, 60);
+      expect(verdicts).toEqual(truth);
+      // Four proofs a window, and one window to learn how much it allows.
+      const windows = codes.length / (meter.perWindow - 4);
+      expect((market.now - begun) / meter.windowMs).toBeLessThan(1.1 * windows + 2);
+    }
+  });
+
+  it('that is gone is not kept to: calls are under way side by side again', async () => {
+    const { codes, truth } = listOf(2);
+    const market = new Metered({ ...MINUTE, ...UNLIMITED, perWindow: 40 });
+    market.afterRequests(60, () => market.allow(Infinity));
+    const { verdicts } = await market.settle(codes, 2);
+    expect(verdicts).toEqual(truth);
+    expect(market.requests).toBeLessThan(1.3 * codes.length);
+    expect(market.mostUnderWay(150)).toBeGreaterThanOrEqual(16);
+  });
+});

@@ -85,6 +85,7 @@ describe('the script of grants', () => {
     const attempts = [
       'SELECT FROM mirror.items',
       'SELECT FROM mirror.sales',
+      'SELECT FROM mirror.repeated_sales',
       'SELECT FROM mirror.purchase_codes',
       `SELECT nextval('mirror.item_changes_seq_seq')`,
       'DELETE FROM mirror.items',

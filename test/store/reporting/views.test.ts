@@ -218,6 +218,43 @@ describe('reporting.revenue_by_month', () => {
   });
 });
 
+describe('a purchase whose code was audited in several spellings', () => {
+  const SUMS = [
+    'SELECT * FROM reporting.revenue_by_item ORDER BY seller_id, item_id, currency',
+    'SELECT * FROM reporting.revenue_by_month ORDER BY seller_id, month, currency',
+    'SELECT * FROM reporting.support_calendar ORDER BY seller_id, month',
+  ];
+  /** Enters all valid codes once more, spelled otherwise. */
+  const respell = (spelling: string): string =>
+    `INSERT INTO mirror.purchase_codes
+     SELECT (jsonb_populate_record(p, jsonb_build_object(
+              'code_id', 1000 + p.code_id + (SELECT max(code_id) FROM mirror.purchase_codes),
+              'code', ${spelling}))).*
+       FROM mirror.purchase_codes AS p WHERE verdict = 'valid' AND code LIKE 'P_'`;
+
+  it.each([
+    ['the marketplace’s own among them', [respell('lower(code)')]],
+    ['none of them the marketplace’s own', [respell(`code || ' '`)]],
+    ['three of them', [respell(`code || ' '`), respell('lower(code)')]],
+  ])('counts once in sums: %s', async (_, respellings) => {
+    const client = await mirror.pool.connect();
+    const sums = async (): Promise<unknown[]> => {
+      const results = [];
+      for (const sql of SUMS) results.push((await client.query(sql)).rows);
+      return results;
+    };
+    try {
+      await client.query('BEGIN');
+      const before = await sums();
+      for (const sql of respellings) expect((await client.query(sql)).rowCount).toBe(7);
+      expect(await sums()).toEqual(before);
+    } finally {
+      await client.query('ROLLBACK');
+      client.release();
+    }
+  });
+});
+
 describe('reporting.catalogue_daily', () => {
   const DAILY = `SELECT ${YESTERDAY} - day, live, missing, added, restored, removed, changed, runs
       FROM reporting.catalogue_daily WHERE day <= ${YESTERDAY}`;

@@ -8,7 +8,7 @@ import { print, printJson, stdoutLook } from './console.js';
 import { CommandError } from './errors.js';
 import { execute, withApp } from './execute.js';
 import { EXIT, type ExitCode } from './exit-codes.js';
-import { moment } from './moment.js';
+import { moment } from '../domain/moment.js';
 import { runNumber } from './options.js';
 import { paint, plural, safeLine, type Look } from './output/index.js';
 

@@ -1,6 +1,6 @@
 import { heldRemedy, remedyFor } from '../jobs/remedies.js';
 import type { Run } from '../store/status.js';
-import { moment } from './moment.js';
+import { moment } from '../domain/moment.js';
 import {
   bytes,
   count,

@@ -1,5 +1,5 @@
 import type { BackupManifest } from '../../store/backup/manifest.js';
-import { moment } from '../moment.js';
+import { moment } from '../../domain/moment.js';
 import { plural } from '../output/index.js';
 
 /** Tables that a person knows by name. */

@@ -2,7 +2,7 @@ import { groupChanges, isSameRun, type ItemGroup } from '../../domain/change-gro
 import { describeChange, type ChangeText } from '../../domain/change-text.js';
 import { percentChange } from '../../domain/percent.js';
 import type { ItemChange } from '../../store/history-read.js';
-import { moment } from '../moment.js';
+import { moment } from '../../domain/moment.js';
 import { cut, pad, paint, safeLine, width, type Look, type Style } from '../output/index.js';
 
 /** Texts of a change are shortened to so many characters, or less where two would not fit. */

@@ -1,6 +1,6 @@
 import { supportAt } from '../../domain/codes/purchase.js';
 import type { Purchase, PurchasedItem } from '../../domain/item.js';
-import { moment } from '../moment.js';
+import { moment } from '../../domain/moment.js';
 import { age, paint, pairs, safeLine, type Look, type TableCell } from '../output/index.js';
 import { resultOf, type CodeFacts, type Result } from './result-row.js';
 import { unprovenRemedy, whyUnproven } from './unproven-text.js';

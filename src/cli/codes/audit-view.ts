@@ -1,5 +1,5 @@
 import type { AuditProgress, AuditState, UnprovenCount } from '../../store/audits/types.js';
-import { moment } from '../moment.js';
+import { moment } from '../../domain/moment.js';
 import {
   age,
   count,

@@ -1,7 +1,7 @@
 import type { SellerConfig } from '../../config/index.js';
 import { auditCost, type AuditCost } from '../../domain/codes/cost.js';
 import { callsAtOnce } from '../../jobs/codes/pace.js';
-import { moment } from '../moment.js';
+import { moment } from '../../domain/moment.js';
 import { duration, plural } from '../output/index.js';
 
 /**

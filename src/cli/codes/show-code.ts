@@ -3,7 +3,7 @@ import type { CodeCheck, CodeState } from '../../store/audits/types.js';
 import { print, printJson, stdoutLook } from '../console.js';
 import { CommandError } from '../errors.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
-import { moment } from '../moment.js';
+import { moment } from '../../domain/moment.js';
 import { table, type Look } from '../output/index.js';
 import type { CommonOptions } from '../options.js';
 import { ownCommand } from '../own-command.js';

@@ -6,7 +6,7 @@ import { print, printJson, stdoutLook } from '../console.js';
 import { CommandError } from '../errors.js';
 import { execute, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
-import { moment } from '../moment.js';
+import { moment } from '../../domain/moment.js';
 import { withCommonOptions, type CommonOptions } from '../options.js';
 import { bytes, count, plural, Progress, table, type TableColumn } from '../output/index.js';
 

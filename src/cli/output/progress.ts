@@ -78,7 +78,7 @@ export class Progress {
       this.#output.write(`${this.#text('')}\n`);
       return;
     }
-    const columns = (this.#output.columns ?? 80) - 1;
+    const columns = (this.#output.columns || 80) - 1;
     this.#output.write(`${CLEAR_LINE}${cut(this.#text(this.#bar()), columns)}`);
     this.#drawn = true;
   }

@@ -1,3 +1,4 @@
+import { moment } from '../../domain/moment.js';
 import { askAgain, describeUnproven, type UnprovenReason } from '../../domain/codes/unproven.js';
 import type { AuditState } from '../../store/audits/types.js';
 import type { Stop, StopReason } from './types.js';
@@ -113,7 +114,8 @@ export function isGivenUp(attempts: number, stop: Stop | null): boolean {
 export function describeStop(stop: Stop | null): string | null {
   if (stop === null || stop.reason === 'aborted') return null;
   const words = wordsFor(stop.reason);
-  return stop.detail === null ? words : `${words}: ${stop.detail}`;
+  const until = stop.notBefore === null ? '' : `, not before ${moment(new Date(stop.notBefore))}`;
+  return `${words}${until}${stop.detail === null ? '' : `: ${stop.detail}`}`;
 }
 
 function wordsFor(reason: Exclude<StopReason, 'aborted'>): string {

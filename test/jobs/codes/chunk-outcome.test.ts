@@ -128,4 +128,8 @@ it('why a chunk stopped is a sentence for a person', () => {
   expect(describeStop({ ...stop('refused'), detail: 'Invalid request' })).toBe(
     'the marketplace refused the API key: Invalid request',
   );
+  const notBefore = Date.UTC(2026, 10, 22, 13, 31, 55);
+  expect(describeStop({ ...stop('limited'), notBefore })).toMatch(
+    /too many requests, not before 2026-11-22 13:31:55Z$/,
+  );
 });

@@ -18,10 +18,9 @@ export class CarriedProofs {
     return this.#bySeller.get(sellerId)?.carried ?? null;
   }
 
-  /** The canaries, those that were lost behind the others. */
-  order(sellerId: string, canaries: readonly string[]): readonly string[] {
-    const lost = this.#bySeller.get(sellerId)?.lost ?? new Set();
-    return [...canaries].sort((a, b) => Number(lost.has(a)) - Number(lost.has(b)));
+  /** Canaries that were denied. */
+  lost(sellerId: string): readonly string[] {
+    return [...(this.#bySeller.get(sellerId)?.lost ?? [])];
   }
 
   put(sellerId: string, { carried, lostCanaries }: AskReport): void {

@@ -119,10 +119,14 @@ class ChunkWork {
 
   async #canaries(): Promise<readonly string[]> {
     const { store, sellerId, carried } = this.#deps;
-    const known = await store.audits.canariesOf(sellerId, CANARIES);
     const { canary } = this.#held;
-    const all = [...(canary === null ? [] : [canary]), ...known.map(({ code }) => code)];
-    return carried.order(sellerId, [...new Set(all)]);
+    const lost = carried.lost(sellerId);
+    const known = await store.audits.canariesOf(sellerId, CANARIES, lost);
+    // Those that were lost may be found again, as when the key was bad.
+    const again = known.length < CANARIES && lost.length > 0;
+    if (again) known.push(...(await store.audits.canariesOf(sellerId, CANARIES)));
+    const all = new Set([...(canary === null ? [] : [canary]), ...known.map(({ code }) => code)]);
+    return [...all].sort((a, b) => Number(lost.includes(a)) - Number(lost.includes(b)));
   }
 
   async #recordVain({ judgements, stop }: AskReport): Promise<void> {

@@ -136,9 +136,12 @@ export class AuditStore {
     return accountProven(this.#pools.others, auditId);
   }
 
-  /** Codes of a seller that were proven valid, the newest proof first. */
-  canariesOf(sellerId: string, limit: number): Promise<Canary[]> {
-    return canariesOf(this.#pools.others, sellerId, limit);
+  /**
+   * Codes of a seller that were proven valid, those with the newest and the oldest proofs in turns.
+   * @param without codes to leave out
+   */
+  canariesOf(sellerId: string, limit: number, without?: readonly string[]): Promise<Canary[]> {
+    return canariesOf(this.#pools.others, sellerId, limit, without);
   }
 
   /** What is known of some codes, by code; those that were never in a list are left out. */

@@ -5,15 +5,29 @@ import { streamRows } from '../stream-rows.js';
 import { KNOWN_COLUMNS, knownIn, type KnownRow } from './known-row.js';
 import type { Canary, CodeCheck, CodeState } from './types.js';
 
-/** Codes of a seller that were proven valid, the newest proof first. */
-export async function canariesOf(pool: Pool, sellerId: string, limit: number): Promise<Canary[]> {
+/**
+ * Codes of a seller that were proven valid: that with the newest proof, that with the oldest, and so on
+ * in turns, since codes of one list may be refunded together.
+ * @param without codes to leave out
+ */
+export async function canariesOf(
+  pool: Pool,
+  sellerId: string,
+  limit: number,
+  without: readonly string[] = [],
+): Promise<Canary[]> {
+  const ordered = (end: string, direction: string): string =>
+    `(SELECT code, last_checked_at, ${end} AS "end",
+             row_number() OVER (ORDER BY last_checked_at ${direction}) AS place
+        FROM mirror.purchase_codes
+       WHERE seller_id = $1 AND verdict = 'valid' AND last_checked_at IS NOT NULL AND code <> ALL ($3)
+       ORDER BY last_checked_at ${direction} LIMIT $2)`;
   const { rows } = await pool.query<{ code: string; last_checked_at: Date }>(
-    `SELECT code, last_checked_at FROM mirror.purchase_codes
-      WHERE seller_id = $1 AND verdict = 'valid' AND last_checked_at IS NOT NULL
-      ORDER BY last_checked_at DESC LIMIT $2`,
-    [sellerId, limit],
+    `${ordered('0', 'DESC')} UNION ALL ${ordered('1', 'ASC')} ORDER BY place, "end"`,
+    [sellerId, limit, without],
   );
-  return rows.map((row) => ({ code: row.code, checkedAt: row.last_checked_at }));
+  const canaries = new Map(rows.map((row) => [row.code, row.last_checked_at]));
+  return [...canaries].slice(0, limit).map(([code, checkedAt]) => ({ code, checkedAt }));
 }
 
 /** What is known of some codes, by code; those that were never in a list are left out. */

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { expect, it } from 'vitest';
 import { KEY, never, useMirror } from '../../support/mirror.js';
 import { messageOf } from '../../../src/jobs/alert-message.js';
+import { CarriedProofs } from '../../../src/jobs/codes/carried-proofs.js';
 import { performAuditChunk } from '../../../src/jobs/codes/perform-chunk.js';
 import { auditDeps, auditVerdicts, enter, progress, workThrough } from './audit.js';
 import { failingOn, listOf, openShop, truthOf } from './support.js';
@@ -252,6 +253,18 @@ it('finds nothing invalid for a user who sells nothing, whose known code is deni
   const audit = await progress(mirror(), auditId);
   expect(audit).toMatchObject({ state: 'finished', valid: 0, invalid: 0, unproven: 120 });
   expect([...problems].join()).toContain('known to be valid are denied');
+});
+
+it('finds a code that is still good to prove denials with, however many of the newest were refunded', async () => {
+  const shop = await openShop();
+  const sold = Array.from({ length: 30 }, (_, i) => shop.purchases.codeAt(i));
+  const deps = auditDeps(mirror(), shop.marketplace, { concurrency: 1 });
+  await workThrough(deps, [await enter(mirror(), shop.marketplace.host, sold)]);
+  for (const code of sold.slice(10)) shop.purchases.setState(code, 'refunded');
+  const codes = Array.from({ length: 40 }, (_, i) => `nobody-bought-${i}`);
+  const auditId = await enter(mirror(), shop.marketplace.host, codes);
+  await workThrough({ ...deps, carried: new CarriedProofs() }, [auditId]);
+  expect(await auditVerdicts(mirror(), auditId)).toEqual(truthOf(shop, codes));
 });
 
 it('asks twice, with a proof between, before a code that was valid becomes invalid', async () => {

@@ -29,7 +29,7 @@ async function checked(
 }
 
 describe('codes of a seller', () => {
-  it('make canaries when they were proven valid, the newest proof first', async () => {
+  it('make canaries when they were proven valid, those with the newest and the oldest proofs in turns', async () => {
     const audits = await enterSeller(mirror());
     expect(await audits.canariesOf(SELLER, 5)).toEqual([]);
     await checked(audits, 'older', 1, 'valid');
@@ -39,10 +39,16 @@ describe('codes of a seller', () => {
     await checked(audits, 'older', 3, 'valid');
     await checked(audits, 'old', 2, 'valid');
     await loadPending(audits, 'never asked');
-    expect(await audits.canariesOf(SELLER, 2)).toEqual([
+    await checked(audits, 'new', 7, 'valid');
+    expect(await audits.canariesOf(SELLER, 3)).toEqual([
       { code: 'newest', checkedAt: at(9) },
-      { code: 'older', checkedAt: at(3) },
+      { code: 'old', checkedAt: at(2) },
+      { code: 'new', checkedAt: at(7) },
     ]);
+    const codesOf = async (limit: number, without: string[] = []): Promise<string[]> =>
+      (await audits.canariesOf(SELLER, limit, without)).map(({ code }) => code);
+    expect(await codesOf(5)).toEqual(['newest', 'old', 'new', 'older']);
+    expect(await codesOf(2, ['newest', 'new'])).toEqual(['older', 'old']);
     expect(await audits.canariesOf('somebody else', 2)).toEqual([]);
   });
 

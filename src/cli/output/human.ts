@@ -1,3 +1,6 @@
+import { moment } from '../../domain/moment.js';
+import type { Look } from './terminal.js';
+
 const COUNT = new Intl.NumberFormat('en');
 const ONE_DIGIT = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });
 
@@ -44,8 +47,8 @@ function two(large: number, largeUnit: string, small: number, smallUnit: string)
 }
 
 /** How long ago something was: `just now`, `12 min ago`, `3 h ago`, `5 d ago`; the future is `in 3 h`. */
-export function age(moment: Date, now: Date): string {
-  const ms = now.getTime() - moment.getTime();
+export function age(at: Date, now: Date): string {
+  const ms = now.getTime() - at.getTime();
   const seconds = Math.floor(Math.abs(ms) / 1000);
   if (seconds < 5) return 'just now';
   const text = wholeUnit(seconds);
@@ -57,4 +60,15 @@ function wholeUnit(seconds: number): string {
   if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
   if (seconds < 48 * 3600) return `${Math.floor(seconds / 3600)} h`;
   return `${count(Math.floor(seconds / 86_400))} d`;
+}
+
+/**
+ * A moment in a column: whole where all of it is wanted, on a terminal the day, or the minute if it was
+ * today; in UTC.
+ */
+export function momentCell(at: Date, now: Date, { columns }: Pick<Look, 'columns'>): string {
+  const text = moment(at);
+  if (columns === null) return text;
+  const isToday = text.slice(0, 10) === moment(now).slice(0, 10);
+  return isToday ? `${text.slice(11, 16)}Z` : text.slice(0, 10);
 }

@@ -1,5 +1,5 @@
 export { csv, csvLine, type CsvCell, type CsvOptions } from './csv.js';
-export { age, bytes, count, duration, plural } from './human.js';
+export { age, bytes, count, duration, momentCell, plural } from './human.js';
 export { json, ndjson, ndjsonLine, safeJson } from './json.js';
 export { Progress, type ProgressOptions } from './progress.js';
 export { pairs, table, type TableCell, type TableColumn } from './table.js';

@@ -9,6 +9,8 @@ export interface TableColumn<Row> {
   /** Default: right when every value is a number, else left. */
   readonly align?: 'left' | 'right';
   readonly style?: (row: Row) => Style | null;
+  /** Left out on a terminal when it is empty in all rows. */
+  readonly isRare?: boolean;
 }
 
 const GAP = '  ';
@@ -21,9 +23,10 @@ const LEAST = 6;
  */
 export function table<Row>(
   rows: readonly Row[],
-  columns: readonly TableColumn<Row>[],
+  all: readonly TableColumn<Row>[],
   look: Look,
 ): string {
+  const columns = look.columns === null ? all : all.filter((column) => isWanted(column, rows));
   const values = rows.map((row) => columns.map((column) => column.value(row)));
   const cells = values.map((line) => line.map((value) => cellText(value, look)));
   const headers = columns.map((column) => safeLine(column.header));
@@ -69,6 +72,10 @@ function cellText(value: TableCell, look: Look): string {
   const text = String(value);
   const most = look.columns === null ? Infinity : look.columns * 32;
   return safeLine(text.length > most ? `${text.slice(0, most)}…` : text);
+}
+
+function isWanted<Row>({ isRare, value }: TableColumn<Row>, rows: readonly Row[]): boolean {
+  return isRare !== true || rows.some((row) => (value(row) ?? '') !== '');
 }
 
 function isNumeric(values: readonly TableCell[]): boolean {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { age, bytes, count, duration, plural } from '../../../src/cli/output/index.js';
+import { age, bytes, count, duration, momentCell, plural } from '../../../src/cli/output/index.js';
 
 const NOW = new Date('2026-05-01T12:00:00Z');
 const SECOND = 1000;
@@ -52,4 +52,12 @@ describe('figures for people', () => {
     expect(plural(0, 'item')).toBe('0 items');
     expect(plural(2, 'entry', 'entries')).toBe('2 entries');
   });
+});
+
+it('shows a moment whole in a pipe, and as short as it can be told on a terminal', () => {
+  const now = new Date('2026-11-22T13:45:00Z');
+  const [today, before] = [new Date('2026-11-22T00:00:59Z'), new Date('2026-11-21T23:59:59Z')];
+  expect(momentCell(today, now, { columns: null })).toBe('2026-11-22 00:00:59Z');
+  expect(momentCell(today, now, { columns: 80 })).toBe('00:00Z');
+  expect(momentCell(before, now, { columns: 80 })).toBe('2026-11-21');
 });

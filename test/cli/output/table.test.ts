@@ -46,6 +46,21 @@ describe('a table', () => {
     );
   });
 
+  it('leaves a column that is empty in all rows to pipes, where it is marked so', () => {
+    const columns: readonly TableColumn<{ name: string; problem: string | null }>[] = [
+      { header: 'name', value: (row) => row.name },
+      { header: 'problem', value: (row) => row.problem, isRare: true },
+    ];
+    const [good, bad] = [
+      { name: 'a', problem: null },
+      { name: 'b', problem: 'no key' },
+    ];
+    const terminal = { columns: 40, colour: false };
+    expect(table([good], columns, terminal)).toBe('name\na\n');
+    expect(table([good], columns, PIPE)).toBe('name  problem\na\n');
+    expect(table([good, bad], columns, terminal)).toBe('name  problem\na\nb     no key\n');
+  });
+
   it('is not cut in a pipe, where all of it is wanted', () => {
     const name = 'x'.repeat(500);
     expect(table([{ name, price: 1, note: '' }], COLUMNS, PIPE)).toContain(name);

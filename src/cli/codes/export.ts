@@ -8,7 +8,7 @@ import { count, safeLine } from '../output/index.js';
 import { withCommonOptions, type CommonOptions } from '../options.js';
 import { findAudit } from './find-audit.js';
 import { auditNumber, RESULT_HELP } from './options.js';
-import { formatOf, outPlace, STDOUT, type OutPlace } from './out-place.js';
+import { checkOut, formatOf, outPlace, STDOUT, type OutPlace } from './out-place.js';
 import { writeResult } from './write-result.js';
 
 interface ExportOptions extends CommonOptions {
@@ -36,8 +36,9 @@ export function addExport(codes: Command): void {
       `${RESULT_HELP}\n\nExamples:\n  $ seller-mirror codes export 12 --out result.csv\n  $ seller-mirror codes export 12 --format ndjson | jq -r 'select(.verdict == "invalid").code'`,
     );
   withCommonOptions(command, { seller: true }).action((auditId: bigint, options: ExportOptions) =>
-    execute((signal) => {
+    execute(async (signal) => {
       const place = placeOf(options);
+      await checkOut(place);
       return withApp('codes export', 'store', signal, (app) =>
         exportAudit(app, auditId, place, options.seller, signal),
       );

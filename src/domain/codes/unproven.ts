@@ -22,7 +22,7 @@ export type AskAgain = 'now' | 'later' | 'hardly';
 
 const REASONS: Readonly<Record<UnprovenReason, readonly [AskAgain, string]>> = {
   limited: ['later', 'the marketplace said there were too many requests'],
-  unavailable: ['later', 'the marketplace did not answer'],
+  unavailable: ['later', 'the marketplace was not available'],
   unreadable: ['hardly', 'the answer could not be understood'],
   'no-purchase': ['hardly', 'the answer holds nothing of a purchase'],
   refused: ['later', 'the marketplace refused the API key'],

@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
-import { chmod, chown, mkdir, rm } from 'node:fs/promises';
+import { chmod, chown, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { EmbeddedStartError } from '../errors.js';
 import { findBinaries, type Binaries } from './binaries.js';
 import { ADMIN_ROLE, APP_ROLE, type Credentials } from './connections.js';
 import { makeDraft, publish, removeDraft } from './drafts.js';
-import { diskFull, explainFileError, writePrivate } from './folders.js';
+import { diskFull, explainFileError, makeFolders, writePrivate } from './folders.js';
 import { files, findPlace, pointerOf, type Place } from './place.js';
 import { isRoot, newServiceUser, runAs, type ServiceUser } from './service-user.js';
 
@@ -50,7 +50,7 @@ export async function createPlace(
   const pointer = pointerOf(dataDir);
   const user = await newServiceUser();
   try {
-    await mkdir(dirname(pointer), { recursive: true });
+    await makeFolders(dirname(pointer));
     const binaries = await findBinaries(user, binaryFolders(dataDir, fallback));
     for (const base of [dirname(pointer), ...(user === null ? [] : fallback.data)]) {
       const draft = await makeDraft(base, user, base === dirname(pointer));

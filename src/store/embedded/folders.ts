@@ -1,5 +1,6 @@
 import { constants } from 'node:fs';
-import { chmod, lstat, mkdir, open } from 'node:fs/promises';
+import { chmod, lstat, mkdir, open, stat } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import { DiskFullError, EmbeddedStartError, StoreError, errorCode } from '../errors.js';
 
 const SMALL = 64 * 1024;
@@ -49,12 +50,39 @@ export async function syncFolder(folder: string): Promise<void> {
 }
 
 /**
+ * Makes a folder and those above it; returns whether there was none. Node's own way never returns where
+ * a folder that is there takes no other, as `/proc`.
+ */
+export async function makeFolders(path: string): Promise<boolean> {
+  const wasMade = await makeFolder(path);
+  if (wasMade !== null) return wasMade;
+  await makeFolders(dirname(path));
+  return (await makeFolder(path)) ?? fail(path);
+}
+
+/** Null when the one above it is not there. */
+async function makeFolder(path: string): Promise<boolean | null> {
+  try {
+    await mkdir(path);
+    return true;
+  } catch (error) {
+    const code = errorCode(error);
+    if (code === 'ENOENT') return null;
+    if (code === 'EEXIST' && (await stat(path)).isDirectory()) return false;
+    throw error;
+  }
+}
+
+function fail(path: string): never {
+  throw new Error(`no folder can be made in ${dirname(path)}`);
+}
+
+/**
  * Makes sure of a folder of ours that everybody can enter and nobody else can write to. False when
  * one is there already that somebody else could tamper with.
  */
 export async function makeOwnFolder(path: string): Promise<boolean> {
-  const made = await mkdir(path, { recursive: true });
-  if (made !== undefined) await chmod(path, 0o755);
+  if (await makeFolders(path)) await chmod(path, 0o755);
   const found = await lstat(path);
   return found.isDirectory() && found.uid === process.geteuid?.() && (found.mode & 0o022) === 0;
 }

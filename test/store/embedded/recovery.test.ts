@@ -158,6 +158,13 @@ describe('a start says in one line, with a remedy, that', () => {
     expect(await refusal(dataDir)).toMatch(/file, not a folder/);
   });
 
+  it.runIf(process.platform === 'linux')(
+    'the data folder is to be in one that takes no other, where Node’s own way never returns',
+    async () => {
+      expect(await refusal('/proc/nowhere/data')).toMatch(/data folder .* cannot be used/);
+    },
+  );
+
   it('another major version made the database', async () => {
     const dataDir = await trialDataDir();
     const location = await stopped(dataDir);

@@ -23,7 +23,7 @@ const PER_MINUTE = 600;
 const LATENCY_MS = 20;
 const DISTANT_CODES = 10_000;
 /** Calls that one chunk keeps under way with an unlimited budget. */
-const CONCURRENCY = 16;
+const CONCURRENCY = 48;
 
 /** The audits' part of the bench, on servers that the caller opened. */
 export class AuditRounds {

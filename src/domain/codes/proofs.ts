@@ -41,12 +41,14 @@ const PATIENCE = 2;
 const FEW = 2;
 /** A run of denials so long that chance makes it in fewer than one of so many cases is looked into. */
 const SUSPICIOUS = 1 / 200;
+/** Where less is denied, and as many were heard of as a run may have, chance denies but some of the codes under way. */
+const RARE = 1 / 4;
 
 /**
  * Which proofs the codes to come need, so that their denials can count: account details before the
  * first code and after every failed proof; a canary, where one is known, before the first code and
  * after anything that puts the credential in doubt, lulls included; and one whenever more codes in a
- * row were denied than the chunk so far makes likely, at the latest before `LONGEST_RUN` are. Every
+ * row were denied than the chunk so far makes likely, at the latest before `LONGEST_RUN` may be. Every
  * code that is found is a canary that costs nothing.
  */
 export function proofsBeforeCodes(timeline: Timeline, underWay: UnderWay): ProofPlan {
@@ -57,10 +59,16 @@ export function proofsBeforeCodes(timeline: Timeline, underWay: UnderWay): Proof
   const canary = evidence.findsDue ? chooseCanary(timeline, evidence) : null;
   const lacksFind = canary !== null && standingFind(evidence) === null;
   const run = runNow(evidence);
+  const { share, heard } = denialsBefore(evidence, run);
+  const isUnlikely = run >= likelyRun(share, underWay.codes);
+  // What chance did not make may go on.
+  const isRare = !isUnlikely && share < RARE && heard >= LONGEST_RUN;
+  const mayBeDenied = isRare ? mostDenied(underWay.codes, share) : underWay.codes;
+  const isFull = run + mayBeDenied >= LONGEST_RUN;
   // The last calls before a run is full may be slow ones. To wait for those alone looks like a lull, after
   // which all denials are asked for again.
-  const waitsForFew = run + underWay.codes >= LONGEST_RUN && underWay.codes <= FEW;
-  const suspicious = waitsForFew || run >= likelyRun(evidence, run);
+  const waitsForFew = isFull && underWay.codes <= FEW;
+  const suspicious = waitsForFew || isUnlikely;
   const checkAccount = suspicious && !evidence.findsDue && mayProve;
   const ask: NeededProof[] = [];
   if ((!stands || checkAccount) && !underWay.account) ask.push({ kind: 'account' });
@@ -68,7 +76,7 @@ export function proofsBeforeCodes(timeline: Timeline, underWay: UnderWay): Proof
     ask.push({ kind: 'canary', code: canary });
   }
   if (!stands || lacksFind) return { ask, next: 'proofs' };
-  if (run + underWay.codes < LONGEST_RUN) return { ask, next: 'codes' };
+  if (!isFull) return { ask, next: 'codes' };
   const stuck = ask.length === 0 && isIdle(underWay);
   return { ask, next: stuck ? 'end' : 'proofs' };
 }
@@ -182,17 +190,32 @@ function isAfterAll(call: Span, others: readonly Span[]): boolean {
   return others.every((other) => precedes(other, call));
 }
 
-/**
- * From how many denials in a row on chance is an unlikely explanation, after what came before them:
- * 2 where hardly a code was denied, 8 at the beginning, `LONGEST_RUN` where most are.
- */
-function likelyRun({ denials, finds }: ChunkEvidence, run: number): number {
+/** How many codes were heard of before the run, and which share was denied; a half where nothing is known. */
+function denialsBefore(
+  { denials, finds }: ChunkEvidence,
+  run: number,
+): { readonly heard: number; readonly share: number } {
   const denied = denials.length - run;
   const found = finds.reduce((count, { kind }) => (kind === 'code' ? count + 1 : count), 0);
-  const share = (denied + 1) / (denied + found + 2);
+  const heard = denied + found;
+  return { heard, share: (denied + 1) / (heard + 2) };
+}
+
+/**
+ * From how many denials in a row on chance is an unlikely explanation: 2 where hardly a code was denied,
+ * 8 at the beginning, `LONGEST_RUN` where most are. Of codes under way together, those found end no run
+ * of those denied.
+ */
+function likelyRun(share: number, together: number): number {
   const likely = Math.ceil(Math.log(SUSPICIOUS) / Math.log(share));
   // The code after a single denial tells more than a canary would, and costs nothing extra.
-  return Math.min(LONGEST_RUN, Math.max(2, likely));
+  return Math.min(LONGEST_RUN, Math.max(2, likely) + Math.floor(together * share));
+}
+
+/** How many of the codes under way chance may have denied, three standard deviations over the mean. */
+function mostDenied(underWay: number, share: number): number {
+  const most = underWay * share + 3 * Math.sqrt(underWay * share * (1 - share));
+  return Math.min(underWay, Math.ceil(most));
 }
 
 function isIdle({ codes, account, canary }: UnderWay): boolean {

@@ -2,7 +2,7 @@ import { LONGEST_RUN } from './verdict.js';
 
 /** How fast replies are to come. */
 export interface Pace {
-  /** Most validations under way at the same time; of more than `LONGEST_RUN` no use is made. */
+  /** Most validations under way at the same time. */
   readonly concurrency: number;
   /** Milliseconds that the budget puts between two requests; 0: unlimited, or not known. */
   readonly spacingMs: number;
@@ -47,9 +47,8 @@ export class Pulse {
   #lullsLeft = MOST_IN_A_ROW;
 
   constructor(pace: Pace) {
-    const concurrency = Math.min(pace.concurrency, LONGEST_RUN);
-    this.#pace = { ...pace, concurrency };
-    this.#factor = usualGaps(concurrency);
+    this.#pace = pace;
+    this.#factor = usualGaps(pace.concurrency);
     this.#leastMs = Math.max(LEAST_MS, this.#factor * pace.spacingMs);
   }
 

@@ -37,6 +37,11 @@ export class Agenda {
     return this.#next >= this.#codes.length && this.#again.size === 0;
   }
 
+  /** Whether the next code was asked for before. */
+  get isAgain(): boolean {
+    return this.#next >= this.#codes.length;
+  }
+
   /** Codes whose turn has not come. */
   get left(): readonly string[] {
     return this.#codes.slice(this.#next);

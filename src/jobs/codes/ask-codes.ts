@@ -32,6 +32,11 @@ const PROVE_CODES_LEAST = 25;
 
 /** Proofs that denials may need to count, a canary and account details. */
 const CLOSING_PROOFS = 2;
+/**
+ * Codes under way that were asked for in vain: most of them may be denied in a row, as before, and while
+ * more are under way their run may become too long before anybody can look into it.
+ */
+const AGAIN_AT_ONCE = 16;
 
 /**
  * Asks the marketplace for codes and judges what it says: keeps validations under way, asks for the
@@ -125,7 +130,7 @@ class Asking {
       if (this.#isSilenceNear()) return;
       this.#proveOpen();
       if (!this.#isClear && this.#follow(this.#plan()) !== 'codes') return;
-      if (this.#journal.underWay.codes >= this.#options.concurrency) return;
+      if (this.#journal.underWay.codes >= this.#atOnce) return;
       this.#askCode(this.#agenda.take());
     }
   }
@@ -142,6 +147,11 @@ class Asking {
       return false;
     }
     return !isIdle || (!this.#isProvenAhead && this.#verdicts.openDenials > 0);
+  }
+
+  get #atOnce(): number {
+    const { concurrency } = this.#options;
+    return this.#agenda.isAgain ? Math.min(AGAIN_AT_ONCE, concurrency) : concurrency;
   }
 
   #plan(): ProofPlan {

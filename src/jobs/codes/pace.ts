@@ -1,7 +1,9 @@
 import type { Pace } from '../../domain/codes/pulse.js';
 
-/** Calls under way that an unlimited budget is worth. */
-const MOST = 16;
+/** Calls under way that an unlimited budget is worth: marketplaces are far, and calls cost nothing. */
+const MOST = 48;
+/** With a budget fewer: where denials come in a row unexpectedly, the others are asked for again. */
+const MOST_OF_BUDGET = 16;
 /** How long a call may take before the budget is not used up, seconds. */
 const SLOW_CALL = 2;
 
@@ -12,7 +14,7 @@ const SLOW_CALL = 2;
  */
 export function callsAtOnce(requestsPerMinute: number): number {
   if (requestsPerMinute === 0) return MOST;
-  return Math.min(MOST, 1 + Math.ceil((requestsPerMinute / 60) * SLOW_CALL));
+  return Math.min(MOST_OF_BUDGET, 1 + Math.ceil((requestsPerMinute / 60) * SLOW_CALL));
 }
 
 /** How fast replies to a chunk are to come. @param requestsPerMinute 0: unlimited */

@@ -23,12 +23,12 @@ export async function workOnChunk(
 ): Promise<ChunkResult> {
   const { auditId, chunk } = held;
   const { audits } = deps.store;
-  const [audit, pending] = await Promise.all([
+  const [audit, pending, binding] = await Promise.all([
     audits.get(auditId),
     audits.pendingOf(auditId, chunk),
+    deps.store.ensureSeller(deps.sellerId, deps.marketplace.host),
   ]);
   if (audit === null || pending.length === 0) return nothingOpen(audit?.state ?? 'running');
-  const binding = await deps.store.ensureSeller(deps.sellerId, deps.marketplace.host);
   const work = new ChunkWork(deps, held, inTurn(pending, audit.problem !== null));
   const stop = movedTo(deps, binding) ?? (await work.ask(binding.username, signal));
   const isFirst = audit.valid + audit.invalid === audit.reused;

@@ -56,7 +56,8 @@ export const SETTINGS = [
   {
     name: 'REQUESTS_PER_MINUTE',
     default: '60',
-    description: 'Most requests a minute to one marketplace host; 0 means no limit',
+    description:
+      'Most requests a minute to one marketplace host; 0 means no limit: 48 calls of an audit at a time',
   },
   {
     name: 'MARKETPLACE_PARAMETERS',

@@ -17,7 +17,9 @@ FROM "mirror"."purchase_codes" AS r
 WHERE r."verdict" = 'valid' AND r."answered_code" <> r."code"
   AND (EXISTS (SELECT FROM "mirror"."purchase_codes" AS o
                 WHERE o."seller_id" = r."seller_id" AND o."code" = r."answered_code"
-                  AND o."verdict" = 'valid')
+                  AND o."verdict" = 'valid'
+                  -- Where the marketplace's own spelling has changed, two rows may name each other.
+                  AND (o."answered_code" IS DISTINCT FROM r."code" OR o."code_id" < r."code_id"))
     OR EXISTS (SELECT FROM "mirror"."purchase_codes" AS o
                 WHERE o."seller_id" = r."seller_id" AND o."answered_code" = r."answered_code"
                   AND o."verdict" = 'valid' AND o."answered_code" <> o."code"
@@ -35,7 +37,7 @@ SELECT
     count(*) FILTER (WHERE p."supported_until" <= now()) AS "expired"
 FROM "mirror"."sales" AS p
 WHERE p."supported_until" IS NOT NULL
-  AND p."code_id" NOT IN (SELECT s."code_id" FROM "mirror"."repeated_sales" AS s)
+  AND NOT EXISTS (SELECT FROM "mirror"."repeated_sales" AS s WHERE s."code_id" = p."code_id")
 GROUP BY 1, 2;
 
 -- CreateView
@@ -64,7 +66,7 @@ FROM (
         min(p."purchased_at") AS "first_purchased_at",
         max(p."purchased_at") AS "last_purchased_at"
     FROM "mirror"."sales" AS p
-    WHERE p."code_id" NOT IN (SELECT s."code_id" FROM "mirror"."repeated_sales" AS s)
+    WHERE NOT EXISTS (SELECT FROM "mirror"."repeated_sales" AS s WHERE s."code_id" = p."code_id")
     GROUP BY p."seller_id", p."item_id", p."currency"
 ) AS r
 LEFT JOIN "mirror"."items" AS i ON i."seller_id" = r."seller_id" AND i."item_id" = r."item_id";
@@ -79,7 +81,7 @@ SELECT
     count(*) - count(p."price") AS "without_price",
     sum(p."price")::numeric(24,2) AS "revenue"
 FROM "mirror"."sales" AS p
-WHERE p."code_id" NOT IN (SELECT s."code_id" FROM "mirror"."repeated_sales" AS s)
+WHERE NOT EXISTS (SELECT FROM "mirror"."repeated_sales" AS s WHERE s."code_id" = p."code_id")
 GROUP BY 1, 2, 3;
 
 COMMENT ON COLUMN "reporting"."support_calendar"."purchases" IS 'Valid purchases whose support ends in that month; active + expired. One whose code was audited in several spellings counts once.';

@@ -20,6 +20,12 @@ const REPLIES_A_LULL = LONGEST_RUN + 15;
 /** Lulls that may follow one another at once. */
 const MOST_IN_A_ROW = 2;
 
+/** Silences whose distance is remembered: a limit that others use too leaves now more, now fewer replies. */
+const STRETCHES = 4;
+
+/** Replies between two silences that are few: more, and they are not worth proofs that nobody else needs. */
+const FEW = 200;
+
 /**
  * Silences of so many usual gaps are none. A slow server that is asked for several codes at once lets
  * as many gaps pass before it answers them together: twice that, and some for gaps that differ.
@@ -41,9 +47,10 @@ export class Pulse {
   #gaps: number[] = [];
   #oldest = 0;
   #last: number | null = null;
-  /** Replies since the last silence, and how many came between that and the one before. */
+  /** Replies since the last silence. */
   #stretch = 0;
-  #lastStretch = Infinity;
+  /** How many came before the last silences, each since the one before. */
+  #stretches: readonly number[] = [];
   #lullsLeft = MOST_IN_A_ROW;
 
   constructor(pace: Pace) {
@@ -59,7 +66,7 @@ export class Pulse {
     copy.#oldest = this.#oldest;
     copy.#last = this.#last;
     copy.#stretch = this.#stretch;
-    copy.#lastStretch = this.#lastStretch;
+    copy.#stretches = this.#stretches;
     copy.#lullsLeft = this.#lullsLeft;
     return copy;
   }
@@ -76,12 +83,21 @@ export class Pulse {
   }
 
   /**
-   * How many replies are to come before the next silence, if as many come as before the last:
-   * marketplaces that allow fewer requests than the budget does answer so many, and then none for a
-   * while. Infinity when nothing tells.
+   * How many replies are to come before the next silence, if as many come as before one of the last, of
+   * those the soonest: marketplaces that allow fewer requests than the budget does answer so many, and
+   * then none for a while. Infinity when nothing tells.
    */
   get repliesLeft(): number {
-    return this.#lastStretch - this.#stretch;
+    const now = this.#stretch;
+    return this.#stretches.reduce(
+      (least, one) => (one < now ? least : Math.min(least, one - now)),
+      Infinity,
+    );
+  }
+
+  /** Whether silences come after few replies. */
+  get isInterrupted(): boolean {
+    return this.#stretch <= FEW && this.#stretches.some((one) => one <= FEW);
   }
 
   /** Something was heard; returns whether a lull came before it. @param at milliseconds since 1970 */
@@ -90,7 +106,6 @@ export class Pulse {
     const longest = this.#longestUsual;
     if (gap > longest) this.#endStretch();
     this.#stretch++;
-    if (this.#stretch > this.#lastStretch) this.#lastStretch = Infinity;
     const isLull = gap > longest && this.#lullsLeft >= 1;
     if (isLull) this.#lullsLeft--;
     this.#lullsLeft = Math.min(MOST_IN_A_ROW, this.#lullsLeft + 1 / REPLIES_A_LULL);
@@ -100,7 +115,7 @@ export class Pulse {
   }
 
   #endStretch(): void {
-    this.#lastStretch = this.#stretch;
+    this.#stretches = [this.#stretch, ...this.#stretches].slice(0, STRETCHES);
     this.#stretch = 0;
   }
 

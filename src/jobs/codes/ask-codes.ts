@@ -172,7 +172,9 @@ class Asking {
   /** Once in a while, and without waiting for it, asks for the account proof that denials wait for. */
   #proveOpen(): void {
     const { openDenials } = this.#verdicts;
-    const patience = openDenials < PROVE_DENIALS ? PROVE_CODES : PROVE_CODES_LEAST;
+    // What waits when the marketplace falls silent is in vain too.
+    const isPatient = openDenials < PROVE_DENIALS && !this.#journal.isInterrupted;
+    const patience = isPatient ? PROVE_CODES : PROVE_CODES_LEAST;
     if (openDenials === 0 || this.#codesSinceProof < patience) return;
     if (this.#journal.underWay.account) return;
     this.#codesSinceProof = 0;

@@ -130,6 +130,11 @@ export class Journal {
     return this.#pulse.repliesLeft - this.#underWay.size;
   }
 
+  /** As in `Pulse`. */
+  get isInterrupted(): boolean {
+    return this.#pulse.isInterrupted;
+  }
+
   get isIdle(): boolean {
     return this.#underWay.size === 0;
   }

@@ -80,6 +80,23 @@ describe('how many replies are left before the next silence', () => {
     expect([120_000, 120_010].map(hear)).toEqual([2, 1]);
   });
 
+  it('is what comes first of the last four, since others may use up a limit too', () => {
+    const pulse = new Pulse(UNLIMITED);
+    let at = 0;
+    const burst = (replies: number): void => {
+      at += 60_000;
+      for (let i = 0; i < replies; i++) pulse.hear((at += 10));
+    };
+    for (const replies of [9, 2, 5, 3, 4]) burst(replies);
+    burst(1);
+    expect(pulse.repliesLeft).toBe(1);
+    burst(4);
+    expect(pulse.repliesLeft).toBe(0);
+    expect(pulse.isInterrupted).toBe(true);
+    for (let i = 0; i < 500; i++) pulse.hear((at += 10));
+    expect([pulse.repliesLeft, pulse.isInterrupted]).toEqual([Infinity, false]);
+  });
+
   it('is not known once more came than that, or when nothing was silent yet', () => {
     const pulse = new Pulse(UNLIMITED);
     pulse.begin(0);

@@ -34,6 +34,20 @@ describe('a limit below the budget', () => {
     }
   });
 
+  it.each([
+    ['a little', [30, 29], 2],
+    ['much', [20, 50], 2],
+    ['less and less', [60, 55, 50, 45, 40, 35, 30, 25, 20, 15], 3],
+  ])('that others use up too costs few codes their verdict: %s', async (_, allowances, most) => {
+    for (const pace of [UNLIMITED, SIXTY]) {
+      const { codes, truth } = listOf(2);
+      const market = new Metered({ ...HOUR, ...pace, perWindow: allowances[0] ?? 0 });
+      market.allowInTurn(allowances);
+      expect((await market.settle(codes, 100)).verdicts).toEqual(truth);
+      expect(market.requests).toBeLessThan(most * codes.length);
+    }
+  });
+
   it('that is gone is not kept to: calls are under way side by side again', async () => {
     const { codes, truth } = listOf(2);
     const market = new Metered({ ...MINUTE, ...UNLIMITED, perWindow: 40 });

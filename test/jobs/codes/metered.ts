@@ -31,6 +31,8 @@ export class Metered implements CodeMarketplace {
   requests = 0;
   readonly #meter: Meter;
   #allowed: number;
+  #turns: readonly number[] = [];
+  #windows = 0;
   #then: { readonly requests: number; readonly act: () => void } | null = null;
   /** How many calls were under way when each request was sent. */
   readonly #underWay: number[] = [];
@@ -48,6 +50,11 @@ export class Metered implements CodeMarketplace {
   /** Changes how many requests a window allows. */
   allow(perWindow: number): void {
     this.#allowed = perWindow;
+  }
+
+  /** What each window allows, again and again. */
+  allowInTurn(perWindow: readonly number[]): void {
+    this.#turns = perWindow;
   }
 
   afterRequests(requests: number, act: () => void): void {
@@ -139,6 +146,7 @@ export class Metered implements CodeMarketplace {
     if (this.now >= this.#windowEnd) {
       this.#windowEnd = this.now + windowMs;
       this.#used = 0;
+      this.#allowed = this.#turns[this.#windows++ % this.#turns.length] ?? this.#allowed;
     }
     this.requests++;
     this.#underWay.push(this.#calls);

@@ -232,6 +232,23 @@ describe('a purchase whose code was audited in several spellings', () => {
               'code', ${spelling}))).*
        FROM mirror.purchase_codes AS p WHERE verdict = 'valid' AND code LIKE 'P_'`;
 
+  it('counts once also when the marketplace has come to spell it as the other row does', async () => {
+    const client = await mirror.pool.connect();
+    try {
+      await client.query('BEGIN');
+      const before = (await client.query(SUMS[1] ?? '')).rows;
+      await client.query(respell('lower(code)'));
+      await client.query(
+        `UPDATE mirror.purchase_codes SET answered_code = upper(code)
+          WHERE verdict = 'valid' AND code = lower(code)`,
+      );
+      expect((await client.query(SUMS[1] ?? '')).rows).toEqual(before);
+    } finally {
+      await client.query('ROLLBACK');
+      client.release();
+    }
+  });
+
   it.each([
     ['the marketplace’s own among them', [respell('lower(code)')]],
     ['none of them the marketplace’s own', [respell(`code || ' '`)]],

@@ -18,11 +18,15 @@ const PASSING: ReadonlySet<UnprovenReason> = new Set([
   'unconfirmed',
 ]);
 
-/** Which code is to be asked for next: each in its order, then those that are worth another try. */
+/**
+ * Which code is to be asked for next: each in its order, then those that are worth another try. Only what
+ * must be denied once more comes at once, lest the calls of all the time until then be kept for it.
+ */
 export class Agenda {
   readonly #codes: readonly string[];
   readonly #extraTries: (code: string) => number;
   readonly #again = new Set<string>();
+  readonly #soon = new Set<string>();
   /** Of the codes that were asked for more than once. */
   readonly #tries = new Map<string, number>();
   #next = 0;
@@ -34,10 +38,10 @@ export class Agenda {
   }
 
   get isEmpty(): boolean {
-    return this.#next >= this.#codes.length && this.#again.size === 0;
+    return this.#soon.size === 0 && this.isAgain && this.#again.size === 0;
   }
 
-  /** Whether the next code was asked for before. */
+  /** Whether all codes were asked for once. */
   get isAgain(): boolean {
     return this.#next >= this.#codes.length;
   }
@@ -49,9 +53,10 @@ export class Agenda {
 
   /** The next code; only to be called when there is one. */
   take(): string {
-    if (this.#next < this.#codes.length) return this.#codes[this.#next++] as string;
-    const [code] = this.#again as Iterable<string> as [string];
-    this.#again.delete(code);
+    if (this.#soon.size === 0 && !this.isAgain) return this.#codes[this.#next++] as string;
+    const queue = this.#soon.size > 0 ? this.#soon : this.#again;
+    const [code] = queue as Iterable<string> as [string];
+    queue.delete(code);
     this.#tries.set(code, (this.#tries.get(code) ?? 1) + 1);
     return code;
   }
@@ -59,6 +64,7 @@ export class Agenda {
   /** A code was asked for in vain; it gets another try where that is of use. */
   inVain(code: string, reason: UnprovenReason): void {
     const tries = this.#tries.get(code) ?? 1;
-    if (PASSING.has(reason) && tries < TRIES + this.#extraTries(code)) this.#again.add(code);
+    if (!PASSING.has(reason) || tries >= TRIES + this.#extraTries(code)) return;
+    (reason === 'unconfirmed' ? this.#soon : this.#again).add(code);
   }
 }

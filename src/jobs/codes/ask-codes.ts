@@ -62,6 +62,7 @@ class Asking {
   readonly #cut = new AbortController();
   readonly #call: CallOptions;
   readonly #made = { codes: 0, proofs: 0 };
+  readonly #underWay = new Set<string>();
   #codesSinceProof = 0;
   /** The end of an account proof by which denials are still to be judged. */
   #proofEnd: number | null = null;
@@ -86,7 +87,11 @@ class Asking {
     this.#agenda = new Agenda(codes, denialsNeeded);
     const subject = { account, canaries, denialsNeeded };
     this.#journal = new Journal(subject, options, carried, options.now());
-    this.#verdicts = new Verdicts(this.#journal, (code, why) => this.#agenda.inVain(code, why));
+    this.#verdicts = new Verdicts(
+      this.#journal,
+      (code, why) => this.#agenda.inVain(code, why),
+      (code) => this.#underWay.has(code),
+    );
     this.#call = { priority: 'audit', signal: AbortSignal.any([options.signal, this.#cut.signal]) };
   }
 
@@ -219,8 +224,10 @@ class Asking {
   #askCode(code: string): void {
     this.#made.codes++;
     this.#codesSinceProof++;
+    this.#underWay.add(code);
     const ask = () => this.#marketplace.validate(code, this.#call);
     void this.#ask('code', ask, (span, reply) => {
+      this.#underWay.delete(code);
       const call = validated('code', code, span, reply);
       this.#verdicts.hear(call, reply.kind === 'answered' ? reply.data : null);
       return call;

@@ -1,6 +1,12 @@
-import type { ChunkCall } from '../../domain/codes/timeline.js';
+import { sortEvidence } from '../../domain/codes/chunk-evidence.js';
 import type { UnprovenReason } from '../../domain/codes/unproven.js';
-import { judgeChunk, type CodeJudgement } from '../../domain/codes/verdict.js';
+import {
+  denialFaults,
+  judgeChunk,
+  judgeCodes,
+  type CodeJudgement,
+  type FaultOf,
+} from '../../domain/codes/verdict.js';
 import type { Purchase } from '../../domain/item.js';
 import type { Sourced } from '../../marketplace/types.js';
 import type { Journal, TimedCall } from './journal.js';
@@ -15,16 +21,25 @@ const AWAITS_PROOF: ReadonlySet<UnprovenReason> = new Set(['no-canary-after', 'n
 export class Verdicts {
   readonly #journal: Journal;
   readonly #onVain: (code: string, reason: UnprovenReason) => void;
+  readonly #isUnderWay: (code: string) => boolean;
   readonly #judgements = new Map<string, CodeJudgement>();
   /** Answers that were not judged yet. */
   #found: { readonly call: TimedCodeCall; readonly answer: Sourced<Purchase> }[] = [];
   /** Denials that may still be proven. */
   readonly #open = new Set<TimedCodeCall>();
 
-  /** @param onVain told when asking for a code came to nothing */
-  constructor(journal: Journal, onVain: (code: string, reason: UnprovenReason) => void) {
+  /**
+   * @param onVain told when asking for a code came to nothing
+   * @param isUnderWay whether a code is asked for just now
+   */
+  constructor(
+    journal: Journal,
+    onVain: (code: string, reason: UnprovenReason) => void,
+    isUnderWay: (code: string) => boolean,
+  ) {
     this.#journal = journal;
     this.#onVain = onVain;
+    this.#isUnderWay = isUnderWay;
   }
 
   /** The judgement on every code that was heard of, as far as it goes. */
@@ -79,8 +94,10 @@ export class Verdicts {
     const { quiet, quietTimeline } = this.#journal;
     const certain = [...this.#open].filter(({ ended }) => ended <= quiet);
     const codes = new Set(certain.map(({ code }) => code));
-    const judgements = judgeChunk(quietTimeline, codes);
+    const evidence = sortEvidence(quietTimeline);
+    const judgements = judgeCodes(quietTimeline, evidence, codes);
     const settled = [...codes].flatMap((code) => this.#conclude(code, judgements.get(code), null));
+    this.#askUnconfirmed(quiet, denialFaults(evidence));
     this.#journal.forget(this.#open);
     return settled;
   }
@@ -101,17 +118,32 @@ export class Verdicts {
     return [{ code, judgement, at, answer }];
   }
 
-  #vain(code: string, { reason, call }: CodeJudgement): void {
+  #vain(code: string, { reason }: CodeJudgement): void {
     if (AWAITS_PROOF.has(reason as UnprovenReason)) return;
-    if (reason !== 'unconfirmed') this.#close(code);
-    else if (!this.#isLast(code, call)) return;
+    // Its denials still count for something.
+    if (reason === 'unconfirmed') return;
+    this.#close(code);
     this.#onVain(code, reason as UnprovenReason);
   }
 
-  /** True when no later denial of the code waits for its proof, or is under way. */
-  #isLast(code: string, call: ChunkCall): boolean {
-    const denials = [...this.#open].filter((one) => one.code === code);
-    return denials[denials.length - 1] === call && this.#journal.isIdle;
+  /**
+   * Codes that must be denied once more are asked for again, unless a later denial of theirs waits for its
+   * proof or is under way. Denials that came to nothing are forgotten; those proven count.
+   */
+  #askUnconfirmed(quiet: number, faultOf: FaultOf): void {
+    const waiting = new Set<string>();
+    for (const denial of this.#open) {
+      const { code, ended } = denial;
+      if (this.#judgements.get(code)?.reason !== 'unconfirmed') continue;
+      const fault = ended <= quiet ? faultOf(denial) : null;
+      const waits = ended > quiet || (fault !== null && AWAITS_PROOF.has(fault));
+      if (waits || this.#isUnderWay(code)) waiting.add(code);
+      else if (fault !== null) this.#open.delete(denial);
+    }
+    for (const { code } of this.#open) {
+      if (waiting.has(code) || this.#judgements.get(code)?.reason !== 'unconfirmed') continue;
+      this.#onVain(code, 'unconfirmed');
+    }
   }
 
   #close(code: string): void {

@@ -141,6 +141,8 @@ interface Case {
   /** Milliseconds from one reply to the next. */
   readonly pace: number;
   readonly concurrency: number;
+  /** How often each code must be denied. */
+  readonly denials: number;
   /** As in `Pace`. */
   readonly spacingMs?: number;
   readonly seed: number;
@@ -171,6 +173,7 @@ const cases = (list: fc.Arbitrary<readonly boolean[]>): fc.Arbitrary<Case> =>
     gusts: fc.constantFrom(0, 0.02, 0.1),
     pace: fc.constantFrom(10, 1_000, 60_000, 600_000),
     concurrency: fc.constantFrom(1, 2, 5, 8, 16, 30, 48),
+    denials: fc.constantFrom(1, 1, 2),
     seed: fc.nat(0xffffffff),
   });
 /** True: valid. In rows as well as shuffled. */
@@ -182,7 +185,7 @@ const mixed = fc
   .map((rows) => rows.flatMap(([isValid, count]) => Array<boolean>(count).fill(isValid)));
 
 async function ask(
-  { list, concurrency, spacingMs = 0, seed, ...conditions }: Case,
+  { list, concurrency, denials, spacingMs = 0, seed, ...conditions }: Case,
   canaries: readonly string[],
 ): Promise<{ codes: string[]; market: Market; report: AskReport; settled: SettledCode[] }> {
   const codes = list.map((isValid, i) => `${isValid ? 'valid' : 'invalid'}-${i}`);
@@ -193,6 +196,7 @@ async function ask(
     account: 'ada',
     codes,
     canaries,
+    denialsNeeded: () => denials,
     concurrency,
     spacingMs,
     now: () => market.now,
@@ -312,13 +316,14 @@ describe('asking for codes, whatever happens to the key and the weather meanwhil
         for (const { code, judgement } of settled) {
           expect(code.startsWith(judgement.verdict)).toBe(true);
         }
-        const denials = one.list.filter((isValid) => !isValid).length;
+        const denials = one.denials * one.list.filter((isValid) => !isValid).length;
         // The first long gap is taken for a lull: proofs and the denials beside it are asked again.
         const lull = one.pace >= 1_000 ? 4 + 2 * one.concurrency : 0;
         // More under way than a run may have: all of them are asked again where rows of denials begin.
         const rows = one.list.filter((isValid, i) => !isValid && one.list[i - 1] !== false).length;
-        const wide = one.concurrency > 16 ? rows * one.concurrency : 0;
-        const most = codes.length + 6 + denials / 4 + codes.length / 50 + lull + wide;
+        const wide = one.concurrency > 16 ? one.denials * rows * one.concurrency : 0;
+        const valid = one.list.filter((isValid) => isValid).length;
+        const most = valid + denials + 6 + denials / 4 + codes.length / 50 + lull + wide;
         expect(market.calls.length).toBeLessThanOrEqual(most);
       }),
       { numRuns: 100 },

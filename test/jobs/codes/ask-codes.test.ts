@@ -93,6 +93,16 @@ it('proves what was denied before it closes, so that none of it was asked for in
   expect(new Set(Object.values(verdictsOf(report)))).toEqual(new Set(['invalid']));
 });
 
+it('asks soon for codes that must be denied twice, and settles all of them in one go', async () => {
+  const shop = await openShop();
+  const codes = shuffled(listOf(shop, 2_000, 5));
+  const fast = await cached(shop, codes, 'at once');
+  const report = await ask(fast, { codes, concurrency: 48, denialsNeeded: () => 2 });
+  expect(verdictsOf(report)).toEqual(truthOf(shop, codes));
+  expect(report.settled).toHaveLength(codes.length);
+  expect(report.calls.codes).toBeLessThan(1.4 * codes.length);
+});
+
 it('stops at once when the server says when to come back, and says so', async () => {
   const shop = await openShop();
   const codes = listOf(shop, 200);

@@ -111,11 +111,20 @@ async function areProven(
   listed: number | null,
 ): Promise<boolean> {
   const denied = withOutcome(lookups, 'denied');
-  if (denied.length === 0) return false;
+  // Who was told when to come back asks nothing more.
+  if (denied.length === 0 || lookups.notBefore !== null) return false;
   const [found = null] = lookups.found.keys();
   if (!(await answersFor(run, listed ?? found, lookups))) return false;
+  // Those that are not reached again are not known to be gone.
   for (const id of denied) lookups.outcomes.set(id, 'unanswered');
   await lookUp(run, denied, lookups, 'look-up-again');
+  const wasWrong = denied.find((id) => lookups.found.has(id));
+  if (wasWrong !== undefined) {
+    run.warnings.push(
+      `nothing was removed, since item ${wasWrong} was denied, and found a moment later`,
+    );
+    return false;
+  }
   return withOutcome(lookups, 'denied').length > 0 && isKeyGood(run, lookups);
 }
 

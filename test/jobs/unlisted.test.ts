@@ -68,6 +68,18 @@ describe('an item that is no longer listed', () => {
     expect(Object.values(await states())).not.toContain('removed');
   });
 
+  it('is kept as missing beside one that was denied and found a moment later, since then a denial says little', async () => {
+    const { sim, catalogue, sync } = await market(20);
+    await sync();
+    catalogue.setState(1004, 'unlisted');
+    catalogue.remove(1005);
+    sim.faults.next('item', { kind: 'key-refused' });
+    const report = await sync();
+    expect(report).toMatchObject({ state: 'succeeded', counts: { removed: 0, missing: 1 } });
+    expect(report.warnings.join()).toMatch(/item 1004 was denied, and found a moment later/);
+    expect((await sync()).counts).toMatchObject({ removed: 1 });
+  });
+
   it('stays missing when the marketplace asks for a pause before the denial could be asked for again', async () => {
     const { sim, catalogue, sync } = await market(20);
     await sync();

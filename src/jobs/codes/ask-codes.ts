@@ -132,7 +132,7 @@ class Asking {
   /** Begins as many calls as may be under way. */
   #fill(): void {
     while (!this.#isOver && !this.#weather.isDoubtful && !this.#agenda.isEmpty) {
-      if (this.#isSilenceNear()) return;
+      if (this.#waitsForSilence()) return;
       this.#proveOpen();
       if (!this.#isClear && this.#follow(this.#plan()) !== 'codes') return;
       if (this.#journal.underWay.codes >= this.#atOnce) return;
@@ -145,7 +145,7 @@ class Asking {
    * asked for until what was denied has its proofs: after the silence they would come too late. Then
    * one at a time, since what waits for the end of the silence is in vain too.
    */
-  #isSilenceNear(): boolean {
+  #waitsForSilence(): boolean {
     const { repliesLeft, isIdle } = this.#journal;
     if (repliesLeft > CLOSING_PROOFS) {
       this.#isProvenAhead = false;

@@ -1,6 +1,9 @@
 import type { Carried } from './journal.js';
 import type { AskReport } from './types.js';
 
+/** Lost canaries that are remembered: a key that is bad for days loses one after another. */
+const MOST_LOST = 100;
+
 interface Known {
   readonly carried: Carried;
   readonly lost: ReadonlySet<string>;
@@ -25,7 +28,7 @@ export class CarriedProofs {
 
   put(sellerId: string, { carried, lostCanaries }: AskReport): void {
     const before = this.#bySeller.get(sellerId)?.lost ?? [];
-    const lost = new Set([...before, ...lostCanaries]);
+    const lost = new Set([...before, ...lostCanaries].slice(-MOST_LOST));
     this.#bySeller.set(sellerId, { carried, lost });
   }
 }

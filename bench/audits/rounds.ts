@@ -16,7 +16,7 @@ const KEY = 'bench-0123456789abcdef0123456789abcdef';
 const CODES = 20_000;
 const MILLION = 1_000_000;
 /** Audits of each kind, whose median counts. */
-const ROUNDS = 3;
+const ROUNDS = 5;
 const LIMITED_CODES = 600;
 const PER_MINUTE = 600;
 /** What a marketplace takes to reply at the very least that is not on the same machine, milliseconds. */

@@ -14,7 +14,7 @@ WORKDIR /app
 COPY --from=build /app/node_modules node_modules
 COPY --from=build /app/dist dist
 COPY --from=build /app/prisma prisma
-COPY package.json LICENSE ./
+COPY package.json check-node.cjs LICENSE ./
 # The embedded database lives here when no DATABASE_URL is given: mount a volume then.
 RUN mkdir data && chown node:node data
 USER node

@@ -20,6 +20,7 @@ export interface JobOptions {
   /** The queue's job on whose behalf they run. */
   readonly jobId?: string;
   readonly onRun?: (event: RunEvent) => void;
+  readonly onProgress?: (progress: Progress) => void;
 }
 
 /** Everything wired: the store open and current, a marketplace client for each seller. */
@@ -68,11 +69,15 @@ export async function openApp(
           sellerId: seller.name,
           removalGuard: config.removalGuard,
           lookupsPerRun: config.lookupsPerRun,
+          requestsPerMinute: seller.requestsPerMinute,
           holder: `${command} (process ${process.pid} on ${hostname()})`,
           acceptAccount: options.acceptAccount ?? false,
           jobId: options.jobId ?? null,
           callCount: () => calls,
-          onProgress: (progress) => events.onProgress?.(seller.name, progress),
+          onProgress: (progress) => {
+            events.onProgress?.(seller.name, progress);
+            options.onProgress?.(progress);
+          },
           onRun: (event) => {
             events.onRun?.(seller.name, event);
             options.onRun?.(event);

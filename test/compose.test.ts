@@ -18,6 +18,9 @@ import { program } from '../src/cli/program.js';
 import { readConfig, SETTINGS, type Config, type Setting } from '../src/config/index.js';
 import { cronFault } from './config/folder.js';
 import { interpolate, readCompose, variablesIn, type ComposeService } from './support/compose.js';
+import { migrate } from '../src/store/migrate.js';
+import { readOnlyUrl, storeRole } from '../src/store/read-only.js';
+import { open, query, trialDataDir } from './store/embedded/trial.js';
 import { hasRedis, redisTitle } from './support/redis.js';
 
 const root = new URL('../', import.meta.url);
@@ -109,7 +112,7 @@ describe('docker-compose.yml', () => {
     for (const port of ports) expect(port).toMatch(/^127\.0\.0\.1:/);
   });
 
-  it('declares every volume and every secret it uses, and uses all it declares', () => {
+  it('declares every volume, secret and config it uses, and uses all it declares', () => {
     const named = services
       .flatMap(([, service]) => service.volumes ?? [])
       .filter((volume) => !volume.startsWith('.'))
@@ -117,11 +120,17 @@ describe('docker-compose.yml', () => {
     expect(new Set(named)).toEqual(new Set(Object.keys(compose.volumes)));
     const secrets = services.flatMap(([, service]) => service.secrets ?? []);
     expect(new Set(secrets)).toEqual(new Set(Object.keys(compose.secrets)));
+    const configs = services.flatMap(([, service]) => service.configs ?? []);
+    expect(new Set(configs.map(({ source }) => source))).toEqual(
+      new Set(Object.keys(compose.configs)),
+    );
   });
 
   it('gives each service the secrets it names, and none it does not', () => {
-    for (const [name, { environment = {}, secrets = [], command = [], healthcheck }] of services) {
-      const words = JSON.stringify([environment, command, healthcheck ?? null]);
+    for (const [name, service] of services) {
+      const { environment = {}, secrets = [], configs = [], command = [], healthcheck } = service;
+      const scripts = configs.map(({ source }) => compose.configs[source]?.content);
+      const words = JSON.stringify([environment, command, healthcheck ?? null, scripts]);
       const named = [...words.matchAll(/\/run\/secrets\/([\w.]+)/g)].map(([, secret]) => secret);
       expect(new Set(named.filter((one) => one !== 'sellers')), name).toEqual(new Set(secrets));
     }
@@ -217,10 +226,7 @@ describe('who follows the instructions in docker-compose.yml', () => {
     expect(seller?.url.href).toBe('https://market.example/');
     expect(seller?.key.reveal()).toBe('your API key');
     const database = new URL(config.databaseUrl?.reveal() ?? '');
-    const postgres = serviceOf('postgres').environment ?? {};
     expect(database.hostname).toBe('postgres');
-    expect(database.username).toBe(postgres['POSTGRES_USER']);
-    expect(database.pathname).toBe(`/${postgres['POSTGRES_DB']}`);
     const password = readFileSync(join(folder, 'secrets/postgres_password'), 'utf8').trim();
     expect(database.password).toBe(password);
     expect(config.redis).toMatchObject({ mode: 'single', nodes: [{ host: 'redis', port: 6379 }] });
@@ -250,6 +256,42 @@ describe('who follows the instructions in docker-compose.yml', () => {
     expect(config.alerts?.url.reveal()).toBe('https://hooks.example/x');
     expect(config.workerConcurrency).toBe(9);
     expect(config.health?.host).toBe('0.0.0.0');
+  });
+});
+
+const hasPsql = spawnSync('psql', ['--version']).status === 0;
+
+describe.skipIf(!hasPsql)('the PostgreSQL of docker-compose.yml', () => {
+  it('gives the product an ordinary role, and lets no superuser in from elsewhere', async () => {
+    const secrets = join(setUp(), 'secrets');
+    const server = await open(await trialDataDir('compose'));
+    // In place of the image’s superuser, with the password that the image gives it.
+    const [password, superuser] = [
+      readFileSync(join(secrets, 'postgres_password'), 'utf8').trim(),
+      'boss',
+    ];
+    await query(server.adminUrl, `CREATE ROLE ${superuser} SUPERUSER LOGIN PASSWORD '${password}'`);
+    const at = (user: string, database: string): string =>
+      `postgresql://${user}:${password}@127.0.0.1:${server.port}/${database}`;
+    const [config] = serviceOf('postgres').configs ?? [];
+    expect(config?.target).toMatch(/^\/docker-entrypoint-initdb\.d\/.*\.sql$/);
+    const script = compose.configs[config?.source ?? '']?.content ?? '';
+    const ended = spawnSync('psql', ['-v', 'ON_ERROR_STOP=1', '-X', at(superuser, 'postgres')], {
+      input: script.replace('/run/secrets', secrets),
+      encoding: 'utf8',
+    });
+    expect(ended).toMatchObject({ status: 0, stderr: '' });
+    await expect(query(at(superuser, 'postgres'), 'SELECT 1')).rejects.toThrow('password');
+
+    const given = new URL(readFileSync(join(secrets, 'database_url'), 'utf8'));
+    const url = at(given.username, given.pathname.slice(1));
+    expect(new URL(url).password).toBe(given.password);
+    await migrate(url);
+    const { signal } = new AbortController();
+    expect(await storeRole(url, signal)).toMatchObject({ isPowerful: false, mayCreateRoles: true });
+    expect(await query(await readOnlyUrl(url, signal), 'SELECT current_user AS role')).toEqual([
+      { role: expect.stringMatching(/^mirror_reader_/) as string },
+    ]);
   });
 });
 

@@ -6,8 +6,16 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import * as library from '../src/index.js';
-import { checkCodes, type CheckCodesOptions, type CheckedCode } from '../src/index.js';
+import {
+  checkCodes,
+  createMarketplace,
+  evenlySpacedBudget,
+  Secret,
+  type CheckCodesOptions,
+  type CheckedCode,
+} from '../src/index.js';
 import { listOf, openShop, truthOf } from './jobs/codes/support.js';
+import { startServer } from './support/http-server.js';
 import { KEY } from './support/mirror.js';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
@@ -15,7 +23,7 @@ const run = promisify(execFile);
 
 async function all(options: CheckCodesOptions): Promise<CheckedCode[]> {
   const out: CheckedCode[] = [];
-  for await (const one of checkCodes(options)) out.push(one);
+  for await (const one of checkCodes({ confirmAfterMs: 0, ...options })) out.push(one);
   return out;
 }
 
@@ -37,7 +45,8 @@ describe('checkCodes', () => {
     }
     // One for each code, opening proofs, at most two at the end of each chunk, and a canary where two
     // denials came in a row because one was longer on its way.
-    expect(shop.sim.requestCount).toBeLessThanOrEqual(codes.length + 2 + 3 * 2 + 2);
+    // The 30 denied ones are asked for again.
+    expect(shop.sim.requestCount).toBeLessThanOrEqual(codes.length + 2 + 3 * 2 + 2 + 30 + 2);
   });
 
   it('asks once for a code in several notations, and says of texts that are none why not', async () => {
@@ -94,10 +103,12 @@ describe('checkCodes', () => {
         yield code;
       }
     }
-    const options = { marketplace: shop.marketplace, codes: codes(), chunkSize: 50 };
+    const { marketplace } = shop;
+    const options = { marketplace, codes: codes(), chunkSize: 50, confirmAfterMs: 0 };
     for await (const _ of checkCodes(options)) ahead = Math.max(ahead, read - ++seen);
     expect(seen).toBe(1_000);
-    expect(ahead).toBeLessThanOrEqual(50);
+    // Of the list so far, the denied ones wait for the second look.
+    expect(ahead).toBeLessThanOrEqual(50 + 100);
   });
 
   it('takes lists that come over time', async () => {
@@ -139,6 +150,51 @@ describe('checkCodes', () => {
     const codes = listOf(shop, 100);
     setTimeout(() => shop.sim.faults.clear(), 200);
     const list = await all({ marketplace: shop.marketplace, codes, patienceMs: 2_000 });
+    expect(verdicts(list)).toEqual(truthOf(shop, codes));
+  });
+
+  it('gives up a marketplace that never answers when patience ends, however long a single call may take', async () => {
+    const hung = await startServer({ raw: () => undefined });
+    const marketplace = createMarketplace({ baseUrl: hung.url, key: new Secret(KEY) });
+    onTestFinished(() => marketplace.close());
+    const list = await all({ marketplace, codes: ['a', 'b'], patienceMs: 100 });
+    expect(list).toMatchObject([
+      {
+        code: 'a',
+        verdict: 'unproven',
+        reason: 'unavailable',
+        message: expect.stringMatching(/no answer .*100 ms/),
+      },
+      {
+        code: 'b',
+        verdict: 'unproven',
+        reason: 'unavailable',
+        message: expect.stringMatching(/no answer .*100 ms/),
+      },
+    ]);
+  });
+
+  it('gives up a host that is down when patience ends, although calls could be repeated after that', async () => {
+    let attempts = 0;
+    const marketplace = createMarketplace({
+      baseUrl: new URL('http://127.0.0.1:1'),
+      key: new Secret(KEY),
+      budget: evenlySpacedBudget(60),
+      onCall: () => attempts++,
+    });
+    onTestFinished(() => marketplace.close());
+    const list = await all({ marketplace, codes: ['a', 'b'], patienceMs: 300 });
+    expect(list.map(({ reason }) => reason)).toEqual(['unavailable', 'unavailable']);
+    expect(list[0]?.message).toContain("can't be reached");
+    // The budget lets the second leave after a second.
+    expect(attempts).toBe(1);
+  });
+
+  it('is patient with a budget that is slower than its patience, since nobody is waited for', async () => {
+    const shop = await openShop();
+    const marketplace = shop.client({ budget: evenlySpacedBudget(240) });
+    const codes = listOf(shop, 4, 4);
+    const list = await all({ marketplace, codes, canaries: [shop.canary], patienceMs: 150 });
     expect(verdicts(list)).toEqual(truthOf(shop, codes));
   });
 

@@ -52,7 +52,7 @@ export function dataStatements(amounts: Amounts): string[] {
             now() - interval '1 day' * (${DAYS} - d) + interval '2 minutes',
             now() - interval '1 day' * (${DAYS} - d) + interval '3 minutes', 'bench',
             ${items / 10}, CASE d WHEN 0 THEN ${items / 10} ELSE 3 END, 100
-       FROM generate_series(0, ${DAYS - 1}) AS d, unnest('{catalogue,account}'::text[]) AS k,
+       FROM generate_series(0, ${DAYS - 1}) AS d, unnest('{items,account}'::text[]) AS k,
             unnest('{large,small}'::text[]) AS s
       ORDER BY d, k DESC, s`,
 
@@ -100,7 +100,7 @@ export function dataStatements(amounts: Amounts): string[] {
        FROM generate_series(1, ${changes}) AS n,
             LATERAL (SELECT 1 + (n * 7919::bigint) % ${items} AS item,
                             string_to_array((ARRAY[
-                              'state,listing,,live', 'state,removed,live,removed',
+                              'state,added,,live', 'state,removed,live,removed',
                               'price_regular,price,price,price', 'price_extended,price,price,price',
                               'price_regular,price,price,price', 'version,release,text,text',
                               'description,text,text,text', 'name,text,text,text',

@@ -22,6 +22,13 @@ export const QUERIES: readonly Query[] = [
   },
   {
     view: 'items',
+    what: 'ten dearest on sale',
+    sql: `SELECT item_id, name FROM reporting.items WHERE seller_id = 'large' AND state = 'live'
+           ORDER BY price_regular DESC NULLS LAST LIMIT 10`,
+    whole: true,
+  },
+  {
+    view: 'items',
     what: 'changed within a day',
     sql: `SELECT * FROM reporting.items WHERE ${ago('changed_at', 1)}`,
   },
@@ -72,11 +79,11 @@ export const QUERIES: readonly Query[] = [
     sql: 'SELECT price, avg(percent) FROM reporting.price_changes GROUP BY price',
     whole: true,
   },
-  { view: 'catalogue_daily', what: 'whole', sql: 'SELECT * FROM reporting.catalogue_daily' },
+  { view: 'items_daily', what: 'whole', sql: 'SELECT * FROM reporting.items_daily' },
   {
-    view: 'catalogue_daily',
+    view: 'items_daily',
     what: '30 days of a seller',
-    sql: `SELECT * FROM reporting.catalogue_daily WHERE seller_id = 'small' AND ${ago('day', 30)}`,
+    sql: `SELECT * FROM reporting.items_daily WHERE seller_id = 'small' AND ${ago('day', 30)}`,
   },
   { view: 'accounts', what: 'whole', sql: 'SELECT * FROM reporting.accounts' },
   { view: 'account_history', what: 'whole', sql: 'SELECT * FROM reporting.account_history' },

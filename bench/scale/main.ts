@@ -134,7 +134,7 @@ function startWorker(env: NodeJS.ProcessEnv): StartedWorker {
     while (!text.includes('service started')) await sleep(20);
   })();
   const done = (): number =>
-    text.split('\n').filter((line) => /"catalogue".*"run succeeded"/.test(line)).length;
+    text.split('\n').filter((line) => /"items".*"run succeeded"/.test(line)).length;
   return { child, ready, done };
 }
 

@@ -15,7 +15,7 @@ export async function allMirroredSince(url: string, market: Market, since: Date)
   return await withClient(url, async (client) => {
     const { rows } = await client.query<{ fresh: string }>(
       `SELECT count(DISTINCT seller_id) AS fresh FROM mirror.runs
-        WHERE kind = 'catalogue' AND state = 'succeeded' AND started_at > $1`,
+        WHERE kind = 'items' AND state = 'succeeded' AND started_at > $1`,
       [since],
     );
     return Number(rows[0]?.fresh) === market.sellers.length;
@@ -51,7 +51,7 @@ export async function compare(url: string, market: Market): Promise<Comparison> 
     );
     const doubled = await client.query<{ number: string }>(
       `SELECT count(*) AS number FROM (
-         SELECT FROM mirror.runs WHERE kind = 'catalogue' AND state = 'succeeded' AND job_id IS NOT NULL
+         SELECT FROM mirror.runs WHERE kind = 'items' AND state = 'succeeded' AND job_id IS NOT NULL
           GROUP BY job_id HAVING count(*) > 1) AS twice`,
     );
     return {

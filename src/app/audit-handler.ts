@@ -1,10 +1,10 @@
 import type { App } from '../app.js';
 import type { Config, SellerConfig } from '../config/index.js';
-import type { Verdict } from '../domain/codes/verdict.js';
+import type { Verdict } from '../domain/codes/proof.js';
 import { nextTicks } from '../domain/schedule.js';
 import { paceOf } from '../jobs/codes/pace.js';
-import { CarriedProofs } from '../jobs/codes/carried-proofs.js';
 import { performAuditChunk, type AuditDeps } from '../jobs/codes/perform-chunk.js';
+import type { Carried } from '../jobs/codes/types.js';
 import { performRecheck, type RecheckPlan } from '../jobs/codes/recheck.js';
 import { alertsAfter, type MirrorOutcome } from '../jobs/mirror-outcome.js';
 import { parseCron } from '../queue/cron.js';
@@ -27,7 +27,7 @@ export function auditHandler(
   queues: Queues,
   onVerdict: OnVerdict = () => undefined,
 ): JobHandler<AuditTask> {
-  const carried = new CarriedProofs();
+  const carried = new Map<string, Carried>();
   return async (task, context): Promise<JobOutcome> => {
     const seller = app.config.sellers.find(({ name }) => name === task.seller);
     if (seller === undefined) {

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { Log } from '../domain/log.js';
-import { BEAT_EVERY_MS } from '../store/processes.js';
+import { BEAT_EVERY_MS, type FiredSchedule } from '../store/processes.js';
 import type { AuditStore } from '../store/audits/audit-store.js';
 
 /** Tells others that this process lives, until it is stopped. */
@@ -13,14 +13,16 @@ export interface Heartbeat {
 /**
  * Tells the store now and every `BEAT_EVERY_MS` that this process lives.
  * @param roles what it does, such as `worker` and `scheduler`
+ * @param schedules that it fires
  */
 export function startHeartbeat(
   store: Pick<AuditStore, 'beat' | 'endBeat'>,
   roles: readonly string[],
   log: Log,
+  schedules: readonly FiredSchedule[] = [],
 ): Heartbeat {
   const self = { host: hostname(), pid: process.pid, startedAt: new Date() };
-  const info = { processId: randomUUID(), roles, ...self };
+  const info = { processId: randomUUID(), roles, schedules, ...self };
   const beat = async (): Promise<void> => {
     try {
       await store.beat(info);

@@ -3,7 +3,7 @@ import { alertsAfter } from '../jobs/mirror-outcome.js';
 import { performMirrorTask, type MirrorJob } from '../jobs/mirror-task.js';
 import type { Queues } from '../queue/queues.js';
 import type { JobHandler, JobOutcome, MirrorTask } from '../queue/types.js';
-import { logRun } from './run-log.js';
+import { RunLog } from './run-log.js';
 import { tell } from './tell.js';
 
 /** Does mirror jobs by the runs of the configured seller, and tells people of what went wrong. */
@@ -16,9 +16,14 @@ export function mirrorHandler(app: App, queues: Queues): JobHandler<MirrorTask> 
       const problem = 'this seller is not configured for this worker';
       return { kind: 'retry', problem, notBefore: null };
     }
+    const lines = new RunLog(log);
     const outcome = await app.withJobs(
       seller,
-      { jobId: context.jobId, onRun: (event) => logRun(log, event) },
+      {
+        jobId: context.jobId,
+        onRun: (event) => lines.run(event),
+        onProgress: (progress) => lines.progress(progress),
+      },
       (deps) => performMirrorTask(deps, jobOf(task), context.signal),
     );
     if (app.config.alerts !== null) {

@@ -1,14 +1,42 @@
 import type { Log } from '../domain/log.js';
-import type { RunEvent } from '../jobs/types.js';
+import type { Progress, RunEvent } from '../jobs/types.js';
+
+/** While look-ups go on, a line comes as often as this, milliseconds. */
+const LOOKUP_LINE_MS = 60_000;
 
 /** Writes what happens to runs as lines that carry the run's id beside what `log` carries already. */
-export function logRun(log: Log, event: RunEvent): void {
-  const { runId, kind } = event;
-  const line = log.child({ run: runId, kind });
-  if (event.phase === 'started') {
-    line.info('run started');
-    return;
+export class RunLog {
+  readonly #log: Log;
+  #ofRun: Log;
+  /** When the last line about look-ups was written; null before the run's first. */
+  #lookupLineAt: number | null = null;
+
+  constructor(log: Log) {
+    this.#log = log;
+    this.#ofRun = log;
   }
+
+  run(event: RunEvent): void {
+    const { runId, kind } = event;
+    this.#ofRun = this.#log.child({ run: runId, kind });
+    this.#lookupLineAt = null;
+    if (event.phase === 'started') this.#ofRun.info('run started');
+    else logEnd(this.#ofRun, event);
+  }
+
+  /** Look-ups are the one step of a run that may take long, an hour for 1,800 items. */
+  progress(progress: Progress): void {
+    if (progress.phase !== 'look-up') return;
+    const now = performance.now();
+    if (this.#lookupLineAt !== null && now - this.#lookupLineAt < LOOKUP_LINE_MS) return;
+    this.#lookupLineAt = now;
+    const { total: items, done: checked, leastMs } = progress;
+    const atLeast = leastMs === null ? {} : { atLeastSeconds: Math.round(leastMs / 1000) };
+    this.#ofRun.info('checking missing items', { items, checked, ...atLeast });
+  }
+}
+
+function logEnd(line: Log, event: Extract<RunEvent, { phase: 'finished' }>): void {
   const { state, counts, problem, durationMs } = event;
   const facts = { state, durationMs: Math.round(durationMs), ...figures(counts) };
   switch (state) {

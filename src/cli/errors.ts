@@ -6,6 +6,7 @@ import { SellerBusyError } from '../store/lock.js';
 import { QueueError } from '../queue/errors.js';
 import { HealthListenError } from '../web/server.js';
 import { EXIT, type ExitCode } from './exit-codes.js';
+import { describeOutOfFiles } from './open-files.js';
 
 /** Ends a command with a message for a person. */
 export class CommandError extends Error {
@@ -32,6 +33,11 @@ export interface ErrorReport {
  * @param databaseUrl to explain what the database driver throws; never shown
  */
 export function reportError(error: unknown, databaseUrl: string | null): ErrorReport {
+  const outOfFiles = describeOutOfFiles(error);
+  if (outOfFiles !== null) {
+    const [problem, remedy] = outOfFiles;
+    return { lines: withRemedy(problem, remedy), exitCode: EXIT.failed };
+  }
   if (error instanceof ConfigError) {
     return { lines: error.message.split('\n'), exitCode: EXIT.usage };
   }

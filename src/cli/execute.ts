@@ -1,7 +1,10 @@
+import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { loadConfig, processEnvironment } from '../config/index.js';
 import type { Config } from '../config/index.js';
 import { cronFault } from '../queue/cron.js';
 import { openApp, type App, type AppEvents } from '../app.js';
+import { pagerHasTerminal, note } from './console.js';
 import { reportError } from './errors.js';
 import { EXIT, type ExitCode } from './exit-codes.js';
 import { safeLine } from './output/index.js';
@@ -12,7 +15,8 @@ const GRACE_MS = 5_000;
 /** Ends with SIGINT and SIGTERM; the commands pass it to everything that takes time. */
 const interruption = new AbortController();
 
-function onSignal(): void {
+function onSignal(signal: NodeJS.Signals): void {
+  if (signal === 'SIGINT' && pagerHasTerminal()) return;
   // A second one means: now. What is committed is safe; the rest was never visible.
   if (interruption.signal.aborted) endNow();
   interruption.abort(new Error('interrupted'));
@@ -71,7 +75,7 @@ export function complain(error: unknown, who?: string): ExitCode {
   const { lines, exitCode } = reportError(error, databaseUrl);
   const head = who === undefined ? 'error' : `error: ${who}`;
   const shown = lines.map((line, i) => `${i === 0 ? `${head}: ` : '  '}${safeLine(line)}\n`);
-  process.stderr.write(shown.join(''));
+  note(shown.join(''));
   const level = environment['LOG_LEVEL'];
   if ((level === 'debug' || level === 'trace') && error instanceof Error) {
     process.stderr.write(`${error.stack ?? ''}\n`);
@@ -93,13 +97,41 @@ const MOST_WARNINGS = 20;
 /** Reads the configuration for a command and passes its warnings on. */
 export function configFor(needs: 'store' | 'sellers'): Config {
   const config = readSettings(needs);
-  for (const warning of config.warnings.slice(0, MOST_WARNINGS)) {
-    process.stderr.write(`warning: ${safeLine(warning)}\n`);
+  const exposed = needs === 'sellers' && isNews(config) ? config.exposedSecrets : [];
+  const warnings = [...config.warnings, ...exposed];
+  for (const warning of warnings.slice(0, MOST_WARNINGS)) {
+    note(`warning: ${safeLine(warning)}\n`);
   }
-  const more = config.warnings.length - MOST_WARNINGS;
-  if (more > 0) process.stderr.write(`warning: and ${more} more like these\n`);
+  const more = warnings.length - MOST_WARNINGS;
+  if (more > 0) note(`warning: and ${more} more like these\n`);
   databaseUrl = config.databaseUrl?.reveal() ?? null;
   return config;
+}
+
+const DAY_MS = 86_400_000;
+
+/**
+ * Whether nobody was told within a day of the secrets that others can read. A file in DATA_DIR says
+ * what was told and when; where it can't be written, they are told again each time.
+ */
+function isNews({ dataDir, databaseUrl: external, exposedSecrets }: Config): boolean {
+  if (exposedSecrets.length === 0) return false;
+  const path = join(dataDir, 'exposed-secrets.txt');
+  const text = exposedSecrets.map((sentence) => `${sentence}\n`).join('');
+  try {
+    const age = Date.now() - statSync(path).mtimeMs;
+    if (Math.abs(age) < DAY_MS && readFileSync(path, 'utf8') === text) return false;
+  } catch {
+    // Not told yet.
+  }
+  try {
+    // The embedded server makes its folder itself, as the user it runs as.
+    if (external !== null) mkdirSync(dataDir, { recursive: true });
+    writeFileSync(path, text, { mode: 0o600 });
+  } catch {
+    // The next command tells them again.
+  }
+  return true;
 }
 
 /** Opens the app for a command and closes it whatever happens. */

@@ -1,7 +1,13 @@
 #!/usr/bin/env node
-import { withStatement } from './commands/sql.js';
-import { program } from './program.js';
-import { guardStdout } from './output/index.js';
+// Only these come before the check: old versions of Node can't even read the rest.
+import '../../check-node.cjs'; // oxlint-disable-line import/no-unassigned-import
+import { describeLoadError } from './open-files.js';
 
-guardStdout();
-await program().parseAsync(withStatement(process.argv));
+import('./program.js')
+  .then(({ runProgram }) => runProgram(process.argv))
+  .catch((error: unknown) => {
+    const lines = describeLoadError(error);
+    if (lines === null) throw error;
+    process.stderr.write(`error: ${lines.join('\n  → ')}\n`);
+    process.exit(1);
+  });

@@ -21,6 +21,19 @@ export function withCommonOptions(
   return command;
 }
 
+/** How a table is shown. */
+export interface TableOptions {
+  readonly vertical?: true;
+  readonly pager?: boolean;
+}
+
+/** Adds `--vertical` and `--no-pager`. */
+export function withTableOptions(command: Command): Command {
+  return command
+    .option('--vertical', 'each field on a line of its own, whole')
+    .option('--no-pager', 'not through PAGER, also where a table is longer than the terminal');
+}
+
 const ANY_SELLER = 'only this seller (default: all)';
 const ONE_SELLER = 'which seller; needed where several are configured';
 

@@ -1,9 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { Command, type CommanderError } from 'commander';
-import { addApprove } from './commands/approve.js';
+import { addAudits } from './commands/audits.js';
 import { addBackup } from './commands/backup.js';
 import { addChanges } from './commands/changes.js';
 import { addCodes } from './commands/codes.js';
+import { addCompletion } from './commands/completion.js';
+import { addConfig } from './commands/config.js';
 import { addDb } from './commands/db.js';
 import { addDemo } from './commands/demo.js';
 import { addDoctor } from './commands/doctor.js';
@@ -11,22 +13,24 @@ import { addExport } from './commands/export.js';
 import { addItems } from './commands/items.js';
 import { addMigrate } from './commands/migrate.js';
 import { addPrune } from './commands/prune.js';
-import { addReject } from './commands/reject.js';
 import { addRestore } from './commands/restore.js';
 import { addRun } from './commands/run.js';
 import { addRuns } from './commands/runs.js';
 import { addScheduler } from './commands/scheduler.js';
 import { addSimulate } from './commands/simulate.js';
-import { addSql } from './commands/sql.js';
+import { addSql, withStatement } from './commands/sql.js';
 import { addStatus } from './commands/status.js';
 import { addSync } from './commands/sync.js';
 import { addWorker } from './commands/worker.js';
 import { EXIT } from './exit-codes.js';
+import { guardStdout } from './output/index.js';
+import { addFormerNames } from './former-names.js';
 
 /** In the order in which help shows them. */
 const COMMANDS = [
   addSync,
   addCodes,
+  addAudits,
   addRun,
   addScheduler,
   addWorker,
@@ -34,8 +38,6 @@ const COMMANDS = [
   addRuns,
   addChanges,
   addItems,
-  addApprove,
-  addReject,
   addSql,
   addExport,
   addDb,
@@ -44,9 +46,17 @@ const COMMANDS = [
   addBackup,
   addRestore,
   addDoctor,
+  addConfig,
   addSimulate,
   addDemo,
+  addCompletion,
 ];
+
+/** Does what the command line says. @param argv with Node and the script at its beginning */
+export async function runProgram(argv: readonly string[]): Promise<void> {
+  guardStdout();
+  await program().parseAsync(withStatement(argv));
+}
 
 /** The command line, with every command on it. */
 export function program(): Command {
@@ -56,11 +66,14 @@ export function program(): Command {
     .showHelpAfterError('(--help shows what there is)')
     .configureHelp({ showGlobalOptions: true })
     .exitOverride(exitAsDocumented)
+    // What stands after a subcommand is its own: `runs` and `runs show` both have --json.
+    .enablePositionalOptions()
     .addHelpText(
       'after',
       '\nExample:\n  $ seller-mirror demo\n\nSettings are read from the environment and .env; see README.md.',
     );
   for (const add of COMMANDS) add(command);
+  addFormerNames(command);
   return command;
 }
 

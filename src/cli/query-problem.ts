@@ -3,6 +3,7 @@ import { CommandError } from './errors.js';
 
 const READ_ONLY = '25006';
 const SYNTAX = '42601';
+const DENIED = '42501';
 
 /**
  * What PostgreSQL says against a statement, with its place and hint; null when the error is no
@@ -53,5 +54,6 @@ function remedyOf(code: string): string | null {
   if (code === '42P01' || code === '3F000') {
     return 'views are in schema reporting, such as reporting.items; tables in schema mirror';
   }
+  if (code === DENIED) return 'this command reads schemas reporting and mirror, and nothing else';
   return code === '57014' ? 'the server ended it; ask for less at a time' : null;
 }

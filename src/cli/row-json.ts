@@ -1,4 +1,5 @@
 import { isExact } from '../domain/exact-number.js';
+import { isoMoment } from '../export/values.js';
 import { textsOf, type QueryColumn } from '../store/read-only.js';
 import { safeJson } from './output/index.js';
 
@@ -35,6 +36,8 @@ function valueOf(text: string | null, type: QueryColumn['type']): string {
       return text.replaceAll(/[\t\r\n]/g, ' ');
     case 'texts':
       return JSON.stringify(textsOf(text));
+    case 'moment':
+      return JSON.stringify(isoMoment(text));
     case 'text':
       return JSON.stringify(text);
   }

@@ -1,15 +1,48 @@
-import type { QueryAnswer, QueryColumn } from '../store/read-only.js';
-import { stdoutLook } from './console.js';
-import { csv, plural, table, type Look, type TableCell } from './output/index.js';
+import { textsOf, type QueryAnswer, type QueryColumn } from '../store/read-only.js';
+import { page, stdoutLook } from './console.js';
+import type { TableOptions } from './options.js';
+import {
+  csv,
+  fits,
+  momentCell,
+  plural,
+  RECORD_CHARACTERS,
+  table,
+  writeAll,
+  type Look,
+  type TableCell,
+  type TableColumn,
+} from './output/index.js';
 import { RowJson } from './row-json.js';
 
 export const FORMATS = ['table', 'csv', 'json', 'ndjson'] as const;
 export type Format = (typeof FORMATS)[number];
 
+/** How rows are shown. */
+interface RowsOptions extends TableOptions {
+  /** Short: on a terminal the day is enough. */
+  readonly moments?: 'whole' | 'short';
+}
+
 type Row = readonly (string | null)[];
 
-/** An answer as lines of text, in bounded memory whatever its size. */
-export function linesOf(answer: QueryAnswer, format: Format): AsyncIterable<string> {
+/**
+ * Writes an answer to stdout in bounded memory, whatever its size: a table through a pager.
+ * @param vertical a table's rows are told one below the other, whole
+ */
+export async function writeRows(
+  answer: QueryAnswer,
+  format: Format,
+  { vertical, pager, moments = 'whole' }: RowsOptions,
+): Promise<void> {
+  if (format === 'table') {
+    await page(tableLines(answer, stdoutLook(), vertical, moments), { pager: pager ?? true });
+  } else {
+    await writeAll(process.stdout, linesOf(answer, format));
+  }
+}
+
+function linesOf(answer: QueryAnswer, format: Exclude<Format, 'table'>): AsyncIterable<string> {
   switch (format) {
     case 'csv':
       return csvLines(answer);
@@ -17,8 +50,6 @@ export function linesOf(answer: QueryAnswer, format: Format): AsyncIterable<stri
       return jsonLines(answer);
     case 'ndjson':
       return ndjsonLines(answer);
-    case 'table':
-      return tableLines(answer, stdoutLook());
   }
 }
 
@@ -52,35 +83,63 @@ async function* ndjsonLines({ columns, rows }: QueryAnswer): AsyncGenerator<stri
 /** A table is laid out anew, header and all, for so many rows. */
 const PAGE_ROWS = 500;
 
-async function* tableLines({ columns, rows }: QueryAnswer, look: Look): AsyncGenerator<string> {
+async function* tableLines(
+  { columns, rows }: QueryAnswer,
+  look: Look,
+  vertical: boolean | undefined,
+  moments: 'whole' | 'short',
+): AsyncGenerator<string> {
   if (columns.length === 0) return;
-  let page: Row[] = [];
-  let total = 0;
+  const short = moments === 'short' && vertical !== true ? look : null;
+  const shown = tableColumns(columns, short);
+  let asRecords = vertical;
+  let [lines, total, isCut]: [Row[], number, boolean] = [[], 0, false];
+  const laidOut = (): string => {
+    asRecords ??= !fits(lines, shown, look);
+    isCut ||= asRecords && vertical !== true && lines.some((row) => row.some(isLong));
+    const first = total - lines.length + 1;
+    return table(lines, shown, look, { vertical: asRecords, isWhole: vertical === true, first });
+  };
   for await (const row of rows) {
-    page.push(row);
+    lines.push(row);
     total++;
-    if (page.length < PAGE_ROWS) continue;
-    yield pageOf(page, columns, look);
-    page = [];
+    if (lines.length < PAGE_ROWS) continue;
+    yield laidOut();
+    lines = [];
   }
-  if (page.length > 0 || total === 0) yield pageOf(page, columns, look);
+  if (lines.length > 0 || total === 0) yield laidOut();
   // For people; a pipe gets the rows and nothing else.
-  if (look.columns !== null) yield `(${plural(total, 'row')})\n`;
+  if (look.columns === null) return;
+  yield `(${plural(total, 'row')}${isCut ? '; --vertical shows long values whole' : ''})\n`;
 }
 
-function pageOf(page: readonly Row[], columns: readonly QueryColumn[], look: Look): string {
-  return table(
-    page,
-    columns.map(({ name, type }, index) => ({
-      header: name,
-      value: (row: Row) => cellOf(row[index] ?? null, type),
-      align: type === 'number' ? ('right' as const) : ('left' as const),
-    })),
-    look,
-  );
+function isLong(text: string | null): boolean {
+  return text !== null && text.length > RECORD_CHARACTERS;
 }
 
-/** Whole numbers as such: the table never cuts them. */
-function cellOf(text: string | null, type: QueryColumn['type']): TableCell {
-  return text !== null && type === 'number' && /^-?\d+$/.test(text) ? BigInt(text) : text;
+/** Columns of a query as those of a table. @param short moments are as short as this look has them */
+export function tableColumns(
+  columns: readonly QueryColumn[],
+  short: Look | null = null,
+): TableColumn<Row>[] {
+  return columns.map(({ name, type }, index) => ({
+    header: name,
+    value: (row) => cellOf(row[index] ?? null, type, short),
+    align: type === 'number' ? 'right' : 'left',
+  }));
+}
+
+/** Whole numbers as such: the table never cuts them. Moments to the second, lists with commas. */
+export function cellOf(
+  text: string | null,
+  type: QueryColumn['type'],
+  short: Look | null = null,
+): TableCell {
+  if (text === null) return null;
+  if (type === 'number' && /^-?\d+$/.test(text)) return BigInt(text);
+  if (type === 'texts') return (textsOf(text) as unknown[]).join(', ');
+  if (type !== 'moment') return text;
+  const at = short === null ? NaN : Date.parse(text);
+  if (short !== null && !Number.isNaN(at)) return momentCell(new Date(at), new Date(), short);
+  return text.replace(/(:\d\d)\.\d+/, '$1').replace(/\+00$/, 'Z');
 }

@@ -27,19 +27,19 @@ function describe(report: RunReport): string {
 }
 
 function accountChange({ counts }: RunReport): string {
-  if (counts.added > 0) return 'new';
+  if (counts.added > 0) return 'added';
   return counts.changed + counts.extraChanged > 0 ? 'changed' : 'unchanged';
 }
 
-/** `1,204 listed: 3 new, 12 changed, 1 removed, 1,189 unchanged`; figures of zero are left out. */
+/** `1,204 listed: 3 added, 12 changed, 1 removed, 1,189 unchanged`; figures of zero are left out. */
 function changes({ counts }: RunReport): string {
   const parts: [number, string][] = [
-    [counts.added, 'new'],
+    [counts.added, 'added'],
     [counts.changed + counts.extraChanged, 'changed'],
     [counts.restored, 'restored'],
     [counts.removed, 'removed'],
     [counts.missing, 'missing'],
-    [counts.quarantined, 'unreadable'],
+    [counts.quarantined, 'quarantined'],
     [counts.unchanged, 'unchanged'],
   ];
   const shown = parts.filter(([n]) => n > 0).map(([n, word]) => `${count(n)} ${word}`);

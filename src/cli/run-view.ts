@@ -31,23 +31,26 @@ const STYLES: Readonly<Record<Run['state'], Style | null>> = {
 };
 
 /** Runs as a table, one line each. */
-export function runsTable(runs: readonly Run[], look: Look): string {
+export function runsTable(runs: readonly Run[], look: Look, vertical?: boolean): string {
+  // On a terminal room is scarce.
+  const isOfOne = look.columns !== null && new Set(runs.map((run) => run.sellerId)).size === 1;
   return table(
     runs,
     [
       { header: 'run', value: (run) => run.runId },
-      { header: 'seller', value: (run) => run.sellerId },
+      ...(isOfOne ? [] : [{ header: 'seller', value: (run: Run) => run.sellerId }]),
       { header: 'kind', value: (run) => run.kind },
       { header: 'state', value: (run) => run.state, style: (run) => STYLES[run.state] },
       { header: 'started', value: ({ startedAt }) => momentCell(startedAt, new Date(), look) },
       { header: 'took', value: (run) => took(run), align: 'right' },
       { header: 'listed', value: (run) => run.listed },
-      { header: 'new', value: (run) => run.added },
+      { header: 'added', value: (run) => run.added },
       { header: 'changed', value: (run) => run.changed + run.extraChanged },
       { header: 'removed', value: (run) => run.removed },
-      { header: 'problem', value: (run) => run.problem ?? run.warnings[0], isRare: true },
+      { header: 'problem', value: (run) => run.problem ?? run.warnings[0], isNote: true },
     ],
     look,
+    { vertical, isWhole: vertical === true },
   );
 }
 
@@ -78,15 +81,15 @@ function figures(run: Run): (readonly [string, string])[] {
   const end = run.finishedAt;
   const numbers = [
     ['listed', run.listed],
-    ['new', run.added],
+    ['added', run.added],
     ['changed', run.changed],
     ['changed in unknown fields only', run.extraChanged],
     ['unchanged', run.unchanged],
     ['restored', run.restored],
     ['missing', run.missing],
     ['removed', run.removed],
-    ['unreadable', run.quarantined],
-    ['listed more than once', run.duplicates],
+    ['quarantined', run.quarantined],
+    ['duplicates', run.duplicates],
     ['requests', run.apiCalls],
   ] as const;
   return [

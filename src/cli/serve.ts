@@ -1,11 +1,13 @@
 import { openApp, type App } from '../app.js';
 import { checksOf } from '../app/checks.js';
 import { startHeartbeat } from '../app/heartbeat.js';
+import { schedulesOf } from '../app/schedules.js';
 import { startService, type Roles } from '../app/service.js';
 import type { Config } from '../config/index.js';
 import type { Log } from '../domain/log.js';
 import { createLog } from '../log/index.js';
 import { openQueues, type Queues } from '../queue/queues.js';
+import type { FiredSchedule } from '../store/processes.js';
 import { createMetrics, type Metrics } from '../web/metrics.js';
 import { startHealthServer } from '../web/server.js';
 import { configFor, unlessAborted } from './execute.js';
@@ -52,6 +54,10 @@ function rolesIn(roles: Roles): readonly string[] {
   return Object.entries(roles).flatMap(([name, has]) => (has === true ? [name] : []));
 }
 
+function asFired({ seller, kind, cron, timeZone }: FiredSchedule): FiredSchedule {
+  return { seller, kind, cron, timeZone };
+}
+
 /** The parts of a service, opened one after the other and closed in reverse. */
 class Parts {
   readonly #opened = new Opened();
@@ -86,7 +92,8 @@ class Parts {
     });
     this.#opened.add({ close: () => service.stop() });
     // Closed before the service: who takes no new work is not to be counted on.
-    const heartbeat = startHeartbeat(app.store.audits, rolesIn(this.roles), this.log);
+    const fired = this.roles.scheduler ? schedulesOf(this.config.sellers).map(asFired) : [];
+    const heartbeat = startHeartbeat(app.store.audits, rolesIn(this.roles), this.log, fired);
     this.#opened.add({ close: () => heartbeat.stop() });
     const { sellers } = this.config;
     return {

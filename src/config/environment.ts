@@ -1,8 +1,9 @@
-import { readFileSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseEnv } from 'node:util';
 import { nearest } from './nearest.js';
 import type { Findings } from './problems.js';
+import { isOpenToAll } from './secret-file.js';
 import { SETTINGS, type SettingName } from './settings.js';
 
 /** The environment of this process. All else of the product gets it from here. */
@@ -13,9 +14,17 @@ export function processEnvironment(): NodeJS.ProcessEnv {
 /** Environment and `.env` together. */
 export class Environment {
   readonly #values: ReadonlyMap<string, string>;
+  readonly #environment: ReadonlyMap<string, string>;
+  readonly #inFile: ReadonlyMap<string, string>;
 
-  constructor(values: ReadonlyMap<string, string>) {
-    this.#values = values;
+  /**
+   * @param environment of the process: it wins
+   * @param file what `.env` says
+   */
+  constructor(environment: ReadonlyMap<string, string>, file: ReadonlyMap<string, string>) {
+    this.#values = new Map([...file, ...environment]);
+    this.#environment = environment;
+    this.#inFile = file;
   }
 
   /** The trimmed value; null when it is not set or empty, which mean the same. */
@@ -32,6 +41,17 @@ export class Environment {
   names(): string[] {
     return [...this.#values.keys()];
   }
+
+  /** Where its value is from; null when it is not set, or set to nothing. */
+  sourceOf(name: string): 'environment' | '.env' | null {
+    if (this.variable(name) === null) return null;
+    return this.#environment.has(name) ? 'environment' : '.env';
+  }
+
+  /** What `.env` has for it, also where the environment has another value; null when it has nothing. */
+  inFile(name: string): string | null {
+    return this.#inFile.get(name)?.trim() || null;
+  }
 }
 
 /**
@@ -43,13 +63,13 @@ export function readEnvironment(
   cwd: string,
   findings: Findings,
 ): Environment {
-  const values = new Map<string, string>();
-  for (const source of [readEnvFile(join(cwd, '.env'), findings), env]) {
-    for (const [name, value] of Object.entries(source)) {
-      if (value !== undefined) values.set(name, value);
-    }
-  }
-  return new Environment(values);
+  return new Environment(given(env), given(readEnvFile(join(cwd, '.env'), findings)));
+}
+
+function given(values: NodeJS.Dict<string>): ReadonlyMap<string, string> {
+  return new Map(
+    Object.entries(values).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
+  );
 }
 
 function readEnvFile(path: string, findings: Findings): NodeJS.Dict<string> {
@@ -97,4 +117,33 @@ export function warnOfTypos(
       });
     }
   }
+}
+
+/**
+ * Tells of secrets in a `.env` that every user of the machine may read. `used` are variables that the
+ * sellers file takes keys from.
+ */
+export function warnOfOpenEnvFile(
+  environment: Environment,
+  cwd: string,
+  used: ReadonlySet<string>,
+  findings: Findings,
+): void {
+  const secrets = SETTINGS.filter((setting) => 'secret' in setting).map(({ name }) => name);
+  const held = [...secrets, ...used].filter((name) => holdsSecret(environment.inFile(name)));
+  const path = join(cwd, '.env');
+  if (held.length === 0 || !isOpenToAll(statSync(path, { throwIfNoEntry: false }))) return;
+  findings.exposed({
+    where: '.env',
+    what: `holds ${held.join(', ')} and can be read by every user of this machine`,
+    remedy: `run chmod 600 ${path}`,
+  });
+}
+
+/** An address is a secret only with a password in it. */
+function holdsSecret(value: string | null): boolean {
+  if (value === null) return false;
+  return /^(?:postgres(?:ql)?|redis[\w-]*):/.test(value)
+    ? /:\/\/[^/]*:[^/]*@|password=/i.test(value)
+    : true;
 }

@@ -4,6 +4,7 @@ import { readHealth } from './health.js';
 import { Findings } from './problems.js';
 import { readQueue } from './queue.js';
 import { Reader } from './reader.js';
+import { reportOf, type ConfigReport } from './report.js';
 import { readRetention } from './retention.js';
 import { readSellers } from './sellers.js';
 import { readStore } from './store.js';
@@ -12,6 +13,7 @@ import { readChoice } from './values.js';
 
 export { processEnvironment } from './environment.js';
 export { ConfigError } from './problems.js';
+export type { ConfigReport, SettingReport } from './report.js';
 export { SETTINGS, type Setting } from './settings.js';
 export type {
   Config,
@@ -42,10 +44,27 @@ export function loadConfig(
  * @throws ConfigError with everything that is wrong with them
  */
 export function readConfig(env: NodeJS.ProcessEnv, options: ConfigOptions): Config {
+  const { config, reader } = read(env, options);
+  reader.findings.throwIfAny();
+  return config;
+}
+
+/** What the settings of this process are and where each comes from, wrong ones too. */
+export function loadConfigReport(cronFault: ConfigOptions['cronFault']): ConfigReport {
+  return readConfigReport(processEnvironment(), { cwd: process.cwd(), needs: 'store', cronFault });
+}
+
+export function readConfigReport(env: NodeJS.ProcessEnv, options: ConfigOptions): ConfigReport {
+  const { config, entries, reader } = read(env, options);
+  return reportOf(config, entries, reader);
+}
+
+function read(env: NodeJS.ProcessEnv, options: ConfigOptions) {
   const findings = new Findings();
   const reader = new Reader(readEnvironment(env, options.cwd, findings), options, findings);
-  const config = {
-    sellers: readSellers(reader),
+  const { sellers, entries } = readSellers(reader);
+  const settings = {
+    sellers,
     ...readStore(reader),
     allowPlainHttp: reader.allowPlainHttp,
     removalGuard: {
@@ -60,6 +79,7 @@ export function readConfig(env: NodeJS.ProcessEnv, options: ConfigOptions): Conf
     logLevel: readChoice(reader.given('LOG_LEVEL'), LOG_LEVELS, findings),
     logFormat: readChoice(reader.given('LOG_FORMAT'), LOG_FORMATS, findings),
   };
-  findings.throwIfAny();
-  return { ...config, warnings: findings.warnings() };
+  const exposedSecrets = findings.exposedSecrets();
+  const config: Config = { ...settings, warnings: findings.warnings(), exposedSecrets };
+  return { config, entries, reader };
 }

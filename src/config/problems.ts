@@ -1,4 +1,5 @@
-import { Secret, redactorOf } from '../domain/secret.js';
+import { Redactor } from '../domain/redact.js';
+import { Secret } from '../domain/secret.js';
 
 /** One thing that is wrong with the configuration. */
 export interface Problem {
@@ -37,6 +38,7 @@ const LONGEST_VALUE = 60;
 export class Findings {
   readonly #problems: Problem[] = [];
   readonly #warnings: Problem[] = [];
+  readonly #exposed: Problem[] = [];
   readonly #secrets: Secret[] = [];
 
   problem(problem: Problem): void {
@@ -47,27 +49,47 @@ export class Findings {
     this.#warnings.push(warning);
   }
 
+  /** A secret that other users of this machine can read. */
+  exposed(warning: Problem): void {
+    this.#exposed.push(warning);
+  }
+
   /** Makes sure that this text shows in no problem and no warning. */
   hide(text: string): void {
-    this.#secrets.push(new Secret(text), new Secret(text.trim()));
+    this.#secrets.push(new Secret(text));
   }
 
   warnings(): string[] {
     return this.#sentences(this.#warnings);
   }
 
+  exposedSecrets(): string[] {
+    return this.#sentences(this.#exposed);
+  }
+
+  problems(): string[] {
+    return this.#sentences(this.#problems);
+  }
+
   /** @throws ConfigError when there is any problem */
   throwIfAny(): void {
     if (this.#problems.length === 0) return;
-    throw new ConfigError(this.#sentences(this.#problems));
+    throw new ConfigError(this.problems());
+  }
+
+  /** The value of a setting without any secret; of a wrong one also without what looks like a secret. */
+  shownValue(name: string, value: string): string {
+    const redacted = new Redactor(this.#secrets).text(value);
+    const isWrong = this.#problems.some(({ where }) => where === name);
+    return isWrong ? withoutLikelySecrets(redacted) : redacted;
   }
 
   #sentences(problems: readonly Problem[]): string[] {
-    const redacted = redactorOf(this.#secrets);
+    const redactor = new Redactor(this.#secrets);
     return problems.map(({ where, value, what, remedy }) => {
       // Redacted before it is cut: half a secret is one still.
-      const given = value === undefined ? '' : ` ${shown(redacted(value))}`;
-      return redacted(`${where}${given} ${what}: ${remedy}`);
+      const given = value === undefined ? '' : ` ${shown(redactor.text(value))}`;
+      return redactor.text(`${where}${given} ${what}: ${remedy}`);
     });
   }
 }

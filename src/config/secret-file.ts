@@ -1,4 +1,4 @@
-import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
+import { closeSync, fstatSync, openSync, readSync, type Stats } from 'node:fs';
 import type { Findings } from './problems.js';
 import type { Given } from './values.js';
 
@@ -45,7 +45,7 @@ function readBounded(path: string, onOpenToAll: () => void): string {
   const file = openSync(path, 'r');
   try {
     const stat = fstatSync(file);
-    if (stat.isFile() && (stat.mode & 0o004) !== 0) onOpenToAll();
+    if (isOpenToAll(stat)) onOpenToAll();
     const buffer = Buffer.alloc(MOST_BYTES + 1);
     let length = 0;
     for (let read = -1; read !== 0 && length < buffer.length; length += read) {
@@ -58,12 +58,17 @@ function readBounded(path: string, onOpenToAll: () => void): string {
   }
 }
 
+/** Whether every user of this machine may read the file; Windows has no such modes. */
+export function isOpenToAll(file: Stats | undefined): boolean {
+  return process.platform !== 'win32' && file?.isFile() === true && (file.mode & 0o004) !== 0;
+}
+
 function warnOfMode(given: Given, path: string, findings: Findings): void {
-  if (process.platform === 'win32' || path.startsWith('/run/secrets/')) return;
-  findings.warn({
+  if (path.startsWith('/run/secrets/')) return;
+  findings.exposed({
     where: given.where,
     value: given.text,
     what: 'can be read by every user of this machine',
-    remedy: 'run chmod 600 on it',
+    remedy: `run chmod 600 ${path}`,
   });
 }

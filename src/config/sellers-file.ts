@@ -36,11 +36,13 @@ const SELLER = z.strictObject({
 });
 const FILE = z.strictObject({ sellers: z.array(SELLER) });
 
-type SellerEntry = z.infer<typeof SELLER>;
+/** A seller as the file has it: its key is in another place. */
+export type SellerEntry = z.infer<typeof SELLER>;
 
 /** What the sellers file says, and the environment variables it takes keys from. */
 export interface SellersFile {
   readonly sellers: readonly SellerConfig[];
+  readonly entries: readonly SellerEntry[];
   readonly usedVariables: ReadonlySet<string>;
 }
 
@@ -71,7 +73,7 @@ export function readSellersFile(
     const seller = readSeller(entry, where, dirname(path), reader, defaults);
     if (seller !== null) sellers.push(seller);
   }
-  return { sellers, usedVariables };
+  return { sellers, entries, usedVariables };
 }
 
 function readSeller(

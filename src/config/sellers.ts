@@ -1,9 +1,14 @@
 import { readMarketplaceUrl } from './address.js';
-import { warnOfTypos } from './environment.js';
+import { warnOfOpenEnvFile, warnOfTypos } from './environment.js';
 import { readKey } from './key.js';
 import type { Reader } from './reader.js';
 import { readSchedule } from './schedule.js';
-import { MOST_REQUESTS_PER_MINUTE, readSellersFile, type SellerDefaults } from './sellers-file.js';
+import {
+  MOST_REQUESTS_PER_MINUTE,
+  readSellersFile,
+  type SellerDefaults,
+  type SellerEntry,
+} from './sellers-file.js';
 import type { SettingName } from './settings.js';
 import { shareBudgets } from './share-budgets.js';
 import { PLACEMENTS, type SellerConfig } from './types.js';
@@ -16,26 +21,34 @@ const SINGLE_SELLER = [
   'MARKETPLACE_API_KEY_FILE',
 ] as const satisfies readonly SettingName[];
 
+/** Sellers, and what the sellers file says of each; null: there is no such file. */
+export interface SellersRead {
+  readonly sellers: readonly SellerConfig[];
+  readonly entries: readonly SellerEntry[] | null;
+}
+
 /** The sellers to mirror: one from the settings themselves, or those of the sellers file. */
-export function readSellers(reader: Reader): readonly SellerConfig[] {
+export function readSellers(reader: Reader): SellersRead {
   const { environment, findings, options } = reader;
   const defaults = readDefaults(reader);
   const file = reader.optional('SELLERS_FILE');
   const single = SINGLE_SELLER.filter((name) => environment.get(name) !== null);
   if (file === null) {
     warnOfTypos(environment, new Set(), findings);
-    if (single.length > 0) return readSingleSeller(reader, defaults);
+    warnOfOpenEnvFile(environment, options.cwd, new Set(), findings);
+    if (single.length > 0) return { sellers: readSingleSeller(reader, defaults), entries: null };
     if (options.needs === 'sellers') reportNoSeller(reader);
-    return [];
+    return { sellers: [], entries: null };
   }
   const path = absolutePath(options.cwd, file.text);
   const read = readSellersFile(path, reader, defaults);
   warnOfTypos(environment, read.usedVariables, findings);
+  warnOfOpenEnvFile(environment, options.cwd, read.usedVariables, findings);
   reportUnused(
     reader,
     single.filter((name) => !read.usedVariables.has(name)),
   );
-  return shareBudgets(read.sellers, findings);
+  return { sellers: shareBudgets(read.sellers, findings), entries: read.entries };
 }
 
 function readDefaults(reader: Reader): SellerDefaults {

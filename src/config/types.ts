@@ -93,4 +93,6 @@ export interface Config {
   readonly alerts: { readonly url: Secret; readonly secret: Secret } | null;
   /** Sentences for a person; they hold no secret. */
   readonly warnings: readonly string[];
+  /** Sentences on secrets that other users of this machine can read; they hold no secret. */
+  readonly exposedSecrets: readonly string[];
 }

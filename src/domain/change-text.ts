@@ -77,7 +77,7 @@ function values(label: string, old: string | null, now: string | null): ChangeTe
 
 function stateWord({ class: kind, new: now }: ToldChange): string {
   if (kind === 'missing') return now === 'live' ? 'found again' : 'missing';
-  return kind === 'listing' ? 'new' : kind;
+  return kind;
 }
 
 /** A currency is told once when it is the same; a change of currency is no change in percent. */

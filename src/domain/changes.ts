@@ -3,7 +3,7 @@ import type { Item } from './item.js';
 /** What a change is about, for those who follow only some. */
 export const CHANGE_CLASSES = [
   ...(['price', 'release', 'text', 'media'] as const),
-  ...(['listing', 'missing', 'removed', 'restored'] as const),
+  ...(['added', 'missing', 'removed', 'restored'] as const),
 ] as const;
 export type ChangeClass = (typeof CHANGE_CLASSES)[number];
 
@@ -31,7 +31,7 @@ const FIELDS: Readonly<Record<Exclude<keyof Item, 'id'>, ItemField>> = {
   priceRegular: { column: 'price_regular', class: 'price' },
   priceExtended: { column: 'price_extended', class: 'price' },
   currency: { column: 'currency', class: 'price' },
-  publishedAt: { column: 'published_at', class: 'listing' },
+  publishedAt: { column: 'published_at', class: 'release' },
 };
 
 /** The canonical fields, in the order in which an item's changes are told. */
@@ -40,13 +40,10 @@ export const ITEM_FIELDS: readonly ItemField[] = Object.values(FIELDS);
 /** What the mirror holds of an item; null for one that it does not hold. */
 export type ItemState = 'live' | 'missing' | 'removed' | null;
 
-/**
- * The class of a change of state. New items are a matter of listing; an item that was missing and
- * is found again never left, so it is not restored.
- */
+/** The class of a change of state. A missing item that is found again never left: it is not restored. */
 export function stateChangeClass(from: ItemState, to: Exclude<ItemState, null>): ChangeClass {
   if (to !== 'live') return to;
-  if (from === null) return 'listing';
+  if (from === null) return 'added';
   return from === 'removed' ? 'restored' : 'missing';
 }
 
@@ -72,14 +69,11 @@ export function describeWide({ field, items, of }: WideChange): string {
 
 /**
  * Fields that changed in all or nearly all items at once: a new currency, a sale, another host of
- * images. What happens to a single item is no matter of the catalogue.
+ * images. A change in a single item is none.
  * @param changed column to number of items in which it changed
  * @param compared items that the list named and the mirror held before
  */
-export function catalogueWide(
-  changed: ReadonlyMap<string, number>,
-  compared: number,
-): WideChange[] {
+export function wideChanges(changed: ReadonlyMap<string, number>, compared: number): WideChange[] {
   return ITEM_FIELDS.map(({ column }) => {
     return { field: column, items: changed.get(column) ?? 0, of: compared };
   }).filter(({ items }) => items > 1 && items * 100 >= compared * WIDE_PERCENT);

@@ -5,8 +5,12 @@ export interface RemovalGuard {
   readonly percent: number;
 }
 
-/** What the look-ups of one unlisted item came to; it is denied when all of them were. */
-export type LookupOutcome = 'found' | 'denied' | 'unanswered';
+/**
+ * What asking for one unlisted item came to. Only an item that is `gone` may be removed: it was denied
+ * twice, the second time after an item that is there was found, and the credential was proven before
+ * and after. One that is merely `denied` lacks some of that.
+ */
+export type LookupOutcome = 'found' | 'gone' | 'denied' | 'unanswered';
 
 /** What a person decided about an item that was held back, and that was missing ever since. */
 export type Decision = 'approved' | 'rejected';
@@ -18,8 +22,6 @@ export interface RemovalQuestion {
   readonly unlisted: readonly number[];
   /** Look-ups made; an unlisted item without one was not asked for. */
   readonly lookups: ReadonlyMap<number, LookupOutcome>;
-  /** The credential was proven before the list and again after the last look-up. */
-  readonly provenAfter: boolean;
   readonly guard: RemovalGuard;
   /** What was decided already; default nothing. */
   readonly decided?: ReadonlyMap<number, Decision>;
@@ -28,7 +30,7 @@ export interface RemovalQuestion {
 export interface RemovalPlan {
   /** More would go than the guard allows: nothing is removed. */
   readonly held: boolean;
-  /** Denied between two proofs of the credential: gone. */
+  /** Proven to be gone. */
   readonly remove: readonly number[];
   /** Not listed, and not known to be there or gone. */
   readonly missing: readonly number[];
@@ -51,34 +53,33 @@ function exceedsGuard(going: number, present: number, guard: RemovalGuard): bool
 }
 
 /**
- * What becomes of the items that the list no longer names. Only a denial between two proofs of the
- * credential removes an item: a wrong key, and a list of exactly one item, look just like an empty
- * catalogue (field notes: errors). Everything that may still go counts against the guard, except
+ * What becomes of the items that the list no longer names. Only a proven denial removes an item: a
+ * wrong key, and a list of exactly one item, look just like an empty catalogue (field notes: errors). Everything that may still go counts against the guard, except
  * items of which a person decided already: those that may go are removed as they are denied, those
  * that may not stay missing, and neither is asked about again.
  */
 export function planRemovals(question: RemovalQuestion): RemovalPlan {
-  const { unlisted, lookups, provenAfter, guard, decided } = question;
+  const { unlisted, lookups, guard, decided } = question;
   const found: number[] = [];
-  const [denied, open]: [number[], number[]] = [[], []];
+  const [gone, open]: [number[], number[]] = [[], []];
   const [approved, waiting, rejected]: [number[], number[], number[]] = [[], [], []];
   for (const id of unlisted) {
     const outcome = lookups.get(id);
-    const gone = outcome === 'denied' && provenAfter;
+    const isGone = outcome === 'gone';
     const decision = decided?.get(id);
     if (outcome === 'found') found.push(id);
     else if (decision === 'rejected') rejected.push(id);
-    else if (decision === 'approved') (gone ? approved : waiting).push(id);
-    else (gone ? denied : open).push(id);
+    else if (decision === 'approved') (isGone ? approved : waiting).push(id);
+    else (isGone ? gone : open).push(id);
   }
   const undecided = question.present - approved.length - waiting.length - rejected.length;
-  return exceedsGuard(denied.length + open.length, undecided, guard)
+  return exceedsGuard(gone.length + open.length, undecided, guard)
     ? {
-        ...{ held: true, remove: [], found, rejected, confirmed: denied, open },
-        missing: [...denied, ...open, ...approved, ...waiting, ...rejected],
+        ...{ held: true, remove: [], found, rejected, confirmed: gone, open },
+        missing: [...gone, ...open, ...approved, ...waiting, ...rejected],
       }
     : {
-        ...{ held: false, remove: [...denied, ...approved], found, rejected },
+        ...{ held: false, remove: [...gone, ...approved], found, rejected },
         ...{ confirmed: [], open: [] },
         missing: [...open, ...waiting, ...rejected],
       };
@@ -130,7 +131,7 @@ export function checkDecision(run: HeldRun, wanted: Decision): DecisionCheck {
     return no(
       `run ${newer} is newer${was}; it held back what run ${runId} did, as far as it is still missing`,
       open
-        ? `decide about that one: \`seller-mirror ${verbOf(wanted)} ${newer}\``
+        ? `decide about that one: \`seller-mirror runs ${verbOf(wanted)} ${newer}\``
         : 'nothing is left to decide here',
     );
   }

@@ -41,6 +41,7 @@ export interface Limited {
 /** Why no answer of this API came. */
 export type UnavailableReason =
   | 'network' // refused, reset, DNS, TLS
+  | 'plain-http' // asked by https, at a port without TLS
   | 'timeout'
   | 'server-error' // 5xx
   | 'maintenance' // 503

@@ -216,7 +216,7 @@ export function readTexts(json: Json | undefined, path: string, tolerated: Toler
     const texts: string[] = [];
     for (const entry of json) {
       if (typeof entry === 'string') texts.push(storableText(entry, tolerated));
-      else texts.push(...readEntry(entry, path, tolerated));
+      else for (const text of readEntry(entry, path, tolerated)) texts.push(text);
     }
     return texts;
   }

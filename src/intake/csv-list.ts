@@ -1,31 +1,21 @@
 import { unguarded } from '../domain/csv-cell.js';
-import { chooseColumn } from './choose-column.js';
-import { uniqueNames } from './column-names.js';
-import { cellsOf } from './csv-cells.js';
-import {
-  findDelimiter,
-  findHeader,
-  firstLines,
-  firstRecords,
-  isEmpty,
-  mostFrequent,
-} from './csv-layout.js';
-import { RecordJoiner, type CsvRecord } from './csv-records.js';
+import { chooseColumn, nameRank, plainName, uniqueNames } from './columns.js';
+import { cellsOf, RecordJoiner, type CsvRecord } from './csv-records.js';
 import { IntakeError } from './error.js';
-import { LineSplitter, type Line } from './lines.js';
-import { rowOf, type Plan, type RowReader, type Sample } from './row.js';
-import type { IntakeRow } from './types.js';
+import { kindOf } from './likely-codes.js';
+import { LineSplitter, type Line } from './text-list.js';
+import type { IntakeRow, Plan, RowReader, Sample } from './types.js';
 
 /**
  * A plan for a CSV file.
  * @throws IntakeError when there is nothing in it, or no telling where the codes are
  */
 export function planCsv(sample: Sample): Plan {
-  const { whole, column, most } = sample;
+  const { whole, column, most, mask } = sample;
   const lines = firstLines(sample);
   const { delimiter, line: named, reason } = findDelimiter(lines, most);
   const records = firstRecords(lines.slice(named), delimiter, most, whole);
-  const cells = records.map((record) => record.cells.map(unguarded));
+  const cells = records.map((record) => record.cells.map((cell) => mask(unguarded(cell))));
   const header = findHeader(cells, column);
   const [first = []] = cells;
   const rows = header === null ? cells : cells.slice(1);
@@ -37,8 +27,11 @@ export function planCsv(sample: Sample): Plan {
     columns: header === null ? columns : names,
     named: header !== null,
     records: rows,
+    ...(areNames(first) ? { likelyNames: first } : {}),
   };
   const choice = chooseColumn(table, column);
+  const skipped = header === null ? named : (records[0]?.lastLine ?? 0);
+  const shape = { delimiter, most, width, codeColumn: choice.index, skipped };
   return {
     delimiter,
     header: header !== null,
@@ -49,13 +42,7 @@ export function planCsv(sample: Sample): Plan {
       header ?? 'The first line is no header: it looks like the others.',
       choice.reason,
     ],
-    reader: new CsvReader({
-      delimiter,
-      most,
-      width,
-      codeColumn: choice.index,
-      skipped: header === null ? named : (records[0]?.lastLine ?? 0),
-    }),
+    newReader: () => new CsvReader(shape),
   };
 }
 
@@ -82,6 +69,8 @@ class CsvReader implements RowReader {
   readonly #joiner: RecordJoiner;
   #strayQuotes = 0;
   #firstStray = 0;
+  #unclosed = 0;
+  #firstUnclosed = 0;
   #short = 0;
   blankLines = 0;
 
@@ -102,6 +91,7 @@ class CsvReader implements RowReader {
 
   notes(): readonly string[] {
     const notes: string[] = [];
+    if (this.#unclosed > 0) notes.push(unclosedNote(this.#unclosed, this.#firstUnclosed));
     if (this.#strayQuotes > 0) {
       notes.push(
         `Quotes make no sense in ${this.#strayQuotes} of the lines (first in line ${this.#firstStray}): they are taken as characters.`,
@@ -144,6 +134,10 @@ class CsvReader implements RowReader {
       this.#strayQuotes++;
       this.#firstStray ||= record.line;
     }
+    if (record.kind === 'unclosed') {
+      this.#unclosed++;
+      this.#firstUnclosed ||= record.line;
+    }
     const { codeColumn } = this.#shape;
     return this.#filled(record, cells.map(unguarded), withoutGuard(cells[codeColumn] ?? ''));
   }
@@ -165,8 +159,14 @@ class CsvReader implements RowReader {
       return { line, rejected, columns: fitted(cells, width, delimiter) };
     }
     if (cells.length < width) this.#short++;
-    return rowOf(line, code, fitted(cells, width, delimiter));
+    return { line, text: code, columns: fitted(cells, width, delimiter) };
   }
+}
+
+function unclosedNote(quotes: number, line: number): string {
+  return quotes === 1
+    ? `The quote that opens in line ${line} is never closed: it counts as a character, and each line stands for itself.`
+    : `${quotes} quotes are never closed, the first opens in line ${line}: they count as characters, and each line stands for itself.`;
 }
 
 /** An apostrophe that has another at the end is a quote, which reading the code takes off with it. */
@@ -191,4 +191,183 @@ function blank(cells: number): string[] {
 
 function extent({ line, lastLine }: CsvRecord): string {
   return lastLine > line ? ` and reaches to line ${lastLine}: is a quote left open?` : '';
+}
+
+/** Records looked at. */
+const MOST_RECORDS = 1000;
+
+/** In this order where they serve equally well: commas stand in texts and numbers most often. */
+const DELIMITERS = ['\t', ';', '|', ','] as const;
+
+const DELIMITER_NAMES: Readonly<Record<string, string>> = {
+  '\t': 'tabs',
+  ';': 'semicolons',
+  '|': 'vertical bars',
+  ',': 'commas',
+};
+
+/** Numbers that Excel has shortened where it writes decimal commas, which separate nothing. */
+const SHORTENED = /(?<![\d.,])\d,\d{1,14}E\+\d{2,3}(?!\d)/gi;
+
+interface DelimiterFound {
+  readonly delimiter: string;
+  /** Share of the first records that it cuts into several cells. */
+  readonly cutting: number;
+  /** The line `sep=` that names it; 0 without one. */
+  readonly line: number;
+  readonly reason: string;
+}
+
+/** The lines at the beginning that are there completely. */
+export function firstLines({ text, whole, most }: Sample): Line[] {
+  const splitter = new LineSplitter(most);
+  const lines = splitter.push(text);
+  return whole ? [...lines, ...splitter.end()] : lines;
+}
+
+/** What separates the cells: named in Excel's first line `sep=;`, or what cuts most evenly. */
+export function findDelimiter(lines: readonly Line[], most: number): DelimiterFound {
+  const [first] = lines;
+  const named = /^"?sep=([^\w\s"]|\t)"?$/i.exec(first?.text ?? '')?.[1];
+  if (named !== undefined && first !== undefined) {
+    const reason = `Cells are separated by ${nameOf(named)}, as the first line says.`;
+    return { delimiter: named, cutting: 1, line: first.number, reason };
+  }
+  const plain = lines.map((line) => ({ ...line, text: line.text.replaceAll(SHORTENED, 'number') }));
+  const fits = DELIMITERS.map((delimiter) => fitOf(plain, delimiter, most));
+  const best = fits.reduce((a, b) => (isBetter(b, a) ? b : a));
+  if (best.cells < 2) {
+    const reason = 'There is one cell a line: no separator was found.';
+    const hasCommas = lines.some(({ text }) => text.search(SHORTENED) >= 0);
+    return { delimiter: hasCommas ? ';' : ',', cutting: 0, line: 0, reason };
+  }
+  const agreeing = Math.round(best.agreement * best.records);
+  const share = `${agreeing} of the first ${best.records} records have ${best.cells} cells`;
+  return {
+    delimiter: best.delimiter,
+    cutting: best.cutting,
+    line: 0,
+    reason: `Cells are separated by ${nameOf(best.delimiter)}: ${share}.`,
+  };
+}
+
+interface Fit {
+  readonly delimiter: string;
+  readonly records: number;
+  /** Cells of the first record, most often a header; the usual number where that is no table yet. */
+  readonly cells: number;
+  /** The first record has several. */
+  readonly cutsFirst: boolean;
+  /** Share of the records that have `cells`. */
+  readonly agreement: number;
+  /** Share of the records that have several. */
+  readonly cutting: number;
+}
+
+function fitOf(lines: readonly Line[], delimiter: string, most: number): Fit {
+  const lengths = firstRecords(lines, delimiter, most, false).map(({ cells }) => cells.length);
+  const [first = 0] = lengths;
+  const cutsFirst = first > 1;
+  const cells = cutsFirst ? first : mostFrequent(lengths);
+  const share = (fits: (length: number) => boolean): number =>
+    lengths.filter(fits).length / lengths.length;
+  return {
+    delimiter,
+    records: lengths.length,
+    cells,
+    cutsFirst,
+    agreement: share((length) => length === cells),
+    cutting: share((length) => length > 1),
+  };
+}
+
+function isBetter(fit: Fit, than: Fit): boolean {
+  if (fit.cells < 2 || than.cells < 2) return fit.cells >= 2 && than.cells < 2;
+  if (fit.cutsFirst !== than.cutsFirst) return fit.cutsFirst;
+  return fit.agreement === than.agreement ? fit.cells > than.cells : fit.agreement > than.agreement;
+}
+
+/** The most frequent number, the largest of several. */
+function mostFrequent(numbers: readonly number[]): number {
+  const counts = new Map<number, number>();
+  for (const n of numbers) counts.set(n, (counts.get(n) ?? 0) + 1);
+  let best = 0;
+  for (const [n, count] of counts) {
+    const bestCount = counts.get(best) ?? 0;
+    if (count > bestCount || (count === bestCount && n > best)) best = n;
+  }
+  return best;
+}
+
+/** A record with its cells. */
+interface CellRecord extends CsvRecord {
+  readonly cells: readonly string[];
+}
+
+/**
+ * The first records that have something in them.
+ * @param whole there are no lines after these
+ */
+export function firstRecords(
+  lines: readonly Line[],
+  delimiter: string,
+  most: number,
+  whole: boolean,
+): CellRecord[] {
+  const joiner = new RecordJoiner(delimiter, most);
+  const records: CsvRecord[] = [];
+  for (const line of lines) {
+    if (records.length >= MOST_RECORDS) break;
+    for (const record of joiner.push(line)) records.push(record);
+  }
+  // What still waits at the end is cut off, and no good guide unless there is nothing else.
+  if (whole || records.length <= 1) for (const record of joiner.end()) records.push(record);
+  const cells = cellsOf(records, delimiter);
+  return records
+    .map((record, index) => ({ ...record, cells: cells[index] ?? [] }))
+    .filter((record) => !isEmpty(record.cells));
+}
+
+/** Nothing in it, such as the `;;;` that spreadsheets leave of emptied rows. */
+function isEmpty(cells: readonly string[]): boolean {
+  return cells.every((cell) => cell.trim() === '');
+}
+
+/** Why the first record names the columns, as a sentence; null when it doesn't. */
+function findHeader(
+  records: readonly (readonly string[])[],
+  column: string | number | undefined,
+): string | null {
+  const [first = [], ...others] = records;
+  const wanted = typeof column === 'string' ? column.trim().toLowerCase() : null;
+  const isWanted = (cell: string): boolean =>
+    cell.trim().toLowerCase() === wanted && kindOf(cell) === 'text';
+  if (first.some(isWanted)) return 'The first line is a header: it names the column asked for.';
+  if (first.some((cell) => nameRank(cell) !== null)) {
+    return 'The first line is a header: it names a column of codes.';
+  }
+  return areNames(first) && first.some((_, index) => holdsCodes(others, index))
+    ? 'The first line is a header: it holds a word where the others hold codes.'
+    : null;
+}
+
+/** Words, each of them once. */
+function areNames(cells: readonly string[]): boolean {
+  const named = cells.filter((cell) => kindOf(cell) !== 'empty');
+  const differ = new Set(named.map((cell) => plainName(cell))).size === named.length;
+  return named.length > 0 && differ && named.every((cell) => isName(cell));
+}
+
+function isName(cell: string): boolean {
+  return kindOf(cell) === 'text' && cell.trim().length <= 64 && !/[\r\n]/.test(cell.trim());
+}
+
+/** Numbers or dates below a word prove nothing: a header that is none would cost a code. */
+function holdsCodes(records: readonly (readonly string[])[], index: number): boolean {
+  const kinds = records.map((cells) => kindOf(cells[index] ?? '')).filter((k) => k !== 'empty');
+  return kinds.length > 0 && kinds.filter((kind) => kind === 'code').length * 2 > kinds.length;
+}
+
+function nameOf(delimiter: string): string {
+  return DELIMITER_NAMES[delimiter] ?? `the character ${delimiter}`;
 }

@@ -1,4 +1,5 @@
-import type { Line } from './lines.js';
+import { parse } from 'csv-parse/sync';
+import type { Line } from './text-list.js';
 
 /** One record of a CSV file, before its cells are told apart. */
 export interface CsvRecord {
@@ -9,10 +10,11 @@ export interface CsvRecord {
   /** Without the last line's end. */
   readonly text: string;
   /**
-   * `sound` as RFC 4180 has it; `literal` when its quotes make no sense, so that they are
-   * characters like others; `too long` when only its beginning is there.
+   * `sound` as RFC 4180 has it. The quotes of the others are characters: `literal`, since something
+   * follows a closing quote; `unclosed`, since the closing quote is missing. Of a `too long` record
+   * only the beginning is there.
    */
-  readonly kind: 'sound' | 'literal' | 'too long';
+  readonly kind: 'sound' | 'literal' | 'unclosed' | 'too long';
 }
 
 /**
@@ -50,7 +52,7 @@ export class RecordJoiner {
       this.#size = size;
       return [];
     }
-    if (!open) return [recordOf([line], 'literal')];
+    if (!open) return [recordOf([line], ALONE[state])];
     return [...this.#giveUp(), ...this.push(line)];
   }
 
@@ -65,9 +67,7 @@ export class RecordJoiner {
    */
   #giveUp(): CsvRecord[] {
     const records = this.#waiting.map((line) =>
-      quoteState(line.text, this.#delimiter, false) === 'closed'
-        ? recordOf([line], 'sound')
-        : recordOf([line], 'literal'),
+      recordOf([line], ALONE[quoteState(line.text, this.#delimiter, false)]),
     );
     this.#forget();
     return records;
@@ -78,6 +78,9 @@ export class RecordJoiner {
     this.#size = 0;
   }
 }
+
+/** What a line is that must stand alone, by how it leaves its quotes. */
+const ALONE = { closed: 'sound', open: 'unclosed', broken: 'literal' } as const;
 
 function recordOf(lines: readonly Line[], kind: CsvRecord['kind']): CsvRecord {
   const [first] = lines;
@@ -119,4 +122,34 @@ function closingQuote(line: string, from: number): number {
   let at = line.indexOf('"', from);
   while (at >= 0 && line[at + 1] === '"') at = line.indexOf('"', at + 2);
   return at;
+}
+
+/** The cells of each record, in order; a blank record has one that is empty. */
+export function cellsOf(records: readonly CsvRecord[], delimiter: string): (readonly string[])[] {
+  const quoted = records.filter(isQuoted);
+  const parsed = quoted.length === 0 ? [] : parsedCells(quoted, delimiter);
+  let next = 0;
+  return records.map((record) => {
+    if (isQuoted(record)) return parsed[next++] ?? [];
+    return record.text.trim() === '' ? [''] : record.text.split(delimiter);
+  });
+}
+
+/** Where no character is special but the delimiter, there is nothing to parse. */
+function isQuoted({ kind, text }: CsvRecord): boolean {
+  return kind === 'sound' && text.includes('"');
+}
+
+function parsedCells(records: readonly CsvRecord[], delimiter: string): string[][] {
+  const parsed = parse(records.map(({ text }) => text).join('\n'), {
+    delimiter,
+    record_delimiter: '\n',
+    // Quotes where RFC 4180 has none: within a cell that doesn't begin with one.
+    relax_quotes: true,
+    relax_column_count: true,
+  });
+  if (parsed.length !== records.length) {
+    throw new Error(`${records.length} records of CSV became ${parsed.length}`);
+  }
+  return parsed;
 }

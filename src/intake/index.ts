@@ -1,4 +1,5 @@
 export { IntakeError } from './error.js';
+export { doubtOf, type Doubt } from './likely-codes.js';
 export { readCodes } from './read-codes.js';
 export {
   RESULT_COLUMNS,

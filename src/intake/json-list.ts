@@ -1,11 +1,8 @@
-import { chooseColumn } from './choose-column.js';
-import { IntakeError } from './error.js';
+import { chooseColumn } from './columns.js';
+import { IntakeError, shown } from './error.js';
 import { JsonSplitter, type JsonRecord } from './json-records.js';
-import { decodeJson, type Field, type JsonValue } from './json-value.js';
-import { LineSplitter, type Line } from './lines.js';
-import { rowOf, type Plan, type RowReader, type Sample } from './row.js';
-import { shown } from './shown.js';
-import type { IntakeRow } from './types.js';
+import { LineSplitter, type Line } from './text-list.js';
+import type { IntakeRow, Plan, RowReader, Sample } from './types.js';
 
 const MOST_RECORDS = 1000;
 /** More fields than a table can have. */
@@ -25,21 +22,22 @@ interface Splitter {
  * @throws IntakeError when it has no list, or there is no telling where the codes are
  */
 export function planJson(sample: Sample, byLine: boolean): Plan {
-  const { text, whole, column, most } = sample;
-  const splitter = byLine ? new JsonLines(most) : new JsonDocument(most);
-  const records = splitter.push(text);
-  if (whole) records.push(...splitter.end());
+  const { text, whole, most, mask } = sample;
+  const newSplitter = (): Splitter => (byLine ? new JsonLines(most) : new JsonDocument(sample));
+  const splitter = newSplitter();
+  const complete = splitter.push(text);
+  const records = whole ? [...complete, ...splitter.end()] : complete;
   const values = records.slice(0, MOST_RECORDS).map((record) => valueOf(record, most));
   if (values.length === 0) throw nothingIn(sample);
-  const shape = shapeOf(values, column);
+  const shape = shapeOf(values, sample);
   const place = splitter.place();
   return {
     delimiter: null,
     header: false,
-    columns: shape.columns,
+    columns: shape.columns.map((name) => mask(name)),
     codeColumn: shape.codeColumn,
     reasons: [...(place === null ? [] : [place]), shape.reason],
-    reader: new JsonReader(byLine ? new JsonLines(most) : new JsonDocument(most), shape, most),
+    newReader: () => new JsonReader(newSplitter(), shape, sample),
   };
 }
 
@@ -56,7 +54,7 @@ interface JsonShape {
   readonly reason: string;
 }
 
-function shapeOf(values: readonly JsonValue[], column: string | number | undefined): JsonShape {
+function shapeOf(values: readonly JsonValue[], { column, mask }: Sample): JsonShape {
   const objects = values.flatMap((value) => (value.kind === 'object' ? [value.fields] : []));
   if (objects.length === 0) {
     const table = { columns: ['code'], named: true, records: [] };
@@ -81,7 +79,9 @@ function shapeOf(values: readonly JsonValue[], column: string | number | undefin
   if (columns.length === 0) {
     throw new IntakeError('the objects have no fields', 'Check that the right file was exported.');
   }
-  const { index, reason } = chooseColumn({ columns, named: true, records, unfit: nested }, column);
+  const names = columns.map((name) => mask(name));
+  const table = { columns: names, named: true, records, unfit: nested };
+  const { index, reason } = chooseColumn(table, column);
   return { columns, codeColumn: index, reason };
 }
 
@@ -99,13 +99,15 @@ class JsonReader implements RowReader {
   readonly #shape: JsonShape;
   readonly #known: ReadonlySet<string>;
   readonly #most: number;
+  readonly #mask: Sample['mask'];
   readonly #unknown = new Set<string>();
 
-  constructor(splitter: Splitter, shape: JsonShape, most: number) {
+  constructor(splitter: Splitter, shape: JsonShape, { most, mask }: Sample) {
     this.#splitter = splitter;
     this.#shape = shape;
     this.#known = new Set(shape.columns);
     this.#most = most;
+    this.#mask = mask;
   }
 
   get blankLines(): number {
@@ -121,7 +123,7 @@ class JsonReader implements RowReader {
   }
 
   notes(): readonly string[] {
-    const names = [...this.#unknown].map((name) => shown(name)).join(', ');
+    const names = [...this.#unknown].map((name) => shown(this.#mask(name))).join(', ');
     return names === ''
       ? []
       : [`Fields that the first records don't have are no columns of the result: ${names}.`];
@@ -134,7 +136,7 @@ class JsonReader implements RowReader {
     if (value.kind === 'unfit') return { line, rejected: value.reason, columns: [] };
     if (value.kind === 'text') {
       const cells = columns.map((_, index) => (index === codeColumn ? value.text : ''));
-      return rowOf(line, value.text, cells);
+      return { line, text: value.text, columns: cells };
     }
     return this.#fromObject(line, value.fields);
   }
@@ -150,7 +152,7 @@ class JsonReader implements RowReader {
     if (code.nested) {
       return { line, rejected: 'has a list or an object where the code should be', columns: cells };
     }
-    return rowOf(line, code.text, cells);
+    return { line, text: code.text, columns: cells };
   }
 }
 
@@ -158,8 +160,8 @@ class JsonDocument implements Splitter {
   readonly blankLines = 0;
   readonly #splitter: JsonSplitter;
 
-  constructor(most: number) {
-    this.#splitter = new JsonSplitter(most);
+  constructor({ most, mask }: Sample) {
+    this.#splitter = new JsonSplitter(most, mask);
   }
 
   push(piece: string): JsonRecord[] {
@@ -203,4 +205,72 @@ class JsonLines implements Splitter {
     this.blankLines++;
     return [];
   }
+}
+
+/** A decoded record of a JSON list. */
+type JsonValue =
+  | { readonly kind: 'text'; readonly text: string }
+  | { readonly kind: 'object'; readonly fields: ReadonlyMap<string, Field> }
+  | { readonly kind: 'unfit'; readonly reason: string };
+
+/** A field as the text of a cell. */
+interface Field {
+  readonly text: string;
+  /** Nested values are cells of JSON, but no codes. */
+  readonly nested: boolean;
+}
+
+/** Levels of nesting that a record may have. */
+const MAX_DEPTH = 64;
+
+/** Decodes one record; a text, or the fields of an object as texts. */
+export function decodeJson(json: string): JsonValue {
+  if (isTooDeep(json)) return { kind: 'unfit', reason: `nests deeper than ${MAX_DEPTH} levels` };
+  let value: unknown;
+  try {
+    value = JSON.parse(withExactNumbers(json));
+  } catch {
+    return { kind: 'unfit', reason: 'is no sound JSON' };
+  }
+  if (typeof value === 'string') return { kind: 'text', text: value };
+  if (typeof value === 'number') return { kind: 'text', text: String(value) };
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    return { kind: 'unfit', reason: 'is neither a text nor an object' };
+  }
+  return {
+    kind: 'object',
+    fields: new Map(Object.entries(value).map(([name, field]) => [name, fieldOf(field)])),
+  };
+}
+
+function fieldOf(value: unknown): Field {
+  if (value === null || value === undefined) return { text: '', nested: false };
+  const text = typeof value === 'string' ? value : JSON.stringify(value);
+  return { text, nested: typeof value === 'object' };
+}
+
+const TEXT_OR_BRACKET = /"[^"\\]*(?:\\.[^"\\]*)*"|[[\]{}]/g;
+
+function isTooDeep(json: string): boolean {
+  let depth = 0;
+  for (const [part] of json.matchAll(TEXT_OR_BRACKET)) {
+    if (part === '[' || part === '{') depth++;
+    else if (part === ']' || part === '}') depth--;
+    if (depth > MAX_DEPTH) return true;
+  }
+  return false;
+}
+
+const TEXT_OR_NUMBER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
+
+/**
+ * Numbers that would come back otherwise than they were written (`1.10`, an id of 20 digits) become
+ * texts, since cells are handed on as they are.
+ */
+function withExactNumbers(json: string): string {
+  return json.replaceAll(TEXT_OR_NUMBER, (part) =>
+    part.startsWith('"') || !/^-?(?:0|[1-9]\d*)(?:\D|$)/.test(part) || String(Number(part)) === part
+      ? part
+      : `"${part}"`,
+  );
 }

@@ -1,5 +1,4 @@
-import { IntakeError } from './error.js';
-import { shown } from './shown.js';
+import { IntakeError, shown } from './error.js';
 
 /** One value of a JSON list, not decoded yet. */
 export interface JsonRecord {
@@ -34,6 +33,7 @@ type State =
  */
 export class JsonSplitter {
   readonly #most: number;
+  readonly #mask: (name: string) => string;
   #state: State = 'start';
   /** The list is a member of an object. */
   #wrapped = false;
@@ -52,9 +52,13 @@ export class JsonSplitter {
   #begunAt = 1;
   #found: JsonRecord[] = [];
 
-  /** @param most longest record, in UTF-16 units */
-  constructor(most: number) {
+  /**
+   * @param most longest record, in UTF-16 units
+   * @param mask masks API keys in the names of members, which messages show
+   */
+  constructor(most: number, mask: (name: string) => string) {
     this.#most = most;
+    this.#mask = mask;
   }
 
   /** Name of the member that holds the list; null when the document is the list. */
@@ -168,7 +172,7 @@ export class JsonSplitter {
 
   #endName(): void {
     try {
-      this.#name = JSON.parse(this.#text) as string;
+      this.#name = this.#mask(JSON.parse(this.#text) as string);
     } catch {
       this.#fail('the name of a member is no sound JSON');
     }

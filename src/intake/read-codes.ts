@@ -1,14 +1,24 @@
-import { refuseBinary } from './binary.js';
-import { planCsv } from './csv-list.js';
-import { decoderOf, findEncoding, type Decoder } from './encoding.js';
-import { IntakeError } from './error.js';
-import { findFormat } from './format.js';
-import { Peekable } from './head.js';
-import { planJson } from './json-list.js';
-import type { Plan, Sample } from './row.js';
+import { describeCodeFault, readCode } from '../domain/codes/code.js';
+import { cellMaskOf } from '../domain/redact.js';
+import { MASK } from '../domain/secret.js';
+import { nameRank } from './columns.js';
+import { findDelimiter, firstLines, firstRecords, planCsv } from './csv-list.js';
+import { decoderOf, findEncoding, refuseBinary, type Decoder } from './encoding.js';
+import { IntakeError, shown } from './error.js';
+import { decodeJson, planJson } from './json-list.js';
+import { isShortenedNumber } from './likely-codes.js';
+import { isGzip, Peekable, unpacked } from './source.js';
 import { planText } from './text-list.js';
-import type { Format, Intake, IntakeOptions, IntakeRow, Tally } from './types.js';
-import { isGzip, unpacked } from './unpack.js';
+import type {
+  Format,
+  Intake,
+  IntakeOptions,
+  IntakeRow,
+  Plan,
+  RowReader,
+  Sample,
+  Tally,
+} from './types.js';
 
 /** What is looked at to find out how to read the list. */
 const HEAD_BYTES = 256 * 1024;
@@ -16,6 +26,8 @@ const HEAD_BYTES = 256 * 1024;
 const PIECE_BYTES = 32 * 1024;
 const MAX_RECORD = 1024 * 1024;
 const MAX_BATCH = 1000;
+/** Rows that are looked at before all others. */
+const MOST_FIRST = 1000;
 
 /**
  * Begins to read a list of purchase codes: text, CSV, JSON or NDJSON in whatever encoding. How it
@@ -43,6 +55,7 @@ async function intakeOf(
   compressed: boolean,
   options: IntakeOptions,
 ): Promise<Intake> {
+  const mask = cellMaskOf(options.keys ?? []);
   const head = await bytes.peek(HEAD_BYTES);
   const { encoding, mark, reason } = findEncoding(head);
   refuseBinary(head.bytes, encoding);
@@ -52,7 +65,8 @@ async function intakeOf(
   const sample: Sample = {
     text: sampler.decode(first) + (whole ? sampler.end() : ''),
     whole,
-    column: options.column,
+    column: typeof options.column === 'string' ? mask(options.column) : options.column,
+    mask,
     most: options.maxRecordBytes ?? MAX_RECORD,
   };
   if (whole && sample.text.trim() === '') {
@@ -61,11 +75,14 @@ async function intakeOf(
   const found = findFormat(sample, options.name, options.format);
   const plan = planOf(found.format, sample);
   const decoder = decoderOf(encoding);
-  const tally = new RunningTally(plan, decoder);
+  const judge = (row: IntakeRow): IntakeRow => judged(row, plan.codeColumn, mask);
+  const reader = plan.newReader();
+  const tally = new RunningTally(reader, decoder);
   return {
     layout: {
       format: found.format,
       encoding,
+      bom: mark > 0,
       compressed,
       delimiter: plan.delimiter,
       header: plan.header,
@@ -76,7 +93,8 @@ async function intakeOf(
         ...[found.reason, reason, ...plan.reasons],
       ],
     },
-    rows: rowsOf(textOf(bytes, mark, decoder), plan, tally),
+    first: firstRows(plan.newReader(), sample).map(judge),
+    rows: rowsOf(textOf(bytes, mark, decoder), reader, judge, tally),
     tally,
     close: () => bytes.close(),
   };
@@ -111,47 +129,142 @@ async function* textOf(
   yield decoder.end();
 }
 
+function firstRows(reader: RowReader, { text, whole }: Sample): readonly IntakeRow[] {
+  const complete = reader.push(text);
+  return (whole ? [...complete, ...reader.end()] : complete).slice(0, MOST_FIRST);
+}
+
 async function* rowsOf(
   text: AsyncIterable<string>,
-  { reader }: Plan,
+  reader: RowReader,
+  judge: (row: IntakeRow) => IntakeRow,
   tally: RunningTally,
 ): AsyncGenerator<readonly IntakeRow[], void, undefined> {
-  for await (const piece of text) yield* batches(reader.push(piece), tally);
-  yield* batches(reader.end(), tally);
+  for await (const piece of text) yield* batches(reader.push(piece), judge, tally);
+  yield* batches(reader.end(), judge, tally);
 }
 
 function* batches(
   rows: readonly IntakeRow[],
+  judge: (row: IntakeRow) => IntakeRow,
   tally: RunningTally,
 ): Generator<readonly IntakeRow[], void, undefined> {
   for (let at = 0; at < rows.length; at += MAX_BATCH) {
-    const batch = rows.slice(at, at + MAX_BATCH);
+    const batch = rows.slice(at, at + MAX_BATCH).map(judge);
     tally.count(batch);
     yield batch;
   }
 }
 
+/** The row without API keys; rejected when its text can't be a code. */
+function judged(row: IntakeRow, codeColumn: number, mask: Sample['mask']): IntakeRow {
+  const { line } = row;
+  const masked = row.columns.map((cell) => mask(cell));
+  const isSafe = masked.every((cell, index) => cell === row.columns[index]);
+  const columns = isSafe ? row.columns : masked;
+  if ('rejected' in row) return isSafe ? row : { ...row, columns };
+  const read = readCode(row.text);
+  if (!('code' in read)) {
+    return { line, rejected: `the code ${describeCodeFault(read.reason)}`, columns };
+  }
+  const { code } = read;
+  // Quotes around a key are taken off the code only.
+  if (code === row.columns[codeColumn] ? columns[codeColumn] !== code : mask(code) !== code) {
+    const hidden = columns.map((cell, index) => (index === codeColumn ? MASK : cell));
+    return { line, rejected: 'the code is an API key, which is masked here', columns: hidden };
+  }
+  if (isShortenedNumber(code))
+    return { line, rejected: 'Excel has shortened this number', columns };
+  return isSafe ? row : { line, text: row.text, columns };
+}
+
 class RunningTally implements Tally {
-  readonly #plan: Plan;
+  readonly #reader: RowReader;
   readonly #decoder: Decoder;
   rows = 0;
   rejected = 0;
 
-  constructor(plan: Plan, decoder: Decoder) {
-    this.#plan = plan;
+  constructor(reader: RowReader, decoder: Decoder) {
+    this.#reader = reader;
     this.#decoder = decoder;
   }
 
   get blankLines(): number {
-    return this.#plan.reader.blankLines;
+    return this.#reader.blankLines;
   }
 
   get notes(): readonly string[] {
-    return [...this.#decoder.notes, ...this.#plan.reader.notes()];
+    return [...this.#decoder.notes, ...this.#reader.notes()];
   }
 
   count(batch: readonly IntakeRow[]): void {
     this.rows += batch.length;
     for (const row of batch) if ('rejected' in row) this.rejected++;
   }
+}
+
+interface FormatFound {
+  readonly format: Format;
+  readonly reason: string;
+}
+
+const BY_ENDING: Readonly<Record<string, Format>> = {
+  ...{ csv: 'csv', tsv: 'csv', tab: 'csv', psv: 'csv' },
+  ...{ json: 'json', ndjson: 'ndjson', jsonl: 'ndjson', jsonlines: 'ndjson' },
+};
+
+/**
+ * Share of the first records that a separator must cut for them to be CSV. Low, since a table that
+ * is read as lines would have every line asked as a code; the other mistake is found at once.
+ */
+const SOME_CUT = 0.5;
+
+/**
+ * The format of a list: the one asked for, or what its content can only be, or what its name says.
+ * A `.txt` may be anything, since Excel saves tables under that name.
+ * @param name of the file, or `stdin`
+ */
+function findFormat(sample: Sample, name: string, asked: Format | undefined): FormatFound {
+  if (asked !== undefined) return { format: asked, reason: `Read as ${asked}, as asked for.` };
+  if (/^\s*<(?:!doctype|html|\?xml)/i.test(sample.text)) {
+    return { format: 'txt', reason: 'Read as txt, because it is a web page or XML.' };
+  }
+  const ending = /\.([a-z]+)$/i.exec(name.replace(/\.gz$/i, ''))?.[1]?.toLowerCase() ?? '';
+  const named = BY_ENDING[ending] ?? null;
+  const json = jsonKind(sample, named);
+  if (json !== null && json !== named) {
+    return { format: json, reason: `Read as ${json}, because that is what its beginning is.` };
+  }
+  if (named !== null) {
+    return {
+      format: named,
+      reason: `Read as ${named}, because its name ends in ${shown(ending)}.`,
+    };
+  }
+  return hasCells(sample)
+    ? { format: 'csv', reason: 'Read as csv, because its lines have several cells.' }
+    : { format: 'txt', reason: 'Read as txt, because its lines have a single value.' };
+}
+
+function hasCells(sample: Sample): boolean {
+  const lines = firstLines(sample);
+  const { delimiter, cutting, line } = findDelimiter(lines, sample.most);
+  if (cutting >= SOME_CUT) return true;
+  const [first] = firstRecords(lines.slice(line), delimiter, sample.most, sample.whole);
+  const cells = first?.cells ?? [];
+  return cells.length > 1 && cells.some((cell) => nameRank(cell) !== null);
+}
+
+/** Whether the text is one JSON document or one value a line; null when it isn't JSON at all. */
+function jsonKind({ text }: Sample, named: Format | null): 'json' | 'ndjson' | null {
+  const start = text.trimStart();
+  if (/^\[\s*(?:["{[\]\d-]|true|false|null)/.test(start)) return 'json';
+  if (!/^\{\s*["}]/.test(start)) return null;
+  if (named === 'ndjson') return 'ndjson';
+  const end = start.search(/[\r\n]/);
+  const first = decodeJson(end < 0 ? start : start.slice(0, end));
+  if (first.kind !== 'object') return 'json';
+  const isAlone = end < 0 || start.slice(end).trim() === '';
+  const hasList = [...first.fields.values()].some((field) => /^\[(?:"|\{)/.test(field.text));
+  return isAlone && hasList ? 'json' : 'ndjson';
 }

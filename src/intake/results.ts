@@ -1,6 +1,6 @@
 import { stringify } from 'csv-stringify/sync';
 import { guarded, isNumberText } from '../domain/csv-cell.js';
-import { uniqueNames } from './column-names.js';
+import { uniqueNames } from './columns.js';
 
 export const RESULT_FORMATS = ['csv', 'json', 'ndjson'] as const;
 export type ResultFormat = (typeof RESULT_FORMATS)[number];

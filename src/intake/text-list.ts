@@ -1,9 +1,82 @@
-import { nameRank } from './column-names.js';
-import { IntakeError } from './error.js';
-import { LineSplitter, type Line } from './lines.js';
-import { rowOf, type Plan, type RowReader, type Sample } from './row.js';
-import { shown } from './shown.js';
-import type { IntakeRow } from './types.js';
+import { nameRank } from './columns.js';
+import { IntakeError, shown } from './error.js';
+import type { IntakeRow, Plan, RowReader, Sample } from './types.js';
+
+/** One line of a text. */
+export interface Line {
+  /** From 1. */
+  readonly number: number;
+  readonly text: string;
+  /** How it ended: LF, CRLF, CR, or not at all. */
+  readonly end: string;
+  /** It was longer than allowed: `text` is its beginning only. */
+  readonly tooLong: boolean;
+}
+
+const KEPT_OF_TOO_LONG = 256;
+
+/** Cuts text into lines as it comes in; LF, CRLF and CR end a line, in any mixture. */
+export class LineSplitter {
+  readonly #most: number;
+  #rest = '';
+  #dropping = false;
+  #number = 1;
+
+  /** @param most longest line, in UTF-16 units; of a longer one only the beginning is kept */
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  /** The lines that end in this piece of the text. */
+  push(piece: string): Line[] {
+    const lines: Line[] = [];
+    const text = this.#rest + piece;
+    let start = 0;
+    let [lf, cr] = [text.indexOf('\n'), text.indexOf('\r')];
+    while (lf >= 0 || cr >= 0) {
+      const isCr = cr >= 0 && (lf < 0 || cr < lf);
+      // The LF of this CR may be in the next piece.
+      if (isCr && cr + 1 === text.length) break;
+      const end = !isCr ? '\n' : lf === cr + 1 ? '\r\n' : '\r';
+      const at = isCr ? cr : lf;
+      lines.push(this.#line(text.slice(start, at), end));
+      start = at + end.length;
+      if (lf >= 0 && lf < start) lf = text.indexOf('\n', start);
+      if (cr >= 0 && cr < start) cr = text.indexOf('\r', start);
+    }
+    this.#keep(text.slice(start));
+    return lines;
+  }
+
+  /** The last line, when nothing ended it. */
+  end(): Line[] {
+    if (this.#rest === '') return [];
+    const cr = this.#rest.endsWith('\r');
+    const line = this.#line(cr ? this.#rest.slice(0, -1) : this.#rest, cr ? '\r' : '');
+    this.#rest = '';
+    return [line];
+  }
+
+  #line(text: string, end: string): Line {
+    const tooLong = this.#dropping || text.length > this.#most;
+    this.#dropping = false;
+    return {
+      number: this.#number++,
+      text: tooLong ? text.slice(0, KEPT_OF_TOO_LONG) : text,
+      end,
+      tooLong,
+    };
+  }
+
+  #keep(rest: string): void {
+    if (rest.length <= this.#most) {
+      this.#rest = rest;
+      return;
+    }
+    this.#dropping = true;
+    this.#rest = rest.slice(0, KEPT_OF_TOO_LONG) + (rest.endsWith('\r') ? '\r' : '');
+  }
+}
 
 /**
  * A plan for a list of one code a line.
@@ -21,7 +94,7 @@ export function planText({ text, column, most }: Sample): Plan {
   ) {
     throw new IntakeError(
       `there is no column ${shown(String(column))}: the list is read as one code a line`,
-      'Leave --column out, or say --format csv if the lines have several cells.',
+      'Leave --column out, or say --input-format csv if the lines have several cells.',
     );
   }
   return {
@@ -33,7 +106,7 @@ export function planText({ text, column, most }: Sample): Plan {
       'Every line is a code.',
       ...(header === null ? [] : [`The first line is a header: ${shown(name)} is no code.`]),
     ],
-    reader: new TextReader(most, header?.number ?? 0),
+    newReader: () => new TextReader(most, header?.number ?? 0),
   };
 }
 
@@ -73,7 +146,7 @@ class TextReader implements RowReader {
     }
     if (line.number <= this.#skipped) return [];
     const { text } = line;
-    if (!line.tooLong) return [rowOf(line.number, text, [text])];
+    if (!line.tooLong) return [{ line: line.number, text, columns: [text] }];
     const rejected = `is longer than the ${this.#most} characters a line may have`;
     return [{ line: line.number, rejected, columns: [text] }];
   }

@@ -1,3 +1,5 @@
+import type { Secret } from '../domain/secret.js';
+
 export const FORMATS = ['txt', 'csv', 'json', 'ndjson'] as const;
 export type Format = (typeof FORMATS)[number];
 
@@ -12,6 +14,8 @@ export interface IntakeOptions {
   readonly column?: string | number;
   /** Longest line or record, in UTF-16 units, which are bytes in most lists. Default 1 MiB. */
   readonly maxRecordBytes?: number;
+  /** API keys: none of them is in the rows or in a message, nor taken for a code. Default: none. */
+  readonly keys?: readonly Secret[];
   /** Most bytes that a gzip-compressed list may unpack to. Default 4 GiB. */
   readonly maxUnpackedBytes?: number;
 }
@@ -20,6 +24,8 @@ export interface IntakeOptions {
 export interface Layout {
   readonly format: Format;
   readonly encoding: Encoding;
+  /** The text begins with a byte order mark. */
+  readonly bom: boolean;
   readonly compressed: boolean;
   /** CSV only. */
   readonly delimiter: string | null;
@@ -68,6 +74,8 @@ export interface Tally {
 /** A list that is being read. */
 export interface Intake {
   readonly layout: Layout;
+  /** The first rows, 1,000 at most: they are looked at, and come again among `rows`. */
+  readonly first: readonly IntakeRow[];
   /**
    * The rows in the list's order, a batch at a time; nothing is read ahead of what is asked for.
    * To be gone through once.
@@ -77,4 +85,37 @@ export interface Intake {
   readonly tally: Tally;
   /** Lets go of the source when the rows aren't wanted (any more). */
   close(): Promise<void>;
+}
+
+/** Reads a list as its text comes in. */
+export interface RowReader {
+  /** The rows that end in this piece. Whether a row's text can be a code is not looked at yet. */
+  push(piece: string): IntakeRow[];
+  /** The rows that the end of the text completes. */
+  end(): IntakeRow[];
+  readonly blankLines: number;
+  /** What had to be tolerated so far, as sentences. */
+  notes(): readonly string[];
+}
+
+/** How a list is to be read, found out from its beginning. */
+export interface Plan {
+  readonly delimiter: string | null;
+  readonly header: boolean;
+  readonly columns: readonly string[];
+  readonly codeColumn: number;
+  readonly reasons: readonly string[];
+  readonly newReader: () => RowReader;
+}
+
+/** The beginning of a list's text, and what was asked for. */
+export interface Sample {
+  readonly text: string;
+  /** There is nothing after it. */
+  readonly whole: boolean;
+  readonly column: string | number | undefined;
+  /** Longest record, in UTF-16 units. */
+  readonly most: number;
+  /** Masks API keys in a cell. */
+  readonly mask: (cell: string) => string;
 }

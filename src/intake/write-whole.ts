@@ -1,10 +1,9 @@
 import { randomBytes } from 'node:crypto';
-import { open, realpath, rename, rm, stat, type FileHandle } from 'node:fs/promises';
+import { open, rename, rm, stat, type FileHandle } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { errorCode, IntakeError } from './error.js';
-import { shown } from './shown.js';
+import { errorCode, IntakeError, shown } from './error.js';
 
 export interface WriteOptions {
   /** Gives up; the file stays as it was. */
@@ -15,8 +14,9 @@ export interface WriteOptions {
 
 /**
  * Writes a file whole or not at all: under another name in the same folder, to the disk, and then
- * in the place of what was there. A link is followed, so that it stays one. When anything fails,
- * nothing is left behind and the former file is as it was.
+ * in the place of what was there. A link is replaced, and the file that it leads to stays as it is:
+ * somebody else may have laid the link. When anything fails, nothing is left behind and the former
+ * file is as it was.
  * @param text pieces of the file, taken as fast as they are written
  * @throws IntakeError when the file can't be written; or what `text` or `signal` throw
  */
@@ -26,8 +26,8 @@ export async function writeWhole(
   { signal, mode = 0o600 }: WriteOptions = {},
 ): Promise<void> {
   signal?.throwIfAborted();
-  const target = await explaining(path, () => targetOf(path));
-  const draft = join(dirname(target), `.${basename(target).slice(0, 100)}.${draftId()}.tmp`);
+  await explaining(path, () => assertReplaceable(path));
+  const draft = draftOf(path);
   const file = await explaining(path, () => open(draft, 'wx', mode));
   try {
     try {
@@ -36,12 +36,12 @@ export async function writeWhole(
       await file.close();
     }
     signal?.throwIfAborted();
-    await explaining(path, () => rename(draft, target));
+    await explaining(path, () => rename(draft, path));
   } catch (error) {
     await rm(draft, { force: true });
     throw error;
   }
-  await syncFolder(dirname(target));
+  await syncFolder(dirname(path));
 }
 
 /**
@@ -49,31 +49,29 @@ export async function writeWhole(
  * @throws IntakeError
  */
 export async function assertWritable(path: string): Promise<void> {
-  const target = await explaining(path, () => targetOf(path));
-  const probe = join(dirname(target), `.${basename(target).slice(0, 100)}.${draftId()}.tmp`);
+  await explaining(path, () => assertReplaceable(path));
+  const probe = draftOf(path);
   const file = await explaining(path, () => open(probe, 'wx', 0o600));
   await file.close();
   await rm(probe, { force: true });
 }
 
-function draftId(): string {
-  return randomBytes(6).toString('hex');
+function draftOf(path: string): string {
+  const id = randomBytes(6).toString('hex');
+  return join(dirname(path), `.${basename(path).slice(0, 100)}.${id}.tmp`);
 }
 
-/** The file itself behind links; a device or pipe must not be replaced by a file. */
-async function targetOf(path: string): Promise<string> {
+/** A folder, device or pipe must not be replaced by a file; nor a link to one, such as /dev/stdout. */
+async function assertReplaceable(path: string): Promise<void> {
   if (path.endsWith('/')) throw Object.assign(new Error('a folder'), { code: 'EISDIR' });
-  let target: string;
-  try {
-    target = await realpath(path);
-  } catch (error) {
-    if (errorCode(error) !== 'ENOENT') throw error;
-    return path;
-  }
-  const found = await stat(target);
-  if (found.isDirectory()) throw Object.assign(new Error('a folder'), { code: 'EISDIR' });
-  if (!found.isFile()) throw Object.assign(new Error('no ordinary file'), { code: 'NOT_A_FILE' });
-  return target;
+  const found = await stat(path).catch((error: unknown) => {
+    if (errorCode(error) === 'ENOENT') return null;
+    throw error;
+  });
+  if (found === null || found.isFile()) return;
+  throw Object.assign(new Error('no ordinary file'), {
+    code: found.isDirectory() ? 'EISDIR' : 'NOT_A_FILE',
+  });
 }
 
 async function fill(

@@ -131,7 +131,7 @@ async function staleMessage(
 ): Promise<AlertMessage> {
   const fresh = (await store.freshness()).find(({ sellerId }) => sellerId === seller);
   if (fresh === undefined) return { dropped: `seller ${seller} is no longer in the store` };
-  const last = fresh.catalogue?.toISOString() ?? null;
+  const last = fresh.itemsMirroredAt?.toISOString() ?? null;
   if (last !== since) return { dropped: `the items of seller ${seller} were mirrored since` };
   const message =
     last === null

@@ -1,5 +1,4 @@
-import { catalogueWide, type WideChange } from '../domain/changes.js';
-import { wireHash } from '../domain/fingerprint.js';
+import { wideChanges, type WideChange } from '../domain/changes.js';
 import type { KnownItems } from '../domain/known-items.js';
 import { prepareItem, type PreparedItem } from '../domain/prepare-item.js';
 import type { ListElement } from '../marketplace/types.js';
@@ -58,7 +57,7 @@ export class CatalogueIntake {
   /** The first reason why a record could not be read. */
   firstReason: string | null = null;
   /** Fields that changed in nearly all items at once. */
-  catalogueWide: readonly WideChange[] = [];
+  wideChanges: readonly WideChange[] = [];
 
   constructor(run: RunContext, session: ItemSession, known: KnownItems) {
     this.#run = run;
@@ -85,7 +84,7 @@ export class CatalogueIntake {
     counts.changed = applied.changed;
     counts.extraChanged = applied.extraChanged;
     counts.restored = applied.restored;
-    this.catalogueWide = catalogueWide(applied.fields, counts.unchanged + applied.written);
+    this.wideChanges = wideChanges(applied.fields, counts.unchanged + applied.written);
     counts.unchanged += applied.foundAgain;
   }
 
@@ -98,7 +97,7 @@ export class CatalogueIntake {
     const { idHint: id } = element;
     const hinted = id === null ? -1 : this.#known.find(id);
     if (element.unfit !== null) return this.#reject(element.bytes, element.unfit, id);
-    const wire = wireHash(element.bytes);
+    const wire = element.wireHash();
     if (hinted >= 0 && this.#known.hasWireHash(hinted, wire)) {
       const seen = this.#known.isSeen(hinted);
       if (seen && this.#known.isStoredListed(hinted)) {

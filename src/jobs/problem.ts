@@ -30,6 +30,8 @@ const REMEDIES: Readonly<Record<Exclude<Failure['kind'], 'denied' | 'unavailable
 
 const UNAVAILABLE_REMEDIES: Readonly<Record<UnavailableReason, string>> = {
   network: 'check the network, and the host in MARKETPLACE_URL',
+  'plain-http':
+    'correct the port in MARKETPLACE_URL; if there is none with TLS, write http:// and set ALLOW_PLAIN_HTTP=true, which shows the key to everybody on the way',
   timeout: LATER,
   'server-error': LATER,
   maintenance: LATER,

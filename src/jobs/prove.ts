@@ -16,7 +16,6 @@ export type Proof = Sourced<Account>;
  */
 export async function proveCredential(run: RunContext): Promise<Proof> {
   const { deps, signal } = run;
-  deps.onProgress?.({ phase: 'account' });
   const reply = await deps.marketplace.account({ signal });
   if (reply.kind !== 'answered') throw problemOf(reply);
   await checkBinding(run, reply.data.value.username);

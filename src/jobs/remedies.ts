@@ -11,8 +11,9 @@ export function remedyFor(code: string | null, sellerId: string): string {
       return `if the account was only renamed: \`seller-mirror sync account --seller ${sellerId} --accept-account\``;
     case 'limited':
       return 'wait, or lower REQUESTS_PER_MINUTE if others share this address';
-    case 'unavailable':
     case 'interrupted':
+      return 'run `seller-mirror sync` again to go on; nothing is half done';
+    case 'unavailable':
       return 'run `seller-mirror sync` again; the copy is as it was';
     case 'unreadable':
       return 'run `seller-mirror doctor`; the copy is as it was';
@@ -37,7 +38,7 @@ export function runRemedy({ runId, sellerId, state, problemCode }: Run): string 
 
 /** The two ways to go on after a run was held. */
 export function heldRemedy(runId: bigint): string {
-  return `if they are really gone, \`seller-mirror approve ${runId}\` removes them; if not, \`seller-mirror reject ${runId}\` keeps them as missing`;
+  return `if they are really gone, \`seller-mirror runs approve ${runId}\` removes them; if not, \`seller-mirror runs reject ${runId}\` keeps them as missing`;
 }
 
 /** `12 of 40 items are no longer listed (1001 Foo, 1002 Bar and 10 more), …`. */
@@ -67,5 +68,5 @@ export function runProblem({ state, problem }: Run, held: HeldBack | null): stri
 
 /** How to go on with an audit that ended before its time. */
 export function auditRemedy(auditId: bigint): string {
-  return `mend what it says, then \`seller-mirror codes resume ${auditId}\` goes on; nothing that is recorded is asked again`;
+  return `mend what it says, then \`seller-mirror audits resume ${auditId}\` goes on; nothing that is recorded is asked again`;
 }

@@ -3,6 +3,7 @@ import type { SellerLock } from '../store/lock.js';
 import type { RunCounts, RunKind } from '../store/runs.js';
 import type { Binding } from '../store/sellers.js';
 import type { HeldBack } from '../store/decisions.js';
+import type { ItemSession } from '../store/session.js';
 import { INTERRUPTED, RunProblem, storeProblem } from './problem.js';
 import type { JobDeps, Problem, RunEvent, RunReport } from './types.js';
 
@@ -163,6 +164,21 @@ function noCounts(): RunContext['counts'] {
     bytes: 0,
     tolerated: {},
   };
+}
+
+/** Does a part of a run in one transaction, which fails as a whole. */
+export async function inSession(
+  run: RunContext,
+  work: (session: ItemSession) => Promise<void>,
+): Promise<void> {
+  const session = await run.deps.store.beginItems(run.lock, run.stamp);
+  try {
+    await work(session);
+    await session.commit();
+  } catch (error) {
+    await session.rollback();
+    throw error;
+  }
 }
 
 /** Sets the figures of what was rolled back to zero; how much was received stays. */

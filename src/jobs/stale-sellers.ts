@@ -19,15 +19,15 @@ export async function findStaleSellers(
   const all = await store.freshness();
   return all
     .filter((one) => sellers.includes(one.sellerId) && isStale(one, staleAfterHours, now))
-    .map(({ sellerId: seller, catalogue }) => ({
+    .map(({ sellerId: seller, itemsMirroredAt }) => ({
       kind: 'copy-stale',
       seller,
-      since: catalogue?.toISOString() ?? null,
+      since: itemsMirroredAt?.toISOString() ?? null,
     }));
 }
 
 /** A parked seller's copy grows old for a reason that people were told of when it was parked. */
-function isStale({ parked, catalogue, since }: Freshness, hours: number, now: Date): boolean {
+function isStale({ parked, itemsMirroredAt, since }: Freshness, hours: number, now: Date): boolean {
   if (parked) return false;
-  return now.getTime() - (catalogue ?? since).getTime() > hours * 3_600_000;
+  return now.getTime() - (itemsMirroredAt ?? since).getTime() > hours * 3_600_000;
 }

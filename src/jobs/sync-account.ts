@@ -9,6 +9,7 @@ export async function syncAccount(
 ): Promise<{ report: RunReport; proof: Proof | null }> {
   let proof: Proof | null = null;
   const report = await performRun(deps, 'account', signal, async (run) => {
+    deps.onProgress?.({ phase: 'account' });
     proof = await proveCredential(run);
     await saveAccount(run, proof);
     return 'succeeded';

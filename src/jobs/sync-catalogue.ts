@@ -18,9 +18,9 @@ const NO_ITEMS =
   'the marketplace lists no items; it says the same of an account with exactly one item, so known items are looked up one by one, and an only item can be mirrored with `seller-mirror sync item ID`';
 
 /**
- * Mirrors the whole catalogue: proves the credential, takes the list in within one transaction, and
- * settles in a second one what has become of the items that are no longer listed. A list that is
- * cut off, or can't be read, changes nothing.
+ * Mirrors the whole catalogue: proves the credential, takes the list in within one transaction, which
+ * also marks items as missing that it no longer names, then looks these up and settles what has become
+ * of them. A list that is cut off, or can't be read, changes nothing.
  * @param proof of the credential, when the caller has just made it
  */
 export function syncCatalogue(
@@ -28,8 +28,11 @@ export function syncCatalogue(
   signal: AbortSignal,
   proof: Proof | null = null,
 ): Promise<RunReport> {
-  return performRun(deps, 'catalogue', signal, async (run) => {
-    if (proof === null) await proveCredential(run);
+  return performRun(deps, 'items', signal, async (run) => {
+    if (proof === null) {
+      deps.onProgress?.({ phase: 'account' });
+      await proveCredential(run);
+    }
     return settleUnlisted(run, await receiveList(run));
   });
 }
@@ -67,10 +70,12 @@ async function takeIn(run: RunContext, list: ItemList | null): Promise<Unlisted>
     run.tolerated.clear();
     const known = await session.loadKnown();
     const present = known.presentCount();
+    let delisted = 0;
     if (list !== null) {
       intake = new CatalogueIntake(run, session, known);
       await readList(run, list, intake, present);
-      await session.markCatalogueWide(intake.catalogueWide);
+      await session.markWideFields(intake.wideChanges);
+      ({ delisted, missing: run.counts.missing } = await session.delist(known.unseen()));
       if (known.anySeen() !== null) session.listTaken();
     }
     const { apiCalls: _calls, tolerated: _tolerated, ...counts } = run.counts;
@@ -78,9 +83,9 @@ async function takeIn(run: RunContext, list: ItemList | null): Promise<Unlisted>
     run.signal.throwIfAborted();
     run.committed = true;
     await session.commit();
-    if (intake !== null) run.warnings.push(...intake.catalogueWide.map(describeWide));
-    const listed = list !== null;
-    return { ids: known.unseen(), present, listed, witness: known.anySeen() };
+    for (const wide of intake?.wideChanges ?? []) run.warnings.push(describeWide(wide));
+    const witness = known.anySeen();
+    return { ids: known.unseen(), delisted, present, listed: list !== null, witness };
   } catch (error) {
     // What is being written must not go on after the transaction has ended.
     await intake?.settled();

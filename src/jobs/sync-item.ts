@@ -1,10 +1,9 @@
 import type { Json } from '../domain/item.js';
 import { completeMedia, prepareAnswer } from '../domain/prepare-item.js';
 import { describeFailure } from '../domain/reply.js';
-import type { ItemSession } from '../store/session.js';
 import { comeBackAt, problemOf, RunProblem } from './problem.js';
 import { proveCredential } from './prove.js';
-import { noteTolerated, performRun, type RunContext } from './run.js';
+import { inSession, noteTolerated, performRun, type RunContext } from './run.js';
 import type { JobDeps, RunReport } from './types.js';
 
 /**
@@ -14,6 +13,7 @@ import type { JobDeps, RunReport } from './types.js';
  */
 export function syncItem(deps: JobDeps, id: number, signal: AbortSignal): Promise<RunReport> {
   return performRun(deps, 'item', signal, async (run) => {
+    deps.onProgress?.({ phase: 'account' });
     await proveCredential(run);
     let reply = await deps.marketplace.item(id, { signal });
     if (reply.kind === 'denied') {
@@ -86,18 +86,4 @@ async function removeItem(run: RunContext, id: number): Promise<void> {
     }
     run.counts.removed = await session.remove({ remove: [id], missing: [] });
   });
-}
-
-async function inSession(
-  run: RunContext,
-  work: (session: ItemSession) => Promise<void>,
-): Promise<void> {
-  const session = await run.deps.store.beginItems(run.lock, run.stamp);
-  try {
-    await work(session);
-    await session.commit();
-  } catch (error) {
-    await session.rollback();
-    throw error;
-  }
 }

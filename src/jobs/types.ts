@@ -13,6 +13,8 @@ export interface JobDeps {
   readonly removalGuard: RemovalGuard;
   /** Most look-ups of unlisted items in one run. */
   readonly lookupsPerRun: number;
+  /** The seller's share of requests, for estimates; 0: no limit. */
+  readonly requestsPerMinute: number;
   /** Host and process, for who meets the lock. */
   readonly holder: string;
   /** Accept another account than the one this seller's key opened before. */
@@ -43,7 +45,16 @@ export type Progress =
       readonly expected: number | null;
     }
   | { readonly phase: 'write' }
-  | { readonly phase: 'look-up' | 'look-up-again'; readonly done: number; readonly total: number };
+  | {
+      /** Items that the list no longer names are looked up one by one. */
+      readonly phase: 'look-up';
+      readonly done: number;
+      readonly total: number;
+      /** How many of them are not asked for again when the run is interrupted now. */
+      readonly saved: number;
+      /** How long all look-ups of the run take at least; null: nothing limits them. */
+      readonly leastMs: number | null;
+    };
 
 /** Why a run failed: a code for programs, a sentence for people, and whether repeating may help. */
 export interface Problem {

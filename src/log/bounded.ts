@@ -1,9 +1,9 @@
 import { types } from 'node:util';
-import { Secret } from '../domain/secret.js';
+import { MASK, Secret } from '../domain/secret.js';
 import { errorFacts } from './error.js';
 import { escapeUnseen } from './escape.js';
 import { read, UNREADABLE } from './fields.js';
-import { MASK, maskOfField, type Mask, type TextMask } from './mask.js';
+import { maskOfField, type Mask, type TextMask } from './mask.js';
 
 /** What a line may hold. */
 export interface Bounds {

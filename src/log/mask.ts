@@ -1,14 +1,9 @@
 import { maskCode, maskLikelyCodes } from '../domain/mask-code.js';
-import type { Secret } from '../domain/secret.js';
-import { base64SpellingsOf, spellingsOf } from '../domain/spellings.js';
-
-export const MASK = '[secret]';
+import { Redactor } from '../domain/redact.js';
+import { MASK, type Secret } from '../domain/secret.js';
 
 /** How one text is shown instead. */
 export type TextMask = (text: string) => string;
-
-/** As in the domain's `redact`: masking shorter ones would shred any text. */
-const SHORTEST_SECRET = 4;
 
 /** Hides in text what no log may show. */
 export interface Mask {
@@ -21,32 +16,18 @@ export interface Mask {
 
 /** User name and password within an address. */
 const LOGIN = /([a-z][a-z0-9+.-]{0,20}:\/\/)[^\s/@]{1,1000}@/gi;
-
-/** Hides the secrets in every spelling, logins in addresses, and whatever looks like a purchase code. */
-export function createMask(secrets: readonly Secret[]): Mask {
-  const spellings = secrets
-    .map((secret) => secret.reveal())
-    .filter((text) => text.trim().length >= SHORTEST_SECRET)
-    .flatMap((text) => [...spellingsOf(text), ...base64SpellingsOf(text)])
-    // The longest first: where one secret contains another, none of it may stay behind.
-    .sort((a, b) => b.length - a.length);
-  // One expression for all, because a look for each would take a thousand sellers' lines seconds.
-  const known = spellings.length === 0 ? null : new RegExp(spellings.map(literally).join('|'), 'g');
-  const withoutSecrets = (text: string): string =>
-    known === null ? text : text.replaceAll(known, MASK);
-  return {
-    text: (text) => maskLikelyCodes(withoutSecrets(text).replaceAll(LOGIN, '$1…@')),
-    // Logins would be looked for beyond the end of a value.
-    line: (json) => maskLikelyCodes(withoutSecrets(json)),
-    longest: Math.max(LONGEST_BY_LOOK, spellings[0]?.length ?? 0),
-  };
-}
-
 /** Of what is masked by its look: a login. */
 const LONGEST_BY_LOOK = 1_024;
 
-function literally(text: string): string {
-  return text.replaceAll(/[\\^$.*+?()[\]{}|/-]/g, String.raw`\$&`);
+/** Hides the secrets however they are written, logins in addresses, and whatever looks like a purchase code. */
+export function createMask(secrets: readonly Secret[]): Mask {
+  const redactor = new Redactor(secrets);
+  return {
+    text: (text) => maskLikelyCodes(redactor.text(text).replaceAll(LOGIN, '$1…@')),
+    // Logins would be looked for beyond the end of a value.
+    line: (json) => maskLikelyCodes(redactor.literal(json)),
+    longest: Math.max(LONGEST_BY_LOOK, redactor.longest),
+  };
 }
 
 const CODE_NAMES = /^(?:(?:purchase|licen[cs]e)?codes?)$/;

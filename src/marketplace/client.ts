@@ -17,7 +17,7 @@ import {
   type Asked,
   type Question,
 } from './questions.js';
-import { createRedactor, type Redactor } from './redaction.js';
+import { KeyRedactor } from './redaction.js';
 import { checkCarriage, DEFAULT_CARRIAGE } from './request.js';
 import {
   MAX_ERROR_BYTES,
@@ -78,7 +78,7 @@ class Client implements Marketplace {
   readonly #transport: Transport;
   readonly #courier: Courier;
   readonly #budget: Budget;
-  readonly #redactor: Redactor;
+  readonly #redactor: KeyRedactor;
   readonly #chance: Chance;
   readonly #retry: RetryPolicy;
   readonly #limits: ListLimits & { readonly maxReplyBytes: number };
@@ -91,7 +91,7 @@ class Client implements Marketplace {
     this.#chance = seams;
     this.#transport = new Transport(seams.connect);
     this.#budget = options.budget ?? evenlySpacedBudget(DEFAULT_REQUESTS_PER_MINUTE);
-    this.#redactor = createRedactor(options.key);
+    this.#redactor = new KeyRedactor(options.key);
     this.#retry = options.retry ?? DEFAULT_RETRY;
     this.#limits = {
       maxReplyBytes: options.maxReplyBytes ?? 64 * MIB,
@@ -169,15 +169,17 @@ class Client implements Marketplace {
   }
 
   /** One call with its repetitions. */
-  #call<T, R extends Response>(
+  async #call<T, R extends Response>(
     asked: Asked,
     patience: 'reply' | 'list',
     defaultPriority: Priority,
     options: CallOptions = {},
     manner: Manner<T, R>,
   ): Promise<Reply<T>> {
-    if (this.#closed) return Promise.reject(new Error('this marketplace client is closed'));
-    const signal = options.signal ?? new AbortController().signal;
+    if (this.#closed) throw new Error('this marketplace client is closed');
+    const { deadline } = options;
+    const given = options.signal ?? new AbortController().signal;
+    const signal = deadline?.with(given) ?? given;
     const errand: Errand = {
       asked,
       priority: options.priority ?? defaultPriority,
@@ -185,15 +187,21 @@ class Client implements Marketplace {
       patience: this.#patience[patience],
       longestPauseMs: this.#retry.maxMs,
     };
-    return withRetries(this.#retry, this.#chance, signal, async (attempt) => {
+    const ask = async (number: number): Promise<Reply<T>> => {
       const asking = performance.now();
       const paused = await this.#acquire(errand);
       if (paused !== null) return paused;
       const started = performance.now();
-      const { reply, redirects, waitedMs, server } = await this.#attempt(errand, manner);
+      deadline?.sent();
+      const attempt = await this.#attempt(errand, manner).catch((error: unknown) => {
+        deadline?.ended(null);
+        throw error;
+      });
+      const { reply, redirects, waitedMs, server } = attempt;
+      deadline?.ended(reply);
       this.#onCall({
         operation: asked.operation,
-        attempt,
+        attempt: number,
         outcome: reply.kind,
         httpStatus: reply.httpStatus,
         redirects,
@@ -202,7 +210,13 @@ class Client implements Marketplace {
         server,
       });
       return reply;
-    });
+    };
+    try {
+      return await withRetries(this.#retry, this.#chance, signal, ask);
+    } catch (error) {
+      if (deadline?.isOver === true && !given.aborted) return deadline.failure;
+      throw error;
+    }
   }
 
   /** Takes a request from the budget; null, or the reply that stands for a long pause. */

@@ -3,7 +3,7 @@ import type { Secret } from '../domain/secret.js';
 import { isSuccess, judgeHead } from './judge.js';
 import type { Asked } from './questions.js';
 import { decideRedirect, isRedirect, MAX_REDIRECTS } from './redirect.js';
-import type { Redactor } from './redaction.js';
+import type { KeyRedactor } from './redaction.js';
 import { Carrier, type CarriedRequest } from './request.js';
 import type { Patience, Response } from './response.js';
 import { resumeAt } from './rate-limit.js';
@@ -33,7 +33,7 @@ export interface CourierOptions {
   readonly carriage: ParameterCarriage;
   readonly allowPlainHttp: boolean;
   readonly budget: Budget;
-  readonly redactor: Redactor;
+  readonly redactor: KeyRedactor;
   readonly now: () => number;
 }
 
@@ -108,7 +108,7 @@ export class Courier {
       kind: 'unavailable',
       httpStatus,
       reason: 'redirect',
-      detail: this.#options.redactor.text(detail),
+      detail,
       retryAt: null,
     });
     if (!isRedirect(httpStatus)) return refuse(`the marketplace answered with HTTP ${httpStatus}`);
@@ -116,9 +116,10 @@ export class Courier {
     const decision = decideRedirect(from, location, this.#options.allowPlainHttp);
     if (!decision.follow) {
       if (decision.host === null) return refuse('the marketplace redirects to no address');
-      const host = decision.host.slice(0, MAX_HOST_LENGTH);
+      // Masked before it is cut: half a key is one still.
+      const host = this.#options.redactor.text(decision.host).slice(0, MAX_HOST_LENGTH);
       return refuse(
-        host === from.host
+        decision.host === from.host
           ? `the marketplace redirects to another page of ${host}, which was not followed`
           : `the marketplace redirects to ${host}, which was not followed: the API key is not sent there; if that is its new address, configure it`,
       );

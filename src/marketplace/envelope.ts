@@ -1,6 +1,6 @@
 import type { Json } from '../domain/item.js';
 import { isObject, type JsonObject } from '../domain/values.js';
-import type { Redactor } from './redaction.js';
+import type { Redactor } from '../domain/redact.js';
 import { GOES_ON, OPEN_BRACE, ValueWalk } from './value-walk.js';
 
 /** A body, read as leniently as it can be without guessing. */
@@ -74,9 +74,11 @@ export function isHtmlDocument(text: string): boolean {
  */
 export function excerpt(text: string, redactor: Redactor, length = EXCERPT_LENGTH): string {
   // The key is masked before a cut or a removal could take it apart, and after one put it together.
-  const masked = redactor
-    .text(text.slice(0, 2 * EXCERPT_SOURCE_LENGTH))
-    .slice(0, EXCERPT_SOURCE_LENGTH);
+  const source = 2 * EXCERPT_SOURCE_LENGTH;
+  const whole = redactor.text(text.slice(0, source));
+  // The end may be the beginning of the key, and comes near when much before it was masked.
+  const end = text.length > source ? Math.max(0, whole.length - redactor.longest) : whole.length;
+  const masked = whole.slice(0, Math.min(end, EXCERPT_SOURCE_LENGTH));
   const plain = /^\s*</.test(masked) ? withoutMarkup(masked) : masked;
   const clean = redactor.text(printable(plain));
   if (clean.length <= length) return clean;
@@ -98,7 +100,7 @@ function withoutMarkup(html: string): string {
     .replace(/<[^<>]*(?:>|$)/g, ' ');
 }
 
-function asBuffer({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
+export function asBuffer({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
   return Buffer.from(buffer, byteOffset, byteLength);
 }
 
@@ -130,7 +132,8 @@ function endsEarly(text: string): boolean {
   return false;
 }
 
-function parse(text: string): Json | undefined {
+/** Undefined when it is no JSON. */
+export function parse(text: string): Json | undefined {
   try {
     return JSON.parse(text) as Json;
   } catch {

@@ -3,7 +3,7 @@ import type { Denied, Failure, Refused, Reply, Unavailable, Unreadable } from '.
 import type { JsonObject } from '../domain/values.js';
 import { excerpt, readBody, type BodyReading } from './envelope.js';
 import type { Asked, Found, Question } from './questions.js';
-import type { Redactor } from './redaction.js';
+import type { KeyRedactor } from './redaction.js';
 import { retryAt, type HeaderMap } from './retry-after.js';
 import type { Sourced } from './types.js';
 
@@ -13,7 +13,7 @@ export interface Head {
   readonly headers: HeaderMap;
 }
 
-/** What the head alone settles: limits, outages and challenges; null when the body decides. */
+/** What the head alone settles: limits, outages, challenges and parts; null when the body decides. */
 export function judgeHead({ httpStatus, headers }: Head, now: number): Failure | null {
   const unavailable = (reason: Unavailable['reason'], detail: string): Unavailable => ({
     kind: 'unavailable',
@@ -36,7 +36,22 @@ export function judgeHead({ httpStatus, headers }: Head, now: number): Failure |
   if (httpStatus === 408) {
     return unavailable('timeout', 'the marketplace gave up waiting for the request (HTTP 408)');
   }
+  if (isPart(httpStatus, headers['content-range'])) {
+    return unavailable(
+      'cut-off',
+      `the marketplace sent only a part of the answer (HTTP ${httpStatus}); a proxy or cache in between may do so`,
+    );
+  }
   return null;
+}
+
+/** No part was asked for. A 200 that names a range has it from a proxy, or from a server that pages. */
+function isPart(httpStatus: number, range: string | undefined): boolean {
+  if (httpStatus === 206) return true;
+  if (range === undefined || !isSuccess(httpStatus)) return false;
+  const [, first, last, total] = /^\s*\w+\s+(?:(\d+)-(\d+)|\*)\/(\d+)\s*$/.exec(range) ?? [];
+  if (Number(total) === 0) return false;
+  return Number(first) !== 0 || Number(last) + 1 !== Number(total);
 }
 
 /**
@@ -49,7 +64,7 @@ export function judge<T>(
   head: Head,
   body: Uint8Array,
   now: number,
-  redactor: Redactor,
+  redactor: KeyRedactor,
 ): Reply<Sourced<T>> {
   const settled = judgeHead(head, now);
   if (settled !== null) return settled;
@@ -68,7 +83,7 @@ export function judgeFailure(
   asked: Asked,
   httpStatus: number,
   reading: BodyReading,
-  redactor: Redactor,
+  redactor: KeyRedactor,
 ): Failure {
   const say = (detail: string): Unreadable => unreadable(httpStatus, detail, reading, redactor);
   if (httpStatus === 405) {
@@ -144,7 +159,7 @@ function judgeError(
   httpStatus: number,
   error: ErrorEnvelope,
   say: (detail: string) => Unreadable,
-  redactor: Redactor,
+  redactor: KeyRedactor,
 ): Denied | Refused | Unreadable {
   const { msg } = error;
   if (httpStatus === 401 || httpStatus === 403 || isAboutKey(msg)) {
@@ -164,7 +179,7 @@ function accept<T>(
   httpStatus: number,
   reading: BodyReading & { kind: 'object' },
   found: Found,
-  redactor: Redactor,
+  redactor: KeyRedactor,
 ): Reply<Sourced<T>> {
   const say = (detail: string): Unreadable =>
     unreadable(httpStatus, excerpt(detail, redactor), reading, redactor);
@@ -173,8 +188,8 @@ function accept<T>(
   const mismatch = sent.ok ? question.mismatch(sent.decoded.value) : null;
   if (mismatch !== null) return { ...say(mismatch), isAboutAnother: true };
 
-  const isClean = !redactor.mayBeIn(reading.text);
-  const raw = isClean ? found.json : redactor.json(found.json);
+  const isClean = !redactor.mayChange(reading.text);
+  const raw = isClean ? found.json : redactor.json(found.json, question.numbers);
   const decoding = raw === found.json ? sent : question.decode(raw);
   if (!decoding.ok)
     return say(`the ${question.operation} answer can't be read: ${decoding.reason}`);
@@ -182,7 +197,7 @@ function accept<T>(
   const quirks = [...reading.tolerated, ...envelopeQuirks(reading.value), ...tolerated];
   if (found.quirk !== null) quirks.push(found.quirk);
   // Looked for in the values: JSON can spell a character in several ways.
-  const text = isClean ? reading.text : redactor.text(JSON.stringify(redactor.json(reading.value)));
+  const text = isClean ? reading.text : JSON.stringify(redactor.json(reading.value));
   return {
     kind: 'answered',
     httpStatus,
@@ -195,7 +210,7 @@ export function envelopeQuirks(envelope: JsonObject): string[] {
   return envelope['status'] === 'success' ? [] : ['envelope.status'];
 }
 
-function refused(httpStatus: number, message: string, redactor: Redactor): Refused {
+function refused(httpStatus: number, message: string, redactor: KeyRedactor): Refused {
   const said = excerpt(message, redactor);
   const lost = isAboutKey(message) && httpStatus !== 401 && httpStatus !== 403;
   const hint =
@@ -215,13 +230,13 @@ function unreadable(
   httpStatus: number,
   detail: string,
   reading: BodyReading,
-  redactor: Redactor,
+  redactor: KeyRedactor,
 ): Unreadable {
   return { kind: 'unreadable', httpStatus, detail, excerpt: safeExcerpt(reading, redactor) };
 }
 
 /** Debug answers carry an exception and a trace: of those at most the message is shown. */
-function safeExcerpt(reading: BodyReading, redactor: Redactor): string {
+function safeExcerpt(reading: BodyReading, redactor: KeyRedactor): string {
   if (!/"(?:exception|trace)"\s*:/.test(reading.text)) return excerpt(reading.text, redactor);
   return reading.kind === 'object' ? excerpt(laravelMessage(reading.value), redactor) : '';
 }

@@ -25,6 +25,11 @@ const KEPT_MEMBERS = 64;
 const MAX_NAME_BYTES = 4_096;
 const MAX_PREAMBLE_BYTES = 1024 * 1024;
 
+/** A record as the server sent it. */
+export interface FoundRecord extends Pick<ListElement, 'idHint' | 'unfit'> {
+  readonly bytes: Uint8Array;
+}
+
 type State =
   | 'preamble'
   | 'preamble-brace' // after a `{` that may begin the envelope
@@ -62,7 +67,7 @@ export class ListScanner {
   readonly #maxRecordBytes: number;
   readonly #walk = new ValueWalk(MAX_DEPTH);
   readonly #members = new Map<string, string>();
-  #found: ListElement[] = [];
+  #found: FoundRecord[] = [];
   #state: State = 'preamble';
   /** Within `items`, not directly in the envelope. */
   #inItems = false;
@@ -96,7 +101,7 @@ export class ListScanner {
   }
 
   /** The records found since the last call. */
-  take(): ListElement[] {
+  take(): FoundRecord[] {
     const taken = this.#found;
     this.#found = [];
     this.pendingBytes = 0;

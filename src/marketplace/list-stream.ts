@@ -1,11 +1,13 @@
+import { decodeItem } from '../domain/decode-item.js';
+import { wireHash } from '../domain/fingerprint.js';
 import type { Json } from '../domain/item.js';
 import type { Failure, Reply } from '../domain/reply.js';
-import { excerpt, isHtmlDocument, MAX_STARTS, readBody } from './envelope.js';
+import { asBuffer, excerpt, isHtmlDocument, MAX_STARTS, parse, readBody } from './envelope.js';
 import { envelopeQuirks, judgeFailure, saysError } from './judge.js';
 import { ListBroken } from './list-broken.js';
-import { ListScanner } from './list-scanner.js';
-import { listQuestion } from './questions.js';
-import type { KeyWatch, Redactor } from './redaction.js';
+import { ListScanner, type FoundRecord } from './list-scanner.js';
+import { ITEM_NUMBERS, listQuestion } from './questions.js';
+import type { KeyRedactor } from './redaction.js';
 import type { StreamedResponse } from './response.js';
 import { TransportError } from './transport-error.js';
 import type { ItemList, ListElement } from './types.js';
@@ -29,7 +31,7 @@ const BEGINNING_BYTES = 16 * 1024;
 export async function openList(
   response: StreamedResponse,
   limits: ListLimits,
-  redactor: Redactor,
+  redactor: KeyRedactor,
   signal: AbortSignal,
 ): Promise<Reply<ItemList>> {
   const stream = new ListStream(response, limits, redactor, signal);
@@ -43,8 +45,7 @@ class ListStream implements ItemList {
   readonly batches: AsyncIterable<readonly ListElement[]>;
   readonly #response: StreamedResponse;
   readonly #signal: AbortSignal;
-  readonly #redactor: Redactor;
-  readonly #watch: KeyWatch;
+  readonly #redactor: KeyRedactor;
   readonly #maxRecordBytes: number;
   readonly #source: AsyncGenerator<Buffer, void, undefined>;
   #scanner: ListScanner;
@@ -54,18 +55,16 @@ class ListStream implements ItemList {
   #firstProblem: string | null = null;
   #beginning: Buffer = Buffer.alloc(0);
   #bytes = 0;
-  #sawKey = false;
 
   constructor(
     response: StreamedResponse,
     limits: ListLimits,
-    redactor: Redactor,
+    redactor: KeyRedactor,
     signal: AbortSignal,
   ) {
     this.#response = response;
     this.#signal = signal;
     this.#redactor = redactor;
-    this.#watch = redactor.watch();
     this.#maxRecordBytes = limits.maxRecordBytes;
     this.#scanner = new ListScanner(limits.maxRecordBytes);
     this.#source = response.chunks(limits.maxListBytes);
@@ -127,7 +126,6 @@ class ListStream implements ItemList {
       const more = chunk.subarray(0, BEGINNING_BYTES - this.#beginning.length);
       this.#beginning = Buffer.concat([this.#beginning, more]);
     }
-    this.#sawKey ||= this.#watch.saw(chunk);
     this.#scanner.push(chunk);
     this.#opening?.push(chunk);
     if (this.#bytes > MAX_OPENING_BYTES) this.#opening = null;
@@ -152,13 +150,11 @@ class ListStream implements ItemList {
   }
 
   *#taken(): Generator<readonly ListElement[], void, undefined> {
-    const all = this.#scanner.take();
-    const elements = this.#sawKey ? all.map((one) => redacted(one, this.#redactor)) : all;
     let batch: ListElement[] = [];
     let size = 0;
-    for (const element of elements) {
-      batch.push(element);
-      size += element.bytes.length;
+    for (const found of this.#scanner.take()) {
+      batch.push(new Element(found, this.#redactor));
+      size += found.bytes.length;
       if (batch.length < BATCH_RECORDS && size < BATCH_BYTES) continue;
       yield batch;
       this.#signal.throwIfAborted();
@@ -223,19 +219,49 @@ class ListStream implements ItemList {
   }
 }
 
-/** The record without the key; the same bytes when the key is not in it. */
-function redacted(element: ListElement, redactor: Redactor): ListElement {
-  const text = Buffer.from(element.bytes).toString();
-  const masked = redactedJson(text, redactor) ?? redactor.text(text);
-  return masked === text ? element : { ...element, bytes: Buffer.from(masked) };
-}
+/** A record that is looked through for the key when its bytes are asked for: an unchanged one never is. */
+class Element implements ListElement {
+  readonly idHint: number | null;
+  readonly unfit: string | null;
+  readonly #received: Uint8Array;
+  readonly #redactor: KeyRedactor;
+  #bytes: Uint8Array | null = null;
 
-function redactedJson(text: string, redactor: Redactor): string | null {
-  try {
-    const json = JSON.parse(text) as Json;
-    const masked = redactor.json(json);
+  constructor({ bytes, idHint, unfit }: FoundRecord, redactor: KeyRedactor) {
+    this.#received = bytes;
+    this.#redactor = redactor;
+    this.unfit = unfit;
+    // An item may have the key for its id by chance; a record that is no item may not.
+    const isItem = idHint === null || !redactor.isNumber(idHint) || this.#isItem();
+    this.idHint = isItem ? idHint : null;
+  }
+
+  get bytes(): Uint8Array {
+    this.#bytes ??= this.#masked();
+    return this.#bytes;
+  }
+
+  wireHash(): Uint8Array {
+    return wireHash(this.#received);
+  }
+
+  #isItem(): boolean {
+    const json = parse(asBuffer(this.#received).toString());
+    return this.unfit === null && json !== undefined && decodeItem(json).ok;
+  }
+
+  #masked(): Uint8Array {
+    const received = asBuffer(this.#received);
+    if (!this.#redactor.mayChange(received.toString('latin1'))) return received;
+    const text = received.toString();
+    const json = this.unfit === null ? parse(text) : undefined;
+    const masked = json === undefined ? this.#redactor.text(text) : this.#maskedJson(text, json);
+    return masked === text ? received : Buffer.from(masked);
+  }
+
+  #maskedJson(text: string, json: Json): string {
+    const item = this.#redactor.json(json, ITEM_NUMBERS);
+    const masked = decodeItem(item).ok ? item : this.#redactor.json(json);
     return masked === json ? text : JSON.stringify(masked);
-  } catch {
-    return null;
   }
 }

@@ -20,10 +20,15 @@ export interface Asked {
 
 /** An operation whose reply is read whole. */
 export interface Question<T> extends Asked {
+  /** Paths of the record's documented numbers. */
+  readonly numbers: readonly string[];
   decode(json: Json): Decoding<T>;
   /** Why a decoded record does not answer what was asked; null when it does. */
   mismatch(value: T): string | null;
 }
+
+/** Paths of an item's documented numbers (spec 2.3). */
+export const ITEM_NUMBERS = ['id', 'price.regular', 'price.extended'];
 
 export interface Found {
   readonly json: Json;
@@ -39,6 +44,7 @@ export const accountQuestion: Question<Account> = {
   parameters: {},
   errorText: 'Invalid request',
   find: (envelope) => objectAt(envelope, 'data'),
+  numbers: ['balance'],
   decode: decodeAccount,
   mismatch: () => null,
 };
@@ -68,6 +74,7 @@ export function itemQuestion(id: number): Question<Item> {
     parameters: { item_id: String(id) },
     errorText: 'Item Not Found',
     find: (envelope) => objectAt(envelope, 'item'),
+    numbers: ITEM_NUMBERS,
     decode: decodeItem,
     mismatch: (item) =>
       item.id === id ? null : `item ${id} was asked for and item ${item.id} came`,
@@ -83,6 +90,7 @@ export function validationQuestion(code: string): Question<Purchase> {
     parameters: { purchase_code: code },
     errorText: 'Invalid purchase code',
     find: findPurchase,
+    numbers: ['price', ...ITEM_NUMBERS.map((path) => `item.${path}`)],
     decode: decodePurchase,
     mismatch: ({ purchaseCode }) =>
       purchaseCode === null || sameCode(purchaseCode, code)

@@ -1,76 +1,68 @@
 import type { Json } from '../domain/item.js';
-import { redactorOf, Secret } from '../domain/secret.js';
-import { spellingsOf } from '../domain/spellings.js';
+import { Redactor } from '../domain/redact.js';
+import { MASK, type Secret } from '../domain/secret.js';
 
-/** Takes the key out of whatever the server sends back. */
-export interface Redactor {
-  /** Masks the key in text. */
-  text(text: string): string;
-  /** Masks the key in all strings and member names; returns the same value when it is nowhere. */
-  json(json: Json): Json;
-  /** False when no string of the JSON that this is the text of holds the key; true when one may. */
-  mayBeIn(text: string): boolean;
-  /** Watches a stream of bytes for the key. */
-  watch(): KeyWatch;
-}
+/** A key of digits may come as a number with an exponent, whatever its digits. */
+const EXPONENT = /\d[eE][-+]?\d/;
+/** As for texts: smaller numbers turn up everywhere. */
+const SMALLEST_KEY = 1_000;
 
-/** Tells whether the key has been in the bytes so far, across chunk borders too. */
-export interface KeyWatch {
-  saw(chunk: Buffer): boolean;
-}
+/**
+ * Takes the API key out of whatever the server sends back, in any letter case and escape. A key of
+ * digits is masked where it comes as a number too. Only the numbers that the contract documents, such
+ * as an item's id, are left as they are: they may be equal to the key by chance.
+ */
+export class KeyRedactor extends Redactor {
+  /** The key as a number; null when it is none. */
+  readonly #number: number | null;
 
-/** No character that JSON escapes otherwise than by its number. */
-const PLAIN = /^[\w-]*$/;
-
-/** A redactor for one key, in every spelling a server may echo it in. */
-export function createRedactor(key: Secret): Redactor {
-  const secrets = spellingsOf(key.reveal()).map((spelling) => new Secret(spelling));
-  const text = redactorOf(secrets);
-  // Of such a key, JSON can escape a character in one way only.
-  const isPlain = secrets.every((secret) => PLAIN.test(secret.reveal()));
-  return {
-    text,
-    json: (json) => redactJson(json, text),
-    mayBeIn: (json) => !isPlain || json.includes('\\u') || text(json) !== json,
-    watch: () => new Watch(secrets),
-  };
-}
-
-function redactJson(json: Json, text: (value: string) => string): Json {
-  if (typeof json === 'string') return text(json);
-  if (typeof json !== 'object' || json === null) return json;
-  if (Array.isArray(json)) {
-    const out = json.map((value) => redactJson(value, text));
-    return out.some((value, index) => value !== json[index]) ? out : json;
-  }
-  let changed = false;
-  const entries = Object.entries(json).map(([name, value]): [string, Json] => {
-    const entry: [string, Json] = [text(name), redactJson(value, text)];
-    changed ||= entry[0] !== name || entry[1] !== value;
-    return entry;
-  });
-  return changed ? Object.fromEntries(entries) : json;
-}
-
-class Watch implements KeyWatch {
-  readonly #needles: readonly Buffer[];
-  readonly #overlap: number;
-  #tail: Buffer = Buffer.alloc(0);
-  #seen = false;
-
-  constructor(secrets: readonly Secret[]) {
-    // As in `redact`: shorter ones are not worth masking and would be found everywhere.
-    const texts = secrets.map((secret) => secret.reveal()).filter((text) => text.length >= 4);
-    this.#needles = texts.map((text) => Buffer.from(text));
-    this.#overlap = Math.max(0, ...this.#needles.map((needle) => needle.length - 1));
+  constructor(key: Secret) {
+    super([key]);
+    const digits = key.reveal().trim();
+    this.#number = /^\d+$/.test(digits) && Number(digits) >= SMALLEST_KEY ? Number(digits) : null;
   }
 
-  saw(chunk: Buffer): boolean {
-    if (this.#seen || this.#overlap === 0) return this.#seen;
-    const seam = Buffer.concat([this.#tail, chunk.subarray(0, this.#overlap)]);
-    this.#seen = this.#needles.some((needle) => seam.includes(needle) || chunk.includes(needle));
-    const end = chunk.length >= this.#overlap ? chunk : seam;
-    this.#tail = Buffer.from(end.subarray(Math.max(0, end.length - this.#overlap)));
-    return this.#seen;
+  /** False when masking would change nothing of the JSON that this is the text of. Quick. */
+  override mayChange(text: string): boolean {
+    return super.mayChange(text) || (this.#number !== null && EXPONENT.test(text));
+  }
+
+  /**
+   * Masks the key in strings, member names and numbers; returns the same value when it is nowhere.
+   * @param kept paths of numbers that stay as they are, such as `price.regular`
+   */
+  json(json: Json, kept: readonly string[] = []): Json {
+    return this.#json(json, '', new Set(kept));
+  }
+
+  /** @param path within the record, with a dot at its end; null within lists */
+  #json(json: Json, path: string | null, kept: ReadonlySet<string>): Json {
+    if (typeof json === 'string') return this.text(json);
+    if (typeof json === 'number') return this.isNumber(json) ? MASK : json;
+    if (typeof json !== 'object' || json === null) return json;
+    if (Array.isArray(json)) {
+      const out = json.map((value) => this.#json(value, null, kept));
+      return out.some((value, index) => value !== json[index]) ? out : json;
+    }
+    let changed = false;
+    const entries = Object.entries(json).map(([name, value]): [string, Json] => {
+      const place = path === null ? null : path + name;
+      const isKept = place !== null && kept.has(place) && this.isNumber(value);
+      const within = place === null ? null : `${place}.`;
+      const entry: [string, Json] = [
+        this.text(name),
+        isKept ? value : this.#json(value, within, kept),
+      ];
+      changed ||= entry[0] !== name || entry[1] !== value;
+      return entry;
+    });
+    return changed ? Object.fromEntries(entries) : json;
+  }
+
+  /** True for the key as a number, also where that comes as text. */
+  isNumber(json: Json): boolean {
+    if (this.#number === null) return false;
+    if (typeof json === 'number') return Math.abs(json) === this.#number;
+    return typeof json === 'string' && /^\s*\d+\s*$/.test(json) && Number(json) === this.#number;
   }
 }

@@ -8,6 +8,12 @@ export class TransportError extends Error {
   }
 }
 
+/** What OpenSSL makes of an answer that is no TLS; its versions differ. */
+const PLAIN_HTTP_CODES = new Set([
+  'ERR_SSL_WRONG_VERSION_NUMBER',
+  'ERR_SSL_PACKET_LENGTH_TOO_LONG',
+]);
+
 /**
  * The failure behind an error of the layers below. Only the error's code is used: their messages
  * may hold addresses, and those the key.
@@ -24,6 +30,13 @@ export function describeError(
     new TransportError({ kind: 'unavailable', httpStatus, reason, detail, retryAt: null });
   if (code === 'UND_ERR_CONNECT_TIMEOUT' || code === 'ETIMEDOUT') {
     return unavailable('timeout', `${host} can't be reached in time (${code})`);
+  }
+  if (PLAIN_HTTP_CODES.has(code)) {
+    return unavailable('plain-http', `${host} is asked by https, but this port speaks plain http`);
+  }
+  if (code === 'EMFILE' || code === 'ENFILE') {
+    const remedy = 'raise the limit of open files (ulimit -n)';
+    return unavailable('network', `no connection to ${host} can be opened (${code}): ${remedy}`);
   }
   if (httpStatus === null) return unavailable('network', `${host} can't be reached (${code})`);
   return unavailable('cut-off', `the answer of ${host} ended early or is damaged (${code})`);

@@ -2,6 +2,7 @@ import type { Budget, Priority } from '../domain/budget.js';
 import type { Account, Decoded, Json, Purchase, Item } from '../domain/item.js';
 import type { Reply } from '../domain/reply.js';
 import type { Secret } from '../domain/secret.js';
+import type { Deadline } from './retry.js';
 
 export type { Budget, Priority };
 
@@ -84,6 +85,8 @@ export type Operation = 'account' | 'list' | 'item' | 'validate';
 export interface CallOptions {
   readonly signal?: AbortSignal;
   readonly priority?: Priority;
+  /** Bounds the wait for an answer, of several calls together; default none. */
+  readonly deadline?: Deadline;
 }
 
 /** An answer beside the data that was read from it, the key masked in both. */
@@ -96,8 +99,10 @@ export interface Sourced<T> extends Decoded<T> {
 
 /** One record of the list, as received: not yet decoded. */
 export interface ListElement {
-  /** The record's bytes, JSON text in UTF-8. Valid until the next batch is asked for. */
+  /** The record's bytes, JSON text in UTF-8, the key masked. Valid until the next batch is asked for. */
   readonly bytes: Uint8Array;
+  /** Equal for equal records, as the server sent them. Much quicker than `bytes`, which are looked through for the key. */
+  wireHash(): Uint8Array;
   /** The number under the record's own key `id`, found without decoding; null when there is none or it is no plain safe integer. A hint only. */
   readonly idHint: number | null;
   /** Why the record must not be decoded (too large, nested too deeply); null for ordinary ones. */

@@ -201,7 +201,12 @@ async function wasAdded(queue: Queue, jobId: string, mark: string): Promise<bool
 
 async function countsOf(queue: Queue): Promise<QueueCounts> {
   const counts = await queue.getJobCounts(
-    ...(['waiting', 'prioritized', 'active', 'delayed', 'completed', 'failed'] as const),
+    'waiting',
+    'prioritized',
+    'active',
+    'delayed',
+    'completed',
+    'failed',
   );
   const of = (state: string): number => counts[state] ?? 0;
   return {

@@ -24,7 +24,7 @@ const MIRROR = z.discriminatedUnion('kind', [
 ]) satisfies z.ZodType<MirrorTask>;
 
 const AUDIT = z.discriminatedUnion('kind', [
-  z.object({ kind: z.literal('chunk'), seller, auditId: bigId, chunk: z.int().nonnegative() }),
+  z.object({ kind: z.literal('chunk'), seller, auditId: bigId, chunk: z.int().min(-1) }),
   z.object({ kind: z.literal('recheck'), seller, tick: instant.nullable(), askedAt: instant }),
 ]) satisfies z.ZodType<AuditTask>;
 

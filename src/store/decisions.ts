@@ -111,7 +111,7 @@ export async function readHeldRun(
        FROM mirror.runs r
        LEFT JOIN LATERAL (
          SELECT run_id, decision FROM mirror.runs
-          WHERE seller_id = r.seller_id AND kind = 'catalogue' AND state = 'held'
+          WHERE seller_id = r.seller_id AND kind = 'items' AND state = 'held'
             AND run_id > r.run_id
           ORDER BY run_id DESC LIMIT 1) n ON true
       WHERE r.run_id = $1`,

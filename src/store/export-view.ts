@@ -8,7 +8,7 @@ import { TextCursor, type TextRow } from './text-cursor.js';
 /** A column of an export. */
 export interface ExportColumn {
   readonly name: string;
-  /** PostgreSQL's name of the type with its modifiers, such as `numeric(14,2)`; `text` for enums. */
+  /** PostgreSQL's name of the type with its modifiers, such as `numeric(14,2)`. */
   readonly type: string;
 }
 
@@ -105,9 +105,8 @@ async function columnsOf(
   { view, deletions }: ExportRequest,
 ): Promise<ExportColumn[]> {
   const { rows } = await client.query<ExportColumn>(
-    `SELECT a.attname AS name,
-            CASE t.typtype WHEN 'e' THEN 'text' ELSE format_type(a.atttypid, a.atttypmod) END AS type
-       FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+    `SELECT a.attname AS name, format_type(a.atttypid, a.atttypmod) AS type
+       FROM pg_attribute a
       WHERE a.attrelid = ('reporting.' || quote_ident($1))::regclass AND a.attnum > 0
         AND NOT a.attisdropped
       ORDER BY a.attnum`,
@@ -129,8 +128,9 @@ function statement(
   const names = columns.map(({ name }) => name).filter((name) => name !== DELETED);
   const list = columns.map(({ name }) => `f."${name}"`).join(', ');
   const isWhole = since === null || rule === null;
+  const all = rule?.whole?.(names) ?? `reporting."${view}"`;
   const source = isWhole
-    ? `SELECT *${deletions ? `, false AS ${DELETED}` : ''} FROM reporting."${view}"`
+    ? `SELECT *${deletions ? `, false AS ${DELETED}` : ''} FROM ${all} AS v`
     : rule.since(names);
   // Each parameter is named, so that its type is known though a view has no use for it.
   const values = [since === null ? null : String(since.seq), since?.at ?? null, sellerId];

@@ -9,18 +9,25 @@ export interface FeedRule {
   readonly momentary: boolean;
   /** SQL of the rows after the cursor, with `_deleted`; `columns` are those of the view. */
   readonly since: (columns: readonly string[]) => string;
+  /** SQL of all rows, where followers are told others than the view shows. */
+  readonly whole?: (columns: readonly string[]) => string;
 }
 
 const FIRST_LISTS = `
   SELECT i.seller_id, i.item_id, 0 AS run_id
     FROM mirror.items i JOIN mirror.sellers s ON s.seller_id = i.seller_id WHERE s.loaded_seq > $1`;
 
+/** Items whose state was written, though no change tells it: undecided ones, and those found again. */
+const UNTOLD_STATES = `
+  SELECT seller_id, item_id, run_id FROM mirror.undecided_items WHERE seq > $1
+  UNION ALL SELECT seller_id, item_id, run_id FROM mirror.item_lookups WHERE found_seq > $1`;
+
 /** SQL of the items that were written after the cursor, each with the first run that did. */
 function toldItems(which = 'true'): string {
   return `
   SELECT seller_id, item_id, min(run_id) AS run_id
     FROM (SELECT seller_id, item_id, run_id FROM mirror.item_changes WHERE seq > $1 AND ${which}
-          UNION ALL ${FIRST_LISTS}) AS t
+          UNION ALL ${FIRST_LISTS} UNION ALL ${UNTOLD_STATES}) AS t
    GROUP BY seller_id, item_id`;
 }
 
@@ -28,8 +35,25 @@ function toldItems(which = 'true'): string {
 function rowsOfItems(view: string, told: string, where = 'true'): string {
   return `WITH told AS (${told})
     SELECT v.*, false AS _deleted
-      FROM told t JOIN reporting.${view} v ON v.seller_id = t.seller_id AND v.item_id = t.item_id
+      FROM told t JOIN ${view} v ON v.seller_id = t.seller_id AND v.item_id = t.item_id
      WHERE ${where}`;
+}
+
+/**
+ * SQL of the history of items as far as it is told: a look-up can still take back that an undecided
+ * item is missing, and rows of history never go.
+ */
+function toldHistory(columns: readonly string[]): string {
+  const ends = new Set(['valid_to', 'superseded_run_id']);
+  const values = columns.map((name) =>
+    ends.has(name) ? `CASE WHEN u.item_id IS NULL THEN h.${name} END AS ${name}` : `h.${name}`,
+  );
+  return `(
+    SELECT ${values.join(', ')}
+      FROM reporting.item_history h
+      LEFT JOIN mirror.undecided_items u ON u.seller_id = h.seller_id AND u.item_id = h.item_id
+        AND (h.valid_to IS NULL OR h.superseded_run_id = u.run_id)
+     WHERE u.item_id IS NULL OR h.valid_to IS NOT NULL)`;
 }
 
 /** What purchases show of items: their names and states. */
@@ -50,15 +74,16 @@ const RULES: Readonly<Record<string, FeedRule>> = {
   items: {
     key: ['seller_id', 'item_id'],
     momentary: false,
-    since: () => rowsOfItems('items', toldItems()),
+    since: () => rowsOfItems('reporting.items', toldItems()),
   },
   // Runs of a seller come one after the other: what an earlier one superseded is known.
   item_history: {
     key: ['seller_id', 'item_id', 'valid_from'],
     momentary: false,
-    since: () =>
+    whole: toldHistory,
+    since: (columns) =>
       rowsOfItems(
-        'item_history',
+        toldHistory(columns),
         toldItems(),
         'v.valid_to IS NULL OR v.superseded_run_id >= t.run_id',
       ),
@@ -72,7 +97,8 @@ const RULES: Readonly<Record<string, FeedRule>> = {
   price_changes: {
     key: ['seq'],
     momentary: false,
-    since: () => rowsOfItems('price_changes', toldItems(`(class = 'price' OR field = 'name')`)),
+    since: () =>
+      rowsOfItems('reporting.price_changes', toldItems(`(class = 'price' OR field = 'name')`)),
   },
   // A code that was never valid was never shown, so that it is not told to be gone.
   purchases: {

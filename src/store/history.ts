@@ -131,10 +131,19 @@ export interface Publication {
   readonly changes: boolean;
   /** This is the seller's first list. */
   readonly firstList: boolean;
+  /** The list no longer names items of which look-ups have yet to decide. */
+  readonly undecided: boolean;
+  /** Items that were undecided and are live again, as if nothing had happened. */
+  readonly found: readonly number[];
+  /** Look-ups have decided: what is undecided still is missing. */
+  readonly decided: boolean;
 }
 
 /** Whoever numbers changes holds this lock until its transaction has ended. */
 const NUMBERING = `SELECT pg_advisory_xact_lock(hashtextextended('seller-mirror/item-changes', 0))`;
+
+/** SQL of the next number of the feed, for what followers must see though it is no change. */
+const NEXT_NUMBER = `nextval('mirror.item_changes_seq_seq')`;
 
 /**
  * Commits the transaction, and numbers its changes as the last thing it does. From the first number
@@ -145,10 +154,10 @@ const NUMBERING = `SELECT pg_advisory_xact_lock(hashtextextended('seller-mirror/
 export async function publishAndCommit(
   client: PoolClient,
   stamp: RowStamp,
-  { changes, firstList }: Publication,
+  { changes, firstList, undecided, found, decided }: Publication,
 ): Promise<void> {
   const sellerId = escapeLiteral(stamp.sellerId);
-  const statements: string[] = [NUMBERING];
+  const statements: string[] = [];
   if (changes) {
     statements.push(
       `INSERT INTO mirror.item_changes (seller_id, run_id, changed_at, ${CHANGE_COLUMNS})
@@ -158,10 +167,49 @@ export async function publishAndCommit(
   }
   if (firstList) {
     statements.push(
-      `UPDATE mirror.sellers
-          SET loaded_run_id = ${stamp.runId}, loaded_seq = nextval('mirror.item_changes_seq_seq')
+      `UPDATE mirror.sellers SET loaded_run_id = ${stamp.runId}, loaded_seq = ${NEXT_NUMBER}
         WHERE seller_id = ${sellerId}`,
     );
   }
-  await client.query([...statements, 'COMMIT'].join(';\n'));
+  if (undecided) {
+    statements.push(
+      `UPDATE mirror.sellers SET undecided_run_id = ${stamp.runId}, undecided_seq = ${NEXT_NUMBER}
+        WHERE seller_id = ${sellerId}`,
+    );
+  }
+  if (found.length > 0) {
+    statements.push(
+      `UPDATE mirror.item_lookups SET found_seq = ${NEXT_NUMBER}
+        WHERE seller_id = ${sellerId} AND item_id = ANY('{${found.join(',')}}'::bigint[])`,
+    );
+  }
+  if (decided) statements.push(tellUndecidedSql(sellerId));
+  await client.query(
+    [...(statements.length > 0 ? [NUMBERING] : []), ...statements, 'COMMIT'].join(';\n'),
+  );
+}
+
+/**
+ * Tells what a run left undecided because it ended before its look-ups did: those items are missing
+ * since that run. Who calls it holds the seller's lock.
+ */
+export async function tellUndecided(client: PoolClient, sellerId: string): Promise<void> {
+  const { rowCount } = await client.query(
+    'SELECT FROM mirror.sellers WHERE seller_id = $1 AND undecided_run_id IS NOT NULL',
+    [sellerId],
+  );
+  if (rowCount === 0) return;
+  // One message is one transaction.
+  await client.query(`${NUMBERING};\n${tellUndecidedSql(escapeLiteral(sellerId))}`);
+}
+
+/** SQL of statements that tell as missing what is undecided, so that nothing is any more. */
+function tellUndecidedSql(sellerId: string): string {
+  return `
+    INSERT INTO mirror.item_changes (seller_id, run_id, changed_at, ${CHANGE_COLUMNS})
+    SELECT seller_id, run_id, since, item_id, '${stateChangeClass('live', 'missing')}', 'state',
+           to_jsonb('live'::text), to_jsonb('missing'::text)
+      FROM mirror.undecided_items WHERE seller_id = ${sellerId};
+    UPDATE mirror.sellers SET undecided_run_id = NULL, undecided_seq = NULL
+     WHERE seller_id = ${sellerId}`;
 }

@@ -1,6 +1,6 @@
-import type { Pool } from 'pg';
-import { escapeLiteral } from 'pg';
+import { escapeLiteral, type Pool } from 'pg';
 import { ITEM_FIELDS, type ItemState } from '../domain/changes.js';
+import { columnsOf, type QueryColumn } from './read-only.js';
 
 /** Which items, and as of when. */
 export interface ItemFilter {
@@ -20,16 +20,21 @@ const COLUMNS = [
   ...['state', 'first_seen_at', 'changed_at', 'removed_at', 'synced_run_id'],
 ];
 
-/** As much as a line shows. */
-const FEW_COLUMNS = [
-  ...['item_id', 'name', 'price_regular', 'price_extended', 'currency', 'version'],
-  ...['state', 'changed_at'],
-];
-
-/** Columns of a list of items: all of them, or those that a person looks at first. */
-export function itemColumns(which: 'all' | 'few', ofSeveralSellers: boolean): readonly string[] {
+/**
+ * Columns of a list of items: all of them, or those that a person looks at first.
+ * @param differing of those columns, which are not the same in all rows
+ */
+export function itemColumns(
+  which: 'all' | 'few',
+  differing: { readonly seller: boolean; readonly state: boolean },
+): readonly string[] {
   if (which === 'all') return COLUMNS;
-  return ofSeveralSellers ? ['seller_id', ...FEW_COLUMNS] : FEW_COLUMNS;
+  return [
+    ...(differing.seller ? ['seller_id'] : []),
+    ...['item_id', 'name', 'price_regular', 'price_extended', 'currency', 'version'],
+    ...(differing.state ? ['state'] : []),
+    'changed_at',
+  ];
 }
 
 /** A statement that selects items, by seller and id, for those who read rows as they come. */
@@ -73,4 +78,60 @@ export async function historyStarts(pool: Pool): Promise<HistoryStart[]> {
       ORDER BY s.seller_id`,
   );
   return rows;
+}
+
+/** Rows in PostgreSQL's own text form. */
+export interface TextRows {
+  readonly columns: readonly QueryColumn[];
+  readonly rows: readonly (readonly (string | null)[])[];
+}
+
+/** Each seller's item of this id, with the fields that nobody documented and the record as received. */
+export function itemsWithId(
+  pool: Pool,
+  itemId: number,
+  sellerId: string | null,
+): Promise<TextRows> {
+  const columns = COLUMNS.map((name) => `v.${name}`).join(', ');
+  return textRows(
+    pool,
+    `SELECT ${columns},
+            (SELECT count(*) FROM reporting.purchases p
+              WHERE p.seller_id = v.seller_id AND p.item_id = v.item_id) AS purchases,
+            i.extra, i.raw
+       FROM reporting.items v JOIN mirror.items i USING (seller_id, item_id)
+      WHERE v.item_id = $1 AND ($2::text IS NULL OR v.seller_id = $2)
+      ORDER BY v.seller_id`,
+    [itemId, sellerId],
+  );
+}
+
+/** What an item cost and since when, the present price last. */
+export function priceHistory(pool: Pool, sellerId: string, itemId: number): Promise<TextRows> {
+  return textRows(
+    pool,
+    `SELECT valid_from, price_regular, price_extended, currency
+       FROM (SELECT *, row_number() OVER w AS n,
+                    lag(price_regular) OVER w AS regular_before,
+                    lag(price_extended) OVER w AS extended_before,
+                    lag(currency) OVER w AS currency_before
+               FROM reporting.item_history
+              WHERE seller_id = $1 AND item_id = $2
+             WINDOW w AS (ORDER BY valid_from)) AS h
+      WHERE n = 1
+         OR (price_regular, price_extended, currency)
+            IS DISTINCT FROM (regular_before, extended_before, currency_before)
+      ORDER BY valid_from`,
+    [sellerId, itemId],
+  );
+}
+
+async function textRows(pool: Pool, text: string, values: readonly unknown[]): Promise<TextRows> {
+  const { fields, rows } = await pool.query<(string | null)[]>({
+    text,
+    values: [...values],
+    rowMode: 'array',
+    types: { getTypeParser: () => (value: string) => value },
+  });
+  return { columns: columnsOf(fields), rows };
 }

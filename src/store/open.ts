@@ -1,6 +1,7 @@
 import type { Secret } from '../domain/secret.js';
 import { openEmbedded } from './embedded/index.js';
 import { migrate } from './migrate.js';
+import { readOnlyUrl } from './read-only.js';
 
 export interface DatabaseOptions {
   /** PostgreSQL to use; null: the embedded server under `dataDir`. */
@@ -19,6 +20,8 @@ export interface Database {
   readonly location: string | null;
   /** Migrations that were applied just now. */
   readonly applied: readonly string[];
+  /** Its address for statements that people write; see `readOnlyUrl`. */
+  readOnlyUrl(signal: AbortSignal): Promise<string>;
   close(): Promise<void>;
 }
 
@@ -30,19 +33,26 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
   const { databaseUrl, dataDir, applicationName, signal } = options;
   if (databaseUrl !== null) {
     const url = databaseUrl.reveal();
-    return { url, location: null, applied: await migrated(url), close: () => Promise.resolve() };
+    return {
+      url,
+      location: null,
+      applied: await migrated(url),
+      readOnlyUrl: (forQuery) => readOnlyUrl(url, forQuery),
+      close: () => Promise.resolve(),
+    };
   }
   const embedded = await openEmbedded({
     dataDir,
     applicationName,
     ...(signal === undefined ? {} : { signal }),
   });
+  const { url, adminUrl, location } = embedded;
   try {
-    const applied = await migrated(embedded.url);
     return {
-      url: embedded.url,
-      location: embedded.location,
-      applied,
+      url,
+      location,
+      applied: await migrated(url),
+      readOnlyUrl: (forQuery) => readOnlyUrl(url, forQuery, adminUrl),
       close: () => embedded.close(),
     };
   } catch (error) {

@@ -1,4 +1,9 @@
+import { hostname } from 'node:os';
 import type { Pool } from 'pg';
+import type { ScheduleKey, ScheduleRecord } from './schedules.js';
+
+/** A schedule as the process has it that fires it. */
+export type FiredSchedule = ScheduleKey & Pick<ScheduleRecord, 'cron' | 'timeZone'>;
 
 /** A process of the product. */
 export interface ProcessInfo {
@@ -9,6 +14,8 @@ export interface ProcessInfo {
   readonly host: string;
   readonly pid: number;
   readonly startedAt: Date;
+  /** What a scheduler fires. */
+  readonly schedules: readonly FiredSchedule[];
 }
 
 /** A process that told that it lives. */
@@ -18,17 +25,19 @@ export interface LiveProcess extends ProcessInfo {
 
 /** How often a process tells that it lives, milliseconds. */
 export const BEAT_EVERY_MS = 10_000;
+/** A process that was silent for so long, milliseconds, counts as dead. */
+export const ALIVE_MS = 3.5 * BEAT_EVERY_MS;
 
 const BEAT = `
   WITH gone AS (DELETE FROM mirror.processes WHERE seen_at < now() - interval '1 day')
-  INSERT INTO mirror.processes AS p (process_id, roles, host, pid, started_at, seen_at)
-  VALUES ($1, $2, $3, $4, $5, now())
+  INSERT INTO mirror.processes AS p (process_id, roles, host, pid, started_at, schedules, seen_at)
+  VALUES ($1, $2, $3, $4, $5, $6, now())
   ON CONFLICT (process_id) DO UPDATE SET roles = excluded.roles, seen_at = excluded.seen_at`;
 
 /** Tells that a process lives. Those that said nothing for a day are forgotten. */
 export async function beat(pool: Pool, info: ProcessInfo): Promise<void> {
-  const { processId, roles, host, pid, startedAt } = info;
-  await pool.query(BEAT, [processId, roles, host, pid, startedAt]);
+  const { processId, roles, host, pid, startedAt, schedules } = info;
+  await pool.query(BEAT, [processId, roles, host, pid, startedAt, JSON.stringify(schedules)]);
 }
 
 /** Takes a process off the list as it ends, so that nobody waits for it. */
@@ -43,7 +52,8 @@ export async function liveProcesses(
   role?: string,
 ): Promise<LiveProcess[]> {
   const { rows } = await pool.query<LiveProcess>(
-    `SELECT process_id AS "processId", roles, host, pid, started_at AS "startedAt", seen_at AS "seenAt"
+    `SELECT process_id AS "processId", roles, host, pid, started_at AS "startedAt", seen_at AS "seenAt",
+            schedules
        FROM mirror.processes
       WHERE seen_at > now() - $1::double precision * interval '1 ms'
         AND ($2::text IS NULL OR $2 = ANY(roles))
@@ -51,4 +61,15 @@ export async function liveProcesses(
     [withinMs, role ?? null],
   );
   return rows;
+}
+
+/** False for a process of this machine that has ended without a word: the system knows that sooner. */
+export function isAlive({ host, pid }: LiveProcess): boolean {
+  if (host !== hostname()) return true;
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
 }

@@ -3,26 +3,62 @@ import type { LookupOutcome, Removals } from '../domain/removals.js';
 import { keepVersions, NEXT_VALID_FROM, stageStates } from './history.js';
 import type { RowStamp } from './item-rows.js';
 
+/** How long look-ups of a run that did not end count for the next one. */
+const LOOKUPS_COUNT_FOR = '1 hour';
+
+/** Which unlisted items to look up in a run. */
+export interface LookupChoice {
+  /** Items to ask for, those asked for longest ago first. */
+  readonly ask: readonly number[];
+  /** How many of them were found when they were last asked for. */
+  readonly foundBefore: number;
+  /** What need not be asked again: found, or proven to be gone, by a run that was interrupted just now. */
+  readonly kept: ReadonlyMap<number, LookupOutcome>;
+}
+
 /**
- * Of the given items, those to look up in this run: the ones asked for longest ago first, so that
- * bounded look-ups come round to every item.
+ * Chooses which unlisted items to look up: at most `limit`, the ones asked for longest ago first, so
+ * that bounded look-ups come round to every item. A run that ended has used its look-ups; those of a
+ * run that was interrupted after it count for an hour.
  */
 export async function chooseLookups(
   client: PoolClient,
   sellerId: string,
   ids: readonly number[],
   limit: number,
-): Promise<number[]> {
-  const { rows } = await client.query<{ id: string }>(
-    `SELECT id FROM unnest($2::bigint[]) AS id
-       LEFT JOIN mirror.item_lookups l ON l.seller_id = $1 AND l.item_id = id
-      ORDER BY l.looked_up_at NULLS FIRST, id LIMIT $3`,
+): Promise<LookupChoice> {
+  const { rows } = await client.query<{
+    id: string;
+    outcome: LookupOutcome | null;
+    kept: boolean;
+  }>(
+    `WITH unlisted AS MATERIALIZED (
+       SELECT id, l.outcome, l.looked_up_at,
+              coalesce(l.outcome IN ('found', 'gone')
+                AND l.looked_up_at > now() - interval '${LOOKUPS_COUNT_FOR}'
+                AND l.run_id > coalesce((SELECT max(r.run_id) FROM mirror.runs r
+                      WHERE r.seller_id = $1 AND r.kind = 'items'
+                        AND r.state IN ('succeeded', 'held')), 0), false) AS kept
+         FROM unnest($2::bigint[]) AS id
+         LEFT JOIN mirror.item_lookups l ON l.seller_id = $1 AND l.item_id = id)
+     SELECT id, outcome, kept FROM unlisted WHERE kept
+     UNION ALL
+     (SELECT id, outcome, kept FROM unlisted WHERE NOT kept
+       ORDER BY looked_up_at NULLS FIRST, id LIMIT $3)`,
     [sellerId, ids, limit],
   );
-  return rows.map((row) => Number(row.id));
+  const ask = rows.filter(({ kept }) => !kept);
+  const kept = rows.flatMap((row): [number, LookupOutcome][] =>
+    row.kept && row.outcome !== null ? [[Number(row.id), row.outcome]] : [],
+  );
+  return {
+    ask: ask.map(({ id }) => Number(id)),
+    foundBefore: ask.filter(({ outcome }) => outcome === 'found').length,
+    kept: new Map(kept),
+  };
 }
 
-/** Remembers when each item was looked up, and with what outcome. */
+/** Remembers when each item was looked up, in which run, and with what outcome. */
 export async function recordLookups(
   client: PoolClient,
   stamp: RowStamp,
@@ -30,17 +66,85 @@ export async function recordLookups(
 ): Promise<void> {
   if (lookups.size === 0) return;
   await client.query(
-    `INSERT INTO mirror.item_lookups (seller_id, item_id, looked_up_at, outcome)
-     SELECT $1, item_id, $2, outcome FROM unnest($3::bigint[], $4::text[]) AS t (item_id, outcome)
+    `INSERT INTO mirror.item_lookups (seller_id, item_id, looked_up_at, outcome, run_id)
+     SELECT $1, item_id, now(), outcome, $2 FROM unnest($3::bigint[], $4::text[]) AS t (item_id, outcome)
      ON CONFLICT (seller_id, item_id) DO UPDATE
-       SET looked_up_at = excluded.looked_up_at, outcome = excluded.outcome`,
-    [stamp.sellerId, stamp.at, [...lookups.keys()], [...lookups.values()]],
+       SET looked_up_at = excluded.looked_up_at, outcome = excluded.outcome,
+           run_id = excluded.run_id, unlisted = true`,
+    [stamp.sellerId, stamp.runId, [...lookups.keys()], [...lookups.values()]],
   );
 }
 
 /**
+ * Marks items as missing that the list no longer names, without telling it as a change: look-ups
+ * decide what is told. An item that was not in the list before either, and is live because its
+ * look-up found it, stays live until it is looked up again.
+ * @param unlisted all items that are live or missing and that the list does not name
+ * @returns how many went missing, and how many of `unlisted` are missing now
+ */
+export async function delistItems(
+  client: PoolClient,
+  { sellerId, runId, at }: RowStamp,
+  unlisted: readonly number[],
+): Promise<{ readonly delisted: number; readonly missing: number }> {
+  await client.query(
+    `UPDATE mirror.item_lookups SET unlisted = false
+      WHERE seller_id = $1 AND unlisted AND item_id <> ALL($2::bigint[])`,
+    [sellerId, unlisted],
+  );
+  if (unlisted.length === 0) return { delisted: 0, missing: 0 };
+  const { rowCount } = await client.query(DELIST, [sellerId, runId, at, unlisted]);
+  const { rows } = await client.query<{ missing: number }>(
+    `SELECT count(*)::int AS missing FROM mirror.items
+      WHERE seller_id = $1 AND item_id = ANY($2::bigint[]) AND state = 'missing'`,
+    [sellerId, unlisted],
+  );
+  return { delisted: rowCount ?? 0, missing: rows[0]?.missing ?? 0 };
+}
+
+const DELIST = `
+  WITH going AS (
+    SELECT ctid AS old_place FROM mirror.items i
+     WHERE seller_id = $1 AND item_id = ANY($4::bigint[]) AND state = 'live'
+       AND NOT EXISTS (SELECT FROM mirror.item_lookups l
+                        WHERE l.seller_id = $1 AND l.item_id = i.item_id
+                          AND l.unlisted AND l.outcome = 'found')
+  ), kept AS (
+    ${keepVersions('going')}
+  )
+  UPDATE mirror.items i SET state = 'missing', synced_run_id = $2, valid_from = ${NEXT_VALID_FROM}
+    FROM going d WHERE i.ctid = d.old_place`;
+
+/**
+ * Takes back that this run marked items as missing: they and their history are as they were before.
+ * @returns how many there were
+ */
+export async function takeBackDelisting(
+  client: PoolClient,
+  { sellerId, runId }: RowStamp,
+  ids: readonly number[],
+): Promise<number> {
+  const { rowCount } = await client.query(
+    `WITH earlier AS (
+       DELETE FROM mirror.item_versions v USING mirror.items i
+        WHERE i.seller_id = $1 AND i.item_id = ANY($3::bigint[]) AND ${UNDECIDED}
+          AND v.seller_id = i.seller_id AND v.item_id = i.item_id AND v.superseded_run_id = $2
+       RETURNING v.item_id, v.synced_run_id, v.valid_from)
+     UPDATE mirror.items i
+        SET state = 'live', synced_run_id = e.synced_run_id, valid_from = e.valid_from
+       FROM earlier e WHERE i.seller_id = $1 AND i.item_id = e.item_id`,
+    [sellerId, runId, ids],
+  );
+  return rowCount ?? 0;
+}
+
+/** SQL of whether an item `i` is one that run $2 marked as missing, which is not told yet. */
+const UNDECIDED = `(i.state = 'missing' AND i.synced_run_id = $2)`;
+
+/**
  * Carries out a removal plan; returns how many items were removed. Rows are never deleted; rows
- * that say so already are not written. What the others said is kept, and their change put aside.
+ * that say so already are not written. What the others said is kept, and their change put aside. An
+ * item that this run marked as missing is told as if it were live.
  */
 export async function removeItems(
   client: PoolClient,
@@ -62,25 +166,28 @@ async function changeState(
   return rowCount ?? 0;
 }
 
-const MISSING = stateChange('missing', "state = 'live'");
+const MISSING = stateChange('missing', "i.state = 'live'");
 const REMOVED = stateChange(
   'removed',
-  "state <> 'removed'",
+  "i.state <> 'removed'",
   'removed_at = $3, changed_at = $3::timestamptz,',
 );
 
 function stateChange(to: 'missing' | 'removed', from: string, more = ''): string {
   return `
     WITH going AS (
-      SELECT ctid AS old_place, item_id, state FROM mirror.items
-       WHERE seller_id = $1 AND item_id = ANY($4::bigint[]) AND ${from}
+      SELECT i.ctid AS old_place, i.item_id, ${UNDECIDED} AS undecided,
+             CASE WHEN ${UNDECIDED} THEN 'live' ELSE i.state END AS state
+        FROM mirror.items i
+       WHERE i.seller_id = $1 AND i.item_id = ANY($4::bigint[]) AND ${from}
     ), kept AS (
-      ${keepVersions('going')}
+      ${keepVersions('going', 'NOT d.undecided')}
     ), told AS (
       ${stageStates('going', to)}
     )
     UPDATE mirror.items i
-       SET state = '${to}', ${more} synced_run_id = $2, valid_from = ${NEXT_VALID_FROM}
+       SET state = '${to}', ${more} synced_run_id = $2,
+           valid_from = CASE WHEN d.undecided THEN i.valid_from ELSE ${NEXT_VALID_FROM} END
       FROM going d WHERE i.ctid = d.old_place`;
 }
 

@@ -1,6 +1,7 @@
 import type { Pool, PoolClient } from 'pg';
 import type { WideChange } from '../domain/changes.js';
 import type { RunKind, RunState } from './generated/prisma/enums.js';
+import { tellUndecided } from './history.js';
 
 export type { RunKind, RunState };
 
@@ -55,7 +56,8 @@ const COUNT_COLUMNS: Readonly<Record<keyof RunCounts, string>> = {
 
 /**
  * Enters a run. The caller holds the seller's lock, so a run of this seller that still says
- * `running` belongs to a process that died: it is marked as interrupted.
+ * `running` belongs to a process that died: it is marked as interrupted, and what it left undecided
+ * is told.
  */
 export async function startRun(
   client: PoolClient,
@@ -69,6 +71,7 @@ export async function startRun(
       WHERE seller_id = $1 AND state = 'running'`,
     [sellerId, DIED.state, DIED.problemCode, DIED.problem],
   );
+  await tellUndecided(client, sellerId);
   const { rows } = await client.query<{ run_id: string; started_at: Date }>(
     `INSERT INTO mirror.runs (seller_id, kind, state, holder, job_id)
      VALUES ($1, $2, 'running', $3, $4) RETURNING run_id, started_at`,
@@ -122,21 +125,21 @@ export async function saveCounts(
   await updateRun(client, runId, countColumns(counts));
 }
 
-/** Marks a run as one that changed these fields in the whole catalogue. */
-export async function markCatalogueWide(
+/** Records the fields that a run changed in all or nearly all items. */
+export async function markWideFields(
   client: PoolClient,
   runId: bigint,
   marks: readonly WideChange[],
 ): Promise<void> {
   await updateRun(client, runId, [
-    ['catalogue_wide', marks.map(({ field }) => field)],
+    ['wide_fields', marks.map(({ field }) => field)],
     ['wide_items', marks.map(({ items }) => items)],
     ['compared', marks[0]?.of ?? null],
   ]);
 }
 
 /**
- * What a seller was parked for is mended once a run of account or catalogue went well, whoever
+ * What a seller was parked for is mended once a run of account or items went well, whoever
  * started it; an item says too little, and an approval asks the marketplace nothing. The row is written in any case, so that `parkSeller`, which
  * locks it, sees either this run's end or this write.
  */
@@ -144,7 +147,7 @@ const UNPARK = `
   WITH mended AS (
     UPDATE mirror.sellers s
        SET parked_at = NULL, parked_code = NULL, parked_reason = NULL, parked_run_id = NULL
-      FROM mirror.runs r WHERE r.run_id = $1 AND r.kind IN ('account', 'catalogue') AND s.seller_id = r.seller_id)`;
+      FROM mirror.runs r WHERE r.run_id = $1 AND r.kind IN ('account', 'items') AND s.seller_id = r.seller_id)`;
 
 /** Closes a run with its last figures; one that went well un-parks its seller at the same moment. */
 export async function finishRun(

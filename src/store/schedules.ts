@@ -54,7 +54,7 @@ const STATES = `
       SELECT r.started_at FROM mirror.runs r
        WHERE asked.kind <> 'recheck' AND r.seller_id = asked.seller
          AND r.state IN ('succeeded', 'held')
-         AND r.kind = (CASE asked.kind WHEN 'sync' THEN 'catalogue' ELSE 'account' END)::mirror.run_kind
+         AND r.kind = (CASE asked.kind WHEN 'sync' THEN 'items' ELSE 'account' END)::mirror.run_kind
        ORDER BY r.run_id DESC LIMIT 1
     ) run ON true
    ORDER BY asked.place`;

@@ -116,7 +116,7 @@ export async function parkSeller(
               parked_run_id = $4
         WHERE seller_id = $1 AND NOT EXISTS (
           SELECT FROM mirror.runs r
-           WHERE r.seller_id = $1 AND r.run_id > $4 AND r.kind IN ('account', 'catalogue')
+           WHERE r.seller_id = $1 AND r.run_id > $4 AND r.kind IN ('account', 'items')
              AND r.state IN ('succeeded', 'held'))`,
       [sellerId, code, reason, runId],
     );

@@ -32,8 +32,8 @@ import { ItemRows, type RowStamp } from './item-rows.js';
 import { itemsLockSql } from './items-lock.js';
 import type { SellerLock } from './lock.js';
 import { saveQuarantine, type QuarantineEntry } from './quarantine.js';
-import { recordLookups, removeItems } from './removals.js';
-import { finishRun, markCatalogueWide, saveCounts, type RunCounts, type RunEnd } from './runs.js';
+import { delistItems, recordLookups, removeItems, takeBackDelisting } from './removals.js';
+import { finishRun, markWideFields, saveCounts, type RunCounts, type RunEnd } from './runs.js';
 
 /** Checks of foreign keys wait for a COPY's end: in portions, they are made while the list is read. */
 const ROWS_PER_COPY = 10_000;
@@ -52,6 +52,9 @@ export class ItemSession {
   #added: number[] | null = [];
   #changes = false;
   #firstList = false;
+  #undecided = false;
+  #found: readonly number[] = [];
+  #decided = false;
   #over = false;
 
   private constructor(lock: SellerLock, stamp: RowStamp) {
@@ -128,6 +131,34 @@ export class ItemSession {
     if (entries.length > 0) await saveQuarantine(await this.#connection(), this.#stamp, entries);
   }
 
+  /**
+   * Marks items as missing that the list no longer names; look-ups decide what is told of them.
+   * @param unlisted all items that are live or missing and that the list does not name
+   * @returns how many of them went missing, and how many are missing now
+   */
+  async delist(
+    unlisted: readonly number[],
+  ): Promise<{ readonly delisted: number; readonly missing: number }> {
+    const counts = await delistItems(await this.#connection(), this.#stamp, unlisted);
+    this.#undecided = counts.delisted > 0;
+    return counts;
+  }
+
+  /**
+   * Takes back that this run marked items as missing, since look-ups have found them.
+   * @returns how many of them it had marked
+   */
+  async takeBack(ids: readonly number[]): Promise<number> {
+    const taken = await takeBackDelisting(await this.#connection(), this.#stamp, ids);
+    if (taken > 0) this.#found = ids;
+    return taken;
+  }
+
+  /** Whatever this run marked as missing, and is so still, is told as missing. */
+  tellUndecided(): void {
+    this.#decided = true;
+  }
+
   async lookedUp(lookups: ReadonlyMap<number, LookupOutcome>): Promise<void> {
     return recordLookups(await this.#connection(), this.#stamp, lookups);
   }
@@ -165,21 +196,22 @@ export class ItemSession {
   }
 
   /** Marks the run as one that changed these fields in the whole catalogue. */
-  async markCatalogueWide(marks: readonly WideChange[]): Promise<void> {
+  async markWideFields(marks: readonly WideChange[]): Promise<void> {
     if (marks.length === 0) return;
-    await markCatalogueWide(await this.#connection(), this.#stamp.runId, marks);
+    await markWideFields(await this.#connection(), this.#stamp.runId, marks);
   }
 
   async commit(): Promise<void> {
     const added = this.#added ?? [];
     if (added.length > 0) await stageAdded(await this.#changing(), added);
     const client = await this.#connection();
-    if (this.#changes || this.#firstList) {
-      const publication = { changes: this.#changes, firstList: this.#firstList };
-      await publishAndCommit(client, this.#stamp, publication);
-    } else {
-      await client.query('COMMIT');
-    }
+    await publishAndCommit(client, this.#stamp, {
+      changes: this.#changes,
+      firstList: this.#firstList,
+      undecided: this.#undecided,
+      found: this.#found,
+      decided: this.#decided,
+    });
     this.#over = true;
   }
 

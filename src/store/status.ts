@@ -20,8 +20,8 @@ export interface SellerStatus {
   readonly items: { readonly live: number; readonly missing: number; readonly removed: number };
   /** Records of the newest catalogue run that could not be decoded. */
   readonly quarantined: number;
-  readonly lastAccountSuccess: Date | null;
-  readonly lastCatalogueSuccess: Date | null;
+  readonly accountMirroredAt: Date | null;
+  readonly itemsMirroredAt: Date | null;
   /** Why schedules leave the seller alone; null when they don't. */
   readonly parked: Parking | null;
   readonly running: Run | null;
@@ -42,12 +42,12 @@ const WIDE_TOLD_MS = 7 * 86_400_000;
 
 /** The fields that a run changed in all or nearly all items. */
 export function wideChangesOf(
-  run: Pick<Run, 'catalogueWide' | 'wideItems' | 'compared'>,
+  run: Pick<Run, 'wideFields' | 'wideItems' | 'compared'>,
 ): WideChange[] {
-  const { catalogueWide, wideItems, compared } = run;
+  const { wideFields, wideItems, compared } = run;
   // A run from before the figures were kept has the fields only.
   if (compared === null) return [];
-  return catalogueWide.map((field, n) => ({
+  return wideFields.map((field, n) => ({
     field,
     items: wideItems[n] ?? compared,
     of: compared,
@@ -68,7 +68,7 @@ export async function sellerStatuses(prisma: PrismaClient, pool: Pool): Promise<
         counts.find((row) => row.sellerId === sellerId && row.state === state)?._count ?? 0;
       const running = await runningRun(prisma, sellerId);
       const [catalogue, accountRun, problem, wide] = await Promise.all([
-        lastGood(prisma, sellerId, 'catalogue'),
+        lastGood(prisma, sellerId, 'items'),
         lastGood(prisma, sellerId, 'account'),
         lastProblem(prisma, sellerId, running),
         lastWide(prisma, sellerId),
@@ -86,8 +86,8 @@ export async function sellerStatuses(prisma: PrismaClient, pool: Pool): Promise<
               },
         items: { live: count('live'), missing: count('missing'), removed: count('removed') },
         quarantined: catalogue?.quarantined ?? 0,
-        lastAccountSuccess: accountRun?.finishedAt ?? null,
-        lastCatalogueSuccess: catalogue?.finishedAt ?? null,
+        accountMirroredAt: accountRun?.finishedAt ?? null,
+        itemsMirroredAt: catalogue?.finishedAt ?? null,
         parked: parkingIn(seller),
         running,
         lastProblem: problem,
@@ -112,8 +112,8 @@ async function runningRun(prisma: PrismaClient, sellerId: string): Promise<Run |
 async function lastWide(prisma: PrismaClient, sellerId: string): Promise<SellerStatus['lastWide']> {
   const run = await prisma.run.findFirst({
     where: {
-      ...{ sellerId, kind: 'catalogue', state: { in: ['succeeded', 'held'] } },
-      catalogueWide: { isEmpty: false },
+      ...{ sellerId, kind: 'items', state: { in: ['succeeded', 'held'] } },
+      wideFields: { isEmpty: false },
       startedAt: { gte: new Date(Date.now() - WIDE_TOLD_MS) },
     },
     orderBy: { runId: 'desc' },
@@ -131,7 +131,7 @@ async function lastProblem(
 ): Promise<Run | null> {
   const others = running === null ? {} : { runId: { not: running.runId } };
   const last = await Promise.all(
-    (['catalogue', 'account'] as const).map((kind) =>
+    (['items', 'account'] as const).map((kind) =>
       prisma.run.findFirst({ where: { sellerId, kind, ...others }, orderBy: { runId: 'desc' } }),
     ),
   );
@@ -147,7 +147,7 @@ async function lastProblem(
 function lastGood(
   prisma: PrismaClient,
   sellerId: string,
-  kind: 'catalogue' | 'account',
+  kind: 'items' | 'account',
 ): Promise<Run | null> {
   return prisma.run.findFirst({
     where: { sellerId, kind, state: { in: ['succeeded', 'held'] } },

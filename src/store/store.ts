@@ -14,6 +14,7 @@ import {
   type HeldRunRecord,
 } from './decisions.js';
 import { readFreshness, type Freshness } from './freshness.js';
+import { tellUndecided } from './history.js';
 import { PrismaClient } from './generated/prisma/client.js';
 import {
   feedEnd,
@@ -23,11 +24,17 @@ import {
   type ItemChange,
 } from './history-read.js';
 import type { RowStamp } from './item-rows.js';
-import { historyStarts, type HistoryStart } from './items-read.js';
+import {
+  historyStarts,
+  itemsWithId,
+  priceHistory,
+  type HistoryStart,
+  type TextRows,
+} from './items-read.js';
 import { lockSeller, type SellerLock } from './lock.js';
 import { createPools, STORE_TIMES, type Pools, type StoreTimes } from './pools.js';
 import { measurePrune, prune, type Pruned, type PruneOptions } from './prune/prune.js';
-import { chooseLookups, otherLiveItem } from './removals.js';
+import { chooseLookups, otherLiveItem, type LookupChoice } from './removals.js';
 import {
   coveringRun,
   finishRun,
@@ -145,8 +152,14 @@ export class Store {
     return ItemSession.begin(lock, stamp);
   }
 
-  chooseLookups(lock: SellerLock, ids: readonly number[], limit: number): Promise<number[]> {
+  /** Which unlisted items to look up in a run, and what need not be asked again. */
+  chooseLookups(lock: SellerLock, ids: readonly number[], limit: number): Promise<LookupChoice> {
     return chooseLookups(lock.client, lock.sellerId, ids, limit);
+  }
+
+  /** Tells as missing what a run left undecided that ended before its look-ups did. */
+  tellUndecided(lock: SellerLock): Promise<void> {
+    return tellUndecided(lock.client, lock.sellerId);
   }
 
   /** What a person decided about items that have been missing ever since. */
@@ -238,6 +251,16 @@ export class Store {
   /** Deletes what is older than the plan says. @throws {PruneBusyError} when another process does */
   prune(plan: RetentionPlan, options: PruneOptions): Promise<Pruned[]> {
     return prune(this.#pools, plan, options);
+  }
+
+  /** Each seller's item of this id, whole. */
+  itemsWithId(itemId: number, sellerId: string | null): Promise<TextRows> {
+    return itemsWithId(this.#pool, itemId, sellerId);
+  }
+
+  /** What an item cost and since when, the present price last. */
+  priceHistory(sellerId: string, itemId: number): Promise<TextRows> {
+    return priceHistory(this.#pool, sellerId, itemId);
   }
 
   /** Since when the store can tell what each seller's items were. */

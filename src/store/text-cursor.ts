@@ -1,5 +1,6 @@
 import type { Client, FieldDef } from 'pg';
 import Cursor from 'pg-cursor';
+import { StoreError } from './errors.js';
 
 /** A row of a query, each value in PostgreSQL's own text form or null. */
 export type TextRow = readonly (string | null)[];
@@ -8,6 +9,16 @@ export type TextRow = readonly (string | null)[];
 const BATCH = 500;
 const BATCH_CHARACTERS = 4 * 1024 * 1024;
 const FIRST_BATCH = 50;
+
+/** A statement that answers with something other than rows. */
+export class NoRowsError extends StoreError {
+  readonly code = 'NO_ROWS';
+}
+
+/** The driver hands the data of a COPY to the query under way, which has no use for it. */
+class StatementCursor extends Cursor<(string | null)[]> {
+  handleCopyData(): void {}
+}
 
 /** A query under way, whose rows are read a batch at a time, in bounded memory. */
 export class TextCursor {
@@ -26,19 +37,35 @@ export class TextCursor {
     this.#first = first;
   }
 
-  /** Runs a statement up to its first rows. The extended protocol takes exactly one. */
+  /**
+   * Runs a statement up to its first rows. The extended protocol takes exactly one.
+   * @throws {NoRowsError} when it is empty or a COPY
+   */
   static async open(
     client: Client,
     sql: string,
     values: readonly unknown[] = [],
   ): Promise<TextCursor> {
+    const { connection } = client;
+    const refused = new Promise<never>((_, reject) => {
+      const refuse = (problem: string, remedy: string) => (): void =>
+        reject(new NoRowsError(problem, remedy));
+      connection.once(
+        'copyOutResponse',
+        refuse('COPY gives no rows', 'Select them; `sql --format csv` prints CSV.'),
+      );
+      connection.once(
+        'emptyQuery',
+        refuse('there is no statement to run', 'Write one, such as: select * from reporting.items'),
+      );
+    });
     const cursor = client.query(
-      new Cursor<(string | null)[]>(sql, [...values], {
+      new StatementCursor(sql, [...values], {
         rowMode: 'array',
         types: { getTypeParser: () => (text: string) => text },
       }),
     );
-    const { rows, fields } = await readBatch(cursor, FIRST_BATCH);
+    const { rows, fields } = await Promise.race([readBatch(cursor, FIRST_BATCH), refused]);
     return new TextCursor(cursor, fields, rows);
   }
 

@@ -1,5 +1,5 @@
 import { Registry } from 'prom-client';
-import type { Verdict } from '../domain/codes/verdict.js';
+import type { Verdict } from '../domain/codes/proof.js';
 import type { RunEvent } from '../jobs/types.js';
 import type { CallRecord } from '../marketplace/types.js';
 import type { JobEvent, QueueCounts, QueueName } from '../queue/types.js';
@@ -31,7 +31,7 @@ export interface Metrics {
   text(): Promise<string>;
 }
 
-const KINDS = ['account', 'catalogue'] as const;
+const KINDS = ['account', 'items'] as const;
 const RUN_STATES = ['succeeded', 'held', 'failed', 'interrupted'] as const;
 const CHANGES = ['added', 'changed', 'removed', 'missing', 'restored', 'quarantined'] as const;
 const VERDICTS = ['valid', 'invalid', 'unproven'] as const;
@@ -134,7 +134,7 @@ function showCopies(
   for (const seller of sellers) {
     const copy = known.get(seller);
     for (const kind of KINDS) {
-      const at = copy?.[kind]?.getTime() ?? 0;
+      const at = copy?.[`${kind}MirroredAt` as const]?.getTime() ?? 0;
       const since = at === 0 ? (copy?.since.getTime() ?? startedAt) : at;
       lastSuccess.set({ seller, kind }, at / 1000);
       // The database's clock may be ahead of this one.

@@ -1,4 +1,5 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import type { Log } from '../domain/log.js';
 import { isLocal, listen, type HealthListen } from './listen.js';
 import { readiness, type HealthCheck } from './readiness.js';
@@ -36,8 +37,11 @@ export interface Limits {
   readonly silenceMs: number;
   /** From a request to the end of its answer's delivery. */
   readonly answerMs: number;
+  /** Connections that are kept: of more, the oldest are closed at the next look. */
   readonly connections: number;
-  /** Between two looks for connections that are over their time. */
+  /** Connections between two looks; further ones are refused. */
+  readonly burst: number;
+  /** Between two looks for connections that are too many, or over their time. */
   readonly sweepMs: number;
   readonly checkMs: number;
   readonly metricsMs: number;
@@ -51,7 +55,8 @@ const LIMITS: Limits = {
   silenceMs: 15_000,
   answerMs: 30_000,
   connections: 64,
-  sweepMs: 1_000,
+  burst: 1_024,
+  sweepMs: 100,
   checkMs: 3_000,
   metricsMs: 10_000,
 };
@@ -96,8 +101,9 @@ function boundedServer(
     },
     (request, response) => void respond(request, response),
   );
-  server.maxConnections = limits.connections;
+  server.maxConnections = limits.burst;
   server.setTimeout(limits.silenceMs);
+  closeOldest(server, limits);
   return server;
 
   async function respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -106,6 +112,24 @@ function boundedServer(
     response.once('close', () => clearTimeout(deadline));
     send(request, response, await answer(request));
   }
+}
+
+/**
+ * Closes the oldest connections when there are too many. Turning the newest away instead would let
+ * slow clients keep a probe from its answer, which takes a moment.
+ */
+function closeOldest(server: Server, { connections, sweepMs }: Limits): void {
+  const open = new Set<Socket>();
+  server.on('connection', (socket) => {
+    open.add(socket);
+    socket.once('close', () => open.delete(socket));
+  });
+  const sweep = setInterval(() => {
+    const tooMany = Math.max(0, open.size - connections);
+    for (const socket of [...open].slice(0, tooMany)) socket.destroy();
+  }, sweepMs);
+  sweep.unref();
+  server.once('close', () => clearInterval(sweep));
 }
 
 function send(request: IncomingMessage, response: ServerResponse, answer: Answer): void {

@@ -21,7 +21,8 @@ function watched(names: readonly string[], addAlert: (alert: AlertTask) => Promi
   const log: Log = { ...silentLog, info: note, warn: note, error: note };
   const items = { live: 1, missing: 0, removed: 0 };
   const copies = names.map((sellerId) => ({
-    ...{ sellerId, since: LONG_AGO, account: null, catalogue: LONG_AGO, parked: false, items },
+    ...{ sellerId, since: LONG_AGO, parked: false, items },
+    ...{ accountMirroredAt: null, itemsMirroredAt: LONG_AGO },
   }));
   const asked: AlertTask[] = [];
   const watch = watchAge(

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
@@ -57,6 +57,13 @@ describe('backup and restore', () => {
     const missing = await run(['restore', nowhere], env);
     expect(missing.stderr).toContain('there is no such file');
     expect(missing.code).toBe(2);
+    const list = join(folder(), 'kunden.csv');
+    writeFileSync(list, 'name;code\nada;x\n');
+    const other = await run(['restore', list], env);
+    expect(other.stderr).toMatch(
+      /^error: .*kunden\.csv is not a seller-mirror backup\n {2}→ .*\n$/,
+    );
+    expect(other.code).toBe(1);
     const whole = join(folder(), 'whole.tar.gz');
     await run(['backup', whole, '--json'], env);
     const check = await run(['restore', whole, '--check', '--json'], env);

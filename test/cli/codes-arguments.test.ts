@@ -48,13 +48,13 @@ describe('the place of a result', () => {
     ['-', undefined, { path: null, format: 'csv' }],
     ['-', 'json', { path: null, format: 'json' }],
   ] as const)('%s, asked for as %s', (out, asked, place) => {
-    expect(outPlace(out, asked, '--format')).toEqual(place);
+    expect(outPlace(out, asked)).toEqual(place);
   });
 
   it('must say its format one way or the other', () => {
-    expect(() => outPlace('result.xlsx', undefined, '--format')).toThrow(
+    expect(() => outPlace('result.xlsx', undefined)).toThrow(
       'the ending of "result.xlsx" says no format',
     );
-    expect(() => outPlace('result', undefined, '--format')).toThrow('says no format');
+    expect(() => outPlace('result', undefined)).toThrow('says no format');
   });
 });

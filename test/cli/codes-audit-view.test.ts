@@ -20,9 +20,11 @@ const finished: AuditProgress = {
   invalid: 871,
   unproven: 9,
   pending: 0,
+  denied: 0,
   apiCalls: 10_104,
   chunkSize: 100,
   problem: null,
+  result: null,
 };
 const running: AuditProgress = {
   ...finished,
@@ -68,8 +70,8 @@ describe('the summary of an audit', () => {
     const notes = { unproven: [], accountProven: 0, place: null, program: 'seller-mirror' };
     const text = summaryLines(running, notes, look);
     expect(text).toContain('10,000 codes not asked yet');
-    expect(text).toContain('→ seller-mirror codes resume 12\n');
-    expect(text).toContain('→ seller-mirror codes export 12 --out result.csv\n');
+    expect(text).toContain('→ seller-mirror audits resume 12\n');
+    expect(text).toContain('→ seller-mirror audits export 12 --out result.csv\n');
   });
 
   it('is a good end only with a verdict on every code', () => {
@@ -84,14 +86,16 @@ describe('audits for a person', () => {
   it('are a table in which nothing is done before it is', () => {
     const almost = { ...running, pending: 1 };
     const text = auditsTable([finished, almost], look);
-    expect(text.split('\n')[1]).toMatch(/^ +12 +main +customers\.csv +finished .* 100 % +9121/);
-    expect(text.split('\n')[2]).toMatch(/unfinished .* 99 %/);
+    expect(text.split('\n')[1]).toMatch(
+      /^ +12 +main +customers\.csv +finished +\S+ \S+ +10001 +9121/,
+    );
+    expect(text.split('\n')[2]).toMatch(/unfinished, 99 %/);
   });
 
   it('are shown whole, one by one, with problems and how to go on', () => {
     const text = auditDetails(
       { ...running, problem: 'the marketplace refused the API key' },
-      { unproven, reading: ['Read as csv.'], costLeft: '10 calls', next: ['codes resume 12'] },
+      { unproven, reading: ['Read as csv.'], costLeft: '10 calls', next: ['audits resume 12'] },
       look,
       now,
     );
@@ -101,7 +105,7 @@ describe('audits for a person', () => {
     expect(text).toContain('codes          10,001 (1 checked lately enough)\n');
     expect(text).toContain('problem        the marketplace refused the API key\n');
     expect(text).toContain('how the list was read\n  Read as csv.\n');
-    expect(text).toContain('to go on\n  codes resume 12\n');
+    expect(text).toContain('to go on\n  audits resume 12\n');
     expect(text).not.toMatch(/^finished/m);
   });
 

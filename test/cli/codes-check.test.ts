@@ -210,11 +210,27 @@ describe('codes check of a list', () => {
     }
   });
 
+  it('gives back the byte order mark of a list, in a file, on stdout and when exported later, but not in JSON', async () => {
+    const sim = await codesMarket(mirror());
+    const list = fileWith(`\uFEFFname;code\r\nJürgen;${codesOf(sim, 2)[1]}\r\n`);
+    const out = freePath('csv');
+    const env = settings(mirror().databaseUrl, sim.url);
+    const { stdout } = await run(['codes', 'check', list, '--out', out], env);
+    const id = /^✓ audit (\d+) /.exec(stdout)?.[1] ?? '';
+    const printed = await run(['codes', 'check', list, '--out', '-'], env);
+    const exported = await run(['audits', 'export', id], env);
+    for (const text of [readFileSync(out, 'utf8'), printed.stdout, exported.stdout]) {
+      expect(text).toMatch(/^\uFEFFname;code;verdict;.*\r\nJürgen;\w+;valid;/);
+    }
+    const json = await run(['audits', 'export', id, '--json'], env);
+    expect(JSON.parse(json.stdout)).toMatchObject([{ name: 'Jürgen' }]);
+  });
+
   it('reads from a pipe and writes to one, where nothing but the result goes', async () => {
     const sim = await codesMarket(mirror());
     const codes = codesOf(sim, 12);
     const env = settings(mirror().databaseUrl, sim.url);
-    const args = ['codes', 'check', '-', '--out', '-', '--out-format', 'ndjson'];
+    const args = ['codes', 'check', '-', '--out', '-', '--format', 'ndjson'];
     const { code, stdout, stderr } = await run(args, env, { stdin: `${codes.join('\n')}\n` });
     expect(code, stderr).toBe(0);
     const lines = stdout
@@ -264,13 +280,13 @@ describe('codes check of a list', () => {
     const left = await run(['codes', 'check', list, '--detach'], env);
     expect(left.code).toBe(0);
     const id = /^audit (\d+) · in the queue/.exec(left.stdout)?.[1] ?? '';
-    expect(left.stdout).toContain(`codes resume ${id}`);
+    expect(left.stdout).toContain(`audits resume ${id}`);
     expect(askedFor(sim)).toEqual([]);
 
     const worker = start(['worker'], env);
     await until(async () => (await count('mirror.processes')) === 1);
     const out = freePath('csv');
-    const watched = await run(['codes', 'resume', id, '--out', out], env);
+    const watched = await run(['audits', 'resume', id, '--out', out], env);
     expect(watched.code, watched.stderr).toBe(0);
     const another = await run(['codes', 'check', list, '--json'], env);
     expect(another.stderr).toContain('Another process works on it; this one only watches.');
@@ -299,6 +315,17 @@ describe('codes check of a code', () => {
       codes: [{ code: good, verdict: 'valid', proof: 'purchase', reason: 'answered' }],
     });
     expect(askedFor(sim).filter((asked) => asked === good).length).toBeLessThanOrEqual(2);
+  });
+
+  it('asks again, seconds later, before it calls a code invalid', async () => {
+    const sim = await codesMarket(mirror());
+    const [refunded = '', good = ''] = codesOf(sim, 2);
+    const env = settings(mirror().databaseUrl, sim.url);
+    const args = ['codes', 'check', good, refunded, '--confirm', 'auto'];
+    const { stdout } = await run(args, env);
+    expect(stdout).toContain(`✗ ${refunded} · invalid`);
+    const asked = sim.log.filter(({ parameters }) => parameters['purchase_code'] === refunded);
+    expect(asked.length).toBe(2);
   });
 
   it('says nothing of how codes that were typed are read, which is how they were typed', async () => {
@@ -362,6 +389,137 @@ describe('codes check of a code', () => {
   });
 });
 
+describe('a list that does not look like one of codes', () => {
+  const PROSE = 'Dear customer\nthank you for your order\nyours sincerely\n';
+  /** Settings under which the program takes its pipes for a terminal. */
+  const atTerminal = (env: Readonly<Record<string, string>>) => {
+    const script = 'process.stdin.isTTY = process.stderr.isTTY = true';
+    return { ...env, NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(script)}` };
+  };
+
+  it('is refused in scripts with a sample of its lines, unless --yes; a dry run only says so', async () => {
+    const sim = await codesMarket(mirror());
+    const env = settings(mirror().databaseUrl, sim.url);
+    const list = fileWith(PROSE, 'txt');
+    const warning =
+      /^warning: list-\d+\.txt: 3 of the first 3 records do not look like purchase codes:\n {4}line 1: "Dear customer"\n {4}line 2: /m;
+    const refused = await run(['codes', 'check', list], env);
+    expect(refused.stderr).toMatch(warning);
+    expect(refused.stderr).toMatch(
+      /\nerror: this does not look like a list of purchase codes: nothing was asked for\n {2}→ .*--yes/,
+    );
+    expect(refused.code).toBe(2);
+    const piped = await run(['codes', 'check', '-'], atTerminal(env), { stdin: PROSE });
+    expect(piped.code).toBe(2);
+    const dry = await run(['codes', 'check', list, '--dry-run'], env);
+    expect(dry.stderr).toMatch(warning);
+    expect(dry.code).toBe(0);
+    expect(sim.log).toEqual([]);
+    const forced = await run(['codes', 'check', list, '--yes'], env);
+    expect(forced.stderr).not.toMatch(warning);
+    expect(forced.code, forced.stderr).toBe(0);
+  });
+
+  it.each([
+    ['y\n', 0],
+    ['n\n', 2],
+    ['', 2],
+  ])('is asked about at a terminal: %j ends with %i', async (stdin, expected) => {
+    const sim = await codesMarket(mirror());
+    const env = atTerminal(settings(mirror().databaseUrl, sim.url));
+    const { code, stderr } = await run(['codes', 'check', fileWith(PROSE, 'txt')], env, { stdin });
+    expect(stderr).toContain('Check it all the same? [y/N] ');
+    expect(code, stderr).toBe(expected);
+    expect(sim.log.length > 0).toBe(expected === 0);
+  });
+
+  it('is told by the codes that are known of the seller; codes as arguments are not questioned', async () => {
+    const sim = await codesMarket(mirror());
+    const env = settings(mirror().databaseUrl, sim.url);
+    expect((await run(['codes', 'check', fileWith(codesOf(sim, 40).join('\n'))], env)).code).toBe(
+      0,
+    );
+    const orders = ['order-100001', 'order-100002'];
+    const list = await run(['codes', 'check', fileWith(orders.join('\n'))], env);
+    expect(list.stderr).toMatch(
+      /do not look like the valid codes that are known of main \(37 characters: digits, a to f\):\n {4}line 1: ord… \(12 characters\)\n/,
+    );
+    expect(list.code).toBe(2);
+    expect((await run(['codes', 'check', ...orders, '--out', freePath('csv')], env)).code).toBe(0);
+  });
+});
+
+describe('an API key in place of a code', () => {
+  it('is neither sent, kept, printed nor written, in whatever letters and column it stands', async () => {
+    const sim = await codesMarket(mirror());
+    const [, good = ''] = codesOf(sim, 2);
+    const rows = [`${good},${KEY}`, `${KEY},x`, ` ${KEY.toUpperCase()} ,y`];
+    const out = freePath('csv');
+    const env = settings(mirror().databaseUrl, sim.url);
+    const args = [
+      'codes',
+      'check',
+      fileWith(['code,note', ...rows].join('\n')),
+      '--out',
+      out,
+      '--yes',
+    ];
+    const { code, stdout, stderr } = await run(args, env);
+    expect(code, stderr).toBe(0);
+    expect(stderr).toContain('line 3: the code is an API key, which is masked here\n');
+    expect(cellsOf(readFileSync(out, 'utf8')).map((cells) => cells.slice(0, 3))).toEqual([
+      ['code', 'note', 'verdict'],
+      [good, '[secret]', 'valid'],
+      ['[secret]', 'x', 'rejected'],
+      ['[secret]', 'y', 'rejected'],
+    ]);
+    const [kept] = await mirror().rows<{ text: string }>(
+      `SELECT concat((SELECT json_agg(a) FROM mirror.audits a), (SELECT json_agg(e) FROM mirror.audit_entries e),
+                     (SELECT json_agg(p) FROM mirror.purchase_codes p)) AS text`,
+    );
+    for (const text of [stdout, stderr, readFileSync(out, 'utf8'), kept?.text ?? KEY]) {
+      expect(text.toLowerCase()).not.toContain(KEY);
+    }
+    expect(new Set(askedFor(sim))).toEqual(new Set([good]));
+  });
+
+  it.each([
+    ['check', KEY],
+    ['check', `'${KEY.toUpperCase()}'`, '--out', 'result.csv'],
+    ['check', 'a-code', '--canary', KEY],
+    ['show', KEY],
+  ])('is refused as an argument: codes %s %s', async (...args) => {
+    const sim = await codesMarket(mirror());
+    const env = settings(mirror().databaseUrl, sim.url);
+    const { code, stdout, stderr } = await run(['codes', ...args], env);
+    expect(stderr).toMatch(/^error: an API key was given in place of a purchase code: .*\n {2}→ /);
+    expect((stdout + stderr).toLowerCase()).not.toContain(KEY);
+    expect(code).toBe(2);
+    expect(sim.log).toEqual([]);
+    expect(await count('mirror.audits')).toBe(0);
+  });
+
+  it('of another seller is refused as well', async () => {
+    const sim = await codesMarket(mirror());
+    const file = join(folder(), 'keys-sellers.json');
+    const sellers = ['first', 'second'].map((name) => ({ name, url: sim.url, keyEnv: name }));
+    writeFileSync(file, JSON.stringify({ sellers }));
+    const other = 'another-key-0123456789';
+    const env = {
+      DATABASE_URL: mirror().databaseUrl,
+      SELLERS_FILE: file,
+      first: KEY,
+      second: other,
+    };
+    const list = fileWith(`${codesOf(sim, 2)[1]}\n${other}\n`, 'txt');
+    const args = ['codes', 'check', list, '--seller', 'first'];
+    const { code, stderr } = await run(args, { ...env, REQUESTS_PER_MINUTE: '0' });
+    expect(code, stderr).toBe(0);
+    expect(stderr).toContain('line 2: the code is an API key, which is masked here\n');
+    expect(askedFor(sim)).not.toContain(other);
+  });
+});
+
 describe('wrong usage of codes check', () => {
   const list = () => fileWith('code,name\nabc-1,Ada\n');
 
@@ -372,7 +530,7 @@ describe('wrong usage of codes check', () => {
     [['abc', '--max-age', '7'], /error: option '--max-age .* has no unit/],
     [['abc', '--out', 'result.xlsx'], /^error: the ending of "result.xlsx" says no format\n {2}→ /],
     [['abc', '--out', '-', '--json'], /^error: --json and --out - both write to stdout\n {2}→ /],
-    [['abc', '--out-format', 'csv'], /^error: --out-format goes with --out\n {2}→ /],
+    [['abc', '--format', 'csv'], /^error: --format goes with --out\n {2}→ /],
     [['abc', '--detach', '--dry-run'], /^error: option '--dry-run' cannot be used with/],
     [['abc', '--canary', ' '], /^error: option '--canary .* It is empty/],
     [['abc', '--out', '/no/such/folder/x.csv'], /there is no such folder\n {2}→ /],

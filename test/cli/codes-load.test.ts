@@ -1,21 +1,23 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { closeLists, layoutJson, openLists } from '../../src/cli/codes/lists.js';
 import { layoutLines, reportLines, sizeLine } from '../../src/cli/codes/load-text.js';
 import { loadLists, SHOWN_REJECTED } from '../../src/cli/codes/load.js';
+import { resultOptions } from '../../src/cli/codes/write-result.js';
 import type { AuditRow } from '../../src/store/audits/types.js';
 import { never } from '../support/mirror.js';
 import { folder } from './support.js';
 
-function file(name: string, text: string): string {
+function file(name: string, text: string | Uint8Array): string {
   const path = join(folder(), name);
   writeFileSync(path, text);
   return path;
 }
 
 const open = (places: string[], column?: string) =>
-  openLists(places, column === undefined ? {} : { column }, never);
+  openLists(places, { keys: [], ...(column === undefined ? {} : { column }) }, never);
 
 async function load(places: string[], column?: string) {
   const lists = await open(places, column);
@@ -100,6 +102,25 @@ describe('lists on their way into the store', () => {
     const lists = await open([file('unread.txt', 'abc-1\n')]);
     await closeLists(lists);
     expect(lists[0]?.intake.tally.rows).toBe(0);
+  });
+});
+
+describe('the result of lists', () => {
+  const MARKED = '\uFEFFname;code\nJürgen;abc-1\n';
+  const PLAIN = MARKED.slice(1);
+  it.each<[string, Record<string, string | Uint8Array>, boolean]>([
+    ['of a list with one', { 'kunden.csv': MARKED }, true],
+    ['of a list without', { 'kunden.csv': PLAIN }, false],
+    ['of a compressed list with one', { 'kunden.csv.gz': gzipSync(MARKED) }, true],
+    ['of lists some of which have one', { 'a.csv': PLAIN, 'b.csv': MARKED }, true],
+    ['of a list in UTF-16', { 'kunden.csv': Buffer.from(PLAIN, 'utf16le') }, true],
+    ['of a list in Windows-1252', { 'kunden.csv': Buffer.from(PLAIN, 'latin1') }, true],
+    ['of JSON with one', { 'k.json': '\uFEFF[{"name":"Jürgen","code":"abc-1"}]' }, true],
+    ['of text with one', { 'k.txt': '\uFEFFabc-1\nabc-2\n' }, true],
+  ])('begins with a byte order mark where Excel needs one: %s', async (_what, files, bom) => {
+    const lists = await open(Object.entries(files).map(([name, text]) => file(name, text)));
+    expect(resultOptions(layoutJson(lists)).bom).toBe(bom);
+    await closeLists(lists);
   });
 });
 

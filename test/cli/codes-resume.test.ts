@@ -1,4 +1,12 @@
-import { existsSync, readFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import type { Simulator } from '../../src/simulator/index.js';
@@ -13,7 +21,7 @@ import {
   freePath,
   isValid,
 } from './codes-support.js';
-import { run, settings, start, until, type Running } from './support.js';
+import { folder, run, settings, start, until, type Running } from './support.js';
 
 const mirror = useMirror();
 
@@ -60,7 +68,7 @@ async function goOn(sim: Simulator, codes: readonly string[]): Promise<readonly 
   expect(done.size).toBeLessThan(codes.length);
   const out = freePath('csv');
   const env = settings(mirror().databaseUrl, sim.url);
-  const resumed = await run(['codes', 'resume', await newestAudit(), '--out', out], env);
+  const resumed = await run(['audits', 'resume', await newestAudit(), '--out', out], env);
   expect(resumed.code, resumed.stderr).toBe(0);
   for (const [code = '', verdict] of cellsOf(readFileSync(out, 'utf8')).slice(1)) {
     expect(verdict, code).toBe(isValid(sim, code) ? 'valid' : 'invalid');
@@ -86,14 +94,14 @@ describe('an audit that was stopped', () => {
     const id = await newestAudit();
     expect(stderr).toMatch(
       new RegExp(
-        `stopping; what was answered is kept, and this goes on:\n→ .*codes resume ${id}\n$`,
+        `stopping; what was answered is kept, and this goes on:\n→ .*audits resume ${id}\n$`,
       ),
     );
-    const shown = await run(['codes', 'show', id], settings(mirror().databaseUrl, sim.url));
+    const shown = await run(['audits', 'show', id], settings(mirror().databaseUrl, sim.url));
     expect(shown.stdout).toMatch(
       new RegExp(`^audit ${id} · main · list-\\d+\\.csv · unfinished\n`),
     );
-    expect(shown.stdout).toContain(`codes resume ${id}\n`);
+    expect(shown.stdout).toContain(`audits resume ${id}\n`);
     await goOn(sim, codes);
   });
 
@@ -106,7 +114,10 @@ describe('an audit that was stopped', () => {
     const before = askedFor(sim).length;
     const others = Array.from({ length: 60 }, (_, i) => `of-another-list-${i}`);
     const env = settings(mirror().databaseUrl, sim.url, { REQUESTS_PER_MINUTE: '1800' });
-    const next = await run(['codes', 'check', fileWith(['code', ...others].join('\n'))], env);
+    const next = await run(
+      ['codes', 'check', fileWith(['code', ...others].join('\n')), '--yes'],
+      env,
+    );
     expect(next.code, next.stderr).toBe(0);
     // None but a canary.
     const foreign = askedFor(sim)
@@ -183,8 +194,93 @@ describe('an audit that was stopped', () => {
     sim.faults.clear();
     const out = freePath('csv');
     const env = settings(mirror().databaseUrl, sim.url);
-    const resumed = await run(['codes', 'resume', await newestAudit(), '--out', out], env);
+    const resumed = await run(['audits', 'resume', await newestAudit(), '--out', out], env);
     expect(resumed.code, resumed.stderr).toBe(0);
+  });
+});
+
+describe('the result of an audit that was stopped', () => {
+  /** Stops `codes check --out …` in a folder of its own; returns the folder, the audit and the hint. */
+  async function stopped(sim: Simulator, out: string) {
+    const [place, elsewhere] = [mkdtempSync(join(folder(), 'here-')), folder()];
+    const list = fileWith(['code', ...codesOf(sim, 120)].join('\n'));
+    const slow = settings(mirror().databaseUrl, sim.url, { REQUESTS_PER_MINUTE: '1800' });
+    const running = start(['codes', 'check', list, '--out', out], slow, place);
+    await until(async () => running.process.exitCode !== null || (await settled()).size >= 40);
+    running.process.kill('SIGINT');
+    const { code, stderr } = await running.ended;
+    expect(code, stderr).toBe(130);
+    const hint = /\n→ .* (audits resume .*)\n$/.exec(stderr)?.[1]?.split(' ') ?? [];
+    const env = settings(mirror().databaseUrl, sim.url);
+    return { place, elsewhere, env, hint, id: await newestAudit() };
+  }
+
+  it('goes where it was to go, by the hint alone and from any folder, and once only', async () => {
+    const sim = await codesMarket(mirror());
+    const { place, elsewhere, env, hint, id } = await stopped(sim, 'result.csv');
+    const path = join(realpathSync(place), 'result.csv');
+    const shown = await run(['audits', 'show', id], env);
+    expect(shown.stdout).toMatch(`\nresult         goes to ${path}\n`);
+    expect(existsSync(path)).toBe(false);
+    const resumed = await run(hint, env, { cwd: elsewhere });
+    expect(resumed.code, resumed.stderr).toBe(0);
+    expect(resumed.stdout).toContain(`  result: ${path}\n`);
+    expect(cellsOf(readFileSync(path, 'utf8'))).toHaveLength(121);
+    const json = await run(['audits', 'show', id, '--json'], env);
+    const result = { path, format: 'csv', writtenAt: expect.stringMatching(/Z$/) };
+    expect(JSON.parse(json.stdout)).toMatchObject({ audit: { result } });
+    writeFileSync(path, 'edited since');
+    const again = await run(hint, env);
+    expect(again.stdout).toContain(`  result: ${path}\n`);
+    expect(readFileSync(path, 'utf8')).toBe('edited since');
+  });
+
+  it('goes to another file when the folder is gone, which is told before anything is asked', async () => {
+    const sim = await codesMarket(mirror());
+    const { place, env, hint, id } = await stopped(sim, 'result.csv');
+    rmSync(place, { recursive: true });
+    const asked = sim.log.length;
+    const refused = await run(hint, env);
+    expect(refused.stderr).toMatch(
+      /^error: the result of audit \d+ can’t go to ".*\/result\.csv": there is no such folder\n {2}→ .*--out/,
+    );
+    expect(refused.code).toBe(2);
+    expect(sim.log.length).toBe(asked);
+    const out = freePath('ndjson');
+    const resumed = await run([...hint, '--out', out], env);
+    expect(resumed.code, resumed.stderr).toBe(0);
+    expect(readFileSync(out, 'utf8').trimEnd().split('\n')).toHaveLength(120);
+    expect((await run(['audits', 'show', id], env)).stdout).toMatch(
+      /\nresult +\S+\.ndjson, written /,
+    );
+  });
+
+  it('is written by who comes back, when others finished the audit meanwhile', async () => {
+    const sim = await codesMarket(mirror());
+    const { place, env, hint, id } = await stopped(sim, 'result.json');
+    const both = await run([...hint, '--detach', '--out', 'x.csv'], env);
+    expect(both.stderr).toMatch(/^error: option '--detach' cannot be used with option '--out/);
+    const left = await run([...hint, '--detach'], env);
+    expect(left.stdout).toMatch(
+      /→ .*audits resume \d+ {3}\(here, or to watch; it writes .*result\.json\)\n/,
+    );
+    const worker = start(['worker'], { ...env, HEALTH_LISTEN: 'off' });
+    await until(async () => (await mirror().store.audits.get(BigInt(id)))?.state === 'finished');
+    worker.process.kill('SIGTERM');
+    await worker.ended;
+    const shown = await run(['audits', 'show', id], env);
+    expect(shown.stdout).toMatch(/\nresult +goes to .*\/result\.json\n/);
+    expect(shown.stdout).toContain(`audits resume ${id}\n`);
+    expect((await run(hint, env)).code).toBe(0);
+    expect(JSON.parse(readFileSync(join(place, 'result.json'), 'utf8'))).toHaveLength(120);
+  });
+
+  it('is printed again by the hint, where it was to be printed', async () => {
+    const sim = await codesMarket(mirror());
+    const { env, hint } = await stopped(sim, '-');
+    const resumed = await run(hint, env);
+    expect(resumed.code, resumed.stderr).toBe(0);
+    expect(cellsOf(resumed.stdout)).toHaveLength(121);
   });
 });
 
@@ -201,36 +297,37 @@ describe('audits', () => {
 
   it('are listed and shown, also as JSON', async () => {
     const { env, id } = await unfinished();
-    const list = await run(['codes', 'list', '--json'], env);
+    const list = await run(['audits', 'list', '--json'], env);
     const audits = [{ auditId: Number(id), sellerId: 'main', state: 'running', pending: 30 }];
     expect(JSON.parse(list.stdout)).toMatchObject({ audits });
-    expect((await run(['codes', 'list'], env)).stdout).toMatch(/unfinished .* 0 %/);
-    const shown = await run(['codes', 'show', id, '--json'], env);
+    expect((await run(['audits', 'list'], env)).stdout).toMatch(/unfinished .* 0 %/);
+    const shown = await run(['audits', 'show', id, '--json'], env);
     expect(JSON.parse(shown.stdout)).toMatchObject({
       audit: { lines: 31, rejected: 1, codes: 30, pending: 30 },
       unproven: [],
       list: { columns: ['name', 'code'], layout: { lists: [{ format: 'csv', column: 'code' }] } },
     });
     await mirror().store.ensureSeller('other', 'other.example');
-    expect((await run(['codes', 'show', id, '--seller', 'other'], env)).stderr).toMatch(
+    expect((await run(['audits', 'show', id, '--seller', 'other'], env)).stderr).toMatch(
       `error: there is no audit ${id} of this seller\n  → \``,
     );
-    expect((await run(['codes', 'list', '--seller', 'other'], env)).stdout).toBe(
+    expect((await run(['audits', 'list', '--seller', 'other'], env)).stdout).toBe(
       'There is no audit yet of this seller.\n',
     );
-    expect((await run(['codes', 'show', '0'], env)).code).toBe(2);
+    expect((await run(['audits', 'show', '0'], env)).code).toBe(2);
   });
 
   it('come with remedies that name the program as it is to be typed, so that they can be pasted', async () => {
     const { env, id } = await unfinished();
-    expect((await run(['codes', 'resume', id], env)).code).toBe(0);
-    const own = String.raw`\n  → .*\`node \S*dist/cli/main\.js codes`;
+    expect((await run(['audits', 'resume', id], env)).code).toBe(0);
+    const own = String.raw`\n  → .*\`node \S*dist/cli/main\.js`;
     for (const [args, next] of [
-      [['show', '999999'], 'list'],
-      [['show', 'a-code'], 'check'],
-      [['cancel', id], `export ${id}`],
+      [['audits', 'show', '999999'], 'audits list'],
+      [['codes', 'show', 'a-code'], 'codes check a-code'],
+      [['codes', 'show', '999999'], 'audits show 999999'],
+      [['audits', 'cancel', id], `audits export ${id}`],
     ] as const) {
-      const { code, stderr } = await run(['codes', ...args], env);
+      const { code, stderr } = await run(args, env);
       expect(stderr).toMatch(new RegExp(`^error: .*${own} ${next}\``));
       expect(code).toBe(1);
     }
@@ -238,9 +335,12 @@ describe('audits', () => {
 
   it('of a seller whom nobody knows are not said to be none, since the name may be misspelt', async () => {
     const { env, id } = await unfinished();
-    const commands = [['list'], ['show', id], ['show', 'a-code'], ['export', id], ['cancel', id]];
-    for (const command of [...commands, ['resume', id]]) {
-      expect(await run(['codes', ...command, '--seller', 'nope'], env), command[0]).toEqual({
+    for (const command of [
+      ['codes', 'show', 'a-code'],
+      ['audits', 'list'],
+      ...['show', 'resume', 'cancel', 'export'].map((name) => ['audits', name, id]),
+    ]) {
+      expect(await run([...command, '--seller', 'nope'], env), command.join(' ')).toEqual({
         code: 2,
         stdout: '',
         stderr: 'error: no seller "nope" is configured or in the store\n  → there is: main\n',
@@ -250,7 +350,7 @@ describe('audits', () => {
 
   it('are exported before they have ended too, with what is not asked yet as pending', async () => {
     const { env, id } = await unfinished();
-    const { code, stdout, stderr } = await run(['codes', 'export', id], env);
+    const { code, stdout, stderr } = await run(['audits', 'export', id], env);
     expect(code).toBe(0);
     const [header, first, second] = cellsOf(stdout);
     expect(header?.slice(0, 3)).toEqual(['name', 'code', 'verdict']);
@@ -258,37 +358,37 @@ describe('audits', () => {
     expect(first?.at(-1)).toBe('none: the code is empty');
     expect(second?.[2]).toBe('pending');
     expect(stderr).toBe('The audit has not ended: 30 of 30 codes are "pending".\n');
-    const json = await run(['codes', 'export', id, '--json'], env);
+    const json = await run(['audits', 'export', id, '--json'], env);
     expect(JSON.parse(json.stdout)).toHaveLength(31);
-    const both = await run(['codes', 'export', id, '--json', '--format', 'csv'], env);
+    const both = await run(['audits', 'export', id, '--json', '--format', 'csv'], env);
     expect(both.code).toBe(2);
     for (const ending of ['csv', 'ndjson']) {
       const out = freePath(ending);
-      const named = await run(['codes', 'export', id, '--out', out, '--json'], env);
+      const named = await run(['audits', 'export', id, '--out', out, '--json'], env);
       expect(named.stderr).toMatch(/^error: --json and the ending of ".*" differ\n {2}→ /);
       expect(named.code).toBe(2);
       expect(existsSync(out)).toBe(false);
     }
     const asJson = freePath('json');
-    expect((await run(['codes', 'export', id, '--out', asJson, '--json'], env)).code).toBe(0);
+    expect((await run(['audits', 'export', id, '--out', asJson, '--json'], env)).code).toBe(0);
     expect(JSON.parse(readFileSync(asJson, 'utf8'))).toEqual(JSON.parse(json.stdout));
-    const nowhere = await run(['codes', 'export', id, '--out', '/no/such/x.csv'], env);
+    const nowhere = await run(['audits', 'export', id, '--out', '/no/such/x.csv'], env);
     expect(nowhere.stderr).toMatch(/there is no such folder\n {2}→ /);
     expect(nowhere.code).toBe(2);
   });
 
   it('are cancelled for as long as nobody resumes them', async () => {
     const { env, id } = await unfinished();
-    const cancelled = await run(['codes', 'cancel', id], env);
+    const cancelled = await run(['audits', 'cancel', id], env);
     expect(cancelled.stdout).toContain('30 codes not asked yet · cancelled');
-    expect((await run(['codes', 'show', id], env)).stdout).toContain('· cancelled\n');
-    const resumed = await run(['codes', 'resume', id, '--json'], env);
+    expect((await run(['audits', 'show', id], env)).stdout).toContain('· cancelled\n');
+    const resumed = await run(['audits', 'resume', id, '--json'], env);
     expect(resumed.code, resumed.stderr).toBe(0);
     expect(JSON.parse(resumed.stdout)).toMatchObject({ audit: { state: 'finished', pending: 0 } });
-    const again = await run(['codes', 'cancel', id], env);
+    const again = await run(['audits', 'cancel', id], env);
     expect(again.stderr).toMatch(/^error: audit \d+ is finished: there is nothing to cancel\n/);
     expect(again.code).toBe(1);
-    const calm = await run(['codes', 'resume', id], env);
+    const calm = await run(['audits', 'resume', id], env);
     expect(calm.code).toBe(0);
     expect(calm.stdout).toMatch(/^✓ audit/);
   });

@@ -24,6 +24,9 @@ describe('db', () => {
       { n: 0 },
     ]);
 
+    const asked = await run(['sql', '--format', 'ndjson', 'select current_user as role'], env);
+    expect(asked.stdout).toMatch(/^\{"role":"mirror_reader_\d+"\}\n$/);
+
     const status = await run(['db', 'status', '--json'], env);
     expect(JSON.parse(status.stdout)).toMatchObject({
       held: true,

@@ -27,10 +27,13 @@ describe('a held run', () => {
     const { env, sync, id } = await held();
     expect(sync.code).toBe(3);
     const sentence = '20 of 40 items are no longer listed (1001 Evil';
-    const [approve, reject] = [`seller-mirror approve ${id}`, `seller-mirror reject ${id}`];
+    const [approve, reject] = [
+      `seller-mirror runs approve ${id}`,
+      `seller-mirror runs reject ${id}`,
+    ];
     const wide = 'price_regular changed in all 20 items';
     const status = await run(['status'], env);
-    const details = await run(['runs', id], env);
+    const details = await run(['runs', 'show', id], env);
     for (const { stdout } of [sync, status, details]) {
       for (const words of [sentence, 'and 17 more', approve, reject, wide]) {
         expect(stdout).toContain(words);
@@ -52,12 +55,12 @@ describe('a held run', () => {
 
   it('is settled by approve, which says what it did and is no harm twice', async () => {
     const { env, id } = await held();
-    const { code, stdout } = await run(['approve', id], env);
+    const { code, stdout } = await run(['runs', 'approve', id], env);
     expect(stdout).toMatch(
       new RegExp(`^✓ main · run ${id} approved: 20 of 20 items removed \\(run \\d+\\)\n$`),
     );
     expect(code).toBe(0);
-    const again = await run(['approve', id, '--json'], env);
+    const again = await run(['runs', 'approve', id, '--json'], env);
     expect(again.code).toBe(0);
     expect(JSON.parse(again.stdout)).toMatchObject({
       ...{ runId: Number(id), decision: 'approved', already: true, removed: 0 },
@@ -66,15 +69,17 @@ describe('a held run', () => {
     const status = await run(['status'], env);
     expect(status.stdout).toContain('20 live · 0 missing · 20 removed');
     expect(status.stdout).not.toMatch(/held|remedy/);
-    expect((await run(['runs', id], env)).stdout).toMatch(/approved at .* by .*; run \d+ carried/);
-    const late = await run(['reject', id], env);
+    expect((await run(['runs', 'show', id], env)).stdout).toMatch(
+      /approved at .* by .*; run \d+ carried/,
+    );
+    const late = await run(['runs', 'reject', id], env);
     expect(late.stderr).toMatch(/^error: run \d+ was approved already.*\n {2}→ /);
     expect(late.code).toBe(1);
   });
 
   it('is settled by reject, which keeps the items missing', async () => {
     const { env, id } = await held();
-    const { code, stdout } = await run(['reject', id], env);
+    const { code, stdout } = await run(['runs', 'reject', id], env);
     expect(stdout).toContain(`run ${id} rejected: 20 items stay missing`);
     expect(code).toBe(0);
     expect((await run(['sync', 'items'], env)).code).toBe(0);
@@ -84,7 +89,7 @@ describe('a held run', () => {
   it('waits while a run works for the seller, and names it', async () => {
     const { env, id } = await held();
     const lock = await mirror().store.lockSeller('main');
-    const { code, stderr } = await run(['approve', id], env);
+    const { code, stderr } = await run(['runs', 'approve', id], env);
     await lock.release();
     expect(stderr).toMatch(/^error: seller "main" is being mirrored already by .*\n {2}→ /);
     expect(code).toBe(1);
@@ -95,7 +100,9 @@ describe('a held run', () => {
     ['0', 2, /Runs are numbered/],
     ['twelve', 2, /Runs are numbered/],
   ])('that does not exist, %s, ends with %d', async (id, exitCode, why) => {
-    const { code, stderr } = await run(['approve', id], { DATABASE_URL: mirror().databaseUrl });
+    const { code, stderr } = await run(['runs', 'approve', id], {
+      DATABASE_URL: mirror().databaseUrl,
+    });
     expect(stderr).toMatch(why);
     expect(code).toBe(exitCode);
   });

@@ -1,7 +1,9 @@
-import { beforeEach, describe, expect, it } from 'vitest';
-import { checkSeller } from '../../src/cli/doctor/marketplace.js';
-import { checkStore } from '../../src/cli/doctor/store.js';
-import { quirkInWords } from '../../src/cli/doctor/quirks.js';
+import { readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Client } from 'pg';
+import { beforeEach, describe, expect, inject, it, onTestFinished } from 'vitest';
+import { checkStore } from '../../src/cli/commands/doctor.js';
+import { checkSeller, quirkInWords, type OpenedAccount } from '../../src/cli/marketplace-checks.js';
 import type { Config, SellerConfig } from '../../src/config/index.js';
 import { Secret } from '../../src/domain/secret.js';
 import { syncAccount } from '../../src/jobs/sync-account.js';
@@ -10,10 +12,12 @@ import {
   seededCatalogue,
   type SimulatorOptions,
 } from '../../src/simulator/index.js';
+import { openEmbedded } from '../../src/store/embedded/index.js';
+import type { EmbeddedStartError } from '../../src/store/errors.js';
 import { startServer } from '../support/http-server.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
-import { createTestDatabase } from '../support/postgres.js';
-import { run, settings } from './support.js';
+import { createTestDatabase, databaseAt } from '../support/postgres.js';
+import { folder, run, settings } from './support.js';
 
 const mirror = useMirror();
 
@@ -61,12 +65,21 @@ beforeEach(() => {
     health: null,
     alerts: null,
     warnings: [],
+    exposedSecrets: [],
   };
 });
 
 /** `warning limit: …` and so on, remedies behind an arrow. */
-async function checks(url: string, more: Partial<SellerConfig> = {}): Promise<string[]> {
-  const found = await checkSeller(config, sellerAt(url, more), mirror().store, never);
+async function checks(
+  url: string,
+  more: Partial<SellerConfig> = {},
+  others: readonly OpenedAccount[] = [],
+): Promise<string[]> {
+  const asked = { store: mirror().store, others };
+  const found = await checkSeller(config, sellerAt(url, more), asked, never);
+  for (const { remedy } of found.checks) {
+    expect(remedy ?? '', 'who reads it has asked doctor already').not.toMatch(/doctor/);
+  }
   return found.checks.map(
     ({ result, text, remedy }) => `${result} ${text}${remedy === null ? '' : ` → ${remedy}`}`,
   );
@@ -151,6 +164,18 @@ describe('doctor about a marketplace', () => {
     expect(await checks(sim.url)).toContainEqual(matching(/^failed list: a web page came/));
   });
 
+  it('of a wrong path says where requests went, and of a wrong scheme what the port speaks', async () => {
+    const site = await startServer({ status: 404, body: '<html>Not found</html>' });
+    expect(await checks(`${site.url.href}shop/`)).toContainEqual(
+      matching(
+        /^failed key: .* → requests go to http:\/\/127\.0\.0\.1:\d+\/shop\/api\/…: .*; is \/shop\/ right\?$/,
+      ),
+    );
+    expect(await checks(`https://127.0.0.1:${site.port}`)).toEqual([
+      matching(/^failed host: .*this port speaks plain http → correct the port/),
+    ]);
+  });
+
   it('warns of records that can’t be read, and of a list that says it is empty', async () => {
     const sim = await market();
     sim.seller(KEY).catalogue.breakRecord(1002, '{"id":1002}');
@@ -171,6 +196,27 @@ describe('doctor about a marketplace', () => {
       ),
     );
   });
+
+  it('fails a copy of another marketplace, which sync would refuse', async () => {
+    const sim = await market();
+    await syncAccount(mirror().deps(sim.url), never);
+    await mirror().rows(`UPDATE mirror.sellers SET marketplace = 'market.example'`);
+    expect(await checks(sim.url)).toContainEqual(
+      matching(/^failed key: the copy of this seller is of the marketplace market\.example, not/),
+    );
+  });
+
+  it('fails the second of two sellers whose keys open one account, however its name is written', async () => {
+    const sim = await market();
+    const ada = { seller: 'first', host: 'localhost:1', username: 'Ada' };
+    expect(await checks(sim.url, {}, [ada])).toContainEqual(
+      matching(
+        /^failed key: opens the account of ada, as that of seller first does: .* → give main/,
+      ),
+    );
+    const elsewhere = { ...ada, host: 'market.example' };
+    expect(await checks(sim.url, {}, [elsewhere])).toContainEqual(matching(/^ok key: opens/));
+  });
 });
 
 describe('doctor about the store', () => {
@@ -190,13 +236,83 @@ describe('doctor about the store', () => {
     }
   });
 
+  it('warns of a role that can do more than the mirror needs, and leaves the server as it is', async () => {
+    const database = new URL(mirror().databaseUrl).pathname.slice(1);
+    const url = databaseAt(inject('testServer').adminUrl, database);
+    const { checks: found } = await checkStore({ ...config, databaseUrl: new Secret(url) }, never);
+    expect(found.find(({ result }) => result === 'warning')).toEqual({
+      seller: null,
+      result: 'warning',
+      text: matching(/^store: its role \w+ is a superuser/),
+      remedy: 'use an ordinary role in DATABASE_URL: docs/operations.md says how to make one',
+    });
+    expect(
+      await mirror().rows(
+        `SELECT FROM pg_roles r, pg_database d
+          WHERE d.datname = current_database() AND r.rolname = 'mirror_reader_' || d.oid`,
+      ),
+    ).toEqual([]);
+  });
+
   it('makes no embedded database, and looks at the room for it', async () => {
-    const own = { ...config, databaseUrl: null };
-    const { checks: found } = await checkStore(own, never);
+    const dataDir = join(folder(), 'not', 'there');
+    const { checks: found } = await checkStore({ ...config, databaseUrl: null, dataDir }, never);
     expect(found).toMatchObject([
-      { result: 'ok', text: 'store: no database in /nowhere yet; the first command makes it' },
-      { text: matching(/^disk: .* free for \/nowhere$/) },
+      { result: 'ok', text: `store: no database in ${dataDir} yet; the first command makes it` },
+      { text: matching(/^disk: .* free for /) },
     ]);
+    expect(readdirSync(folder())).toEqual([]);
+  });
+
+  it('fails a DATA_DIR that can’t be made, in the words of the command that would make it', async () => {
+    const file = join(folder(), 'file');
+    writeFileSync(file, '');
+    onTestFinished(() => rmSync(file));
+    const dataDir = join(file, 'data');
+    const { checks: found } = await checkStore({ ...config, databaseUrl: null, dataDir }, never);
+    const opened = openEmbedded({ dataDir, applicationName: 'a test' });
+    const error = await opened.catch((thrown: unknown) => thrown as EmbeddedStartError);
+    expect(found[0]).toMatchObject({
+      result: 'failed',
+      text: matching(/^store: the data folder .* cannot be used: a part of the path is a file/),
+    });
+    expect(found[0]?.text).toBe(`store: ${(error as Error).message}`);
+  });
+
+  it.each([
+    [
+      'takes no writes',
+      'ALTER ROLE current_user IN DATABASE this SET default_transaction_read_only = on',
+      /^store: the database takes no writes/,
+    ],
+    [
+      'does not let the role write',
+      'REVOKE INSERT ON mirror.items FROM current_user',
+      /^store: its role \w+ may not write/,
+    ],
+    [
+      'does not let the role make the schema of the queue',
+      'REVOKE CREATE ON DATABASE this FROM current_user',
+      /^store: its role \w+ may not create schemas/,
+    ],
+  ])('fails a database that %s, as a run would', async (_, sql, expected) => {
+    const database = await createTestDatabase();
+    const client = new Client(database.url);
+    try {
+      await client.connect();
+      await client.query(sql.replace('this', new URL(database.url).pathname.slice(1)));
+      const own = { ...config, databaseUrl: new Secret(database.url) };
+      const { checks: found } = await checkStore(own, never);
+      expect(found).toContainEqual({
+        seller: null,
+        result: 'failed',
+        text: matching(expected),
+        remedy: matching(/./),
+      });
+    } finally {
+      await client.end();
+      await database.drop();
+    }
   });
 });
 
@@ -226,6 +342,18 @@ describe('doctor', () => {
       remedy: matching(/^Check host and port/),
     });
     expect(found.at(-1)).toMatchObject({ seller: 'main', result: 'ok' });
+    expect(code).toBe(1);
+  });
+
+  it('fails without a seller, and where health and metrics can’t be served, as `run` would', async () => {
+    const taken = await startServer({ body: '' });
+    const env = {
+      DATABASE_URL: mirror().databaseUrl,
+      HEALTH_LISTEN: `127.0.0.1:${taken.port}`,
+    };
+    const { code, stdout } = await run(['doctor'], env);
+    expect(stdout).toMatch(/^✗ configuration: no seller to mirror\n {2}→ set MARKETPLACE_URL/m);
+    expect(stdout).toMatch(/^✗ health: 127\.0\.0\.1:\d+, .* is taken by another program\n {2}→ /m);
     expect(code).toBe(1);
   });
 

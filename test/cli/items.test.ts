@@ -95,3 +95,40 @@ describe('items', () => {
     expect(code).toBe(2);
   });
 });
+
+describe('items view', () => {
+  it('shows an item whole, with what it cost since when, and as JSON with the record as received', async () => {
+    const catalogue = seededCatalogue({ seed: 3, count: 3 });
+    catalogue.change(1002, { name: 'Basalt \u001B[31mKit', priceRegularCents: 1900 });
+    const sim = await mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
+    const deps = mirror().deps(sim.url);
+    await syncCatalogue(deps, never);
+    catalogue.change(1002, { version: '9.9' });
+    await syncCatalogue(deps, never);
+    catalogue.change(1002, { priceRegularCents: 2150 });
+    await syncCatalogue(deps, never);
+
+    const { code, stdout } = await items('view', '1002');
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^item 1002 · Basalt Kit · live\n/);
+    expect(stdout).toMatch(/\nversion +9\.9\n/);
+    expect(stdout).toMatch(/\npurchases +0\n/);
+    const prices = stdout.slice(stdout.indexOf('\nprices\n')).trimEnd().split('\n').slice(3);
+    expect(prices.map((line) => line.split(/ {2,}/)[1])).toEqual(['19.00', '21.50']);
+
+    const [listed] = await rows('--item', '1002');
+    const json = JSON.parse((await items('view', '1002', '--json')).stdout) as object;
+    expect(json).toMatchObject({
+      ...listed,
+      purchases: 0,
+      raw: { id: 1002, name: 'Basalt \u001B[31mKit' },
+      price_history: [{ currency: 'USD' }, { currency: 'USD' }],
+    });
+  });
+
+  it('says so when there is no such item', async () => {
+    const { code, stderr } = await items('view', '4711');
+    expect(stderr).toMatch(/^error: there is no item 4711\n {2}→ .*items --state all/);
+    expect(code).toBe(1);
+  });
+});

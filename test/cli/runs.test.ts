@@ -30,7 +30,7 @@ describe('runs', () => {
     expect(code).toBe(0);
     const [head, first, ...rest] = stdout.trimEnd().split('\n');
     expect(head).toMatch(/^ *run +seller +kind +state +started/);
-    expect(first).toMatch(new RegExp(`^ *${newest} +main +catalogue +succeeded`));
+    expect(first).toMatch(new RegExp(`^ *${newest} +main +items +succeeded`));
     expect(rest).toEqual([]);
   });
 
@@ -39,9 +39,9 @@ describe('runs', () => {
     const env = { DATABASE_URL: mirror().databaseUrl };
     const { code, stdout } = await run(['runs', String(id)], env);
     expect(code).toBe(0);
-    expect(stdout).toContain(`run ${id} · main · catalogue · succeeded`);
+    expect(stdout).toContain(`run ${id} · main · items · succeeded`);
     expect(stdout).toMatch(/^listed +12$/m);
-    expect(stdout).toMatch(/^unreadable +1$/m);
+    expect(stdout).toMatch(/^quarantined +1$/m);
     expect(stdout).toContain('could not be read and are in mirror.quarantine');
     expect(stdout).toContain('envelope.items-object');
     expect(stdout).toMatch(/item 1003: .*\n {4}\{"id":1003,"name":"","price":"x+…\n/);

@@ -55,7 +55,7 @@ describe('run', () => {
     const { code, stdout } = await service.ended;
     expect(code).toBe(0);
     const [account, catalogue] = await runs();
-    expect([account?.kind, catalogue?.kind]).toEqual(['account', 'catalogue']);
+    expect([account?.kind, catalogue?.kind]).toEqual(['account', 'items']);
     const told = lines(stdout).filter(({ msg }) => msg === 'run succeeded');
     expect(told).toHaveLength(2);
     for (const line of told) {
@@ -93,7 +93,7 @@ describe('run', () => {
     expect(await live()).toBe(0);
     expect((await runs()).map(({ kind, state }) => `${kind} ${state}`)).toEqual([
       'account succeeded',
-      'catalogue interrupted',
+      'items interrupted',
     ]);
 
     sim.faults.clear();
@@ -104,8 +104,8 @@ describe('run', () => {
     const all = await runs();
     expect(all.map(({ kind, state }) => `${kind} ${state}`)).toEqual([
       'account succeeded',
-      'catalogue interrupted',
-      'catalogue succeeded',
+      'items interrupted',
+      'items succeeded',
     ]);
     expect(new Set(all.map(({ job_id }) => job_id)).size).toBe(1);
   });
@@ -152,16 +152,14 @@ describe('a fleet', () => {
       const services = ['scheduler', 'scheduler', 'worker', 'worker'].map((command) =>
         start([command], env),
       );
-      await until(
-        async () => (await runs()).filter(({ kind }) => kind === 'catalogue').length >= 3,
-      );
+      await until(async () => (await runs()).filter(({ kind }) => kind === 'items').length >= 3);
       const [scheduler, second, ...workers] = services;
       for (const service of [scheduler, second]) service?.process.kill('SIGTERM');
       await Promise.all([scheduler?.ended, second?.ended]);
       for (const worker of workers) worker.process.kill('SIGTERM');
       for (const service of services) expect((await service.ended).code).toBe(0);
       const done = (await runs()).filter(
-        ({ kind, state }) => kind === 'catalogue' && state === 'succeeded',
+        ({ kind, state }) => kind === 'items' && state === 'succeeded',
       );
       const jobs = done.map(({ job_id }) => job_id);
       expect(new Set(jobs).size, 'no tick is done twice').toBe(jobs.length);

@@ -35,7 +35,7 @@ describe('simulate', () => {
 
     const env = settings(mirror().databaseUrl, url, { MARKETPLACE_API_KEY: key });
     const synced = await run(['sync'], env);
-    expect(synced.stdout).toContain('7 listed: 7 new');
+    expect(synced.stdout).toContain('7 listed: 7 added');
     const body = new URLSearchParams({ api_key: key, purchase_code: code });
     const asked = await fetch(`${url}/api/purchases/validation`, { method: 'POST', body });
     expect(asked.status).toBe(200);

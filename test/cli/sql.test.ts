@@ -1,5 +1,6 @@
-import { beforeAll, describe, expect, it } from 'vitest';
-import { createTestDatabase } from '../support/postgres.js';
+import { Client } from 'pg';
+import { beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest';
+import { createTestDatabase, databaseAt } from '../support/postgres.js';
 import { useMirror } from '../support/mirror.js';
 import { run, start, until } from './support.js';
 
@@ -118,21 +119,42 @@ describe('a statement that can’t be run', () => {
     expect(code).toBe(1);
   });
 
-  it('changes nothing, though it tries to leave the read-only transaction', async () => {
-    const tricks = [
-      'set transaction read write',
-      'do $$ begin set transaction read write; create table mirror.x(); end $$',
-      `select set_config('transaction_read_only', 'off', false)`,
-      'do $$ begin commit; create table mirror.x(); end $$',
-      'with gone as (delete from mirror.request_budgets returning 1) select * from gone',
-      'commit',
-      "select nextval('mirror.runs_run_id_seq')",
-    ];
-    await Promise.all(tricks.map((trick) => sql(trick)));
-    expect(await mirror().rows(`SELECT to_regclass('mirror.x') AS made`)).toEqual([{ made: null }]);
-    expect(await mirror().rows('SELECT is_called FROM mirror.runs_run_id_seq')).toEqual([
-      { is_called: false },
-    ]);
+  it.each([
+    [' -- nothing\n/* at /* all */ */ ;', /^error: there is no statement to run\n {2}→ .*\n$/],
+    ['copy mirror.items to stdout', /^error: COPY gives no rows\n {2}→ .*--format csv.*\n$/],
+    [
+      'copy (select * from generate_series(1, 5000000)) to stdout',
+      /^error: COPY gives no rows\n {2}→ .*\n$/,
+    ],
+  ])('ends with 2 when it is none that gives rows: %s', async (statement, complaint) => {
+    const { code, stdout, stderr } = await sql(statement);
+    expect(stderr).toMatch(complaint);
+    expect(stdout).toBe('');
+    expect(code).toBe(2);
+  });
+});
+
+describe('sql on a server whose superuser DATABASE_URL names', () => {
+  it('reads as a role of its own, for which statements about the server are not', async () => {
+    const database = new URL(mirror().databaseUrl).pathname.slice(1);
+    const { adminUrl } = inject('testServer');
+    const own = { DATABASE_URL: databaseAt(adminUrl, database) };
+    const asked = await run(['sql', '--format', 'ndjson', 'select current_user as role'], own);
+    const { role } = JSON.parse(asked.stdout) as { role: string };
+    onTestFinished(async () => {
+      const admin = new Client(own.DATABASE_URL);
+      await admin.connect();
+      await admin.query(`DROP OWNED BY ${role}; DROP ROLE ${role}`);
+      await admin.end();
+    });
+    expect(role).toMatch(/^mirror_reader_\d+$/);
+    const refused = await run(['sql', `select pg_read_file('/etc/hostname')`], own);
+    expect(refused).toEqual({
+      code: 1,
+      stdout: '',
+      stderr:
+        'error: permission denied for function pg_read_file\n  → this command reads schemas reporting and mirror, and nothing else\n',
+    });
   });
 });
 

@@ -1,12 +1,13 @@
 import { describe, expect, it } from 'vitest';
-import { sellerReport } from '../../src/cli/status/report.js';
+import { sellerReport } from '../../src/cli/commands/status.js';
 import { performMirrorTask } from '../../src/jobs/mirror-task.js';
 import { syncAccount } from '../../src/jobs/sync-account.js';
 import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
 import { syncItem } from '../../src/jobs/sync-item.js';
 import { seededCatalogue } from '../../src/simulator/index.js';
+import type { FiredSchedule } from '../../src/store/processes.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
-import { run, settings } from './support.js';
+import { run, settings, start, until } from './support.js';
 
 const mirror = useMirror();
 
@@ -22,7 +23,7 @@ async function mirrored(username = 'ada') {
 
 async function report(now = new Date()) {
   const [stored] = await mirror().store.statuses();
-  const expectation = { configured: true, staleAfterHours: 26, schedules: [] };
+  const expectation = { configured: true, staleAfterHours: 26, schedules: [], processes: [] };
   return sellerReport('main', expectation, stored ?? null, now);
 }
 
@@ -47,7 +48,7 @@ describe('the verdict on a copy', () => {
     await syncAccount(deps, never);
     const { verdict, current, lastProblem } = await report();
     expect({ verdict, current }).toEqual({ verdict: 'failing', current: false });
-    expect(lastProblem).toMatchObject({ kind: 'catalogue', code: 'unavailable' });
+    expect(lastProblem).toMatchObject({ kind: 'items', code: 'unavailable' });
     expect(lastProblem?.remedy).toContain('seller-mirror sync');
   });
 
@@ -60,7 +61,7 @@ describe('the verdict on a copy', () => {
   it('takes a run for running only while its process lives, since a killed one can’t say so', async () => {
     await mirrored();
     await mirror().rows(
-      `INSERT INTO mirror.runs (seller_id, kind, state, holder) VALUES ('main', 'catalogue', 'running', 'killed')`,
+      `INSERT INTO mirror.runs (seller_id, kind, state, holder) VALUES ('main', 'items', 'running', 'killed')`,
     );
     const died = { state: 'interrupted', message: 'the process ended before the run did' };
     expect(await report()).toMatchObject({ verdict: 'current', running: null, lastProblem: died });
@@ -76,6 +77,67 @@ describe('the verdict on a copy', () => {
   });
 });
 
+describe('the next times of a schedule', () => {
+  const cron = { cron: '0 2 * * *', timeZone: 'UTC' };
+  const schedule = { seller: 'main', marketplace: 'm.example', kind: 'sync', ...cron } as const;
+  const fired = { seller: 'main', kind: 'sync', ...cron } as const;
+  const process = (pid: number, roles: string[], schedules: FiredSchedule[] = []) => ({
+    ...{ processId: `00000000-0000-4000-8000-00000000000${pid}`, roles, schedules },
+    ...{ host: 'elsewhere', pid, startedAt: new Date(), seenAt: new Date() },
+  });
+  const worker = process(1, ['worker']);
+
+  it.each([
+    ['nothing runs', [], 'no-scheduler'],
+    ['only workers run', [worker], 'no-scheduler'],
+    ['the scheduler has other sellers', [worker, process(2, ['scheduler'])], 'not-scheduled'],
+    [
+      'the scheduler was started with another schedule',
+      [worker, process(2, ['scheduler'], [{ ...fired, cron: '0 3 * * *' }])],
+      'not-scheduled',
+    ],
+    ['nobody works on the queue', [process(2, ['scheduler'], [fired])], 'no-worker'],
+    ['scheduler and workers run', [worker, process(2, ['scheduler'], [fired])], null],
+    ['`run` runs', [process(3, ['scheduler', 'worker'], [fired])], null],
+  ] as const)('are told only if somebody keeps them: %s', (_, processes, obstacle) => {
+    const expectation = { configured: true, staleAfterHours: 26, schedules: [schedule], processes };
+    const { schedules } = sellerReport('main', expectation, null, new Date('2026-11-21T12:00:00Z'));
+    const times = ['22', '23', '24'].map((day) => new Date(`2026-11-${day}T02:00:00Z`));
+    expect(schedules).toEqual([
+      { kind: 'sync', ...cron, next: obstacle === null ? times : [], obstacle },
+    ]);
+  });
+
+  it('come with `run` and go with it, also when it is killed, since a dead scheduler keeps nothing', async () => {
+    const { sim } = await mirrored();
+    const more = { SYNC_CRON: '0 0 29 2 *', HEALTH_LISTEN: 'off', CATCH_UP: 'false' };
+    const env = settings(mirror().databaseUrl, sim.url, more);
+    const scheduleLine = async (other: Readonly<Record<string, string>> = {}) =>
+      /schedule +(.*)\n/.exec((await run(['status'], { ...env, ...other })).stdout)?.[1];
+    const service = start(['run'], env);
+    await until(() => service.stdout().includes('service started'));
+    await until(async () => (await mirror().rows('SELECT FROM mirror.processes')).length > 0);
+    expect(await scheduleLine()).toMatch(/: Tue 29 Feb 00:00, /);
+    expect(await scheduleLine({ SYNC_CRON: '0 1 29 2 *' })).toContain(
+      'started with other settings; restart it',
+    );
+    service.process.kill('SIGKILL');
+    await service.ended;
+    expect(await scheduleLine()).toContain('no scheduler is running; start `seller-mirror run`');
+  });
+
+  it('are not told of a parked seller, whom schedules leave alone', async () => {
+    const { sim, deps } = await mirrored();
+    sim.faults.always('any', { kind: 'key-refused' });
+    await performMirrorTask(deps, { kind: 'sync', askedAt: new Date(), byHand: false }, never);
+    const [stored] = await mirror().store.statuses();
+    const processes = [process(3, ['scheduler', 'worker'], [fired])];
+    const expectation = { configured: true, staleAfterHours: 26, schedules: [schedule], processes };
+    const { schedules } = sellerReport('main', expectation, stored ?? null, new Date());
+    expect(schedules).toMatchObject([{ obstacle: 'parked', next: [] }]);
+  });
+});
+
 describe('status', () => {
   it('shows configured sellers and those that only the store knows, hostile names made harmless', async () => {
     const { sim } = await mirrored('ada\u001B[2J\u202E');
@@ -83,7 +145,7 @@ describe('status', () => {
     const { code, stdout } = await run(['status'], env);
     expect(code).toBe(0);
     expect(stdout).toMatch(
-      /^! other · never mirrored\n {2}schedule +0 2 \* \* \* \(.+\): .+ 02:00, .+ 02:00, .+ 02:00\n {2}remedy +run `seller-mirror sync`\n\n✓ main · current, items mirrored .* \(in the store, not configured\)\n/,
+      /^! other · never mirrored\n {2}schedule +0 2 \* \* \* \(.+\): no scheduler is running; start `seller-mirror run`\n {2}remedy +run `seller-mirror sync`\n\n✓ main · current, items mirrored .* \(in the store, not configured\)\n/,
     );
     expect(stdout).toMatch(/account +ada, balance 1234\.50 USD/);
     expect(stdout).toMatch(/items +12 live · 0 missing · 0 removed/);

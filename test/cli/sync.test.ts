@@ -61,16 +61,60 @@ describe('sync', () => {
     expect(second.stderr).toContain(
       `is being mirrored already by sync (process ${first.process.pid}`,
     );
-    expect((await run(['status'], env)).stdout).toMatch(/^… main · running \(catalogue/);
+    expect((await run(['status'], env)).stdout).toMatch(/^… main · running \(items/);
 
     first.process.kill('SIGINT');
     const ended = await first.ended;
     expect(ended.code).toBe(130);
     expect(ended.stderr).toBe('interrupted; nothing is half done, run it again to go on\n');
     expect(await counted('SELECT count(*) AS number FROM mirror.items')).toEqual([{ number: '0' }]);
-    expect(await mirror().rows(`SELECT state FROM mirror.runs WHERE kind = 'catalogue'`)).toEqual([
+    expect(await mirror().rows(`SELECT state FROM mirror.runs WHERE kind = 'items'`)).toEqual([
       { state: 'interrupted' },
     ]);
+  });
+
+  it.each(['SIGINT', 'SIGKILL'] as const)(
+    'that is ended by %s while it checks missing items goes on with the others when it is run again',
+    async (signal) => {
+      const sim = await market(60);
+      const env = settings(mirror().databaseUrl, sim.url);
+      expect((await run(['sync'], env)).code).toBe(0);
+      for (let id = 1001; id <= 1030; id++) sim.seller(KEY).catalogue.remove(id);
+      sim.faults.always('item', { kind: 'stall', ms: 20 });
+      const asked = (): string[] =>
+        sim.log.flatMap(({ operation, parameters }) =>
+          operation === 'item' ? [parameters['item_id'] ?? ''] : [],
+        );
+      const first = start(['sync', 'items'], env);
+      // 25 at a time, twice each, with an item between that is there.
+      await until(() => asked().length > 53);
+      first.process.kill(signal);
+      const ended = await first.ended;
+      if (signal === 'SIGINT') {
+        expect(ended.stderr).toBe(
+          'main · 25 of 30 missing items are checked, and are not asked for again within an hour\n' +
+            'interrupted; nothing is half done, run it again to go on\n',
+        );
+      }
+      sim.faults.clear();
+      const again = await run(['sync', 'items'], env);
+      expect(again.stdout).toMatch(/the marketplace denies each of them/);
+      for (let id = 1001; id <= 1025; id++) {
+        expect(asked().filter((one) => one === String(id))).toHaveLength(2);
+      }
+    },
+  );
+
+  it('says how many missing items it checks, and about how long that takes', async () => {
+    const sim = await market();
+    const env = settings(mirror().databaseUrl, sim.url);
+    expect((await run(['sync'], env)).code).toBe(0);
+    for (let id = 1001; id <= 1012; id++) sim.seller(KEY).catalogue.remove(id);
+    const limited = start(['sync', 'items'], { ...env, REQUESTS_PER_MINUTE: '60' });
+    // Each is probably denied, and asked for twice; two more requests prove it.
+    await until(() => limited.stderr().includes('main · checking 12 missing items, about 26 s\n'));
+    limited.process.kill('SIGINT');
+    expect((await limited.ended).code).toBe(130);
   });
 
   it('ends with 3 when the removal guard holds the run', async () => {
@@ -82,7 +126,7 @@ describe('sync', () => {
     expect(stdout).toContain('more than the removal guard allows');
     expect(code).toBe(3);
     const status = await run(['status'], env);
-    expect(status.stdout).toContain('(catalogue, held)');
+    expect(status.stdout).toContain('(items, held)');
     expect(status.stdout).toMatch(/^! main · current/);
   });
 
@@ -113,8 +157,6 @@ describe('wrong usage', () => {
       ['sql', '--json', '--format', 'csv', 'select 1'],
       /^error: option .* cannot be used with.*\n.*\n$/,
     ],
-    [['sql', ' -- nothing\n/* at all */ ;'], /^error: there is no statement to run\n {2}→ .*\n$/],
-    [['sql', 'copy mirror.items to stdout'], /^error: COPY is .*\n {2}→ .*--format csv\n$/],
     [['status', '--check'], /^error: MARKETPLACE_URL is not set.*\n$/],
   ])('of %j ends with 2 and a clear line', async (args, complaint) => {
     const { code, stdout, stderr } = await run(args, env);

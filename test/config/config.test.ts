@@ -302,9 +302,40 @@ describe('key and address files', () => {
     () => {
       folder.write('key', 'file-key-12345', 0o644);
       const env = { MARKETPLACE_URL: 'https://a.example', MARKETPLACE_API_KEY_FILE: 'key' };
-      expect(folder.read(env).warnings).toEqual([
-        'MARKETPLACE_API_KEY_FILE "key" can be read by every user of this machine: run chmod 600 on it',
+      const { warnings, exposedSecrets } = folder.read(env);
+      expect(exposedSecrets).toEqual([
+        `MARKETPLACE_API_KEY_FILE "key" can be read by every user of this machine: run chmod 600 ${folder.path()}/key`,
       ]);
+      expect(warnings).toEqual([]);
+    },
+  );
+
+  it.skipIf(process.platform === 'win32').each([
+    ['the key', 'MARKETPLACE_API_KEY=key-0123456789', 'MARKETPLACE_API_KEY'],
+    ['a database’s password', 'DATABASE_URL=postgres://a:pw@db/x', 'DATABASE_URL'],
+    ['a key that the sellers file names', 'SHOP_KEY=key-0123456789', 'SHOP_KEY'],
+    ['a path and an address without a password', 'DATABASE_URL=postgres:///x\nTZ=UTC', null],
+  ])(
+    'as .env itself bring a warning when everybody can read it and it holds %s',
+    (_, text, held) => {
+      const sellers = [{ name: 'shop', url: 'https://a.example', keyEnv: 'SHOP_KEY' }];
+      folder.write('sellers.json', JSON.stringify({ sellers }));
+      folder.write('.env', `${text}\n`, 0o644);
+      const env = {
+        ...(held === 'MARKETPLACE_API_KEY'
+          ? { MARKETPLACE_URL: 'https://a.example' }
+          : { SELLERS_FILE: 'sellers.json' }),
+        ...(held === 'SHOP_KEY' || held === 'MARKETPLACE_API_KEY' ? {} : { SHOP_KEY: 'x' }),
+      };
+      expect(folder.read(env).exposedSecrets).toEqual(
+        held === null
+          ? []
+          : [
+              `.env holds ${held} and can be read by every user of this machine: run chmod 600 ${folder.path()}/.env`,
+            ],
+      );
+      folder.write('.env', `${text}\n`);
+      expect(folder.read(env).exposedSecrets).toEqual([]);
     },
   );
 });

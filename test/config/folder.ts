@@ -5,8 +5,10 @@ import { afterEach, beforeEach } from 'vitest';
 import {
   ConfigError,
   readConfig,
+  readConfigReport,
   type Config,
   type ConfigOptions,
+  type ConfigReport,
 } from '../../src/config/index.js';
 
 /** A folder of its own for every test of the file. */
@@ -15,6 +17,7 @@ export function useFolder(): {
   write: (name: string, text: string, mode?: number) => string;
   read: (env: NodeJS.ProcessEnv, needs?: ConfigOptions['needs']) => Config;
   problems: (env: NodeJS.ProcessEnv, needs?: ConfigOptions['needs']) => readonly string[];
+  report: (env: NodeJS.ProcessEnv) => ConfigReport;
 } {
   let folder = '';
   beforeEach(() => {
@@ -34,6 +37,7 @@ export function useFolder(): {
       return path;
     },
     read,
+    report: (env) => readConfigReport(env, { cwd: folder, needs: 'store', cronFault }),
     problems(env, needs) {
       try {
         read(env, needs);

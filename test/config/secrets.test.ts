@@ -27,6 +27,10 @@ const otherSettings = fc.dictionary(fc.constantFrom(...otherNames), wrongOrRight
 
 /** Everything a person could get to see of it. */
 function everythingShown(env: NodeJS.ProcessEnv): string {
+  return `${JSON.stringify(folder.report(env))}\n${told(env)}`;
+}
+
+function told(env: NodeJS.ProcessEnv): string {
   try {
     const config: Config = folder.read(env);
     return [
@@ -34,6 +38,7 @@ function everythingShown(env: NodeJS.ProcessEnv): string {
       JSON.stringify(config),
       String(config.databaseUrl),
       ...config.warnings,
+      ...config.exposedSecrets,
     ].join('\n');
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;

@@ -116,7 +116,7 @@ describe('a change in words', () => {
   const usd = { old: 'USD', new: 'USD' };
 
   it.each([
-    ['listing', null, 'live', 'new'],
+    ['added', null, 'live', 'added'],
     ['missing', 'live', 'missing', 'missing'],
     ['missing', 'missing', 'live', 'found again'],
     ['removed', 'missing', 'removed', 'removed'],

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
   ITEM_FIELDS,
-  catalogueWide,
+  wideChanges,
   stateChangeClass,
   type ChangeClass,
 } from '../../src/domain/changes.js';
@@ -20,8 +20,7 @@ describe('the fields of an item', () => {
 
   it('are followed by what they are about', () => {
     expect(columnsOf('price')).toEqual(['price_regular', 'price_extended', 'currency']);
-    expect(columnsOf('release')).toEqual(['version']);
-    expect(columnsOf('listing')).toEqual(['published_at']);
+    expect(columnsOf('release')).toEqual(['version', 'published_at']);
     expect(columnsOf('media')).toHaveLength(5);
     expect(columnsOf('text')).toHaveLength(7);
   });
@@ -29,7 +28,7 @@ describe('the fields of an item', () => {
 
 describe('a change of state', () => {
   it('is of a class of its own for each that people act on', () => {
-    expect(stateChangeClass(null, 'live')).toBe('listing');
+    expect(stateChangeClass(null, 'live')).toBe('added');
     expect(stateChangeClass('live', 'removed')).toBe('removed');
     expect(stateChangeClass('missing', 'removed')).toBe('removed');
     expect(stateChangeClass('removed', 'live')).toBe('restored');
@@ -48,21 +47,21 @@ describe('a change of the whole catalogue', () => {
     const cases = fc.record({ column, compared: fc.integer({ min: 2, max: 100_000 }) });
     fc.assert(
       fc.property(cases, ({ column: changed, compared }) => {
-        expect(catalogueWide(new Map([[changed, compared]]), compared)).toEqual([
+        expect(wideChanges(new Map([[changed, compared]]), compared)).toEqual([
           { field: changed, items: compared, of: compared },
         ]);
         const few = Math.ceil(compared * 0.9) - 1;
-        expect(catalogueWide(new Map([[changed, few]]), compared)).toEqual([]);
+        expect(wideChanges(new Map([[changed, few]]), compared)).toEqual([]);
       }),
     );
   });
 
   it('is none when there is but one item, or none', () => {
-    expect(catalogueWide(new Map([['price_regular', 1]]), 1)).toEqual([]);
-    expect(catalogueWide(new Map(), 0)).toEqual([]);
+    expect(wideChanges(new Map([['price_regular', 1]]), 1)).toEqual([]);
+    expect(wideChanges(new Map(), 0)).toEqual([]);
   });
 
   it('knows no fields but those of items: that all are restored at once is told by the counts', () => {
-    expect(catalogueWide(new Map([['state', 50]]), 50)).toEqual([]);
+    expect(wideChanges(new Map([['state', 50]]), 50)).toEqual([]);
   });
 });

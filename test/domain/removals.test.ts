@@ -16,30 +16,28 @@ const all = (ids: number[], outcome: LookupOutcome): Map<number, LookupOutcome> 
 describe('an unlisted item', () => {
   const question = { present: 100, unlisted: [1], guard: GUARD };
 
-  it('is removed when it is denied between two proofs of the credential', () => {
-    const plan = planRemovals({ ...question, lookups: all([1], 'denied'), provenAfter: true });
+  it('is removed when it is proven to be gone', () => {
+    const plan = planRemovals({ ...question, lookups: all([1], 'gone') });
     expect(plan).toMatchObject({ held: false, remove: [1], missing: [], found: [] });
   });
 
-  it('stays missing when the key could not be proven afterwards, since a bad key is denied everything', () => {
-    const plan = planRemovals({ ...question, lookups: all([1], 'denied'), provenAfter: false });
-    expect(plan).toMatchObject({ remove: [], missing: [1] });
-  });
+  it.each(['denied', 'unanswered'] as const)(
+    'stays missing when its look-up was %s: a bad key is denied everything',
+    (outcome) => {
+      const plan = planRemovals({ ...question, lookups: all([1], outcome) });
+      expect(plan).toMatchObject({ remove: [], missing: [1] });
+    },
+  );
 
-  it('stays missing when nobody answered, or nobody asked', () => {
-    expect(
-      planRemovals({ ...question, lookups: all([1], 'unanswered'), provenAfter: true }),
-    ).toMatchObject({ remove: [], missing: [1] });
-    expect(planRemovals({ ...question, lookups: new Map(), provenAfter: true })).toMatchObject({
-      remove: [],
-      missing: [1],
+  it('stays missing when nobody asked', () => {
+    expect(planRemovals({ ...question, lookups: new Map() })).toMatchObject({
+      ...{ remove: [], missing: [1] },
     });
   });
 
   it('stays as it is when the marketplace still answers for it', () => {
-    expect(
-      planRemovals({ ...question, lookups: all([1], 'found'), provenAfter: true }),
-    ).toMatchObject({ remove: [], missing: [], found: [1] });
+    const plan = planRemovals({ ...question, lookups: all([1], 'found') });
+    expect(plan).toMatchObject({ remove: [], missing: [], found: [1] });
   });
 });
 
@@ -48,8 +46,7 @@ describe('the removal guard', () => {
     planRemovals({
       present,
       unlisted: range(going),
-      lookups: all(range(going), 'denied'),
-      provenAfter: true,
+      lookups: all(range(going), 'gone'),
       guard: GUARD,
     });
 
@@ -74,8 +71,7 @@ describe('items of which a person decided', () => {
     return planRemovals({
       present: 50,
       unlisted,
-      lookups: all(unlisted, 'denied'),
-      provenAfter: true,
+      lookups: all(unlisted, 'gone'),
       guard: GUARD,
       decided: new Map(ids.map((id) => [id, decision])),
     });
@@ -122,10 +118,10 @@ describe('a decision', () => {
   it('is made about the newest held run, since that one holds back what the others did', () => {
     expect(checkDecision({ ...held, ...newer(null) }, 'approved')).toMatchObject({
       why: expect.stringContaining('run 14 is newer') as string,
-      remedy: expect.stringContaining('`seller-mirror approve 14`') as string,
+      remedy: expect.stringContaining('`seller-mirror runs approve 14`') as string,
     });
     expect(checkDecision({ ...held, ...newer('rejected') }, 'approved')).toMatchObject({
-      remedy: expect.stringContaining('`seller-mirror approve 14`') as string,
+      remedy: expect.stringContaining('`seller-mirror runs approve 14`') as string,
     });
     expect(checkDecision({ ...held, ...newer('approved') }, 'approved')).toMatchObject({
       remedy: 'nothing is left to decide here',
@@ -146,24 +142,20 @@ describe('a decision', () => {
   });
 });
 
-it('never removes an item without a denial, a proof and the guard’s leave, and forgets none', () => {
+it('never removes an item without a proven denial and the guard’s leave, and forgets none', () => {
   const outcome = fc.constantFrom<LookupOutcome | undefined>(
-    'found',
-    'denied',
-    'unanswered',
-    undefined,
+    ...(['found', 'gone', 'denied', 'unanswered', undefined] as const),
   );
   fc.assert(
     fc.property(
       fc.array(outcome, { maxLength: 60 }),
       fc.nat(200),
-      fc.boolean(),
       fc.nat(30),
       fc.nat(100),
       fc.array(fc.constantFrom<Decision | undefined>('approved', 'rejected', undefined), {
         maxLength: 60,
       }),
-      (outcomes, others, provenAfter, items, percent, decisions) => {
+      (outcomes, others, items, percent, decisions) => {
         const unlisted = range(outcomes.length);
         const lookups = new Map<number, LookupOutcome>();
         outcomes.forEach((value, i) => value !== undefined && lookups.set(i + 1, value));
@@ -174,12 +166,10 @@ it('never removes an item without a denial, a proof and the guard’s leave, and
           present,
           unlisted,
           lookups,
-          provenAfter,
           guard: { items, percent },
           decided,
         });
-        for (const id of plan.remove) expect(lookups.get(id)).toBe('denied');
-        if (!provenAfter) expect(plan.remove).toEqual([]);
+        for (const id of plan.remove) expect(lookups.get(id)).toBe('gone');
         const undecided = plan.remove.filter((id) => !decided.has(id));
         if (undecided.length > items)
           expect(undecided.length * 100).toBeLessThanOrEqual(percent * present);

@@ -149,6 +149,21 @@ describe('a record of CSV that is not as it should be', () => {
     }
   });
 
+  it('tells in which line the quote opens that is never closed, in a list of any length', async () => {
+    const lines = Array.from({ length: 150_000 }, (_, n) => `c${n}`);
+    const { rows, tally } = await readAll(`code\n"c\n${lines.join('\n')}\n`, { name: 'a.csv' });
+    expect(rows).toHaveLength(150_001);
+    expect(tally.notes).toEqual([
+      'The quote that opens in line 2 is never closed: it counts as a character, and each line stands for itself.',
+    ]);
+  });
+
+  it('counts the quotes that are never closed, so that one line can be mended after the other', async () => {
+    const text = `${header}a,"${code(1)},x\nb,${code(2)},"y\n${'c,d,e\n'.repeat(20)}f,${code(3)},"z\n`;
+    const { tally } = await readAll(text, { name: 'a.csv', maxRecordBytes: 100 });
+    expect(tally.notes[0]).toMatch(/^3 quotes are never closed, the first opens in line 2: they /);
+  });
+
   it('says how far it reaches when a quote may have been left open', async () => {
     const codes = await codesOf(`${header}a,${code(1)},"open\nb,c,",d\ne,${code(2)},f\n`);
     expect(codes).toEqual([
@@ -209,6 +224,14 @@ describe('the header', () => {
   it('may be asked for by name where nothing else would show it', async () => {
     const { layout } = await readAll('fruit,thing\napple,pear\n', { column: 'THING ' });
     expect(layout).toMatchObject({ header: true, codeColumn: 1, columns: ['fruit', 'thing'] });
+  });
+
+  it('may have as many columns as fit into a line', async () => {
+    const wide = Array.from({ length: 130_000 }, (_, n) => n).join(',');
+    expect(await refusal(`${wide}\n`.repeat(2), { name: 'a.csv' })).toContain('no column looks');
+    const named = `code${',x'.repeat(130_000)}`;
+    const { layout } = await readAll(`${named}\n${code(1)}\n`, { name: 'a.csv' });
+    expect(layout.columns).toHaveLength(130_001);
   });
 
   it('alone is no list', async () => {

@@ -1,10 +1,10 @@
 import { setTimeout } from 'node:timers/promises';
 import {
+  lstat,
   mkdir,
   mkdtemp,
   readdir,
   readFile,
-  readlink,
   rm,
   stat,
   symlink,
@@ -85,17 +85,26 @@ describe('a file that is written whole', () => {
     },
   );
 
-  it('takes the place of what a link leads to, so that the link stays', async () => {
-    const link = join(folder, 'link.csv');
-    await writeFile(path, 'old');
-    await symlink(path, link);
-    await writeWhole(link, ['new']);
-    expect(await content()).toBe('new');
-    expect(await readlink(link)).toBe(path);
-  });
+  it.each([
+    ['a file', 'mine'],
+    ['nothing', null],
+  ])(
+    'takes the place of a link to %s, and leaves what it leads to alone: others may have laid it',
+    async (_, former) => {
+      const other = join(folder, 'other.txt');
+      if (former !== null) await writeFile(other, former);
+      await symlink(other, path);
+      await writeWhole(path, ['new']);
+      expect(await content()).toBe('new');
+      expect((await lstat(path)).isFile()).toBe(true);
+      expect(await readFile(other, 'utf8').catch(() => null)).toBe(former);
+    },
+  );
 
   it('never takes the place of a device', async () => {
     await expect(writeWhole('/dev/null', ['x'])).rejects.toThrow('is no ordinary file');
+    await symlink('/dev/null', path);
+    await expect(writeWhole(path, ['x'])).rejects.toThrow('is no ordinary file');
     expect((await stat('/dev/null')).isCharacterDevice()).toBe(true);
   });
 

@@ -66,7 +66,7 @@ describe('an alert', () => {
         data: {
           seller: 'main',
           runId: id,
-          kind: 'catalogue',
+          kind: 'items',
           state: 'failed',
           startedAt: iso,
           finishedAt: iso,
@@ -100,7 +100,9 @@ describe('an alert', () => {
             message: expect.stringMatching(
               /^30 of 40 items are no longer listed \(1\d{3} /,
             ) as string,
-            remedy: expect.stringMatching(/`seller-mirror approve \d+`.*reject \d+`/) as string,
+            remedy: expect.stringMatching(
+              /`seller-mirror runs approve \d+`.*runs reject \d+`/,
+            ) as string,
           },
         },
       },
@@ -155,7 +157,7 @@ describe('an alert', () => {
     const { deps } = await market();
     await syncAccount(deps, never);
     await mirror().rows(
-      `INSERT INTO mirror.runs (seller_id, kind, state, holder) VALUES ('main', 'catalogue', 'running', 'x')`,
+      `INSERT INTO mirror.runs (seller_id, kind, state, holder) VALUES ('main', 'items', 'running', 'x')`,
     );
     const [run] = await mirror().rows<{ id: string }>('SELECT max(run_id) AS id FROM mirror.runs');
     const { deps: to, told } = await receiver();

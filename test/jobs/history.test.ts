@@ -93,7 +93,7 @@ describe('history', () => {
   it('tells an item that is mirrored by itself, before any list and after', async () => {
     const { catalogue, deps, sync } = await market(3);
     await syncItem(deps, 1001, never);
-    expect(await told()).toEqual(['1001 listing state']);
+    expect(await told()).toEqual(['1001 added state']);
     await sync();
     expect(await told()).toHaveLength(1);
     catalogue.change(1002, { demoLink: 'https://example.com/demo' });
@@ -128,7 +128,7 @@ describe('history', () => {
 
 describe('a change of the whole catalogue', () => {
   const marks = async (): Promise<unknown[]> =>
-    (await mirror().store.runs({ limit: 10 })).map((run) => run.catalogueWide).reverse();
+    (await mirror().store.runs({ limit: 10 })).map((run) => run.wideFields).reverse();
 
   it('is marked on its run, and only there', async () => {
     const { catalogue, sync } = await market(12);

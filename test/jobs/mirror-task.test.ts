@@ -48,7 +48,7 @@ describe('a mirror job', () => {
     });
     expect(await runs()).toEqual([
       { kind: 'account', state: 'succeeded', job_id: 'sync.main.1' },
-      { kind: 'catalogue', state: 'succeeded', job_id: 'sync.main.1' },
+      { kind: 'items', state: 'succeeded', job_id: 'sync.main.1' },
     ]);
   });
 
@@ -177,7 +177,7 @@ describe('a job that was done already', () => {
       expect(outcomes.filter(({ kind }) => kind !== 'done' && kind !== 'later')).toEqual([]);
       open = open.filter((_, i) => outcomes[i]?.kind === 'later');
     }
-    expect(await runs()).toMatchObject([{ kind: 'account' }, { kind: 'catalogue' }]);
+    expect(await runs()).toMatchObject([{ kind: 'account' }, { kind: 'items' }]);
     // Whoever takes over the items from another one proves the credential itself.
     expect(sim.log.filter(({ operation }) => operation === 'list').length).toBe(1);
   });

@@ -1,6 +1,8 @@
+import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
+import type { JobDeps, RunReport } from '../../src/jobs/types.js';
 import {
   notationQuirks,
   seededCatalogue,
@@ -8,7 +10,7 @@ import {
   type Fault,
   type Simulator,
 } from '../../src/simulator/index.js';
-import { KEY, never, useMirror, type ItemRow } from '../support/mirror.js';
+import { cutLock, KEY, never, useMirror, type ItemRow } from '../support/mirror.js';
 
 const mirror = useMirror();
 const FIRST = 1001;
@@ -20,7 +22,7 @@ type Event =
   | { kind: 'shuffle'; seed: number }
   | { kind: 'notation'; other: boolean }
   | { kind: 'fault'; operation: 'account' | 'list' | 'item'; fault: Fault }
-  | { kind: 'revoke-after'; requests: number };
+  | { kind: 'revoke-after' | 'interrupt-after' | 'cut-after'; requests: number };
 
 const id = fc.integer({ min: FIRST, max: FIRST + COUNT - 1 });
 const fault = fc.constantFrom<Fault>(
@@ -53,7 +55,10 @@ const event: fc.Arbitrary<Event> = fc.oneof(
     operation: fc.constantFrom('account', 'list', 'item'),
     fault,
   }),
-  fc.record({ kind: fc.constant('revoke-after'), requests: fc.nat(6) }),
+  fc.record({
+    kind: fc.constantFrom('revoke-after', 'interrupt-after', 'cut-after'),
+    requests: fc.nat(9),
+  }),
 );
 const nights = fc.array(fc.array(event, { maxLength: 6 }), { minLength: 2, maxLength: 6 });
 
@@ -62,6 +67,7 @@ let changes = 0;
 /** The night in which something happens; what was planned for a night that is over does not. */
 interface Night {
   over: boolean;
+  readonly ending: AbortController;
 }
 
 function happen(sim: Simulator, catalogue: Catalogue, what: Event, night: Night): void {
@@ -85,10 +91,56 @@ function happen(sim: Simulator, catalogue: Catalogue, what: Event, night: Night)
     case 'fault':
       return sim.faults.next(what.operation, what.fault);
     case 'revoke-after':
+    case 'interrupt-after':
+    case 'cut-after':
       return sim.afterRequests(what.requests, () => {
-        if (!night.over) sim.revoke(KEY);
+        if (night.over) return;
+        if (what.kind === 'revoke-after') sim.revoke(KEY);
+        else if (what.kind === 'interrupt-after') night.ending.abort(new Error('interrupted'));
+        else void cutLock(mirror());
       });
   }
+}
+
+/** A run, or null when it was interrupted; and all that a reader saw meanwhile. */
+async function runAndLook(
+  deps: JobDeps,
+  signal: AbortSignal,
+): Promise<{ report: RunReport | null; seen: ItemRow[][] }> {
+  const seen: ItemRow[][] = [];
+  let isOver = false;
+  const looking = (async () => {
+    while (!isOver) seen.push(await mirror().items());
+  })();
+  try {
+    return { report: await syncCatalogue(deps, signal), seen };
+  } catch {
+    return { report: null, seen };
+  } finally {
+    isOver = true;
+    await looking;
+  }
+}
+
+const stateOf = (rows: readonly ItemRow[]): object[] =>
+  rows.map((row) => ({ ...row, written_by: null, place: null }));
+
+/** That the feed tells of each item one state after the other, up to the present, each run once. */
+async function expectFeedTold(): Promise<void> {
+  const wrong = await mirror().rows(
+    `WITH told AS (
+       SELECT item_id, run_id, old_value #>> '{}' AS old, new_value #>> '{}' AS new,
+              lag(new_value #>> '{}', 1, 'live') OVER "each" AS before,
+              lag(run_id) OVER "each" AS run_before, lead(seq) OVER "each" IS NULL AS last
+         FROM mirror.item_changes WHERE field = 'state'
+       WINDOW "each" AS (PARTITION BY item_id ORDER BY seq))
+     SELECT item_id, run_id, old, new FROM told JOIN mirror.items i USING (item_id)
+      WHERE old <> before OR run_id = run_before OR last AND new <> i.state::text
+     UNION ALL
+     SELECT item_id, synced_run_id, NULL, state::text FROM mirror.items i
+      WHERE state <> 'live' AND NOT EXISTS (SELECT FROM told t WHERE t.item_id = i.item_id)`,
+  );
+  expect(wrong, 'the feed tells each state once').toEqual([]);
 }
 
 function content(rows: readonly ItemRow[]): object[] {
@@ -119,15 +171,31 @@ it('keeps its promise through any sequence of states and faults', async () => {
       const deps = mirror().deps(sim.url, { removalGuard: { items: COUNT, percent: 100 } });
       await syncCatalogue(deps, never);
       for (const events of sequence) {
-        const night: Night = { over: false };
+        /** What the list before named. */
+        const last = new Set([...catalogue.truth()].map((item) => item.id));
+        const night: Night = { over: false, ending: new AbortController() };
         const before = await mirror().items();
         for (const what of events) happen(sim, catalogue, what, night);
-        const report = await syncCatalogue(deps, never);
+        const { report, seen } = await runAndLook(deps, night.ending.signal);
         const after = await mirror().items();
-        if (report.state === 'failed') {
+        const ids = new Set(listed(catalogue).map((item) => (item as { id: number }).id));
+        for (const state of [...seen, ...(report?.state === 'failed' ? [] : [after])]) {
+          if (isDeepStrictEqual(stateOf(state), stateOf(before))) continue;
+          const mirrored = state.filter((row) => ids.has(Number(row.item_id)));
+          expect(content(mirrored), 'whoever looks sees the new list').toEqual(listed(catalogue));
+          const live = state
+            .filter((row) => row.state === 'live')
+            .map((row) => Number(row.item_id));
+          expect(live.filter((one) => ids.has(one)).length, 'and all of it live').toBe(ids.size);
+          const others = live.filter((one) => !ids.has(one) && !catalogue.answers(one));
+          expect(
+            others.filter((one) => last.has(one)),
+            'without what it no longer names',
+          ).toEqual([]);
+        }
+        if (report?.state === 'failed') {
           expect(after, 'a failed run changes no item').toEqual(before);
-        } else {
-          const ids = new Set(listed(catalogue).map((item) => (item as { id: number }).id));
+        } else if (report !== null) {
           const mirrored = after.filter((row) => ids.has(Number(row.item_id)));
           expect(content(mirrored), 'a successful run equals the list').toEqual(listed(catalogue));
           expect(mirrored.every((row) => row.state === 'live')).toBe(true);
@@ -152,12 +220,13 @@ it('keeps its promise through any sequence of states and faults', async () => {
         sim.setProfile('documented', changes % 2 === 0 ? notationQuirks : {});
         await syncCatalogue(deps, never);
         expect(await mirror().items(), 'order and notation write no item row').toEqual(settled);
+        await expectFeedTold();
       }
     }),
     {
       numRuns: 25,
-      // Once an item was taken for removed because one look-up was refused.
       examples: [
+        // Once an item was taken for removed because one look-up was refused.
         [
           [
             [
@@ -166,6 +235,16 @@ it('keeps its promise through any sequence of states and faults', async () => {
             ],
           ],
         ],
+        // The process ends when the list is taken in, and one of two look-ups is done.
+        ...(['interrupt-after', 'cut-after'] as const).map((kind): [Event[][]] => [
+          [
+            [
+              { kind: 'remove', id: FIRST },
+              { kind: 'unlist', id: FIRST + 1 },
+              { kind, requests: 3 },
+            ],
+          ],
+        ]),
       ],
     },
   );

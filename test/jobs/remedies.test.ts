@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { describeHeld } from '../../src/jobs/remedies.js';
+import { describeHeld, remedyFor } from '../../src/jobs/remedies.js';
 
 it.each([
   [12, 'the marketplace denies each of them'],
@@ -14,3 +14,8 @@ it.each([
     );
   },
 );
+
+it('an interrupted run may have taken its list in: the copy need not be as it was', () => {
+  expect(remedyFor('unavailable', 'main')).toContain('the copy is as it was');
+  expect(remedyFor('interrupted', 'main')).toMatch(/again to go on; nothing is half done$/);
+});

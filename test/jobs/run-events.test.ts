@@ -31,7 +31,7 @@ describe('who listens to runs', () => {
         problem: null,
         durationMs: expect.any(Number) as number,
       },
-      { phase: 'started', runId: failed.runId, kind: 'catalogue' },
+      { phase: 'started', runId: failed.runId, kind: 'items' },
       expect.objectContaining({ state: 'failed', problem: failed.problem }),
     ]);
   });

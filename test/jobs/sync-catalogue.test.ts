@@ -81,7 +81,7 @@ describe('a catalogue run', () => {
     const [run] = await mirror().rows('SELECT * FROM mirror.runs WHERE run_id = $1', [runId]);
     expect(run).toMatchObject({
       state: 'succeeded',
-      kind: 'catalogue',
+      kind: 'items',
       listed: 5,
       added: 5,
       api_calls: 2,

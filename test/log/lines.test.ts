@@ -173,8 +173,8 @@ function nested(make: () => unknown[], depth = 4): unknown[] {
   return depth === 0
     ? make()
     : make()
-        .map(() => nested(make, depth - 1))
-        .slice(0, 8);
+        .slice(0, 8)
+        .map(() => nested(make, depth - 1));
 }
 
 function deep(depth: number): object {

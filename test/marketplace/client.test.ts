@@ -107,6 +107,37 @@ describe('the four operations', () => {
   });
 });
 
+describe('a part of an answer', () => {
+  const body = JSON.stringify({ status: 'success', items: [wireItem(1)] });
+
+  it.each<[status: number, range: string | null]>([
+    [206, null],
+    [206, 'bytes 0-99/100'],
+    [206, 'bytes 0-99/*'],
+    [200, 'bytes 0-99/250'],
+    [200, 'items 25-49/50'],
+    [200, 'items 0-24/*'],
+    [200, 'items */50'],
+  ])('is never a list: HTTP %i, Content-Range %j', async (status, range) => {
+    const headers: Record<string, string> = range === null ? {} : { 'content-range': range };
+    const server = await startServer({ status, headers, body });
+    expect(await client(server.url).items()).toMatchObject({
+      kind: 'unavailable',
+      reason: 'cut-off',
+      httpStatus: status,
+      detail: like('only a part'),
+    });
+  });
+
+  it.each(['items 0-24/25', 'items */0', 'items 0-0/0'])(
+    'is none when the range is the whole: %s',
+    async (range) => {
+      const server = await startServer({ headers: { 'content-range': range }, body });
+      expect(await client(server.url).items()).toMatchObject({ kind: 'answered' });
+    },
+  );
+});
+
 describe('redirects', () => {
   const certificate = selfSigned(['shop.test', 'www.shop.test']);
 

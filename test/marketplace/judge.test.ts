@@ -8,12 +8,12 @@ import {
   validationQuestion,
   type Question,
 } from '../../src/marketplace/questions.js';
-import { createRedactor } from '../../src/marketplace/redaction.js';
+import { KeyRedactor } from '../../src/marketplace/redaction.js';
 import type { HeaderMap } from '../../src/marketplace/retry-after.js';
 import { ACCOUNT, KEY, PURCHASE, wireItem, like } from './support.js';
 
 const NOW = 1_700_000_000_000;
-const redactor = createRedactor(new Secret(KEY));
+const redactor = new KeyRedactor(new Secret(KEY));
 const questions: Record<string, Question<unknown>> = {
   account: accountQuestion,
   item: itemQuestion(7),

@@ -1,12 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { ListScanner } from '../../src/marketplace/list-scanner.js';
-import type { ListElement } from '../../src/marketplace/types.js';
+import { ListScanner, type FoundRecord } from '../../src/marketplace/list-scanner.js';
 
 const MIB = 1024 * 1024;
 
 interface Scan {
-  readonly elements: ListElement[];
+  readonly elements: FoundRecord[];
   readonly texts: string[];
   readonly scanner: ListScanner;
 }
@@ -24,7 +23,7 @@ function scan(
     ...[...cuts].filter((cut) => cut < whole.length).sort((a, b) => a - b),
     whole.length,
   ];
-  const elements: ListElement[] = [];
+  const elements: FoundRecord[] = [];
   for (const [index, end] of at.slice(1).entries()) {
     scanner.push(Buffer.from(whole.subarray(at[index], end)));
     elements.push(...scanner.take());

@@ -23,7 +23,7 @@ describe('asking again', () => {
     },
   );
 
-  it.each(['challenge', 'html', 'redirect', 'switched-off'] as const)(
+  it.each(['plain-http', 'challenge', 'html', 'redirect', 'switched-off'] as const)(
     'is no use after %s',
     (reason) => {
       expect(pauseAfter(unavailable(reason), 1, policy, chance(0.5))).toBeNull();

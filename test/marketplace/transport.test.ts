@@ -217,4 +217,12 @@ describe('https', () => {
     expect(reply).toMatchObject({ detail: like('SELF_SIGNED') });
     expect(server.requests).toHaveLength(0);
   });
+
+  it('is not spoken by a port of plain http, which is said in words that name the mistake', async () => {
+    const server = await startServer({ body: BODY });
+    const asked = new URL(`https://127.0.0.1:${server.port}`);
+    const reply = await client(asked).account();
+    expect(reply).toMatchObject(failed('plain-http'));
+    expect(reply).toMatchObject({ detail: like('this port speaks plain http') });
+  });
 });

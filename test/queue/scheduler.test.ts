@@ -9,7 +9,7 @@ function start(queue: JobList, options: Omit<RigOptions, 'queue' | 'store'>): Pr
   return rig({ queue, store: mirror().store, ...options });
 }
 
-async function addRun(kind: 'account' | 'catalogue', startedAt: string): Promise<void> {
+async function addRun(kind: 'account' | 'items', startedAt: string): Promise<void> {
   await mirror().store.ensureSeller('acme', 'market.example');
   await mirror().rows(
     `INSERT INTO mirror.runs (seller_id, kind, state, holder, started_at)
@@ -112,7 +112,7 @@ describe('at start', () => {
 
   it('a missed tick is not caught up when a run of its kind began since', async () => {
     await addRun('account', '2026-11-21T12:10:00Z');
-    await addRun('catalogue', '2026-11-21T01:00:00Z');
+    await addRun('items', '2026-11-21T01:00:00Z');
     const queue = new JobList();
     const one = await start(queue, { from: '2026-11-21T12:30:00Z', schedules: both });
     expect(queue.ids()).toEqual(['sync.acme.20261121T020000Z']);

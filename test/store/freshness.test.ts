@@ -26,8 +26,8 @@ describe('how current the copies are', () => {
       {
         sellerId: 'main',
         since: expect.any(Date),
-        account: null,
-        catalogue: null,
+        accountMirroredAt: null,
+        itemsMirroredAt: null,
         parked: false,
         items: { live: 0, missing: 0, removed: 0 },
       },
@@ -39,22 +39,22 @@ describe('how current the copies are', () => {
     for (const name of ['b', 'a']) await store.ensureSeller(name, 'market.example');
     await enterRuns('a', [
       ['account', 'succeeded', '2026-01-01T00:00:00Z'],
-      ['catalogue', 'succeeded', '2026-01-01T01:00:00Z'],
-      ['catalogue', 'held', '2026-01-02T01:00:00Z'],
-      ['catalogue', 'failed', '2026-01-03T01:00:00Z'],
+      ['items', 'succeeded', '2026-01-01T01:00:00Z'],
+      ['items', 'held', '2026-01-02T01:00:00Z'],
+      ['items', 'failed', '2026-01-03T01:00:00Z'],
       ['item', 'succeeded', '2026-01-04T01:00:00Z'],
       ['account', 'running'],
     ]);
-    await enterRuns('b', [['catalogue', 'interrupted', '2026-01-05T01:00:00Z']]);
+    await enterRuns('b', [['items', 'interrupted', '2026-01-05T01:00:00Z']]);
     await mirror().pool.query(`UPDATE mirror.sellers SET parked_at = now() WHERE seller_id = 'b'`);
     expect(await store.freshness()).toMatchObject([
       {
         sellerId: 'a',
-        account: new Date('2026-01-01T00:00:00Z'),
-        catalogue: new Date('2026-01-02T01:00:00Z'),
+        accountMirroredAt: new Date('2026-01-01T00:00:00Z'),
+        itemsMirroredAt: new Date('2026-01-02T01:00:00Z'),
         parked: false,
       },
-      { sellerId: 'b', account: null, catalogue: null, parked: true },
+      { sellerId: 'b', accountMirroredAt: null, itemsMirroredAt: null, parked: true },
     ]);
   });
 
@@ -64,17 +64,17 @@ describe('how current the copies are', () => {
     await enterRuns('second', [['account', 'succeeded', '2026-02-01T00:00:00Z']]);
     const statuses = await store.statuses();
     expect(
-      (await store.freshness()).map(({ sellerId, account, catalogue, items }) => ({
+      (await store.freshness()).map(({ sellerId, accountMirroredAt, itemsMirroredAt, items }) => ({
         sellerId,
-        lastAccountSuccess: account,
-        lastCatalogueSuccess: catalogue,
+        accountMirroredAt,
+        itemsMirroredAt,
         items,
       })),
     ).toMatchObject(
-      statuses.map(({ sellerId, lastAccountSuccess, lastCatalogueSuccess, items }) => ({
+      statuses.map(({ sellerId, accountMirroredAt, itemsMirroredAt, items }) => ({
         sellerId,
-        lastAccountSuccess,
-        lastCatalogueSuccess,
+        accountMirroredAt,
+        itemsMirroredAt,
         items,
       })),
     );

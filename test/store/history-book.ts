@@ -2,6 +2,7 @@ import pg from 'pg';
 import type { Item, Json } from '../../src/domain/item.js';
 import { prepareItem, type PreparedItem } from '../../src/domain/prepare-item.js';
 import type { ItemRow } from '../support/mirror.js';
+import { tellUndecided } from '../../src/store/history.js';
 import { WATCH_TIMES } from '../../src/store/lock-watch.js';
 import { lockSeller, type SellerLock } from '../../src/store/lock.js';
 import { ItemSession } from '../../src/store/session.js';
@@ -11,8 +12,14 @@ import { createTestDatabase } from '../support/postgres.js';
 export interface Night {
   /** Records of the list. */
   readonly listed: readonly Json[];
+  /** What look-ups make of items that it does not name. */
   readonly missing?: readonly number[];
   readonly removed?: readonly number[];
+  readonly found?: readonly number[];
+  /** Done between the list and what look-ups make of the rest. */
+  readonly meanwhile?: () => Promise<void>;
+  /** The process is killed before its look-ups are done. */
+  readonly isKilled?: boolean;
 }
 
 export function prepared(record: Json): PreparedItem {
@@ -59,21 +66,42 @@ export class HistoryBook {
 
   /** A transaction of a new run at this moment. */
   async begin(at: string, sellerId = 'main', runId = ++this.#runs): Promise<ItemSession> {
-    const marketplace = 'x';
     await this.pool.query(
-      'INSERT INTO mirror.sellers (seller_id, marketplace) VALUES ($1, $2) ON CONFLICT DO NOTHING',
-      [sellerId, marketplace],
+      `INSERT INTO mirror.sellers (seller_id, marketplace) VALUES ($1, 'x') ON CONFLICT DO NOTHING`,
+      [sellerId],
     );
-    return ItemSession.begin(await this.lock(sellerId), { sellerId, runId, at });
+    const lock = await this.lock(sellerId);
+    const { rowCount } = await this.pool.query(
+      `INSERT INTO mirror.runs (run_id, seller_id, kind, state, holder, started_at)
+       VALUES ($1, $2, 'items', 'running', 'a test', $3) ON CONFLICT DO NOTHING`,
+      [runId, sellerId, at],
+    );
+    if (rowCount === 1) await tellUndecided(lock.client, sellerId);
+    return ItemSession.begin(lock, { sellerId, runId, at });
   }
 
   /** Writes a night in two transactions, the list and what it left open, as runs do. */
   async night(at: string, night: Night, sellerId = 'main'): Promise<void> {
     const runId = ++this.#runs;
     const begin = (): Promise<ItemSession> => this.begin(at, sellerId, runId);
-    await this.write(await begin(), (session) => takeIn(session, night.listed));
-    const { missing = [], removed: remove = [] } = night;
-    await this.write(await begin(), (session) => session.remove({ remove, missing }));
+    const { missing = [], removed: remove = [], found = [] } = night;
+    await this.write(await begin(), async (session) => {
+      await takeIn(session, night.listed);
+      await session.delist([...missing, ...remove, ...found]);
+    });
+    await night.meanwhile?.();
+    if (night.isKilled === true) return;
+    await this.write(await begin(), async (session) => {
+      await session.lookedUp(new Map(found.map((id) => [id, 'found'])));
+      await session.takeBack(found);
+      await session.remove({ remove, missing });
+      session.tellUndecided();
+    });
+  }
+
+  /** Does what the seller's next run does first after one that was killed. */
+  async settle(sellerId: string): Promise<void> {
+    await tellUndecided((await this.lock(sellerId)).client, sellerId);
   }
 
   /** Commits what `work` does, or undoes it, so that nobody waits for a test that failed. */

@@ -12,24 +12,25 @@ afterEach(() => book.empty());
 afterAll(() => book.close());
 
 const IDS = [1, 2, 3, 4, 5];
-type Change = 'list' | 'missing' | 'removed';
+type Change = 'list' | 'missing' | 'removed' | 'found';
 
 /** What becomes of an item in a night; many differ in but one field, or in none. */
 const fate = fc.record({
-  change: fc.constantFrom<Change>('list', 'list', 'list', 'missing', 'removed'),
+  change: fc.constantFrom<Change>('list', 'list', 'list', 'missing', 'removed', 'found'),
   name: fc.constantFrom('A', 'B', ''),
   price: fc.constantFrom(10, 10.5, null),
   tags: fc.constantFrom(['x'], ['x', 'y'], []),
   rating: fc.constantFrom(1, 2),
 });
-const nights = fc.array(
-  fc.array(fc.option(fate), { minLength: IDS.length, maxLength: IDS.length }),
-  { minLength: 1, maxLength: 8 },
-);
+const fates = fc.array(fc.option(fate), { minLength: IDS.length, maxLength: IDS.length });
+const nights = fc.array(fc.record({ fates, isKilled: fc.boolean() }), {
+  minLength: 1,
+  maxLength: 8,
+});
 type Fates = (typeof nights extends fc.Arbitrary<infer T> ? T : never)[number];
 
 /** An item without a fate is not spoken of: it stays as it is. */
-function nightOf(fates: Fates): Night {
+function nightOf({ fates, isKilled }: Fates): Night {
   const ids = (wanted: Change): number[] => IDS.filter((_, n) => fates[n]?.change === wanted);
   const listed = IDS.flatMap((id, n): Json[] => {
     const one = fates[n] ?? null;
@@ -37,7 +38,8 @@ function nightOf(fates: Fates): Night {
     const { name, price, tags, rating } = one;
     return [{ id, name, tags: [...tags], rating, price: { regular: price } }];
   });
-  return { listed, missing: ids('missing'), removed: ids('removed') };
+  const left = { missing: ids('missing'), removed: ids('removed'), found: ids('found') };
+  return { listed, ...left, isKilled };
 }
 
 const at = (night: number, ms = 0): string =>
@@ -49,8 +51,8 @@ describe('the catalogue as of a moment', () => {
       fc.asyncProperty(nights, async (sequence) => {
         await book.empty();
         const truth = [];
-        for (const [number, fates] of sequence.entries()) {
-          await book.night(at(number), nightOf(fates));
+        for (const [number, night] of sequence.entries()) {
+          await book.night(at(number), nightOf(night));
           truth.push(await book.present());
         }
         expect(await book.asOf(at(-1)), 'before the first night').toEqual([]);
@@ -70,9 +72,9 @@ describe('the catalogue as of a moment', () => {
       fc.asyncProperty(nights, moments, async (sequence, steps) => {
         await book.empty();
         let now = 0;
-        for (const [number, fates] of sequence.entries()) {
+        for (const [number, night] of sequence.entries()) {
           now += steps[number] ?? 0;
-          await book.night(at(0, now), nightOf(fates));
+          await book.night(at(0, now), nightOf(night));
         }
         const overlapping = await book.rows(
           `SELECT FROM reporting.item_history a JOIN reporting.item_history b

@@ -56,6 +56,27 @@ describe('migrating', () => {
     expect(await query(url, 'SELECT * FROM reporting.items')).toEqual([]);
   });
 
+  it('brings what earlier versions called otherwise along', async () => {
+    const url = await emptyDatabase();
+    const earlier = (await readMigrations(MIGRATIONS_FOLDER)).filter(
+      ({ name }) => name < '20261122165000',
+    );
+    const folder = await folderOf(Object.fromEntries(earlier.map(({ name, sql }) => [name, sql])));
+    await migrate(url, folder);
+    await query(
+      url,
+      `INSERT INTO mirror.sellers (seller_id, marketplace) VALUES ('main', 'a');
+       INSERT INTO mirror.runs (seller_id, kind, state, holder) VALUES ('main', 'catalogue', 'held', 'x');
+       INSERT INTO mirror.item_changes (seq, seller_id, item_id, run_id, changed_at, class, field)
+       VALUES (1, 'main', 7, 1, now(), 'listing', 'state'),
+              (2, 'main', 7, 1, now(), 'listing', 'published_at')`,
+    );
+    await migrate(url);
+    expect(await query(url, 'SELECT kind FROM reporting.sync_runs')).toEqual([{ kind: 'items' }]);
+    const classes = 'SELECT class FROM reporting.item_changes ORDER BY seq';
+    expect(await query(url, classes)).toEqual([{ class: 'added' }, { class: 'release' }]);
+  });
+
   it('goes on where other programs have tables and Prisma migrations of their own', async () => {
     const url = await emptyDatabase();
     await query(url, 'CREATE TABLE public._prisma_migrations AS SELECT 1 AS theirs');
@@ -172,7 +193,7 @@ describe('every migration of the package', () => {
   it('stays within the one transaction it is applied in', async () => {
     for (const { sql } of await readMigrations(MIGRATIONS_FOLDER)) {
       // BEGIN in the body of a function begins a block of its language.
-      const code = sql.replaceAll(/--.*$|'(?:[^']|'')*'|\$\$[^$]*\$\$/gm, '');
+      const code = sql.replaceAll(/--.*$|'(?:[^']|'')*'|\$(\w*)\$[^]*?\$\1\$/gm, '');
       expect(code).not.toMatch(
         /^\s*(BEGIN|COMMIT|ROLLBACK|START TRANSACTION|VACUUM)\b|CONCURRENTLY/im,
       );

@@ -112,9 +112,9 @@ describe('schedules on record', () => {
   it('come with the start of the newest run that did the same and went well', async () => {
     const account = { seller: 'acme', kind: 'account' } as const;
     const sync = { seller: 'acme', kind: 'sync' } as const;
-    await addRun('catalogue', 'succeeded', '2026-11-19T01:00:00Z');
-    await addRun('catalogue', 'held', '2026-11-20T01:00:00Z');
-    await addRun('catalogue', 'failed', '2026-11-21T01:00:00Z');
+    await addRun('items', 'succeeded', '2026-11-19T01:00:00Z');
+    await addRun('items', 'held', '2026-11-20T01:00:00Z');
+    await addRun('items', 'failed', '2026-11-21T01:00:00Z');
     await addRun('account', 'succeeded', '2026-11-21T02:00:00Z');
     await addRun('account', 'running', '2026-11-21T03:00:00Z');
     await addRun('item', 'succeeded', '2026-11-21T04:00:00Z');

@@ -13,6 +13,7 @@ const service = z.strictObject({
   init: z.boolean().optional(),
   environment: environment.optional(),
   secrets: strings.optional(),
+  configs: z.array(z.strictObject({ source: z.string(), target: z.string() })).optional(),
   volumes: strings.optional(),
   ports: strings.optional(),
   depends_on: z
@@ -45,6 +46,7 @@ const file = z.strictObject({
   services: z.record(z.string(), service),
   volumes: z.record(z.string(), z.null()),
   secrets: z.record(z.string(), z.strictObject({ file: z.string() })),
+  configs: z.record(z.string(), z.strictObject({ content: z.string() })),
 });
 
 export type ComposeFile = z.infer<typeof file>;

@@ -55,20 +55,34 @@ async function startServer(project: TestProject): Promise<Undo> {
 
 /** A server that was given; its user must be allowed to create databases. */
 async function useServer(project: TestProject, url: string): Promise<Undo> {
-  const template = `test_template_${randomBytes(6).toString('hex')}`;
-  await run(url, `CREATE DATABASE ${template}`);
-  await migrate(databaseAt(url, template));
-  project.provide('testServer', { adminUrl: url, userUrl: url, template });
+  const id = randomBytes(6).toString('hex');
+  const template = `test_template_${id}`;
+  const owner = await ordinaryUser(url, `test_owner_${id}`);
+  await run(url, `CREATE DATABASE ${template} OWNER "${decodeURIComponent(owner.username)}"`);
+  await migrate(databaseAt(owner.href, template));
+  project.provide('testServer', { adminUrl: url, userUrl: owner.href, template });
   return async () => {
     await run(url, `DROP DATABASE IF EXISTS ${template} WITH (FORCE)`);
+    await run(url, `DROP ROLE IF EXISTS test_owner_${id}`);
   };
 }
 
-async function run(url: string, sql: string): Promise<void> {
+/** The given user, or a new one when that is a superuser, whom the product would not use. */
+async function ordinaryUser(url: string, name: string): Promise<URL> {
+  const user = new URL(url);
+  const [row] = await run(url, 'SELECT rolsuper FROM pg_roles WHERE rolname = current_user');
+  if (row?.['rolsuper'] !== true) return user;
+  user.username = name;
+  user.password = randomBytes(12).toString('hex');
+  await run(url, `CREATE ROLE ${name} LOGIN PASSWORD '${user.password}'`);
+  return user;
+}
+
+async function run(url: string, sql: string): Promise<Record<string, unknown>[]> {
   const client = new Client(url);
   await client.connect();
   try {
-    await client.query(sql);
+    return (await client.query<Record<string, unknown>>(sql)).rows;
   } finally {
     await client.end();
   }

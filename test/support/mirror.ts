@@ -66,6 +66,7 @@ export class Mirror {
       sellerId: 'main',
       removalGuard: { items: 10, percent: 20 },
       lookupsPerRun: 100,
+      requestsPerMinute: 0,
       holder: 'a test',
       listPauseMs: 1,
       callCount: () => this.#calls,
@@ -120,6 +121,15 @@ export function useMirror(): () => Mirror {
     if (mirror === null) throw new Error('used before beforeAll');
     return mirror;
   };
+}
+
+/** Ends the connections that hold sellers' locks, as the death of their process does. */
+export async function cutLock(mirror: Mirror): Promise<void> {
+  await mirror.rows(
+    `SELECT pg_terminate_backend(pid) FROM pg_locks
+      WHERE locktype = 'advisory' AND granted AND pid <> pg_backend_pid()
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
+  );
 }
 
 export const never = new AbortController().signal;

@@ -37,8 +37,8 @@ function copy(sellerId: string, parts: Partial<Freshness> = {}): Freshness {
   return {
     sellerId,
     since: new Date('2026-01-01T00:00:00Z'),
-    account: null,
-    catalogue: null,
+    accountMirroredAt: null,
+    itemsMirroredAt: null,
     parked: false,
     items: { live: 0, missing: 0, removed: 0 },
     ...parts,
@@ -59,7 +59,7 @@ const CALL: CallRecord = {
 const FINISHED: RunEvent & { phase: 'finished' } = {
   phase: 'finished',
   runId: 1n,
-  kind: 'catalogue',
+  kind: 'items',
   state: 'succeeded',
   counts: {
     listed: 9,
@@ -86,7 +86,7 @@ describe('what is counted', () => {
     const at = (name: string, labels: Record<string, string>) =>
       valueOf(samples, `seller_mirror_${name}`, labels);
     for (const seller of ['main', 'second']) {
-      for (const kind of ['account', 'catalogue']) {
+      for (const kind of ['account', 'items']) {
         for (const state of ['succeeded', 'held', 'failed', 'interrupted']) {
           expect(at('runs_total', { seller, kind, state })).toBe(0);
         }
@@ -103,19 +103,19 @@ describe('what is counted', () => {
 
   it('are runs by seller, kind and end, the items they changed, and how long they took', async () => {
     const metrics = metricsOf();
-    metrics.onRun('main', { phase: 'started', runId: 1n, kind: 'catalogue' });
+    metrics.onRun('main', { phase: 'started', runId: 1n, kind: 'items' });
     metrics.onRun('main', FINISHED);
     metrics.onRun('main', { ...FINISHED, state: 'failed' });
     const samples = await scrape(metrics);
     const runs = (state: string) =>
-      valueOf(samples, 'seller_mirror_runs_total', { seller: 'main', kind: 'catalogue', state });
+      valueOf(samples, 'seller_mirror_runs_total', { seller: 'main', kind: 'items', state });
     expect([runs('succeeded'), runs('failed'), runs('held')]).toEqual([1, 1, 0]);
     const items = (change: string) =>
       valueOf(samples, 'seller_mirror_items_total', { seller: 'main', change });
     expect(
       ['added', 'changed', 'restored', 'missing', 'removed', 'quarantined'].map(items),
     ).toEqual([2, 4, 6, 8, 10, 12]);
-    const seconds = { kind: 'catalogue' };
+    const seconds = { kind: 'items' };
     expect(valueOf(samples, 'seller_mirror_run_duration_seconds_sum', seconds)).toBe(4);
     expect(valueOf(samples, 'seller_mirror_run_duration_seconds_count', seconds)).toBe(2);
   });
@@ -206,8 +206,8 @@ describe('what is looked up for each scrape', () => {
       freshness: () =>
         Promise.resolve([
           copy('main', {
-            account: new Date(now - 60_000),
-            catalogue: new Date(now - 7_200_000),
+            accountMirroredAt: new Date(now - 60_000),
+            itemsMirroredAt: new Date(now - 7_200_000),
             items: { live: 7, missing: 2, removed: 1 },
           }),
           copy('second', { since: new Date(now - 30_000), parked: true }),
@@ -216,24 +216,24 @@ describe('what is looked up for each scrape', () => {
     const samples = await scrape(metrics);
     const of = (seller: string, name: string, labels: Record<string, string> = {}) =>
       valueOf(samples, `seller_mirror_${name}`, { seller, ...labels });
-    const catalogue = { kind: 'catalogue' };
+    const ofItems = { kind: 'items' };
     const at = (now - 7_200_000) / 1000;
-    expect(of('main', 'last_success_timestamp_seconds', catalogue)).toBe(at);
-    expect(of('main', 'last_success_age_seconds', catalogue)).toBeGreaterThanOrEqual(7_200);
+    expect(of('main', 'last_success_timestamp_seconds', ofItems)).toBe(at);
+    expect(of('main', 'last_success_age_seconds', ofItems)).toBeGreaterThanOrEqual(7_200);
     expect(of('main', 'last_success_age_seconds', { kind: 'account' })).toBeLessThan(7_200);
     expect(of('main', 'items', { state: 'live' })).toBe(7);
     expect(of('main', 'items', { state: 'missing' })).toBe(2);
     expect(of('main', 'seller_parked')).toBe(0);
     expect(of('second', 'seller_parked')).toBe(1);
     // Never a success: as old as the seller, or a copy that never comes would look new for ever.
-    expect(of('second', 'last_success_age_seconds', catalogue)).toBeGreaterThanOrEqual(30);
-    expect(of('second', 'last_success_timestamp_seconds', catalogue)).toBe(0);
+    expect(of('second', 'last_success_age_seconds', ofItems)).toBeGreaterThanOrEqual(30);
+    expect(of('second', 'last_success_timestamp_seconds', ofItems)).toBe(0);
   });
 
   it('is no less than 0 s old, should the database’s clock be ahead', async () => {
     const ahead = new Date(Date.now() + 60_000);
     const metrics = metricsOf({
-      freshness: () => Promise.resolve([copy('main', { account: ahead })]),
+      freshness: () => Promise.resolve([copy('main', { accountMirroredAt: ahead })]),
     });
     const labels = { seller: 'main', kind: 'account' };
     const samples = await scrape(metrics);
@@ -262,7 +262,7 @@ describe('what is looked up for each scrape', () => {
     for (const source of ['store', 'queue']) {
       expect(valueOf(samples, 'seller_mirror_scrape_errors_total', { source })).toBe(1);
     }
-    const run = { seller: 'main', kind: 'catalogue', state: 'succeeded' };
+    const run = { seller: 'main', kind: 'items', state: 'succeeded' };
     expect(valueOf(samples, 'seller_mirror_runs_total', run)).toBe(1);
   });
 
@@ -345,7 +345,7 @@ describe('on a real store', () => {
       valueOf(samples, `seller_mirror_${name}`, { seller: 'main', ...labels });
     expect(of('items', { state: 'live' })).toBe(12);
     expect(of('items_total', { change: 'added' })).toBe(12);
-    for (const kind of ['account', 'catalogue']) {
+    for (const kind of ['account', 'items']) {
       expect(of('runs_total', { kind, state: 'succeeded' })).toBe(1);
       const at = of('last_success_timestamp_seconds', { kind }) ?? 0;
       expect(Math.abs(at - Date.now() / 1000)).toBeLessThan(600);

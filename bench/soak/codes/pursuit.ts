@@ -26,7 +26,7 @@ export async function pursue(
   let [checks, failures] = [1, 0];
   let audit = await enter(person, list, []);
   while (!patience.aborted && checks <= MOST_CHECKS && failures <= MOST_FAILURES) {
-    const { code, stderr } = await person.type(['codes', 'resume', audit, '--out', result]);
+    const { code, stderr } = await person.type(['audits', 'resume', audit, '--out', result]);
     switch (code) {
       case 0:
         return { done: true, checks, failures };
@@ -42,7 +42,7 @@ export async function pursue(
       case 130:
         break;
       default:
-        throw new Error(`codes resume ended with ${code}: ${stderr}`);
+        throw new Error(`audits resume ended with ${code}: ${stderr}`);
     }
   }
   return { done: false, checks, failures };
@@ -64,7 +64,7 @@ async function enter(person: Person, list: string, more: readonly string[]): Pro
 async function newest(person: Person): Promise<string | null> {
   // A list that is asked for just as the person is killed is asked for again.
   for (;;) {
-    const { code, stdout } = await person.type(['codes', 'list', '--limit', '1', '--json']);
+    const { code, stdout } = await person.type(['audits', 'list', '--limit', '1', '--json']);
     if (code !== 0) continue;
     const { audits } = JSON.parse(stdout) as { audits: { auditId: number | string }[] };
     return audits[0] === undefined ? null : String(audits[0].auditId);

@@ -11,7 +11,7 @@ const LEAST_CHARACTERS = 20;
 const INDENT = 4;
 
 const STATE_STYLES: Readonly<Record<string, Style>> = {
-  new: 'green',
+  added: 'green',
   restored: 'green',
   'found again': 'green',
   missing: 'yellow',
@@ -49,7 +49,7 @@ export class ChangeLines {
     const states = words.map((word) => paint(STATE_STYLES[word] ?? 'bold', word, this.#look));
     const head = `  ${itemId} ${name}${states.length === 0 ? '' : `  ${states.join(', ')}`}`;
     const fields = texts.filter((text) => text.kind !== 'state');
-    const labels = Math.max(0, ...fields.map(({ label }) => width(label)));
+    const labels = fields.reduce((most, { label }) => Math.max(most, width(label)), 0);
     return `${head.trimEnd()}\n${fields.map((text) => this.#field(text, labels)).join('')}`;
   }
 

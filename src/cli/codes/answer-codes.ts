@@ -1,9 +1,15 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { App } from '../../app.js';
 import type { SellerConfig } from '../../config/index.js';
 import { hostName } from '../../domain/address.js';
+import { LOOK_SOON_AFTER_MS } from '../../domain/codes/second-look.js';
 import { paceOf } from '../../jobs/codes/pace.js';
-import { CarriedProofs } from '../../jobs/codes/carried-proofs.js';
-import { performAuditChunk } from '../../jobs/codes/perform-chunk.js';
+import {
+  performAuditChunk,
+  SECOND_LOOK,
+  type AuditDeps,
+  type ChunkJob,
+} from '../../jobs/codes/perform-chunk.js';
 import type { AuditResult } from '../../store/audits/types.js';
 import { print, printJson, stdoutLook } from '../console.js';
 import { CommandError } from '../errors.js';
@@ -11,7 +17,7 @@ import { EXIT, type ExitCode } from '../exit-codes.js';
 import { Progress } from '../output/index.js';
 import { ownCommand } from '../own-command.js';
 import { answerJson, answerLines, type Answer } from './answer.js';
-import type { CheckOptions } from './check.js';
+import type { CheckOptions } from './options.js';
 import { proveCanary } from './prove-key.js';
 
 /** Answers about codes that a person typed: asked for here and now, without the queue. */
@@ -52,7 +58,7 @@ async function enterCodes(
   app: App,
   seller: SellerConfig,
   codes: readonly string[],
-  { maxAge, canary }: CheckOptions,
+  { maxAge, canary, confirm = 'auto' }: CheckOptions,
   signal: AbortSignal,
 ): Promise<bigint> {
   const { store } = app;
@@ -64,14 +70,14 @@ async function enterCodes(
     columns: ['code'],
     maxAgeSeconds: maxAge === undefined ? null : Math.floor(maxAge / 1000),
     canary: canary ?? null,
+    confirm,
     chunkSize: codes.length,
   });
   try {
     await loader.add(codes.map((code, index) => ({ line: index + 1, code, columns: [code] })));
     const { codes: all, reused } = await loader.measure();
     if (canary !== undefined && reused < all) await proveCanary(app, seller, canary, signal);
-    await loader.finish();
-    return loader.auditId;
+    return (await loader.finish()).auditId;
   } catch (error) {
     await loader.abort();
     throw error;
@@ -95,14 +101,23 @@ async function ask(
   }, LOOK_MS);
   try {
     await app.withJobs(seller, {}, async ({ store, marketplace, sellerId, callCount }) => {
-      const pace = paceOf(seller.requestsPerMinute);
-      const enqueueChunk = () => Promise.resolve();
-      const carried = new CarriedProofs();
-      await performAuditChunk(
-        { store, marketplace, sellerId, callCount, ...pace, carried, enqueueChunk },
-        { auditId, chunk: 0, isLastAttempt: true },
-        signal,
-      );
+      let next: number | null = 0;
+      const deps: AuditDeps = {
+        ...{ store, marketplace, sellerId, callCount, ...paceOf(seller.requestsPerMinute) },
+        ...{ carried: new Map(), lookAfterMs: LOOK_SOON_AFTER_MS },
+        enqueueChunk: (_, chunk) => {
+          next = chunk;
+          return Promise.resolve();
+        },
+      };
+      while (next !== null) {
+        const job: ChunkJob = { auditId, chunk: next, isLastAttempt: true };
+        next = null;
+        const outcome = await performAuditChunk(deps, job, signal);
+        if (outcome.kind !== 'later' || job.chunk !== SECOND_LOOK) continue;
+        await sleep(outcome.delayMs, undefined, { signal }).catch(() => undefined);
+        next = SECOND_LOOK;
+      }
     });
   } finally {
     clearInterval(look);

@@ -19,12 +19,12 @@ export function answerLines(answer: Answer, now: Date, look: Look): string {
   const { verdict, code } = answer;
   const [mark, colour] = MARKS[verdict];
   const head = `${paint(colour, mark, look)} ${safeLine(code)} · ${paint(colour, verdict, look)}\n`;
-  // Not cut to the terminal: half a remedy is none.
   const details = pairs(
     detailsOf(answer, now).filter(([, value]) => value !== null),
-    { ...look, columns: null },
+    look,
+    '  ',
   );
-  return head + details.replaceAll(/^(?=.)/gm, '  ');
+  return head + details;
 }
 
 function detailsOf(answer: Answer, now: Date): (readonly [string, TableCell])[] {

@@ -24,23 +24,29 @@ const STYLES: Readonly<Record<AuditState, Style | null>> = {
 };
 
 /** Audits as a table, one line each. */
-export function auditsTable(audits: readonly AuditProgress[], look: Look): string {
+export function auditsTable(
+  audits: readonly AuditProgress[],
+  look: Look,
+  vertical?: boolean,
+): string {
+  // On a terminal room is scarce.
+  const isOfOne = look.columns !== null && new Set(audits.map((one) => one.sellerId)).size === 1;
   return table(
     audits,
     [
       { header: 'audit', value: (audit) => audit.auditId },
-      { header: 'seller', value: (audit) => audit.sellerId },
+      ...(isOfOne ? [] : [{ header: 'seller', value: (audit: AuditProgress) => audit.sellerId }]),
       { header: 'source', value: (audit) => audit.source },
-      { header: 'state', value: stateOf, style: (audit) => STYLES[audit.state] },
+      { header: 'state', value: stateAndShare, style: (audit) => STYLES[audit.state] },
       { header: 'begun', value: ({ createdAt }) => momentCell(createdAt, new Date(), look) },
       { header: 'codes', value: (audit) => audit.codes },
-      { header: 'done', value: doneShare, align: 'right' },
       { header: 'valid', value: (audit) => audit.valid },
       { header: 'invalid', value: (audit) => audit.invalid },
       { header: 'unproven', value: (audit) => audit.unproven },
-      { header: 'problem', value: (audit) => audit.problem, isRare: true },
+      { header: 'problem', value: (audit) => audit.problem, isNote: true },
     ],
     look,
+    { vertical, isWhole: vertical === true },
   );
 }
 
@@ -48,10 +54,10 @@ function stateOf({ state, pending }: AuditProgress): string {
   return state === 'running' && pending > 0 ? 'unfinished' : state;
 }
 
-/** Never 100 % before it is done. */
-function doneShare({ codes, pending }: AuditProgress): string {
-  if (pending === 0) return '100 %';
-  return `${Math.floor((100 * (codes - pending)) / codes)} %`;
+function stateAndShare(audit: AuditProgress): string {
+  const { codes, pending } = audit;
+  if (pending === 0) return stateOf(audit);
+  return `${stateOf(audit)}, ${Math.floor((100 * (codes - pending)) / codes)} %`;
 }
 
 /** What a person may want to know of an audit besides its progress. */
@@ -92,9 +98,10 @@ export function auditDetails(
         ],
         ...figures(audit),
         ['left', notes.costLeft],
+        ['result', resultText(audit, now)],
         ['problem', audit.problem],
       ].filter((line): line is [string, TableCell] => line[1] !== null),
-      { ...look, columns: null },
+      look,
     ),
     section('how the list was read', notes.reading, look),
     section('why there is no verdict', unprovenLines(notes.unproven), look),
@@ -118,6 +125,12 @@ function figures(audit: AuditProgress): [string, TableCell][] {
     ['not asked yet', pending === 0 ? null : count(pending)],
     ['requests', count(apiCalls)],
   ];
+}
+
+function resultText({ result }: AuditProgress, now: Date): string | null {
+  if (result === null) return null;
+  const { path, writtenAt } = result;
+  return writtenAt === null ? `goes to ${path}` : `${path}, written ${age(writtenAt, now)}`;
 }
 
 function took({ createdAt, finishedAt }: AuditProgress): string {

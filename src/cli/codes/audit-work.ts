@@ -1,4 +1,3 @@
-import { hostname } from 'node:os';
 import type { App } from '../../app.js';
 import { auditHandler } from '../../app/audit-handler.js';
 import { startHeartbeat, type Heartbeat } from '../../app/heartbeat.js';
@@ -8,11 +7,9 @@ import { enqueueNext } from '../../jobs/codes/perform-chunk.js';
 import type { Queues } from '../../queue/queues.js';
 import type { AuditTask, JobOutcome } from '../../queue/types.js';
 import type { QueueWorker } from '../../queue/worker.js';
-import { BEAT_EVERY_MS, type LiveProcess } from '../../store/processes.js';
+import { ALIVE_MS, isAlive } from '../../store/processes.js';
 import type { AuditProgress } from '../../store/audits/types.js';
 
-/** Who missed so many beats is taken for dead. */
-const ALIVE_MS = 3.5 * BEAT_EVERY_MS;
 /** How often it is made sure that somebody works, and that the queue has something to work on. */
 const LOOK_MS = 5_000;
 /** Others that get nowhere for so long may not know the seller, or may be stuck. */
@@ -139,16 +136,5 @@ export class AuditWork {
     } finally {
       await this.#queues.close();
     }
-  }
-}
-
-/** Of a process on this machine the system knows better whether it lives than its last word. */
-function isAlive({ host, pid }: LiveProcess): boolean {
-  if (host !== hostname()) return true;
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM';
   }
 }

@@ -1,16 +1,20 @@
+import { once } from 'node:events';
+import { createInterface } from 'node:readline/promises';
 import type { App } from '../../app.js';
 import type { SellerConfig } from '../../config/index.js';
 import { hostName } from '../../domain/address.js';
 import type { AuditCost } from '../../domain/codes/cost.js';
-import { chunkSizeFor } from '../../jobs/codes/chunk-size.js';
+import { chunkSizeFor } from '../../jobs/codes/pace.js';
 import type { AuditLoader, AuditSize, NewAudit } from '../../store/audits/types.js';
-import { printJson } from '../console.js';
+import { doubtOf } from '../../intake/index.js';
+import { note, printJson } from '../console.js';
+import { CommandError } from '../errors.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
-import type { CheckOptions } from './check.js';
+import type { CheckOptions } from './options.js';
 import { costOf, costText } from './cost-text.js';
 import { layoutJson, type OpenList } from './lists.js';
 import { LoadProgress } from './load-progress.js';
-import { layoutLines, reportLines, sizeLine } from './load-text.js';
+import { doubtLines, layoutLines, reportLines, sizeLine } from './load-text.js';
 import { loadLists, type LoadReport } from './load.js';
 import type { OutPlace } from './out-place.js';
 import { proveKey } from './prove-key.js';
@@ -26,11 +30,13 @@ export async function checkLists(
 ): Promise<ExitCode> {
   const { dryRun, detach, json, place, maxAge } = options;
   tell(layoutLines(lists));
+  if (options.yes !== true) await settleDoubts(app, seller, lists, dryRun === true, signal);
   const prove = () => proveKey(app, seller, options.canary, signal);
   // A bad key is told before a million lines are read; with --max-age perhaps none is needed.
   if (dryRun !== true && maxAge === undefined) await prove();
   if (options.canary === undefined) await warnOfWeakProof(app, seller);
   const loader = await app.store.audits.begin(newAudit(seller, lists, options));
+  let auditId: bigint;
   try {
     const report = await load(lists, loader, signal);
     if (dryRun === true) {
@@ -41,13 +47,61 @@ export async function checkLists(
     }
     if (maxAge !== undefined && toAsk(await loader.measure()) > 0) await prove();
     await app.store.ensureSeller(seller.name, hostName(seller.url));
-    tellSize(seller, await loader.finish());
+    const entered = await loader.finish();
+    tellSize(seller, entered);
+    auditId = entered.auditId;
   } finally {
     // Of a list that was entered nothing is taken back.
     await loader.abort();
   }
   const how = { json: json === true, detach: detach === true, place };
-  return pursue(app, loader.auditId, how, signal);
+  return pursue(app, auditId, how, signal);
+}
+
+/** As many known codes as tell what the codes of a seller look like. */
+const MOST_KNOWN = 200;
+
+/**
+ * Has a person look at lists that are likely not lists of codes. A dry run only says so.
+ * @throws {CommandError} when the answer is no, or nobody can be asked
+ */
+async function settleDoubts(
+  { store }: App,
+  { name: seller }: SellerConfig,
+  lists: readonly OpenList[],
+  dryRun: boolean,
+  signal: AbortSignal,
+): Promise<void> {
+  const known = await store.audits.canariesOf(seller, MOST_KNOWN);
+  const doubts = lists.flatMap(({ name, intake }) => {
+    const doubt = doubtOf(intake, known);
+    return doubt === null ? [] : doubtLines(name, doubt, seller);
+  });
+  if (doubts.length === 0) return;
+  tell(doubts);
+  if (dryRun || (canAsk(lists) && (await isConfirmed(signal)))) return;
+  throw new CommandError(
+    'this does not look like a list of purchase codes: nothing was asked for',
+    'name the right file, or the right column with --column; --yes checks the list as it is',
+    EXIT.usage,
+  );
+}
+
+function canAsk(lists: readonly OpenList[]): boolean {
+  const isTerminal = process.stdin.isTTY && process.stderr.isTTY;
+  return isTerminal && lists.every(({ isStdin }) => !isStdin);
+}
+
+async function isConfirmed(signal: AbortSignal): Promise<boolean> {
+  // Of a terminal's own handling: Ctrl-C would not end the program.
+  const asking = createInterface({ input: process.stdin, output: process.stderr, terminal: false });
+  try {
+    const ended = once(asking, 'close', { signal }).then(() => '');
+    const answer = asking.question('Check it all the same? [y/N] ', { signal });
+    return /^\s*y(?:es)?\s*$/i.test(await Promise.race([answer, ended]));
+  } finally {
+    asking.close();
+  }
 }
 
 /** Before the first code of a seller was found, account details alone speak for the API key. */
@@ -62,7 +116,7 @@ const NO_VALID_CODE =
 function newAudit(
   seller: SellerConfig,
   lists: readonly OpenList[],
-  { maxAge, canary }: CheckOptions,
+  { maxAge, canary, confirm = 'auto' }: CheckOptions,
 ): NewAudit {
   return {
     sellerId: seller.name,
@@ -71,6 +125,7 @@ function newAudit(
     columns: lists[0]?.intake.layout.columns ?? [],
     maxAgeSeconds: maxAge === undefined ? null : Math.floor(maxAge / 1000),
     canary: canary ?? null,
+    confirm,
     chunkSize: chunkSizeFor(seller.requestsPerMinute),
   };
 }
@@ -113,5 +168,5 @@ function toAsk({ codes, reused }: AuditSize): number {
 
 /** What is no result goes to stderr, so that results can be piped. */
 function tell(lines: readonly string[]): void {
-  process.stderr.write(lines.map((line) => `${line}\n`).join(''));
+  note(lines.map((line) => `${line}\n`).join(''));
 }

@@ -30,5 +30,7 @@ export function costText(cost: AuditCost, requestsPerMinute: number, codes: numb
   const proofs =
     cost.proofCalls === 0 ? '' : ` (${plural(cost.proofCalls, 'proof')} of the API key included)`;
   const calls = `${plural(cost.calls, 'call')}${proofs} ${pace}`;
+  // Without a limit the marketplace decides how long it takes, and nobody knows its speed yet.
+  if (requestsPerMinute === 0) return `${calls}; how long they take is shown on the way`;
   return `${calls}: about ${duration(cost.leastMs)}, until ${moment(new Date(cost.finishAt))}`;
 }

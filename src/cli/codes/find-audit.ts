@@ -28,6 +28,6 @@ export async function findAudit(
   if (audit !== null && (seller === undefined || audit.sellerId === seller)) return audit;
   throw new CommandError(
     `there is no audit ${auditId}${seller === undefined ? '' : ' of this seller'}`,
-    `\`${ownCommand(config.dataDir)} codes list\` lists them`,
+    `\`${ownCommand(config.dataDir)} audits list\` lists them`,
   );
 }

@@ -1,7 +1,8 @@
 import { stat } from 'node:fs/promises';
 import { basename } from 'node:path';
-import { addAbortSignal } from 'node:stream';
+import { addAbortSignal, Readable } from 'node:stream';
 import type { Json } from '../../domain/item.js';
+import type { Secret } from '../../domain/secret.js';
 import { openSource, readCodes, type Format, type Intake } from '../../intake/index.js';
 import { CommandError } from '../errors.js';
 import { EXIT } from '../exit-codes.js';
@@ -12,6 +13,7 @@ export interface OpenList {
   /** File name, or `stdin`. */
   readonly name: string;
   readonly intake: Intake;
+  readonly isStdin: boolean;
   /** Bytes of the file; null when nobody knows. */
   readonly size: number | null;
   /** Bytes taken so far. */
@@ -21,6 +23,8 @@ export interface OpenList {
 export interface ListOptions {
   readonly format?: Format;
   readonly column?: string;
+  /** API keys, which are masked. */
+  readonly keys: readonly Secret[];
 }
 
 /**
@@ -46,13 +50,20 @@ export async function openLists(
   }
 }
 
-/** Codes that were given as arguments, as a list. Of how it is read there is nothing to say. */
-export async function listOf(codes: readonly string[]): Promise<OpenList> {
-  const bytes = Buffer.from(JSON.stringify(codes));
-  const name = 'arguments';
-  const intake = await readCodes(counted([bytes], { bytes: 0 }), { name, format: 'json' });
-  const layout = { ...intake.layout, reasons: [] };
-  return { name, intake: { ...intake, layout }, size: bytes.length, read: () => bytes.length };
+/** Codes that were given as arguments, as a list. They are taken as they are, without a question. */
+export function listOf(codes: readonly string[]): OpenList {
+  const rows = codes.map((text, index) => ({ line: index + 1, text, columns: [text] }));
+  const intake: Intake = {
+    layout: {
+      ...{ format: 'json', encoding: 'utf-8', bom: false, compressed: false, delimiter: null },
+      ...{ header: false, columns: ['code'], codeColumn: 0, reasons: [] },
+    },
+    first: [],
+    rows: Readable.from([rows]),
+    tally: { rows: rows.length, rejected: 0, blankLines: 0, notes: [] },
+    close: () => Promise.resolve(),
+  };
+  return { name: 'arguments', intake, isStdin: false, size: null, read: () => 0 };
 }
 
 export async function closeLists(lists: readonly OpenList[]): Promise<void> {
@@ -71,7 +82,7 @@ async function openList(
   const counter = { bytes: 0 };
   const size = isStdin ? null : await sizeOf(place);
   const intake = await readCodes(counted(source, counter), { name, ...options });
-  return { name, intake, size, read: () => counter.bytes };
+  return { name, intake, isStdin, size, read: () => counter.bytes };
 }
 
 const TYPE_CODES = 'reading codes from the terminal, one a line; end with Ctrl-D\n';
@@ -113,6 +124,7 @@ export function layoutJson(lists: readonly OpenList[]): Json {
       name,
       format: layout.format,
       encoding: layout.encoding,
+      bom: layout.bom,
       compressed: layout.compressed,
       delimiter: layout.delimiter,
       header: layout.header,

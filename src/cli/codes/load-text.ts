@@ -1,3 +1,4 @@
+import type { Doubt } from '../../intake/index.js';
 import type { AuditSize } from '../../store/audits/types.js';
 import { count, plural, safeLine } from '../output/index.js';
 import type { OpenList } from './lists.js';
@@ -9,6 +10,19 @@ export function layoutLines(lists: readonly OpenList[]): readonly string[] {
     const reasons = intake.layout.reasons.map((reason) => `  ${safeLine(reason)}`);
     return reasons.length === 0 ? [] : [`${safeLine(name)}:`, ...reasons];
   });
+}
+
+/** Why a list is likely not one of codes, with a few of its lines. */
+export function doubtLines(name: string, doubt: Doubt, seller: string): readonly string[] {
+  const { odd, of, known, samples } = doubt;
+  const like =
+    known === null
+      ? 'purchase codes'
+      : `the valid codes that are known of ${safeLine(seller)} (${safeLine(known)})`;
+  return [
+    `warning: ${safeLine(name)}: ${count(odd)} of the first ${plural(of, 'record')} do not look like ${like}:`,
+    ...samples.map((sample) => `    ${safeLine(sample)}`),
+  ];
 }
 
 /** What was met while reading: what had to be tolerated, what was left out, and the lines that hold no code. */

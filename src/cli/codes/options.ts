@@ -1,11 +1,12 @@
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import type { Config, SellerConfig } from '../../config/index.js';
 import { parseDuration } from '../../domain/codes/freshness.js';
+import type { Confirm } from '../../domain/codes/second-look.js';
 import { readCode, describeCodeFault } from '../../domain/codes/code.js';
-import { RESULT_FORMATS, type ResultFormat } from '../../intake/index.js';
+import { RESULT_FORMATS, type Format, type ResultFormat } from '../../intake/index.js';
 import { CommandError } from '../errors.js';
 import { EXIT } from '../exit-codes.js';
-import { chosenSellers } from '../options.js';
+import { chosenSellers, type CommonOptions } from '../options.js';
 
 /** What the columns of a result say. */
 export const RESULT_HELP = `
@@ -16,21 +17,35 @@ A result is the list as it came, in its order and with its own columns, and besi
   support          active, expired or none, at the time of writing
   checked_at       when the marketplace was asked
   proof            purchase, canary or account; without a verdict \`none:\` and the reason
-Cells of CSV that a spreadsheet would take for a formula get an apostrophe in front.`;
+Cells of CSV that a spreadsheet would take for a formula get an apostrophe in front. CSV begins with a
+byte order mark when the list did, or was not UTF-8: Excel needs it.`;
 
 /** Options of where a result goes, for commands that work on an audit. */
 export interface OutOptions {
   readonly out?: string;
-  readonly outFormat?: ResultFormat;
+  readonly format?: ResultFormat;
 }
 
-/** Adds `--out` and `--out-format`. */
+/** Options of `codes check`. */
+export interface CheckOptions extends CommonOptions, OutOptions {
+  readonly column?: string;
+  readonly inputFormat?: Format;
+  /** Milliseconds. */
+  readonly maxAge?: number;
+  readonly canary?: string;
+  readonly confirm?: Confirm;
+  readonly dryRun?: true;
+  readonly yes?: true;
+  readonly detach?: true;
+}
+
+/** Adds `--out` and `--format`. */
 export function withOutOptions(command: Command): Command {
   return command
     .option('--out <file>', 'write the result there when it is done; - is stdout')
     .addOption(
       new Option(
-        '--out-format <format>',
+        '--format <format>',
         'of the result (default: by the ending of --out; csv)',
       ).choices(RESULT_FORMATS),
     );
@@ -70,5 +85,7 @@ export function auditNumber(text: string): bigint {
   if (/^\d{1,19}$/.test(text) && BigInt(text) > 0n && BigInt(text) <= MOST_AUDITS) {
     return BigInt(text);
   }
-  throw new InvalidArgumentError('Audits are numbered 1, 2, 3 and so on; `codes list` shows them.');
+  throw new InvalidArgumentError(
+    'Audits are numbered 1, 2, 3 and so on; `audits list` shows them.',
+  );
 }

@@ -1,5 +1,11 @@
 import { existsSync, realpathSync } from 'node:fs';
-import { assertWritable, RESULT_FORMATS, type ResultFormat } from '../../intake/index.js';
+import {
+  assertWritable,
+  IntakeError,
+  RESULT_FORMATS,
+  type ResultFormat,
+} from '../../intake/index.js';
+import type { AuditProgress } from '../../store/audits/types.js';
 import { CommandError } from '../errors.js';
 import { EXIT } from '../exit-codes.js';
 import type { CommonOptions } from '../options.js';
@@ -18,13 +24,13 @@ export const STDOUT = '-';
  * Where a result goes: its format is the one asked for, or what the file's name says; on stdout CSV.
  * @throws {CommandError} when the name says nothing
  */
-export function outPlace(out: string, asked: ResultFormat | undefined, option: string): OutPlace {
+export function outPlace(out: string, asked: ResultFormat | undefined): OutPlace {
   if (out === STDOUT) return { path: null, format: asked ?? 'csv' };
   const format = asked ?? formatOf(out);
   if (format !== null) return { path: out, format };
   throw usage(
     `the ending of ${JSON.stringify(out)} says no format`,
-    `name a file ending in .csv, .json or .ndjson, or say ${option} ${RESULT_FORMATS.join('|')}`,
+    `name a file ending in .csv, .json or .ndjson, or say --format ${RESULT_FORMATS.join('|')}`,
   );
 }
 
@@ -40,18 +46,40 @@ export function formatOf(path: string): ResultFormat | null {
  * @throws {CommandError} when the options contradict each other
  */
 export function placeOf(options: OutOptions & Pick<CommonOptions, 'json'>): OutPlace | null {
-  const { out, outFormat, json } = options;
+  const { out, format, json } = options;
   if (out === undefined) {
-    if (outFormat === undefined) return null;
-    throw usage('--out-format goes with --out', 'say where the result goes: --out result.csv');
+    if (format === undefined) return null;
+    throw usage('--format goes with --out', 'say where the result goes: --out result.csv');
   }
   if (out === STDOUT && json === true) {
     throw usage(
       '--json and --out - both write to stdout',
-      'leave --json out, and say --out-format json for a result in JSON',
+      'leave --json out, and say --format json for a result in JSON',
     );
   }
-  return outPlace(out, outFormat, '--out-format');
+  return outPlace(out, format);
+}
+
+/**
+ * Where `--out` told an earlier command to put the result of an audit; null when nowhere, or when it
+ * is there already.
+ * @throws {CommandError} when it can't be written there
+ */
+export async function rememberedPlace({
+  auditId,
+  result,
+}: AuditProgress): Promise<OutPlace | null> {
+  if (result === null || result.writtenAt !== null) return null;
+  try {
+    await assertWritable(result.path);
+    return result;
+  } catch (error) {
+    if (!(error instanceof IntakeError)) throw error;
+    throw usage(
+      `the result of audit ${auditId} can’t go to ${error.message}`,
+      'name another file with --out, or - for stdout',
+    );
+  }
 }
 
 function usage(message: string, remedy: string): CommandError {

@@ -1,9 +1,11 @@
+import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { App } from '../../app.js';
 import type { AuditProgress } from '../../store/audits/types.js';
 import { explainDatabaseError } from '../../store/errors.js';
-import { print, printJson, stderrLook, stdoutLook } from '../console.js';
+import { print, printJson, stderrLook, stdoutLook, note } from '../console.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
+import { safeLine } from '../output/index.js';
 import { ownCommand } from '../own-command.js';
 import { AuditBar } from './audit-progress.js';
 import { AuditWork } from './audit-work.js';
@@ -18,6 +20,7 @@ export interface PursueOptions {
   readonly detach: boolean;
   /** Wait neither for what a process held that is gone, nor for what was put off; default: wait. */
   readonly afresh?: boolean;
+  /** Of the result; a file is remembered, so that whoever resumes the audit writes it. */
   readonly place: OutPlace | null;
 }
 
@@ -28,8 +31,14 @@ export async function pursue(
   options: PursueOptions,
   signal: AbortSignal,
 ): Promise<ExitCode> {
+  const { place } = options;
+  if (place !== null && place.path !== null) {
+    const { path, format } = place;
+    await app.store.audits.setResultFile(auditId, { path: resolve(path), format });
+  }
   const audit = await findAudit(app, auditId, undefined);
-  const resume = `${ownCommand(app.config.dataDir)} codes resume ${auditId}`;
+  const onStdout = place?.path === null ? ` --out - --format ${place.format}` : '';
+  const resume = `${ownCommand(app.config.dataDir)} audits resume ${auditId}${onStdout}`;
   const ended = audit.state === 'running' ? await work(app, audit, resume, options, signal) : audit;
   if (ended === 'interrupted') return EXIT.interrupted;
   if (options.detach && ended.state === 'running') return detached(app, ended, resume, options);
@@ -48,7 +57,7 @@ async function work(
   let doing: AuditWork | null = null;
   const interrupted = (): void => {
     bar.finish();
-    process.stderr.write(`${doing?.isOwn === false ? LEFT : STOPPING}\n→ ${resume}\n`);
+    note(`${doing?.isOwn === false ? LEFT : STOPPING}\n→ ${resume}\n`);
     // Should it end the hard way, at the second Ctrl-C.
     process.exitCode = EXIT.interrupted;
   };
@@ -59,7 +68,7 @@ async function work(
     return detach ? audit : await watch(app, audit, doing, bar, signal);
   } catch (error) {
     if (signal.aborted) return 'interrupted';
-    process.stderr.write(`The audit is kept; this goes on with it:\n→ ${resume}\n`);
+    note(`The audit is kept; this goes on with it:\n→ ${resume}\n`);
     throw error;
   } finally {
     bar.finish();
@@ -110,30 +119,33 @@ async function detached(
     return EXIT.done;
   }
   const program = ownCommand(app.config.dataDir);
+  const writes = audit.result === null ? '' : `; it writes ${safeLine(audit.result.path)}`;
   await print(
     `audit ${audit.auditId} · in the queue; \`run\` or \`worker\` works on it, in this or another process\n`,
-    `→ ${program} codes show ${audit.auditId}\n`,
-    `→ ${resume}   (here, or to watch)\n`,
+    `→ ${program} audits show ${audit.auditId}\n`,
+    `→ ${resume}   (here, or to watch${writes})\n`,
   );
   return EXIT.done;
 }
 
 async function conclude(
   app: App,
-  audit: AuditProgress,
+  ended: AuditProgress,
   { json, place }: PursueOptions,
   signal: AbortSignal,
 ): Promise<ExitCode> {
-  const { auditId } = audit;
+  const { auditId } = ended;
   // Of an audit that failed too: what it found is worth having.
   if (place !== null) await writeResult(app, auditId, place, signal);
+  if (place !== null && place.path !== null) await app.store.audits.markResultWritten(auditId);
+  const audit = place === null ? ended : await findAudit(app, auditId, undefined);
   const out = place?.path ?? null;
   if (json) {
     const unproven = await app.store.audits.unprovenCounts(auditId);
     const accountProven = await accountProvenOf(app.store, audit);
     await printJson({ audit, unproven, accountProven, out });
   } else if (place !== null && place.path === null) {
-    process.stderr.write(await summaryOf(app, audit, place, stderrLook()));
+    note(await summaryOf(app, audit, place, stderrLook()));
   } else {
     await print(await summaryOf(app, audit, place, stdoutLook()));
   }

@@ -6,7 +6,7 @@ import { EXIT, type ExitCode } from '../exit-codes.js';
 import { moment } from '../../domain/moment.js';
 import { table, type Look } from '../output/index.js';
 import type { CommonOptions } from '../options.js';
-import { ownCommand } from '../own-command.js';
+import { ownCommand, shellWord } from '../own-command.js';
 import { answerJson, answerLines, type Answer } from './answer.js';
 import { checkSeller } from './find-audit.js';
 import { oneSeller } from './options.js';
@@ -26,9 +26,14 @@ export async function showCode(
   const sellerId = seller ?? oneSeller(config, undefined).name;
   const state = (await store.audits.knownCodes(sellerId, [code])).get(code);
   if (state === undefined) {
+    const program = ownCommand(config.dataDir);
+    // Codes are hardly ever nothing but a few digits.
+    const audit = /^\d{1,9}$/.test(code)
+      ? `; \`${program} audits show ${code}\` shows the audit`
+      : '';
     throw new CommandError(
       'this code was never in a list, and never asked for',
-      `\`${ownCommand(config.dataDir)} codes check\` asks for it; of an audit give the number`,
+      `\`${program} codes check ${shellWord(code)}\` asks for it${audit}`,
     );
   }
   const checks = await store.audits.checksOf(state.codeId, SHOWN_CHECKS);

@@ -89,14 +89,15 @@ function weakProofLines(accountProven: number): string[] {
 
 /** Where the result is, or how to get at it; and how to get the verdicts that are missing. */
 function nextLines(
-  { auditId, state, pending, unproven }: AuditProgress,
+  { auditId, state, pending, unproven, result: file }: AuditProgress,
   { place, program }: SummaryNotes,
 ): string[] {
+  const written = place ?? (file !== null && file.writtenAt !== null ? file : null);
   const result =
-    place === null
-      ? `→ ${program} codes export ${auditId} --out result.csv`
-      : `result: ${safeLine(place.path ?? 'on stdout')}`;
-  const goOn = state === 'running' && pending > 0 ? [`→ ${program} codes resume ${auditId}`] : [];
+    written === null
+      ? `→ ${program} audits export ${auditId} --out result.csv`
+      : `result: ${safeLine(written.path ?? 'on stdout')}`;
+  const goOn = state === 'running' && pending > 0 ? [`→ ${program} audits resume ${auditId}`] : [];
   const again =
     state === 'finished' && unproven > 0
       ? ['→ check the list again with --max-age 7d: only codes without a verdict are asked for']

@@ -16,6 +16,8 @@ const REMEDIES: Partial<Record<UnprovenReason, string>> = {
   'account-changed': `find out whose API key it is; ${KEY}`,
   'switched-off': ADDRESS,
   redirect: ADDRESS,
+  'no-canary': 'name a code that you know is valid with --canary CODE',
+  'no-canary-before': 'name a code that you know is valid with --canary CODE',
   unreadable: ANSWERS,
   'no-purchase': ANSWERS,
   'another-code': ANSWERS,

@@ -29,7 +29,7 @@ export async function writeResult(
   const writer = resultWriter(place.format, columns, resultOptions(layout));
   const text = writer.text(resultRows(store.audits.results(auditId), Date.now()));
   if (place.path === null) await writeAll(process.stdout, text);
-  else await writeFile(place.path, text, `${program} codes export ${auditId}`, signal);
+  else await writeFile(place.path, text, `${program} audits export ${auditId}`, signal);
 }
 
 /** @param again the command that writes it again */
@@ -53,16 +53,18 @@ async function writeFile(
 const NO_LIST = { columns: [], layout: null, prunedAt: null };
 
 /**
- * A result is written as its list was: cells are separated alike, and what was no UTF-8 came from a
- * spreadsheet, which takes text without a byte order mark for something else.
+ * How a result is written in CSV: with the delimiter of the first list, and with a byte order mark
+ * when one of the lists had one or was not UTF-8. Such lists come from spreadsheets, and Excel reads
+ * UTF-8 without the mark as something else.
  */
-function resultOptions(layout: Json): ResultOptions {
-  const [first] = listsIn(layout);
-  if (first === undefined) return {};
-  const { delimiter, encoding } = first;
+export function resultOptions(layout: Json): ResultOptions {
+  const lists = listsIn(layout);
+  const delimiter = lists[0]?.['delimiter'];
   return {
     ...(typeof delimiter === 'string' ? { delimiter } : {}),
-    bom: typeof encoding === 'string' && encoding !== 'utf-8',
+    bom: lists.some(
+      ({ bom, encoding }) => bom === true || (typeof encoding === 'string' && encoding !== 'utf-8'),
+    ),
   };
 }
 

@@ -5,7 +5,7 @@ import type { ChangeFilter, ItemChange } from '../../store/history-read.js';
 import { followChanges } from '../changes/follow.js';
 import { changeJson, ChangeLines } from '../changes/lines.js';
 import { changeClasses, since, type Since } from '../changes/since.js';
-import { print, printJson, stdoutLook } from '../console.js';
+import { print, printJson, stdoutLook, note } from '../console.js';
 import { CommandError } from '../errors.js';
 import { execute, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
@@ -36,7 +36,7 @@ export function addChanges(program: Command): void {
     .option('--since <when>', 'a day, a moment (UTC), so long ago, or after #number', since)
     .option(
       '--class <classes>',
-      'only price, release, text, media, listing, missing, removed, restored',
+      'only price, release, text, media, added, missing, removed, restored',
       changeClasses,
     )
     .option('--item <id>', 'only this item', positiveInteger)
@@ -134,7 +134,7 @@ async function tell(view: View): Promise<ExitCode> {
     await print(nothing(options));
   } else {
     await print(lines.of(changes));
-    if (more) process.stderr.write(hint(options, changes, next));
+    if (more) note(hint(options, changes, next));
   }
   return EXIT.done;
 }
@@ -165,14 +165,14 @@ async function follow(view: View, signal: AbortSignal): Promise<ExitCode> {
     ...{ store: app.store, databaseUrl: app.database.url, filter: filterOf(options), after },
     onOutage: (problem: string | null): void => {
       const text = problem === null ? 'the database is back' : `${problem}; trying again`;
-      process.stderr.write(`${safeLine(text)}\n`);
+      note(`${safeLine(text)}\n`);
     },
   };
   for await (const changes of followChanges(following, signal)) {
     await show(changes);
     after = changes.at(-1)?.seq ?? after;
   }
-  if (!json) process.stderr.write(`to go on from here: --since ${after} --follow\n`);
+  if (!json) note(`to go on from here: --since ${after} --follow\n`);
   return EXIT.done;
 }
 

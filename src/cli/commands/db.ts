@@ -7,7 +7,7 @@ import {
   type EmbeddedDescription,
 } from '../../store/embedded/index.js';
 import { migrate } from '../../store/migrate.js';
-import { print, printJson, stdoutLook } from '../console.js';
+import { print, printJson, stdoutLook, note } from '../console.js';
 import { CommandError } from '../errors.js';
 import { configFor, execute } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
@@ -105,7 +105,7 @@ function connectionOf(url: string): { host: string; database: string; user: stri
 }
 
 function indented(lines: readonly (readonly [string, TableCell])[]): string {
-  return pairs(lines, { ...stdoutLook(), columns: null }).replaceAll(/^(?=.)/gm, '  ');
+  return pairs(lines, stdoutLook(), '  ');
 }
 
 async function stopServer(now: boolean): Promise<ExitCode> {
@@ -148,9 +148,7 @@ async function printUrl(): Promise<ExitCode> {
     );
   }
   if (!found.held) {
-    process.stderr.write(
-      'warning: the server stops when nobody needs it any more; `db start` keeps it up\n',
-    );
+    note('warning: the server stops when nobody needs it any more; `db start` keeps it up\n');
   }
   await print(`${found.server.url}\n`);
   return EXIT.done;
@@ -184,6 +182,6 @@ function indentedStatus({ location, held, server }: EmbeddedDescription): string
       ['connected', users.length === 0 ? 'nobody' : users.join(', ')],
       ['data', location],
     ],
-    { ...stdoutLook(), columns: null },
+    stdoutLook(),
   );
 }

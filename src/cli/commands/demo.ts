@@ -93,6 +93,7 @@ function configFor(market: Simulator, key: string, dataDir: string): Config {
     health: null,
     alerts: null,
     warnings: [],
+    exposedSecrets: [],
   };
 }
 
@@ -137,7 +138,7 @@ async function mirror(app: App, progress: SyncProgress, signal: AbortSignal): Pr
     return [account.report, await syncCatalogue(deps, signal, account.proof)];
   });
   progress.finish();
-  await print(...reports.map((report) => runLines(report, stdoutLook())));
+  await print(reports.map((report) => runLines(report, stdoutLook())).join(''));
   return reports;
 }
 

@@ -1,15 +1,26 @@
+import { statfs } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import { hostname } from 'node:os';
+import { dirname } from 'node:path';
 import type { Command } from 'commander';
 import { ConfigError, type Config } from '../../config/index.js';
+import { silentLog, type Log } from '../../domain/log.js';
 import { MarketplaceOptionsError } from '../../marketplace/address.js';
+import { QueueError } from '../../queue/errors.js';
+import { assertCanBeMade, describeEmbedded, openEmbedded } from '../../store/embedded/index.js';
+import { shownUrl } from '../../store/errors.js';
+import { migrationState, type MigrationState } from '../../store/migrate.js';
+import { ALIVE_MS, isAlive } from '../../store/processes.js';
 import { Store } from '../../store/store.js';
+import { storeRole } from '../../store/read-only.js';
+import { describeDatabase, type DatabaseLook } from '../../store/writable.js';
+import { HealthListenError, listen } from '../../web/listen.js';
 import { print, printJson, stdoutLook } from '../console.js';
-import { Checks, type Check } from '../doctor/check.js';
-import { checkSeller } from '../doctor/marketplace.js';
-import { checkQueue } from '../doctor/queue.js';
-import { checkStore } from '../doctor/store.js';
+import { reportError } from '../errors.js';
 import { execute, readSettings, unlessAborted } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
-import { paint, plural, safeLine } from '../output/index.js';
+import { Checks, checkSeller, type Check, type OpenedAccount } from '../marketplace-checks.js';
+import { bytes, paint, plural, safeLine } from '../output/index.js';
 import { chosenSellers, withCommonOptions, type CommonOptions } from '../options.js';
 
 /** `doctor`: looks at everything a run needs. */
@@ -52,13 +63,14 @@ const MACHINE = new Checks(null);
 async function checkConfiguration(tell: Tell): Promise<Config | null> {
   try {
     const config = readSettings('store');
-    for (const warning of config.warnings) await tell(sentence('warning', warning));
+    for (const warning of [...config.warnings, ...config.exposedSecrets])
+      await tell(sentence('warning', warning));
     const { sellers } = config;
     if (sellers.length > 0) {
       await tell(MACHINE.ok(`configuration: ${plural(sellers.length, 'seller')}`));
     } else {
       const remedy = 'set MARKETPLACE_URL and MARKETPLACE_API_KEY, or SELLERS_FILE';
-      await tell(MACHINE.warning('configuration: no seller', remedy));
+      await tell(MACHINE.failed('configuration: no seller to mirror', remedy));
     }
     return config;
   } catch (error) {
@@ -88,13 +100,16 @@ async function checkRest(
   try {
     for (const check of found.checks) await tell(check);
     for (const check of await unlessAborted(checkQueue(config), signal)) await tell(check);
+    for (const check of await checkHealth(config, store)) await tell(check);
     let requests = 0;
+    const others: OpenedAccount[] = [];
     for (const seller of sellers) {
       signal.throwIfAborted();
       try {
-        const { checks, requests: made } = await checkSeller(config, seller, store, signal);
-        requests += made;
-        for (const check of checks) await tell(check);
+        const asked = await checkSeller(config, seller, { store, others }, signal);
+        requests += asked.requests;
+        if (asked.account !== null) others.push(asked.account);
+        for (const check of asked.checks) await tell(check);
       } catch (error) {
         if (!(error instanceof MarketplaceOptionsError)) throw error;
         await tell(new Checks(seller.name).failed(`host: ${error.message}`, 'correct the setting'));
@@ -104,6 +119,212 @@ async function checkRest(
   } finally {
     await store?.close();
     await found.close();
+  }
+}
+
+/** The store as doctor found it. */
+interface StoreFound {
+  readonly checks: readonly Check[];
+  /** Null when it can't be used as it is. */
+  readonly url: string | null;
+  close(): Promise<void>;
+}
+
+/** Looks at the store without changing it: a database that is not there yet is not made. */
+export async function checkStore(config: Config, signal: AbortSignal): Promise<StoreFound> {
+  const { databaseUrl, dataDir } = config;
+  if (databaseUrl !== null) {
+    const url = databaseUrl.reveal();
+    const close = (): Promise<void> => Promise.resolve();
+    return lookAt(config, { url, shown: shownUrl(url), close }, [], signal);
+  }
+  const space = await diskSpace(dataDir);
+  try {
+    const there = await describeEmbedded(dataDir);
+    if (there === null) {
+      await assertCanBeMade(dataDir);
+      const none = MACHINE.ok(`store: no database in ${dataDir} yet; the first command makes it`);
+      return { checks: [none, space], url: null, close: () => Promise.resolve() };
+    }
+    const applicationName = 'seller-mirror doctor';
+    const database = await openEmbedded({ dataDir, applicationName, signal });
+    const { url, location } = database;
+    const opened = { url, shown: `embedded server in ${location}`, close: () => database.close() };
+    return await lookAt(config, opened, [space], signal);
+  } catch (error) {
+    if (signal.aborted) throw error;
+    return { checks: [unusable(error, null), space], url: null, close: () => Promise.resolve() };
+  }
+}
+
+async function lookAt(
+  config: Config,
+  { url, shown, close }: { url: string; shown: string; close: () => Promise<void> },
+  more: readonly Check[],
+  signal: AbortSignal,
+): Promise<StoreFound> {
+  try {
+    // First: it tells a server that is too old.
+    const state = await migrationState(url);
+    const look = await describeDatabase(url, signal);
+    const { isPowerful } = await storeRole(url, signal);
+    const checks = [
+      MACHINE.ok(`store: ${shown}, PostgreSQL ${look.version}, ${bytes(look.bytes)}`),
+      ...(isPowerful ? [powerfulRole(look)] : []),
+      ...rightsChecks(look, state, config),
+      schemaCheck(state),
+      ...more,
+    ];
+    const { pending, unknown } = state;
+    return { checks, url: pending.length + unknown.length === 0 ? url : null, close };
+  } catch (error) {
+    if (signal.aborted) throw error;
+    return { checks: [unusable(error, url), ...more], url: null, close };
+  }
+}
+
+function unusable(error: unknown, url: string | null): Check {
+  const [problem = '', remedy = ''] = reportError(error, url).lines;
+  return MACHINE.failed(`store: ${problem}`, remedy.replace(/^→ /, '') || null);
+}
+
+function powerfulRole({ role }: DatabaseLook): Check {
+  return MACHINE.warning(
+    `store: its role ${role} is a superuser, or may run programs or use files on the server`,
+    'use an ordinary role in DATABASE_URL: docs/operations.md says how to make one',
+  );
+}
+
+/** What the role may not do that a run would have to. */
+function rightsChecks(
+  { role, isReadOnly, mayCreateSchemas, mayWrite, hasQueue }: DatabaseLook,
+  { pending }: MigrationState,
+  { redis }: Config,
+): Check[] {
+  if (isReadOnly) {
+    return [
+      MACHINE.failed(
+        'store: the database takes no writes',
+        'name the primary in DATABASE_URL, and look for default_transaction_read_only in its settings',
+      ),
+    ];
+  }
+  const wantsSchemas = pending.length > 0 || (redis === null && !hasQueue);
+  if (wantsSchemas && !mayCreateSchemas) {
+    return [
+      MACHINE.failed(
+        `store: its role ${role} may not create schemas, which the mirror and its queue need`,
+        `let it: GRANT CREATE ON DATABASE the_database TO ${role}`,
+      ),
+    ];
+  }
+  if (mayWrite) return [];
+  return [
+    MACHINE.failed(
+      `store: its role ${role} may not write to the tables of schema mirror`,
+      'use the role in DATABASE_URL that made them',
+    ),
+  ];
+}
+
+function schemaCheck({ pending, failed: begun, edited, unknown }: MigrationState): Check {
+  if (unknown.length > 0) {
+    return MACHINE.failed(
+      `schema: migrated by a newer version of this program (${unknown.join(', ')})`,
+      'upgrade this program, or point it to another database',
+    );
+  }
+  if (begun.length > 0) {
+    return MACHINE.warning(`schema: ${begun.join(', ')} was begun and not finished`, MIGRATE);
+  }
+  if (pending.length > 0) {
+    const many = plural(pending.length, 'migration');
+    return MACHINE.warning(`schema: ${many} pending (${pending.join(', ')})`, MIGRATE);
+  }
+  if (edited.length > 0) {
+    return MACHINE.warning(
+      `schema: ${edited.join(', ')} was applied in another wording than this program has`,
+      'compare the files in prisma/migrations with those of the release',
+    );
+  }
+  return MACHINE.ok('schema: up to date');
+}
+
+const MIGRATE = 'run `seller-mirror migrate`; every other command does it too';
+
+const SCARCE_BYTES = 1e9;
+const TOO_FEW_BYTES = 1e8;
+
+async function diskSpace(dataDir: string): Promise<Check> {
+  const free = await freeBytes(dataDir);
+  if (free === null) {
+    return MACHINE.warning(`disk: the room in ${dataDir} can’t be told`, 'look with `df`');
+  }
+  const text = `disk: ${bytes(free)} free for ${dataDir}`;
+  const remedy = 'free some space, or set DATA_DIR to a folder on a larger disk';
+  if (free < TOO_FEW_BYTES) return MACHINE.failed(text, remedy);
+  return free < SCARCE_BYTES ? MACHINE.warning(text, remedy) : MACHINE.ok(text);
+}
+
+/** Of the folder, or of the nearest one above it that is there. */
+async function freeBytes(folder: string): Promise<number | null> {
+  try {
+    const { bavail, bsize } = await statfs(folder);
+    return bavail * bsize;
+  } catch {
+    const above = dirname(folder);
+    return above === folder ? null : freeBytes(above);
+  }
+}
+
+/** Whether the queue can be used, and what its server should be set to. Leaves a key that is gone in a minute. */
+async function checkQueue(config: Config): Promise<readonly Check[]> {
+  if (config.redis === null) return [MACHINE.ok('queue: in the database; REDIS_URL is not set')];
+  const warnings: string[] = [];
+  const log: Log = { ...silentLog, warn: (text) => warnings.push(text), child: () => log };
+  const { openQueues } = await import('../../queue/queues.js'); // slow to load
+  const queues = await openQueues({
+    target: config.redis,
+    databaseUrl: '',
+    prefix: config.queuePrefix,
+    keepJobsDays: config.keepJobsDays,
+    applicationName: 'seller-mirror doctor',
+    log,
+  });
+  try {
+    await queues.ping();
+    const advice = warnings.map((text) => MACHINE.warning(`queue: ${text}`, 'see redis.conf'));
+    return [MACHINE.ok('queue: Redis answers'), ...advice];
+  } catch (error) {
+    if (!(error instanceof QueueError)) throw error;
+    return [MACHINE.failed(`queue: ${error.message}`, error.remedy)];
+  } finally {
+    await queues.close();
+  }
+}
+
+/** Whether `run` could listen where it is told to: where nobody chose the port, it takes another one. */
+async function checkHealth({ health }: Config, store: Store | null): Promise<readonly Check[]> {
+  if (health === null || !health.chosen) return [];
+  const server = createServer();
+  try {
+    await listen(server, health, silentLog);
+    server.close();
+    return [MACHINE.ok('health: HEALTH_LISTEN is free')];
+  } catch (error) {
+    if (!(error instanceof HealthListenError)) throw error;
+    const processes = (await store?.audits.liveProcesses(ALIVE_MS)) ?? [];
+    const own = processes.find(
+      (one) =>
+        one.host === hostname() &&
+        isAlive(one) &&
+        one.roles.some((role) => /^(?:worker|scheduler)$/.test(role)),
+    );
+    return [
+      own === undefined
+        ? MACHINE.failed(`health: ${error.message}`, error.remedy)
+        : MACHINE.ok(`health: HEALTH_LISTEN is in use while process ${own.pid} runs`),
+    ];
   }
 }
 

@@ -1,20 +1,33 @@
 import { Option, type Command } from 'commander';
 import type { App } from '../../app.js';
 import { historyGap } from '../../domain/history-gap.js';
-import type { ItemFilter } from '../../store/items-read.js';
-import { itemColumns, itemsStatement } from '../../store/items-read.js';
+import {
+  itemColumns,
+  itemsStatement,
+  type ItemFilter,
+  type TextRows,
+} from '../../store/items-read.js';
 import { queryReadOnly } from '../../store/read-only.js';
 import { momentOf } from '../changes/since.js';
+import { print, stdoutLook, note } from '../console.js';
 import { CommandError } from '../errors.js';
 import { execute, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
-import { notInStore, positiveInteger, withCommonOptions, type CommonOptions } from '../options.js';
-import { safeLine, writeAll } from '../output/index.js';
-import { FORMATS, linesOf, type Format } from '../rows-out.js';
+import {
+  notInStore,
+  positiveInteger,
+  withCommonOptions,
+  withTableOptions,
+  type CommonOptions,
+  type TableOptions,
+} from '../options.js';
+import { cut, pairs, paint, safeLine, table } from '../output/index.js';
+import { RowJson } from '../row-json.js';
+import { cellOf, FORMATS, tableColumns, writeRows, type Format } from '../rows-out.js';
 
 const STATES = ['live', 'missing', 'removed', 'all'] as const;
 
-interface ItemsOptions extends CommonOptions {
+interface ItemsOptions extends CommonOptions, TableOptions {
   readonly asOf?: Date;
   readonly state?: (typeof STATES)[number];
   readonly item?: number;
@@ -22,7 +35,7 @@ interface ItemsOptions extends CommonOptions {
   readonly format?: Format;
 }
 
-/** `items`: the catalogue as it is, or as it was. */
+/** `items`, `items view ID`: the items as they are, or as they were, and one item whole. */
 export function addItems(program: Command): void {
   const command = program
     .command('items')
@@ -43,11 +56,12 @@ export function addItems(program: Command): void {
     )
     .addHelpText(
       'after',
-      '\nExamples:\n  $ seller-mirror items --as-of 2026-03-01\n  $ seller-mirror items --state removed --format csv > removed.csv\n  $ seller-mirror items --item 4711 --as-of 30d --json',
+      '\nExamples:\n  $ seller-mirror items --as-of 2026-03-01\n  $ seller-mirror items view 4711\n  $ seller-mirror items --state removed --format csv > removed.csv\n  $ seller-mirror items --item 4711 --as-of 30d --json',
     );
-  withCommonOptions(command, { seller: true }).action((options: ItemsOptions) =>
+  withTableOptions(withCommonOptions(command, { seller: true })).action((options: ItemsOptions) =>
     execute((signal) => withApp('items', 'store', signal, (app) => items(app, options, signal))),
   );
+  addView(command);
 }
 
 async function items(app: App, options: ItemsOptions, signal: AbortSignal): Promise<ExitCode> {
@@ -62,11 +76,14 @@ async function items(app: App, options: ItemsOptions, signal: AbortSignal): Prom
     ...(seller === undefined ? {} : { sellerIds: [seller] }),
   };
   const format = json === true ? 'json' : (options.format ?? 'table');
-  const columns = itemColumns(format === 'table' ? 'few' : 'all', sellers > 1);
+  const columns = itemColumns(format === 'table' ? 'few' : 'all', {
+    seller: sellers > 1,
+    state: state === 'all' || stdoutLook().columns === null,
+  });
   await queryReadOnly(
     app.database.url,
     itemsStatement(columns, filter),
-    (answer) => writeAll(process.stdout, linesOf(answer, format)),
+    (answer) => writeRows(answer, format, { ...options, moments: 'short' }),
     signal,
   );
   return EXIT.done;
@@ -99,6 +116,86 @@ async function sellersIn({ store }: App, { seller, asOf }: ItemsOptions): Promis
       'give a moment since then',
     );
   }
-  process.stderr.write(told.map((line) => `warning: ${safeLine(line)}\n`).join(''));
+  note(told.map((line) => `warning: ${safeLine(line)}\n`).join(''));
   return chosen.length;
+}
+
+function addView(items: Command): void {
+  const command = items
+    .command('view')
+    .summary('show one item whole')
+    .description(
+      'Shows one item whole: all its fields, what it cost and since when, and how many of its purchases are known. JSON also has the record as the marketplace sent it.',
+    )
+    .argument('<id>', 'the item’s id', positiveInteger)
+    .addHelpText(
+      'after',
+      '\nExamples:\n  $ seller-mirror items view 4711\n  $ seller-mirror items view 4711 --json',
+    );
+  withCommonOptions(command, { seller: true }).action((id: number, options: CommonOptions) =>
+    execute((signal) => withApp('items view', 'store', signal, (app) => view(app, id, options))),
+  );
+}
+
+async function view({ store }: App, id: number, options: CommonOptions): Promise<ExitCode> {
+  const { columns, rows } = await store.itemsWithId(id, options.seller ?? null);
+  const [row] = rows;
+  if (row === undefined) {
+    throw new CommandError(
+      `there is no item ${id}${options.seller === undefined ? '' : ' of this seller'}`,
+      '`seller-mirror items --state all` lists them',
+    );
+  }
+  const sellers = rows.map((one) => one[0] ?? '');
+  if (sellers.length > 1) {
+    throw new CommandError(
+      `several sellers have an item ${id}`,
+      `name one with --seller: ${sellers.join(', ')}`,
+      EXIT.usage,
+    );
+  }
+  const item = { columns, rows };
+  const prices = await store.priceHistory(sellers[0] ?? '', id);
+  await print(options.json === true ? itemJson(item, prices) : itemText(item, prices));
+  return EXIT.done;
+}
+
+/** The columns of `reporting.items` and what else is known. */
+function itemJson({ columns, rows: [row = []] }: TextRows, prices: TextRows): string {
+  const lines = new RowJson(prices.columns);
+  const history = prices.rows.map((one) => `    ${lines.object(one)}`).join(',\n');
+  const members = columns.map((column, n) => {
+    return `  ${new RowJson([column]).object([row[n] ?? null]).slice(1, -1)}`;
+  });
+  return `{\n${[...members, `  "price_history":[\n${history}\n  ]`].join(',\n')}\n}\n`;
+}
+
+/** More of a field than this is in JSON. */
+const MOST_CHARACTERS = 2_000;
+
+/** An item as lines for a person; the record as received is left to JSON. */
+function itemText({ columns, rows: [row = []] }: TextRows, prices: TextRows): string {
+  const look = stdoutLook();
+  const fields = new Map(columns.map(({ name }, n) => [name, row[n] ?? null]));
+  const title = [`item ${fields.get('item_id')}`, fields.get('name'), fields.get('state')];
+  const shown = columns.flatMap(({ name, type }, n): [string, string][] => {
+    const value = row[n] ?? null;
+    const isEmpty = value === null || (name === 'extra' && value === '{}');
+    return isEmpty || name === 'raw' ? [] : [[name, String(cellOf(value, type))]];
+  });
+  return [
+    `${paint('bold', safeLine(title.join(' · ')), look)}\n`,
+    pairs(
+      shown.map(([name, value]) => [name, cut(value, MOST_CHARACTERS)]),
+      look,
+    ),
+    `${paint('bold', 'prices', look)}\n`,
+    table(
+      prices.rows,
+      tableColumns(prices.columns).map((column) =>
+        column.header === 'valid_from' ? { ...column, header: 'since' } : column,
+      ),
+      look,
+    ),
+  ].join('');
 }

@@ -42,14 +42,14 @@ async function apply({ json }: MigrateOptions, signal: AbortSignal): Promise<Exi
   const { applied } = database;
   if (json === true) await printJson({ applied });
   else if (applied.length === 0) await print('The database is up to date.\n');
-  else await print(`Applied ${plural(applied.length, 'migration')}:\n`, ...listed(applied));
+  else await print(`Applied ${plural(applied.length, 'migration')}:\n`, listed(applied).join(''));
   return EXIT.done;
 }
 
 async function show({ json }: MigrateOptions, signal: AbortSignal): Promise<ExitCode> {
   const state = await unlessAborted(schemaState(configFor('store'), signal), signal);
   if (json === true) await printJson(state ?? { database: null });
-  else await print(...stateLines(state));
+  else await print(stateLines(state).join(''));
   return EXIT.done;
 }
 

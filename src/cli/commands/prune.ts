@@ -68,7 +68,7 @@ async function pruneStore(
   if (json === true)
     await printJson({ dryRun: dryRun === true, keepDays: config.retention, pruned });
   else if (keepsForEver(config.retention)) await print(NOTHING_SET);
-  else await print(...report(pruned, dryRun === true));
+  else await print(report(pruned, dryRun === true).join(''));
   return EXIT.done;
 }
 

@@ -2,6 +2,7 @@ import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import type { Command } from 'commander';
 import type { Config } from '../../config/index.js';
+import { NotABackupError } from '../../store/backup/error.js';
 import type { BackupManifest } from '../../store/backup/manifest.js';
 import { checkBackup, restore, type OpenFile } from '../../store/backup/restore.js';
 import { openDatabase } from '../../store/open.js';
@@ -32,7 +33,7 @@ export function addRestore(program: Command): void {
     .option('--check', 'only make sure that the file can be restored')
     .addHelpText(
       'after',
-      '\nAfterwards `sync` brings the copy up to date, and audits that were running go on with `run` or `codes resume`. Who follows the feed of changes begins anew.\n\nExamples:\n  $ seller-mirror restore mirror.tar.gz --check\n  $ DATA_DIR=./elsewhere seller-mirror restore mirror.tar.gz',
+      '\nAfterwards `sync` brings the copy up to date, and audits that were running go on with `run` or `audits resume`. Who follows the feed of changes begins anew.\n\nExamples:\n  $ seller-mirror restore mirror.tar.gz --check\n  $ DATA_DIR=./elsewhere seller-mirror restore mirror.tar.gz',
     );
   withCommonOptions(command, { seller: false }).action((file: string, options: RestoreOptions) =>
     execute((signal) => restoreFrom(file, options, signal)),
@@ -46,7 +47,10 @@ async function restoreFrom(
 ): Promise<ExitCode> {
   await assertReadable(file);
   const open: OpenFile = () => createReadStream(file, { highWaterMark: 1 << 18 });
-  const manifest = await checkBackup(open, signal);
+  const manifest = await checkBackup(open, signal).catch((error: unknown) => {
+    if (!(error instanceof NotABackupError)) throw error;
+    throw new CommandError(`${safeLine(file)} is not a seller-mirror backup`, NAME_A_BACKUP);
+  });
   const config = check === true ? null : configFor('store');
   if (config !== null) await restoreStore(config, open, manifest, replace === true, signal);
   if (json === true) {
@@ -87,6 +91,8 @@ async function restoreStore(
   }
 }
 
+const NAME_A_BACKUP = 'name a file that `seller-mirror backup` wrote';
+
 async function assertReadable(file: string): Promise<void> {
   const found = await stat(file).catch((error: unknown) => error as NodeJS.ErrnoException);
   if (!(found instanceof Error) && found.isFile()) return;
@@ -97,9 +103,5 @@ async function assertReadable(file: string): Promise<void> {
       : code === 'ENOENT'
         ? 'there is no such file'
         : `it can't be read (${code ?? 'for no known reason'})`;
-  throw new CommandError(
-    `${safeLine(file)}: ${problem}`,
-    'name a file that `seller-mirror backup` wrote',
-    EXIT.usage,
-  );
+  throw new CommandError(`${safeLine(file)}: ${problem}`, NAME_A_BACKUP, EXIT.usage);
 }

@@ -2,25 +2,26 @@ import { addAbortSignal } from 'node:stream';
 import { Option, type Command } from 'commander';
 import { explainDatabaseError } from '../../store/errors.js';
 import { queryReadOnly } from '../../store/read-only.js';
+import { NoRowsError } from '../../store/text-cursor.js';
 import { CommandError } from '../errors.js';
 import { execute, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
-import { writeAll } from '../output/index.js';
 import { queryProblem } from '../query-problem.js';
-import { FORMATS, linesOf, type Format } from '../rows-out.js';
+import { withTableOptions, type TableOptions } from '../options.js';
+import { FORMATS, writeRows, type Format } from '../rows-out.js';
 
-interface SqlOptions {
+interface SqlOptions extends TableOptions {
   readonly format?: Format;
   readonly json?: true;
 }
 
 /** `sql "select …"`: for those without psql. */
 export function addSql(program: Command): void {
-  program
+  const command = program
     .command('sql')
     .summary('ask the copy with SQL (read-only)')
     .description(
-      'Runs one SQL statement in a read-only transaction. Views for reports are in schema reporting, tables in schema mirror. `-` reads the statement from stdin.',
+      'Runs one SQL statement that can only read. Views for reports are in schema reporting, tables in schema mirror. `-` reads the statement from stdin.',
     )
     .argument('<statement>', 'the statement, or - for stdin')
     .addOption(
@@ -30,10 +31,10 @@ export function addSql(program: Command): void {
     .addHelpText(
       'after',
       '\nIn CSV, NULL is empty and text that a spreadsheet would take for a formula gets an apostrophe.\nIn JSON, numbers that a double can’t hold exactly are text. A table repeats its header every 500 rows.\n\nExamples:\n  $ seller-mirror sql "select name, price_regular from reporting.items"\n  $ seller-mirror sql --format csv - < report.sql > report.csv',
-    )
-    .action((statement: string, options: SqlOptions) =>
-      execute((signal) => sql(statement, options, signal)),
     );
+  withTableOptions(command).action((statement: string, options: SqlOptions) =>
+    execute((signal) => sql(statement, options, signal)),
+  );
 }
 
 /**
@@ -45,47 +46,21 @@ export function withStatement(argv: readonly string[]): readonly string[] {
   return argv.map((argument) => (/^--\s/.test(argument) ? ` ${argument}` : argument));
 }
 
-async function sql(
-  argument: string,
-  { format, json }: SqlOptions,
-  signal: AbortSignal,
-): Promise<ExitCode> {
+async function sql(argument: string, options: SqlOptions, signal: AbortSignal): Promise<ExitCode> {
+  const format = options.json === true ? 'json' : (options.format ?? 'table');
   const statement = argument === '-' ? await readStdin(signal) : argument;
-  checkStatement(statement);
-  return withApp('sql', 'store', signal, async (app) => {
-    const { url } = app.database;
+  return withApp('sql', 'store', signal, async ({ database }) => {
+    const url = await database.readOnlyUrl(signal);
     try {
-      await queryReadOnly(
-        url,
-        statement,
-        (answer) =>
-          writeAll(process.stdout, linesOf(answer, json === true ? 'json' : (format ?? 'table'))),
-        signal,
-      );
+      await queryReadOnly(url, statement, (answer) => writeRows(answer, format, options), signal);
       return EXIT.done;
     } catch (error) {
+      if (error instanceof NoRowsError) {
+        throw new CommandError(error.message, error.remedy, EXIT.usage);
+      }
       throw explainDatabaseError(error, url) ?? queryProblem(error, statement) ?? error;
     }
   });
-}
-
-/** What PostgreSQL can't say as well as we can. */
-function checkStatement(statement: string): void {
-  const start = statement.replace(/^(?:\s|--.*(?:\n|$)|\/\*[^]*?\*\/)+/, '');
-  if (start.replaceAll(';', '').trim() === '') {
-    throw new CommandError(
-      'there is no statement to run',
-      'for example: seller-mirror sql "select * from reporting.items"',
-      EXIT.usage,
-    );
-  }
-  if (/^copy\b/i.test(start)) {
-    throw new CommandError(
-      'COPY is for programs that speak its protocol',
-      'select the rows, and say --format csv',
-      EXIT.usage,
-    );
-  }
 }
 
 const MOST_CHARACTERS = 16 * 1024 * 1024;

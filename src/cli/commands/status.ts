@@ -1,13 +1,17 @@
 import type { Command } from 'commander';
 import type { App } from '../../app.js';
 import { schedulesOf } from '../../app/schedules.js';
+import { describeWide } from '../../domain/changes.js';
+import { parkedRemedy, runProblem, runRemedy } from '../../jobs/remedies.js';
+import { describeSchedule, type SellerSchedule } from '../../queue/ticks.js';
+import type { HeldBack } from '../../store/decisions.js';
+import { ALIVE_MS, isAlive, type LiveProcess } from '../../store/processes.js';
+import type { Run, SellerStatus } from '../../store/status.js';
 import { print, printJson, stdoutLook } from '../console.js';
 import { execute, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { unknownSeller, withCommonOptions, type CommonOptions } from '../options.js';
-import { describeSchedule } from '../../queue/ticks.js';
-import { sellerReport, type SellerReport } from '../status/report.js';
-import { reportLines } from '../status/lines.js';
+import { age, count, paint, pairs, safeLine, type Look, type TableCell } from '../output/index.js';
 
 interface StatusOptions extends CommonOptions {
   readonly check?: true;
@@ -50,18 +54,18 @@ const NO_SELLER =
 
 /** Configured sellers in their order, then those that only the store knows. */
 async function reportsOf(app: App, now: Date): Promise<SellerReport[]> {
-  const stored = new Map((await app.store.statuses()).map((one) => [one.sellerId, one]));
   const { sellers, staleAfterHours } = app.config;
-  const schedules = schedulesOf(sellers).map((schedule) => describeSchedule(schedule, now));
+  const stored = new Map((await app.store.statuses()).map((one) => [one.sellerId, one]));
+  const processes = (await app.store.audits.liveProcesses(ALIVE_MS)).filter(isAlive);
+  const schedules = schedulesOf(sellers);
   const configured = sellers.map(({ name }) => name);
   const others = [...stored.keys()].filter((name) => !configured.includes(name));
   return [...configured, ...others].map((name) => {
     const expectation = {
       configured: configured.includes(name),
       staleAfterHours,
-      schedules: schedules
-        .filter(({ seller }) => seller === name)
-        .map(({ kind, cron, timeZone, next }) => ({ kind, cron, timeZone, next })),
+      schedules: schedules.filter(({ seller }) => seller === name),
+      processes,
     };
     return sellerReport(name, expectation, stored.get(name) ?? null, now);
   });
@@ -74,4 +78,280 @@ function chosen(reports: SellerReport[], name: string | undefined): SellerReport
     name,
     reports.map((report) => report.name),
   );
+}
+
+export type Verdict = 'current' | 'stale' | 'never' | 'failing' | 'parked' | 'running';
+
+/** One seller as `status --json` tells it. */
+export interface SellerReport {
+  readonly name: string;
+  /** False: known from the store only. */
+  readonly configured: boolean;
+  readonly verdict: Verdict;
+  /** Whether the copy can be relied on, be a run under way or not. */
+  readonly current: boolean;
+  readonly marketplace: string | null;
+  readonly account: SellerStatus['account'];
+  readonly items: SellerStatus['items'];
+  /** Records of the newest list that could not be read. */
+  readonly quarantined: number;
+  readonly itemsMirroredAt: Date | null;
+  readonly accountMirroredAt: Date | null;
+  readonly running: {
+    readonly runId: bigint;
+    readonly kind: Run['kind'];
+    readonly startedAt: Date;
+    readonly holder: string;
+  } | null;
+  /** Why schedules leave the seller alone; null when they don't. */
+  readonly parked: {
+    readonly since: Date;
+    readonly code: string;
+    readonly reason: string;
+    readonly runId: bigint;
+    readonly remedy: string;
+  } | null;
+  readonly lastProblem: {
+    readonly runId: bigint;
+    readonly kind: Run['kind'];
+    readonly state: Run['state'];
+    readonly at: Date;
+    readonly code: string | null;
+    readonly message: string;
+    readonly remedy: string;
+    /** What it held back until a person decides; null when it was not held. */
+    readonly held: HeldBack | null;
+  } | null;
+  /** What changed in all or nearly all items at once within the last days. */
+  readonly lastWide: SellerStatus['lastWide'];
+  readonly schedules: readonly ScheduleReport[];
+}
+
+/** A schedule of the settings, and whether anybody keeps it. */
+interface ScheduleReport extends Pick<SellerSchedule, 'kind' | 'cron' | 'timeZone'> {
+  /** The next times; none when something is in the way. */
+  readonly next: readonly Date[];
+  /** Why nothing happens by this schedule; null when the next times will be kept. */
+  readonly obstacle: 'no-scheduler' | 'not-scheduled' | 'no-worker' | 'parked' | null;
+}
+
+/** What the settings say of a seller's copy. */
+export interface Expectation {
+  /** False: the seller is known from the store only. */
+  readonly configured: boolean;
+  /** A copy that was mirrored longer ago has missed its night. */
+  readonly staleAfterHours: number;
+  readonly schedules: readonly SellerSchedule[];
+  /** Schedulers, workers and others that live. */
+  readonly processes: readonly LiveProcess[];
+}
+
+/** What there is to say about one seller; `stored` is null when it was never run. */
+export function sellerReport(
+  name: string,
+  { configured, staleAfterHours, schedules, processes }: Expectation,
+  stored: SellerStatus | null,
+  now: Date,
+): SellerReport {
+  const settled = settledVerdict(stored, staleAfterHours, now);
+  const running = stored?.running ?? null;
+  return {
+    name,
+    configured,
+    verdict: running === null ? settled : 'running',
+    current: settled === 'current',
+    marketplace: stored?.marketplace ?? null,
+    account: stored?.account ?? null,
+    items: stored?.items ?? { live: 0, missing: 0, removed: 0 },
+    quarantined: stored?.quarantined ?? 0,
+    itemsMirroredAt: stored?.itemsMirroredAt ?? null,
+    accountMirroredAt: stored?.accountMirroredAt ?? null,
+    running:
+      running === null
+        ? null
+        : {
+            runId: running.runId,
+            kind: running.kind,
+            startedAt: running.startedAt,
+            holder: running.holder,
+          },
+    parked: parkedOf(name, stored?.parked ?? null),
+    lastProblem: problemOf(stored?.lastProblem ?? null, stored?.held ?? null),
+    lastWide: stored?.lastWide ?? null,
+    schedules: schedules.map((schedule) => {
+      const obstacle = obstacleTo(schedule, processes, stored?.parked ?? null);
+      const { kind, cron, timeZone, next } = describeSchedule(schedule, now);
+      return { kind, cron, timeZone, next: obstacle === null ? next : [], obstacle };
+    }),
+  };
+}
+
+/** What keeps a schedule of the settings from being kept. */
+function obstacleTo(
+  { seller, kind, cron, timeZone }: SellerSchedule,
+  processes: readonly LiveProcess[],
+  parked: SellerStatus['parked'],
+): ScheduleReport['obstacle'] {
+  const schedulers = processes.filter(({ roles }) => roles.includes('scheduler'));
+  if (schedulers.length === 0) return 'no-scheduler';
+  // Each has the schedules of the settings it was started with.
+  const isFired = schedulers.some(({ schedules }) =>
+    schedules.some(
+      (one) =>
+        one.seller === seller &&
+        one.kind === kind &&
+        one.cron === cron &&
+        one.timeZone === timeZone,
+    ),
+  );
+  if (!isFired) return 'not-scheduled';
+  if (!processes.some(({ roles }) => roles.includes('worker'))) return 'no-worker';
+  return parked === null ? null : 'parked';
+}
+
+/** As if nothing ran now: a nightly run must not make a good copy look bad, nor a bad one good. */
+function settledVerdict(
+  stored: SellerStatus | null,
+  staleAfterHours: number,
+  now: Date,
+): Exclude<Verdict, 'running'> {
+  if (stored !== null && stored.parked !== null) return 'parked';
+  if (stored?.lastProblem?.state === 'failed') return 'failing';
+  const success = stored?.itemsMirroredAt ?? null;
+  if (success === null) return 'never';
+  const age = now.getTime() - success.getTime();
+  return age > staleAfterHours * 3_600_000 ? 'stale' : 'current';
+}
+
+function parkedOf(name: string, parked: SellerStatus['parked']): SellerReport['parked'] {
+  return parked && { ...parked, remedy: parkedRemedy(parked.code, name) };
+}
+
+function problemOf(run: Run | null, held: HeldBack | null): SellerReport['lastProblem'] {
+  if (run === null) return null;
+  const { runId, kind, state, problemCode } = run;
+  return {
+    runId,
+    kind,
+    state,
+    at: run.finishedAt ?? run.startedAt,
+    code: problemCode ?? (state === 'held' ? 'held' : null),
+    message: runProblem(run, held),
+    remedy: runRemedy(run),
+    held,
+  };
+}
+
+const MARKS: Readonly<Record<Verdict, readonly [string, 'green' | 'yellow' | 'red']>> = {
+  current: ['✓', 'green'],
+  running: ['…', 'green'],
+  stale: ['!', 'yellow'],
+  never: ['!', 'yellow'],
+  failing: ['✗', 'red'],
+  parked: ['✗', 'red'],
+};
+
+/** The copy is current, and a run waits for a person all the same. */
+const HELD = ['!', 'yellow'] as const;
+
+/** One seller's state as lines for a person. */
+export function reportLines(report: SellerReport, now: Date, look: Look): string {
+  const awaitsDecision = report.verdict === 'current' && report.lastProblem?.state === 'held';
+  const [mark, colour] = awaitsDecision ? HELD : MARKS[report.verdict];
+  const known = report.configured ? '' : ' (in the store, not configured)';
+  const head = `${paint(colour, mark, look)} ${safeLine(report.name)} · ${verdictText(report, now)}${known}\n`;
+  const details = pairs(
+    detailsOf(report, now).filter(([, value]) => value !== null),
+    look,
+    '  ',
+  );
+  return head + details;
+}
+
+function verdictText(report: SellerReport, now: Date): string {
+  const { running, itemsMirroredAt: success } = report;
+  const last = success === null ? 'never mirrored' : `items mirrored ${age(success, now)}`;
+  switch (report.verdict) {
+    case 'never':
+      return 'never mirrored';
+    case 'running':
+      return running === null
+        ? 'running'
+        : `running (${running.kind}, begun ${age(running.startedAt, now)} by ${safeLine(running.holder)}), ${last}`;
+    default:
+      return `${report.verdict}, ${last}`;
+  }
+}
+
+function detailsOf(report: SellerReport, now: Date): (readonly [string, TableCell])[] {
+  const {
+    account,
+    items,
+    lastProblem: problem,
+    marketplace,
+    accountMirroredAt,
+    parked,
+    lastWide,
+  } = report;
+  const money = [account?.balance, account?.currency]
+    .filter((text) => typeof text === 'string')
+    .join(' ');
+  const seen = accountMirroredAt === null ? '' : `, mirrored ${age(accountMirroredAt, now)}`;
+  const quarantined = report.quarantined === 0 ? '' : ` · ${count(report.quarantined)} quarantined`;
+  const remedy = report.verdict === 'never' && problem === null && report.configured;
+  return [
+    ['marketplace', marketplace],
+    ['account', account === null ? null : `${account.username}, balance ${money || '–'}${seen}`],
+    [
+      'items',
+      marketplace === null
+        ? null
+        : `${count(items.live)} live · ${count(items.missing)} missing · ${count(items.removed)} removed${quarantined}`,
+    ],
+    [
+      'changed',
+      lastWide === null
+        ? null
+        : `${age(lastWide.at, now)}, run ${lastWide.runId}: ${lastWide.changes.map(describeWide).join(', ')}`,
+    ],
+    [
+      problem?.state === 'held' ? 'held' : 'problem',
+      problem === null || problem.runId === parked?.runId
+        ? null
+        : `${age(problem.at, now)}, run ${problem.runId} (${problem.kind}, ${problem.state}): ${problem.message}`,
+    ],
+    [
+      'parked',
+      parked === null
+        ? null
+        : `${age(parked.since, now)}, by run ${parked.runId}: ${parked.reason}; schedules leave the seller alone`,
+    ],
+    ...report.schedules.map((schedule): [string, TableCell] => [
+      LABELS[schedule.kind],
+      scheduleText(schedule),
+    ]),
+    ['remedy', parked?.remedy ?? problem?.remedy ?? (remedy ? 'run `seller-mirror sync`' : null)],
+  ];
+}
+
+const LABELS = { sync: 'schedule', account: 'account only', recheck: 'codes again' } as const;
+
+const OBSTACLES: Readonly<Record<NonNullable<ScheduleReport['obstacle']>, string>> = {
+  'no-scheduler': 'no scheduler is running; start `seller-mirror run`',
+  'not-scheduled':
+    'the running scheduler was started with other settings; restart it to have it read them',
+  'no-worker': 'a scheduler is running but no worker; start `seller-mirror worker`',
+  parked: 'not while the seller is parked',
+};
+
+/** `0 2 * * * (Europe/Berlin): Sun 22 Nov 02:00, Mon 23 Nov 02:00, Tue 24 Nov 02:00`. */
+function scheduleText({ cron, timeZone, next, obstacle }: ScheduleReport): string {
+  const format = new Intl.DateTimeFormat('en-GB', {
+    timeZone,
+    ...({ weekday: 'short', day: 'numeric', month: 'short' } as const),
+    ...({ hour: '2-digit', minute: '2-digit' } as const),
+  });
+  const times = next.map((at) => format.format(at).replaceAll(',', ''));
+  const when = obstacle === null ? times.join(', ') || 'never' : OBSTACLES[obstacle];
+  return `${cron} (${timeZone}): ${when}`;
 }

@@ -100,6 +100,7 @@ async function sync(
       () => ({ onProgress: (seller, step) => progress.show(seller, step) }),
     );
   } finally {
+    if (signal.aborted) progress.tellInterrupted();
     progress.finish();
   }
 }

@@ -40,15 +40,14 @@ function nodeModulesAbove(folder: string): string[] {
 
 async function manifests(nodeModules: string): Promise<string[]> {
   const names = await readdir(nodeModules).catch(() => []);
-  const files: string[] = [];
+  const files: string[][] = [];
   for (const name of names) {
     const folder = join(nodeModules, name);
     if (name.startsWith('.')) continue;
-    if (name.startsWith('@')) files.push(...(await manifests(folder)));
-    else
-      files.push(join(folder, 'package.json'), ...(await manifests(join(folder, 'node_modules'))));
+    if (name.startsWith('@')) files.push(await manifests(folder));
+    else files.push([join(folder, 'package.json')], await manifests(join(folder, 'node_modules')));
   }
-  return files;
+  return files.flat();
 }
 
 async function readJson(file: string): Promise<unknown> {

@@ -33,7 +33,7 @@ export function differences(before: readonly Row[], after: readonly Row[]): Diff
   return after.flatMap((row) => {
     const was = old.get(row['item_id'] ?? null);
     const item = `${row['item_id'] ?? ''} ${was?.['name'] ?? row['name'] ?? ''}`;
-    if (was === undefined) return [{ item, what: 'new', before: '', after: row['price'] ?? '' }];
+    if (was === undefined) return [{ item, what: 'added', before: '', after: row['price'] ?? '' }];
     return Object.keys(row)
       .filter((column) => row[column] !== was[column])
       .map((what) => ({ item, what, before: was[what] ?? '', after: row[what] ?? '' }));

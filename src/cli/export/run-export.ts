@@ -2,7 +2,7 @@ import { cursorText, type FeedCursor } from '../../domain/feed-cursor.js';
 import { exportChunks } from '../../export/index.js';
 import type { Exported } from '../../store/export-view.js';
 import type { ExportableView, Exports } from '../../store/exports.js';
-import { printJson } from '../console.js';
+import { printJson, note } from '../console.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { bytes as bytesText, plural, Progress, safeLine } from '../output/index.js';
 import { writeCursorFile } from './cursor-file.js';
@@ -87,7 +87,7 @@ async function tell(report: Report, place: Place, options: ExportOptions): Promi
   }
   const what = since === null ? '' : ` since ${cursorText(since)}`;
   const where = place.path === null ? '' : ` → ${safeLine(place.path)}`;
-  process.stderr.write(
+  note(
     `${view}: ${plural(rows, 'row')}${what}${where} (${bytesText(bytes)})${nextText(cursor, options)}\n`,
   );
 }

@@ -1,6 +1,6 @@
-import { count, bytes, duration } from './human.js';
+import { count, bytes, duration } from './text.js';
 import { cut, safeLine } from './text.js';
-import type { Output } from './terminal.js';
+import type { Output } from './text.js';
 
 export interface ProgressOptions {
   /** Where to show it: stderr, so that results can be piped. */

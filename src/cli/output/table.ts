@@ -1,5 +1,14 @@
-import { cut, pad, safeLine, width } from './text.js';
-import { paint, type Look, type Style } from './terminal.js';
+import {
+  cut,
+  pad,
+  paint,
+  safeLine,
+  safeLines,
+  width,
+  wrap,
+  type Look,
+  type Style,
+} from './text.js';
 
 export type TableCell = string | number | bigint | boolean | null | undefined;
 
@@ -9,61 +18,179 @@ export interface TableColumn<Row> {
   /** Default: right when every value is a number, else left. */
   readonly align?: 'left' | 'right';
   readonly style?: (row: Row) => Style | null;
-  /** Left out on a terminal when it is empty in all rows. */
-  readonly isRare?: boolean;
+  /** Sentences, such as problems: on a terminal they stand on a line of their own below their row. */
+  readonly isNote?: boolean;
 }
 
 const GAP = '  ';
-/** Columns are not cut below this, unless the terminal is narrower still. */
-const LEAST = 6;
+/** Texts of a table are cut down to this, no further. */
+const LEAST = 16;
+/** Of a value in a record that nobody asked for at length, so many characters are shown. */
+export const RECORD_CHARACTERS = 400;
+
+export interface TableOptions {
+  /** True: as records, false: as a table; by default as records on a terminal that a table does not fit. */
+  readonly vertical?: boolean | undefined;
+  /** Number of the first row, where there were others before. Default 1. */
+  readonly first?: number;
+  /** Long values are not cut in records. */
+  readonly isWhole?: boolean;
+}
 
 /**
- * Rows as aligned text, each line with its end. On a terminal the longest columns are cut until
- * the lines fit; in pipes and files nothing is cut. Cells may hold any text: it is made safe here.
+ * Rows as an aligned table or one below the other, each line with its end. A table fits the terminal:
+ * headers are broken and the longest texts cut; in pipes and files nothing is. Cells may hold any
+ * text: it is made safe here.
  */
 export function table<Row>(
   rows: readonly Row[],
+  columns: readonly TableColumn<Row>[],
+  look: Look,
+  options: TableOptions = {},
+): string {
+  return (options.vertical ?? !fits(rows, columns, look))
+    ? records(rows, columns, look, options)
+    : aligned(rows, columns, look);
+}
+
+/** Whether a table of the rows can be read on the terminal; it can in pipes and files, always. */
+export function fits<Row>(
+  rows: readonly Row[],
   all: readonly TableColumn<Row>[],
   look: Look,
-): string {
-  const columns = look.columns === null ? all : all.filter((column) => isWanted(column, rows));
-  const values = rows.map((row) => columns.map((column) => column.value(row)));
-  const cells = values.map((line) => line.map((value) => cellText(value, look)));
-  const headers = columns.map((column) => safeLine(column.header));
-  const widths = columns.map((_, index) =>
-    cells.reduce(
-      (most, line) => Math.max(most, width(line[index] ?? '')),
-      width(headers[index] ?? ''),
+): boolean {
+  if (look.columns === null || rows.length === 0) return true;
+  const { widths } = layoutOf(rows, all, look);
+  return total(widths) <= look.columns;
+}
+
+function aligned<Row>(rows: readonly Row[], all: readonly TableColumn<Row>[], look: Look): string {
+  const { columns, cells, headers, aligns, widths } = layoutOf(rows, all, look);
+  const notes = look.columns === null ? [] : all.filter(({ isNote }) => isNote === true);
+  const line = (texts: readonly string[], style: (index: number) => Style | null): string =>
+    layOut(texts, widths, aligns, style, look);
+  const depth = headers.reduce((most, parts) => Math.max(most, parts.length), 1);
+  const heads = Array.from({ length: depth }, (_, n) =>
+    // At the bottom, next to what it heads.
+    line(
+      headers.map((parts) => parts[n - depth + parts.length] ?? ''),
+      () => 'bold',
     ),
   );
+  const body = cells.map((texts, index) => {
+    const row = rows[index] as Row;
+    const noted = notes.map((column) => cellText(column.value(row), look)).filter(Boolean);
+    return [
+      line(texts, (n) => columns[n]?.style?.(row) ?? null),
+      ...noted.map((note) => `${wrap(`  ${note}`, look.columns ?? Infinity)}\n`),
+    ].join('');
+  });
+  return [...heads, ...body].join('');
+}
+
+function records<Row>(
+  rows: readonly Row[],
+  columns: readonly TableColumn<Row>[],
+  look: Look,
+  { first = 1, isWhole = false }: TableOptions,
+): string {
+  const most = isWhole ? Infinity : RECORD_CHARACTERS;
+  return rows
+    .map((row, n) => {
+      const fields = columns
+        .map(({ header, value }) => [header, fieldText(value(row), most)] as const)
+        .filter(([, text], index) => columns[index]?.isNote !== true || text !== '');
+      return `${paint('dim', `── ${first + n} ──`, look)}\n${pairs(fields, look)}`;
+    })
+    .join('');
+}
+
+function fieldText(value: TableCell, most: number): string {
+  const text = value === null || value === undefined ? '' : String(value);
+  return text.length > most ? `${text.slice(0, most).toWellFormed()}…` : text;
+}
+
+/**
+ * Two columns without headers: names and values of one thing. On a terminal, values that are wider
+ * than it go on in the next line, below their beginning.
+ * @param margin before each line
+ */
+export function pairs(
+  lines: readonly (readonly [string, TableCell])[],
+  look: Look,
+  margin = '',
+): string {
+  const names = lines.map(([name]) => margin + safeLine(name));
+  const label = widest(names);
+  const room = Math.max(LEAST, (look.columns ?? Infinity) - label - GAP.length);
+  const indent = ' '.repeat(label) + GAP;
+  return lines
+    .map(([, value], index) => {
+      const name = paint('dim', pad(names[index] ?? '', label, 'left'), look);
+      const text = value === null || value === undefined ? '' : String(value);
+      const shown = room === Infinity ? safeLine(text) : wrap(safeLines(text), room, 0);
+      return `${name}${GAP}${shown.replaceAll('\n', `\n${indent}`)}`.trimEnd() + '\n';
+    })
+    .join('');
+}
+
+/** What a table is made of. */
+interface Layout<Row> {
+  readonly columns: readonly TableColumn<Row>[];
+  readonly cells: readonly (readonly string[])[];
+  /** The parts of each header, one below the other. */
+  readonly headers: readonly (readonly string[])[];
+  readonly aligns: readonly ('left' | 'right')[];
+  readonly widths: readonly number[];
+}
+
+function layoutOf<Row>(
+  rows: readonly Row[],
+  all: readonly TableColumn<Row>[],
+  look: Look,
+): Layout<Row> {
+  const columns = look.columns === null ? all : all.filter(({ isNote }) => isNote !== true);
+  const values = rows.map((row) => columns.map((column) => column.value(row)));
+  const cells = values.map((line) => line.map((value) => cellText(value, look)));
   const numeric = columns.map((_, index) => isNumeric(values.map((line) => line[index])));
-  const fitted = look.columns === null ? widths : fit(widths, numeric, look.columns);
   const aligns = columns.map(
     (column, index) => column.align ?? (numeric[index] === true ? 'right' : 'left'),
   );
-  const line = (texts: readonly string[], style: (index: number) => Style | null): string =>
-    layOut(texts, fitted, aligns, style, look);
-
-  return [
-    line(headers, () => 'bold'),
-    ...cells.map((texts, index) =>
-      line(texts, (column) => columns[column]?.style?.(rows[index] as Row) ?? null),
-    ),
-  ].join('');
+  const ofCells = columns.map((_, index) => widest(cells.map((line) => line[index] ?? '')));
+  const whole = columns.map(({ header }) => [safeLine(header)]);
+  const widthsOf = (headers: readonly (readonly string[])[]): number[] =>
+    ofCells.map((cell, index) => Math.max(cell, widest(headers[index] ?? [])));
+  const natural = widthsOf(whole);
+  if (look.columns === null || total(natural) <= look.columns) {
+    return { columns, cells, headers: whole, aligns, widths: natural };
+  }
+  const headers = whole.map(([text = ''], index) => broken(text, ofCells[index] ?? 0));
+  // Numbers are not cut, they would lie.
+  const least = ofCells.map((cell, index) => {
+    const text = numeric[index] === true ? cell : Math.min(cell, LEAST);
+    return Math.max(text, widest(headers[index] ?? []));
+  });
+  const widths = fit(widthsOf(headers), least, look.columns);
+  return { columns, cells, headers, aligns, widths };
 }
 
-/** Two columns without headers: names and values of one thing. */
-export function pairs(lines: readonly (readonly [string, TableCell])[], look: Look): string {
-  const names = lines.map(([name]) => safeLine(name));
-  const widest = Math.max(0, ...names.map(width));
-  const room = look.columns === null ? Infinity : Math.max(LEAST, look.columns - widest - 2);
-  return lines
-    .map(([, value], index) => {
-      const name = paint('dim', pad(names[index] ?? '', widest, 'left'), look);
-      const text = cellText(value, look);
-      return `${name}${GAP}${room === Infinity ? text : cut(text, room)}`.trimEnd() + '\n';
-    })
-    .join('');
+/** A header that is wider than what it heads, broken behind its underscores and blanks. */
+function broken(header: string, cell: number): string[] {
+  const parts: string[] = [];
+  for (const word of header.split(/(?<=_)|\s+/)) {
+    const last = parts.at(-1);
+    if (last !== undefined && width(last + word) <= cell) parts[parts.length - 1] = last + word;
+    else parts.push(word);
+  }
+  return parts;
+}
+
+function widest(texts: readonly string[]): number {
+  return texts.reduce((most, text) => Math.max(most, width(text)), 0);
+}
+
+function total(widths: readonly number[]): number {
+  return widths.reduce((sum, one) => sum + one, GAP.length * (widths.length - 1));
 }
 
 /** On a terminal no more is looked at than could be shown: descriptions may be megabytes. */
@@ -74,10 +201,6 @@ function cellText(value: TableCell, look: Look): string {
   return safeLine(text.length > most ? `${text.slice(0, most)}…` : text);
 }
 
-function isWanted<Row>({ isRare, value }: TableColumn<Row>, rows: readonly Row[]): boolean {
-  return isRare !== true || rows.some((row) => (value(row) ?? '') !== '');
-}
-
 function isNumeric(values: readonly TableCell[]): boolean {
   const given = values.filter((value) => value !== null && value !== undefined);
   return (
@@ -86,21 +209,20 @@ function isNumeric(values: readonly TableCell[]): boolean {
   );
 }
 
-/** Takes from the widest text column, again and again; numbers are not cut, they would lie. */
+/** Takes from the widest column that has more than its least, again and again. */
 function fit(
   widths: readonly number[],
-  numeric: readonly boolean[],
+  least: readonly number[],
   columns: number,
 ): readonly number[] {
   const out = [...widths];
-  const room = columns - GAP.length * (widths.length - 1);
-  for (let over = out.reduce((sum, one) => sum + one, -room); over > 0; over--) {
-    let widest = -1;
+  for (let over = total(out) - columns; over > 0; over--) {
+    let most = -1;
     for (const [index, one] of out.entries()) {
-      if (numeric[index] !== true && one > LEAST && one > (out[widest] ?? 0)) widest = index;
+      if (one > (least[index] ?? 0) && one > (out[most] ?? 0)) most = index;
     }
-    if (widest === -1) break;
-    out[widest] = (out[widest] ?? 0) - 1;
+    if (most === -1) break;
+    out[most] = (out[most] ?? 0) - 1;
   }
   return out;
 }

@@ -1,5 +1,7 @@
-import { stripVTControlCharacters } from 'node:util';
+import type { Writable } from 'node:stream';
+import { stripVTControlCharacters, styleText } from 'node:util';
 import stringWidth from 'string-width';
+import { moment } from '../../domain/moment.js';
 
 // Marketplace text is hostile: it may hold escape sequences that retitle a terminal, overwrite
 // lines or fake a prompt, and marks that turn the reading direction of what follows.
@@ -54,4 +56,141 @@ export function cut(text: string, columns: number): string {
 export function pad(text: string, columns: number, align: 'left' | 'right'): string {
   const blanks = ' '.repeat(Math.max(0, columns - width(text)));
   return align === 'left' ? text + blanks : blanks + text;
+}
+
+/** Words; what stands between backticks, since a command is copied whole; a number and its unit. */
+const WORDS = /(\s*)((?:`[^`]*`|(?<=\d) (?=(?:[kMGTP]?B|s|min|h|d|%|×)(?!\w))|\S)+)/g;
+
+/**
+ * Text in which lines that are wider than `columns` go on in the next line, between words. A word
+ * that is wider than a line stays whole.
+ * @param hang blanks by which such a line is further in than the one it goes on from; by default 2, and
+ *   none for a sentence
+ */
+export function wrap(text: string, columns: number, hang?: number): string {
+  return text
+    .split('\n')
+    .map((line) => (width(line) <= columns ? line : wrapLine(line, columns, hang).join('\n')))
+    .join('\n');
+}
+
+function wrapLine(line: string, columns: number, hang: number | undefined): string[] {
+  const [, blanks = '', first = ''] = /^( *)(.?)/u.exec(stripVTControlCharacters(line)) ?? [];
+  const indent = blanks + ' '.repeat(hang ?? (/\p{Lu}/u.test(first) ? 0 : 2));
+  const lines: string[] = [];
+  let [current, used] = ['', 0];
+  for (const [, blanks = '', word = ''] of line.matchAll(WORDS)) {
+    const more = width(blanks) + width(word);
+    if (used > indent.length && used + more > columns) {
+      lines.push(current);
+      current = indent + word;
+      used = indent.length + width(word);
+    } else {
+      current += blanks + word;
+      used += more;
+    }
+  }
+  return [...lines, current];
+}
+
+/** A stream that may be a terminal, such as `process.stdout`. */
+export interface Output extends Writable {
+  readonly isTTY?: boolean;
+  readonly columns?: number;
+}
+
+export type Style = Parameters<typeof styleText>[0];
+
+/** What a stream can show. */
+export interface Look {
+  /** Columns to fit into; null for pipes and files, which are never cut. */
+  readonly columns: number | null;
+  readonly colour: boolean;
+}
+
+/**
+ * Colours only on a terminal and without NO_COLOR (any value but an empty one, as no-color.org
+ * says) or TERM=dumb.
+ */
+export function lookOf(output: Output, env: NodeJS.ProcessEnv): Look {
+  if (output.isTTY !== true) return { columns: null, colour: false };
+  const noColour = (env['NO_COLOR'] ?? '') !== '' || env['TERM'] === 'dumb';
+  return { columns: output.columns || 80, colour: !noColour };
+}
+
+/** Text in a colour or weight, where the look has colours. The text must be safe already. */
+export function paint(style: Style, text: string, look: Look): string {
+  return look.colour ? styleText(style, text, { validateStream: false }) : text;
+}
+
+const COUNT = new Intl.NumberFormat('en');
+const ONE_DIGIT = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });
+
+/** 12345 → `12,345`. */
+export function count(number: number | bigint): string {
+  return COUNT.format(number);
+}
+
+/** `1 item`, `2 items`. */
+export function plural(number: number | bigint, one: string, many = `${one}s`): string {
+  return `${count(number)} ${Number(number) === 1 ? one : many}`;
+}
+
+/** Bytes in decimal units: 1500 → `1.5 kB`. */
+export function bytes(number: number): string {
+  const units = ['B', 'kB', 'MB', 'GB', 'TB', 'PB'];
+  let value = number;
+  let unit = 0;
+  // 999.95 and more would round up to 1,000 of its unit.
+  while (Math.abs(value) >= (unit === 0 ? 1000 : 999.95) && unit < units.length - 1) {
+    value /= 1000;
+    unit++;
+  }
+  return `${ONE_DIGIT.format(value)} ${units[unit]}`;
+}
+
+/** Milliseconds in the one or two units that matter: `0.04 s`, `4.2 s`, `3 min 5 s`, `2 h 10 min`, `3 d 4 h`. */
+export function duration(milliseconds: number): string {
+  const ms = Math.max(0, milliseconds);
+  if (ms < 95) return `${Math.ceil(ms / 10) / 100} s`;
+  if (ms < 9950) return `${ONE_DIGIT.format(ms / 1000)} s`;
+  const seconds = Math.round(ms / 1000);
+  if (seconds < 60) return `${seconds} s`;
+  if (seconds < 3600) return two(Math.floor(seconds / 60), 'min', seconds % 60, 's');
+  const minutes = Math.round(seconds / 60);
+  if (minutes < 24 * 60) return two(Math.floor(minutes / 60), 'h', minutes % 60, 'min');
+  const hours = Math.round(minutes / 60);
+  return two(Math.floor(hours / 24), 'd', hours % 24, 'h');
+}
+
+function two(large: number, largeUnit: string, small: number, smallUnit: string): string {
+  const rest = small === 0 ? '' : ` ${small} ${smallUnit}`;
+  return `${count(large)} ${largeUnit}${rest}`;
+}
+
+/** How long ago something was: `just now`, `12 min ago`, `3 h ago`, `5 d ago`; the future is `in 3 h`. */
+export function age(at: Date, now: Date): string {
+  const ms = now.getTime() - at.getTime();
+  const seconds = Math.floor(Math.abs(ms) / 1000);
+  if (seconds < 5) return 'just now';
+  const text = wholeUnit(seconds);
+  return ms < 0 ? `in ${text}` : `${text} ago`;
+}
+
+function wholeUnit(seconds: number): string {
+  if (seconds < 60) return `${seconds} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+  if (seconds < 48 * 3600) return `${Math.floor(seconds / 3600)} h`;
+  return `${count(Math.floor(seconds / 86_400))} d`;
+}
+
+/**
+ * A moment in a column: whole where all of it is wanted, on a terminal the day, or the minute if it was
+ * today; in UTC.
+ */
+export function momentCell(at: Date, now: Date, { columns }: Pick<Look, 'columns'>): string {
+  const text = moment(at);
+  if (columns === null) return text;
+  const isToday = text.slice(0, 10) === moment(now).slice(0, 10);
+  return isToday ? `${text.slice(11, 16)}Z` : text.slice(0, 10);
 }

@@ -7,12 +7,11 @@ export type DenialFault =
   | 'no-account-after'
   | 'no-canary-before'
   | 'no-canary-after'
+  | 'no-canary'
   | 'proof-failed'
-  | 'credential-doubted'
-  | 'lull'
-  | 'run-too-long'
-  | 'unconfirmed'
-  | 'contradicted';
+  | 'gap'
+  | 'row-too-long'
+  | 'unconfirmed';
 
 /** Why a code has no verdict. */
 export type UnprovenReason = SilenceReason | DoubtReason | DenialFault;
@@ -34,12 +33,11 @@ const REASONS: Readonly<Record<UnprovenReason, readonly [AskAgain, string]>> = {
   'no-account-after': ['later', 'denied, and the API key was not proven afterwards'],
   'no-canary-before': ['now', 'denied before any code known to be valid was found'],
   'no-canary-after': ['later', 'denied, and no code known to be valid was found afterwards'],
-  'proof-failed': ['later', 'denied while a proof of the API key failed'],
-  'credential-doubted': ['now', 'denied next to a reply that puts the API key in doubt'],
-  lull: ['now', 'denied next to an unusually long silence'],
-  'run-too-long': ['now', 'one of too many denials in a row without a proof between them'],
-  unconfirmed: ['now', 'denied, but not as often as it must be'],
-  contradicted: ['now', 'found and denied at about the same time'],
+  'no-canary': ['later', 'denied, as was every code that was known to be valid'],
+  'proof-failed': ['now', 'denied while a proof of the API key failed'],
+  gap: ['now', 'denied, and the API key was not proven within two minutes'],
+  'row-too-long': ['now', 'one of too many denials in a row without a valid code between them'],
+  unconfirmed: ['now', 'denied, and not asked for as often as it takes to call it invalid'],
 };
 
 /** Whether a stored word is one of the reasons of this version. */

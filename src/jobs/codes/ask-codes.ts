@@ -1,51 +1,66 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { hearAccount, hearCode } from '../../domain/codes/outcome.js';
 import {
-  canaryToAsk,
-  proofsAfterCodes,
-  proofsBeforeCodes,
-  type NeededProof,
-  type ProofPlan,
-} from '../../domain/codes/proofs.js';
+  longestGapMs,
+  LONGEST_ROW,
+  Proofs,
+  type Call,
+  type CodeCall,
+  type Span,
+} from '../../domain/codes/proof.js';
+import type { UnprovenReason } from '../../domain/codes/unproven.js';
 import type { Purchase } from '../../domain/item.js';
 import type { Reply } from '../../domain/reply.js';
 import type { CallOptions, Marketplace, Sourced } from '../../marketplace/types.js';
-import { Agenda } from './agenda.js';
-import { Journal, type Ended, type TimedCall } from './journal.js';
-import { CANARY_LOST, failedProof, isOutage } from './stop.js';
-import type { AskOptions, AskReport, Stop } from './types.js';
-import { Verdicts } from './verdicts.js';
-import { Weather } from './weather.js';
+import { OutageWatch } from './outage.js';
+import type { AskOptions, AskReport, Carried, SettledCode, Stop, UnprovenCode } from './types.js';
 
 /** The operations that codes are asked with. */
 export type CodeMarketplace = Pick<Marketplace, 'account' | 'validate'>;
 
-/**
- * Denials that wait before an account proof is asked for them beside the codes: at most so many
- * calls, and those under way, are in vain when a process is killed.
- */
-const PROVE_DENIALS = 50;
-/** Codes begun since the last account proof after which a single denial gets its own. */
-const PROVE_CODES = 150;
-/** As long, at least, when many wait: some of them may wait for a canary, which is asked for in time. */
-const PROVE_CODES_LEAST = 25;
+/** Denials since the last find after which a canary is asked for. With those under way it must stay below `LONGEST_ROW`. */
+const ROW_FOR_CANARY = 16;
+/** Denials between checkpoints where the server's limit interrupts: those without one when a pause begins are asked again. */
+const DENIALS_A_CHECKPOINT = 10;
+/** Denials that counted without an interruption, after which none is expected any more. */
+const UNINTERRUPTED = 100;
+/** So many denials may be under way at the same time; the more codes are denied, the fewer calls that is. */
+const DENIALS_UNDER_WAY = 4.5;
+/** Codes asked for since the last account details, while denials wait for them. */
+const CODES_AN_ACCOUNT = 100;
+/** How much the last reply counts in the share of codes that are denied. */
+const WEIGHT = 1 / 16;
+/** Times a code is asked for in vain, in one go. */
+const TRIES = 3;
+/** Canaries that are tried before all count as lost. */
+const MOST_LOST = 20;
+/** Codes asked for without a canary in the hope that one of them is found. */
+const HOPE = 100;
+/** Proofs of a kind that may fail, one after another, without a denial. */
+const PATIENCE = 2;
 
-/** Proofs that denials may need to count, a canary and account details. */
-const CLOSING_PROOFS = 2;
-/**
- * Codes under way that were asked for in vain: most of them may be denied in a row, as before, and while
- * more are under way their run may become too long before anybody can look into it.
- */
-const AGAIN_AT_ONCE = 16;
+/** Reasons for which another try in the same go may help. */
+const PASSING: ReadonlySet<UnprovenReason> = new Set<UnprovenReason>([
+  'unavailable',
+  'refused',
+  'switched-off',
+  'redirect',
+  'no-account-before',
+  'no-canary-before',
+  'proof-failed',
+  'gap',
+  'row-too-long',
+]);
 
 /**
- * Asks the marketplace for codes and judges what it says: keeps validations under way, asks for the
- * proofs that the rules need when they need them, and goes on with codes while it waits for those,
- * so that the budget is the only thing that is waited for. Calls wait for the budget as audits do.
+ * Asks the marketplace for codes and tells what it says as soon as it is certain. Keeps calls under way,
+ * and takes the checkpoints that `domain/codes/proof.ts` demands beside them: a canary after every
+ * `ROW_FOR_CANARY` denials in a row, account details after `CODES_AN_ACCOUNT` codes or a minute, both
+ * before the first code and after the last denial. Any valid answer serves as the canary.
  *
- * Ends when all codes are settled or have been asked for often enough; early when the server asks
- * for a pause, when nothing can be proven, and on an abort, which cuts the calls under way. Whatever
- * was answered until then is judged. Closing it ends it early too, but with the proofs that are due.
+ * Ends when every code is settled or was asked for often enough; early when the server asks for a
+ * pause, when the key proves to be bad, and on an abort, which cuts the calls under way. Closing it ends
+ * it early too, but with the checkpoint that is due.
  * @throws what the client or `onSettled` throws that is not an abort
  */
 export function askCodes(marketplace: CodeMarketplace, options: AskOptions): Promise<AskReport> {
@@ -55,252 +70,310 @@ export function askCodes(marketplace: CodeMarketplace, options: AskOptions): Pro
 class Asking {
   readonly #marketplace: CodeMarketplace;
   readonly #options: AskOptions;
-  readonly #agenda: Agenda;
-  readonly #journal: Journal;
-  readonly #verdicts: Verdicts;
-  readonly #weather = new Weather(() => this.#tryCanary());
+  readonly #proofs: Proofs;
+  readonly #outage = new OutageWatch();
   readonly #cut = new AbortController();
   readonly #call: CallOptions;
+  /** A proof that is older than this, milliseconds, is not the beginning of a gap any more. */
+  readonly #refreshMs: number;
+  /** Most codes under way; fewer where replies are so slow that checkpoints lie too far apart. */
+  #concurrency: number;
+  /** Denials between two checkpoints where the server's limit interrupts; null where it does not. */
+  readonly #denialsACheckpoint: number | null;
+
+  /** Index of the first code that was not asked for. */
+  #next = 0;
+  readonly #again = new Set<string>();
+  readonly #tries = new Map<string, number>();
+  readonly #unproven = new Map<string, UnprovenCode>();
+  /** Denials whose next checkpoint is still to come. */
+  readonly #waiting = new Set<CodeCall>();
+  #settled: SettledCode[] = [];
+
+  /** Calls under way by the numbers of their beginnings, in that order. */
+  readonly #underWay = new Map<number, Call['kind']>();
+  readonly #counts = { code: 0, canary: 0, account: 0 };
   readonly #made = { codes: 0, proofs: 0 };
-  readonly #underWay = new Set<string>();
-  #codesSinceProof = 0;
-  /** The end of an account proof by which denials are still to be judged. */
-  #proofEnd: number | null = null;
-  /** The last plan let codes be asked for, and nothing was heard since that could change it. */
-  #isClear = false;
-  /** What was denied before the next silence that is to be expected has its proofs. */
-  #isProvenAhead = false;
+  #number = 0;
+
+  /** A canary that was found. */
+  #canary: string | null;
+  /** Canaries that were denied, and those that got no sound answer. */
+  readonly #lost = new Set<string>();
+  readonly #denied = new Set<string>();
+  #failedCanaries = 0;
+  #codesSinceAccount = 0;
+  #codesWithoutFind = 0;
+  /** Denials that counted. */
+  #proven = 0;
+  #failedAccounts = 0;
+  /** Of the last replies about codes, the share that were denials. */
+  #deniedShare = 0.5;
+
   #stop: Stop | null = null;
   #failure: { readonly error: unknown } | null = null;
   #isNews = false;
   #wake: (() => void) | null = null;
-  /**
-   * Codes that may still be asked for in this turn as soon as others are answered, before those are
-   * judged: the marketplace would have to wait for that. None but while replies are waited for.
-   */
+  /** Codes that may still be asked for in this turn as soon as others are found: the marketplace would wait. */
   #refills = 0;
 
   constructor(marketplace: CodeMarketplace, options: AskOptions) {
+    const { account, canaries, carried = null, spacingMs, signal } = options;
     this.#marketplace = marketplace;
     this.#options = options;
-    const { account, codes, canaries, denialsNeeded = () => 1, carried = null } = options;
-    this.#agenda = new Agenda(codes, denialsNeeded);
-    const subject = { account, canaries, denialsNeeded };
-    this.#journal = new Journal(subject, options, carried, options.now());
-    this.#verdicts = new Verdicts(
-      this.#journal,
-      (code, why) => this.#agenda.inVain(code, why),
-      (code) => this.#underWay.has(code),
-    );
-    this.#call = { priority: 'audit', signal: AbortSignal.any([options.signal, this.#cut.signal]) };
+    const gapMs = longestGapMs(spacingMs);
+    this.#refreshMs = gapMs / 2;
+    this.#concurrency = options.concurrency;
+    this.#proofs = new Proofs(account, canaries.length > 0, gapMs);
+    for (const code of options.also ?? []) this.#denied.add(code);
+    for (const call of carried?.checkpoint ?? []) this.#proofs.add(call);
+    this.#canary = carried?.canary ?? null;
+    this.#denialsACheckpoint = carried?.denialsACheckpoint ?? null;
+    this.#call = { priority: 'audit', signal: AbortSignal.any([signal, this.#cut.signal]) };
   }
 
   async run(): Promise<AskReport> {
-    do {
-      await this.#askAll();
-      await this.#proveRest();
-      this.#isProvenAhead = true;
-    } while (!this.#isOver && !this.#agenda.isEmpty);
+    for (;;) {
+      await this.#settle();
+      this.#askForProofs();
+      while (this.#mayAskForCode()) this.#askForCode();
+      if (this.#underWay.size === 0 && !this.#isNews) break;
+      await this.#news();
+    }
     if (this.#failure !== null) throw this.#failure.error;
+    this.#giveUpWaiting();
     return this.#report();
-  }
-
-  get #isOver(): boolean {
-    return this.#stop !== null || this.#isCut || this.#isClosing;
   }
 
   get #isCut(): boolean {
     return this.#failure !== null || this.#options.signal.aborted;
   }
 
-  get #isClosing(): boolean {
-    return this.#options.closing?.aborted === true;
+  /** Whether codes are left that may be asked for. */
+  get #hasCodes(): boolean {
+    if (this.#isCut || this.#stop !== null || this.#options.closing?.aborted === true) return false;
+    return !this.#isAgain || this.#again.size > 0;
   }
 
-  /** Asks for all codes on the agenda and waits for the last reply. */
-  async #askAll(): Promise<void> {
-    for (;;) {
-      await this.#settle();
-      this.#fill();
-      if (this.#journal.isIdle && !this.#isNews) return;
-      this.#refills = this.#options.concurrency;
-      await this.#news();
-      this.#refills = 0;
+  #askForProofs(): void {
+    if (this.#isCut || (this.#stop !== null && this.#stop.reason !== 'canary-lost')) return;
+    const isProbing = this.#outage.isSuspected;
+    const due = this.#proofsDue();
+    const canary = due.canary || isProbing ? this.#chooseCanary() : null;
+    if (canary !== null && this.#counts.canary === 0) this.#askForCanary(canary);
+    const isAccountDue = due.account || (isProbing && canary === null);
+    if (isAccountDue && this.#counts.account === 0) this.#askForAccount();
+  }
+
+  /** Which parts of a checkpoint are due now. */
+  #proofsDue(): { readonly account: boolean; readonly canary: boolean } {
+    const { standingAccount, standingFind, proof, row } = this.#proofs;
+    if (this.#proofs.stranger !== null) return { account: false, canary: false };
+    const needsFind = proof === 'canary';
+    if (this.#hasCodes && !this.#isCheckpointDue) {
+      const mustBeFresh = this.#isAgain || this.#waiting.size > 0;
+      const isOld = (one: Span | null): boolean =>
+        one === null || (mustBeFresh && this.#isOld(one));
+      const isRowLong = row >= ROW_FOR_CANARY;
+      const isAccountDue =
+        isOld(standingAccount) ||
+        (this.#waiting.size > 0 && this.#codesSinceAccount >= CODES_AN_ACCOUNT) ||
+        (isRowLong && !needsFind);
+      return { account: isAccountDue, canary: needsFind && (isOld(standingFind) || isRowLong) };
     }
+    // The last denials lack a checkpoint after them; the last calls must have ended before it begins.
+    if (this.#waiting.size === 0 || this.#counts.code > 0) return { account: false, canary: false };
+    const { account, find } = this.#proofs.lacks(this.#waiting);
+    return { account, canary: find };
   }
 
-  /** Begins as many calls as may be under way. */
-  #fill(): void {
-    while (!this.#isOver && !this.#weather.isDoubtful && !this.#agenda.isEmpty) {
-      if (this.#waitsForSilence()) return;
-      this.#proveOpen();
-      if (!this.#isClear && this.#follow(this.#plan()) !== 'codes') return;
-      if (this.#journal.underWay.codes >= this.#atOnce) return;
-      this.#askCode(this.#agenda.take());
+  /** Where the server's limit interrupts, as many denials as get a checkpoint of their own; else null. */
+  get #denialsAtOnce(): number | null {
+    return this.#proven < UNINTERRUPTED ? this.#denialsACheckpoint : null;
+  }
+
+  get #isCheckpointDue(): boolean {
+    return this.#denialsAtOnce !== null && this.#waiting.size >= this.#denialsAtOnce;
+  }
+
+  #isOld(proof: Span): boolean {
+    return this.#options.now() - proof.beganAt > this.#refreshMs;
+  }
+
+  /** Whether all codes were asked for once. */
+  get #isAgain(): boolean {
+    return this.#next >= this.#options.codes.length;
+  }
+
+  #mayAskForCode(): boolean {
+    if (!this.#hasCodes || this.#outage.isSuspected) return false;
+    const { standingAccount, standingFind, proof, row } = this.#proofs;
+    if (standingAccount === null) return false;
+    const { code, canary } = this.#counts;
+    // What is asked for again must not fall into the same gap.
+    if (this.#isAgain && (this.#isOld(standingAccount) || canary > 0)) return false;
+    if (proof === 'canary' && standingFind === null) {
+      // While none is found, codes of the list may turn out to be valid; denials are asked again then.
+      if (canary > 0 || this.#chooseCanary() !== null) return false;
+      if (this.#isAgain) return false;
+      if (this.#codesWithoutFind >= HOPE) this.#stop = CANARY_LOST;
+      if (this.#stop !== null) return false;
     }
+    const few = this.#denialsAtOnce;
+    if (few !== null && this.#waiting.size + code >= few) return false;
+    const most = Math.max(1, Math.floor(DENIALS_UNDER_WAY / this.#deniedShare));
+    if (code >= Math.min(this.#concurrency, most)) return false;
+    // Calls that would make the row too long wait for the canary.
+    return (
+      row + Math.ceil(code * this.#deniedShare) < LONGEST_ROW || canary + this.#counts.account === 0
+    );
   }
 
-  /**
-   * Where the marketplace is about to fall silent, as when its limit is below the budget, no code is
-   * asked for until what was denied has its proofs: after the silence they would come too late. Then
-   * one at a time, since what waits for the end of the silence is in vain too.
-   */
-  #waitsForSilence(): boolean {
-    const { repliesLeft, isIdle } = this.#journal;
-    if (repliesLeft > CLOSING_PROOFS) {
-      this.#isProvenAhead = false;
-      return false;
-    }
-    return !isIdle || (!this.#isProvenAhead && this.#verdicts.openDenials > 0);
-  }
-
-  get #atOnce(): number {
-    const { concurrency } = this.#options;
-    return this.#agenda.isAgain ? Math.min(AGAIN_AT_ONCE, concurrency) : concurrency;
-  }
-
-  #plan(): ProofPlan {
-    const { timeline, underWay } = this.#journal;
-    // A plan for as many as may be under way holds for fewer too, and need not be made for each.
-    const codes = Math.max(underWay.codes, this.#options.concurrency - 1);
-    const plan = proofsBeforeCodes(timeline, { ...underWay, codes });
-    this.#isClear = plan.next === 'codes';
-    return this.#isClear ? plan : proofsBeforeCodes(timeline, underWay);
-  }
-
-  #follow({ ask, next }: ProofPlan): ProofPlan['next'] {
-    for (const proof of ask) this.#askProof(proof);
-    if (next === 'end') this.#stop ??= failedProof(this.#journal.timeline) ?? CANARY_LOST;
-    return next;
-  }
-
-  /** Once in a while, and without waiting for it, asks for the account proof that denials wait for. */
-  #proveOpen(): void {
-    const { openDenials } = this.#verdicts;
-    // What waits when the marketplace falls silent is in vain too.
-    const isPatient = openDenials < PROVE_DENIALS && !this.#journal.isInterrupted;
-    const patience = isPatient ? PROVE_CODES : PROVE_CODES_LEAST;
-    if (openDenials === 0 || this.#codesSinceProof < patience) return;
-    if (this.#journal.underWay.account) return;
-    this.#codesSinceProof = 0;
-    const needed = proofsAfterCodes(this.#journal.timeline);
-    for (const proof of needed) if (proof.kind === 'account') this.#askProof(proof);
-  }
-
-  /** Asks for what the last denials lack, unless the marketplace is not to be asked. */
-  async #proveRest(): Promise<void> {
-    if (this.#stop !== null && isOutage(this.#stop)) await this.#doubtOutage(this.#stop);
-    for (;;) {
-      const stop = this.#stop;
-      const mayAsk = stop === null || stop.reason === 'canary-lost' || stop.isContradicted === true;
-      if (!mayAsk || this.#isCut) return;
-      const [needed] = proofsAfterCodes(this.#journal.timeline);
-      if (needed === undefined) {
-        // What waits for a proof still will not get it: as long as proofs fail, or because of one
-        // that failed.
-        const waits = this.#verdicts.stopWaiting();
-        if (waits) this.#stop ??= failedProof(this.#journal.timeline);
-        return;
-      }
-      this.#askProof(needed);
-      await this.#news();
-      await this.#settle();
-    }
-  }
-
-  /**
-   * What looks like an outage is but a guess: where no code is known to tell it from codes on which the
-   * marketplace fails, account details have a say.
-   */
-  async #doubtOutage(stop: Stop): Promise<void> {
-    if (this.#isCut || canaryToAsk(this.#journal.timeline) !== null) return;
-    this.#askProof({ kind: 'account' });
-    await this.#news();
-    const last = this.#journal.timeline.calls.findLast(({ kind }) => kind === 'account');
-    if (last?.outcome.kind === 'affirmed') this.#stop = { ...stop, isContradicted: true };
-    await this.#settle();
-  }
-
-  #askCode(code: string): void {
+  #askForCode(): void {
+    const code = this.#takeCode();
     this.#made.codes++;
-    this.#codesSinceProof++;
-    this.#underWay.add(code);
+    this.#codesSinceAccount++;
+    const { proof, standingFind } = this.#proofs;
+    this.#codesWithoutFind =
+      proof === 'canary' && standingFind === null ? this.#codesWithoutFind + 1 : 0;
     const ask = () => this.#marketplace.validate(code, this.#call);
     void this.#ask('code', ask, (span, reply) => {
-      this.#underWay.delete(code);
-      const call = validated('code', code, span, reply);
-      this.#verdicts.hear(call, reply.kind === 'answered' ? reply.data : null);
+      const call: CodeCall = { kind: 'code', code, ...span, ...hearCode(code, reply) };
+      this.#hearCode(call, reply);
       return call;
     });
   }
 
-  #askProof(proof: NeededProof): void {
+  #takeCode(): string {
+    const { codes } = this.#options;
+    if (!this.#isAgain) return codes[this.#next++] as string;
+    const [code] = this.#again as Iterable<string> as [string];
+    this.#again.delete(code);
+    return code;
+  }
+
+  #askForCanary(code: string): void {
     this.#made.proofs++;
-    if (proof.kind === 'canary') {
-      const { kind, code } = proof;
-      const ask = () => this.#marketplace.validate(code, this.#call);
-      void this.#ask(kind, ask, (span, reply) => validated(kind, code, span, reply));
-      return;
-    }
-    const { kind } = proof;
-    this.#codesSinceProof = 0;
-    const ask = () => this.#marketplace.account(this.#call);
-    void this.#ask(kind, ask, ({ begun, ended, at }, reply) => {
-      this.#proofEnd = ended;
-      const { account, outcome, evidence } = hearAccount(reply);
-      return { kind, account, begun, ended, at, outcome, evidence };
+    const ask = () => this.#marketplace.validate(code, this.#call);
+    void this.#ask('canary', ask, (span, reply) => {
+      const call: CodeCall = { kind: 'canary', code, ...span, ...hearCode(code, reply) };
+      const { kind } = call.outcome;
+      if (kind === 'affirmed') this.#canary = code;
+      else if (kind === 'denied') this.#denied.add(code);
+      const isUseless = kind === 'doubtful' && ++this.#failedCanaries % PATIENCE === 0;
+      if (kind === 'denied' || isUseless) this.#loseCanary(code);
+      return call;
     });
   }
 
-  /** Makes a call and enters what was heard. A call that was cut off has said nothing. */
+  #askForAccount(): void {
+    this.#made.proofs++;
+    this.#codesSinceAccount = 0;
+    const ask = () => this.#marketplace.account(this.#call);
+    void this.#ask('account', ask, (span, reply) => {
+      const call: Call = { kind: 'account', ...span, ...hearAccount(reply) };
+      const { outcome, evidence } = call;
+      if (outcome.kind === 'affirmed') this.#failedAccounts = 0;
+      else if (outcome.kind === 'doubtful' && ++this.#failedAccounts >= PATIENCE) {
+        const reason = outcome.reason === 'another-code' ? 'refused' : outcome.reason;
+        this.#stop ??= { reason, notBefore: null, detail: evidence.message };
+      }
+      return call;
+    });
+  }
+
+  /** Makes a call and takes in what was heard. A call that was cut off has said nothing. */
   async #ask<T>(
-    kind: TimedCall['kind'],
+    kind: Call['kind'],
     ask: () => Promise<Reply<T>>,
-    hear: (span: Ended, reply: Reply<T>) => TimedCall,
+    hear: (span: Span, reply: Reply<T>) => Call,
   ): Promise<void> {
-    const begun = this.#journal.begin(kind);
+    const { now, signal } = this.#options;
+    const [begun, beganAt] = [++this.#number, now()];
+    this.#underWay.set(begun, kind);
+    this.#counts[kind]++;
+    const leave = (): void => {
+      this.#underWay.delete(begun);
+      this.#counts[kind]--;
+    };
     try {
       const reply = await ask();
-      const call = hear(this.#journal.end(begun, this.#options.now()), reply);
-      this.#journal.add(call);
-      this.#isClear &&= call.kind === 'code' && call.outcome.kind === 'affirmed';
-      const stop = this.#weather.hear(call, reply);
-      this.#stop ??= stop;
-      if (this.#isClear && this.#refills > 0) {
+      leave();
+      const endedAt = now();
+      const call = hear({ begun, ended: ++this.#number, beganAt, endedAt }, reply);
+      this.#proofs.add(call);
+      if (this.#proofs.stranger === call && call.kind === 'account') {
+        const detail = `the API key opened the account "${call.account}"`;
+        this.#stop ??= { reason: 'account-changed', notBefore: null, detail };
+      }
+      const hasCanary = this.#chooseCanary() !== null;
+      this.#stop ??= this.#outage.hear(call, reply, hasCanary, endedAt);
+      const isFind = call.outcome.kind === 'affirmed' && kind !== 'account';
+      if (isFind && this.#denied.size > 0) this.#askForDenied();
+      while (isFind && this.#refills > 0 && this.#mayAskForCode()) {
         this.#refills--;
-        this.#fill();
+        this.#askForCode();
       }
     } catch (error) {
-      this.#journal.cutOff(begun);
-      if (!this.#options.signal.aborted) this.#fail(error);
+      leave();
+      if (!signal.aborted) this.#fail(error);
     }
     this.#isNews = true;
     this.#wake?.();
   }
 
-  /** @returns false when there is none to ask */
-  #tryCanary(): boolean {
-    if (this.#journal.underWay.canary) return true;
-    const code = canaryToAsk(this.#journal.timeline);
-    if (code !== null) this.#askProof({ kind: 'canary', code });
-    return code !== null;
+  #hearCode(call: CodeCall, reply: Reply<Sourced<Purchase>>): void {
+    const { code, outcome, evidence, endedAt: at } = call;
+    const denied = outcome.kind === 'denied' ? 1 : 0;
+    if (denied === 1 || outcome.kind === 'affirmed') {
+      this.#deniedShare += WEIGHT * (denied - this.#deniedShare);
+    }
+    if (outcome.kind === 'denied') this.#waiting.add(call);
+    else if (outcome.kind !== 'affirmed') this.#inVain(call, outcome.reason);
+    else if (!this.#proofs.believes(call)) this.#inVain(call, 'account-changed');
+    else if (reply.kind === 'answered') {
+      const answer = reply.data;
+      this.#canary ??= code;
+      this.#unproven.delete(code);
+      this.#settled.push({ code, kind: 'found', proof: 'purchase', evidence, at, answer });
+    }
   }
 
-  #fail(error: unknown): void {
-    this.#failure ??= { error };
-    this.#cut.abort(error);
+  /** A code was asked for and nothing came of it that counts; it gets another try where that may help. */
+  #inVain({ code, evidence, endedAt: at }: CodeCall, reason: UnprovenReason): void {
+    const tries = (this.#tries.get(code) ?? 0) + 1;
+    this.#tries.set(code, tries);
+    this.#unproven.set(code, { reason, evidence, at });
+    if (PASSING.has(reason) && tries < TRIES) this.#again.add(code);
   }
 
-  /** Tells of what can be judged now: denials when a proof has ended, and all begun before it too. */
+  /** Tells of what is certain now. */
   async #settle(): Promise<void> {
     this.#isNews = false;
-    const settled = this.#verdicts.settleFound();
-    const { isIdle, quiet } = this.#journal;
-    if (isIdle || (this.#proofEnd !== null && this.#proofEnd <= quiet)) {
-      this.#proofEnd = null;
-      settled.push(...this.#verdicts.settleDenied());
+    const { now } = this.#options;
+    if (this.#waiting.size > 0) {
+      const [oldest = this.#number + 1] = this.#underWay.keys();
+      let hasGap = false;
+      for (const denial of this.#waiting) {
+        const judgement = this.#proofs.judge(denial, oldest, now());
+        if (judgement === 'waits') continue;
+        this.#waiting.delete(denial);
+        const { code, evidence, endedAt: at } = denial;
+        if (judgement !== 'counts') {
+          hasGap ||= judgement === 'gap';
+          this.#inVain(denial, judgement);
+          continue;
+        }
+        this.#proven++;
+        this.#unproven.delete(code);
+        const { proof } = this.#proofs;
+        this.#settled.push({ code, kind: 'denied', proof, evidence, at, answer: null });
+      }
+      if (hasGap) this.#concurrency = Math.max(1, this.#concurrency >> 1);
     }
-    if (settled.length === 0) return;
+    if (this.#settled.length === 0) return;
+    const settled = this.#settled;
+    this.#settled = [];
     try {
       await this.#options.onSettled?.(settled);
     } catch (error) {
@@ -308,44 +381,101 @@ class Asking {
     }
   }
 
+  /** No checkpoint is coming for what still waits. */
+  #giveUpWaiting(): void {
+    const { proof, standingFind } = this.#proofs;
+    const needsFind = proof === 'canary';
+    for (const { code, evidence, endedAt: at } of this.#waiting) {
+      const reason = needsFind ? 'no-canary-after' : 'no-account-after';
+      this.#unproven.set(code, { reason, evidence, at });
+    }
+    const isLost = needsFind && standingFind === null && this.#lost.size > 0;
+    if (!isLost || this.#chooseCanary() !== null) return;
+    let waited = false;
+    for (const [code, one] of this.#unproven) {
+      if (one.reason !== 'no-canary-before' && one.reason !== 'no-canary-after') continue;
+      this.#unproven.set(code, { ...one, reason: 'no-canary' });
+      waited = true;
+    }
+    if (waited) this.#stop ??= CANARY_LOST;
+  }
+
+  /** The code to ask for as a canary: one that was found, else the next that was not tried. */
+  #chooseCanary(): string | null {
+    if (this.#canary !== null) return this.#canary;
+    if (this.#lost.size >= MOST_LOST) return null;
+    return this.#options.canaries.find((code) => !this.#lost.has(code)) ?? null;
+  }
+
+  /** A canary that is denied has changed, or the key is bad: others tell. */
+  #loseCanary(code: string): void {
+    this.#lost.add(code);
+    if (this.#canary === code) this.#canary = null;
+  }
+
+  /** Denied canaries are codes that have changed, now that another shows that the key is good. */
+  #askForDenied(): void {
+    const { codes } = this.#options;
+    for (const code of this.#denied) if (!codes.includes(code)) this.#again.add(code);
+    this.#denied.clear();
+  }
+
+  #fail(error: unknown): void {
+    this.#failure ??= { error };
+    this.#cut.abort(error);
+  }
+
   /** Returns when a call has ended since the last look, and with it those that ended just then. */
   async #news(): Promise<void> {
     if (!this.#isNews) {
+      this.#refills = this.#options.concurrency;
       await new Promise<void>((resolve) => {
         this.#wake = resolve;
       });
     }
     await turn();
+    this.#refills = 0;
   }
 
   #report(): AskReport {
-    const { timeline } = this.#journal;
+    const { signal, closing, codes } = this.#options;
     const aborted: Stop = { reason: 'aborted', notBefore: null, detail: null };
-    const closed = this.#isClosing ? aborted : null;
+    const isClosed = closing?.aborted === true;
+    const listed = new Set(codes);
     return {
-      judgements: this.#verdicts.all,
-      left: this.#agenda.left,
-      stop: this.#options.signal.aborted ? aborted : (this.#stop ?? closed),
+      unproven: new Map([...this.#unproven].filter(([code]) => listed.has(code))),
+      left: codes.slice(this.#next),
+      stop: signal.aborted ? aborted : (this.#stop ?? (isClosed ? aborted : null)),
       calls: this.#made,
-      account: timeline.account,
-      lostCanaries: timeline.calls.flatMap((call) =>
-        call.kind === 'canary' && call.outcome.kind === 'denied' ? [call.code] : [],
-      ),
-      carried: this.#journal.carried,
+      account: this.#proofs.account,
+      lostCanaries: [...this.#lost],
+      carried: this.#carry(),
     };
+  }
+
+  /** A checkpoint from before denials that still want one proves nothing to those who ask next. */
+  #carry(): Carried {
+    const { standingAccount, standingFind, proof, row } = this.#proofs;
+    const isWhole = standingAccount !== null && (standingFind !== null || proof === 'account');
+    const calls = isWhole && row === 0 ? [standingAccount, standingFind] : [];
+    const checkpoint = calls
+      .filter((call) => call !== null)
+      .sort((a, b) => a.ended - b.ended)
+      .map((call, i, { length }) => {
+        const number = 2 * (i - length);
+        return { ...(call as Call), begun: number + 1, ended: number + 2 };
+      });
+    const { notBefore = null } = this.#stop ?? {};
+    const pauseMs = notBefore === null ? 0 : notBefore - this.#options.now();
+    let denialsACheckpoint = this.#denialsAtOnce;
+    if (pauseMs > this.#refreshMs) {
+      const most = Math.min(denialsACheckpoint ?? Infinity, DENIALS_A_CHECKPOINT);
+      // A server that allows very little interrupted before anything was proven.
+      const isTooMany = denialsACheckpoint !== null && this.#proven === 0 && this.#waiting.size > 0;
+      denialsACheckpoint = isTooMany ? Math.max(1, most >> 1) : most;
+    }
+    return { checkpoint, canary: this.#canary, denialsACheckpoint };
   }
 }
 
-/**
- * A call that asked for a code. Written out, and so of one shape: the rules look at all calls again
- * and again.
- */
-function validated<K extends 'code' | 'canary'>(
-  kind: K,
-  code: string,
-  { begun, ended, at }: Ended,
-  reply: Reply<Sourced<Purchase>>,
-) {
-  const { outcome, evidence } = hearCode(code, reply);
-  return { kind, code, begun, ended, at, outcome, evidence };
-}
+const CANARY_LOST: Stop = { reason: 'canary-lost', notBefore: null, detail: null };

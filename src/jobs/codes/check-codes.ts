@@ -1,15 +1,20 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { readCode, type CodeFault } from '../../domain/codes/code.js';
+import type { Proof, Verdict } from '../../domain/codes/proof.js';
+import {
+  LOOK_AFTER_MS,
+  LOOK_SOON_AFTER_MS,
+  planLook,
+  type Confirm,
+} from '../../domain/codes/second-look.js';
 import type { UnprovenReason } from '../../domain/codes/unproven.js';
-import type { CodeJudgement, Proof, Verdict } from '../../domain/codes/verdict.js';
 import type { Json, Purchase } from '../../domain/item.js';
-import type { Sourced } from '../../marketplace/types.js';
+import { Deadline } from '../../marketplace/retry.js';
 import { askCodes, type CodeMarketplace } from './ask-codes.js';
 import { afterAsking, countsAgainst, isGivenUp } from './chunk-outcome.js';
 import { interruptible } from './interruptible.js';
-import { endOf, type Carried } from './journal.js';
 import { Relay } from './relay.js';
-import type { AskReport, SettledCode, Stop, StopReason } from './types.js';
+import type { AskReport, Carried, SettledCode, Stop, StopReason, UnprovenCode } from './types.js';
 
 /** What to check, and how. */
 export interface CheckCodesOptions {
@@ -19,13 +24,25 @@ export interface CheckCodesOptions {
   readonly codes: Iterable<string> | AsyncIterable<string>;
   /** Codes of this seller known to be valid: they make `invalid` the surer. Default none. */
   readonly canaries?: readonly string[];
+  /**
+   * Which denied codes are asked for again, after all others, before they are called invalid. `auto`
+   * asks for all where at most 200 codes or a tenth of the list were denied, else for one in 12; `all`
+   * for all, `none` for none. Default `auto`.
+   */
+  readonly confirm?: Confirm;
+  /** Least time from a denial to the second look at it, milliseconds; default a minute. */
+  readonly confirmAfterMs?: number;
   /** User name of the seller whose codes these are; default: whoever the key opens first. */
   readonly account?: string;
   /** Calls under way at a time, 1 to 25; default 8. Where there is a budget, it decides. */
   readonly concurrency?: number;
   /** Codes that are in memory at a time, at least 1; default 500. A chunk costs up to four calls besides. */
   readonly chunkSize?: number;
-  /** Longest time without an answer to wait out, and longest pause for a server; milliseconds, default 15 minutes. */
+  /**
+   * Longest wait for an answer, milliseconds, default 15 minutes: from when a request is sent until
+   * any is answered, connection time-outs, repetitions and the server's own pauses included. Waiting
+   * for the budget before that does not count. After it the rest is yielded as `unproven`.
+   */
   readonly patienceMs?: number;
   readonly signal?: AbortSignal;
 }
@@ -53,6 +70,12 @@ const DEFAULT_CHUNK_SIZE = 500;
 const DEFAULT_CONCURRENCY = 8;
 const MOST_CONCURRENCY = 25;
 const DEFAULT_PATIENCE_MS = 15 * 60_000;
+/** When the last try begins, as a part of the patience that is left. */
+const LAST_TRY = 0.9;
+const OUT_OF_PATIENCE: Stop = {
+  ...{ reason: 'unavailable', notBefore: null },
+  detail: 'the marketplace did not answer as long as there was patience',
+};
 /** Codes found in earlier chunks that serve as canaries for later ones. */
 const KEPT_CANARIES = 5;
 
@@ -60,10 +83,11 @@ const KEPT_CANARIES = 5;
  * Checks purchase codes and yields each once, as soon as its verdict stands and therefore only about
  * in their order. The same code in several notations is asked for and yielded once.
  *
- * `invalid` is a code that was denied between two proofs of the key. Outages, limits, a refused key
- * and answers that can't be understood make it `unproven`, never `invalid`. Pauses that the server
- * asks for are waited out. When the key is refused, or patience ends, all further codes are yielded
- * as `unproven` and not asked for. Codes are remembered until the end, nothing else is.
+ * `invalid` is a code that was denied between two proofs of the key, and again when it was asked for
+ * after all others: such codes come last. Outages, limits, a refused key and answers that can't be
+ * understood make a code `unproven`, never `invalid`. Pauses that the server asks for are waited out.
+ * When the key is refused, or patience ends, all further codes are yielded as `unproven` and not asked
+ * for. Codes are remembered until the end, and of denied ones what the server said.
  *
  * @example
  * const marketplace = createMarketplace({ baseUrl, key: new Secret(key) });
@@ -98,9 +122,11 @@ export async function* checkCodes(
     }
   }
   yield* checking.check(chunk);
+  yield* checking.lookAgain();
 }
 
-function assertSound({ codes, chunkSize, concurrency, patienceMs }: CheckCodesOptions): void {
+function assertSound(options: CheckCodesOptions): void {
+  const { codes, chunkSize, concurrency, patienceMs, confirmAfterMs } = options;
   if (typeof codes === 'string')
     throw new TypeError('codes is a text; give a list, such as [code]');
   const callsAtOnce = concurrency ?? DEFAULT_CONCURRENCY;
@@ -109,11 +135,14 @@ function assertSound({ codes, chunkSize, concurrency, patienceMs }: CheckCodesOp
       `concurrency is ${concurrency}; it must be a whole number from 1 to ${MOST_CONCURRENCY}`,
     );
   }
-  const numbers = { chunkSize, patienceMs };
-  for (const [name, value] of Object.entries(numbers)) {
-    const least = name === 'patienceMs' ? 0 : 1;
-    if (value === undefined || value >= least) continue;
-    throw new RangeError(`${name} is ${value}; it must be ${least} or more`);
+  const least = {
+    chunkSize: [chunkSize, 1],
+    patienceMs: [patienceMs, 1],
+    confirmAfterMs: [confirmAfterMs, 0],
+  };
+  for (const [name, [value, most = 1]] of Object.entries(least)) {
+    if (value === undefined || value >= most) continue;
+    throw new RangeError(`${name} is ${value}; it must be ${most} or more`);
   }
 }
 
@@ -129,22 +158,44 @@ interface Round extends AskReport {
   readonly settled: number;
 }
 
+/** A code that was denied, and is to be asked for again. */
+interface Denied {
+  readonly last: SettledCode;
+  readonly denials: number;
+}
+
 class Checking {
   readonly #options: CheckCodesOptions;
   readonly signal: AbortSignal;
   #account: string | null;
   #canaries: readonly string[];
   #carried: Carried | null = null;
+  readonly #patienceMs: number;
+  readonly #deadline: Deadline;
+  /** Asks with the deadline. */
+  readonly #marketplace: CodeMarketplace;
   /** When anything was settled last. */
   #settledAt = Date.now();
+  /** The last pause was cut short by the end of patience. */
+  #isLastTry = false;
   /** Why nothing more is asked for. */
   #end: Stop | null = null;
+  readonly #denied = new Map<string, Denied>();
+  readonly #counts = { asked: 0, valid: 0, overturned: 0 };
 
   constructor(options: CheckCodesOptions) {
     this.#options = options;
     this.signal = options.signal ?? new AbortController().signal;
     this.#account = options.account ?? null;
     this.#canaries = options.canaries ?? [];
+    this.#patienceMs = options.patienceMs ?? DEFAULT_PATIENCE_MS;
+    const deadline = new Deadline(this.#patienceMs);
+    this.#deadline = deadline;
+    const { marketplace } = options;
+    this.#marketplace = {
+      account: (call) => marketplace.account({ ...call, deadline }),
+      validate: (code, call) => marketplace.validate(code, { ...call, deadline }),
+    };
   }
 
   async *check(codes: readonly string[]): AsyncGenerator<CheckedCode, void, undefined> {
@@ -152,16 +203,15 @@ class Checking {
     let open = codes;
     // However long the list took to come to them.
     this.#settledAt = Date.now();
+    this.#deadline.stop();
     while (open.length > 0 && this.#end === null) {
       const round = yield* this.#ask(open);
       this.signal.throwIfAborted();
       const again: string[] = [];
-      for (const [code, judgement] of round.judgements) {
-        if (judgement.verdict !== 'unproven') continue;
-        const inVain =
-          (rounds.get(code) ?? 0) + Number(countsAgainst(judgement.reason, round.stop));
+      for (const [code, unproven] of round.unproven) {
+        const inVain = (rounds.get(code) ?? 0) + Number(countsAgainst(unproven.reason, round.stop));
         rounds.set(code, inVain);
-        if (isGivenUp(inVain, round.stop)) yield checked(code, judgement, null);
+        if (isGivenUp(inVain, round.stop)) yield this.#givenUp(code, unproven);
         else again.push(code);
       }
       // Those whose turn did not come go first.
@@ -169,15 +219,59 @@ class Checking {
       await this.#pause(round, open.length);
     }
     const end = this.#end;
-    if (end !== null) for (const code of open) yield notAsked(code, end.reason, end.detail);
+    if (end === null) return;
+    for (const code of open) {
+      this.#denied.delete(code);
+      yield notAsked(code, end.reason, end.detail);
+    }
+  }
+
+  /** Asks for denied codes again, until they were denied as often as it takes to call them invalid. */
+  async *lookAgain(): AsyncGenerator<CheckedCode, void, undefined> {
+    const { confirm = 'auto' } = this.#options;
+    const drawn = new Map<number, string>();
+    for (;;) {
+      const denied = [...this.#denied];
+      const plan = planLook({ confirm, ...this.#counts, denied: denied.length });
+      const again =
+        plan.kind === 'look' && this.#end === null
+          ? drawFrom(denied, plan.oneIn, drawn).filter(([, one]) => one.denials < plan.denials)
+          : [];
+      if (again.length === 0) {
+        const isProven = plan.kind === 'look' && this.#end === null;
+        for (const [code, { last }] of denied) {
+          yield isProven ? invalid(last) : this.#givenUp(code, { ...last, reason: 'unconfirmed' });
+        }
+        return;
+      }
+      await this.#waitToLook(again.map(([, { last }]) => last.at));
+      yield* this.check(again.map(([code]) => code));
+    }
+  }
+
+  async #waitToLook(deniedAt: readonly number[]): Promise<void> {
+    const { confirmAfterMs = LOOK_AFTER_MS } = this.#options;
+    // Looks after the first are against chance: time is of no use there.
+    const isFirst = this.#counts.overturned === 0;
+    const afterMs = isFirst ? confirmAfterMs : Math.min(confirmAfterMs, LOOK_SOON_AFTER_MS);
+    const last = deniedAt.reduce((latest, at) => Math.max(latest, at), 0);
+    const waitMs = Math.min(afterMs, last + afterMs - Date.now());
+    if (waitMs > 0) await sleep(waitMs, undefined, { signal: this.signal }).catch(() => undefined);
+    this.signal.throwIfAborted();
+  }
+
+  #givenUp(code: string, { reason, evidence, at }: UnprovenCode): CheckedCode {
+    this.#denied.delete(code);
+    const checkedAt = new Date(at);
+    return { ...notAsked(code, reason, null), ...evidence, checkedAt };
   }
 
   /** Asks for codes and yields verdicts as they come. A reader that leaves ends the asking. */
   async *#ask(codes: readonly string[]): AsyncGenerator<CheckedCode, Round, undefined> {
-    const { marketplace, concurrency = DEFAULT_CONCURRENCY } = this.#options;
+    const { concurrency = DEFAULT_CONCURRENCY } = this.#options;
     const relay = new Relay<SettledCode>();
     const leaving = new AbortController();
-    const asking = askCodes(marketplace, {
+    const asking = askCodes(this.#marketplace, {
       account: this.#account,
       codes,
       canaries: this.#canaries,
@@ -193,10 +287,21 @@ class Checking {
     const found: string[] = [];
     let settled = 0;
     try {
-      for await (const { code, judgement, answer } of relay.read()) {
+      for await (const one of relay.read()) {
         settled++;
-        if (judgement.verdict === 'valid' && found.length < KEPT_CANARIES) found.push(code);
-        yield checked(code, judgement, answer);
+        const { code, kind } = one;
+        const before = this.#denied.get(code);
+        if (kind === 'denied') {
+          if (before === undefined) this.#counts.asked++;
+          this.#denied.set(code, { last: one, denials: (before?.denials ?? 0) + 1 });
+          continue;
+        }
+        if (before === undefined) this.#counts.asked++;
+        else this.#counts.overturned++;
+        this.#counts.valid++;
+        this.#denied.delete(code);
+        if (found.length < KEPT_CANARIES) found.push(code);
+        yield valid(one);
       }
       const report = await asking;
       this.#learn(report, found);
@@ -220,34 +325,59 @@ class Checking {
   /** Waits for what may pass; what does not, or takes longer than there is patience for, is the end. */
   async #pause({ stop, settled }: Round, open: number): Promise<void> {
     const now = Date.now();
-    const { patienceMs = DEFAULT_PATIENCE_MS } = this.#options;
-    if (settled > 0) this.#settledAt = now;
+    if (settled > 0) {
+      this.#settledAt = now;
+      this.#isLastTry = false;
+    }
     const next = afterAsking({ stop, settled, open, roundsToWait: 0 }, now, Math.random());
     if (next.kind === 'done') return;
-    const patience = this.#settledAt + patienceMs - now;
-    const delayMs = next.kind === 'later' ? this.#delay(stop, next.delayMs, patience) : null;
-    if (delayMs === null) this.#end = stop;
+    const delayMs = next.kind === 'later' ? this.#delay(stop, next.delayMs, now) : null;
+    if (delayMs === null) this.#end = stop ?? OUT_OF_PATIENCE;
     else await sleep(delayMs, undefined, { signal: this.signal }).catch(() => undefined);
     this.signal.throwIfAborted();
   }
 
-  /** Where the server did not say when to come back, the last try is at the end of patience; null: none. */
-  #delay(stop: Stop | null, delayMs: number, patience: number): number | null {
-    if (stop === null || delayMs <= patience) return delayMs;
-    return stop.notBefore === null && patience > 0 ? patience : null;
+  /** Where the server did not say when to come back, the last try is before patience ends; null: none. */
+  #delay(stop: Stop | null, delayMs: number, now: number): number | null {
+    if (this.#deadline.isOver) return null;
+    const patience = this.#settledAt + this.#patienceMs - now;
+    if (stop === null || delayMs < patience) return delayMs;
+    if (this.#isLastTry || stop.notBefore !== null) return null;
+    this.#isLastTry = true;
+    return Math.max(0, patience * LAST_TRY);
   }
 }
 
-function checked(
-  code: string,
-  { verdict, reason, proof, evidence, call }: CodeJudgement,
-  answer: Sourced<Purchase> | null,
-): CheckedCode {
+/** One of each `oneIn` codes by chance, always the same; all with `oneIn` 1. */
+function drawFrom(
+  denied: readonly (readonly [string, Denied])[],
+  oneIn: number,
+  drawn: Map<number, string>,
+): readonly (readonly [string, Denied])[] {
+  if (oneIn === 1) return denied;
+  const chosen: (readonly [string, Denied])[] = [];
+  for (let from = 0; from < denied.length; from += oneIn) {
+    const block = denied.slice(from, from + oneIn);
+    const again = block.find(([code]) => code === drawn.get(from));
+    const one = again ?? block[Math.floor(Math.random() * block.length)];
+    if (one === undefined) continue;
+    drawn.set(from, one[0]);
+    chosen.push(one);
+  }
+  return chosen;
+}
+
+function valid({ code, evidence, at, answer }: SettledCode): CheckedCode {
   return {
-    ...{ code, verdict, reason, proof, ...evidence },
-    purchase: verdict === 'valid' && answer !== null ? answer.value : null,
-    raw: verdict === 'valid' && answer !== null ? answer.raw : null,
-    checkedAt: new Date(endOf(call)),
+    ...{ code, verdict: 'valid', reason: 'answered', proof: 'purchase', ...evidence },
+    ...{ purchase: answer?.value ?? null, raw: answer?.raw ?? null, checkedAt: new Date(at) },
+  };
+}
+
+function invalid({ code, proof, evidence, at }: SettledCode): CheckedCode {
+  return {
+    ...{ code, verdict: 'invalid', reason: 'denied', proof, ...evidence },
+    ...{ purchase: null, raw: null, checkedAt: new Date(at) },
   };
 }
 

@@ -5,6 +5,8 @@ import type { Stop, StopReason } from './types.js';
 
 /** Rounds in which a code is asked for in vain before it stays unproven. */
 const ROUNDS = 5;
+/** Codes that are asked for again although every code known to be valid is denied. */
+const MOST_WITHOUT_CANARY = 200;
 /** As long as no code known to be valid is found, a round tells little, and costs as much. */
 const ROUNDS_WITHOUT_CANARY = 2;
 
@@ -62,7 +64,11 @@ export function afterAsking(result: AskResult, now: number, random: number): Con
   if (open === 0) return { kind: 'done' };
   if (stop?.reason === 'aborted') return { kind: 'hand-back' };
   const notBefore = stop?.notBefore ?? null;
-  if (stop !== null && BLOCKING.has(stop.reason)) return { kind: 'blocked', notBefore };
+  // To try all codes without a canary is not worth their calls.
+  const isHelpless = stop?.reason === 'canary-lost' && settled === 0 && open > MOST_WITHOUT_CANARY;
+  if (isHelpless || (stop !== null && BLOCKING.has(stop.reason))) {
+    return { kind: 'blocked', notBefore };
+  }
   const pauseMs = stop === null ? pauseAfterRound(result) : pauseAfterStop(stop, settled);
   // What the server asked for is waited for exactly; the budget spaces who comes back.
   const delayMs = notBefore !== null && notBefore > now ? notBefore - now : pauseMs * (1 + random);
@@ -97,11 +103,10 @@ function pauseAfterStop({ reason }: Stop, settled: number): number {
 
 /**
  * Whether having asked for a code in vain counts against it. What ends the asking never does: outages,
- * limits and a key that is not good are waited for, and denials that they left without a proof. But what
- * looks like an outage, and is none, would be waited for in vain.
+ * limits and a key that is not good are waited for, and denials that they left without a proof.
  */
 export function countsAgainst(reason: UnprovenReason, stop: Stop | null): boolean {
-  if (stop === null || stop.reason === 'canary-lost' || stop.isContradicted === true) return true;
+  if (stop === null || stop.reason === 'canary-lost') return true;
   return askAgain(reason) === 'hardly' && stop.reason !== 'unreadable';
 }
 
@@ -123,7 +128,7 @@ function wordsFor(reason: Exclude<StopReason, 'aborted'>): string {
     case 'challenge':
       return 'the marketplace’s bot protection wants to see a browser';
     case 'canary-lost':
-      return 'codes that were known to be valid are denied now, so that no denial can be proven';
+      return 'every code that was known to be valid is denied, so no denial can be proven; name one that is valid with --canary';
     default:
       return describeUnproven(reason);
   }

@@ -1,5 +1,3 @@
-import type { Pace } from '../../domain/codes/pulse.js';
-
 /** Calls under way that an unlimited budget is worth: marketplaces are far, and calls cost nothing. */
 const MOST = 48;
 /** With a budget fewer: where denials come in a row unexpectedly, the others are asked for again. */
@@ -17,8 +15,30 @@ export function callsAtOnce(requestsPerMinute: number): number {
   return Math.min(MOST_OF_BUDGET, 1 + Math.ceil((requestsPerMinute / 60) * SLOW_CALL));
 }
 
-/** How fast replies to a chunk are to come. @param requestsPerMinute 0: unlimited */
+/** How fast codes are asked for. */
+export interface Pace {
+  /** Most validations under way at the same time. */
+  readonly concurrency: number;
+  /** Milliseconds that the budget puts between two requests; 0: unlimited. */
+  readonly spacingMs: number;
+}
+
+/** How fast the codes of a chunk are asked for. @param requestsPerMinute 0: unlimited */
 export function paceOf(requestsPerMinute: number): Pace {
   const spacingMs = requestsPerMinute === 0 ? 0 : 60_000 / requestsPerMinute;
   return { concurrency: callsAtOnce(requestsPerMinute), spacingMs };
+}
+
+/** Codes of a chunk that a budget spreads over minutes anyway. */
+const CHUNK = 500;
+/** Codes of a chunk where nothing but calls takes time: some seconds of work, as audits take turns. */
+const UNLIMITED_CHUNK = 20_000;
+
+/**
+ * How many codes an audit asks for in one go. Between two chunks calls are not kept under way, which
+ * matters only where no budget makes them wait.
+ * @param requestsPerMinute 0: unlimited
+ */
+export function chunkSizeFor(requestsPerMinute: number): number {
+  return requestsPerMinute === 0 ? UNLIMITED_CHUNK : CHUNK;
 }

@@ -1,23 +1,27 @@
-import type { Pace } from '../../domain/codes/pulse.js';
-import type { Verdict } from '../../domain/codes/verdict.js';
+import type { Verdict } from '../../domain/codes/proof.js';
+import { LOOK_AFTER_MS, LOOK_SOON_AFTER_MS, planLook } from '../../domain/codes/second-look.js';
 import { AuditNotRunningError, ChunkBusyError } from '../../store/audits/chunks.js';
-import type { HeldChunk } from '../../store/audits/types.js';
+import type { HeldChunk, PendingCode } from '../../store/audits/types.js';
 import type { Store } from '../../store/store.js';
 import type { Alert } from '../alerts.js';
 import type { MirrorOutcome } from '../mirror-outcome.js';
+import { moment } from '../../domain/moment.js';
 import { wordsOf } from '../problem.js';
 import type { JobDeps } from '../types.js';
-import type { CarriedProofs } from './carried-proofs.js';
 import { afterAsking, describeStop, isHopeless, type ChunkResult } from './chunk-outcome.js';
-import { workOnChunk } from './work-on-chunk.js';
+import type { Pace } from './pace.js';
+import type { Carried } from './types.js';
+import { workOnCodes } from './work-on-chunk.js';
 
 /** What a chunk is worked on with. */
 export interface AuditDeps
   extends Pace, Pick<JobDeps, 'store' | 'marketplace' | 'sellerId' | 'callCount'> {
-  /** Shared by all chunks of a process. */
-  readonly carried: CarriedProofs;
+  /** What the last chunk of each seller told the next; shared by all chunks of a process. */
+  readonly carried: Map<string, Carried>;
   /** As in `AskOptions`. */
   readonly closing?: AbortSignal;
+  /** From a denial to the second look at it, milliseconds; default a minute. */
+  readonly lookAfterMs?: number;
   /** Told of every code that gets a verdict, or is given up. */
   readonly onVerdict?: (verdict: Verdict) => void;
   /** Puts a chunk into the queue; harmless when it is there already. */
@@ -26,10 +30,16 @@ export interface AuditDeps
 
 export interface ChunkJob {
   readonly auditId: bigint;
+  /** Number of the chunk; `SECOND_LOOK` when the denied codes are to be asked for again. */
   readonly chunk: number;
   /** No other attempt follows one that fails. */
   readonly isLastAttempt: boolean;
 }
+
+/** Stands for the denied codes of all chunks, once each code of the list was asked for. */
+export const SECOND_LOOK = -1;
+/** Codes of a second look that are asked for in one go. */
+const LOOK_CHUNK = 20_000;
 
 /** A chunk that somebody else works on is looked at again after this, and up to as much again. */
 const BUSY_MS = 30_000;
@@ -49,7 +59,9 @@ export async function enqueueNext(
 ): Promise<void> {
   const [next] = await audits.nextChunks(auditId, from, 1);
   const [chunk] = next === undefined && from > 0 ? await audits.nextChunks(auditId, 0, 1) : [next];
-  if (chunk !== undefined) await enqueueChunk(auditId, chunk);
+  if (chunk !== undefined) return enqueueChunk(auditId, chunk);
+  const audit = await audits.get(auditId);
+  if (audit?.state === 'running' && audit.denied > 0) await enqueueChunk(auditId, SECOND_LOOK);
 }
 
 /**
@@ -63,22 +75,100 @@ export async function performAuditChunk(
   signal: AbortSignal,
 ): Promise<MirrorOutcome> {
   const { auditId, chunk } = job;
+  const { audits } = deps.store;
   try {
     signal.throwIfAborted();
-    const work = (held: HeldChunk) => workOnChunk(deps, held, signal);
-    const result = await deps.store.audits.withChunk(auditId, chunk, work);
-    return await conclude(deps, job, result);
+    return await audits.withChunk(auditId, chunk, async (held) => {
+      if (chunk === SECOND_LOOK) return lookAgain(deps, job, held, signal);
+      const pending = await audits.pendingOf(auditId, chunk);
+      const confirm = (await audits.deniedCodes(auditId))?.confirm ?? 'auto';
+      const result = await workOnCodes(deps, held, pending, confirm, signal);
+      return (await notDone(deps, job, result)) ?? (await goOn(deps, job, result.settled));
+    });
   } catch (error) {
     return afterError(error, auditId, signal);
   }
 }
 
-async function conclude(
+/**
+ * The second look (see `domain/codes/second-look.ts`): asks for denied codes again until they were
+ * denied as often as it takes, then gives all of them their verdict.
+ */
+async function lookAgain(
+  deps: AuditDeps,
+  job: ChunkJob,
+  held: HeldChunk,
+  signal: AbortSignal,
+): Promise<MirrorOutcome> {
+  const { auditId } = job;
+  const { audits } = deps.store;
+  for (let settled = 0; ;) {
+    const counts = await audits.deniedCodes(auditId);
+    // Codes that nobody has asked for come first.
+    if (counts === null || counts.open > 0 || counts.denied === 0) return goOn(deps, job, settled);
+    const plan = planLook(counts);
+    const codes = plan.kind === 'look' ? await audits.codesToLookAt(auditId, plan, LOOK_CHUNK) : [];
+    if (codes.length === 0) {
+      const verdict = plan.kind === 'look' ? 'invalid' : 'unproven';
+      const denied = await audits.settleDenied(auditId, verdict);
+      for (let i = 0; i < denied; i++) deps.onVerdict?.(verdict);
+      await audits.note(auditId, plan.kind === 'look' ? null : CONTRADICTED);
+      return goOn(deps, job, settled + denied);
+    }
+    const wait = waitBefore(deps, codes, counts.overturned);
+    if (wait > 0) {
+      const at = new Date(Date.now() + wait);
+      await audits.note(auditId, waiting(codes.length, at));
+      return { kind: 'later', reason: 'second look', delayMs: wait };
+    }
+    await audits.note(auditId, null);
+    const result = await workOnCodes(deps, held, codes, 'all', signal);
+    const outcome = await notDone(deps, job, result);
+    if (outcome !== null) return outcome;
+    settled += result.settled;
+  }
+}
+
+const CONTRADICTED =
+  'the marketplace denied codes and found them later, too often for any denial to be believed';
+
+function waiting(codes: number, at: Date): string {
+  const denied = codes === 1 ? '1 denied code is' : `${codes} denied codes are`;
+  return `${denied} asked for again at ${moment(at)}, before they are called invalid`;
+}
+
+/** Milliseconds until the codes may be asked for again. */
+function waitBefore(
+  { lookAfterMs = LOOK_AFTER_MS }: AuditDeps,
+  codes: readonly PendingCode[],
+  overturned: number,
+): number {
+  // Looks after the first are against chance: time is of no use there.
+  const afterMs = overturned > 0 ? Math.min(lookAfterMs, LOOK_SOON_AFTER_MS) : lookAfterMs;
+  let last = 0;
+  for (const { lastDeniedAt } of codes) last = Math.max(last, lastDeniedAt?.getTime() ?? 0);
+  return Math.min(afterMs, Math.max(0, last + afterMs - Date.now()));
+}
+
+/** The chunk is done: others come next. */
+async function goOn(
+  deps: AuditDeps,
+  { auditId, chunk }: ChunkJob,
+  settled: number,
+): Promise<MirrorOutcome> {
+  await enqueueNext(deps.store, auditId, deps.enqueueChunk, chunk + 1);
+  const isFinished = (await deps.store.audits.get(auditId))?.state === 'finished';
+  const alert = isFinished ? finished(auditId) : null;
+  return { kind: 'done', result: { audit: String(auditId), chunk, settled }, alert };
+}
+
+/** What follows when codes are left, or nobody wants them any more; null when the chunk is done. */
+async function notDone(
   deps: AuditDeps,
   { auditId, chunk, isLastAttempt }: ChunkJob,
   result: ChunkResult,
-): Promise<MirrorOutcome> {
-  const { stop, settled, state } = result;
+): Promise<MirrorOutcome | null> {
+  const { stop, state } = result;
   const { audits } = deps.store;
   const next = afterAsking(result, Date.now(), Math.random());
   if (next.kind !== 'hand-back') {
@@ -89,15 +179,16 @@ async function conclude(
     case 'hand-back':
       return next;
     case 'done':
-      await enqueueNext(deps.store, auditId, deps.enqueueChunk, chunk + 1);
-      return { kind: 'done', result: { audit: String(auditId), chunk, settled }, alert: null };
+      return null;
     case 'later':
       // Some of its codes wait, and the others need not.
-      if (stop === null) await enqueueNext(deps.store, auditId, deps.enqueueChunk, chunk + 1);
+      if (stop === null && chunk !== SECOND_LOOK) {
+        await enqueueNext(deps.store, auditId, deps.enqueueChunk, chunk + 1);
+      }
       return { kind: 'later', reason: stop?.reason ?? 'some codes', delayMs: next.delayMs };
     case 'blocked': {
       // What the marketplace said stays in the store.
-      const problem = `audit ${auditId} can’t go on: ${stop?.reason}; \`seller-mirror codes show ${auditId}\` tells more`;
+      const problem = `audit ${auditId} can’t go on: ${stop?.reason}; \`seller-mirror audits show ${auditId}\` tells more`;
       if (!isLastAttempt && !isHopeless(result)) {
         return { kind: 'retry', problem, notBefore: next.notBefore, alert: null };
       }

@@ -7,7 +7,7 @@ import {
 import type { Store } from '../../store/store.js';
 import type { MirrorOutcome } from '../mirror-outcome.js';
 import { wordsOf } from '../problem.js';
-import { chunkSizeFor } from './chunk-size.js';
+import { chunkSizeFor } from './pace.js';
 import { enqueueNext, type AuditDeps } from './perform-chunk.js';
 
 /** Which known codes are to be asked for again, and how many. */
@@ -51,12 +51,11 @@ export async function beginRecheck(
   });
   try {
     await loader.add(codes.map(({ code }, i) => ({ line: i + 1, code, columns: [code] })));
-    await loader.finish();
+    return (await loader.finish()).auditId;
   } catch (error) {
     await loader.abort();
     throw error;
   }
-  return loader.auditId;
 }
 
 async function chooseCodes(

@@ -1,25 +1,24 @@
-import type { DoubtReason, SilenceReason } from '../../domain/codes/outcome.js';
-import type { Pace } from '../../domain/codes/pulse.js';
-import type {
-  CodeJudgement,
-  InvalidJudgement,
-  ValidJudgement,
-} from '../../domain/codes/verdict.js';
+import type { DoubtReason, Evidence, SilenceReason } from '../../domain/codes/outcome.js';
+import type { Call, Proof } from '../../domain/codes/proof.js';
+import type { UnprovenReason } from '../../domain/codes/unproven.js';
 import type { Purchase } from '../../domain/item.js';
 import type { Sourced } from '../../marketplace/types.js';
-import type { Carried } from './journal.js';
 
 /** What codes are to be asked for, and by what means. */
-export interface AskOptions extends Pace {
+export interface AskOptions {
   /** User name that the seller is bound to; null when the first proof is to tell. */
   readonly account: string | null;
   /** Each of them once. */
   readonly codes: readonly string[];
+  /** Codes that are not of the list, and asked for after it when another code was found. */
+  readonly also?: readonly string[];
   /** Codes of this seller known to be valid, the best first. */
   readonly canaries: readonly string[];
-  /** How often a code must be denied; default once. */
-  readonly denialsNeeded?: (code: string) => number;
-  /** What `AskReport.carried` held after the chunk before, when there was one. */
+  /** Most validations under way at the same time. */
+  readonly concurrency: number;
+  /** Milliseconds that the budget puts between two requests; 0: unlimited, or not known. */
+  readonly spacingMs: number;
+  /** What `AskReport.carried` held after the codes asked for before, when there were any. */
   readonly carried?: Carried | null;
   /** Milliseconds since 1970. */
   readonly now: () => number;
@@ -28,21 +27,30 @@ export interface AskOptions extends Pace {
   /** Aborted when no further code is to be asked for, while what was denied may be proven still. */
   readonly closing?: AbortSignal;
   /**
-   * Told of verdicts as soon as they stand: valid ones at once, invalid ones when they are proven.
-   * No code is told of twice. When it returns a promise, no further code is asked for until it is
-   * fulfilled.
+   * Told of codes as soon as it is certain that they are valid, or that a denial counts; of no code
+   * twice. When it returns a promise, no further code is asked for until it is fulfilled.
    */
   readonly onSettled?: (settled: readonly SettledCode[]) => Promise<void> | void;
 }
 
-/** A code with its verdict. */
+/** A code that was found, or whose denial counts (see `domain/codes/proof.ts`). */
 export interface SettledCode {
   readonly code: string;
-  readonly judgement: ValidJudgement | InvalidJudgement;
+  readonly kind: 'found' | 'denied';
+  readonly proof: Exclude<Proof, 'none'>;
+  readonly evidence: Evidence;
   /** When it was answered or denied, milliseconds since 1970. */
   readonly at: number;
   /** Null when it was denied. */
   readonly answer: Sourced<Purchase> | null;
+}
+
+/** A code that was asked for without anything that counts. */
+export interface UnprovenCode {
+  readonly reason: UnprovenReason;
+  readonly evidence: Evidence;
+  /** When the last reply came, milliseconds since 1970. */
+  readonly at: number;
 }
 
 /** Why asking ended before every code was asked for, and when to come back. */
@@ -52,8 +60,6 @@ export interface Stop {
   readonly notBefore: number | null;
   /** What the server or the client said of it, redacted and bounded; null when there is nothing to say. */
   readonly detail: string | null;
-  /** True: it looked like an outage, but account details are answered; it may be these very codes. */
-  readonly isContradicted?: true;
 }
 
 export type StopReason =
@@ -63,14 +69,14 @@ export type StopReason =
   | 'challenge'
   /** The key opens another account than before. */
   | 'account-changed'
-  /** Codes that were known to be valid are denied: nothing that is denied can be proven. */
+  /** Every code that was known to be valid is denied: no denial can be proven. */
   | 'canary-lost'
   | 'aborted';
 
 /** What came of asking. */
 export interface AskReport {
-  /** Of every code that was asked for. */
-  readonly judgements: ReadonlyMap<string, CodeJudgement>;
+  /** Codes of the list that were asked for and not settled. */
+  readonly unproven: ReadonlyMap<string, UnprovenCode>;
   /** Codes that were not asked for. */
   readonly left: readonly string[];
   /** Null when every code was asked for. */
@@ -79,8 +85,18 @@ export interface AskReport {
   readonly calls: { readonly codes: number; readonly proofs: number };
   /** User name of the account that the key opened; null when nothing told it. */
   readonly account: string | null;
-  /** Canaries that were denied. */
+  /** Canaries that were denied. As soon as another is found they are asked for as codes, and settled like those. */
   readonly lostCanaries: readonly string[];
-  /** What tells the next chunk of the credential. */
+  /** What tells those who ask next of the key. */
   readonly carried: Carried;
+}
+
+/** What the calls so far tell those who ask for the next codes of the same seller. */
+export interface Carried {
+  /** The calls of the last checkpoint, numbered up to 0; empty when it no longer stands. */
+  readonly checkpoint: readonly Call[];
+  /** A canary that was found. */
+  readonly canary: string | null;
+  /** Denials between two checkpoints, where the server asks for pauses that are longer than those may be apart. */
+  readonly denialsACheckpoint: number | null;
 }

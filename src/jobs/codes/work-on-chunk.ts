@@ -1,43 +1,53 @@
+import { hash } from 'node:crypto';
 import { sameHost } from '../../domain/address.js';
+import type { PurchaseReading } from '../../domain/codes/purchase.js';
+import { LOOK_AFTER_MS, type Confirm } from '../../domain/codes/second-look.js';
 import { askAgain } from '../../domain/codes/unproven.js';
-import type { AuditState, CodeResult, HeldChunk, PendingCode } from '../../store/audits/types.js';
+import type { Purchase } from '../../domain/item.js';
+import { isObject } from '../../domain/values.js';
+import type { Sourced } from '../../marketplace/types.js';
+import type {
+  AuditState,
+  CodeResult,
+  DeniedCanary,
+  HeldChunk,
+  PendingCode,
+} from '../../store/audits/types.js';
 import type { Binding } from '../../store/sellers.js';
 import { askCodes } from './ask-codes.js';
 import { countsAgainst, isGivenUp, type ChunkResult } from './chunk-outcome.js';
 import type { AuditDeps } from './perform-chunk.js';
-import { endOf } from './journal.js';
 import { Recorder } from './recorder.js';
-import { settledResult, unprovenResult } from './results.js';
-import type { AskReport, Stop } from './types.js';
+import type { AskReport, SettledCode, Stop, UnprovenCode } from './types.js';
 
 /** Canaries known from before that a chunk may try. */
-const CANARIES = 5;
-/** A code that was valid is denied so often before that is believed: a key may be bad for one call. */
-const DENIALS_OF_VALID = 2;
+const CANARIES = 20;
+/** Canaries denied earlier that are asked for again beside the codes of a second look. */
+const DENIED_CANARIES = 20;
 
-/** Asks for the open codes of a chunk and records what comes of it. */
-export async function workOnChunk(
+/** Asks for the given codes of an audit and records what comes of it. */
+export async function workOnCodes(
   deps: AuditDeps,
   held: HeldChunk,
+  pending: readonly PendingCode[],
+  confirm: Confirm,
   signal: AbortSignal,
 ): Promise<ChunkResult> {
-  const { auditId, chunk } = held;
+  const { auditId } = held;
   const { audits } = deps.store;
-  const [audit, pending, binding] = await Promise.all([
+  const [audit, binding] = await Promise.all([
     audits.get(auditId),
-    audits.pendingOf(auditId, chunk),
     deps.store.ensureSeller(deps.sellerId, deps.marketplace.host),
   ]);
-  if (audit === null || pending.length === 0) return nothingOpen(audit?.state ?? 'running');
-  const work = new ChunkWork(deps, held, inTurn(pending, audit.problem !== null));
+  const nothing = { stop: null, settled: 0, open: 0, roundsToWait: 0, isFirst: false };
+  if (audit === null || pending.length === 0) {
+    return { ...nothing, state: audit?.state ?? 'running' };
+  }
+  const work = new Work(deps, held, inTurn(pending, audit.problem !== null), confirm);
   const stop = movedTo(deps, binding) ?? (await work.ask(binding.username, signal));
-  const isFirst = audit.valid + audit.invalid === audit.reused;
+  const isFirst = audit.valid + audit.invalid + audit.denied === audit.reused;
   const { settled, roundsToWait, state } = work;
   return { stop, settled, open: pending.length - settled, roundsToWait, isFirst, state };
-}
-
-function nothingOpen(state: AuditState): ChunkResult {
-  return { stop: null, settled: 0, open: 0, roundsToWait: 0, isFirst: false, state };
 }
 
 /**
@@ -61,23 +71,25 @@ function movedTo(
   return { reason: 'account-changed', notBefore: null, detail };
 }
 
-/** The work on one chunk: its codes with where they are recorded. */
-class ChunkWork {
+/** The work on some codes of an audit, with where they are recorded. */
+class Work {
   readonly #deps: AuditDeps;
   readonly #held: HeldChunk;
+  readonly #confirm: Confirm;
   readonly #pending: ReadonlyMap<string, PendingCode>;
   readonly #recorder: Recorder;
   readonly #ended = new AbortController();
-  /** Codes that got a verdict, or were given up. */
+  /** Codes that were found, denied or given up: nothing is to be asked for them in this go. */
   settled = 0;
   /** As in `ChunkResult`. */
   roundsToWait = 0;
   /** Of the audit, as last seen. */
   state: AuditState = 'running';
 
-  constructor(deps: AuditDeps, held: HeldChunk, pending: readonly PendingCode[]) {
+  constructor(deps: AuditDeps, held: HeldChunk, pending: readonly PendingCode[], confirm: Confirm) {
     this.#deps = deps;
     this.#held = held;
+    this.#confirm = confirm;
     this.#pending = new Map(pending.map((code) => [code.code, code]));
     this.#recorder = new Recorder({
       audits: deps.store.audits,
@@ -90,26 +102,40 @@ class ChunkWork {
   /** Asks until all is settled, or something ends it; returns when everything is recorded. */
   async ask(account: string | null, signal: AbortSignal): Promise<Stop | null> {
     const { store, marketplace, sellerId, carried, concurrency, spacingMs, closing } = this.#deps;
+    const { lookAfterMs = LOOK_AFTER_MS } = this.#deps;
+    const known = await store.audits.canariesOf(sellerId, CANARIES);
+    const given = this.#held.canary;
+    const canaries = [...(given === null ? [] : [given]), ...known];
+    // A code that is asked for anyway says nothing of itself.
+    const others = canaries.filter((code) => !this.#pending.has(code));
+    const earlier = await store.audits.deniedCanaries(sellerId, lookAfterMs, DENIED_CANARIES);
+    const denied: DeniedCanary[] = [];
+    const found: string[] = [];
     const report = await askCodes(marketplace, {
       account,
       codes: [...this.#pending.keys()],
-      canaries: await this.#canaries(),
-      denialsNeeded: (code) =>
-        this.#pending.get(code)?.known?.verdict === 'valid' ? DENIALS_OF_VALID : 1,
+      also: earlier.filter((code) => !this.#pending.has(code)),
+      canaries: [...new Set(others.length > 0 ? others : canaries)],
       concurrency,
       spacingMs,
-      carried: carried.last(sellerId),
+      carried: carried.get(sellerId) ?? null,
       now: Date.now,
       signal: AbortSignal.any([signal, this.#held.lost, this.#ended.signal]),
       ...(closing === undefined ? {} : { closing }),
       onSettled: (news) => {
-        this.settled += news.length;
-        for (const { judgement } of news) this.#deps.onVerdict?.(judgement.verdict);
-        return this.#recorder.add(news.map((one) => settledResult(one, this.#code(one.code))));
+        const results: CodeResult[] = [];
+        for (const one of news) {
+          const pending = this.#pending.get(one.code);
+          if (pending !== undefined) results.push(this.#resultOf(one, pending));
+          else if (one.kind === 'denied') denied.push(deniedCanary(one));
+          else found.push(one.code);
+        }
+        return this.#recorder.add(results);
       },
     });
-    carried.put(sellerId, report);
-    await this.#recordVain(report);
+    carried.set(sellerId, report.carried);
+    await store.audits.recordDeniedCanaries(sellerId, denied, found, lookAfterMs);
+    await this.#recordUnproven(report);
     if (account === null && report.account !== null) {
       const binding = { username: report.account, marketplace: marketplace.host };
       await store.bindSeller(sellerId, binding);
@@ -117,30 +143,37 @@ class ChunkWork {
     return report.stop;
   }
 
-  async #canaries(): Promise<readonly string[]> {
-    const { store, sellerId, carried } = this.#deps;
-    const { canary } = this.#held;
-    const lost = carried.lost(sellerId);
-    const known = await store.audits.canariesOf(sellerId, CANARIES, lost);
-    // Those that were lost may be found again, as when the key was bad.
-    const again = known.length < CANARIES && lost.length > 0;
-    if (again) known.push(...(await store.audits.canariesOf(sellerId, CANARIES)));
-    const all = new Set([...(canary === null ? [] : [canary]), ...known.map(({ code }) => code)]);
-    return [...all].sort((a, b) => Number(lost.includes(a)) - Number(lost.includes(b)));
+  #resultOf(one: SettledCode, { position, codeId }: PendingCode): CodeResult {
+    const { kind, proof, evidence, at, answer } = one;
+    this.settled++;
+    const isWaiting = kind === 'denied' && this.#confirm !== 'none';
+    if (!isWaiting) this.#deps.onVerdict?.(kind === 'found' ? 'valid' : 'invalid');
+    const common = { position, codeId, proof, ...evidence, checkedAt: new Date(at) };
+    if (isWaiting) {
+      const news = { verdict: 'unproven' } as const;
+      return { ...common, news, reason: 'unconfirmed', rawHash: null, final: false, denied: true };
+    }
+    if (kind === 'denied' || answer === null) {
+      const news = { verdict: 'invalid' } as const;
+      return { ...common, news, reason: 'denied', rawHash: null, final: true };
+    }
+    const news = { verdict: 'valid', purchase: leanReading(answer) } as const;
+    const rawHash = hash('sha256', answer.text);
+    return { ...common, news, reason: 'answered', rawHash, final: true };
   }
 
-  async #recordVain({ judgements, stop }: AskReport): Promise<void> {
+  async #recordUnproven({ unproven, stop }: AskReport): Promise<void> {
     const results: CodeResult[] = [];
-    for (const [code, judgement] of judgements) {
-      if (judgement.verdict !== 'unproven' || !countsAgainst(judgement.reason, stop)) continue;
-      const pending = this.#code(code);
+    for (const [code, one] of unproven) {
+      if (!countsAgainst(one.reason, stop)) continue;
+      const pending = this.#pending.get(code) as PendingCode;
       const rounds = pending.attempts + 1;
       const isFinal = isGivenUp(rounds, stop);
-      results.push(unprovenResult(judgement, pending, endOf(judgement.call), isFinal));
+      results.push(unprovenResult(one, pending, isFinal));
       if (isFinal) {
         this.settled++;
         this.#deps.onVerdict?.('unproven');
-      } else if (askAgain(judgement.reason) === 'later') {
+      } else if (askAgain(one.reason) === 'later') {
         this.roundsToWait = Math.max(this.roundsToWait, rounds);
       }
     }
@@ -148,12 +181,42 @@ class ChunkWork {
     await this.#recorder.flush();
   }
 
-  #code(code: string): PendingCode {
-    return this.#pending.get(code) as PendingCode;
-  }
-
   #see(state: AuditState): void {
     this.state = state;
     if (state !== 'running') this.#ended.abort();
   }
+}
+
+function unprovenResult(
+  { reason, evidence, at }: UnprovenCode,
+  { position, codeId }: PendingCode,
+  final: boolean,
+): CodeResult {
+  const news = { verdict: 'unproven' } as const;
+  const checkedAt = new Date(at);
+  return {
+    position,
+    codeId,
+    news,
+    reason,
+    proof: 'none',
+    ...evidence,
+    checkedAt,
+    rawHash: null,
+    final,
+  };
+}
+
+function deniedCanary({ code, proof, evidence, at }: SettledCode): DeniedCanary {
+  return { code, proof, ...evidence, checkedAt: new Date(at) };
+}
+
+/**
+ * What is recorded of a purchase. The item it is of is most of what was answered: where its id was
+ * read it is let go here, since results may wait for a while until they are written.
+ */
+function leanReading({ value, raw }: Sourced<Purchase>): PurchaseReading {
+  if ((value.item?.id ?? null) === null || !isObject(raw)) return { value, raw };
+  const { item: _, ...rest } = raw;
+  return { value, raw: rest };
 }

@@ -1,8 +1,16 @@
 import type { RecheckCandidate, RecheckFilter } from '../../domain/codes/recheck.js';
+import type { LookPlan } from '../../domain/codes/second-look.js';
 import type { Pools } from '../pools.js';
 import { beat, endBeat, liveProcesses, type LiveProcess, type ProcessInfo } from '../processes.js';
 import { nextChunks, pendingOf, withChunk } from './chunks.js';
 import { canariesOf, checksOf, knownCodes, recheckCandidates } from './codes.js';
+import {
+  codesToLookAt,
+  deniedCanaries,
+  deniedCodes,
+  recordDeniedCanaries,
+  settleDenied,
+} from './denied.js';
 import { beginAudit } from './loader.js';
 import {
   auditBacklogs,
@@ -11,8 +19,10 @@ import {
   getList,
   getProgress,
   listProgress,
+  markResultWritten,
   noteProblem,
   resumeAudit,
+  setResultFile,
 } from './progress.js';
 import { recordResults } from './record.js';
 import { accountProven, auditResults, unprovenCounts } from './results.js';
@@ -23,14 +33,16 @@ import type {
   AuditProgress,
   AuditResult,
   AuditState,
-  Canary,
   CodeCheck,
   CodeResult,
   CodeState,
+  DeniedCanary,
+  DeniedCodes,
   HeldChunk,
   NewAudit,
   PendingCode,
   Recorded,
+  ResultFile,
   UnprovenCount,
 } from './types.js';
 
@@ -121,6 +133,16 @@ export class AuditStore {
     return resumeAudit(this.#pools.others, auditId);
   }
 
+  /** Notes which file the result of an audit goes to; it has not been written there. */
+  setResultFile(auditId: bigint, file: Pick<ResultFile, 'path' | 'format'>): Promise<void> {
+    return setResultFile(this.#pools.others, auditId, file);
+  }
+
+  /** Notes that the result of a finished audit was written to its file. */
+  markResultWritten(auditId: bigint): Promise<void> {
+    return markResultWritten(this.#pools.others, auditId);
+  }
+
   /** The records of the list in their order with what came of them, as of one moment; in bounded memory. */
   results(auditId: bigint): AsyncIterable<AuditResult> {
     return auditResults(this.#pools, auditId);
@@ -137,11 +159,48 @@ export class AuditStore {
   }
 
   /**
-   * Codes of a seller that were proven valid, those with the newest and the oldest proofs in turns.
-   * @param without codes to leave out
+   * Codes of a seller that were proven valid, those first that most likely still are: of items that are
+   * listed, spread over items, from both ends of what was proven.
    */
-  canariesOf(sellerId: string, limit: number, without?: readonly string[]): Promise<Canary[]> {
-    return canariesOf(this.#pools.others, sellerId, limit, without);
+  canariesOf(sellerId: string, limit: number): Promise<string[]> {
+    return canariesOf(this.#pools.others, sellerId, limit);
+  }
+
+  /** What tells which denied codes are to be asked for again; null when there is no such audit. */
+  deniedCodes(auditId: bigint): Promise<DeniedCodes | null> {
+    return deniedCodes(this.#pools.others, auditId);
+  }
+
+  /** Denied codes of an audit that a plan wants to be asked for again, in the order of their positions. */
+  codesToLookAt(
+    auditId: bigint,
+    plan: Extract<LookPlan, { kind: 'look' }>,
+    limit: number,
+  ): Promise<PendingCode[]> {
+    return codesToLookAt(this.#pools.others, auditId, plan, limit);
+  }
+
+  /** Gives every denied code of an audit its verdict; returns how many that were. */
+  settleDenied(auditId: bigint, verdict: 'invalid' | 'unproven'): Promise<number> {
+    return settleDenied(this.#pools.others, auditId, verdict);
+  }
+
+  /** Codes known to be valid that were denied as canaries `afterMs` ago or earlier, and not found since. */
+  deniedCanaries(sellerId: string, afterMs: number, limit: number): Promise<readonly string[]> {
+    return deniedCanaries(this.#pools.others, sellerId, afterMs, limit);
+  }
+
+  /**
+   * Records that canaries were denied, and which were found again. One that was denied `afterMs` before
+   * is invalid from now on.
+   */
+  recordDeniedCanaries(
+    sellerId: string,
+    canaries: readonly DeniedCanary[],
+    found: readonly string[],
+    afterMs: number,
+  ): Promise<void> {
+    return recordDeniedCanaries(this.#pools.others, sellerId, canaries, found, afterMs);
   }
 
   /** What is known of some codes, by code; those that were never in a list are left out. */

@@ -43,7 +43,7 @@ export async function nextChunks(
   return rows.map(({ chunk }) => chunk);
 }
 
-/** The codes of a chunk that are not settled, in the order of their positions. */
+/** The codes of a chunk that are neither settled nor denied, in the order of their positions. */
 export async function pendingOf(
   pool: Pool,
   auditId: bigint,
@@ -65,13 +65,14 @@ export async function pendingOf(
   }>(
     `SELECT a.position, a.code_id, p.code, a.attempts, p.verdict IS NOT NULL AS is_known
        FROM mirror.audit_codes a JOIN mirror.purchase_codes p ON p.code_id = a.code_id
-      WHERE a.audit_id = $1 AND a.position >= $2 AND a.position < $3 AND a.verdict IS NULL
+      WHERE a.audit_id = $1 AND a.position >= $2 AND a.position < $3
+        AND a.verdict IS NULL AND a.denials = 0
       ORDER BY a.position`,
     [auditId, chunk * size, (chunk + 1) * size],
   );
   const known = await readKnown(pool, rows);
   return rows.map(({ position, code_id, code, attempts }) => ({
-    ...{ position, codeId: BigInt(code_id), code, attempts },
+    ...{ position, codeId: BigInt(code_id), code, attempts, lastDeniedAt: null },
     known: known.get(code_id) ?? null,
   }));
 }

@@ -3,31 +3,47 @@ import type { RecheckCandidate, RecheckFilter } from '../../domain/codes/recheck
 import type { LockPools } from '../advisory-lock.js';
 import { streamRows } from '../stream-rows.js';
 import { KNOWN_COLUMNS, knownIn, type KnownRow } from './known-row.js';
-import type { Canary, CodeCheck, CodeState } from './types.js';
+import type { CodeCheck, CodeState } from './types.js';
+
+/** Codes that are looked at from both ends of what was proven. */
+const EACH_END = 500;
 
 /**
- * Codes of a seller that were proven valid: that with the newest proof, that with the oldest, and so on
- * in turns, since codes of one list may be refunded together.
- * @param without codes to leave out
+ * Valid codes from both ends of what was proven, since codes of one list may be refunded together. A
+ * code of an item that is still listed comes first, since marketplaces deny those of withdrawn items;
+ * then one that was not denied of late; of each item one before a second of any.
  */
-export async function canariesOf(
-  pool: Pool,
-  sellerId: string,
-  limit: number,
-  without: readonly string[] = [],
-): Promise<Canary[]> {
-  const ordered = (end: string, direction: string): string =>
-    `(SELECT code, last_checked_at, ${end} AS "end",
-             row_number() OVER (ORDER BY last_checked_at ${direction}) AS place
-        FROM mirror.purchase_codes
-       WHERE seller_id = $1 AND verdict = 'valid' AND last_checked_at IS NOT NULL AND code <> ALL ($3)
-       ORDER BY last_checked_at ${direction} LIMIT $2)`;
-  const { rows } = await pool.query<{ code: string; last_checked_at: Date }>(
-    `${ordered('0', 'DESC')} UNION ALL ${ordered('1', 'ASC')} ORDER BY place, "end"`,
-    [sellerId, limit, without],
-  );
-  const canaries = new Map(rows.map((row) => [row.code, row.last_checked_at]));
-  return [...canaries].slice(0, limit).map(([code, checkedAt]) => ({ code, checkedAt }));
+const CANARIES = `
+  WITH near AS (
+    (SELECT code, item_id, last_checked_at, denied_at FROM mirror.purchase_codes
+      WHERE seller_id = $1 AND verdict = 'valid' AND last_checked_at IS NOT NULL
+      ORDER BY last_checked_at DESC LIMIT $3)
+    UNION
+    (SELECT code, item_id, last_checked_at, denied_at FROM mirror.purchase_codes
+      WHERE seller_id = $1 AND verdict = 'valid' AND last_checked_at IS NOT NULL
+      ORDER BY last_checked_at LIMIT $3)
+    UNION
+    (SELECT sold.code, sold.item_id, sold.last_checked_at, sold.denied_at
+       FROM mirror.items i
+       CROSS JOIN LATERAL (
+         SELECT code, item_id, last_checked_at, denied_at FROM mirror.purchase_codes p
+          WHERE p.seller_id = i.seller_id AND p.item_id = i.item_id AND p.verdict = 'valid'
+            AND octet_length(coalesce(p.currency, '')) <= 64 LIMIT 1) sold
+      WHERE i.seller_id = $1 AND i.state = 'live' LIMIT $2)
+  ), rated AS (
+    SELECT n.code, n.last_checked_at, n.denied_at,
+           CASE i.state WHEN 'live' THEN 0 WHEN 'missing' THEN 2 WHEN 'removed' THEN 3 ELSE 1 END AS rate,
+           row_number() OVER (PARTITION BY n.item_id
+                              ORDER BY n.denied_at IS NOT NULL, n.last_checked_at DESC) AS turn
+      FROM near n LEFT JOIN mirror.items i ON i.seller_id = $1 AND i.item_id = n.item_id
+  )
+  SELECT code FROM rated
+   ORDER BY denied_at IS NOT NULL, rate, turn, last_checked_at DESC, code LIMIT $2`;
+
+/** Codes of a seller that were proven valid, those first that most likely still are. */
+export async function canariesOf(pool: Pool, sellerId: string, limit: number): Promise<string[]> {
+  const { rows } = await pool.query<{ code: string }>(CANARIES, [sellerId, limit, EACH_END]);
+  return rows.map(({ code }) => code);
 }
 
 /** What is known of some codes, by code; those that were never in a list are left out. */

@@ -1,6 +1,6 @@
 import type { PoolClient } from 'pg';
 import { LONGEST_TEXT, storable, storableJsonText } from './text.js';
-import type { AuditSize, NewAudit } from './types.js';
+import type { AuditSize, EnteredAudit, NewAudit } from './types.js';
 
 /** Figures of the list that the loader has counted. */
 export interface ListCounts {
@@ -55,13 +55,15 @@ const COUNTS = `
          count(*) FILTER (WHERE verdict = 'invalid')::int AS invalid
     FROM pg_temp.placed_codes`;
 
+/** Takes the audit's number. */
 const AUDIT = `
-  INSERT INTO mirror.audits (audit_id, seller_id, state, source, layout, columns, max_age_seconds, canary,
+  INSERT INTO mirror.audits (seller_id, state, source, layout, columns, max_age_seconds, canary,
                              chunk_size, lines, rejected, codes, reused, valid, invalid, unproven,
-                             pending, finished_at)
-  SELECT $1, $2, CASE WHEN $15::int = 0 THEN 'finished' ELSE 'running' END::mirror.audit_state,
-         $3, $4::jsonb, $5::text[], $6, $7, $8, $9, $10, $11, $12, $13, $14, 0, $15,
-         CASE WHEN $15::int = 0 THEN clock_timestamp() END`;
+                             pending, finished_at, confirm)
+  SELECT $1, CASE WHEN $14::int = 0 THEN 'finished' ELSE 'running' END::mirror.audit_state,
+         $2, $3::jsonb, $4::text[], $5, $6, $7, $8, $9, $10, $11, $12, $13, 0, $14,
+         CASE WHEN $14::int = 0 THEN clock_timestamp() END, $15
+  RETURNING audit_id`;
 
 const CODES = `
   INSERT INTO mirror.audit_codes (audit_id, position, seller_id, code_id, verdict, check_id, reused)
@@ -103,10 +105,9 @@ export async function measureList(
  */
 export async function enterList(
   client: PoolClient,
-  auditId: bigint,
   audit: NewAudit,
   { lines, rejected }: ListCounts,
-): Promise<AuditSize> {
+): Promise<EnteredAudit> {
   const { sellerId, chunkSize, maxAgeSeconds } = audit;
   await client.query('BEGIN ISOLATION LEVEL READ COMMITTED');
   // Enough for the joins of a million codes; compiling these statements takes longer than it saves.
@@ -124,16 +125,18 @@ export async function enterList(
   const { rows } = await client.query<CodeCounts>(COUNTS);
   const { codes, reused, valid, invalid } = rows[0] as CodeCounts;
   const pending = codes - reused;
-  await client.query(AUDIT, [
-    ...[auditId, sellerId, storable(audit.source, LONGEST_TEXT), storableJsonText(audit.layout)],
+  const entered = await client.query<{ audit_id: string }>(AUDIT, [
+    ...[sellerId, storable(audit.source, LONGEST_TEXT), storableJsonText(audit.layout)],
     ...[audit.columns.map((name) => storable(name, LONGEST_TEXT)), maxAgeSeconds],
     audit.canary === null ? null : storable(audit.canary, LONGEST_TEXT),
     ...[chunkSize, lines, rejected, codes, reused, valid, invalid, pending],
+    audit.confirm ?? 'auto',
   ]);
+  const auditId = BigInt(entered.rows[0]?.audit_id ?? 0);
   await client.query(CODES, [auditId, sellerId]);
   await client.query(CHUNKS, [auditId, sellerId, chunkSize, pending]);
   await client.query(ENTRIES, [auditId, sellerId]);
   await client.query('DROP TABLE pg_temp.incoming_entries');
   await client.query('COMMIT');
-  return { lines, rejected, codes, reused, chunks: Math.ceil(pending / chunkSize) };
+  return { auditId, lines, rejected, codes, reused, chunks: Math.ceil(pending / chunkSize) };
 }

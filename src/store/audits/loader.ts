@@ -4,7 +4,7 @@ import { BinaryRows } from '../copy-binary.js';
 import { CopyIn } from '../copy-in.js';
 import { enterList, measureList, type ListCounts } from './enter-list.js';
 import { LONGEST_CELL, LONGEST_TEXT, storable } from './text.js';
-import type { AuditLoader, AuditRow, AuditSize, NewAudit } from './types.js';
+import type { AuditLoader, AuditRow, AuditSize, EnteredAudit, NewAudit } from './types.js';
 
 /** Rows are sent in portions of about this size; two of them are in memory, and what sends them. */
 const PORTION_BYTES = 1 << 18;
@@ -25,10 +25,7 @@ export async function beginAudit(pools: LockPools, audit: NewAudit): Promise<Aud
          entry bigint NOT NULL, line bigint NOT NULL, code text COLLATE "C", rejected text,
          columns text[] NOT NULL)`,
     );
-    const { rows } = await client.query<{ id: string }>(
-      `SELECT nextval('mirror.audits_audit_id_seq') AS id`,
-    );
-    return new Loader(BigInt(rows[0]?.id ?? 0), audit, connection);
+    return new Loader(audit, connection);
   } catch (error) {
     connection.release(false);
     throw error;
@@ -36,7 +33,6 @@ export async function beginAudit(pools: LockPools, audit: NewAudit): Promise<Aud
 }
 
 class Loader implements AuditLoader {
-  readonly auditId: bigint;
   readonly #audit: NewAudit;
   readonly #connection: LongConnection;
   #filling = new BinaryRows(PORTION_BYTES * 2);
@@ -46,8 +42,7 @@ class Loader implements AuditLoader {
   #rejected = 0;
   #isOver = false;
 
-  constructor(auditId: bigint, audit: NewAudit, connection: LongConnection) {
-    this.auditId = auditId;
+  constructor(audit: NewAudit, connection: LongConnection) {
     this.#audit = audit;
     this.#connection = connection;
   }
@@ -67,16 +62,16 @@ class Loader implements AuditLoader {
     return measureList(this.#connection.client, this.#audit, this.#counts);
   }
 
-  async finish(): Promise<AuditSize> {
+  async finish(): Promise<EnteredAudit> {
     this.#assertOpen();
     this.#isOver = true;
     const { client } = this.#connection;
     try {
       await this.#send();
       await this.#sending;
-      const size = await enterList(client, this.auditId, this.#audit, this.#counts);
+      const entered = await enterList(client, this.#audit, this.#counts);
       this.#connection.release(true);
-      return size;
+      return entered;
     } catch (error) {
       // With the connection go the transaction and the rows.
       this.#connection.release(false);

@@ -1,7 +1,7 @@
 import type { KnownCode } from '../../domain/codes/known-code.js';
 import { settle } from '../../domain/codes/settle.js';
 import type { CodeTransition } from '../../domain/codes/transition.js';
-import type { Verdict } from '../../domain/codes/verdict.js';
+import type { Verdict } from '../../domain/codes/proof.js';
 import type { Json } from '../../domain/item.js';
 import type { CodeResult } from './types.js';
 
@@ -11,6 +11,8 @@ export interface CodeBefore {
   readonly codeId: bigint;
   /** The audit has settled it: nothing more is recorded. */
   readonly settled: boolean;
+  /** Times the audit saw it denied. */
+  readonly denials: number;
   readonly known: KnownCode | null;
   /** Moments of the checks that the audit has recorded of it, milliseconds since 1970. */
   readonly recordedAt: ReadonlySet<number>;
@@ -43,6 +45,10 @@ export interface AuditCodeUpdate {
   readonly check: number;
   /** Answers without a proven verdict. */
   readonly attempts: number;
+  /** Denials that count, without a verdict yet. */
+  readonly denials: number;
+  /** Of the newest of these. */
+  readonly deniedAt: Date | null;
 }
 
 /** What is to be written when results are recorded. */
@@ -82,11 +88,14 @@ export function planRecord(
       recorded.add(moment);
     }
     const check = checks.push(result) - 1;
+    const isDenied = result.denied === true;
     auditCodes.set(position, {
       position,
       verdict: isProven || result.final ? news.verdict : null,
       check,
-      attempts: (earlier?.attempts ?? 0) + (isProven ? 0 : 1),
+      attempts: (earlier?.attempts ?? 0) + (isProven || isDenied ? 0 : 1),
+      denials: (earlier?.denials ?? 0) + (isDenied ? 1 : 0),
+      deniedAt: isDenied ? checkedAt : (earlier?.deniedAt ?? null),
     });
     const known = codes.get(codeId)?.known ?? code.known;
     const settlement = settle(known, news, checkedAt.getTime());

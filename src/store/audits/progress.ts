@@ -1,11 +1,12 @@
 import type { Pool } from 'pg';
 import { LONGEST_TEXT, storable } from './text.js';
-import type { AuditBacklog, AuditList, AuditProgress, AuditState } from './types.js';
+import type { AuditBacklog, AuditList, AuditProgress, AuditState, ResultFile } from './types.js';
 
 /** The counts are kept in the audit's row, so that progress costs the same however long the list is. */
 const COLUMNS = `
   audit_id, seller_id, state, source, created_at, finished_at, lines, rejected, codes, reused, valid,
-  invalid, unproven, pending, api_calls, chunk_size, problem`;
+  invalid, unproven, pending, denied, api_calls, chunk_size, problem, result_path,
+  result_format, result_written_at`;
 
 interface Row {
   readonly audit_id: string;
@@ -22,9 +23,13 @@ interface Row {
   readonly invalid: number;
   readonly unproven: number;
   readonly pending: number;
+  readonly denied: number;
   readonly api_calls: number;
   readonly chunk_size: number;
   readonly problem: string | null;
+  readonly result_path: string | null;
+  readonly result_format: ResultFile['format'];
+  readonly result_written_at: Date | null;
 }
 
 /** How far an audit is; null when there is none of this number. */
@@ -104,6 +109,28 @@ export async function noteProblem(
   );
 }
 
+/** Notes which file the result of an audit goes to; it has not been written there. */
+export async function setResultFile(
+  pool: Pool,
+  auditId: bigint,
+  { path, format }: Pick<ResultFile, 'path' | 'format'>,
+): Promise<void> {
+  await pool.query(
+    `UPDATE mirror.audits SET result_path = $2, result_format = $3, result_written_at = NULL
+      WHERE audit_id = $1`,
+    [auditId, path, format],
+  );
+}
+
+/** Notes that the result of a finished audit was written to its file. */
+export async function markResultWritten(pool: Pool, auditId: bigint): Promise<void> {
+  await pool.query(
+    `UPDATE mirror.audits SET result_written_at = clock_timestamp()
+      WHERE audit_id = $1 AND state = 'finished' AND result_path IS NOT NULL`,
+    [auditId],
+  );
+}
+
 /**
  * Lets a cancelled or failed audit run again; one whose last code was settled meanwhile is finished.
  * Returns as `cancelAudit`.
@@ -146,8 +173,17 @@ function progressIn(row: Row): AuditProgress {
     invalid: row.invalid,
     unproven: row.unproven,
     pending: row.pending,
+    denied: row.denied,
     apiCalls: row.api_calls,
     chunkSize: row.chunk_size,
     problem: row.problem,
+    result:
+      row.result_path === null
+        ? null
+        : {
+            path: row.result_path,
+            format: row.result_format,
+            writtenAt: row.result_written_at,
+          },
   };
 }

@@ -69,6 +69,8 @@ function checkRow(
     position: entry?.position,
     settled: entry?.verdict,
     attempts: entry?.attempts,
+    denials: entry?.denials,
+    denied_at: entry?.deniedAt ?? undefined,
     turned: code?.turned,
     answered: code === undefined ? undefined : code.raw !== undefined,
   };

@@ -1,5 +1,5 @@
 import type { Pool, PoolClient } from 'pg';
-import type { Verdict } from '../../domain/codes/verdict.js';
+import type { Verdict } from '../../domain/codes/proof.js';
 import { inTransaction } from '../transaction.js';
 import { readKnown } from './known-row.js';
 import { planRecord, type CodeBefore, type RecordPlan } from './plan-record.js';
@@ -22,7 +22,7 @@ function named(name: string, text: string): { readonly name: string; readonly te
 const LOCK = named(
   'lock',
   `
-  SELECT a.position, a.code_id, a.verdict IS NOT NULL AS settled, a.attempts,
+  SELECT a.position, a.code_id, a.verdict IS NOT NULL AS settled, a.attempts, a.denials,
          p.verdict IS NOT NULL AS is_known, a.ctid AS entry_place, p.ctid AS code_place
     FROM mirror.audit_codes a JOIN mirror.purchase_codes p ON p.code_id = a.code_id
    WHERE a.audit_id = $1 AND a.position = ANY($2::int[]) AND a.position BETWEEN $3 AND $4
@@ -34,6 +34,7 @@ interface LockedRow {
   readonly code_id: string;
   readonly settled: boolean;
   readonly attempts: number;
+  readonly denials: number;
   readonly is_known: boolean;
   /** Where the rows are; they stay there as long as they are locked. */
   readonly entry_place: string;
@@ -61,7 +62,7 @@ const WRITE = named(
         place int, code_id bigint, checked_at timestamptz, verdict mirror.code_verdict, reason text,
         proof text, http_status int, message text, raw_hash bytea,
         code_place tid, entry_place tid, position int, settled mirror.code_verdict, attempts int,
-        turned boolean, answered boolean, raw jsonb, answered_code text, license_type text,
+        denials int, denied_at timestamptz, turned boolean, answered boolean, raw jsonb, answered_code text, license_type text,
         price numeric, currency text, item_id bigint, item_name text, item_url text,
         item_preview_url text, item_full boolean, supported_until timestamptz, downloaded boolean,
         purchased_at timestamptz)
@@ -83,7 +84,7 @@ const WRITE = named(
            currency = i.currency, item_id = i.item_id, item_name = i.item_name, item_url = i.item_url,
            item_preview_url = i.item_preview_url, item_full = coalesce(i.item_full, false),
            supported_until = i.supported_until, downloaded = i.downloaded,
-           purchased_at = i.purchased_at
+           purchased_at = i.purchased_at, denied_at = NULL
       FROM incoming i
      WHERE p.ctid = i.code_place AND p.code_id + 0 = i.code_id
     RETURNING 1
@@ -96,7 +97,10 @@ const WRITE = named(
      ORDER BY f.turn
   ), entries AS (
     UPDATE mirror.audit_codes c
-       SET verdict = i.settled, check_id = i.check_id, attempts = c.attempts + i.attempts
+       SET verdict = i.settled, check_id = i.check_id, attempts = c.attempts + i.attempts,
+           denials = c.denials + i.denials,
+           first_denied_at = coalesce(c.first_denied_at, i.denied_at),
+           last_denied_at = coalesce(i.denied_at, c.last_denied_at)
       FROM incoming i
      WHERE c.ctid = i.entry_place AND c.audit_id + 0 = $1 AND c.position = i.position
     RETURNING 1
@@ -108,17 +112,18 @@ const WRITE = named(
 const COUNT = named(
   'count',
   `
-  WITH settled AS (
+  WITH asked AS (
     SELECT s.position / a.chunk_size AS chunk, count(*)::int AS codes
       FROM unnest($2::int[]) AS s (position) JOIN mirror.audits a ON a.audit_id = $1
      GROUP BY 1
   ), chunks AS (
     UPDATE mirror.audit_chunks c SET pending = c.pending - s.codes
-      FROM settled s WHERE c.audit_id = $1 AND c.chunk = s.chunk
+      FROM asked s WHERE c.audit_id = $1 AND c.chunk = s.chunk
   )
   UPDATE mirror.audits
      SET valid = valid + $3, invalid = invalid + $4, unproven = unproven + $5,
          pending = pending - $3 - $4 - $5, api_calls = api_calls + $6,
+         denied = denied + $7, overturned = overturned + $8,
          state = CASE WHEN state = 'running' AND pending = $3 + $4 + $5
                       THEN 'finished' ELSE state END,
          finished_at = CASE WHEN state = 'running' AND pending = $3 + $4 + $5
@@ -151,7 +156,7 @@ export async function recordResults(
       const { before, places } = await lockCodes(client, auditId, results);
       const plan = planRecord(before, results);
       if (plan.checks.length > 0) await write(client, auditId, plan, places);
-      return count(client, auditId, plan, apiCalls);
+      return count(client, auditId, plan, before, apiCalls);
     },
     ONE_BY_ONE,
   );
@@ -168,17 +173,21 @@ async function lockCodes(
   const places = { codes, entries };
   const positions = [...new Set(results.map(({ position }) => position))];
   if (positions.length === 0) return { before, places };
-  const range = [Math.min(...positions), Math.max(...positions)];
+  const range = [
+    positions.reduce((least, position) => Math.min(least, position)),
+    positions.reduce((most, position) => Math.max(most, position)),
+  ];
   const { rows } = await client.query<LockedRow>(LOCK, [auditId, positions, ...range]);
   const known = await readKnown(client, rows);
   const moments = await recordedMoments(client, auditId, rows);
-  for (const { position, settled, code_id, code_place, entry_place } of rows) {
+  for (const { position, settled, denials, code_id, code_place, entry_place } of rows) {
     const codeId = BigInt(code_id);
     const recordedAt = moments.get(code_id) ?? NO_MOMENTS;
     before.set(position, {
       position,
       codeId,
       settled,
+      denials,
       known: known.get(code_id) ?? null,
       recordedAt,
     });
@@ -197,7 +206,9 @@ async function recordedMoments(
   locked: readonly LockedRow[],
 ): Promise<ReadonlyMap<string, ReadonlySet<number>>> {
   const moments = new Map<string, Set<number>>();
-  const asked = locked.filter(({ attempts, settled }) => attempts > 0 && !settled);
+  const asked = locked.filter(
+    ({ attempts, denials, settled }) => attempts + denials > 0 && !settled,
+  );
   if (asked.length === 0) return moments;
   const { rows } = await client.query<{ code_id: string; checked_at: Date }>(RECORDED, [
     auditId,
@@ -233,13 +244,24 @@ async function count(
   client: PoolClient,
   auditId: bigint,
   { checks, auditCodes }: RecordPlan,
+  before: ReadonlyMap<number, CodeBefore>,
   apiCalls: number,
 ): Promise<Recorded> {
   const settled = auditCodes.filter(({ verdict }) => verdict !== null);
   const of = (verdict: Verdict): number => settled.filter((c) => c.verdict === verdict).length;
-  const positions = settled.map(({ position }) => position);
+  /** Codes that their chunk need not ask for any more. */
+  const positions: number[] = [];
+  let [denied, overturned] = [0, 0];
+  for (const { position, verdict, denials } of auditCodes) {
+    const wasDenied = (before.get(position)?.denials ?? 0) > 0;
+    const isDenied = wasDenied || denials > 0;
+    if (!wasDenied && (isDenied || verdict !== null)) positions.push(position);
+    denied += Number(isDenied && verdict === null) - Number(wasDenied);
+    if (isDenied && verdict === 'valid') overturned++;
+  }
   const { rows } = await client.query<{ state: AuditState }>(COUNT, [
     ...[auditId, positions, of('valid'), of('invalid'), of('unproven'), apiCalls],
+    ...[denied, overturned],
   ]);
   const state = rows[0]?.state;
   if (state === undefined) throw new Error(`there is no audit ${auditId}`);

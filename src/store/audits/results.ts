@@ -1,5 +1,5 @@
 import type { Pool } from 'pg';
-import type { Verdict } from '../../domain/codes/verdict.js';
+import type { Verdict } from '../../domain/codes/proof.js';
 import type { LockPools } from '../advisory-lock.js';
 import { streamRows } from '../stream-rows.js';
 import { PURCHASE_COLUMNS, purchaseIn, type PurchaseRow } from './known-row.js';
@@ -45,7 +45,8 @@ function resultIn(row: Row): AuditResult {
     verdict: row.verdict,
     reused: row.reused === true,
     checkedAt: row.checked_at,
-    reason: row.reason,
+    // Its last check only says that it was denied once more.
+    reason: row.verdict === 'invalid' ? 'denied' : row.reason,
     proof: row.proof,
     purchase: purchaseIn(row),
   };

@@ -1,6 +1,7 @@
 import type { KnownCode } from '../../domain/codes/known-code.js';
 import type { CodeNews } from '../../domain/codes/settle.js';
-import type { Verdict } from '../../domain/codes/verdict.js';
+import type { Verdict } from '../../domain/codes/proof.js';
+import type { Confirm, DenialCounts } from '../../domain/codes/second-look.js';
 import type { Json, Purchase } from '../../domain/item.js';
 
 /** An audit is there when its whole list is: a list on its way has no state. */
@@ -18,6 +19,8 @@ export interface NewAudit {
   readonly maxAgeSeconds: number | null;
   /** A code that a person says is valid. */
   readonly canary: string | null;
+  /** Which denied codes are asked for again before they are invalid; default `auto`. */
+  readonly confirm?: Confirm;
   /** Codes of a chunk. */
   readonly chunkSize: number;
 }
@@ -39,15 +42,19 @@ export interface AuditSize {
   readonly chunks: number;
 }
 
-/** A list on its way into the store; nothing of it is seen before `finish`. */
-export interface AuditLoader {
+/** An audit that has just begun. */
+export interface EnteredAudit extends AuditSize {
   readonly auditId: bigint;
+}
+
+/** A list on its way into the store. Until `finish` nothing of it is seen, and it has no number. */
+export interface AuditLoader {
   /** Takes rows in the list's order; resolves when more may come. */
   add(rows: readonly AuditRow[]): Promise<void>;
   /** What the rows so far would come to if the list ended here. */
   measure(): Promise<AuditSize>;
   /** Makes the audit ready to be worked on, or, with nothing to ask, finished. */
-  finish(): Promise<AuditSize>;
+  finish(): Promise<EnteredAudit>;
   /** Leaves nothing behind. */
   abort(): Promise<void>;
 }
@@ -59,6 +66,8 @@ export interface PendingCode {
   readonly code: string;
   /** Times it was asked for in this audit without a proven verdict. */
   readonly attempts: number;
+  /** When it was last denied in this audit; null when it was not. */
+  readonly lastDeniedAt: Date | null;
   readonly known: KnownCode | null;
 }
 
@@ -78,6 +87,23 @@ export interface CodeResult {
   readonly rawHash: string | null;
   /** True: the audit gives up on it, and it counts as unproven for good. */
   readonly final: boolean;
+  /** True: a denial that counts, of a code that is to be asked for again before it is invalid. */
+  readonly denied?: true;
+}
+
+/** A code that was known to be valid and denied as a canary. */
+export interface DeniedCanary {
+  readonly code: string;
+  readonly checkedAt: Date;
+  readonly proof: string;
+  readonly httpStatus: number | null;
+  readonly message: string | null;
+}
+
+/** What tells which denied codes are to be asked for again. */
+export interface DeniedCodes extends DenialCounts {
+  /** Codes that were not asked for yet, or without anything that counts. */
+  readonly open: number;
 }
 
 /** What recording did. */
@@ -104,6 +130,15 @@ export interface HeldChunk {
   readonly assertHeld: () => void;
 }
 
+/** The file that the result of an audit goes to. */
+export interface ResultFile {
+  /** Absolute. */
+  readonly path: string;
+  readonly format: 'csv' | 'json' | 'ndjson';
+  /** When the result was written there after the audit had finished; null: not yet. */
+  readonly writtenAt: Date | null;
+}
+
 /** How far an audit is. `codes` = `valid` + `invalid` + `unproven` + `pending`. */
 export interface AuditProgress {
   readonly auditId: bigint;
@@ -122,9 +157,13 @@ export interface AuditProgress {
   readonly unproven: number;
   /** Not settled yet. */
   readonly pending: number;
+  /** Of these, those that were denied and wait to be asked for again. */
+  readonly denied: number;
   readonly apiCalls: number;
   readonly chunkSize: number;
   readonly problem: string | null;
+  /** Null when nobody named a file. */
+  readonly result: ResultFile | null;
 }
 
 /** How the list of an audit was read. */
@@ -196,10 +235,4 @@ export interface CodeCheck {
   readonly message: string | null;
   /** As in `CodeResult`. */
   readonly rawHash: string | null;
-}
-
-/** A code that was proven valid. */
-export interface Canary {
-  readonly code: string;
-  readonly checkedAt: Date;
 }

@@ -40,7 +40,7 @@ export async function tablesOf(client: ClientBase): Promise<TableShape[]> {
     const names = new Set(waiting.map(({ name }) => name));
     const free = waiting.filter(({ refersTo }) => !refersTo.some((name) => names.has(name)));
     if (free.length === 0) throw new Error('tables refer to each other in a circle');
-    ordered.push(...free.map(({ name, columns }) => ({ name, columns })));
+    for (const { name, columns } of free) ordered.push({ name, columns });
     waiting = waiting.filter((table) => !free.includes(table));
   }
   return ordered;

@@ -13,3 +13,13 @@ export class BackupError extends StoreError {
     );
   }
 }
+
+/** The file is something else than a backup. */
+export class NotABackupError extends BackupError {
+  constructor() {
+    super(
+      'the file is not a seller-mirror backup',
+      'Name a file that `seller-mirror backup` wrote.',
+    );
+  }
+}

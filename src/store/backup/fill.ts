@@ -60,7 +60,7 @@ export class Filler {
     this.#copying = null;
     const rows = await copy.end();
     if (rows !== table.rows) {
-      throw new Error(`${rows} of ${table.rows} rows arrived in ${table.name}`);
+      throw BackupError.damaged(`${rows} of ${table.rows} rows arrived in ${table.name}`);
     }
   }
 }

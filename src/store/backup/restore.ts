@@ -108,11 +108,18 @@ async function replaceAll(
   await filler.finish();
   await setSequences(client, [...manifest.sequences, ...numbers]);
   await filler.enableTriggers(manifest);
-  if (rebuild === null) return;
-  await rebuild.finish();
-  // Those that only this version has, and those that its migrations took numbers from.
-  await setSequences(client, [...numbers, ...(await sequencesOf(client))]);
+  if (rebuild !== null) {
+    await rebuild.finish();
+    // Those that only this version has, and those that its migrations took numbers from.
+    await setSequences(client, [...numbers, ...(await sequencesOf(client))]);
+  }
+  await client.query(FORGET_FILES);
 }
+
+/** Files of results are those of the machine that the backup comes from: none is written here. */
+const FORGET_FILES = `
+  UPDATE mirror.audits SET result_path = NULL, result_format = NULL, result_written_at = NULL
+   WHERE result_path IS NOT NULL`;
 
 /** Empties the tables, which must be those of the backup: where they are not, they are made anew. */
 async function emptyStore(
@@ -216,7 +223,12 @@ async function firstWithRows(
 }
 
 function explain(error: unknown, url: string): unknown {
-  if (errorCode(error) === '55P03') {
+  const code = errorCode(error);
+  // Data that a column, or a rule of the schema, does not allow. Its text may quote what a row holds.
+  if (code.startsWith('22') || code.startsWith('23')) {
+    return BackupError.damaged('the database does not take its rows', { cause: error });
+  }
+  if (code === '55P03') {
     return new BackupError(
       'another program is reading the store and did not end in time',
       'Nothing was changed. `seller-mirror db status` shows who is connected to the embedded server.',

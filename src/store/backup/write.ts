@@ -187,7 +187,7 @@ class TableWriter {
 }
 
 /** Line ends within values are escaped, so that each row is one line. */
-export function countLines(data: Buffer): number {
+function countLines(data: Buffer): number {
   let lines = 0;
   for (let at = data.indexOf(NEW_LINE); at >= 0; at = data.indexOf(NEW_LINE, at + 1)) lines++;
   return lines;

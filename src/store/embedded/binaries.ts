@@ -54,10 +54,22 @@ export async function findBinaries(
       'Run as an ordinary user, move the project to a folder others may enter, or set DATABASE_URL.',
     );
   }
-  throw new EmbeddedStartError(
-    `the embedded PostgreSQL does not run on this system (${process.platform} ${process.arch}): ${asOurselves.output}`,
+  throw doesNotRun(asOurselves.output);
+}
+
+function doesNotRun(why: string): EmbeddedStartError {
+  return new EmbeddedStartError(
+    `the embedded PostgreSQL does not run on this system (${process.platform} ${process.arch}): ${why}`,
     'Set DATABASE_URL to a PostgreSQL server. (Systems without glibc, such as Alpine, need this.)',
   );
+}
+
+/** Makes sure, without running anything, that the programs are made for this platform. */
+export async function assertPlatform(): Promise<void> {
+  await findPackage();
+  if (process.platform !== 'linux') return;
+  const { header } = process.report.getReport() as { header: { glibcVersionRuntime?: string } };
+  if (header.glibcVersionRuntime === undefined) throw doesNotRun('it has no glibc');
 }
 
 /**

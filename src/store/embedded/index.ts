@@ -1,4 +1,7 @@
-import { lstat, rm } from 'node:fs/promises';
+import { lstat, mkdtemp, rm, rmdir } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { errorCode } from '../errors.js';
+import { assertPlatform } from './binaries.js';
 import { SYSTEM_FALLBACK, binaryFolders, createPlace, type Fallback } from './cluster.js';
 import {
   KEEPER_NAME,
@@ -12,6 +15,7 @@ import { explainFileError, writePrivate } from './folders.js';
 import { Lease } from './lease.js';
 import { files, findPlace, pointerOf, type Place } from './place.js';
 import { findPostmaster, stopPostmaster, waitUntilGone } from './postmaster.js';
+import { newServiceUser } from './service-user.js';
 import { leaseServer } from './start.js';
 
 export interface EmbeddedOptions {
@@ -30,6 +34,8 @@ export interface EmbeddedOptions {
 export interface EmbeddedDatabase {
   /** Connection string, password included: not for logs. */
   readonly url: string;
+  /** The same for the server's superuser, who makes roles. */
+  readonly adminUrl: string;
   /** Where the data really is: `dataDir/postgres`, or the folder that this is a link to. */
   readonly location: string;
   readonly port: number;
@@ -80,6 +86,7 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedDa
     const lease = new Lease(first, () => leaseServer(place, credentials, settings));
     return {
       url: addressOf(credentials, first.port, 'app'),
+      adminUrl: addressOf(credentials, first.port, 'admin'),
       location: place.location,
       port: first.port,
       startedHere: first.startedHere,
@@ -132,6 +139,30 @@ export async function release(
 export async function describeEmbedded(dataDir: string): Promise<EmbeddedDescription | null> {
   const place = await findPlace(dataDir);
   return place === null ? null : await describe(place);
+}
+
+/**
+ * Makes sure that a database could be made under `dataDir`, and leaves nothing there.
+ * @throws EmbeddedStartError when it could not, with the reason
+ */
+export async function assertCanBeMade(dataDir: string): Promise<void> {
+  await newServiceUser();
+  await assertPlatform();
+  const folder = dirname(pointerOf(dataDir));
+  try {
+    await rmdir(await mkdtemp(join(await nearestFolder(folder), '.seller-mirror-')));
+  } catch (error) {
+    throw explainFileError(error, folder);
+  }
+}
+
+/** The folder, or the nearest one above it that is there. */
+async function nearestFolder(path: string): Promise<string> {
+  const found = await lstat(path).catch((error: unknown) => {
+    if (errorCode(error) === 'ENOENT' && dirname(path) !== path) return null;
+    throw error;
+  });
+  return found === null ? nearestFolder(dirname(path)) : path;
 }
 
 async function describe(place: Place): Promise<EmbeddedDescription> {

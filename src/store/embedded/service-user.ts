@@ -102,20 +102,23 @@ export async function runAs(
       env: plainEnvironment(),
       stdio: ['pipe', 'pipe', 'pipe'],
     });
-    let output = '';
-    const collect = (part: Buffer) => (output = (output + part.toString('utf8')).slice(-16_384));
-    child.stdout.on('data', collect);
-    child.stderr.on('data', collect);
-    child.stdin.on('error', () => {}); // it may end without reading; its exit code tells
     child.once('error', (error) => {
-      const refused = user !== null && ['EPERM', 'EINVAL'].includes(errorCode(error));
-      if (refused) reject(cannotChangeUser(error));
+      const code = errorCode(error);
+      if (user !== null && ['EPERM', 'EINVAL'].includes(code)) reject(cannotChangeUser(error));
+      else if (['EMFILE', 'ENFILE'].includes(code)) reject(error);
       else resolve({ code: null, output: error.message });
     });
+    // Where no more files can be opened there are no streams, whatever the types say.
+    const streams: Partial<typeof child> = child;
+    let output = '';
+    const collect = (part: Buffer) => (output = (output + part.toString('utf8')).slice(-16_384));
+    streams.stdout?.on('data', collect);
+    streams.stderr?.on('data', collect);
+    streams.stdin?.on('error', () => {}); // it may end without reading; its exit code tells
     child.once('close', (code) => {
       resolve({ code, output });
     });
-    child.stdin.end(input);
+    streams.stdin?.end(input);
   });
 }
 

@@ -115,7 +115,8 @@ export const PRUNE_STEPS: readonly PruneStep[] = [
     what: 'times of look-ups',
     part: 'runs',
     table: 'mirror.item_lookups',
-    where: 't.looked_up_at < $2',
+    // Of others there is something left to tell: to the next list, and to followers of the feed.
+    where: 't.looked_up_at < $2 AND NOT t.unlisted AND t.found_seq IS NULL',
     bytes: WHOLE_ROW,
     key: [['item_id', 'bigint']],
   },
@@ -124,7 +125,7 @@ export const PRUNE_STEPS: readonly PruneStep[] = [
     part: 'raw',
     table: 'mirror.quarantine',
     where: `t.last_seen_at < $2 AND t.last_run_id < (
-          SELECT max(r.run_id) FROM mirror.runs r WHERE r.seller_id = $1 AND r.kind = 'catalogue')`,
+          SELECT max(r.run_id) FROM mirror.runs r WHERE r.seller_id = $1 AND r.kind = 'items')`,
     bytes: WHOLE_ROW,
     key: [['quarantine_id', 'bigint']],
   },

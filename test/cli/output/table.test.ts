@@ -36,29 +36,62 @@ describe('a table', () => {
     expect(table([], COLUMNS, PIPE)).toBe('name  price  note\n');
   });
 
+  const terminal = (columns: number): Look => ({ columns, colour: false });
+
   it('cuts the longest texts to fit a terminal and leaves numbers whole', () => {
     const rows = [{ name: 'a name that goes on and on', price: 123_456_789, note: 'brief' }];
-    expect(table(rows, COLUMNS, { columns: 30, colour: false })).toBe(
-      ['name              price  note', 'a name that…  123456789  brief', ''].join('\n'),
-    );
-    expect(table(rows, COLUMNS, { columns: 25, colour: false })).toContain(
-      'a name…  123456789  brief',
+    expect(table(rows, COLUMNS, terminal(35))).toBe(
+      ['name                   price  note', 'a name that goes…  123456789  brief', ''].join('\n'),
     );
   });
 
-  it('leaves a column that is empty in all rows to pipes, where it is marked so', () => {
+  it('breaks headers before it cuts texts, since they are longest where they say least', () => {
+    const columns: readonly TableColumn<Row>[] = [
+      { header: 'name', value: (row) => row.name },
+      { header: 'price_regular_now', value: (row) => row.price },
+    ];
+    expect(table(ROWS, columns, terminal(20))).toBe(
+      ['              price_', '            regular_', 'name             now']
+        .concat(['Short              5', '价格 theme      1200', ''])
+        .join('\n'),
+    );
+  });
+
+  it('gives way to records where it would have to cut too much, psql’s \\x auto', () => {
+    const rows = [{ name: 'a name that goes on and on', price: 123_456_789, note: 'brief' }];
+    const records = (columns: number, vertical?: boolean): string =>
+      table(rows, COLUMNS, terminal(columns), { vertical });
+    expect(records(25)).toBe(
+      '── 1 ──\nname   a name that goes\n       on and on\nprice  123456789\nnote   brief\n',
+    );
+    expect(records(35)).toMatch(/^name/);
+    expect(records(35, true)).toMatch(/^── 1 ──\n/);
+    expect(table(rows, COLUMNS, PIPE)).toMatch(/^name/);
+    expect(table(rows, COLUMNS, PIPE, { vertical: true, first: 8 })).toMatch(/^── 8 ──\n/);
+  });
+
+  it('cuts values in records only when nobody asked for records', () => {
+    const rows = [{ name: 'word '.repeat(1_000), price: 1, note: null }];
+    const auto = table(rows, COLUMNS, terminal(20));
+    expect(auto.length).toBeLessThan(800);
+    const asked = table(rows, COLUMNS, terminal(20), { vertical: true, isWhole: true });
+    expect(asked.match(/word/g)).toHaveLength(1_000);
+  });
+
+  it('shows problems on a line of their own on a terminal, and as a column in pipes', () => {
     const columns: readonly TableColumn<{ name: string; problem: string | null }>[] = [
       { header: 'name', value: (row) => row.name },
-      { header: 'problem', value: (row) => row.problem, isRare: true },
+      { header: 'problem', value: (row) => row.problem, isNote: true },
     ];
     const [good, bad] = [
       { name: 'a', problem: null },
-      { name: 'b', problem: 'no key' },
+      { name: 'b', problem: 'the marketplace refused the key' },
     ];
-    const terminal = { columns: 40, colour: false };
-    expect(table([good], columns, terminal)).toBe('name\na\n');
+    expect(table([good], columns, terminal(24))).toBe('name\na\n');
     expect(table([good], columns, PIPE)).toBe('name  problem\na\n');
-    expect(table([good, bad], columns, terminal)).toBe('name  problem\na\nb     no key\n');
+    expect(table([good, bad], columns, terminal(24))).toBe(
+      'name\na\nb\n  the marketplace\n    refused the key\n',
+    );
   });
 
   it('is not cut in a pipe, where all of it is wanted', () => {
@@ -71,22 +104,37 @@ describe('a table', () => {
     expect(table(rows, COLUMNS, { columns: 40, colour: false }).length).toBeLessThan(100);
   });
 
-  it('fits any terminal and stays one line a row, whatever the cells hold', () => {
+  it('fits any terminal, as a table or as records, as long as words do, and shows every row', () => {
+    const words = fc
+      .array(fc.string({ unit: fc.constantFrom('a', 'b', '价'), maxLength: 8 }), { maxLength: 12 })
+      .map((all) => all.join(' '));
     const row = fc.record({
-      name: fc.string({ unit: 'binary', maxLength: 80 }),
-      price: fc.integer({ min: 0, max: 999 }),
-      note: fc.string({ unit: 'grapheme', maxLength: 80 }),
+      name: words,
+      price: fc.integer({ min: 100, max: 999 }),
+      note: words,
     });
     fc.assert(
       fc.property(
-        fc.array(row, { maxLength: 5 }),
-        fc.integer({ min: 1, max: 120 }),
+        fc.array(row, { minLength: 1, maxLength: 5 }),
+        fc.integer({ min: 24, max: 120 }),
         (rows, columns) => {
-          const lines = table(rows, COLUMNS, { columns, colour: false }).split('\n');
-          expect(lines).toHaveLength(rows.length + 2);
-          for (const line of lines) expect(width(line)).toBeLessThanOrEqual(columns);
+          const text = table(rows, COLUMNS, terminal(columns));
+          for (const line of text.split('\n')) expect(width(line)).toBeLessThanOrEqual(columns);
+          const isTable = !text.startsWith('──');
+          if (isTable) expect(text.split('\n').length).toBeGreaterThanOrEqual(rows.length + 2);
+          else expect(text.match(/^price  \d+$/gm)).toHaveLength(rows.length);
         },
       ),
+    );
+  });
+
+  it('stays one line a row in a pipe, whatever the cells hold', () => {
+    const text = fc.string({ unit: 'binary', maxLength: 80 });
+    const row = fc.record({ name: text, price: fc.integer(), note: text });
+    fc.assert(
+      fc.property(fc.array(row, { maxLength: 5 }), (rows) => {
+        expect(table(rows, COLUMNS, PIPE).split('\n')).toHaveLength(rows.length + 2);
+      }),
     );
   });
 

@@ -1,6 +1,6 @@
 import type { Purchase } from '../../../src/domain/item.js';
 import { hearAccount, hearCode } from '../../../src/domain/codes/outcome.js';
-import type { AccountCall, CanaryCall, CodeCall } from '../../../src/domain/codes/timeline.js';
+import type { AccountCall, CodeCall } from '../../../src/domain/codes/proof.js';
 import type { Reply } from '../../../src/domain/reply.js';
 
 type CodeReply = Reply<{ readonly value: Purchase }>;
@@ -61,14 +61,30 @@ export const opened = (username: string): AccountReply => ({
   data: { value: { username } },
 });
 
+/** A call numbered from `begun` to `ended`; a number is a second. */
+const span = (begun: number, ended: number) => ({
+  ...{ begun, ended, beganAt: begun * 1_000, endedAt: ended * 1_000 },
+});
+
 export function code(asked: string, begun: number, ended: number, reply: CodeReply): CodeCall {
-  return { kind: 'code', code: asked, begun, ended, ...hearCode(asked, reply) };
+  return { kind: 'code', code: asked, ...span(begun, ended), ...hearCode(asked, reply) };
 }
 
-export function canary(asked: string, begun: number, ended: number, reply: CodeReply): CanaryCall {
-  return { kind: 'canary', code: asked, begun, ended, ...hearCode(asked, reply) };
+export function canary(asked: string, begun: number, ended: number, reply: CodeReply): CodeCall {
+  return { kind: 'canary', code: asked, ...span(begun, ended), ...hearCode(asked, reply) };
 }
 
 export function account(begun: number, ended: number, reply: AccountReply): AccountCall {
-  return { kind: 'account', begun, ended, ...hearAccount(reply) };
+  return { kind: 'account', ...span(begun, ended), ...hearAccount(reply) };
+}
+
+/** Random numbers from 0 to 1, the same for the same seed. */
+export function diceOf(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
 }

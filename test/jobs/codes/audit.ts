@@ -1,4 +1,3 @@
-import { CarriedProofs } from '../../../src/jobs/codes/carried-proofs.js';
 import {
   enqueueNext,
   performAuditChunk,
@@ -30,8 +29,7 @@ export async function enter(
     ...options,
   });
   await loader.add(codes.map((code, i) => ({ line: i + 1, code, columns: [code] })));
-  await loader.finish();
-  return loader.auditId;
+  return (await loader.finish()).auditId;
 }
 
 /** A queue in memory: chunks that wait, each once. */
@@ -64,7 +62,8 @@ export function auditDeps(
     callCount: () => 0,
     concurrency: 8,
     spacingMs: 0,
-    carried: new CarriedProofs(),
+    carried: new Map(),
+    lookAfterMs: 0,
     enqueueChunk: () => Promise.resolve(),
     ...options,
   };

@@ -71,7 +71,7 @@ describe('what follows when asking has ended', () => {
 
 describe('having been asked for in vain', () => {
   it('counts against a code in fair weather, whatever its reason', () => {
-    for (const reason of ['unreadable', 'unavailable', 'credential-doubted'] as const) {
+    for (const reason of ['unreadable', 'unavailable', 'proof-failed'] as const) {
       expect(countsAgainst(reason, null)).toBe(true);
     }
   });

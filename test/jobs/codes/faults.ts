@@ -1,5 +1,5 @@
 import type { Fault, Simulator } from '../../../src/simulator/index.js';
-import { diceOf } from '../../domain/codes/model.js';
+import { diceOf } from '../../domain/codes/support.js';
 
 /**
  * Every kind of fault, in several notations. Left out is a key that is refused for a single

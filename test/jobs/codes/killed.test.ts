@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { expect, it, onTestFinished } from 'vitest';
 import { adding } from '../../../src/app/watch-audits.js';
 import { enqueueNext } from '../../../src/jobs/codes/perform-chunk.js';
-import { diceOf } from '../../domain/codes/model.js';
+import { diceOf } from '../../domain/codes/support.js';
 import { SHORT } from '../../queue/support.js';
 import { postgresTrialAt } from '../../queue/trial.js';
 import { KEY, useMirror } from '../../support/mirror.js';
@@ -29,7 +29,6 @@ const SCRIPT = `
   const { unlimitedBudget } = await from('marketplace/budget.js');
   const { Secret } = await from('domain/secret.js');
   const { performAuditChunk } = await from('jobs/codes/perform-chunk.js');
-  const { CarriedProofs } = await from('jobs/codes/carried-proofs.js');
   const { adding } = await from('app/watch-audits.js');
   const log = { debug() {}, info() {}, warn() {}, error() {}, child: () => log };
   const store = new Store(databaseUrl, 'a worker');
@@ -43,7 +42,7 @@ const SCRIPT = `
   });
   const deps = {
     store, marketplace, sellerId: 'main', callCount: () => 0, concurrency: ${CALLS}, spacingMs: 0,
-    carried: new CarriedProofs(), enqueueChunk: adding(queues, 'main'),
+    carried: new Map(), lookAfterMs: 0, enqueueChunk: adding(queues, 'main'),
   };
   queues.work('audits', async ({ auditId, chunk }, { signal }) => {
     const job = { auditId: BigInt(auditId), chunk, isLastAttempt: false };

@@ -2,8 +2,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import type { Account, Purchase } from '../../../src/domain/item.js';
 import type { Limited, Reply } from '../../../src/domain/reply.js';
 import { askCodes, type CodeMarketplace } from '../../../src/jobs/codes/ask-codes.js';
-import type { Carried } from '../../../src/jobs/codes/journal.js';
-import type { AskReport } from '../../../src/jobs/codes/types.js';
+import type { AskReport, Carried, SettledCode } from '../../../src/jobs/codes/types.js';
 import type { Sourced } from '../../../src/marketplace/types.js';
 import { never } from '../../support/mirror.js';
 
@@ -29,6 +28,8 @@ const HTTP_OK = { kind: 'answered', httpStatus: 200 } as const;
 export class Metered implements CodeMarketplace {
   now = Date.UTC(2026, 0, 1);
   requests = 0;
+  /** Requests that were not turned away. */
+  answered = 0;
   readonly #meter: Meter;
   #allowed: number;
   #turns: readonly number[] = [];
@@ -89,11 +90,10 @@ export class Metered implements CodeMarketplace {
     let carried: Carried | null = null;
     for (let rounds = 1; ; rounds++) {
       const open = codes.filter((code) => verdicts[code] === undefined);
-      const report: AskReport = await this.#pass(this.#ask(open, carried));
+      const settled: SettledCode[] = [];
+      const report: AskReport = await this.#pass(this.#ask(open, carried, settled));
       carried = report.carried;
-      for (const [code, { verdict }] of report.judgements) {
-        if (verdict !== 'unproven') verdicts[code] = verdict;
-      }
+      for (const { code, kind } of settled) verdicts[code] = kind === 'found' ? 'valid' : 'invalid';
       if (Object.keys(verdicts).length === codes.length || rounds === mostRounds) {
         return { verdicts, rounds };
       }
@@ -101,11 +101,16 @@ export class Metered implements CodeMarketplace {
     }
   }
 
-  #ask(codes: readonly string[], carried: Carried | null): Promise<AskReport> {
+  #ask(
+    codes: readonly string[],
+    carried: Carried | null,
+    settled: SettledCode[],
+  ): Promise<AskReport> {
     const { concurrency, spacingMs } = this.#meter;
     return askCodes(this, {
       ...{ account: 'ada', canaries: [CANARY], codes, concurrency, spacingMs, carried },
       ...{ now: () => this.now, signal: never },
+      onSettled: (news) => void settled.push(...news),
     });
   }
 
@@ -152,6 +157,7 @@ export class Metered implements CodeMarketplace {
     this.#underWay.push(this.#calls);
     if (this.requests === this.#then?.requests) this.#then.act();
     if (this.#used++ < this.#allowed) {
+      this.answered++;
       this.#due.push({ at: this.now + LATENCY_MS, deliver: () => deliver(null) });
       return;
     }

@@ -151,17 +151,24 @@ export async function ask(
     spacingMs: 0,
     now: Date.now,
     signal: never,
+    ...options,
     onSettled: (news) => {
       settled.push(...news);
+      return options.onSettled?.(news);
     },
-    ...options,
   });
   return { ...report, settled };
 }
 
-/** The verdicts by code. */
-export function verdictsOf({ judgements }: AskReport): Record<string, string> {
-  return Object.fromEntries([...judgements].map(([code, { verdict }]) => [code, verdict]));
+/** What was told of each code, as a verdict. */
+export function verdictsOf({
+  settled,
+  unproven,
+}: AskReport & { readonly settled: readonly SettledCode[] }): Record<string, string> {
+  return Object.fromEntries([
+    ...settled.map(({ code, kind }) => [code, kind === 'found' ? 'valid' : 'invalid'] as const),
+    ...[...unproven.keys()].map((code) => [code, 'unproven'] as const),
+  ]);
 }
 
 /** What the verdicts should be. */

@@ -1,11 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { planRecheck, type RecheckCandidate } from '../../../src/domain/codes/recheck.js';
 import type { AuditStore } from '../../../src/store/audits/audit-store.js';
-import { useMirror } from '../../support/mirror.js';
+import { useMirror, type Mirror } from '../../support/mirror.js';
 import {
   at,
   enterSeller,
   invalid,
+  ITEM,
   loadPending,
   purchaseOf,
   SELLER,
@@ -15,41 +16,69 @@ import {
 
 const mirror = useMirror();
 
+async function itemIn(mirrored: Mirror, itemId: number, state: string): Promise<void> {
+  await mirrored.rows(
+    `INSERT INTO mirror.items (seller_id, item_id, name, options, tags, screenshots, state, first_seen_at,
+       changed_at, synced_run_id, valid_from, content_hash, extra_hash, wire_hash, extra, raw)
+     VALUES ($1, $2, 'item', '{}', '{}', '{}', $3::mirror.item_state, now(), now(), 1, now(), '', '', '',
+             '{}', '{}')`,
+    [SELLER, itemId, state],
+  );
+}
+
 async function checked(
   audits: AuditStore,
   code: string,
   minute: number,
   verdict: 'valid' | 'invalid',
+  itemId = ITEM.id,
 ): Promise<void> {
   const { auditId, codes } = await loadPending(audits, code);
   const [place] = codes;
   const result =
-    verdict === 'valid' ? valid(place, at(minute), purchaseOf(code)) : invalid(place, at(minute));
+    verdict === 'valid'
+      ? valid(place, at(minute), purchaseOf(code, { ...ITEM, id: itemId }))
+      : invalid(place, at(minute));
   await audits.record(auditId, [result], 1);
 }
 
 describe('codes of a seller', () => {
-  it('make canaries when they were proven valid, those with the newest and the oldest proofs in turns', async () => {
+  it('make canaries when they were proven valid, the newest proof first', async () => {
     const audits = await enterSeller(mirror());
     expect(await audits.canariesOf(SELLER, 5)).toEqual([]);
     await checked(audits, 'older', 1, 'valid');
     await checked(audits, 'newest', 9, 'valid');
     await checked(audits, 'refunded', 8, 'valid');
     await checked(audits, 'refunded', 10, 'invalid');
-    await checked(audits, 'older', 3, 'valid');
     await checked(audits, 'old', 2, 'valid');
     await loadPending(audits, 'never asked');
     await checked(audits, 'new', 7, 'valid');
-    expect(await audits.canariesOf(SELLER, 3)).toEqual([
-      { code: 'newest', checkedAt: at(9) },
-      { code: 'old', checkedAt: at(2) },
-      { code: 'new', checkedAt: at(7) },
-    ]);
-    const codesOf = async (limit: number, without: string[] = []): Promise<string[]> =>
-      (await audits.canariesOf(SELLER, limit, without)).map(({ code }) => code);
-    expect(await codesOf(5)).toEqual(['newest', 'old', 'new', 'older']);
-    expect(await codesOf(2, ['newest', 'new'])).toEqual(['older', 'old']);
+    expect(await audits.canariesOf(SELLER, 3)).toEqual(['newest', 'new', 'old']);
+    expect(await audits.canariesOf(SELLER, 5)).toEqual(['newest', 'new', 'old', 'older']);
     expect(await audits.canariesOf('somebody else', 2)).toEqual([]);
+  });
+
+  it('make canaries first where the item is listed, and of different items, since codes of withdrawn ones are denied', async () => {
+    const audits = await enterSeller(mirror());
+    const states = { 1: 'live', 2: 'removed', 3: 'missing', 4: 'live' };
+    for (const [id, state] of Object.entries(states)) await itemIn(mirror(), Number(id), state);
+    const sold = [
+      ['a', 1, 1],
+      ['b', 1, 2],
+      ['c', 2, 3],
+      ['d', 3, 4],
+      ['e', 4, 0],
+      ['f', 9, 5],
+    ] as const;
+    for (const [code, item, minute] of sold) await checked(audits, code, minute, 'valid', item);
+    expect(await audits.canariesOf(SELLER, 9)).toEqual(['b', 'e', 'a', 'f', 'd', 'c']);
+    await audits.recordDeniedCanaries(
+      SELLER,
+      [{ code: 'b', checkedAt: at(20), proof: 'canary', httpStatus: 404, message: 'no' }],
+      [],
+      60_000,
+    );
+    expect(await audits.canariesOf(SELLER, 2)).toEqual(['a', 'e']);
   });
 
   it('have a ledger that can be read from its end', async () => {
@@ -117,6 +146,7 @@ describe('the list of live processes', () => {
   const info = (n: number, ...roles: string[]) => ({
     ...{ processId: `00000000-0000-4000-8000-00000000000${n}`, roles, host: 'a host', pid: n },
     startedAt: at(n),
+    schedules: [],
   });
 
   it('has those that told that they live, by role, as long as they do', async () => {

@@ -94,14 +94,13 @@ describe('a list', () => {
       ...{ line: 1, code: `code ${n % 3_000}`, columns: [String(n), filler] },
     }));
     for (let n = 0; n < rows.length; n += 700) await loader.add(rows.slice(n, n + 700));
-    expect(await loader.finish()).toEqual({
-      ...{ lines: 5_000, rejected: 0, codes: 3_000, reused: 0, chunks: 3 },
-    });
-    const results = await resultsOf(audits, loader.auditId);
+    const { auditId, ...size } = await loader.finish();
+    expect(size).toEqual({ lines: 5_000, rejected: 0, codes: 3_000, reused: 0, chunks: 3 });
+    const results = await resultsOf(audits, auditId);
     expect(results.map(({ columns: [n], line, code }) => [n, line, code])).toEqual(
       rows.map(({ columns: [n], line, code }) => [n, line, code]),
     );
-    expect((await pending(audits, loader.auditId)).map(({ code }) => code)).toEqual(
+    expect((await pending(audits, auditId)).map(({ code }) => code)).toEqual(
       rows.slice(0, 3_000).map(({ code }) => code),
     );
   });
@@ -196,8 +195,8 @@ describe('a hostile list', () => {
       { line: 1, code: 'A', columns: cells },
       { line: 2, rejected: 'the code \0 is broken', columns: [] },
     ]);
-    await loader.finish();
-    const [first, second] = await resultsOf(audits, loader.auditId);
+    const { auditId } = await loader.finish();
+    const [first, second] = await resultsOf(audits, auditId);
     const [nul, half, long, ...rest] = first?.columns ?? [];
     expect([nul, half, ...rest]).toEqual(['a\ufffdb', '\ufffd and \ufffd', ...cells.slice(3)]);
     expect(long).toMatch(/^🐘+…$/u);
@@ -207,11 +206,11 @@ describe('a hostile list', () => {
       code: null,
       rejected: 'the code \ufffd is broken',
     });
-    expect(await audits.listOf(loader.auditId)).toEqual({
+    expect(await audits.listOf(auditId)).toEqual({
       ...{ layout: { delimiter: '\ufffd', '\ufffd': 1 }, columns: ['code', 'bad\ufffdname'] },
       prunedAt: null,
     });
-    expect((await audits.get(loader.auditId))?.source).toMatch(/^list\ufffd\.csvx+…$/u);
+    expect((await audits.get(auditId))?.source).toMatch(/^list\ufffd\.csvx+…$/u);
   });
 
   it('can’t have a text as a code that would be stored as another one', async () => {
@@ -264,6 +263,19 @@ describe('a list on its way', () => {
       expect(await load(audits, ['A'])).toMatchObject({ codes: 1 });
     },
   );
+
+  it('takes the next number only when it is entered: a dry run or a list that breaks off takes none', async () => {
+    const audits = await enterSeller(mirror());
+    const { auditId: before } = await load(audits, ['A']);
+    const [dry, cut, slow] = await Promise.all([1, 2, 3].map(() => audits.begin(AUDIT)));
+    for (const loader of [dry, cut, slow]) await loader?.add(rowsOf(['A', 'B']));
+    await dry?.measure();
+    await dry?.abort();
+    await cut?.abort();
+    const { auditId: next } = await load(audits, ['A', 'C']);
+    const last = await slow?.finish();
+    expect([next, last?.auditId]).toEqual([before + 1n, before + 2n]);
+  });
 
   it('leaves nothing when it can’t be entered, as for a seller that is not known', async () => {
     const { audits } = mirror().store;

@@ -4,8 +4,8 @@ import type { Item, PurchasedItem } from '../../../src/domain/item.js';
 import type { AuditStore } from '../../../src/store/audits/audit-store.js';
 import type {
   AuditRow,
-  AuditSize,
   CodeResult,
+  EnteredAudit,
   NewAudit,
   PendingCode,
 } from '../../../src/store/audits/types.js';
@@ -46,10 +46,10 @@ export async function load(
   audits: AuditStore,
   codes: readonly (string | null)[],
   options: Partial<NewAudit> = {},
-): Promise<AuditSize & { readonly auditId: bigint }> {
+): Promise<EnteredAudit> {
   const loader = await audits.begin({ ...AUDIT, ...options });
   await loader.add(rowsOf(codes));
-  return { auditId: loader.auditId, ...(await loader.finish()) };
+  return loader.finish();
 }
 
 /** All pending codes of an audit. */

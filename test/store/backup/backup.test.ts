@@ -35,7 +35,7 @@ describe('a backup', () => {
         const { store, databaseUrl } = mirror();
         await store.ensureSeller('main', 'example.com');
         const lock = await store.lockSeller('main');
-        const { runId, at: began } = await store.startRun(lock, 'catalogue', 'a test', null);
+        const { runId, at: began } = await store.startRun(lock, 'items', 'a test', null);
         const session = await store.beginItems(lock, { sellerId: 'main', runId, at: began });
         await session.insert(list.map((record) => prepared(record)));
         await session.commit();

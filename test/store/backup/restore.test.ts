@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { cp, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -6,8 +7,11 @@ import { gunzipSync, gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { Client } from 'pg';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { BackupError } from '../../../src/store/backup/error.js';
+import { BackupError, NotABackupError } from '../../../src/store/backup/error.js';
+import { MANIFEST_FILE, type BackupManifest } from '../../../src/store/backup/manifest.js';
+import { NUMBERED } from '../../../src/store/backup/read.js';
 import { checkBackup, restore } from '../../../src/store/backup/restore.js';
+import { TAR_END, tarFile } from '../../../src/store/backup/tar.js';
 import { migrate, migrationState } from '../../../src/store/migrate.js';
 import { MIGRATIONS_FOLDER } from '../../../src/store/migrate/files.js';
 import { Store } from '../../../src/store/store.js';
@@ -46,13 +50,27 @@ describe('restoring', () => {
     expect((await rowsIn(url))['sellers']).toHaveLength(2);
   });
 
+  it('names no file of the machine that the backup comes from, or a result would be written there', async () => {
+    const source = await createTestDatabase();
+    const audit = `INSERT INTO mirror.audits (seller_id, state, source, layout, columns, chunk_size, lines,
+        rejected, codes, reused, valid, invalid, unproven, pending, result_path, result_format)
+      VALUES ('main', 'running', 'x', '{}', '{}', 1, 0, 0, 0, 0, 0, 0, 0, 0, '/etc/passwd', 'csv')`;
+    await execute(source.url, ...FILL, audit);
+    const backup = await backupOf(source.url);
+    await source.drop();
+    const { url } = await database();
+    await restoreInto(url, backup);
+    expect((await rowsIn(url))['audits']).toEqual([expect.not.stringContaining('/etc/passwd')]);
+  });
+
   it('refuses a store that other processes use, whether or not they are connected just now', async () => {
     const { url } = await database();
     const store = new Store(url, 'seller-mirror worker');
     await store.ping();
     await expect(restoreInto(url, bytes)).rejects.toThrow('in use by seller-mirror worker');
-    const self = { roles: ['worker'], host: 'box', pid: 7, startedAt: new Date() };
-    await store.audits.beat({ processId: '5f0c5e6e-7d0e-4a3e-9b57-0f0e0c0d0b0a', ...self });
+    const processId = '5f0c5e6e-7d0e-4a3e-9b57-0f0e0c0d0b0a';
+    const self = { roles: ['worker'], host: 'box', pid: 7, startedAt: new Date(), schedules: [] };
+    await store.audits.beat({ processId, ...self });
     await store.close();
     await expect(restoreInto(url, bytes)).rejects.toThrow('in use by worker (process 7 on box)');
     expect((await rowsIn(url))['sellers']).toEqual([]);
@@ -102,9 +120,117 @@ describe('restoring', () => {
     await expect(checkBackup(fileOf(gzipSync(tar)), never)).rejects.toThrow(
       'the rows of purchase_codes are not those that were written',
     );
-    await expect(checkBackup(fileOf(gzipSync('hello')), never)).rejects.toThrow(BackupError);
-    await expect(checkBackup(fileOf(Buffer.from('hello')), never)).rejects.toThrow(BackupError);
-    await expect(checkBackup(fileOf(Buffer.alloc(0)), never)).rejects.toThrow(BackupError);
+  });
+
+  it.each<[why: string, change: (parts: Parts) => void, problem: string]>([
+    [
+      'has no number left',
+      ({ manifest }) => setLast(manifest, 'purchase_codes_code_id_seq', String(2n ** 63n - 1n)),
+      'its sequence purchase_codes_code_id_seq leaves no room for further numbers',
+    ],
+    [
+      'is no number of PostgreSQL',
+      ({ manifest }) => setLast(manifest, 'runs_run_id_seq', '9'.repeat(30)),
+      'its sequence runs_run_id_seq leaves no room for further numbers',
+    ],
+    [
+      'gives out numbers that rows have',
+      ({ manifest }) => setLast(manifest, 'purchase_codes_code_id_seq', '2999'),
+      'its sequence purchase_codes_code_id_seq is behind the numbers of purchase_codes',
+    ],
+    [
+      'gave out none, though rows have some',
+      ({ manifest }) => setLast(manifest, 'purchase_codes_code_id_seq', null),
+      'its sequence purchase_codes_code_id_seq is behind the numbers of purchase_codes',
+    ],
+    [
+      'is not in the file',
+      ({ manifest }) => manifest.sequences.splice(0),
+      'its sequence purchase_codes_code_id_seq is behind the numbers of purchase_codes',
+    ],
+  ])('refuses a file with a sequence that %s', async (_why, change, problem) => {
+    await expect(checkBackup(fileOf(rewritten(bytes, change)), never)).rejects.toThrow(
+      `the backup is damaged: ${problem}`,
+    );
+  });
+
+  it.each<[why: string, rows: (rows: string) => string, problem: string]>([
+    ['end its rows too early', (rows) => rows.replace('\n', '\n\\.\n'), 'its rows of'],
+    ['end its rows at once', (rows) => `\\.\n${rows}`, 'its rows of'],
+    ['end its rows at their end', (rows) => `${rows}\\.`, 'its rows of'],
+    ['are not ended', (rows) => rows.slice(0, -1), 'its rows of'],
+    [
+      'disguise a number',
+      (rows) => rows.replace(/\n3000\t/, '\n0x7FFFFFFFFFFFFFFF\t'),
+      'its rows of',
+    ],
+    [
+      'write a number with escapes',
+      (rows) => rows.replace(/\n3000\t/, '\n\\063000\t'),
+      'its rows of',
+    ],
+    [
+      'have a number of the feed beyond its sequence',
+      (rows) => withCell(rows, 23, '7'),
+      'its sequence item_changes_seq_seq is behind the numbers of purchase_codes',
+    ],
+  ])('refuses a file with lines that %s', async (_why, change, problem) => {
+    const file = rewritten(bytes, ({ rows }) => {
+      rows.set('purchase_codes', change(rows.get('purchase_codes') ?? ''));
+    });
+    await expect(checkBackup(fileOf(file), never)).rejects.toThrow(
+      `the backup is damaged: ${problem}`,
+    );
+  });
+
+  it.each<[why: string, rows: (rows: string) => string]>([
+    ['leave out a value that must be there', (rows) => withCell(rows, 1, '\\N')],
+    ['lack a cell', (rows) => rows.replace(/\t[^\t\n]*\n/, '\n')],
+    ['are there twice', (rows) => rows.replace('\n', `\n${rows.slice(0, rows.indexOf('\n') + 1)}`)],
+  ])('refuses rows that %s, in words, and leaves the store as it was', async (_why, change) => {
+    const file = rewritten(bytes, ({ rows }) => {
+      rows.set('purchase_codes', change(rows.get('purchase_codes') ?? ''));
+    });
+    const url = await filled();
+    const before = await rowsIn(url);
+    await expect(restoreInto(url, file, { replace: true })).rejects.toThrow(BackupError);
+    expect(await rowsIn(url)).toEqual(before);
+  });
+
+  it('knows every column that takes its numbers from a sequence', async () => {
+    const { url } = await database();
+    const numbered = await execute(
+      url,
+      `SELECT c.relname AS table, a.attname AS column,
+              (SELECT count(*)::int FROM pg_attribute b
+                WHERE b.attrelid = c.oid AND b.attnum BETWEEN 1 AND a.attnum - 1
+                  AND NOT b.attisdropped AND b.attgenerated = '') AS place,
+              s.relname AS sequence
+         FROM pg_class s JOIN pg_depend d ON d.objid = s.oid AND d.deptype = 'a'
+         JOIN pg_class c ON c.oid = d.refobjid
+         JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = d.refobjsubid
+        WHERE s.relkind = 'S' AND s.relnamespace = 'mirror'::regnamespace
+       UNION ALL
+       SELECT 'purchase_codes', 'changed_seq', attnum - 1, 'item_changes_seq_seq'
+         FROM pg_attribute WHERE attrelid = 'mirror.purchase_codes'::regclass AND attname = 'changed_seq'
+       ORDER BY 1, 2`,
+    );
+    expect(NUMBERED).toEqual(numbered);
+  });
+
+  it('tells a file that is no backup from a damaged one', async () => {
+    const others = [
+      Buffer.from('name;city\n'),
+      Buffer.alloc(0),
+      gzipSync('hello'),
+      gzipSync(tarFile({ name: 'photo.jpg', data: Buffer.from('x') }, new Date())),
+      Buffer.from('PGDMP\x01\x0e'),
+    ];
+    for (const file of others) {
+      await expect(checkBackup(fileOf(file), never)).rejects.toThrow(NotABackupError);
+    }
+    const cut = bytes.subarray(0, bytes.length - 1);
+    await expect(checkBackup(fileOf(cut), never)).rejects.toThrow('the backup is damaged');
   });
 
   it('refuses what a newer version of the program wrote', async () => {
@@ -143,6 +269,7 @@ describe('restoring', () => {
       `INSERT INTO mirror.items (seller_id, item_id, name, state, first_seen_at, changed_at,
          synced_run_id, content_hash, extra_hash, wire_hash, extra, raw)
        VALUES ('main', 7, 'Seven', 'live', now(), '2026-01-01Z', 1, '', '', '', '{}', '{}')`,
+      `INSERT INTO mirror.runs (seller_id, kind, state, holder) VALUES ('main', 'catalogue', 'held', 'x')`,
     );
     const older = await backupOf(old);
     const url = await filled();
@@ -161,6 +288,7 @@ describe('restoring', () => {
     expect(await execute(url, 'SELECT name, valid_from FROM reporting.item_history')).toEqual([
       { name: 'Seven', valid_from: new Date('2026-01-01Z') },
     ]);
+    expect(await execute(url, 'SELECT kind FROM reporting.sync_runs')).toEqual([{ kind: 'items' }]);
     const state = await migrationState(url);
     expect(state).toMatchObject({ pending: [], failed: [], unknown: [] });
     const granted = `SELECT has_table_privilege('public', 'reporting.items', 'SELECT') AS items`;
@@ -171,11 +299,71 @@ describe('restoring', () => {
     expect(await execute(url, later)).toEqual([{ later: true }]);
     await execute(url, 'DROP VIEW reporting.later');
     const fresh = await database();
-    const shape = `SELECT table_name, column_name, data_type FROM information_schema.columns
-      WHERE table_schema IN ('mirror', 'reporting') ORDER BY 1, 2`;
+    const shape = `SELECT table_schema, table_name, column_name, data_type FROM information_schema.columns
+      WHERE table_schema IN ('mirror', 'reporting') ORDER BY 1, 2, 3`;
     expect(await execute(url, shape)).toEqual(await execute(fresh.url, shape));
   });
 });
+
+/** What a backup consists of, to be changed by a test. */
+interface Parts {
+  /** Rows of each table. */
+  readonly rows: Map<string, string>;
+  readonly manifest: Manifest;
+}
+
+type Manifest = {
+  -readonly [key in keyof BackupManifest]: BackupManifest[key];
+} & { sequences: { name: string; last: string | null }[] };
+
+function setLast({ sequences }: Manifest, name: string, last: string | null): void {
+  const sequence = sequences.find((one) => one.name === name);
+  if (sequence === undefined) throw new Error(`there is no sequence ${name}`);
+  sequence.last = last;
+}
+
+/** The rows with another value in one cell of the first of them. */
+function withCell(rows: string, place: number, value: string): string {
+  const end = rows.indexOf('\n');
+  const cells = rows.slice(0, end).split('\t');
+  cells[place] = value;
+  return cells.join('\t') + rows.slice(end);
+}
+
+/** A backup that was changed by somebody who knows how it is written: all its proofs are right. */
+function rewritten(backup: Buffer, change: (parts: Parts) => void): Buffer {
+  const tar = gunzipSync(backup);
+  const files: { name: string; data: Buffer }[] = [];
+  for (let at = 0; tar[at] !== 0;) {
+    const name = tar.toString('latin1', at, at + 100).replace(/\0.*/s, '');
+    const size = Number.parseInt(tar.toString('latin1', at + 124, at + 135), 8);
+    files.push({ name, data: tar.subarray(at + 512, at + 512 + size) });
+    at += 512 + Math.ceil(size / 512) * 512;
+  }
+  const manifest = JSON.parse(files.pop()?.data.toString() ?? '') as Manifest;
+  const rows = new Map<string, string>();
+  for (const { name, data } of files.slice(1)) {
+    const table = name.split('/')[0] ?? '';
+    rows.set(table, (rows.get(table) ?? '') + data.toString());
+  }
+  change({ rows, manifest });
+  manifest.tables = manifest.tables.map((table) => {
+    const data = rows.get(table.name) ?? '';
+    const sha256 = createHash('sha256').update(data).digest('hex');
+    const lines = data.split('\n').length - 1;
+    return { ...table, rows: lines, bytes: Buffer.byteLength(data), sha256 };
+  });
+  const written = [
+    ...files.slice(0, 1),
+    ...[...rows].map(([table, data]) => ({
+      name: `${table}/000001.copy`,
+      data: Buffer.from(data),
+    })),
+    { name: MANIFEST_FILE, data: Buffer.from(JSON.stringify(manifest)) },
+  ];
+  const now = new Date();
+  return gzipSync(Buffer.concat([...written.map((file) => tarFile(file, now)), TAR_END]));
+}
 
 /** An empty store as a version with so many migrations made it. */
 async function olderStore(migrations: number): Promise<string> {

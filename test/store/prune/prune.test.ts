@@ -123,7 +123,7 @@ describe('runs', () => {
     );
     const reports = (): Promise<unknown[]> =>
       mirror().rows(`
-        SELECT to_jsonb(d) - 'runs' AS row FROM reporting.catalogue_daily d
+        SELECT to_jsonb(d) - 'runs' AS row FROM reporting.items_daily d
          UNION ALL SELECT to_jsonb(f) - 'account_age_seconds' - 'items_age_seconds' FROM reporting.freshness f
          UNION ALL SELECT to_jsonb(h) FROM reporting.item_history h`);
     const before = await reports();
@@ -131,7 +131,7 @@ describe('runs', () => {
     expect(await reports()).toEqual(before);
     const [column] = await mirror().rows<{ comment: string }>(`
       SELECT col_description(attrelid, attnum) AS comment FROM pg_attribute
-       WHERE attrelid = 'reporting.catalogue_daily'::regclass AND attname = 'runs'`);
+       WHERE attrelid = 'reporting.items_daily'::regclass AND attname = 'runs'`);
     expect(column?.comment).toContain('KEEP_RUNS_DAYS');
   });
 });
@@ -206,8 +206,7 @@ describe('pruning', () => {
       await loader.add(
         codes.map((code, line) => ({ line, code, rejected: null, columns: [code] })),
       );
-      await loader.finish();
-      return loader.auditId;
+      return (await loader.finish()).auditId;
     };
     const done = await load(['a', 'b', 'c']);
     const running = await load(['a', 'd']);

@@ -70,4 +70,24 @@ describe('schema reporting, the contract', () => {
     }
     expect(comments.length).toBeGreaterThan(200);
   });
+
+  it('lets the planner know how common a state is, though its text has no index', async () => {
+    await mirror.store.ensureSeller('main', 'market.example');
+    await mirror.pool.query(
+      `INSERT INTO mirror.items (seller_id, item_id, name, state, first_seen_at, changed_at, valid_from,
+         synced_run_id, content_hash, extra_hash, wire_hash, extra, raw)
+       SELECT 'main', n, 'x', (CASE n % 10 WHEN 0 THEN 'removed' ELSE 'live' END)::mirror.item_state,
+              now(), now(), now(), 1, '', '', '', '{}', '{}' FROM generate_series(1, 1000) AS n`,
+    );
+    await mirror.pool.query('ANALYZE mirror.items');
+    const estimates = await Promise.all(
+      ['live', 'removed'].map(async (state) => {
+        const [row] = await mirror.rows<{ 'QUERY PLAN': { Plan: { 'Plan Rows': number } }[] }>(
+          `EXPLAIN (FORMAT JSON) SELECT * FROM reporting.items WHERE state = '${state}'`,
+        );
+        return row?.['QUERY PLAN'][0]?.Plan['Plan Rows'];
+      }),
+    );
+    expect(estimates).toEqual([900, 100]);
+  });
 });

@@ -1,9 +1,13 @@
 import { randomBytes } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
+import { cp, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { Client } from 'pg';
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest';
+import { migrate } from '../../../src/store/migrate.js';
+import { MIGRATIONS_FOLDER } from '../../../src/store/migrate/files.js';
 import { Mirror } from '../../support/mirror.js';
-import { databaseAt } from '../../support/postgres.js';
+import { createTestDatabase, databaseAt } from '../../support/postgres.js';
 import { CONTRACT } from './contract.js';
 
 const SCRIPT = new URL('../../../prisma/grants.sql', import.meta.url);
@@ -100,6 +104,36 @@ describe('the script of grants', () => {
       expect(await asReader(attempt), attempt).toEqual(
         attempt.startsWith('DROP') ? expect.stringContaining('must be owner') : denied,
       );
+    }
+  });
+});
+
+describe('a migration that makes views again', () => {
+  it('keeps what was granted on them', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'seller-mirror-before-'));
+    onTestFinished(() => rm(folder, { recursive: true }));
+    for (const name of await readdir(MIGRATIONS_FOLDER)) {
+      if (name >= '20261122168000_plain_text') continue;
+      await cp(join(MIGRATIONS_FOLDER, name), join(folder, name), { recursive: true });
+    }
+    const database = await createTestDatabase({ empty: true });
+    onTestFinished(() => database.drop());
+    await migrate(database.url, folder);
+    const client = new Client(database.url);
+    await client.connect();
+    try {
+      await client.query(`
+        GRANT SELECT ON reporting.items TO PUBLIC;
+        GRANT SELECT (code_id, item_state) ON reporting.purchases TO PUBLIC`);
+      await migrate(database.url);
+      const { rows } = await client.query(`
+        SELECT has_table_privilege('public', 'reporting.items', 'SELECT') AS items,
+               has_table_privilege('public', 'reporting.item_history', 'SELECT') AS history,
+               has_column_privilege('public', 'reporting.purchases', 'item_state', 'SELECT') AS state,
+               has_column_privilege('public', 'reporting.purchases', 'code', 'SELECT') AS code`);
+      expect(rows).toEqual([{ items: true, history: false, state: true, code: false }]);
+    } finally {
+      await client.end();
     }
   });
 });

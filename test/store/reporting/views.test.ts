@@ -34,7 +34,7 @@ describe('reporting.item_changes', () => {
     );
     expect(changes).toEqual([
       ['main', '1002', '2', 'text', 'name', expect.any(String), '"Renamed"'],
-      ['main', '1007', '2', 'listing', 'state', null, '"live"'],
+      ['main', '1007', '2', 'added', 'state', null, '"live"'],
       ['main', '1003', '2', 'removed', 'state', '"live"', '"removed"'],
       ['main', '1003', '1', 'restored', 'state', '"removed"', '"live"'],
       ['second', '1001', '1', 'text', 'name', expect.any(String), '"Renamed by itself"'],
@@ -272,9 +272,9 @@ describe('a purchase whose code was audited in several spellings', () => {
   });
 });
 
-describe('reporting.catalogue_daily', () => {
+describe('reporting.items_daily', () => {
   const DAILY = `SELECT ${YESTERDAY} - day, live, missing, added, restored, removed, changed, runs
-      FROM reporting.catalogue_daily WHERE day <= ${YESTERDAY}`;
+      FROM reporting.items_daily WHERE day <= ${YESTERDAY}`;
 
   it('has every day from the first list on, with what happened and how many there were', async () => {
     expect(await table(`${DAILY} AND seller_id = 'main' ORDER BY day`)).toEqual([
@@ -295,7 +295,7 @@ describe('reporting.catalogue_daily', () => {
   });
 
   it('goes on to today', async () => {
-    const last = `SELECT seller_id, (now() AT TIME ZONE 'UTC')::date - max(day) FROM reporting.catalogue_daily GROUP BY 1 ORDER BY 1`;
+    const last = `SELECT seller_id, (now() AT TIME ZONE 'UTC')::date - max(day) FROM reporting.items_daily GROUP BY 1 ORDER BY 1`;
     expect(await table(last)).toEqual([
       ['main', '0'],
       ['second', '0'],
@@ -306,7 +306,7 @@ describe('reporting.catalogue_daily', () => {
     const counted = await table(
       `SELECT d.seller_id, d.day, d.live, d.missing, count(i) FILTER (WHERE i.state = 'live'),
               count(i) FILTER (WHERE i.state = 'missing')
-         FROM reporting.catalogue_daily d,
+         FROM reporting.items_daily d,
               reporting.items_as_of((d.day + 1)::timestamp AT TIME ZONE 'UTC' - interval '1 microsecond') i
         WHERE i.seller_id = d.seller_id GROUP BY 1, 2, 3, 4`,
     );
@@ -318,7 +318,7 @@ describe('reporting.catalogue_daily', () => {
     const wrong = await table(
       `SELECT * FROM (
          SELECT *, lag(live + missing, 1, 0::bigint) OVER (PARTITION BY seller_id ORDER BY day) AS before
-           FROM reporting.catalogue_daily) d
+           FROM reporting.items_daily) d
         WHERE live + missing <> before + added + restored - removed`,
     );
     expect(wrong).toEqual([]);
@@ -326,7 +326,7 @@ describe('reporting.catalogue_daily', () => {
 
   it('has nothing of sellers whose list was never taken in', async () => {
     await mirror.store.ensureSeller('new', 'market.example');
-    const rows = await table(`SELECT FROM reporting.catalogue_daily WHERE seller_id = 'new'`);
+    const rows = await table(`SELECT FROM reporting.items_daily WHERE seller_id = 'new'`);
     await mirror.pool.query(`DELETE FROM mirror.sellers WHERE seller_id = 'new'`);
     expect(rows).toEqual([]);
   });
@@ -358,15 +358,15 @@ describe('reporting.freshness', () => {
 describe('the views of rows as they are kept', () => {
   it('tell of runs what a person is told, and fields that changed in the whole catalogue', async () => {
     const runs = await table(
-      `SELECT kind, state, catalogue_wide, job_id FROM reporting.sync_runs
+      `SELECT kind, state, wide_fields, job_id FROM reporting.sync_runs
         WHERE seller_id = 'second' ORDER BY run_id`,
     );
     expect(runs).toEqual([
       ['account', 'succeeded', '{}', null],
-      ['catalogue', 'succeeded', '{}', null],
-      ['catalogue', 'failed', '{}', null],
+      ['items', 'succeeded', '{}', null],
+      ['items', 'failed', '{}', null],
       ['item', 'succeeded', '{}', null],
-      ['catalogue', 'succeeded', '{}', null],
+      ['items', 'succeeded', '{}', null],
     ]);
   });
 

@@ -1,0 +1,293 @@
+import { Option, type Command } from 'commander';
+import type { App } from '../../app.js';
+import { RESULT_FORMATS, type ResultFormat } from '../../intake/index.js';
+import type { AuditProgress } from '../../store/audits/types.js';
+import { auditDetails, auditsTable } from '../codes/audit-view.js';
+import { costOf, costText } from '../codes/cost-text.js';
+import { checkSeller, findAudit } from '../codes/find-audit.js';
+import { auditNumber, RESULT_HELP, withOutOptions, type OutOptions } from '../codes/options.js';
+import {
+  checkOut,
+  formatOf,
+  outPlace,
+  placeOf,
+  rememberedPlace,
+  STDOUT,
+  type OutPlace,
+} from '../codes/out-place.js';
+import { pursue } from '../codes/pursue.js';
+import { summaryOf } from '../codes/summary.js';
+import { readingOf, writeResult } from '../codes/write-result.js';
+import { page, print, printJson, stdoutLook, note } from '../console.js';
+import { CommandError } from '../errors.js';
+import { execute, withApp } from '../execute.js';
+import { EXIT, type ExitCode } from '../exit-codes.js';
+import {
+  positiveInteger,
+  withCommonOptions,
+  withTableOptions,
+  type CommonOptions,
+  type TableOptions,
+} from '../options.js';
+import { count, safeLine } from '../output/index.js';
+import { ownCommand } from '../own-command.js';
+
+/** `audits [list|show|resume|cancel|export]`: what became of lists of purchase codes. */
+export function addAudits(program: Command): void {
+  const audits = program
+    .command('audits')
+    .summary('list, show, resume, cancel or export audits of codes')
+    .description(
+      'Each `codes check` of a list, and each `codes recheck`, is an audit with a number. These commands list them, show one, go on with it, stop it, or write its result.',
+    )
+    .addHelpText(
+      'after',
+      '\nExamples:\n  $ seller-mirror audits list\n  $ seller-mirror audits export 12 --out result.csv',
+    );
+  for (const add of [addList, addShow, addResume, addCancel, addExport]) add(audits);
+}
+
+const DEFAULT_LIMIT = 20;
+
+function addList(audits: Command): void {
+  const command = audits
+    .command('list', { isDefault: true })
+    .summary('list the newest audits')
+    .description('Lists the newest audits with what they found.')
+    .option('--limit <n>', 'how many to list', positiveInteger, DEFAULT_LIMIT)
+    .addHelpText('after', '\nExample:\n  $ seller-mirror audits list --limit 5');
+  withTableOptions(withCommonOptions(command, { seller: true })).action((options: ListOptions) =>
+    execute((signal) => withApp('audits list', 'store', signal, (app) => list(app, options))),
+  );
+}
+
+interface ListOptions extends CommonOptions, TableOptions {
+  readonly limit: number;
+}
+
+async function list(app: App, options: ListOptions): Promise<ExitCode> {
+  const { limit, seller, json, vertical } = options;
+  await checkSeller(app, seller);
+  const audits = await app.store.audits.list({
+    limit,
+    ...(seller === undefined ? {} : { sellerIds: [seller] }),
+  });
+  if (json === true) await printJson({ audits });
+  else if (audits.length > 0) await page([auditsTable(audits, stdoutLook(), vertical)], options);
+  else await print(`There is no audit yet${seller === undefined ? '' : ' of this seller'}.\n`);
+  return EXIT.done;
+}
+
+function addShow(audits: Command): void {
+  const command = audits
+    .command('show')
+    .summary('show one audit')
+    .description(
+      'Shows one audit: how its list was read, what was found, why codes have no verdict, what is left and how to go on.',
+    )
+    .argument('<audit>', 'the audit’s number', auditNumber)
+    .addHelpText('after', '\nExample:\n  $ seller-mirror audits show 12');
+  withCommonOptions(command, { seller: true }).action((auditId: bigint, options: CommonOptions) =>
+    execute((signal) =>
+      withApp('audits show', 'store', signal, (app) => show(app, auditId, options)),
+    ),
+  );
+}
+
+async function show(app: App, auditId: bigint, { seller, json }: CommonOptions): Promise<ExitCode> {
+  const audit = await findAudit(app, auditId, seller);
+  const { audits } = app.store;
+  const unproven = await audits.unprovenCounts(auditId);
+  const list = await audits.listOf(auditId);
+  if (json === true) {
+    await printJson({ audit, unproven, list });
+    return EXIT.done;
+  }
+  const notes = {
+    unproven,
+    reading: readingOf(list?.layout ?? null),
+    costLeft: costLeft(app, audit),
+    next: nextCommands(app, audit),
+  };
+  await print(auditDetails(audit, notes, stdoutLook(), new Date()));
+  return EXIT.done;
+}
+
+/** What the rest costs; null when there is none, or the seller is not configured here. */
+function costLeft({ config }: App, { sellerId, pending, chunkSize }: AuditProgress): string | null {
+  const seller = config.sellers.find(({ name }) => name === sellerId);
+  if (pending === 0 || seller === undefined) return null;
+  const cost = costOf(seller, pending, chunkSize, Date.now());
+  return costText(cost, seller.requestsPerMinute, pending);
+}
+
+function nextCommands(
+  { config }: App,
+  { auditId, pending, result }: AuditProgress,
+): readonly string[] {
+  const program = ownCommand(config.dataDir);
+  const toWrite = result !== null && result.writtenAt === null;
+  return [
+    ...(pending > 0 || toWrite ? [`${program} audits resume ${auditId}`] : []),
+    `${program} audits export ${auditId} --out result.csv`,
+  ];
+}
+
+interface ResumeOptions extends CommonOptions, OutOptions {
+  readonly detach?: true;
+}
+
+function addResume(audits: Command): void {
+  const command = audits
+    .command('resume')
+    .summary('go on with an audit')
+    .description(
+      'Goes on with an audit that was interrupted, failed or was cancelled; watches it when other processes work on it. What was answered is not asked again. The result goes to the file that `--out` named before, unless it is there already; `--out` names another one.',
+    )
+    .argument('<audit>', 'the audit’s number', auditNumber)
+    .addOption(
+      new Option('--detach', 'leave the work to `run` or `worker`').conflicts(['out', 'format']),
+    );
+  withOutOptions(command).addHelpText(
+    'after',
+    `${RESULT_HELP}\n\nExample:\n  $ seller-mirror audits resume 12\n\nExit codes: 0 all have a verdict, 1 failed, 2 usage, 4 some are unproven, 130 interrupted`,
+  );
+  withCommonOptions(command, { seller: true }).action((auditId: bigint, options: ResumeOptions) =>
+    execute(async (signal) => {
+      const place = placeOf(options);
+      await checkOut(place);
+      return withApp('audits resume', 'sellers', signal, (app) =>
+        resume(app, auditId, place, options, signal),
+      );
+    }),
+  );
+}
+
+async function resume(
+  app: App,
+  auditId: bigint,
+  asked: OutPlace | null,
+  { seller, json, detach }: ResumeOptions,
+  signal: AbortSignal,
+): Promise<ExitCode> {
+  const audit = await findAudit(app, auditId, seller);
+  const { sellerId, state } = audit;
+  if (!app.config.sellers.some(({ name }) => name === sellerId)) {
+    throw new CommandError(
+      `audit ${auditId} is of seller "${sellerId}", who is not configured`,
+      `configure the seller; \`${ownCommand(app.config.dataDir)} audits export ${auditId}\` works without`,
+      EXIT.usage,
+    );
+  }
+  const place = asked ?? (detach === true ? null : await rememberedPlace(audit));
+  if (state !== 'running') await app.store.audits.resume(auditId);
+  const how = { json: json === true, detach: detach === true, afresh: true, place };
+  return pursue(app, auditId, how, signal);
+}
+
+function addCancel(audits: Command): void {
+  const command = audits
+    .command('cancel')
+    .summary('stop an audit for good, or until it is resumed')
+    .description(
+      'Stops an audit wherever it is worked on; calls under way are finished. What was found is kept, and `audits resume` goes on with the rest.',
+    )
+    .argument('<audit>', 'the audit’s number', auditNumber)
+    .addHelpText('after', '\nExample:\n  $ seller-mirror audits cancel 12');
+  withCommonOptions(command, { seller: true }).action((auditId: bigint, options: CommonOptions) =>
+    execute((signal) =>
+      withApp('audits cancel', 'store', signal, (app) => cancel(app, auditId, options)),
+    ),
+  );
+}
+
+async function cancel(
+  app: App,
+  auditId: bigint,
+  { seller, json }: CommonOptions,
+): Promise<ExitCode> {
+  await findAudit(app, auditId, seller);
+  await app.store.audits.cancel(auditId);
+  const audit = await findAudit(app, auditId, seller);
+  if (audit.state === 'finished') {
+    throw new CommandError(
+      `audit ${auditId} is finished: there is nothing to cancel`,
+      `\`${ownCommand(app.config.dataDir)} audits export ${auditId}\` writes its result`,
+    );
+  }
+  if (json === true) await printJson({ audit });
+  else await print(await summaryOf(app, audit, null, stdoutLook()));
+  return EXIT.done;
+}
+
+interface ExportOptions extends CommonOptions {
+  readonly out: string;
+  readonly format?: ResultFormat;
+}
+
+function addExport(audits: Command): void {
+  const command = audits
+    .command('export')
+    .summary('write the result of an audit')
+    .description(
+      'Writes the list of an audit as it came, in its order and with its own columns, and beside them what is known of each code. Of an audit that has not ended too.',
+    )
+    .argument('<audit>', 'the audit’s number', auditNumber)
+    .option('--out <file>', 'the file, which is written whole or not at all; - is stdout', STDOUT)
+    .addOption(
+      new Option('--format <format>', 'by default the ending of --out, else csv').choices(
+        RESULT_FORMATS,
+      ),
+    )
+    .addHelpText(
+      'after',
+      `${RESULT_HELP}\n\nExamples:\n  $ seller-mirror audits export 12 --out result.csv\n  $ seller-mirror audits export 12 --format ndjson | jq -r 'select(.verdict == "invalid").code'`,
+    );
+  withCommonOptions(command, { seller: true }).action((auditId: bigint, options: ExportOptions) =>
+    execute(async (signal) => {
+      const place = exportPlace(options);
+      await checkOut(place);
+      return withApp('audits export', 'store', signal, (app) =>
+        exportAudit(app, auditId, place, options.seller, signal),
+      );
+    }),
+  );
+}
+
+/**
+ * `--json` is for scripts here as everywhere: the result itself as JSON.
+ * @throws {CommandError} when `--format` or the file's name says another format
+ */
+function exportPlace({ out, format, json }: ExportOptions): OutPlace {
+  if (json !== true) return outPlace(out, format);
+  if (format !== undefined && format !== 'json') {
+    throw new CommandError('--json and --format differ', 'leave one of them out', EXIT.usage);
+  }
+  const named = formatOf(out);
+  if (format === undefined && named !== null && named !== 'json') {
+    throw new CommandError(
+      `--json and the ending of ${JSON.stringify(out)} differ`,
+      'leave --json out, or name a file ending in .json',
+      EXIT.usage,
+    );
+  }
+  return outPlace(out, 'json');
+}
+
+async function exportAudit(
+  app: App,
+  auditId: bigint,
+  place: OutPlace,
+  seller: string | undefined,
+  signal: AbortSignal,
+): Promise<ExitCode> {
+  const audit = await findAudit(app, auditId, seller);
+  await writeResult(app, auditId, place, signal);
+  if (audit.pending > 0) {
+    note(
+      `The audit has not ended: ${count(audit.pending)} of ${count(audit.codes)} codes are "pending".\n`,
+    );
+  }
+  if (place.path !== null) note(`written: ${safeLine(place.path)}\n`);
+  return EXIT.done;
+}

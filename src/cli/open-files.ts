@@ -1,0 +1,59 @@
+import { closeSync, openSync } from 'node:fs';
+
+/** Files and connections that a process may have open at a time: its pools, its calls, and what Node opens to load it. */
+const NEEDED = 256;
+
+/**
+ * What to say of an error that comes of too few open files being allowed, and what to do; null for
+ * any other. Many modules tell of it as of something else, such as a missing file, so no error is
+ * believed while none can be opened.
+ */
+export function describeOutOfFiles(error: unknown): [problem: string, remedy: string] | null {
+  if (!isOutOfFiles(error) && !isFull()) return null;
+  return [
+    `too few open files are allowed (ulimit -n ${openFilesLimit()}); seller-mirror needs at least ${NEEDED}`,
+    'raise the limit: `ulimit -n 1024` in the shell that starts it, nofile in /etc/security/limits.conf, or LimitNOFILE=1024 in its systemd unit',
+  ];
+}
+
+/** The same for an error of loading the program. */
+export function describeLoadError(error: unknown): [problem: string, remedy: string] | null {
+  const outOfFiles = describeOutOfFiles(error);
+  if (outOfFiles !== null || codeOf(error) !== 'ERR_MODULE_NOT_FOUND') return outOfFiles;
+  return [
+    `the program can’t be loaded: ${(error as Error).message}`,
+    `install it again (npm ci); if nothing is missing, allow it more than ${openFilesLimit()} open files (ulimit -n)`,
+  ];
+}
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && 'code' in error ? error.code : null;
+}
+
+/** True also where the error lies within another. */
+function isOutOfFiles(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  const code = codeOf(error);
+  if (code === 'EMFILE' || code === 'ENFILE') return true;
+  const inner: unknown[] = error instanceof AggregateError ? error.errors : [];
+  return isOutOfFiles(error.cause) || inner.some(isOutOfFiles);
+}
+
+function isFull(): boolean {
+  try {
+    closeSync(openSync(process.execPath, 'r'));
+    return false;
+  } catch (error) {
+    return isOutOfFiles(error);
+  }
+}
+
+/** Asked of the system without opening a file. */
+function openFilesLimit(): string {
+  const report = process.report.getReport() as unknown as Report;
+  return String(report.userLimits?.open_files?.soft ?? 'unknown');
+}
+
+interface Report {
+  readonly userLimits?: { readonly open_files?: { readonly soft: number | string } };
+}

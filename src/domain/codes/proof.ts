@@ -1,0 +1,269 @@
+import type { Heard } from './outcome.js';
+import type { DenialFault } from './unproven.js';
+
+/**
+ * The rules that decide when a denial proves anything.
+ *
+ * A marketplace gives a wrong key, a switched-off API and a bad code the same answer (field notes:
+ * errors). So a denial counts only between two *checkpoints*, one on each side. A checkpoint is
+ * account details answered for the seller's account and, as soon as any valid code is known, a valid
+ * code that was found. A denial counts when
+ *
+ * 1. a checkpoint had ended before the denied call began, and another began after it had ended;
+ * 2. not more than `LONGEST_GAP_MS` passed from the beginning of one to the end of the other;
+ * 3. nothing in between speaks against the key: no proof failed, no reply refused the key;
+ * 4. at most `LONGEST_ROW` denials came in a row. A find parts two denials only when it began after
+ *    one of them had ended, and ended before the other began: of calls that ran at the same time
+ *    nobody knows which the marketplace met first.
+ *
+ * A denial that counts is half of the way to `invalid`: see `second-look.ts`. A valid code needs no
+ * checkpoint, since the purchase is its own proof; it is not believed when account details last spoke
+ * of another account.
+ *
+ * No rule can see a key that was bad, or a marketplace that was out of date, only between two
+ * checkpoints. That is what the second look is for.
+ */
+
+/** What is made of a code. */
+export type Verdict = 'valid' | 'invalid' | 'unproven';
+
+/** What proved a verdict: the purchase itself, a checkpoint with a valid code, or one without. */
+export type Proof = 'purchase' | 'canary' | 'account' | 'none';
+
+/** Longest time from the beginning of one checkpoint to the end of the next, milliseconds. */
+export const LONGEST_GAP_MS = 120_000;
+/** Requests that must fit between two checkpoints however small the budget is. */
+const REQUESTS_A_GAP = 10;
+/** Most denials in a row that count. */
+export const LONGEST_ROW = 25;
+
+/** How long a gap may be for requests that leave so far apart, milliseconds. */
+export function longestGapMs(spacingMs: number): number {
+  return Math.max(LONGEST_GAP_MS, REQUESTS_A_GAP * spacingMs);
+}
+
+/**
+ * When a call was under way. `begun` and `ended` are numbers of one counter that every beginning and
+ * every end raises, so that calls which ran at the same time are known to have.
+ */
+export interface Span {
+  readonly begun: number;
+  readonly ended: number;
+  /** Milliseconds since 1970. */
+  readonly beganAt: number;
+  readonly endedAt: number;
+}
+
+/** Account details, asked to prove the key. */
+export interface AccountCall extends Span, Heard {
+  readonly kind: 'account';
+  /** The user name in the answer; null when none came. */
+  readonly account: string | null;
+}
+
+/** A code, validated: one of the list, or a *canary*, a code known to be valid. */
+export interface CodeCall extends Span, Heard {
+  readonly kind: 'code' | 'canary';
+  readonly code: string;
+}
+
+export type Call = AccountCall | CodeCall;
+
+/** `waits`: the checkpoint after it is still to come. */
+export type DenialJudgement = 'counts' | 'waits' | DenialFault;
+
+/** What the calls so far prove of the key, and of the denials among them. */
+export class Proofs {
+  /** User name of the seller's account; null until the first account details tell it. */
+  account: string | null;
+  /** The first account details that were answered for another account. */
+  stranger: AccountCall | null = null;
+  readonly #longestGapMs: number;
+  #knowsValidCode: boolean;
+  /** Each list in the order in which its calls ended. */
+  readonly #accounts: Span[] = [];
+  readonly #finds: Span[] = [];
+  readonly #faults: Call[] = [];
+  readonly #denials: Span[] = [];
+  /** Beginnings of the denied calls, ascending. */
+  readonly #denialsBegun: number[] = [];
+  /** The finds in the order in which they began. */
+  readonly #findsByBegin: Span[] = [];
+  readonly #accountsByBegin: Span[] = [];
+
+  /**
+   * @param account user name that the seller is bound to; null when the first answer tells it
+   * @param knowsValidCode whether any code is known to be valid, so that checkpoints need a find
+   */
+  constructor(account: string | null, knowsValidCode: boolean, longestGap = LONGEST_GAP_MS) {
+    this.account = account;
+    this.#knowsValidCode = knowsValidCode;
+    this.#longestGapMs = longestGap;
+  }
+
+  /** Takes a call that has just ended. Calls are to be added in the order of their ends. */
+  add(call: Call): void {
+    const { kind } = call.outcome;
+    if (kind === 'silent') return;
+    if (kind === 'doubtful' || (kind === 'denied' && call.kind !== 'code')) {
+      this.#faults.push(call);
+    } else if (kind === 'denied') {
+      this.#denials.push(call);
+      insert(this.#denialsBegun, call.begun, (begun) => begun);
+    } else if (call.kind === 'account') {
+      this.account ??= call.account;
+      if (!isSameAccount(call.account, this.account)) this.stranger ??= call;
+      else {
+        this.#accounts.push(call);
+        insert(this.#accountsByBegin, call, ({ begun }) => begun);
+      }
+    } else if (this.believes(call)) {
+      this.#knowsValidCode = true;
+      this.#finds.push(call);
+      insert(this.#findsByBegin, call, ({ begun }) => begun);
+    }
+  }
+
+  /** What a denial that counts is proven by. */
+  get proof(): 'canary' | 'account' {
+    return this.#knowsValidCode ? 'canary' : 'account';
+  }
+
+  /** Whether an answer is to be believed: the key was not seen to open another account before it. */
+  believes(find: Span): boolean {
+    return this.stranger === null || find.begun < this.stranger.ended;
+  }
+
+  /** The last account details, unless something has spoken against the key since they were asked for. */
+  get standingAccount(): Span | null {
+    return this.#standing(this.#accounts);
+  }
+
+  /** The last valid code that was found, unless something has spoken against the key since. */
+  get standingFind(): Span | null {
+    return this.#standing(this.#finds);
+  }
+
+  /** Denials that have ended since the last thing that parts rows of denials was asked for. */
+  get row(): number {
+    const since = this.#parting.at(-1)?.begun ?? 0;
+    return this.#denials.length - countUpTo(this.#denials, since, ({ ended }) => ended);
+  }
+
+  /**
+   * Whether a denied call counts.
+   * @param quiet every call that began before this number has ended
+   * @param now milliseconds since 1970
+   */
+  judge(denial: CodeCall, quiet: number, now: number): DenialJudgement {
+    if (this.stranger !== null) return 'account-changed';
+    const account = around(denial, this.#accounts);
+    const find = this.#knowsValidCode ? around(denial, this.#finds) : account;
+    if (account.before === null) return 'no-account-before';
+    if (find.before === null) return 'no-canary-before';
+    const begun = Math.min(account.before.begun, find.before.begun);
+    if (account.after === null || find.after === null) {
+      // What spoke against the key since then lies between, whatever proof is still to come.
+      if (this.#faults.some((one) => one.ended > begun)) return 'proof-failed';
+      const isTooLate = [account, find].some(
+        ({ before, after }) =>
+          after === null && now - (before as Span).beganAt > this.#longestGapMs,
+      );
+      return isTooLate ? 'gap' : 'waits';
+    }
+    const ended = Math.max(account.after.ended, find.after.ended);
+    if (ended > quiet) return 'waits';
+    if (this.#faults.some((one) => one.ended > begun && one.begun < ended)) return 'proof-failed';
+    if (this.#isTooLong(account) || this.#isTooLong(find)) return 'gap';
+    return this.#rowOf(denial) > LONGEST_ROW ? 'row-too-long' : 'counts';
+  }
+
+  /** Whether the checkpoint after these denials lacks its account details, or its find. */
+  lacks(denials: Iterable<CodeCall>): { readonly account: boolean; readonly find: boolean } {
+    const lacking = { account: false, find: false };
+    for (const denial of denials) {
+      lacking.account ||= around(denial, this.#accounts).after === null;
+      lacking.find ||= this.#knowsValidCode && around(denial, this.#finds).after === null;
+    }
+    return lacking;
+  }
+
+  #isTooLong({ before, after }: Around): boolean {
+    const gap = (after as Span).endedAt - (before as Span).beganAt;
+    // A clock that was set back tells nothing of the time between.
+    return gap > this.#longestGapMs || gap < 0;
+  }
+
+  get #parting(): readonly Span[] {
+    return this.#knowsValidCode ? this.#finds : this.#accounts;
+  }
+
+  #standing(proofs: readonly Span[]): Span | null {
+    const last = proofs.at(-1);
+    if (last === undefined || this.stranger !== null) return null;
+    return this.#faults.some(({ ended }) => ended > last.begun) ? null : last;
+  }
+
+  /**
+   * How many denials the marketplace may have given in a row, this one among them. A stretch of time
+   * in which it denied everything holds no find whole: at the longest it lasts from the beginning of
+   * one find to the first end of those that began later. So the denials that touch such a stretch,
+   * and the call, are counted.
+   */
+  #rowOf(denial: Span): number {
+    const finds = this.#knowsValidCode ? this.#findsByBegin : this.#accountsByBegin;
+    let longest = 1;
+    for (let i = countUpTo(finds, denial.ended, ({ begun }) => begun) - 1; i >= -1; i--) {
+      const begun = finds[i]?.begun ?? 0;
+      let ended = Infinity;
+      for (let next = i + 1; next < finds.length; next++) {
+        const find = finds[next] as Span;
+        if (find.begun > ended) break;
+        ended = Math.min(ended, find.ended);
+      }
+      if (ended < denial.begun) break;
+      const endedBefore = countUpTo(this.#denials, begun, (one) => one.ended);
+      const begunBefore = countUpTo(this.#denialsBegun, ended, (one) => one);
+      longest = Math.max(longest, begunBefore - endedBefore);
+    }
+    return longest;
+  }
+}
+
+interface Around {
+  readonly before: Span | null;
+  readonly after: Span | null;
+}
+
+/** The nearest proof on either side, neither of them under way at the same time as the call. */
+function around(call: Span, proofs: readonly Span[]): Around {
+  const before = proofs[countUpTo(proofs, call.begun, ({ ended }) => ended) - 1] ?? null;
+  for (let i = countUpTo(proofs, call.ended, ({ ended }) => ended); i < proofs.length; i++) {
+    const after = proofs[i] as Span;
+    if (after.begun > call.ended) return { before, after };
+  }
+  return { before, after: null };
+}
+
+/** How many of the values are at most this. @param values in ascending order of `of` */
+function countUpTo<T>(values: readonly T[], most: number, of: (value: T) => number): number {
+  let [low, high] = [0, values.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (of(values[middle] as T) <= most) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** Puts a value where it belongs; mostly that is the end. */
+function insert<T>(values: T[], value: T, of: (value: T) => number): void {
+  let place = values.length;
+  while (place > 0 && of(values[place - 1] as T) > of(value)) place--;
+  values.splice(place, 0, value);
+}
+
+/** Whether two spellings name one account; letter case does not tell accounts apart. */
+export function isSameAccount(a: string | null, b: string | null): boolean {
+  return a !== null && b !== null && a.toLowerCase() === b.toLowerCase();
+}

@@ -1,0 +1,75 @@
+/**
+ * Which denied codes are asked for again before they are called invalid.
+ *
+ * Checkpoints prove the key, not that a denial is true: a stale cache denies good codes for a moment,
+ * one sick machine of several denies some of them all the time. So a code is *invalid* only when it
+ * was denied twice, the second time at least `LOOK_AFTER_MS` later and after every other code of the
+ * list. `--confirm` says for which codes: `all` of them, `none`, or `auto`, which looks again at every
+ * denied code where few are denied, and else at a part so chosen that a stretch of false denials
+ * can't fall between.
+ *
+ * A code that is found after all shows that denials of this marketplace can be false. Then every
+ * denied code is asked for again, until chance can no longer explain that it was denied each time.
+ */
+
+export const CONFIRM_MODES = ['auto', 'all', 'none'] as const;
+export type Confirm = (typeof CONFIRM_MODES)[number];
+
+/** From a denial to the second look at it, milliseconds. */
+export const LOOK_AFTER_MS = 60_000;
+/** The same for a few codes that somebody waits for at the terminal. */
+export const LOOK_SOON_AFTER_MS = 5_000;
+
+/** With so many denied codes or fewer, each is asked for again. */
+const FEW = 200;
+/** And with such a share of the list or less. */
+const SMALL_SHARE = 0.1;
+/**
+ * Of more, one in so many in the order of the list: a stretch of 25 false denials, which the rules of
+ * checkpoints let pass, holds at least one that is looked at.
+ */
+export const ONE_IN = 12;
+/** How likely it may be that any code of an audit is called invalid by chance alone. */
+const RISK = 1 / 10_000;
+/** Most looks. Where these are not enough, denials prove nothing and the codes stay unproven. */
+const MOST_DENIALS = 10;
+
+/** What an audit knows of its codes once each was asked for. */
+export interface DenialCounts {
+  readonly confirm: Confirm;
+  /** Distinct codes of the list that were to be asked for. */
+  readonly asked: number;
+  /** Codes that were denied, never found, and have no verdict yet. */
+  readonly denied: number;
+  /** Codes that were found, those found after a denial among them. */
+  readonly valid: number;
+  /** Codes that were denied at first and found when they were asked for again. */
+  readonly overturned: number;
+}
+
+/** What is to be done about the denied codes. */
+export type LookPlan =
+  /** Those denied fewer times than `denials` are asked for again: all, or one in `oneIn`. */
+  | { readonly kind: 'look'; readonly denials: number; readonly oneIn: number }
+  /** No number of denials would prove anything. */
+  | { readonly kind: 'unproven' };
+
+/**
+ * How often denied codes must be denied, and which of them.
+ *
+ * Once codes were overturned, the share of valid codes that are denied is known: `f`. So many denials
+ * in a row are asked for that less than one code in 10,000 audits is called invalid by chance, were
+ * each denial false with the chance `f`.
+ */
+export function planLook({ confirm, asked, denied, valid, overturned }: DenialCounts): LookPlan {
+  if (confirm === 'none') return { kind: 'look', denials: 1, oneIn: 1 };
+  if (overturned === 0) {
+    const isAll = confirm === 'all' || denied <= FEW || denied <= SMALL_SHARE * asked;
+    return { kind: 'look', denials: 2, oneIn: isAll ? 1 : ONE_IN };
+  }
+  const share = overturned / Math.max(valid, overturned);
+  // With no more valid codes than these, how often a denial is false is not known.
+  const assumed = Math.min(share, 0.5);
+  const denials = Math.max(3, Math.ceil(Math.log(RISK / Math.max(valid, 1)) / Math.log(assumed)));
+  return denials > MOST_DENIALS ? { kind: 'unproven' } : { kind: 'look', denials, oneIn: 1 };
+}

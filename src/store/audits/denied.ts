@@ -1,0 +1,197 @@
+import type { Pool } from 'pg';
+import type { Confirm, LookPlan } from '../../domain/codes/second-look.js';
+import { inTransaction } from '../transaction.js';
+import { readKnown } from './known-row.js';
+import { LONGEST_TEXT, storable } from './text.js';
+import type { DeniedCanary, DeniedCodes, PendingCode } from './types.js';
+
+/** How many codes of an audit were denied, and what else tells whether to look again; null: no audit. */
+export async function deniedCodes(pool: Pool, auditId: bigint): Promise<DeniedCodes | null> {
+  const { rows } = await pool.query<DeniedCodes & { readonly confirm: Confirm }>(
+    `SELECT confirm, codes - reused AS asked, denied, valid, overturned, pending - denied AS open
+       FROM mirror.audits WHERE audit_id = $1`,
+    [auditId],
+  );
+  return rows[0] ?? null;
+}
+
+/**
+ * Denied codes of an audit that are to be asked for again, in the order of their positions: of every
+ * `oneIn` of them one by chance, always the same, and all that were valid before.
+ */
+export async function codesToLookAt(
+  pool: Pool,
+  auditId: bigint,
+  { denials, oneIn }: Extract<LookPlan, { kind: 'look' }>,
+  limit: number,
+): Promise<PendingCode[]> {
+  const { rows } = await pool.query<{
+    position: number;
+    code_id: string;
+    code: string;
+    attempts: number;
+    last_denied_at: Date;
+    is_known: boolean;
+  }>(
+    `WITH waiting AS (
+       SELECT position, code_id, attempts, denials, last_denied_at,
+              (row_number() OVER (ORDER BY position) - 1) / $2::int AS block
+         FROM mirror.audit_codes WHERE audit_id = $1 AND verdict IS NULL AND denials > 0
+     ), drawn AS (
+       SELECT *, row_number() OVER (PARTITION BY block ORDER BY md5($1::text || '/' || position)) AS lot
+         FROM waiting
+     )
+     SELECT d.position, d.code_id, p.code, d.attempts, d.last_denied_at, p.verdict IS NOT NULL AS is_known
+       FROM drawn d JOIN mirror.purchase_codes p ON p.code_id = d.code_id
+      WHERE d.denials < $3::int AND (d.lot = 1 OR (p.verdict = 'valid' AND $3::int > 1))
+      ORDER BY d.position LIMIT $4`,
+    [auditId, oneIn, denials, limit],
+  );
+  const known = await readKnown(pool, rows);
+  return rows.map(({ position, code_id, code, attempts, last_denied_at }) => ({
+    ...{ position, codeId: BigInt(code_id), code, attempts, lastDeniedAt: last_denied_at },
+    known: known.get(code_id) ?? null,
+  }));
+}
+
+/** Codes that are settled in one transaction. */
+const BATCH = 5_000;
+
+/**
+ * The denied codes get their verdict, those first that were denied least, so that who is interrupted
+ * finds the others as they were. The locks are taken in the order in which `recordResults` takes them.
+ */
+const SETTLE = `
+  WITH picked AS MATERIALIZED (
+    SELECT a.position, a.code_id, a.check_id, p.verdict AS was, k.checked_at, k.proof, p.last_checked_at
+      FROM (SELECT audit_id, position FROM mirror.audit_codes
+             WHERE audit_id = $1 AND verdict IS NULL AND denials > 0
+             ORDER BY denials, position LIMIT $3) chosen
+      JOIN mirror.audit_codes a USING (audit_id, position)
+      JOIN mirror.purchase_codes p ON p.code_id = a.code_id
+      JOIN mirror.code_checks k ON k.check_id = a.check_id
+     WHERE a.verdict IS NULL
+     ORDER BY p.code_id FOR NO KEY UPDATE OF p, a
+  ), news AS (
+    SELECT * FROM picked
+     WHERE $2 = 'invalid' AND (last_checked_at IS NULL OR last_checked_at <= checked_at)
+  ), codes AS (
+    UPDATE mirror.purchase_codes p
+       SET verdict = 'invalid', proof = n.proof, last_checked_at = n.checked_at,
+           last_check_id = n.check_id, changed_seq = nextval('mirror.item_changes_seq_seq'),
+           verdict_since = CASE WHEN p.verdict = 'invalid' THEN p.verdict_since ELSE n.checked_at END,
+           first_checked_at = coalesce(p.first_checked_at, n.checked_at), denied_at = NULL
+      FROM news n WHERE p.code_id = n.code_id
+  ), feed AS (
+    INSERT INTO mirror.code_transitions (seller_id, code_id, check_id, happened_at, kind, old_value, new_value)
+    SELECT a.seller_id, n.code_id, n.check_id, n.checked_at, 'became-invalid', 'valid', 'invalid'
+      FROM news n JOIN mirror.audits a ON a.audit_id = $1
+     WHERE n.was = 'valid' ORDER BY n.position
+  ), entries AS (
+    UPDATE mirror.audit_codes a SET verdict = $2::mirror.code_verdict
+      FROM picked WHERE a.audit_id = $1 AND a.position = picked.position
+  ), counted AS (SELECT count(*)::int AS settled FROM picked)
+  UPDATE mirror.audits
+     SET invalid = invalid + CASE WHEN $2 = 'invalid' THEN settled ELSE 0 END,
+         unproven = unproven + CASE WHEN $2 = 'unproven' THEN settled ELSE 0 END,
+         pending = pending - settled, denied = denied - settled,
+         state = CASE WHEN state = 'running' AND pending = settled THEN 'finished' ELSE state END,
+         finished_at = CASE WHEN state = 'running' AND pending = settled
+                            THEN clock_timestamp() ELSE finished_at END
+    FROM counted WHERE audit_id = $1
+  RETURNING settled`;
+
+/**
+ * Gives every denied code of an audit its verdict: the second look is over.
+ * @returns how many codes that were
+ */
+export async function settleDenied(
+  pool: Pool,
+  auditId: bigint,
+  verdict: 'invalid' | 'unproven',
+): Promise<number> {
+  for (let settled = 0; ;) {
+    const batch = await inTransaction(pool, async (client) => {
+      const { rows } = await client.query<{ settled: number }>(SETTLE, [auditId, verdict, BATCH]);
+      return rows[0]?.settled ?? 0;
+    });
+    settled += batch;
+    if (batch < BATCH) return settled;
+  }
+}
+
+const CANARIES = `
+  WITH incoming AS (
+    SELECT p.code_id, c.*, p.denied_at,
+           p.denied_at IS NOT NULL AND c.checked_at - p.denied_at >= $3::int * interval '1 ms' AS confirmed
+      FROM json_to_recordset($2) AS c (
+        code text, checked_at timestamptz, proof text, http_status int, message text)
+      JOIN mirror.purchase_codes p ON p.seller_id = $1 AND p.code = c.code
+     WHERE p.verdict = 'valid' AND p.last_checked_at < c.checked_at
+     ORDER BY p.code_id FOR NO KEY UPDATE OF p
+  ), checks AS (
+    INSERT INTO mirror.code_checks (seller_id, code_id, audit_id, checked_at, verdict, reason, proof,
+                                    http_status, message)
+    SELECT $1, code_id, NULL, checked_at,
+           (CASE WHEN confirmed THEN 'invalid' ELSE 'unproven' END)::mirror.code_verdict,
+           CASE WHEN confirmed THEN 'denied' ELSE 'unconfirmed' END, proof, http_status, message
+      FROM incoming
+    RETURNING check_id, code_id
+  ), feed AS (
+    INSERT INTO mirror.code_transitions (seller_id, code_id, check_id, happened_at, kind, old_value, new_value)
+    SELECT $1, i.code_id, k.check_id, i.checked_at, 'became-invalid', 'valid', 'invalid'
+      FROM incoming i JOIN checks k USING (code_id) WHERE i.confirmed ORDER BY k.check_id
+  )
+  UPDATE mirror.purchase_codes p
+     SET denied_at = CASE WHEN i.confirmed THEN NULL ELSE coalesce(i.denied_at, i.checked_at) END,
+         verdict = CASE WHEN i.confirmed THEN 'invalid' ELSE p.verdict END,
+         proof = CASE WHEN i.confirmed THEN i.proof ELSE p.proof END,
+         verdict_since = CASE WHEN i.confirmed THEN i.checked_at ELSE p.verdict_since END,
+         last_checked_at = CASE WHEN i.confirmed THEN i.checked_at ELSE p.last_checked_at END,
+         last_check_id = CASE WHEN i.confirmed THEN k.check_id ELSE p.last_check_id END,
+         changed_seq = CASE WHEN i.confirmed THEN nextval('mirror.item_changes_seq_seq')
+                            ELSE p.changed_seq END
+    FROM incoming i JOIN checks k USING (code_id) WHERE p.code_id = i.code_id`;
+
+/**
+ * Records denials, between two checkpoints, of codes that were known to be valid and asked for as
+ * canaries. Such a code becomes invalid when it is denied again, `afterMs` or more after the first time.
+ * @param found codes that were denied before, and found now
+ */
+export async function recordDeniedCanaries(
+  pool: Pool,
+  sellerId: string,
+  canaries: readonly DeniedCanary[],
+  found: readonly string[],
+  afterMs: number,
+): Promise<void> {
+  if (found.length > 0) {
+    await pool.query(
+      `UPDATE mirror.purchase_codes SET denied_at = NULL
+        WHERE seller_id = $1 AND code = ANY($2::text[]) AND denied_at IS NOT NULL`,
+      [sellerId, found],
+    );
+  }
+  if (canaries.length === 0) return;
+  const rows = canaries.map(({ code, checkedAt, proof, httpStatus, message }) => ({
+    ...{ code, checked_at: checkedAt, proof, http_status: httpStatus },
+    message: message === null ? null : storable(message, LONGEST_TEXT),
+  }));
+  await pool.query(CANARIES, [sellerId, JSON.stringify(rows), afterMs]);
+}
+
+/** Codes known to be valid that were denied as canaries `afterMs` ago or earlier, and not found since. */
+export async function deniedCanaries(
+  pool: Pool,
+  sellerId: string,
+  afterMs: number,
+  limit: number,
+): Promise<readonly string[]> {
+  const { rows } = await pool.query<{ code: string }>(
+    `SELECT code FROM mirror.purchase_codes
+      WHERE seller_id = $1 AND denied_at <= now() - $2::int * interval '1 ms'
+      ORDER BY denied_at LIMIT $3`,
+    [sellerId, afterMs, limit],
+  );
+  return rows.map(({ code }) => code);
+}

@@ -1,0 +1,54 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { ONE_IN, planLook, type DenialCounts } from '../../../src/domain/codes/second-look.js';
+import { LONGEST_ROW } from '../../../src/domain/codes/proof.js';
+
+const COUNTS = { confirm: 'auto', asked: 1_000, denied: 50, valid: 950, overturned: 0 } as const;
+
+describe('which denied codes are asked for again', () => {
+  it.each<[string, Partial<DenialCounts>, number, number]>([
+    ['all where few were denied', { asked: 200, denied: 200 }, 2, 1],
+    ['all where they are a tenth of the list', { asked: 100_000, denied: 10_000 }, 2, 1],
+    ['one in twelve of more', { asked: 2_000, denied: 201 }, 2, ONE_IN],
+    ['all of them when a person wants it', { confirm: 'all', asked: 2_000, denied: 201 }, 2, 1],
+    ['none when a person wants it', { confirm: 'none' }, 1, 1],
+    [
+      'all, and again, once one was found after all',
+      { asked: 2_000, denied: 600, overturned: 1 },
+      3,
+      1,
+    ],
+    [
+      'all, seven times, where one machine in nine denies everything',
+      { asked: 120, denied: 2, valid: 118, overturned: 12 },
+      7,
+      1,
+    ],
+  ])('%s', (_, counts, denials, oneIn) => {
+    expect(planLook({ ...COUNTS, ...counts })).toEqual({ kind: 'look', denials, oneIn });
+  });
+
+  it('and none is called invalid where denials are false as often as true', () => {
+    expect(planLook({ ...COUNTS, valid: 10, overturned: 9 })).toEqual({ kind: 'unproven' });
+  });
+});
+
+it('one in twelve is enough for no stretch that the rules let pass to fall between', () => {
+  // Two blocks that are cut by either end of the stretch hold at most 11 of it each.
+  expect(2 * (ONE_IN - 1) + 1).toBeLessThanOrEqual(LONGEST_ROW);
+});
+
+it('chance calls hardly any code invalid: less than one in 10,000 audits', () => {
+  const counts = fc.record({
+    valid: fc.integer({ min: 1, max: 1_000_000 }),
+    overturned: fc.integer({ min: 1, max: 1_000 }),
+  });
+  fc.assert(
+    fc.property(counts, ({ valid, overturned }) => {
+      const plan = planLook({ ...COUNTS, confirm: 'all', valid, overturned });
+      if (plan.kind === 'unproven') return;
+      const share = Math.min(0.5, overturned / Math.max(valid, overturned));
+      expect(valid * share ** plan.denials).toBeLessThanOrEqual(1e-4 * 1.000001);
+    }),
+  );
+});

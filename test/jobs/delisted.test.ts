@@ -1,0 +1,264 @@
+import { describe, expect, it } from 'vitest';
+import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
+import type { JobDeps } from '../../src/jobs/types.js';
+import { seededCatalogue } from '../../src/simulator/index.js';
+import { cutLock, KEY, never, useMirror } from '../support/mirror.js';
+
+const mirror = useMirror();
+
+async function market(count: number, options: Partial<JobDeps> = {}) {
+  const catalogue = seededCatalogue({ seed: 7, count });
+  const sim = await mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
+  const deps = mirror().deps(sim.url, options);
+  return { sim, catalogue, deps, sync: (signal = never) => syncCatalogue(deps, signal) };
+}
+
+type Names = Readonly<Record<string, string>>;
+interface Snapshot {
+  readonly names: Names;
+  readonly states: Names;
+  /** `live/missing` as each of the sources tells it. */
+  readonly figures: readonly string[];
+}
+
+/** What one reader sees at one moment, in all views that tell the state of items. */
+async function look(): Promise<Snapshot> {
+  const [row] = await mirror().rows<Record<string, never>>(
+    `WITH rows AS (SELECT item_id, name, state FROM reporting.items)
+     SELECT (SELECT coalesce(jsonb_object_agg(item_id, name), '{}') FROM rows) AS names,
+            (SELECT coalesce(jsonb_object_agg(item_id, state), '{}') FROM rows) AS states,
+            (SELECT ARRAY[
+               (SELECT count(*) FILTER (WHERE state = 'live') || '/' || count(*) FILTER (WHERE state = 'missing') FROM rows),
+               (SELECT count(*) FILTER (WHERE state = 'live') || '/' || count(*) FILTER (WHERE state = 'missing')
+                  FROM mirror.items),
+               (SELECT count(*) FILTER (WHERE state = 'live') || '/' || count(*) FILTER (WHERE state = 'missing')
+                  FROM reporting.items_as_of('infinity')),
+               (SELECT count(*) FILTER (WHERE state = 'live') || '/' || count(*) FILTER (WHERE state = 'missing')
+                  FROM reporting.item_history WHERE valid_to IS NULL),
+               (SELECT live || '/' || missing FROM reporting.items_daily ORDER BY day DESC LIMIT 1),
+               (SELECT live_items || '/' || missing_items FROM reporting.freshness)]) AS figures`,
+  );
+  return row as unknown as Snapshot;
+}
+
+/** Polls for as long as `work` takes. */
+async function lookDuring(work: Promise<unknown>): Promise<Snapshot[]> {
+  let isOver = false;
+  void work.finally(() => (isOver = true)).catch(() => undefined);
+  const seen: Snapshot[] = [];
+  while (!isOver) seen.push(await look());
+  await work;
+  return seen;
+}
+
+describe('an item that a list no longer names', () => {
+  it('is missing in the very moment the new list is there: readers see the old list whole, or the new one without it', async () => {
+    const { sim, catalogue, sync } = await market(20);
+    await sync();
+    const old = await look();
+    sim.faults.always('item', { kind: 'stall', ms: 40 });
+    for (const id of [1003, 1004]) catalogue.remove(id);
+    catalogue.setState(1005, 'unlisted');
+    catalogue.change(1001, { name: 'Renamed' });
+    const seen = await lookDuring(sync());
+    const isOld = (one: Snapshot): boolean => JSON.stringify(one) === JSON.stringify(old);
+    const later = seen.filter((one) => !isOld(one));
+    expect(later.filter(({ states }) => states['1003'] === 'missing')).not.toEqual([]);
+    for (const { names, states, figures } of later) {
+      expect(names['1001'], 'the new list').toBe('Renamed');
+      expect([states['1003'], states['1004']]).not.toContain('live');
+      expect(new Set(figures).size, `every view tells the same: ${figures.join(', ')}`).toBe(1);
+    }
+  });
+});
+
+/** The changes of state that the feed tells, and the states that history keeps, of one item. */
+async function storyOf(id: number): Promise<{ told: string[]; kept: string[] }> {
+  const told = await mirror().rows<{ line: string }>(
+    `SELECT concat(old_value #>> '{}', ' → ', new_value #>> '{}') AS line
+       FROM mirror.item_changes WHERE item_id = $1 AND field = 'state' ORDER BY seq`,
+    [id],
+  );
+  const kept = await mirror().rows<{ state: string }>(
+    'SELECT state::text FROM reporting.item_history WHERE item_id = $1 ORDER BY valid_from',
+    [id],
+  );
+  return { told: told.map(({ line }) => line), kept: kept.map(({ state }) => state) };
+}
+
+describe('what look-ups decide', () => {
+  it('is told once: found items have no story, the others only their end', async () => {
+    const { sim, catalogue, sync } = await market(20);
+    await sync();
+    catalogue.setState(1003, 'unlisted');
+    catalogue.setState(1004, 'unlisted');
+    catalogue.change(1004, { name: 'Renamed' });
+    catalogue.remove(1005);
+    sim.faults.next('item', { kind: 'server-error' }, 2);
+    catalogue.remove(1002);
+    expect((await sync()).counts).toMatchObject({ changed: 1, removed: 1, missing: 1 });
+    expect(await storyOf(1003)).toEqual({ told: [], kept: ['live'] });
+    expect(await storyOf(1004)).toEqual({ told: [], kept: ['live', 'live'] });
+    expect(await storyOf(1005)).toEqual({ told: ['live → removed'], kept: ['live', 'removed'] });
+    expect(await storyOf(1002)).toEqual({ told: ['live → missing'], kept: ['live', 'missing'] });
+  });
+
+  it('leaves an item live that lists name no more but look-ups find night by night, and writes nothing', async () => {
+    const { sim, catalogue, sync } = await market(20);
+    await sync();
+    catalogue.setState(1005, 'unlisted');
+    await sync();
+    const before = await mirror().items();
+    sim.faults.always('item', { kind: 'stall', ms: 40 });
+    const seen = await lookDuring(sync());
+    expect(new Set(seen.map(({ states }) => states['1005']))).toEqual(new Set(['live']));
+    expect(await mirror().items()).toEqual(before);
+    // Once it was listed again, a list that drops it says something new.
+    catalogue.restore(1005);
+    await sync();
+    catalogue.setState(1005, 'unlisted');
+    const later = await lookDuring(sync());
+    expect(later.map(({ states }) => states['1005'])).toContain('missing');
+    expect(await storyOf(1005)).toEqual({ told: [], kept: ['live'] });
+  });
+});
+
+const asked = (log: readonly { operation: string | null; parameters: object }[]): number[] =>
+  log.flatMap(({ operation, parameters }) =>
+    operation === 'item' ? [Number((parameters as { item_id: string }).item_id)] : [],
+  );
+
+const GONE = Array.from({ length: 40 }, (_, n) => 1061 + n);
+
+/** A catalogue of 100 of which 40 are gone, and one more is found by itself; the guard lets them go. */
+async function withdrawn(options: Partial<JobDeps> = {}) {
+  const guard = { removalGuard: { items: 100, percent: 100 } };
+  const all = await market(100, { ...guard, ...options });
+  await all.sync();
+  all.catalogue.setState(1001, 'unlisted');
+  all.catalogue.change(1001, { name: 'Renamed' });
+  for (const id of GONE) all.catalogue.remove(id);
+  const before = all.sim.log.length;
+  return { ...all, asks: () => asked(all.sim.log.slice(before)) };
+}
+
+type Withdrawn = Awaited<ReturnType<typeof withdrawn>>;
+
+const ENDS = {
+  /** Ends in order. */
+  interrupted: async ({ sim, sync }: Withdrawn, requests: number) => {
+    const ending = new AbortController();
+    sim.afterRequests(requests, () => ending.abort(new Error('interrupted')));
+    await expect(sync(ending.signal)).rejects.toThrow();
+  },
+  /** Leaves its run as it was. */
+  killed: async ({ sim, sync }: Withdrawn, requests: number) => {
+    sim.afterRequests(requests, () => void cutLock(mirror()));
+    await expect(sync()).rejects.toThrow();
+    await mirror().rows(
+      `UPDATE mirror.runs SET state = 'running', finished_at = NULL WHERE state = 'interrupted'`,
+    );
+  },
+};
+
+describe.each(['interrupted', 'killed'] as const)('a run that is %s during its look-ups', (how) => {
+  // Of 41 unlisted items the first 25 are saved with 2 + 25 + 1 + 24 + 1 requests.
+  const IN_SECOND_BATCH = 60;
+
+  it('leaves what was not decided missing, which history keeps, and the next run decides', async () => {
+    const all = await withdrawn();
+    await ENDS[how](all, IN_SECOND_BATCH);
+    const left = await look();
+    expect(new Set(left.figures)).toEqual(new Set(['60/40']));
+    expect(left.names['1001']).toBe('Renamed');
+    const [{ at } = { at: new Date() }] = await mirror().rows<{ at: Date }>('SELECT now() AS at');
+    all.catalogue.restore(1100);
+    expect((await all.sync()).counts).toMatchObject({ removed: 39, missing: 0, unchanged: 60 });
+    const then = await mirror().rows(
+      'SELECT item_id, state::text FROM reporting.items_as_of($1) ORDER BY item_id',
+      [at],
+    );
+    expect(Object.fromEntries(then.map((row) => [row['item_id'], row['state']]))).toEqual(
+      left.states,
+    );
+    // It was missing when nothing was at work: no phantom, and told with the run that found it so.
+    expect((await storyOf(1099)).told).toEqual(['live → missing', 'missing → removed']);
+    expect((await storyOf(1100)).told).toEqual(['live → missing', 'missing → live']);
+    expect((await storyOf(1001)).told).toEqual([]);
+    const runs = await mirror().rows(
+      `SELECT r.missing, count(c.*)::int AS told FROM mirror.runs r
+         JOIN mirror.item_changes c USING (run_id)
+        WHERE c.new_value = '"missing"' AND r.state = 'interrupted' GROUP BY r.run_id, r.missing`,
+    );
+    expect(runs).toEqual([{ missing: 40, told: 40 }]);
+  });
+
+  it('has saved its look-ups: the next one asks only for the rest', async () => {
+    const all = await withdrawn();
+    await ENDS[how](all, IN_SECOND_BATCH);
+    expect((await all.sync()).counts).toMatchObject({ removed: 40, missing: 0 });
+    const counts = new Map<number, number>();
+    for (const id of all.asks()) counts.set(id, (counts.get(id) ?? 0) + 1);
+    const first = [...counts].filter(([id]) => id >= 1061 && id < 1085).map(([, times]) => times);
+    expect(first, 'denied twice before the run ended').toEqual(Array.from({ length: 24 }, () => 2));
+    expect(counts.get(1001), 'found before the run ended').toBe(1);
+    expect(counts.get(1100), 'not reached before').toBeGreaterThanOrEqual(2);
+  });
+});
+
+describe('a denial that an interrupted run has proven', () => {
+  const IN_SECOND_BATCH = 60;
+  const removedOf = async ({ sync }: Withdrawn) => (await sync()).counts.removed;
+
+  it('counts for an hour', async () => {
+    const all = await withdrawn();
+    await ENDS.interrupted(all, IN_SECOND_BATCH);
+    await mirror().rows(
+      `UPDATE mirror.item_lookups SET looked_up_at = looked_up_at - interval '61 minutes'`,
+    );
+    const before = all.asks().length;
+    expect(await removedOf(all)).toBe(40);
+    expect(new Set(all.asks().slice(before)).size).toBe(41 + 1);
+  });
+
+  it('counts only for the run that goes on: once one has ended, all is asked again', async () => {
+    const all = await withdrawn({ removalGuard: { items: 1, percent: 1 } });
+    await ENDS.interrupted(all, IN_SECOND_BATCH);
+    expect((await all.sync()).state).toBe('held');
+    const before = all.asks().length;
+    expect((await all.sync()).state).toBe('held');
+    expect(
+      all
+        .asks()
+        .slice(before)
+        .filter((id) => id >= 1061),
+    ).toHaveLength(80);
+  });
+
+  it('counts no more when another one of the run that goes on is taken back', async () => {
+    const all = await withdrawn();
+    await ENDS.interrupted(all, IN_SECOND_BATCH);
+    all.catalogue.setState(1095, 'unlisted');
+    // Account and list pass, and the look-up of the first item that was not reached.
+    all.sim.afterRequests(2, () => {
+      all.sim.faults.next('item', { kind: 'key-refused' }, 15);
+    });
+    const { counts, warnings } = await all.sync();
+    expect(counts.removed).toBe(0);
+    expect(warnings.join()).toMatch(/nothing was removed, since item 1095 was denied/);
+  });
+
+  it('does not count when it was not proven before the run ended', async () => {
+    const all = await withdrawn();
+    // The first 25 were asked for, and some of them twice.
+    await ENDS.interrupted(all, 40);
+    const before = all.asks().length;
+    expect(await removedOf(all)).toBe(40);
+    expect(
+      all
+        .asks()
+        .slice(before)
+        .filter((id) => id >= 1061),
+    ).toHaveLength(80);
+  });
+});

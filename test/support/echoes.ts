@@ -1,0 +1,75 @@
+import fc from 'fast-check';
+
+type Spell = (text: string) => string;
+
+const hex = (code: number, digits: number): string => code.toString(16).padStart(digits, '0');
+const units = (text: string, spell: (code: number) => string): string =>
+  Array.from({ length: text.length }, (_, i) => spell(text.charCodeAt(i))).join('');
+const html = (text: string): string =>
+  text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
+const form = (text: string): string => new URLSearchParams({ k: text }).toString().slice(2);
+const json = (text: string): string => JSON.stringify(text).slice(1, -1);
+
+/** How a server may write a text into its answer. */
+export const SPELLINGS: Readonly<Record<string, Spell>> = {
+  'as it is': (text) => text,
+  'percent-encoded': (text) => encodeURIComponent(text.toWellFormed()),
+  'percent-encoded twice': (text) => encodeURIComponent(encodeURIComponent(text.toWellFormed())),
+  'percent-encoded as PHP does': (text) =>
+    form(text.toWellFormed()).replaceAll('+', '%20').replaceAll('~', '%7E'),
+  'percent-encoded but for slashes': (text) =>
+    encodeURIComponent(text.toWellFormed()).replaceAll('%2F', '/'),
+  'percent-encoded in every character': (text) =>
+    [...Buffer.from(text)].map((byte) => `%${hex(byte, 2)}`).join(''),
+  'as a form': (text) => form(text.toWellFormed()),
+  'as JSON': json,
+  'as JSON of PHP': (text) =>
+    json(text)
+      .replaceAll('/', '\\/')
+      .replace(/[\u0080-\uffff]/g, (c) => `\\u${hex(c.charCodeAt(0), 4)}`),
+  'as JSON within JSON': (text) => json(json(text)),
+  'as JSON without a plain character': (text) => units(text, (code) => `\\u${hex(code, 4)}`),
+  'as HTML': (text) => html(text).replaceAll('"', '&quot;').replaceAll("'", '&#039;'),
+  'as HTML twice': (text) => html(html(text)),
+  'as HTML in JSON': (text) => json(html(text)).replaceAll('&', '\\u0026'),
+  'as HTML by decimal numbers': (text) =>
+    Array.from(text, (c) => `&#${c.codePointAt(0) ?? 0};`).join(''),
+  'as HTML by hexadecimal numbers': (text) =>
+    Array.from(text, (c) => `&#x${hex(c.codePointAt(0) ?? 0, 2)};`).join(''),
+};
+
+/** A way to write a text: one of those above, in capitals, in small letters or mixed. */
+export const spelling: fc.Arbitrary<Spell> = fc
+  .tuple(fc.constantFrom(...Object.values(SPELLINGS)), fc.func(fc.boolean()), fc.nat(5))
+  .map(([spell, isUpper, manner]) => (text) => {
+    const cased = Array.from(text, (c, at) => (isUpper(at) ? upper(c) : lower(c))).join('');
+    if (manner === 0) return spell(text);
+    if (manner === 1) return spell(upper(text));
+    if (manner === 2) return spell(lower(text));
+    // Escapes have no letters whose case counts, but for the names of HTML and of JSON's \n.
+    if (manner === 3) return spell(cased).replace(/%[0-9a-f]{2}/gi, lower);
+    return manner === 4 ? spell(cased).replace(/%[0-9a-f]{2}/gi, upper) : spell(cased);
+  });
+
+/** Letter by letter: what has no single other letter, such as ß, is left. */
+function upper(text: string): string {
+  return swap(text, (c) => c.toUpperCase());
+}
+
+function lower(text: string): string {
+  return swap(text, (c) => c.toLowerCase());
+}
+
+function swap(text: string, change: Spell): string {
+  return Array.from(text, (c) => {
+    const other = change(c);
+    const isPair =
+      other.toLowerCase() === c.toLowerCase() && other.toUpperCase() === c.toUpperCase();
+    return isPair && other.length === c.length ? other : c;
+  }).join('');
+}
+
+/** True when the text holds the secret in any letter case. */
+export function holds(text: string, secret: string): boolean {
+  return text.toLowerCase().includes(secret.toLowerCase());
+}

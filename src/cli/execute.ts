@@ -1,7 +1,8 @@
-import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { lstat, mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { loadConfig, processEnvironment } from '../config/index.js';
 import type { Config } from '../config/index.js';
+import { writeWhole } from '../intake/index.js';
 import { cronFault } from '../queue/cron.js';
 import { openApp, type App, type AppEvents } from '../app.js';
 import { pagerHasTerminal, note } from './console.js';
@@ -95,9 +96,9 @@ export function readSettings(needs: 'store' | 'sellers'): Config {
 const MOST_WARNINGS = 20;
 
 /** Reads the configuration for a command and passes its warnings on. */
-export function configFor(needs: 'store' | 'sellers'): Config {
+export async function configFor(needs: 'store' | 'sellers'): Promise<Config> {
   const config = readSettings(needs);
-  const exposed = needs === 'sellers' && isNews(config) ? config.exposedSecrets : [];
+  const exposed = needs === 'sellers' && (await isNews(config)) ? config.exposedSecrets : [];
   const warnings = [...config.warnings, ...exposed];
   for (const warning of warnings.slice(0, MOST_WARNINGS)) {
     note(`warning: ${safeLine(warning)}\n`);
@@ -112,22 +113,25 @@ const DAY_MS = 86_400_000;
 
 /**
  * Whether nobody was told within a day of the secrets that others can read. A file in DATA_DIR says
- * what was told and when; where it can't be written, they are told again each time.
+ * what was told and when; where it can't be written, they are told again each time. A link in its
+ * place is replaced, like one in the place of any other output.
  */
-function isNews({ dataDir, databaseUrl: external, exposedSecrets }: Config): boolean {
+async function isNews(config: Config): Promise<boolean> {
+  const { dataDir, databaseUrl: external, exposedSecrets } = config;
   if (exposedSecrets.length === 0) return false;
   const path = join(dataDir, 'exposed-secrets.txt');
   const text = exposedSecrets.map((sentence) => `${sentence}\n`).join('');
   try {
-    const age = Date.now() - statSync(path).mtimeMs;
-    if (Math.abs(age) < DAY_MS && readFileSync(path, 'utf8') === text) return false;
+    const found = await lstat(path);
+    const isRecent = found.isFile() && Math.abs(Date.now() - found.mtimeMs) < DAY_MS;
+    if (isRecent && (await readFile(path, 'utf8')) === text) return false;
   } catch {
     // Not told yet.
   }
   try {
     // The embedded server makes its folder itself, as the user it runs as.
-    if (external !== null) mkdirSync(dataDir, { recursive: true });
-    writeFileSync(path, text, { mode: 0o600 });
+    if (external !== null) await mkdir(dataDir, { recursive: true });
+    await writeWhole(path, [text]);
   } catch {
     // The next command tells them again.
   }
@@ -142,7 +146,7 @@ export async function withApp(
   work: (app: App) => Promise<ExitCode>,
   events?: (config: Config) => AppEvents,
 ): Promise<ExitCode> {
-  const config = configFor(needs);
+  const config = await configFor(needs);
   const app = await unlessAborted(openApp(config, command, signal, events?.(config)), signal);
   let exitCode: ExitCode;
   try {

@@ -21,7 +21,7 @@ import type { Serving } from './service.js';
  * @throws {StoreError | QueueError | HealthListenError} when one of them can't be opened
  */
 export async function serve(name: string, roles: Roles, signal: AbortSignal): Promise<Serving> {
-  const config = configFor('sellers');
+  const config = await configFor('sellers');
   const log = logFor(config);
   const parts = new Parts(name, config, roles, log);
   try {

@@ -1,4 +1,14 @@
-import { chmodSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
@@ -8,7 +18,8 @@ import { run } from './support.js';
 
 const mirror = useMirror();
 
-it('a key file that everybody can read is told once a day by commands that use the key, since a warning with every command is read by nobody', async () => {
+/** A folder with a key file that everybody can read, and settings that name it. */
+async function exposedKey() {
   const catalogue = seededCatalogue({ seed: 3, count: 2 });
   const sim = await mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
   const cwd = mkdtempSync(join(tmpdir(), 'seller-mirror-exposed-'));
@@ -21,6 +32,11 @@ it('a key file that everybody can read is told once a day by commands that use t
     MARKETPLACE_API_KEY_FILE: 'main.key',
     REQUESTS_PER_MINUTE: '0',
   };
+  return { cwd, env };
+}
+
+it('a key file that everybody can read is told once a day by commands that use the key, since a warning with every command is read by nobody', async () => {
+  const { cwd, env } = await exposedKey();
   const told = async (...args: string[]): Promise<boolean> => {
     const { code, stderr } = await run(args, env, { cwd });
     expect(code, stderr).toBe(0);
@@ -34,4 +50,19 @@ it('a key file that everybody can read is told once a day by commands that use t
   expect(await told('sync', 'account')).toBe(true);
   const doctor = await run(['doctor'], env, { cwd });
   expect(doctor.stdout).toMatch(/^! configuration: .*main\.key" can be read/m);
+});
+
+it('what was told of it is never written through a link: somebody else may have laid it, and the file it leads to would be lost', async () => {
+  const { cwd, env } = await exposedKey();
+  const precious = join(cwd, 'precious.txt');
+  writeFileSync(precious, 'precious');
+  mkdirSync(join(cwd, 'data'));
+  const note = join(cwd, 'data', 'exposed-secrets.txt');
+  symlinkSync(precious, note);
+  const { code, stderr } = await run(['sync', 'account'], env, { cwd });
+  expect(code, stderr).toBe(0);
+  expect(stderr).toContain('run chmod 600');
+  expect(readFileSync(precious, 'utf8')).toBe('precious');
+  expect(lstatSync(note).isFile()).toBe(true);
+  expect(lstatSync(note).mode & 0o777).toBe(0o600);
 });

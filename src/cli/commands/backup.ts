@@ -41,7 +41,7 @@ async function backupTo(
   await assertWritable(file);
   const started = performance.now();
   const name = 'seller-mirror backup';
-  const store = await unlessAborted(findStore(configFor('store'), name, signal), signal);
+  const store = await unlessAborted(findStore(await configFor('store'), name, signal), signal);
   const progress = new Progress({ output: process.stderr, label: 'backup' });
   try {
     const backup = backUp(store.url, {

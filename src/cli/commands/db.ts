@@ -57,8 +57,8 @@ export function addDb(program: Command): void {
 }
 
 /** The configuration, when there is an embedded server to manage. */
-function embeddedConfig(): Config {
-  const config = configFor('store');
+async function embeddedConfig(): Promise<Config> {
+  const config = await configFor('store');
   if (config.databaseUrl === null) return config;
   throw new CommandError(
     'DATABASE_URL is set, so there is no embedded server to manage',
@@ -68,7 +68,7 @@ function embeddedConfig(): Config {
 }
 
 async function startServer({ json }: CommonOptions, signal: AbortSignal): Promise<ExitCode> {
-  const config = embeddedConfig();
+  const config = await embeddedConfig();
   const { dataDir } = config;
   const { url, location, port, startedHere } = await hold({
     dataDir,
@@ -109,7 +109,7 @@ function indented(lines: readonly (readonly [string, TableCell])[]): string {
 }
 
 async function stopServer(now: boolean): Promise<ExitCode> {
-  const { dataDir } = embeddedConfig();
+  const { dataDir } = await embeddedConfig();
   const server = (await release(dataDir, { now }))?.server ?? null;
   if (server === null) {
     await print('The embedded server does not run.\n');
@@ -139,7 +139,7 @@ function usersOf(sessions: Sessions): string[] {
 }
 
 async function printUrl(): Promise<ExitCode> {
-  const config = embeddedConfig();
+  const config = await embeddedConfig();
   const found = await describeEmbedded(config.dataDir);
   if (found === null || found.server === null) {
     throw new CommandError(
@@ -155,7 +155,7 @@ async function printUrl(): Promise<ExitCode> {
 }
 
 async function showStatus({ json }: CommonOptions): Promise<ExitCode> {
-  const { dataDir } = embeddedConfig();
+  const { dataDir } = await embeddedConfig();
   const found = await describeEmbedded(dataDir);
   if (json === true) await printJson(withoutPassword(found));
   else if (found === null) await print(`There is no database in ${dataDir} yet.\n`);

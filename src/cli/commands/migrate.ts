@@ -32,7 +32,7 @@ export function addMigrate(program: Command): void {
 }
 
 async function apply({ json }: MigrateOptions, signal: AbortSignal): Promise<ExitCode> {
-  const { databaseUrl, dataDir } = configFor('store');
+  const { databaseUrl, dataDir } = await configFor('store');
   const applicationName = 'seller-mirror migrate';
   const database = await unlessAborted(
     openDatabase({ databaseUrl, dataDir, applicationName, signal }),
@@ -47,7 +47,7 @@ async function apply({ json }: MigrateOptions, signal: AbortSignal): Promise<Exi
 }
 
 async function show({ json }: MigrateOptions, signal: AbortSignal): Promise<ExitCode> {
-  const state = await unlessAborted(schemaState(configFor('store'), signal), signal);
+  const state = await unlessAborted(schemaState(await configFor('store'), signal), signal);
   if (json === true) await printJson(state ?? { database: null });
   else await print(stateLines(state).join(''));
   return EXIT.done;

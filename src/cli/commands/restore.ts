@@ -51,7 +51,7 @@ async function restoreFrom(
     if (!(error instanceof NotABackupError)) throw error;
     throw new CommandError(`${safeLine(file)} is not a seller-mirror backup`, NAME_A_BACKUP);
   });
-  const config = check === true ? null : configFor('store');
+  const config = check === true ? null : await configFor('store');
   if (config !== null) await restoreStore(config, open, manifest, replace === true, signal);
   if (json === true) {
     await printJson({ file, restored: check !== true, ...contentsJson(manifest) });

@@ -1,4 +1,6 @@
-import { readFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { cpSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import type { Command } from 'commander';
 import { Webhook as Verifier } from 'standardwebhooks';
 import { describe, expect, it, onTestFinished } from 'vitest';
@@ -98,6 +100,43 @@ describe('the commands in README', () => {
 
 describe('the settings in README', () => {
   const folder = useFolder();
+
+  it('are made by steps that never leave a secret open to others, so that whoever follows them meets no warning', () => {
+    const [steps = ''] = blocks('sh').filter((text) => text.includes('cp .env.example'));
+    const setUp = steps.slice(0, steps.indexOf('npm start'));
+    // A person's editor keeps the mode of the file, and makes new files readable for all.
+    const editor = `nano() {
+      for file; do
+        case "$file" in
+          .env) echo 'MARKETPLACE_URL=https://a.example
+MARKETPLACE_API_KEY_FILE=main.key
+SECOND_KEY=${KEY}' > .env ;;
+          *) echo ${KEY} > "$file" ;;
+        esac
+        ls -l "$file" | cut -c 1-10
+      done
+    }`;
+    cpSync(new URL('.env.example', root), join(folder.path(), '.env.example'));
+    const modes = execFileSync(
+      'bash',
+      [
+        '-ec',
+        `umask 022
+${editor}
+${setUp}`,
+      ],
+      {
+        cwd: folder.path(),
+        encoding: 'utf8',
+      },
+    );
+    expect(modes).toBe('-rw-------\n-rw-------\n');
+    expect(folder.read({}).exposedSecrets).toEqual([]);
+    expect(folder.read({}).sellers).toHaveLength(1);
+    expect(textOf('.env.example')).toContain('chmod 600 .env');
+    const ignored = textOf('.gitignore').split('\n');
+    expect(ignored).toEqual(expect.arrayContaining(['.env', '*.key', 'secrets/']));
+  });
 
   it('exist, wherever they are named', () => {
     const ofCompose = variablesIn(textOf('docker-compose.yml'));

@@ -98,10 +98,7 @@ function readSeller(
         where,
         ...(entry.keyEnv === undefined
           ? { text: 'has no key', remedy: 'add keyFile or keyEnv' }
-          : {
-              text: 'takes its key from a variable that is not set',
-              remedy: 'set the variable that keyEnv names',
-            }),
+          : unsetVariable(entry.keyEnv)),
       },
     },
     keyHeader,
@@ -125,6 +122,24 @@ function readSeller(
   if (key === null) return null;
   const carriage = { placement, keyHeader };
   return { name: entry.name, url, key, requestsPerMinute, carriage, ...schedule };
+}
+
+/** Names of variables; 20 letters and digits or more without a gap may be a key. */
+const VARIABLE = /^[A-Z_][A-Z0-9_]*$/i;
+const LIKELY_KEY = /(?=[a-z]*\d)[a-z\d]{20,}/i;
+
+/** The variable is told by its name, unless `keyEnv` holds what may be the key itself. */
+function unsetVariable(name: string): { text: string; remedy: string } {
+  return VARIABLE.test(name) && !LIKELY_KEY.test(name)
+    ? {
+        text: `takes its key from the variable ${name}, which is not set`,
+        remedy: `set ${name} in the environment or in .env`,
+      }
+    : {
+        text: 'has a keyEnv that names no variable',
+        remedy:
+          'name the variable that holds the key; a key itself goes into a file that keyFile names',
+      };
 }
 
 function parse(path: string, findings: Findings): readonly SellerEntry[] {

@@ -139,7 +139,12 @@ describe('what is wrong in the sellers file', () => {
     [
       'a variable that is not set',
       [{ ...SHOP, keyEnv: 'NOPE' }],
-      /sellers\[0\] takes its key from a variable that is not set/,
+      /sellers\[0\] takes its key from the variable NOPE, which is not set: set NOPE in/,
+    ],
+    [
+      'what may be the key itself in the place of a variable',
+      [{ ...SHOP, keyEnv: 'k3y0123456789abcdef0123456789' }],
+      /sellers\[0\] has a keyEnv that names no variable: name the variable (?!.*k3y0123)/,
     ],
     [
       'a key file that is not there',

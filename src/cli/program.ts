@@ -25,6 +25,7 @@ import { addWorker } from './commands/worker.js';
 import { EXIT } from './exit-codes.js';
 import { guardStdout } from './output/index.js';
 import { addFormerNames } from './former-names.js';
+import { showHelp } from './help.js';
 
 /** In the order in which help shows them. */
 const COMMANDS = [
@@ -55,7 +56,9 @@ const COMMANDS = [
 /** Does what the command line says. @param argv with Node and the script at its beginning */
 export async function runProgram(argv: readonly string[]): Promise<void> {
   guardStdout();
-  await program().parseAsync(withStatement(argv));
+  const command = program();
+  showHelp(command, argv.slice(2));
+  await command.parseAsync(withStatement(argv));
 }
 
 /** The command line, with every command on it. */

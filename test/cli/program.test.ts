@@ -56,6 +56,34 @@ describe('the command line', () => {
   });
 });
 
+describe('help', () => {
+  it.each([
+    [['help', 'nix'], "error: unknown command 'nix'\n(--help"],
+    [['help', 'snyc'], "error: unknown command 'snyc'\n(Did you mean sync?)"],
+    [['codes', 'help', 'chek'], "error: unknown command 'codes chek'\n(Did you mean codes check?)"],
+    [
+      ['help', 'runs', 'aprove'],
+      "error: unknown command 'runs aprove'\n(Did you mean runs approve?)",
+    ],
+  ])('of an unknown command is an error that names the nearest one: %j', async (args, why) => {
+    const { code, stdout, stderr } = await run(args, {});
+    expect(stderr).toContain(why);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+  });
+
+  it.each([
+    [['help'], 'Usage: seller-mirror [options]'],
+    [['help', 'sync'], 'Usage: seller-mirror sync'],
+    [['help', 'codes', 'check'], 'Usage: seller-mirror codes check'],
+    [['codes', 'help'], 'Usage: seller-mirror codes [options]'],
+    [['codes', 'help', 'check'], 'Usage: seller-mirror codes check'],
+  ])('shows what --help does: %j', async (args, usage) => {
+    const { code, stdout, stderr } = await run(args, {});
+    expect(stdout).toContain(usage);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  });
+});
+
 describe('a machine that this program can’t run on', () => {
   const { engines } = JSON.parse(
     readFileSync(new URL('../../package.json', import.meta.url), 'utf8'),

@@ -110,7 +110,9 @@ function decisionLines(run: Run): string[] {
   if (state !== 'held') return [];
   if (decision === null) return [`→ ${heldRemedy(runId)}`];
   const when = decidedAt === null ? '' : ` at ${moment(decidedAt)}`;
-  const where = approvalRunId === null ? '' : `; run ${approvalRunId} carried it out`;
+  const did =
+    decision === 'approved' ? 'carried it out' : 'removed items before, when it was approved';
+  const where = approvalRunId === null ? '' : `; run ${approvalRunId} ${did}`;
   return [`${decision}${when} by ${decidedBy ?? 'somebody'}${where}`];
 }
 

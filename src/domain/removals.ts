@@ -91,7 +91,13 @@ export interface HeldRun {
   readonly state: string;
   /** How many items it held back. */
   readonly items: number;
+  /** How many of these are missing still, and not found again since. */
+  readonly missing: number;
+  /** How many of these are removed by now. */
+  readonly removed: number;
   readonly decision: Decision | null;
+  /** The run that removed items when this one was approved. */
+  readonly approvalRunId: bigint | null;
   /** A newer run of the seller that was held. */
   readonly newerHeld: { readonly runId: bigint; readonly decision: Decision | null } | null;
 }
@@ -103,10 +109,11 @@ export type DecisionCheck =
 
 /**
  * Whether a person may decide so about a run. Of runs that nobody decided about, the newest one holds
- * back all that the others did; a rejection can be taken back later, a removal can't.
+ * back all that the others did. A rejection can be taken back later. An approval can be for the items
+ * that are still missing, since they were not proven to be gone; a removal can't.
  */
 export function checkDecision(run: HeldRun, wanted: Decision): DecisionCheck {
-  const { runId, state, items, decision, newerHeld } = run;
+  const { runId, state, items, missing, removed, decision, approvalRunId, newerHeld } = run;
   if (state !== 'held') {
     const why =
       state === 'running'
@@ -119,8 +126,10 @@ export function checkDecision(run: HeldRun, wanted: Decision): DecisionCheck {
   }
   if (decision === wanted) return { kind: 'made' };
   if (decision === 'approved') {
+    if (missing > 0) return { kind: 'go' };
+    const by = approvalRunId === null ? '' : ` (run ${approvalRunId})`;
     return no(
-      `run ${runId} was approved already: its items are removed`,
+      `run ${runId} was approved already${by}: ${removed} of its ${items} items are removed, and none is missing that could be kept`,
       'items that the marketplace lists again are restored by the next `seller-mirror sync`',
     );
   }

@@ -26,7 +26,11 @@ export interface DecisionReport {
   readonly items: number;
   /** How many were removed now. */
   readonly removed: number;
-  /** The run that removed them; null when this was done before, or nothing was to be removed. */
+  /** How many were removed before. */
+  readonly removedBefore: number;
+  /** How many are missing still: a rejection keeps them, after an approval they are not proven to be gone. */
+  readonly missing: number;
+  /** The run that removed items, now or before; null when none did. */
   readonly approvalRunId: bigint | null;
   /** What became of the others; null unless the decision was to remove. */
   readonly left: Omit<HeldFates, 'gone'> | null;
@@ -47,8 +51,9 @@ export class DecisionRefused extends Error {
 /**
  * Carries out what a person decided about the removals that a run held back. Approving removes
  * exactly the items that the run proved to be gone and that were neither listed nor answered for
- * since, in one transaction, as a run of its own: history has them as missing until then. The
- * marketplace is not asked.
+ * since, in one transaction, as a run of its own: history has them as missing until then. Rejecting
+ * keeps those that are still missing, also after an approval that did not remove all. The marketplace
+ * is not asked.
  * @throws {DecisionRefused} when there is no such run, or nothing to decide about it
  * @throws {SellerBusyError} when a run works for the seller
  */
@@ -65,7 +70,7 @@ export async function decideRemovals(
     if (made) return reportOf(run, decision, { already: true });
     const done = decision === 'approved' ? await approve(deps, lock, run) : {};
     if (decision === 'rejected') {
-      const record = { decision, by: deps.by, approvalRunId: null };
+      const record = { decision, by: deps.by, approvalRunId: run.approvalRunId };
       await deps.store.recordDecision(lock, runId, record);
     }
     return reportOf((await judged(deps, runId, decision)).run, decision, done);
@@ -89,12 +94,14 @@ async function judged(
 }
 
 function reportOf(
-  { runId, sellerId, decidedAt, decidedBy, items }: HeldRunRecord,
+  { runId, sellerId, decidedAt, decidedBy, items, missing, removed, approvalRunId }: HeldRunRecord,
   decision: Decision,
   more: Partial<DecisionReport>,
 ): DecisionReport {
-  const nothing = { already: false, removed: 0, approvalRunId: null, left: null };
-  return { runId, sellerId, decision, decidedAt, decidedBy, items, ...nothing, ...more };
+  const run = { runId, sellerId, decision, decidedAt, decidedBy, items, missing, approvalRunId };
+  const now = more.removed ?? 0;
+  const nothing = { already: false, left: null };
+  return { ...run, ...nothing, ...more, removed: now, removedBefore: removed - now };
 }
 
 /** Removes what is gone, and records the decision, in one transaction. */

@@ -99,16 +99,25 @@ export async function readHeldRun(
   runId: bigint,
 ): Promise<HeldRunRecord | null> {
   const { rows } = await client.query<
-    Omit<HeldRunRecord, 'runId' | 'newerHeld'> & {
+    Omit<HeldRunRecord, 'runId' | 'newerHeld' | 'approvalRunId'> & {
+      approvalId: string | null;
       newerId: string | null;
       newerDecision: Decision | null;
     }
   >(
     `SELECT r.seller_id AS "sellerId", r.state::text AS state, r.decision,
             r.decided_at AS "decidedAt", r.decided_by AS "decidedBy",
-            (SELECT count(*)::int FROM mirror.held_items h WHERE h.run_id = r.run_id) AS items,
+            r.approval_run_id::text AS "approvalId", f.items, f.missing, f.removed,
             n.run_id AS "newerId", n.decision AS "newerDecision"
        FROM mirror.runs r
+       CROSS JOIN LATERAL (
+         SELECT count(*)::int AS items,
+                count(*) FILTER (WHERE i.state = 'missing'
+                                   AND i.synced_run_id <= h.run_id)::int AS missing,
+                count(*) FILTER (WHERE i.state = 'removed')::int AS removed
+           FROM mirror.held_items h
+           JOIN mirror.items i ON i.seller_id = h.seller_id AND i.item_id = h.item_id
+          WHERE h.run_id = r.run_id) f
        LEFT JOIN LATERAL (
          SELECT run_id, decision FROM mirror.runs
           WHERE seller_id = r.seller_id AND kind = 'items' AND state = 'held'
@@ -119,9 +128,10 @@ export async function readHeldRun(
   );
   const row = rows[0];
   if (row === undefined) return null;
-  const { newerId, newerDecision, ...rest } = row;
+  const { newerId, newerDecision, approvalId, ...rest } = row;
   const newerHeld = newerId === null ? null : { runId: BigInt(newerId), decision: newerDecision };
-  return { runId, ...rest, newerHeld };
+  const approvalRunId = approvalId === null ? null : BigInt(approvalId);
+  return { runId, ...rest, approvalRunId, newerHeld };
 }
 
 /** What has become of the items that a run held back. */

@@ -7,11 +7,11 @@ import { run, settings } from './support.js';
 const mirror = useMirror();
 
 /** Forty items, of which twenty are gone, one with a hostile name; all others got a new price. */
-async function held() {
+async function held(more: Readonly<Record<string, string>> = {}) {
   const catalogue = seededCatalogue({ seed: 3, count: 40 });
   catalogue.change(1001, { name: 'Evil \u001B]0;owned\u0007\u202E name' });
   const sim = await mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
-  const env = settings(mirror().databaseUrl, sim.url);
+  const env = settings(mirror().databaseUrl, sim.url, more);
   await syncCatalogue(mirror().deps(sim.url), never);
   for (const { id } of [...catalogue.truth()]) {
     if (id <= 1020) catalogue.remove(id);
@@ -41,7 +41,7 @@ describe('a held run', () => {
       expect(stdout).not.toMatch(/(?!\n)\p{Cc}|\u202E/u);
     }
     expect(status.stdout).toMatch(/^! main · current/m);
-    expect(status.stdout).toMatch(/^ {2}held +.*run \d+ \(catalogue, held\)/m);
+    expect(status.stdout).toMatch(/^ {2}held +.*run \d+ \(items, held\)/m);
     const json = await run(['status', '--json'], env);
     expect(JSON.parse(json.stdout)).toMatchObject({
       sellers: [
@@ -84,6 +84,20 @@ describe('a held run', () => {
     expect(code).toBe(0);
     expect((await run(['sync', 'items'], env)).code).toBe(0);
     expect((await run(['status'], env)).stdout).toContain('20 live · 20 missing · 0 removed');
+  });
+
+  it('is told by reject as it is after an approval that could not remove all', async () => {
+    const { env, id } = await held({ LOOKUPS_PER_RUN: '12' });
+    const approved = await run(['runs', 'approve', id], env);
+    expect(approved.stdout).toContain(`run ${id} approved: 12 of 20 items removed`);
+    const { code, stdout } = await run(['runs', 'reject', id], env);
+    expect(stdout).toMatch(
+      /rejected: 8 items stay missing\n {2}12 removed before, by run \d+ when it was approved, /,
+    );
+    expect(code).toBe(0);
+    expect((await run(['runs', 'show', id], env)).stdout).toMatch(
+      /rejected at .* by .*; run \d+ removed items before, when it was approved\n/,
+    );
   });
 
   it('waits while a run works for the seller, and names it', async () => {

@@ -97,7 +97,10 @@ describe('items of which a person decided', () => {
 });
 
 describe('a decision', () => {
-  const held: HeldRun = { runId: 12n, state: 'held', items: 11, decision: null, newerHeld: null };
+  const held: HeldRun = {
+    ...{ runId: 12n, state: 'held', items: 11, missing: 11, removed: 0 },
+    ...{ decision: null, approvalRunId: null, newerHeld: null },
+  };
   const newer = (decision: Decision | null) => ({ newerHeld: { runId: 14n, decision } });
 
   it('can be made once a run was held, and made again without harm', () => {
@@ -109,10 +112,16 @@ describe('a decision', () => {
   it('to reject can be taken back, also when a newer run was held; a removal can’t', () => {
     const rejected = { ...held, decision: 'rejected', ...newer(null) } as const;
     expect(checkDecision(rejected, 'approved')).toEqual({ kind: 'go' });
-    expect(checkDecision({ ...held, decision: 'approved' }, 'rejected')).toMatchObject({
+    const approved = { ...held, decision: 'approved', missing: 0, removed: 9 } as const;
+    expect(checkDecision({ ...approved, approvalRunId: 13n }, 'rejected')).toMatchObject({
       kind: 'no',
-      why: expect.stringContaining('approved already') as string,
+      why: expect.stringMatching(/approved already \(run 13\): 9 of its 11 items are/) as string,
     });
+  });
+
+  it('to approve can be taken back for the items that were not removed, since they are still missing', () => {
+    const partly = { ...held, decision: 'approved', missing: 4, removed: 7 } as const;
+    expect(checkDecision({ ...partly, approvalRunId: 13n }, 'rejected')).toEqual({ kind: 'go' });
   });
 
   it('is made about the newest held run, since that one holds back what the others did', () => {

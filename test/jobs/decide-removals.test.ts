@@ -250,6 +250,16 @@ describe('rejecting', () => {
     expect(await decide(report.runId, 'approved')).toMatchObject({ removed: 12 });
   });
 
+  it('after an approval that could not remove all keeps the rest, and says what is removed already', async () => {
+    const { sync, report } = await held({ lookupsPerRun: 5 });
+    const { approvalRunId } = await decide(report.runId, 'approved');
+    expect(await decide(report.runId, 'rejected')).toMatchObject({
+      ...{ already: false, items: 12, removed: 0, removedBefore: 5, missing: 7, approvalRunId },
+    });
+    expect(await sync()).toMatchObject({ state: 'succeeded', counts: { removed: 0, missing: 7 } });
+    expect(await idsIn('removed')).toHaveLength(5);
+  });
+
   it('ends for an item once it is found again', async () => {
     const { catalogue, sync, report } = await held();
     await decide(report.runId, 'rejected');

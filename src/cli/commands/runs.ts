@@ -185,9 +185,16 @@ export function decisionLines(report: DecisionReport, look: Look): string {
   return lines.map((line, n) => `${n === 0 ? head : '  '}${safeLine(line)}\n`).join('');
 }
 
-function rejectedLines({ items }: DecisionReport): string[] {
+function rejectedLines(report: DecisionReport): string[] {
+  const { items, missing, removedBefore, approvalRunId } = report;
+  const others = items - missing - removedBefore;
+  const by = approvalRunId === null ? '' : `, by run ${approvalRunId} when it was approved`;
   return [
-    `rejected: ${plural(items, 'item')} stay missing`,
+    `rejected: ${plural(missing, 'item')} ${missing === 1 ? 'stays' : 'stay'} missing`,
+    ...(removedBefore > 0
+      ? [`${removedBefore} removed before${by}, and not restored by this`]
+      : []),
+    ...(others > 0 ? [`${others} found again since, and left as they are`] : []),
     'later runs are held only for further items; those that are found again become live',
   ];
 }

@@ -8,6 +8,8 @@ export const EXIT = {
   held: 3,
   /** Finished, but some codes could not be proven valid or invalid. */
   unproven: 4,
+  /** Finished, and some codes are invalid: only with `--fail-on invalid`. */
+  invalid: 5,
   interrupted: 130,
 } as const;
 

@@ -20,6 +20,37 @@ const count = async (table: string): Promise<number> => {
   return Number(row?.number);
 };
 
+describe('codes check --fail-on invalid', () => {
+  it('ends with 5 when any code is invalid, so that a shell stops there: codes, lists and resumed audits', async () => {
+    const sim = await codesMarket(mirror());
+    const [refunded = '', good = ''] = codesOf(sim, 2);
+    const env = settings(mirror().databaseUrl, sim.url);
+    const check = async (...args: string[]): Promise<number | null> =>
+      (await run(['codes', 'check', ...args], env)).code;
+    expect(await check(good, '--fail-on', 'invalid')).toBe(0);
+    expect(await check(good, refunded)).toBe(0);
+    expect(await check(good, refunded, '--fail-on', 'invalid')).toBe(5);
+    const list = fileWith(`code\n${good}\n${refunded}`);
+    expect(await check(list, '--fail-on', 'invalid', '--json')).toBe(5);
+    expect(await check(fileWith(`code\n${good}`), '--fail-on', 'invalid')).toBe(0);
+    const [last] = await mirror().rows<{ id: string }>(
+      `SELECT max(audit_id) AS id FROM mirror.audits WHERE invalid > 0`,
+    );
+    const resume = ['audits', 'resume', last?.id ?? '', '--fail-on', 'invalid'];
+    expect((await run(resume, env)).code).toBe(5);
+  });
+
+  it.each([
+    [['--fail-on', 'inalid'], /'inalid' is invalid\. Allowed choices are invalid\./],
+    [['--fail-on', 'invalid', '--detach'], /cannot be used with .*--detach/],
+    [['--fail-on', 'invalid', '--dry-run'], /cannot be used with .*--dry-run/],
+  ])('refuses %j, with which it could never fail', async (args, why) => {
+    const { code, stderr } = await run(['codes', 'check', 'some-code', ...args], {});
+    expect(stderr).toMatch(why);
+    expect(code).toBe(2);
+  });
+});
+
 describe('codes check of a list', () => {
   it('writes the list in its order with what the marketplace holds to be true of each code', async () => {
     const sim = await codesMarket(mirror());

@@ -51,7 +51,10 @@ export async function answerCodes(
   } else {
     await print(answers.map((answer) => answerLines(answer, now, stdoutLook())).join('\n'));
   }
-  return answers.some(({ verdict }) => verdict === 'unproven') ? EXIT.unproven : EXIT.done;
+  const isAny = (wanted: Answer['verdict']): boolean =>
+    answers.some(({ verdict }) => verdict === wanted);
+  if (options.failOn === 'invalid' && isAny('invalid')) return EXIT.invalid;
+  return isAny('unproven') ? EXIT.unproven : EXIT.done;
 }
 
 async function enterCodes(

@@ -28,7 +28,7 @@ export async function checkLists(
   options: CheckOptions & { readonly place: OutPlace | null },
   signal: AbortSignal,
 ): Promise<ExitCode> {
-  const { dryRun, detach, json, place, maxAge } = options;
+  const { dryRun, detach, json, place, maxAge, failOn } = options;
   tell(layoutLines(lists));
   if (options.yes !== true) await settleDoubts(app, seller, lists, dryRun === true, signal);
   const prove = () => proveKey(app, seller, options.canary, signal);
@@ -54,7 +54,7 @@ export async function checkLists(
     // Of a list that was entered nothing is taken back.
     await loader.abort();
   }
-  const how = { json: json === true, detach: detach === true, place };
+  const how = { json: json === true, detach: detach === true, place, failOn };
   return pursue(app, auditId, how, signal);
 }
 

@@ -26,8 +26,29 @@ export interface OutOptions {
   readonly format?: ResultFormat;
 }
 
+/** Verdicts that a command can end with an exit code of their own for. */
+const FAIL_ON = ['invalid'] as const;
+
+/** Which verdicts are a failure, for commands that see codes to their verdict. */
+export interface FailOptions {
+  readonly failOn?: (typeof FAIL_ON)[number] | undefined;
+}
+
+/** Adds `--fail-on`. @param without options that leave no verdict to fail on */
+export function withFailOption(command: Command, without: string[]): Command {
+  return command.addOption(
+    new Option('--fail-on <verdict>', 'end with exit code 5 when any code is invalid')
+      .choices(FAIL_ON)
+      .conflicts(without),
+  );
+}
+
+/** Exit codes of commands that see codes to their verdict. */
+export const VERDICT_EXIT_CODES =
+  'Exit codes: 0 all have a verdict, 1 failed, 2 usage, 4 some are unproven, 5 some are invalid (with --fail-on invalid), 130 interrupted';
+
 /** Options of `codes check`. */
-export interface CheckOptions extends CommonOptions, OutOptions {
+export interface CheckOptions extends CommonOptions, OutOptions, FailOptions {
   readonly column?: string;
   readonly inputFormat?: Format;
   /** Milliseconds. */

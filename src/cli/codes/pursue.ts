@@ -10,11 +10,12 @@ import { ownCommand } from '../own-command.js';
 import { AuditBar } from './audit-progress.js';
 import { AuditWork } from './audit-work.js';
 import { findAudit } from './find-audit.js';
+import type { FailOptions } from './options.js';
 import type { OutPlace } from './out-place.js';
 import { accountProvenOf, exitCodeOf, summaryOf } from './summary.js';
 import { writeResult } from './write-result.js';
 
-export interface PursueOptions {
+export interface PursueOptions extends FailOptions {
   readonly json: boolean;
   /** Leave the work to other processes. */
   readonly detach: boolean;
@@ -131,9 +132,10 @@ async function detached(
 async function conclude(
   app: App,
   ended: AuditProgress,
-  { json, place }: PursueOptions,
+  options: PursueOptions,
   signal: AbortSignal,
 ): Promise<ExitCode> {
+  const { json, place } = options;
   const { auditId } = ended;
   // Of an audit that failed too: what it found is worth having.
   if (place !== null) await writeResult(app, auditId, place, signal);
@@ -149,5 +151,5 @@ async function conclude(
   } else {
     await print(await summaryOf(app, audit, place, stdoutLook()));
   }
-  return exitCodeOf(audit);
+  return exitCodeOf(audit, options);
 }

@@ -3,6 +3,7 @@ import type { AuditProgress, UnprovenCount } from '../../store/audits/types.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { duration, paint, plural, safeLine, type Look } from '../output/index.js';
 import { ownCommand } from '../own-command.js';
+import type { FailOptions } from './options.js';
 import type { OutPlace } from './out-place.js';
 import { unprovenLines, verdictCounts } from './audit-view.js';
 
@@ -106,7 +107,11 @@ function nextLines(
 }
 
 /** The exit code of a command that saw an audit to its end. */
-export function exitCodeOf({ state, unproven }: AuditProgress): ExitCode {
+export function exitCodeOf(
+  { state, invalid, unproven }: AuditProgress,
+  { failOn }: FailOptions = {},
+): ExitCode {
   if (state !== 'finished') return EXIT.failed;
+  if (failOn === 'invalid' && invalid > 0) return EXIT.invalid;
   return unproven > 0 ? EXIT.unproven : EXIT.done;
 }

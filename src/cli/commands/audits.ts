@@ -5,7 +5,15 @@ import type { AuditProgress } from '../../store/audits/types.js';
 import { auditDetails, auditsTable } from '../codes/audit-view.js';
 import { costOf, costText } from '../codes/cost-text.js';
 import { checkSeller, findAudit } from '../codes/find-audit.js';
-import { auditNumber, RESULT_HELP, withOutOptions, type OutOptions } from '../codes/options.js';
+import {
+  auditNumber,
+  RESULT_HELP,
+  VERDICT_EXIT_CODES,
+  withFailOption,
+  withOutOptions,
+  type FailOptions,
+  type OutOptions,
+} from '../codes/options.js';
 import {
   checkOut,
   formatOf,
@@ -133,7 +141,7 @@ function nextCommands(
   ];
 }
 
-interface ResumeOptions extends CommonOptions, OutOptions {
+interface ResumeOptions extends CommonOptions, OutOptions, FailOptions {
   readonly detach?: true;
 }
 
@@ -148,9 +156,9 @@ function addResume(audits: Command): void {
     .addOption(
       new Option('--detach', 'leave the work to `run` or `worker`').conflicts(['out', 'format']),
     );
-  withOutOptions(command).addHelpText(
+  withOutOptions(withFailOption(command, ['detach'])).addHelpText(
     'after',
-    `${RESULT_HELP}\n\nExample:\n  $ seller-mirror audits resume 12\n\nExit codes: 0 all have a verdict, 1 failed, 2 usage, 4 some are unproven, 130 interrupted`,
+    `${RESULT_HELP}\n\nExample:\n  $ seller-mirror audits resume 12\n\n${VERDICT_EXIT_CODES}`,
   );
   withCommonOptions(command, { seller: true }).action((auditId: bigint, options: ResumeOptions) =>
     execute(async (signal) => {
@@ -167,7 +175,7 @@ async function resume(
   app: App,
   auditId: bigint,
   asked: OutPlace | null,
-  { seller, json, detach }: ResumeOptions,
+  { seller, json, detach, failOn }: ResumeOptions,
   signal: AbortSignal,
 ): Promise<ExitCode> {
   const audit = await findAudit(app, auditId, seller);
@@ -181,7 +189,7 @@ async function resume(
   }
   const place = asked ?? (detach === true ? null : await rememberedPlace(audit));
   if (state !== 'running') await app.store.audits.resume(auditId);
-  const how = { json: json === true, detach: detach === true, afresh: true, place };
+  const how = { json: json === true, detach: detach === true, afresh: true, place, failOn };
   return pursue(app, auditId, how, signal);
 }
 

@@ -17,8 +17,11 @@ import {
   oneSeller,
   purchaseCode,
   RESULT_HELP,
+  VERDICT_EXIT_CODES,
+  withFailOption,
   withOutOptions,
   type CheckOptions,
+  type FailOptions,
   type OutOptions,
 } from '../codes/options.js';
 import { checkOut, keepLists, placeOf, type OutPlace } from '../codes/out-place.js';
@@ -45,9 +48,6 @@ export function addCodes(program: Command): void {
     );
   for (const add of [addCheck, addShow, addRecheck]) add(codes);
 }
-
-const EXIT_CODES =
-  'Exit codes: 0 all have a verdict, 1 failed, 2 usage, 4 some are unproven, 130 interrupted';
 
 function addCheck(codes: Command): void {
   const command = codes
@@ -80,9 +80,9 @@ function addCheck(codes: Command): void {
     .addOption(
       new Option('--detach', 'leave the work to `run` or `worker`').conflicts(['out', 'format']),
     );
-  withOutOptions(command).addHelpText(
+  withOutOptions(withFailOption(command, ['detach', 'dryRun'])).addHelpText(
     'after',
-    `${RESULT_HELP}\n\nExamples:\n  $ seller-mirror codes check 86781236-23d0-4b3c-7dfa-c1c147e0dece\n  $ seller-mirror codes check customers.csv --column code --out result.csv\n  $ seller-mirror codes check customers.csv --max-age 7d --dry-run\n  $ mysql shop -Ne 'select code from licences' | seller-mirror codes check - --out - > result.csv\n\n${EXIT_CODES}`,
+    `${RESULT_HELP}\n\nExamples:\n  $ seller-mirror codes check 86781236-23d0-4b3c-7dfa-c1c147e0dece\n  $ seller-mirror codes check "$CODE" --fail-on invalid && activate "$CODE"\n  $ seller-mirror codes check customers.csv --column code --out result.csv\n  $ seller-mirror codes check customers.csv --max-age 7d --dry-run\n  $ mysql shop -Ne 'select code from licences' | seller-mirror codes check - --out - > result.csv\n\n${VERDICT_EXIT_CODES}`,
   );
   withCommonOptions(command, { seller: 'one' }).action((given: string[], options: CheckOptions) =>
     execute((signal) => check(given, options, signal)),
@@ -191,7 +191,7 @@ function addShow(codes: Command): void {
   );
 }
 
-interface RecheckOptions extends CommonOptions, OutOptions {
+interface RecheckOptions extends CommonOptions, OutOptions, FailOptions {
   /** Milliseconds. */
   readonly olderThan: number;
   readonly validOnly?: true;
@@ -216,9 +216,9 @@ function addRecheck(codes: Command): void {
     .addOption(
       new Option('--detach', 'leave the work to `run` or `worker`').conflicts(['out', 'format']),
     );
-  withOutOptions(command).addHelpText(
+  withOutOptions(withFailOption(command, ['detach'])).addHelpText(
     'after',
-    `${RESULT_HELP}\n\nExample:\n  $ seller-mirror codes recheck --older-than 30d --valid-only --limit 1000 --out again.csv\n\n${EXIT_CODES}`,
+    `${RESULT_HELP}\n\nExample:\n  $ seller-mirror codes recheck --older-than 30d --valid-only --limit 1000 --out again.csv\n\n${VERDICT_EXIT_CODES}`,
   );
   withCommonOptions(command, { seller: 'one' }).action((options: RecheckOptions) =>
     execute(async (signal) => {
@@ -237,7 +237,7 @@ async function recheck(
   options: RecheckOptions,
   signal: AbortSignal,
 ): Promise<ExitCode> {
-  const { json, detach } = options;
+  const { json, detach, failOn } = options;
   const seller = oneSeller(app.config, options.seller);
   await proveKey(app, seller, undefined, signal);
   const auditId = await beginRecheck(app.store, seller.name, planOf(options), Date.now());
@@ -246,7 +246,7 @@ async function recheck(
     else await print('No code is due: all known ones were asked for more recently.\n');
     return EXIT.done;
   }
-  const how = { json: json === true, detach: detach === true, place };
+  const how = { json: json === true, detach: detach === true, place, failOn };
   return pursue(app, auditId, how, signal);
 }
 

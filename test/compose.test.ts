@@ -15,7 +15,7 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { program } from '../src/cli/program.js';
-import { readConfig, SETTINGS, type Config, type Setting } from '../src/config/index.js';
+import { readConfig, SETTINGS, type Config } from '../src/config/index.js';
 import { cronFault } from './config/folder.js';
 import { interpolate, readCompose, variablesIn, type ComposeService } from './support/compose.js';
 import { migrate } from '../src/store/migrate.js';
@@ -31,7 +31,8 @@ const compose = readCompose(composeUrl);
 const services = Object.entries(compose.services);
 /** Those that are this product. */
 const ours = services.filter(([, service]) => service.image === 'seller-mirror');
-const settings: readonly Setting[] = SETTINGS;
+const settings = Object.keys(SETTINGS);
+const secretSettings = settings.filter((name) => `${name}_FILE` in SETTINGS);
 
 function serviceOf(name: string): ComposeService {
   const service = compose.services[name];
@@ -90,7 +91,7 @@ describe('docker-compose.yml', () => {
     'lets %s end in order, and starts it once what it needs is there',
     (name) => {
       const { stop_grace_period, depends_on } = serviceOf(name);
-      const timeout = settings.find((setting) => setting.name === 'SHUTDOWN_TIMEOUT')?.default;
+      const timeout = SETTINGS.SHUTDOWN_TIMEOUT.default;
       expect(seconds(stop_grace_period)).toBeGreaterThan(Number(timeout));
       expect(depends_on).toEqual({
         migrate: { condition: 'service_completed_successfully' },
@@ -137,15 +138,14 @@ describe('docker-compose.yml', () => {
   });
 
   it('holds no secret, not even in the environment of a service', () => {
-    const secret = settings.filter((setting) => setting.secret === true).map(({ name }) => name);
-    expect(secret).toContain('DATABASE_URL');
+    expect(secretSettings).toContain('DATABASE_URL');
     for (const [name, { environment = {} }] of services) {
-      for (const each of [...secret, 'POSTGRES_PASSWORD']) {
+      for (const each of [...secretSettings, 'POSTGRES_PASSWORD']) {
         expect(Object.keys(environment), name).not.toContain(each);
       }
     }
     const used = variablesIn(text);
-    for (const each of secret) expect(used).not.toContain(each);
+    for (const each of secretSettings) expect(used).not.toContain(each);
     expect(text).not.toMatch(/:\/\/\w+:\w+@/);
   });
 
@@ -158,18 +158,17 @@ describe('docker-compose.yml', () => {
       LOG_FORMAT: 'no terminal, so JSON',
     };
     const expected = settings.filter(
-      ({ name, secret }) => secret !== true && !(name in exceptions),
+      (name) => !secretSettings.includes(name) && !(name in exceptions),
     );
     for (const name of ['scheduler', 'worker']) {
       const given = Object.keys(serviceOf(name).environment ?? {});
-      expect(new Set(given)).toEqual(new Set(expected.map((setting) => setting.name)));
+      expect(new Set(given)).toEqual(new Set(expected));
     }
     expect(Object.keys(serviceOf('migrate').environment ?? {})).toEqual(['DATABASE_URL_FILE']);
   });
 
   it('asks for variables that are settings, and two of its own', () => {
-    const names = new Set(settings.map(({ name }) => name));
-    const own = variablesIn(text).filter((name) => !names.has(name));
+    const own = variablesIn(text).filter((name) => !settings.includes(name));
     expect(new Set(own)).toEqual(new Set(['HEALTH_HOST', 'POSTGRES_PORT']));
   });
 });

@@ -25,7 +25,7 @@ import { parseExposition } from './web/exposition.js';
 const root = new URL('../', import.meta.url);
 const textOf = (path: string): string => readFileSync(new URL(path, root), 'utf8');
 /** What people read of commands, settings, addresses and alerts, as one text. */
-const readme = textOf('README.md') + textOf('docs/operations.md');
+const readme = textOf('README.md') + textOf('docs/operations.md') + textOf('docs/settings.md');
 
 /** First cells of the rows of the table whose header begins with this word, without quotes. */
 function firstCells(header: string): string[] {
@@ -142,7 +142,7 @@ ${setUp}`,
     const ofCompose = variablesIn(textOf('docker-compose.yml'));
     const ofExamples = [...readme.matchAll(/"keyEnv": "(\w+)"/g)].map(([, name]) => name);
     const known = new Set<string | undefined>([
-      ...SETTINGS.map(({ name }) => name),
+      ...Object.keys(SETTINGS),
       ...ofCompose,
       ...ofExamples,
       'TEST_DATABASE_URL',

@@ -1,8 +1,7 @@
 import type { Reader } from './reader.js';
-import type { SellerEntry } from './sellers-file.js';
+import { zoneOfMachine } from './schemas.js';
+import { placeOf, SETTING_OF_FIELD, type SellerEntry } from './sellers.js';
 import { SETTINGS, type SettingName } from './settings.js';
-import { readTimeZone } from './time-zone.js';
-import type { Config } from './types.js';
 
 /** A setting as it is in effect. */
 export interface SettingReport {
@@ -17,7 +16,7 @@ export interface SettingReport {
 /** What the settings are, where each comes from, and what is wrong with them. No secret is in it. */
 export interface ConfigReport {
   readonly settings: readonly SettingReport[];
-  /** Those of the sellers file, each with its fields; what it does not say holds from the settings. */
+  /** Those of the sellers file, each with its fields; for fields it leaves out, the settings hold. */
   readonly sellers: readonly {
     readonly name: string;
     readonly settings: readonly SettingReport[];
@@ -28,63 +27,41 @@ export interface ConfigReport {
 }
 
 /** @param entries of the sellers file; null: there is none */
-export function reportOf(
-  config: Config,
-  entries: readonly SellerEntry[] | null,
-  reader: Reader,
-): ConfigReport {
-  const settings = SETTINGS.map((setting) => settingReport(setting, reader));
+export function reportOf(entries: readonly SellerEntry[] | null, reader: Reader): ConfigReport {
+  const { findings } = reader;
+  const names = Object.keys(SETTINGS) as SettingName[];
   return {
-    settings,
-    sellers: (entries ?? []).map((entry, n) => sellerReport(entry, n, settings, reader)),
-    problems: reader.findings.problems(),
-    warnings: [...config.warnings, ...config.exposedSecrets],
+    settings: names.map((name) => settingReport(name, reader)),
+    sellers: (entries ?? []).map((entry, index) => sellerReport(entry, placeOf(index), reader)),
+    problems: findings.problems(),
+    warnings: [...findings.warnings(), ...findings.exposedSecrets()],
   };
 }
 
-function settingReport(
-  setting: (typeof SETTINGS)[number],
-  { environment, findings }: Reader,
-): SettingReport {
-  const { name, default: usual } = setting;
+function settingReport(name: SettingName, reader: Reader): SettingReport {
+  const { default: usual, ...setting } = SETTINGS[name];
   const isSecret = 'secret' in setting;
-  const given = environment.get(name);
+  const given = reader.given(name);
   if (given !== null) {
-    const value = isSecret ? null : findings.shownValue(name, given);
-    return { name, value, from: environment.sourceOf(name), isSecret };
+    const value = isSecret ? null : reader.findings.shownValue(name, given.text);
+    return { name, value, from: reader.sourceOf(name), isSecret };
   }
-  if (name === 'TZ') {
-    return { name, value: readTimeZone(null, findings), from: 'this machine', isSecret };
-  }
+  if (name === 'TZ') return { name, value: zoneOfMachine(), from: 'this machine', isSecret };
   return { name, value: usual, from: usual === null ? null : 'default', isSecret };
 }
 
-/** The settings that hold for a seller whose entry does not say. */
-const OF_ALL = {
-  requestsPerMinute: 'REQUESTS_PER_MINUTE',
-  parameters: 'MARKETPLACE_PARAMETERS',
-  keyHeader: 'MARKETPLACE_KEY_HEADER',
-  syncCron: 'SYNC_CRON',
-  accountCron: 'ACCOUNT_CRON',
-  auditCron: 'AUDIT_CRON',
-  timeZone: 'TZ',
-} as const satisfies Readonly<Record<string, SettingName>>;
-
 function sellerReport(
   { name: seller, ...entry }: SellerEntry,
-  index: number,
-  settings: readonly SettingReport[],
-  { findings }: Reader,
+  where: string,
+  reader: Reader,
 ): ConfigReport['sellers'][number] {
+  const shown = (field: string, value: unknown): string =>
+    reader.findings.shownValue(`${where}.${field}`, String(value));
   const own = Object.entries(entry).map(([name, value]): SettingReport => {
-    const where = `SELLERS_FILE sellers[${index}].${name}`;
-    const shown = findings.shownValue(where, String(value));
-    return { name, value: shown, from: 'sellers file', isSecret: false };
+    return { name, value: shown(name, value), from: 'sellers file', isSecret: false };
   });
-  const others = Object.entries(OF_ALL).flatMap(([name, setting]) => {
-    const found = settings.find((one) => one.name === setting);
-    return name in entry || found === undefined ? [] : [{ ...found, name }];
-  });
-  const name = findings.shownValue(`SELLERS_FILE sellers[${index}].name`, seller);
-  return { name, settings: [...own, ...others] };
+  const others = Object.entries(SETTING_OF_FIELD)
+    .filter(([field]) => !(field in entry))
+    .map(([field, setting]) => ({ ...settingReport(setting, reader), name: field }));
+  return { name: shown('name', seller), settings: [...own, ...others] };
 }

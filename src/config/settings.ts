@@ -1,242 +1,258 @@
-/** One environment variable the product reads. */
+import type { z } from 'zod';
+import {
+  apiKey,
+  cron,
+  databaseUrl,
+  headerName,
+  healthListen,
+  marketplaceUrl,
+  oneOf,
+  passwordsIn,
+  plainName,
+  redisUrl,
+  text,
+  timeZone,
+  tokensIn,
+  webhookSecret,
+  webhookUrl,
+  wholeNumber,
+  yesOrNo,
+} from './schemas.js';
+
+/** One environment variable that the product reads. */
 export interface Setting {
-  readonly name: string;
   /** Text that means the same as not setting it; null when there is none. */
   readonly default: string | null;
-  /** One line for README, `.env.example` and help texts. */
+  /** One line for `docs/settings.md` and `.env.example`. */
   readonly description: string;
-  /** The value must never be shown. */
-  readonly secret?: true;
+  /** Checks the text and turns it into the value. */
+  readonly schema: z.ZodType<unknown, string>;
+  /** The text must never be shown; the function gives the parts of it that must not be shown either. */
+  readonly secret?: (text: string) => readonly string[];
+  /** What a file named by the setting holds, for messages. */
+  readonly holds?: string;
 }
 
-/** Every setting, declared once; README and `.env.example` are tested against it. */
-export const SETTINGS = [
-  {
-    name: 'MARKETPLACE_URL',
+/** A setting that names a file which holds a secret, instead of the setting for the secret itself. */
+function fileOf<const W extends string>(secret: string, what: W) {
+  const description = `File that holds ${what}, instead of ${secret}`;
+  return { default: null, description, schema: text, holds: what };
+}
+
+/** Days for which something is kept; a hundred years at most. */
+const DAYS_KEPT = wholeNumber(1, 36_500);
+/** More than any catalogue has. */
+const MOST_ITEMS = 1_000_000_000;
+
+/** Every setting, described once: `docs/settings.md` and `.env.example` are tested against this table. */
+export const SETTINGS = {
+  MARKETPLACE_URL: {
     default: null,
     description: 'Base address of the marketplace, such as https://market.example',
+    schema: marketplaceUrl,
   },
-  {
-    name: 'MARKETPLACE_API_KEY',
+  MARKETPLACE_API_KEY: {
     default: null,
     description: 'API key of the seller’s workspace',
-    secret: true,
+    schema: apiKey,
+    secret: () => [],
   },
-  {
-    name: 'MARKETPLACE_API_KEY_FILE',
-    default: null,
-    description: 'File that holds the API key, instead of MARKETPLACE_API_KEY',
-  },
-  {
-    name: 'SELLER_NAME',
+  MARKETPLACE_API_KEY_FILE: fileOf('MARKETPLACE_API_KEY', 'the API key'),
+  SELLER_NAME: {
     default: 'main',
     description: 'Name of the seller in the database: 1 to 63 letters, digits and . _ -',
+    schema: plainName('is no seller name'),
   },
-  {
-    name: 'SELLERS_FILE',
+  SELLERS_FILE: {
     default: null,
     description: 'JSON file with several sellers, instead of MARKETPLACE_URL and its key',
+    schema: text,
   },
-  {
-    name: 'DATABASE_URL',
+  DATABASE_URL: {
     default: null,
     description: 'PostgreSQL to keep the mirror in; not set: an embedded server under DATA_DIR',
-    secret: true,
+    schema: databaseUrl,
+    secret: passwordsIn,
   },
-  {
-    name: 'DATABASE_URL_FILE',
-    default: null,
-    description: 'File that holds the database’s address, instead of DATABASE_URL',
-  },
-  {
-    name: 'DATA_DIR',
+  DATABASE_URL_FILE: fileOf('DATABASE_URL', 'the database’s address'),
+  DATA_DIR: {
     default: './data',
     description: 'Folder of the embedded PostgreSQL server',
+    schema: text,
   },
-  {
-    name: 'REQUESTS_PER_MINUTE',
+  REQUESTS_PER_MINUTE: {
     default: '60',
     description:
       'Most requests a minute to one marketplace host; 0 means no limit: 48 calls of an audit at a time',
+    schema: wholeNumber(0, 1_000_000),
   },
-  {
-    name: 'MARKETPLACE_PARAMETERS',
+  MARKETPLACE_PARAMETERS: {
     default: 'default',
     description:
       'Where request parameters travel: default (query on GET, form on POST), query or json',
+    schema: oneOf(['default', 'query', 'json']),
   },
-  {
-    name: 'MARKETPLACE_KEY_HEADER',
+  MARKETPLACE_KEY_HEADER: {
     default: null,
     description: 'Name of a request header that carries the API key instead of a parameter',
+    schema: headerName,
   },
-  {
-    name: 'ALLOW_PLAIN_HTTP',
+  ALLOW_PLAIN_HTTP: {
     default: 'false',
     description: 'true sends the API key unencrypted to an http:// address of another machine',
+    schema: yesOrNo,
   },
-  {
-    name: 'REMOVAL_GUARD_ITEMS',
+  REMOVAL_GUARD_ITEMS: {
     default: '10',
     description: 'A run that would remove more items than this and than the percentage is held',
+    schema: wholeNumber(0, MOST_ITEMS),
   },
-  {
-    name: 'REMOVAL_GUARD_PERCENT',
+  REMOVAL_GUARD_PERCENT: {
     default: '20',
     description: 'Percentage of the seller’s items that belongs to REMOVAL_GUARD_ITEMS',
+    schema: wholeNumber(0, 100),
   },
-  {
-    name: 'LOOKUPS_PER_RUN',
+  LOOKUPS_PER_RUN: {
     default: '100',
     description:
       'Most unlisted items looked up in one run, twice if denied; 0 means none, so nothing is removed',
+    schema: wholeNumber(0, MOST_ITEMS),
   },
-  {
-    name: 'SYNC_CRON',
+  SYNC_CRON: {
     default: '0 2 * * *',
-    description: 'Cron expression: when account and items are mirrored; off: not by itself',
+    description: 'Cron expression: when account and items are mirrored; off: never by schedule',
+    schema: cron,
   },
-  {
-    name: 'ACCOUNT_CRON',
+  ACCOUNT_CRON: {
     default: null,
     description:
-      'Cron expression: when the account is mirrored besides; off means the same as not set',
+      'Cron expression: when the account alone is mirrored, in addition; off means the same as not set',
+    schema: cron,
   },
-  {
-    name: 'AUDIT_CRON',
+  AUDIT_CRON: {
     default: null,
     description:
       'Cron expression: when known purchase codes are asked for again; off means the same as not set',
+    schema: cron,
   },
-  {
-    name: 'AUDIT_SHARE',
+  AUDIT_SHARE: {
     default: '25',
     description: 'Percentage of the request budget that asking again by AUDIT_CRON may take',
+    schema: wholeNumber(1, 100),
   },
-  {
-    name: 'AUDIT_OLDER_THAN_DAYS',
+  AUDIT_OLDER_THAN_DAYS: {
     default: '30',
     description: 'Codes checked within this many days are left alone by AUDIT_CRON',
+    schema: wholeNumber(1, 3_650),
   },
-  {
-    name: 'TZ',
+  TZ: {
     default: null,
     description:
-      'IANA time zone of the three, such as Europe/Berlin; not set: that of this machine',
+      'IANA time zone of the cron expressions, such as Europe/Berlin; not set: that of this machine',
+    schema: timeZone,
   },
-  {
-    name: 'CATCH_UP',
+  CATCH_UP: {
     default: 'true',
     description: 'true does once at start what was due while nothing ran',
+    schema: yesOrNo,
   },
-  {
-    name: 'REDIS_URL',
+  REDIS_URL: {
     default: null,
     description:
       'Redis or Valkey for the queue: redis[s]://, redis-sentinel:// or redis-cluster://; not set: the database',
-    secret: true,
+    schema: redisUrl,
+    // Of the query too, whatever the option in it is called.
+    secret: (url) => [...passwordsIn(url), /\?[^=]*=(.*)$/s.exec(url)?.[1] ?? ''],
   },
-  {
-    name: 'REDIS_URL_FILE',
-    default: null,
-    description: 'File that holds the address of Redis, instead of REDIS_URL',
-  },
-  {
-    name: 'QUEUE_PREFIX',
+  REDIS_URL_FILE: fileOf('REDIS_URL', 'the address of Redis'),
+  QUEUE_PREFIX: {
     default: 'seller-mirror',
     description: 'Keeps installations apart that share one Redis: letters, digits and . _ -',
+    schema: plainName('can’t begin the names in Redis'),
   },
-  {
-    name: 'WORKER_CONCURRENCY',
+  WORKER_CONCURRENCY: {
     default: '4',
     description: 'Jobs that one worker process does at a time, 1 to 100',
+    schema: wholeNumber(1, 100),
   },
-  {
-    name: 'SHUTDOWN_TIMEOUT',
+  SHUTDOWN_TIMEOUT: {
     default: '30',
     description: 'Seconds that running work may take to end when the process is told to stop',
+    schema: wholeNumber(0, 3_600),
   },
-  {
-    name: 'KEEP_JOBS_DAYS',
+  KEEP_JOBS_DAYS: {
     default: '7',
     description: 'Days for which finished jobs are kept in the queue, 1 to 365',
+    schema: wholeNumber(1, 365),
   },
-  {
-    name: 'KEEP_RAW_DAYS',
+  KEEP_RAW_DAYS: {
     default: null,
     description:
       'Days for which records are kept as received, beside what was read of them; not set: for ever',
+    schema: DAYS_KEPT,
   },
-  {
-    name: 'KEEP_RUNS_DAYS',
+  KEEP_RUNS_DAYS: {
     default: null,
     description: 'Days for which runs are kept that no kept row names; not set: for ever',
+    schema: DAYS_KEPT,
   },
-  {
-    name: 'KEEP_VERSIONS_DAYS',
+  KEEP_VERSIONS_DAYS: {
     default: null,
     description:
       'Days for which superseded states of items and accounts are kept; not set: for ever',
+    schema: DAYS_KEPT,
   },
-  {
-    name: 'KEEP_AUDITS_DAYS',
+  KEEP_AUDITS_DAYS: {
     default: null,
     description: 'Days for which the lists of finished audits are kept; not set: for ever',
+    schema: DAYS_KEPT,
   },
-  {
-    name: 'STALE_AFTER_HOURS',
+  STALE_AFTER_HOURS: {
     default: '26',
     description: 'Hours after the last success from which on a copy counts as stale',
+    schema: wholeNumber(1, 8_760),
   },
-  {
-    name: 'HEALTH_LISTEN',
+  HEALTH_LISTEN: {
     default: null,
     description:
       'Host and port of health and metrics; off: none; not set: 127.0.0.1:8790, or a free port when that is taken',
+    schema: healthListen,
   },
-  {
-    name: 'ALERT_WEBHOOK_URL',
+  ALERT_WEBHOOK_URL: {
     default: null,
     description: 'Address that alerts are posted to, signed as Standard Webhooks',
-    secret: true,
+    schema: webhookUrl,
+    secret: tokensIn,
   },
-  {
-    name: 'ALERT_WEBHOOK_URL_FILE',
-    default: null,
-    description: 'File that holds the webhook’s address, instead of ALERT_WEBHOOK_URL',
-  },
-  {
-    name: 'ALERT_WEBHOOK_SECRET',
+  ALERT_WEBHOOK_URL_FILE: fileOf('ALERT_WEBHOOK_URL', 'the webhook’s address'),
+  ALERT_WEBHOOK_SECRET: {
     default: null,
     description: 'What alerts are signed with: whsec_ and base64 of 24 to 64 bytes',
-    secret: true,
+    schema: webhookSecret,
+    // It may also be pasted elsewhere without the prefix.
+    secret: (secret) => [secret.replace(/^whsec_/, '')],
   },
-  {
-    name: 'ALERT_WEBHOOK_SECRET_FILE',
-    default: null,
-    description: 'File that holds the webhook’s secret, instead of ALERT_WEBHOOK_SECRET',
-  },
-  {
-    name: 'LOG_LEVEL',
+  ALERT_WEBHOOK_SECRET_FILE: fileOf('ALERT_WEBHOOK_SECRET', 'the webhook’s secret'),
+  LOG_LEVEL: {
     default: 'info',
     description: 'trace, debug, info, warn, error, fatal or silent',
+    schema: oneOf(['info', 'trace', 'debug', 'warn', 'error', 'fatal', 'silent']),
   },
-  {
-    name: 'LOG_FORMAT',
+  LOG_FORMAT: {
     default: 'auto',
     description: 'json, pretty, or auto: pretty on a terminal and JSON elsewhere',
+    schema: oneOf(['auto', 'json', 'pretty']),
   },
-] as const satisfies readonly Setting[];
+} as const satisfies Readonly<Record<string, Setting>>;
 
-export type SettingName = (typeof SETTINGS)[number]['name'];
+type Settings = typeof SETTINGS;
+export type SettingName = keyof Settings;
 
-const DEFAULTS = new Map<string, string | null>(
-  SETTINGS.map((setting) => [setting.name, setting.default]),
-);
+/** Settings that hold a secret; each has a twin, `…_FILE`, for a file that holds it. */
+export type SecretName = {
+  [N in SettingName]: Settings[N] extends { secret: unknown } ? N : never;
+}[SettingName];
 
-/** The default of a setting that has one. */
-export function defaultOf(name: SettingName): string {
-  const text = DEFAULTS.get(name);
-  if (text === null || text === undefined) throw new Error(`${name} has no default`);
-  return text;
-}
+/** The value of a setting once it is read; null only when it is not set and has no default. */
+export type ValueOf<N extends SettingName> =
+  z.output<Settings[N]['schema']> | (Settings[N]['default'] extends string ? never : null);

@@ -21,7 +21,7 @@ describe('the report on settings', () => {
       'SYNC_CRON=0 3 * * *\nTZ=UTC\nREDIS_URL=redis://:pw@cache\nLOG_LEVEL=debug\n',
     );
     const report = folder.report({ ...ONE_SELLER, LOG_LEVEL: '', DATA_DIR: ' /srv/x ' });
-    expect(report.settings.map(({ name }) => name)).toEqual(SETTINGS.map(({ name }) => name));
+    expect(report.settings.map(({ name }) => name)).toEqual(Object.keys(SETTINGS));
     expect(shown(report.settings)).toMatchObject({
       MARKETPLACE_URL: 'https://market.example from environment',
       MARKETPLACE_API_KEY: 'null from environment',

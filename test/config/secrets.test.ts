@@ -1,6 +1,7 @@
 import { inspect } from 'node:util';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { Findings } from '../../src/config/findings.js';
 import { ConfigError, SETTINGS, type Config } from '../../src/config/index.js';
 import { useFolder } from './folder.js';
 
@@ -20,7 +21,7 @@ const wrongOrRight = fc.constantFrom(
   'http://a.example',
   'x y',
 );
-const otherNames = SETTINGS.map((setting) => setting.name).filter(
+const otherNames = Object.keys(SETTINGS).filter(
   (name) => !name.includes('KEY') && !name.includes('_URL_FILE') && name !== 'DATABASE_URL',
 );
 const otherSettings = fc.dictionary(fc.constantFrom(...otherNames), wrongOrRight);
@@ -142,4 +143,19 @@ describe('secrets never show, whatever else is right or wrong', () => {
     const shown = everythingShown({ MARKETPLACE_URL: 'https://a.example', [name]: value });
     expectHidden(shown, value.includes('hunter2pass') ? 'hunter2pass' : value.slice(0, 20));
   });
+});
+
+it('what is said of a thousand sellers hides the keys of all of them, in a blink: every command waits for it', () => {
+  const findings = new Findings();
+  const keys = Array.from({ length: 2_000 }, (_, n) => `key-${n}-${'0123456789abcdef'.repeat(4)}`);
+  findings.hide(keys);
+  for (const key of keys) findings.warn(`the file ${key}`, 'is: mend it');
+  expect(new Set(findings.warnings())).toEqual(new Set(['the file [secret] is: mend it']));
+});
+
+it('a secret within another one leaves nothing of it behind', () => {
+  const findings = new Findings();
+  findings.hide(['inner-word', 'outer-inner-word-outer']);
+  findings.warn({ where: 'X', text: 'outer-inner-word-outer' }, 'is: mend it');
+  expect(findings.warnings()).toEqual(['X "[secret]" is: mend it']);
 });

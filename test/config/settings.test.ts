@@ -3,38 +3,37 @@ import { describe, expect, it } from 'vitest';
 import { SETTINGS } from '../../src/config/index.js';
 import { useFolder } from './folder.js';
 
-const root = new URL('../../', import.meta.url);
+const textOf = (path: string): string =>
+  readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
 
 describe('the table of settings', () => {
+  const described = Object.entries(SETTINGS).map(([name, { default: usual, description }]) => [
+    name,
+    usual ?? '',
+    description,
+  ]);
+
   it('is what .env.example shows, so that nobody follows an old example', () => {
-    const text = readFileSync(new URL('.env.example', root), 'utf8');
-    const shown = [...text.matchAll(/^# (.+)\n#([A-Z_]+)=(.*)$/gm)].map((match) => match.slice(1));
-    expect(shown).toEqual(
-      SETTINGS.map(({ name, description, default: value }) => [description, name, value ?? '']),
-    );
+    const shown = [...textOf('.env.example').matchAll(/^# (.+)\n#([A-Z_]+)=(.*)$/gm)];
+    expect(shown.map(([, text, name, value]) => [name, value, text])).toEqual(described);
   });
 
-  const readme = new URL('README.md', root);
-  it('is the table in README.md', () => {
+  it('is the table in docs/settings.md', () => {
     const rows = [
-      ...readFileSync(readme, 'utf8').matchAll(/^\| `([A-Z_]+)` *\|([^|]*)\|([^|]*)\|$/gm),
+      ...textOf('docs/settings.md').matchAll(/^\| `([A-Z_]+)` *\|([^|]*)\|([^|]*)\|$/gm),
     ];
-    expect(rows.map(([, name, value, text]) => [name, value?.trim(), text?.trim()])).toEqual(
-      SETTINGS.map((setting) => [
-        setting.name,
-        setting.default === null ? '' : `\`${setting.default}\``,
-        setting.description,
-      ]),
-    );
+    const cells = rows.map(([, name, value = '', text]) => [
+      name,
+      value.trim().replaceAll('`', ''),
+      text?.trim(),
+    ]);
+    expect(cells).toEqual(described);
   });
 
   const folder = useFolder();
   it('states defaults that mean the same as setting nothing', () => {
-    const defaults = Object.fromEntries(
-      SETTINGS.flatMap((setting) =>
-        setting.default === null ? [] : [[setting.name, setting.default]],
-      ),
-    );
+    const defaults: NodeJS.ProcessEnv = {};
+    for (const [name = '', usual] of described) defaults[name] = usual;
     expect(folder.read(defaults, 'store')).toEqual(folder.read({}, 'store'));
   });
 });

@@ -1,0 +1,119 @@
+import { Redactor } from '../domain/redact.js';
+import { Secret } from '../domain/secret.js';
+
+/** A text and the place where it was given. */
+export interface Given {
+  /** The setting, or the place in the sellers file. */
+  readonly where: string;
+  readonly text: string;
+  /** Messages must not show the text. */
+  readonly isSecret?: boolean;
+}
+
+/**
+ * The configuration can't be used: every problem at once, one sentence each. The command line ends
+ * with exit code 2. No message contains a secret.
+ */
+export class ConfigError extends Error {
+  override name = 'ConfigError';
+
+  constructor(readonly problems: readonly string[]) {
+    super(
+      problems.length === 1
+        ? (problems[0] ?? '')
+        : `${problems.length} settings need attention:\n${problems.map((text) => `- ${text}`).join('\n')}`,
+    );
+  }
+}
+
+interface Finding {
+  readonly about: Given | string;
+  readonly message: string;
+}
+
+const LONGEST_VALUE = 60;
+
+/**
+ * Collects problems and warnings while settings are read. Each is about a given text or, when only its
+ * place is to be shown, about that place; its message says what is wrong and, after a colon, what to do.
+ * Sentences are made only at the end, when every secret is known: a key pasted into the wrong setting
+ * must not show either.
+ */
+export class Findings {
+  readonly #problems: Finding[] = [];
+  readonly #warnings: Finding[] = [];
+  readonly #exposed: Finding[] = [];
+  readonly #secrets: Secret[] = [];
+
+  problem(about: Given | string, message: string): void {
+    this.#problems.push({ about, message });
+  }
+
+  warn(about: Given | string, message: string): void {
+    this.#warnings.push({ about, message });
+  }
+
+  /** Warns of a secret that other users of this machine can read. */
+  exposed(about: Given | string, message: string): void {
+    this.#exposed.push({ about, message });
+  }
+
+  /** Makes sure that these texts show in no problem and no warning. */
+  hide(texts: readonly string[]): void {
+    for (const text of texts) this.#secrets.push(new Secret(text));
+  }
+
+  warnings(): string[] {
+    return this.#sentences(this.#warnings);
+  }
+
+  exposedSecrets(): string[] {
+    return this.#sentences(this.#exposed);
+  }
+
+  problems(): string[] {
+    return this.#sentences(this.#problems);
+  }
+
+  /** @throws {ConfigError} when there is any problem */
+  throwIfAny(): void {
+    if (this.#problems.length > 0) throw new ConfigError(this.problems());
+  }
+
+  /** The value of a setting without any secret; of a wrong one also without what looks like a secret. */
+  shownValue(name: string, value: string): string {
+    const redacted = new Redactor(this.#secrets).text(value);
+    const isWrong = this.#problems.some(({ about }) => placeOf(about) === name);
+    return isWrong ? withoutLikelySecrets(redacted) : redacted;
+  }
+
+  #sentences(findings: readonly Finding[]): string[] {
+    const redactor = new Redactor(this.#secrets);
+    return findings.map(({ about, message }) => {
+      const isShown = typeof about !== 'string' && about.isSecret !== true;
+      // Redacted before it is cut: half a secret is still one.
+      const value = isShown ? ` ${shown(redactor.text(about.text))}` : '';
+      return redactor.text(`${placeOf(about)}${value} ${message}`);
+    });
+  }
+}
+
+function placeOf(about: Given | string): string {
+  return typeof about === 'string' ? about : about.where;
+}
+
+function shown(value: string): string {
+  const text = withoutLikelySecrets(value);
+  return JSON.stringify(
+    text.length > LONGEST_VALUE ? `${text.slice(0, LONGEST_VALUE - 1)}…` : text,
+  );
+}
+
+/**
+ * People paste keys and database addresses into the wrong setting: user names, passwords, queries
+ * and long words with digits are left out of every value shown.
+ */
+function withoutLikelySecrets(value: string): string {
+  if (value.length >= 20 && /\d/.test(value) && !/[./\s]/.test(value)) return '…';
+  return value.replace(/^.*@/s, '…@').replace(/[?#].*$/s, '…');
+}

@@ -1,0 +1,259 @@
+import { realpathSync } from 'node:fs';
+import { z } from 'zod';
+import { addressFault, headerNameFault, type AddressFault } from '../domain/address.js';
+import { parseRedisUrl } from '../domain/redis-target.js';
+import { Secret } from '../domain/secret.js';
+import { nearest } from './nearest.js';
+
+/*
+ * Schemas of the texts that settings are given as. The message of an issue goes on after the setting's
+ * name and its text, and says after a colon what to do.
+ */
+
+export const text = z.string();
+
+/** Ends a transformation. @param fault continues the sentence that begins with the setting's name */
+function refuse(context: z.RefinementCtx, fault: string): never {
+  context.addIssue(fault);
+  return z.NEVER;
+}
+
+/** A whole number within bounds. */
+export function wholeNumber(least: number, most: number) {
+  return z
+    .string()
+    .refine(
+      (digits) => /^\d{1,15}$/.test(digits) && Number(digits) >= least && Number(digits) <= most,
+      `is no whole number in range: give a number from ${least} to ${most}`,
+    )
+    .transform(Number);
+}
+
+/** One of several words, in any letter case. */
+export function oneOf<const T extends readonly [string, ...string[]]>(words: T) {
+  const error = `is not known: choose one of ${words.join(', ')}`;
+  return z.string().toLowerCase().pipe(z.enum(words, { error }));
+}
+
+export const yesOrNo = z.stringbool({
+  truthy: ['true', '1', 'yes', 'on'],
+  falsy: ['false', '0', 'no', 'off'],
+  error: 'is neither true nor false: give true or false',
+});
+
+/** A name that commands, locks, tables or keys of Redis can hold. @param fault what to say of another */
+export function plainName(fault: string) {
+  const remedy = 'use 1 to 63 letters, digits, dots, underscores and hyphens';
+  return z.string().regex(/^[A-Za-z0-9._-]{1,63}$/, `${fault}: ${remedy}`);
+}
+
+/** The header that is to carry the key: any name that HTTP allows and no request needs for itself. */
+export const headerName = z.string().superRefine((name, context) => {
+  const fault = headerNameFault(name);
+  if (fault === null) return;
+  const what =
+    fault === 'taken' ? 'is a header that every request uses already' : 'is no name of a header';
+  context.addIssue(`${what}: give a name such as X-Api-Key`);
+});
+
+/** A key of the marketplace. Keys have no fixed format (field notes: requests): only what can't be one is refused. */
+export const apiKey = z
+  .string()
+  .refine(
+    (key) => !/[\p{Cc}\p{Cs}\p{Zl}\p{Zp}]/u.test(key),
+    'holds line breaks or control characters within the key: copy the key again, by itself and whole',
+  )
+  .transform((key) => new Secret(key));
+
+export const UNENCRYPTED_REMEDY =
+  'use https://, or set ALLOW_PLAIN_HTTP=true if you trust every network between';
+
+const ADDRESS_FAULTS: Readonly<Record<AddressFault, string>> = {
+  scheme: 'is no web address: give the marketplace’s address, such as https://market.example',
+  user: 'contains a user name or password: leave them out; the API key has its own setting',
+  query:
+    'goes on with a query or fragment: end the address before any ? or #; the API key has its own setting',
+  'plain-http': `would get the API key unencrypted: ${UNENCRYPTED_REMEDY}`,
+};
+
+/** What to say of a marketplace at an address to which no request may go; null when they may. */
+export function marketplaceFault(url: URL, allowPlainHttp: boolean): string | null {
+  const fault = addressFault(url, allowPlainHttp);
+  return fault === null ? null : ADDRESS_FAULTS[fault];
+}
+
+/** The base address of a marketplace; whether plain http may be used is up to another setting. */
+export const marketplaceUrl = z.string().transform((address, context) => {
+  const url = URL.canParse(address) ? new URL(address) : null;
+  if (url === null) return refuse(context, ADDRESS_FAULTS.scheme);
+  const fault = marketplaceFault(url, true);
+  return fault === null ? url : refuse(context, fault);
+});
+
+/** The address of a PostgreSQL server, checked as far as that is possible without asking the server. */
+export const databaseUrl = z.string().transform((address, context) => {
+  if (!/^postgres(?:ql)?:\/\//.test(address)) {
+    const form = 'postgresql://user:password@host:5432/database';
+    return refuse(
+      context,
+      `is no address of a PostgreSQL server: begin it with postgresql://, such as ${form}`,
+    );
+  }
+  // An empty host is a socket in PostgreSQL's addresses, and an error in those of the web.
+  const web = address.replace(/^(postgres(?:ql)?:\/\/(?:[^/]*@)?)(?=[/?]|$)/, '$1localhost');
+  if (!URL.canParse(web)) {
+    return refuse(
+      context,
+      'can’t be read as an address: check host and port, and write special characters of the password percent-encoded (@ is %40, / is %2F, # is %23)',
+    );
+  }
+  return new URL(web).hash === ''
+    ? new Secret(address)
+    : refuse(context, 'contains a #, where an address ends: write # in the password as %23');
+});
+
+export const redisUrl = z.string().transform((address, context) => {
+  const target = parseRedisUrl(address);
+  return 'fault' in target ? refuse(context, `${target.fault}: ${target.remedy}`) : target;
+});
+
+/** The passwords of an address, as written and as meant, also when the address can't be read. */
+export function passwordsIn(url: string): readonly string[] {
+  const places = [/:\/\/[^:]*:(.*)@/s, /[?&]\w*pass\w*=(.*)$/is];
+  return places
+    .flatMap((place) => place.exec(url)?.[1] ?? [])
+    .flatMap((one) => [one, decoded(one)]);
+}
+
+function decoded(written: string): string {
+  try {
+    return decodeURIComponent(written);
+  } catch {
+    return written;
+  }
+}
+
+export const webhookUrl = z.string().transform((address, context) => {
+  const url = URL.canParse(address) ? new URL(address) : null;
+  if (url === null || !/^https?:$/.test(url.protocol)) {
+    return refuse(
+      context,
+      'is no web address: give the receiver’s address, such as https://hooks.example/mirror',
+    );
+  }
+  if (url.username === '' && url.password === '') return new Secret(address);
+  return refuse(
+    context,
+    'contains a user name or password, which are not sent: leave them out; the signature proves who sends',
+  );
+});
+
+/** All parts of an address that may be a token: all but the host, as written and as meant. */
+export function tokensIn(address: string): readonly string[] {
+  const url = URL.canParse(address) ? new URL(address) : null;
+  const parts = [address, url?.href ?? ''].flatMap((whole) => whole.split(/[/?&=#:@]+/));
+  return parts.filter((part) => part.length >= 8 && part.toLowerCase() !== url?.hostname);
+}
+
+export const HOW_TO_MAKE_A_SECRET = 'printf \'whsec_%s\' "$(openssl rand -base64 32)" makes one';
+
+/** The form of Standard Webhooks: `whsec_` and the base64 of 24 to 64 bytes. */
+export const webhookSecret = z
+  .string()
+  .refine((secret) => {
+    const [, base64 = ''] = /^whsec_([A-Za-z0-9+/]+={0,2})$/.exec(secret) ?? [];
+    const bytes = Buffer.from(base64, 'base64');
+    // Node skips what is not base64, so only the way back proves that all of it was.
+    const isWhole = bytes.toString('base64').replace(/=+$/, '') === base64.replace(/=+$/, '');
+    return isWhole && bytes.length >= 24 && bytes.length <= 64;
+  }, `is no secret of the Standard Webhooks form: whsec_ and the base64 of 24 to 64 bytes: copy it again from the receiver; ${HOW_TO_MAKE_A_SECRET}`)
+  .transform((secret) => new Secret(secret));
+
+/** A cron expression or `off`. Whether the expression can be run is for those to say who run it. */
+export const cron = z
+  .string()
+  .trim()
+  .transform((expression) => (expression.toLowerCase() === 'off' ? 'off' : expression));
+
+/** Where the health endpoints listen. */
+export interface HealthListen {
+  readonly host: string;
+  readonly port: number;
+  /** False: nobody chose the port, so another will do when it is taken. */
+  readonly chosen: boolean;
+}
+
+export const USUAL_HEALTH: HealthListen = { host: '127.0.0.1', port: 8790, chosen: false };
+
+/** `host:port`, `[::1]:port`, a port alone, which is one of loopback since there is no login, or `off`. */
+export const healthListen = z.string().transform((address, context): HealthListen | 'off' => {
+  if (address.toLowerCase() === 'off') return 'off';
+  const [, name, digits = ''] =
+    /^(?:(\[[\da-f:.]+\]|[\p{L}\p{N}._-]*):)?(\d{1,5})$/iu.exec(address) ?? [];
+  const host = name === undefined || name === '' ? USUAL_HEALTH.host : name.toLowerCase();
+  const port = digits === '' ? NaN : Number(digits);
+  if (port <= 65_535 && URL.canParse(`http://${host}`)) {
+    return { host: host.replaceAll(/[[\]]/g, ''), port, chosen: true };
+  }
+  return refuse(
+    context,
+    'is no host and port: write it as 127.0.0.1:8790, [::1]:8790 or 8790, or off',
+  );
+});
+
+/** The IANA name of a time zone. */
+export const timeZone = z.string().transform((given, context) => {
+  const name = zoneNameIn(given);
+  if (isZone(name)) return zones().find((zone) => sameText(zone, name)) ?? name;
+  const meant = nearestZone(name);
+  const remedy =
+    meant === null ? 'give an IANA name such as Europe/Berlin' : `did you mean ${meant}?`;
+  return refuse(context, `is no time zone: ${remedy}`);
+});
+
+/** The zone of this machine; UTC when the machine does not say. */
+export function zoneOfMachine(): string {
+  // Node can't name the zone when TZ is empty or names a file.
+  const name = Intl.DateTimeFormat().resolvedOptions().timeZone as string | undefined;
+  return name !== undefined && name !== 'Etc/Unknown' && isZone(name) ? name : 'UTC';
+}
+
+/** Takes off what POSIX allows in TZ besides a name: a colon before it, and the path of a zone's file. */
+function zoneNameIn(given: string): string {
+  const name = given.replace(/^:/, '');
+  if (!name.startsWith('/')) return name;
+  try {
+    return realpathSync(name).replace(/^.*\/zoneinfo\//, '');
+  } catch {
+    return name;
+  }
+}
+
+/** By name only: newer versions of Node take offsets such as +02:00, which know no summer time. */
+function isZone(name: string): boolean {
+  if (!/^[A-Za-z]/.test(name)) return false;
+  try {
+    Intl.DateTimeFormat('en', { timeZone: name });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** The usual capitals. Intl itself would also replace a name by an older one, such as Asia/Calcutta. */
+function zones(): readonly string[] {
+  return [...Intl.supportedValuesOf('timeZone'), 'UTC'];
+}
+
+function sameText(one: string, other: string): boolean {
+  return one.toLowerCase() === other.toLowerCase();
+}
+
+/** The zone that a person may have meant; people also give a city without its continent. */
+function nearestZone(name: string): string | null {
+  const whole = nearest(name, zones());
+  if (whole !== null) return whole;
+  const cities = new Map(zones().map((zone) => [zone.split('/').at(-1) ?? zone, zone]));
+  const city = nearest(name.split('/').at(-1) ?? name, [...cities.keys()]);
+  return city === null ? null : (cities.get(city) ?? null);
+}

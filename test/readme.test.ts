@@ -6,6 +6,9 @@ import { Webhook as Verifier } from 'standardwebhooks';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { program } from '../src/cli/program.js';
 import { SETTINGS } from '../src/config/index.js';
+import { describeDenials } from '../src/domain/codes/denials.js';
+import { LONGEST_GAP_MS, LONGEST_ROW } from '../src/domain/codes/proof.js';
+import { LOOK_AFTER_MS, LOOK_SOON_AFTER_MS, ONE_IN } from '../src/domain/codes/second-look.js';
 import { silentLog } from '../src/domain/log.js';
 import { Secret } from '../src/domain/secret.js';
 import type { Alert } from '../src/jobs/alerts.js';
@@ -95,6 +98,28 @@ describe('the commands in README', () => {
     const wanted = scaled.flatMap(([, one, many]) => one ?? many?.split(' ') ?? []);
     expect(wanted.length).toBeGreaterThan(0);
     expect(Object.keys(services)).toEqual(expect.arrayContaining(wanted));
+  });
+});
+
+describe('what README says of proof', () => {
+  it('is what the rules themselves say, so that nobody has to choose between two explanations', () => {
+    const sentences = (text: string): string =>
+      /A marketplace gives a wrong key.*never become a verdict\./s.exec(
+        text
+          .replaceAll(/\n \* |\s+/g, ' ')
+          .replaceAll('**', '')
+          .replaceAll('’', "'"),
+      )?.[0] ?? '';
+    const told = sentences(textOf('README.md'));
+    expect(told).toBe(sentences(textOf('src/domain/codes/proof.ts')));
+    expect([LONGEST_GAP_MS, LOOK_AFTER_MS, LOOK_SOON_AFTER_MS]).toEqual([120_000, 60_000, 5_000]);
+    expect(told).toContain('at most two minutes apart');
+    expect(told).toContain(`at most ${LONGEST_ROW} denials may come in a row`);
+    expect(told).toContain('a minute later and after every other code (5 s later');
+    expect(told).toContain(`else for one in ${ONE_IN} `);
+    const firstAt = new Date(0);
+    const evidence = describeDenials({ times: 2, firstAt, lastAt: new Date(61_000) });
+    expect(told).toContain(`\`${evidence.split(', at ')[0]}\``);
   });
 });
 

@@ -27,6 +27,7 @@ const valid: Answer = {
   checkedAt: new Date('2026-11-21T09:59:59Z'),
   httpStatus: 200,
   message: null,
+  denials: null,
 };
 const invalid: Answer = {
   ...valid,
@@ -35,7 +36,13 @@ const invalid: Answer = {
   proof: 'canary',
   httpStatus: 404,
   message: 'Invalid purchase code',
+  denials: {
+    times: 2,
+    firstAt: new Date('2026-11-21T09:58:58Z'),
+    lastAt: new Date('2026-11-21T09:59:59Z'),
+  },
 };
+const EVIDENCE = 'denied twice, 61 s apart, at 2026-11-21 09:58:58Z and 2026-11-21 09:59:59Z';
 const unproven: Answer = {
   ...invalid,
   verdict: 'unproven',
@@ -43,6 +50,7 @@ const unproven: Answer = {
   proof: 'none',
   httpStatus: 401,
   message: 'Invalid request',
+  denials: null,
 };
 
 describe('the answer about a code', () => {
@@ -90,7 +98,7 @@ describe('the answer about a code', () => {
     expect(text).toContain('item        1042');
     expect(text).not.toContain('support');
     expect(text).toContain(
-      'denied (404 "Invalid purchase code"), while the API key opened the account and found a valid code before and after',
+      `${EVIDENCE} (404 "Invalid purchase code"), while the API key opened the account and found a valid code before and after`,
     );
     const never = answerLines({ ...invalid, purchase: null, proof: 'account' }, now, look);
     expect(never).not.toContain('valid before');
@@ -127,6 +135,7 @@ describe('the answer about a code', () => {
       checked_at: '2026-11-21T09:59:59.000Z',
       proof: 'canary',
       reason: 'denied',
+      evidence: EVIDENCE,
       http_status: 404,
       message: 'Invalid purchase code',
     });
@@ -156,6 +165,11 @@ describe('a line of a result', () => {
     });
     const rejected = resultOf({ verdict: 'rejected', why: 'the code is empty' }, now.getTime());
     expect(rejected).toMatchObject({ verdict: 'rejected', proof: 'none: the code is empty' });
+  });
+
+  it('says of an invalid code when it was denied, since an invalid code may cost a customer their support', () => {
+    expect(resultOf(invalid, now.getTime())['proof']).toBe(`canary: ${EVIDENCE}`);
+    expect(resultOf(valid, now.getTime())['proof']).toBe('purchase');
   });
 
   it('tells the state of support at the moment it is written', () => {

@@ -137,7 +137,7 @@ async function answerOf(
   result: AuditResult,
   problem: string | null,
 ): Promise<Answer> {
-  const { verdict, reason, proof, purchase, checkedAt } = result;
+  const { verdict, reason, proof, denials, purchase, checkedAt } = result;
   const code = result.code ?? '';
   const state = (await store.audits.knownCodes(seller.name, [code])).get(code);
   const [check] = state === undefined ? [] : await store.audits.checksOf(state.codeId, 1);
@@ -147,6 +147,7 @@ async function answerOf(
     verdict: verdict ?? 'unproven',
     reason: reason ?? problem ?? 'it was not asked for',
     proof: proof ?? 'none',
+    denials,
     purchase,
     checkedAt,
     httpStatus: heard?.httpStatus ?? null,

@@ -1,3 +1,4 @@
+import { describeDenials } from '../../domain/codes/denials.js';
 import { supportAt } from '../../domain/codes/purchase.js';
 import type { Purchase, PurchasedItem } from '../../domain/item.js';
 import { moment } from '../../domain/moment.js';
@@ -84,13 +85,15 @@ function supportText(purchase: Purchase, now: Date): string {
 }
 
 function proofText(answer: Answer): string {
+  const { denials } = answer;
+  const denied = `${denials === null ? 'denied' : describeDenials(denials)}${saidBy(answer)}`;
   switch (answer.proof) {
     case 'purchase':
       return 'the marketplace answered with the purchase';
     case 'canary':
-      return `denied${saidBy(answer)}, while the API key opened the account and found a valid code before and after`;
+      return `${denied}, while the API key opened the account and found a valid code before and after`;
     case 'account':
-      return `denied${saidBy(answer)}, while the API key opened the account before and after; a code known to be valid (--canary) would prove more`;
+      return `${denied}, while the API key opened the account before and after; a code known to be valid (--canary) would prove more`;
     default:
       return answer.proof;
   }
@@ -105,9 +108,10 @@ function saidBy({ httpStatus, message }: Answer): string {
   return parts.length === 0 ? '' : ` (${parts.join(' ')})`;
 }
 
-/** The answer for scripts: the columns of a result, and what the server said. */
+/** The answer for scripts: the columns of a result, the proof in one word, and what the server said. */
 export function answerJson(answer: Answer, now: Date): object {
-  const { code, reason, httpStatus, message, proof } = answer;
+  const { code, reason, httpStatus, message, proof, denials } = answer;
   const result: Result = { ...resultOf(answer, now.getTime()), proof };
-  return { code, ...result, reason, http_status: httpStatus, message };
+  const evidence = denials === null ? null : describeDenials(denials);
+  return { code, ...result, reason, evidence, http_status: httpStatus, message };
 }

@@ -1,3 +1,4 @@
+import { describeDenials, type Denials } from '../../domain/codes/denials.js';
 import { supportAt } from '../../domain/codes/purchase.js';
 import type { Purchase } from '../../domain/item.js';
 import type { ResultColumn, ResultRow } from '../../intake/index.js';
@@ -11,6 +12,8 @@ export interface CodeFacts {
   readonly reason: string;
   /** `purchase`, `canary`, `account` or `none`. */
   readonly proof: string;
+  /** Of an invalid code the denials that made it so; null where they are not known. */
+  readonly denials: Denials | null;
   /** The last one seen; that of an invalid code is from when it was valid. */
   readonly purchase: Purchase | null;
   readonly checkedAt: Date | null;
@@ -26,10 +29,10 @@ export type RecordFacts =
 
 /** What an audit has to say of a record. */
 export function factsOf(result: AuditResult): RecordFacts {
-  const { code, rejected, verdict, reason, proof, purchase, checkedAt } = result;
+  const { code, rejected, verdict, reason, proof, denials, purchase, checkedAt } = result;
   if (code === null) return { verdict: 'rejected', why: rejected ?? 'it holds no code' };
   if (verdict === null) return { verdict: 'pending' };
-  return { verdict, reason: reason ?? '', proof: proof ?? 'none', purchase, checkedAt };
+  return { verdict, reason: reason ?? '', proof: proof ?? 'none', denials, purchase, checkedAt };
 }
 
 /** The lines of a result. @param now for the state of support, milliseconds since 1970 */
@@ -59,8 +62,8 @@ const NOTHING: Omit<Result, 'verdict'> = {
 
 /**
  * The result columns of a record. Where there is no verdict, `proof` says why after `none: `, and
- * nothing is said of a purchase that was not proven this time. Of an invalid code the purchase of
- * before is told, but no support.
+ * nothing is said of a purchase that was not proven this time. Of an invalid code `proof` says after
+ * its word how often and when it was denied, and the purchase of before is told, but no support.
  * @param now for the state of support, milliseconds since 1970
  */
 export function resultOf(facts: RecordFacts, now: number): Result {
@@ -81,7 +84,9 @@ export function resultOf(facts: RecordFacts, now: number): Result {
   }
 }
 
-function provenResult({ verdict, purchase, checkedAt, proof }: CodeFacts, now: number): Result {
+function provenResult(facts: CodeFacts, now: number): Result {
+  const { verdict, purchase, checkedAt, denials } = facts;
+  const proof = denials === null ? facts.proof : `${facts.proof}: ${describeDenials(denials)}`;
   const proven = { verdict, ...NOTHING, checked_at: stamp(checkedAt), proof };
   if (purchase === null) return proven;
   return {

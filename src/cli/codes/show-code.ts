@@ -50,14 +50,18 @@ export async function showCode(
 }
 
 /** The newest verdict that was proven; where there is none, why the last check proved nothing. */
-function answerOf({ code, known, proof }: CodeState, checks: readonly CodeCheck[]): Answer {
+function answerOf(state: CodeState, checks: readonly CodeCheck[]): Answer {
+  const { code, known, proof, denials, lastCheckId } = state;
   const verdict = known?.verdict ?? 'unproven';
-  const check = checks.find((one) => one.verdict === verdict);
+  // The last denial of an invalid code is recorded before it is known to be the last.
+  const check = known === null ? checks[0] : checks.find(({ checkId }) => checkId === lastCheckId);
+  const reason = verdict === 'invalid' ? 'denied' : check?.reason;
   return {
     code,
     verdict,
-    reason: check?.reason ?? 'it was not asked for yet',
+    reason: reason ?? 'it was not asked for yet',
     proof: proof ?? 'none',
+    denials,
     purchase: known?.purchase ?? null,
     checkedAt: known === null ? (check?.checkedAt ?? null) : new Date(known.checkedAt),
     httpStatus: check?.httpStatus ?? null,

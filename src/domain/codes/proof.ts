@@ -4,24 +4,33 @@ import type { DenialFault } from './unproven.js';
 /**
  * The rules that decide when a denial proves anything.
  *
- * A marketplace gives a wrong key, a switched-off API and a bad code the same answer (field notes:
- * errors). So a denial counts only between two *checkpoints*, one on each side. A checkpoint is
- * account details answered for the seller's account and, as soon as any valid code is known, a valid
- * code that was found. A denial counts when
+ * A marketplace gives a wrong key, a switched-off API and a bad code the same answer. So a denial
+ * counts only between two checkpoints. A checkpoint is account details answered for the seller's
+ * account and, as soon as any valid code is known, a valid code that was found. The two are at most
+ * two minutes apart, or ten calls where the budget makes these take longer. Nothing between them
+ * may speak against the key, and at most 25 denials may come in a row. A code is invalid when it
+ * was denied so twice, the second time a minute later and after every other code (5 s later for
+ * codes given as arguments): a stale cache or one sick machine of several denies good codes for a
+ * moment. `--confirm auto`, the default, asks again for all denied codes where they are at most 200
+ * or a tenth of the list, else for one in 12 and for those that were valid before; `all` asks for
+ * each again, and with `none` one denial is enough. Once a code is found after all, every denied
+ * one is asked for again until chance no longer explains its denials. An invalid code comes with
+ * its evidence: `denied twice, 61 s apart`, and when. What can't be proven is unproven and asked
+ * again; limits, outages and odd answers never become a verdict.
  *
- * 1. a checkpoint had ended before the denied call began, and another began after it had ended;
- * 2. not more than `LONGEST_GAP_MS` passed from the beginning of one to the end of the other;
- * 3. nothing in between speaks against the key: no proof failed, no reply refused the key;
- * 4. at most `LONGEST_ROW` denials came in a row. A find parts two denials only when it began after
+ * More exactly:
+ *
+ * 1. One checkpoint had ended before the denied call began, and another began after it had ended.
+ * 2. At most `LONGEST_GAP_MS` passed from the beginning of one checkpoint to the end of the other.
+ * 3. No proof failed in between, and no reply refused the key.
+ * 4. At most `LONGEST_ROW` denials came in a row. A find parts two denials only when it began after
  *    one of them had ended, and ended before the other began: of calls that ran at the same time
  *    nobody knows which the marketplace met first.
  *
- * A denial that counts is half of the way to `invalid`: see `second-look.ts`. A valid code needs no
- * checkpoint, since the purchase is its own proof; it is not believed when account details last spoke
- * of another account.
- *
- * No rule can see a key that was bad, or a marketplace that was out of date, only between two
- * checkpoints. That is what the second look is for.
+ * This file has the rules of one denial; `second-look.ts` has those of the second one, since no
+ * checkpoint can see a key that was bad, or a marketplace that was out of date, only between two of
+ * them. `denials.ts` puts the evidence into words. A valid code needs no checkpoint: the purchase is its
+ * own proof, unless account details last spoke of another account.
  */
 
 /** What is made of a code. */

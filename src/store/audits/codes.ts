@@ -2,7 +2,14 @@ import type { Pool } from 'pg';
 import type { RecheckCandidate, RecheckFilter } from '../../domain/codes/recheck.js';
 import type { LockPools } from '../advisory-lock.js';
 import { streamRows } from '../stream-rows.js';
-import { KNOWN_COLUMNS, knownIn, type KnownRow } from './known-row.js';
+import {
+  denialsIn,
+  KNOWN_COLUMNS,
+  knownIn,
+  LEDGER_DENIALS,
+  type DenialsRow,
+  type KnownRow,
+} from './known-row.js';
 import type { CodeCheck, CodeState } from './types.js';
 
 /** Codes that are looked at from both ends of what was proven. */
@@ -53,16 +60,22 @@ export async function knownCodes(
   codes: readonly string[],
 ): Promise<Map<string, CodeState>> {
   const { rows } = await pool.query<
-    KnownRow & {
-      readonly code_id: string;
-      readonly code: string;
-      readonly proof: string | null;
-      readonly verdict_since: Date | null;
-      readonly first_checked_at: Date | null;
-    }
+    KnownRow &
+      DenialsRow & {
+        readonly code_id: string;
+        readonly code: string;
+        readonly proof: string | null;
+        readonly last_check_id: string | null;
+        readonly verdict_since: Date | null;
+        readonly first_checked_at: Date | null;
+      }
   >(
-    `SELECT p.code_id, p.code, p.proof, p.verdict_since, p.first_checked_at, ${KNOWN_COLUMNS}
-       FROM mirror.purchase_codes p WHERE p.seller_id = $1 AND p.code = ANY($2::text[])`,
+    `SELECT p.code_id, p.code, p.proof, p.last_check_id, p.verdict_since, p.first_checked_at,
+            n.denials, n.first_denied_at, n.last_denied_at, ${KNOWN_COLUMNS}
+       FROM mirror.purchase_codes p
+       LEFT JOIN mirror.code_checks k ON k.check_id = p.last_check_id
+       LEFT JOIN LATERAL (${LEDGER_DENIALS}) n ON p.verdict = 'invalid'
+      WHERE p.seller_id = $1 AND p.code = ANY($2::text[])`,
     [sellerId, codes],
   );
   return new Map(
@@ -73,6 +86,8 @@ export async function knownCodes(
         code: row.code,
         known: knownIn(row),
         proof: row.proof,
+        denials: denialsIn(row),
+        lastCheckId: row.last_check_id === null ? null : BigInt(row.last_check_id),
         verdictSince: row.verdict_since,
         firstCheckedAt: row.first_checked_at,
       },

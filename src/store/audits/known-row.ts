@@ -1,4 +1,5 @@
 import type { ClientBase, Pool } from 'pg';
+import type { Denials } from '../../domain/codes/denials.js';
 import type { KnownCode } from '../../domain/codes/known-code.js';
 import type { Item, Purchase, PurchasedItem, Timestamp } from '../../domain/item.js';
 
@@ -11,6 +12,33 @@ export const PURCHASE_COLUMNS = `
   p.purchase_seen_at IS NOT NULL AS has_purchase, p.answered_code, p.license_type, p.price, p.currency,
   p.item_id, p.item_name, p.item_url, p.item_preview_url, p.item_full,
   ${utc('supported_until')}, p.downloaded, ${utc('purchased_at')}`;
+
+/**
+ * A subquery that tells what the ledger has of the denials up to check `k`, which made its code invalid:
+ * those of the same audit. Where no audit asked, the code was denied as a canary, and the last two
+ * denials made it invalid.
+ */
+export const LEDGER_DENIALS = `
+  SELECT count(*)::int AS denials, min(checked_at) AS first_denied_at, max(checked_at) AS last_denied_at
+    FROM (SELECT checked_at FROM mirror.code_checks d
+           WHERE d.code_id = k.code_id AND d.check_id <= k.check_id
+             AND d.audit_id IS NOT DISTINCT FROM k.audit_id
+             AND d.verdict <> 'valid' AND d.proof <> 'none'
+           ORDER BY d.check_id DESC LIMIT CASE WHEN k.audit_id IS NULL THEN 2 END) denied`;
+
+/** Denials as a subquery tells them; all null where there is none. */
+export interface DenialsRow {
+  readonly denials: number | null;
+  readonly first_denied_at: Date | null;
+  readonly last_denied_at: Date | null;
+}
+
+/** The denials of a row; null when it has none. */
+export function denialsIn(row: DenialsRow): Denials | null {
+  const { denials: times, first_denied_at: firstAt, last_denied_at: lastAt } = row;
+  if (times === null || firstAt === null || lastAt === null) return null;
+  return { times, firstAt, lastAt };
+}
 
 /** A purchase as its columns tell it. */
 export interface PurchaseRow {

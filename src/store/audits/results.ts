@@ -2,19 +2,37 @@ import type { Pool } from 'pg';
 import type { Verdict } from '../../domain/codes/proof.js';
 import type { LockPools } from '../advisory-lock.js';
 import { streamRows } from '../stream-rows.js';
-import { PURCHASE_COLUMNS, purchaseIn, type PurchaseRow } from './known-row.js';
+import {
+  denialsIn,
+  LEDGER_DENIALS,
+  PURCHASE_COLUMNS,
+  purchaseIn,
+  type DenialsRow,
+  type PurchaseRow,
+} from './known-row.js';
 import type { AuditResult, UnprovenCount } from './types.js';
 
+/**
+ * The denials of a verdict that was taken over are in the ledger; those of this audit are with its codes,
+ * where one that was asked for once only has none but its check.
+ */
 const RESULTS = `
   SELECT e.line, e.columns, e.rejected, p.code, c.verdict, c.reused, k.checked_at, k.reason, k.proof,
-         ${PURCHASE_COLUMNS}
+         n.denials, n.first_denied_at, n.last_denied_at, ${PURCHASE_COLUMNS}
     FROM mirror.audit_entries e
     LEFT JOIN mirror.audit_codes c ON c.audit_id = e.audit_id AND c.position = e.position
     LEFT JOIN mirror.purchase_codes p ON p.code_id = c.code_id
     LEFT JOIN mirror.code_checks k ON k.check_id = c.check_id
+    LEFT JOIN LATERAL (
+      SELECT greatest(c.denials, 1) AS denials, coalesce(c.first_denied_at, k.checked_at) AS first_denied_at,
+             coalesce(c.last_denied_at, k.checked_at) AS last_denied_at
+       WHERE c.verdict = 'invalid' AND NOT c.reused
+       UNION ALL
+      SELECT * FROM (${LEDGER_DENIALS}) ledger WHERE c.verdict = 'invalid' AND c.reused
+    ) n ON true
    WHERE e.audit_id = $1 ORDER BY e.entry`;
 
-interface Row extends PurchaseRow {
+interface Row extends PurchaseRow, DenialsRow {
   readonly line: number;
   readonly columns: readonly string[];
   readonly rejected: string | null;
@@ -48,6 +66,7 @@ function resultIn(row: Row): AuditResult {
     // Its last check only says that it was denied once more.
     reason: row.verdict === 'invalid' ? 'denied' : row.reason,
     proof: row.proof,
+    denials: denialsIn(row),
     purchase: purchaseIn(row),
   };
 }

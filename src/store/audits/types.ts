@@ -1,3 +1,4 @@
+import type { Denials } from '../../domain/codes/denials.js';
 import type { KnownCode } from '../../domain/codes/known-code.js';
 import type { CodeNews } from '../../domain/codes/settle.js';
 import type { Verdict } from '../../domain/codes/proof.js';
@@ -190,6 +191,8 @@ export interface AuditResult {
   readonly checkedAt: Date | null;
   readonly reason: string | null;
   readonly proof: string | null;
+  /** Of an invalid code the denials that made it so. */
+  readonly denials: Denials | null;
   /** As known at present; also of a code that was valid once. */
   readonly purchase: Purchase | null;
 }
@@ -216,6 +219,10 @@ export interface CodeState {
   /** Null when it was never proven. */
   readonly known: KnownCode | null;
   readonly proof: string | null;
+  /** Of an invalid code the denials that made it so. */
+  readonly denials: Denials | null;
+  /** The check that proved the verdict. */
+  readonly lastCheckId: bigint | null;
   /** Since when the verdict is what it is. */
   readonly verdictSince: Date | null;
   /** When a verdict was first proven. */

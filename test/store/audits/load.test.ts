@@ -67,11 +67,12 @@ describe('a list', () => {
     expect((await audits.pendingOf(auditId, 1)).map(({ code }) => code)).toEqual(['C']);
     const [b] = await audits.pendingOf(auditId, 0);
     if (b !== undefined) await audits.record(auditId, [valid(b, at(1), purchaseOf('B'))], 1);
-    const shared = { reused: false, checkedAt: null, reason: null, proof: null, purchase: null };
+    const nothing = { reason: null, proof: null, denials: null, purchase: null };
+    const shared = { reused: false, checkedAt: null, ...nothing };
     const open = { rejected: null, verdict: null, ...shared };
     const found = {
       ...{ rejected: null, verdict: 'valid', reused: false, checkedAt: at(1) },
-      ...{ reason: 'answered', proof: 'purchase', purchase: purchaseOf('B').value },
+      ...{ reason: 'answered', proof: 'purchase', denials: null, purchase: purchaseOf('B').value },
     };
     expect(await resultsOf(audits, auditId)).toEqual([
       { line: 2, code: 'B', columns: ['B', 'customer 0'], ...found },

@@ -104,6 +104,7 @@ describe('recording results', () => {
     const state = (await audits.knownCodes(SELLER, ['A', 'nobody’s'])).get('A');
     expect(state).toEqual({
       ...{ codeId: code.codeId, code: 'A', proof: 'purchase' },
+      ...{ denials: null, lastCheckId: expect.any(BigInt) as bigint },
       ...{ verdictSince: at(1), firstCheckedAt: at(1) },
       known: { verdict: 'valid', purchase: purchase.value, checkedAt: at(1).getTime() },
     });

@@ -3,12 +3,14 @@ import type { AuditResult } from '../../../src/store/audits/types.js';
 import { useMirror } from '../../support/mirror.js';
 import {
   at,
+  denied,
   enterSeller,
   invalid,
   load,
   loadPending,
   pending,
   purchaseOf,
+  SELLER,
   unproven,
   valid,
 } from './support.js';
@@ -44,6 +46,44 @@ it('results tell what this audit found, whatever a later one found, and the purc
   expect(await audits.unprovenCounts(second.auditId)).toEqual([
     { reason: 'unavailable', codes: 1 },
   ]);
+});
+
+it('results tell how often and when an invalid code was denied, also in an audit that took the verdict over', async () => {
+  const audits = await enterSeller(mirror());
+  const first = await loadPending(audits, 'A', 'B');
+  const [a, b] = first.codes;
+  await audits.record(first.auditId, [denied(a, at(1)), invalid(b, at(1))], 2);
+  await audits.record(first.auditId, [unproven(a, at(2))], 1);
+  await audits.record(first.auditId, [denied(a, at(3))], 1);
+  await audits.settleDenied(first.auditId, 'invalid');
+  const second = await load(audits, ['A', 'B'], { maxAgeSeconds: 1_000_000_000 });
+  for (const auditId of [first.auditId, second.auditId]) {
+    const results: AuditResult[] = [];
+    for await (const row of audits.results(auditId)) results.push(row);
+    expect(results.map(({ verdict, denials }) => [verdict, denials])).toEqual([
+      ['invalid', { times: 2, firstAt: at(1), lastAt: at(3) }],
+      ['invalid', { times: 1, firstAt: at(1), lastAt: at(1) }],
+    ]);
+  }
+  const known = await audits.knownCodes(SELLER, ['A', 'B']);
+  expect(known.get('A')?.denials).toEqual({ times: 2, firstAt: at(1), lastAt: at(3) });
+  expect(known.get('B')?.denials).toEqual({ times: 1, firstAt: at(1), lastAt: at(1) });
+});
+
+it('of a code that was denied as a canary the two denials count that made it invalid', async () => {
+  const audits = await enterSeller(mirror());
+  const { auditId, codes } = await loadPending(audits, 'A');
+  await audits.record(auditId, [valid(codes[0], at(1), purchaseOf('A'))], 1);
+  const canary = { code: 'A', proof: 'canary', httpStatus: 404, message: 'no' };
+  // Found again after the first, which therefore says nothing.
+  await audits.recordDeniedCanaries(SELLER, [{ ...canary, checkedAt: at(2) }], [], 60_000);
+  await audits.recordDeniedCanaries(SELLER, [], ['A'], 60_000);
+  for (const minute of [10, 12]) {
+    await audits.recordDeniedCanaries(SELLER, [{ ...canary, checkedAt: at(minute) }], [], 60_000);
+  }
+  const state = (await audits.knownCodes(SELLER, ['A'])).get('A');
+  expect(state?.known?.verdict).toBe('invalid');
+  expect(state?.denials).toEqual({ times: 2, firstAt: at(10), lastAt: at(12) });
 });
 
 it('results are those of one moment, however long the reading takes, and need not be read to the end', async () => {

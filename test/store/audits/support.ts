@@ -134,6 +134,20 @@ export function invalid({ position, codeId }: Place, checkedAt: Date): CodeResul
   };
 }
 
+/** A denial that counts, of a code that is to be asked for again. */
+export function denied({ position, codeId }: Place, checkedAt: Date): CodeResult {
+  return {
+    ...{ position, codeId, checkedAt, news: { verdict: 'unproven' } },
+    ...{
+      reason: 'unconfirmed',
+      proof: 'canary',
+      httpStatus: 404,
+      message: 'Invalid purchase code',
+    },
+    ...{ rawHash: null, final: false, denied: true },
+  };
+}
+
 export function unproven({ position, codeId }: Place, checkedAt: Date, final = false): CodeResult {
   return {
     ...{ position, codeId, checkedAt, news: { verdict: 'unproven' } },

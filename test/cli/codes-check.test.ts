@@ -367,8 +367,8 @@ describe('codes check of a code', () => {
     ];
     for (const one of again) expect((await run(one, env)).stdout).toContain(evidence);
     const asked = sim.log.filter(({ parameters }) => parameters['purchase_code'] === refunded);
-    // A denial beside the find of the other code has no checkpoint before it, and is asked for again.
-    expect([2, 3]).toContain(asked.length);
+    // A denial without a checkpoint before it is asked for once more.
+    expect(asked.length).toBeGreaterThanOrEqual(2);
   });
 
   it('says nothing of how codes that were typed are read, which is how they were typed', async () => {

@@ -1,10 +1,11 @@
 import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process';
-import { once } from 'node:events';
+import { once, setMaxListeners } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Readable, Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
-import { afterAll, expect, onTestFinished } from 'vitest';
+import { afterAll, expect, onTestFinished, vi } from 'vitest';
 import { KEY } from '../support/mirror.js';
 
 export const MAIN = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
@@ -29,10 +30,7 @@ type Environment = Readonly<Record<string, string>>;
 
 /** Starts the built program in a folder of its own, with these settings and no others. */
 export function start(args: readonly string[], env: Environment, cwd = folder()): Running {
-  // The second look comes a minute after the first; who tests it says so.
-  const isCheck = args[0] === 'codes' && args[1] === 'check' && !args.includes('--confirm');
-  const all = isCheck ? [...args, '--confirm', 'none'] : args;
-  const child = spawn(process.execPath, [MAIN, ...all], {
+  const child = spawn(process.execPath, [MAIN, ...unconfirmed(args)], {
     cwd,
     env: { PATH: process.env['PATH'], HOME: process.env['HOME'], ...env },
   });
@@ -42,23 +40,115 @@ export function start(args: readonly string[], env: Environment, cwd = folder())
   child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
   child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
   child.stdin.on('error', () => undefined);
-  const ended = once(child, 'close').then(([code]): Ended => {
-    expect(stdout + stderr, 'the key must not show').not.toContain(KEY);
-    expect(stderr, 'no stack trace').not.toMatch(/^\s+at .*:\d+:\d+/m);
-    return { code: code as number | null, stdout, stderr };
-  });
+  const ended = once(child, 'close').then(([code]) =>
+    checked({ code: code as number | null, stdout, stderr }),
+  );
   return { process: child, ended, stdout: () => stdout, stderr: () => stderr };
 }
 
-/** Runs a command to its end. */
-export function run(
+/** Commands that serve until a signal, or end their process themselves. */
+const OF_THEIR_OWN = ['run', 'scheduler', 'worker', 'simulate', 'demo'];
+
+/**
+ * Runs a command to its end: within this process, since most of the time of a process goes into
+ * loading the program; in a process of its own where it reads stdin, or `spawned` asks for one.
+ */
+export async function run(
   args: readonly string[],
   env: Environment,
-  { stdin = '', cwd = folder() } = {},
+  { stdin = '', cwd = folder(), spawned = false } = {},
 ): Promise<Ended> {
+  const apart =
+    spawned ||
+    stdin !== '' ||
+    args.includes('-') ||
+    'NODE_OPTIONS' in env ||
+    OF_THEIR_OWN.includes(args[0] ?? '');
+  if (!apart) return checked(await oneAtATime(() => runWithin(unconfirmed(args), env, cwd)));
   const running = start(args, env, cwd);
   running.process.stdin.end(stdin);
   return running.ended;
+}
+
+/** The second look comes a minute after the first; who tests it says so. */
+function unconfirmed(args: readonly string[]): readonly string[] {
+  const isCheck = args[0] === 'codes' && args[1] === 'check' && !args.includes('--confirm');
+  return isCheck ? [...args, '--confirm', 'none'] : args;
+}
+
+function checked(ended: Ended): Ended {
+  const { stdout, stderr } = ended;
+  expect(stdout + stderr, 'the key must not show').not.toContain(KEY);
+  expect(stderr, 'no stack trace').not.toMatch(/^\s+at .*:\d+:\d+/m);
+  return ended;
+}
+
+let last: Promise<unknown> = Promise.resolve();
+
+/** The environment and the streams of this process are one command's at a time. */
+function oneAtATime<T>(work: () => Promise<T>): Promise<T> {
+  const mine = last.then(work);
+  last = mine.catch(() => undefined);
+  return mine;
+}
+
+/** What stands for the end of the process. */
+class Exit extends Error {
+  constructor(readonly code: number) {
+    super(`exit ${code}`);
+  }
+}
+
+/** Runs a command as `main.ts` does, with the streams, environment and folder of a process of its own. */
+async function runWithin(args: readonly string[], env: Environment, cwd: string): Promise<Ended> {
+  // The signal of Ctrl-C is that of the process: here, many commands listen to it.
+  setMaxListeners(0);
+  const { runProgram } = await import('../../src/cli/program.js');
+  const stdout = new Sink();
+  const stderr = new Sink();
+  const { env: envBefore, argv } = process;
+  const folderBefore = process.cwd();
+  const exit = vi.spyOn(process, 'exit').mockImplementation((code): never => {
+    throw new Exit(Number(code ?? exitCode()));
+  });
+  const streams = ['stdin', 'stdout', 'stderr'].map(
+    (name) => [name, Object.getOwnPropertyDescriptor(process, name) ?? {}] as const,
+  );
+  const outer = { PATH: process.env['PATH'], HOME: process.env['HOME'] };
+  try {
+    Object.defineProperties(process, {
+      stdin: { value: Readable.from([]), configurable: true },
+      stdout: { value: stdout, configurable: true },
+      stderr: { value: stderr, configurable: true },
+    });
+    process.env = { ...outer, ...env };
+    process.argv = [process.execPath, MAIN, ...args];
+    process.chdir(cwd);
+    process.exitCode = undefined;
+    await runProgram(process.argv);
+    return { code: exitCode(), stdout: stdout.text, stderr: stderr.text };
+  } catch (error) {
+    if (!(error instanceof Exit)) throw error;
+    return { code: error.code, stdout: stdout.text, stderr: stderr.text };
+  } finally {
+    process.exitCode = undefined;
+    exit.mockRestore();
+    Object.assign(process, { env: envBefore, argv });
+    process.chdir(folderBefore);
+    Object.defineProperties(process, Object.fromEntries(streams));
+  }
+}
+
+const exitCode = (): number => Number(process.exitCode ?? 0);
+
+/** Keeps what is written to it. */
+class Sink extends Writable {
+  text = '';
+
+  override _write(chunk: Buffer, _encoding: string, done: () => void): void {
+    this.text += String(chunk);
+    done();
+  }
 }
 
 /** Waits until something is so. */

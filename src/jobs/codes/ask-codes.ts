@@ -19,7 +19,7 @@ import type { AskOptions, AskReport, Carried, SettledCode, Stop, UnprovenCode } 
 export type CodeMarketplace = Pick<Marketplace, 'account' | 'validate'>;
 
 /** Denials since the last find after which a canary is asked for. With those under way it must stay below `LONGEST_ROW`. */
-const ROW_FOR_CANARY = 16;
+const ROW_FOR_CANARY = 17;
 /** Denials between checkpoints where the server's limit interrupts: those without one when a pause begins are asked again. */
 const DENIALS_A_CHECKPOINT = 10;
 /** Denials that counted without an interruption, after which none is expected any more. */
@@ -28,6 +28,11 @@ const UNINTERRUPTED = 100;
 const DENIALS_UNDER_WAY = 4.5;
 /** Codes asked for since the last account details, while denials wait for them. */
 const CODES_AN_ACCOUNT = 100;
+/**
+ * The part of the longest gap after which a checkpoint is due. Less than half of it: where a limit by
+ * the minute makes calls wait until the next one, a checkpoint is due then.
+ */
+const CHECKPOINT_AT = 0.48;
 /** How much the last reply counts in the share of codes that are denied. */
 const WEIGHT = 1 / 16;
 /** Times a code is asked for in vain, in one go. */
@@ -74,8 +79,9 @@ class Asking {
   readonly #outage = new OutageWatch();
   readonly #cut = new AbortController();
   readonly #call: CallOptions;
-  /** A proof that is older than this, milliseconds, is not the beginning of a gap any more. */
+  /** A proof that is older than this, milliseconds, is asked for again. */
   readonly #refreshMs: number;
+  readonly #gapMs: number;
   /** Most codes under way; fewer where replies are so slow that checkpoints lie too far apart. */
   #concurrency: number;
   /** Denials between two checkpoints where the server's limit interrupts; null where it does not. */
@@ -121,10 +127,10 @@ class Asking {
     const { account, canaries, carried = null, spacingMs, signal } = options;
     this.#marketplace = marketplace;
     this.#options = options;
-    const gapMs = longestGapMs(spacingMs);
-    this.#refreshMs = gapMs / 2;
+    this.#gapMs = longestGapMs(spacingMs);
+    this.#refreshMs = this.#gapMs * CHECKPOINT_AT;
     this.#concurrency = options.concurrency;
-    this.#proofs = new Proofs(account, canaries.length > 0, gapMs);
+    this.#proofs = new Proofs(account, canaries.length > 0, this.#gapMs);
     for (const code of options.also ?? []) this.#denied.add(code);
     for (const call of carried?.checkpoint ?? []) this.#proofs.add(call);
     this.#canary = carried?.canary ?? null;
@@ -171,15 +177,15 @@ class Asking {
     if (this.#proofs.stranger !== null) return { account: false, canary: false };
     const needsFind = proof === 'canary';
     if (this.#hasCodes && !this.#isCheckpointDue) {
-      const mustBeFresh = this.#isAgain || this.#waiting.size > 0;
-      const isOld = (one: Span | null): boolean =>
-        one === null || (mustBeFresh && this.#isOld(one));
+      // What runs beside a proof has its checkpoints on both sides of that: too far apart.
+      const mayRefresh = this.#mustBeFresh && this.#counts.code === 0;
+      const isDue = (one: Span | null): boolean => one === null || (mayRefresh && this.#isOld(one));
       const isRowLong = row >= ROW_FOR_CANARY;
       const isAccountDue =
-        isOld(standingAccount) ||
+        isDue(standingAccount) ||
         (this.#waiting.size > 0 && this.#codesSinceAccount >= CODES_AN_ACCOUNT) ||
         (isRowLong && !needsFind);
-      return { account: isAccountDue, canary: needsFind && (isOld(standingFind) || isRowLong) };
+      return { account: isAccountDue, canary: needsFind && (isDue(standingFind) || isRowLong) };
     }
     // The last denials lack a checkpoint after them; the last calls must have ended before it begins.
     if (this.#waiting.size === 0 || this.#counts.code > 0) return { account: false, canary: false };
@@ -194,6 +200,11 @@ class Asking {
 
   get #isCheckpointDue(): boolean {
     return this.#denialsAtOnce !== null && this.#waiting.size >= this.#denialsAtOnce;
+  }
+
+  /** Whether the gap since the last checkpoint matters: denials wait for the next one, or will. */
+  get #mustBeFresh(): boolean {
+    return this.#isAgain || this.#waiting.size > 0;
   }
 
   #isOld(proof: Span): boolean {
@@ -211,7 +222,9 @@ class Asking {
     if (standingAccount === null) return false;
     const { code, canary } = this.#counts;
     // What is asked for again must not fall into the same gap.
-    if (this.#isAgain && (this.#isOld(standingAccount) || canary > 0)) return false;
+    if (this.#isAgain && canary > 0) return false;
+    const isFindOld = proof === 'canary' && standingFind !== null && this.#isOld(standingFind);
+    if (this.#mustBeFresh && (this.#isOld(standingAccount) || isFindOld)) return false;
     if (proof === 'canary' && standingFind === null) {
       // While none is found, codes of the list may turn out to be valid; denials are asked again then.
       if (canary > 0 || this.#chooseCanary() !== null) return false;
@@ -468,7 +481,7 @@ class Asking {
     const { notBefore = null } = this.#stop ?? {};
     const pauseMs = notBefore === null ? 0 : notBefore - this.#options.now();
     let denialsACheckpoint = this.#denialsAtOnce;
-    if (pauseMs > this.#refreshMs) {
+    if (pauseMs > this.#gapMs / 2) {
       const most = Math.min(denialsACheckpoint ?? Infinity, DENIALS_A_CHECKPOINT);
       // A server that allows very little interrupted before anything was proven.
       const isTooMany = denialsACheckpoint !== null && this.#proven === 0 && this.#waiting.size > 0;

@@ -16,7 +16,7 @@ export interface AskOptions {
   readonly canaries: readonly string[];
   /** Most validations under way at the same time. */
   readonly concurrency: number;
-  /** Milliseconds that the budget puts between two requests; 0: unlimited, or not known. */
+  /** Milliseconds that the budget puts between two requests of this audit; 0: unlimited, or not known. */
   readonly spacingMs: number;
   /** What `AskReport.carried` held after the codes asked for before, when there were any. */
   readonly carried?: Carried | null;

@@ -24,6 +24,8 @@ import type { AskReport, SettledCode, Stop, UnprovenCode } from './types.js';
 const CANARIES = 20;
 /** Canaries denied earlier that are asked for again beside the codes of a second look. */
 const DENIED_CANARIES = 20;
+/** Audits that are taken to share the budget of their marketplace at most. */
+const MOST_SHARING = 50;
 
 /** Asks for the given codes of an audit and records what comes of it. */
 export async function workOnCodes(
@@ -109,6 +111,7 @@ class Work {
     // A code that is asked for anyway says nothing of itself.
     const others = canaries.filter((code) => !this.#pending.has(code));
     const earlier = await store.audits.deniedCanaries(sellerId, lookAfterMs, DENIED_CANARIES);
+    const sharing = await store.audits.countRunning(marketplace.host);
     const denied: DeniedCanary[] = [];
     const found: string[] = [];
     const report = await askCodes(marketplace, {
@@ -117,7 +120,8 @@ class Work {
       also: earlier.filter((code) => !this.#pending.has(code)),
       canaries: [...new Set(others.length > 0 ? others : canaries)],
       concurrency,
-      spacingMs,
+      // Audits of the same marketplace take turns, so that the calls of each lie further apart.
+      spacingMs: spacingMs * Math.min(Math.max(1, sharing), MOST_SHARING),
       carried: carried.get(sellerId) ?? null,
       now: Date.now,
       signal: AbortSignal.any([signal, this.#held.lost, this.#ended.signal]),

@@ -3,7 +3,7 @@ import type { LookPlan } from '../../domain/codes/second-look.js';
 import type { Pools } from '../pools.js';
 import { beat, endBeat, liveProcesses, type LiveProcess, type ProcessInfo } from '../processes.js';
 import { nextChunks, pendingOf, withChunk } from './chunks.js';
-import { canariesOf, checksOf, knownCodes, recheckCandidates } from './codes.js';
+import { canariesOf, checksOf, countRunning, knownCodes, recheckCandidates } from './codes.js';
 import {
   codesToLookAt,
   deniedCanaries,
@@ -164,6 +164,11 @@ export class AuditStore {
    */
   canariesOf(sellerId: string, limit: number): Promise<string[]> {
     return canariesOf(this.#pools.others, sellerId, limit);
+  }
+
+  /** How many audits are running at a marketplace, and share its budget. @param marketplace host, with its port */
+  countRunning(marketplace: string): Promise<number> {
+    return countRunning(this.#pools.others, marketplace);
   }
 
   /** What tells which denied codes are to be asked for again; null when there is no such audit. */

@@ -53,6 +53,16 @@ export async function canariesOf(pool: Pool, sellerId: string, limit: number): P
   return rows.map(({ code }) => code);
 }
 
+/** How many audits of all sellers of a marketplace are running. @param marketplace host, with its port */
+export async function countRunning(pool: Pool, marketplace: string): Promise<number> {
+  const { rows } = await pool.query<{ running: number }>(
+    `SELECT count(*)::int AS running FROM mirror.audits a JOIN mirror.sellers s USING (seller_id)
+      WHERE a.state = 'running' AND s.marketplace = $1`,
+    [marketplace],
+  );
+  return rows[0]?.running ?? 0;
+}
+
 /** What is known of some codes, by code; those that were never in a list are left out. */
 export async function knownCodes(
   pool: Pool,

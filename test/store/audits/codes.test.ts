@@ -7,6 +7,7 @@ import {
   enterSeller,
   invalid,
   ITEM,
+  load,
   loadPending,
   purchaseOf,
   SELLER,
@@ -79,6 +80,21 @@ describe('codes of a seller', () => {
       60_000,
     );
     expect(await audits.canariesOf(SELLER, 2)).toEqual(['a', 'e']);
+  });
+
+  it('share the budget of their marketplace with the codes of every audit that runs there', async () => {
+    const { store } = mirror();
+    const audits = await enterSeller(mirror());
+    const host = 'https://shared.example';
+    for (const seller of ['one', 'two']) await store.ensureSeller(seller, host);
+    expect(await audits.countRunning(host)).toBe(0);
+    const begun: bigint[] = [];
+    for (const sellerId of ['one', 'one', 'two', SELLER]) {
+      begun.push((await load(audits, ['a'], { sellerId })).auditId);
+    }
+    expect(await audits.countRunning(host)).toBe(3);
+    await audits.cancel(begun[0] as bigint);
+    expect(await audits.countRunning(host)).toBe(2);
   });
 
   it('have a ledger that can be read from its end', async () => {

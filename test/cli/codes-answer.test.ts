@@ -183,7 +183,7 @@ describe('what an audit will cost', () => {
 
   it('is told in calls, time and the moment of its end', () => {
     expect(costText(auditCost(size, now.getTime()), 60, 10_001)).toBe(
-      '10,202 calls (202 proofs of the API key included) at 60 a minute: about 2 h 50 min, until 2026-11-21 12:50:01Z',
+      '10,268 calls (268 proofs of the API key included) at 60 a minute: about 2 h 51 min, until 2026-11-21 12:51:07Z; up to one call more for each denied code',
     );
   });
 

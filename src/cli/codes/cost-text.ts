@@ -20,7 +20,7 @@ export function costOf(
 }
 
 /**
- * What an audit will cost, in one line: `10,034 calls at 60 a minute: at least 2 h 47 min, …`.
+ * What an audit will cost, in one line: `10,034 calls at 60 a minute: about 2 h 47 min, …`.
  * @param codes of the audit, known ones too
  */
 export function costText(cost: AuditCost, requestsPerMinute: number, codes: number): string {
@@ -32,5 +32,6 @@ export function costText(cost: AuditCost, requestsPerMinute: number, codes: numb
   const calls = `${plural(cost.calls, 'call')}${proofs} ${pace}`;
   // Without a limit the marketplace decides how long it takes, and nobody knows its speed yet.
   if (requestsPerMinute === 0) return `${calls}; how long they take is shown on the way`;
-  return `${calls}: about ${duration(cost.leastMs)}, until ${moment(new Date(cost.finishAt))}`;
+  const until = moment(new Date(cost.finishAt));
+  return `${calls}: about ${duration(cost.leastMs)}, until ${until}; up to one call more for each denied code`;
 }

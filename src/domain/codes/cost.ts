@@ -12,7 +12,7 @@ export interface AuditSize {
   readonly callMs?: number;
 }
 
-/** What an audit costs in fair weather, unless most of its codes are denied. */
+/** What an audit costs while nothing fails, unless most of its codes are denied. */
 export interface AuditCost {
   readonly chunks: number;
   /** One for each code. */
@@ -26,20 +26,23 @@ export interface AuditCost {
   readonly finishAt: number;
 }
 
-/** Account details and a canary. */
-const PROOFS = 2;
+/** Codes between account details while denials wait for them; at most a minute's worth. */
+const CODES_AN_ACCOUNT = 100;
 const DEFAULT_CALL_MS = 250;
 
 /**
- * What an audit costs. A chunk ends with both proofs, and the next one begins with what that one
- * ended with, so that only the first of a sequence has to open with its own. A chunk in which nothing
- * is denied needs less; one in which most is, up to a canary more for every `LONGEST_RUN` denials.
+ * What an audit costs. A chunk ends with account details and a canary, and the next one begins with
+ * what that one ended with, so that only the first has to open with its own. Account details are asked
+ * for within a chunk too. A chunk in which nothing is denied needs less; one in which most is, a canary
+ * more for every 17 denials. Second looks come on top: how many codes are denied is not known before.
  * @param now milliseconds since 1970
  */
 export function auditCost(size: AuditSize, now: number): AuditCost {
   const { toAsk, requestsPerMinute, chunkSize, concurrency, callMs = DEFAULT_CALL_MS } = size;
   const chunks = Math.ceil(toAsk / chunkSize);
-  const proofCalls = PROOFS * (chunks + Math.min(chunks, 1));
+  const anAccount = Math.min(CODES_AN_ACCOUNT, requestsPerMinute || CODES_AN_ACCOUNT);
+  const accounts = Math.max(chunks, Math.floor(toAsk / anAccount));
+  const proofCalls = chunks === 0 ? 0 : 2 + accounts + chunks;
   const calls = toAsk + proofCalls;
   // The first call leaves at once; each other waits for its turn.
   const spacingMs = requestsPerMinute === 0 ? 0 : 60_000 / requestsPerMinute;

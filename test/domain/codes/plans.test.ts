@@ -78,16 +78,16 @@ describe('a verdict', () => {
 });
 
 describe('the cost of an audit', () => {
-  it('is a call for each code and two proofs for each chunk, in the time the budget takes', () => {
+  it('is a call for each code, two proofs for each chunk and account details each minute, in the time the budget takes', () => {
     const size = { toAsk: 10_000, requestsPerMinute: 60, chunkSize: 100, concurrency: 4 };
     const cost = auditCost(size, NOW);
     expect(cost).toEqual({
       chunks: 100,
       codeCalls: 10_000,
-      proofCalls: 202,
-      calls: 10_202,
-      leastMs: 10_201_000,
-      finishAt: NOW + 10_201_000,
+      proofCalls: 268,
+      calls: 10_268,
+      leastMs: 10_267_000,
+      finishAt: NOW + 10_267_000,
     });
   });
 

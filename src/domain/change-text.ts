@@ -54,10 +54,15 @@ const NOTHING = '–';
 /** More parts of a list than these are counted. */
 const MOST_PARTS = 5;
 
+/** The name of a field for people. */
+export function labelOf(field: string): string {
+  return LABELS[field] ?? field;
+}
+
 /** Puts a change into words; texts are shortened to the part that differs, at most `width` characters each. */
 export function describeChange(change: ToldChange, width: number): ChangeText {
   const { field, old, new: now } = change;
-  const label = LABELS[field] ?? field;
+  const label = labelOf(field);
   if (field === 'state') return { kind: 'state', word: stateWord(change) };
   if (Array.isArray(old) || Array.isArray(now)) {
     const [before, after] = [listOf(old), listOf(now)];

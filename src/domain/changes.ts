@@ -47,6 +47,33 @@ export function stateChangeClass(from: ItemState, to: Exclude<ItemState, null>):
   return from === 'removed' ? 'restored' : 'missing';
 }
 
+/** Changes that many items of a run have in common are folded: told in one line. */
+export interface ChangeFold {
+  readonly runId: bigint;
+  readonly sellerId: string;
+  readonly changedAt: Date;
+  readonly class: ChangeClass;
+  readonly field: string;
+  /** What all of them changed from and to; null where their values differ. */
+  readonly same: {
+    readonly old: string | readonly string[] | null;
+    readonly new: string | readonly string[] | null;
+  } | null;
+  /** In how many items, of how many of the seller. */
+  readonly items: number;
+  readonly of: number;
+  /** The place in the feed of the last of these changes: where the fold is told. */
+  readonly place: bigint;
+}
+
+/** So few changes, or fewer, are told one by one. */
+export const FEW_CHANGES = 20;
+
+/** Whether a change in so many items is folded: in more than 20, and in more than half of them all. */
+export function isFolded(items: number, of: number): boolean {
+  return items > FEW_CHANGES && items * 2 > of;
+}
+
 /** Changes of one field, in so many percent of the items or more, are those of the whole catalogue. */
 const WIDE_PERCENT = 90;
 

@@ -1,5 +1,5 @@
 import type { Pool } from 'pg';
-import type { ChangeClass } from '../domain/changes.js';
+import type { ChangeClass, ChangeFold } from '../domain/changes.js';
 
 /** A value of a field, in its canonical form: money and moments are text, lists are arrays. */
 export type FieldValue = string | readonly string[] | null;
@@ -33,9 +33,47 @@ export interface ChangeFilter {
   readonly classes?: readonly ChangeClass[];
   readonly itemId?: number;
   readonly sellerIds?: readonly string[];
-  /** How many at most: the first ones, or the last ones when `newest` is set. */
+  /** None of the changes that are folded. */
+  readonly without?: readonly ChangeFold[];
+}
+
+/** How many changes at most: the first ones, or the last ones when `newest` is set. */
+export interface ChangeLimit {
   readonly limit: number;
   readonly newest?: boolean;
+}
+
+/** SQL of a filter on `mirror.item_changes`. @param values parameters before it; those of it are added */
+function conditionOf(filter: ChangeFilter, values: unknown[]): string {
+  const { after, from, classes, itemId, sellerIds, without = [] } = filter;
+  const conditions = ['true'];
+  const parameter = (value: unknown): string => `$${values.push(value)}`;
+  if (after !== undefined) conditions.push(`seq > ${parameter(after)}`);
+  if (from !== undefined) conditions.push(`changed_at >= ${parameter(from)}`);
+  if (classes !== undefined) {
+    conditions.push(`class = ANY(${parameter(classes)}::mirror.change_class[])`);
+  }
+  if (itemId !== undefined) conditions.push(`item_id = ${parameter(itemId)}`);
+  if (sellerIds !== undefined) conditions.push(`seller_id = ANY(${parameter(sellerIds)}::text[])`);
+  for (const { runId, class: kind, field, same } of without) {
+    const folded = [
+      `run_id = ${parameter(runId)}`,
+      `class = ${parameter(kind)}::mirror.change_class`,
+      `field = ${parameter(field)}`,
+    ];
+    if (same !== null) {
+      folded.push(
+        `old_value IS NOT DISTINCT FROM ${parameter(jsonOf(same.old))}::jsonb`,
+        `new_value IS NOT DISTINCT FROM ${parameter(jsonOf(same.new))}::jsonb`,
+      );
+    }
+    conditions.push(`NOT (${folded.join(' AND ')})`);
+  }
+  return conditions.join(' AND ');
+}
+
+function jsonOf(value: FieldValue): string | null {
+  return value === null ? null : JSON.stringify(value);
 }
 
 interface Row extends Omit<ItemChange, 'seq' | 'itemId' | 'runId'> {
@@ -48,21 +86,15 @@ interface Row extends Omit<ItemChange, 'seq' | 'itemId' | 'runId'> {
  * Changes in the order of the feed. Its numbers become visible in their order, so that who goes on
  * after the last one read misses none.
  */
-export async function readChanges(pool: Pool, filter: ChangeFilter): Promise<ItemChange[]> {
-  const { after, from, classes, itemId, sellerIds, limit, newest = false } = filter;
+export async function readChanges(
+  pool: Pool,
+  filter: ChangeFilter & ChangeLimit,
+): Promise<ItemChange[]> {
+  const { limit, newest = false } = filter;
   const values: unknown[] = [limit];
-  const conditions = ['true'];
-  const only = (value: unknown, condition: (parameter: string) => string): void => {
-    if (value !== undefined) conditions.push(condition(`$${values.push(value)}`));
-  };
-  only(after, (parameter) => `seq > ${parameter}`);
-  only(from, (parameter) => `changed_at >= ${parameter}`);
-  only(classes, (parameter) => `class = ANY(${parameter}::mirror.change_class[])`);
-  only(itemId, (parameter) => `item_id = ${parameter}`);
-  only(sellerIds, (parameter) => `seller_id = ANY(${parameter}::text[])`);
   const { rows } = await pool.query<Row>(
     `WITH page AS (
-       SELECT * FROM mirror.item_changes WHERE ${conditions.join(' AND ')}
+       SELECT * FROM mirror.item_changes WHERE ${conditionOf(filter, values)}
         ORDER BY seq ${newest ? 'DESC' : 'ASC'} LIMIT $1
      )
      SELECT p.seq, p.seller_id AS "sellerId", p.item_id AS "itemId", i.name AS "itemName",
@@ -88,6 +120,109 @@ export async function readChanges(pool: Pool, filter: ChangeFilter): Promise<Ite
     seq: BigInt(row.seq),
     itemId: BigInt(row.itemId),
     runId: BigInt(row.runId),
+  }));
+}
+
+/** How many changes of one kind there are. */
+export interface ChangeCount {
+  readonly sellerId: string;
+  readonly class: ChangeClass;
+  /** As in `ItemChange`. */
+  readonly field: string;
+  readonly changes: number;
+  /** Items that changed so. */
+  readonly items: number;
+}
+
+/** Counts changes by seller, class and field. */
+export async function countChanges(pool: Pool, filter: ChangeFilter): Promise<ChangeCount[]> {
+  const values: unknown[] = [];
+  const { rows } = await pool.query<ChangeCount>(
+    `SELECT seller_id AS "sellerId", class, field, count(*)::int AS changes,
+            count(DISTINCT item_id)::int AS items
+       FROM mirror.item_changes WHERE ${conditionOf(filter, values)}
+      GROUP BY seller_id, class, field ORDER BY seller_id, class, field`,
+    values,
+  );
+  return rows;
+}
+
+/** A field that changed in many items of a run. */
+export interface RunField {
+  readonly runId: bigint;
+  readonly sellerId: string;
+  readonly changedAt: Date;
+  readonly class: ChangeClass;
+  readonly field: string;
+  /** Items in which it changed, and the place in the feed of the last of these changes. */
+  readonly items: number;
+  readonly place: bigint;
+  /** The change that most of them have in common. */
+  readonly same: {
+    readonly old: FieldValue;
+    readonly new: FieldValue;
+    readonly items: number;
+    readonly place: bigint;
+  };
+  /** Items that the run's list named; where it had none, those that are live now. */
+  readonly listed: number;
+}
+
+/**
+ * Fields that changed in more than `least` items of a run.
+ * @param changes of the runs to look at; only their run and moment matter
+ */
+export async function readRunFields(
+  pool: Pool,
+  changes: readonly Pick<ItemChange, 'runId' | 'changedAt'>[],
+  least: number,
+): Promise<RunField[]> {
+  const runs = [...new Set(changes.map(({ runId }) => runId))];
+  if (runs.length === 0) return [];
+  const moments = changes.map(({ changedAt }) => changedAt.getTime());
+  const first = moments.reduce((a, b) => Math.min(a, b));
+  const last = moments.reduce((a, b) => Math.max(a, b));
+  const { rows } = await pool.query<
+    Omit<RunField, 'runId' | 'place' | 'same'> & {
+      readonly runId: string;
+      readonly place: string;
+      readonly old: FieldValue;
+      readonly new: FieldValue;
+      readonly sameItems: number;
+      readonly samePlace: string;
+    }
+  >(
+    `WITH chosen AS MATERIALIZED (
+       SELECT * FROM mirror.item_changes
+        WHERE run_id = ANY($1::bigint[])
+          -- All changes of a run are of one moment, which an index knows.
+          AND changed_at BETWEEN $2::timestamptz - interval '1 s' AND $3::timestamptz + interval '1 s'
+     ), fields AS (
+       SELECT run_id, seller_id, class, field, count(DISTINCT item_id)::int AS items,
+              max(seq) AS place, min(changed_at) AS changed_at
+         FROM chosen GROUP BY run_id, seller_id, class, field HAVING count(*) > $4
+     ), same AS (
+       SELECT DISTINCT ON (c.run_id, c.class, c.field) c.run_id, c.class, c.field,
+              c.old_value, c.new_value, count(DISTINCT c.item_id)::int AS items, max(c.seq) AS place
+         FROM chosen c JOIN fields f USING (run_id, class, field)
+        GROUP BY c.run_id, c.class, c.field, c.old_value, c.new_value
+        ORDER BY c.run_id, c.class, c.field, items DESC, place DESC
+     )
+     SELECT f.run_id AS "runId", f.seller_id AS "sellerId", f.changed_at AS "changedAt", f.class, f.field,
+            f.items, f.place, s.old_value AS old, s.new_value AS new, s.items AS "sameItems",
+            s.place AS "samePlace",
+            CASE WHEN r.listed > 0 THEN r.listed
+                 ELSE (SELECT count(*)::int FROM mirror.items i
+                        WHERE i.seller_id = f.seller_id AND i.state = 'live') END AS listed
+       FROM fields f JOIN same s USING (run_id, class, field) LEFT JOIN mirror.runs r USING (run_id)
+      ORDER BY f.place`,
+    [runs, new Date(first), new Date(last), least],
+  );
+  return rows.map(({ old, new: now, sameItems, samePlace, ...row }) => ({
+    ...row,
+    runId: BigInt(row.runId),
+    place: BigInt(row.place),
+    same: { old, new: now, items: sameItems, place: BigInt(samePlace) },
   }));
 }
 

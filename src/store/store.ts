@@ -17,11 +17,16 @@ import { readFreshness, type Freshness } from './freshness.js';
 import { tellUndecided } from './history.js';
 import { PrismaClient } from './generated/prisma/client.js';
 import {
+  countChanges,
   feedEnd,
   feedReach,
   readChanges,
+  readRunFields,
+  type ChangeCount,
   type ChangeFilter,
+  type ChangeLimit,
   type ItemChange,
+  type RunField,
 } from './history-read.js';
 import type { RowStamp } from './item-rows.js';
 import {
@@ -224,8 +229,21 @@ export class Store {
   }
 
   /** What changed about items, in the order of the feed. */
-  changes(filter: ChangeFilter): Promise<ItemChange[]> {
+  changes(filter: ChangeFilter & ChangeLimit): Promise<ItemChange[]> {
     return readChanges(this.#pool, filter);
+  }
+
+  /** How many changes there are, by seller, class and field. */
+  changeCounts(filter: ChangeFilter): Promise<ChangeCount[]> {
+    return countChanges(this.#pool, filter);
+  }
+
+  /** Fields that changed in more than `least` items of the runs of these changes. */
+  runFields(
+    changes: readonly Pick<ItemChange, 'runId' | 'changedAt'>[],
+    least: number,
+  ): Promise<RunField[]> {
+    return readRunFields(this.#pool, changes, least);
   }
 
   /** The place in the feed after which those go on who have all that the mirror holds now. */

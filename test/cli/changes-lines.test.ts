@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ChangeLines } from '../../src/cli/changes/lines.js';
 import { width } from '../../src/cli/output/index.js';
+import type { ChangeClass } from '../../src/domain/changes.js';
 import type { ItemChange } from '../../src/store/history-read.js';
 
 const CHANGE: ItemChange = {
@@ -11,9 +12,41 @@ const CHANGE: ItemChange = {
 };
 
 const told = (changes: readonly Partial<ItemChange>[], columns: number | null = null): string =>
-  new ChangeLines({ columns, colour: false }).of(changes.map((one) => ({ ...CHANGE, ...one })));
+  new ChangeLines({ columns, colour: false }).of({
+    changes: changes.map((one) => ({ ...CHANGE, ...one })),
+    folds: [],
+  });
 
 describe('the lines of changes', () => {
+  it('of folds come before the items of their run, each as one line that says how to see all', () => {
+    const fold = {
+      ...{ runId: 3n, sellerId: 'main', changedAt: new Date(0), class: 'text' as ChangeClass },
+      ...{ items: 4_812, of: 5_000, place: 9n },
+    };
+    const lines = new ChangeLines({ columns: null, colour: false }).of({
+      changes: [{ ...CHANGE, seq: 4n, field: 'name', old: 'Six', new: 'Seven' }],
+      folds: [
+        { ...fold, field: 'category', same: { old: 'A', new: null } },
+        { ...fold, field: 'tags', same: { old: ['a', 'b'], new: ['b', 'c'] } },
+        { ...fold, field: 'price_regular', class: 'price', same: { old: '10.00', new: '8.00' } },
+        { ...fold, field: 'thumbnail_url', class: 'media', same: null },
+        { ...fold, field: 'state', class: 'removed', same: { old: 'live', new: 'removed' } },
+      ],
+    });
+    const many = '4,812 of 5,000 items (--all shows each)';
+    expect(lines.split('\n')).toEqual([
+      'run 3 · main · 1970-01-01 00:00:00Z',
+      `  category: A → – in ${many}`,
+      `  tags: +c −a in ${many}`,
+      `  regular price: 10.00 → 8.00 (-20.0 %) in ${many}`,
+      `  thumbnail: changed in ${many}`,
+      `  removed: ${many}`,
+      '  7 Seven',
+      '    name  Six → Seven',
+      '',
+    ]);
+  });
+
   it('name each item as its own seller does: marketplaces number their items alike', () => {
     const lines = told([
       { sellerId: 'a', itemName: 'Of the first', field: 'name', old: '1', new: '2' },

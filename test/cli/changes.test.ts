@@ -125,6 +125,106 @@ describe('changes', () => {
   });
 });
 
+/** A catalogue of 60 items: all got a version in run A, 40 of them another one in run B, with a new name. */
+async function released() {
+  const catalogue = seededCatalogue({ seed: 3, count: 60 });
+  const sim = await mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
+  const deps = mirror().deps(sim.url);
+  const sync = () => syncCatalogue(deps, never);
+  const ids = Array.from({ length: 60 }, (_, n) => 1001 + n);
+  await sync();
+  for (const id of ids) catalogue.change(id, { version: '1.0' });
+  await sync();
+  for (const id of ids.slice(0, 40)) catalogue.change(id, { version: '2.0' });
+  for (const id of ids.slice(0, 30)) catalogue.change(id, { demoLink: 'https://demo.example' });
+  catalogue.change(1001, { name: 'A new name' });
+  await sync();
+  return { catalogue, sync };
+}
+
+describe('changes that most items of a run share', () => {
+  it('are one line, so that the others are seen; --all, JSON and CSV have each', async () => {
+    await released();
+    const { stdout, stderr } = await run(['changes'], env());
+    expect(stdout).toMatch(
+      /^run .*\n {2}version: changed in 60 of 60 items \(--all shows each\)\n\nrun /,
+    );
+    expect(stdout).toContain('  version: 1.0 → 2.0 in 40 of 60 items (--all shows each)\n');
+    expect(stdout).toMatch(/ {4}name .* → A new name\n/);
+    // Half of them is not most.
+    expect(stdout.match(/→ https:/g)).toHaveLength(30);
+    // 33 changes are fewer than the newest 50.
+    expect(stderr).toBe('');
+    const all = await run(['changes', '--all', '--since', '0'], env());
+    expect(all.stdout.match(/ {4}version /g)).toHaveLength(100);
+    expect(all.stdout).not.toContain('--all');
+    const { changes } = await feed('--since', '0');
+    expect(changes.filter(({ field }) => field === 'version')).toHaveLength(100);
+    const csv = await run(['changes', '--since', '0', '--format', 'csv'], env());
+    expect(csv.stdout).toMatch(
+      /^seq,seller_id,run_id,changed_at,item_id,item_name,class,field,old,new,currency\r\n/,
+    );
+    expect(csv.stdout.match(/,release,version,1\.0,2\.0,\r\n/g)).toHaveLength(40);
+    const one = await run(['changes', '--item', '1002'], env());
+    expect(one.stdout).toMatch(/ {4}version .*1\.0 → 2\.0\n/);
+  });
+
+  it('are told once when changes are read in portions, and none is left out', async () => {
+    await released();
+    const lines: string[] = [];
+    let next: string | undefined = '0';
+    while (next !== undefined) {
+      const { stdout, stderr } = await run(['changes', '--since', next, '--limit', '8'], env());
+      lines.push(...stdout.split('\n').filter((line) => line.includes('→') || line.includes(': ')));
+      next = /--since (\d+)/.exec(stderr)?.[1];
+    }
+    expect(lines.filter((line) => line.includes('items'))).toHaveLength(2);
+    expect(lines.filter((line) => line.includes('https:'))).toHaveLength(30);
+    expect(lines.filter((line) => line.includes('A new name'))).toHaveLength(1);
+  });
+});
+
+describe('changes --summary', () => {
+  it('counts changes by seller, class and field, of those that were asked for', async () => {
+    await released();
+    const { stdout } = await run(['changes', '--summary'], env());
+    expect(stdout).toMatch(
+      /^seller +class +field +changes +items\nmain +release +version +100 +60\nmain +text +demo_link +30 +30\nmain +text +name +1 +1\n$/,
+    );
+    const json = await run(
+      ['changes', '--summary', '--class', 'text', '--since', '1h', '--json'],
+      env(),
+    );
+    const main = { seller_id: 'main', class: 'text' };
+    expect(JSON.parse(json.stdout)).toEqual({
+      changes: 31,
+      counts: [
+        { ...main, field: 'demo_link', changes: 30, items: 30 },
+        { ...main, field: 'name', changes: 1, items: 1 },
+      ],
+    });
+    const csv = await run(['changes', '--summary', '--item', '1040', '--format', 'csv'], env());
+    expect(csv.stdout).toBe('seller_id,class,field,changes,items\r\nmain,release,version,2,1\r\n');
+    const none = await run(['changes', '--summary', '--since', '2999-01-01'], env());
+    expect(none.stdout).toBe('There is no such change.\n');
+  });
+
+  it('has no field for items that came or went', async () => {
+    await changed();
+    const { stdout } = await run(['changes', '--summary', '--class', 'removed', '--json'], env());
+    expect(JSON.parse(stdout)).toEqual({
+      changes: 1,
+      counts: [{ seller_id: 'main', class: 'removed', field: null, changes: 1, items: 1 }],
+    });
+  });
+
+  it.each([['--follow'], ['--limit', '3'], ['--all']])('is refused with %s', async (...more) => {
+    const { code, stderr } = await run(['changes', '--summary', ...more], env());
+    expect(stderr).toContain("'--summary");
+    expect(code).toBe(2);
+  });
+});
+
 describe('changes --follow', () => {
   it('tells what is committed, each once, also after the database was away; Ctrl-C ends it with 0', async () => {
     const { catalogue, sync } = await changed();
@@ -160,6 +260,27 @@ describe('changes --follow', () => {
     expect(stderr).toMatch(/^database .*; trying again\nthe database is back\n$/);
     const { changes } = await feed('--since', '0');
     expect(told().map(({ seq }) => seq)).toEqual(changes.map(({ seq }) => seq));
+  });
+
+  it('folds what most items of a run share, also where a run is longer than a page of the feed', async () => {
+    const { catalogue, sync } = await released();
+    const following = start(['changes', '--follow', '--since', '0'], env());
+    for (let id = 1061; id <= 1800; id++) {
+      catalogue.add({ ...catalogue.original(0), id, version: `0.${id}` });
+    }
+    await sync();
+    await until(() => following.stdout().includes('added: 740 of 800 items'));
+    for (let id = 1001; id <= 1700; id++) catalogue.change(id, { version: '3.0' });
+    catalogue.change(1800, { name: 'The last' });
+    await sync();
+    await until(() => following.stdout().includes('The last'));
+    following.process.kill('SIGINT');
+    const { stdout } = await following.ended;
+    expect(stdout.match(/^ {2}version: changed in .*/gm)).toEqual([
+      '  version: changed in 60 of 60 items (--all shows each)',
+      '  version: changed in 700 of 800 items (--all shows each)',
+    ]);
+    expect(stdout.match(/ {4}version /g)).toBeNull();
   });
 
   it('begins with the newest ones, goes on within a run without its title again, and says where it ended', async () => {

@@ -11,7 +11,7 @@ export interface Following {
   readonly store: Pick<Store, 'changes'>;
   /** Explains what the database driver throws; never shown. */
   readonly databaseUrl: string;
-  readonly filter: Omit<ChangeFilter, 'after' | 'limit' | 'newest'>;
+  readonly filter: Omit<ChangeFilter, 'after'>;
   /** The place in the feed to go on after. */
   readonly after: bigint;
   /** Told when the database can't be reached, and when it can again. */

@@ -1,9 +1,26 @@
-import { groupChanges, isSameRun, type ItemGroup } from '../../domain/change-groups.js';
-import { describeChange, type ChangeText } from '../../domain/change-text.js';
+import {
+  groupChanges,
+  isSameRun,
+  type ItemGroup,
+  type PlacedChange,
+} from '../../domain/change-groups.js';
+import { describeChange, labelOf, type ChangeText } from '../../domain/change-text.js';
+import type { ChangeFold } from '../../domain/changes.js';
 import { percentChange } from '../../domain/percent.js';
 import type { ItemChange } from '../../store/history-read.js';
 import { moment } from '../../domain/moment.js';
-import { cut, pad, paint, safeLine, width, type Look, type Style } from '../output/index.js';
+import {
+  count,
+  cut,
+  pad,
+  paint,
+  safeLine,
+  width,
+  type CsvCell,
+  type Look,
+  type Style,
+} from '../output/index.js';
+import type { FoldedChanges } from './folds.js';
 
 /** Texts of a change are shortened to so many characters, or less where two would not fit. */
 const MOST_CHARACTERS = 72;
@@ -18,28 +35,64 @@ const STATE_STYLES: Readonly<Record<string, Style>> = {
   removed: 'red',
 };
 
+/** A change, or a fold in its place. */
+type Entry =
+  | (ItemChange & { readonly place: bigint; readonly fold: null })
+  | (PlacedChange & { readonly place: bigint; readonly fold: ChangeFold });
+
+/** Comes before every item. */
+const NO_ITEM = -1n;
+
 /** Changes as lines for a person, run by run; knows what it told last, so that changes can follow. */
 export class ChangeLines {
   readonly #look: Look;
-  #last: ItemChange | null = null;
+  #last: PlacedChange | null = null;
 
   constructor(look: Look) {
     this.#look = look;
   }
 
-  /** The lines of further changes. */
-  of(changes: readonly ItemChange[]): string {
-    return groupChanges(changes)
+  /** The lines of further changes; in each run, what is folded comes first. */
+  of({ changes, folds }: FoldedChanges): string {
+    const entries: readonly Entry[] = [
+      ...changes.map((change) => ({ ...change, place: change.seq, fold: null })),
+      ...folds.map((fold) => ({ ...fold, itemId: NO_ITEM, fold })),
+    ];
+    return groupChanges(entries.toSorted((a, b) => Number(a.place - b.place)))
       .map(({ runId, sellerId, changedAt, items }) => {
-        const first = items[0]?.changes[0];
-        const goesOn = first !== undefined && this.#last !== null && isSameRun(first, this.#last);
+        const run = { runId, sellerId, changedAt, itemId: NO_ITEM };
+        const goesOn = this.#last !== null && isSameRun(run, this.#last);
         const gap = this.#last === null ? '' : '\n';
-        this.#last = items.at(-1)?.changes.at(-1) ?? this.#last;
+        this.#last = run;
         const title = `run ${runId} · ${safeLine(sellerId)} · ${moment(changedAt)}`;
         const head = goesOn ? '' : `${gap}${paint('bold', title, this.#look)}\n`;
-        return head + items.map((item) => this.#item(item)).join('');
+        return head + items.map((item) => this.#entries(item)).join('');
       })
       .join('');
+  }
+
+  #entries({ itemId, changes: entries }: ItemGroup<Entry>): string {
+    const changes = entries.flatMap((entry) => (entry.fold === null ? [entry] : []));
+    if (changes.length > 0) return this.#item({ itemId, changes });
+    return entries.map(({ fold }) => (fold === null ? '' : this.#fold(fold))).join('');
+  }
+
+  /** `name: A → B in 4,812 of 5,000 items (--all shows each)`. */
+  #fold({ class: kind, field, same, items, of }: ChangeFold): string {
+    const many = `${count(items)} of ${count(of)} items`;
+    const hint = paint('dim', '(--all shows each)', this.#look);
+    const label = (text: string): string => paint('dim', `${safeLine(text)}:`, this.#look);
+    if (same === null) return `  ${label(labelOf(field))} changed in ${many} ${hint}\n`;
+    const text = describeChange({ class: kind, field, ...same }, this.#textWidth());
+    if (text.kind === 'state') {
+      return `  ${paint(STATE_STYLES[text.word] ?? 'bold', text.word, this.#look)}: ${many} ${hint}\n`;
+    }
+    const values =
+      text.kind === 'list'
+        ? this.#parts(text)
+        : `${this.#safe(text.old)} → ${this.#safe(text.new)}`;
+    const note = text.note === null ? '' : paint('cyan', ` (${safeLine(text.note)})`, this.#look);
+    return `  ${label(text.label)} ${`${values}${note}`.trimStart()} in ${many} ${hint}\n`;
   }
 
   #item({ itemId, changes }: ItemGroup<ItemChange>): string {
@@ -112,4 +165,31 @@ export function changeJson(change: ItemChange): object {
     currency: currencies.new,
     percent: percent === null ? null : Number(percent.tenths) / 10,
   };
+}
+
+/** Columns of changes in CSV. */
+export const CHANGE_COLUMNS = [
+  ...([
+    'seq',
+    'seller_id',
+    'run_id',
+    'changed_at',
+    'item_id',
+    'item_name',
+    'class',
+    'field',
+  ] as const),
+  ...(['old', 'new', 'currency'] as const),
+];
+
+/** A change as cells of `CHANGE_COLUMNS`; lists are JSON. */
+export function changeCells(change: ItemChange): CsvCell[] {
+  const { seq, sellerId, runId, changedAt, itemId, itemName, class: kind, field } = change;
+  const text = (value: ItemChange['old']): string | null =>
+    value === null || typeof value === 'string' ? value : JSON.stringify(value);
+  const currency = field === 'currency' ? null : (change.currencies?.new ?? null);
+  return [
+    ...[seq, sellerId, runId, changedAt, itemId, itemName, kind, field],
+    ...[text(change.old), text(change.new), currency],
+  ];
 }

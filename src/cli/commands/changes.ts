@@ -1,16 +1,27 @@
-import type { Command } from 'commander';
+import { Option, type Command } from 'commander';
 import type { App } from '../../app.js';
-import type { ChangeClass } from '../../domain/changes.js';
+import type { ChangeClass, ChangeFold } from '../../domain/changes.js';
 import type { ChangeFilter, ItemChange } from '../../store/history-read.js';
 import { followChanges } from '../changes/follow.js';
-import { changeJson, ChangeLines } from '../changes/lines.js';
+import { Folds, type FoldedChanges } from '../changes/folds.js';
+import { CHANGE_COLUMNS, changeCells, changeJson, ChangeLines } from '../changes/lines.js';
 import { changeClasses, since, type Since } from '../changes/since.js';
-import { print, printJson, stdoutLook, note } from '../console.js';
+import { note, print, printJson, stdoutLook } from '../console.js';
 import { CommandError } from '../errors.js';
 import { execute, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { notInStore, positiveInteger, withCommonOptions, type CommonOptions } from '../options.js';
-import { ndjsonLine, plural, safeLine } from '../output/index.js';
+import {
+  csv,
+  ndjsonLine,
+  plural,
+  safeLine,
+  table,
+  writeAll,
+  type CsvCell,
+} from '../output/index.js';
+
+const FORMATS = ['table', 'csv', 'json'] as const;
 
 interface ChangesOptions extends CommonOptions {
   readonly since?: Since;
@@ -18,6 +29,9 @@ interface ChangesOptions extends CommonOptions {
   readonly item?: number;
   readonly limit?: number;
   readonly follow?: true;
+  readonly summary?: true;
+  readonly all?: true;
+  readonly format?: (typeof FORMATS)[number];
 }
 
 /** The newest ones, for who only looks. */
@@ -31,7 +45,7 @@ export function addChanges(program: Command): void {
     .command('changes')
     .summary('tell what changed about the items')
     .description(
-      `Tells what changed about the items, run by run, oldest first: the newest ${NEWEST} changes, or those since a moment or a number of the feed. The items of the first list are where history begins and are not told.`,
+      `Tells what changed about the items, run by run, oldest first: the newest ${NEWEST} changes, or those since a moment or a number of the feed. The items of the first list are where history begins and are not told. A change that more than half of a seller’s items share in one run, and more than 20, is one line, unless --all is given.`,
     )
     .option('--since <when>', 'a day, a moment (UTC), so long ago, or after #number', since)
     .option(
@@ -46,16 +60,32 @@ export function addChanges(program: Command): void {
       positiveInteger,
     )
     .option('--follow', 'go on with new ones as they come, until Ctrl-C; JSON is then a line each')
+    .option('--all', 'each change, also where most items of a run share it; CSV and JSON have each')
+    .addOption(
+      new Option(
+        '--summary',
+        'only how many changes there are, by seller, class and field: all, or those since a place',
+      ).conflicts(['follow', 'limit', 'all']),
+    )
+    .addOption(
+      new Option('--format <format>', 'how to print them (default: table)')
+        .choices(FORMATS)
+        .conflicts('json'),
+    )
     .addHelpText(
       'after',
-      '\nExamples:\n  $ seller-mirror changes --since 7d --class price\n  $ seller-mirror changes --item 4711\n  $ seller-mirror changes --since 1234 --follow --json\n\nJSON has in `next` the number to give to --since the next time.',
+      '\nExamples:\n  $ seller-mirror changes --since 7d --class price\n  $ seller-mirror changes --since 7d --summary\n  $ seller-mirror changes --item 4711\n  $ seller-mirror changes --since 1234 --follow --json\n\nJSON has in `next` the number to give to --since the next time.',
     );
   withCommonOptions(command, { seller: true }).action((options: ChangesOptions) =>
     execute((signal) =>
       withApp('changes', 'store', signal, async (app) => {
-        const view = { app, options, lines: new ChangeLines(stdoutLook()) };
+        const format = options.json === true ? 'json' : (options.format ?? 'table');
+        const isFolded = format === 'table' && options.all !== true && options.item === undefined;
+        const folds = isFolded ? new Folds(app.store) : null;
+        const view = { app, options, format, folds, lines: new ChangeLines(stdoutLook()) };
         await checkSeller(app, options.seller);
         await checkPlace(app, options.since);
+        if (options.summary === true) return await summarize(view);
         return options.follow === true ? await follow(view, signal) : await tell(view);
       }),
     ),
@@ -65,6 +95,9 @@ export function addChanges(program: Command): void {
 interface View {
   readonly app: App;
   readonly options: ChangesOptions;
+  readonly format: (typeof FORMATS)[number];
+  /** Null: every change is told. */
+  readonly folds: Folds | null;
   readonly lines: ChangeLines;
 }
 
@@ -84,7 +117,7 @@ async function checkPlace({ store }: App, place: Since | undefined): Promise<voi
   );
 }
 
-function filterOf(options: ChangesOptions): Omit<ChangeFilter, 'after' | 'limit' | 'newest'> {
+function filterOf(options: ChangesOptions): Omit<ChangeFilter, 'after'> {
   const { since: place, class: classes, item: itemId, seller } = options;
   return {
     ...(place !== undefined && 'from' in place ? { from: place.from } : {}),
@@ -95,46 +128,101 @@ function filterOf(options: ChangesOptions): Omit<ChangeFilter, 'after' | 'limit'
 }
 
 /** Some changes, where to go on after them, and whether there are more in that direction. */
-interface Page {
-  readonly changes: readonly ItemChange[];
+interface Page extends FoldedChanges {
   readonly next: bigint;
   readonly more: boolean;
 }
 
-async function readPage({ app: { store }, options }: View): Promise<Page> {
+/** A fold counts as one change: those behind it are not to be pushed out of sight. */
+async function readPage({ app: { store }, options, folds: finder }: View): Promise<Page> {
   const { since: place } = options;
   const filter = filterOf(options);
   // Asked for first: what is committed meanwhile comes after it.
   const end = await store.feedEnd();
   const limit = options.limit ?? (place === undefined ? NEWEST : PAGE);
-  if (place === undefined) {
-    const found = await store.changes({ ...filter, newest: true, limit: limit + 1 });
-    const changes = found.slice(-limit);
-    return { changes, next: later(end, changes), more: found.length > limit };
+  const after = place !== undefined && 'after' in place ? place.after : 0n;
+  const direction = place === undefined ? { newest: true } : { after };
+  const without: ChangeFold[] = [];
+  let found: ItemChange[] = [];
+  for (let isDone = false; !isDone;) {
+    found = await store.changes({ ...filter, ...direction, without, limit: limit + 1 });
+    const news = (await finder?.of(found)) ?? [];
+    without.push(...news);
+    isDone = news.length === 0;
   }
-  const after = 'after' in place ? place.after : 0n;
-  const found = await store.changes({ ...filter, after, limit: limit + 1 });
-  const changes = found.slice(0, limit);
-  const more = found.length > limit;
-  const last = changes.at(-1)?.seq ?? after;
-  return { changes, next: more ? last : later(end > after ? end : after, changes), more };
-}
-
-function later(end: bigint, changes: readonly ItemChange[]): bigint {
-  const last = changes.at(-1)?.seq ?? 0n;
-  return last > end ? last : end;
+  const isChosen = ({ class: kind, place: at }: ChangeFold): boolean =>
+    at > after && options.class?.includes(kind) !== false;
+  const places = [
+    ...found.map(({ seq }) => seq),
+    ...without.filter(isChosen).map((fold) => fold.place),
+  ].sort((a, b) => (a < b ? -1 : 1));
+  const shown = place === undefined ? places.slice(-limit) : places.slice(0, limit);
+  const [first = 0n, last = after] = [shown[0], shown.at(-1)];
+  const isShown = (at: bigint): boolean => at >= first && at <= last;
+  const more = places.length > limit;
+  const reached = last > end ? last : end;
+  return {
+    changes: shown.length === 0 ? [] : found.filter(({ seq }) => isShown(seq)),
+    folds:
+      shown.length === 0 ? [] : without.filter((fold) => isChosen(fold) && isShown(fold.place)),
+    next: more && place !== undefined ? last : reached > after ? reached : after,
+    more,
+  };
 }
 
 async function tell(view: View): Promise<ExitCode> {
-  const { options, lines } = view;
-  const { changes, next, more } = await readPage(view);
-  if (options.json === true) {
+  const { options, format, lines } = view;
+  const page = await readPage(view);
+  const { changes, folds, next, more } = page;
+  if (format === 'json') {
     await printJson({ changes: changes.map(changeJson), next, more });
-  } else if (changes.length === 0) {
+    return EXIT.done;
+  }
+  if (format === 'csv') await printCsv(CHANGE_COLUMNS, changes.map(changeCells));
+  else await print(changes.length + folds.length === 0 ? nothing(options) : lines.of(page));
+  if (more) note(hint(options, changes.length + folds.length, next));
+  return EXIT.done;
+}
+
+async function printCsv(
+  header: readonly string[],
+  rows: readonly (readonly CsvCell[])[],
+): Promise<void> {
+  await writeAll(process.stdout, csv(header, rows, { terminal: stdoutLook().columns !== null }));
+}
+
+/** How many changes there are, by seller and class, and by field where fields changed. */
+async function summarize({ app: { store }, options, format }: View): Promise<ExitCode> {
+  const { since: place } = options;
+  const after = place !== undefined && 'after' in place ? { after: place.after } : {};
+  const counted = await store.changeCounts({ ...filterOf(options), ...after });
+  const counts = counted.map(({ sellerId, class: kind, field, changes, items }) => {
+    return {
+      seller_id: sellerId,
+      class: kind,
+      field: field === 'state' ? null : field,
+      changes,
+      items,
+    };
+  });
+  const columns = ['seller_id', 'class', 'field', 'changes', 'items'] as const;
+  if (format === 'json') {
+    await printJson({ changes: counts.reduce((sum, { changes }) => sum + changes, 0), counts });
+  } else if (format === 'csv') {
+    await printCsv(
+      columns,
+      counts.map((row) => columns.map((name) => row[name])),
+    );
+  } else if (counts.length === 0) {
     await print(nothing(options));
   } else {
-    await print(lines.of(changes));
-    if (more) note(hint(options, changes, next));
+    const shown = columns.map((name) => {
+      const isNumber = name === 'changes' || name === 'items';
+      const header = name === 'seller_id' ? 'seller' : name;
+      const align = isNumber ? ('right' as const) : ('left' as const);
+      return { header, align, value: (row: (typeof counts)[number]) => row[name] };
+    });
+    await print(table(counts, shown, stdoutLook()));
   }
   return EXIT.done;
 }
@@ -145,21 +233,21 @@ function nothing({ since: place, class: classes, item }: ChangesOptions): string
     : 'There is no such change.\n';
 }
 
-function hint(
-  { since: place }: ChangesOptions,
-  changes: readonly ItemChange[],
-  next: bigint,
-): string {
+function hint({ since: place }: ChangesOptions, told: number, next: bigint): string {
   return place === undefined
-    ? `(the newest ${plural(changes.length, 'change')}; there are more: --limit or --since)\n`
-    : `(the first ${plural(changes.length, 'change')}; those after them: --since ${next})\n`;
+    ? `(the newest ${plural(told, 'change')}; there are more: --limit or --since)\n`
+    : `(the first ${plural(told, 'change')}; those after them: --since ${next})\n`;
 }
 
 async function follow(view: View, signal: AbortSignal): Promise<ExitCode> {
-  const { app, options, lines } = view;
-  const json = options.json === true;
-  const show = (changes: readonly ItemChange[]): Promise<void> =>
-    print(json ? changes.map((one) => ndjsonLine(changeJson(one))).join('') : lines.of(changes));
+  const { app, options, format, folds, lines } = view;
+  if (format === 'csv') {
+    const why = 'changes that are followed are a table, or with --json a line each';
+    throw new CommandError(why, 'leave --format csv or --follow out', EXIT.usage);
+  }
+  const json = format === 'json';
+  const show = (told: FoldedChanges): Promise<void> =>
+    print(json ? told.changes.map((one) => ndjsonLine(changeJson(one))).join('') : lines.of(told));
   let after = await placeToFollow(view, show);
   const following = {
     ...{ store: app.store, databaseUrl: app.database.url, filter: filterOf(options), after },
@@ -169,7 +257,7 @@ async function follow(view: View, signal: AbortSignal): Promise<ExitCode> {
     },
   };
   for await (const changes of followChanges(following, signal)) {
-    await show(changes);
+    await show((await folds?.fold(changes)) ?? { changes, folds: [] });
     after = changes.at(-1)?.seq ?? after;
   }
   if (!json) note(`to go on from here: --since ${after} --follow\n`);
@@ -179,11 +267,11 @@ async function follow(view: View, signal: AbortSignal): Promise<ExitCode> {
 /** Without a place to begin at, the newest changes are shown first, as `tail -f` does. */
 async function placeToFollow(
   view: View,
-  show: (changes: readonly ItemChange[]) => Promise<void>,
+  show: (told: FoldedChanges) => Promise<void>,
 ): Promise<bigint> {
   const { since: place } = view.options;
   if (place !== undefined) return 'after' in place ? place.after : 0n;
-  const { changes, next } = await readPage(view);
-  if (changes.length > 0) await show(changes);
-  return next;
+  const page = await readPage(view);
+  if (page.changes.length + page.folds.length > 0) await show(page);
+  return page.next;
 }

@@ -120,7 +120,7 @@ const HOMES: readonly (readonly [RegExp, string])[] = [
   [/^(?:@prisma\/.*|prisma)$/, 'store'],
   [/^(?:bullmq|ioredis|node-cron)$/, 'queue'],
   [/^(?:commander|string-width)$/, 'cli'],
-  [/^prom-client$/, 'web'],
+  [/^(?:hono|@hono\/node-server|prom-client)$/, 'web'],
   [/^standardwebhooks$/, 'webhook'],
   [/^(?:csv-parse|csv-stringify)$/, 'intake'],
   [/^hyparquet(?:-writer)?$/, 'export'],

@@ -6,14 +6,11 @@ import type { QueueWorker } from '../queue/worker.js';
 import { watchLostJobs, type LostJobsOptions } from '../queue/lost-jobs.js';
 import { startScheduler, type Scheduler, type SchedulerOptions } from '../queue/scheduler.js';
 import type { JobEvent } from '../queue/types.js';
+import { migrationState } from '../store/migrate.js';
 import { createWebhook } from '../webhook/webhook.js';
-import { alertHandler } from './alert-handler.js';
-import { auditHandler, type OnVerdict } from './audit-handler.js';
-import { mirrorHandler } from './mirror-handler.js';
+import { alertHandler, auditHandler, mirrorHandler, type OnVerdict } from './handlers.js';
 import { schedulesOf } from './schedules.js';
-import { watchAge } from './watch-age.js';
-import { watchAudits } from './watch-audits.js';
-import { watchRetention } from './watch-retention.js';
+import { watchAge, watchAudits, watchRetention, type Watch } from './watches.js';
 
 /** What a process does: fire schedules, work on jobs, or both. */
 export interface Roles {
@@ -33,11 +30,6 @@ export interface ServiceEvents {
   readonly onVerdict: OnVerdict;
 }
 
-/** Something that looks once a while until it is stopped. */
-interface Watch {
-  stop(): void;
-}
-
 /** Alerts are small and wait for a network. */
 const ALERTS_AT_A_TIME = 2;
 
@@ -51,11 +43,12 @@ export function startService(
 ): Service {
   const workers = roles.worker ? startWorkers(app, queues, events) : [];
   const scheduler = roles.scheduler ? startSchedules(app, queues, log) : null;
-  const watches: Watch[] = [];
-  if (roles.scheduler && app.config.alerts !== null) watches.push(watchAge(app, queues, log));
-  if (roles.scheduler) watches.push(watchLostJobs(lostJobsOf(app, queues, log)));
-  if (roles.scheduler) watches.push(watchRetention(app, log));
-  if (roles.worker) watches.push(watchAudits(app, queues, log));
+  const watches = [
+    roles.scheduler && app.config.alerts !== null ? watchAge(app, queues, log) : null,
+    roles.scheduler ? watchLostJobs(lostJobsOf(app, queues, log)) : null,
+    roles.scheduler ? watchRetention(app, log) : null,
+    roles.worker ? watchAudits(app, queues, log) : null,
+  ].filter((watch) => watch !== null);
   return { stop: () => stopAll(app, workers, scheduler, watches, log) };
 }
 
@@ -122,4 +115,38 @@ function schedulingOf(
         : queues.addMirror({ kind, ...task }, jobId),
     log,
   };
+}
+
+/** Something that must work for the process to do its work. */
+export interface HealthCheck {
+  readonly name: string;
+  /**
+   * Resolves to nothing when it works, and otherwise to the reason, which anybody may read. Of an
+   * error only the code is shown, since its text may hold an address with a password.
+   */
+  readonly check: () => Promise<string | void>;
+}
+
+/** What `/readyz` looks at. */
+export function checksOf(
+  app: App,
+  queues: Queues,
+  isStopping: () => boolean,
+): readonly HealthCheck[] {
+  return [
+    {
+      name: 'running',
+      check: () => Promise.resolve(isStopping() ? 'it is stopping' : undefined),
+    },
+    { name: 'store', check: () => app.store.ping() },
+    {
+      name: 'schema',
+      check: async () => {
+        const { pending, unknown } = await migrationState(app.database.url);
+        if (pending.length > 0) return `migrations are pending: ${pending.join(', ')}`;
+        return unknown.length > 0 ? 'it was migrated by a newer version' : undefined;
+      },
+    },
+    { name: 'queue', check: () => queues.ping() },
+  ];
 }

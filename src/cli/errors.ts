@@ -4,7 +4,7 @@ import { MarketplaceOptionsError } from '../marketplace/address.js';
 import { StoreError, explainDatabaseError } from '../store/errors.js';
 import { SellerBusyError } from '../store/lock.js';
 import { QueueError } from '../queue/errors.js';
-import { HealthListenError } from '../web/server.js';
+import { HealthListenError } from '../web/listen.js';
 import { EXIT, type ExitCode } from './exit-codes.js';
 import { describeOutOfFiles } from './open-files.js';
 

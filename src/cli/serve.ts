@@ -1,8 +1,7 @@
 import { openApp, type App } from '../app.js';
-import { checksOf } from '../app/checks.js';
 import { startHeartbeat } from '../app/heartbeat.js';
 import { schedulesOf } from '../app/schedules.js';
-import { startService, type Roles } from '../app/service.js';
+import { checksOf, startService, type Roles } from '../app/service.js';
 import type { Config } from '../config/index.js';
 import type { Log } from '../domain/log.js';
 import { createLog } from '../log/index.js';

@@ -1,13 +1,14 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer, type Server } from 'node:http';
 import type { Socket } from 'node:net';
+import { getRequestListener, type HttpBindings } from '@hono/node-server';
+import { Hono } from 'hono';
+import type { HealthCheck } from '../app/service.js';
+import { isLoopback } from '../domain/address.js';
 import type { Log } from '../domain/log.js';
+import { cachedCall } from './cached-call.js';
 import { isLocal, listen, type HealthListen } from './listen.js';
-import { readiness, type HealthCheck } from './readiness.js';
-import { answerFor, type Answer, type Pages } from './pages.js';
-import { sparingly } from './sparingly.js';
-
-export { HealthListenError, type HealthListen } from './listen.js';
-export type { HealthCheck } from './readiness.js';
+import { METRICS_TYPE, VERSION } from './metrics.js';
+import { readiness } from './readiness.js';
 
 export interface HealthServerOptions {
   readonly listen: HealthListen;
@@ -62,7 +63,7 @@ const LIMITS: Limits = {
 };
 
 /** However often somebody asks, metrics are gathered once a second at most. */
-const METRICS_GOOD_FOR_MS = 1_000;
+const METRICS_FRESH_MS = 1_000;
 
 /**
  * Serves `/healthz`, `/readyz` and `/metrics`, to anybody who can reach the address: they tell
@@ -73,24 +74,85 @@ export async function startHealthServer(
   options: HealthServerOptions,
   limits: Limits = LIMITS,
 ): Promise<HealthServer> {
-  const { log, checks, metrics } = options;
-  const patience = { patienceMs: limits.metricsMs, goodForMs: () => METRICS_GOOD_FOR_MS };
-  const pages: Pages = {
-    ready: readiness(checks, log, limits.checkMs),
-    metrics: sparingly(metrics, patience),
-  };
   let local = true;
-  const server = boundedServer(limits, (request) => answerFor(request, local, pages));
-  const url = await listen(server, options.listen, log);
+  const pages = pagesOf(options, limits, () => local);
+  const server = boundedServer(
+    limits,
+    getRequestListener(pages.fetch, {
+      // Clients of HTTP/1.0 send no host.
+      hostname: 'localhost',
+      // fetch elsewhere in this process keeps its own Request and Response.
+      overrideGlobalObjects: false,
+    }),
+  );
+  const url = await listen(server, options.listen, options.log);
   local = isLocal(server);
-  server.on('error', (error) => log.error(`health endpoints: ${error.name}`));
+  server.on('error', (error) => options.log.error(`health endpoints: ${error.name}`));
   return { url, close: () => close(server) };
 }
 
-function boundedServer(
+const INDEX = `seller-mirror
+
+/healthz  the process is alive
+/readyz   it can work: every check, and what is wrong
+/metrics  for Prometheus
+`;
+
+/** @param isOnlyHere whether the server can be reached from its own machine only */
+function pagesOf(
+  { checks, metrics, log }: HealthServerOptions,
   limits: Limits,
-  answer: (request: IncomingMessage) => Promise<Answer>,
-): Server {
+  isOnlyHere: () => boolean,
+): Hono<{ Bindings: HttpBindings }> {
+  const results = readiness(checks, log, limits.checkMs);
+  const metricsText = cachedCall(metrics, {
+    timeoutMs: limits.metricsMs,
+    freshMs: () => METRICS_FRESH_MS,
+  });
+  const pages = new Hono<{ Bindings: HttpBindings }>({
+    // As it was sent: nothing is served under another spelling of its path.
+    getPath: (_, options) => options?.env?.incoming.url?.split('?', 1)[0] ?? '',
+  });
+  pages.use(async (context, next) => {
+    const { method = '', headers } = context.env.incoming;
+    context.header('cache-control', 'no-store');
+    context.header('x-content-type-options', 'nosniff');
+    const hasBody =
+      headers['transfer-encoding'] !== undefined || Number(headers['content-length']) > 0;
+    // A body is not read; what follows it on the connection would be.
+    if (hasBody) context.header('connection', 'close');
+    // A page of the web whose name was made to point to this machine comes with that name.
+    if (isOnlyHere() && !isOwnName(headers.host)) {
+      return context.text('this is not the host you asked for\n', 421);
+    }
+    if (method === 'GET' || method === 'HEAD') return await next();
+    return context.text('only GET and HEAD\n', 405, { allow: 'GET, HEAD' });
+  });
+  pages.get('/', (context) => context.text(INDEX));
+  pages.get('/healthz', (context) =>
+    context.json({ status: 'alive', version: VERSION, uptimeSeconds: process.uptime() }),
+  );
+  pages.get('/readyz', async (context) => {
+    const found = await results();
+    const ok = found.every((check) => check.ok);
+    return context.json({ status: ok ? 'ready' : 'not ready', checks: found }, ok ? 200 : 503);
+  });
+  pages.get('/metrics', async (context) =>
+    context.body(await metricsText(), 200, { 'content-type': METRICS_TYPE }),
+  );
+  pages.notFound((context) => context.text('there is nothing here; / lists what there is\n', 404));
+  pages.onError((_, context) => context.text('not available just now\n', 503));
+  return pages;
+}
+
+/** @param host a `Host` header; without one it is no browser that asks */
+function isOwnName(host: string | undefined): boolean {
+  if (host === undefined) return true;
+  const [, name] = /^(\[[^\]]*\]|[^:]*)(?::\d*)?$/.exec(host) ?? [];
+  return name !== undefined && isLoopback(name.toLowerCase());
+}
+
+function boundedServer(limits: Limits, answer: ReturnType<typeof getRequestListener>): Server {
   const server = createServer(
     {
       maxHeaderSize: limits.headerBytes,
@@ -99,19 +161,17 @@ function boundedServer(
       keepAliveTimeout: limits.keepAliveMs,
       connectionsCheckingInterval: limits.sweepMs,
     },
-    (request, response) => void respond(request, response),
+    (request, response) => {
+      // Who takes the answer a byte at a time is never silent.
+      const deadline = setTimeout(() => response.destroy(), limits.answerMs);
+      response.once('close', () => clearTimeout(deadline));
+      void answer(request, response);
+    },
   );
   server.maxConnections = limits.burst;
   server.setTimeout(limits.silenceMs);
   closeOldest(server, limits);
   return server;
-
-  async function respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    // Who takes the answer a byte at a time is never silent.
-    const deadline = setTimeout(() => response.destroy(), limits.answerMs);
-    response.once('close', () => clearTimeout(deadline));
-    send(request, response, await answer(request));
-  }
 }
 
 /**
@@ -130,24 +190,6 @@ function closeOldest(server: Server, { connections, sweepMs }: Limits): void {
   }, sweepMs);
   sweep.unref();
   server.once('close', () => clearInterval(sweep));
-}
-
-function send(request: IncomingMessage, response: ServerResponse, answer: Answer): void {
-  const { status, type, body, headers } = answer;
-  response.writeHead(status, {
-    'content-type': type,
-    'content-length': Buffer.byteLength(body),
-    'cache-control': 'no-store',
-    'x-content-type-options': 'nosniff',
-    // A body is not read; what follows it on the connection would be.
-    ...(hasBody(request) ? { connection: 'close' } : {}),
-    ...headers,
-  });
-  response.end(request.method === 'HEAD' ? undefined : body);
-}
-
-function hasBody({ headers }: IncomingMessage): boolean {
-  return headers['transfer-encoding'] !== undefined || (headers['content-length'] ?? '0') !== '0';
 }
 
 async function close(server: Server): Promise<void> {

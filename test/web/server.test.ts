@@ -4,8 +4,8 @@ import { connect, type AddressInfo, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import fc from 'fast-check';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { HealthListenError } from '../../src/web/listen.js';
 import {
-  HealthListenError,
   startHealthServer,
   type HealthServer,
   type HealthServerOptions,
@@ -123,7 +123,7 @@ describe('/healthz', () => {
     const get = await ask(url, '/');
     expect(head.status).toBe(200);
     expect(head.body).toBe('');
-    expect(head.headers['content-length']).toBe(get.headers['content-length']);
+    expect(head.headers['content-type']).toBe(get.headers['content-type']);
   });
 });
 
@@ -271,7 +271,7 @@ describe('whatever else is asked', () => {
   ])('is not there: %s', async (path) => {
     const { url } = await start();
     const { status, body } = await ask(url, path);
-    expect(status).toBe(404);
+    expect(status).toBe(path === '*' ? 400 : 404);
     expect(body).not.toContain('a 1');
   });
 
@@ -327,6 +327,11 @@ describe('a web page whose name was made to point to this machine', () => {
       expect((await ask(url, '/metrics', { headers: { host } })).status).toBe(200);
     },
   );
+
+  it('is not meant by a probe of HTTP/1.0, which names no host', async () => {
+    const { url } = await start();
+    expect(await exchange(url, 'GET /healthz HTTP/1.0\r\n\r\n')).toMatch(/^HTTP\/1\.1 200 /);
+  });
 
   it('is no danger where others are to ask: there any name will do', async () => {
     const { url } = await start({ listen: { host: '0.0.0.0', port: 0, chosen: true } });

@@ -5,8 +5,7 @@ import fc from 'fast-check';
 import { Webhook as Verifier } from 'standardwebhooks';
 import { describe, expect, it } from 'vitest';
 import { Secret } from '../../src/domain/secret.js';
-import { judgeStatus } from '../../src/webhook/judge.js';
-import { createWebhook, WebhookOptionsError } from '../../src/webhook/webhook.js';
+import { createWebhook, replyOfStatus, WebhookOptionsError } from '../../src/webhook/webhook.js';
 import { startServer, type Script } from '../support/http-server.js';
 
 const SECRET = `whsec_${Buffer.from('a secret of twenty-six bytes').toString('base64')}`;
@@ -71,7 +70,7 @@ describe('the receiver’s answer', () => {
   it('is a success only as 2xx, the end only as 410, and anything else is tried again', () => {
     fc.assert(
       fc.property(fc.integer({ min: 200, max: 599 }), (status) => {
-        const { kind } = judgeStatus(status, null, now);
+        const { kind } = replyOfStatus(status, null, now);
         expect(kind).toBe(status < 300 ? 'delivered' : status === 410 ? 'give-up' : 'retry');
       }),
     );
@@ -87,7 +86,7 @@ describe('the receiver’s answer', () => {
     ['99999999999999', null],
     ['', null],
   ])('says when to come back: %j', (retryAfter, notBefore) => {
-    expect(judgeStatus(503, retryAfter, now)).toMatchObject({ kind: 'retry', notBefore });
+    expect(replyOfStatus(503, retryAfter, now)).toMatchObject({ kind: 'retry', notBefore });
   });
 
   it('may be a redirect, which is not followed: the message would go to who knows whom', async () => {

@@ -1,7 +1,7 @@
 import type { App } from '../../app.js';
-import { auditHandler } from '../../app/audit-handler.js';
+import { auditHandler } from '../../app/handlers.js';
 import { startHeartbeat, type Heartbeat } from '../../app/heartbeat.js';
-import { adding } from '../../app/watch-audits.js';
+import { adding } from '../../app/watches.js';
 import { silentLog } from '../../domain/log.js';
 import { enqueueNext } from '../../jobs/codes/perform-chunk.js';
 import type { Queues } from '../../queue/queues.js';

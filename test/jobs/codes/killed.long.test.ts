@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { expect, it, onTestFinished } from 'vitest';
-import { adding } from '../../../src/app/watch-audits.js';
+import { adding } from '../../../src/app/watches.js';
 import { enqueueNext } from '../../../src/jobs/codes/perform-chunk.js';
 import { diceOf } from '../../domain/codes/support.js';
 import { SHORT } from '../../queue/support.js';
@@ -29,7 +29,7 @@ const SCRIPT = `
   const { unlimitedBudget } = await from('marketplace/budget.js');
   const { Secret } = await from('domain/secret.js');
   const { performAuditChunk } = await from('jobs/codes/perform-chunk.js');
-  const { adding } = await from('app/watch-audits.js');
+  const { adding } = await from('app/watches.js');
   const log = { debug() {}, info() {}, warn() {}, error() {}, child: () => log };
   const store = new Store(databaseUrl, 'a worker');
   const queues = await openQueues({

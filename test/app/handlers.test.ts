@@ -1,8 +1,8 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { App } from '../../src/app.js';
-import { auditHandler, recheckPlan } from '../../src/app/audit-handler.js';
-import { adding, watchAudits } from '../../src/app/watch-audits.js';
-import { silentLog } from '../../src/domain/log.js';
+import { auditHandler, mirrorHandler, recheckPlan, RunLog } from '../../src/app/handlers.js';
+import { adding, watchAudits } from '../../src/app/watches.js';
+import { silentLog, type Log } from '../../src/domain/log.js';
 import { enqueueNext } from '../../src/jobs/codes/perform-chunk.js';
 import type { Queues } from '../../src/queue/queues.js';
 import type { AuditTask, JobContext } from '../../src/queue/types.js';
@@ -184,11 +184,18 @@ describe.skipIf(!hasRedis)(redisTitle('on Redis'), () => {
   describeWork('on one server', () => redisTrial(redisTarget(redis)));
 });
 
-it('leaves the chunk of a seller that it does not know for another try', async () => {
+it('leaves the job of a seller that it does not know for another try: while a fleet gets a new sellers file, old workers and new ones take the same jobs', async () => {
   const app = { config: { sellers: [SELLER], alerts: null } } as unknown as App;
-  const task: AuditTask = { kind: 'chunk', seller: 'grace', auditId: '1', chunk: 0 };
-  const outcome = await auditHandler(app, {} as Queues)(task, CONTEXT);
-  expect(outcome).toMatchObject({ kind: 'retry', notBefore: null });
+  const chunk = { kind: 'chunk', seller: 'grace', auditId: '1', chunk: 0 } as const;
+  const sync = {
+    kind: 'sync',
+    seller: 'grace',
+    tick: null,
+    askedAt: '2026-11-21T02:00:00Z',
+  } as const;
+  const left = { kind: 'retry', notBefore: null };
+  expect(await auditHandler(app, {} as Queues)(chunk, CONTEXT)).toMatchObject(left);
+  expect(await mirrorHandler(app, {} as Queues)(sync, CONTEXT)).toMatchObject(left);
 });
 
 it('plans re-audits for the time to the schedule’s next instant', () => {
@@ -198,4 +205,28 @@ it('plans re-audits for the time to the schedule’s next instant', () => {
   const task: AuditTask = { kind: 'recheck', seller: 'main', tick, askedAt: tick };
   const plan = recheckPlan(settings, seller as Parameters<typeof recheckPlan>[1], task);
   expect(plan).toMatchObject({ share: 0.25, windowMs: 7 * 86_400_000, requestsPerMinute: 60 });
+});
+
+afterEach(() => vi.useRealTimers());
+
+it('tells of look-ups as they begin, and then once a minute, since there is no bar in a log', () => {
+  vi.useFakeTimers();
+  const lines: unknown[][] = [];
+  const log: Log = { ...silentLog, info: (...line) => lines.push(line), child: () => log };
+  const runLog = new RunLog(log);
+  const begin = (): void => runLog.run({ phase: 'started', runId: 7n, kind: 'items' });
+  const lookUp = (done: number): void =>
+    runLog.progress({ phase: 'look-up', done, total: 180, saved: 0, leastMs: 376_000 });
+  begin();
+  runLog.progress({ phase: 'list', records: 1, bytes: 1, expected: null });
+  for (let second = 0; second <= 120; second++) {
+    lookUp(Math.floor(second / 2));
+    vi.advanceTimersByTime(1_000);
+  }
+  begin();
+  lookUp(90);
+  const line = (checked: number): unknown[] => [
+    ...['checking missing items', { items: 180, checked, atLeastSeconds: 376 }],
+  ];
+  expect(lines).toEqual([['run started'], line(0), line(30), line(60), ['run started'], line(90)]);
 });

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { watchAge } from '../../src/app/watch-age.js';
+import { watchAge } from '../../src/app/watches.js';
 import { silentLog, type Log } from '../../src/domain/log.js';
 import type { AlertTask } from '../../src/queue/types.js';
 

@@ -1,0 +1,148 @@
+import type { App } from '../app.js';
+import type { Config } from '../config/index.js';
+import type { Log } from '../domain/log.js';
+import { keepsForEver, planRetention } from '../domain/retention.js';
+import { alertId } from '../jobs/alerts.js';
+import { enqueueNext } from '../jobs/codes/perform-chunk.js';
+import { findStaleSellers } from '../jobs/stale-sellers.js';
+import type { Queues } from '../queue/queues.js';
+import { PruneBusyError } from '../store/prune/prune.js';
+import type { Store } from '../store/store.js';
+
+/** Looks at something again and again until it is stopped. */
+export interface Watch {
+  /** Begins nothing more; what is being done is not waited for. */
+  stop(): void;
+}
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 3_600_000;
+const DAY_MS = 86_400_000;
+
+/**
+ * Looks now and then, never while the last look goes on.
+ * @param look its signal ends when the watch is stopped
+ * @param onFailure told of a look that failed, but not after the stop
+ */
+function watch(
+  everyMs: number,
+  look: (signal: AbortSignal) => Promise<void>,
+  onFailure: (error: unknown) => void,
+  { atOnce = false }: { readonly atOnce?: boolean } = {},
+): Watch {
+  const stopping = new AbortController();
+  const { signal } = stopping;
+  let looking = false;
+  const begin = (): void => {
+    if (looking) return;
+    looking = true;
+    void look(signal)
+      .catch((error: unknown) => !signal.aborted && onFailure(error))
+      .finally(() => (looking = false));
+  };
+  const timer = setInterval(begin, everyMs);
+  if (atOnce) begin();
+  return {
+    stop() {
+      stopping.abort(new Error('the service is stopping'));
+      clearInterval(timer);
+    },
+  };
+}
+
+/** What is needed of an app to look at its copies. */
+interface Copies {
+  readonly config: Pick<Config, 'staleAfterHours'> & {
+    readonly sellers: readonly { readonly name: string }[];
+  };
+  readonly store: Pick<Store, 'freshness'>;
+}
+
+/** Alerts people, once each time, of copies that grew older than they may. */
+export function watchAge(app: Copies, queues: Pick<Queues, 'addAlert'>, log: Log): Watch {
+  const { sellers, staleAfterHours } = app.config;
+  const names = sellers.map(({ name }) => name);
+  return watch(
+    MINUTE_MS,
+    async (signal) => {
+      for (const alert of await findStaleSellers(app.store, names, staleAfterHours, new Date())) {
+        if (signal.aborted) return;
+        await queues.addAlert(alert, alertId(alert));
+      }
+    },
+    // The next look alerts of the others. Store and queue log their outages themselves.
+    (error) => log.debug('the look for stale copies was cut short', { error }),
+  );
+}
+
+/** Audits that are looked at, the newest. */
+const LATEST_AUDITS = 500;
+
+/**
+ * Makes sure that the chunks of every running audit are in the queue, now and once a minute: a queue
+ * that lost its jobs, or a process that was killed before it could add one, holds up no audit.
+ */
+export function watchAudits(
+  app: {
+    readonly config: Pick<Config, 'sellers'>;
+    readonly store: Pick<App['store'], 'audits'>;
+  },
+  queues: Pick<Queues, 'addChunk'>,
+  log: Log,
+): Watch {
+  const { store } = app;
+  const sellerIds = app.config.sellers.map(({ name }) => name);
+  return watch(
+    MINUTE_MS,
+    async (signal) => {
+      const audits = await store.audits.list({ sellerIds, limit: LATEST_AUDITS });
+      for (const { auditId, sellerId, state } of audits) {
+        if (signal.aborted) return;
+        if (state === 'running') await enqueueNext(store, auditId, adding(queues, sellerId));
+      }
+    },
+    (error) => log.debug('the look for running audits was cut short', { error }),
+    { atOnce: true },
+  );
+}
+
+/** Puts chunks of a seller's audits into the queue. @param options as of `addChunk` */
+export function adding(
+  queues: Pick<Queues, 'addChunk'>,
+  sellerId: string,
+  options: { readonly afresh?: boolean } = {},
+): (auditId: bigint, chunk: number) => Promise<void> {
+  return async (auditId, chunk) => {
+    await queues.addChunk(sellerId, auditId, chunk, options);
+  };
+}
+
+/** What is needed of an app to prune its store. */
+interface Prunable {
+  readonly config: Pick<Config, 'retention'>;
+  readonly store: Pick<App['store'], 'prune'>;
+}
+
+/**
+ * Deletes what is older than the settings say, once a day, the first time an hour after the start.
+ * Of several processes one does, and the others find little left. Null when all is kept for ever.
+ */
+export function watchRetention({ config, store }: Prunable, log: Log): Watch | null {
+  if (keepsForEver(config.retention)) return null;
+  let doneAt: number | null = null;
+  return watch(
+    HOUR_MS,
+    async (signal) => {
+      const now = new Date();
+      if (doneAt !== null && now.getTime() - doneAt < DAY_MS - HOUR_MS / 2) return;
+      const pruned = await store.prune(planRetention(config.retention, now), { signal });
+      doneAt = now.getTime();
+      const rows = pruned.reduce((sum, one) => sum + one.rows, 0);
+      if (rows > 0) log.info('what was kept for long enough is deleted', { rows });
+    },
+    (error) => {
+      if (error instanceof PruneBusyError) return;
+      log.warn('old rows could not be deleted; the next look tries again', { error });
+    },
+  );
+}

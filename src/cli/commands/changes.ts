@@ -142,12 +142,12 @@ async function readPage({ app: { store }, options, folds: finder }: View): Promi
   const limit = options.limit ?? (place === undefined ? NEWEST : PAGE);
   const after = place !== undefined && 'after' in place ? place.after : 0n;
   const direction = place === undefined ? { newest: true } : { after };
-  const without: ChangeFold[] = [];
+  let without: readonly ChangeFold[] = [];
   let found: ItemChange[] = [];
   for (let isDone = false; !isDone;) {
     found = await store.changes({ ...filter, ...direction, without, limit: limit + 1 });
     const news = (await finder?.of(found)) ?? [];
-    without.push(...news);
+    without = [...without, ...news];
     isDone = news.length === 0;
   }
   const isChosen = ({ class: kind, place: at }: ChangeFold): boolean =>

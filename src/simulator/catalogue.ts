@@ -1,10 +1,58 @@
-import { applyRule } from './rules.js';
-import type { Rule, TouchedField } from './rules.js';
+import type { WireObject } from './json.js';
 import { Permutation } from './random.js';
 import { seededSource } from './seeded.js';
 import type { ItemSource, SeededOptions } from './seeded.js';
-import type { WireObject } from './json.js';
 import type { CatalogueRecord, ItemState, SimItem } from './types.js';
+
+/** What a bulk change may change. Every change shows in every profile that sends the field. */
+export type TouchedField = 'price' | 'version' | 'name' | 'description' | 'tags';
+
+/** A bulk change of a share of the records, which are not named one by one. */
+interface Rule {
+  readonly what:
+    | { readonly kind: 'touch'; readonly field: TouchedField }
+    | { readonly kind: 'state'; readonly state: ItemState };
+  /** Number of records when the rule was made; it does not apply to later ones. */
+  readonly size: number;
+  /** The rule applies to the records whose place in `order` is below this. */
+  readonly picked: number;
+  readonly order: Permutation;
+  /** 1, 2, …; part of the changed text, so that no rule undoes another. */
+  readonly number: number;
+}
+
+/** The record with one rule applied. */
+function applyRule(record: CatalogueRecord, slot: number, rule: Rule): CatalogueRecord {
+  if (slot >= rule.size || rule.order.at(slot) >= rule.picked) return record;
+  if (rule.what.kind === 'state') return { ...record, state: rule.what.state };
+  return { ...record, item: touch(record.item, rule.what.field, rule.number) };
+}
+
+function touch(item: SimItem, field: TouchedField, number: number): SimItem {
+  switch (field) {
+    case 'price':
+      // Whole units: servers of 1.x round to them.
+      return {
+        ...item,
+        priceRegularCents: (item.priceRegularCents ?? 0) + 100,
+        priceExtendedCents: (item.priceExtendedCents ?? 0) + 500,
+      };
+    case 'version':
+      return { ...item, version: nextMinor(item.version) };
+    case 'name':
+      return { ...item, name: `${item.name} v${number}` };
+    case 'description':
+      return { ...item, description: `${item.description}<p>Change ${number}</p>` };
+    case 'tags':
+      return { ...item, tags: [...item.tags, `tag${number}`] };
+  }
+}
+
+/** The minor part goes up, since some servers send no more than `1.0` (field notes). */
+function nextMinor(version: string | null): string {
+  const [major = '1', minor = '0'] = (version ?? '1.0.0').split('.');
+  return `${major}.${Number(minor) + 1}.0`;
+}
 
 interface Override {
   readonly record: CatalogueRecord;
@@ -30,12 +78,12 @@ export class Catalogue {
     this.#source = source;
   }
 
-  /** Goes up with every change. */
+  /** Rises with every change. */
   get revision(): number {
     return this.#revision;
   }
 
-  /** Records the catalogue began with; they have the slots from 0. */
+  /** Number of records at the start; they have the slots from 0. */
   get firstSize(): number {
     return this.#source.count;
   }
@@ -45,7 +93,7 @@ export class Catalogue {
     return this.#source.count + this.#added.length;
   }
 
-  /** The record in a slot (0 … size-1) as it stands now. */
+  /** The record in a slot (0 … size-1) with all changes. */
   at(slot: number): CatalogueRecord {
     const override = this.#overrides.size === 0 ? undefined : this.#overrides.get(slot);
     let record = override?.record ?? { item: this.original(slot), state: 'listed' };
@@ -62,7 +110,7 @@ export class Catalogue {
     return slot < count ? this.#source.at(slot) : inSlot(this.#added, slot - count);
   }
 
-  /** Where the record with this id is; -1 when there is none. */
+  /** The slot of the record with this id; -1 when there is none. */
   slotOf(id: number): number {
     return this.#addedSlots.get(id) ?? this.#source.slotOf(id);
   }
@@ -73,7 +121,7 @@ export class Catalogue {
     return slot < 0 ? null : this.at(slot);
   }
 
-  /** Listed records in the list's order; `orderSeed` asks for another order than the present one. */
+  /** Listed records in the list's order; `orderSeed` overrides that order. */
   *listed(orderSeed: number | null = this.#orderSeed): Generator<CatalogueRecord> {
     const { size } = this;
     const order = orderSeed === null ? null : new Permutation(size, orderSeed);
@@ -90,7 +138,7 @@ export class Catalogue {
     return count;
   }
 
-  /** The truth: every listed item once, without those whose bytes were replaced. */
+  /** Every listed item once, without those whose bytes were replaced. */
   *truth(): Generator<SimItem> {
     for (const record of this.listed()) {
       if (record.raw === undefined && record.wire === undefined) yield record.item;
@@ -113,12 +161,12 @@ export class Catalogue {
     this.setState(id, 'removed');
   }
 
-  /** Lists an item again, as it was, whatever was done to its state or bytes. */
+  /** Lists an item again and undoes changes of its state or bytes. */
   restore(id: number): void {
     this.#edit(id, ({ item }) => ({ item, state: 'listed' }));
   }
 
-  /** `pending`: not listed and not found; `unlisted`: not listed, yet a look-up answers. */
+  /** `pending`: neither listed nor found by look-ups; `unlisted`: found by look-ups only. */
   setState(id: number, state: ItemState): void {
     this.#edit(id, (record) => ({ ...record, state }));
   }
@@ -167,8 +215,8 @@ export class Catalogue {
   }
 
   /**
-   * Changes a field of exactly `percent` % (rounded) of all records, whatever their state; which ones
-   * follows from the seed. Returns their number. Takes no memory, however many they are.
+   * Changes a field of exactly `percent` % (rounded) of all records in any state, picked by the seed.
+   * Returns their number. Takes no memory, however many there are.
    */
   touchShare(percent: number, field: TouchedField, seed = this.#rules.length + 1): number {
     return this.#bulk({ kind: 'touch', field }, percent, seed);

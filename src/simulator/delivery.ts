@@ -1,11 +1,11 @@
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
+import { Readable, pipeline } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { constants, createBrotliCompress, createDeflate, createGzip } from 'node:zlib';
 import type { Answer, Body } from './answer.js';
-import { compressed, joined, rechunked, upTo } from './chunks.js';
-import type { Encoding } from './chunks.js';
 import type { CutPoint, Fault } from './faults.js';
-import type { LogEntry } from './log.js';
+import type { LogEntry } from './server.js';
 
 const PREFIXES = {
   bom: '\uFEFF',
@@ -14,10 +14,10 @@ const PREFIXES = {
     '<br />\n<b>Warning</b>:  Undefined array key "{media}" in <b>/var/www/app/Item.php</b> on line <b>12</b><br />\nDeprecated: x[] = {"status":"error"}; in y.php\n',
 } as const;
 
-/** Node's timers take no more, and run at once when given more. */
+/** Milliseconds. Node's timers fire at once when given more. */
 const LONGEST_TIMER = 2 ** 31 - 1;
 
-/** How one reply is sent: what its faults come to. */
+/** How the faults of one reply change the way it is sent. */
 interface Plan {
   readonly prefix: Buffer;
   readonly truncate: Extract<Fault, { kind: 'truncate' }> | null;
@@ -28,8 +28,7 @@ interface Plan {
 }
 
 /**
- * Sends an answer as its faults will have it, at the speed of the reader. Returns early when the
- * connection is gone.
+ * Sends an answer with its faults, at the reader's speed. Returns early when the connection is gone.
  */
 export async function deliver(
   response: ServerResponse,
@@ -122,7 +121,7 @@ function pieces(
 
 async function finish(response: ServerResponse, { truncate, reset: hard }: Plan): Promise<void> {
   if (hard === null && (truncate === null || truncate.how === 'clean')) return void response.end();
-  // What was written has to leave before the connection goes, or the cut would come too early.
+  // Wait until the bytes are sent, or the cut would come too early.
   response.flushHeaders();
   await new Promise((resolve) => response.write('', resolve));
   if (hard !== null) return reset(response);
@@ -131,7 +130,57 @@ async function finish(response: ServerResponse, { truncate, reset: hard }: Plan)
 
 function reset(response: ServerResponse): void {
   const { socket } = response;
-  // A TLS socket cannot send a reset itself; closing it without a word comes to the same.
+  // A TLS socket can't send a reset itself; closing it without a close_notify has the same effect.
   if (socket === null || 'encrypted' in socket) response.destroy();
   else socket.resetAndDestroy();
+}
+
+type Encoding = 'gzip' | 'br' | 'deflate';
+type Chunks = Iterable<Uint8Array> | AsyncIterable<Uint8Array>;
+
+/** All chunks of the first part, then those of the next. */
+async function* joined(...parts: Chunks[]): AsyncGenerator<Uint8Array> {
+  for (const part of parts) yield* part;
+}
+
+/** The first `end` bytes. */
+async function* upTo(chunks: Chunks, end: number): AsyncGenerator<Uint8Array> {
+  let left = end;
+  if (left <= 0) return;
+  for await (const chunk of chunks) {
+    yield chunk.subarray(0, left);
+    left -= chunk.length;
+    if (left <= 0) return;
+  }
+}
+
+/** The same bytes in chunks of at most `size`. */
+async function* rechunked(chunks: Chunks, size: number): AsyncGenerator<Uint8Array> {
+  for await (const chunk of chunks) {
+    for (let at = 0; at < chunk.length; at += size) yield chunk.subarray(at, at + size);
+  }
+}
+
+/** The bytes compressed. */
+function compressed(chunks: Chunks, encoding: Encoding): AsyncIterable<Uint8Array> {
+  const packer =
+    encoding === 'br'
+      ? createBrotliCompress({ params: { [constants.BROTLI_PARAM_QUALITY]: 4 } })
+      : encoding === 'gzip'
+        ? createGzip()
+        : createDeflate();
+  // Errors come out where the packer is read.
+  pipeline(Readable.from(chunks), packer, () => undefined);
+  return packer;
+}
+
+/** The encoding that both the client's Accept-Encoding and the server's option allow; null for none. */
+export function chooseEncoding(
+  option: 'auto' | 'gzip' | 'br' | 'none',
+  accepted: string,
+): Encoding | null {
+  const names = accepted.split(',').map((part) => part.replace(/;.*/, '').trim());
+  const offered: readonly Encoding[] =
+    option === 'auto' ? ['br', 'gzip'] : option === 'none' ? [] : [option];
+  return offered.find((name) => names.includes(name)) ?? null;
 }

@@ -1,15 +1,26 @@
+import {
+  frameworkError,
+  htmlAnswer,
+  jsonAnswer,
+  location,
+  origin,
+  redirectAnswer,
+  textBody,
+} from './answer.js';
+import type { Answer, Asked, RedirectTarget } from './answer.js';
+import { retryAfter } from './limits.js';
 import type { Operation } from './types.js';
-import type { Language } from './words.js';
+import type { Language } from './profiles.js';
 
 /** `Retry-After` of a fault: seconds, written as such or as an HTTP date; null or left out: none. */
-export interface ComeBack {
+interface RetryAfter {
   readonly retryAfter?: number | null;
   readonly form?: 'seconds' | 'date';
 }
 
 /** What can go wrong with a reply. Sizes count the bytes of the body before compression. */
 export type Fault =
-  | ({ readonly kind: 'rate-limited'; readonly body?: 'json' | 'html' } & ComeBack)
+  | ({ readonly kind: 'rate-limited'; readonly body?: 'json' | 'html' } & RetryAfter)
   /** 5xx as Laravel sends it in debug mode; with `echo`, it shows the request's URL and input, key and all. */
   | {
       readonly kind: 'server-error';
@@ -17,7 +28,7 @@ export type Fault =
       readonly body?: 'json' | 'html';
       readonly echo?: boolean;
     }
-  | ({ readonly kind: 'maintenance'; readonly body?: 'json' | 'html' } & ComeBack)
+  | ({ readonly kind: 'maintenance'; readonly body?: 'json' | 'html' } & RetryAfter)
   | { readonly kind: 'maintenance-redirect'; readonly status?: number }
   /** The API is switched off or the site is in demo mode: 404 without the envelope. */
   | { readonly kind: 'switched-off'; readonly body: 'json' | 'html' }
@@ -60,13 +71,6 @@ export type Fault =
 /** After how many bytes, or after which part (0 to 1) of the whole. */
 export type CutPoint = { readonly bytes: number } | { readonly fraction: number };
 
-export type RedirectTarget =
-  | { readonly to: 'www' | 'apex' | 'trailing-slash' | 'home' }
-  | { readonly to: 'https' | 'http'; readonly port?: number }
-  /** Same path and query on another origin: the key goes along unless the client knows better. */
-  | { readonly to: 'origin'; readonly origin: string }
-  | { readonly to: 'url'; readonly url: string };
-
 type Target = Operation | 'any';
 
 interface Planned {
@@ -75,7 +79,7 @@ interface Planned {
   times: number;
 }
 
-/** Faults to come. A request takes the oldest `next` that fits it, and every `always`. */
+/** Planned faults. A request takes the oldest `next` that fits it, and every `always`. */
 export class Faults {
   #next: Planned[] = [];
   #always: Planned[] = [];
@@ -90,13 +94,13 @@ export class Faults {
     this.#always.push({ target, fault, times: Number.POSITIVE_INFINITY });
   }
 
-  /** All is well from now on. */
+  /** Removes all planned faults. */
   clear(): void {
     this.#next = [];
     this.#always = [];
   }
 
-  /** The faults that one request meets; uses them up. */
+  /** The faults of one request. Each `next` fault is used up. */
   take(operation: Operation): Fault[] {
     const fits = ({ target }: Planned): boolean => target === 'any' || target === operation;
     const faults = this.#always.filter(fits).map(({ fault }) => fault);
@@ -106,4 +110,84 @@ export class Faults {
     if (first.times <= 0) this.#next = this.#next.filter((planned) => planned !== first);
     return [...faults, first.fault];
   }
+}
+
+/** The parts of a request that a fault's reply may show. */
+interface FaultContext extends Asked {
+  readonly now: number;
+  /** All parameters, the key among them. */
+  readonly input: Readonly<Record<string, string>>;
+}
+
+const WRONG_TYPES = { array: '[]', string: '"success"', null: 'null', number: '42' } as const;
+
+/** The reply in place of the usual one; null when the fault only changes how that is sent. */
+export function faultAnswer(fault: Fault, context: FaultContext): Answer | null {
+  switch (fault.kind) {
+    case 'rate-limited':
+      return frameworkError(429, 'Too Many Attempts.', fault.body !== 'html', {
+        'X-RateLimit-Remaining': '0',
+        'X-RateLimit-Reset': String(Math.ceil(context.now / 1000 + (fault.retryAfter ?? 60))),
+        ...retryHeaders(fault, context.now),
+      });
+    case 'server-error':
+      return serverError(
+        fault.status ?? 500,
+        fault.body ?? 'json',
+        fault.echo === true ? context : null,
+      );
+    case 'maintenance':
+      return frameworkError(
+        503,
+        'Service Unavailable',
+        fault.body === 'json',
+        retryHeaders(fault, context.now),
+      );
+    case 'maintenance-redirect':
+      return redirectAnswer(fault.status ?? 302, `${origin(context)}/maintenance`);
+    case 'switched-off':
+      return frameworkError(404, fault.body === 'json' ? '' : 'Not Found', fault.body === 'json');
+    case 'challenge':
+      return htmlAnswer(fault.status ?? 403, 'Just a moment...', {
+        'cf-mitigated': 'challenge',
+        Server: 'cloudflare',
+      });
+    case 'html':
+      return htmlAnswer(fault.status ?? 200, 'Welcome');
+    case 'empty':
+      return jsonAnswer(fault.status ?? 200, '');
+    case 'wrong-type':
+      return jsonAnswer(200, WRONG_TYPES[fault.json]);
+    case 'reply':
+      return { status: fault.status, headers: fault.headers ?? {}, body: textBody(fault.body) };
+    case 'redirect':
+      return redirectAnswer(fault.status ?? 302, location(context, fault));
+    default:
+      return null;
+  }
+}
+
+/** An error as Laravel's debug mode shows it. */
+export function serverError(
+  status: number,
+  body: 'json' | 'html',
+  echo: FaultContext | null = null,
+): Answer {
+  const url = echo === null ? null : origin(echo) + echo.target;
+  const message = 'SQLSTATE[HY000] [2002] Connection refused';
+  if (body === 'html') {
+    const input = echo === null ? '' : ` at ${url} with ${JSON.stringify(echo.input)}`;
+    return htmlAnswer(status, `${message}${input}`);
+  }
+  const trace = [
+    { file: '/var/www/app/Http/Kernel.php', line: 142, function: 'handle', class: 'Kernel' },
+  ];
+  const shown = echo === null ? {} : { url, input: echo.input };
+  const error = { message, exception: 'PDOException', file: '/var/www/app/Db.php', line: 7, trace };
+  return jsonAnswer(status, JSON.stringify({ ...error, ...shown }));
+}
+
+function retryHeaders({ retryAfter: wait, form }: RetryAfter, now: number): Record<string, string> {
+  if (wait === undefined || wait === null) return {};
+  return { 'Retry-After': retryAfter(wait, form ?? 'seconds', now) };
 }

@@ -33,12 +33,12 @@ export class Limits {
     this.#window(address).used += count;
   }
 
-  /** Forgets what was used. */
+  /** Closes all windows. */
   reset(): void {
     this.#windows.clear();
   }
 
-  /** Counts a request: the headers of its reply, and whether it is one too many. */
+  /** Counts a request. Returns the headers of its reply, and the body of a 429 when it is over the limit. */
   take(address: string): { headers: Record<string, string>; limited: 'json' | 'html' | null } {
     const { requestsPerMinute: limit, body = 'json' } = this.options;
     if (limit === 0) return { headers: {}, limited: null };
@@ -50,10 +50,10 @@ export class Limits {
       'X-RateLimit-Remaining': String(Math.max(0, limit - window.used)),
     };
     if (!limited) return { headers, limited: null };
-    return { headers: { ...headers, ...this.#comeBack(window) }, limited: body };
+    return { headers: { ...headers, ...this.#retryHeaders(window) }, limited: body };
   }
 
-  #comeBack(window: Window): Record<string, string> {
+  #retryHeaders(window: Window): Record<string, string> {
     const wait = Math.max(1, Math.ceil((window.endsAt - this.now()) / 1000));
     return {
       'Retry-After': retryAfter(wait, this.options.retryAfter ?? 'seconds', this.now()),
@@ -74,6 +74,6 @@ export class Limits {
 /** The value of a `Retry-After` header. */
 export function retryAfter(seconds: number, form: 'seconds' | 'date', now: number): string {
   if (form === 'seconds') return String(seconds);
-  // A date has no fractions: round up, or it would invite the client too early.
+  // A date has no fractions: round up, or the client would come back too early.
   return new Date(Math.ceil(now / 1000 + seconds) * 1000).toUTCString();
 }

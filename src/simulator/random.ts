@@ -1,4 +1,4 @@
-/** Mixes a seed, a number (any safe integer) and a salt to 32 well-spread bits; the same for ever. */
+/** Hashes a seed, a number (any safe integer) and a salt to 32 bits; never changes between versions. */
 export function hash32(seed: number, value: number, salt = 0): number {
   let h = Math.imul(seed ^ 0x9e3779b9, 0x85ebca6b) ^ Math.imul(salt + 0x165667b1, 0x27d4eb2f);
   h = Math.imul(h ^ (h >>> 15) ^ (value | 0), 0xc2b2ae35);

@@ -1,13 +1,103 @@
-import { asWire } from './json.js';
+import { Literal, asWire } from './json.js';
 import type { Wire, WireObject } from './json.js';
-import { choose } from './profiles.js';
-import type { Quirks } from './profiles.js';
+import { choose, translate } from './profiles.js';
+import type { Language, Quirks } from './profiles.js';
 import { hash32 } from './random.js';
 import type { SimAccount, SimItem, SimPurchase } from './types.js';
-import { emptied, money, number, timestamp } from './notation.js';
-import { visibleAccount, visibleItem, visiblePurchase } from './visible.js';
-import { translate } from './words.js';
-import type { Language } from './words.js';
+
+/** One salt for all amounts of a record, so that they have the same money notation. */
+const MONEY_SALT = 5;
+
+/**
+ * An item as a server with these quirks shows it, before any notation: fields that it never sends
+ * are null, prices that it rounds are rounded. A correct client ends up with exactly this.
+ */
+export function visibleItem(item: SimItem, quirks: Quirks): SimItem {
+  const link = (url: string | null): string | null => storageLink(url, item.id, quirks);
+  const full = quirks.shapes === 'full';
+  const demoGone = quirks.renamedFields || (quirks.nulls && hash32(3, item.id) % 4 === 0);
+  return {
+    ...item,
+    version: shownVersion(item, quirks),
+    demoLink: demoGone ? null : item.demoLink,
+    thumbnail: full ? link(item.thumbnail) : null,
+    previewImage: link(item.previewImage),
+    previewVideo: full ? link(item.previewVideo) : null,
+    previewAudio: full ? link(item.previewAudio) : null,
+    screenshots: item.screenshots.map((url) => link(url) ?? url),
+    priceRegularCents: visibleCents(item.priceRegularCents, item.id, quirks),
+    priceExtendedCents: visibleCents(item.priceExtendedCents, item.id, quirks),
+  };
+}
+
+/** An account as a server with these quirks shows it. */
+export function visibleAccount(account: SimAccount, quirks: Quirks): SimAccount {
+  return {
+    ...account,
+    balanceCents: visibleCents(account.balanceCents, 0, quirks) ?? 0,
+    ...(quirks.nulls ? { heading: null, description: null, contactEmail: null } : {}),
+    socialLinks:
+      quirks.socialLinks === 'handles' ? handles(account.socialLinks) : account.socialLinks,
+  };
+}
+
+/** A purchase, without its item, as a server with these quirks shows it. */
+function visiblePurchase(purchase: SimPurchase, quirks: Quirks): SimPurchase {
+  const full = quirks.shapes === 'full';
+  return {
+    ...purchase,
+    priceCents: visibleCents(purchase.priceCents, purchase.itemId, quirks) ?? 0,
+    supportedUntil: full ? purchase.supportedUntil : null,
+    downloaded: full ? purchase.downloaded : null,
+  };
+}
+
+/** Networks whose keys a deployed server always sends (field notes). */
+const NETWORKS = ['facebook', 'x', 'youtube', 'linkedin', 'instagram', 'pinterest'];
+
+function handles(links: SimAccount['socialLinks']): SimAccount['socialLinks'] {
+  // With no link at all the map is empty, which PHP writes as [].
+  if (links === null || Object.keys(links).length === 0) return links;
+  const all: Record<string, string | null> = {};
+  for (const network of [...NETWORKS, ...Object.keys(links)]) {
+    all[network] = links[network]?.split('/').at(-1) ?? null;
+  }
+  return all;
+}
+
+function shownVersion(item: SimItem, quirks: Quirks): string | null {
+  if (item.version === null) return null;
+  switch (choose(quirks.version, item.id, 4)) {
+    case 'contract':
+      return item.version;
+    case 'two-part':
+      return item.version.split('.').slice(0, 2).join('.');
+    case 'four-part':
+      return `${item.version}.4`;
+    case 'none':
+      return null;
+  }
+}
+
+function visibleCents(cents: number | null, id: number, quirks: Quirks): number | null {
+  if (cents === null || choose(quirks.money, id, MONEY_SALT) !== 'whole') return cents;
+  return Math.round(cents / 100) * 100;
+}
+
+function storageLink(url: string | null, id: number, quirks: Quirks): string | null {
+  if (url === null) return null;
+  switch (choose(quirks.links, id, 6)) {
+    case 'plain':
+      return url;
+    case 'wrap':
+      return `${url}?wrap=0`;
+    case 'cdn': {
+      const moved = new URL(url);
+      moved.host = 'cdn.marketplace.example';
+      return moved.href;
+    }
+  }
+}
 
 /** An item as sent (spec 2.3, 2.4), in the notation of the quirks. */
 export function itemWire(hidden: SimItem, quirks: Quirks): WireObject {
@@ -165,4 +255,54 @@ function extra(fields: { readonly [name: string]: unknown } | undefined): WireOb
   const out: Record<string, Wire> = {};
   for (const [name, value] of Object.entries(fields ?? {})) out[name] = asWire(value);
   return out;
+}
+
+/** An amount; contract: a JSON number with two decimals (spec 2). */
+function money(cents: number | null, id: number, quirks: Quirks): Wire {
+  if (cents === null) return null;
+  switch (choose(quirks.money, id, MONEY_SALT)) {
+    case 'decimal':
+      return new Literal(decimal(cents));
+    case 'string':
+      return decimal(cents);
+    case 'noise':
+      return new Literal(String(bitBelow(cents / 100)));
+    case 'whole':
+    case 'short':
+      return new Literal(String(cents / 100));
+  }
+}
+
+function decimal(cents: number): string {
+  const digits = String(Math.abs(cents)).padStart(3, '0');
+  return `${cents < 0 ? '-' : ''}${digits.slice(0, -2)}.${digits.slice(-2)}`;
+}
+
+const bits = new DataView(new ArrayBuffer(8));
+
+/**
+ * The nearest double towards zero, as sums of floats come out: 21.1 → 21.099999999999998. Amounts
+ * so large that this would cost a cent stay as they are.
+ */
+function bitBelow(value: number): number {
+  if (value === 0 || Math.abs(value) > 1e12) return value;
+  bits.setFloat64(0, value);
+  bits.setBigUint64(0, bits.getBigUint64(0) - 1n);
+  return bits.getFloat64(0);
+}
+
+/** A whole number, or its numeric string. */
+function number(value: number, id: number, quirks: Quirks): Wire {
+  return choose(quirks.numbers, id, 16) === 'string' ? String(value) : value;
+}
+
+/** A moment with or without microseconds. */
+function timestamp(value: string, quirks: Quirks): string {
+  return quirks.timestamps === 'microseconds' ? value.replace(/Z$/, '.000000Z') : value;
+}
+
+/** PHP writes an empty map as [] (field notes). */
+function emptied(map: WireObject, quirks: Quirks): Wire {
+  const empty = Object.values(map).every((member) => member === undefined);
+  return empty && quirks.emptyMaps === 'array' ? [] : map;
 }

@@ -1,7 +1,129 @@
 import type { Catalogue } from './catalogue.js';
-import { Purchases } from './purchases.js';
-import type { PurchaseSpec } from './purchases.js';
-import type { SimAccount } from './types.js';
+import { Dice, Permutation, hash32 } from './random.js';
+import { seconds } from './seeded.js';
+import type { PurchaseState, SimAccount, SimItem, SimPurchase } from './types.js';
+
+/** An explicit purchase; what is left out is made up from the item. */
+export type PurchaseSpec = Partial<SimPurchase> & Pick<SimPurchase, 'code' | 'itemId'>;
+
+export interface SeededPurchases {
+  readonly seed: number;
+  readonly count: number;
+  /** 37 hex characters (default) or a UUID (field notes). */
+  readonly format?: 'hex' | 'uuid';
+}
+
+const CODE_SPACE = 2 ** 32;
+const DAY = 86_400_000;
+
+/**
+ * A seller's purchases with controls to change them. The code of a seeded purchase contains its
+ * number in permuted form, so that millions of them take no memory.
+ */
+export class Purchases {
+  readonly #seeded: SeededPurchases;
+  readonly #disguise: Permutation;
+  readonly #explicit = new Map<string, PurchaseSpec>();
+  readonly #changes = new Map<string, Partial<SimPurchase>>();
+
+  constructor(seeded: SeededPurchases, explicit: readonly PurchaseSpec[] = []) {
+    this.#seeded = seeded;
+    this.#disguise = new Permutation(CODE_SPACE, seeded.seed);
+    for (const spec of explicit) this.add(spec);
+  }
+
+  /** Purchases in any state. */
+  get size(): number {
+    return this.#seeded.count + this.#explicit.size;
+  }
+
+  /** The code of the seeded purchase with this number (0 … count-1). */
+  codeAt(index: number): string {
+    const { seed, format = 'hex' } = this.#seeded;
+    let code = hex(this.#disguise.at(index));
+    for (let part = 1; part <= 4; part++) code += hex(hash32(seed, index, part));
+    if (format === 'hex') return code.slice(0, 37);
+    return [0, 8, 12, 16, 20].map((from, n) => code.slice(from, [8, 12, 16, 20, 32][n])).join('-');
+  }
+
+  /** Every code in order. */
+  *codes(): Generator<string> {
+    for (let index = 0; index < this.#seeded.count; index++) yield this.codeAt(index);
+    for (const spec of this.#explicit.values()) yield spec.code;
+  }
+
+  /** The purchase of a code in any letter case, whatever its state; null when there is none. */
+  find(code: string, catalogue: Catalogue): SimPurchase | null {
+    const key = code.toLowerCase();
+    const spec = this.#explicit.get(key);
+    const purchase = spec === undefined ? this.#find(key, catalogue) : complete(spec, catalogue);
+    return purchase === null ? null : { ...purchase, ...this.#changes.get(key) };
+  }
+
+  /** Adds a purchase, or replaces the explicit one with the same code. */
+  add(spec: PurchaseSpec): void {
+    this.#explicit.set(spec.code.toLowerCase(), spec);
+  }
+
+  /** Changes fields of a purchase, such as `supportedUntil` or `license`. */
+  change(code: string, fields: Partial<SimPurchase>): void {
+    const key = code.toLowerCase();
+    this.#changes.set(key, { ...this.#changes.get(key), ...fields });
+  }
+
+  /** The code of a refunded or cancelled purchase is denied like an unknown one (field notes). */
+  setState(code: string, state: PurchaseState): void {
+    this.change(code, { state });
+  }
+
+  #find(key: string, catalogue: Catalogue): SimPurchase | null {
+    const disguised = Number.parseInt(key.slice(0, 8), 16);
+    if (Number.isNaN(disguised) || catalogue.firstSize === 0) return null;
+    const index = this.#disguise.invert(disguised);
+    if (index >= this.#seeded.count || this.codeAt(index) !== key) return null;
+    const dice = new Dice(this.#seeded.seed, index);
+    const item = catalogue.original(dice.roll(catalogue.firstSize));
+    const bought = Date.UTC(2024, 0, 1) + dice.roll(900) * DAY + dice.roll(86_400) * 1000;
+    const license = dice.roll(5) === 0 ? 'Extended' : 'Regular';
+    return {
+      ...defaults(item, license),
+      code: key,
+      supportedUntil: dice.roll(3) === 0 ? null : seconds(bought + 180 * DAY),
+      downloaded: dice.roll(2) === 0,
+      date: seconds(bought),
+    };
+  }
+}
+
+/** Any number of purchases, each made from the seed and its number. */
+export function seededPurchases(options: SeededPurchases): Purchases {
+  return new Purchases(options);
+}
+
+function complete(spec: PurchaseSpec, catalogue: Catalogue): SimPurchase | null {
+  const slot = catalogue.slotOf(spec.itemId);
+  if (slot < 0) return null;
+  return { ...defaults(catalogue.original(slot), spec.license ?? 'Regular'), ...spec };
+}
+
+/** Taken from the item as it first was: later prices don't change an old purchase. */
+function defaults(item: SimItem, license: SimPurchase['license']): Omit<SimPurchase, 'code'> {
+  const price = license === 'Regular' ? item.priceRegularCents : item.priceExtendedCents;
+  return {
+    itemId: item.id,
+    license,
+    priceCents: price ?? 0,
+    currency: item.currency,
+    supportedUntil: '2027-01-31T00:00:00Z',
+    downloaded: false,
+    date: '2026-08-04T09:30:00Z',
+    state: 'valid',
+  };
+}
+
+function hex(value: number): string {
+  return value.toString(16).padStart(8, '0');
+}
 
 export interface SellerSpec {
   readonly key: string;

@@ -1,23 +1,93 @@
 import { createServer } from 'node:http';
-import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage, Server, ServerResponse } from 'node:http';
 import { createServer as createSecureServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
-import { deliver } from './delivery.js';
-import { chooseEncoding } from './chunks.js';
+import { chooseEncoding, deliver } from './delivery.js';
 import { Faults } from './faults.js';
 import { respond } from './handler.js';
 import { Limits } from './limits.js';
-import { record } from './log.js';
-import type { LogEntry } from './log.js';
-import type { SimulatorOptions } from './options.js';
-import { Prerendered } from './prerender.js';
+import type { LimitOptions } from './limits.js';
+import { Prerendered } from './operations.js';
 import { profiles } from './profiles.js';
-import type { ProfileName, Quirks } from './profiles.js';
+import type { Language, ProfileName, Quirks } from './profiles.js';
+import type { RedirectOptions } from './answer.js';
 import { Seller } from './seller.js';
 import type { SellerSpec } from './seller.js';
-import type { SimAccount, SimItem } from './types.js';
-import { visibleAccount, visibleItem } from './visible.js';
-import type { Language } from './words.js';
+import type { Operation, SimAccount, SimItem } from './types.js';
+import { visibleAccount, visibleItem } from './render.js';
+
+export interface SimulatorOptions {
+  /** Default 0: any free port. */
+  readonly port?: number;
+  /** Default 127.0.0.1. */
+  readonly host?: string;
+  /** Path below which the API lives, such as `/shop`; default none. */
+  readonly basePath?: string;
+  /** Default `documented`. */
+  readonly profile?: ProfileName;
+  /** Single quirks that differ from the profile. */
+  readonly quirks?: Partial<Quirks>;
+  readonly sellers: readonly SellerSpec[];
+  /** Per client address; default 0, no limit. */
+  readonly requestsPerMinute?: number;
+  readonly limit?: Partial<LimitOptions>;
+  /** Default `en`. */
+  readonly language?: Language;
+  /** Status of every error envelope; default: that of the field notes' error table. */
+  readonly errorStatus?: number;
+  /** Serve TLS with this certificate. */
+  readonly https?: { readonly key: string; readonly cert: string };
+  readonly redirects?: RedirectOptions;
+  /** Host names served, without port; others get a 421 page. Default: all. */
+  readonly knownHosts?: readonly string[];
+  /** A request header in which the key is looked for too; default none (field notes). */
+  readonly keyHeader?: string;
+  /** `auto`: br or gzip, whichever the client accepts. Default `none`. */
+  readonly compression?: 'auto' | 'gzip' | 'br' | 'none';
+  /** Render each list once to a temporary file and send it from there. No use with an unstable order. */
+  readonly prerender?: boolean;
+  /** Called for each request when its answer has ended or was cut off. */
+  readonly onAnswered?: (entry: LogEntry) => void;
+  /** Milliseconds since 1970, for limits and their headers; default the system's clock. */
+  readonly now?: () => number;
+}
+
+/** A request as the server saw it, without its key. Filled in while it is answered. */
+export interface LogEntry {
+  /** Milliseconds since 1970. */
+  readonly at: number;
+  /** Null when the path is none of the four. */
+  operation: Operation | null;
+  readonly method: string;
+  /** Without the query. */
+  readonly path: string;
+  readonly host: string;
+  readonly userAgent: string;
+  readonly accept: string;
+  /** Names in lower case; the header that carries the key is masked. */
+  readonly headers: IncomingHttpHeaders;
+  parameterPlacement: 'query' | 'form' | 'json' | 'header' | 'mixed' | 'none';
+  keySeenIn: 'query' | 'form' | 'json' | 'header' | null;
+  /** Which of the sellers the key belongs to, counted from 0; -1 for none of them. */
+  keyIndex: number;
+  sellerName: string | null;
+  parameters: Record<string, string>;
+  /** 0 until an answer begins; stays 0 when the connection is reset before that. */
+  status: number;
+  /** Bytes of the body handed to the connection. */
+  bytesSent: number;
+  /** The whole answer was handed over. */
+  finished: boolean;
+}
+
+const KEPT = 100_000;
+const SLACK = 10_000;
+
+/** Appends to the log; forgets the oldest entries beyond the last 100,000 (with some slack). */
+export function record(log: LogEntry[], entry: LogEntry): void {
+  log.push(entry);
+  if (log.length >= KEPT + SLACK) log.splice(0, log.length - KEPT);
+}
 
 /** A marketplace on a port: the four operations of the spec, with faults and changes at will. */
 export class Simulator {
@@ -51,7 +121,7 @@ export class Simulator {
       options.https === undefined
         ? createServer(handle)
         : createSecureServer(options.https, handle);
-    // Idle connections stay open, so that no test meets a connection that ends just as it is used.
+    // Long, so that no idle connection is closed just as a test sends its next request.
     this.#server.keepAliveTimeout = 120_000;
   }
 
@@ -82,39 +152,39 @@ export class Simulator {
     return seller;
   }
 
-  /** The owner of a key as it came, or null. */
+  /** The owner of a key from a request; null when it is unknown. */
   owner(key: string | undefined): Seller | null {
     return (key === undefined ? undefined : this.#sellers.get(key)) ?? null;
   }
 
-  /** Adds a seller. A key that is known goes over to them: the account changes under the key. */
+  /** Adds a seller. If another seller has the key, it now belongs to the new one. */
   addSeller(spec: SellerSpec): Seller {
     const seller = new Seller(spec);
     this.#sellers.set(spec.key.trim(), seller);
     return seller;
   }
 
-  /** The key is unknown from now on. */
+  /** Makes a key unknown. */
   revoke(key: string): void {
     this.#sellers.delete(key);
   }
 
-  /** Speaks another dialect from now on: a profile, with quirks that differ from it. */
+  /** Switches to a profile, with quirks that differ from it. */
   setProfile(name: ProfileName, quirks: Partial<Quirks> = {}): void {
     this.quirks = { ...profiles[name], ...quirks };
   }
 
-  /** What the list says at present: what a perfect client ends up with, once each, in any order. */
+  /** The items a correct client ends up with: each listed one once, in any order. */
   *truth(key: string): Generator<SimItem> {
     for (const item of this.seller(key).catalogue.truth()) yield visibleItem(item, this.quirks);
   }
 
-  /** What account details say at present. */
+  /** The account a correct client ends up with. */
   accountTruth(key: string): SimAccount {
     return visibleAccount(this.seller(key).account, this.quirks);
   }
 
-  /** Runs `run` after `count` more requests came in, just before the next one is looked at. */
+  /** Calls `run` once, just before the request after the next `count` ones is answered. */
   afterRequests(count: number, run: () => void): void {
     this.#hooks.push({ left: count, run });
   }
@@ -150,7 +220,7 @@ export class Simulator {
       const encoding = chooseEncoding(this.options.compression ?? 'none', accepted);
       await deliver(response, answer, faults, encoding, entry);
     } catch (error) {
-      // A client that went away is no defect.
+      // A client that disconnected is not a defect.
       if (!response.destroyed) this.defects.push(error);
       response.destroy();
     }

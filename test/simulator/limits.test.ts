@@ -1,5 +1,7 @@
 import { expect, test } from 'vitest';
 import { Limits } from '../../src/simulator/limits.js';
+import { record } from '../../src/simulator/server.js';
+import type { LogEntry } from '../../src/simulator/server.js';
 import { call, seller, started } from './support.js';
 
 test('the limit counts all operations and keys of an address together (field notes: limits)', async () => {
@@ -68,4 +70,13 @@ test('every address has a window of its own, open from its first request', () =>
   expect(limits.take('b').limited).toBe('json');
   limits.reset();
   expect(limits.take('b').limited).toBeNull();
+});
+
+test('the log keeps the last 100,000 requests and no more, or a long bench would fill memory', () => {
+  const log: LogEntry[] = [];
+  for (let at = 1; at <= 250_000; at++) record(log, { at } as LogEntry);
+  expect(log.length).toBeGreaterThanOrEqual(100_000);
+  expect(log.length).toBeLessThan(110_000);
+  expect(log.at(-1)?.at).toBe(250_000);
+  expect(log[0]?.at).toBe(250_000 - log.length + 1);
 });

@@ -1,0 +1,214 @@
+import { createReadStream, mkdtempSync } from 'node:fs';
+import { open, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { jsonAnswer } from './answer.js';
+import type { Answer, Body } from './answer.js';
+import { serverError } from './faults.js';
+import { Literal, toJson } from './json.js';
+import type { WireObject } from './json.js';
+import type { Parameters } from './handler.js';
+import { translate } from './profiles.js';
+import type { Language, Quirks, Word } from './profiles.js';
+import { accountWire, itemWire, purchaseWire } from './render.js';
+import type { Seller } from './seller.js';
+import type { CatalogueRecord, Operation } from './types.js';
+
+/** One request to an operation, with its parameters read and its key looked up. */
+interface OperationCall {
+  readonly operation: Operation;
+  readonly parameters: Parameters;
+  /** The owner of the key; null when the key is unknown. */
+  readonly seller: Seller | null;
+  readonly quirks: Quirks;
+  readonly language: Language;
+  /** HTTP status of every error envelope; null for the usual ones (field notes, errors). */
+  readonly errorStatus: number | null;
+  /** Different for every request, for servers without a stable order. */
+  readonly serial: number;
+  readonly prerendered: Prerendered | null;
+}
+
+/** Answers one of the four operations (spec 4; statuses and words: field notes, errors). */
+export async function answerOperation(call: OperationCall): Promise<Answer> {
+  const { operation, parameters } = call;
+  if (parameters.get('api_key') === undefined) {
+    return denial(call, 400, 'The api key field is required.');
+  }
+  switch (operation) {
+    case 'account':
+      return account(call);
+    case 'list':
+      return list(call);
+    case 'item':
+      return item(call);
+    case 'validate':
+      return validation(call);
+  }
+}
+
+function account(call: OperationCall): Answer {
+  const { seller, quirks } = call;
+  if (seller === null) return denial(call, 401, 'Invalid request');
+  return success(call, { data: accountWire(seller.account, quirks) });
+}
+
+async function list(call: OperationCall): Promise<Answer> {
+  const { quirks, language, serial, prerendered } = call;
+  const seller = selling(call);
+  const least = quirks.oneItemRule ? 2 : 1;
+  if (seller === null || seller.catalogue.countListed(least) < least) {
+    return denial(call, 404, 'No items found');
+  }
+  if (seller.catalogue.isPoisoned()) return serverError(500, 'json');
+  const unstable = quirks.order === 'unstable';
+  const rendered = listBody(seller, quirks, language, unstable ? serial : undefined);
+  const headers = { 'Content-Type': 'application/json' };
+  if (prerendered === null || unstable) return { status: 200, headers, body: rendered };
+  const revision = `${seller.catalogue.revision} ${language} ${JSON.stringify(quirks)}`;
+  return { status: 200, headers, body: await prerendered.body(seller, revision, rendered) };
+}
+
+function item(call: OperationCall): Answer {
+  const id = call.parameters.get('item_id');
+  if (id === undefined) return denial(call, 400, 'The item id field is required.');
+  if (!/^[+-]?(0|[1-9]\d*)$/.test(id)) {
+    return denial(call, 400, 'The item id must be an integer.');
+  }
+  const catalogue = selling(call)?.catalogue;
+  const record = catalogue?.answers(Number(id)) === true ? catalogue.find(Number(id)) : null;
+  if (record === null) return denial(call, 404, 'Item Not Found');
+  if (record.poisoned === true) return serverError(500, 'json');
+  return success(call, { item: new Literal(recordJson(record, call.quirks)) });
+}
+
+function validation(call: OperationCall): Answer {
+  const { quirks, language } = call;
+  const code = call.parameters.get('purchase_code');
+  if (code === undefined) return denial(call, 400, 'The purchase code field is required.');
+  const seller = selling(call);
+  const purchase = seller?.purchases.find(code, seller.catalogue) ?? null;
+  const bought = purchase === null ? null : (seller?.catalogue.find(purchase.itemId) ?? null);
+  if (purchase?.state !== 'valid' || bought === null) {
+    return denial(call, 404, 'Invalid purchase code');
+  }
+  const wire = purchaseWire(purchase, bought.item, quirks, language);
+  switch (quirks.purchaseAt) {
+    case 'data.purchase':
+      return success(call, { data: { purchase: wire } });
+    case 'item':
+      return success(call, { item: wire });
+    case 'purchase':
+      return success(call, { purchase: wire });
+  }
+}
+
+function selling({ seller }: OperationCall): Seller | null {
+  return seller?.sells === true ? seller : null;
+}
+
+function success({ quirks, language }: OperationCall, payload: WireObject): Answer {
+  const envelope = { status: translate('success', language), ...payload };
+  return jsonAnswer(200, toJson(envelope, quirks.phpEscapes));
+}
+
+function denial(
+  { quirks, language, errorStatus }: OperationCall,
+  status: number,
+  message: Word,
+): Answer {
+  const envelope = { status: translate('error', language), msg: translate(message, language) };
+  return jsonAnswer(errorStatus ?? status, toJson(envelope, quirks.phpEscapes));
+}
+
+const CHUNK_CHARACTERS = 64 * 1024;
+
+/** The list of a seller's items (spec 4.2), rendered while it is sent. */
+function listBody(
+  seller: Seller,
+  quirks: Quirks,
+  language: Language,
+  orderSeed: number | undefined,
+): Body {
+  return {
+    length: null,
+    *chunks() {
+      const map = quirks.list === 'map';
+      const status = toJson(translate('success', language), quirks.phpEscapes);
+      let text = `{"status":${status},"items":${map ? '{' : '['}`;
+      let count = 0;
+      for (const record of seller.catalogue.listed(orderSeed)) {
+        for (const json of renderings(record, quirks)) {
+          text += `${count === 0 ? '' : ','}${map ? `"${mapKey(count)}":` : ''}${json}`;
+          count++;
+        }
+        if (text.length < CHUNK_CHARACTERS) continue;
+        yield Buffer.from(text);
+        text = '';
+      }
+      yield Buffer.from(`${text}${map ? '}' : ']'}}`);
+    },
+  };
+}
+
+/** A record as JSON text, with its wire fields and `change`, or its raw text in its place. */
+function recordJson(record: CatalogueRecord, quirks: Quirks, change: WireObject = {}): string {
+  if (record.raw !== undefined) return record.raw;
+  const wire = itemWire(record.item, quirks);
+  return toJson({ ...wire, ...record.wire, ...change }, quirks.phpEscapes);
+}
+
+function* renderings(record: CatalogueRecord, quirks: Quirks): Generator<string> {
+  yield recordJson(record, quirks);
+  for (const change of record.copies ?? []) yield recordJson(record, quirks, change);
+}
+
+/** PHP arrays become maps when records were filtered out; their keys rise with gaps. */
+function mapKey(place: number): number {
+  return place + Math.floor(place / 3);
+}
+
+interface Rendering {
+  readonly revision: string;
+  readonly body: Promise<Body>;
+  readonly path: string;
+  readonly formerPath: string | null;
+}
+
+/** Lists rendered to temporary files, so that a benchmark measures its client and not this server. */
+export class Prerendered {
+  readonly #folder = mkdtempSync(join(tmpdir(), 'seller-mirror-simulator-'));
+  readonly #renderings = new Map<object, Rendering>();
+  #count = 0;
+
+  /** The body from its file; rendered again when the revision has changed. */
+  async body(owner: object, revision: string, source: Body): Promise<Body> {
+    const known = this.#renderings.get(owner);
+    if (known?.revision === revision) return known.body;
+    const path = join(this.#folder, `${++this.#count}.json`);
+    const body = render(path, source);
+    this.#renderings.set(owner, { revision, body, path, formerPath: known?.path ?? null });
+    // The previous file may still be being read; the one before it hardly.
+    if (known?.formerPath) await rm(known.formerPath, { force: true });
+    return body;
+  }
+
+  /** Removes the files. */
+  async close(): Promise<void> {
+    await rm(this.#folder, { recursive: true, force: true });
+  }
+}
+
+async function render(path: string, source: Body): Promise<Body> {
+  const file = await open(path, 'w');
+  let length = 0;
+  try {
+    for await (const chunk of source.chunks()) {
+      await file.writeFile(chunk);
+      length += chunk.length;
+    }
+  } finally {
+    await file.close();
+  }
+  return { length, chunks: () => createReadStream(path, { highWaterMark: 1024 * 1024 }) };
+}

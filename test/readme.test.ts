@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { cpSync, readFileSync } from 'node:fs';
+import { cpSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import { Webhook as Verifier } from 'standardwebhooks';
@@ -27,8 +27,14 @@ import { parseExposition } from './web/exposition.js';
 
 const root = new URL('../', import.meta.url);
 const textOf = (path: string): string => readFileSync(new URL(path, root), 'utf8');
-/** What people read of commands, settings, addresses and alerts, as one text. */
-const readme = textOf('README.md') + textOf('docs/operations.md') + textOf('docs/settings.md');
+/** README, CONTRIBUTING and all pages of docs, as one text. */
+const readme = [
+  ...['README.md', 'CONTRIBUTING.md'],
+  ...readdirSync(new URL('docs/', root)).map((page) => `docs/${page}`),
+]
+  .filter((path) => path.endsWith('.md'))
+  .map(textOf)
+  .join('\n');
 
 /** First cells of the rows of the table whose header begins with this word, without quotes. */
 function firstCells(header: string): string[] {
@@ -171,6 +177,8 @@ ${setUp}`,
       ...ofCompose,
       ...ofExamples,
       'TEST_DATABASE_URL',
+      // A variable of psql.
+      'ON_ERROR_STOP',
     ]);
     const named = [...readme.matchAll(/\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b/g)].map(([name]) => name);
     expect(named.filter((name) => !known.has(name))).toEqual([]);
@@ -182,7 +190,9 @@ ${setUp}`,
     folder.write('sellers.json', example);
     const env = { SELLERS_FILE: 'sellers.json', SECOND_KEY: KEY };
     expect(folder.read(env).sellers.map(({ name }) => name)).toEqual(['main', 'second']);
-    const fields = /each with (.*?) of\s+its own/s.exec(readme)?.[1]?.match(/(?<=`)\w+(?=`)/g);
+    const fields = /each with (`requestsPerMinute.*?) of\s+its own/s
+      .exec(readme)?.[1]
+      ?.match(/(?<=`)\w+(?=`)/g);
     const values: Readonly<Record<string, unknown>> = {
       requestsPerMinute: 30,
       parameters: 'json',

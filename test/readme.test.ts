@@ -61,7 +61,9 @@ describe('the commands in README', () => {
 
   it('are shown with no subcommand or option that does not exist', () => {
     const starts = String.raw`seller-mirror|npm start --|main\.js|run --rm worker`;
-    const uses = [...readme.matchAll(new RegExp(`(?:${starts}) ([a-z].*)$`, 'gm'))];
+    // What is not code is prose about the program.
+    const code = [...readme.matchAll(/```.*?```|`[^`]+`/gs)].map(([text]) => text).join('\n');
+    const uses = [...code.matchAll(new RegExp(`(?:${starts}) ([a-z].*)$`, 'gm'))];
     const seen = uses.flatMap(([use, words = '']) => {
       // Up to what ends a command in a shell, in a sentence or in quotes.
       const [name = '', ...rest] =

@@ -1,0 +1,90 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { Marketplace } from '../../../src/marketplace/types.js';
+import { diceOf } from '../../domain/codes/support.js';
+import { useMirror } from '../../support/mirror.js';
+import { auditDeps, auditVerdicts, enter, progress, workThrough } from './audit.js';
+import { listOf, openShop, shuffled, truthOf, type Shop } from './support.js';
+
+const mirror = useMirror();
+const CODES = 150;
+/** Audits of each kind; more with `TRIALS`. */
+const TRIALS = Number(process.env['TRIALS'] ?? 10);
+
+/** Whether the marketplace denies this call, whatever it is about. */
+type Denies = () => boolean;
+
+/** The shop, where some validations are denied without regard to the code. */
+function denying(shop: Shop, denies: Denies, isAccountAffected = false): Marketplace {
+  const marketplace: Marketplace = Object.create(shop.marketplace);
+  marketplace.account = async (options) => {
+    if (isAccountAffected && denies()) {
+      return { kind: 'refused', httpStatus: 403, message: 'API key is invalid' };
+    }
+    return shop.marketplace.account(options);
+  };
+  marketplace.validate = (code, options) =>
+    shop.marketplace.validate(denies() ? 'nobody-has-this' : code, options);
+  return marketplace;
+}
+
+/** One of nine machines behind the same address denies all it is asked. */
+function oneInNine(seed: number): Denies {
+  const dice = diceOf(seed);
+  return () => dice() < 1 / 9;
+}
+
+/** For some milliseconds, from a call of the middle on, every code is denied: 26 to 48 calls. */
+function staleFor(seed: number): Denies {
+  const dice = diceOf(seed);
+  const from = 20 + Math.floor(dice() * CODES * 0.6);
+  const until = from + 26 + Math.floor(dice() * 23);
+  let call = 0;
+  return () => {
+    call++;
+    return call > from && call <= until;
+  };
+}
+
+describe('a marketplace that denies good codes', () => {
+  it.each([
+    ['on one machine in nine', oneInNine, false],
+    ['on one machine in nine, which refuses account details too', oneInNine, true],
+    ['for a moment, from a cache that is out of date', staleFor, false],
+  ] as const)(
+    'gets none of them called invalid: %s',
+    async (_, kind, isAccountAffected) => {
+      const seeds = fc.sample(fc.nat(), { numRuns: TRIALS, seed: 7 });
+      const wrong: string[] = [];
+      let unproven = 0;
+      for (const seed of seeds) {
+        const shop = await openShop();
+        const codes = shuffled(listOf(shop, CODES, 5));
+        const concurrency = seed % 2 === 0 ? 48 : 8;
+        const auditId = await enter(mirror(), shop.marketplace.host, codes, {
+          chunkSize: 1_000,
+          canary: shop.canary,
+        });
+        const marketplace = denying(shop, kind(seed), isAccountAffected);
+        await workThrough(auditDeps(mirror(), marketplace, { concurrency }), [auditId], () =>
+          sleep(1),
+        );
+        const [verdicts, truth] = [await auditVerdicts(mirror(), auditId), truthOf(shop, codes)];
+        for (const code of codes) {
+          const verdict = verdicts[code] ?? 'unproven';
+          // An audit ends without verdicts where account details are refused from the beginning.
+          if (verdict !== 'unproven' && verdict !== truth[code]) wrong.push(`${seed}: ${code}`);
+        }
+        unproven += (await progress(mirror(), auditId)).unproven;
+        // What one audit found must not help the next.
+        await mirror().rows('TRUNCATE mirror.audits, mirror.purchase_codes CASCADE');
+        await shop.sim.close();
+      }
+      expect(wrong).toEqual([]);
+      if (process.env['TRIALS'] !== undefined)
+        console.log(`${TRIALS} audits, ${unproven} unproven`);
+    },
+    TRIALS * 20_000,
+  );
+});

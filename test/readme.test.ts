@@ -25,6 +25,8 @@ import { startServer } from './support/http-server.js';
 import { KEY, never, useMirror } from './support/mirror.js';
 import { parseExposition } from './web/exposition.js';
 
+const whole = await program();
+
 const root = new URL('../', import.meta.url);
 const textOf = (path: string): string => readFileSync(new URL(path, root), 'utf8');
 /** README, CONTRIBUTING and all pages of docs, as one text. */
@@ -54,7 +56,7 @@ function blocks(language: string): string[] {
 
 describe('the commands in README', () => {
   it('are those there are, in the order of --help', () => {
-    const shown = program().createHelp().visibleCommands(program());
+    const shown = whole.createHelp().visibleCommands(whole);
     const names = shown.map((command) => command.name());
     expect(firstCells('Command')).toEqual(names.filter((name) => name !== 'help'));
   });
@@ -78,7 +80,7 @@ describe('the commands in README', () => {
   });
 
   function check(use: string, name: string, rest: readonly string[]): void {
-    const command = program().commands.find((one) => one.name() === name);
+    const command = whole.commands.find((one) => one.name() === name);
     if (command === undefined) throw new Error(`no such command: ${use}`);
     const subcommands = command.createHelp().visibleCommands(command);
     // `items --as-of …` is about the group itself.

@@ -1,73 +1,142 @@
 import { readFileSync } from 'node:fs';
-import { Command, type CommanderError } from 'commander';
-import { addAudits } from './commands/audits.js';
-import { addBackup } from './commands/backup.js';
-import { addChanges } from './commands/changes.js';
-import { addCodes } from './commands/codes.js';
-import { addCompletion } from './commands/completion.js';
-import { addConfig } from './commands/config.js';
-import { addDb } from './commands/db.js';
-import { addDemo } from './commands/demo.js';
-import { addDoctor } from './commands/doctor.js';
-import { addExport } from './commands/export.js';
-import { addItems } from './commands/items.js';
-import { addMigrate } from './commands/migrate.js';
-import { addPrune } from './commands/prune.js';
-import { addRestore } from './commands/restore.js';
-import { addRun } from './commands/run.js';
-import { addRuns } from './commands/runs.js';
-import { addScheduler } from './commands/scheduler.js';
-import { addSimulate } from './commands/simulate.js';
-import { addSql, withStatement } from './commands/sql.js';
-import { addStatus } from './commands/status.js';
-import { addSync } from './commands/sync.js';
-import { addWorker } from './commands/worker.js';
+import { Command, Help, type CommanderError } from 'commander';
 import { EXIT } from './exit-codes.js';
 import { guardStdout } from './output/index.js';
 import { addFormerNames } from './former-names.js';
 import { showHelp } from './help.js';
 
-/** In the order in which help shows them. */
-const COMMANDS = [
-  addSync,
-  addCodes,
-  addAudits,
-  addRun,
-  addScheduler,
-  addWorker,
-  addStatus,
-  addRuns,
-  addChanges,
-  addItems,
-  addSql,
-  addExport,
-  addDb,
-  addMigrate,
-  addPrune,
-  addBackup,
-  addRestore,
-  addDoctor,
-  addConfig,
-  addSimulate,
-  addDemo,
-  addCompletion,
-];
+/** A command, loaded only where it is needed: all of them take half a second. */
+interface CommandEntry {
+  readonly summary: string;
+  /** Gives the function that adds the command to the program. */
+  readonly load: () => Promise<(program: Command) => void>;
+}
+
+/** The commands, in the order in which help shows them, and what help says of each. */
+const COMMANDS: Readonly<Record<string, CommandEntry>> = {
+  sync: {
+    summary: 'mirror account and items into the store',
+    load: async () => (await import('./commands/sync.js')).addSync,
+  },
+  codes: {
+    summary: 'check purchase codes, with proof',
+    load: async () => (await import('./commands/codes.js')).addCodes,
+  },
+  audits: {
+    summary: 'list, show, resume, cancel or export audits of codes',
+    load: async () => (await import('./commands/audits.js')).addAudits,
+  },
+  run: {
+    summary: 'mirror on schedule, in one process, until it is stopped',
+    load: async () => (await import('./commands/run.js')).addRun,
+  },
+  scheduler: {
+    summary: 'only put scheduled work into the queue',
+    load: async () => (await import('./commands/scheduler.js')).addScheduler,
+  },
+  worker: {
+    summary: 'only do the work in the queue',
+    load: async () => (await import('./commands/worker.js')).addWorker,
+  },
+  status: {
+    summary: 'tell whether the copy is current',
+    load: async () => (await import('./commands/status.js')).addStatus,
+  },
+  runs: {
+    summary: 'list the newest runs, show one, decide about a held one',
+    load: async () => (await import('./commands/runs.js')).addRuns,
+  },
+  changes: {
+    summary: 'tell what changed about the items',
+    load: async () => (await import('./commands/changes.js')).addChanges,
+  },
+  items: {
+    summary: 'list the items, as they are or as they were',
+    load: async () => (await import('./commands/items.js')).addItems,
+  },
+  sql: {
+    summary: 'ask the copy with SQL (read-only)',
+    load: async () => (await import('./commands/sql.js')).addSql,
+  },
+  export: {
+    summary: 'write a view as CSV, NDJSON or Parquet, whole or what changed',
+    load: async () => (await import('./commands/export.js')).addExport,
+  },
+  db: {
+    summary: 'keep the embedded server up for other tools',
+    load: async () => (await import('./commands/db.js')).addDb,
+  },
+  migrate: {
+    summary: 'bring the database’s tables up to date',
+    load: async () => (await import('./commands/migrate.js')).addMigrate,
+  },
+  prune: {
+    summary: 'delete what is older than the KEEP_… settings say',
+    load: async () => (await import('./commands/prune.js')).addPrune,
+  },
+  backup: {
+    summary: 'write the store into one file',
+    load: async () => (await import('./commands/backup.js')).addBackup,
+  },
+  restore: {
+    summary: 'bring a backup back',
+    load: async () => (await import('./commands/restore.js')).addRestore,
+  },
+  doctor: {
+    summary: 'check configuration, store, key and marketplace',
+    load: async () => (await import('./commands/doctor.js')).addDoctor,
+  },
+  config: {
+    summary: 'show the settings in effect and where each comes from',
+    load: async () => (await import('./commands/config.js')).addConfig,
+  },
+  simulate: {
+    summary: 'run a simulated marketplace on a port',
+    load: async () => (await import('./commands/simulate.js')).addSimulate,
+  },
+  demo: {
+    summary: 'see it work on a simulated marketplace',
+    load: async () => (await import('./commands/demo.js')).addDemo,
+  },
+  completion: {
+    summary: 'print a script that completes commands in a shell',
+    load: async () => (await import('./commands/completion.js')).addCompletion,
+  },
+};
 
 /** Does what the command line says. @param argv with Node and the script at its beginning */
 export async function runProgram(argv: readonly string[]): Promise<void> {
   guardStdout();
-  const command = program();
-  showHelp(command, argv.slice(2));
+  const words = argv.slice(2);
+  const command = await program(commandsFor(words[0] ?? '--help'));
+  showHelp(command, words);
   await command.parseAsync(withStatement(argv));
 }
 
-/** The command line, with every command on it. */
-export function program(): Command {
+/** The commands to load for a command line: by its first word. */
+function commandsFor(word: string): readonly string[] {
+  if (/^(?:-h|--help|-V|--version)$/.test(word)) return [];
+  // `help` may be about any command, an unknown word may mean any, and a shell completes all.
+  const isOne = Object.hasOwn(COMMANDS, word) && word !== 'completion';
+  return isOne ? [word] : Object.keys(COMMANDS);
+}
+
+/**
+ * The arguments of the program, in which SQL that begins with a comment is no option: with a blank
+ * before it, it means the same to PostgreSQL.
+ */
+function withStatement(argv: readonly string[]): readonly string[] {
+  if (argv[2] !== 'sql') return argv;
+  return argv.map((argument) => (/^--\s/.test(argument) ? ` ${argument}` : argument));
+}
+
+/** The command line. @param loaded commands that are whole; of the others there is what `--help` says */
+export async function program(loaded: readonly string[] = Object.keys(COMMANDS)): Promise<Command> {
   const command = new Command('seller-mirror')
     .description('Mirrors a marketplace seller’s account and items into PostgreSQL.')
     .version(version())
     .showHelpAfterError('(--help shows what there is)')
-    .configureHelp({ showGlobalOptions: true })
+    .configureHelp({ showGlobalOptions: true, subcommandTerm })
     .exitOverride(exitAsDocumented)
     // What stands after a subcommand is its own: `runs` and `runs show` both have --json.
     .enablePositionalOptions()
@@ -75,9 +144,20 @@ export function program(): Command {
       'after',
       '\nExample:\n  $ seller-mirror demo\n\nSettings are read from the environment and .env; see README.md.',
     );
-  for (const add of COMMANDS) add(command);
+  for (const [name, { summary, load }] of Object.entries(COMMANDS)) {
+    if (loaded.includes(name)) (await load())(command);
+    else command.command(name);
+    command.commands.at(-1)?.summary(summary);
+  }
   addFormerNames(command);
   return command;
+}
+
+/** How help lists a command: those of the program by name, since not all of them are loaded. */
+function subcommandTerm(this: Help, command: Command): string {
+  return command.parent?.parent === null
+    ? command.name()
+    : Help.prototype.subcommandTerm.call(this, command);
 }
 
 function version(): string {

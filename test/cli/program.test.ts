@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,6 +8,8 @@ import { describe, expect, it } from 'vitest';
 import { program } from '../../src/cli/program.js';
 import { reportError } from '../../src/cli/errors.js';
 import { folder, MAIN, run, type Ended } from './support.js';
+
+const whole = await program();
 
 function all(command: Command): Command[] {
   const shown = command.createHelp().visibleCommands(command);
@@ -22,7 +24,7 @@ function helpOf(command: Command): string {
 }
 
 describe('the command line', () => {
-  it.each(all(program()).map((command) => [command.name(), command] as const))(
+  it.each(all(whole).map((command) => [command.name(), command] as const))(
     'shows an example in the help of %s',
     (name, command) => {
       expect(helpOf(command)).toMatch(new RegExp(`Examples?:\\n  \\$ .*seller-mirror.*`));
@@ -32,7 +34,7 @@ describe('the command line', () => {
 
   it('says in help which options can’t be left out', () => {
     const help = (name: string, group = 'codes') => {
-      const parent = program().commands.find((one) => one.name() === group);
+      const parent = whole.commands.find((one) => one.name() === group);
       const command = parent?.commands.find((one) => one.name() === name);
       return command === undefined ? '' : helpOf(command).replaceAll(/\s+/g, ' ');
     };
@@ -57,6 +59,22 @@ describe('the command line', () => {
 });
 
 describe('help', () => {
+  it('lists the same commands before any is loaded as with all of them', async () => {
+    expect(helpOf(await program([]))).toBe(helpOf(whole));
+  });
+
+  it.each(['--help', '--version'])(
+    'loads no library of settings or databases for %s, since people wait for it',
+    (option) => {
+      const env = { NODE_DEBUG: 'esm' };
+      const { status, stderr } = spawnSync(process.execPath, [MAIN, option], { env });
+      const loaded = new Set(String(stderr).match(/(?<=\/node_modules\/)(?:@[\w-]+\/)?[\w-]+/g));
+      expect(status).toBe(0);
+      expect(loaded).toContain('commander');
+      for (const library of ['zod', 'pg', '@prisma/client']) expect(loaded).not.toContain(library);
+    },
+  );
+
   it.each([
     [['help', 'nix'], "error: unknown command 'nix'\n(--help"],
     [['help', 'snyc'], "error: unknown command 'snyc'\n(Did you mean sync?)"],
@@ -119,7 +137,7 @@ describe('a machine that this program can’t run on', () => {
     },
   );
 
-  it.each([['sync'], ['run'], ['demo'], ['--version']])(
+  it.each([['sync'], ['run'], ['demo']])(
     'is told what to do when too few open files are allowed: %s',
     async (command) => {
       const child = spawn(

@@ -44,7 +44,6 @@ import { ownCommand } from '../own-command.js';
 export function addAudits(program: Command): void {
   const audits = program
     .command('audits')
-    .summary('list, show, resume, cancel or export audits of codes')
     .description(
       'Each `codes check` of a list, and each `codes recheck`, is an audit with a number. These commands list them, show one, go on with it, stop it, or write its result.',
     )

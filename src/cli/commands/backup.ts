@@ -15,7 +15,6 @@ import { bytes, duration, Progress, safeLine } from '../output/index.js';
 export function addBackup(program: Command): void {
   const command = program
     .command('backup')
-    .summary('write the store into one file')
     .description(
       'Writes all that the mirror knows, as it is at one moment, into one compressed file, while syncs and audits go on. The file is written whole or not at all, and is readable to its owner only: it holds whole purchase codes. API keys are not in it. `restore` brings it back, also into another kind of store.',
     )

@@ -43,7 +43,6 @@ const PAGE = 1_000;
 export function addChanges(program: Command): void {
   const command = program
     .command('changes')
-    .summary('tell what changed about the items')
     .description(
       `Tells what changed about the items, run by run, oldest first: the newest ${NEWEST} changes, or those since a moment or a number of the feed. The items of the first list are where history begins and are not told. A change that more than half of a seller’s items share in one run, and more than 20, is one line, unless --all is given.`,
     )

@@ -38,7 +38,6 @@ import { positiveInteger, withCommonOptions, type CommonOptions } from '../optio
 export function addCodes(program: Command): void {
   const codes = program
     .command('codes')
-    .summary('check purchase codes, with proof')
     .description(
       'Checks purchase codes, one or a million. A code is called invalid only when the marketplace denied it between two proofs of the API key; what can’t be proven either way is unproven. What was answered is kept, and never asked again when an audit goes on. `audits` lists, resumes and exports audits.',
     )

@@ -10,7 +10,6 @@ type Shell = (typeof SHELLS)[number];
 export function addCompletion(program: Command): void {
   program
     .command('completion')
-    .summary('print a script that completes commands in a shell')
     .description(
       'Prints a script with which bash, zsh or fish completes commands, options and their values when Tab is pressed. For a `seller-mirror` that is on the PATH.',
     )

@@ -11,7 +11,6 @@ import { withCommonOptions, type CommonOptions } from '../options.js';
 export function addConfig(program: Command): void {
   const command = program
     .command('config')
-    .summary('show the settings in effect and where each comes from')
     .description(
       'Shows each setting that is in effect and where it comes from: the environment, .env, the sellers file or its default; and what is wrong with them. Nothing is asked or opened but the files they name, and secrets are not shown.',
     )

@@ -19,7 +19,6 @@ import { ownCommand } from '../own-command.js';
 export function addDb(program: Command): void {
   const db = program
     .command('db')
-    .summary('keep the embedded server up for other tools')
     .description(
       'The embedded PostgreSQL runs while a command needs it. These commands keep it up for psql and BI tools, and tell how to connect. A server of your own (DATABASE_URL) is not theirs to manage.',
     )

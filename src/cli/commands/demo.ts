@@ -27,7 +27,6 @@ const SHOWN_QUERY =
 export function addDemo(program: Command): void {
   program
     .command('demo')
-    .summary('see it work on a simulated marketplace')
     .description(
       'Mirrors a marketplace simulated on this machine, changes something there, and mirrors again. Keeps its data apart, in DATA_DIR/demo, and starts afresh each time.',
     )

@@ -27,7 +27,6 @@ import { chosenSellers, withCommonOptions, type CommonOptions } from '../options
 export function addDoctor(program: Command): void {
   const command = program
     .command('doctor')
-    .summary('check configuration, store, key and marketplace')
     .description(
       'Checks one after the other what a run needs, and says what to do about what is not in order. It changes nothing, and asks each seller’s marketplace three questions at most: account, beginning of the list, one item.',
     )

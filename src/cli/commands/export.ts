@@ -29,7 +29,6 @@ Examples:
 export function addExport(program: Command): void {
   const command = program
     .command('export')
-    .summary('write a view as CSV, NDJSON or Parquet, whole or what changed')
     .description(
       'Writes the rows of a view of schema reporting, all as they are at one moment. Without a view it lists those there are.',
     )

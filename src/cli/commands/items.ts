@@ -39,7 +39,6 @@ interface ItemsOptions extends CommonOptions, TableOptions {
 export function addItems(program: Command): void {
   const command = program
     .command('items')
-    .summary('list the items, as they are or as they were')
     .description(
       'Lists the items as they are now or, with --as-of, exactly as the mirror knew them at a moment. A table has the columns that matter most, the other formats have all.',
     )

@@ -17,7 +17,6 @@ interface MigrateOptions extends CommonOptions {
 export function addMigrate(program: Command): void {
   const command = program
     .command('migrate')
-    .summary('bring the database’s tables up to date')
     .description(
       'Applies pending migrations, each in a transaction of its own. The other commands do so too; this one does nothing else, for deployments.',
     )

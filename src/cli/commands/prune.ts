@@ -18,7 +18,6 @@ interface PruneOptions extends CommonOptions {
 export function addPrune(program: Command): void {
   const command = program
     .command('prune')
-    .summary('delete what is older than the KEEP_… settings say')
     .description(
       'Deletes what is older than KEEP_RAW_DAYS, KEEP_RUNS_DAYS, KEEP_VERSIONS_DAYS and KEEP_AUDITS_DAYS say; what is not set is kept for ever. Items, changes, verdicts and the checks that prove them always stay. Syncs and audits go on meanwhile.',
     )

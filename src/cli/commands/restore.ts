@@ -24,7 +24,6 @@ interface RestoreOptions extends CommonOptions {
 export function addRestore(program: Command): void {
   const command = program
     .command('restore')
-    .summary('bring a backup back')
     .description(
       'Brings back what `backup` wrote, into an empty store or, with --replace, in the place of what the store has. The file is checked whole before anything is changed, and the store changes at one moment or not at all. No other process may use it meanwhile.',
     )

@@ -5,7 +5,6 @@ import { executeServing } from '../service.js';
 export function addRun(program: Command): void {
   program
     .command('run')
-    .summary('mirror on schedule, in one process, until it is stopped')
     .description(
       'Fires the schedules (SYNC_CRON, ACCOUNT_CRON) and does the work, in one process, until SIGINT or SIGTERM. Health and metrics are at HEALTH_LISTEN.',
     )

@@ -34,7 +34,6 @@ const DEFAULT_LIMIT = 20;
 export function addRuns(program: Command): void {
   const runs = program
     .command('runs')
-    .summary('list the newest runs, show one, decide about a held one')
     .description(
       'Lists the newest runs, or shows one whole: figures, warnings, what went wrong. `approve` and `reject` decide about a run that the removal guard held.',
     )

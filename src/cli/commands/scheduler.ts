@@ -5,7 +5,6 @@ import { executeServing } from '../service.js';
 export function addScheduler(program: Command): void {
   program
     .command('scheduler')
-    .summary('only put scheduled work into the queue')
     .description(
       'Puts the work of each schedule into the queue, for `worker` processes. Any number may run: each tick is enqueued once.',
     )

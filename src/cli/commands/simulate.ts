@@ -41,7 +41,6 @@ const LARGEST_PORT = 65_535;
 export function addSimulate(program: Command): void {
   program
     .command('simulate')
-    .summary('run a simulated marketplace on a port')
     .description(
       'Runs a simulated marketplace until Ctrl-C: the same API with made-up sellers, items and purchases. The same seed makes the same keys, items and codes. Requests are shown on stderr.',
     )

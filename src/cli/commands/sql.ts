@@ -19,7 +19,6 @@ interface SqlOptions extends TableOptions {
 export function addSql(program: Command): void {
   const command = program
     .command('sql')
-    .summary('ask the copy with SQL (read-only)')
     .description(
       'Runs one SQL statement that can only read. Views for reports are in schema reporting, tables in schema mirror. `-` reads the statement from stdin.',
     )
@@ -35,15 +34,6 @@ export function addSql(program: Command): void {
   withTableOptions(command).action((statement: string, options: SqlOptions) =>
     execute((signal) => sql(statement, options, signal)),
   );
-}
-
-/**
- * The arguments of the program, in which SQL that begins with a comment is no option: with a blank
- * before it, it means the same to PostgreSQL.
- */
-export function withStatement(argv: readonly string[]): readonly string[] {
-  if (argv[2] !== 'sql') return argv;
-  return argv.map((argument) => (/^--\s/.test(argument) ? ` ${argument}` : argument));
 }
 
 async function sql(argument: string, options: SqlOptions, signal: AbortSignal): Promise<ExitCode> {

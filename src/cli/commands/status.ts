@@ -21,7 +21,6 @@ interface StatusOptions extends CommonOptions {
 export function addStatus(program: Command): void {
   const command = program
     .command('status')
-    .summary('tell whether the copy is current')
     .description(
       'Tells for each seller whether its copy is current: a copy is stale when its items were last mirrored more than STALE_AFTER_HOURS (26) hours ago; and when `run` or `scheduler` mirrors it next.',
     )

@@ -30,7 +30,6 @@ type What = 'all' | 'account' | 'items' | 'item';
 export function addSync(program: Command): void {
   const command = program
     .command('sync')
-    .summary('mirror account and items into the store')
     .description(
       'Mirrors the account and all items of each seller. With `account` or `items` only that part; with `item ID` one item.',
     )

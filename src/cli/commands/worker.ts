@@ -5,7 +5,6 @@ import { executeServing } from '../service.js';
 export function addWorker(program: Command): void {
   program
     .command('worker')
-    .summary('only do the work in the queue')
     .description(
       'Does the work that `scheduler` and `sync --queue` put into the queue, WORKER_CONCURRENCY jobs at a time. Any number may run, on any number of machines; they share the request budget.',
     )

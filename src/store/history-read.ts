@@ -154,7 +154,7 @@ export interface RunField {
   readonly changedAt: Date;
   readonly class: ChangeClass;
   readonly field: string;
-  /** Items in which it changed, and the place in the feed of the last of these changes. */
+  /** Items in which it changed, each once in a run, and the place in the feed of the last of these changes. */
   readonly items: number;
   readonly place: bigint;
   /** The change that most of them have in common. */
@@ -169,7 +169,7 @@ export interface RunField {
 }
 
 /**
- * Fields that changed in more than `least` items of a run.
+ * Fields that changed in more than `least` items of a run, and in more than half of those it listed.
  * @param changes of the runs to look at; only their run and moment matter
  */
 export async function readRunFields(
@@ -193,28 +193,36 @@ export async function readRunFields(
     }
   >(
     `WITH chosen AS MATERIALIZED (
-       SELECT * FROM mirror.item_changes
+       -- Values are compared by their hashes: descriptions are long.
+       SELECT seq, run_id, seller_id, changed_at, class, field,
+              jsonb_hash_extended(old_value, 0) AS old_hash, jsonb_hash_extended(new_value, 0) AS new_hash
+         FROM mirror.item_changes
         WHERE run_id = ANY($1::bigint[])
           -- All changes of a run are of one moment, which an index knows.
           AND changed_at BETWEEN $2::timestamptz - interval '1 s' AND $3::timestamptz + interval '1 s'
+     ), wanted AS (
+       SELECT run_id, seller_id,
+              CASE WHEN r.listed > 0 THEN r.listed
+                   ELSE (SELECT count(*)::int FROM mirror.items i
+                          WHERE i.seller_id = r.seller_id AND i.state = 'live') END AS listed
+         FROM mirror.runs r WHERE run_id = ANY($1::bigint[])
      ), fields AS (
-       SELECT run_id, seller_id, class, field, count(DISTINCT item_id)::int AS items,
-              max(seq) AS place, min(changed_at) AS changed_at
-         FROM chosen GROUP BY run_id, seller_id, class, field HAVING count(*) > $4
+       SELECT c.run_id, c.seller_id, c.class, c.field, count(*)::int AS items, w.listed,
+              max(c.seq) AS place, min(c.changed_at) AS changed_at
+         FROM chosen c JOIN wanted w USING (run_id)
+        GROUP BY c.run_id, c.seller_id, c.class, c.field, w.listed
+       HAVING count(*) > $4 AND count(*) * 2 > w.listed
      ), same AS (
-       SELECT DISTINCT ON (c.run_id, c.class, c.field) c.run_id, c.class, c.field,
-              c.old_value, c.new_value, count(DISTINCT c.item_id)::int AS items, max(c.seq) AS place
+       SELECT DISTINCT ON (run_id, class, field) run_id, class, field,
+              count(*)::int AS items, max(c.seq) AS place
          FROM chosen c JOIN fields f USING (run_id, class, field)
-        GROUP BY c.run_id, c.class, c.field, c.old_value, c.new_value
-        ORDER BY c.run_id, c.class, c.field, items DESC, place DESC
+        GROUP BY run_id, class, field, old_hash, new_hash
+        ORDER BY run_id, class, field, items DESC, place DESC
      )
      SELECT f.run_id AS "runId", f.seller_id AS "sellerId", f.changed_at AS "changedAt", f.class, f.field,
-            f.items, f.place, s.old_value AS old, s.new_value AS new, s.items AS "sameItems",
-            s.place AS "samePlace",
-            CASE WHEN r.listed > 0 THEN r.listed
-                 ELSE (SELECT count(*)::int FROM mirror.items i
-                        WHERE i.seller_id = f.seller_id AND i.state = 'live') END AS listed
-       FROM fields f JOIN same s USING (run_id, class, field) LEFT JOIN mirror.runs r USING (run_id)
+            f.items, f.place, v.old_value AS old, v.new_value AS new, s.items AS "sameItems",
+            s.place AS "samePlace", f.listed
+       FROM fields f JOIN same s USING (run_id, class, field) JOIN mirror.item_changes v ON v.seq = s.place
       ORDER BY f.place`,
     [runs, new Date(first), new Date(last), least],
   );

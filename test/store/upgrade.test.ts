@@ -1,0 +1,132 @@
+import { readFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import { Pool } from 'pg';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { migrate, migrationState } from '../../src/store/migrate.js';
+import { createTestDatabase, type TestDatabase } from '../support/postgres.js';
+import { run, settings } from '../cli/support.js';
+import { CONTRACT, offered } from './reporting/contract.js';
+import { poolOf, shape } from './shape.js';
+
+const DUMP = fileURLToPath(new URL('upgrade.sql', import.meta.url));
+
+let database: TestDatabase;
+let pool: Pool;
+/** What the views showed before the migrations. */
+const before: Record<string, Record<string, unknown>[]> = {};
+
+beforeAll(async () => {
+  database = await createTestDatabase({ empty: true });
+  pool = new Pool({ connectionString: database.url, max: 1 });
+  await pool.query(await readFile(DUMP, 'utf8'));
+  await pool.query('RESET ALL');
+  for (const [name, order] of Object.entries(VIEWS)) {
+    const earlier = name === 'items_daily' ? 'catalogue_daily' : name;
+    before[name] = await rowsOf(`SELECT * FROM reporting.${earlier} ORDER BY ${order}`);
+  }
+  await migrate(database.url);
+});
+afterAll(async () => {
+  await pool.end();
+  await database.drop();
+});
+
+/** Views and what tells their rows apart. */
+const VIEWS = {
+  items: 'seller_id, item_id',
+  item_history: 'seller_id, item_id, valid_from',
+  item_changes: 'seq',
+  price_changes: 'seq',
+  items_daily: 'seller_id, day',
+  accounts: 'seller_id',
+  account_history: 'seller_id, valid_from',
+  balance_history: 'seller_id, valid_from',
+  purchases: 'code_id',
+  purchase_transitions: 'seq',
+  support_calendar: 'seller_id, month',
+  revenue_by_item: 'seller_id, item_id, currency',
+  revenue_by_month: 'seller_id, month, currency',
+  sync_runs: 'run_id',
+};
+
+/** What is called otherwise since: column, and old word → new word. */
+const RENAMED: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  kind: { catalogue: 'items' },
+};
+
+async function rowsOf(sql: string): Promise<Record<string, unknown>[]> {
+  return (await pool.query<Record<string, unknown>>(sql)).rows;
+}
+
+/** A row with today's words and names. */
+function asToday(row: Record<string, unknown>): Record<string, unknown> {
+  const { catalogue_wide: wide, ...rest } = row;
+  const words = Object.entries(rest).map(([column, value]) => {
+    const word = RENAMED[column]?.[String(value)];
+    return [column, word ?? value] as const;
+  });
+  return { ...Object.fromEntries(words), ...(wide === undefined ? {} : { wide_fields: wide }) };
+}
+
+describe('a store of an earlier version', () => {
+  it('has what its first list of items would not have, so that it stands for stores that people have', async () => {
+    const states = async (sql: string) => (await rowsOf(sql)).map(({ state }) => state);
+    const distinct = (column: string, table: string) =>
+      states(`SELECT DISTINCT ${column}::text AS state FROM mirror.${table} ORDER BY 1`);
+    expect(await distinct('state', 'items')).toEqual(['live', 'missing', 'removed']);
+    expect(await distinct('state', 'runs')).toEqual(['failed', 'held', 'succeeded']);
+    expect(await distinct('decision', 'runs')).toEqual(['approved', 'rejected', null]);
+    expect(await distinct('state', 'audits')).toEqual(['cancelled', 'finished', 'running']);
+    expect(await distinct('verdict', 'audit_codes')).toEqual([
+      'invalid',
+      'unproven',
+      'valid',
+      null,
+    ]);
+    expect(
+      await states('SELECT seller_id AS state FROM mirror.sellers WHERE parked_at IS NOT NULL'),
+    ).toEqual(['second']);
+    expect(await rowsOf('SELECT FROM mirror.quarantine')).not.toEqual([]);
+  });
+
+  it('becomes one of today, with the tables and views of a new one', async () => {
+    const clean = { pending: [], failed: [], edited: [], unknown: [] };
+    expect(await migrationState(database.url)).toEqual(clean);
+    expect(await offered(pool)).toEqual(CONTRACT);
+    const upgraded = await shape(pool);
+    await pool.query('RESET ALL');
+    expect(upgraded).toEqual(await shape(await poolOf()));
+  });
+
+  it.each(Object.entries(VIEWS))(
+    'shows in reporting.%s what it showed, in the words of today',
+    async (name, order) => {
+      const rows = await rowsOf(`SELECT * FROM reporting.${name} ORDER BY ${order}`);
+      expect(before[name]).not.toEqual([]);
+      // Columns may have come since.
+      expect(rows).toEqual(
+        before[name]?.map((row) => expect.objectContaining(asToday(row)) as unknown),
+      );
+    },
+  );
+
+  it('is read by every command that tells what is there', async () => {
+    const env = settings(database.url, 'http://127.0.0.1:9');
+    for (const [args, words] of [
+      [['status'], /main/],
+      [['runs'], /held/],
+      [['runs', 'show', '12'], /approved/],
+      [['changes', '--since', '2026-11-22'], /1234|12\.34/],
+      [['items', '--state', 'all', '--json'], /"state":"removed"|"removed"/],
+      [['items', 'view', '1001'], /Renamed/],
+      [['audits', 'list'], /unfinished/],
+      [['audits', 'show', '1'], /customers\.csv/],
+      [['audits', 'export', '4'], /unproven/],
+      [['codes', 'show', 'made-up-1'], /invalid/],
+    ] as const) {
+      const { code, stdout, stderr } = await run(args, env);
+      expect(code, `${args.join(' ')}: ${stderr}`).toBe(0);
+      expect(stdout, args.join(' ')).toMatch(words);
+    }
+  });
+});

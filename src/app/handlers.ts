@@ -14,14 +14,8 @@ import { performMirrorTask, type MirrorJob } from '../jobs/mirror-task.js';
 import type { Progress, RunEvent } from '../jobs/types.js';
 import { parseCron } from '../queue/cron.js';
 import type { Queues } from '../queue/queues.js';
-import type {
-  AlertTask,
-  AuditTask,
-  JobContext,
-  JobHandler,
-  JobOutcome,
-  MirrorTask,
-} from '../queue/types.js';
+import type { AlertTask, AuditTask, MirrorTask } from '../queue/tasks.js';
+import type { JobContext, JobHandler, JobOutcome } from '../queue/worker.js';
 import type { Webhook } from '../webhook/webhook.js';
 import { adding } from './watches.js';
 

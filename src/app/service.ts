@@ -1,11 +1,10 @@
 import type { App } from '../app.js';
 import type { Log } from '../domain/log.js';
-import { within } from '../queue/gather.js';
+import { within } from '../queue/concurrency.js';
 import type { Queues } from '../queue/queues.js';
-import type { QueueWorker } from '../queue/worker.js';
+import type { JobEvent, QueueWorker } from '../queue/worker.js';
 import { watchLostJobs, type LostJobsOptions } from '../queue/lost-jobs.js';
 import { startScheduler, type Scheduler, type SchedulerOptions } from '../queue/scheduler.js';
-import type { JobEvent } from '../queue/types.js';
 import { migrationState } from '../store/migrate.js';
 import { createWebhook } from '../webhook/webhook.js';
 import { alertHandler, auditHandler, mirrorHandler, type OnVerdict } from './handlers.js';

@@ -1,7 +1,7 @@
 import type { App } from '../app.js';
 import type { SellerConfig } from '../config/index.js';
 import { silentLog } from '../domain/log.js';
-import type { MirrorTask } from '../queue/types.js';
+import type { MirrorTask } from '../queue/tasks.js';
 
 /** A job that was put into the queue. */
 export interface Enqueued {

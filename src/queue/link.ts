@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises';
+import { within } from './concurrency.js';
 import { QueueError, wordsOf } from './errors.js';
 import type { Outage } from './outage.js';
 import type { Session } from './session.js';
@@ -49,10 +49,8 @@ export class Link {
   async use<T>(work: (session: Session) => Promise<T>): Promise<T> {
     if (this.closed) throw new QueueError('the queue is closed', 'Start the program again.');
     try {
-      const value = await within(this.#answerMs, async () => {
-        await this.#server.reach();
-        return work(await this.#open());
-      });
+      const answer = this.#server.reach().then(async () => work(await this.#open()));
+      const value = await within(this.#answerMs, answer);
       this.#outage.worked();
       return value;
     } catch (error) {
@@ -91,28 +89,16 @@ export class Link {
   async #close(): Promise<void> {
     const session = this.#session;
     try {
-      if (session !== null) await within(this.#answerMs, async () => (await session).close());
+      if (session !== null)
+        await within(
+          this.#answerMs,
+          session.then((it) => it.close()),
+        );
     } catch {
       // It was never opened, or says no more; the connection is ended all the same.
     } finally {
       await this.#server.close();
     }
-  }
-}
-
-/** Rejects when `work` takes longer; what it does then is its own affair, and goes unheard. */
-export async function within<T>(ms: number, work: () => Promise<T>): Promise<T> {
-  const over = new AbortController();
-  const late = sleep(ms, undefined, { signal: over.signal }).then(() => {
-    throw new Error('there was no answer in time');
-  });
-  const working = work();
-  working.catch(() => undefined);
-  late.catch(() => undefined);
-  try {
-    return await Promise.race([working, late]);
-  } finally {
-    over.abort();
   }
 }
 

@@ -1,7 +1,6 @@
-import type { Log } from '../domain/log.js';
 import type { ScheduleState } from '../store/schedules.js';
 import { DAY_MS } from '../domain/time-zone.js';
-import { eachOf } from './gather.js';
+import { eachOf } from './concurrency.js';
 import type { SchedulerOptions } from './scheduler.js';
 import { tickJobId } from './ticks.js';
 
@@ -9,7 +8,7 @@ export interface LostJobsOptions extends Pick<
   SchedulerOptions,
   'schedules' | 'store' | 'enqueue' | 'log'
 > {
-  /** Finished jobs are kept for so long; only until then a job that is not there must be lost. */
+  /** Days that finished jobs are kept. Only within them does a missing job mean a lost one. */
   readonly keepJobsDays: number;
   /** Also look now, and not only once an hour. */
   readonly atOnce: boolean;
@@ -24,9 +23,9 @@ const HOUR_MS = 3_600_000;
 const AT_A_TIME = 16;
 
 /**
- * Puts the job of a tick into the queue once more when no run has come of the tick: a Redis that lost
- * its data, by a crash without an append-only file or by hand, must not cost a night. A job that is
- * still there, at work or finished, is met by its id and left as it is.
+ * Adds the job of a tick again when no run followed the tick: a Redis that lost its data must not
+ * cost a night's copy. A job that is still in the queue, active or finished, has the same id, so
+ * nothing is added then.
  */
 export function watchLostJobs(options: LostJobsOptions): LostJobsWatch {
   const stopping = new AbortController();
@@ -34,7 +33,7 @@ export function watchLostJobs(options: LostJobsOptions): LostJobsWatch {
     try {
       await addAgain(options, new Date(), stopping.signal);
     } catch (error) {
-      // The next look does it; of an outage the scheduler tells.
+      // The next look does it; the scheduler logs outages.
       options.log.debug('lost jobs could not be looked for', { error });
     }
   };
@@ -58,15 +57,12 @@ async function addAgain(options: LostJobsOptions, now: Date, signal: AbortSignal
     const { kind, seller } = state;
     const job = tickJobId(state, tick);
     const task = { kind, seller, tick: tick.toISOString(), askedAt: now.toISOString() };
-    if ((await enqueue(task, job)).added) tell(log, seller, job);
+    if (!(await enqueue(task, job)).added) return;
+    log.warn('the queue had lost the job of a tick: it is in the queue again', { seller, job });
   });
 }
 
-function tell(log: Log, seller: string, job: string): void {
-  log.warn('the queue had lost the job of a tick: it is in the queue again', { seller, job });
-}
-
-/** The tick on record whose job was put into the queue and of which no run has come; null otherwise. */
+/** The last tick when its job was added and no run followed; null otherwise. */
 export function tickWithoutRun(
   { record, enqueuedAt, lastRunAt }: Pick<ScheduleState, 'record' | 'enqueuedAt' | 'lastRunAt'>,
   now: Date,

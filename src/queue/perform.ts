@@ -1,12 +1,12 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Log } from '../domain/log.js';
+import { pause } from './concurrency.js';
 import { wordsOf } from './errors.js';
 import type { HeldJob } from './locks.js';
 import type { QueueJob } from './session.js';
 import { record, verdictOf, type Verdict } from './settle.js';
-import { readPayload, type TaskOf } from './tasks.js';
+import { readPayload, type QueueName, type TaskOf } from './tasks.js';
 import type { Tuning } from './tuning.js';
-import type { JobHandler, JobOutcome, QueueName } from './types.js';
+import type { JobHandler, JobOutcome } from './worker.js';
 
 /** What a worker performs its jobs with. */
 export interface Desk<N extends QueueName> {
@@ -48,7 +48,7 @@ export async function perform<N extends QueueName>(
       });
       return null;
     }
-    tell(log, outcome, verdict, attempt, attempts);
+    logOutcome(log, outcome, verdict, attempt, attempts);
     return outcome.kind;
   } catch (error) {
     log.error('a job ended in a way it should not', { problem: wordsOf(error) });
@@ -105,19 +105,14 @@ async function recordSurely<N extends QueueName>(
       return (await ask(() => record(job, held.token, verdict))) || doubtful;
     } catch {
       doubtful = true;
-      await rest(pauseMs, over);
+      await pause(pauseMs, over);
       pauseMs = Math.min(2 * pauseMs, tuning.retryMs);
     }
   }
   return false;
 }
 
-/** Sleeps, but not beyond the signal. */
-export async function rest(ms: number, signal: AbortSignal): Promise<void> {
-  await sleep(ms, undefined, { signal }).catch(() => undefined);
-}
-
-function tell(
+function logOutcome(
   log: Log,
   outcome: JobOutcome,
   verdict: Verdict,

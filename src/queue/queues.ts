@@ -5,18 +5,21 @@ import { Outage } from './outage.js';
 import { postgresServer } from './postgres.js';
 import { redisServer } from './redis.js';
 import type { Session, SessionOptions } from './session.js';
-import { afreshId, askedId, checkJobId, chunkId, payloadOf, type TaskOf } from './tasks.js';
-import { TUNING, type Tuning } from './tuning.js';
 import {
+  afreshId,
+  askedId,
+  checkJobId,
+  chunkId,
+  payloadOf,
   QUEUE_NAMES,
   type AlertTask,
   type AuditTask,
-  type JobHandler,
   type MirrorTask,
-  type QueueCounts,
   type QueueName,
-} from './types.js';
-import { WorkLoop, type QueueWorker, type WorkOptions } from './worker.js';
+  type TaskOf,
+} from './tasks.js';
+import { TUNING, type Tuning } from './tuning.js';
+import { WorkLoop, type JobHandler, type QueueWorker, type WorkOptions } from './worker.js';
 
 export interface QueueOptions {
   /** Redis or Valkey; null: the queue is kept in PostgreSQL, in schema `bullmq` of `databaseUrl`. */
@@ -36,6 +39,15 @@ export interface QueueOptions {
 export interface Added {
   readonly jobId: string;
   readonly added: boolean;
+}
+
+/** How many jobs of a queue are in which state. */
+export interface QueueCounts {
+  readonly waiting: number;
+  readonly active: number;
+  readonly delayed: number;
+  readonly completed: number;
+  readonly failed: number;
 }
 
 /**

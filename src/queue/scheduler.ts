@@ -1,9 +1,10 @@
 import type { Log } from '../domain/log.js';
-import type { TickDone } from '../store/schedules.js';
+import type { ScheduleKey, ScheduleState, TickDone } from '../store/schedules.js';
 import type { Store } from '../store/store.js';
 import { parseCron, startAlarm } from './cron.js';
-import { eachOf, within } from './gather.js';
-import { SchedulerNews } from './scheduler-news.js';
+import { eachOf, within } from './concurrency.js';
+import { wordsOf } from './errors.js';
+import { afterFailure, afterSuccess, NO_OUTAGE } from './outage.js';
 import {
   credibleAt,
   planTick,
@@ -43,12 +44,12 @@ export interface Scheduler {
   stop(): Promise<void>;
 }
 
-/** A timer that was late, a machine that slept, an outage: none costs more than this. */
+/** A timer that was late, a machine that slept or an outage delays a tick by at most this. */
 const WAKE_EVERY_MS = 30_000;
 /** Longest wait for the queue or the database, in milliseconds. */
-const PATIENCE_MS = 20_000;
+const ANSWER_MS = 20_000;
 const AT_A_TIME = 16;
-/** As many failures in one look mean that there is no queue, not that one job is refused. */
+/** So many failures in one look mean that the queue is away, not that it refuses a job. */
 const MOST_FAILURES = 16;
 
 /**
@@ -81,7 +82,7 @@ interface Done extends Step {
 
 class TickScheduler implements Scheduler {
   readonly #options: SchedulerOptions;
-  readonly #news: SchedulerNews;
+  readonly #lines: SchedulerLog;
   readonly #watched: readonly Watched[];
   readonly #startedAt: Date;
   readonly #stopAlarms: readonly (() => void)[];
@@ -94,7 +95,7 @@ class TickScheduler implements Scheduler {
 
   constructor(options: SchedulerOptions) {
     this.#options = options;
-    this.#news = new SchedulerNews(options.log);
+    this.#lines = new SchedulerLog(options.log);
     this.#startedAt = this.#now();
     this.#watched = options.schedules.map((schedule) => ({
       ...schedule,
@@ -139,11 +140,11 @@ class TickScheduler implements Scheduler {
       this.#again = false;
       try {
         await this.#look();
-        this.#news.worked();
+        this.#lines.worked();
         this.#settle();
       } catch (error) {
         // Who is being stopped has nothing to wait for.
-        if (!this.#stopped) this.#news.failed(error);
+        if (!this.#stopped) this.#lines.failed(error);
       }
     }
     this.#looking = null;
@@ -153,8 +154,8 @@ class TickScheduler implements Scheduler {
     const now = this.#now();
     const candidates = this.#watched.filter((watched) => mayBeDue(watched, now));
     if (candidates.length === 0) return;
-    const states = await within(PATIENCE_MS, this.#options.store.schedules(candidates));
-    this.#news.recorded(states, now);
+    const states = await within(ANSWER_MS, this.#options.store.schedules(candidates));
+    this.#lines.warnOfFutureTicks(states, now);
     const steps = candidates.map((watched, n): Step => {
       const state = states[n] ?? { record: null, lastRunAt: null };
       return { watched, plan: planTick(watched, state, this.#moment(watched, now)) };
@@ -201,8 +202,8 @@ class TickScheduler implements Scheduler {
     const { kind, seller } = watched;
     const jobId = tickJobId(watched, tick);
     const task = { kind, seller, tick: tick.toISOString(), askedAt: now.toISOString() };
-    const { added } = await within(PATIENCE_MS, this.#options.enqueue(task, jobId));
-    this.#news.enqueued(watched, task.tick, jobId, added);
+    const { added } = await within(ANSWER_MS, this.#options.enqueue(task, jobId));
+    this.#lines.enqueued(watched, task.tick, jobId, added);
   }
 
   async #record(done: readonly Done[], now: Date): Promise<void> {
@@ -210,10 +211,10 @@ class TickScheduler implements Scheduler {
       const { seller, kind, marketplace, cron, timeZone } = watched;
       return { seller, kind, marketplace, cron, timeZone, lastTick: plan.reach, enqueuedAt };
     });
-    await within(PATIENCE_MS, this.#options.store.recordTicks(rows, credibleAt(now)));
+    await within(ANSWER_MS, this.#options.store.recordTicks(rows, credibleAt(now)));
     for (const { watched, plan } of done) {
       watched.handled = plan.reach;
-      if (plan.kind === 'pass') this.#news.passed(watched, plan);
+      if (plan.kind === 'pass') this.#lines.passed(watched, plan);
     }
   }
 }
@@ -228,4 +229,61 @@ function mayBeDue(watched: Watched, now: Date): boolean {
 /** Schedules that ring at the same times share an alarm. */
 function distinct(schedules: readonly SellerSchedule[]): SellerSchedule[] {
   return [...new Map(schedules.map((each) => [`${each.timeZone} ${each.cron}`, each])).values()];
+}
+
+/** The log lines of a scheduler: one for each tick, and few for an outage. */
+class SchedulerLog {
+  readonly #log: Log;
+  #outage = NO_OUTAGE;
+  #warnedOfClock = false;
+
+  constructor(log: Log) {
+    this.#log = log;
+  }
+
+  enqueued({ seller, kind }: ScheduleKey, tick: string, jobId: string, added: boolean): void {
+    const facts = { seller, kind, tick, job: jobId };
+    if (added) this.#log.info('a schedule is due: its job is in the queue', facts);
+    else this.#log.debug('the job of a tick was in the queue already', facts);
+  }
+
+  passed(
+    { seller, kind, cron }: Timetable,
+    { missed, why }: Extract<TickPlan, { kind: 'pass' }>,
+  ): void {
+    const facts = { seller, kind, cron, missed: missed?.toISOString() ?? null };
+    if (why === 'changed') this.#log.info('a schedule was changed', facts);
+    else if (why === 'covered') this.#log.info('a run made good what a schedule missed', facts);
+    else this.#log.info('a tick passed while nothing ran, and is not caught up', facts);
+  }
+
+  /** Warns once when ticks are on record that lie in the future. */
+  warnOfFutureTicks(states: readonly ScheduleState[], now: Date): void {
+    const ahead = states.flatMap(({ record }) =>
+      record !== null && record.lastTick > credibleAt(now) ? [record.lastTick] : [],
+    );
+    if (ahead[0] === undefined || this.#warnedOfClock) return;
+    this.#warnedOfClock = true;
+    this.#log.warn('ticks of a time to come are on record: a clock is or was wrong', {
+      schedules: ahead.length,
+      recorded: ahead[0].toISOString(),
+      now: now.toISOString(),
+    });
+  }
+
+  /** The queue or the database can't be used. */
+  failed(error: unknown): void {
+    const { state, say } = afterFailure(this.#outage, Date.now());
+    this.#outage = state;
+    if (say !== 'lost') return;
+    this.#log.warn('schedules wait: what is due is made good when queue and database work again', {
+      reason: wordsOf(error),
+    });
+  }
+
+  worked(): void {
+    const { state, say } = afterSuccess(this.#outage);
+    this.#outage = state;
+    if (say === 'back') this.#log.info('schedules go on');
+  }
 }

@@ -1,8 +1,7 @@
 import { hostname } from 'node:os';
 import { Queue, Worker, type BackendFactory, type IQueueBackend, type Job } from 'bullmq';
-import type { Payload } from './tasks.js';
+import type { Payload, QueueName } from './tasks.js';
 import type { Tuning } from './tuning.js';
-import type { QueueName } from './types.js';
 
 export type QueueJob = Job<Payload>;
 

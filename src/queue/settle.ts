@@ -2,7 +2,7 @@ import { UnrecoverableError } from 'bullmq';
 import { bounded } from './errors.js';
 import { TryAgain, type QueueJob } from './session.js';
 import type { Tuning } from './tuning.js';
-import type { JobOutcome } from './types.js';
+import type { JobOutcome } from './worker.js';
 
 /** What is written down about an outcome: decided once, written as often as it takes. */
 export type Verdict =

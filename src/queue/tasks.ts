@@ -1,65 +1,74 @@
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { bounded } from './errors.js';
-import type { AlertTask, AuditTask, MirrorTask, QueueName } from './types.js';
+
+/** The queues: `mirror` runs, `audits` of purchase codes, `alerts` to people. */
+export const QUEUE_NAMES = ['mirror', 'audits', 'alerts'] as const;
+export type QueueName = (typeof QUEUE_NAMES)[number];
 
 const seller = z.string().min(1).max(100);
 const instant = z.iso.datetime().max(40);
 const bigId = z.string().regex(/^\d{1,19}$/);
 
+/** The time of the schedule that added a job, ISO 8601; null when a person did. */
+const tick = instant.nullable();
+/** When a job was asked for, ISO 8601: a success that began later covers it. */
+const askedAt = instant;
+
 const MIRROR = z.discriminatedUnion('kind', [
-  z.object({
-    kind: z.enum(['sync', 'account', 'items']),
-    seller,
-    tick: instant.nullable(),
-    askedAt: instant,
-  }),
+  z.object({ kind: z.enum(['sync', 'account', 'items']), seller, tick, askedAt }),
   z.object({
     kind: z.literal('item'),
     seller,
     itemId: z.int().positive(),
     tick: z.null(),
-    askedAt: instant,
+    askedAt,
   }),
-]) satisfies z.ZodType<MirrorTask>;
+]);
 
 const AUDIT = z.discriminatedUnion('kind', [
+  /** Asks for the codes of a part of an audit; the store knows which they are. */
   z.object({ kind: z.literal('chunk'), seller, auditId: bigId, chunk: z.int().min(-1) }),
-  z.object({ kind: z.literal('recheck'), seller, tick: instant.nullable(), askedAt: instant }),
-]) satisfies z.ZodType<AuditTask>;
+  /** Asks again for codes that are known. */
+  z.object({ kind: z.literal('recheck'), seller, tick, askedAt }),
+]);
 
 const ALERT = z.discriminatedUnion('kind', [
   z.object({ kind: z.enum(['run-failed', 'run-held']), runId: bigId }),
   z.object({ kind: z.literal('audit-finished'), auditId: bigId }),
   z.object({ kind: z.literal('seller-parked'), seller, runId: bigId.nullable() }),
+  /** `since` is the last success, ISO 8601; null when there never was one. */
   z.object({ kind: z.literal('copy-stale'), seller, since: instant.nullable() }),
-]) satisfies z.ZodType<AlertTask>;
+]);
 
-/** What may be in each queue. A new kind of task is a schema here and its type in `types.ts`. */
-const TASKS = {
-  mirror: MIRROR,
-  audits: AUDIT,
-  alerts: ALERT,
-} satisfies Record<QueueName, z.ZodType>;
+/** What each queue may hold. */
+const TASKS = { mirror: MIRROR, audits: AUDIT, alerts: ALERT } satisfies Record<
+  QueueName,
+  z.ZodType
+>;
 
-/** The tasks of a queue. */
+/** The tasks of a queue. Tasks carry ids and times, never keys or a seller's data. */
 export type TaskOf<N extends QueueName> = z.infer<(typeof TASKS)[N]>;
+export type MirrorTask = TaskOf<'mirror'>;
+export type AuditTask = TaskOf<'audits'>;
+/** An alert by its ids; its text is made from the store when it is delivered. */
+export type AlertTask = TaskOf<'alerts'>;
 
-/** What is stored with a job. */
+/** The data of a BullMQ job. */
 export interface Payload {
-  /** Of this notation. */
+  /** Version of this format. */
   readonly v: 1;
-  /** Unique to the adding: tells who added a job whose id many ask for. */
+  /** Unique to each call that adds: shows which call added a job whose id several ask for. */
   readonly mark: string;
   readonly task: unknown;
 }
 
-/** Bytes of a stored payload; ids need a fraction of it. */
+/** Most bytes of a payload; ids need a fraction of it. */
 const LARGEST_PAYLOAD = 2_048;
 
 const PAYLOAD = z.object({ v: z.literal(1), mark: z.string(), task: z.unknown() });
 
-/** A task ready to be stored. @throws {TypeError} when it is none that the queue's workers understand */
+/** Makes the payload of a task. @throws {TypeError} when the queue's workers would not understand it */
 export function payloadOf<N extends QueueName>(queue: N, task: TaskOf<N>): Payload {
   const parsed = TASKS[queue].safeParse(task);
   if (!parsed.success) throw new TypeError(`no task for ${queue}: ${faultsOf(parsed.error)}`);
@@ -73,7 +82,7 @@ export function payloadOf<N extends QueueName>(queue: N, task: TaskOf<N>): Paylo
   return payload;
 }
 
-/** The task in a stored payload, or why it is none. */
+/** Reads the task in a payload, or says why it can't be read. */
 export function readPayload<N extends QueueName>(
   queue: N,
   stored: unknown,
@@ -93,18 +102,18 @@ function faultsOf(error: z.ZodError): string {
   return bounded(faults.join('; '));
 }
 
-/** An id of its own for a job that a person asked for, such as `sync.acme.asked-20261121T020000Z-4f1c…`. */
+/** A new id for a job that a person asked for, such as `sync.acme.asked-20261121T020000Z-4f1c…`. */
 export function askedId(task: MirrorTask, now: Date): string {
   const time = now.toISOString().replaceAll(/[-:]|\.\d+/g, '');
   return `${task.kind}.${task.seller}.asked-${time}-${randomBytes(6).toString('hex')}`;
 }
 
-/** The id of a chunk's job: the same as long as the job is in the queue. */
+/** The id of a chunk's job, so that a chunk is in the queue once. */
 export function chunkId(auditId: bigint, chunk: number): string {
   return `chunk.${auditId}.${chunk}`;
 }
 
-/** An id of its own for another job of a chunk, whose first one may be held by a process that is gone. */
+/** A new id for a second job of a chunk, for when a process that is gone may hold the first. */
 export function afreshId(auditId: bigint, chunk: number): string {
   return `${chunkId(auditId, chunk)}.again-${randomBytes(6).toString('hex')}`;
 }
@@ -112,8 +121,8 @@ export function afreshId(auditId: bigint, chunk: number): string {
 const LONGEST_ID = 200;
 
 /**
- * Refuses what BullMQ can't have as a job's id: it takes a colon as part of its keys and an integer
- * as an id of its own making.
+ * Refuses a job id that BullMQ can't take: a colon separates its keys, and integers are the ids that
+ * it makes itself.
  * @throws {TypeError}
  */
 export function checkJobId(id: string): void {

@@ -2,13 +2,50 @@ import { randomUUID } from 'node:crypto';
 import type { Log } from '../domain/log.js';
 import { Bell } from './bell.js';
 import { wordsOf } from './errors.js';
-import { within, type Link } from './link.js';
+import { pause, within } from './concurrency.js';
+import type { Link } from './link.js';
 import { Locks, type HeldJob } from './locks.js';
-import { FIRST_PAUSE_MS, perform, rest, type Desk } from './perform.js';
+import { FIRST_PAUSE_MS, perform, type Desk } from './perform.js';
 import type { BullWorker, QueueJob } from './session.js';
-import type { TaskOf } from './tasks.js';
+import type { QueueName, TaskOf } from './tasks.js';
 import type { Tuning } from './tuning.js';
-import type { JobEvent, JobHandler, QueueName } from './types.js';
+
+/** A job, as its handler sees it. */
+export interface JobContext {
+  readonly jobId: string;
+  /** 1 for the first. */
+  readonly attempt: number;
+  readonly attempts: number;
+  /** Aborted when the handler must end at once: the worker stops, or may have lost the job. */
+  readonly signal: AbortSignal;
+  /** Aborted when the worker begins to stop: the handler may still finish, but soon. */
+  readonly closing: AbortSignal;
+  /** Its lines carry the job's id and seller. */
+  readonly log: Log;
+}
+
+/** How a handler ended. */
+export type JobOutcome =
+  /** Done for good; `result` is kept with the job for a while. */
+  | { readonly kind: 'done'; readonly result: Readonly<Record<string, unknown>> }
+  /** Failed in a way that may pass: again after a backoff, not before `notBefore` (ms since 1970). */
+  | { readonly kind: 'retry'; readonly problem: string; readonly notBefore: number | null }
+  /** Can't be done now: again after `delayMs`, without using up an attempt. */
+  | { readonly kind: 'later'; readonly reason: string; readonly delayMs: number }
+  /** Failed, and repeating can't help. */
+  | { readonly kind: 'give-up'; readonly problem: string }
+  /** Not done because the worker stops: another worker, or the next start, does it. */
+  | { readonly kind: 'hand-back' };
+
+export type JobHandler<T> = (task: T, context: JobContext) => Promise<JobOutcome>;
+
+/** A job whose outcome was recorded; for metrics. */
+export interface JobEvent {
+  readonly queue: QueueName;
+  readonly name: string;
+  readonly outcome: JobOutcome['kind'];
+  readonly durationMs: number;
+}
 
 export interface WorkOptions {
   /** Jobs at work at the same time. */
@@ -98,8 +135,8 @@ export class WorkLoop<N extends QueueName> implements QueueWorker {
     this.#locks.releaseAll();
     const bull = this.#bull;
     if (bull !== null) {
-      const close = async (): Promise<void> => (await bull).close(true);
-      await within(this.#tuning.commandMs, close).catch(() => undefined);
+      const closed = bull.then((it) => it.close(true));
+      await within(this.#tuning.commandMs, closed).catch(() => undefined);
     }
     return { handedBack: this.#handedBack };
   }
@@ -107,10 +144,10 @@ export class WorkLoop<N extends QueueName> implements QueueWorker {
   /** Waits for the fetching to end and all jobs with it; false when that takes longer. */
   async #endsWithin(ms: number): Promise<boolean> {
     try {
-      await within(ms, async () => {
-        await this.#loops;
-        await Promise.all(this.#working);
-      });
+      await within(
+        ms,
+        this.#loops.then(() => Promise.all(this.#working)),
+      );
       return true;
     } catch {
       return false;
@@ -173,7 +210,7 @@ export class WorkLoop<N extends QueueName> implements QueueWorker {
       } catch {
         // The link has told of it.
       }
-      await rest(this.#tuning.stalledMs, this.#ending.signal);
+      await pause(this.#tuning.stalledMs, this.#ending.signal);
     }
   }
 

@@ -3,7 +3,9 @@ import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom
 import type { Verdict } from '../domain/codes/proof.js';
 import type { RunEvent } from '../jobs/types.js';
 import type { CallRecord } from '../marketplace/types.js';
-import type { JobEvent, QueueCounts, QueueName } from '../queue/types.js';
+import type { QueueCounts } from '../queue/queues.js';
+import type { QueueName } from '../queue/tasks.js';
+import type { JobEvent } from '../queue/worker.js';
 import type { AuditBacklog } from '../store/audits/types.js';
 import type { Freshness } from '../store/freshness.js';
 import { cachedCall } from './cached-call.js';

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { watchAge } from '../../src/app/watches.js';
 import { silentLog, type Log } from '../../src/domain/log.js';
-import type { AlertTask } from '../../src/queue/types.js';
+import type { AlertTask } from '../../src/queue/tasks.js';
 
 const MINUTE = 60_000;
 const LONG_AGO = new Date('2026-01-01T00:00:00Z');

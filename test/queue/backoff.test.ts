@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { ATTEMPTS, backoffMs } from '../../src/queue/backoff.js';
+import { ATTEMPTS, backoffMs } from '../../src/queue/tuning.js';
 
 const HOUR = 3_600_000;
 const attempts = fc.integer({ min: 1, max: 100 });

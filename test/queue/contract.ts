@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { Queues } from '../../src/queue/queues.js';
-import type { JobEvent } from '../../src/queue/types.js';
+import type { JobEvent } from '../../src/queue/worker.js';
 import { aborted, DONE, noting, sync, until } from './support.js';
 import type { Trial } from './trial.js';
 

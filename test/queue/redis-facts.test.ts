@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { Secret } from '../../src/domain/secret.js';
-import { warningsIn } from '../../src/queue/redis-facts.js';
+import { warningsIn } from '../../src/queue/redis.js';
 import { hasRedis, redisTarget, redisTitle, startRedis } from '../support/redis.js';
 import { redisTrial } from './trial.js';
 

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { backoffMs } from '../../src/queue/backoff.js';
+import { backoffMs } from '../../src/queue/tuning.js';
 import { bounded, wordsOf } from '../../src/queue/errors.js';
 import { verdictOf, type Verdict } from '../../src/queue/settle.js';
-import type { JobOutcome } from '../../src/queue/types.js';
+import type { JobOutcome } from '../../src/queue/worker.js';
 
 const NOW = Date.parse('2026-11-21T02:00:00Z');
 const verdict = (outcome: JobOutcome, attempt = 1): Verdict =>

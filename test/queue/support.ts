@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Log, LogFields } from '../../src/domain/log.js';
+import type { MirrorTask } from '../../src/queue/tasks.js';
 import type { Tuning } from '../../src/queue/tuning.js';
-import type { JobContext, JobHandler, JobOutcome, MirrorTask } from '../../src/queue/types.js';
+import type { JobContext, JobHandler, JobOutcome } from '../../src/queue/worker.js';
 
 /** Times that make tests short; none of them is asserted. */
 export const SHORT: Partial<Tuning> = {

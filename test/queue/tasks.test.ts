@@ -1,7 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { askedId, checkJobId, payloadOf, readPayload } from '../../src/queue/tasks.js';
-import type { AlertTask, MirrorTask } from '../../src/queue/types.js';
+import {
+  askedId,
+  checkJobId,
+  payloadOf,
+  readPayload,
+  type AlertTask,
+  type MirrorTask,
+} from '../../src/queue/tasks.js';
 
 const AT = '2026-11-21T02:00:00.000Z';
 const instant = fc.date({ noInvalidDate: true, min: new Date(0), max: new Date(4e12) });

@@ -1,7 +1,8 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { RunEvent } from '../../src/jobs/types.js';
 import type { CallRecord } from '../../src/marketplace/types.js';
-import type { QueueCounts, QueueName } from '../../src/queue/types.js';
+import type { QueueCounts } from '../../src/queue/queues.js';
+import type { QueueName } from '../../src/queue/tasks.js';
 import { syncAccount } from '../../src/jobs/sync-account.js';
 import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
 import { seededCatalogue } from '../../src/simulator/index.js';

@@ -5,8 +5,8 @@ import { adding } from '../../app/watches.js';
 import { silentLog } from '../../domain/log.js';
 import { enqueueNext } from '../../jobs/codes/perform-chunk.js';
 import type { Queues } from '../../queue/queues.js';
-import type { AuditTask, JobOutcome } from '../../queue/types.js';
-import type { QueueWorker } from '../../queue/worker.js';
+import type { AuditTask } from '../../queue/tasks.js';
+import type { JobOutcome, QueueWorker } from '../../queue/worker.js';
 import { ALIVE_MS, isAlive } from '../../store/processes.js';
 import type { AuditProgress } from '../../store/audits/types.js';
 

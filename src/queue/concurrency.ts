@@ -1,4 +1,6 @@
-/** Does something for each of many, so many at a time; the first error ends it. */
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** Calls `work` for each of many, so many at a time; the first error ends it. */
 export async function eachOf<T>(
   many: readonly T[],
   atATime: number,
@@ -13,17 +15,23 @@ export async function eachOf<T>(
 }
 
 /**
- * What a promise resolves to, if it does in time. What it stands for goes on.
- * @throws {Error} when it does not
+ * Waits for a promise, but not longer than `ms`. A late promise goes on; how it ends is ignored.
+ * @throws {Error} when the time is over
  */
 export async function within<T>(ms: number, promise: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(new Error(`no answer within ${ms / 1_000} seconds`)), ms);
   });
+  promise.catch(() => undefined);
   try {
     return await Promise.race([promise, late]);
   } finally {
     clearTimeout(timer);
   }
+}
+
+/** Waits `ms`, or until the signal is aborted. */
+export async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  await sleep(ms, undefined, { signal }).catch(() => undefined);
 }

@@ -1,7 +1,10 @@
 /**
- * seller-mirror for other programs: the marketplace's client, and checking purchase codes with it.
- * Nothing here needs a database or a queue, and nothing else of the package is meant to be imported.
+ * seller-mirror for other programs: the marketplace's client, checking purchase codes with it, and
+ * reading the mirror. Only `openMirror` needs a database, and loads the client for it when it is called.
+ * Nothing else of the package is meant to be imported.
  */
+import type { Mirror, MirrorOptions } from './store/mirror.js';
+
 export type {
   Account,
   Decoded,
@@ -45,3 +48,15 @@ export type {
   ServerFacts,
   Sourced,
 } from './marketplace/types.js';
+export type { Mirror, MirrorOptions };
+
+/**
+ * Opens the mirror for reading: Prisma Client over its reporting views, without writes.
+ * `mirror.reportingPriceChanges` reads the view `reporting.price_changes`. PostgreSQL refuses every write.
+ * @param options.databaseUrl PostgreSQL connection URL; without it, the embedded server under `dataDir`
+ * @throws {Error} when there is no mirror under `dataDir`; it creates and migrates nothing
+ */
+export async function openMirror(options: MirrorOptions = {}): Promise<Mirror> {
+  const mirror = await import('./store/mirror.js');
+  return mirror.openMirror(options);
+}

@@ -16,7 +16,8 @@ import {
 } from '../src/index.js';
 import { listOf, openShop, truthOf } from './jobs/codes/support.js';
 import { startServer } from './support/http-server.js';
-import { KEY } from './support/mirror.js';
+import { fillStore } from './store/reporting/data.js';
+import { KEY, Mirror } from './support/mirror.js';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const run = promisify(execFile);
@@ -337,13 +338,45 @@ describe('the package', () => {
       // @ts-expect-error a key is no plain text
       createMarketplace({ baseUrl: new URL('https://a.example'), key: 'k' });`;
     await writeFile(join(folder, 'program.ts'), program);
-    const options = ['--strict', '--noEmit', '--skipLibCheck', '--target', 'es2023'];
+    await compile(folder, 'program.ts');
+  });
+
+  it('runs the example of a report, which its types allow', async () => {
+    const mirror = await Mirror.open();
+    onTestFinished(() => mirror.close());
+    await fillStore(mirror);
+    await mirror.rows(
+      `UPDATE mirror.purchase_codes SET purchased_at = now() WHERE code IN ('P1', 'P2') AND seller_id = 'main'`,
+    );
+    const folder = await installed();
+    const example = await readFile(join(ROOT, 'examples/report.ts'), 'utf8');
+    await writeFile(join(folder, 'report.ts'), example);
+    await compile(folder, 'report.ts');
+    const { stdout } = await run(process.execPath, ['report.js'], {
+      cwd: folder,
+      env: { DATABASE_URL: mirror.databaseUrl },
+    });
+    expect(stdout.split('\n')).toEqual([
+      'New purchases this month',
+      '  2 × Vivid Icon Set 1001: 20.00 USD',
+      'Prices that changed last week',
+      '  Vivid Icon Set 1001, regular: 10.00 → 12.50 USD',
+      '  Vivid Icon Set 1001, extended: 50.00 → 40.00 USD',
+      '  Vivid Shop Theme 1004, regular: 10.00 → 20.00 EUR',
+      '  Modern Dashboard 1002, regular: 10.00 → none EUR',
+      '',
+    ]);
+  });
+
+  /** Compiles a program beside itself. */
+  async function compile(folder: string, program: string): Promise<void> {
+    const options = ['--strict', '--skipLibCheck', '--target', 'es2023'];
     const modules = ['--module', 'nodenext', '--moduleResolution', 'nodenext', '--types', 'node'];
     const roots = ['--typeRoots', join(ROOT, 'node_modules/@types')];
     const compiler = join(ROOT, 'node_modules/typescript/bin/tsc');
-    const args = [compiler, ...options, ...modules, ...roots, 'program.ts'];
+    const args = [compiler, ...options, ...modules, ...roots, program];
     await run(process.execPath, args, { cwd: folder });
-  });
+  }
 
   it('loads neither a client of a database nor one of a queue, which it does not need', async () => {
     const folder = await installed();
@@ -370,6 +403,7 @@ describe('the package', () => {
       'createMarketplace',
       'describeFailure',
       'evenlySpacedBudget',
+      'openMirror',
       'unlimitedBudget',
     ]);
   });

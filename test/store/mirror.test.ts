@@ -1,0 +1,128 @@
+import { randomBytes } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Client } from 'pg';
+import { describe, expect, inject, it, onTestFinished } from 'vitest';
+import { openMirror } from '../../src/index.js';
+import { openEmbedded, release } from '../../src/store/embedded/index.js';
+import type { PrismaClient } from '../../src/store/generated/prisma/client.js';
+import { migrate } from '../../src/store/migrate.js';
+import { useMirror } from '../support/mirror.js';
+import { databaseAt } from '../support/postgres.js';
+import { CONTRACT } from './reporting/contract.js';
+import { fillStore } from './reporting/data.js';
+
+const SCHEMA = readFileSync(new URL('../../prisma/schema.prisma', import.meta.url), 'utf8');
+
+const VIEWS = Object.keys(CONTRACT).filter((name) => !name.includes('('));
+
+/** `price_changes` → `PriceChanges`. */
+const pascal = (name: string): string =>
+  name.replaceAll(/(?:^|_)(.)/g, (_, c: string) => c.toUpperCase());
+
+/** PostgreSQL's type of a column as Prisma declares it, whether or not it may be null. */
+const TYPES: Readonly<Record<string, string>> = {
+  text: 'String',
+  'text[]': 'String[]',
+  bigint: 'BigInt',
+  integer: 'Int',
+  boolean: 'Boolean',
+  jsonb: 'Json',
+  date: 'DateTime',
+  timestamptz: 'DateTime',
+};
+
+/** The columns that schema.prisma declares for a view, each with its type. */
+function declared(view: string): string[] {
+  const body =
+    new RegExp(`^view Reporting${pascal(view)} \\{\n(.*?)^\\}`, 'ms').exec(SCHEMA)?.[1] ?? '';
+  return [...body.matchAll(/^ {2}(\w+) +(\S+)(.*)$/gm)].map(([, name, type, rest = '']) => {
+    const column = /@map\("(\w+)"\)/.exec(rest)?.[1] ?? name;
+    return `${column} ${type?.replace('?', '')}`;
+  });
+}
+
+async function folder(): Promise<string> {
+  const path = await mkdtemp(join(tmpdir(), 'seller-mirror-reads-'));
+  onTestFinished(() => rm(path, { recursive: true, force: true }));
+  return path;
+}
+
+const mirror = useMirror();
+
+describe('openMirror', () => {
+  it('knows every view and column of schema reporting by its name, or programs would miss new ones', () => {
+    const expected = VIEWS.map((view) => [
+      view,
+      CONTRACT[view]?.map((column) => {
+        const [name = '', type = ''] = column.split(' ');
+        return `${name} ${type.startsWith('numeric') ? 'Decimal' : TYPES[type]}`;
+      }),
+    ]);
+    expect(VIEWS.map((view) => [view, declared(view)])).toEqual(expected);
+  });
+
+  it('reads every view as its types say, nulls included', async () => {
+    await fillStore(mirror());
+    const reads = await openMirror({ databaseUrl: mirror().databaseUrl });
+    onTestFinished(() => reads.close());
+    for (const view of VIEWS) {
+      const property = `reporting${pascal(view)}` as 'reportingItems';
+      const rows = await reads[property].findMany();
+      const [counted] = await mirror().rows(`SELECT count(*)::int AS n FROM reporting.${view}`);
+      expect(rows.length, view).toBe(counted?.['n']);
+      expect(rows.length, view).toBeGreaterThan(0);
+    }
+  });
+
+  it('is refused every write by PostgreSQL, also those that its types do not offer', async () => {
+    await mirror().store.ensureSeller('main', 'market.example');
+    const reads = await openMirror({ databaseUrl: mirror().databaseUrl });
+    onTestFinished(() => reads.close());
+    const prisma = reads as unknown as PrismaClient;
+    const refused = /cannot execute \w+ in a read-only transaction/;
+    await expect(prisma.seller.deleteMany()).rejects.toThrow(refused);
+    await expect(prisma.$executeRaw`DELETE FROM mirror.sellers`).rejects.toThrow(refused);
+    await expect(prisma.$transaction((tx) => tx.seller.deleteMany())).rejects.toThrow(refused);
+    expect(await reads.seller.count()).toBe(1);
+  });
+
+  it('needs no right but to read schema reporting', async () => {
+    const role = `reader_${randomBytes(6).toString('hex')}`;
+    const admin = new Client(
+      databaseAt(inject('testServer').adminUrl, new URL(mirror().databaseUrl).pathname.slice(1)),
+    );
+    await admin.connect();
+    onTestFinished(() => admin.end());
+    await admin.query(
+      `CREATE ROLE ${role} LOGIN PASSWORD 'secret'; GRANT USAGE ON SCHEMA reporting TO ${role};
+       GRANT SELECT ON ALL TABLES IN SCHEMA reporting TO ${role}`,
+    );
+    const url = new URL(mirror().databaseUrl);
+    [url.username, url.password] = [role, 'secret'];
+    const reads = await openMirror({ databaseUrl: url.href });
+    expect(await reads.reportingFreshness.findMany()).toEqual([]);
+    await expect(reads.seller.findMany()).rejects.toThrow('denied');
+    await reads.close();
+    await admin.query(`DROP OWNED BY ${role}; DROP ROLE ${role}`);
+  });
+
+  it('shares the embedded server, and leaves it when it is closed', async () => {
+    const dataDir = await folder();
+    const database = await openEmbedded({ dataDir, applicationName: 'test', durable: false });
+    onTestFinished(async () => void (await release(dataDir, { now: true })));
+    await migrate(database.url);
+    await database.close();
+    const reads = await openMirror({ dataDir });
+    expect(await reads.reportingItems.findMany()).toEqual([]);
+    await reads.close();
+  });
+
+  it('creates no database where there is none, since only a sync could fill it', async () => {
+    const dataDir = join(await folder(), 'data');
+    await expect(openMirror({ dataDir })).rejects.toMatchObject({ code: 'NO_MIRROR' });
+    expect(existsSync(dataDir)).toBe(false);
+  });
+});

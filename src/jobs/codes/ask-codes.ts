@@ -12,6 +12,7 @@ import type { UnprovenReason } from '../../domain/codes/unproven.js';
 import type { Purchase } from '../../domain/item.js';
 import type { Reply } from '../../domain/reply.js';
 import type { CallOptions, Marketplace, Sourced } from '../../marketplace/types.js';
+import { Canaries } from './canaries.js';
 import { OutageWatch } from './outage.js';
 import type { AskOptions, AskReport, Carried, SettledCode, Stop, UnprovenCode } from './types.js';
 
@@ -37,8 +38,6 @@ const CHECKPOINT_AT = 0.48;
 const WEIGHT = 1 / 16;
 /** Times a code is asked for in vain, in one go. */
 const TRIES = 3;
-/** Canaries that are tried before all count as lost. */
-const MOST_LOST = 20;
 /** Codes asked for without a canary in the hope that one of them is found. */
 const HOPE = 100;
 /** Proofs of a kind that may fail, one after another, without a denial. */
@@ -76,6 +75,7 @@ class Asking {
   readonly #marketplace: CodeMarketplace;
   readonly #options: AskOptions;
   readonly #proofs: Proofs;
+  readonly #canaries: Canaries;
   readonly #outage = new OutageWatch();
   readonly #cut = new AbortController();
   readonly #call: CallOptions;
@@ -102,12 +102,6 @@ class Asking {
   readonly #made = { codes: 0, proofs: 0 };
   #number = 0;
 
-  /** A canary that was found. */
-  #canary: string | null;
-  /** Canaries that were denied, and those that got no sound answer. */
-  readonly #lost = new Set<string>();
-  readonly #denied = new Set<string>();
-  #failedCanaries = 0;
   #codesSinceAccount = 0;
   #codesWithoutFind = 0;
   /** Denials that counted. */
@@ -131,9 +125,8 @@ class Asking {
     this.#refreshMs = this.#gapMs * CHECKPOINT_AT;
     this.#concurrency = options.concurrency;
     this.#proofs = new Proofs(account, canaries.length > 0, this.#gapMs);
-    for (const code of options.also ?? []) this.#denied.add(code);
     for (const call of carried?.checkpoint ?? []) this.#proofs.add(call);
-    this.#canary = carried?.canary ?? null;
+    this.#canaries = new Canaries(canaries, carried?.canary ?? null, options.also ?? []);
     this.#denialsACheckpoint = carried?.denialsACheckpoint ?? null;
     this.#call = { priority: 'audit', signal: AbortSignal.any([signal, this.#cut.signal]) };
   }
@@ -165,7 +158,7 @@ class Asking {
     if (this.#isCut || (this.#stop !== null && this.#stop.reason !== 'canary-lost')) return;
     const isProbing = this.#outage.isSuspected;
     const due = this.#proofsDue();
-    const canary = due.canary || isProbing ? this.#chooseCanary() : null;
+    const canary = due.canary || isProbing ? this.#canaries.next : null;
     if (canary !== null && this.#counts.canary === 0) this.#askForCanary(canary);
     const isAccountDue = due.account || (isProbing && canary === null);
     if (isAccountDue && this.#counts.account === 0) this.#askForAccount();
@@ -227,7 +220,7 @@ class Asking {
     if (this.#mustBeFresh && (this.#isOld(standingAccount) || isFindOld)) return false;
     if (proof === 'canary' && standingFind === null) {
       // While none is found, codes of the list may turn out to be valid; denials are asked again then.
-      if (canary > 0 || this.#chooseCanary() !== null) return false;
+      if (canary > 0 || this.#canaries.next !== null) return false;
       if (this.#isAgain) return false;
       if (this.#codesWithoutFind >= HOPE) this.#stop = CANARY_LOST;
       if (this.#stop !== null) return false;
@@ -270,11 +263,7 @@ class Asking {
     const ask = () => this.#marketplace.validate(code, this.#call);
     void this.#ask('canary', ask, (span, reply) => {
       const call: CodeCall = { kind: 'canary', code, ...span, ...hearCode(code, reply) };
-      const { kind } = call.outcome;
-      if (kind === 'affirmed') this.#canary = code;
-      else if (kind === 'denied') this.#denied.add(code);
-      const isUseless = kind === 'doubtful' && ++this.#failedCanaries % PATIENCE === 0;
-      if (kind === 'denied' || isUseless) this.#loseCanary(code);
+      this.#canaries.hear(code, call.outcome);
       return call;
     });
   }
@@ -319,10 +308,10 @@ class Asking {
         const detail = `the API key opened the account "${call.account}"`;
         this.#stop ??= { reason: 'account-changed', notBefore: null, detail };
       }
-      const hasCanary = this.#chooseCanary() !== null;
+      const hasCanary = this.#canaries.next !== null;
       this.#stop ??= this.#outage.hear(call, reply, hasCanary, endedAt);
       const isFind = call.outcome.kind === 'affirmed' && kind !== 'account';
-      if (isFind && this.#denied.size > 0) this.#askForDenied();
+      if (isFind) this.#askForDenied();
       while (isFind && this.#refills > 0 && this.#mayAskForCode()) {
         this.#refills--;
         this.#askForCode();
@@ -346,7 +335,7 @@ class Asking {
     else if (!this.#proofs.believes(call)) this.#inVain(call, 'account-changed');
     else if (reply.kind === 'answered') {
       const answer = reply.data;
-      this.#canary ??= code;
+      this.#canaries.found ??= code;
       this.#unproven.delete(code);
       this.#settled.push({ code, kind: 'found', proof: 'purchase', evidence, at, answer });
     }
@@ -402,8 +391,8 @@ class Asking {
       const reason = needsFind ? 'no-canary-after' : 'no-account-after';
       this.#unproven.set(code, { reason, evidence, at });
     }
-    const isLost = needsFind && standingFind === null && this.#lost.size > 0;
-    if (!isLost || this.#chooseCanary() !== null) return;
+    const isLost = needsFind && standingFind === null && this.#canaries.lost.size > 0;
+    if (!isLost || this.#canaries.next !== null) return;
     let waited = false;
     for (const [code, one] of this.#unproven) {
       if (one.reason !== 'no-canary-before' && one.reason !== 'no-canary-after') continue;
@@ -413,24 +402,11 @@ class Asking {
     if (waited) this.#stop ??= CANARY_LOST;
   }
 
-  /** The code to ask for as a canary: one that was found, else the next that was not tried. */
-  #chooseCanary(): string | null {
-    if (this.#canary !== null) return this.#canary;
-    if (this.#lost.size >= MOST_LOST) return null;
-    return this.#options.canaries.find((code) => !this.#lost.has(code)) ?? null;
-  }
-
-  /** A canary that is denied has changed, or the key is bad: others tell. */
-  #loseCanary(code: string): void {
-    this.#lost.add(code);
-    if (this.#canary === code) this.#canary = null;
-  }
-
   /** Denied canaries are codes that have changed, now that another shows that the key is good. */
   #askForDenied(): void {
     const { codes } = this.#options;
-    for (const code of this.#denied) if (!codes.includes(code)) this.#again.add(code);
-    this.#denied.clear();
+    for (const code of this.#canaries.takeDenied())
+      if (!codes.includes(code)) this.#again.add(code);
   }
 
   #fail(error: unknown): void {
@@ -461,7 +437,7 @@ class Asking {
       stop: signal.aborted ? aborted : (this.#stop ?? (isClosed ? aborted : null)),
       calls: this.#made,
       account: this.#proofs.account,
-      lostCanaries: [...this.#lost],
+      lostCanaries: [...this.#canaries.lost],
       carried: this.#carry(),
     };
   }
@@ -487,7 +463,7 @@ class Asking {
       const isTooMany = denialsACheckpoint !== null && this.#proven === 0 && this.#waiting.size > 0;
       denialsACheckpoint = isTooMany ? Math.max(1, most >> 1) : most;
     }
-    return { checkpoint, canary: this.#canary, denialsACheckpoint };
+    return { checkpoint, canary: this.#canaries.found, denialsACheckpoint };
   }
 }
 

@@ -1,6 +1,6 @@
 import { ConfigError } from '../config/index.js';
 import { IntakeError } from '../intake/index.js';
-import { MarketplaceOptionsError } from '../marketplace/address.js';
+import { MarketplaceOptionsError } from '../marketplace/types.js';
 import { StoreError, explainDatabaseError } from '../store/errors.js';
 import { SellerBusyError } from '../store/lock.js';
 import { QueueError } from '../queue/errors.js';

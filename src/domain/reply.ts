@@ -1,6 +1,6 @@
 /**
- * What one operation of the marketplace came to. The server never makes the client throw: whatever
- * it said, or failed to say, is one of these six, and the rules in `domain/` decide what follows.
+ * The result of one marketplace operation. The server never makes the client throw: whatever it
+ * sends, or fails to send, is one of these six, and the rules in `domain/` decide what follows.
  */
 export type Reply<T> = Answered<T> | Failure;
 
@@ -22,7 +22,7 @@ export interface Denied {
   readonly message: string;
 }
 
-/** The credential was not accepted, or did not arrive where the server looks for it. */
+/** The key was not accepted, or did not arrive where the server looks for it. */
 export interface Refused {
   readonly kind: 'refused';
   readonly httpStatus: number;
@@ -34,7 +34,7 @@ export interface Limited {
   readonly kind: 'limited';
   /** Null when nothing was sent, because an earlier reply asked for a long pause. */
   readonly httpStatus: number | null;
-  /** When the server says to come back, milliseconds since 1970; null when it did not say. */
+  /** When the server takes requests again, milliseconds since 1970; null when it did not say. */
   readonly retryAt: number | null;
 }
 
@@ -47,11 +47,11 @@ export type UnavailableReason =
   | 'maintenance' // 503
   | 'challenge' // bot protection
   | 'html' // a page where JSON was due
-  | 'redirect' // to somewhere the key may not go
+  | 'redirect' // to an address that may not get the key
   | 'switched-off' // 404 without the envelope
   | 'cut-off'; // the body ended early
 
-/** The question was not answered; asking again later may help. Never a verdict. */
+/** The question was not answered; asking again later may help. Never a denial. */
 export interface Unavailable {
   readonly kind: 'unavailable';
   readonly httpStatus: number | null;
@@ -61,15 +61,25 @@ export interface Unavailable {
   readonly retryAt: number | null;
 }
 
-/** An answer came and could not be understood; asking again will hardly help. */
+/** An answer came that can't be read; asking again will hardly help. */
 export interface Unreadable {
   readonly kind: 'unreadable';
   readonly httpStatus: number;
   readonly detail: string;
   /** The beginning of the body, at most 300 characters, redacted; empty when nothing can be shown. */
   readonly excerpt: string;
-  /** True: it is about another record than the one asked for, so that answers get mixed up. */
+  /** True when it is about another record than the one asked for: answers get mixed up. */
   readonly isAboutAnother?: true;
+}
+
+/** @param retryAt milliseconds since 1970; null when the server did not say */
+export function unavailable(
+  httpStatus: number | null,
+  reason: UnavailableReason,
+  detail: string,
+  retryAt: number | null = null,
+): Unavailable {
+  return { kind: 'unavailable', httpStatus, reason, detail, retryAt };
 }
 
 /** A failed reply in one sentence for a person. Never contains the key. */

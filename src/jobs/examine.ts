@@ -1,7 +1,7 @@
 import type { Account, Item } from '../domain/item.js';
 import { prepareItem } from '../domain/prepare-item.js';
 import type { Failure, Reply } from '../domain/reply.js';
-import { ListBroken } from '../marketplace/list-broken.js';
+import { ListBroken } from '../marketplace/types.js';
 import type { ItemList, Marketplace, Sourced } from '../marketplace/types.js';
 
 /** The beginning of a list. */

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describeWide } from '../domain/changes.js';
-import { ListBroken } from '../marketplace/list-broken.js';
-import { isTransient } from '../marketplace/retry.js';
+import { ListBroken } from '../marketplace/types.js';
 import type { ItemList } from '../marketplace/types.js';
+import { isTransient } from '../marketplace/retry.js';
 import { CatalogueIntake } from './catalogue-intake.js';
 import { proveCredential, type Proof } from './prove.js';
 import { listProblemOf, RunProblem } from './problem.js';

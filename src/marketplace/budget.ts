@@ -1,11 +1,11 @@
 import { BudgetPaused } from '../domain/budget.js';
 import type { Budget, Priority } from './types.js';
 
-/** One per cent slower than allowed: jitter on the way must not squeeze one too many into a window. */
+/** One per cent slower than allowed, so that jitter on the network never puts too many into a window. */
 const SLACK = 1.01;
 const LONGEST_TIMER_MS = 2_147_483_647;
 
-/** A budget without bounds. It does not remember pauses either: each call waits for its own. */
+/** A budget without a limit. It ignores pauses too: each call waits for its own. */
 export const unlimitedBudget: Budget = {
   acquire: (_priority, signal) =>
     signal.aborted ? Promise.reject(signal.reason as Error) : Promise.resolve(),

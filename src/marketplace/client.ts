@@ -2,33 +2,32 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { hostName } from '../domain/address.js';
 import { BudgetPaused } from '../domain/budget.js';
 import type { Account, Item, Purchase } from '../domain/item.js';
+import { KeyRedactor } from '../domain/redact.js';
 import type { Limited, Reply } from '../domain/reply.js';
-import { checkBaseUrl } from './address.js';
 import { evenlySpacedBudget } from './budget.js';
-import { Courier, type Errand, type Send } from './courier.js';
+import {
+  accountEndpoint,
+  itemEndpoint,
+  listEndpoint,
+  type Endpoint,
+  type RecordEndpoint,
+  validationEndpoint,
+} from './endpoints.js';
 import { readBody } from './envelope.js';
 import { isSuccess, judge, judgeFailure, judgeHead } from './judge.js';
 import { openList, type ListLimits } from './list-stream.js';
-import {
-  accountQuestion,
-  itemQuestion,
-  listQuestion,
-  validationQuestion,
-  type Asked,
-  type Question,
-} from './questions.js';
-import { KeyRedactor } from './redaction.js';
-import { checkCarriage, DEFAULT_CARRIAGE } from './request.js';
+import { serverFacts } from './rate-limit.js';
+import { DEFAULT_CARRIAGE, checkBaseUrl, checkCarriage } from './request.js';
 import {
   MAX_ERROR_BYTES,
-  type Patience,
+  TransportError,
+  type Timeouts,
   type Response,
   type StreamedResponse,
   type WholeResponse,
 } from './response.js';
-import { DEFAULT_RETRY, withRetries, type Chance } from './retry.js';
-import { serverFacts } from './server-facts.js';
-import { TransportError } from './transport-error.js';
+import { DEFAULT_RETRY, withRetries, type Timing } from './retry.js';
+import { RequestSender, type Call, type Send } from './sender.js';
 import { Transport, type Connect } from './transport.js';
 import type {
   Budget,
@@ -43,8 +42,8 @@ import type {
   Sourced,
 } from './types.js';
 
-/** What tests may replace. */
-export interface Seams extends Partial<Chance> {
+/** Clock, chance and connections; tests replace them. */
+export interface Seams extends Partial<Timing> {
   /** How connections are made. */
   readonly connect?: Connect;
 }
@@ -76,19 +75,19 @@ export function createMarketplace(options: MarketplaceOptions, seams: Seams = {}
 class Client implements Marketplace {
   readonly host: string;
   readonly #transport: Transport;
-  readonly #courier: Courier;
+  readonly #sender: RequestSender;
   readonly #budget: Budget;
   readonly #redactor: KeyRedactor;
-  readonly #chance: Chance;
+  readonly #timing: Timing;
   readonly #retry: RetryPolicy;
   readonly #limits: ListLimits & { readonly maxReplyBytes: number };
-  readonly #patience: Record<'reply' | 'list', Patience>;
+  readonly #timeouts: Record<'reply' | 'list', Timeouts>;
   readonly #onCall: NonNullable<MarketplaceOptions['onCall']>;
   #closed = false;
 
-  constructor(options: MarketplaceOptions, seams: Chance & Pick<Seams, 'connect'>) {
+  constructor(options: MarketplaceOptions, seams: Timing & Pick<Seams, 'connect'>) {
     this.host = hostName(options.baseUrl);
-    this.#chance = seams;
+    this.#timing = seams;
     this.#transport = new Transport(seams.connect);
     this.#budget = options.budget ?? evenlySpacedBudget(DEFAULT_REQUESTS_PER_MINUTE);
     this.#redactor = new KeyRedactor(options.key);
@@ -102,12 +101,12 @@ class Client implements Marketplace {
       headersMs: options.headersTimeoutMs ?? DEFAULT_WAIT_MS,
       silenceMs: options.bodyTimeoutMs ?? DEFAULT_WAIT_MS,
     };
-    this.#patience = {
+    this.#timeouts = {
       reply: { ...waits, totalMs: options.replyTimeoutMs ?? DEFAULT_REPLY_MS },
       list: { ...waits, totalMs: options.listTimeoutMs ?? DEFAULT_LIST_MS },
     };
     this.#onCall = options.onCall ?? (() => {});
-    this.#courier = new Courier({
+    this.#sender = new RequestSender({
       baseUrl: options.baseUrl,
       key: options.key,
       carriage: options.carriage ?? DEFAULT_CARRIAGE,
@@ -119,23 +118,23 @@ class Client implements Marketplace {
   }
 
   account(options?: CallOptions): Promise<Reply<Sourced<Account>>> {
-    return this.#ask(accountQuestion, 'mirror', options);
+    return this.#ask(accountEndpoint, 'mirror', options);
   }
 
   items(options?: CallOptions): Promise<Reply<ItemList>> {
-    return this.#call(listQuestion, 'list', 'mirror', options, {
-      send: (target, request, { patience, signal }) =>
-        this.#transport.stream(target, request, patience, signal),
+    return this.#call(listEndpoint, 'list', 'mirror', options, {
+      send: (target, request, { timeouts, signal }) =>
+        this.#transport.stream(target, request, timeouts, signal),
       read: (response: StreamedResponse, signal) => this.#readList(response, signal),
     });
   }
 
   item(id: number, options?: CallOptions): Promise<Reply<Sourced<Item>>> {
-    return this.#ask(itemQuestion(id), 'mirror', options);
+    return this.#ask(itemEndpoint(id), 'mirror', options);
   }
 
   validate(code: string, options?: CallOptions): Promise<Reply<Sourced<Purchase>>> {
-    return this.#ask(validationQuestion(code), 'audit', options);
+    return this.#ask(validationEndpoint(code), 'audit', options);
   }
 
   async close(): Promise<void> {
@@ -144,63 +143,63 @@ class Client implements Marketplace {
   }
 
   #ask<T>(
-    question: Question<T>,
+    endpoint: RecordEndpoint<T>,
     priority: Priority,
     options: CallOptions = {},
   ): Promise<Reply<Sourced<T>>> {
-    return this.#call(question, 'reply', priority, options, {
-      send: this.#gather,
+    return this.#call(endpoint, 'reply', priority, options, {
+      send: this.#collect,
       read: async (response: WholeResponse) => {
         const body = await response.body();
-        return judge(question, response, body, this.#chance.now(), this.#redactor);
+        return judge(endpoint, response, body, this.#timing.now(), this.#redactor);
       },
     });
   }
 
-  readonly #gather: Send<WholeResponse> = (target, request, { patience, signal }) =>
-    this.#transport.gather(target, request, patience, this.#limits.maxReplyBytes, signal);
+  readonly #collect: Send<WholeResponse> = (target, request, { timeouts, signal }) =>
+    this.#transport.collect(target, request, timeouts, this.#limits.maxReplyBytes, signal);
 
   async #readList(response: StreamedResponse, signal: AbortSignal): Promise<Reply<ItemList>> {
     if (isSuccess(response.httpStatus)) {
       return openList(response, this.#limits, this.#redactor, signal);
     }
-    const reading = readBody(await beginningOf(response));
-    return judgeFailure(listQuestion, response.httpStatus, reading, this.#redactor);
+    const reading = readBody(await errorBody(response));
+    return judgeFailure(listEndpoint, response.httpStatus, reading, this.#redactor);
   }
 
-  /** One call with its repetitions. */
+  /** One call with its retries. */
   async #call<T, R extends Response>(
-    asked: Asked,
-    patience: 'reply' | 'list',
+    endpoint: Endpoint,
+    timeouts: 'reply' | 'list',
     defaultPriority: Priority,
     options: CallOptions = {},
-    manner: Manner<T, R>,
+    steps: CallSteps<T, R>,
   ): Promise<Reply<T>> {
     if (this.#closed) throw new Error('this marketplace client is closed');
     const { deadline } = options;
     const given = options.signal ?? new AbortController().signal;
     const signal = deadline?.with(given) ?? given;
-    const errand: Errand = {
-      asked,
+    const call: Call = {
+      endpoint,
       priority: options.priority ?? defaultPriority,
       signal,
-      patience: this.#patience[patience],
+      timeouts: this.#timeouts[timeouts],
       longestPauseMs: this.#retry.maxMs,
     };
     const ask = async (number: number): Promise<Reply<T>> => {
       const asking = performance.now();
-      const paused = await this.#acquire(errand);
+      const paused = await this.#acquire(call);
       if (paused !== null) return paused;
       const started = performance.now();
       deadline?.sent();
-      const attempt = await this.#attempt(errand, manner).catch((error: unknown) => {
+      const attempt = await this.#attempt(call, steps).catch((error: unknown) => {
         deadline?.ended(null);
         throw error;
       });
       const { reply, redirects, waitedMs, server } = attempt;
       deadline?.ended(reply);
       this.#onCall({
-        operation: asked.operation,
+        operation: endpoint.operation,
         attempt: number,
         outcome: reply.kind,
         httpStatus: reply.httpStatus,
@@ -212,15 +211,15 @@ class Client implements Marketplace {
       return reply;
     };
     try {
-      return await withRetries(this.#retry, this.#chance, signal, ask);
+      return await withRetries(this.#retry, this.#timing, signal, ask);
     } catch (error) {
       if (deadline?.isOver === true && !given.aborted) return deadline.failure;
       throw error;
     }
   }
 
-  /** Takes a request from the budget; null, or the reply that stands for a long pause. */
-  async #acquire({ priority, signal, longestPauseMs }: Errand): Promise<Limited | null> {
+  /** Takes a request from the budget. Returns a reply when it is paused for too long, else null. */
+  async #acquire({ priority, signal, longestPauseMs }: Call): Promise<Limited | null> {
     try {
       await this.#budget.acquire(priority, signal, longestPauseMs);
       return null;
@@ -230,50 +229,50 @@ class Client implements Marketplace {
   }
 
   async #attempt<T, R extends Response>(
-    errand: Errand,
-    { send, read }: Manner<T, R>,
+    call: Call,
+    { send, read }: CallSteps<T, R>,
   ): Promise<Attempt<T>> {
     let redirects = 0;
     let waitedMs = 0;
     let server: ServerFacts | null = null;
-    const cameTo = (reply: Reply<T>): Attempt<T> => ({ reply, redirects, waitedMs, server });
+    const result = (reply: Reply<T>): Attempt<T> => ({ reply, redirects, waitedMs, server });
     try {
-      const outcome = await this.#courier.run(errand, send, (ms) => {
+      const outcome = await this.#sender.send(call, send, (ms) => {
         redirects++;
         waitedMs += ms;
       });
-      if ('kind' in outcome) return cameTo(outcome);
+      if ('kind' in outcome) return result(outcome);
       server = serverFacts(outcome);
-      const settled = judgeHead(outcome, this.#chance.now());
-      if (settled === null) return cameTo(await read(outcome, errand.signal));
+      const settled = judgeHead(outcome, this.#timing.now());
+      if (settled === null) return result(await read(outcome, call.signal));
       outcome.discard();
-      return cameTo(settled);
+      return result(settled);
     } catch (error) {
-      return cameTo(error instanceof TransportError ? error.failure : pausedReply(error));
+      return result(error instanceof TransportError ? error.failure : pausedReply(error));
     }
   }
 }
 
-/** How an answer is fetched; `read` is given what its head leaves open. */
-interface Manner<T, R extends Response> {
+/** How a call is sent and its answer read; `read` is called when the head alone decides nothing. */
+interface CallSteps<T, R extends Response> {
   readonly send: Send<R>;
   readonly read: (response: R, signal: AbortSignal) => Promise<Reply<T>>;
 }
 
-/** What one attempt came to; `waitedMs` is for its redirects only. */
+/** Result of one attempt; `waitedMs` counts the waits of its redirects only. */
 interface Attempt<T> extends Pick<CallRecord, 'redirects' | 'waitedMs' | 'server'> {
   readonly reply: Reply<T>;
 }
 
-/** @throws the error, when it is no long pause */
+/** @throws the error, unless it says that the budget is paused */
 function pausedReply(error: unknown): Limited {
   if (error instanceof BudgetPaused)
     return { kind: 'limited', httpStatus: null, retryAt: error.until };
   throw error;
 }
 
-/** What is read of an error's body: more of it does not matter. */
-async function beginningOf(response: StreamedResponse): Promise<Buffer> {
+/** The first MiB of an error's body. */
+async function errorBody(response: StreamedResponse): Promise<Buffer> {
   const parts: Buffer[] = [];
   let size = 0;
   for await (const chunk of response.chunks(Number.POSITIVE_INFINITY)) {

@@ -1,44 +1,44 @@
 import type { Json } from '../domain/item.js';
-import { isObject, type JsonObject } from '../domain/values.js';
 import type { Redactor } from '../domain/redact.js';
+import { isObject, type JsonObject } from '../domain/values.js';
 import { GOES_ON, OPEN_BRACE, ValueWalk } from './value-walk.js';
 
-/** A body, read as leniently as it can be without guessing. */
+/** A body, read as leniently as possible without guessing. */
 export type BodyReading =
   | {
       readonly kind: 'object';
       readonly value: JsonObject;
-      /** Quirks met on the way to the JSON. */
+      /** Quirks in front of the JSON. */
       readonly tolerated: readonly string[];
       readonly text: string;
     }
   | { readonly kind: 'html'; readonly text: string }
   | {
       readonly kind: 'other';
-      /** What is wrong with it, as the end of a sentence that begins with "the answer". */
+      /** The problem, as the end of a sentence that begins with "the answer". */
       readonly problem: string;
       /** It begins as JSON and ends before its last brace. */
       readonly cutOff: boolean;
       readonly text: string;
     };
 
-/** Deeper JSON is refused: no record of this API nests like that. */
+/** Levels of nesting. Deeper JSON is refused; no record of this API has so many. */
 export const MAX_DEPTH = 64;
-/** Places in a preamble where the JSON is looked for. */
+/** Number of braces in a preamble that are tried as the start of the JSON. */
 export const MAX_STARTS = 32;
 const EXCERPT_LENGTH = 300;
-/** Enough of the text for an excerpt, even when most of it is markup. */
+/** Characters; enough for an excerpt even when most are markup. */
 const EXCERPT_SOURCE_LENGTH = 4_096;
 
 /**
- * Finds the JSON object in a body: after a byte order mark, white space, or whatever PHP printed
- * before it (field notes: limits and weather).
+ * Finds the JSON object in a body: also after a byte order mark, white space, or PHP warnings
+ * (field notes: limits and weather).
  */
 export function readBody(body: Uint8Array): BodyReading {
   return readOrdinary(body) ?? readAny(body);
 }
 
-/** A body that is JSON from its first byte to its last; null when it is not, or no object. */
+/** Reads a body that is one JSON object and nothing else; null for any other. */
 function readOrdinary(body: Uint8Array): BodyReading | null {
   if (body[0] !== OPEN_BRACE) return null;
   const text = asBuffer(body).toString('utf8');
@@ -63,20 +63,20 @@ function readAny(body: Uint8Array): BodyReading {
   return { ...other(cutOff ? 'ends early' : 'is no JSON', text), cutOff };
 }
 
-/** True for text that begins like a page, not like a PHP warning's markup. */
+/** True for text that begins like a page; false for the markup of a PHP warning. */
 export function isHtmlDocument(text: string): boolean {
   return /^[\uFEFF\s]*<(?:!doctype|html|head|body|\?xml|!--)/i.test(text);
 }
 
 /**
- * The beginning of a body for a person: text only, redacted, without control characters, at most
- * 300 characters.
+ * The beginning of a body for people to read: text only, secrets masked, without control characters,
+ * at most 300 characters.
  */
 export function excerpt(text: string, redactor: Redactor, length = EXCERPT_LENGTH): string {
-  // The key is masked before a cut or a removal could take it apart, and after one put it together.
+  // Masked twice: before cutting or removing text splits the key, and after removing text joins it.
   const source = 2 * EXCERPT_SOURCE_LENGTH;
   const whole = redactor.text(text.slice(0, source));
-  // The end may be the beginning of the key, and comes near when much before it was masked.
+  // A key that was cut at the end is not recognized: drop as many characters as it may have.
   const end = text.length > source ? Math.max(0, whole.length - redactor.longest) : whole.length;
   const masked = whole.slice(0, Math.min(end, EXCERPT_SOURCE_LENGTH));
   const plain = /^\s*</.test(masked) ? withoutMarkup(masked) : masked;
@@ -132,7 +132,7 @@ function endsEarly(text: string): boolean {
   return false;
 }
 
-/** Undefined when it is no JSON. */
+/** Parses JSON; undefined when it is invalid. */
 export function parse(text: string): Json | undefined {
   try {
     return JSON.parse(text) as Json;
@@ -150,7 +150,7 @@ function objectStarts(text: string): number[] {
   return starts;
 }
 
-/** Whether JSON holds more than so many objects and arrays; what looks like one in a text counts too. */
+/** True when JSON has more than `most` opening brackets, those in strings included. */
 function opensMoreThan(text: string, most: number): boolean {
   let count = 0;
   for (const opening of ['{', '[']) {

@@ -1,10 +1,18 @@
 import type { Json } from '../domain/item.js';
-import type { Denied, Failure, Refused, Reply, Unavailable, Unreadable } from '../domain/reply.js';
+import type { KeyRedactor } from '../domain/redact.js';
+import {
+  unavailable,
+  type Denied,
+  type Failure,
+  type Refused,
+  type Reply,
+  type UnavailableReason,
+  type Unreadable,
+} from '../domain/reply.js';
 import type { JsonObject } from '../domain/values.js';
+import type { Endpoint, Found, RecordEndpoint } from './endpoints.js';
 import { excerpt, readBody, type BodyReading } from './envelope.js';
-import type { Asked, Found, Question } from './questions.js';
-import type { KeyRedactor } from './redaction.js';
-import { retryAt, type HeaderMap } from './retry-after.js';
+import { retryAt, type HeaderMap } from './rate-limit.js';
 import type { Sourced } from './types.js';
 
 /** Status line and headers of an HTTP answer. */
@@ -13,31 +21,26 @@ export interface Head {
   readonly headers: HeaderMap;
 }
 
-/** What the head alone settles: limits, outages, challenges and parts; null when the body decides. */
+/** The failure that the head alone shows (limit, outage, challenge, partial content); null when the body decides. */
 export function judgeHead({ httpStatus, headers }: Head, now: number): Failure | null {
-  const unavailable = (reason: Unavailable['reason'], detail: string): Unavailable => ({
-    kind: 'unavailable',
-    httpStatus,
-    reason,
-    detail,
-    retryAt: retryAt(headers, now),
-  });
+  const failed = (reason: UnavailableReason, detail: string): Failure =>
+    unavailable(httpStatus, reason, detail, retryAt(headers, now));
   if (headers['cf-mitigated']?.trim().toLowerCase() === 'challenge') {
-    return unavailable(
+    return failed(
       'challenge',
       "the marketplace's bot protection wants to see a browser; ask its operator to let API requests from this address pass",
     );
   }
   if (httpStatus === 429) return { kind: 'limited', httpStatus, retryAt: retryAt(headers, now) };
-  if (httpStatus === 503) return unavailable('maintenance', 'the marketplace is down (HTTP 503)');
+  if (httpStatus === 503) return failed('maintenance', 'the marketplace is down (HTTP 503)');
   if (httpStatus >= 500) {
-    return unavailable('server-error', `the marketplace failed with HTTP ${httpStatus}`);
+    return failed('server-error', `the marketplace failed with HTTP ${httpStatus}`);
   }
   if (httpStatus === 408) {
-    return unavailable('timeout', 'the marketplace gave up waiting for the request (HTTP 408)');
+    return failed('timeout', 'the marketplace gave up waiting for the request (HTTP 408)');
   }
   if (isPart(httpStatus, headers['content-range'])) {
-    return unavailable(
+    return failed(
       'cut-off',
       `the marketplace sent only a part of the answer (HTTP ${httpStatus}); a proxy or cache in between may do so`,
     );
@@ -45,7 +48,7 @@ export function judgeHead({ httpStatus, headers }: Head, now: number): Failure |
   return null;
 }
 
-/** No part was asked for. A 200 that names a range has it from a proxy, or from a server that pages. */
+/** True for partial content. The client asks for none, but proxies and paging servers send it, also with status 200. */
 function isPart(httpStatus: number, range: string | undefined): boolean {
   if (httpStatus === 206) return true;
   if (range === undefined || !isSuccess(httpStatus)) return false;
@@ -55,12 +58,12 @@ function isPart(httpStatus: number, range: string | undefined): boolean {
 }
 
 /**
- * Judges a whole reply by HTTP status and the shape of the payload, hardly ever by wording: texts
- * pass through translation tables (field notes: envelope and shapes, errors).
+ * Judges a whole reply by HTTP status and the shape of the payload, rarely by wording: servers
+ * translate their texts (field notes: envelope and shapes, errors).
  * @param now milliseconds since 1970
  */
 export function judge<T>(
-  question: Question<T>,
+  endpoint: RecordEndpoint<T>,
   head: Head,
   body: Uint8Array,
   now: number,
@@ -70,17 +73,17 @@ export function judge<T>(
   if (settled !== null) return settled;
   const reading = readBody(body);
   if (reading.kind === 'object' && isSuccess(head.httpStatus)) {
-    const found = question.find(reading.value);
+    const found = endpoint.find(reading.value);
     if (found !== null && !saysError(reading.value)) {
-      return accept(question, head.httpStatus, reading, found, redactor);
+      return accept(endpoint, head.httpStatus, reading, found, redactor);
     }
   }
-  return judgeFailure(question, head.httpStatus, reading, redactor);
+  return judgeFailure(endpoint, head.httpStatus, reading, redactor);
 }
 
-/** Judges a reply that its head does not settle and that holds no data. */
+/** Judges a reply without data whose head shows no failure. */
 export function judgeFailure(
-  asked: Asked,
+  endpoint: Endpoint,
   httpStatus: number,
   reading: BodyReading,
   redactor: KeyRedactor,
@@ -88,11 +91,11 @@ export function judgeFailure(
   const say = (detail: string): Unreadable => unreadable(httpStatus, detail, reading, redactor);
   if (httpStatus === 405) {
     return say(
-      `the marketplace does not take ${asked.method} here; a redirect on the way may have turned POST into GET: check that the address is the one it redirects to`,
+      `the marketplace does not take ${endpoint.method} here; a redirect on the way may have turned POST into GET: check that the address is the one it redirects to`,
     );
   }
-  const error = errorEnvelope(asked, httpStatus, reading);
-  if (error !== null) return judgeError(asked, httpStatus, error, say, redactor);
+  const error = errorEnvelope(endpoint, httpStatus, reading);
+  if (error !== null) return judgeError(endpoint, httpStatus, error, say, redactor);
   if (httpStatus === 404) {
     return unavailable(
       httpStatus,
@@ -112,10 +115,10 @@ export function judgeFailure(
   if (httpStatus === 401 || httpStatus === 403 || isAboutKey(message)) {
     return refused(httpStatus, message, redactor);
   }
-  return say(`the answer has none of the data asked for (${asked.operation})`);
+  return say(`the answer has none of the data asked for (${endpoint.operation})`);
 }
 
-/** True when the envelope says in so many words that it is an error. */
+/** True when the envelope says `error` itself. */
 export function saysError(envelope: JsonObject): boolean {
   return isWord(envelope['status'], 'error') && typeof envelope['msg'] === 'string';
 }
@@ -131,11 +134,11 @@ interface ErrorEnvelope {
 }
 
 /**
- * `{ status, msg }` (spec 7); the words may be translated. Beside data it is one only where it says
- * `error` outright.
+ * Reads `{ status, msg }` (spec 7), whose words may be translated. With data in it, it is an error
+ * only when it says `error` itself.
  */
 function errorEnvelope(
-  asked: Asked,
+  endpoint: Endpoint,
   httpStatus: number,
   reading: BodyReading,
 ): ErrorEnvelope | null {
@@ -145,7 +148,7 @@ function errorEnvelope(
     return null;
   }
   const saysSo = saysError(reading.value);
-  const found = asked.find(reading.value);
+  const found = endpoint.find(reading.value);
   if (found !== null && !(isSuccess(httpStatus) && saysSo)) return null;
   return { saysError: saysSo, msg, besideData: found !== null && !isEmpty(found.json) };
 }
@@ -155,7 +158,7 @@ function isEmpty(json: Json): boolean {
 }
 
 function judgeError(
-  asked: Asked,
+  endpoint: Endpoint,
   httpStatus: number,
   error: ErrorEnvelope,
   say: (detail: string) => Unreadable,
@@ -165,17 +168,17 @@ function judgeError(
   if (httpStatus === 401 || httpStatus === 403 || isAboutKey(msg)) {
     return refused(httpStatus, msg, redactor);
   }
-  // One of the two is wrong, and nobody can tell which: it is neither a denial nor an answer.
+  // Data or error is wrong, and nobody can tell which: this is neither a denial nor an answer.
   if (error.besideData) return say('the marketplace sent both the data asked for and an error');
-  // Off 404 an outage may be told in the same envelope: there only the documented words answer.
-  const answers = httpStatus === 404 || (error.saysError && isSameText(msg, asked.errorText));
+  // With other statuses than 404, outages use the same envelope: only the documented words count.
+  const answers = httpStatus === 404 || (error.saysError && isSameText(msg, endpoint.errorText));
   if (!answers) return say('the marketplace sent an error that answers nothing');
-  if (asked.operation === 'account') return refused(httpStatus, msg, redactor);
+  if (endpoint.operation === 'account') return refused(httpStatus, msg, redactor);
   return { kind: 'denied', httpStatus, message: excerpt(msg, redactor) };
 }
 
 function accept<T>(
-  question: Question<T>,
+  endpoint: RecordEndpoint<T>,
   httpStatus: number,
   reading: BodyReading & { kind: 'object' },
   found: Found,
@@ -183,20 +186,20 @@ function accept<T>(
 ): Reply<Sourced<T>> {
   const say = (detail: string): Unreadable =>
     unreadable(httpStatus, excerpt(detail, redactor), reading, redactor);
-  // Compared as sent: masking could change the very field that is compared.
-  const sent = question.decode(found.json);
-  const mismatch = sent.ok ? question.mismatch(sent.decoded.value) : null;
+  // Compared before masking, which could change the compared field.
+  const sent = endpoint.decode(found.json);
+  const mismatch = sent.ok ? endpoint.mismatch(sent.decoded.value) : null;
   if (mismatch !== null) return { ...say(mismatch), isAboutAnother: true };
 
   const isClean = !redactor.mayChange(reading.text);
-  const raw = isClean ? found.json : redactor.json(found.json, question.numbers);
-  const decoding = raw === found.json ? sent : question.decode(raw);
+  const raw = isClean ? found.json : redactor.json(found.json, endpoint.numbers);
+  const decoding = raw === found.json ? sent : endpoint.decode(raw);
   if (!decoding.ok)
-    return say(`the ${question.operation} answer can't be read: ${decoding.reason}`);
+    return say(`the ${endpoint.operation} answer can't be read: ${decoding.reason}`);
   const { value, extra, tolerated } = decoding.decoded;
   const quirks = [...reading.tolerated, ...envelopeQuirks(reading.value), ...tolerated];
   if (found.quirk !== null) quirks.push(found.quirk);
-  // Looked for in the values: JSON can spell a character in several ways.
+  // Masked in the parsed values: JSON can escape a character in several ways.
   const text = isClean ? reading.text : JSON.stringify(redactor.json(reading.value));
   return {
     kind: 'answered',
@@ -205,7 +208,7 @@ function accept<T>(
   };
 }
 
-/** Quirks of an envelope that holds data all the same. */
+/** Quirks of an envelope with data. */
 export function envelopeQuirks(envelope: JsonObject): string[] {
   return envelope['status'] === 'success' ? [] : ['envelope.status'];
 }
@@ -218,14 +221,6 @@ function refused(httpStatus: number, message: string, redactor: KeyRedactor): Re
   return { kind: 'refused', httpStatus, message: lost ? `${said}${hint}` : said };
 }
 
-function unavailable(
-  httpStatus: number,
-  reason: Unavailable['reason'],
-  detail: string,
-): Unavailable {
-  return { kind: 'unavailable', httpStatus, reason, detail, retryAt: null };
-}
-
 function unreadable(
   httpStatus: number,
   detail: string,
@@ -235,7 +230,7 @@ function unreadable(
   return { kind: 'unreadable', httpStatus, detail, excerpt: safeExcerpt(reading, redactor) };
 }
 
-/** Debug answers carry an exception and a trace: of those at most the message is shown. */
+/** An excerpt of the body. Of debug answers, with exception and trace, only the message is shown. */
 function safeExcerpt(reading: BodyReading, redactor: KeyRedactor): string {
   if (!/"(?:exception|trace)"\s*:/.test(reading.text)) return excerpt(reading.text, redactor);
   return reading.kind === 'object' ? excerpt(laravelMessage(reading.value), redactor) : '';
@@ -252,7 +247,7 @@ function isAboutKey(message: string): boolean {
   return /\bapi[\s_-]?key\b/i.test(message);
 }
 
-/** Letter case and the mark at the end do not count. */
+/** Compares without letter case and a mark at the end. */
 function isSameText(a: string, b: string): boolean {
   const plain = (text: string): string => text.trim().replace(/[.!]$/, '').trimEnd().toLowerCase();
   return plain(a) === plain(b);

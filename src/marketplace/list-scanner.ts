@@ -17,9 +17,9 @@ import {
   ValueWalk,
 } from './value-walk.js';
 
-/** What is kept of a record that must not be decoded. */
+/** Bytes kept of a record that must not be decoded. */
 const KEPT_OF_UNFIT_BYTES = 1024 * 1024;
-/** Other members of the envelope are kept for judging up to this size, and this many. */
+/** Size and number of the envelope's other members that are kept to judge it. */
 const KEPT_MEMBER_BYTES = 64 * 1024;
 const KEPT_MEMBERS = 64;
 const MAX_NAME_BYTES = 4_096;
@@ -44,16 +44,16 @@ type State =
   | 'tail';
 
 /**
- * Splits the envelope of a list into its records while it arrives (spec 4.2), in either form of
- * `items` and at any place among the other members (field notes: envelope and shapes). It looks at
- * framing only: records are neither parsed nor copied, except those that lie across two chunks.
+ * Splits the envelope of a list into its records while it arrives (spec 4.2). `items` may be an array
+ * or an object, anywhere among the other members (field notes: envelope and shapes). Only finds where
+ * records begin and end: they are not parsed, and copied only when they lie across two chunks.
  */
 export class ListScanner {
   /** The list has begun. */
   started = false;
   /** The envelope was read to its closing brace. */
   finished = false;
-  /** Why the body is no sound list, as the end of a sentence that begins with "the answer". */
+  /** Why the body is not a valid list, as the end of a sentence that begins with "the answer". */
   problem: string | null = null;
   /** Bytes of the body before the envelope. */
   preambleBytes = 0;
@@ -73,24 +73,24 @@ export class ListScanner {
   #inItems = false;
   #name = '';
   #offset: number;
-  /** What earlier chunks held of the present name or value. */
+  /** The parts of the current name or value in earlier chunks. */
   #parts: Buffer[] = [];
   #size = 0;
 
-  /** @param offset bytes of the body that come before the first chunk, for what is reported */
+  /** @param offset bytes of the body before the first chunk, for positions in messages */
   constructor(maxRecordBytes: number, offset = 0) {
     this.#maxRecordBytes = maxRecordBytes;
     this.#offset = offset;
   }
 
-  /** Reads on. The chunk must stay unchanged as long as its records are in use. */
+  /** Reads a chunk, which must stay unchanged while its records are in use. */
   push(chunk: Buffer): void {
     let at = 0;
     while (at < chunk.length && this.problem === null) at = this.#step(chunk, at);
     this.#offset += chunk.length;
   }
 
-  /** Sound so far, and within the envelope, or behind a brace that may begin it. */
+  /** True within the envelope, or after a brace that may begin it, unless there is a problem. */
   get unfinished(): boolean {
     return this.problem === null && !this.finished && this.#state !== 'preamble';
   }
@@ -108,7 +108,7 @@ export class ListScanner {
     return taken;
   }
 
-  /** The small members of the envelope besides the list; null when one is no JSON. */
+  /** The small members of the envelope besides the list; null when one is invalid JSON. */
   envelope(): JsonObject | null {
     try {
       const entries = [...this.#members].map(([name, text]): [string, Json] => [
@@ -121,7 +121,7 @@ export class ListScanner {
     }
   }
 
-  /** Reads from `at` to where the state changes or the chunk ends; returns where that is. */
+  /** Reads from `at` until the state changes or the chunk ends; returns that position. */
   #step(chunk: Buffer, at: number): number {
     switch (this.#state) {
       case 'in-value':
@@ -273,7 +273,7 @@ export class ListScanner {
     return stop;
   }
 
-  /** Keeps a part of a value, no more of it than will be used. */
+  /** Keeps a part of a value, up to the size limit. */
   #keep(bytes: Buffer): void {
     const limit = this.#inItems ? this.#maxRecordBytes : KEPT_MEMBER_BYTES;
     const wasWithin = this.#size <= limit;
@@ -305,7 +305,7 @@ export class ListScanner {
     return this.#walk.tooDeep ? `nests deeper than ${MAX_DEPTH} levels` : null;
   }
 
-  /** A copy, so that a few bytes do not hold a large buffer. */
+  /** A copy, so that a few bytes don't keep a large buffer in memory. */
   #shortened(bytes: Buffer): Buffer {
     return Buffer.from(bytes.subarray(0, KEPT_OF_UNFIT_BYTES));
   }

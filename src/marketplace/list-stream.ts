@@ -1,15 +1,15 @@
 import { decodeItem } from '../domain/decode-item.js';
 import { wireHash } from '../domain/fingerprint.js';
 import type { Json } from '../domain/item.js';
-import type { Failure, Reply } from '../domain/reply.js';
+import type { KeyRedactor } from '../domain/redact.js';
+import { unavailable, type Failure, type Reply } from '../domain/reply.js';
+import { ITEM_NUMBERS, listEndpoint } from './endpoints.js';
 import { asBuffer, excerpt, isHtmlDocument, MAX_STARTS, parse, readBody } from './envelope.js';
 import { envelopeQuirks, judgeFailure, saysError } from './judge.js';
-import { ListBroken } from './list-broken.js';
 import { ListScanner, type FoundRecord } from './list-scanner.js';
-import { ITEM_NUMBERS, listQuestion } from './questions.js';
-import type { KeyRedactor } from './redaction.js';
+import { TransportError } from './response.js';
 import type { StreamedResponse } from './response.js';
-import { TransportError } from './transport-error.js';
+import { ListBroken } from './types.js';
 import type { ItemList, ListElement } from './types.js';
 
 export interface ListLimits {
@@ -20,13 +20,13 @@ export interface ListLimits {
 const BATCH_RECORDS = 1_000;
 const BATCH_BYTES = 1024 * 1024;
 const MAX_OPENING_BYTES = 1024 * 1024;
-/** What is kept of the body's beginning, for judging a body that turns out to be no list. */
+/** The beginning of the body that is kept, to judge a body that turns out not to be a list. */
 const BEGINNING_BYTES = 16 * 1024;
 
 /**
  * Reads a successful list reply to its first record, or to its end when there is none.
- * @returns the open list; or the reply judged, when it is none
- * @throws TransportError when the body breaks off before
+ * @returns the open list, or the failure when the reply is not a list
+ * @throws TransportError when the body breaks off before the first record
  */
 export async function openList(
   response: StreamedResponse,
@@ -49,7 +49,7 @@ class ListStream implements ItemList {
   readonly #maxRecordBytes: number;
   readonly #source: AsyncGenerator<Buffer, void, undefined>;
   #scanner: ListScanner;
-  /** All that came before the list began, as long as it is small enough to start over. */
+  /** The bytes before the list, kept while they are few enough to start over. */
   #opening: Buffer[] | null = [];
   #restarts = 0;
   #firstProblem: string | null = null;
@@ -85,7 +85,7 @@ class ListStream implements ItemList {
     return envelope === null ? quirks : [...quirks, ...envelopeQuirks(envelope)];
   }
 
-  /** Reads up to the first record; returns the failure when the body is something else. */
+  /** Reads up to the first record; returns the failure when the body is not a list. */
   async open(): Promise<Failure | null> {
     while (await this.#advance()) {
       if (isHtmlDocument(this.#beginning.toString())) return this.#judgeBeginning();
@@ -133,8 +133,8 @@ class ListStream implements ItemList {
   }
 
   /**
-   * Looks for the envelope further on when what was taken for it is none: the text that PHP prints
-   * before it may hold JSON too. Returns false when there is no reason or no way to.
+   * Looks for the envelope further on when the JSON found first is not it: PHP warnings before it may
+   * contain JSON too. Returns false when it was the envelope, or when nothing is left to try.
    */
   #startOver(): boolean {
     const { problem, started, preambleBytes } = this.#scanner;
@@ -169,7 +169,7 @@ class ListStream implements ItemList {
     if (problem !== null) throw new ListBroken(this.#unreadable(`the answer ${problem}`));
   }
 
-  /** Judges by the members of the envelope besides the list, as far as they have been read. */
+  /** Judges the members of the envelope besides the list that have been read. */
   #judgeEnvelope(): Failure | null {
     const envelope = this.#scanner.envelope();
     if (envelope === null) return this.#unreadable('the envelope of the list is no sound JSON');
@@ -184,10 +184,10 @@ class ListStream implements ItemList {
       tolerated: [],
       text: this.#beginning.toString(),
     } as const;
-    return judgeFailure(listQuestion, this.#response.httpStatus, reading, this.#redactor);
+    return judgeFailure(listEndpoint, this.#response.httpStatus, reading, this.#redactor);
   }
 
-  /** Judges a body that never came to be a list by its beginning. */
+  /** Judges a body that is not a list by its beginning. */
   #judgeBeginning(): Failure {
     const reading = readBody(this.#beginning);
     if (this.#scanner.unfinished && !isHtmlDocument(reading.text)) return this.#cutOff();
@@ -196,17 +196,12 @@ class ListStream implements ItemList {
     if (problem !== null && (begun || reading.kind === 'other')) {
       return this.#unreadable(`the answer ${problem}`);
     }
-    return judgeFailure(listQuestion, this.#response.httpStatus, reading, this.#redactor);
+    return judgeFailure(listEndpoint, this.#response.httpStatus, reading, this.#redactor);
   }
 
   #cutOff(): Failure {
-    return {
-      kind: 'unavailable',
-      httpStatus: this.#response.httpStatus,
-      reason: 'cut-off',
-      detail: `the list ended early, after ${this.#bytes} bytes`,
-      retryAt: null,
-    };
+    const detail = `the list ended early, after ${this.#bytes} bytes`;
+    return unavailable(this.#response.httpStatus, 'cut-off', detail);
   }
 
   #unreadable(detail: string): Failure {
@@ -219,7 +214,7 @@ class ListStream implements ItemList {
   }
 }
 
-/** A record that is looked through for the key when its bytes are asked for: an unchanged one never is. */
+/** A record whose key is masked only when its bytes are asked for, which unchanged ones never are. */
 class Element implements ListElement {
   readonly idHint: number | null;
   readonly unfit: string | null;
@@ -231,7 +226,7 @@ class Element implements ListElement {
     this.#received = bytes;
     this.#redactor = redactor;
     this.unfit = unfit;
-    // An item may have the key for its id by chance; a record that is no item may not.
+    // An item's id may equal the key by chance; in other records such a number is the key.
     const isItem = idHint === null || !redactor.isNumber(idHint) || this.#isItem();
     this.idHint = isItem ? idHint : null;
   }

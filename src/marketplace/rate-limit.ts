@@ -1,18 +1,24 @@
-import { retryAt, type HeaderMap } from './retry-after.js';
-import { wholeNumber } from './server-facts.js';
+import type { ServerFacts } from './types.js';
 
-/** How long everybody waits when the server says "no more" but not until when: its longest window. */
+/** Header names in lower case; repeated headers joined by commas. */
+export type HeaderMap = Readonly<Record<string, string>>;
+
+/** The longest wait accepted; a server that names a longer one is asked again after a day. */
+const LONGEST_WAIT_MS = 24 * 3_600_000;
+/** Numbers below this are seconds from now, above it seconds since 1970 (year 2001). */
+const SMALLEST_EPOCH_SECONDS = 1_000_000_000;
+
+/** Pause when the server does not say for how long: the longest window seen, milliseconds. */
 const WINDOW_MS = 60_000;
 
 /**
- * Until when everybody is to wait after an answer (field notes: limits): after a 429, and when it says
- * that no requests remain, until the time given. Ordinary answers give none, and whoever asks evenly and
- * as fast as is allowed is told "none remain" by the last answer of each window, when the next request is
- * not due before the window ends: such a budget goes on. If others use up the limit too, a 429 will say
- * until when.
- * @param requestsPerMinute of the budget, evenly spaced; 0 or not set: requests may come all at once
+ * Until when an answer pauses the budget (field notes: limits). A 429 and an answer that says that no
+ * requests remain pause it until the time given. Most answers give no time, and an evenly spaced budget
+ * at the server's limit sees "none remain" in the last answer of each window, just when its next request
+ * is due in the next window: such a budget goes on. If others use up the limit too, a 429 follows.
+ * @param requestsPerMinute of the budget, evenly spaced; 0 or not set: requests may be sent in a burst
  * @param now milliseconds since 1970
- * @returns milliseconds since 1970; null: nobody need wait
+ * @returns milliseconds since 1970; null for no pause
  */
 export function resumeAt(
   { httpStatus, headers }: { readonly httpStatus: number; readonly headers: HeaderMap },
@@ -26,4 +32,73 @@ export function resumeAt(
   const limit = wholeNumber(headers['x-ratelimit-limit']) ?? 0;
   const isSpaced = !!requestsPerMinute && requestsPerMinute <= limit;
   return isSpaced && !isLimited ? null : now + WINDOW_MS;
+}
+
+/**
+ * When the server takes requests again: `Retry-After` (seconds, or an HTTP date), else
+ * `X-RateLimit-Reset` (field notes: limits and weather).
+ * @param now milliseconds since 1970
+ * @returns milliseconds since 1970, never before `now` and at most a day ahead; null without header
+ */
+export function retryAt(headers: HeaderMap, now: number): number | null {
+  return retryAfter(headers, now) ?? rateLimitReset(headers, now);
+}
+
+/** The moment in `Retry-After`. A date is read against the server's own clock when it sent one. */
+function retryAfter(headers: HeaderMap, now: number): number | null {
+  const text = headers['retry-after']?.trim();
+  if (text === undefined) return null;
+  if (/^\d+$/.test(text)) return bounded(now + Number(text) * 1_000, now);
+  const date = httpDate(text);
+  return date === null ? null : onOurClock(date, headers, now);
+}
+
+/**
+ * The moment in `X-RateLimit-Reset`: seconds since 1970 on the server's clock, or seconds from now
+ * when small.
+ */
+function rateLimitReset(headers: HeaderMap, now: number): number | null {
+  const text = headers['x-ratelimit-reset']?.trim();
+  if (text === undefined || !/^\d+$/.test(text)) return null;
+  const seconds = Number(text);
+  return seconds < SMALLEST_EPOCH_SECONDS
+    ? bounded(now + seconds * 1_000, now)
+    : onOurClock(seconds * 1_000, headers, now);
+}
+
+/** Converts a time on the server's clock, which its `Date` header shows, to ours. */
+function onOurClock(at: number, headers: HeaderMap, now: number): number {
+  const serverNow = httpDate(headers['date']?.trim() ?? '') ?? now;
+  return bounded(now + (at - serverNow), now);
+}
+
+function bounded(at: number, now: number): number {
+  return Math.min(Math.max(at, now), now + LONGEST_WAIT_MS);
+}
+
+/** Reads the three date formats of HTTP. All are in GMT, though one does not say so. */
+function httpDate(text: string): number | null {
+  if (!/^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)/.test(text)) return null;
+  const at = Date.parse(text.endsWith('GMT') ? text : `${text} GMT`);
+  return Number.isNaN(at) ? null : at;
+}
+
+/** Reads the server's address, clock and limit from the head of an answer. */
+export function serverFacts(answer: {
+  readonly origin: string;
+  readonly headers: HeaderMap;
+}): ServerFacts {
+  const { origin, headers } = answer;
+  return {
+    origin,
+    date: httpDate(headers['date']?.trim() ?? ''),
+    limit: wholeNumber(headers['x-ratelimit-limit']),
+    remaining: wholeNumber(headers['x-ratelimit-remaining']),
+  };
+}
+
+/** The first number of a header; repeated ones are joined by commas. */
+function wholeNumber(text: string | undefined): number | null {
+  const first = text?.split(',')[0]?.trim() ?? '';
+  return /^\d{1,15}$/.test(first) ? Number(first) : null;
 }

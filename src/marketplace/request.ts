@@ -1,11 +1,33 @@
 import { readFileSync } from 'node:fs';
-import { headerNameFault, travelsInHeader } from '../domain/address.js';
+import {
+  addressFault,
+  headerNameFault,
+  travelsInHeader,
+  type AddressFault,
+} from '../domain/address.js';
 import type { Secret } from '../domain/secret.js';
-import { MarketplaceOptionsError } from './address.js';
-import type { ParameterCarriage } from './types.js';
+import { MarketplaceOptionsError, PlainHttpRefusedError, type ParameterCarriage } from './types.js';
 
-/** A request without its address: that part may change with a redirect, this one never does. */
-export interface CarriedRequest {
+const FAULTS: Readonly<Record<Exclude<AddressFault, 'plain-http'>, string>> = {
+  scheme: 'must begin with https://',
+  user: 'must not contain a user name or password',
+  query: 'must end before any ? or #',
+};
+
+/**
+ * Checks a base address.
+ * @throws PlainHttpRefusedError for http to other machines, unless allowed
+ * @throws MarketplaceOptionsError for other schemes, user names, passwords, queries and fragments
+ */
+export function checkBaseUrl(url: URL, allowPlainHttp: boolean): void {
+  const fault = addressFault(url, allowPlainHttp);
+  if (fault === null) return;
+  if (fault === 'plain-http') throw new PlainHttpRefusedError(url.host);
+  throw new MarketplaceOptionsError(`the marketplace address ${FAULTS[fault]}`);
+}
+
+/** A request without its address, which a redirect may change. */
+export interface HttpRequest {
   readonly method: 'GET' | 'POST';
   /** Query to append to the path, with its `?`; empty when there is none. Holds the key. */
   readonly query: string;
@@ -16,19 +38,19 @@ export interface CarriedRequest {
 export const DEFAULT_CARRIAGE: ParameterCarriage = { placement: 'default', keyHeader: null };
 
 /**
- * A plain product name: one that contains Mozilla, Chrome, Firefox, Opera or Edge is sent to the
- * home page instead of the API (field notes: requests).
+ * A plain product name: servers redirect one that contains Mozilla, Chrome, Firefox, Opera or Edge
+ * to the home page (field notes: requests).
  */
 export const USER_AGENT = `seller-mirror/${ownVersion()}`;
 
-/** Texts that a form carries as they are. */
+/** Texts that need no encoding in a form. */
 const PLAIN = /^[\w.*-]*$/;
 
 /**
- * Puts parameters and key where the carriage wants them (spec 4 and 5 leave it open): by default
- * in the query on GET and in a form body on POST.
+ * Builds requests with parameters and key in the configured place (spec 4 and 5 leave it open): by
+ * default in the query on GET and in a form body on POST.
  */
-export class Carrier {
+export class RequestBuilder {
   readonly #placement: ParameterCarriage['placement'];
   /** The key as a parameter; none when it travels in a header. */
   readonly #keyParameter: Readonly<Record<string, string>>;
@@ -52,7 +74,7 @@ export class Carrier {
     };
   }
 
-  carry(method: 'GET' | 'POST', parameters: Readonly<Record<string, string>>): CarriedRequest {
+  build(method: 'GET' | 'POST', parameters: Readonly<Record<string, string>>): HttpRequest {
     if (this.#placement === 'json') {
       const body = JSON.stringify({ ...parameters, ...this.#keyParameter });
       return { method, query: '', headers: this.#headers.json, body };
@@ -75,9 +97,9 @@ export class Carrier {
 }
 
 /**
- * Checks that a carriage can be used with this key.
- * @throws MarketplaceOptionsError when the header's name is no header name or is taken, or when
- * the key holds characters that no header can carry
+ * Checks that the key can be sent in the configured header.
+ * @throws MarketplaceOptionsError when the header's name is invalid or taken, or when the key has
+ * characters that a header can't contain
  */
 export function checkCarriage(carriage: ParameterCarriage, key: Secret): void {
   const name = carriage.keyHeader;

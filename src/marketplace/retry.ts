@@ -1,19 +1,19 @@
-import type { Failure, Reply, UnavailableReason } from '../domain/reply.js';
+import { unavailable, type Failure, type Reply, type UnavailableReason } from '../domain/reply.js';
 import type { RetryPolicy } from './types.js';
 
 export const DEFAULT_RETRY: RetryPolicy = { attempts: 4, baseMs: 500, maxMs: 120_000 };
 
-/** Time and chance, replaceable where tests need it. */
-export interface Chance {
+/** Clock, random numbers and waiting; tests replace them. */
+export interface Timing {
   /** Milliseconds since 1970. */
   now(): number;
-  /** From 0 up to, not including, 1. */
+  /** At least 0 and less than 1. */
   random(): number;
   /** Rejects with the signal's reason when it is aborted. */
   sleep(ms: number, signal: AbortSignal): Promise<void>;
 }
 
-/** A challenge is left alone: asking again hard makes it worse (field notes: limits and weather). */
+/** Not `challenge`: retrying makes it worse (field notes: limits and weather). */
 const PASSING: ReadonlySet<UnavailableReason> = new Set([
   'network',
   'timeout',
@@ -22,7 +22,7 @@ const PASSING: ReadonlySet<UnavailableReason> = new Set([
   'cut-off',
 ]);
 
-/** True when the same question may well be answered soon. */
+/** True when a retry may be answered. */
 export function isTransient(failure: Failure): boolean {
   return (
     failure.kind === 'limited' || (failure.kind === 'unavailable' && PASSING.has(failure.reason))
@@ -30,39 +30,39 @@ export function isTransient(failure: Failure): boolean {
 }
 
 /**
- * How long to wait before asking again: exponential backoff with full jitter, or as long as the
- * server said.
- * @param attempt number of the attempt that came to this reply, from 1
+ * The wait before the next attempt: exponential backoff with full jitter, or as long as the server
+ * said.
+ * @param attempt number of the attempt that had this reply, from 1
  * @returns milliseconds; null when the reply is final, or the server asks for more than `maxMs`
  */
 export function pauseAfter(
   reply: Reply<unknown>,
   attempt: number,
   policy: RetryPolicy,
-  chance: Pick<Chance, 'now' | 'random'>,
+  timing: Pick<Timing, 'now' | 'random'>,
 ): number | null {
   if (reply.kind === 'answered' || attempt >= policy.attempts || !isTransient(reply)) return null;
-  const backoff = chance.random() * Math.min(policy.maxMs, policy.baseMs * 2 ** (attempt - 1));
+  const backoff = timing.random() * Math.min(policy.maxMs, policy.baseMs * 2 ** (attempt - 1));
   const at = 'retryAt' in reply ? reply.retryAt : null;
   if (at === null) return backoff;
-  const wait = at - chance.now();
+  const wait = at - timing.now();
   return wait > policy.maxMs ? null : Math.max(wait, backoff);
 }
 
-/** Longer delays fire at once. */
+/** Node's timers fire at once when given more. */
 const LONGEST_TIMER_MS = 2_147_483_647;
 
 /**
- * Bounds how long calls that share it wait for any answer. The clock starts when a request is sent
- * and none is awaited yet; an answer restarts it. Time-outs, repetitions and pauses do not stop it.
- * When it runs out, all these calls end with their failure, now and later.
+ * Limits how long the calls that share it go without any answer. The clock starts when a request is
+ * sent while no other is awaited; an answer restarts it. Time-outs, retries and pauses do not stop
+ * it. When it runs out, all these calls and later ones end with a failure.
  */
 export class Deadline {
   readonly #ms: number;
   readonly #end = new AbortController();
   #timer: NodeJS.Timeout | null = null;
-  #awaited = 0;
-  readonly #silence: Failure;
+  #open = 0;
+  readonly #timedOut: Failure;
   #failure: Failure;
   #given: AbortSignal | null = null;
   #signal: AbortSignal = this.#end.signal;
@@ -70,21 +70,20 @@ export class Deadline {
   constructor(ms: number) {
     this.#ms = ms;
     const detail = `no answer came within ${ms} ms`;
-    const reason = 'timeout';
-    this.#silence = { kind: 'unavailable', httpStatus: null, reason, detail, retryAt: null };
-    this.#failure = this.#silence;
+    this.#timedOut = unavailable(null, 'timeout', detail);
+    this.#failure = this.#timedOut;
   }
 
   get isOver(): boolean {
     return this.#end.signal.aborted;
   }
 
-  /** The last failed reply since an answer; a time-out when there was none. */
+  /** The last failed reply since the last answer; a time-out when there was none. */
   get failure(): Failure {
     return this.#failure;
   }
 
-  /** A signal that is aborted with the given one, and when the time runs out. */
+  /** A signal that aborts with the given one and when the time runs out. */
   with(given: AbortSignal): AbortSignal {
     if (given !== this.#given) {
       this.#given = given;
@@ -95,21 +94,21 @@ export class Deadline {
 
   /** A request is sent. */
   sent(): void {
-    this.#awaited++;
+    this.#open++;
     this.#start();
   }
 
   /** A request that was sent has ended. @param reply null when it was cut off */
   ended(reply: Reply<unknown> | null): void {
-    this.#awaited--;
+    this.#open--;
     if (reply === null) return;
     if (reply.kind !== 'answered' && reply.kind !== 'denied' && reply.kind !== 'refused') {
       this.#failure = reply;
       return;
     }
-    this.#failure = this.#silence;
+    this.#failure = this.#timedOut;
     this.stop();
-    if (this.#awaited > 0) this.#start();
+    if (this.#open > 0) this.#start();
   }
 
   /** Stops the clock until the next request is sent. */
@@ -121,22 +120,22 @@ export class Deadline {
   #start(): void {
     if (this.#timer !== null || this.isOver || this.#ms > LONGEST_TIMER_MS) return;
     this.#timer = setTimeout(() => this.#end.abort(new Error('no answer in time')), this.#ms);
-    // What is waited for keeps the process alive, not the wait.
+    // The open request keeps the process alive, not this timer.
     this.#timer.unref();
   }
 }
 
-/** Asks until the reply is final. All four operations are reads, so each may be repeated. */
+/** Repeats a call until its reply is final. All four operations are reads, so each may be repeated. */
 export async function withRetries<T>(
   policy: RetryPolicy,
-  chance: Chance,
+  timing: Timing,
   signal: AbortSignal,
   ask: (attempt: number) => Promise<Reply<T>>,
 ): Promise<Reply<T>> {
   for (let attempt = 1; ; attempt++) {
     const reply = await ask(attempt);
-    const pause = pauseAfter(reply, attempt, policy, chance);
+    const pause = pauseAfter(reply, attempt, policy, timing);
     if (pause === null) return reply;
-    await chance.sleep(pause, signal);
+    await timing.sleep(pause, signal);
   }
 }

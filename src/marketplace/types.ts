@@ -1,5 +1,6 @@
 import type { Budget, Priority } from '../domain/budget.js';
-import type { Account, Decoded, Json, Purchase, Item } from '../domain/item.js';
+import type { Account, Decoded, Item, Json, Purchase } from '../domain/item.js';
+import { describeFailure, type Failure } from '../domain/reply.js';
 import type { Reply } from '../domain/reply.js';
 import type { Secret } from '../domain/secret.js';
 import type { Deadline } from './retry.js';
@@ -38,17 +39,17 @@ export interface MarketplaceOptions {
   /** Longest time a list may take in all, the reader's own time included, milliseconds; default 6 hours. */
   readonly listTimeoutMs?: number;
   readonly retry?: RetryPolicy;
-  /** Told of every attempt, for logs and counters. Never sees the key. */
+  /** Called for every attempt, for logs and counters. Never gets the key. */
   readonly onCall?: (call: CallRecord) => void;
 }
 
-/** How transient failures are repeated. All four operations are reads, so all may be. */
+/** How calls are retried after transient failures. All four operations are reads, so all may be. */
 export interface RetryPolicy {
   /** Attempts in all, the first included; default 4. */
   readonly attempts: number;
   /** First pause, milliseconds; doubles each time, with full jitter; default 500. */
   readonly baseMs: number;
-  /** Longest pause taken here, milliseconds; default 120,000. When the server asks for more, the reply is returned as it is. */
+  /** Longest pause, milliseconds; default 120,000. When the server asks for more, its reply is returned. */
   readonly maxMs: number;
 }
 
@@ -60,19 +61,19 @@ export interface CallRecord {
   readonly httpStatus: number | null;
   /** Redirects followed; each was a request of its own. */
   readonly redirects: number;
-  /** Without the waits for the budget; of a list, up to where the list began. */
+  /** Without the waits for the budget; for a list, until it began. */
   readonly durationMs: number;
-  /** How long the budget kept it waiting, its redirects included. */
+  /** Waits for the budget, those of redirects included. */
   readonly waitedMs: number;
-  /** Null when no answer came, or none that was followed to its end. */
+  /** Null when no answer came, or only a redirect that was not followed. */
   readonly server: ServerFacts | null;
 }
 
-/** What the head of an answer tells of the server itself. */
+/** The server's address, clock and limit, from the head of an answer. */
 export interface ServerFacts {
-  /** Where the answer came from, redirects followed, such as `https://www.market.example`. */
+  /** Origin of the answer after redirects, such as `https://www.market.example`. */
   readonly origin: string;
-  /** The server's clock, milliseconds since 1970, to the second; null when it did not say. */
+  /** The server's clock, milliseconds since 1970, to the second; null without a `Date` header. */
   readonly date: number | null;
   /** `X-RateLimit-Limit`; null when absent (field notes: limits). */
   readonly limit: number | null;
@@ -89,31 +90,31 @@ export interface CallOptions {
   readonly deadline?: Deadline;
 }
 
-/** An answer beside the data that was read from it, the key masked in both. */
+/** Decoded data with the answer that it was read from, the key masked in both. */
 export interface Sourced<T> extends Decoded<T> {
   /** The record. */
   readonly raw: Json;
-  /** The whole body as it came; written anew where the key may have been in it. */
+  /** The whole body as received; serialized again when the key may have been in it. */
   readonly text: string;
 }
 
 /** One record of the list, as received: not yet decoded. */
 export interface ListElement {
-  /** The record's bytes, JSON text in UTF-8, the key masked. Valid until the next batch is asked for. */
+  /** The record as JSON text in UTF-8, the key masked. Valid until the next batch is asked for. */
   readonly bytes: Uint8Array;
-  /** Equal for equal records, as the server sent them. Much quicker than `bytes`, which are looked through for the key. */
+  /** Equal for records with equal bytes. Much quicker than `bytes`, which are searched for the key. */
   wireHash(): Uint8Array;
-  /** The number under the record's own key `id`, found without decoding; null when there is none or it is no plain safe integer. A hint only. */
+  /** The number under the record's own key `id`, found without decoding; null when it is not a safe integer. A hint only. */
   readonly idHint: number | null;
   /** Why the record must not be decoded (too large, nested too deeply); null for ordinary ones. */
   readonly unfit: string | null;
 }
 
-/** The list while it arrives. */
+/** A list of items that is still arriving. */
 export interface ItemList {
   /**
    * Batches in the server's order. Ends normally only when the whole envelope was read and was
-   * sound; otherwise throws `ListBroken`.
+   * valid; otherwise throws `ListBroken`.
    */
   readonly batches: AsyncIterable<readonly ListElement[]>;
   /** Bytes received so far, decompressed. */
@@ -122,7 +123,7 @@ export interface ItemList {
   tolerated(): readonly string[];
 }
 
-/** The four operations (spec 4). No method throws for anything the server did; an abort throws the signal's reason. */
+/** The four operations (spec 4). No method throws because of the server; an abort throws the signal's reason. */
 export interface Marketplace {
   /** Host without `www.`, and port if any: the name of the budget. */
   readonly host: string;
@@ -131,4 +132,27 @@ export interface Marketplace {
   item(id: number, options?: CallOptions): Promise<Reply<Sourced<Item>>>;
   validate(code: string, options?: CallOptions): Promise<Reply<Sourced<Purchase>>>;
   close(): Promise<void>;
+}
+
+/** A list that broke off or turned out invalid: nothing may be concluded from the part that came. */
+export class ListBroken extends Error {
+  override name = 'ListBroken';
+  constructor(readonly failure: Failure) {
+    super(`the list of items broke off: ${describeFailure(failure)}`);
+  }
+}
+
+/** Invalid options of the marketplace client. The message never contains the key. */
+export class MarketplaceOptionsError extends Error {
+  override name = 'MarketplaceOptionsError';
+}
+
+/** The base address would send the key unencrypted to another machine. */
+export class PlainHttpRefusedError extends MarketplaceOptionsError {
+  override name = 'PlainHttpRefusedError';
+  constructor(readonly host: string) {
+    super(
+      `${host} would get the API key over plain http: use https, or allow plain http explicitly`,
+    );
+  }
 }

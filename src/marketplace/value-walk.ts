@@ -8,7 +8,7 @@ export const CLOSE_BRACKET = 0x5d;
 export const OPEN_BRACE = 0x7b;
 export const CLOSE_BRACE = 0x7d;
 
-/** `walk` and `closeString` found no end in this chunk; the second also: it ends within an escape. */
+/** `walk` and `closeString` found no end in this chunk; with the second, it ends within an escape. */
 export const GOES_ON = -1;
 const GOES_ON_ESCAPED = -2;
 
@@ -16,7 +16,7 @@ const ID_NOT_A_KEY = -1;
 const ID_NOT_PLAIN = -2;
 const ID_RAN_OUT = -3;
 
-/** Strings up to here are searched byte by byte: for short ones a call of `indexOf` costs more. */
+/** The first bytes of a string are searched one by one: for short strings `indexOf` takes longer. */
 const NEAR_BYTES = 16;
 
 /** JSON white space. */
@@ -25,15 +25,15 @@ export function isSpace(byte: number | undefined): boolean {
 }
 
 /**
- * Finds the end of one JSON value that arrives in chunks. Only brackets and quotes are looked at:
- * a record that is broken inside is still one record. Notes on the way the number under the
- * record's own key `id`, and whether it nests deeper than allowed.
+ * Finds the end of one JSON value that arrives in chunks. Looks at brackets and quotes only, so that
+ * a record with invalid JSON inside is still one record. Also notes the number under the record's own
+ * key `id`, and whether the record nests deeper than allowed.
  */
 export class ValueWalk {
   tooDeep = false;
-  /** The plain integer under `id`; when the key is repeated, the last, as in `JSON.parse`. */
+  /** The integer under `id`; when the key is repeated, the last one, as in `JSON.parse`. */
   id: number | null = null;
-  /** A chunk ended where the id may have been: look again in the joined record. */
+  /** A chunk ended where the id may be: `idOf` must look in the joined record. */
   idUnsure = false;
   readonly #maxDepth: number;
   #depth = 0;
@@ -45,7 +45,7 @@ export class ValueWalk {
     this.#maxDepth = maxDepth;
   }
 
-  /** Starts a value at its first byte, which is not walked again. */
+  /** Starts a value with its first byte; `walk` continues after it. */
   begin(first: number): void {
     this.tooDeep = false;
     this.id = null;

@@ -9,8 +9,8 @@ import {
 } from './answer.js';
 import type { Answer, Asked, RedirectTarget } from './answer.js';
 import { retryAfter } from './limits.js';
-import type { Operation } from './types.js';
 import type { Language } from './profiles.js';
+import type { Operation } from './types.js';
 
 /** `Retry-After` of a fault: seconds, written as such or as an HTTP date; null or left out: none. */
 interface RetryAfter {

@@ -2,6 +2,7 @@ import { createServer } from 'node:http';
 import type { IncomingHttpHeaders, IncomingMessage, Server, ServerResponse } from 'node:http';
 import { createServer as createSecureServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
+import type { RedirectOptions } from './answer.js';
 import { chooseEncoding, deliver } from './delivery.js';
 import { Faults } from './faults.js';
 import { respond } from './handler.js';
@@ -10,11 +11,10 @@ import type { LimitOptions } from './limits.js';
 import { Prerendered } from './operations.js';
 import { profiles } from './profiles.js';
 import type { Language, ProfileName, Quirks } from './profiles.js';
-import type { RedirectOptions } from './answer.js';
+import { visibleAccount, visibleItem } from './render.js';
 import { Seller } from './seller.js';
 import type { SellerSpec } from './seller.js';
 import type { Operation, SimAccount, SimItem } from './types.js';
-import { visibleAccount, visibleItem } from './render.js';
 
 export interface SimulatorOptions {
   /** Default 0: any free port. */

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { Secret } from '../../src/domain/secret.js';
 import { createMarketplace } from '../../src/marketplace/client.js';
-import { MarketplaceOptionsError } from '../../src/marketplace/address.js';
+import { MarketplaceOptionsError } from '../../src/marketplace/types.js';
 import type { MarketplaceOptions } from '../../src/marketplace/types.js';
 import { ONE_SELLER, useFolder } from './folder.js';
 

@@ -3,28 +3,28 @@ import type { Reply } from '../../src/domain/reply.js';
 import { Secret } from '../../src/domain/secret.js';
 import { judge } from '../../src/marketplace/judge.js';
 import {
-  accountQuestion,
-  itemQuestion,
-  validationQuestion,
-  type Question,
-} from '../../src/marketplace/questions.js';
-import { KeyRedactor } from '../../src/marketplace/redaction.js';
-import type { HeaderMap } from '../../src/marketplace/retry-after.js';
+  accountEndpoint,
+  itemEndpoint,
+  type RecordEndpoint,
+  validationEndpoint,
+} from '../../src/marketplace/endpoints.js';
+import { KeyRedactor } from '../../src/domain/redact.js';
+import type { HeaderMap } from '../../src/marketplace/rate-limit.js';
 import { ACCOUNT, KEY, PURCHASE, wireItem, like } from './support.js';
 
 const NOW = 1_700_000_000_000;
 const redactor = new KeyRedactor(new Secret(KEY));
-const questions: Record<string, Question<unknown>> = {
-  account: accountQuestion,
-  item: itemQuestion(7),
-  validate: validationQuestion('c0de-1'),
+const endpoints: Record<string, RecordEndpoint<unknown>> = {
+  account: accountEndpoint,
+  item: itemEndpoint(7),
+  validate: validationEndpoint('c0de-1'),
 };
 
 /** Judges a body; anything but a string is sent as JSON. */
 function ask(operation: string, status: number, body: unknown, headers: HeaderMap = {}) {
-  const question = questions[operation] as Question<unknown>;
+  const endpoint = endpoints[operation] as RecordEndpoint<unknown>;
   const bytes = Buffer.from(typeof body === 'string' ? body : JSON.stringify(body));
-  return judge(question, { httpStatus: status, headers }, bytes, NOW, redactor);
+  return judge(endpoint, { httpStatus: status, headers }, bytes, NOW, redactor);
 }
 
 function verdict(reply: Reply<unknown>): string {
@@ -149,10 +149,10 @@ describe('an answer with data', () => {
   );
 
   it('compares the code as sent, even when it holds the key and is masked afterwards', () => {
-    const question = validationQuestion(KEY);
+    const endpoint = validationEndpoint(KEY);
     const body = { status: 'success', data: { purchase: { ...PURCHASE, purchase_code: KEY } } };
     const head = { httpStatus: 200, headers: {} };
-    const reply = judge(question, head, Buffer.from(JSON.stringify(body)), NOW, redactor);
+    const reply = judge(endpoint, head, Buffer.from(JSON.stringify(body)), NOW, redactor);
     expect(verdict(reply)).toBe('answered');
     expect(JSON.stringify(reply)).not.toContain(KEY);
   });
@@ -245,7 +245,7 @@ describe('a 404 without the envelope', () => {
     [{ status: 404 }],
     [[]],
   ])('is no answer but an API that is switched off: %j', (body) => {
-    for (const operation of Object.keys(questions)) {
+    for (const operation of Object.keys(endpoints)) {
       expect(verdict(ask(operation, 404, body))).toBe('unavailable switched-off');
     }
   });
@@ -290,7 +290,7 @@ describe('weather', () => {
     [200, {}, '[]', 'unreadable'],
     [200, {}, 'null', 'unreadable'],
   ])('HTTP %i %j %j is %s on every operation', (status, headers, body, expected) => {
-    for (const operation of Object.keys(questions)) {
+    for (const operation of Object.keys(endpoints)) {
       expect(verdict(ask(operation, status, body, headers as HeaderMap))).toBe(expected);
     }
   });

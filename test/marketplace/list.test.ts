@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, it, vi } from 'vitest';
-import { ListBroken } from '../../src/marketplace/list-broken.js';
+import { ListBroken } from '../../src/marketplace/types.js';
 import type { ItemList, ListElement, MarketplaceOptions } from '../../src/marketplace/types.js';
 import { startServer, type Answer } from '../support/http-server.js';
 import { client, drain, head, KEY, like, listBody, raw, wireItem } from './support.js';

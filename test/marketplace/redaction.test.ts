@@ -5,12 +5,12 @@ import { MASK, Secret } from '../../src/domain/secret.js';
 import { excerpt } from '../../src/marketplace/envelope.js';
 import { judge } from '../../src/marketplace/judge.js';
 import {
-  accountQuestion,
-  itemQuestion,
-  validationQuestion,
-  type Question,
-} from '../../src/marketplace/questions.js';
-import { KeyRedactor } from '../../src/marketplace/redaction.js';
+  accountEndpoint,
+  itemEndpoint,
+  type RecordEndpoint,
+  validationEndpoint,
+} from '../../src/marketplace/endpoints.js';
+import { KeyRedactor } from '../../src/domain/redact.js';
 import { holds, spelling } from '../support/echoes.js';
 import { startServer } from '../support/http-server.js';
 import { ACCOUNT, client, PURCHASE, wireItem } from './support.js';
@@ -29,10 +29,10 @@ const realKey = fc.oneof(
   fc.stringMatching(/^[A-Za-z0-9+/]{27}=$/),
 );
 
-const DATA: readonly [Question<unknown>, Json][] = [
-  [accountQuestion, { data: ACCOUNT }],
-  [itemQuestion(7), { item: wireItem(7) as Json }],
-  [validationQuestion('C0DE-1'), { data: { purchase: PURCHASE } }],
+const DATA: readonly [RecordEndpoint<unknown>, Json][] = [
+  [accountEndpoint, { data: ACCOUNT }],
+  [itemEndpoint(7), { item: wireItem(7) as Json }],
+  [validationEndpoint('C0DE-1'), { data: { purchase: PURCHASE } }],
 ];
 
 /** Puts something into a JSON value: as a string, a name or a number, beside or in place of what is there. */
@@ -60,12 +60,12 @@ describe('the key in what a server sends back', () => {
   it('is in no reply, wherever and however the server echoes it', () => {
     const status = fc.constantFrom(200, 400, 401, 404, 405, 422, 500);
     const documents = fc.constantFrom(
-      ...DATA.map(([question, data]) => ({
-        question,
+      ...DATA.map(([endpoint, data]) => ({
+        endpoint,
         body: { status: 'success', ...(data as object) },
       })),
-      ...DATA.map(([question]) => ({ question, body: { status: 'error', msg: 'no' } })),
-      ...DATA.map(([question]) => ({ question, body: { message: 'no' } })),
+      ...DATA.map(([endpoint]) => ({ endpoint, body: { status: 'error', msg: 'no' } })),
+      ...DATA.map(([endpoint]) => ({ endpoint, body: { message: 'no' } })),
     );
     fc.assert(
       fc.property(
@@ -74,10 +74,10 @@ describe('the key in what a server sends back', () => {
         documents,
         burial,
         status,
-        (key, spell, { question, body }, bury, httpStatus) => {
+        (key, spell, { endpoint, body }, bury, httpStatus) => {
           const text = JSON.stringify(bury(body, spell(key)));
           const head = { httpStatus, headers: {} };
-          const reply = judge(question, head, Buffer.from(text), 0, redactorOf(key));
+          const reply = judge(endpoint, head, Buffer.from(text), 0, redactorOf(key));
           const told = JSON.stringify(reply);
           expect(told).toBe(JSON.stringify(JSON.parse(told)));
           expect(redactorOf(key).text(told)).toBe(told);
@@ -130,7 +130,7 @@ describe('the key in what a server sends back', () => {
       const body = `{"status":"error","msg":"no such key: ${key.toUpperCase()}"}`;
       const httpStatus = Number(which.slice(0, 3));
       const reply = judge(
-        accountQuestion,
+        accountEndpoint,
         { httpStatus, headers: {} },
         Buffer.from(body),
         0,
@@ -167,7 +167,7 @@ describe('a key of digits', () => {
   const item = { ...wireItem(7), id: 48151623, price: { regular: 48151623, extended: 99 } };
   const accept = (json: object): unknown =>
     judge(
-      itemQuestion(48151623),
+      itemEndpoint(48151623),
       { httpStatus: 200, headers: {} },
       Buffer.from(JSON.stringify({ status: 'success', item: json })),
       0,

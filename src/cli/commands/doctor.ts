@@ -5,7 +5,7 @@ import { dirname } from 'node:path';
 import type { Command } from 'commander';
 import { ConfigError, type Config } from '../../config/index.js';
 import { silentLog, type Log } from '../../domain/log.js';
-import { MarketplaceOptionsError } from '../../marketplace/address.js';
+import { MarketplaceOptionsError } from '../../marketplace/types.js';
 import { QueueError } from '../../queue/errors.js';
 import { assertCanBeMade, describeEmbedded, openEmbedded } from '../../store/embedded/index.js';
 import { shownUrl } from '../../store/errors.js';

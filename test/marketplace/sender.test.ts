@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { decideRedirect } from '../../src/marketplace/redirect.js';
+import { decideRedirect } from '../../src/marketplace/sender.js';
 
 const PATH = '/api/items/all';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { rateLimitReset, retryAfter, retryAt } from '../../src/marketplace/retry-after.js';
+import { retryAt, serverFacts } from '../../src/marketplace/rate-limit.js';
 
 const NOW = Date.parse('2026-11-20T10:00:00Z');
 const DAY_MS = 86_400_000;
@@ -19,7 +19,7 @@ describe('Retry-After', () => {
     ['2026-11-20', null, 'other dates are not in the standard'],
     ['', null, 'an empty header says nothing'],
   ])('reads %j as %s (%s)', (text: string, expected: number | null, _why: string) => {
-    expect(retryAfter({ 'retry-after': text }, NOW)).toBe(expected);
+    expect(retryAt({ 'retry-after': text }, NOW)).toBe(expected);
   });
 
   it("reads a date against the server's own clock, which may differ from ours", () => {
@@ -27,7 +27,7 @@ describe('Retry-After', () => {
       date: 'Fri, 20 Nov 2026 12:00:00 GMT',
       'retry-after': 'Fri, 20 Nov 2026 12:00:10 GMT',
     };
-    expect(retryAfter(headers, NOW)).toBe(NOW + 10_000);
+    expect(retryAt(headers, NOW)).toBe(NOW + 10_000);
   });
 });
 
@@ -39,19 +39,48 @@ describe('X-RateLimit-Reset', () => {
     [String(NOW), NOW + DAY_MS, 'a far future is cut'],
     ['later', null, 'a word says nothing'],
   ])('reads %j as %s (%s)', (text: string, expected: number | null, _why: string) => {
-    expect(rateLimitReset({ 'x-ratelimit-reset': text }, NOW)).toBe(expected);
+    expect(retryAt({ 'x-ratelimit-reset': text }, NOW)).toBe(expected);
   });
 
   it("is read against the server's own clock: one an hour ahead must not pause everybody for an hour", () => {
     const date = 'Fri, 20 Nov 2026 11:00:00 GMT';
     const reset = String(Date.parse(date) / 1000 + 45);
-    expect(rateLimitReset({ date, 'x-ratelimit-reset': reset }, NOW)).toBe(NOW + 45_000);
-    expect(rateLimitReset({ date, 'x-ratelimit-reset': '45' }, NOW)).toBe(NOW + 45_000);
+    expect(retryAt({ date, 'x-ratelimit-reset': reset }, NOW)).toBe(NOW + 45_000);
+    expect(retryAt({ date, 'x-ratelimit-reset': '45' }, NOW)).toBe(NOW + 45_000);
   });
 
   it('is asked only when Retry-After says nothing', () => {
     expect(retryAt({ 'retry-after': '5', 'x-ratelimit-reset': '9' }, NOW)).toBe(NOW + 5_000);
     expect(retryAt({ 'retry-after': '?', 'x-ratelimit-reset': '9' }, NOW)).toBe(NOW + 9_000);
     expect(retryAt({}, NOW)).toBeNull();
+  });
+});
+
+const origin = 'https://www.market.example';
+const date = 'Sat, 21 Nov 2026 02:00:00 GMT';
+
+describe('what an answer tells of its server', () => {
+  it('is address, clock and limit, so that `doctor` can compare them with the settings', () => {
+    const headers = { date, 'x-ratelimit-limit': '60', 'x-ratelimit-remaining': '0' };
+    expect(serverFacts({ origin, headers })).toEqual({
+      origin,
+      date: Date.UTC(2026, 10, 21, 2),
+      limit: 60,
+      remaining: 0,
+    });
+  });
+
+  it.each([
+    [{}],
+    [{ date: 'yesterday', 'x-ratelimit-limit': '', 'x-ratelimit-remaining': '-1' }],
+    [{ date: '', 'x-ratelimit-limit': 'many', 'x-ratelimit-remaining': '1e3' }],
+  ])('is null where the server says nothing that can be read: %j', (headers) => {
+    const facts = serverFacts({ origin, headers });
+    expect(facts).toEqual({ origin, date: null, limit: null, remaining: null });
+  });
+
+  it('takes the first of headers that a proxy repeats', () => {
+    const headers = { 'x-ratelimit-limit': '60, 1000' };
+    expect(serverFacts({ origin, headers }).limit).toBe(60);
   });
 });

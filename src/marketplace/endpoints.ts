@@ -5,25 +5,25 @@ import type { Account, Decoding, Item, Json, Purchase } from '../domain/item.js'
 import { isObject, type JsonObject } from '../domain/values.js';
 import type { Operation } from './types.js';
 
-/** What must be known of an operation to send it and to judge a failed reply (spec 4 and 7). */
-export interface Asked {
+/** How an operation is sent, and how its data and its errors are recognized (spec 4 and 7). */
+export interface Endpoint {
   readonly operation: Operation;
   readonly method: 'GET' | 'POST';
   /** Path below the base address. */
   readonly path: string;
   readonly parameters: Readonly<Record<string, string>>;
-  /** The documented error text (spec 7). It is about the key on account details, else an answer. */
+  /** The documented error text (spec 7): a refused key on account details, a denial elsewhere. */
   readonly errorText: string;
-  /** The data in an envelope, in any of the places it is accepted. */
+  /** Finds the data in an envelope, in any of the accepted places. */
   find(envelope: JsonObject): Found | null;
 }
 
-/** An operation whose reply is read whole. */
-export interface Question<T> extends Asked {
+/** An operation that answers with one record, read whole. */
+export interface RecordEndpoint<T> extends Endpoint {
   /** Paths of the record's documented numbers. */
   readonly numbers: readonly string[];
   decode(json: Json): Decoding<T>;
-  /** Why a decoded record does not answer what was asked; null when it does. */
+  /** Why a decoded record is not the one asked for; null when it is. */
   mismatch(value: T): string | null;
 }
 
@@ -32,12 +32,12 @@ export const ITEM_NUMBERS = ['id', 'price.regular', 'price.extended'];
 
 export interface Found {
   readonly json: Json;
-  /** Name of the quirk, when it was not in the documented place. */
+  /** Name of the quirk when it was elsewhere than documented. */
   readonly quirk: string | null;
 }
 
 /** Account details (spec 4.1). */
-export const accountQuestion: Question<Account> = {
+export const accountEndpoint: RecordEndpoint<Account> = {
   operation: 'account',
   method: 'GET',
   path: '/api/account/details',
@@ -50,7 +50,7 @@ export const accountQuestion: Question<Account> = {
 };
 
 /** All items (spec 4.2). Read as a stream, so there is no decoding here. */
-export const listQuestion: Asked = {
+export const listEndpoint: Endpoint = {
   operation: 'list',
   method: 'GET',
   path: '/api/items/all',
@@ -66,7 +66,7 @@ export const listQuestion: Asked = {
 };
 
 /** One item (spec 4.3). */
-export function itemQuestion(id: number): Question<Item> {
+export function itemEndpoint(id: number): RecordEndpoint<Item> {
   return {
     operation: 'item',
     method: 'GET',
@@ -82,7 +82,7 @@ export function itemQuestion(id: number): Question<Item> {
 }
 
 /** Validation of a purchase code (spec 4.4). It changes nothing, so the POST may be repeated. */
-export function validationQuestion(code: string): Question<Purchase> {
+export function validationEndpoint(code: string): RecordEndpoint<Purchase> {
   return {
     operation: 'validate',
     method: 'POST',
@@ -120,7 +120,7 @@ function objectAt(envelope: JsonObject, name: string): Found | null {
   return isObject(json) ? { json, quirk: null } : null;
 }
 
-/** As `objectAt`, but an empty object is no purchase: it proves nothing about a code. */
+/** As `objectAt`, but not an empty object: that proves nothing about a code. */
 function someObjectAt(envelope: JsonObject, name: string): Found | null {
   const found = objectAt(envelope, name);
   return found !== null && Object.keys(found.json as JsonObject).length > 0 ? found : null;

@@ -4,23 +4,27 @@ import { access } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import { processEnvironment } from '../config/index.js';
 import { json, lookOf, wrap, writeAll, type Look } from './output/index.js';
+import { asTyped } from './own-command.js';
 
 /** Where commands write: results to stdout, all else to stderr. */
 export const stdoutLook = (): Look => lookOf(process.stdout, processEnvironment());
 export const stderrLook = (): Look => lookOf(process.stderr, processEnvironment());
 
-/** Writes finished lines to stdout, wrapped on a terminal; returns when they have been taken. */
+/**
+ * Writes finished lines to stdout, wrapped on a terminal, their commands as they must be typed here;
+ * returns when they have been taken.
+ */
 export async function print(...texts: readonly string[]): Promise<void> {
-  await write(wrapped(texts.join(''), stdoutLook()));
+  await write(wrapped(asTyped(texts.join('')), stdoutLook()));
 }
 
 export async function printJson(value: unknown): Promise<void> {
   await write(json(value));
 }
 
-/** Writes finished lines to stderr, wrapped on a terminal. */
+/** Writes finished lines to stderr, as `print` does to stdout. */
 export function note(text: string): void {
-  process.stderr.write(wrapped(text, stderrLook()));
+  process.stderr.write(wrapped(asTyped(text), stderrLook()));
 }
 
 function wrapped(text: string, { columns }: Look): string {

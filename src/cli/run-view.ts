@@ -14,6 +14,7 @@ import {
   type Look,
   type Style,
 } from './output/index.js';
+import { asTyped } from './own-command.js';
 
 /** A record of a list that could not be read. */
 export interface UnreadRecord {
@@ -47,7 +48,11 @@ export function runsTable(runs: readonly Run[], look: Look, vertical?: boolean):
       { header: 'added', value: (run) => run.added },
       { header: 'changed', value: (run) => run.changed + run.extraChanged },
       { header: 'removed', value: (run) => run.removed },
-      { header: 'problem', value: (run) => run.problem ?? run.warnings[0], isNote: true },
+      {
+        header: 'problem',
+        value: (run) => asTyped(run.problem ?? run.warnings[0] ?? ''),
+        isNote: true,
+      },
     ],
     look,
     { vertical, isWhole: vertical === true },

@@ -1,6 +1,6 @@
 import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process';
 import { once, setMaxListeners } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable, Writable } from 'node:stream';
@@ -9,6 +9,17 @@ import { afterAll, expect, onTestFinished, vi } from 'vitest';
 import { KEY } from '../support/mirror.js';
 
 export const MAIN = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
+
+let bin: string | null = null;
+
+/** The built program as it is installed: on the PATH as `seller-mirror`. */
+function installed(): string {
+  if (bin === null) {
+    bin = mkdtempSync(join(tmpdir(), `seller-mirror-tests-${process.pid}-bin-`));
+    symlinkSync(MAIN, join(bin, 'seller-mirror'));
+  }
+  return join(bin, 'seller-mirror');
+}
 
 export interface Ended {
   readonly code: number | null;
@@ -30,7 +41,7 @@ type Environment = Readonly<Record<string, string>>;
 
 /** Starts the built program in a folder of its own, with these settings and no others. */
 export function start(args: readonly string[], env: Environment, cwd = folder()): Running {
-  const child = spawn(process.execPath, [MAIN, ...unconfirmed(args)], {
+  const child = spawn(process.execPath, [installed(), ...unconfirmed(args)], {
     cwd,
     env: { PATH: process.env['PATH'], HOME: process.env['HOME'], ...env },
   });
@@ -122,7 +133,7 @@ async function runWithin(args: readonly string[], env: Environment, cwd: string)
       stderr: { value: stderr, configurable: true },
     });
     process.env = { ...outer, ...env };
-    process.argv = [process.execPath, MAIN, ...args];
+    process.argv = [process.execPath, installed(), ...args];
     process.chdir(cwd);
     process.exitCode = undefined;
     await runProgram(process.argv);
@@ -165,7 +176,7 @@ export function folder(): string {
 }
 
 afterAll(() => {
-  if (own !== null) rmSync(own, { recursive: true, force: true });
+  for (const path of [own, bin]) if (path !== null) rmSync(path, { recursive: true, force: true });
 });
 
 /** Settings of one seller without a request limit. */

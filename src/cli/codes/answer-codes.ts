@@ -38,7 +38,7 @@ export async function answerCodes(
   if (audit === null || audit.state === 'failed') {
     throw new CommandError(
       audit?.problem ?? `there is no audit ${auditId} any more`,
-      `check the API key and MARKETPLACE_URL; \`${ownCommand(app.config.dataDir)} doctor\` tries both, and no code was judged`,
+      `check the API key and MARKETPLACE_URL; \`${ownCommand()} doctor\` tries both, and no code was judged`,
     );
   }
   const answers: Answer[] = [];

@@ -29,7 +29,7 @@ export function sortArguments(
   if (missing !== undefined) {
     throw usage(
       `there is no file ${JSON.stringify(missing)}`,
-      'check the path; a code that looks like one can be given on stdin, to `codes check -`',
+      'check the path; a code that looks like one can be given on stdin, to `seller-mirror codes check -`',
     );
   }
   if (lists.length === 0) return { kind: 'codes', codes: codesIn(given) };
@@ -57,7 +57,7 @@ function codesIn(given: readonly string[]): readonly string[] {
   return [...new Set(codes)];
 }
 
-const EXAMPLE = 'for example: seller-mirror codes check customers.csv --column code';
+const EXAMPLE = 'for example: `seller-mirror codes check customers.csv --column code`';
 
 function usage(message: string, remedy: string): CommandError {
   return new CommandError(message, remedy, EXIT.usage);

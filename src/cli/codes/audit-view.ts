@@ -14,6 +14,7 @@ import {
   type Style,
   type TableCell,
 } from '../output/index.js';
+import { asTyped } from '../own-command.js';
 import { unprovenRemedy, whyUnproven } from './unproven-text.js';
 
 const STYLES: Readonly<Record<AuditState, Style | null>> = {
@@ -43,7 +44,7 @@ export function auditsTable(
       { header: 'valid', value: (audit) => audit.valid },
       { header: 'invalid', value: (audit) => audit.invalid },
       { header: 'unproven', value: (audit) => audit.unproven },
-      { header: 'problem', value: (audit) => audit.problem, isNote: true },
+      { header: 'problem', value: (audit) => asTyped(audit.problem ?? ''), isNote: true },
     ],
     look,
     { vertical, isWhole: vertical === true },

@@ -22,12 +22,12 @@ export async function findAudit(
   auditId: bigint,
   seller: string | undefined,
 ): Promise<AuditProgress> {
-  const { store, config } = app;
+  const { store } = app;
   await checkSeller(app, seller);
   const audit = await store.audits.get(auditId);
   if (audit !== null && (seller === undefined || audit.sellerId === seller)) return audit;
   throw new CommandError(
     `there is no audit ${auditId}${seller === undefined ? '' : ' of this seller'}`,
-    `\`${ownCommand(config.dataDir)} audits list\` lists them`,
+    `\`${ownCommand()} audits list\` lists them`,
   );
 }

@@ -7,6 +7,7 @@ import { RESULT_FORMATS, type Format, type ResultFormat } from '../../intake/ind
 import { CommandError } from '../errors.js';
 import { EXIT } from '../exit-codes.js';
 import { chosenSellers, type CommonOptions } from '../options.js';
+import { asTyped } from '../own-command.js';
 
 /** What the columns of a result say. */
 export const RESULT_HELP = `
@@ -107,6 +108,6 @@ export function auditNumber(text: string): bigint {
     return BigInt(text);
   }
   throw new InvalidArgumentError(
-    'Audits are numbered 1, 2, 3 and so on; `audits list` shows them.',
+    asTyped('Audits are numbered 1, 2, 3 and so on; `seller-mirror audits list` shows them.'),
   );
 }

@@ -39,10 +39,10 @@ export async function pursue(
   }
   const audit = await findAudit(app, auditId, undefined);
   const onStdout = place?.path === null ? ` --out - --format ${place.format}` : '';
-  const resume = `${ownCommand(app.config.dataDir)} audits resume ${auditId}${onStdout}`;
+  const resume = `${ownCommand()} audits resume ${auditId}${onStdout}`;
   const ended = audit.state === 'running' ? await work(app, audit, resume, options, signal) : audit;
   if (ended === 'interrupted') return EXIT.interrupted;
-  if (options.detach && ended.state === 'running') return detached(app, ended, resume, options);
+  if (options.detach && ended.state === 'running') return detached(ended, resume, options);
   return conclude(app, ended, options, signal);
 }
 
@@ -110,7 +110,6 @@ async function watch(
 }
 
 async function detached(
-  app: App,
   audit: AuditProgress,
   resume: string,
   { json }: PursueOptions,
@@ -119,7 +118,7 @@ async function detached(
     await printJson({ audit });
     return EXIT.done;
   }
-  const program = ownCommand(app.config.dataDir);
+  const program = ownCommand();
   const writes = audit.result === null ? '' : `; it writes ${safeLine(audit.result.path)}`;
   await print(
     `audit ${audit.auditId} · in the queue; \`run\` or \`worker\` works on it, in this or another process\n`,

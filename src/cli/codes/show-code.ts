@@ -26,7 +26,7 @@ export async function showCode(
   const sellerId = seller ?? oneSeller(config, undefined).name;
   const state = (await store.audits.knownCodes(sellerId, [code])).get(code);
   if (state === undefined) {
-    const program = ownCommand(config.dataDir);
+    const program = ownCommand();
     // Codes are hardly ever nothing but a few digits.
     const audit = /^\d{1,9}$/.test(code)
       ? `; \`${program} audits show ${code}\` shows the audit`

@@ -19,14 +19,14 @@ export interface SummaryNotes {
 
 /** The summary of an audit with what the store knows of it. @param place of its result */
 export async function summaryOf(
-  { store, config }: App,
+  { store }: App,
   audit: AuditProgress,
   place: OutPlace | null,
   look: Look,
 ): Promise<string> {
   const unproven = await store.audits.unprovenCounts(audit.auditId);
   const accountProven = await accountProvenOf(store, audit);
-  const program = ownCommand(config.dataDir);
+  const program = ownCommand();
   return summaryLines(audit, { unproven, accountProven, place, program }, look);
 }
 

@@ -13,12 +13,12 @@ import { resultRows } from './result-row.js';
  * @throws {CommandError} when the file can't be written
  */
 export async function writeResult(
-  { store, config }: App,
+  { store }: App,
   auditId: bigint,
   place: OutPlace,
   signal: AbortSignal,
 ): Promise<void> {
-  const program = ownCommand(config.dataDir);
+  const program = ownCommand();
   const { columns, layout, prunedAt } = (await store.audits.listOf(auditId)) ?? NO_LIST;
   if (prunedAt !== null) {
     throw new CommandError(

@@ -114,7 +114,7 @@ async function show(app: App, auditId: bigint, { seller, json }: CommonOptions):
     unproven,
     reading: readingOf(list?.layout ?? null),
     costLeft: costLeft(app, audit),
-    next: nextCommands(app, audit),
+    next: nextCommands(audit),
   };
   await print(auditDetails(audit, notes, stdoutLook(), new Date()));
   return EXIT.done;
@@ -128,11 +128,8 @@ function costLeft({ config }: App, { sellerId, pending, chunkSize }: AuditProgre
   return costText(cost, seller.requestsPerMinute, pending);
 }
 
-function nextCommands(
-  { config }: App,
-  { auditId, pending, result }: AuditProgress,
-): readonly string[] {
-  const program = ownCommand(config.dataDir);
+function nextCommands({ auditId, pending, result }: AuditProgress): readonly string[] {
+  const program = ownCommand();
   const toWrite = result !== null && result.writtenAt === null;
   return [
     ...(pending > 0 || toWrite ? [`${program} audits resume ${auditId}`] : []),
@@ -182,7 +179,7 @@ async function resume(
   if (!app.config.sellers.some(({ name }) => name === sellerId)) {
     throw new CommandError(
       `audit ${auditId} is of seller "${sellerId}", who is not configured`,
-      `configure the seller; \`${ownCommand(app.config.dataDir)} audits export ${auditId}\` works without`,
+      `configure the seller; \`${ownCommand()} audits export ${auditId}\` works without`,
       EXIT.usage,
     );
   }
@@ -219,7 +216,7 @@ async function cancel(
   if (audit.state === 'finished') {
     throw new CommandError(
       `audit ${auditId} is finished: there is nothing to cancel`,
-      `\`${ownCommand(app.config.dataDir)} audits export ${auditId}\` writes its result`,
+      `\`${ownCommand()} audits export ${auditId}\` writes its result`,
     );
   }
   if (json === true) await printJson({ audit });

@@ -13,7 +13,7 @@ import { configFor, execute } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { pairs, plural, safeLine, type TableCell } from '../output/index.js';
 import { withCommonOptions, type CommonOptions } from '../options.js';
-import { ownCommand } from '../own-command.js';
+import { ownCommand, quietCommand } from '../own-command.js';
 
 /** `db start|stop|url|status`: the embedded server, for psql and BI tools. */
 export function addDb(program: Command): void {
@@ -80,10 +80,11 @@ async function startServer({ json }: CommonOptions, signal: AbortSignal): Promis
     await printJson({ host, port, database, user, location, startedHere });
     return EXIT.done;
   }
-  const command = ownCommand(dataDir);
+  const command = ownCommand();
+  const quiet = quietCommand();
   await print(
     `The embedded PostgreSQL ${startedHere ? 'is started' : 'runs'} and stays up until \`${command} db stop\`.\n\n`,
-    `  psql "$(${command} db url)"\n\n`,
+    `  psql "$(${quiet} db url)"\n\n`,
     'For BI tools and other programs:\n',
     indented([
       ['host', host],
@@ -143,11 +144,13 @@ async function printUrl(): Promise<ExitCode> {
   if (found === null || found.server === null) {
     throw new CommandError(
       'the embedded server does not run, so it has no address',
-      `\`${ownCommand(config.dataDir)} db start\` starts it and keeps it up`,
+      `\`${ownCommand()} db start\` starts it and keeps it up`,
     );
   }
   if (!found.held) {
-    note('warning: the server stops when nobody needs it any more; `db start` keeps it up\n');
+    note(
+      'warning: the server stops when nobody needs it any more; `seller-mirror db start` keeps it up\n',
+    );
   }
   await print(`${found.server.url}\n`);
   return EXIT.done;

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { join, relative } from 'node:path';
+import { join } from 'node:path';
 import type { Command } from 'commander';
 import { openApp, type App } from '../../app.js';
 import type { Config, SellerConfig } from '../../config/index.js';
@@ -15,6 +15,7 @@ import { differences, rowsOf, type Row } from '../demo/rows.js';
 import { execute, readSettings } from '../execute.js';
 import type { ExitCode } from '../exit-codes.js';
 import { count, paint, pairs, table } from '../output/index.js';
+import { ownCommand, quietCommand } from '../own-command.js';
 import { exitCodeOf, runLines } from '../run-report.js';
 import { SyncProgress } from '../sync-progress.js';
 
@@ -184,10 +185,9 @@ function itemsTable(rows: readonly Row[]): string {
 
 /** Lines that work when pasted into a shell in this folder. */
 function howToQuery(app: App): string {
-  const folder = shellWord(relative(process.cwd(), app.config.dataDir) || '.');
   // An empty DATABASE_URL counts as none, should one be set here.
   const own = readSettings('store').databaseUrl === null ? '' : 'DATABASE_URL= ';
-  const command = `${own}DATA_DIR=${folder} npx seller-mirror`;
+  const command = own + ownCommand(app.config.dataDir);
   return `The data is in ${app.database.location ?? ''}
 
   ${command} sql "${SHOWN_QUERY}"
@@ -195,11 +195,7 @@ function howToQuery(app: App): string {
 The server runs while a command needs it. To use other tools, keep it up:
 
   ${command} db start
-  psql "$(${command} db url)" -c "select count(*) from reporting.items"
+  psql "$(${own}${quietCommand(app.config.dataDir)} db url)" -c "select count(*) from reporting.items"
   ${command} db stop
 `;
-}
-
-function shellWord(text: string): string {
-  return /^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }

@@ -59,7 +59,7 @@ async function restoreFrom(
   const contents = `${contentsText(manifest)}\n`;
   if (config === null) await print(`✓ ${safeLine(file)} is whole\n  ${contents}`);
   else {
-    const next = `  \`${ownCommand(config.dataDir)} sync\` brings it up to date\n`;
+    const next = `  \`${ownCommand()} sync\` brings it up to date\n`;
     await print(`✓ restored from ${safeLine(file)}\n  ${contents}`, next);
   }
   return EXIT.done;

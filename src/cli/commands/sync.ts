@@ -16,6 +16,7 @@ import {
   withCommonOptions,
   type CommonOptions,
 } from '../options.js';
+import { asTyped } from '../own-command.js';
 import { exitCodeOf, runLines } from '../run-report.js';
 import { SyncProgress } from '../sync-progress.js';
 
@@ -125,7 +126,7 @@ interface Obstacle {
 }
 
 function told({ seller, error }: Obstacle): { readonly seller: string; readonly message: string } {
-  return { seller, message: reportError(error, null).lines.join(' ') };
+  return { seller, message: asTyped(reportError(error, null).lines.join(' ')) };
 }
 
 function worstOf(obstacles: readonly Obstacle[]): ExitCode {
@@ -134,7 +135,7 @@ function worstOf(obstacles: readonly Obstacle[]): ExitCode {
 
 function checkArguments(what: What, id: number | null): void {
   const usage = (message: string): CommandError =>
-    new CommandError(message, 'for example: seller-mirror sync item 4711', EXIT.usage);
+    new CommandError(message, 'for example: `seller-mirror sync item 4711`', EXIT.usage);
   if (what === 'item' && id === null) throw usage('which item? its id is missing');
   if (what !== 'item' && id !== null) throw usage(`"${id}" is not understood after "${what}"`);
 }

@@ -3,7 +3,7 @@ import { constants } from 'node:fs';
 import { access } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import { processEnvironment } from '../config/index.js';
-import { json, lookOf, wrap, writeAll, type Look } from './output/index.js';
+import { json, lookOf, withColumnNames, wrap, writeAll, type Look } from './output/index.js';
 import { asTyped } from './own-command.js';
 
 /** Where commands write: results to stdout, all else to stderr. */
@@ -18,8 +18,9 @@ export async function print(...texts: readonly string[]): Promise<void> {
   await write(wrapped(asTyped(texts.join('')), stdoutLook()));
 }
 
+/** Writes a result as JSON, its members named as columns are. */
 export async function printJson(value: unknown): Promise<void> {
-  await write(json(value));
+  await write(json(withColumnNames(value)));
 }
 
 /** Writes finished lines to stderr, as `print` does to stdout. */

@@ -4,8 +4,9 @@ import { textsOf, type QueryColumn } from '../store/read-only.js';
 import { safeJson } from './output/index.js';
 
 /**
- * Writes rows of a query as JSON objects, one line each. Numbers are numbers where every reader
- * gets their exact value, else text; columns of one name get `_2`, `_3` and so on.
+ * Writes rows of a query as JSON objects, one line each. Decimals are text with all their digits,
+ * since money is no double; other numbers are numbers where every reader gets their exact value, else
+ * text. Columns of one name get `_2`, `_3` and so on.
  */
 export class RowJson {
   readonly #columns: readonly QueryColumn[];
@@ -38,6 +39,7 @@ function valueOf(text: string | null, type: QueryColumn['type']): string {
       return JSON.stringify(textsOf(text));
     case 'moment':
       return JSON.stringify(isoMoment(text));
+    case 'decimal':
     case 'text':
       return JSON.stringify(text);
   }

@@ -58,7 +58,7 @@ function csvLines({ columns, rows }: QueryAnswer): AsyncIterable<string> {
     columns.map(({ name }) => name),
     rows,
     {
-      numeric: columns.map(({ type }) => type === 'number'),
+      numeric: columns.map(isNumeric),
       terminal: stdoutLook().columns !== null,
     },
   );
@@ -122,11 +122,15 @@ export function tableColumns(
   columns: readonly QueryColumn[],
   short: Look | null = null,
 ): TableColumn<Row>[] {
-  return columns.map(({ name, type }, index) => ({
-    header: name,
-    value: (row) => cellOf(row[index] ?? null, type, short),
-    align: type === 'number' ? 'right' : 'left',
+  return columns.map((column, index) => ({
+    header: column.name,
+    value: (row) => cellOf(row[index] ?? null, column.type, short),
+    align: isNumeric(column) ? 'right' : 'left',
   }));
+}
+
+function isNumeric({ type }: Pick<QueryColumn, 'type'>): boolean {
+  return type === 'number' || type === 'decimal';
 }
 
 /** Whole numbers as such: the table never cuts them. Moments to the second, lists with commas. */
@@ -136,7 +140,7 @@ export function cellOf(
   short: Look | null = null,
 ): TableCell {
   if (text === null) return null;
-  if (type === 'number' && /^-?\d+$/.test(text)) return BigInt(text);
+  if (isNumeric({ type }) && /^-?\d+$/.test(text)) return BigInt(text);
   if (type === 'texts') return (textsOf(text) as unknown[]).join(', ');
   if (type !== 'moment') return text;
   const at = short === null ? NaN : Date.parse(text);

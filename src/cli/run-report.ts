@@ -3,6 +3,7 @@ import type { RunReport } from '../jobs/types.js';
 import { count, paint, plural, type Look } from './output/index.js';
 import { safeLine } from './output/index.js';
 import { EXIT, type ExitCode } from './exit-codes.js';
+import { asTyped } from './own-command.js';
 
 const MARKS = { succeeded: ['✓', 'green'], held: ['!', 'yellow'], failed: ['✗', 'red'] } as const;
 
@@ -16,6 +17,20 @@ export function runLines(report: RunReport, look: Look): string {
     ...(report.problem === null ? [] : [`  → ${safeLine(report.problem.remedy)}`]),
   ];
   return [head, ...notes].map((line) => `${line}\n`).join('');
+}
+
+/** The same for scripts, named as in `reporting.sync_runs`. */
+export function runJson({ counts, problem, ...run }: RunReport): object {
+  const notBefore = problem?.notBefore ?? null;
+  return {
+    ...run,
+    ...counts,
+    problemCode: problem?.code ?? null,
+    problem: problem?.message ?? null,
+    remedy: problem === null ? null : asTyped(problem.remedy),
+    permanent: problem?.permanent ?? null,
+    notBefore: notBefore === null ? null : new Date(notBefore),
+  };
 }
 
 function describe(report: RunReport): string {

@@ -1,7 +1,7 @@
 /** By how much an amount changed. */
 export interface PercentChange {
-  /** In tenths of a percent, half of one rounded away from zero. */
-  readonly tenths: bigint;
+  /** In percent, rounded to two decimals, half of one away from zero: `-20.00`. */
+  readonly exact: string;
   /** `+12.5 %`, `-20.0 %`. */
   readonly text: string;
 }
@@ -15,10 +15,15 @@ export function percentChange(old: string, now: string): PercentChange | null {
   if (before === null || after === null || before === 0n) return null;
   const base = before < 0n ? -before : before;
   const difference = after - before;
-  const size = ((difference < 0n ? -difference : difference) * 2000n + base) / (2n * base);
-  const tenths = difference < 0n ? -size : size;
-  const sign = difference < 0n ? '-' : '+';
-  return { tenths, text: `${sign}${size / 10n}.${size % 10n} %` };
+  const size = difference < 0n ? -difference : difference;
+  /** In so many parts of a percent, rounded. */
+  const inParts = (parts: bigint): bigint => (size * 200n * parts + base) / (2n * base);
+  const [tenths, cents] = [inParts(10n), inParts(100n)];
+  const fraction = String(cents % 100n).padStart(2, '0');
+  return {
+    exact: `${difference < 0n && cents > 0n ? '-' : ''}${cents / 100n}.${fraction}`,
+    text: `${difference < 0n ? '-' : '+'}${tenths / 10n}.${tenths % 10n} %`,
+  };
 }
 
 /** `12.5` → 1250n; null for what is no amount with at most two decimals. */

@@ -2,11 +2,11 @@ import { isExact } from '../domain/exact-number.js';
 import { textsOf } from '../store/read-only.js';
 import type { ExportColumn } from '../store/export-view.js';
 import type { TextRow } from '../store/text-cursor.js';
-import { isNumeric, isoMoment, kindOf } from './values.js';
+import { isoMoment, kindOf } from './values.js';
 
 /**
- * Rows as JSON objects, one on each line, in chunks. Decimals have all their digits; a number that a
- * double can't hold exactly is text.
+ * Rows as JSON objects, one on each line, in chunks. Decimals, such as money, are text with all their
+ * digits; so is another number that a double can't hold exactly.
  */
 export async function* ndjsonChunks(
   columns: readonly ExportColumn[],
@@ -31,7 +31,9 @@ export async function* ndjsonChunks(
 
 function valueWriter(column: ExportColumn): (text: string) => string {
   const kind = kindOf(column);
-  if (isNumeric(kind)) return (text) => (isExact(text) ? text : JSON.stringify(text));
+  if (kind.kind === 'integer' || kind.kind === 'float') {
+    return (text) => (isExact(text) ? text : JSON.stringify(text));
+  }
   switch (kind.kind) {
     case 'boolean':
       return (text) => (text === 't' ? 'true' : 'false');

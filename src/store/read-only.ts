@@ -181,7 +181,7 @@ async function grantReading(owner: Client, { reader }: StoreRole): Promise<void>
 export interface QueryColumn {
   readonly name: string;
   /** What its values are; all else is text. */
-  readonly type: 'number' | 'boolean' | 'json' | 'texts' | 'moment' | 'text';
+  readonly type: 'number' | 'decimal' | 'boolean' | 'json' | 'texts' | 'moment' | 'text';
 }
 
 /** The answer to a query, row by row, each value in PostgreSQL's own text form or null. */
@@ -191,7 +191,8 @@ export interface QueryAnswer {
 }
 
 const TYPES: ReadonlyMap<number, QueryColumn['type']> = new Map([
-  ...[20, 21, 23, 26, 700, 701, 1700].map((oid) => [oid, 'number'] as const), // int8 … numeric
+  ...[20, 21, 23, 26, 700, 701].map((oid) => [oid, 'number'] as const), // int8 … float8
+  [1700, 'decimal'], // numeric: money above all
   [16, 'boolean'],
   [1184, 'moment'], // timestamptz
   ...[1009, 1015].map((oid) => [oid, 'texts'] as const), // text[], varchar[]

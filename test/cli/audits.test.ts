@@ -27,8 +27,8 @@ describe('audits', () => {
   it('are listed and shown, also as JSON', async () => {
     const { env, id } = await unfinished();
     const list = await run(['audits', 'list', '--json'], env);
-    const audits = [{ auditId: Number(id), sellerId: 'main', state: 'running', pending: 30 }];
-    expect(JSON.parse(list.stdout)).toMatchObject({ audits });
+    const audits = [{ audit_id: Number(id), seller_id: 'main', state: 'running', pending: 30 }];
+    expect(JSON.parse(list.stdout)).toMatchObject(audits);
     expect((await run(['audits', 'list'], env)).stdout).toMatch(/ unfinished, 0 % /);
     const shown = await run(['audits', 'show', id, '--json'], env);
     expect(JSON.parse(shown.stdout)).toMatchObject({
@@ -49,7 +49,7 @@ describe('audits', () => {
   it('come with remedies that name the program as it is to be typed, so that they can be pasted', async () => {
     const { env, id } = await unfinished();
     expect((await run(['audits', 'resume', id], env)).code).toBe(0);
-    const own = String.raw`\n  → .*\`node \S*dist/cli/main\.js`;
+    const own = String.raw`\n  → .*\`seller-mirror`;
     for (const [args, next] of [
       [['audits', 'show', '999999'], 'audits list'],
       [['codes', 'show', 'a-code'], 'codes check a-code'],

@@ -33,7 +33,7 @@ interface Feed {
   readonly changes: readonly {
     readonly seq: number;
     readonly field: string;
-    readonly percent?: number | null;
+    readonly percent: string | null;
   }[];
   readonly next: number;
   readonly more: boolean;
@@ -62,8 +62,8 @@ describe('changes', () => {
     await changed();
     const prices = await feed('--class', 'price', '--item', '1001');
     expect(prices.changes).toMatchObject([
-      { field: 'price_regular', new: '10.00' },
-      { field: 'price_regular', new: '8.00', currency: 'USD', percent: -20 },
+      { field: 'price_regular', new_value: '10.00' },
+      { field: 'price_regular', new_value: '8.00', currency: 'USD', percent: '-20.00' },
     ]);
     const { stdout } = await run(['changes', '--since', '2999-01-01'], env());
     expect(stdout).toBe('There is no such change.\n');
@@ -162,7 +162,7 @@ describe('changes that most items of a run share', () => {
     expect(changes.filter(({ field }) => field === 'version')).toHaveLength(100);
     const csv = await run(['changes', '--since', '0', '--format', 'csv'], env());
     expect(csv.stdout).toMatch(
-      /^seq,seller_id,run_id,changed_at,item_id,item_name,class,field,old,new,currency\r\n/,
+      /^seq,seller_id,run_id,changed_at,item_id,item_name,class,field,old_value,new_value,currency\r\n/,
     );
     expect(csv.stdout.match(/,release,version,1\.0,2\.0,\r\n/g)).toHaveLength(40);
     const one = await run(['changes', '--item', '1002'], env());

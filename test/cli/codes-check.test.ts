@@ -101,7 +101,7 @@ describe('codes check of a list', () => {
       /\n {2}2 codes invalid by account details alone, .* → check again with --canary CODE\n/,
     );
     const json = await run(['codes', 'check', list, '--json'], env);
-    expect(JSON.parse(json.stdout)).toMatchObject({ accountProven: 2 });
+    expect(JSON.parse(json.stdout)).toMatchObject({ account_proven: 2 });
 
     const [, valid = ''] = codesOf(sim, 2);
     const given = await run(['codes', 'check', list, '--canary', valid], env);
@@ -111,7 +111,7 @@ describe('codes check of a list', () => {
     expect((await run(['codes', 'check', valid], env)).code).toBe(0);
     const known = await run(['codes', 'check', list, '--json'], env);
     expect(known.stderr).not.toMatch(warning);
-    expect(JSON.parse(known.stdout)).toMatchObject({ accountProven: 0 });
+    expect(JSON.parse(known.stdout)).toMatchObject({ account_proven: 0 });
   });
 
   it('asks for no code when the marketplace denies the canary, since every denial would be in vain', async () => {
@@ -225,13 +225,13 @@ describe('codes check of a list', () => {
     expect(plain.stderr).toMatch(/50 codes to ask\n54 calls .* at 60 a minute: about 53 s, until /);
     const { stdout } = await run(['codes', 'check', list, '--dry-run', '--json'], env);
     expect(JSON.parse(stdout)).toMatchObject({
-      dryRun: true,
+      dry_run: true,
       size: { lines: 50, codes: 50, reused: 0 },
       cost: {
-        codeCalls: 50,
+        code_calls: 50,
         calls: 54,
-        leastMs: 53_000,
-        finishAt: expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/),
+        least_ms: 53_000,
+        finish_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/),
       },
       rejected: [],
     });
@@ -344,9 +344,9 @@ describe('codes check of a code', () => {
       new RegExp(`\n\n✗ ${refunded} · invalid\n {2}proof +denied once, at .*Z \\(404 `),
     );
     const json = await run(['codes', 'check', good, '--max-age', '1h', '--json'], env);
-    expect(JSON.parse(json.stdout)).toMatchObject({
-      codes: [{ code: good, verdict: 'valid', proof: 'purchase', reason: 'answered' }],
-    });
+    expect(JSON.parse(json.stdout)).toMatchObject([
+      { code: good, verdict: 'valid', proof: 'purchase', reason: 'answered' },
+    ]);
     expect(askedFor(sim).filter((asked) => asked === good).length).toBeLessThanOrEqual(2);
   });
 
@@ -397,7 +397,7 @@ describe('codes check of a code', () => {
     expect(JSON.parse(json.stdout)).toMatchObject({
       verdict: 'invalid',
       support: null,
-      checks: [{ verdict: 'invalid' }, { verdict: 'valid', httpStatus: 200 }],
+      checks: [{ verdict: 'invalid' }, { verdict: 'valid', http_status: 200 }],
     });
     const unknown = await run(['codes', 'show', 'abc-unknown'], env);
     expect(unknown.stderr).toMatch(/^error: this code was never in a list.*\n {2}→ /);

@@ -227,7 +227,7 @@ describe('the result of an audit that was stopped', () => {
     expect(resumed.stdout).toContain(`  result: ${path}\n`);
     expect(cellsOf(readFileSync(path, 'utf8'))).toHaveLength(121);
     const json = await run(['audits', 'show', id, '--json'], env);
-    const result = { path, format: 'csv', writtenAt: expect.stringMatching(/Z$/) };
+    const result = { path, format: 'csv', written_at: expect.stringMatching(/Z$/) };
     expect(JSON.parse(json.stdout)).toMatchObject({ audit: { result } });
     writeFileSync(path, 'edited since');
     const again = await run(hint, env);

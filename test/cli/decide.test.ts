@@ -43,14 +43,12 @@ describe('a held run', () => {
     expect(status.stdout).toMatch(/^! main · current/m);
     expect(status.stdout).toMatch(/^ {2}held +.*run \d+ \(items, held\)/m);
     const json = await run(['status', '--json'], env);
-    expect(JSON.parse(json.stdout)).toMatchObject({
-      sellers: [
-        {
-          lastProblem: { code: 'held', held: { items: 20, confirmed: 20, present: 40 } },
-          lastWide: { changes: [{ field: 'price_regular', items: 20, of: 20 }] },
-        },
-      ],
-    });
+    expect(JSON.parse(json.stdout)).toMatchObject([
+      {
+        last_problem: { problem_code: 'held', held: { items: 20, confirmed: 20, present: 40 } },
+        last_wide: { changes: [{ field: 'price_regular', items: 20, of: 20 }] },
+      },
+    ]);
   });
 
   it('is settled by approve, which says what it did and is no harm twice', async () => {
@@ -63,8 +61,8 @@ describe('a held run', () => {
     const again = await run(['runs', 'approve', id, '--json'], env);
     expect(again.code).toBe(0);
     expect(JSON.parse(again.stdout)).toMatchObject({
-      ...{ runId: Number(id), decision: 'approved', already: true, removed: 0 },
-      decidedBy: expect.stringMatching(/ on /) as string,
+      ...{ run_id: Number(id), decision: 'approved', already: true, removed: 0 },
+      decided_by: expect.stringMatching(/ on /) as string,
     });
     const status = await run(['status'], env);
     expect(status.stdout).toContain('20 live · 0 missing · 20 removed');

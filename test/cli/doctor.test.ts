@@ -336,12 +336,12 @@ describe('doctor', () => {
     expect(stdout).not.toContain('pa55word');
     const { checks: found } = JSON.parse(stdout) as { checks: { text: string; result: string }[] };
     expect(found[1]).toEqual({
-      seller: null,
+      seller_id: null,
       result: 'failed',
       text: 'store: database x at 127.0.0.1:9: the connection was refused',
       remedy: matching(/^Check host and port/),
     });
-    expect(found.at(-1)).toMatchObject({ seller: 'main', result: 'ok' });
+    expect(found.at(-1)).toMatchObject({ seller_id: 'main', result: 'ok' });
     expect(code).toBe(1);
   });
 

@@ -25,6 +25,11 @@ describe('a row as JSON', () => {
     expect(value(text, 'number')).toBe(json);
   });
 
+  it('has decimals, such as money, as text with their digits, which no reader can round', () => {
+    expect(value('19.90', 'decimal')).toBe('"19.90"');
+    expect(value('-0.10', 'decimal')).toBe('"-0.10"');
+  });
+
   it('loses no digit of any number', () => {
     fc.assert(
       fc.property(fc.bigInt(), fc.integer({ min: 0, max: 20 }), (unscaled, scale) => {

@@ -48,8 +48,8 @@ describe('runs', () => {
     expect(Math.max(...stdout.split('\n').map((line) => line.length))).toBeLessThan(400);
     const json = await run(['runs', String(id), '--json'], env);
     expect(JSON.parse(json.stdout)).toMatchObject({
-      run: { runId: Number(id), quarantined: 1 },
-      quarantine: [{ itemId: 1003, raw: expect.stringMatching(/^\{"id":1003.*…$/s) as string }],
+      run: { run_id: Number(id), quarantined: 1 },
+      quarantine: [{ item_id: 1003, raw: expect.stringMatching(/^\{"id":1003.*…$/s) as string }],
     });
   });
 

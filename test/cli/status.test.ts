@@ -162,9 +162,9 @@ describe('status', () => {
     const env = settings(mirror().databaseUrl, sim.url);
     const good = await run(['status', '--check', '--json'], env);
     expect(good.code).toBe(0);
-    expect(JSON.parse(good.stdout)).toMatchObject({
-      sellers: [{ name: 'main', configured: true, verdict: 'current', items: { live: 12 } }],
-    });
+    expect(JSON.parse(good.stdout)).toMatchObject([
+      { seller_id: 'main', configured: true, verdict: 'current', live_items: 12 },
+    ]);
     await mirror().rows(`UPDATE mirror.runs SET finished_at = now() - interval '27 hours'`);
     expect(await run(['status', '--check'], env)).toMatchObject({
       code: 1,
@@ -185,9 +185,9 @@ describe('status', () => {
     );
     expect(stdout).toMatch(/remedy +mend the key, then `seller-mirror sync --seller main` resumes/);
     const json = await run(['status', '--json'], env);
-    expect(JSON.parse(json.stdout)).toMatchObject({
-      sellers: [{ verdict: 'parked', current: false, parked: { code: 'refused' } }],
-    });
+    expect(JSON.parse(json.stdout)).toMatchObject([
+      { verdict: 'parked', current: false, parked: { problem_code: 'refused' } },
+    ]);
     sim.faults.clear();
     expect((await run(['sync', '--seller', 'main'], env)).code).toBe(0);
     expect(await report()).toMatchObject({ verdict: 'current', parked: null });

@@ -34,14 +34,14 @@ describe('sync', () => {
       );
       expect(code).toBe(1);
       const told = JSON.parse(stdout) as {
-        runs: { sellerId: string; state: string }[];
-        problems: { seller: string }[];
+        runs: { seller_id: string; state: string }[];
+        problems: { seller_id: string }[];
       };
-      expect(told.runs.map(({ sellerId, state }) => [sellerId, state])).toEqual([
+      expect(told.runs.map((one) => [one.seller_id, one.state])).toEqual([
         ['second', 'succeeded'],
         ['second', 'succeeded'],
       ]);
-      expect(told.problems.map(({ seller }) => seller)).toEqual(['first']);
+      expect(told.problems.map((one) => one.seller_id)).toEqual(['first']);
     } finally {
       await lock.release();
     }

@@ -24,17 +24,21 @@ describe('a change in percent', () => {
     expect(percentChange('1', '1.005')).toBeNull();
   });
 
-  it('is exact to a tenth, half of one away from zero, whatever the size', () => {
+  it('is exact to a hundredth, and shown to a tenth, half of one away from zero, whatever the size', () => {
     const cents = fc.bigInt({ min: 1n, max: 99_999_999_999_999n });
     const money = (amount: bigint): string =>
       `${amount / 100n}.${String(amount % 100n).padStart(2, '0')}`;
     fc.assert(
       fc.property(cents, cents, (old, now) => {
         const change = percentChange(money(old), money(now));
-        const tenths = change?.tenths ?? 0n;
-        // |exact − tenths| is at most half a tenth: 2 · |1000 · (now − old) − tenths · old| ≤ old.
-        const error = 2n * (1000n * (now - old) - tenths * old);
-        expect(error <= old && -error <= old).toBe(true);
+        // How far a rounded percentage is off is at most half of its last digit.
+        const isNear = (text: string, parts: bigint): boolean => {
+          const rounded = BigInt(text.replaceAll(/[.+]/g, ''));
+          const error = 2n * (100n * parts * (now - old) - rounded * old);
+          return error <= old && -error <= old;
+        };
+        expect(isNear(change?.text.replace(' %', '') ?? '', 10n)).toBe(true);
+        expect(isNear(change?.exact ?? '', 100n)).toBe(true);
         expect(change?.text.startsWith(now < old ? '-' : '+')).toBe(true);
       }),
     );

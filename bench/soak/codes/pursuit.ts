@@ -66,7 +66,7 @@ async function newest(person: Person): Promise<string | null> {
   for (;;) {
     const { code, stdout } = await person.type(['audits', 'list', '--limit', '1', '--json']);
     if (code !== 0) continue;
-    const { audits } = JSON.parse(stdout) as { audits: { auditId: number | string }[] };
-    return audits[0] === undefined ? null : String(audits[0].auditId);
+    const [audit] = JSON.parse(stdout) as { audit_id: number | string }[];
+    return audit === undefined ? null : String(audit.audit_id);
   }
 }

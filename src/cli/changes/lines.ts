@@ -152,18 +152,20 @@ export class ChangeLines {
   }
 }
 
-/** A change as an object for programs. */
+/** A change as an object for programs: a row of `reporting.item_changes`, and what tells about it. */
 export function changeJson(change: ItemChange): object {
-  const { currencies, ...rest } = change;
-  if (currencies === null || change.field === 'currency') return rest;
-  const { old, new: now } = change;
+  const { currencies, old: old_value, new: new_value, ...rest } = change;
+  const isAmount = currencies !== null && change.field !== 'currency';
   const comparable =
-    currencies.old === currencies.new && typeof old === 'string' && typeof now === 'string';
-  const percent = comparable ? percentChange(old, now) : null;
+    isAmount &&
+    currencies.old === currencies.new &&
+    typeof old_value === 'string' &&
+    typeof new_value === 'string';
   return {
     ...rest,
-    currency: currencies.new,
-    percent: percent === null ? null : Number(percent.tenths) / 10,
+    ...{ old_value, new_value },
+    currency: isAmount ? currencies.new : null,
+    percent: comparable ? (percentChange(old_value, new_value)?.exact ?? null) : null,
   };
 }
 
@@ -179,7 +181,7 @@ export const CHANGE_COLUMNS = [
     'class',
     'field',
   ] as const),
-  ...(['old', 'new', 'currency'] as const),
+  ...(['old_value', 'new_value', 'currency'] as const),
 ];
 
 /** A change as cells of `CHANGE_COLUMNS`; lists are JSON. */

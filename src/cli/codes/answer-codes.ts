@@ -47,7 +47,7 @@ export async function answerCodes(
   }
   const now = new Date();
   if (options.json === true) {
-    await printJson({ codes: answers.map((answer) => answerJson(answer, now)) });
+    await printJson(answers.map((answer) => answerJson(answer, now)));
   } else {
     await print(answers.map((answer) => answerLines(answer, now, stdoutLook())).join('\n'));
   }

@@ -79,7 +79,7 @@ async function list(app: App, options: ListOptions): Promise<ExitCode> {
     limit,
     ...(seller === undefined ? {} : { sellerIds: [seller] }),
   });
-  if (json === true) await printJson({ audits });
+  if (json === true) await printJson(audits);
   else if (audits.length > 0) await page([auditsTable(audits, stdoutLook(), vertical)], options);
   else await print(`There is no audit yet${seller === undefined ? '' : ' of this seller'}.\n`);
   return EXIT.done;

@@ -17,6 +17,7 @@ import {
   plural,
   safeLine,
   table,
+  withColumnNames,
   writeAll,
   type CsvCell,
 } from '../output/index.js';
@@ -246,7 +247,11 @@ async function follow(view: View, signal: AbortSignal): Promise<ExitCode> {
   }
   const json = format === 'json';
   const show = (told: FoldedChanges): Promise<void> =>
-    print(json ? told.changes.map((one) => ndjsonLine(changeJson(one))).join('') : lines.of(told));
+    print(
+      json
+        ? told.changes.map((one) => ndjsonLine(withColumnNames(changeJson(one)))).join('')
+        : lines.of(told),
+    );
   let after = await placeToFollow(view, show);
   const following = {
     ...{ store: app.store, databaseUrl: app.database.url, filter: filterOf(options), after },

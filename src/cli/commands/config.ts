@@ -33,7 +33,10 @@ async function config({ json }: CommonOptions): Promise<ExitCode> {
 function reportJson({ settings, sellers, problems, warnings }: ConfigReport): object {
   return {
     settings: settings.map(settingJson),
-    sellers: sellers.map((seller) => ({ ...seller, settings: seller.settings.map(settingJson) })),
+    sellers: sellers.map((seller) => ({
+      sellerId: seller.name,
+      settings: seller.settings.map(settingJson),
+    })),
     problems,
     warnings,
   };

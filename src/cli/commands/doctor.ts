@@ -21,6 +21,7 @@ import { execute, readSettings, unlessAborted } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { Checks, checkSeller, type Check, type OpenedAccount } from '../marketplace-checks.js';
 import { bytes, paint, plural, safeLine } from '../output/index.js';
+import { asTyped } from '../own-command.js';
 import { chosenSellers, withCommonOptions, type CommonOptions } from '../options.js';
 
 /** `doctor`: looks at everything a run needs. */
@@ -50,10 +51,15 @@ async function doctor(options: CommonOptions, signal: AbortSignal): Promise<Exit
   };
   const config = await checkConfiguration(tell);
   const requests = config === null ? 0 : await checkRest(config, options, tell, signal);
-  if (options.json === true) await printJson({ checks: told, requests });
+  if (options.json === true) await printJson({ checks: told.map(checkJson), requests });
   else await print(`\n${summary(told)}; ${plural(requests, 'request')} to marketplaces\n`);
   if (config === null) return EXIT.usage;
   return told.some(({ result }) => result === 'failed') ? EXIT.failed : EXIT.done;
+}
+
+function checkJson({ seller, result, text, remedy }: Check): object {
+  const typed = remedy === null ? null : asTyped(remedy);
+  return { sellerId: seller, result, text, remedy: typed };
 }
 
 const MACHINE = new Checks(null);

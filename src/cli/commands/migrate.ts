@@ -39,7 +39,7 @@ async function apply({ json }: MigrateOptions, signal: AbortSignal): Promise<Exi
   );
   await database.close();
   const { applied } = database;
-  if (json === true) await printJson({ applied });
+  if (json === true) await printJson(applied);
   else if (applied.length === 0) await print('The database is up to date.\n');
   else await print(`Applied ${plural(applied.length, 'migration')}:\n`, listed(applied).join(''));
   return EXIT.done;
@@ -47,10 +47,13 @@ async function apply({ json }: MigrateOptions, signal: AbortSignal): Promise<Exi
 
 async function show({ json }: MigrateOptions, signal: AbortSignal): Promise<ExitCode> {
   const state = await unlessAborted(schemaState(await configFor('store'), signal), signal);
-  if (json === true) await printJson(state ?? { database: null });
+  if (json === true) await printJson(state ?? NO_STATE);
   else await print(stateLines(state).join(''));
   return EXIT.done;
 }
+
+/** There is no database to know anything of. */
+const NO_STATE = { pending: null, failed: null, edited: null, unknown: null };
 
 /** How the schema stands, nothing changed; null when there is no embedded database yet. */
 async function schemaState(

@@ -74,7 +74,7 @@ async function list(app: App, options: RunsOptions): Promise<ExitCode> {
     limit,
     ...(seller === undefined ? {} : { sellerIds: [seller] }),
   });
-  if (json === true) await printJson({ runs });
+  if (json === true) await printJson(runs);
   else if (runs.length > 0) await page([runsTable(runs, stdoutLook(), vertical)], options);
   else await print(`There is no run yet${seller === undefined ? '' : ' of this seller'}.\n`);
   return EXIT.done;

@@ -29,7 +29,7 @@ export function addSql(program: Command): void {
     .addOption(new Option('--json', 'the same as --format json').conflicts('format'))
     .addHelpText(
       'after',
-      '\nIn CSV, NULL is empty and text that a spreadsheet would take for a formula gets an apostrophe.\nIn JSON, numbers that a double can’t hold exactly are text. A table repeats its header every 500 rows.\n\nExamples:\n  $ seller-mirror sql "select name, price_regular from reporting.items"\n  $ seller-mirror sql --format csv - < report.sql > report.csv',
+      '\nIn CSV, NULL is empty and text that a spreadsheet would take for a formula gets an apostrophe.\nIn JSON, decimals such as money, and whole numbers beyond 2^53, are text. A table repeats its header every 500 rows.\n\nExamples:\n  $ seller-mirror sql "select name, price_regular from reporting.items"\n  $ seller-mirror sql --format csv - < report.sql > report.csv',
     );
   withTableOptions(command).action((statement: string, options: SqlOptions) =>
     execute((signal) => sql(statement, options, signal)),

@@ -11,6 +11,7 @@ import { print, printJson, stdoutLook } from '../console.js';
 import { execute, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { unknownSeller, withCommonOptions, type CommonOptions } from '../options.js';
+import { asTyped } from '../own-command.js';
 import { age, count, paint, pairs, safeLine, type Look, type TableCell } from '../output/index.js';
 
 interface StatusOptions extends CommonOptions {
@@ -40,7 +41,7 @@ function status(options: StatusOptions, signal: AbortSignal): Promise<ExitCode> 
   return withApp('status', needs, signal, async (app) => {
     const now = new Date();
     const reports = chosen(await reportsOf(app, now), options.seller);
-    if (options.json === true) await printJson({ sellers: reports });
+    if (options.json === true) await printJson(reports.map(reportJson));
     else if (reports.length === 0) await print(NO_SELLER);
     else await print(reports.map((report) => reportLines(report, now, stdoutLook())).join('\n'));
     const lacking = reports.some(({ configured, current }) => configured && !current);
@@ -81,7 +82,7 @@ function chosen(reports: SellerReport[], name: string | undefined): SellerReport
 
 export type Verdict = 'current' | 'stale' | 'never' | 'failing' | 'parked' | 'running';
 
-/** One seller as `status --json` tells it. */
+/** What is known of one seller and its copy. */
 export interface SellerReport {
   readonly name: string;
   /** False: known from the store only. */
@@ -238,6 +239,34 @@ function problemOf(run: Run | null, held: HeldBack | null): SellerReport['lastPr
     message: runProblem(run, held),
     remedy: runRemedy(run),
     held,
+  };
+}
+
+/** The same for scripts, named as in `reporting.freshness` and `reporting.sync_runs`. */
+function reportJson({ name, items, parked, lastProblem, ...rest }: SellerReport): object {
+  return {
+    sellerId: name,
+    ...rest,
+    liveItems: items.live,
+    missingItems: items.missing,
+    removedItems: items.removed,
+    parkedAt: parked?.since ?? null,
+    parked: parked && {
+      runId: parked.runId,
+      problemCode: parked.code,
+      problem: parked.reason,
+      remedy: asTyped(parked.remedy),
+    },
+    lastProblem: lastProblem && {
+      runId: lastProblem.runId,
+      kind: lastProblem.kind,
+      state: lastProblem.state,
+      at: lastProblem.at,
+      problemCode: lastProblem.code,
+      problem: lastProblem.message,
+      remedy: asTyped(lastProblem.remedy),
+      held: lastProblem.held,
+    },
   };
 }
 

@@ -17,7 +17,7 @@ import {
   type CommonOptions,
 } from '../options.js';
 import { asTyped } from '../own-command.js';
-import { exitCodeOf, runLines } from '../run-report.js';
+import { exitCodeOf, runJson, runLines } from '../run-report.js';
 import { SyncProgress } from '../sync-progress.js';
 
 interface SyncOptions extends CommonOptions {
@@ -94,7 +94,7 @@ async function sync(
           }
         }
         if (options.json === true)
-          await printJson({ runs: reports, problems: obstacles.map(told) });
+          await printJson({ runs: reports.map(runJson), problems: obstacles.map(told) });
         return obstacles.length > 0 ? worstOf(obstacles) : exitCodeOf(reports);
       },
       () => ({ onProgress: (seller, step) => progress.show(seller, step) }),
@@ -113,7 +113,8 @@ async function putIntoQueue(
   options: SyncOptions,
 ): Promise<ExitCode> {
   const jobs = await enqueue(app, sellers, what === 'all' ? 'sync' : what, id);
-  if (options.json === true) await printJson({ jobs });
+  if (options.json === true)
+    await printJson(jobs.map(({ seller: sellerId, jobId }) => ({ sellerId, jobId })));
   else for (const { seller, jobId } of jobs) await print(`${seller} · in the queue as ${jobId}\n`);
   return EXIT.done;
 }
@@ -125,8 +126,8 @@ interface Obstacle {
   readonly exitCode: ExitCode;
 }
 
-function told({ seller, error }: Obstacle): { readonly seller: string; readonly message: string } {
-  return { seller, message: asTyped(reportError(error, null).lines.join(' ')) };
+function told({ seller: sellerId, error }: Obstacle): object {
+  return { sellerId, problem: asTyped(reportError(error, null).lines.join(' ')) };
 }
 
 function worstOf(obstacles: readonly Obstacle[]): ExitCode {

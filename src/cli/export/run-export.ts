@@ -80,7 +80,7 @@ async function tell(report: Report, place: Place, options: ExportOptions): Promi
   if (options.json === true) {
     const text = (one: FeedCursor | null): string | null => (one === null ? null : cursorText(one));
     await printJson({
-      ...{ view, seller: options.seller ?? null, format: place.format, out: place.path },
+      ...{ view, sellerId: options.seller ?? null, format: place.format, out: place.path },
       ...{ rows, bytes, since: text(since), cursor: text(cursor) },
     });
     return;

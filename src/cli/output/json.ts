@@ -1,6 +1,22 @@
 /** What JSON alone would write as itself, and a terminal or a reader would act on. */
 const UNSAFE = /[\u007F-\u009F\u202A-\u202E\u2066-\u2069\u2028\u2029]/g;
 
+/** What stands under these names came from elsewhere: its own names stay. */
+const AS_RECEIVED = new Set(['extra', 'layout', 'raw', 'tolerated']);
+
+/** The value with names of columns for its members: `runId` becomes `run_id`, at every depth. */
+export function withColumnNames(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withColumnNames);
+  if (typeof value !== 'object' || value === null) return value;
+  if (value instanceof Date || value instanceof Uint8Array) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([name, member]) => [
+      name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+      AS_RECEIVED.has(name) ? member : withColumnNames(member),
+    ]),
+  );
+}
+
 /** A value as indented JSON text with a line end; see `ndjsonLine`. */
 export function json(value: unknown): string {
   return `${encode(value, 2)}\n`;

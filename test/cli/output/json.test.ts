@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { json, ndjson, ndjsonLine } from '../../../src/cli/output/index.js';
+import { json, ndjson, ndjsonLine, withColumnNames } from '../../../src/cli/output/index.js';
 
 describe('JSON', () => {
   it('writes integers as numbers while every reader reads them exactly, else as text', () => {
@@ -26,6 +26,13 @@ describe('JSON', () => {
     const lines: string[] = [];
     for await (const line of ndjson([{ a: 1 }, null, undefined])) lines.push(line);
     expect(lines).toEqual(['{"a":1}\n', 'null\n', 'null\n']);
+  });
+
+  it('names members as columns are, but for what came with names of its own', () => {
+    const at = new Date(0);
+    expect(
+      withColumnNames([{ runId: 7n, held: { itemId: null, at }, raw: { someField: 1 } }]),
+    ).toEqual([{ run_id: 7n, held: { item_id: null, at }, raw: { someField: 1 } }]);
   });
 
   it('reads back as what was written, and holds nothing a terminal would act on', () => {

@@ -119,7 +119,12 @@ export const redisUrl = z.string().transform((address, context) => {
 
 /** The passwords of an address, as written and as meant, also when the address can't be read. */
 export function passwordsIn(url: string): readonly string[] {
-  const places = [/:\/\/[^:]*:(.*)@/s, /[?&]\w*pass\w*=(.*)$/is];
+  const places = [
+    // Before the host, and before any @ where the address can't be read.
+    /:\/\/[^:]*:([^/?#]*)@/,
+    /:\/\/[^:]*:(.*)@/s,
+    /[?&]\w*pass\w*=(.*)$/is,
+  ];
   return places
     .flatMap((place) => place.exec(url)?.[1] ?? [])
     .flatMap((one) => [one, decoded(one)]);

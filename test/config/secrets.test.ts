@@ -79,8 +79,10 @@ describe('secrets never show, whatever else is right or wrong', () => {
     fc.assert(
       fc.property(secret, otherSettings, fc.boolean(), (password, others, encoded) => {
         const written = encoded ? encodeURIComponent(password) : password;
-        const DATABASE_URL = `postgresql://me:${written}@db/mirror`;
-        const shown = everythingShown({ ...others, DATABASE_URL });
+        const end = encoded ? '?application_name=me@here' : '';
+        const DATABASE_URL = `postgresql://me:${written}@db/mirror${end}`;
+        // Pasted into another setting as well.
+        const shown = everythingShown({ ...others, DATABASE_URL, SELLER_NAME: written });
         expectHidden(shown, password);
         expectHidden(shown, written);
       }),

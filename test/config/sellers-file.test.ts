@@ -84,94 +84,59 @@ describe('the sellers file', () => {
 });
 
 describe('what is wrong in the sellers file', () => {
-  const cases: readonly [string, readonly object[], RegExp][] = [
+  it.each<[object, RegExp]>([
     [
-      'a misspelt field',
-      [{ ...SHOP, request_per_minute: 1 }],
-      /^SELLERS_FILE sellers\[0\] "request_per_minute" is no field: did you mean requestsPerMinute\?/,
+      { request_per_minute: 1 },
+      / "request_per_minute" is no field: did you mean requestsPerMinute\?/,
     ],
+    [{ colour: 1 }, /"colour" is no field: the fields are name, url/],
+    [{ api_key: 'plain-secret-1' }, / has the key itself in "api_key": .*keyFile.*keyEnv/],
+    [{ url: undefined }, /\.url is missing or no string/],
+    [{ url: 'http://a.example' }, /\.url "http:\/\/a.example" would get the API key unencrypted/],
+    [{ requestsPerMinute: '60' }, /\.requestsPerMinute is missing or no number/],
+    [{ requestsPerMinute: 0.5 }, /\.requestsPerMinute "0.5" is no whole number/],
+    [{ name: '../x' }, /\.name "..\/x" is no seller name/],
+    [{ keyEnv: undefined }, / has no key: add keyFile or keyEnv/],
+    [{ keyFile: 'x' }, /\.keyFile and SELLERS_FILE sellers\[0\].keyEnv are both given/],
+    [{ keyEnv: 'NOPE' }, / takes its key from the variable NOPE, which is not set: set NOPE in/],
+    // What may be the key itself is not shown.
     [
-      'an unknown field',
-      [{ ...SHOP, colour: 1 }],
-      /"colour" is no field: the fields are name, url/,
+      { keyEnv: 'k3y0123456789abcdef0123456789' },
+      / has a keyEnv that names no variable: name the variable (?!.*k3y0123)/,
     ],
-    [
-      'a key in plain',
-      [{ name: 'a', url: 'https://a.example', api_key: 'plain-secret-1' }],
-      /has the key itself in "api_key": .*keyFile.*keyEnv/,
-    ],
-    [
-      'a second seller of the same name',
-      [SHOP, SHOP],
-      /sellers\[1\].name "shop" is the name of SELLERS_FILE sellers\[0\] too/,
-    ],
-    [
-      'a missing address',
-      [{ name: 'a', keyEnv: 'SHOP_KEY' }],
-      /sellers\[0\].url is missing or no string/,
-    ],
-    [
-      'a number as text',
-      [{ ...SHOP, requestsPerMinute: '60' }],
-      /sellers\[0\].requestsPerMinute is missing or no number/,
-    ],
-    [
-      'a fraction of a request',
-      [{ ...SHOP, requestsPerMinute: 0.5 }],
-      /sellers\[0\].requestsPerMinute "0.5" is no whole number/,
-    ],
-    ['a bad name', [{ ...SHOP, name: '../x' }], /sellers\[0\].name "..\/x" is no seller name/],
-    [
-      'a bad address',
-      [{ ...SHOP, url: 'http://a.example' }],
-      /sellers\[0\].url "http:\/\/a.example" would get the API key unencrypted/,
-    ],
-    [
-      'no key',
-      [{ name: 'a', url: 'https://a.example' }],
-      /sellers\[0\] has no key: add keyFile or keyEnv/,
-    ],
-    [
-      'two keys',
-      [{ ...SHOP, keyFile: 'x' }],
-      /sellers\[0\].keyFile and SELLERS_FILE sellers\[0\].keyEnv are both given/,
-    ],
-    [
-      'a variable that is not set',
-      [{ ...SHOP, keyEnv: 'NOPE' }],
-      /sellers\[0\] takes its key from the variable NOPE, which is not set: set NOPE in/,
-    ],
-    [
-      'what may be the key itself in the place of a variable',
-      [{ ...SHOP, keyEnv: 'k3y0123456789abcdef0123456789' }],
-      /sellers\[0\] has a keyEnv that names no variable: name the variable (?!.*k3y0123)/,
-    ],
-    [
-      'a key file that is not there',
-      [{ ...SHOP, keyEnv: undefined, keyFile: 'nope.key' }],
-      /sellers\[0\].keyFile "nope.key" can't be read \(ENOENT\)/,
-    ],
-    [
-      'a placement nobody knows',
-      [{ ...SHOP, parameters: 'form' }],
-      /sellers\[0\].parameters "form" is not known/,
-    ],
-    [
-      'a header no request can have',
-      [{ ...SHOP, keyHeader: 'a b' }],
-      /sellers\[0\].keyHeader "a b" is no name/,
-    ],
-    [
-      'a seller that is no object',
-      ['shop' as unknown as object],
-      /sellers\[0\] is missing or no object/,
-    ],
-    ['an empty list', [], /lists no seller/],
-  ];
-  it.each(cases)('is named with its place: %s', (_, sellers, expected) => {
-    expect(folder.problems(withSellers(...sellers))).toContainEqual(
-      expect.stringMatching(expected),
+    [{ keyEnv: undefined, keyFile: 'no.key' }, /\.keyFile "no.key" can't be read \(ENOENT\)/],
+    [{ parameters: 'form' }, /\.parameters "form" is not known/],
+    [{ keyHeader: 'a b' }, /\.keyHeader "a b" is no name/],
+    [{ syncCron: '0' }, /\.syncCron "0" has 1 fields/],
+    [{ accountCron: '1 2 3' }, /\.accountCron "1 2 3" has 3 fields/],
+    [{ timeZone: 'Europe/Berln' }, /\.timeZone "Europe\/Berln" .* Europe\/Berlin\?/],
+    [{ syncCron: 5 }, /\.syncCron is missing or no string/],
+  ])('is named with its place: %j', (fields, expected) => {
+    const [problem, ...others] = folder.problems(withSellers({ ...SHOP, ...fields }));
+    expect(problem).toMatch(/^SELLERS_FILE sellers\[0\]/);
+    expect(problem).toMatch(expected);
+    expect(others).toEqual([]);
+  });
+
+  it('is told of all sellers at once', () => {
+    const bad = { ...SHOP, syncCron: '0', timeZone: 'Mars/Olympus', keyEnv: 'NOPE' };
+    const problems = folder.problems(
+      withSellers(SHOP, { ...bad, name: 'two' }, { ...bad, name: '' }),
     );
+    expect(problems.filter((text) => text.includes('sellers[1]'))).toHaveLength(3);
+    expect(problems.filter((text) => text.includes('sellers[2]'))).toHaveLength(4);
+  });
+
+  it('includes a second seller of the same name, one that is no object, and none', () => {
+    expect(folder.problems(withSellers(SHOP, SHOP))).toEqual([
+      expect.stringMatching(
+        /sellers\[1\].name "shop" is the name of SELLERS_FILE sellers\[0\] too/,
+      ),
+    ]);
+    expect(folder.problems(withSellers('shop' as unknown as object))).toEqual([
+      expect.stringMatching(/sellers\[0\] is missing or no object/),
+    ]);
+    expect(folder.problems(withSellers())).toEqual([expect.stringMatching(/lists no seller/)]);
   });
 
   it.each([
@@ -193,6 +158,24 @@ describe('what is wrong in the sellers file', () => {
   it('includes a file that is not there', () => {
     expect(folder.problems({ SELLERS_FILE: 'nope.json' })).toEqual([
       expect.stringMatching(/^SELLERS_FILE ".*nope.json" can't be read \(ENOENT\)/),
+    ]);
+  });
+});
+
+describe('a seller of the file', () => {
+  it('may have a schedule of its own, field by field', () => {
+    const env = withSellers(
+      SHOP,
+      { ...SHOP, name: 'two', syncCron: '0 5 * * *', timeZone: 'Asia/Tokyo' },
+      { ...SHOP, name: 'three', syncCron: 'off', accountCron: '30 * * * *' },
+      { ...SHOP, name: 'four', accountCron: 'off' },
+    );
+    const common = { ACCOUNT_CRON: '0 * * * *', TZ: 'Europe/Berlin' };
+    expect(folder.read({ ...env, ...common }).sellers).toMatchObject([
+      { syncCron: '0 2 * * *', accountCron: '0 * * * *', timeZone: 'Europe/Berlin' },
+      { syncCron: '0 5 * * *', accountCron: '0 * * * *', timeZone: 'Asia/Tokyo' },
+      { syncCron: null, accountCron: '30 * * * *', timeZone: 'Europe/Berlin' },
+      { syncCron: '0 2 * * *', accountCron: null, timeZone: 'Europe/Berlin' },
     ]);
   });
 });

@@ -1,0 +1,360 @@
+import { mkdirSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import type { Config } from '../../src/config/index.js';
+import { ONE_SELLER, useFolder } from './folder.js';
+
+const folder = useFolder();
+
+const SECRET = `whsec_${Buffer.from('0123456789abcdef0123456789abcdef').toString('base64')}`;
+const WEBHOOK = { ALERT_WEBHOOK_URL: 'https://hooks.example/t/0', ALERT_WEBHOOK_SECRET: SECRET };
+const MACHINE = Intl.DateTimeFormat().resolvedOptions().timeZone;
+
+/** One seller's configuration with these settings besides. */
+const read = (env: NodeJS.ProcessEnv = {}): Config => folder.read({ ...ONE_SELLER, ...env });
+const problems = (env: NodeJS.ProcessEnv) => folder.problems({ ...ONE_SELLER, ...env });
+const sellerOf = (env: NodeJS.ProcessEnv) => read(env).sellers[0];
+const base64 = (count: number): string => Buffer.alloc(count, 7).toString('base64');
+
+describe('a configuration that is right', () => {
+  it('needs only address and key; all else has a default that suits one machine', () => {
+    const config = read();
+    expect(config).toMatchObject({
+      sellers: [
+        {
+          ...{ name: 'main', requestsPerMinute: 60 },
+          carriage: { placement: 'default', keyHeader: null },
+          ...{ syncCron: '0 2 * * *', accountCron: null, auditCron: null, timeZone: MACHINE },
+        },
+      ],
+      ...{ databaseUrl: null, dataDir: join(folder.path(), 'data'), allowPlainHttp: false },
+      ...{ removalGuard: { items: 10, percent: 20 }, lookupsPerRun: 100 },
+      ...{ redis: null, queuePrefix: 'seller-mirror', workerConcurrency: 4, catchUp: true },
+      ...{ shutdownTimeoutMs: 30_000, keepJobsDays: 7, staleAfterHours: 26, alerts: null },
+      recheck: { share: 0.25, olderThanDays: 30 },
+      retention: { raw: null, runs: null, versions: null, audits: null },
+      health: { host: '127.0.0.1', port: 8790, chosen: false },
+      ...{ logLevel: 'info', logFormat: 'auto', warnings: [] },
+    });
+    expect(config.sellers[0]?.url.href).toBe('https://market.example/');
+    expect(config.sellers[0]?.key.reveal()).toBe('key-0123456789abcdef');
+  });
+
+  it('takes every setting that is given', () => {
+    const config = read({
+      ...{ SELLER_NAME: 'shop.2_B-c', REQUESTS_PER_MINUTE: '0', MARKETPLACE_PARAMETERS: 'JSON' },
+      ...{ MARKETPLACE_KEY_HEADER: 'X-Api-Key', ALLOW_PLAIN_HTTP: 'yes', DATA_DIR: 'elsewhere' },
+      ...{ SYNC_CRON: '*/5 1 * * 1-5', ACCOUNT_CRON: ' 0 * * * * ', AUDIT_CRON: '0 4 * * 0' },
+      ...{ TZ: 'Europe/Berlin', AUDIT_SHARE: '100', AUDIT_OLDER_THAN_DAYS: '1' },
+      DATABASE_URL: 'postgresql://me:pw@db:5432/mirror',
+      ...{ REMOVAL_GUARD_ITEMS: '0', REMOVAL_GUARD_PERCENT: '100', LOOKUPS_PER_RUN: '5' },
+      ...{ REDIS_URL: 'rediss://:pw@cache', QUEUE_PREFIX: 'shop.2_B-c', WORKER_CONCURRENCY: '100' },
+      ...{ CATCH_UP: 'no', SHUTDOWN_TIMEOUT: '0', KEEP_JOBS_DAYS: '365', STALE_AFTER_HOURS: '1' },
+      ...{
+        KEEP_RAW_DAYS: '1',
+        KEEP_RUNS_DAYS: '2',
+        KEEP_VERSIONS_DAYS: '3',
+        KEEP_AUDITS_DAYS: '4',
+      },
+      ...{ HEALTH_LISTEN: 'localhost:80', LOG_LEVEL: 'Debug', LOG_FORMAT: 'JSON', ...WEBHOOK },
+    });
+    expect(config).toMatchObject({
+      sellers: [
+        {
+          ...{ name: 'shop.2_B-c', requestsPerMinute: 0 },
+          carriage: { placement: 'json', keyHeader: 'X-Api-Key' },
+          ...{ syncCron: '*/5 1 * * 1-5', accountCron: '0 * * * *', auditCron: '0 4 * * 0' },
+          timeZone: 'Europe/Berlin',
+        },
+      ],
+      ...{ dataDir: join(folder.path(), 'elsewhere'), allowPlainHttp: true },
+      ...{ removalGuard: { items: 0, percent: 100 }, lookupsPerRun: 5 },
+      recheck: { share: 1, olderThanDays: 1 },
+      ...{ redis: { mode: 'single', tls: true }, queuePrefix: 'shop.2_B-c' },
+      ...{ workerConcurrency: 100, catchUp: false, shutdownTimeoutMs: 0, keepJobsDays: 365 },
+      ...{ staleAfterHours: 1, retention: { raw: 1, runs: 2, versions: 3, audits: 4 } },
+      health: { host: 'localhost', port: 80, chosen: true },
+      ...{ logLevel: 'debug', logFormat: 'json', warnings: [] },
+    });
+    expect(config.databaseUrl?.reveal()).toBe('postgresql://me:pw@db:5432/mirror');
+    expect(config.redis?.password?.reveal()).toBe('pw');
+    expect(config.alerts?.url.reveal()).toBe(WEBHOOK.ALERT_WEBHOOK_URL);
+    expect(config.alerts?.secret.reveal()).toBe(SECRET);
+  });
+
+  it('may have no seller when only the store is needed, for status and sql', () => {
+    expect(folder.read({}, 'store').sellers).toEqual([]);
+  });
+
+  it('treats an empty value as not set, because Compose passes unset variables so', () => {
+    expect(read({ LOG_LEVEL: '', SELLERS_FILE: ' ' }).logLevel).toBe('info');
+  });
+
+  it.each([
+    'postgres://db/mirror',
+    'postgresql://me:p%40ss@[::1]:5432/mirror?sslmode=require',
+    'postgresql:///mirror?host=/var/run/postgresql',
+    'postgresql://me@/mirror?host=/var/run/postgresql',
+  ])('accepts the database address %s, since PostgreSQL’s clients do', (DATABASE_URL) => {
+    expect(read({ DATABASE_URL }).databaseUrl?.reveal()).toBe(DATABASE_URL);
+  });
+
+  it.each([
+    ['http://localhost:8080', 'localhost:8080'],
+    ['http://127.0.0.1:1/shop', '127.0.0.1:1'],
+    ['http://[::1]:9', '[::1]:9'],
+  ])('allows plain http to %s, where nobody listens in', (MARKETPLACE_URL, host) => {
+    expect(sellerOf({ MARKETPLACE_URL })?.url.host).toBe(host);
+  });
+
+  it('allows plain http elsewhere when that was asked for', () => {
+    const env = { MARKETPLACE_URL: 'http://shop.lan', ALERT_WEBHOOK_URL: 'http://hooks.lan' };
+    const { sellers, alerts } = read({ ...WEBHOOK, ...env, ALLOW_PLAIN_HTTP: 'true' });
+    expect([sellers.length, alerts?.url.reveal()]).toEqual([1, 'http://hooks.lan']);
+  });
+
+  it('expands ~/ itself, because no shell does in .env', () => {
+    expect(read({ DATA_DIR: '~/mirror' }).dataDir).not.toContain('~');
+  });
+
+  it('can have schedules off, for those who start every run themselves', () => {
+    const off = { SYNC_CRON: 'Off', ACCOUNT_CRON: 'off', AUDIT_CRON: 'OFF' };
+    expect(sellerOf(off)).toMatchObject({ syncCron: null, accountCron: null, auditCron: null });
+  });
+
+  it('warns of an address that ends in /api, which would be asked under /api/api', () => {
+    const { warnings } = read({ MARKETPLACE_URL: 'https://a.example/api/' });
+    expect(warnings).toEqual([expect.stringContaining('ends in /api')]);
+  });
+});
+
+describe('what is wrong', () => {
+  it('is reported all at once, each with setting, value and remedy, needed or not, so that it is found before the night', () => {
+    const env = {
+      ...{ MARKETPLACE_URL: 'market', REQUESTS_PER_MINUTE: 'sixty', LOG_LEVEL: 'loud' },
+      ...{ ALLOW_PLAIN_HTTP: 'maybe', REMOVAL_GUARD_PERCENT: '101', DATABASE_URL: 'mysql://x' },
+      ...{ SYNC_CRON: '0 2', ACCOUNT_CRON: 'hourly', TZ: 'Mars/Olympus' },
+    };
+    const found = folder.problems(env, 'store');
+    const names = [...Object.keys(env), 'MARKETPLACE_API_KEY'];
+    expect(found).toHaveLength(names.length);
+    expect(new Set(found.map((text) => text.split(' ')[0]))).toEqual(new Set(names));
+    expect(found).toEqual(
+      expect.arrayContaining([
+        'LOG_LEVEL "loud" is not known: choose one of info, trace, debug, warn, error, fatal, silent',
+        'SYNC_CRON "0 2" has 2 fields where five are wanted: write minute, hour, day, month and day of the week, such as 0 2 * * *, or off',
+        'TZ "Mars/Olympus" is no time zone: give an IANA name such as Europe/Berlin',
+        'REMOVAL_GUARD_PERCENT "101" is no whole number in range: give a number from 0 to 100',
+      ]),
+    );
+  });
+
+  it.each<[NodeJS.ProcessEnv, RegExp]>([
+    [{}, /^MARKETPLACE_URL is not set, so/],
+    [{ MARKETPLACE_URL: 'https://a.example' }, /^MARKETPLACE_API_KEY is not set/],
+    [{ MARKETPLACE_API_KEY: 'abcdef' }, /^MARKETPLACE_URL is not set, but/],
+    [
+      { ...ONE_SELLER, MARKETPLACE_API_KEY_FILE: 'x' },
+      /^MARKETPLACE_API_KEY_FILE and MARKETPLACE_API_KEY are both/,
+    ],
+    [
+      { ...ONE_SELLER, SELLERS_FILE: 'none.json' },
+      /^SELLERS_FILE and MARKETPLACE_URL are both set/,
+    ],
+    [
+      { DATABASE_URL: 'postgres://a/b', DATABASE_URL_FILE: 'x' },
+      /^DATABASE_URL_FILE and DATABASE_URL are both/,
+    ],
+    [
+      { REDIS_URL: 'redis://a', REDIS_URL_FILE: 'x' },
+      /^REDIS_URL_FILE and REDIS_URL are both given: keep one of them$/,
+    ],
+    [
+      { ...ONE_SELLER, MARKETPLACE_API_KEY: 'ключ-ключ', MARKETPLACE_KEY_HEADER: 'X-Key' },
+      /no request header can carry/,
+    ],
+  ])('is named with what to do: %j', (env, expected) => {
+    expect(folder.problems(env)).toContainEqual(expect.stringMatching(expected));
+  });
+
+  it.each([
+    ['MARKETPLACE_URL', 'ftp://a.example', /no web address/],
+    ['MARKETPLACE_URL', 'https://me:pw@a.example', /user name or password/],
+    ['MARKETPLACE_URL', 'https://a.example/?api_key=1', /query or fragment/],
+    ['MARKETPLACE_URL', 'https://a.example/?', /query or fragment/],
+    ['MARKETPLACE_URL', 'http://a.example', /unencrypted: use https/],
+    // Its name only begins like that of this machine.
+    ['MARKETPLACE_URL', 'http://127.0.0.1.a.example', /unencrypted/],
+    ['MARKETPLACE_API_KEY', 'abcd\nefgh', /^MARKETPLACE_API_KEY holds line breaks/],
+    ['MARKETPLACE_PARAMETERS', 'cookie', /"cookie" is not known: choose one of default, query/],
+    ['MARKETPLACE_KEY_HEADER', 'X-Key:', /no name of a header/],
+    ['MARKETPLACE_KEY_HEADER', 'Host', /every request uses already/],
+    ['SELLER_NAME', 'my shop', /^SELLER_NAME "my shop" is no seller name/],
+    ['SELLER_NAME', 'a'.repeat(64), /is no seller name/],
+    ['DATABASE_URL', 'postgres://me:a/b@db:5432/x', /^DATABASE_URL can’t be read/],
+    ['DATABASE_URL', 'postgres://me:a@db/x#y', /%23/],
+    ['LOOKUPS_PER_RUN', '-1', /^LOOKUPS_PER_RUN "-1" is no whole number/],
+    ['REMOVAL_GUARD_ITEMS', '1.5', /"1.5" is no whole number/],
+    ['REMOVAL_GUARD_ITEMS', '0x10', /"0x10" is no whole number/],
+    ['WORKER_CONCURRENCY', '0', /from 1 to 100$/],
+    ['WORKER_CONCURRENCY', '101', /from 1 to 100$/],
+    ['SHUTDOWN_TIMEOUT', '3601', /from 0 to 3600$/],
+    ['SHUTDOWN_TIMEOUT', '30s', /"30s"/],
+    ['KEEP_JOBS_DAYS', '0', /from 1 to 365$/],
+    ['KEEP_JOBS_DAYS', '366', /from 1 to 365$/],
+    ['KEEP_RAW_DAYS', '0', /from 1 to 36500$/],
+    ['STALE_AFTER_HOURS', '0', /from 1 to 8760$/],
+    ['QUEUE_PREFIX', 'a:b', /"a:b" can’t begin the names in Redis/],
+    ['QUEUE_PREFIX', '{a}', /names in Redis/],
+    ['QUEUE_PREFIX', 'a'.repeat(64), /names in Redis/],
+    ['CATCH_UP', 'perhaps', /"perhaps" is neither true nor false/],
+    ['LOG_FORMAT', 'xml', /"xml" is not known/],
+    // None of the address shows.
+    [
+      'REDIS_URL',
+      'redis://me:hunter2@a/hunter2',
+      /^REDIS_URL names a database that is no number: /,
+    ],
+    ['REDIS_URL', 'http://cache', /^REDIS_URL is an address of the web, not of Redis: /],
+  ])('is a value such as %s=%j, and nothing else', (name, value, expected) => {
+    expect(problems({ [name]: value })).toEqual([expect.stringMatching(expected)]);
+  });
+
+  it('is a data folder that is a file', () => {
+    folder.write('data', '');
+    expect(problems({})).toEqual([expect.stringMatching(/^DATA_DIR ".\/data" is no folder/)]);
+  });
+});
+
+describe('a time zone', () => {
+  it.each([
+    ['UTC', 'UTC'],
+    ['Asia/Kolkata', 'Asia/Kolkata'],
+    ['europe/berlin', 'Europe/Berlin'],
+    ['America/Argentina/Buenos_Aires', 'America/Argentina/Buenos_Aires'],
+    ['Etc/GMT+1', 'Etc/GMT+1'],
+    [':Europe/Berlin', 'Europe/Berlin'],
+  ])('%s is %s', (TZ, timeZone) => {
+    expect(sellerOf({ TZ })?.timeZone).toBe(timeZone);
+  });
+
+  it('may be the path of its file, as some systems set it', () => {
+    mkdirSync(join(folder.path(), 'zoneinfo', 'Europe'), { recursive: true });
+    const path = folder.write('zoneinfo/Europe/Berlin', 'TZif');
+    symlinkSync(path, join(folder.path(), 'localtime'));
+    const TZ = `:${join(folder.path(), 'localtime')}`;
+    expect(sellerOf({ TZ })?.timeZone).toBe('Europe/Berlin');
+  });
+
+  it.each([
+    ['Europe/Berln', 'Europe/Berlin'],
+    ['Berlin', 'Europe/Berlin'],
+    ['Europe/New York', 'America/New_York'],
+    ['america-sao-paolo', 'America/Sao_Paulo'],
+  ])('%s was probably meant to be %s', (TZ, meant) => {
+    expect(problems({ TZ })).toEqual([`TZ "${TZ}" is no time zone: did you mean ${meant}?`]);
+  });
+
+  it.each(['CET-1CEST', '+02:00', '-0500', 'x', '/nowhere/zone', '../Berlin x'])(
+    '%s is none, since it does not say when the clocks change',
+    (TZ) => {
+      expect(problems({ TZ })).toEqual([expect.stringMatching(/^TZ .* no time zone/)]);
+    },
+  );
+});
+
+describe('the health endpoints', () => {
+  it.each([
+    ['127.0.0.1:9000', '127.0.0.1', 9000],
+    ['127.9.9.9:9000', '127.9.9.9', 9000],
+    ['LOCALHOST:9000', 'localhost', 9000],
+    ['[::1]:9000', '::1', 9000],
+    [':9000', '127.0.0.1', 9000],
+    ['9000', '127.0.0.1', 9000],
+    ['0', '127.0.0.1', 0],
+  ])('listen as %s says, on this machine only', (HEALTH_LISTEN, host, port) => {
+    const { health, warnings } = read({ HEALTH_LISTEN });
+    expect({ health, warnings }).toEqual({ health: { host, port, chosen: true }, warnings: [] });
+  });
+
+  it.each([
+    ['0.0.0.0:9000', '0.0.0.0'],
+    ['[::]:9000', '::'],
+    ['10.0.0.5:9000', '10.0.0.5'],
+    ['mirror.lan:9000', 'mirror.lan'],
+  ])('may be open to other machines with %s, but not without a warning', (HEALTH_LISTEN, host) => {
+    const { health, warnings } = read({ HEALTH_LISTEN });
+    expect(health).toMatchObject({ host, port: 9000 });
+    expect(warnings).toEqual([expect.stringMatching(/^HEALTH_LISTEN .* opens health and metrics/)]);
+  });
+
+  it('are not there when off', () => {
+    expect(read({ HEALTH_LISTEN: 'OFF' }).health).toBeNull();
+  });
+
+  it.each([
+    ...['localhost', '::1:9000', '[::1]', '[::x]:1', '*:9000', 'a b:1', '65536', 'http://a:1'],
+    '1:2:3',
+  ])('can’t listen at %s', (HEALTH_LISTEN) => {
+    const expected = /^HEALTH_LISTEN ".*" is no host and port: write it as 127\.0\.0\.1:8790/;
+    expect(problems({ HEALTH_LISTEN })).toEqual([expect.stringMatching(expected)]);
+  });
+});
+
+describe('alerts', () => {
+  it('are never sent unsigned, since a receiver could not tell who sends', () => {
+    const env = { ALERT_WEBHOOK_URL: WEBHOOK.ALERT_WEBHOOK_URL };
+    expect(problems(env)).toEqual([
+      expect.stringMatching(/^ALERT_WEBHOOK_SECRET is not set, but ALERT_WEBHOOK_URL is, .*whsec_/),
+    ]);
+  });
+
+  it('with a secret that can’t be read bring that problem only', () => {
+    const env = { ALERT_WEBHOOK_SECRET: '', ALERT_WEBHOOK_SECRET_FILE: 'nope' };
+    expect(problems({ ...WEBHOOK, ...env })).toEqual([
+      expect.stringMatching(/^ALERT_WEBHOOK_SECRET_FILE "nope" can't/),
+    ]);
+  });
+
+  it('without an address do nothing, which is worth a warning', () => {
+    const { alerts, warnings } = read({ ALERT_WEBHOOK_SECRET: SECRET });
+    expect(alerts).toBeNull();
+    expect(warnings).toEqual([expect.stringMatching(/^ALERT_WEBHOOK_SECRET is set without/)]);
+  });
+
+  it.each([
+    ['no address at all', 'hooks', /^ALERT_WEBHOOK_URL is no web address/],
+    ['another scheme', 'ftp://hooks.example', /is no web address/],
+    ['plain http', 'http://hooks.example', /would get alerts unencrypted: use https/],
+    ['a login', 'https://me:hunter2@hooks.example', /contains a user name or password/],
+  ])('go nowhere with %s', (_, ALERT_WEBHOOK_URL, expected) => {
+    expect(problems({ ...WEBHOOK, ALERT_WEBHOOK_URL })).toEqual([expect.stringMatching(expected)]);
+  });
+
+  it.each([
+    ...['http://localhost:9/t', 'http://127.0.0.1/t', 'http://[::1]/t', 'https://a.example/?t=1'],
+  ])('go to %s', (url) => {
+    expect(read({ ...WEBHOOK, ALERT_WEBHOOK_URL: url }).alerts?.url.reveal()).toBe(url);
+  });
+
+  it.each([
+    ['24 bytes', `whsec_${base64(24)}`],
+    ['64 bytes', `whsec_${base64(64)}`],
+    ['no padding', `whsec_${base64(32).replace(/=+$/, '')}`],
+  ])('are signed with %s', (_, secret) => {
+    expect(read({ ...WEBHOOK, ALERT_WEBHOOK_SECRET: secret }).alerts?.secret.reveal()).toBe(secret);
+  });
+
+  it.each([
+    ['too few bytes', `whsec_${base64(23)}`],
+    ['too many bytes', `whsec_${base64(65)}`],
+    ['another prefix', `whsk_${base64(32)}`],
+    ['no prefix', base64(32)],
+    ['a character that base64 does not have', `whsec_${base64(32).replace('B', '*')}`],
+    ['a password', 'correct horse battery staple'],
+  ])('can’t be signed with %s', (_, secret) => {
+    expect(problems({ ...WEBHOOK, ALERT_WEBHOOK_SECRET: secret })).toEqual([
+      expect.stringMatching(/^ALERT_WEBHOOK_SECRET is no secret of the Standard Webhooks form/),
+    ]);
+  });
+});

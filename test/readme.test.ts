@@ -1,20 +1,23 @@
 import { execFileSync } from 'node:child_process';
-import { cpSync, readdirSync, readFileSync } from 'node:fs';
+import { cpSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import { Webhook as Verifier } from 'standardwebhooks';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { program } from '../src/cli/program.js';
 import { SETTINGS } from '../src/config/index.js';
-import { describeDenials } from '../src/domain/codes/denials.js';
 import { LONGEST_GAP_MS, LONGEST_ROW } from '../src/domain/codes/proof.js';
-import { LOOK_AFTER_MS, LOOK_SOON_AFTER_MS, ONE_IN } from '../src/domain/codes/second-look.js';
+import {
+  LOOK_AFTER_MS,
+  LOOK_SOON_AFTER_MS,
+  ONE_IN,
+  describeDenials,
+} from '../src/domain/codes/second-look.js';
 import { silentLog } from '../src/domain/log.js';
-import { Secret } from '../src/domain/secret.js';
-import type { Alert } from '../src/jobs/alerts.js';
-import { deliverAlert } from '../src/jobs/deliver-alert.js';
-import { performMirrorTask } from '../src/jobs/mirror-task.js';
 import { parseRedisUrl } from '../src/domain/redis-target.js';
+import { Secret } from '../src/domain/secret.js';
+import { deliverAlert, type Alert } from '../src/jobs/alerts.js';
+import { performMirrorTask } from '../src/jobs/mirror-task.js';
 import { seededCatalogue } from '../src/simulator/index.js';
 import { createMetrics } from '../src/web/metrics.js';
 import { startHealthServer } from '../src/web/server.js';

@@ -1,7 +1,7 @@
 import type { Config, SellerConfig } from '../config/index.js';
 import type { Account } from '../domain/item.js';
 import { describeFailure, type Failure } from '../domain/reply.js';
-import { examine, type Examination, type ListBeginning } from '../jobs/examine.js';
+import { examine, type Examination, type ListBeginning } from '../jobs/prove.js';
 import { remedyOf } from '../jobs/problem.js';
 import { evenlySpacedBudget, unlimitedBudget } from '../marketplace/budget.js';
 import { createMarketplace } from '../marketplace/client.js';

@@ -1,9 +1,8 @@
-import { heldRemedy } from '../jobs/remedies.js';
+import { heldRemedy } from '../jobs/problem.js';
 import type { RunReport } from '../jobs/types.js';
-import { count, paint, plural, type Look } from './output/index.js';
-import { safeLine } from './output/index.js';
 import { EXIT, type ExitCode } from './exit-codes.js';
 import { asTyped } from './own-command.js';
+import { count, paint, plural, safeLine, type Look } from './output/index.js';
 
 const MARKS = { succeeded: ['✓', 'green'], held: ['!', 'yellow'], failed: ['✗', 'red'] } as const;
 

@@ -1,4 +1,4 @@
-import { heldRemedy, remedyFor } from '../jobs/remedies.js';
+import { heldRemedy, remedyFor } from '../jobs/problem.js';
 import type { Run } from '../store/status.js';
 import { moment } from '../domain/moment.js';
 import {

@@ -1,4 +1,4 @@
-import { parseDuration } from './codes/freshness.js';
+import { parseDuration } from './codes/recheck.js';
 
 /** A moment read from text, or what is wrong with the text. */
 export type MomentReading = { readonly at: Date } | { readonly fault: string };

@@ -1,3 +1,14 @@
+import { createHash } from 'node:crypto';
+import type { Json } from '../domain/item.js';
+import { shownName } from '../domain/shown-name.js';
+import type { HeldBack } from '../store/decisions.js';
+import type { Freshness } from '../store/freshness.js';
+import { DIED } from '../store/runs.js';
+import type { Run } from '../store/status.js';
+import type { Store } from '../store/store.js';
+import type { Webhook } from '../webhook/webhook.js';
+import { auditRemedy, parkedRemedy, runProblem, runRemedy, wordsOf } from './problem.js';
+
 /** Something to tell people about, by ids; the text is made when it is delivered. */
 export type Alert =
   | { readonly kind: 'run-failed' | 'run-held'; readonly runId: string }
@@ -25,4 +36,216 @@ export function alertId(alert: Alert): string {
       return `${alert.kind}.${alert.seller}.${since}`;
     }
   }
+}
+
+/** What an alert says, or why there is nothing to say any more. */
+export type AlertMessage =
+  { readonly type: string; readonly at: Date; readonly data: Json } | { readonly dropped: string };
+
+/**
+ * Puts an alert into words, as things are now: what is gone or over is told no more. It holds
+ * figures, codes and sentences; of what the marketplace sent, only names of items that are held back.
+ */
+export function messageOf(store: Store, alert: Alert, now: Date): Promise<AlertMessage> {
+  switch (alert.kind) {
+    case 'run-failed':
+    case 'run-held':
+      return runMessage(store, alert.kind, BigInt(alert.runId));
+    case 'audit-finished':
+      return auditMessage(store, BigInt(alert.auditId), now);
+    case 'seller-parked':
+      return parkedMessage(store, alert.seller);
+    case 'copy-stale':
+      return staleMessage(store, alert, now);
+  }
+}
+
+async function runMessage(
+  store: Store,
+  kind: 'run-failed' | 'run-held',
+  runId: bigint,
+): Promise<AlertMessage> {
+  const entry = await store.run(runId);
+  const found = entry?.run;
+  if (found === undefined) return { dropped: `run ${runId} is no longer in the store` };
+  if (found.decision !== null) return { dropped: `run ${runId} was ${found.decision}` };
+  const held = entry?.held ?? null;
+  // It failed, but could not say so any more, and nobody has noticed since.
+  const run = found.state === 'running' ? { ...found, ...DIED } : found;
+  const later = await store.laterGoodRun(run);
+  if (later !== null) return { dropped: `run ${later} went well since` };
+  return {
+    type: kind === 'run-held' ? 'run.held' : 'run.failed',
+    at: run.finishedAt ?? run.startedAt,
+    data: {
+      seller: run.sellerId,
+      runId: String(runId),
+      kind: run.kind,
+      state: run.state,
+      startedAt: run.startedAt.toISOString(),
+      finishedAt: run.finishedAt?.toISOString() ?? null,
+      counts: countsOf(run),
+      ...(held === null ? {} : { held: heldFacts(held) }),
+      problem: {
+        code: run.problemCode ?? run.state,
+        message: wordsFor(run, held),
+        remedy: runRemedy(run),
+      },
+    },
+  };
+}
+
+/** A sentence that can't be read quotes it, and alerts leave the house. */
+function wordsFor(run: Run, held: HeldBack | null): string {
+  return run.problemCode === 'unreadable'
+    ? `what the marketplace sends can’t be read; \`seller-mirror runs ${run.runId}\` shows it`
+    : runProblem(run, held);
+}
+
+function heldFacts({ items, confirmed, present, examples }: HeldBack): Json {
+  const named = examples.map(({ itemId, name }) => ({ itemId, name: shownName(name) }));
+  return { items, confirmed, present, examples: named };
+}
+
+function countsOf(run: Run): Json {
+  const { listed, added, changed, extraChanged, unchanged, restored, missing, removed } = run;
+  const { quarantined, duplicates, apiCalls } = run;
+  return {
+    ...{ listed, added, changed, extraChanged, unchanged, restored, missing, removed },
+    ...{ quarantined, duplicates, apiCalls, bytes: Number(run.bytes) },
+  };
+}
+
+async function auditMessage(store: Store, auditId: bigint, now: Date): Promise<AlertMessage> {
+  const audit = await store.audits.get(auditId);
+  if (audit === null) return { dropped: `audit ${auditId} is no longer in the store` };
+  const { state, createdAt, finishedAt, problem } = audit;
+  if (state === 'running') return { dropped: `audit ${auditId} goes on` };
+  const { lines, rejected, codes, reused, valid, invalid, unproven, pending, apiCalls } = audit;
+  return {
+    type: 'audit.finished',
+    at: finishedAt ?? now,
+    data: {
+      seller: audit.sellerId,
+      auditId: String(auditId),
+      source: audit.source,
+      state,
+      startedAt: createdAt.toISOString(),
+      finishedAt: finishedAt?.toISOString() ?? null,
+      counts: { lines, rejected, codes, reused, valid, invalid, unproven, pending, apiCalls },
+      problem:
+        problem === null ? null : { code: state, message: problem, remedy: auditRemedy(auditId) },
+    },
+  };
+}
+
+async function parkedMessage(store: Store, seller: string): Promise<AlertMessage> {
+  const parking = await store.parkingOf(seller);
+  if (parking === null) return { dropped: `seller ${seller} is parked no more` };
+  const { since, code, reason, runId } = parking;
+  return {
+    type: 'seller.parked',
+    at: since,
+    data: {
+      seller,
+      runId: String(runId),
+      since: since.toISOString(),
+      problem: { code, message: reason, remedy: parkedRemedy(code, seller) },
+    },
+  };
+}
+
+async function staleMessage(
+  store: Store,
+  { seller, since }: Extract<Alert, { readonly kind: 'copy-stale' }>,
+  now: Date,
+): Promise<AlertMessage> {
+  const fresh = (await store.freshness()).find(({ sellerId }) => sellerId === seller);
+  if (fresh === undefined) return { dropped: `seller ${seller} is no longer in the store` };
+  const last = fresh.itemsMirroredAt?.toISOString() ?? null;
+  if (last !== since) return { dropped: `the items of seller ${seller} were mirrored since` };
+  const message =
+    last === null
+      ? `the items of seller "${seller}", known since ${fresh.since.toISOString()}, were never mirrored`
+      : `the items of seller "${seller}" were last mirrored at ${last}`;
+  return {
+    type: 'copy.stale',
+    at: now,
+    data: {
+      seller,
+      lastSuccess: last,
+      problem: { code: 'stale', message, remedy: '`seller-mirror status` tells why' },
+    },
+  };
+}
+
+/** What became of an alert, as plain data. */
+export type AlertOutcome =
+  /** Delivered, or dropped since there is nothing to tell any more. */
+  | {
+      readonly kind: 'done';
+      readonly result: { readonly delivered: number } | { readonly dropped: string };
+    }
+  /** It may work later, but not before `notBefore` (milliseconds since 1970). */
+  | { readonly kind: 'retry'; readonly problem: string; readonly notBefore: number | null }
+  | { readonly kind: 'give-up'; readonly problem: string }
+  /** It was told to stop. */
+  | { readonly kind: 'hand-back' };
+
+/**
+ * Tells people about something, in the words it deserves now. Never throws.
+ * @param jobId of the job that delivers it: the receiver sees the same id at every repetition
+ */
+export async function deliverAlert(
+  deps: { readonly store: Store; readonly webhook: Webhook },
+  alert: Alert,
+  jobId: string,
+  signal: AbortSignal,
+): Promise<AlertOutcome> {
+  try {
+    signal.throwIfAborted();
+    const message = await messageOf(deps.store, alert, new Date());
+    if ('dropped' in message) return { kind: 'done', result: message };
+    const reply = await deps.webhook.send({ id: messageId(jobId), ...message }, signal);
+    if (reply.kind !== 'delivered') return reply;
+    return { kind: 'done', result: { delivered: reply.httpStatus } };
+  } catch (error) {
+    if (signal.aborted) return { kind: 'hand-back' };
+    return { kind: 'retry', problem: wordsOf(error), notBefore: null };
+  }
+}
+
+/** Job ids have dots, which the specification's signed text is divided by. */
+function messageId(jobId: string): string {
+  return `msg_${createHash('sha256').update(jobId).digest('base64url').slice(0, 27)}`;
+}
+
+/** An alert of kind `copy-stale`. */
+export type StaleAlert = Extract<Alert, { readonly kind: 'copy-stale' }>;
+
+/**
+ * Of the given sellers, those whose items were last mirrored longer ago than they may. Each alert
+ * names that last success and so is the same every time as long as it is about the same staleness.
+ * @param staleAfterHours oldest a copy may be
+ */
+export async function findStaleSellers(
+  store: Pick<Store, 'freshness'>,
+  sellers: readonly string[],
+  staleAfterHours: number,
+  now: Date,
+): Promise<readonly StaleAlert[]> {
+  const all = await store.freshness();
+  return all
+    .filter((one) => sellers.includes(one.sellerId) && isStale(one, staleAfterHours, now))
+    .map(({ sellerId: seller, itemsMirroredAt }) => ({
+      kind: 'copy-stale',
+      seller,
+      since: itemsMirroredAt?.toISOString() ?? null,
+    }));
+}
+
+/** A parked seller's copy grows old for a reason that people were told of when it was parked. */
+function isStale({ parked, itemsMirroredAt, since }: Freshness, hours: number, now: Date): boolean {
+  if (parked) return false;
+  return now.getTime() - (itemsMirroredAt ?? since).getTime() > hours * 3_600_000;
 }

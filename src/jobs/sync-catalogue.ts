@@ -7,7 +7,7 @@ import { CatalogueIntake } from './catalogue-intake.js';
 import { proveCredential, type Proof } from './prove.js';
 import { listProblemOf, RunProblem } from './problem.js';
 import { forgetChanges, performRun, type RunContext } from './run.js';
-import { settleUnlisted, type Unlisted } from './settle-unlisted.js';
+import { settleUnlisted, type Unlisted } from './unlisted.js';
 import type { JobDeps, RunReport } from './types.js';
 
 /** A list that breaks off is asked for again this often in one run. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { decideRemovals } from '../../src/jobs/decide-removals.js';
-import { messageOf } from '../../src/jobs/alert-message.js';
+import { messageOf } from '../../src/jobs/alerts.js';
 import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
 import { syncItem } from '../../src/jobs/sync-item.js';
 import type { JobDeps, RunReport } from '../../src/jobs/types.js';

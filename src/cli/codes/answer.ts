@@ -1,4 +1,4 @@
-import { describeDenials } from '../../domain/codes/denials.js';
+import { describeDenials } from '../../domain/codes/second-look.js';
 import { supportAt } from '../../domain/codes/purchase.js';
 import type { Purchase, PurchasedItem } from '../../domain/item.js';
 import { moment } from '../../domain/moment.js';

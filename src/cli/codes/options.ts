@@ -1,6 +1,6 @@
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import type { Config, SellerConfig } from '../../config/index.js';
-import { parseDuration } from '../../domain/codes/freshness.js';
+import { parseDuration } from '../../domain/codes/recheck.js';
 import type { Confirm } from '../../domain/codes/second-look.js';
 import { readCode, describeCodeFault } from '../../domain/codes/code.js';
 import { RESULT_FORMATS, type Format, type ResultFormat } from '../../intake/index.js';

@@ -1,4 +1,4 @@
-import { describeDenials, type Denials } from '../../domain/codes/denials.js';
+import { describeDenials, type Denials } from '../../domain/codes/second-look.js';
 import { supportAt } from '../../domain/codes/purchase.js';
 import type { Purchase } from '../../domain/item.js';
 import type { ResultColumn, ResultRow } from '../../intake/index.js';

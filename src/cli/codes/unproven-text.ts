@@ -3,7 +3,7 @@ import {
   describeUnproven,
   isUnprovenReason,
   type UnprovenReason,
-} from '../../domain/codes/unproven.js';
+} from '../../domain/codes/outcome.js';
 
 const KEY =
   'check the API key in the workspace settings of the marketplace; `seller-mirror doctor` tries it';

@@ -8,7 +8,7 @@ import {
   decideRemovals,
   type DecisionReport,
 } from '../../jobs/decide-removals.js';
-import { namesOf } from '../../jobs/remedies.js';
+import { namesOf } from '../../jobs/problem.js';
 import { page, print, printJson, stdoutLook } from '../console.js';
 import { CommandError } from '../errors.js';
 import { execute, withApp } from '../execute.js';

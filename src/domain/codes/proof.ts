@@ -1,5 +1,4 @@
-import type { Heard } from './outcome.js';
-import type { DenialFault } from './unproven.js';
+import type { DenialFault, Heard } from './outcome.js';
 
 /**
  * The rules that decide when a denial proves anything.

@@ -1,6 +1,5 @@
 import type { Purchase } from '../item.js';
-import type { KnownCode } from './known-code.js';
-import { supportAt } from './purchase.js';
+import { mergePurchase, supportAt, type PurchaseReading } from './purchase.js';
 
 /** What can happen to a code between two checks. */
 export type TransitionKind =
@@ -103,4 +102,41 @@ function itemOf({ item }: Purchase): string | null {
 
 function isSameWord(a: string, b: string): boolean {
   return a.trim().toLowerCase() === b.trim().toLowerCase();
+}
+
+/** What the mirror holds of a code. A code that was never proven is not known. */
+export interface KnownCode {
+  readonly verdict: 'valid' | 'invalid';
+  /** The last purchase seen, kept when the code becomes invalid; null when there never was one. */
+  readonly purchase: Purchase | null;
+  /** When the verdict was last proven, milliseconds since 1970. */
+  readonly checkedAt: number;
+}
+
+/** What a judgement says of a code, with the purchase where there is one. */
+export type CodeNews =
+  | { readonly verdict: 'valid'; readonly purchase: PurchaseReading }
+  | { readonly verdict: 'invalid' | 'unproven' };
+
+/** What is known of a code from now on, and how it came to differ from before. */
+export interface Settlement {
+  /** Null when nothing is known still. */
+  readonly known: KnownCode | null;
+  readonly transitions: readonly CodeTransition[];
+}
+
+/**
+ * What becomes of the known state of a code. An unproven judgement changes nothing, and neither does
+ * one older than what is known, so that of two audits the later answer wins.
+ * @param at when the code was answered or denied, milliseconds since 1970
+ */
+export function settle(before: KnownCode | null, news: CodeNews, at: number): Settlement {
+  const isOlder = before !== null && at < before.checkedAt;
+  if (news.verdict === 'unproven' || isOlder) return { known: before, transitions: [] };
+  const purchase =
+    news.verdict === 'valid'
+      ? mergePurchase(before?.purchase ?? null, news.purchase)
+      : (before?.purchase ?? null);
+  const known: KnownCode = { verdict: news.verdict, purchase, checkedAt: at };
+  return { known, transitions: transitionsOf(before, known) };
 }

@@ -1,14 +1,13 @@
 import { setImmediate as turn } from 'node:timers/promises';
-import { hearAccount, hearCode } from '../../domain/codes/outcome.js';
+import { hearAccount, hearCode, type UnprovenReason } from '../../domain/codes/outcome.js';
 import {
-  longestGapMs,
   LONGEST_ROW,
   Proofs,
+  longestGapMs,
   type Call,
   type CodeCall,
   type Span,
 } from '../../domain/codes/proof.js';
-import type { UnprovenReason } from '../../domain/codes/unproven.js';
 import type { Purchase } from '../../domain/item.js';
 import type { Reply } from '../../domain/reply.js';
 import type { CallOptions, Marketplace, Sourced } from '../../marketplace/types.js';

@@ -7,13 +7,12 @@ import {
   planLook,
   type Confirm,
 } from '../../domain/codes/second-look.js';
-import type { UnprovenReason } from '../../domain/codes/unproven.js';
+import type { UnprovenReason } from '../../domain/codes/outcome.js';
 import type { Json, Purchase } from '../../domain/item.js';
 import { Deadline } from '../../marketplace/retry.js';
 import { askCodes, type CodeMarketplace } from './ask-codes.js';
+import { Relay, interruptible } from './async-iterables.js';
 import { afterAsking, countsAgainst, isGivenUp } from './chunk-outcome.js';
-import { interruptible } from './interruptible.js';
-import { Relay } from './relay.js';
 import type { AskReport, Carried, SettledCode, Stop, StopReason, UnprovenCode } from './types.js';
 
 /** What to check, and how. */

@@ -1,5 +1,5 @@
 import { moment } from '../../domain/moment.js';
-import { askAgain, describeUnproven, type UnprovenReason } from '../../domain/codes/unproven.js';
+import { askAgain, describeUnproven, type UnprovenReason } from '../../domain/codes/outcome.js';
 import type { AuditState } from '../../store/audits/types.js';
 import type { Stop, StopReason } from './types.js';
 

@@ -1,6 +1,10 @@
-import type { DoubtReason, Evidence, SilenceReason } from '../../domain/codes/outcome.js';
+import type {
+  DoubtReason,
+  Evidence,
+  SilenceReason,
+  UnprovenReason,
+} from '../../domain/codes/outcome.js';
 import type { Call, Proof } from '../../domain/codes/proof.js';
-import type { UnprovenReason } from '../../domain/codes/unproven.js';
 import type { Purchase } from '../../domain/item.js';
 import type { Sourced } from '../../marketplace/types.js';
 

@@ -1,6 +1,6 @@
 import type { ClientBase, Pool } from 'pg';
-import type { Denials } from '../../domain/codes/denials.js';
-import type { KnownCode } from '../../domain/codes/known-code.js';
+import type { Denials } from '../../domain/codes/second-look.js';
+import type { KnownCode } from '../../domain/codes/transition.js';
 import type { Item, Purchase, PurchasedItem, Timestamp } from '../../domain/item.js';
 
 /** A moment in UTC as text with microseconds, whatever the session's settings. */

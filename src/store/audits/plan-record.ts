@@ -1,7 +1,5 @@
-import type { KnownCode } from '../../domain/codes/known-code.js';
-import { settle } from '../../domain/codes/settle.js';
-import type { CodeTransition } from '../../domain/codes/transition.js';
 import type { Verdict } from '../../domain/codes/proof.js';
+import { settle, type CodeTransition, type KnownCode } from '../../domain/codes/transition.js';
 import type { Json } from '../../domain/item.js';
 import type { CodeResult } from './types.js';
 

@@ -1,8 +1,6 @@
-import type { Denials } from '../../domain/codes/denials.js';
-import type { KnownCode } from '../../domain/codes/known-code.js';
-import type { CodeNews } from '../../domain/codes/settle.js';
 import type { Verdict } from '../../domain/codes/proof.js';
-import type { Confirm, DenialCounts } from '../../domain/codes/second-look.js';
+import type { Confirm, DenialCounts, Denials } from '../../domain/codes/second-look.js';
+import type { CodeNews, KnownCode } from '../../domain/codes/transition.js';
 import type { Json, Purchase } from '../../domain/item.js';
 
 /** An audit is there when its whole list is: a list on its way has no state. */

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { describeDenials } from '../../../src/domain/codes/denials.js';
+import { describeDenials } from '../../../src/domain/codes/second-look.js';
 
 const firstAt = new Date('2026-11-21T10:00:00.400Z');
 const after = (seconds: number): Date => new Date(firstAt.getTime() + seconds * 1_000);

@@ -1,12 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { KnownCode } from '../../../src/domain/codes/known-code.js';
 import {
   mergePurchase,
   supportAt,
   type PurchaseReading,
 } from '../../../src/domain/codes/purchase.js';
-import { settle, type CodeNews } from '../../../src/domain/codes/settle.js';
+import { settle, type CodeNews, type KnownCode } from '../../../src/domain/codes/transition.js';
 import { decodePurchase } from '../../../src/domain/decode-purchase.js';
 import type { Json, Purchase } from '../../../src/domain/item.js';
 

@@ -1,12 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { auditCost } from '../../../src/domain/codes/cost.js';
-import { isFresh, parseDuration } from '../../../src/domain/codes/freshness.js';
 import {
+  SOON_MS,
   byUsefulness,
   callsWithin,
+  isFresh,
+  parseDuration,
   planRecheck,
-  SOON_MS,
   type RecheckCandidate,
 } from '../../../src/domain/codes/recheck.js';
 

@@ -8,8 +8,8 @@ import type { Reply } from '../../../src/domain/reply.js';
 import { askCodes, type CodeMarketplace } from '../../../src/jobs/codes/ask-codes.js';
 import type { AskReport, SettledCode } from '../../../src/jobs/codes/types.js';
 import type { Sourced } from '../../../src/marketplace/types.js';
-import { diceOf } from '../../domain/codes/support.js';
 import * as replies from '../../domain/codes/support.js';
+import { diceOf } from '../../domain/codes/support.js';
 import { never } from '../../support/mirror.js';
 
 type Condition = 'good' | 'revoked' | 'other-seller' | 'sells-nothing' | 'down' | 'limited' | 'off';

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { expect, it } from 'vitest';
 import { KEY, never, useMirror } from '../../support/mirror.js';
-import { messageOf } from '../../../src/jobs/alert-message.js';
+import { messageOf } from '../../../src/jobs/alerts.js';
 import { performAuditChunk, SECOND_LOOK } from '../../../src/jobs/codes/perform-chunk.js';
 import { auditDeps, auditVerdicts, enter, progress, workThrough } from './audit.js';
 import { failingOn, listOf, openShop, truthOf } from './support.js';

@@ -1,8 +1,10 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import type { KnownCode } from '../../../src/domain/codes/known-code.js';
-import { settle } from '../../../src/domain/codes/settle.js';
-import type { CodeTransition } from '../../../src/domain/codes/transition.js';
+import {
+  settle,
+  type CodeTransition,
+  type KnownCode,
+} from '../../../src/domain/codes/transition.js';
 import type { AuditStore } from '../../../src/store/audits/audit-store.js';
 import type { CodeResult, PendingCode } from '../../../src/store/audits/types.js';
 import { useMirror } from '../../support/mirror.js';

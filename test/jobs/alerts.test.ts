@@ -1,10 +1,8 @@
 import { Webhook as Verifier } from 'standardwebhooks';
 import { describe, expect, it } from 'vitest';
 import { Secret } from '../../src/domain/secret.js';
-import type { Alert } from '../../src/jobs/alerts.js';
-import { deliverAlert } from '../../src/jobs/deliver-alert.js';
+import { deliverAlert, findStaleSellers, type Alert } from '../../src/jobs/alerts.js';
 import { performMirrorTask, type MirrorJob } from '../../src/jobs/mirror-task.js';
-import { findStaleSellers } from '../../src/jobs/stale-sellers.js';
 import { syncAccount } from '../../src/jobs/sync-account.js';
 import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
 import { seededCatalogue } from '../../src/simulator/index.js';

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { describeHeld, remedyFor } from '../../src/jobs/remedies.js';
+import { describeHeld, remedyFor } from '../../src/jobs/problem.js';
 
 it.each([
   [12, 'the marketplace denies each of them'],

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe } from 'vitest';
+import { createTestDatabase, emptyTables, type TestDatabase } from '../support/postgres.js';
 import {
   hasRedis,
   redisTarget,
@@ -7,9 +8,19 @@ import {
   type RedisProcess,
 } from '../support/redis.js';
 import { describeQueue } from './contract.js';
-import { postgresTrial, redisTrial } from './trial.js';
+import { postgresTrialAt, redisTrial, withClient } from './trial.js';
 
-describeQueue('the queue on PostgreSQL', postgresTrial);
+describe('the queue on PostgreSQL', () => {
+  let database: TestDatabase;
+  beforeAll(async () => {
+    database = await createTestDatabase();
+  });
+  afterAll(() => database.drop());
+  describeQueue('in one database', async () => {
+    await withClient(database.url, (client) => emptyTables(client, 'bullmq'));
+    return postgresTrialAt(database.url);
+  });
+});
 
 describe.skipIf(!hasRedis)(redisTitle('the queue on Redis'), () => {
   let redis: RedisProcess;

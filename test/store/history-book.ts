@@ -6,7 +6,7 @@ import { tellUndecided } from '../../src/store/history.js';
 import { WATCH_TIMES } from '../../src/store/lock-watch.js';
 import { lockSeller, type SellerLock } from '../../src/store/lock.js';
 import { ItemSession } from '../../src/store/session.js';
-import { createTestDatabase } from '../support/postgres.js';
+import { createTestDatabase, emptyTables } from '../support/postgres.js';
 
 /** What one night shows of a seller's items. */
 export interface Night {
@@ -130,9 +130,7 @@ export class HistoryBook {
   }
 
   async empty(): Promise<void> {
-    await this.pool.query(
-      `TRUNCATE mirror.sellers, mirror.item_versions, mirror.item_changes, mirror.account_versions CASCADE`,
-    );
+    await emptyTables(this.pool, 'mirror');
   }
 
   async close(): Promise<void> {

@@ -11,7 +11,7 @@ import {
   type Simulator,
   type SimulatorOptions,
 } from '../../src/simulator/index.js';
-import { createTestDatabase } from './postgres.js';
+import { createTestDatabase, emptyTables } from './postgres.js';
 
 export const KEY = 'k3y-0123456789abcdef0123456789abcdef';
 
@@ -90,11 +90,7 @@ export class Mirror {
   async reset(): Promise<void> {
     await Promise.all(this.#opened.splice(0).map((marketplace) => marketplace.close()));
     await Promise.all(this.#simulators.splice(0).map((simulator) => simulator.close()));
-    await this.pool.query(
-      `TRUNCATE mirror.sellers, mirror.request_budgets, mirror.purchase_codes, mirror.code_checks,
-                mirror.code_transitions, mirror.audit_codes, mirror.audit_entries, mirror.processes,
-                mirror.item_versions, mirror.item_changes, mirror.account_versions CASCADE`,
-    );
+    await emptyTables(this.pool, 'mirror');
   }
 
   async close(): Promise<void> {

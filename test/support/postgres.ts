@@ -54,6 +54,39 @@ const WAIT_FOR_SESSIONS = (name: string): string => `
     END LOOP;
   END $$`;
 
+/**
+ * Deletes every row of a schema, what refers to other rows first, as soon as nobody else works with
+ * them. TRUNCATE takes fifty times as long: it makes new files for each table and index.
+ */
+export async function emptyTables(
+  client: { query(sql: string): Promise<unknown> },
+  schema: 'mirror' | 'bullmq',
+): Promise<void> {
+  await client.query(`
+    DO $$
+    DECLARE
+      tables text[];
+      one text;
+    BEGIN
+      WITH RECURSIVE depths AS (
+        SELECT oid, 0 AS depth FROM pg_class
+         WHERE relkind = 'r' AND relnamespace = to_regnamespace('${schema}')
+           AND relname NOT IN ('_prisma_migrations', 'migration')
+        UNION
+        SELECT k.confrelid, depth + 1 FROM depths d JOIN pg_constraint k ON k.conrelid = d.oid
+         WHERE k.contype = 'f' AND k.confrelid <> k.conrelid
+      ), deepest AS (
+        SELECT oid, max(depth) AS depth FROM depths GROUP BY oid
+      )
+      -- A trigger keeps codes that have checks.
+      SELECT array_agg(oid::regclass::text ORDER BY oid = to_regclass('mirror.purchase_codes'), depth)
+        INTO tables FROM deepest;
+      IF tables IS NULL THEN RETURN; END IF;
+      EXECUTE 'LOCK TABLE ' || array_to_string(tables, ', ') || ' IN ACCESS EXCLUSIVE MODE';
+      FOREACH one IN ARRAY tables LOOP EXECUTE 'DELETE FROM ' || one; END LOOP;
+    END $$`);
+}
+
 /** `url` with another database. */
 export function databaseAt(url: string, database: string): string {
   const address = new URL(url);

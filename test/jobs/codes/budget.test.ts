@@ -14,8 +14,8 @@ describe('the budget', () => {
   it('is shared by chunks at the same time, never overdrawn, and spent on hardly anything but codes', async () => {
     // Room for a machine that stops for a third of a second and then sends what had its turn.
     const shop = await openShop({ requestsPerMinute: 330, limit: { windowMs: 3_000 } });
-    const codes = listOf(shop, 600);
-    const auditId = await enter(mirror(), shop.marketplace.host, codes, { chunkSize: 300 });
+    const codes = listOf(shop, 450);
+    const auditId = await enter(mirror(), shop.marketplace.host, codes, { chunkSize: 225 });
     const queue = new ChunkQueue();
     await enqueueNext(mirror().store, auditId, queue.add);
     const worker = async (): Promise<void> => {

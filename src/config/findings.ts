@@ -26,7 +26,11 @@ export class ConfigError extends Error {
   }
 }
 
+/** `exposed`: a secret that other users of this machine can read. */
+type Kind = 'problem' | 'warning' | 'exposed';
+
 interface Finding {
+  readonly kind: Kind;
   readonly about: Given | string;
   readonly message: string;
 }
@@ -40,22 +44,11 @@ const LONGEST_VALUE = 60;
  * must not show either.
  */
 export class Findings {
-  readonly #problems: Finding[] = [];
-  readonly #warnings: Finding[] = [];
-  readonly #exposed: Finding[] = [];
+  readonly #findings: Finding[] = [];
   readonly #secrets: Secret[] = [];
 
-  problem(about: Given | string, message: string): void {
-    this.#problems.push({ about, message });
-  }
-
-  warn(about: Given | string, message: string): void {
-    this.#warnings.push({ about, message });
-  }
-
-  /** Warns of a secret that other users of this machine can read. */
-  exposed(about: Given | string, message: string): void {
-    this.#exposed.push({ about, message });
+  add(kind: Kind, about: Given | string, message: string): void {
+    this.#findings.push({ kind, about, message });
   }
 
   /** Makes sure that these texts show in no problem and no warning. */
@@ -63,38 +56,32 @@ export class Findings {
     for (const text of texts) this.#secrets.push(new Secret(text));
   }
 
-  warnings(): string[] {
-    return this.#sentences(this.#warnings);
-  }
-
-  exposedSecrets(): string[] {
-    return this.#sentences(this.#exposed);
-  }
-
-  problems(): string[] {
-    return this.#sentences(this.#problems);
+  /** A sentence for each finding of a kind. */
+  sentences(kind: Kind): readonly string[] {
+    const redactor = new Redactor(this.#secrets);
+    return this.#findings
+      .filter((finding) => finding.kind === kind)
+      .map(({ about, message }) => {
+        const isShown = typeof about !== 'string' && about.isSecret !== true;
+        // Redacted before it is cut: half a secret is still one.
+        const value = isShown ? ` ${shown(redactor.text(about.text))}` : '';
+        return redactor.text(`${placeOf(about)}${value} ${message}`);
+      });
   }
 
   /** @throws {ConfigError} when there is any problem */
   throwIfAny(): void {
-    if (this.#problems.length > 0) throw new ConfigError(this.problems());
+    const problems = this.sentences('problem');
+    if (problems.length > 0) throw new ConfigError(problems);
   }
 
   /** The value of a setting without any secret; of a wrong one also without what looks like a secret. */
   shownValue(name: string, value: string): string {
     const redacted = new Redactor(this.#secrets).text(value);
-    const isWrong = this.#problems.some(({ about }) => placeOf(about) === name);
+    const isWrong = this.#findings.some(
+      ({ kind, about }) => kind === 'problem' && placeOf(about) === name,
+    );
     return isWrong ? withoutLikelySecrets(redacted) : redacted;
-  }
-
-  #sentences(findings: readonly Finding[]): string[] {
-    const redactor = new Redactor(this.#secrets);
-    return findings.map(({ about, message }) => {
-      const isShown = typeof about !== 'string' && about.isSecret !== true;
-      // Redacted before it is cut: half a secret is still one.
-      const value = isShown ? ` ${shown(redactor.text(about.text))}` : '';
-      return redactor.text(`${placeOf(about)}${value} ${message}`);
-    });
   }
 }
 

@@ -122,9 +122,9 @@ function read(env: NodeJS.ProcessEnv, options: ConfigOptions) {
   const config = {
     ...settings,
     /** Sentences for a person; they hold no secret. */
-    warnings: findings.warnings() as readonly string[],
+    warnings: findings.sentences('warning'),
     /** Sentences on secrets that other users of this machine can read; they hold no secret. */
-    exposedSecrets: findings.exposedSecrets() as readonly string[],
+    exposedSecrets: findings.sentences('exposed'),
   } as const;
   return { config, entries, reader };
 }
@@ -135,7 +135,11 @@ function readDataDir(reader: Reader): string {
   const path = absolutePath(reader.options.cwd, text);
   if (isNoFolder(path)) {
     const given = { where: 'DATA_DIR', text };
-    reader.findings.problem(given, 'is no folder: name a folder; it is made when it is not there');
+    reader.findings.add(
+      'problem',
+      given,
+      'is no folder: name a folder; it is made when it is not there',
+    );
   }
   return path;
 }
@@ -153,7 +157,8 @@ function readHealth(reader: Reader): HealthListen | null {
   if (health === 'off') return null;
   const { host } = health;
   if (!isLoopback(host.includes(':') ? `[${host}]` : host)) {
-    reader.findings.warn(
+    reader.findings.add(
+      'warning',
       reader.given('HEALTH_LISTEN') ?? 'HEALTH_LISTEN',
       'opens health and metrics to other machines, without a login: keep it within a network you trust, or listen on 127.0.0.1',
     );
@@ -170,16 +175,18 @@ function readAlerts(reader: Reader): { readonly url: Secret; readonly secret: Se
     (name) => (reader.given(name) ?? reader.given(`${name}_FILE`))?.where,
   );
   if (url !== null && !mayCarryKey(new URL(url.reveal()), reader.value('ALLOW_PLAIN_HTTP'))) {
-    findings.problem(urlPlace ?? '', `would get alerts unencrypted: ${UNENCRYPTED_REMEDY}`);
+    findings.add('problem', urlPlace ?? '', `would get alerts unencrypted: ${UNENCRYPTED_REMEDY}`);
   }
   if (urlPlace !== undefined && secretPlace === undefined) {
-    findings.problem(
+    findings.add(
+      'problem',
       'ALERT_WEBHOOK_SECRET',
       `is not set, but ALERT_WEBHOOK_URL is, and alerts are never sent unsigned: set it to what the receiver checks signatures with; ${HOW_TO_MAKE_A_SECRET}`,
     );
   }
   if (secretPlace !== undefined && urlPlace === undefined) {
-    findings.warn(
+    findings.add(
+      'warning',
       secretPlace,
       'is set without ALERT_WEBHOOK_URL, so no alerts are sent: set ALERT_WEBHOOK_URL, or take the secret away',
     );

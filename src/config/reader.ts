@@ -86,7 +86,7 @@ export class Reader {
     const { schema }: Setting = SETTINGS[name];
     const { data, error } = schema.safeParse(given.text);
     const faults = error?.issues.map(({ message }) => message) ?? this.#cronFaults(schema, data);
-    for (const fault of faults) this.findings.problem(given, fault);
+    for (const fault of faults) this.findings.add('problem', given, fault);
     return faults.length === 0 ? (data as NonNullable<ValueOf<N>>) : null;
   }
 
@@ -110,7 +110,7 @@ export class Reader {
     let text = direct?.text ?? null;
     if (text !== null) findings.hide([text]);
     if (file !== null && direct !== null) {
-      findings.problem(file.where, `and ${direct.where} are both given: keep one of them`);
+      findings.add('problem', file.where, `and ${direct.where} are both given: keep one of them`);
       return null;
     }
     if (file !== null) {
@@ -141,7 +141,7 @@ export class Reader {
           ? 'see docs/settings.md for the settings there are'
           : `did you mean ${meant}?`;
       if (meant !== null || PREFIXES.test(name)) {
-        this.findings.warn(name, `is no setting and does nothing: ${remedy}`);
+        this.findings.add('warning', name, `is no setting and does nothing: ${remedy}`);
       }
     }
     const held = [...known.filter(isSecretName), ...used].filter((name) =>
@@ -150,7 +150,7 @@ export class Reader {
     const path = this.#envPath;
     if (held.length === 0 || !isOpenToAll(statSync(path, { throwIfNoEntry: false }))) return;
     const what = `holds ${held.join(', ')} and can be read by every user of this machine`;
-    this.findings.exposed('.env', `${what}: run chmod 600 ${path}`);
+    this.findings.add('exposed', '.env', `${what}: run chmod 600 ${path}`);
   }
 }
 
@@ -180,7 +180,7 @@ function readEnvFile(path: string, findings: Findings): NodeJS.Dict<string> {
     const code = codeOf(error) ?? 'unknown reason';
     if (code === 'ENOENT' || code === 'ENOTDIR') return {};
     const remedy = 'make it a text file that this user may read, or remove it';
-    findings.problem({ where: '.env', text: path }, `can't be read (${code}): ${remedy}`);
+    findings.add('problem', { where: '.env', text: path }, `can't be read (${code}): ${remedy}`);
     return {};
   }
 }
@@ -202,16 +202,20 @@ function readSecretFile(
   try {
     text = readBounded(path, () => {
       if (path.startsWith('/run/secrets/')) return;
-      findings.exposed(given, `can be read by every user of this machine: run chmod 600 ${path}`);
+      findings.add(
+        'exposed',
+        given,
+        `can be read by every user of this machine: run chmod 600 ${path}`,
+      );
     });
   } catch (error) {
     const remedy = `name a file that holds ${what} and that this user may read`;
-    findings.problem(given, `can't be read (${codeOf(error) ?? 'too large'}): ${remedy}`);
+    findings.add('problem', given, `can't be read (${codeOf(error) ?? 'too large'}): ${remedy}`);
     return null;
   }
   findings.hide([text]);
   if (text.trim() !== '') return text.trim();
-  findings.problem(given, `is an empty file: put ${what} into it`);
+  findings.add('problem', given, `is an empty file: put ${what} into it`);
   return null;
 }
 

@@ -33,8 +33,8 @@ export function reportOf(entries: readonly SellerEntry[] | null, reader: Reader)
   return {
     settings: names.map((name) => settingReport(name, reader)),
     sellers: (entries ?? []).map((entry, index) => sellerReport(entry, placeOf(index), reader)),
-    problems: findings.problems(),
-    warnings: [...findings.warnings(), ...findings.exposedSecrets()],
+    problems: findings.sentences('problem'),
+    warnings: [...findings.sentences('warning'), ...findings.sentences('exposed')],
   };
 }
 

@@ -77,7 +77,8 @@ export function readSellers(reader: Reader): SellersRead {
     reader.checkVariables(new Set());
     if (single.length > 0) return { sellers: readSingleSeller(reader, common), entries: null };
     if (options.needs === 'sellers') {
-      findings.problem(
+      findings.add(
+        'problem',
         'MARKETPLACE_URL',
         'is not set, so there is no seller to mirror: set MARKETPLACE_URL and MARKETPLACE_API_KEY or MARKETPLACE_API_KEY_FILE, or set SELLERS_FILE',
       );
@@ -125,14 +126,16 @@ function readSingleSeller(reader: Reader, choices: Choices): readonly SellerConf
   const file = reader.given('MARKETPLACE_API_KEY_FILE');
   const key = readKey(reader, { direct, file, base: options.cwd }, choices);
   if (direct === null && file === null) {
-    findings.problem(
+    findings.add(
+      'problem',
       'MARKETPLACE_API_KEY',
       'is not set: set it, or MARKETPLACE_API_KEY_FILE, to the key from the workspace’s settings',
     );
   }
   const address = reader.given('MARKETPLACE_URL');
   if (address === null) {
-    findings.problem(
+    findings.add(
+      'problem',
       'MARKETPLACE_URL',
       'is not set, but the API key is: set it to the marketplace’s address, such as https://market.example',
     );
@@ -166,7 +169,8 @@ function readSeller(
   const file = keyFile === undefined ? null : at('keyFile');
   const key = readKey(reader, { direct, file, base }, choices);
   if (direct === null && file === null) {
-    reader.findings.problem(
+    reader.findings.add(
+      'problem',
       where,
       keyEnv === undefined ? 'has no key: add keyFile or keyEnv' : unsetVariable(keyEnv),
     );
@@ -192,7 +196,8 @@ function readKey(reader: Reader, places: SecretPlaces, { carriage }: Choices): S
   const given = reader.secretFrom(places, 'MARKETPLACE_API_KEY');
   const key = given && reader.parse(given, 'MARKETPLACE_API_KEY');
   if (given !== null && key !== null && keyHeader !== null && !travelsInHeader(given.text)) {
-    reader.findings.problem(
+    reader.findings.add(
+      'problem',
       given,
       'holds characters that no request header can carry: copy the key again, or take MARKETPLACE_KEY_HEADER or keyHeader away',
     );
@@ -206,9 +211,10 @@ function readUrl(reader: Reader, given: Given): URL | null {
   const url = reader.parse(given, 'MARKETPLACE_URL');
   if (url === null) return null;
   const fault = marketplaceFault(url, reader.value('ALLOW_PLAIN_HTTP'));
-  if (fault !== null) findings.problem(given, fault);
+  if (fault !== null) findings.add('problem', given, fault);
   else if (/\/api\/*$/.test(url.pathname)) {
-    findings.warn(
+    findings.add(
+      'warning',
       given,
       'ends in /api, which is added to every request anyway: leave /api out unless the marketplace really answers under /api/api',
     );
@@ -223,12 +229,13 @@ function reportUnused(reader: Reader, names: readonly (typeof SINGLE_SELLER)[num
     // Its value may show up in another message, pasted into the wrong place.
     if (name === 'MARKETPLACE_API_KEY') findings.hide([reader.variable(name) ?? '']);
     if (name === 'MARKETPLACE_URL') {
-      findings.problem(
+      findings.add(
+        'problem',
         'SELLERS_FILE',
         'and MARKETPLACE_URL are both set: keep one: SELLERS_FILE for several sellers, MARKETPLACE_URL for one',
       );
     } else {
-      findings.warn(name, 'is not used beside SELLERS_FILE: take it away');
+      findings.add('warning', name, 'is not used beside SELLERS_FILE: take it away');
     }
   }
 }
@@ -249,7 +256,8 @@ function shareBudgets(
   return sellers.map((seller) => {
     const limit = limits.get(hostName(seller.url)) ?? seller.requestsPerMinute;
     if (limit === seller.requestsPerMinute) return seller;
-    findings.warn(
+    findings.add(
+      'warning',
       { where: 'SELLERS_FILE requestsPerMinute', text: String(seller.requestsPerMinute) },
       `of ${seller.name} is lowered to ${limit}: all sellers of ${seller.url.host} share one budget; give them the same number`,
     );
@@ -265,7 +273,7 @@ export function placeOf(index: number): string {
 /** What the sellers file lists; empty when it can't be read, which has been reported. */
 function readEntries(path: string, findings: Findings): readonly SellerEntry[] {
   const problem = (message: string): readonly SellerEntry[] => {
-    findings.problem({ where: 'SELLERS_FILE', text: path }, message);
+    findings.add('problem', { where: 'SELLERS_FILE', text: path }, message);
     return [];
   };
   let json: Json;
@@ -294,7 +302,8 @@ function readEntries(path: string, findings: Findings): readonly SellerEntry[] {
   for (const [index, { name }] of sellers.entries()) {
     const first = sellers.findIndex((one) => one.name === name);
     if (first === index) continue;
-    findings.problem(
+    findings.add(
+      'problem',
       { where: `${placeOf(index)}.name`, text: name },
       `is the name of ${placeOf(first)} too: give every seller a name of its own`,
     );
@@ -316,12 +325,13 @@ function reportIssue(issue: z.core.$ZodIssue, findings: Findings): void {
   }
   const wanted = issue.code === 'invalid_type' ? issue.expected : 'other value';
   const article = /^[aeio]/.test(wanted) ? 'an' : 'a';
-  findings.problem(where, `is missing or no ${wanted}: give ${article} ${wanted}`);
+  findings.add('problem', where, `is missing or no ${wanted}: give ${article} ${wanted}`);
 }
 
 function reportUnknown(where: string, key: string, inSeller: boolean, findings: Findings): void {
   if (inSeller && PLAIN_KEY.test(key.toLowerCase().replaceAll(/[^a-z]/g, ''))) {
-    findings.problem(
+    findings.add(
+      'problem',
       where,
       `has the key itself in "${key}": put the key into a file of its own and name that in keyFile, or into an environment variable and name that in keyEnv`,
     );
@@ -330,5 +340,5 @@ function reportUnknown(where: string, key: string, inSeller: boolean, findings: 
   const known = Object.keys(inSeller ? ENTRY.shape : FILE.shape);
   const meant = nearest(key, known);
   const remedy = meant === null ? `the fields are ${known.join(', ')}` : `did you mean ${meant}?`;
-  findings.problem({ where, text: key }, `is no field: ${remedy}`);
+  findings.add('problem', { where, text: key }, `is no field: ${remedy}`);
 }

@@ -83,13 +83,13 @@ export const SETTINGS = {
   REQUESTS_PER_MINUTE: {
     default: '60',
     description:
-      'Most requests a minute to one marketplace host; 0 means no limit: 48 calls of an audit at a time',
+      'Most requests a minute to one marketplace host; 0: no limit, and 48 calls of an audit at a time',
     schema: wholeNumber(0, 1_000_000),
   },
   MARKETPLACE_PARAMETERS: {
     default: 'default',
     description:
-      'Where request parameters travel: default (query on GET, form on POST), query or json',
+      'How request parameters are sent: default (query on GET, form on POST), query or json',
     schema: oneOf(['default', 'query', 'json']),
   },
   MARKETPLACE_KEY_HEADER: {
@@ -99,28 +99,31 @@ export const SETTINGS = {
   },
   ALLOW_PLAIN_HTTP: {
     default: 'false',
-    description: 'true sends the API key unencrypted to an http:// address of another machine',
+    description:
+      'true: the API key may be sent unencrypted to an http:// address of another machine',
     schema: yesOrNo,
   },
   REMOVAL_GUARD_ITEMS: {
     default: '10',
-    description: 'A run that would remove more items than this and than the percentage is held',
+    description:
+      'A run that would remove more items than this, and more than REMOVAL_GUARD_PERCENT, is held',
     schema: wholeNumber(0, MOST_ITEMS),
   },
   REMOVAL_GUARD_PERCENT: {
     default: '20',
-    description: 'Percentage of the seller’s items that belongs to REMOVAL_GUARD_ITEMS',
+    description:
+      'Percentage of the seller’s items; a run is held when it would remove more than both limits',
     schema: wholeNumber(0, 100),
   },
   LOOKUPS_PER_RUN: {
     default: '100',
     description:
-      'Most unlisted items looked up in one run, twice if denied; 0 means none, so nothing is removed',
+      'Most unlisted items looked up in one run, twice if denied; 0: none, so nothing is removed',
     schema: wholeNumber(0, MOST_ITEMS),
   },
   SYNC_CRON: {
     default: '0 2 * * *',
-    description: 'Cron expression: when account and items are mirrored; off: never by schedule',
+    description: 'Cron expression: when account and items are mirrored; off: not on a schedule',
     schema: cron,
   },
   ACCOUNT_CRON: {
@@ -137,12 +140,12 @@ export const SETTINGS = {
   },
   AUDIT_SHARE: {
     default: '25',
-    description: 'Percentage of the request budget that asking again by AUDIT_CRON may take',
+    description: 'Percentage of the request budget that audits by AUDIT_CRON may use',
     schema: wholeNumber(1, 100),
   },
   AUDIT_OLDER_THAN_DAYS: {
     default: '30',
-    description: 'Codes checked within this many days are left alone by AUDIT_CRON',
+    description: 'AUDIT_CRON leaves codes alone that were checked within this many days',
     schema: wholeNumber(1, 3_650),
   },
   TZ: {
@@ -153,7 +156,7 @@ export const SETTINGS = {
   },
   CATCH_UP: {
     default: 'true',
-    description: 'true does once at start what was due while nothing ran',
+    description: 'true: at its start, a process does once what was due while nothing ran',
     schema: yesOrNo,
   },
   REDIS_URL: {
@@ -177,39 +180,38 @@ export const SETTINGS = {
   },
   SHUTDOWN_TIMEOUT: {
     default: '30',
-    description: 'Seconds that running work may take to end when the process is told to stop',
+    description: 'Seconds that running work gets to finish when the process is told to stop',
     schema: wholeNumber(0, 3_600),
   },
   KEEP_JOBS_DAYS: {
     default: '7',
-    description: 'Days for which finished jobs are kept in the queue, 1 to 365',
+    description: 'Days to keep finished jobs in the queue, 1 to 365',
     schema: wholeNumber(1, 365),
   },
   KEEP_RAW_DAYS: {
     default: null,
     description:
-      'Days for which records are kept as received, beside what was read of them; not set: for ever',
+      'Days to keep records as received, beside what was read from them; not set: for ever',
     schema: DAYS_KEPT,
   },
   KEEP_RUNS_DAYS: {
     default: null,
-    description: 'Days for which runs are kept that no kept row names; not set: for ever',
+    description: 'Days to keep runs that no kept row refers to; not set: for ever',
     schema: DAYS_KEPT,
   },
   KEEP_VERSIONS_DAYS: {
     default: null,
-    description:
-      'Days for which superseded states of items and accounts are kept; not set: for ever',
+    description: 'Days to keep superseded states of items and accounts; not set: for ever',
     schema: DAYS_KEPT,
   },
   KEEP_AUDITS_DAYS: {
     default: null,
-    description: 'Days for which the lists of finished audits are kept; not set: for ever',
+    description: 'Days to keep the lists of finished audits; not set: for ever',
     schema: DAYS_KEPT,
   },
   STALE_AFTER_HOURS: {
     default: '26',
-    description: 'Hours after the last success from which on a copy counts as stale',
+    description: 'Hours after its last success when a copy becomes stale',
     schema: wholeNumber(1, 8_760),
   },
   HEALTH_LISTEN: {
@@ -227,7 +229,7 @@ export const SETTINGS = {
   ALERT_WEBHOOK_URL_FILE: fileOf('ALERT_WEBHOOK_URL', 'the webhook’s address'),
   ALERT_WEBHOOK_SECRET: {
     default: null,
-    description: 'What alerts are signed with: whsec_ and base64 of 24 to 64 bytes',
+    description: 'Secret that alerts are signed with: whsec_ and the base64 of 24 to 64 bytes',
     schema: webhookSecret,
     // It may also be pasted elsewhere without the prefix.
     secret: (secret) => [secret.replace(/^whsec_/, '')],

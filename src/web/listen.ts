@@ -35,18 +35,18 @@ export class HealthListenError extends Error {
 export async function listen(server: Server, target: HealthListen, log: Log): Promise<string> {
   const { host, port, chosen } = target;
   try {
-    await begin(server, host, port);
-    return addressOf(server, host);
-  } catch (error) {
-    if (chosen || codeOf(error) !== 'EADDRINUSE') throw explain(error, target);
-  }
-  try {
-    await begin(server, host, 0);
+    await begin(server, host, port).catch(async (error: unknown) => {
+      if (chosen || codeOf(error) !== 'EADDRINUSE') throw error;
+      await begin(server, host, 0);
+    });
   } catch (error) {
     throw explain(error, target);
   }
-  const url = addressOf(server, host);
-  log.warn(`port ${port} is taken: health and metrics are at ${url}`);
+  const { port: used } = server.address() as AddressInfo;
+  const url = `http://${inUrl(host)}:${used}`;
+  if (!chosen && port !== 0 && used !== port) {
+    log.warn(`port ${port} is taken: health and metrics are at ${url}`);
+  }
   return url;
 }
 
@@ -58,10 +58,6 @@ export function isLocal(server: Server): boolean {
 async function begin(server: Server, host: string, port: number): Promise<void> {
   server.listen({ host, port, exclusive: true });
   await once(server, 'listening');
-}
-
-function addressOf(server: Server, host: string): string {
-  return `http://${inUrl(host)}:${(server.address() as AddressInfo).port}`;
 }
 
 function inUrl(host: string): string {

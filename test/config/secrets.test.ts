@@ -151,13 +151,15 @@ it('what is said of a thousand sellers hides the keys of all of them, in a blink
   const findings = new Findings();
   const keys = Array.from({ length: 2_000 }, (_, n) => `key-${n}-${'0123456789abcdef'.repeat(4)}`);
   findings.hide(keys);
-  for (const key of keys) findings.warn(`the file ${key}`, 'is: mend it');
-  expect(new Set(findings.warnings())).toEqual(new Set(['the file [secret] is: mend it']));
+  for (const key of keys) findings.add('warning', `the file ${key}`, 'is: mend it');
+  expect(new Set(findings.sentences('warning'))).toEqual(
+    new Set(['the file [secret] is: mend it']),
+  );
 });
 
 it('a secret within another one leaves nothing of it behind', () => {
   const findings = new Findings();
   findings.hide(['inner-word', 'outer-inner-word-outer']);
-  findings.warn({ where: 'X', text: 'outer-inner-word-outer' }, 'is: mend it');
-  expect(findings.warnings()).toEqual(['X "[secret]" is: mend it']);
+  findings.add('warning', { where: 'X', text: 'outer-inner-word-outer' }, 'is: mend it');
+  expect(findings.sentences('warning')).toEqual(['X "[secret]" is: mend it']);
 });

@@ -1,5 +1,5 @@
 import { setImmediate as turn } from 'node:timers/promises';
-import { hearAccount, hearCode, type UnprovenReason } from '../../domain/codes/outcome.js';
+import { hearAccount, hearCode } from '../../domain/codes/outcome.js';
 import {
   LONGEST_ROW,
   Proofs,
@@ -12,8 +12,9 @@ import type { Purchase } from '../../domain/item.js';
 import type { Reply } from '../../domain/reply.js';
 import type { CallOptions, Marketplace, Sourced } from '../../marketplace/types.js';
 import { Canaries } from './canaries.js';
+import { CodesToAsk } from './codes-to-ask.js';
 import { OutageWatch } from './outage.js';
-import type { AskOptions, AskReport, Carried, SettledCode, Stop, UnprovenCode } from './types.js';
+import type { AskOptions, AskReport, Carried, SettledCode, Stop } from './types.js';
 
 /** The operations that codes are asked with. */
 export type CodeMarketplace = Pick<Marketplace, 'account' | 'validate'>;
@@ -35,25 +36,10 @@ const CODES_AN_ACCOUNT = 100;
 const CHECKPOINT_AT = 0.48;
 /** How much the last reply counts in the share of codes that are denied. */
 const WEIGHT = 1 / 16;
-/** Times a code is asked for in vain, in one go. */
-const TRIES = 3;
 /** Codes asked for without a canary in the hope that one of them is found. */
 const HOPE = 100;
 /** Proofs of a kind that may fail, one after another, without a denial. */
 const PATIENCE = 2;
-
-/** Reasons for which another try in the same go may help. */
-const PASSING: ReadonlySet<UnprovenReason> = new Set<UnprovenReason>([
-  'unavailable',
-  'refused',
-  'switched-off',
-  'redirect',
-  'no-account-before',
-  'no-canary-before',
-  'proof-failed',
-  'gap',
-  'row-too-long',
-]);
 
 /**
  * Asks the marketplace for codes and tells what it says as soon as it is certain. Keeps calls under way,
@@ -74,6 +60,7 @@ class Asking {
   readonly #marketplace: CodeMarketplace;
   readonly #options: AskOptions;
   readonly #proofs: Proofs;
+  readonly #codes: CodesToAsk;
   readonly #canaries: Canaries;
   readonly #outage = new OutageWatch();
   readonly #cut = new AbortController();
@@ -86,11 +73,6 @@ class Asking {
   /** Denials between two checkpoints where the server's limit interrupts; null where it does not. */
   readonly #denialsACheckpoint: number | null;
 
-  /** Index of the first code that was not asked for. */
-  #next = 0;
-  readonly #again = new Set<string>();
-  readonly #tries = new Map<string, number>();
-  readonly #unproven = new Map<string, UnprovenCode>();
   /** Denials whose next checkpoint is still to come. */
   readonly #waiting = new Set<CodeCall>();
   #settled: SettledCode[] = [];
@@ -125,6 +107,7 @@ class Asking {
     this.#concurrency = options.concurrency;
     this.#proofs = new Proofs(account, canaries.length > 0, this.#gapMs);
     for (const call of carried?.checkpoint ?? []) this.#proofs.add(call);
+    this.#codes = new CodesToAsk(options.codes);
     this.#canaries = new Canaries(canaries, carried?.canary ?? null, options.also ?? []);
     this.#denialsACheckpoint = carried?.denialsACheckpoint ?? null;
     this.#call = { priority: 'audit', signal: AbortSignal.any([signal, this.#cut.signal]) };
@@ -150,7 +133,7 @@ class Asking {
   /** Whether codes are left that may be asked for. */
   get #hasCodes(): boolean {
     if (this.#isCut || this.#stop !== null || this.#options.closing?.aborted === true) return false;
-    return !this.#isAgain || this.#again.size > 0;
+    return !this.#codes.isEmpty;
   }
 
   #askForProofs(): void {
@@ -196,16 +179,11 @@ class Asking {
 
   /** Whether the gap since the last checkpoint matters: denials wait for the next one, or will. */
   get #mustBeFresh(): boolean {
-    return this.#isAgain || this.#waiting.size > 0;
+    return this.#codes.isAgain || this.#waiting.size > 0;
   }
 
   #isOld(proof: Span): boolean {
     return this.#options.now() - proof.beganAt > this.#refreshMs;
-  }
-
-  /** Whether all codes were asked for once. */
-  get #isAgain(): boolean {
-    return this.#next >= this.#options.codes.length;
   }
 
   #mayAskForCode(): boolean {
@@ -214,13 +192,13 @@ class Asking {
     if (standingAccount === null) return false;
     const { code, canary } = this.#counts;
     // What is asked for again must not fall into the same gap.
-    if (this.#isAgain && canary > 0) return false;
+    if (this.#codes.isAgain && canary > 0) return false;
     const isFindOld = proof === 'canary' && standingFind !== null && this.#isOld(standingFind);
     if (this.#mustBeFresh && (this.#isOld(standingAccount) || isFindOld)) return false;
     if (proof === 'canary' && standingFind === null) {
       // While none is found, codes of the list may turn out to be valid; denials are asked again then.
       if (canary > 0 || this.#canaries.next !== null) return false;
-      if (this.#isAgain) return false;
+      if (this.#codes.isAgain) return false;
       if (this.#codesWithoutFind >= HOPE) this.#stop = CANARY_LOST;
       if (this.#stop !== null) return false;
     }
@@ -235,7 +213,7 @@ class Asking {
   }
 
   #askForCode(): void {
-    const code = this.#takeCode();
+    const code = this.#codes.take();
     this.#made.codes++;
     this.#codesSinceAccount++;
     const { proof, standingFind } = this.#proofs;
@@ -247,14 +225,6 @@ class Asking {
       this.#hearCode(call, reply);
       return call;
     });
-  }
-
-  #takeCode(): string {
-    const { codes } = this.#options;
-    if (!this.#isAgain) return codes[this.#next++] as string;
-    const [code] = this.#again as Iterable<string> as [string];
-    this.#again.delete(code);
-    return code;
   }
 
   #askForCanary(code: string): void {
@@ -310,7 +280,8 @@ class Asking {
       const hasCanary = this.#canaries.next !== null;
       this.#stop ??= this.#outage.hear(call, reply, hasCanary, endedAt);
       const isFind = call.outcome.kind === 'affirmed' && kind !== 'account';
-      if (isFind) this.#askForDenied();
+      // Denied canaries are codes that have changed, now that another shows that the key is good.
+      if (isFind) this.#codes.add(this.#canaries.takeDenied());
       while (isFind && this.#refills > 0 && this.#mayAskForCode()) {
         this.#refills--;
         this.#askForCode();
@@ -330,22 +301,14 @@ class Asking {
       this.#deniedShare += WEIGHT * (denied - this.#deniedShare);
     }
     if (outcome.kind === 'denied') this.#waiting.add(call);
-    else if (outcome.kind !== 'affirmed') this.#inVain(call, outcome.reason);
-    else if (!this.#proofs.believes(call)) this.#inVain(call, 'account-changed');
+    else if (outcome.kind !== 'affirmed') this.#codes.fail(call, outcome.reason);
+    else if (!this.#proofs.believes(call)) this.#codes.fail(call, 'account-changed');
     else if (reply.kind === 'answered') {
       const answer = reply.data;
       this.#canaries.found ??= code;
-      this.#unproven.delete(code);
+      this.#codes.unproven.delete(code);
       this.#settled.push({ code, kind: 'found', proof: 'purchase', evidence, at, answer });
     }
-  }
-
-  /** A code was asked for and nothing came of it that counts; it gets another try where that may help. */
-  #inVain({ code, evidence, endedAt: at }: CodeCall, reason: UnprovenReason): void {
-    const tries = (this.#tries.get(code) ?? 0) + 1;
-    this.#tries.set(code, tries);
-    this.#unproven.set(code, { reason, evidence, at });
-    if (PASSING.has(reason) && tries < TRIES) this.#again.add(code);
   }
 
   /** Tells of what is certain now. */
@@ -362,11 +325,11 @@ class Asking {
         const { code, evidence, endedAt: at } = denial;
         if (judgement !== 'counts') {
           hasGap ||= judgement === 'gap';
-          this.#inVain(denial, judgement);
+          this.#codes.fail(denial, judgement);
           continue;
         }
         this.#proven++;
-        this.#unproven.delete(code);
+        this.#codes.unproven.delete(code);
         const { proof } = this.#proofs;
         this.#settled.push({ code, kind: 'denied', proof, evidence, at, answer: null });
       }
@@ -388,24 +351,17 @@ class Asking {
     const needsFind = proof === 'canary';
     for (const { code, evidence, endedAt: at } of this.#waiting) {
       const reason = needsFind ? 'no-canary-after' : 'no-account-after';
-      this.#unproven.set(code, { reason, evidence, at });
+      this.#codes.unproven.set(code, { reason, evidence, at });
     }
     const isLost = needsFind && standingFind === null && this.#canaries.lost.size > 0;
     if (!isLost || this.#canaries.next !== null) return;
     let waited = false;
-    for (const [code, one] of this.#unproven) {
+    for (const [code, one] of this.#codes.unproven) {
       if (one.reason !== 'no-canary-before' && one.reason !== 'no-canary-after') continue;
-      this.#unproven.set(code, { ...one, reason: 'no-canary' });
+      this.#codes.unproven.set(code, { ...one, reason: 'no-canary' });
       waited = true;
     }
     if (waited) this.#stop ??= CANARY_LOST;
-  }
-
-  /** Denied canaries are codes that have changed, now that another shows that the key is good. */
-  #askForDenied(): void {
-    const { codes } = this.#options;
-    for (const code of this.#canaries.takeDenied())
-      if (!codes.includes(code)) this.#again.add(code);
   }
 
   #fail(error: unknown): void {
@@ -426,13 +382,12 @@ class Asking {
   }
 
   #report(): AskReport {
-    const { signal, closing, codes } = this.#options;
+    const { signal, closing } = this.#options;
     const aborted: Stop = { reason: 'aborted', notBefore: null, detail: null };
     const isClosed = closing?.aborted === true;
-    const listed = new Set(codes);
     return {
-      unproven: new Map([...this.#unproven].filter(([code]) => listed.has(code))),
-      left: codes.slice(this.#next),
+      unproven: this.#codes.report(),
+      left: this.#codes.left,
       stop: signal.aborted ? aborted : (this.#stop ?? (isClosed ? aborted : null)),
       calls: this.#made,
       account: this.#proofs.account,

@@ -15,9 +15,8 @@ import { readSellers } from './sellers.js';
 export { ConfigError } from './findings.js';
 export { processEnvironment } from './reader.js';
 export type { ConfigReport, SettingReport } from './report.js';
-export type { HealthListen } from './schemas.js';
 export type { SellerConfig } from './sellers.js';
-export { SETTINGS, type Setting } from './settings.js';
+export { SETTINGS } from './settings.js';
 
 /** How a configuration is to be read. */
 export interface ConfigOptions {

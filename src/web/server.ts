@@ -165,7 +165,7 @@ function boundedServer(limits: Limits, answer: ReturnType<typeof getRequestListe
       // Who takes the answer a byte at a time is never silent.
       const deadline = setTimeout(() => response.destroy(), limits.answerMs);
       response.once('close', () => clearTimeout(deadline));
-      void answer(request, response);
+      answer(request, response).catch(() => response.destroy());
     },
   );
   server.maxConnections = limits.burst;

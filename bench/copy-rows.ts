@@ -3,8 +3,7 @@ import { createReadStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
 import { Client } from 'pg';
 import { from as copyFrom } from 'pg-copy-streams';
-import { skim } from './download.js';
-import { given, tell } from './tell.js';
+import { given, skim, tell } from './tell.js';
 
 export interface CopyInput {
   readonly listUrl: string;

@@ -1,8 +1,7 @@
 /** The simulated marketplace, a process of its own. Lists are rendered before they are measured. */
 import type * as SimulatorModule from '../src/simulator/index.js';
 import { product } from './product.js';
-import { skim } from './download.js';
-import { given } from './tell.js';
+import { given, skim } from './tell.js';
 
 /** What `main` may ask for; each is answered with `Ready`. */
 export type Change =

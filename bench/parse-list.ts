@@ -1,6 +1,5 @@
 /** Baseline: download of the whole list and one `JSON.parse`. */
-import { download } from './download.js';
-import { given, tell } from './tell.js';
+import { download, given, tell } from './tell.js';
 
 const { listUrl } = given() as { listUrl: string };
 const started = performance.now();

@@ -1,3 +1,8 @@
+import { execFile } from 'node:child_process';
+import { readFileSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { parse } from 'csv-parse/sync';
 import { Client } from 'pg';
 import type * as SimulatorModule from '../../../src/simulator/index.js';
@@ -131,5 +136,112 @@ async function storedVerdicts(url: string): Promise<Map<string, Stored>> {
     return new Map(rows.map(({ code, ...rest }) => [code, rest]));
   } finally {
     await client.end();
+  }
+}
+
+const run = promisify(execFile);
+
+/** Rows of any table in which a text occurs, by table; none is as it should be. */
+export async function inDatabase(url: string, text: string): Promise<Record<string, number>> {
+  const client = new Client(url);
+  await client.connect();
+  try {
+    const { rows: tables } = await client.query<{ name: string }>(
+      `SELECT format('%I.%I', schemaname, tablename) AS name FROM pg_tables
+        WHERE schemaname NOT IN ('pg_catalog', 'information_schema')`,
+    );
+    const found: Record<string, number> = {};
+    for (const { name } of tables) {
+      const { rows } = await client.query<{ rows: number }>(
+        `SELECT count(*)::int AS rows FROM ${name} AS t WHERE position($1 IN t::text) > 0`,
+        [text],
+      );
+      if (rows[0] !== undefined && rows[0].rows > 0) found[name] = rows[0].rows;
+    }
+    return found;
+  } finally {
+    await client.end();
+  }
+}
+
+/** How often any of the texts occurs in the append-only files of a Redis: in all that was ever written. */
+export async function inRedis(url: string, texts: readonly string[]): Promise<number> {
+  const ask = async (what: string): Promise<string> => {
+    const { stdout } = await run('redis-cli', ['-u', url, 'config', 'get', what]);
+    return stdout.trimEnd().split('\n')[1] ?? '';
+  };
+  const folder = join(await ask('dir'), await ask('appenddirname'));
+  return readdirSync(folder).reduce(
+    (sum, file) => sum + occurrences(readFileSync(join(folder, file), 'latin1'), texts),
+    0,
+  );
+}
+
+export function occurrences(text: string, parts: readonly string[]): number {
+  return parts.reduce((sum, part) => sum + text.split(part).length - 1, 0);
+}
+
+const EVERY_MS = 250;
+
+/** How far the audit in hand is, looked at four times a second. */
+export class AuditWatch {
+  readonly #client: Client;
+  #total = 0;
+  #pending = 0;
+  #movedAt = performance.now();
+  #ended = false;
+  readonly #looking: Promise<void>;
+
+  private constructor(client: Client) {
+    this.#client = client;
+    this.#looking = this.#look();
+  }
+
+  static async open(url: string): Promise<AuditWatch> {
+    const client = new Client(url);
+    await client.connect();
+    return new AuditWatch(client);
+  }
+
+  /** Share of the codes that are settled, 0 to 1. */
+  get share(): number {
+    return this.#total === 0 ? 0 : 1 - this.#pending / this.#total;
+  }
+
+  /** For how long nothing was settled, milliseconds. */
+  get stillMs(): number {
+    return performance.now() - this.#movedAt;
+  }
+
+  /** Forgets for how long nothing was settled. */
+  touch(): void {
+    this.#movedAt = performance.now();
+  }
+
+  async #look(): Promise<void> {
+    while (!this.#ended) {
+      const { rows } = await this.#client.query<{ codes: number; pending: number }>(
+        'SELECT codes, pending FROM mirror.audits ORDER BY audit_id DESC LIMIT 1',
+      );
+      const [audit] = rows;
+      if (audit !== undefined && audit.pending !== this.#pending) this.touch();
+      this.#total = audit?.codes ?? 0;
+      this.#pending = audit?.pending ?? 0;
+      await sleep(EVERY_MS);
+    }
+  }
+
+  /** Calls of all audits, as the store counted them. */
+  async apiCalls(): Promise<number> {
+    const { rows } = await this.#client.query<{ calls: number }>(
+      'SELECT coalesce(sum(api_calls), 0)::int AS calls FROM mirror.audits',
+    );
+    return rows[0]?.calls ?? 0;
+  }
+
+  async close(): Promise<void> {
+    this.#ended = true;
+    await this.#looking;
+    await this.#client.end();
   }
 }

@@ -10,13 +10,10 @@ import { Fleet } from '../fleet.js';
 import { keyOf } from '../market.js';
 import { mulberry } from '../random.js';
 import { startPostgres, startRedis } from '../servers.js';
-import { AuditWatch } from './audit-watch.js';
-import { compare } from './compare.js';
+import { AuditWatch, compare, inDatabase, inRedis, occurrences } from './compare.js';
 import { listText, makeCodes } from './known-codes.js';
-import { Person } from './person.js';
-import { pursue } from './pursuit.js';
-import { inDatabase, inRedis, occurrences } from './traces.js';
-import { stretchesOf, Weather } from './weather.js';
+import { Person, pursue } from './person.js';
+import { Weather, stretchesOf } from './weather.js';
 
 const USAGE = `npm run soak:codes -- [--codes 20000] [--queue redis|postgres] [--seed 1] [--faults 5]
                       [--per-minute 0] [--minutes 30]

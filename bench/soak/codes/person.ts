@@ -1,5 +1,6 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
 const MAIN = fileURLToPath(new URL('../../../cli/main.js', import.meta.url));
@@ -65,5 +66,75 @@ export class Person {
   /** Ctrl-C. */
   interrupt(): void {
     this.#child?.kill('SIGINT');
+  }
+}
+
+/** What it took to have a verdict on each code. */
+export interface Pursued {
+  readonly done: boolean;
+  /** The list was checked so often, the first time included. */
+  readonly checks: number;
+  /** Times that an audit had failed and was resumed. */
+  readonly failures: number;
+}
+
+const MOST_CHECKS = 5;
+const MOST_FAILURES = 12;
+
+/**
+ * Sees a list to its end as a person would: watches its audit, resumes it when the command was killed
+ * or the audit failed, and checks the list again when codes are left without a verdict.
+ */
+export async function pursue(
+  person: Person,
+  list: string,
+  result: string,
+  patience: AbortSignal,
+): Promise<Pursued> {
+  let [checks, failures] = [1, 0];
+  let audit = await enter(person, list, []);
+  while (!patience.aborted && checks <= MOST_CHECKS && failures <= MOST_FAILURES) {
+    const { code, stderr } = await person.type(['audits', 'resume', audit, '--out', result]);
+    switch (code) {
+      case 0:
+        return { done: true, checks, failures };
+      case 4:
+        checks++;
+        audit = await enter(person, list, ['--max-age', '1d']);
+        break;
+      case 1:
+        failures++;
+        await sleep(5_000);
+        break;
+      case null:
+      case 130:
+        break;
+      default:
+        throw new Error(`audits resume ended with ${code}: ${stderr}`);
+    }
+  }
+  return { done: false, checks, failures };
+}
+
+/** Begins an audit of the list; killed or refused, begins again unless the audit is there. */
+async function enter(person: Person, list: string, more: readonly string[]): Promise<string> {
+  const before = await newest(person);
+  for (let tries = 0; tries < MOST_FAILURES; tries++) {
+    const args = ['codes', 'check', list, '--column', 'code', '--detach', ...more];
+    await person.type(args);
+    const now = await newest(person);
+    if (now !== null && now !== before) return now;
+    await sleep(2_000);
+  }
+  throw new Error('the list could not be entered');
+}
+
+async function newest(person: Person): Promise<string | null> {
+  // A list that is asked for just as the person is killed is asked for again.
+  for (;;) {
+    const { code, stdout } = await person.type(['audits', 'list', '--limit', '1', '--json']);
+    if (code !== 0) continue;
+    const [audit] = JSON.parse(stdout) as { audit_id: number | string }[];
+    return audit === undefined ? null : String(audit.audit_id);
   }
 }

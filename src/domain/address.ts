@@ -1,20 +1,20 @@
-/** What is wrong with a base address. */
+/** Why a base address can't be used. */
 export type AddressFault =
   | 'scheme' // neither http nor https
   | 'user' // a user name or password
-  | 'query' // goes on with a query or fragment, be it an empty one
+  | 'query' // has a query or fragment, even an empty one
   | 'plain-http'; // would carry the key unencrypted to another machine
 
-/** Checks the base address of a marketplace; null when requests may go there. */
+/** Checks the base address of a marketplace; null when it can be used. */
 export function addressFault(url: URL, allowPlainHttp: boolean): AddressFault | null {
   if (url.protocol !== 'https:' && url.protocol !== 'http:') return 'scheme';
   if (url.username !== '' || url.password !== '') return 'user';
-  // `search` and `hash` do not tell an empty query from none.
+  // `search` and `hash` are the same for an empty query and none.
   if (/[?#]/.test(url.href)) return 'query';
   return mayCarryKey(url, allowPlainHttp) ? null : 'plain-http';
 }
 
-/** True when the key may be sent to this address: https, or http to where nobody listens in. */
+/** True when the key may be sent to this address: https, or http within this machine. */
 export function mayCarryKey(url: URL, allowPlainHttp: boolean): boolean {
   if (url.protocol === 'https:') return true;
   return url.protocol === 'http:' && (allowPlainHttp || isLoopback(url.hostname));
@@ -30,7 +30,7 @@ export function isLoopback(hostname: string): boolean {
 
 /**
  * Host without the `www.` label (spec 1: served with or without it), and port if not the default:
- * the name of the budget that all who ask this host share.
+ * the name of the budget that all clients of this host share.
  */
 export function hostName(url: URL): string {
   return withoutWww(url.host);
@@ -42,8 +42,8 @@ export function withoutWww(host: string): string {
 }
 
 /**
- * True when two names as `hostName` gives them mean one marketplace: ports and letter case do not
- * count, and all names of this machine are one.
+ * True when two names from `hostName` mean one marketplace: ignores ports and letter case, and all
+ * names of this machine are equal.
  */
 export function sameHost(a: string, b: string): boolean {
   return bareHost(a) === bareHost(b);
@@ -55,7 +55,7 @@ function bareHost(host: string): string {
   return name === '::1' || isLoopback(name) ? 'localhost' : name;
 }
 
-/** Headers that every request uses itself. */
+/** Headers that every request already has. */
 const TAKEN_HEADERS = new Set([
   'accept',
   'accept-encoding',
@@ -72,13 +72,13 @@ const TAKEN_HEADERS = new Set([
   'user-agent',
 ]);
 
-/** Checks the name of the header that is to carry the key; null when it can. */
+/** Checks the name of a header for the key; null when it can be used. */
 export function headerNameFault(name: string): 'no-name' | 'taken' | null {
   if (!/^[!#$%&'*+.^_`|~0-9a-z-]+$/i.test(name)) return 'no-name';
   return TAKEN_HEADERS.has(name.toLowerCase()) ? 'taken' : null;
 }
 
-/** True when a header can carry the text as it is: visible ASCII, with blanks only within. */
+/** True when a header can contain the text unchanged: visible ASCII, with blanks only inside. */
 export function travelsInHeader(text: string): boolean {
   return /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/.test(text);
 }

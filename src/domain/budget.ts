@@ -2,15 +2,15 @@
 export type Priority = 'mirror' | 'audit';
 
 /**
- * The request budget of a marketplace host, shared by all who ask it. `pauseUntil` stops everybody
- * until then (a 429, or no requests remaining).
+ * The request budget of a marketplace host, shared by all its clients. `pauseUntil` pauses all of them
+ * (after a 429, or when no requests remain).
  */
 export interface Budget {
-  /** How fast it lets requests leave, evenly spaced; 0: unlimited; not set: not known. */
+  /** Rate at which it grants requests, evenly spaced; 0: unlimited; not set: unknown. */
   readonly requestsPerMinute?: number;
   /**
-   * Returns when one request may leave.
-   * @param patienceMs longest pause to wait out; default any
+   * Resolves when one request may be sent.
+   * @param patienceMs longest pause to wait for, milliseconds; default any
    * @throws {BudgetPaused} when the marketplace asked for a longer one
    */
   acquire(priority: Priority, signal: AbortSignal, patienceMs?: number): Promise<void>;

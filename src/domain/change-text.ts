@@ -1,9 +1,7 @@
 import type { ChangeClass } from './changes.js';
-import { percentChange } from './percent.js';
-import { shortenDiff } from './text-diff.js';
 
-/** What there is to know of a change to tell it. */
-export interface ToldChange {
+/** A change to describe. */
+interface ToldChange {
   readonly class: ChangeClass;
   /** A column of `mirror.items`, or `state`. */
   readonly field: string;
@@ -16,11 +14,11 @@ export interface ToldChange {
   } | null;
 }
 
-/** A change in words. Texts are as the marketplace sent them: whoever shows them makes them safe. */
+/** A change in words. Texts are as the marketplace sent them; the caller escapes them for display. */
 export type ChangeText =
-  /** Of the item as a whole: `new`, `missing`, `found again`, `removed`, `restored`. */
+  /** The state of the item: `added`, `missing`, `found again`, `removed`, `restored`. */
   | { readonly kind: 'state'; readonly word: string }
-  /** Old and new value. `same` when they differ only in what was left out. */
+  /** Old and new value. */
   | {
       readonly kind: 'values';
       readonly label: string;
@@ -28,7 +26,7 @@ export type ChangeText =
       readonly new: string;
       readonly note: string | null;
     }
-  /** Parts of a list that came and went. */
+  /** Entries added to and removed from a list. */
   | {
       readonly kind: 'list';
       readonly label: string;
@@ -49,9 +47,9 @@ const LABELS: Readonly<Record<string, string>> = {
   published_at: 'published',
 };
 
-/** Where there is nothing. */
+/** Shown for an absent value. */
 const NOTHING = '–';
-/** More parts of a list than these are counted. */
+/** Entries of a list that are shown; the others are counted. */
 const MOST_PARTS = 5;
 
 /** The name of a field for people. */
@@ -85,7 +83,7 @@ function stateWord({ class: kind, new: now }: ToldChange): string {
   return kind;
 }
 
-/** A currency is told once when it is the same; a change of currency is no change in percent. */
+/** Shows an unchanged currency once. Has no percentage when the currency changes. */
 function price(
   label: string,
   { currencies }: ToldChange,
@@ -133,7 +131,7 @@ function bounded(parts: readonly string[]): string[] {
   return more > 0 ? [...shown, `${more} more`] : shown;
 }
 
-/** What came to a list and what left it; parts that occur several times count as often. */
+/** Entries added to and removed from a list; an entry that occurs several times counts each time. */
 export function listDiff(
   before: readonly string[],
   after: readonly string[],
@@ -145,7 +143,7 @@ export function listDiff(
     if (left > 0) counts.set(part, left - 1);
     return left === 0;
   });
-  // Of equal parts, those at the end are the ones that left.
+  // Of equal entries, the last ones count as removed.
   const removed = before.toReversed().filter((part) => {
     const left = counts.get(part) ?? 0;
     if (left > 0) counts.set(part, left - 1);
@@ -154,7 +152,7 @@ export function listDiff(
   return { added, removed: removed.toReversed() };
 }
 
-/** Two addresses by what tells them apart: the names of the files, or else the hosts. */
+/** Two addresses, shortened to their file names, or to their hosts when these are equal. */
 function mediaNames(
   old: string | null,
   now: string | null,
@@ -192,4 +190,121 @@ function listOf(value: ToldChange['old']): readonly string[] {
 
 function textOf(value: ToldChange['old']): string | null {
   return typeof value === 'string' ? value : null;
+}
+
+/** The change of an amount in percent. */
+interface PercentChange {
+  /** In percent, rounded to two decimals, halves away from zero: `-20.00`. */
+  readonly exact: string;
+  /** `+12.5 %`, `-20.0 %`. */
+  readonly text: string;
+}
+
+/**
+ * The exact change of an amount (decimal text) in percent. Null when the old amount is zero or one of
+ * them is not an amount.
+ */
+export function percentChange(old: string, now: string): PercentChange | null {
+  const [before, after] = [hundredths(old), hundredths(now)];
+  if (before === null || after === null || before === 0n) return null;
+  const base = before < 0n ? -before : before;
+  const difference = after - before;
+  const size = difference < 0n ? -difference : difference;
+  /** In so many parts of a percent, rounded. */
+  const inParts = (parts: bigint): bigint => (size * 200n * parts + base) / (2n * base);
+  const [tenths, cents] = [inParts(10n), inParts(100n)];
+  const fraction = String(cents % 100n).padStart(2, '0');
+  return {
+    exact: `${difference < 0n && cents > 0n ? '-' : ''}${cents / 100n}.${fraction}`,
+    text: `${difference < 0n ? '-' : '+'}${tenths / 10n}.${tenths % 10n} %`,
+  };
+}
+
+/** `12.5` → 1250n; null unless the text is an amount with at most two decimals. */
+function hundredths(text: string): bigint | null {
+  const parts = /^(-?)(\d+)(?:\.(\d{1,2})0*)?$/.exec(text);
+  if (parts === null) return null;
+  const [, sign = '', whole = '', fraction = ''] = parts;
+  const size = BigInt(whole + fraction.padEnd(2, '0'));
+  return sign === '' ? size : -size;
+}
+
+/** Two texts, each shortened to the part in which they differ. */
+interface TextDiff {
+  readonly old: string;
+  readonly new: string;
+}
+
+/**
+ * Shortens two texts to the words that differ with a few words around; … marks each cut. Each is at
+ * most `width` characters (UTF-16 units) long, and no character is cut in half. Texts that differ stay
+ * different when `width` is 16 or more.
+ */
+export function shortenDiff(old: string, now: string, width: number): TextDiff {
+  if (old.length <= width && now.length <= width) return { old, new: now };
+  const around = Math.floor(width / 4);
+  const most = Math.floor(width / 3);
+  const start = wordStart(old, commonStart(old, now), most);
+  const end = commonEnd(old, now, start);
+  const from = contextStart(old, start, around);
+  const shorten = (text: string): string => {
+    const to = contextEnd(text, text.length - end, around);
+    const [before, after] = [from > 0 ? '…' : '', to < text.length ? '…' : ''];
+    return bound(`${before}${text.slice(from, to)}${after}`, width);
+  };
+  return { old: shorten(old), new: shorten(now) };
+}
+
+function commonStart(a: string, b: string): number {
+  const most = Math.min(a.length, b.length);
+  let n = 0;
+  while (n < most && a.charCodeAt(n) === b.charCodeAt(n)) n++;
+  return n;
+}
+
+/** Length of the common end, from the beginning of a word. */
+function commonEnd(a: string, b: string, start: number): number {
+  const most = Math.min(a.length, b.length) - start;
+  let n = 0;
+  while (n < most && a.charCodeAt(a.length - 1 - n) === b.charCodeAt(b.length - 1 - n)) n++;
+  while (n > 0 && !isSpace(a, a.length - n)) n--;
+  return n;
+}
+
+/** The beginning of the word around a place, at most `most` characters before it. */
+function wordStart(text: string, place: number, most: number): number {
+  let at = place;
+  while (at > 0 && place - at < most && !isSpace(text, at - 1)) at--;
+  return wholeCharacter(text, at);
+}
+
+/** The beginning of the words before a place that fit into `most` characters. */
+function contextStart(text: string, place: number, most: number): number {
+  if (place <= most) return 0;
+  let at = place - most;
+  while (at < place && !isSpace(text, at - 1)) at++;
+  return wholeCharacter(text, at);
+}
+
+/** The end of the words after a place that fit into `most` characters. */
+function contextEnd(text: string, place: number, most: number): number {
+  if (text.length - place <= most) return text.length;
+  let at = place + most;
+  while (at > place && !isSpace(text, at)) at--;
+  return wholeCharacter(text, at);
+}
+
+function bound(text: string, width: number): string {
+  return text.length <= width ? text : `${text.slice(0, wholeCharacter(text, width - 1))}…`;
+}
+
+function isSpace(text: string, at: number): boolean {
+  return /\s/.test(text.charAt(at));
+}
+
+/** The place, or the one before when it is in the middle of a pair of surrogates. */
+function wholeCharacter(text: string, at: number): number {
+  const isLow = (n: number): boolean => (text.charCodeAt(n) & 0xfc00) === 0xdc00;
+  const isHigh = (n: number): boolean => (text.charCodeAt(n) & 0xfc00) === 0xd800;
+  return at > 0 && at < text.length && isLow(at) && isHigh(at - 1) ? at - 1 : at;
 }

@@ -1,6 +1,6 @@
 import type { Item } from './item.js';
 
-/** What a change is about, for those who follow only some. */
+/** Kinds of changes, by which people and feeds filter. */
 export const CHANGE_CLASSES = [
   ...(['price', 'release', 'text', 'media'] as const),
   ...(['added', 'missing', 'removed', 'restored'] as const),
@@ -8,12 +8,12 @@ export const CHANGE_CLASSES = [
 export type ChangeClass = (typeof CHANGE_CLASSES)[number];
 
 /** A field of an item: its column in the store, and the class of its changes. */
-export interface ItemField {
+interface ItemField {
   readonly column: string;
   readonly class: ChangeClass;
 }
 
-/** Every canonical field of an item. Fields outside of it are kept, but make no change. */
+/** Every canonical field of an item. Other fields are stored, but never count as a change. */
 const FIELDS: Readonly<Record<Exclude<keyof Item, 'id'>, ItemField>> = {
   name: { column: 'name', class: 'text' },
   description: { column: 'description', class: 'text' },
@@ -34,55 +34,55 @@ const FIELDS: Readonly<Record<Exclude<keyof Item, 'id'>, ItemField>> = {
   publishedAt: { column: 'published_at', class: 'release' },
 };
 
-/** The canonical fields, in the order in which an item's changes are told. */
+/** The canonical fields, in the order in which an item's changes are listed. */
 export const ITEM_FIELDS: readonly ItemField[] = Object.values(FIELDS);
 
-/** What the mirror holds of an item; null for one that it does not hold. */
+/** An item's state in the mirror; null when it is not in it. */
 export type ItemState = 'live' | 'missing' | 'removed' | null;
 
-/** The class of a change of state. A missing item that is found again never left: it is not restored. */
+/** The class of a change of state. Only removed items are restored; a missing one that is found stays `missing`. */
 export function stateChangeClass(from: ItemState, to: Exclude<ItemState, null>): ChangeClass {
   if (to !== 'live') return to;
   if (from === null) return 'added';
   return from === 'removed' ? 'restored' : 'missing';
 }
 
-/** Changes that many items of a run have in common are folded: told in one line. */
+/** Changes of one field in many items of a run, shown as one line. */
 export interface ChangeFold {
   readonly runId: bigint;
   readonly sellerId: string;
   readonly changedAt: Date;
   readonly class: ChangeClass;
   readonly field: string;
-  /** What all of them changed from and to; null where their values differ. */
+  /** Old and new value of all of them; null when they differ. */
   readonly same: {
     readonly old: string | readonly string[] | null;
     readonly new: string | readonly string[] | null;
   } | null;
-  /** In how many items, of how many of the seller. */
+  /** Number of changed items, and of all items of the seller. */
   readonly items: number;
   readonly of: number;
-  /** The place in the feed of the last of these changes: where the fold is told. */
+  /** Place in the feed of the last of these changes, where the line is shown. */
   readonly place: bigint;
 }
 
-/** So few changes, or fewer, are told one by one. */
+/** Up to so many changes are shown one by one. */
 export const FEW_CHANGES = 20;
 
-/** Whether a change in so many items is folded: in more than 20, and in more than half of them all. */
+/** True when a change in `items` items is folded: in more than 20, and in more than half of all. */
 export function isFolded(items: number, of: number): boolean {
   return items > FEW_CHANGES && items * 2 > of;
 }
 
-/** Changes of one field, in so many percent of the items or more, are those of the whole catalogue. */
+/** A field that changed in this percentage of the items changed in the whole catalogue. */
 const WIDE_PERCENT = 90;
 
 /** A field that changed in all or nearly all items at once. */
 export interface WideChange {
   readonly field: string;
-  /** In how many items it changed. */
+  /** Number of items in which it changed. */
   readonly items: number;
-  /** Of how many that the list named and the mirror held before. */
+  /** Number of listed items that the mirror had before. */
   readonly of: number;
 }
 
@@ -96,12 +96,64 @@ export function describeWide({ field, items, of }: WideChange): string {
 
 /**
  * Fields that changed in all or nearly all items at once: a new currency, a sale, another host of
- * images. A change in a single item is none.
+ * images. Ignores fields that changed in a single item.
  * @param changed column to number of items in which it changed
- * @param compared items that the list named and the mirror held before
+ * @param compared number of listed items that the mirror had before
  */
 export function wideChanges(changed: ReadonlyMap<string, number>, compared: number): WideChange[] {
   return ITEM_FIELDS.map(({ column }) => {
     return { field: column, items: changed.get(column) ?? 0, of: compared };
   }).filter(({ items }) => items > 1 && items * 100 >= compared * WIDE_PERCENT);
+}
+
+/** The parts of a change by which changes are grouped. */
+export interface PlacedChange {
+  readonly sellerId: string;
+  readonly runId: bigint;
+  readonly changedAt: Date;
+  readonly itemId: bigint;
+}
+
+/** Changes of one item in a run, in their order. */
+export interface ItemGroup<C extends PlacedChange> {
+  readonly itemId: bigint;
+  readonly changes: readonly C[];
+}
+
+/** Changes of one run, by item. */
+interface RunGroup<C extends PlacedChange> {
+  readonly runId: bigint;
+  readonly sellerId: string;
+  readonly changedAt: Date;
+  readonly items: readonly ItemGroup<C>[];
+}
+
+/**
+ * Groups changes by run, in their order, and within a run by item, sorted by id. A run whose changes
+ * continue after those of another one makes a second group.
+ */
+export function groupChanges<C extends PlacedChange>(changes: readonly C[]): RunGroup<C>[] {
+  const groups: { readonly first: C; readonly items: Map<bigint, C[]> }[] = [];
+  for (const change of changes) {
+    let group = groups.at(-1);
+    if (group === undefined || !isSameRun(group.first, change)) {
+      group = { first: change, items: new Map() };
+      groups.push(group);
+    }
+    const { items } = group;
+    const known = items.get(change.itemId);
+    if (known === undefined) items.set(change.itemId, [change]);
+    else known.push(change);
+  }
+  return groups.map(({ first: { runId, sellerId, changedAt }, items }) => ({
+    ...{ runId, sellerId, changedAt },
+    items: [...items]
+      .map(([itemId, ofItem]) => ({ itemId, changes: ofItem }))
+      .sort((a, b) => Number(a.itemId - b.itemId)),
+  }));
+}
+
+/** True when the same run found both changes. */
+export function isSameRun(a: PlacedChange, b: PlacedChange): boolean {
+  return a.runId === b.runId && a.sellerId === b.sellerId;
 }

@@ -5,7 +5,7 @@ export type Timestamp = string;
 /** A JSON value. */
 export type Json = string | number | boolean | null | Json[] | { [key: string]: Json };
 
-/** An item in its one canonical form (spec 2.3, 2.4), whatever notation it came in. */
+/** An item in canonical form (spec 2.3, 2.4), whatever notation it came in. */
 export interface Item {
   readonly id: number;
   readonly name: string;
@@ -49,7 +49,7 @@ export interface Account {
 
 /** The product of a purchase: full or reduced (spec 2.5). */
 export interface PurchasedItem {
-  /** Null where it can't be read, as the name and all else: what can be read is kept. */
+  /** Null when it can't be read, as with all other fields. */
   readonly id: number | null;
   readonly name: string | null;
   readonly url: string | null;
@@ -66,14 +66,14 @@ export interface Purchase {
   readonly licenseType: string | null;
   readonly price: Money | null;
   readonly currency: string | null;
-  /** Null when the server sent none that can be read; the purchase is valid all the same. */
+  /** Null when the server sent none or it can't be read; the purchase is valid all the same. */
   readonly item: PurchasedItem | null;
   readonly supportedUntil: Timestamp | null;
   readonly downloaded: boolean | null;
   readonly purchasedAt: Timestamp | null;
 }
 
-/** A record in canonical form, with what else it carried and what had to be tolerated to read it. */
+/** A record in canonical form, with its unknown fields and the quirks met when reading it. */
 export interface Decoded<T> {
   readonly value: T;
   /** Unknown fields by dotted path; forks add and rename fields (field notes). */

@@ -1,13 +1,13 @@
-import { WIRE_HASH_BYTES } from './fingerprint.js';
+import { WIRE_HASH_BYTES } from './prepare-item.js';
 
-/** What the mirror knew of an item before this run. */
+/** An item's state in the mirror before this run. */
 export type KnownState = 'live' | 'missing' | 'removed';
 
 const STATE_CODES: Readonly<Record<KnownState, number>> = { live: 1, missing: 2, removed: 3 };
 const NEW = 4;
 const STATE_MASK = 7;
 const SEEN = 8;
-/** The row in the store is itself one of the copies the list holds of this item. */
+/** The stored row equals one of the item's records in the list. */
 const STORED_IS_LISTED = 16;
 const UNREADABLE = 32;
 
@@ -15,7 +15,7 @@ const SEGMENT_BITS = 14;
 const SEGMENT_ITEMS = 1 << SEGMENT_BITS;
 const SEGMENT_MASK = SEGMENT_ITEMS - 1;
 
-/** A run of slots. The table grows by whole segments, so that growing copies no item. */
+/** A block of slots. The table grows by whole segments, so that growing copies no item. */
 class Segment {
   readonly ids = new Float64Array(SEGMENT_ITEMS);
   readonly hashes = new Uint8Array(SEGMENT_ITEMS * WIRE_HASH_BYTES);
@@ -23,8 +23,8 @@ class Segment {
 }
 
 /**
- * The ids of a catalogue with the wire hash of each, in 17 bytes an item and at most 16 for finding
- * it: a mirror of a million items must not cost memory to match.
+ * The ids of a catalogue with the wire hash of each: 17 bytes an item, and at most 16 for the index,
+ * so that a million items need little memory.
  */
 export class KnownItems {
   readonly #segments: Segment[] = [];
@@ -32,7 +32,7 @@ export class KnownItems {
   /** Open addressing with linear probing: slot + 1 at the id's place, 0 where there is none. */
   #places: Int32Array;
 
-  /** @param expected how many items are expected; more may come */
+  /** @param expected number of items to expect; more may be added */
   constructor(expected: number) {
     this.#places = new Int32Array(placesFor(expected));
   }
@@ -41,12 +41,12 @@ export class KnownItems {
     return this.#size;
   }
 
-  /** Enters an item of the store. */
+  /** Adds an item of the store. */
   addKnown(id: number, wireHash: Uint8Array, state: KnownState): void {
     this.#append(id, wireHash, STATE_CODES[state]);
   }
 
-  /** Enters an item that this run met first; it counts as seen, and its row as listed. */
+  /** Adds an item that is new in this run; it counts as seen, and its row as listed. */
   addNew(id: number, wireHash: Uint8Array): void {
     this.#append(id, wireHash, NEW | SEEN | STORED_IS_LISTED);
   }
@@ -68,12 +68,12 @@ export class KnownItems {
     this.#addFlag(slot, SEEN);
   }
 
-  /** The list names it in a record that can't be read. */
+  /** Marks an item that the list names in a record that can't be read. */
   markUnreadable(slot: number): void {
     this.#addFlag(slot, SEEN | UNREADABLE);
   }
 
-  /** Whether the row in the store is one of the copies that the list holds of this item. */
+  /** True when the stored row equals one of the item's records in the list. */
   isStoredListed(slot: number): boolean {
     return (this.#flagsAt(slot) & STORED_IS_LISTED) !== 0;
   }
@@ -100,7 +100,7 @@ export class KnownItems {
     return ids;
   }
 
-  /** An item that the list named, in records that can be read if there is one; null when there is none. */
+  /** A listed item, preferably one with a readable record; null when there is none. */
   anySeen(): number | null {
     let unreadable: number | null = null;
     for (let slot = 0; slot < this.#size; slot++) {
@@ -111,7 +111,7 @@ export class KnownItems {
     return unreadable;
   }
 
-  /** How many items the store held as live or missing. */
+  /** Number of items that were live or missing in the store. */
   presentCount(): number {
     let count = 0;
     for (let slot = 0; slot < this.#size; slot++) {
@@ -160,7 +160,7 @@ export class KnownItems {
     }
   }
 
-  /** Where the id is entered, or would be. */
+  /** The index of an id, or the free one where it belongs. */
   #placeOf(id: number): number {
     const last = this.#places.length - 1;
     // Both halves of the id, mixed: marketplace ids are nearly sequential and may pass 2^32.

@@ -1,20 +1,20 @@
-/** Facts that go with a line, so that lines can be searched by them. */
+/** Fields of a line, by which lines can be searched. */
 export type LogFields = Readonly<Record<string, unknown>>;
 
 /**
- * Where long-running parts tell what they do. The one implementation is in `log/`; whoever calls it
- * never passes keys or purchase codes, and the implementation hides them all the same.
+ * The log of long-running parts, implemented in `log/`. Callers never pass keys or purchase codes; the
+ * implementation masks them all the same.
  */
 export interface Log {
   debug(message: string, fields?: LogFields): void;
   info(message: string, fields?: LogFields): void;
   warn(message: string, fields?: LogFields): void;
   error(message: string, fields?: LogFields): void;
-  /** A log whose every line carries these facts too, such as the seller, the run and the job. */
+  /** A log that adds these fields to every line, such as the seller, the run and the job. */
   child(fields: LogFields): Log;
 }
 
-/** Says nothing; for work done in front of a person, whom the command itself tells. */
+/** Writes nothing; for commands, which report to the terminal themselves. */
 export const silentLog: Log = {
   debug: () => undefined,
   info: () => undefined,

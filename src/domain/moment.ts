@@ -1,4 +1,59 @@
+import { parseDuration } from './codes/recheck.js';
+
 /** A moment to the second, in UTC: `2026-11-21 02:00:12Z`. */
 export function moment(at: Date): string {
   return `${at.toISOString().slice(0, 19).replace('T', ' ')}Z`;
+}
+
+/** A moment read from text, or the fault of the text. */
+type MomentReading = { readonly at: Date } | { readonly fault: string };
+
+const EXAMPLES = 'such as 2026-03-01, 2026-03-01T12:00Z or 7d';
+const ISO =
+  /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?)(Z|[+-]\d{2}:?\d{2})?)?$/i;
+
+/**
+ * Reads a day (its beginning), a day and a time, or a duration (so long before `now`). Without a zone
+ * it is UTC, as all times are shown.
+ */
+export function readMoment(text: string, now: Date): MomentReading {
+  const plain = text.trim();
+  const [whole, day = '', time = '00:00', zone = 'Z'] = ISO.exec(plain) ?? [];
+  if (whole === undefined) return ago(plain, now);
+  const offset = zone.length === 5 ? `${zone.slice(0, 3)}:${zone.slice(3)}` : zone.toUpperCase();
+  const at = new Date(`${day}T${time}${offset}`);
+  // `Date` would read 30 February as a day of March.
+  const exists = new Date(`${day}T00:00Z`);
+  if (Number.isNaN(at.getTime()) || Number.isNaN(exists.getTime())) return noSuch(plain);
+  return exists.toISOString().startsWith(day) ? { at } : noSuch(plain);
+}
+
+function noSuch(text: string): MomentReading {
+  return { fault: `"${text}" is no moment that exists` };
+}
+
+function ago(text: string, now: Date): MomentReading {
+  const length = parseDuration(text);
+  if ('ms' in length && text !== '') return { at: new Date(now.getTime() - length.ms) };
+  return { fault: `"${text}" is no moment; give one ${EXAMPLES}` };
+}
+
+/** When a seller's history begins; null when there is none yet. */
+interface Start {
+  readonly sellerId: string;
+  readonly since: Date | null;
+}
+
+/** Why the catalogue at a moment is not known in full. */
+type HistoryGap =
+  | { readonly kind: 'future' }
+  /** Nothing is known, or only the catalogues of some sellers; `starts` names the others. */
+  | { readonly kind: 'nothing' | 'some'; readonly starts: readonly Start[] };
+
+/** Finds the sellers whose history begins after a moment; null when there are none. */
+export function historyGap(starts: readonly Start[], moment: Date, now: Date): HistoryGap | null {
+  if (moment.getTime() > now.getTime()) return { kind: 'future' };
+  const unknown = starts.filter(({ since }) => since === null || since > moment);
+  if (unknown.length === starts.length) return { kind: 'nothing', starts: unknown };
+  return unknown.length === 0 ? null : { kind: 'some', starts: unknown };
 }

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
-import { decodeItem } from './decode-item.js';
-import { extraHash, itemHash, wireHash } from './fingerprint.js';
-import type { Item, Json } from './item.js';
+import { hash } from 'node:crypto';
+import { decodeItem } from './decode.js';
+import type { Account, Item, Json } from './item.js';
 import { Tolerated, isObject, storableJson } from './values.js';
 
 /** An item ready to be stored. */
@@ -15,13 +15,13 @@ export interface PreparedItem {
   readonly raw: Uint8Array;
 }
 
-export type Preparation =
+type Preparation =
   | { readonly ok: true; readonly prepared: PreparedItem; readonly tolerated: readonly string[] }
   | { readonly ok: false; readonly reason: string; readonly id: number | null };
 
 /**
- * What jsonb refuses in JSON that JavaScript reads: NUL and surrogate escapes, and numbers with
- * huge exponents or digits beyond `numeric`. A match is only a suspicion; such a record is written anew.
+ * Valid JSON that jsonb may refuse: NUL and surrogate escapes, numbers with huge exponents or more
+ * digits than `numeric` holds. A record that matches is serialized again.
  */
 const RISKY_JSON = /\\u(?:0000|d[89a-f])|\d[eE][-+]?\d{3}|\d{400}/i;
 
@@ -55,7 +55,7 @@ export function prepareItem(bytes: Uint8Array, wire: Uint8Array = wireHash(bytes
   };
 }
 
-/** Reads an item that came by itself. */
+/** Reads the item of a look-up. */
 export function prepareAnswer(raw: Json): Preparation {
   return prepareItem(Buffer.from(JSON.stringify(raw), 'utf8'));
 }
@@ -63,8 +63,8 @@ export function prepareAnswer(raw: Json): Preparation {
 const REDUCED_MEDIA = new Set(['preview_image', 'screenshots']);
 
 /**
- * An item as it came by itself, with the media that a reduced answer leaves out (spec 2.4) taken
- * from the stored record: what an answer does not speak of has not changed.
+ * Adds the media that a reduced answer leaves out (spec 2.4) from the stored record: a field that an
+ * answer leaves out has not changed.
  */
 export function completeMedia(raw: Json, stored: Json | undefined): Json {
   if (!isObject(raw) || !isObject(raw['media']) || !isObject(stored)) return raw;
@@ -78,4 +78,96 @@ export function completeMedia(raw: Json, stored: Json | undefined): Json {
 
 function storableRaw(json: Json): Buffer {
   return Buffer.from(JSON.stringify(storableJson(json, new Tolerated())), 'utf8');
+}
+
+/** Bytes of a wire hash. */
+export const WIRE_HASH_BYTES = 8;
+
+/** Raise this when decoding changes, so that unchanged records are decoded once more. */
+const DECODER_VERSION = 1;
+
+/**
+ * The first 8 bytes of the SHA-256 of a record as received. A record with an equal hash is unchanged
+ * and need not be decoded; one with another hash may differ in notation only.
+ */
+export function wireHash(bytes: Uint8Array): Buffer {
+  const wire = sha256(bytes).subarray(0, WIRE_HASH_BYTES);
+  wire[0] = (wire[0] as number) ^ DECODER_VERSION;
+  return wire;
+}
+
+/** SHA-256 over the canonical fields: equal for two notations of the same item. */
+export function itemHash(item: Item): Buffer {
+  return digest([
+    item.name,
+    item.description,
+    item.category,
+    item.subCategory,
+    item.options,
+    item.version,
+    item.demoLink,
+    item.tags,
+    item.thumbnailUrl,
+    item.previewImageUrl,
+    item.previewVideoUrl,
+    item.previewAudioUrl,
+    item.screenshots,
+    item.priceRegular,
+    item.priceExtended,
+    item.currency,
+    item.publishedAt,
+  ]);
+}
+
+/** SHA-256 over the account's canonical fields. */
+export function accountHash(account: Account): Buffer {
+  return digest([
+    account.username,
+    account.firstname,
+    account.lastname,
+    account.fullName,
+    account.email,
+    account.balance,
+    account.currency,
+    account.heading,
+    account.description,
+    account.contactEmail,
+    Object.entries(account.socialLinks).sort(byKey),
+    account.avatarUrl,
+    account.coverUrl,
+    account.registeredAt,
+  ]);
+}
+
+const EMPTY_EXTRA = digest([]);
+
+/** SHA-256 over the unknown fields, whatever the order of their keys. */
+export function extraHash(extra: { readonly [path: string]: Json }): Buffer {
+  const entries = Object.entries(extra);
+  return entries.length === 0 ? EMPTY_EXTRA : digest(entries.sort(byKey).map(sortedKeys));
+}
+
+function sortedKeys(entry: [string, Json]): Json {
+  return [entry[0], ordered(entry[1])];
+}
+
+function ordered(json: Json): Json {
+  if (typeof json !== 'object' || json === null) return json;
+  if (Array.isArray(json)) return json.map(ordered);
+  return Object.entries(json)
+    .sort(byKey)
+    .map(([key, value]) => [key, ordered(value)]);
+}
+
+function byKey(a: readonly [string, unknown], b: readonly [string, unknown]): number {
+  return a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : 0;
+}
+
+function digest(fields: unknown): Buffer {
+  return sha256(JSON.stringify(fields));
+}
+
+/** Goes through a string, which Node makes twice as fast as a buffer (0.14 s against 0.27 s for 100,000). */
+function sha256(data: string | Uint8Array): Buffer {
+  return Buffer.from(hash('sha256', data, 'binary'), 'latin1');
 }

@@ -1,17 +1,17 @@
 import type { Json } from './item.js';
 import { MASK, type Secret } from './secret.js';
 
-/** Masking shorter secrets would shred any text. */
+/** Characters. Shorter secrets are not masked: they occur in any text by chance. */
 const SHORTEST_SECRET = 4;
-/** A piece of base64 shorter than this turns up in text that has nothing to do with the secret. */
+/** Characters. Shorter pieces of base64 occur in any text by chance. */
 const SHORTEST_BASE64 = 8;
-/** Secrets are looked up by so many of their first characters, as one number of 32 bits. */
+/** Secrets are looked up by their first characters, this many, as one number of 32 bits. */
 const START = SHORTEST_SECRET;
 const BITS = 32 / START;
 const FILTER_SLOTS = 65_536;
-/** Escapes within escapes, such as percent-encoded HTML in JSON, are undone this often. */
+/** Levels of escapes within escapes, such as percent-encoded HTML in JSON, that are decoded. */
 const MOST_LAYERS = 8;
-/** Characters that one takes at most, as in `&#x000041;`. */
+/** Characters of the longest escape of one character, as in `&#x000041;`. */
 const LONGEST_ESCAPE = 12;
 
 /** An escape of JSON and JavaScript, of an address, or of HTML. */
@@ -23,23 +23,23 @@ const NAMED: Readonly<Record<string, string>> = {
   ...{ b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' },
 };
 
-/** A letter or digit that is written as its number, which no encoder does by itself. */
+/** A letter or digit escaped by its number, which encoders do only when told to. */
 const NUMBERED_CHARACTER = [
   '(?:u00|x|%|25)0{0,6}(?:3[0-9]|[46][1-9a-f]|[57][0-9a])',
   '(?:&|;|26)(?:#|%?23)0{0,6}(?:4[89]|5[0-7]|6[5-9]|[78][0-9]|9[0789]|1[01][0-9]|12[0-2])',
 ].join('|');
 
-/** Hides secrets in texts of others, in any letter case and however they are escaped there. */
+/** Masks secrets in texts from elsewhere, in any letter case and escape. */
 export class Redactor {
-  /** Characters of the longest text that is hidden. */
+  /** Characters of the longest text that is masked. */
   readonly longest: number;
-  /** Texts of fewer characters hold nothing to hide. */
+  /** Texts with fewer characters need no masking. */
   readonly shortest: number;
-  /** The secrets as they are, in JSON and in base64, folded, by their first characters. */
+  /** The secrets as plain text, JSON and base64, in lower case, by their first characters. */
   readonly #needles = new Map<number, string[]>();
-  /** 0 where no secret begins: most characters need no further look, however many secrets there are. */
+  /** 0 where no secret can begin, which skips most characters however many secrets there are. */
   readonly #filter = new Uint8Array(FILTER_SLOTS);
-  /** What any text that holds a secret holds; null when that can't be said. */
+  /** Matches every text that may contain a secret; null when there is no such pattern. */
   readonly #hint: RegExp | null;
 
   constructor(secrets: readonly Secret[]) {
@@ -47,7 +47,7 @@ export class Redactor {
       (text) => text.length >= SHORTEST_SECRET,
     );
     const spellings = [...new Set(texts.flatMap(spellingsOf))];
-    // The longest first: where one secret contains another, none of it may stay behind.
+    // The longest first: where one secret contains another, the whole of it is masked.
     spellings.sort((a, b) => b.length - a.length);
     for (const needle of new Set(spellings.map(folded))) {
       const start = startOf(needle);
@@ -59,7 +59,7 @@ export class Redactor {
     this.#hint = hintOf(spellings);
   }
 
-  /** The text with each secret masked; written without its escapes where a secret was among them. */
+  /** The text with each secret masked; without its escapes where they contained a secret. */
   text(text: string): string {
     let shown = this.literal(text);
     if (this.#needles.size === 0 || !MAY_ESCAPE.test(shown)) return shown;
@@ -73,7 +73,7 @@ export class Redactor {
     return shown;
   }
 
-  /** Masks only what stands there unescaped, or escaped as in JSON, which stays JSON. */
+  /** Masks only secrets that are not escaped, or escaped as in JSON; JSON stays JSON. */
   literal(text: string): string {
     if (this.#needles.size === 0) return text;
     const searched = folded(text);
@@ -93,19 +93,19 @@ export class Redactor {
   }
 
   /**
-   * False when `text` would change neither the text nor any string of the JSON that it is. Quick;
-   * escapes of letters within further escapes are not looked for.
-   * @param text may be of UTF-8 as latin1
+   * Quick test: false when masking would change neither the text nor any string in it if it is JSON.
+   * Does not look for escaped letters within further escapes.
+   * @param text may be UTF-8 read as latin1
    */
   mayChange(text: string): boolean {
     return this.#needles.size > 0 && (this.#hint === null || this.#hint.test(text));
   }
 }
 
-/** In the cell of a table shorter secrets are hidden only where they are all of it: a code may hold them by chance. */
+/** Characters. Shorter secrets are masked only where they fill the cell: a code may contain them by chance. */
 const SHORTEST_IN_CELL = 16;
 
-/** Makes a function that hides secrets in the cells of tables, in any letter case. */
+/** Makes a function that masks secrets in the cells of tables, in any letter case. */
 export function cellMaskOf(secrets: readonly Secret[]): (cell: string) => string {
   const isLong = (secret: Secret): boolean => secret.reveal().trim().length >= SHORTEST_IN_CELL;
   const redactor = new Redactor(secrets.filter(isLong));
@@ -117,7 +117,7 @@ export function cellMaskOf(secrets: readonly Secret[]): (cell: string) => string
   };
 }
 
-/** Takes one more character into the number that stands for the last few of them. */
+/** Adds a character to the number made of the last few characters. */
 function withNext(start: number, code: number): number {
   return (start << BITS) ^ code;
 }
@@ -132,14 +132,14 @@ function slotOf(start: number): number {
   return (start ^ (start >>> 16)) & (FILTER_SLOTS - 1);
 }
 
-/** The text in small letters, and of the same length. A form writes a blank as a plus. */
+/** The text in lower case, at the same length. A plus becomes a blank, which forms write as a plus. */
 function folded(text: string): string {
-  // Two letters in lower case, and a letter that is another one at the end of a word.
+  // İ has two characters in lower case; ς is σ at the end of a word.
   const single = text.replaceAll('\u0130', 'i').toLowerCase().replaceAll('ς', 'σ');
   return single.replaceAll('+', ' ');
 }
 
-/** A secret as it stands in text and in JSON, without its own escapes, and its pieces in base64. */
+/** A secret as plain text, in JSON, with its own escapes decoded, and its pieces in base64. */
 function spellingsOf(secret: string): string[] {
   const json = JSON.stringify(secret).slice(1, -1);
   const bare = unescaped(secret);
@@ -148,14 +148,14 @@ function spellingsOf(secret: string): string[] {
 }
 
 /**
- * What every base64 text that contains the secret contains, wherever in it the secret begins: such
- * as that of `user:secret` in an Authorization header. In both alphabets.
+ * Pieces that occur in the base64 of any text with the secret, at whatever position, such as that of
+ * `user:secret` in an Authorization header. In both alphabets.
  */
 function base64Pieces(secret: string): string[] {
   const bytes = Buffer.from(secret);
   const pieces = [0, 1, 2].map((before) => {
     const text = Buffer.concat([Buffer.alloc(before), bytes]).toString('base64');
-    // Characters at both ends also hold bits of what stands beside the secret.
+    // Characters at both ends also contain bits of the text beside the secret.
     const first = Math.ceil((before * 8) / 6);
     const end = Math.floor(((before + bytes.length) * 8) / 6);
     return text.slice(first, end);
@@ -165,18 +165,18 @@ function base64Pieces(secret: string): string[] {
     .flatMap((piece) => [piece, piece.replaceAll('+', '-').replaceAll('/', '_')]);
 }
 
-/** No escape changes letters and digits unless it numbers them: their longest runs must be there. */
+/** Escapes keep letters and digits or number them: so the longest run of them occurs, or a number. */
 function hintOf(spellings: readonly string[]): RegExp | null {
   const runs = spellings.map((text) =>
     text.split(/[^a-z0-9]+/i).reduce((a, b) => (b.length > a.length ? b : a)),
   );
   if (runs.some((run) => run.length < SHORTEST_SECRET)) return null;
   const all = [...new Set(runs.map((run) => run.toLowerCase()))];
-  // Letters and digits mean nothing else in an expression.
+  // Letters and digits need no escape in an expression.
   return new RegExp([...all, NUMBERED_CHARACTER].join('|'), 'i');
 }
 
-/** The text with one layer of escapes taken off. */
+/** The text with one level of escapes decoded. */
 function unescaped(text: string): string {
   return text.replaceAll(
     ESCAPE,
@@ -200,18 +200,18 @@ function unescaped(text: string): string {
   );
 }
 
-/** A key of digits may come as a number with an exponent, whatever its digits. */
+/** A key of digits may be written as a number with an exponent. */
 const EXPONENT = /\d[eE][-+]?\d/;
-/** As for texts: smaller numbers turn up everywhere. */
+/** Smaller numbers occur in any answer by chance. */
 const SMALLEST_KEY = 1_000;
 
 /**
- * Takes the API key out of whatever the server sends back, in any letter case and escape. A key of
- * digits is masked where it comes as a number too. Only the numbers that the contract documents, such
- * as an item's id, are left as they are: they may be equal to the key by chance.
+ * Masks the API key in the server's answers, in any letter case and escape. A key of digits is also
+ * masked where it is a number. Only documented numbers, such as an item's id, stay as they are: they
+ * may equal the key by chance.
  */
 export class KeyRedactor extends Redactor {
-  /** The key as a number; null when it is none. */
+  /** The key as a number; null when it is not all digits. */
   readonly #number: number | null;
 
   constructor(key: Secret) {
@@ -220,13 +220,13 @@ export class KeyRedactor extends Redactor {
     this.#number = /^\d+$/.test(digits) && Number(digits) >= SMALLEST_KEY ? Number(digits) : null;
   }
 
-  /** False when masking would change nothing of the JSON that this is the text of. Quick. */
+  /** As `Redactor.mayChange`, for JSON text whose numbers count too. */
   override mayChange(text: string): boolean {
     return super.mayChange(text) || (this.#number !== null && EXPONENT.test(text));
   }
 
   /**
-   * Masks the key in strings, member names and numbers; returns the same value when it is nowhere.
+   * Masks the key in strings, member names and numbers; returns the same value when it is not in it.
    * @param kept paths of numbers that stay as they are, such as `price.regular`
    */
   json(json: Json, kept: readonly string[] = []): Json {
@@ -257,7 +257,7 @@ export class KeyRedactor extends Redactor {
     return changed ? Object.fromEntries(entries) : json;
   }
 
-  /** True for the key as a number, also where that comes as text. */
+  /** True for a number, or the text of one, that equals the key. */
   isNumber(json: Json): boolean {
     if (this.#number === null) return false;
     if (typeof json === 'number') return Math.abs(json) === this.#number;

@@ -1,62 +1,62 @@
-/** Above both of these, removals are not carried out. */
+/** A run that would remove more than both limits is held. */
 export interface RemovalGuard {
   readonly items: number;
-  /** Of the items that the mirror held as present. */
+  /** Percentage of the items that the mirror had as present. */
   readonly percent: number;
 }
 
 /**
- * What asking for one unlisted item came to. Only an item that is `gone` may be removed: it was denied
- * twice, the second time after an item that is there was found, and the credential was proven before
- * and after. One that is merely `denied` lacks some of that.
+ * The outcome of looking up one unlisted item. Only a `gone` item may be removed: it was denied twice,
+ * the second time after a listed item was found, and the key was proven before and after. A `denied`
+ * item lacks some of that.
  */
 export type LookupOutcome = 'found' | 'gone' | 'denied' | 'unanswered';
 
-/** What a person decided about an item that was held back, and that was missing ever since. */
+/** A person's decision about an item that was held back and is still missing. */
 export type Decision = 'approved' | 'rejected';
 
 export interface RemovalQuestion {
-  /** Items the mirror held as live or missing before the run. */
+  /** Number of items that were live or missing before the run. */
   readonly present: number;
-  /** Items of these that the list did not name. */
+  /** Those of them that the list does not name. */
   readonly unlisted: readonly number[];
-  /** Look-ups made; an unlisted item without one was not asked for. */
+  /** Look-ups made, by item. */
   readonly lookups: ReadonlyMap<number, LookupOutcome>;
   readonly guard: RemovalGuard;
-  /** What was decided already; default nothing. */
+  /** Earlier decisions, by item; default none. */
   readonly decided?: ReadonlyMap<number, Decision>;
 }
 
 export interface RemovalPlan {
-  /** More would go than the guard allows: nothing is removed. */
+  /** More would be removed than the guard allows, so nothing is. */
   readonly held: boolean;
   /** Proven to be gone. */
   readonly remove: readonly number[];
-  /** Not listed, and not known to be there or gone. */
+  /** Not listed, and neither found nor proven gone. */
   readonly missing: readonly number[];
-  /** Not listed, but the marketplace still answers for it. */
+  /** Not listed, but found by a look-up. */
   readonly found: readonly number[];
-  /** Of a held run: what it would have removed. */
+  /** In a held run: items proven to be gone. */
   readonly confirmed: readonly number[];
-  /** Of a held run: what may be gone as well, but was not proven to be. */
+  /** In a held run: items that may be gone, without proof. */
   readonly open: readonly number[];
-  /** Missing, and kept so because a person said so. */
+  /** Kept missing by a person's decision. */
   readonly rejected: readonly number[];
 }
 
-/** As much of a plan as is carried out. */
+/** The part of a plan that changes items. */
 export type Removals = Pick<RemovalPlan, 'remove' | 'missing'>;
 
-/** Whether so many removals pass the guard's threshold: over `items` *and* over `percent`. */
+/** True when removals exceed both limits of the guard. */
 function exceedsGuard(going: number, present: number, guard: RemovalGuard): boolean {
   return going > guard.items && going * 100 > guard.percent * present;
 }
 
 /**
- * What becomes of the items that the list no longer names. Only a proven denial removes an item: a
- * wrong key, and a list of exactly one item, look just like an empty catalogue (field notes: errors). Everything that may still go counts against the guard, except
- * items of which a person decided already: those that may go are removed as they are denied, those
- * that may not stay missing, and neither is asked about again.
+ * Decides about the items that the list no longer names. Only a proven denial removes an item: a wrong
+ * key and a list of exactly one item look like an empty catalogue (field notes: errors). All items that
+ * may be gone count against the guard, except those with a decision: approved ones are removed once
+ * they are proven gone, rejected ones stay missing, and neither holds a run again.
  */
 export function planRemovals(question: RemovalQuestion): RemovalPlan {
   const { unlisted, lookups, guard, decided } = question;
@@ -85,15 +85,15 @@ export function planRemovals(question: RemovalQuestion): RemovalPlan {
       };
 }
 
-/** What is known of a run when a person decides about what it held back. */
+/** The facts of a held run that a decision needs. */
 export interface HeldRun {
   readonly runId: bigint;
   readonly state: string;
-  /** How many items it held back. */
+  /** Number of items that it held back. */
   readonly items: number;
-  /** How many of these are missing still, and not found again since. */
+  /** Number of these that are still missing. */
   readonly missing: number;
-  /** How many of these are removed by now. */
+  /** Number of these that are removed by now. */
   readonly removed: number;
   readonly decision: Decision | null;
   /** The run that removed items when this one was approved. */
@@ -102,15 +102,15 @@ export interface HeldRun {
   readonly newerHeld: { readonly runId: bigint; readonly decision: Decision | null } | null;
 }
 
-/** Whether a decision can be made: carry it out, it is made already, or why not, and what to do. */
+/** Whether a decision can be made (`go`), was made before (`made`), or why not and what to do (`no`). */
 export type DecisionCheck =
   | { readonly kind: 'go' | 'made' }
   | { readonly kind: 'no'; readonly why: string; readonly remedy: string };
 
 /**
- * Whether a person may decide so about a run. Of runs that nobody decided about, the newest one holds
- * back all that the others did. A rejection can be taken back later. An approval can be for the items
- * that are still missing, since they were not proven to be gone; a removal can't.
+ * Checks whether a person may decide this about a run. The newest held run without a decision holds
+ * back all items of the older ones. A rejection can be followed by an approval. An approval can be
+ * followed by a rejection for the items still missing; items that were removed can't be kept.
  */
 export function checkDecision(run: HeldRun, wanted: Decision): DecisionCheck {
   const { runId, state, items, missing, removed, decision, approvalRunId, newerHeld } = run;

@@ -1,4 +1,4 @@
-/** For how many days each part of the store is kept; null: for ever. */
+/** Days for which each part of the store is kept; null: for ever. */
 export interface RetentionDays {
   /** Records as received: of items, accounts and purchases, and those that could not be read. */
   readonly raw: number | null;
@@ -12,12 +12,12 @@ export interface RetentionDays {
 
 export type RetentionPart = keyof RetentionDays;
 
-/** What is older than these moments goes; null: nothing of that part does. */
+/** The moments before which rows of each part are deleted; null: none are. */
 export type RetentionPlan = { readonly [part in RetentionPart]: Date | null };
 
 const DAY_MS = 86_400_000;
 
-/** The plan that these settings make at this moment. */
+/** Counts the days back from `now`. */
 export function planRetention(days: RetentionDays, now: Date): RetentionPlan {
   const before = (kept: number | null): Date | null =>
     kept === null ? null : new Date(now.getTime() - kept * DAY_MS);
@@ -29,7 +29,7 @@ export function planRetention(days: RetentionDays, now: Date): RetentionPlan {
   };
 }
 
-/** Whether anything is ever to go. */
+/** True when no part is ever deleted. */
 export function keepsForEver(days: RetentionDays): boolean {
   return Object.values(days).every((kept) => kept === null);
 }

@@ -1,6 +1,4 @@
-import { DAY_MS, stretchesOf } from './time-zone.js';
-
-/** What a cron expression says, field by field; made by the queue's cron library. */
+/** The fields of a cron expression, made by the queue's cron library. */
 export interface CronPattern {
   /** Sorted, each within 0 to 59. */
   readonly seconds: readonly number[];
@@ -13,18 +11,19 @@ export interface CronPattern {
 
 const SECOND_MS = 1_000;
 const HOUR_MS = 3_600_000;
+export const DAY_MS = 24 * HOUR_MS;
 
-/** After 28 years the same weekdays fall on the same dates again: what did not run by then never does. */
+/** Weekdays and dates repeat after 28 years: a pattern without a run by then never runs. */
 export const HORIZON_DAYS = 28 * 366;
 
 /**
  * The next instants at which a pattern runs, in order; fewer than `count` only when there are no more.
  *
- * When clocks are put forward, a time that they skip runs at the first instant after; when they are
- * put back, a time that they show twice runs the first time only: no night is left out, none is
- * doubled. Patterns for all 24 hours follow real time instead: they run whenever the clock shows a
- * time of theirs. An hour that is skipped did not take place, and the repeated one is another hour.
- * @param after not itself one of them
+ * When clocks go forward, a skipped time runs at the first instant after; when they go back, a time
+ * that comes twice runs the first time only. So each night has one run. Patterns for all 24 hours
+ * follow real time instead: they run whenever the clock shows a matching time, not in a skipped hour
+ * and again in a repeated one.
+ * @param after itself never returned
  * @throws {RangeError} when there is no such zone
  */
 export function nextTicks(
@@ -49,8 +48,8 @@ export function nextTicks(
 }
 
 /**
- * The last instant at which a pattern ran, by the rules of `nextTicks`; null when there was none
- * within these bounds, both of them included.
+ * The last instant at which a pattern ran, by the rules of `nextTicks`; null when there was none from
+ * `notBefore` to `at`, both included.
  * @throws {RangeError} when there is no such zone
  */
 export function lastTick(
@@ -71,26 +70,26 @@ export function lastTick(
 }
 
 /**
- * A stretch of time and the readings of the clock that run in it, as milliseconds since 1970 on
- * that clock. Readings the clock skipped on its way to the stretch run as it begins.
+ * A stretch of time and the clock readings that run in it, as milliseconds since 1970 on that clock.
+ * Readings that the clock skipped just before run at its beginning.
  */
 interface Span {
   readonly from: number;
   readonly offset: number;
   /** First reading that runs here. */
   readonly low: number;
-  /** First reading that no longer does. */
+  /** First reading after it. */
   readonly high: number;
 }
 
-/** The spans of a UTC day, in order; none on days on which the pattern has nothing to run. */
+/** The spans of a UTC day, in order; none on days without a run. */
 function spansOf(pattern: CronPattern, timeZone: string, day: number): Span[] {
   if (![day - 1, day, day + 1].some((date) => runsOn(pattern, date))) return [];
   const followsTime = pattern.hours.length === 24;
   const spans: Span[] = [];
   let previousEnd: number | null = null;
   let reached = -Infinity;
-  // Readings repeat for less than a day, so the day before tells how far the clock has been.
+  // Readings repeat for less than a day: it is enough to look at the day before.
   for (const { from, to, offset } of [
     ...stretchesOf(timeZone, day - 1),
     ...stretchesOf(timeZone, day),
@@ -105,8 +104,8 @@ function spansOf(pattern: CronPattern, timeZone: string, day: number): Span[] {
 }
 
 /**
- * Whole hours that clocks skip leave the rhythm of an hourly pattern as it is. Part of an hour (Lord
- * Howe Island shifts by half of one) would take the run out of an hour that did take place.
+ * An hourly pattern leaves skipped whole hours out. Where clocks skip part of an hour (half of one on
+ * Lord Howe Island), the rest of that hour still needs its run.
  */
 function lowestFollowing(start: number, previousEnd: number | null): number {
   const skipped = previousEnd === null ? 0 : start - previousEnd;
@@ -177,4 +176,82 @@ function runsOn(pattern: CronPattern, day: number): boolean {
 /** The day, counted from 1970, of an instant (in UTC) or of a reading (on its clock). */
 function dayOf(milliseconds: number): number {
   return Math.floor(milliseconds / DAY_MS);
+}
+
+/** A stretch of time in which the clocks of a zone keep one distance from UTC; all in milliseconds. */
+interface Stretch {
+  /** Since 1970. */
+  readonly from: number;
+  /** Since 1970; the first instant that is no longer part of it. */
+  readonly to: number;
+  /** What the zone's clocks show, less UTC. */
+  readonly offset: number;
+}
+
+/** Days cached per zone, so that a search over many years does not fill memory. */
+const MOST_KEPT = 4_096;
+
+interface Zone {
+  readonly format: Intl.DateTimeFormat;
+  /** Stretches by UTC day, counted from 1970. */
+  readonly days: Map<number, readonly Stretch[]>;
+}
+
+/** Cached: making a formatter takes a hundred times as long as using it. */
+const zones = new Map<string, Zone>();
+
+/**
+ * The stretches of a UTC day, in order: one, or two on the days on which clocks change. From the time
+ * zone data of Node.
+ * @param day counted from 1970
+ * @throws {RangeError} when there is no such zone
+ */
+function stretchesOf(timeZone: string, day: number): readonly Stretch[] {
+  const zone = zoneOf(timeZone);
+  const known = zone.days.get(day);
+  if (known !== undefined) return known;
+  if (zone.days.size >= MOST_KEPT) zone.days.clear();
+  const found = split(zone, day * DAY_MS, (day + 1) * DAY_MS);
+  zone.days.set(day, found);
+  return found;
+}
+
+function zoneOf(timeZone: string): Zone {
+  const known = zones.get(timeZone);
+  if (known !== undefined) return known;
+  const format = new Intl.DateTimeFormat('en-US', {
+    timeZone,
+    hourCycle: 'h23',
+    year: 'numeric',
+    month: 'numeric',
+    day: 'numeric',
+    hour: 'numeric',
+    minute: 'numeric',
+    second: 'numeric',
+  });
+  const zone = { format, days: new Map<number, readonly Stretch[]>() };
+  zones.set(timeZone, zone);
+  return zone;
+}
+
+/** Clocks change at most once a day, so equal offsets at both ends mean no change. */
+function split(zone: Zone, from: number, to: number): Stretch[] {
+  const [before, after] = [offsetAt(zone, from), offsetAt(zone, to)];
+  if (before === after) return [{ from, to, offset: before }];
+  let [last, change] = [from, to];
+  while (change - last > SECOND_MS) {
+    const middle = last + Math.floor((change - last) / 2 / SECOND_MS) * SECOND_MS;
+    if (offsetAt(zone, middle) === before) last = middle;
+    else change = middle;
+  }
+  const first = { from, to: change, offset: before };
+  return change === to ? [first] : [first, { from: change, to, offset: after }];
+}
+
+/** `instant` is a whole second. */
+function offsetAt(zone: Zone, instant: number): number {
+  const fields: Partial<Record<Intl.DateTimeFormatPartTypes, number>> = {};
+  for (const { type, value } of zone.format.formatToParts(instant)) fields[type] = Number(value);
+  const { year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0 } = fields;
+  return Date.UTC(year, month - 1, day, hour, minute, second) - instant;
 }

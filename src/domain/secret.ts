@@ -3,8 +3,8 @@ import { inspect } from 'node:util';
 export const MASK = '[secret]';
 
 /**
- * A value that cannot print by accident: string conversion, JSON, `console.log` and template
- * literals all show a mask. `reveal()` is the one way to the text.
+ * A value that can't be printed by accident: string conversion, JSON, `console.log` and template
+ * literals show a mask. Only `reveal()` returns the text.
  */
 export class Secret {
   readonly #text: string;
@@ -28,4 +28,21 @@ export class Secret {
   [inspect.custom](): string {
     return MASK;
   }
+}
+
+/**
+ * A purchase code for display: its first characters, at most 4 and a quarter of it, enough to recognise
+ * a code that one has.
+ */
+export function maskCode(text: string): string {
+  const kept = text.slice(0, Math.min(4, Math.floor(text.length / 4)));
+  return `${kept.toWellFormed()}…`;
+}
+
+/** UUIDs, the usual form of purchase codes, and at least 32 hex digits without hyphens. */
+const LIKELY_CODES = /[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}|[\da-f]{32,}/gi;
+
+/** Masks everything in a text that looks like a purchase code or a key. */
+export function maskLikelyCodes(text: string): string {
+  return text.replaceAll(LIKELY_CODES, maskCode);
 }

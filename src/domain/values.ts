@@ -1,6 +1,6 @@
 import type { Json, Money, Timestamp } from './item.js';
 
-/** Thrown inside a decoder when a field can't be read; the decoders catch it, nobody else sees it. */
+/** A field can't be read. Thrown and caught within decoders only. */
 export class FieldError extends Error {
   constructor(path: string, problem: string) {
     super(`${path} ${problem}`);
@@ -29,8 +29,7 @@ export function shown(json: Json | undefined): string {
 }
 
 /**
- * Text that PostgreSQL can hold: NUL characters and lone surrogates, which it refuses, become
- * U+FFFD, so that their loss can be seen.
+ * Text that PostgreSQL accepts: NUL characters and lone surrogates, which it refuses, become U+FFFD.
  */
 export function storableText(text: string, tolerated: Tolerated): string {
   if (text.isWellFormed() && !text.includes('\0')) return text;
@@ -94,7 +93,7 @@ export function readId(json: Json | undefined, path: string, tolerated: Tolerate
   return id;
 }
 
-/** `numeric(14,2)` ends here. */
+/** Amounts from here on don't fit into `numeric(14,2)`. */
 const MONEY_LIMIT = 999_999_999_999.995;
 const MONEY_TEXT = /^\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*$/;
 
@@ -131,7 +130,7 @@ const TIMESTAMP =
 /** The contract's notation, of a day that every month has. */
 const CANONICAL =
   /^(?!0000)\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\dZ$/;
-/** MySQL's zero date, and what PHP's date classes make of it. */
+/** MySQL's zero date, and its form in PHP's date classes. */
 const ZERO_DATE = /^\s*(?:0000-00-00|-0001-11-30)/;
 
 /**
@@ -156,7 +155,7 @@ export function readTimestamp(
   const fraction = digits.slice(0, 6).replace(/0+$/, '');
   const wall = `${year}-${month}-${day}T${hour}:${minute}:${second}`;
   const utc = Date.parse(`${wall}Z`);
-  // Date.parse rolls 30 February over into March; such a date never was.
+  // Date.parse reads 30 February as a day of March.
   if (Number.isNaN(utc) || new Date(utc).toISOString().slice(0, 19) !== wall || year === '0000') {
     throw new FieldError(path, `is no date of the calendar: ${shown(json)}`);
   }
@@ -168,7 +167,7 @@ export function readTimestamp(
   return fraction === '' ? `${moment}Z` : `${moment}.${fraction}Z`;
 }
 
-/** Whether `readTimestamp` can read it, be it as none. */
+/** True when `readTimestamp` can read it, also as null. */
 export function readsAsTimestamp(json: Json | undefined): boolean {
   try {
     readTimestamp(json, '', new Tolerated());
@@ -182,7 +181,7 @@ export function readsAsTimestamp(json: Json | undefined): boolean {
 /** Zones are from 12 hours behind UTC to 14 before it. */
 const LARGEST_OFFSET = 14 * 60;
 
-/** Null for an offset that no zone has, which would move the moment by hours or days. */
+/** The offset of a zone; null for one that no zone has. */
 function offsetMinutes(zone: string | undefined): number | null {
   if (zone === undefined || zone === 'Z' || zone === 'z') return 0;
   const beyondHour = Number(zone.slice(3).replace(':', '') || 0);
@@ -254,4 +253,26 @@ export function collectExtra(
 /** An object without a prototype, so that a field named `__proto__` is a field like any other. */
 export function emptyExtra(): JsonObject {
   return Object.create(null) as JsonObject;
+}
+
+const MOST_CHARACTERS = 60;
+
+/**
+ * A name from the marketplace for use in a sentence: one line of at most 60 characters, without control
+ * characters and direction marks.
+ */
+export function shownName(name: string): string {
+  const plain = name
+    .slice(0, MOST_CHARACTERS * 8)
+    .toWellFormed()
+    .replaceAll(/\p{Cc}|[\u202A-\u202E\u2066-\u2069\u2028\u2029\uFEFF]/gu, ' ')
+    .replaceAll(/\s+/g, ' ')
+    .trim();
+  const characters = Array.from(plain);
+  return characters.length <= MOST_CHARACTERS
+    ? plain
+    : `${characters
+        .slice(0, MOST_CHARACTERS - 1)
+        .join('')
+        .trimEnd()}…`;
 }

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Json } from '../domain/item.js';
-import { shownName } from '../domain/shown-name.js';
+import { shownName } from '../domain/values.js';
 import type { HeldBack } from '../store/decisions.js';
 import type { Freshness } from '../store/freshness.js';
 import { DIED } from '../store/runs.js';

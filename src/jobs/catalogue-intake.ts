@@ -1,4 +1,4 @@
-import { wideChanges, type WideChange } from '../domain/changes.js';
+import { type WideChange, wideChanges } from '../domain/changes.js';
 import type { KnownItems } from '../domain/known-items.js';
 import { prepareItem, type PreparedItem } from '../domain/prepare-item.js';
 import type { ListElement } from '../marketplace/types.js';

@@ -1,5 +1,5 @@
 import { describeFailure, type Failure, type UnavailableReason } from '../domain/reply.js';
-import { shownName } from '../domain/shown-name.js';
+import { shownName } from '../domain/values.js';
 import type { HeldBack, NamedItem } from '../store/decisions.js';
 import { explainDatabaseError } from '../store/errors.js';
 import type { Run } from '../store/status.js';

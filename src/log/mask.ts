@@ -1,6 +1,5 @@
-import { maskCode, maskLikelyCodes } from '../domain/mask-code.js';
+import { MASK, maskCode, maskLikelyCodes, type Secret } from '../domain/secret.js';
 import { Redactor } from '../domain/redact.js';
-import { MASK, type Secret } from '../domain/secret.js';
 
 /** How one text is shown instead. */
 export type TextMask = (text: string) => string;

@@ -1,6 +1,4 @@
-import { decodeAccount } from '../domain/decode-account.js';
-import { decodeItem } from '../domain/decode-item.js';
-import { decodePurchase } from '../domain/decode-purchase.js';
+import { decodeAccount, decodeItem, decodePurchase } from '../domain/decode.js';
 import type { Account, Decoding, Item, Json, Purchase } from '../domain/item.js';
 import { isObject, type JsonObject } from '../domain/values.js';
 import type { Operation } from './types.js';

@@ -1,5 +1,5 @@
-import { decodeItem } from '../domain/decode-item.js';
-import { wireHash } from '../domain/fingerprint.js';
+import { decodeItem } from '../domain/decode.js';
+import { wireHash } from '../domain/prepare-item.js';
 import type { Json } from '../domain/item.js';
 import type { KeyRedactor } from '../domain/redact.js';
 import { unavailable, type Failure, type Reply } from '../domain/reply.js';

@@ -1,6 +1,5 @@
 import { createTask, parse, schedule, validateDetailed } from 'node-cron';
-import { HORIZON_DAYS, type CronPattern } from '../domain/schedule.js';
-import { DAY_MS } from '../domain/time-zone.js';
+import { DAY_MS, HORIZON_DAYS, type CronPattern } from '../domain/schedule.js';
 
 /** Longer than any list of all the values there are. */
 const LONGEST = 500;

@@ -1,5 +1,5 @@
 import type { ScheduleState } from '../store/schedules.js';
-import { DAY_MS } from '../domain/time-zone.js';
+import { DAY_MS } from '../domain/schedule.js';
 import { eachOf } from './concurrency.js';
 import type { SchedulerOptions } from './scheduler.js';
 import { tickJobId } from './ticks.js';

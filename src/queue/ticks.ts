@@ -1,5 +1,4 @@
-import { lastTick, nextTicks, type CronPattern } from '../domain/schedule.js';
-import { DAY_MS } from '../domain/time-zone.js';
+import { DAY_MS, lastTick, nextTicks, type CronPattern } from '../domain/schedule.js';
 import type { ScheduleKey, ScheduleRecord, ScheduleState } from '../store/schedules.js';
 import { cronFault, parseCron } from './cron.js';
 

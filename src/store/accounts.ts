@@ -1,5 +1,5 @@
 import type { PoolClient } from 'pg';
-import { accountHash, extraHash } from '../domain/fingerprint.js';
+import { accountHash, extraHash } from '../domain/prepare-item.js';
 import type { Account, Json } from '../domain/item.js';
 import { Tolerated, storableJson } from '../domain/values.js';
 import type { RowStamp } from './item-rows.js';

@@ -1,10 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { groupChanges } from '../../src/domain/change-groups.js';
-import { describeChange, fileName, listDiff } from '../../src/domain/change-text.js';
-import { percentChange } from '../../src/domain/percent.js';
-import { readMoment } from '../../src/domain/read-moment.js';
-import { shortenDiff } from '../../src/domain/text-diff.js';
+import { groupChanges } from '../../src/domain/changes.js';
+import {
+  describeChange,
+  fileName,
+  listDiff,
+  percentChange,
+  shortenDiff,
+} from '../../src/domain/change-text.js';
+import { readMoment } from '../../src/domain/moment.js';
 
 describe('a change in percent', () => {
   it.each([

@@ -2,9 +2,9 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
   ITEM_FIELDS,
-  wideChanges,
   stateChangeClass,
   type ChangeClass,
+  wideChanges,
 } from '../../src/domain/changes.js';
 import { ITEM_VALUE_COLUMNS } from '../../src/store/item-rows.js';
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { wireHash } from '../../src/domain/fingerprint.js';
+import { wireHash } from '../../src/domain/prepare-item.js';
 import { KnownItems, type KnownState } from '../../src/domain/known-items.js';
 
 const hashOf = (id: number): Buffer => wireHash(Buffer.from(`record ${id}`));

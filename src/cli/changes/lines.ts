@@ -3,10 +3,14 @@ import {
   isSameRun,
   type ItemGroup,
   type PlacedChange,
-} from '../../domain/change-groups.js';
-import { describeChange, labelOf, type ChangeText } from '../../domain/change-text.js';
+} from '../../domain/changes.js';
 import type { ChangeFold } from '../../domain/changes.js';
-import { percentChange } from '../../domain/percent.js';
+import {
+  describeChange,
+  labelOf,
+  percentChange,
+  type ChangeText,
+} from '../../domain/change-text.js';
 import type { ItemChange } from '../../store/history-read.js';
 import { moment } from '../../domain/moment.js';
 import {

@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from 'commander';
 import { CHANGE_CLASSES, type ChangeClass } from '../../domain/changes.js';
-import { readMoment } from '../../domain/read-moment.js';
+import { readMoment } from '../../domain/moment.js';
 
 /** From where on changes are told: after a number of the feed, or from a moment on. */
 export type Since = { readonly after: bigint } | { readonly from: Date };

@@ -1,6 +1,6 @@
 import { Option, type Command } from 'commander';
 import type { App } from '../../app.js';
-import { historyGap } from '../../domain/history-gap.js';
+import { historyGap } from '../../domain/moment.js';
 import {
   itemColumns,
   itemsStatement,

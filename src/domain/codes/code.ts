@@ -1,4 +1,4 @@
-export { maskCode } from '../mask-code.js';
+export { maskCode } from '../secret.js';
 
 /** Why a text can't be a purchase code. */
 export type CodeFault =

@@ -1,5 +1,5 @@
 import type { Json } from '../../domain/item.js';
-import { storableJson, storableText, Tolerated } from '../../domain/values.js';
+import { Tolerated, storableJson, storableText } from '../../domain/values.js';
 
 /** Longest cell that is kept of a list, in UTF-16 units: the longest that spreadsheets can hold. */
 export const LONGEST_CELL = 32_767;

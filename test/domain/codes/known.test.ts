@@ -6,7 +6,7 @@ import {
   type PurchaseReading,
 } from '../../../src/domain/codes/purchase.js';
 import { settle, type CodeNews, type KnownCode } from '../../../src/domain/codes/transition.js';
-import { decodePurchase } from '../../../src/domain/decode-purchase.js';
+import { decodePurchase } from '../../../src/domain/decode.js';
 import type { Json, Purchase } from '../../../src/domain/item.js';
 
 const DAY = 86_400_000;

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { decodeItem } from '../../src/domain/decode-item.js';
-import { extraHash, itemHash } from '../../src/domain/fingerprint.js';
+import { decodeItem } from '../../src/domain/decode.js';
+import { extraHash, itemHash } from '../../src/domain/prepare-item.js';
 import type { Item, Json } from '../../src/domain/item.js';
 
 function item(json: Json): Item {

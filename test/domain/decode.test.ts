@@ -1,0 +1,430 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { decodeAccount, decodeItem, decodePurchase } from '../../src/domain/decode.js';
+import type { Json } from '../../src/domain/item.js';
+import { accountHash } from '../../src/domain/prepare-item.js';
+
+const ITEM = {
+  id: 42,
+  name: 'Aurora',
+  description: '<p>Hello</p>',
+  category: 'Themes',
+  sub_category: 'Blog',
+  options: ['Responsive'],
+  version: '1.2.3',
+  demo_link: 'https://demo.example/42',
+  tags: ['clean', 'fast'],
+  media: {
+    thumbnail: 'https://cdn.example/t.png?wrap=0',
+    preview_image: 'https://cdn.example/p.png',
+    preview_video: 'https://cdn.example/v.mp4',
+    preview_audio: 'https://cdn.example/a.mp3',
+    screenshots: ['https://cdn.example/1.png'],
+  },
+  price: { regular: 19.9, extended: 100 },
+  currency: 'USD',
+  published_at: '2024-01-02T03:04:05Z',
+} satisfies Json;
+
+function decodedItem(changes: { [key: string]: Json | undefined }) {
+  const entries = Object.entries({ ...ITEM, ...changes }).filter(
+    ([, value]) => value !== undefined,
+  );
+  const decoding = decodeItem(Object.fromEntries(entries));
+  if (!decoding.ok) throw new Error(decoding.reason);
+  return decoding.decoded;
+}
+
+function refusal(changes: { [key: string]: Json }) {
+  const decoding = decodeItem({ ...ITEM, ...changes });
+  return decoding.ok ? null : decoding.reason;
+}
+
+describe('an item of the contract', () => {
+  it('is read field by field and needs no tolerance', () => {
+    const { value, extra, tolerated } = decodedItem({});
+    expect(value).toEqual({
+      id: 42,
+      name: 'Aurora',
+      description: '<p>Hello</p>',
+      category: 'Themes',
+      subCategory: 'Blog',
+      options: ['Responsive'],
+      version: '1.2.3',
+      demoLink: 'https://demo.example/42',
+      tags: ['clean', 'fast'],
+      thumbnailUrl: 'https://cdn.example/t.png?wrap=0',
+      previewImageUrl: 'https://cdn.example/p.png',
+      previewVideoUrl: 'https://cdn.example/v.mp4',
+      previewAudioUrl: 'https://cdn.example/a.mp3',
+      screenshots: ['https://cdn.example/1.png'],
+      priceRegular: '19.90',
+      priceExtended: '100.00',
+      currency: 'USD',
+      publishedAt: '2024-01-02T03:04:05Z',
+    });
+    expect(extra).toEqual({});
+    expect(tolerated).toEqual([]);
+  });
+
+  it('may leave out what the contract lets it leave out', () => {
+    const { value } = decodedItem({
+      version: undefined,
+      media: { preview_image: 'https://x/p.png' },
+    });
+    expect(value).toMatchObject({ version: null, thumbnailUrl: null, screenshots: [] });
+  });
+});
+
+describe('notations seen in the field mean the same item', () => {
+  const cases: readonly [string, { [key: string]: Json }, object][] = [
+    ['options as a map of texts', { options: { Layout: 'Fluid' } }, { options: ['Layout: Fluid'] }],
+    [
+      'options as a map of lists',
+      { options: { Files: ['PSD', 'HTML'] } },
+      { options: ['Files: PSD', 'Files: HTML'] },
+    ],
+    ['options null', { options: null }, { options: [] }],
+    ['options as an empty array', { options: [] }, { options: [] }],
+    ['tags as one comma-separated text', { tags: 'clean, fast' }, { tags: ['clean', 'fast'] }],
+    ['tags null', { tags: null }, { tags: [] }],
+    [
+      'screenshots as an object with numeric keys',
+      { media: { screenshots: { '0': 'https://x/1.png', '1': 'https://x/2.png' } } },
+      { screenshots: ['https://x/1.png', 'https://x/2.png'] },
+    ],
+    ['screenshots null', { media: { screenshots: null } }, { screenshots: [] }],
+    ['an empty map as an empty array', { media: [] }, { previewImageUrl: null, screenshots: [] }],
+    [
+      'microseconds',
+      { published_at: '2024-01-02T03:04:05.000000Z' },
+      { publishedAt: '2024-01-02T03:04:05Z' },
+    ],
+    [
+      'a fraction that is not zero',
+      { published_at: '2024-01-02T03:04:05.120000Z' },
+      { publishedAt: '2024-01-02T03:04:05.12Z' },
+    ],
+    [
+      'another offset',
+      { published_at: '2024-01-02T05:04:05+02:00' },
+      { publishedAt: '2024-01-02T03:04:05Z' },
+    ],
+    ['integer money', { price: { regular: 100, extended: 200 } }, { priceRegular: '100.00' }],
+    [
+      'float noise',
+      { price: { regular: 21.099999999999998, extended: 1 } },
+      { priceRegular: '21.10' },
+    ],
+    [
+      'money as text',
+      { price: { regular: '19.90', extended: '5' } },
+      { priceRegular: '19.90', priceExtended: '5.00' },
+    ],
+    ['numbers as text', { id: '42' }, { id: 42 }],
+    ['an id as a float', { id: '42.0' }, { id: 42 }],
+    ['version null', { version: null }, { version: null }],
+    ['version of two parts', { version: '1.0' }, { version: '1.0' }],
+    ['version of four parts', { version: '1.2.3.4' }, { version: '1.2.3.4' }],
+    ['demo_link null', { demo_link: null }, { demoLink: null }],
+    ['an id above 2^31', { id: 4294967296123 }, { id: 4294967296123 }],
+    ['a negative price', { price: { regular: -5, extended: 1 } }, { priceRegular: '-5.00' }],
+    ['a price that is null', { price: { regular: null, extended: 1 } }, { priceRegular: null }],
+    ['NUL characters in text', { name: 'A\0B' }, { name: 'A\uFFFDB' }],
+    ['half a surrogate pair', { name: 'A\ud800' }, { name: 'A\uFFFD' }],
+  ];
+  it.each(cases)('%s', (_title, changes, expected) => {
+    expect(decodedItem(changes).value).toMatchObject(expected);
+  });
+});
+
+describe('unknown fields', () => {
+  it('are kept with their path, since forks add and rename fields', () => {
+    const { extra } = decodedItem({
+      rating: { stars: 5 },
+      media: { preview_image: 'x', poster: 'y' },
+      price: { regular: 1, extended: 2, old: 3 },
+    });
+    expect(extra).toEqual({ rating: { stars: 5 }, 'media.poster': 'y', 'price.old': 3 });
+  });
+
+  it('may be named like a prototype without becoming one', () => {
+    const decoding = decodeItem(
+      JSON.parse('{"id":1,"name":"x","__proto__":{"polluted":true}}') as Json,
+    );
+    expect(decoding.ok && Object.keys(decoding.decoded.extra)).toEqual(['__proto__']);
+    expect(({} as Record<string, unknown>)['polluted']).toBeUndefined();
+  });
+});
+
+describe('a record is refused rather than guessed when a field can’t be read', () => {
+  const cases: readonly [string, { [key: string]: Json }, RegExp][] = [
+    ['id missing', { id: null }, /^id is no integer: null/],
+    ['id with a fraction', { id: 1.5 }, /^id is no integer/],
+    ['id beyond 2^53', { id: 2 ** 53 }, /^id is beyond 2\^53/],
+    ['name missing', { name: null }, /^name is missing/],
+    ['name an object', { name: { en: 'x' } }, /^name is no text/],
+    ['a huge price', { price: { regular: 1e20, extended: 1 } }, /^price.regular is too large/],
+    [
+      'a price in words',
+      { price: { regular: 'free', extended: 1 } },
+      /^price.regular is no amount/,
+    ],
+    ['a date that never was', { published_at: '2024-02-30T00:00:00Z' }, /^published_at is no date/],
+    ['a date in words', { published_at: 'yesterday' }, /^published_at is no timestamp/],
+  ];
+  it.each(cases)('%s', (_title, changes, reason) => {
+    expect(refusal(changes)).toMatch(reason);
+  });
+
+  it('names the id when that much could be read, so that nobody takes the item for missing', () => {
+    const decoding = decodeItem({ ...ITEM, name: null });
+    expect(decoding).toMatchObject({ ok: false, id: 42 });
+  });
+});
+
+describe('whatever JSON comes', () => {
+  it('is decoded or refused, never thrown at the caller', () => {
+    fc.assert(
+      fc.property(
+        fc.jsonValue(),
+        fc.dictionary(fc.constantFrom(...Object.keys(ITEM)), fc.jsonValue()),
+        (any, fields) => {
+          expect(() => decodeItem(any as Json)).not.toThrow();
+          expect(() => decodeItem({ ...ITEM, ...fields })).not.toThrow();
+        },
+      ),
+    );
+  });
+
+  it('money in any notation of the same cents is the same text', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: -99_999_999_999, max: 99_999_999_999 }), (cents) => {
+        const amount = cents / 100;
+        const read = (regular: Json): string | null =>
+          decodedItem({ price: { regular, extended: 1 } }).value.priceRegular;
+        const text = read(amount);
+        expect(read(amount.toFixed(2))).toBe(text);
+        expect(read(amount + Math.sign(amount) * 1e-9)).toBe(text);
+        expect(Math.round(Number(text) * 100)).toBe(cents === 0 ? 0 : cents);
+      }),
+    );
+  });
+});
+
+const ACCOUNT: { [key: string]: Json } = {
+  name: { firstname: 'Ada', lastname: 'Byron', full_name: 'Ada Byron' },
+  username: 'ada',
+  email: 'ada@example.com',
+  balance: 1234.5,
+  currency: 'USD',
+  profile: {
+    heading: 'Hi',
+    description: '<b>me</b>',
+    contact: { email: 'shop@example.com' },
+    social_links: { x: 'https://x.example/ada', facebook: 'https://f.example/ada' },
+    media: { avatar: 'https://cdn.example/a.png', cover: 'https://cdn.example/c.png' },
+  },
+  registered_at: '2020-01-01T00:00:00Z',
+};
+
+function decodedAccount(json: Json) {
+  const decoding = decodeAccount(json);
+  if (!decoding.ok) throw new Error(decoding.reason);
+  return decoding.decoded;
+}
+
+describe('the account', () => {
+  it('is read field by field as the contract has it', () => {
+    expect(decodedAccount(ACCOUNT).value).toEqual({
+      username: 'ada',
+      firstname: 'Ada',
+      lastname: 'Byron',
+      fullName: 'Ada Byron',
+      email: 'ada@example.com',
+      balance: '1234.50',
+      currency: 'USD',
+      heading: 'Hi',
+      description: '<b>me</b>',
+      contactEmail: 'shop@example.com',
+      socialLinks: { facebook: 'https://f.example/ada', x: 'https://x.example/ada' },
+      avatarUrl: 'https://cdn.example/a.png',
+      coverUrl: 'https://cdn.example/c.png',
+      registeredAt: '2020-01-01T00:00:00Z',
+    });
+  });
+
+  it('may have handles, unset networks, or no social links at all', () => {
+    const withLinks = (social_links: Json): Json => ({ ...ACCOUNT, profile: { social_links } });
+    expect(decodedAccount(withLinks({ x: 'ada', youtube: null })).value.socialLinks).toEqual({
+      x: 'ada',
+    });
+    expect(decodedAccount(withLinks(null)).value.socialLinks).toEqual({});
+    expect(decodedAccount(withLinks([])).value.socialLinks).toEqual({});
+  });
+
+  it('may have nulls in the profile', () => {
+    const profile = { heading: null, description: null, contact: { email: null }, media: [] };
+    expect(decodedAccount({ ...ACCOUNT, profile }).value).toMatchObject({
+      heading: null,
+      contactEmail: null,
+      avatarUrl: null,
+    });
+  });
+
+  it('keeps unknown fields of every level', () => {
+    const json = { ...ACCOUNT, level: 3, profile: { badge: 'gold', media: { banner: 'b' } } };
+    expect(decodedAccount(json).extra).toEqual({
+      level: 3,
+      'profile.badge': 'gold',
+      'profile.media.banner': 'b',
+    });
+  });
+
+  it('is refused without a username, by which accounts are told apart', () => {
+    expect(decodeAccount({ ...ACCOUNT, username: null })).toMatchObject({ ok: false });
+    expect(decodeAccount({ ...ACCOUNT, username: ' ' })).toMatchObject({ ok: false });
+    expect(decodeAccount([])).toMatchObject({ ok: false });
+  });
+
+  it('has the same fingerprint in whatever order the networks come', () => {
+    const links = (social_links: Json): Buffer =>
+      accountHash(decodedAccount({ ...ACCOUNT, profile: { social_links } }).value);
+    expect(links({ x: '1', facebook: '2' })).toEqual(links({ facebook: '2', x: '1' }));
+    expect(links({ x: '1' })).not.toEqual(links({ x: '2' }));
+  });
+});
+
+const PURCHASE: { [key: string]: Json } = {
+  purchase_code: 'abc-123',
+  license_type: 'Regular',
+  price: 19.9,
+  currency: 'USD',
+  item: {
+    id: 7,
+    name: 'Aurora',
+    url: 'https://m.example/7',
+    media: { preview_image: 'https://m.example/p.png' },
+  },
+  date: '2024-05-06T07:08:09Z',
+};
+
+function decodedPurchase(json: Json) {
+  const decoding = decodePurchase(json);
+  if (!decoding.ok) throw new Error(decoding.reason);
+  return decoding.decoded.value;
+}
+
+describe('a purchase', () => {
+  it('is read in its reduced shape, what is absent being null', () => {
+    expect(decodedPurchase(PURCHASE)).toEqual({
+      purchaseCode: 'abc-123',
+      licenseType: 'Regular',
+      price: '19.90',
+      currency: 'USD',
+      item: {
+        id: 7,
+        name: 'Aurora',
+        url: 'https://m.example/7',
+        previewImageUrl: 'https://m.example/p.png',
+        full: null,
+      },
+      supportedUntil: null,
+      downloaded: null,
+      purchasedAt: '2024-05-06T07:08:09Z',
+    });
+  });
+
+  it('is read with the full item, which is kept whole', () => {
+    const item = { id: 7, name: 'Aurora', price: { regular: 19.9, extended: 99 }, tags: ['a'] };
+    const purchase = decodedPurchase({
+      ...PURCHASE,
+      item,
+      supported_until: '2025-01-01T00:00:00.000000Z',
+      downloaded: true,
+    });
+    expect(purchase).toMatchObject({ supportedUntil: '2025-01-01T00:00:00Z', downloaded: true });
+    expect(purchase.item?.full).toMatchObject({ priceExtended: '99.00', tags: ['a'] });
+  });
+
+  it.each([
+    ['2024-01-02T17:04:05+14:00', '2024-01-02T03:04:05Z'],
+    ['2024-01-01T15:04:05-12', '2024-01-02T03:04:05Z'],
+    ['2024-01-02T08:49:05+0545', '2024-01-02T03:04:05Z'],
+  ])('has a moment in any zone there is: %s', (date, utc) => {
+    expect(decodedPurchase({ ...PURCHASE, date }).purchasedAt).toBe(utc);
+  });
+
+  it('keeps a translated licence word as it is', () => {
+    expect(decodedPurchase({ ...PURCHASE, license_type: 'Erweitert' }).licenseType).toBe(
+      'Erweitert',
+    );
+  });
+
+  it('stays valid when its item can’t be read', () => {
+    expect(decodedPurchase({ ...PURCHASE, item: null }).item).toBeNull();
+    expect(decodedPurchase({ ...PURCHASE, item: [] }).item).toBeNull();
+  });
+
+  it.each([
+    [{ title: 'Aurora' }, { id: 7, name: null }, 'item.name.unreadable'],
+    [{ name: { en: 'Aurora' } }, { id: 7, name: null }, 'item.name.unreadable'],
+    [{ name: ' ' }, { id: 7, name: null }, 'item.name.unreadable'],
+    [{ id: 'x7', name: 'Aurora' }, { id: null, name: 'Aurora' }, 'item.id.unreadable'],
+    [{ id: null, name: 'Aurora' }, { id: null, name: 'Aurora' }, 'item.id.unreadable'],
+  ])('keeps of an item what can be read, since forks rename fields: %j', (fields, kept, noted) => {
+    const decoding = decodePurchase({ ...PURCHASE, item: { id: 7, url: 'u', ...fields } });
+    if (!decoding.ok) throw new Error(decoding.reason);
+    const { value, tolerated } = decoding.decoded;
+    expect(value.item).toEqual({ ...kept, url: 'u', previewImageUrl: null, full: null });
+    expect(tolerated).toEqual([noted]);
+  });
+
+  it('keeps an item of which the address or the picture can’t be read', () => {
+    const item = { id: 7, name: 'Aurora', url: ['u'], media: 'none' };
+    const kept = { id: 7, name: 'Aurora', url: null, previewImageUrl: null };
+    expect(decodedPurchase({ ...PURCHASE, item }).item).toMatchObject(kept);
+  });
+
+  it.each([
+    {},
+    { title: 'Aurora' },
+    { id: 0, name: '', url: '' },
+    { media: { preview_image: 'p' } },
+  ])(
+    'has no item where nothing tells which, or an empty answer would count as a fact: %j',
+    (item) => {
+      const decoding = decodePurchase({ ...PURCHASE, item });
+      expect(decoding).toMatchObject({ ok: true, decoded: { value: { item: null } } });
+      expect(decoding.ok && decoding.decoded.tolerated).toContain('item.unreadable');
+    },
+  );
+
+  it('reads flags that PHP sends as numbers', () => {
+    expect(decodedPurchase({ ...PURCHASE, downloaded: 1 }).downloaded).toBe(true);
+    expect(decodedPurchase({ ...PURCHASE, downloaded: '0' }).downloaded).toBe(false);
+  });
+
+  it.each([
+    ['price', '1,299.00 $'],
+    ['price', 1e20],
+    ['supported_until', false],
+    ['supported_until', '-000001-11-30T00:00:00.000000Z'],
+    ['supported_until', '2024-01-02T03:04:05+99:99'],
+    ['date', '2024-01-02T03:04:05+14:01'],
+    ['date', '2024-01-02T03:04:05-1500'],
+    ['date', '2024-01-02T03:04:05+02:60'],
+    ['date', 1_704_164_645],
+    ['license_type', { name: 'Regular' }],
+    ['currency', ['USD']],
+    ['downloaded', 'maybe'],
+  ])('stays valid when its %s is %j, which nobody can read', (field, json) => {
+    const decoding = decodePurchase({ ...PURCHASE, [field]: json });
+    expect(decoding).toMatchObject({ ok: true, decoded: { value: { purchaseCode: 'abc-123' } } });
+    expect(decoding.ok && decoding.decoded.tolerated).toContain(`${field}.unreadable`);
+  });
+
+  it('is not read when there is no telling whose it is', () => {
+    expect(decodePurchase({ ...PURCHASE, purchase_code: ['abc-123'] }).ok).toBe(false);
+  });
+});

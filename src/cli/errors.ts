@@ -21,6 +21,11 @@ export class CommandError extends Error {
   }
 }
 
+/** An error of the command line or the settings: the command ends with 2. */
+export function usageError(message: string, remedy: string | null): CommandError {
+  return new CommandError(message, remedy, EXIT.usage);
+}
+
 /** An error as a person should see it. */
 export interface ErrorReport {
   readonly lines: readonly string[];

@@ -1,9 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { Command, Help, type CommanderError } from 'commander';
+import { editDistance } from '../config/nearest.js';
 import { EXIT } from './exit-codes.js';
 import { guardStdout } from './output/index.js';
-import { addFormerNames } from './former-names.js';
-import { showHelp } from './help.js';
 
 /** A command, loaded only where it is needed: all of them take half a second. */
 interface CommandEntry {
@@ -32,11 +31,11 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   },
   scheduler: {
     summary: 'only put scheduled work into the queue',
-    load: async () => (await import('./commands/scheduler.js')).addScheduler,
+    load: async () => (await import('./commands/run.js')).addScheduler,
   },
   worker: {
     summary: 'only do the work in the queue',
-    load: async () => (await import('./commands/worker.js')).addWorker,
+    load: async () => (await import('./commands/run.js')).addWorker,
   },
   status: {
     summary: 'tell whether the copy is current',
@@ -80,7 +79,7 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   },
   restore: {
     summary: 'bring a backup back',
-    load: async () => (await import('./commands/restore.js')).addRestore,
+    load: async () => (await import('./commands/backup.js')).addRestore,
   },
   doctor: {
     summary: 'check configuration, store, key and marketplace',
@@ -168,4 +167,76 @@ function version(): string {
 /** Wrong usage ends with 2; Commander would say 1. Help and version end with 0. */
 function exitAsDocumented(error: CommanderError): never {
   process.exit(error.exitCode === 0 ? EXIT.done : EXIT.usage);
+}
+
+/** What commands were called once, or may be taken to be called, and what they are called. */
+const FORMER_NAMES: Readonly<Record<string, string>> = {
+  approve: 'runs approve',
+  reject: 'runs reject',
+  'codes list': 'audits list',
+  'codes resume': 'audits resume',
+  'codes cancel': 'audits cancel',
+  'codes export': 'audits export',
+};
+
+/** Makes a command that is typed by a former name end with its present one. */
+export function addFormerNames(program: Command): void {
+  for (const [former, present] of Object.entries(FORMER_NAMES)) {
+    const words = former.split(' ');
+    const name = words.pop() ?? '';
+    const parent = program.commands.find((one) => one.name() === words[0]) ?? program;
+    parent
+      .command(name, { hidden: true })
+      .argument('[anything...]')
+      .allowUnknownOption()
+      .helpOption(false)
+      .action(() => {
+        parent.error(`error: unknown command '${former}'; it is called '${present}'`);
+      });
+  }
+}
+
+/**
+ * Shows the help that `help codes check` or `codes help check` asks for, and ends the process.
+ * Commander would answer an unknown command there with the help of another one.
+ * @param words of the command line; does nothing when they don't ask for help
+ */
+export function showHelp(program: Command, words: readonly string[]): void {
+  const place = words.indexOf('help');
+  const before = words.slice(0, Math.max(place, 0));
+  const parent = before.reduce<Command | undefined>(childOf, program);
+  if (place < 0 || parent === undefined || parent.commands.length === 0) return;
+  let command = parent;
+  for (const word of words.slice(place + 1).filter((one) => !one.startsWith('-'))) {
+    // What stands behind a whole command is its argument.
+    if (command.commands.length === 0) break;
+    command = childOf(command, word) ?? refuse(program, command, word);
+  }
+  command.help();
+}
+
+function childOf(parent: Command | undefined, name: string): Command | undefined {
+  return parent === undefined ? undefined : childrenOf(parent).find((one) => one.name() === name);
+}
+
+/** Without those that are hidden, and without Commander's own `help`. */
+function childrenOf(parent: Command): readonly Command[] {
+  const shown = parent.createHelp().visibleCommands(parent);
+  return parent.commands.filter((one) => shown.includes(one));
+}
+
+function refuse(program: Command, parent: Command, word: string): never {
+  const path = pathOf(parent);
+  const names = childrenOf(parent).map((one) => one.name());
+  const [nearest] = names
+    .map((name) => ({ name, distance: editDistance(word, name) }))
+    .filter(({ name, distance }) => distance < 0.6 * Math.max(word.length, name.length))
+    .sort((one, other) => one.distance - other.distance);
+  const meant = nearest === undefined ? '' : `\n(Did you mean ${path}${nearest.name}?)`;
+  return program.error(`error: unknown command '${path}${word}'${meant}`);
+}
+
+/** `codes ` for the commands of `codes`; nothing for those of the program itself. */
+function pathOf(command: Command): string {
+  return command.parent === null ? '' : `${pathOf(command.parent)}${command.name()} `;
 }

@@ -1,12 +1,21 @@
 import { heldRemedy } from '../jobs/problem.js';
-import type { RunReport } from '../jobs/types.js';
+import type { Progress as JobProgress, RunReport } from '../jobs/types.js';
 import { EXIT, type ExitCode } from './exit-codes.js';
+import {
+  Progress,
+  bytes,
+  count,
+  duration,
+  paint,
+  plural,
+  safeLine,
+  type Look,
+} from './output/index.js';
 import { asTyped } from './own-command.js';
-import { count, paint, plural, safeLine, type Look } from './output/index.js';
 
 const MARKS = { succeeded: ['✓', 'green'], held: ['!', 'yellow'], failed: ['✗', 'red'] } as const;
 
-/** A finished run as lines for a person. */
+/** Formats a finished run as lines for a person. */
 export function runLines(report: RunReport, look: Look): string {
   const [mark, colour] = MARKS[report.state];
   const head = `${paint(colour, mark, look)} ${safeLine(report.sellerId)} · ${describe(report)}`;
@@ -18,7 +27,7 @@ export function runLines(report: RunReport, look: Look): string {
   return [head, ...notes].map((line) => `${line}\n`).join('');
 }
 
-/** The same for scripts, named as in `reporting.sync_runs`. */
+/** Formats a finished run for `--json`, named as in `reporting.sync_runs`. */
 export function runJson({ counts, problem, ...run }: RunReport): object {
   const notBefore = problem?.notBefore ?? null;
   return {
@@ -65,3 +74,68 @@ export function exitCodeOf(reports: readonly RunReport[]): ExitCode {
   if (reports.some(({ state }) => state === 'failed')) return EXIT.failed;
   return reports.some(({ state }) => state === 'held') ? EXIT.held : EXIT.done;
 }
+
+type LookupProgress = Extract<JobProgress, { phase: 'look-up' }>;
+
+/** Look-ups that take less (ms) are not announced. */
+const ANNOUNCED_MS = 10_000;
+
+/** Shows the progress of runs on stderr, one bar at a time. */
+export class SyncProgress {
+  #bar: Progress | null = null;
+  #key = '';
+  /** The look-ups under way: their seller and progress. */
+  #lookups: { readonly seller: string; readonly at: LookupProgress } | null = null;
+
+  show(seller: string, progress: JobProgress): void {
+    const isNew = this.#key !== `${seller} · ${LABELS[progress.phase]}`;
+    const bar = this.#barFor(seller, progress);
+    this.#lookups = null;
+    if (progress.phase === 'list') {
+      bar.update(progress.records, { total: progress.expected, detail: bytes(progress.bytes) });
+    } else if (progress.phase === 'look-up') {
+      this.#lookups = { seller, at: progress };
+      const { done, total, leastMs } = progress;
+      bar.update(done, { total });
+      if (isNew && leastMs !== null && leastMs >= ANNOUNCED_MS) {
+        const items = plural(total, 'missing item');
+        bar.note(`${seller} · checking ${items}, about ${duration(leastMs)}`);
+      }
+    }
+  }
+
+  finish(): void {
+    this.#bar?.finish();
+    this.#bar = null;
+    this.#key = '';
+  }
+
+  /** After an interruption during look-ups, says how many are saved for the next run. */
+  noteInterrupted(): void {
+    this.finish();
+    if (this.#lookups === null || this.#lookups.at.saved === 0) return;
+    const { seller, at } = this.#lookups;
+    const items = plural(at.total, 'missing item');
+    process.stderr.write(
+      `${safeLine(seller)} · ${at.saved} of ${items} are checked, and are not asked for again within an hour\n`,
+    );
+  }
+
+  #barFor(seller: string, progress: JobProgress): Progress {
+    const key = `${seller} · ${LABELS[progress.phase]}`;
+    if (this.#bar === null || this.#key !== key) {
+      this.#bar?.finish();
+      const from = progress.phase === 'look-up' ? progress.saved : 0;
+      this.#bar = new Progress({ output: process.stderr, label: key, from });
+      this.#key = key;
+    }
+    return this.#bar;
+  }
+}
+
+const LABELS: Readonly<Record<JobProgress['phase'], string>> = {
+  account: 'account',
+  list: 'items',
+  write: 'writing',
+  'look-up': 'checking missing items',
+};

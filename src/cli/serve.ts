@@ -4,39 +4,24 @@ import { schedulesOf } from '../app/schedules.js';
 import { checksOf, startService, type Roles } from '../app/service.js';
 import type { Config } from '../config/index.js';
 import type { Log } from '../domain/log.js';
+import { Secret } from '../domain/secret.js';
 import { createLog } from '../log/index.js';
 import { openQueues, type Queues } from '../queue/queues.js';
 import type { FiredSchedule } from '../store/processes.js';
 import { createMetrics, type Metrics } from '../web/metrics.js';
 import { startHealthServer } from '../web/server.js';
 import { configFor, unlessAborted } from './execute.js';
-import { Opened, type Closable } from './opened.js';
-import { secretsOf } from './secrets.js';
-import type { Serving } from './service.js';
 
 /**
  * Opens store, queue and health endpoints and starts the roles on them.
  * @param name of the command, for logs and database sessions
  * @throws {StoreError | QueueError | HealthListenError} when one of them can't be opened
  */
-export async function serve(name: string, roles: Roles, signal: AbortSignal): Promise<Serving> {
+export async function serve(name: string, roles: Roles, signal: AbortSignal): Promise<Service> {
   const config = await configFor('sellers');
-  const log = logFor(config);
-  const parts = new Parts(name, config, roles, log);
-  try {
-    const facts = await unlessAborted(parts.open(signal), signal);
-    log.info('service started', { command: name, ...facts });
-  } catch (error) {
-    await parts.close();
-    throw error;
-  }
-  return {
-    async stop() {
-      log.info('stopping; a second signal ends it at once');
-      await parts.close();
-      log.info('stopped');
-    },
-  };
+  const service = new Service(name, config, roles, logFor(config));
+  await service.start(signal);
+  return service;
 }
 
 function logFor(config: Config): Log {
@@ -48,18 +33,39 @@ function logFor(config: Config): Log {
   });
 }
 
-/** The roles that a process has, by name. */
-function rolesIn(roles: Roles): readonly string[] {
-  return Object.entries(roles).flatMap(([name, has]) => (has === true ? [name] : []));
+/** All secrets of the configuration: no log line may show them. */
+function secretsOf(config: Config): readonly Secret[] {
+  const { sellers, databaseUrl, redis, alerts } = config;
+  return [
+    ...sellers.map(({ key }) => key),
+    databaseUrl,
+    databaseUrl === null ? null : passwordOf(databaseUrl),
+    redis?.password ?? null,
+    redis?.sentinelPassword ?? null,
+    alerts?.url ?? null,
+    alerts?.secret ?? null,
+  ].filter((secret) => secret !== null);
 }
 
-function asFired({ seller, kind, cron, timeZone }: FiredSchedule): FiredSchedule {
-  return { seller, kind, cron, timeZone };
+/** The password alone: a driver's message may show it without the rest of the address. */
+function passwordOf(url: Secret): Secret | null {
+  if (!URL.canParse(url.reveal())) return null;
+  const { password, searchParams } = new URL(url.reveal());
+  const text = password === '' ? (searchParams.get('password') ?? '') : decoded(password);
+  return text === '' ? null : new Secret(text);
 }
 
-/** The parts of a service, opened one after the other and closed in reverse. */
-class Parts {
-  readonly #opened = new Opened();
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text; // a bare percent sign
+  }
+}
+
+/** A running scheduler, worker or both: its parts are opened in order and closed in reverse. */
+class Service {
+  readonly #opened: { close(): Promise<void> }[] = [];
   readonly #metrics: Metrics;
   #app: App | null = null;
   #queues: Queues | null = null;
@@ -79,8 +85,24 @@ class Parts {
     });
   }
 
-  /** @returns what there is to say of it in a log */
-  async open(signal: AbortSignal): Promise<Record<string, unknown>> {
+  /** Opens all parts; after an error or an abort, closes those that were opened. */
+  async start(signal: AbortSignal): Promise<void> {
+    try {
+      await unlessAborted(this.#open(signal), signal);
+    } catch (error) {
+      await this.#close();
+      throw error;
+    }
+  }
+
+  /** Stops in order, within the time that the settings give it. */
+  async stop(): Promise<void> {
+    this.log.info('stopping; a second signal ends it at once');
+    await this.#close();
+    this.log.info('stopped');
+  }
+
+  async #open(signal: AbortSignal): Promise<void> {
     const app = await this.#openApp(signal);
     const queues = await this.#openQueues(app);
     const health = await this.#listen(app, queues);
@@ -89,22 +111,26 @@ class Parts {
       onJob: (event) => metrics.onJob(event),
       onVerdict: (seller, verdict) => metrics.onVerdict(seller, verdict),
     });
-    this.#opened.add({ close: () => service.stop() });
-    // Closed before the service: who takes no new work is not to be counted on.
-    const fired = this.roles.scheduler ? schedulesOf(this.config.sellers).map(asFired) : [];
-    const heartbeat = startHeartbeat(app.store.audits, rolesIn(this.roles), this.log, fired);
-    this.#opened.add({ close: () => heartbeat.stop() });
+    this.#opened.push({ close: () => service.stop() });
+    // Opened after the service, so closed before it: a worker that takes no new jobs must not look alive.
     const { sellers } = this.config;
-    return {
+    const schedules = this.roles.scheduler ? schedulesOf(sellers).map(asFired) : [];
+    const heartbeat = startHeartbeat(app.store.audits, rolesIn(this.roles), this.log, schedules);
+    this.#opened.push({ close: () => heartbeat.stop() });
+    this.log.info('service started', {
+      command: this.name,
       queue: queues.backend,
       sellers: sellers.length === 1 ? sellers[0]?.name : sellers.length,
       health: health?.url ?? 'off',
-    };
+    });
   }
 
-  async close(): Promise<void> {
+  async #close(): Promise<void> {
     this.#stopping = true;
-    await this.#opened.close();
+    for (const part of this.#opened.splice(0).toReversed()) {
+      // The process ends soon: an error while closing one part must not leave the others open.
+      await part.close().catch(() => undefined);
+    }
   }
 
   async #openApp(signal: AbortSignal): Promise<App> {
@@ -113,7 +139,8 @@ class Parts {
       onCall: (seller, call) => metrics.onCall(seller, call),
       onRun: (seller, event) => metrics.onRun(seller, event),
     });
-    return this.#opened.add(this.#app);
+    this.#opened.push(this.#app);
+    return this.#app;
   }
 
   async #openQueues(app: App): Promise<Queues> {
@@ -126,10 +153,11 @@ class Parts {
       applicationName: `seller-mirror ${this.name}`,
       log,
     });
-    return this.#opened.add(this.#queues);
+    this.#opened.push(this.#queues);
+    return this.#queues;
   }
 
-  async #listen(app: App, queues: Queues): Promise<(Closable & { url: string }) | null> {
+  async #listen(app: App, queues: Queues): Promise<{ readonly url: string } | null> {
     const { health } = this.config;
     if (health === null) return null;
     const server = await startHealthServer({
@@ -138,6 +166,16 @@ class Parts {
       metrics: () => this.#metrics.text(),
       log: this.log,
     });
-    return this.#opened.add(server);
+    this.#opened.push(server);
+    return server;
   }
+}
+
+/** The roles that a process has, by name. */
+function rolesIn(roles: Roles): readonly string[] {
+  return Object.entries(roles).flatMap(([name, has]) => (has === true ? [name] : []));
+}
+
+function asFired({ seller, kind, cron, timeZone }: FiredSchedule): FiredSchedule {
+  return { seller, kind, cron, timeZone };
 }

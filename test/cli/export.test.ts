@@ -118,7 +118,7 @@ describe('export', () => {
   it.each([
     [['itmes'], /no view "itmes"\n {2}→ did you mean items\?/],
     [['freshness', '--since', '3'], /can't be followed.*\n.*item_changes/],
-    [['items', '--since', 'x'], /"x" is no cursor/],
+    [['items', '--since', 'x'], /"x" is not a cursor/],
     [['items', '--seller', 'nobody'], /no seller "nobody"\n.*main/],
     [['items', '--out', 'x.txt'], /says no format/],
     [['items', '--format', 'parquet', '--raw'], /--raw goes with --format csv/],

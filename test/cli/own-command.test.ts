@@ -61,7 +61,7 @@ describe('a remedy', () => {
     const installed = linkTo('usr/bin/seller-mirror');
     const env = { DATA_DIR: 'other data', DATABASE_URL: '' };
     expect(await saidBy(process.execPath, [installed, 'backup', 'x.tar.gz'], { env })).toContain(
-      "`DATABASE_URL= DATA_DIR='other data' seller-mirror sync` begins one",
+      "`DATABASE_URL= DATA_DIR='other data' seller-mirror sync` creates one",
     );
   });
 

@@ -8,28 +8,26 @@ import { syncAccount } from '../../jobs/sync-account.js';
 import { syncCatalogue } from '../../jobs/sync-catalogue.js';
 import type { RunReport } from '../../jobs/types.js';
 import type { Simulator } from '../../simulator/index.js';
+import { queryReadOnly } from '../../store/read-only.js';
 import { print, stdoutLook } from '../console.js';
-import { changeMarket, DEMO_SELLER, openMarket } from '../demo/market.js';
-import { installedPackages } from '../demo/packages.js';
-import { differences, rowsOf, type Row } from '../demo/rows.js';
+import { DEMO_SELLER, changeMarket, installedPackages, openMarket } from '../demo-market.js';
 import { execute, readSettings } from '../execute.js';
 import type { ExitCode } from '../exit-codes.js';
 import { count, paint, pairs, table } from '../output/index.js';
 import { ownCommand, quietCommand } from '../own-command.js';
-import { exitCodeOf, runLines } from '../run-report.js';
-import { SyncProgress } from '../sync-progress.js';
+import { SyncProgress, exitCodeOf, runLines } from '../run-report.js';
 
-const LOOK_AT_ITEMS =
+const ALL_ITEMS_QUERY =
   'select item_id, name, version, price_regular as price, state from reporting.items order by item_id';
 const SHOWN_QUERY =
   'select item_id, name, version, price_regular, currency from reporting.items order by price_regular desc limit 5';
 
-/** `demo`: the main job from end to end, on a marketplace simulated here. */
+/** `demo`: mirrors a simulated marketplace twice. */
 export function addDemo(program: Command): void {
   program
     .command('demo')
     .description(
-      'Mirrors a marketplace simulated on this machine, changes something there, and mirrors again. Keeps its data apart, in DATA_DIR/demo, and starts afresh each time.',
+      'Mirrors a marketplace simulated on this machine, changes something there, and mirrors again. Its data is in DATA_DIR/demo, and is deleted at each start.',
     )
     .addHelpText('after', '\nExample:\n  $ seller-mirror demo')
     .action(() => execute(demo));
@@ -108,14 +106,14 @@ async function mirrorTwice(
   await app.store.forgetSeller(DEMO_SELLER);
   await heading('The first mirror');
   const first = await mirror(app, progress, signal);
-  const before = await rowsOf(url, LOOK_AT_ITEMS, signal);
+  const before = await rowsOf(url, ALL_ITEMS_QUERY, signal);
 
   await heading('Overnight, in the marketplace');
   await print(`${changeMarket(market, key)}\n`);
 
   await heading('The second mirror');
   const second = await mirror(app, progress, signal);
-  const after = await rowsOf(url, LOOK_AT_ITEMS, signal);
+  const after = await rowsOf(url, ALL_ITEMS_QUERY, signal);
 
   await heading('What changed');
   await print(changesTable(before, after));
@@ -144,6 +142,46 @@ async function mirror(app: App, progress: SyncProgress, signal: AbortSignal): Pr
 
 async function heading(text: string): Promise<void> {
   await print(`\n${paint('bold', text, stdoutLook())}\n`);
+}
+
+/** A row of a query, by column name. */
+type Row = Readonly<Record<string, string | null>>;
+
+/** Runs a query on the mirror and reads all its rows. */
+function rowsOf(url: string, sql: string, signal: AbortSignal): Promise<Row[]> {
+  return queryReadOnly(
+    url,
+    sql,
+    async ({ columns, rows }) => {
+      const all: Row[] = [];
+      for await (const row of rows) {
+        all.push(Object.fromEntries(columns.map(({ name }, index) => [name, row[index] ?? null])));
+      }
+      return all;
+    },
+    signal,
+  );
+}
+
+/** A field of an item that differs between two states of the mirror. */
+interface Difference {
+  readonly item: string;
+  readonly what: string;
+  readonly before: string;
+  readonly after: string;
+}
+
+/** Compares two states of the same items, field by field. */
+function differences(before: readonly Row[], after: readonly Row[]): Difference[] {
+  const old = new Map(before.map((row) => [row['item_id'], row]));
+  return after.flatMap((row) => {
+    const was = old.get(row['item_id'] ?? null);
+    const item = `${row['item_id'] ?? ''} ${was?.['name'] ?? row['name'] ?? ''}`;
+    if (was === undefined) return [{ item, what: 'added', before: '', after: row['price'] ?? '' }];
+    return Object.keys(row)
+      .filter((column) => row[column] !== was[column])
+      .map((what) => ({ item, what, before: was[what] ?? '', after: row[what] ?? '' }));
+  });
 }
 
 function changesTable(before: readonly Row[], after: readonly Row[]): string {
@@ -183,9 +221,9 @@ function itemsTable(rows: readonly Row[]): string {
   );
 }
 
-/** Lines that work when pasted into a shell in this folder. */
+/** Commands that work when pasted into a shell in this folder. */
 function howToQuery(app: App): string {
-  // An empty DATABASE_URL counts as none, should one be set here.
+  // An empty DATABASE_URL overrides the one that is set here.
   const own = readSettings('store').databaseUrl === null ? '' : 'DATABASE_URL= ';
   const command = own + ownCommand(app.config.dataDir);
   return `The data is in ${app.database.location ?? ''}

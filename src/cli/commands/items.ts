@@ -9,21 +9,20 @@ import {
 } from '../../store/items-read.js';
 import { queryReadOnly } from '../../store/read-only.js';
 import { momentOf } from '../changes/since.js';
-import { print, stdoutLook, note } from '../console.js';
+import { note, print, stdoutLook } from '../console.js';
 import { CommandError } from '../errors.js';
 import { execute, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import {
   notInStore,
   positiveInteger,
-  withCommonOptions,
-  withTableOptions,
   type CommonOptions,
   type TableOptions,
+  withCommonOptions,
+  withTableOptions,
 } from '../options.js';
-import { cut, pairs, paint, safeLine, table } from '../output/index.js';
-import { RowJson } from '../row-json.js';
-import { cellOf, FORMATS, tableColumns, writeRows, type Format } from '../rows-out.js';
+import { cut, paint, pairs, safeLine, table } from '../output/index.js';
+import { FORMATS, RowJson, cellOf, tableColumns, type Format, writeRows } from '../rows-out.js';
 
 const STATES = ['live', 'missing', 'removed', 'all'] as const;
 

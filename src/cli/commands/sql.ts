@@ -1,26 +1,25 @@
 import { addAbortSignal } from 'node:stream';
 import { Option, type Command } from 'commander';
-import { explainDatabaseError } from '../../store/errors.js';
+import { errorCode, explainDatabaseError } from '../../store/errors.js';
 import { queryReadOnly } from '../../store/read-only.js';
 import { NoRowsError } from '../../store/text-cursor.js';
-import { CommandError } from '../errors.js';
+import { CommandError, usageError } from '../errors.js';
 import { execute, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
-import { queryProblem } from '../query-problem.js';
-import { withTableOptions, type TableOptions } from '../options.js';
-import { FORMATS, writeRows, type Format } from '../rows-out.js';
+import { type TableOptions, withTableOptions } from '../options.js';
+import { FORMATS, type Format, writeRows } from '../rows-out.js';
 
 interface SqlOptions extends TableOptions {
   readonly format?: Format;
   readonly json?: true;
 }
 
-/** `sql "select …"`: for those without psql. */
+/** `sql "select …"`: a read-only query, also where psql is not installed. */
 export function addSql(program: Command): void {
   const command = program
     .command('sql')
     .description(
-      'Runs one SQL statement that can only read. Views for reports are in schema reporting, tables in schema mirror. `-` reads the statement from stdin.',
+      'Runs one read-only SQL statement. Views for reports are in schema reporting, tables in schema mirror. `-` reads the statement from stdin.',
     )
     .argument('<statement>', 'the statement, or - for stdin')
     .addOption(
@@ -46,7 +45,7 @@ async function sql(argument: string, options: SqlOptions, signal: AbortSignal): 
       return EXIT.done;
     } catch (error) {
       if (error instanceof NoRowsError) {
-        throw new CommandError(error.message, error.remedy, EXIT.usage);
+        throw usageError(error.message, error.remedy);
       }
       throw explainDatabaseError(error, url) ?? queryProblem(error, statement) ?? error;
     }
@@ -62,8 +61,64 @@ async function readStdin(signal: AbortSignal): Promise<string> {
   for await (const part of input as AsyncIterable<string>) {
     text += part;
     if (text.length > MOST_CHARACTERS) {
-      throw new CommandError('the statement is too long', 'load data with psql', EXIT.usage);
+      throw usageError('the statement is too long', 'load data with psql');
     }
   }
   return text.replace(/^\uFEFF/, '');
+}
+
+// Codes of PostgreSQL's errors.
+const READ_ONLY = '25006';
+const SYNTAX = '42601';
+const DENIED = '42501';
+const CANCELLED = '57014';
+
+/** PostgreSQL's error about a statement, with its place and hint; null for any other error. */
+function queryProblem(error: unknown, statement: string): CommandError | null {
+  const code = errorCode(error);
+  if (!(error instanceof Error) || !/^[0-9A-Z]{5}$/.test(code)) return null;
+  const message = error.message;
+  if (code === READ_ONLY) {
+    return new CommandError(
+      `this command only reads: ${message}`,
+      'to change data, connect with psql; `seller-mirror db start` tells how',
+    );
+  }
+  if (code === SYNTAX && message.includes('multiple commands')) {
+    return new CommandError(
+      'there is more than one statement',
+      'run them one after the other, each with its own `seller-mirror sql`',
+    );
+  }
+  return new CommandError(
+    `${message}${placeOf(error, statement)}`,
+    textOf(error, 'hint') ?? textOf(error, 'detail') ?? remedyOf(code),
+  );
+}
+
+/** The line and character of an error. PostgreSQL counts characters from 1, without lines. */
+function placeOf(error: Error, statement: string): string {
+  const position = Number(textOf(error, 'position'));
+  if (!Number.isInteger(position) || position < 1) return '';
+  const before = Array.from(statement)
+    .slice(0, position - 1)
+    .join('')
+    .split('\n');
+  const column = Array.from(before.at(-1) ?? '').length + 1;
+  return before.length === 1
+    ? ` (character ${column})`
+    : ` (line ${before.length}, character ${column})`;
+}
+
+function textOf(error: Error, field: 'hint' | 'detail' | 'position'): string | null {
+  const value: unknown = (error as Error & Partial<Record<typeof field, unknown>>)[field];
+  return typeof value === 'string' && value !== '' ? value : null;
+}
+
+function remedyOf(code: string): string | null {
+  if (code === '42P01' || code === '3F000') {
+    return 'views are in schema reporting, such as reporting.items; tables in schema mirror';
+  }
+  if (code === DENIED) return 'this command reads schemas reporting and mirror, and nothing else';
+  return code === CANCELLED ? 'the server cancelled it; ask for less at a time' : null;
 }

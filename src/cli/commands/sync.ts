@@ -1,24 +1,24 @@
 import { Argument, Option, type Command } from 'commander';
 import type { App } from '../../app.js';
 import type { SellerConfig } from '../../config/index.js';
+import { silentLog } from '../../domain/log.js';
 import { syncAccount } from '../../jobs/sync-account.js';
 import { syncCatalogue } from '../../jobs/sync-catalogue.js';
 import { syncItem } from '../../jobs/sync-item.js';
 import type { JobDeps, RunReport } from '../../jobs/types.js';
+import type { MirrorTask } from '../../queue/tasks.js';
 import { print, printJson, stdoutLook } from '../console.js';
-import { enqueue } from '../enqueue.js';
-import { CommandError, reportError } from '../errors.js';
+import { reportError, usageError } from '../errors.js';
 import { complain, execute, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import {
   chosenSellers,
   positiveInteger,
-  withCommonOptions,
   type CommonOptions,
+  withCommonOptions,
 } from '../options.js';
 import { asTyped } from '../own-command.js';
-import { exitCodeOf, runJson, runLines } from '../run-report.js';
-import { SyncProgress } from '../sync-progress.js';
+import { SyncProgress, exitCodeOf, runJson, runLines } from '../run-report.js';
 
 interface SyncOptions extends CommonOptions {
   readonly acceptAccount?: true;
@@ -27,7 +27,7 @@ interface SyncOptions extends CommonOptions {
 
 type What = 'all' | 'account' | 'items' | 'item';
 
-/** `sync [account|items|item ID]`: the main job. */
+/** `sync [account|items|item ID]`: mirrors account and items. */
 export function addSync(program: Command): void {
   const command = program
     .command('sync')
@@ -36,9 +36,9 @@ export function addSync(program: Command): void {
     )
     .addArgument(new Argument('[what]', 'what to mirror').choices(['account', 'items', 'item']))
     .argument('[id]', 'the item’s id, after `item`', positiveInteger)
-    .option('--accept-account', 'go on although the key opens another account than before')
+    .option('--accept-account', 'accept that the key opens another account than before')
     .addOption(
-      new Option('--queue', 'put it into the queue for a `worker` instead').conflicts(
+      new Option('--queue', 'put a job into the queue for a `worker` instead').conflicts(
         'acceptAccount',
       ),
     )
@@ -68,15 +68,14 @@ async function sync(
       async (app) => {
         const sellers = chosenSellers(app.config, options.seller);
         if (what === 'item' && sellers.length > 1) {
-          throw new CommandError(
-            'an item belongs to one seller',
-            'name it with --seller',
-            EXIT.usage,
-          );
+          throw usageError('an item belongs to one seller', 'name it with --seller');
         }
-        if (options.queue === true) return await putIntoQueue(app, sellers, what, id, options);
+        if (options.queue === true) {
+          await putIntoQueue(app, sellers, what, id, options.json === true);
+          return EXIT.done;
+        }
         const reports: RunReport[] = [];
-        const obstacles: Obstacle[] = [];
+        const failures: Failure[] = [];
         for (const seller of sellers) {
           try {
             const acceptAccount = options.acceptAccount === true;
@@ -90,58 +89,45 @@ async function sync(
           } catch (error) {
             if (signal.aborted) throw error;
             progress.finish();
-            obstacles.push({ seller: seller.name, exitCode: complain(error, seller.name), error });
+            failures.push({ seller: seller.name, exitCode: complain(error, seller.name), error });
           }
         }
         if (options.json === true)
-          await printJson({ runs: reports.map(runJson), problems: obstacles.map(told) });
-        return obstacles.length > 0 ? worstOf(obstacles) : exitCodeOf(reports);
+          await printJson({ runs: reports.map(runJson), problems: failures.map(failureJson) });
+        return failures.length > 0 ? worstOf(failures) : exitCodeOf(reports);
       },
       () => ({ onProgress: (seller, step) => progress.show(seller, step) }),
     );
   } finally {
-    if (signal.aborted) progress.tellInterrupted();
+    if (signal.aborted) progress.noteInterrupted();
     progress.finish();
   }
 }
 
-async function putIntoQueue(
-  app: App,
-  sellers: readonly SellerConfig[],
-  what: What,
-  id: number | null,
-  options: SyncOptions,
-): Promise<ExitCode> {
-  const jobs = await enqueue(app, sellers, what === 'all' ? 'sync' : what, id);
-  if (options.json === true)
-    await printJson(jobs.map(({ seller: sellerId, jobId }) => ({ sellerId, jobId })));
-  else for (const { seller, jobId } of jobs) await print(`${seller} · in the queue as ${jobId}\n`);
-  return EXIT.done;
-}
-
-/** What kept a seller from being run at all, such as another process at work on it. */
-interface Obstacle {
+/** Why no run of a seller started, such as another process that holds its lock. */
+interface Failure {
   readonly seller: string;
   readonly error: unknown;
   readonly exitCode: ExitCode;
 }
 
-function told({ seller: sellerId, error }: Obstacle): object {
+function failureJson({ seller: sellerId, error }: Failure): object {
   return { sellerId, problem: asTyped(reportError(error, null).lines.join(' ')) };
 }
 
-function worstOf(obstacles: readonly Obstacle[]): ExitCode {
-  return obstacles.every(({ exitCode }) => exitCode === EXIT.usage) ? EXIT.usage : EXIT.failed;
+function worstOf(failures: readonly Failure[]): ExitCode {
+  return failures.every(({ exitCode }) => exitCode === EXIT.usage) ? EXIT.usage : EXIT.failed;
 }
 
 function checkArguments(what: What, id: number | null): void {
-  const usage = (message: string): CommandError =>
-    new CommandError(message, 'for example: `seller-mirror sync item 4711`', EXIT.usage);
-  if (what === 'item' && id === null) throw usage('which item? its id is missing');
-  if (what !== 'item' && id !== null) throw usage(`"${id}" is not understood after "${what}"`);
+  const example = 'for example: `seller-mirror sync item 4711`';
+  if (what === 'item' && id === null) throw usageError('which item? its id is missing', example);
+  if (what !== 'item' && id !== null) {
+    throw usageError(`"${id}" is not understood after "${what}"`, example);
+  }
 }
 
-/** One seller's runs. One that fails ends this seller's, not the others'. */
+/** Does one seller's runs. After a failed account run, the items are not mirrored. */
 async function* runsOf(
   deps: JobDeps,
   what: What,
@@ -161,4 +147,41 @@ async function* runsOf(
   if (what === 'all' && proof !== null && report.state === 'succeeded') {
     yield await syncCatalogue(deps, signal, proof);
   }
+}
+
+/** Puts a job for each seller into the queue. @throws {QueueError} when the queue can't be reached */
+async function putIntoQueue(
+  app: App,
+  sellers: readonly SellerConfig[],
+  what: What,
+  itemId: number | null,
+  json: boolean,
+): Promise<void> {
+  const { redis, queuePrefix, keepJobsDays } = app.config;
+  const { openQueues } = await import('../../queue/queues.js'); // takes long to load
+  const queues = await openQueues({
+    target: redis,
+    databaseUrl: app.database.url,
+    prefix: queuePrefix,
+    keepJobsDays,
+    applicationName: 'seller-mirror sync --queue',
+    log: silentLog,
+  });
+  const jobs: { readonly sellerId: string; readonly jobId: string }[] = [];
+  try {
+    for (const { name: seller } of sellers) {
+      const asked = { seller, tick: null, askedAt: new Date().toISOString() };
+      const task: MirrorTask =
+        what === 'item'
+          ? { ...asked, kind: what, itemId: itemId ?? 0 }
+          : { ...asked, kind: what === 'all' ? 'sync' : what };
+      const { jobId } = await queues.addMirror(task);
+      jobs.push({ sellerId: seller, jobId });
+    }
+  } finally {
+    await queues.close();
+  }
+  if (json) await printJson(jobs);
+  else
+    for (const { sellerId, jobId } of jobs) await print(`${sellerId} · in the queue as ${jobId}\n`);
 }

@@ -1,5 +1,5 @@
-export { csv, csvLine, type CsvCell, type CsvOptions } from './csv.js';
-export { json, ndjson, ndjsonLine, safeJson, withColumnNames } from './json.js';
+export { csv, csvLine, type CsvCell, type CsvOptions } from './formats.js';
+export { json, ndjson, ndjsonLine, safeJson, withColumnNames } from './formats.js';
 export { Progress, type ProgressOptions } from './progress.js';
 export {
   fits,

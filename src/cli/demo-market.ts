@@ -1,4 +1,8 @@
 import { createHash } from 'node:crypto';
+import { readFile, readdir } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { z } from 'zod';
 import {
   recordsCatalogue,
   seededCatalogue,
@@ -6,15 +10,69 @@ import {
   type Catalogue,
   type SimItem,
   type Simulator,
-} from '../../simulator/index.js';
-import type { InstalledPackage } from './packages.js';
+} from '../simulator/index.js';
+
+/** The fields of an installed package’s `package.json` that the demo shows. */
+const Package = z.object({
+  name: z.string().min(1),
+  version: z.string(),
+  description: z.string().catch(''),
+  keywords: z.array(z.string()).catch([]),
+  homepage: z.string().nullable().catch(null),
+  license: z.string().nullable().catch(null),
+  type: z.string().catch('commonjs'),
+  dependencies: z.record(z.string(), z.unknown()).catch({}),
+});
+
+type InstalledPackage = z.infer<typeof Package>;
+
+/**
+ * Finds the packages installed beside this program, one for each name, sorted by name. They give the
+ * demo's catalogue real names, descriptions and versions.
+ */
+export async function installedPackages(): Promise<InstalledPackage[]> {
+  const found = new Map<string, InstalledPackage>();
+  for (const folder of nodeModulesAbove(dirname(fileURLToPath(import.meta.url)))) {
+    for (const file of await manifests(folder)) {
+      const read = Package.safeParse(await readJson(file));
+      if (read.success && !found.has(read.data.name)) found.set(read.data.name, read.data);
+    }
+  }
+  return [...found.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+function nodeModulesAbove(folder: string): string[] {
+  const parent = dirname(folder);
+  const here = join(folder, 'node_modules');
+  return parent === folder ? [here] : [here, ...nodeModulesAbove(parent)];
+}
+
+async function manifests(nodeModules: string): Promise<string[]> {
+  const names = await readdir(nodeModules).catch(() => []);
+  const files: string[][] = [];
+  for (const name of names) {
+    const folder = join(nodeModules, name);
+    if (name.startsWith('.')) continue;
+    if (name.startsWith('@')) files.push(await manifests(folder));
+    else files.push([join(folder, 'package.json')], await manifests(join(folder, 'node_modules')));
+  }
+  return files.flat();
+}
+
+async function readJson(file: string): Promise<unknown> {
+  try {
+    return JSON.parse(await readFile(file, 'utf8'));
+  } catch {
+    return null;
+  }
+}
 
 export const DEMO_SELLER = 'demo';
 const FIRST_ID = 1001;
-/** A catalogue smaller than this shows little; seeded items fill it up. */
+/** A smaller catalogue shows little: seeded items fill it up. */
 const LEAST_ITEMS = 200;
 
-/** A marketplace on this machine whose items are the installed packages. */
+/** Starts a marketplace on this machine whose items are the installed packages. */
 export async function openMarket(
   packages: readonly InstalledPackage[],
   key: string,
@@ -44,7 +102,7 @@ function itemFrom(one: InstalledPackage, id: number): SimItem {
   const dependencies = Object.keys(one.dependencies).length;
   const [scope, short] = one.name.startsWith('@') ? one.name.slice(1).split('/') : [null, one.name];
   const number = createHash('sha256').update(one.name).digest().readUInt32BE();
-  // Priced by what it does for you: more dependencies, more work saved.
+  // A package with more dependencies costs more.
   const regular = 500 + (number % 2500) + dependencies * 300;
   const picture = `https://cdn.marketplace.example/items/${id}`;
   return {
@@ -73,7 +131,7 @@ function escapeHtml(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 }
 
-/** What happens in the marketplace between the demo's two runs; returns it in words. */
+/** Changes the marketplace between the demo's two runs. @returns the changes in words */
 export function changeMarket(simulator: Simulator, key: string): string {
   const seller = simulator.seller(key);
   const { catalogue } = seller;

@@ -1,0 +1,161 @@
+import { readFile, rm } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { z } from 'zod';
+import { cursorText, parseCursor, type FeedCursor } from '../domain/feed-cursor.js';
+import { EXPORT_FORMATS, type ExportFormat } from '../export/index.js';
+import { assertWritable, writeWhole } from '../intake/index.js';
+import { usageError } from './errors.js';
+
+/** The options of `export VIEW`. */
+export interface ExportOptions {
+  readonly format?: ExportFormat;
+  readonly since?: FeedCursor;
+  readonly cursorFile?: string;
+  readonly nextCursorFile?: string;
+  readonly seller?: string;
+  readonly out?: string;
+  readonly raw?: true;
+  readonly json?: true;
+}
+
+const STDOUT = '-';
+
+/** Where an export is written, and in which format. */
+export interface Place {
+  /** null: stdout. */
+  readonly path: string | null;
+  readonly format: ExportFormat;
+}
+
+/**
+ * Reads place and format from the options.
+ * @throws {CommandError} when options contradict each other, or the format is unknown
+ */
+export function placeOf(options: ExportOptions, terminal: boolean): Place {
+  const { out = STDOUT, raw, json } = options;
+  const path = out === STDOUT ? null : out;
+  refuseSameFile(path, options);
+  const format = options.format ?? (path === null ? 'csv' : formatOf(path));
+  if (raw === true && format !== 'csv') {
+    throw usageError('--raw goes with --format csv', `leave it out: ${format} is always exact`);
+  }
+  if (path === null && json === true) {
+    throw usageError(
+      '--json and the export both write to stdout',
+      'name a file with --out, or say --format ndjson for rows in JSON',
+    );
+  }
+  if (path === null && format === 'parquet' && terminal) {
+    throw usageError('Parquet is not for terminals', 'name a file with --out, or pipe it on');
+  }
+  return { path, format };
+}
+
+function refuseSameFile(path: string | null, { cursorFile, nextCursorFile }: ExportOptions): void {
+  const files = [path, cursorFile, nextCursorFile].flatMap((one) =>
+    one === null || one === undefined ? [] : [resolve(one)],
+  );
+  if (new Set(files).size === files.length) return;
+  throw usageError(
+    'the export and its cursors would overwrite each other',
+    'give --out, --cursor-file and --next-cursor-file a file each',
+  );
+}
+
+function formatOf(path: string): ExportFormat {
+  const ending = /\.([a-z]+)$/i.exec(path)?.[1]?.toLowerCase();
+  const format = EXPORT_FORMATS.find((one) => one === (ending === 'jsonl' ? 'ndjson' : ending));
+  if (format !== undefined) return format;
+  throw usageError(
+    `the ending of ${JSON.stringify(path)} says no format`,
+    `name a file ending in .csv, .ndjson or .parquet, or say --format ${EXPORT_FORMATS.join('|')}`,
+  );
+}
+
+/** Whether this export continues an earlier one, or a later one will continue it. */
+export function isFollowing({ since, cursorFile, nextCursorFile }: ExportOptions): boolean {
+  return [since, cursorFile, nextCursorFile].some((one) => one !== undefined);
+}
+
+/** The cursor after which the export starts; null for all rows. */
+export async function cursorOf(
+  { since, cursorFile }: ExportOptions,
+  scope: CursorScope,
+): Promise<FeedCursor | null> {
+  const cursor =
+    since ?? (cursorFile === undefined ? null : await readCursorFile(cursorFile, scope));
+  // The cursor of an empty store: all rows, without the deleted ones.
+  return cursor?.seq === 0n ? null : cursor;
+}
+
+/**
+ * Checks that all files can be written, before rows are read. Deletes the next cursor of an earlier
+ * export, so that it can't be mistaken for the one of an export that fails.
+ */
+export async function prepareFiles(place: Place, options: ExportOptions): Promise<void> {
+  const { cursorFile, nextCursorFile } = options;
+  for (const path of [place.path, nextCursorFile ?? cursorFile]) {
+    if (path !== null && path !== undefined) await assertWritable(path);
+  }
+  if (nextCursorFile !== undefined) await rm(nextCursorFile, { force: true });
+}
+
+/** The rows that a cursor belongs to. */
+interface CursorScope {
+  readonly view: string;
+  /** null: all sellers. */
+  readonly seller: string | null;
+}
+
+const FILE = z.object({ view: z.string(), seller: z.string().nullable(), cursor: z.string() });
+
+/**
+ * The cursor in a file; null when there is no such file, as before the first export.
+ * @throws {CommandError} when the file holds something else, or the cursor of other rows
+ */
+async function readCursorFile(path: string, scope: CursorScope): Promise<FeedCursor | null> {
+  const text = await readFile(path, 'utf8').catch((error: unknown) => {
+    const { code = 'unknown' } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT') return null;
+    throw usageError(`${path}: it can't be read (${code})`, 'name another file');
+  });
+  if (text === null) return null;
+  const { view, seller, cursor } = parsed(path, text);
+  if (view !== scope.view || seller !== scope.seller) {
+    const of = seller === null ? view : `${view} of seller "${seller}"`;
+    throw usageError(
+      `${path} holds the cursor of ${of}`,
+      'each export needs its own cursor file: name another one',
+    );
+  }
+  return cursor;
+}
+
+function parsed(path: string, text: string): CursorScope & { readonly cursor: FeedCursor } {
+  const file = FILE.safeParse(jsonIn(text));
+  const cursor = file.success ? parseCursor(file.data.cursor) : null;
+  if (!file.success || cursor === null) {
+    throw usageError(
+      `${path} holds no cursor`,
+      'name the file that an earlier export wrote, or one that does not exist yet to start over',
+    );
+  }
+  return { ...file.data, cursor };
+}
+
+function jsonIn(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+/** Writes a cursor for `readCursorFile`, whole or not at all. */
+export async function writeCursorFile(
+  path: string,
+  { view, seller }: CursorScope,
+  cursor: FeedCursor,
+): Promise<void> {
+  await writeWhole(path, [`${JSON.stringify({ view, seller, cursor: cursorText(cursor) })}\n`]);
+}

@@ -5,7 +5,7 @@ import { createMarketplace } from './marketplace/client.js';
 import { hostName } from './domain/address.js';
 import type { CallRecord, Marketplace } from './marketplace/types.js';
 import { openDatabase, type Database } from './store/open.js';
-import { Store } from './store/store.js';
+import { openStore, type Store } from './store/store.js';
 
 /** What the app tells whoever runs it while it works. */
 export interface AppEvents {
@@ -51,7 +51,7 @@ export async function openApp(
   const applicationName = `seller-mirror ${command}`.slice(0, 63);
   const { databaseUrl, dataDir } = config;
   const database = await openDatabase({ databaseUrl, dataDir, applicationName, signal });
-  const store = new Store(database.url, applicationName);
+  const store = openStore(database.url, applicationName);
   return {
     config,
     database,

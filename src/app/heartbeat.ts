@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { Log } from '../domain/log.js';
 import { BEAT_EVERY_MS, type FiredSchedule } from '../store/processes.js';
-import type { AuditStore } from '../store/audits/audit-store.js';
+import type { Store } from '../store/store.js';
 
 /** Tells others that this process lives, until it is stopped. */
 export interface Heartbeat {
@@ -16,7 +16,7 @@ export interface Heartbeat {
  * @param schedules that it fires
  */
 export function startHeartbeat(
-  store: Pick<AuditStore, 'beat' | 'endBeat'>,
+  processes: Pick<Store['processes'], 'beat' | 'end'>,
   roles: readonly string[],
   log: Log,
   schedules: readonly FiredSchedule[] = [],
@@ -25,7 +25,7 @@ export function startHeartbeat(
   const info = { processId: randomUUID(), roles, schedules, ...self };
   const beat = async (): Promise<void> => {
     try {
-      await store.beat(info);
+      await processes.beat(info);
     } catch (error) {
       log.debug('the store could not be told that this process lives', { error });
     }
@@ -39,7 +39,7 @@ export function startHeartbeat(
     async stop() {
       clearInterval(timer);
       await beating;
-      await store.endBeat(info.processId).catch(() => undefined);
+      await processes.end(info.processId).catch(() => undefined);
     },
   };
 }

@@ -54,7 +54,7 @@ interface Copies {
   readonly config: Pick<Config, 'staleAfterHours'> & {
     readonly sellers: readonly { readonly name: string }[];
   };
-  readonly store: Pick<Store, 'freshness'>;
+  readonly store: { readonly sellers: Pick<Store['sellers'], 'freshness'> };
 }
 
 /** Alerts people, once each time, of copies that grew older than they may. */

@@ -96,7 +96,7 @@ export async function checkSeller(
   });
   try {
     const seen = await examine(marketplace, signal);
-    const binding = (await store?.bindingOf(seller.name)) ?? null;
+    const binding = (await store?.sellers.bindingOf(seller.name)) ?? null;
     const findings = { seller, checks: new Checks(seller.name), calls, seen, binding, others };
     return {
       checks: judge(findings),

@@ -80,7 +80,7 @@ class Service {
     this.#metrics = createMetrics({
       sellers: config.sellers.map((seller) => seller.name),
       counts: async () => (this.#queues === null ? null : await this.#queues.counts()),
-      freshness: async () => (this.#app === null ? [] : await this.#app.store.freshness()),
+      freshness: async () => (this.#app === null ? [] : await this.#app.store.sellers.freshness()),
       audits: async () => (this.#app === null ? [] : await this.#app.store.audits.backlogs()),
     });
   }
@@ -115,7 +115,7 @@ class Service {
     // Opened after the service, so closed before it: a worker that takes no new jobs must not look alive.
     const { sellers } = this.config;
     const schedules = this.roles.scheduler ? schedulesOf(sellers).map(asFired) : [];
-    const heartbeat = startHeartbeat(app.store.audits, rolesIn(this.roles), this.log, schedules);
+    const heartbeat = startHeartbeat(app.store.processes, rolesIn(this.roles), this.log, schedules);
     this.#opened.push({ close: () => heartbeat.stop() });
     this.log.info('service started', {
       command: this.name,

@@ -65,14 +65,14 @@ async function runMessage(
   kind: 'run-failed' | 'run-held',
   runId: bigint,
 ): Promise<AlertMessage> {
-  const entry = await store.run(runId);
+  const entry = await store.runs.get(runId);
   const found = entry?.run;
   if (found === undefined) return { dropped: `run ${runId} is no longer in the store` };
   if (found.decision !== null) return { dropped: `run ${runId} was ${found.decision}` };
   const held = entry?.held ?? null;
   // It failed, but could not say so any more, and nobody has noticed since.
   const run = found.state === 'running' ? { ...found, ...DIED } : found;
-  const later = await store.laterGoodRun(run);
+  const later = await store.runs.laterGood(run);
   if (later !== null) return { dropped: `run ${later} went well since` };
   return {
     type: kind === 'run-held' ? 'run.held' : 'run.failed',
@@ -140,7 +140,7 @@ async function auditMessage(store: Store, auditId: bigint, now: Date): Promise<A
 }
 
 async function parkedMessage(store: Store, seller: string): Promise<AlertMessage> {
-  const parking = await store.parkingOf(seller);
+  const parking = await store.sellers.parkingOf(seller);
   if (parking === null) return { dropped: `seller ${seller} is parked no more` };
   const { since, code, reason, runId } = parking;
   return {
@@ -160,7 +160,7 @@ async function staleMessage(
   { seller, since }: Extract<Alert, { readonly kind: 'copy-stale' }>,
   now: Date,
 ): Promise<AlertMessage> {
-  const fresh = (await store.freshness()).find(({ sellerId }) => sellerId === seller);
+  const fresh = (await store.sellers.freshness()).find(({ sellerId }) => sellerId === seller);
   if (fresh === undefined) return { dropped: `seller ${seller} is no longer in the store` };
   const last = fresh.itemsMirroredAt?.toISOString() ?? null;
   if (last !== since) return { dropped: `the items of seller ${seller} were mirrored since` };
@@ -229,12 +229,12 @@ export type StaleAlert = Extract<Alert, { readonly kind: 'copy-stale' }>;
  * @param staleAfterHours oldest a copy may be
  */
 export async function findStaleSellers(
-  store: Pick<Store, 'freshness'>,
+  store: { readonly sellers: Pick<Store['sellers'], 'freshness'> },
   sellers: readonly string[],
   staleAfterHours: number,
   now: Date,
 ): Promise<readonly StaleAlert[]> {
-  const all = await store.freshness();
+  const all = await store.sellers.freshness();
   return all
     .filter((one) => sellers.includes(one.sellerId) && isStale(one, staleAfterHours, now))
     .map(({ sellerId: seller, itemsMirroredAt }) => ({

@@ -63,7 +63,7 @@ export async function decideRemovals(
   decision: Decision,
 ): Promise<DecisionReport> {
   const { sellerId } = await judged(deps, runId, decision);
-  const lock = await deps.store.lockSeller(sellerId);
+  const lock = await deps.store.sellers.lock(sellerId);
   try {
     // Only what is read under the lock stays so.
     const { run, made } = await judged(deps, runId, decision);
@@ -71,7 +71,7 @@ export async function decideRemovals(
     const done = decision === 'approved' ? await approve(deps, lock, run) : {};
     if (decision === 'rejected') {
       const record = { decision, by: deps.by, approvalRunId: run.approvalRunId };
-      await deps.store.recordDecision(lock, runId, record);
+      await deps.store.runs.decide(lock, runId, record);
     }
     return reportOf((await judged(deps, runId, decision)).run, decision, done);
   } finally {
@@ -84,7 +84,7 @@ async function judged(
   runId: bigint,
   decision: Decision,
 ): Promise<{ run: HeldRunRecord; sellerId: string; made: boolean }> {
-  const run = await store.heldRun(runId);
+  const run = await store.runs.held(runId);
   if (run === null) {
     throw new DecisionRefused(`there is no run ${runId}`, '`seller-mirror runs` lists them');
   }
@@ -110,8 +110,8 @@ async function approve(
   lock: SellerLock,
   { runId, sellerId }: HeldRunRecord,
 ): Promise<Partial<DecisionReport>> {
-  const approval = await store.startRun(lock, 'approval', holder, null);
-  const session = await store.beginItems(lock, { sellerId, ...approval });
+  const approval = await store.runs.start(lock, 'approval', holder, null);
+  const session = await store.items.begin(lock, { sellerId, ...approval });
   try {
     const { gone: remove, ...left } = await session.fatesOf(runId);
     const removed = await session.remove({ remove, missing: [] });
@@ -132,5 +132,5 @@ async function approve(
 async function giveUp(store: Store, runId: bigint, error: unknown): Promise<void> {
   const { code, message } = storeProblem(error);
   const end = { state: 'failed', warnings: [], problemCode: code, problem: message } as const;
-  await store.finishRun(runId, end, {}).catch(() => undefined);
+  await store.runs.finish(runId, end, {}).catch(() => undefined);
 }

@@ -59,7 +59,7 @@ export async function performMirrorTask(
 
 async function perform(deps: JobDeps, job: MirrorJob, signal: AbortSignal): Promise<MirrorOutcome> {
   signal.throwIfAborted();
-  const parked = job.byHand ? null : await deps.store.parkingOf(deps.sellerId);
+  const parked = job.byHand ? null : await deps.store.sellers.parkingOf(deps.sellerId);
   if (parked !== null) return leftAlone(deps, parked);
   const result: Record<string, unknown> = {};
   let [proof, alert]: [Proof | null, Alert | null] = [null, null];
@@ -84,7 +84,7 @@ async function leftAlone(deps: JobDeps, parking: Parking): Promise<MirrorOutcome
   const { code, since, runId } = parking;
   const result = { parked: { code, since: since.toISOString(), run: String(runId) } };
   // The attempt that parked it may have been killed before it could tell.
-  const parker = (await deps.store.run(runId))?.run.jobId ?? null;
+  const parker = (await deps.store.runs.get(runId))?.run.jobId ?? null;
   const isOwn = parker !== null && parker === deps.jobId;
   return { kind: 'done', result, alert: isOwn ? parkedAlert(deps, runId) : null };
 }
@@ -133,7 +133,7 @@ async function afterFailure(
       return { kind: 'give-up', problem: shown, alert: code === 'not-found' ? null : failed };
     case 'park': {
       const parking = { code, reason: problem.message, runId };
-      const first = await deps.store.parkSeller(deps.sellerId, parking);
+      const first = await deps.store.sellers.park(deps.sellerId, parking);
       return { kind: 'give-up', problem: shown, alert: first ? parkedAlert(deps, runId) : failed };
     }
   }

@@ -44,7 +44,7 @@ async function checkBinding(run: RunContext, username: string): Promise<void> {
     }
   }
   const isBound = binding.username === username && binding.marketplace === host;
-  if (!isBound) await deps.store.bindSeller(deps.sellerId, { username, marketplace: host });
+  if (!isBound) await deps.store.sellers.bind(deps.sellerId, { username, marketplace: host });
 }
 
 function changed(run: RunContext, message: string, otherwise: string): RunProblem {

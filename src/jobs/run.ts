@@ -54,11 +54,11 @@ export async function performRun(
   work: Work,
 ): Promise<RunReport> {
   signal.throwIfAborted();
-  const binding = await deps.store.ensureSeller(deps.sellerId, deps.marketplace.host);
-  const lock = await deps.store.lockSeller(deps.sellerId);
+  const binding = await deps.store.sellers.ensure(deps.sellerId, deps.marketplace.host);
+  const lock = await deps.store.sellers.lock(deps.sellerId);
   try {
     await refuseCovered(deps, lock, kind);
-    const { runId, at } = await deps.store.startRun(lock, kind, deps.holder, deps.jobId ?? null);
+    const { runId, at } = await deps.store.runs.start(lock, kind, deps.holder, deps.jobId ?? null);
     const stamp = { sellerId: deps.sellerId, runId, at };
     const run: RunContext = {
       deps,
@@ -82,7 +82,7 @@ export async function performRun(
 async function refuseCovered(deps: JobDeps, lock: SellerLock, kind: RunKind): Promise<void> {
   const { coveredSince: since = null, jobId = null } = deps;
   if (since === null) return;
-  const covering = await deps.store.coveringRun(lock, { kind, since, jobId });
+  const covering = await deps.store.runs.covering(lock, { kind, since, jobId });
   if (covering !== null) throw new CoveredError(covering.runId, covering.state);
 }
 
@@ -100,7 +100,7 @@ async function finishWork(run: RunContext, kind: RunKind, work: Work): Promise<R
     counts.apiCalls = deps.callCount() - callsBefore;
     counts.tolerated = Object.fromEntries(run.tolerated);
     const [problemCode, message] = [problem?.code ?? null, problem?.message ?? null];
-    await deps.store.finishRun(runId, { state, warnings, problemCode, problem: message }, counts);
+    await deps.store.runs.finish(runId, { state, warnings, problemCode, problem: message }, counts);
   };
   const tell = (ending: Ending): void => {
     const durationMs = performance.now() - begun;
@@ -171,7 +171,7 @@ export async function inSession(
   run: RunContext,
   work: (session: ItemSession) => Promise<void>,
 ): Promise<void> {
-  const session = await run.deps.store.beginItems(run.lock, run.stamp);
+  const session = await run.deps.store.items.begin(run.lock, run.stamp);
   try {
     await work(session);
     await session.commit();

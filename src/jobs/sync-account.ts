@@ -24,7 +24,7 @@ async function saveAccount(run: RunContext, proof: Proof): Promise<void> {
     const fields = unreadable.map((name) => name.slice(0, -'.unreadable'.length)).join(', ');
     run.warnings.push(`could not be read, and are kept as they came in "extra": ${fields}`);
   }
-  const change = await run.deps.store.saveAccount(run.lock, run.stamp, proof);
+  const change = await run.deps.store.sellers.saveAccount(run.lock, run.stamp, proof);
   run.counts.listed = 1;
   if (change === 'added') run.counts.added = 1;
   else if (change === 'changed') run.counts.changed = 1;

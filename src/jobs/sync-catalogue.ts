@@ -63,7 +63,7 @@ async function receiveList(run: RunContext): Promise<Unlisted> {
 /** Takes one list in, or none, in one transaction that fails as a whole. */
 async function takeIn(run: RunContext, list: ItemList | null): Promise<Unlisted> {
   const { deps, lock, stamp } = run;
-  const session = await deps.store.beginItems(lock, stamp);
+  const session = await deps.store.items.begin(lock, stamp);
   let intake: CatalogueIntake | null = null;
   try {
     forgetChanges(run);

@@ -59,7 +59,7 @@ async function saveItem(run: RunContext, id: number, raw: Json): Promise<void> {
  * @throws {RunProblem} when that is denied as well
  */
 async function checkWitness(run: RunContext, id: number): Promise<void> {
-  const witness = await run.deps.store.otherLiveItem(run.lock, id);
+  const witness = await run.deps.store.items.otherLive(run.lock, id);
   if (witness === null) {
     await proveCredential(run);
     return;

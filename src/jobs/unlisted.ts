@@ -42,7 +42,8 @@ export async function settleUnlisted(
     return plan.held ? 'held' : 'succeeded';
   } catch (error) {
     // Best effort: what is not told now, since the store itself failed, the next run tells.
-    if (unlisted.delisted > 0) await run.deps.store.tellUndecided(run.lock).catch(() => undefined);
+    if (unlisted.delisted > 0)
+      await run.deps.store.items.tellUndecided(run.lock).catch(() => undefined);
     throw error;
   }
 }
@@ -61,7 +62,7 @@ async function planOf(
     unlisted: ids,
     lookups: outcomes,
     guard: deps.removalGuard,
-    decided: await deps.store.decisionsOn(lock, ids),
+    decided: await deps.store.runs.decisionsOn(lock, ids),
   });
 }
 
@@ -119,7 +120,7 @@ const UNANSWERED_IN_A_ROW = 3;
 export async function lookUp(run: RunContext, unlisted: Unlisted): Promise<Lookups> {
   const { deps, lock } = run;
   // Also when the run will be held anyway: what is looked up now, a person can approve.
-  const choice = await deps.store.chooseLookups(lock, unlisted.ids, deps.lookupsPerRun);
+  const choice = await deps.store.items.chooseLookups(lock, unlisted.ids, deps.lookupsPerRun);
   const { ask, foundBefore } = choice;
   // What was found before probably is again; all others are probably denied, and asked for twice.
   const batches = Math.ceil(ask.length / BATCH_ITEMS);

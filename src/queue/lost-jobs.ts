@@ -50,7 +50,7 @@ export function watchLostJobs(options: LostJobsOptions): LostJobsWatch {
 async function addAgain(options: LostJobsOptions, now: Date, signal: AbortSignal): Promise<void> {
   const { store, enqueue, log, keepJobsDays } = options;
   const schedules = options.schedules.filter(({ kind }) => kind !== 'recheck');
-  const states = await store.schedules(schedules);
+  const states = await store.schedules.read(schedules);
   await eachOf(states, AT_A_TIME, async (state) => {
     const tick = tickWithoutRun(state, now, keepJobsDays);
     if (tick === null || signal.aborted) return;

@@ -23,7 +23,7 @@ export type { SellerSchedule } from './ticks.js';
 export interface SchedulerOptions {
   /** At most one of each kind for a seller. */
   readonly schedules: readonly SellerSchedule[];
-  readonly store: Pick<Store, 'schedules' | 'recordTicks'>;
+  readonly store: Pick<Store, 'schedules'>;
   /** Must not add a second job of an id that it has. */
   readonly enqueue: (task: ScheduledTask, jobId: string) => Promise<{ readonly added: boolean }>;
   readonly log: Log;
@@ -154,7 +154,7 @@ class TickScheduler implements Scheduler {
     const now = this.#now();
     const candidates = this.#watched.filter((watched) => mayBeDue(watched, now));
     if (candidates.length === 0) return;
-    const states = await within(ANSWER_MS, this.#options.store.schedules(candidates));
+    const states = await within(ANSWER_MS, this.#options.store.schedules.read(candidates));
     this.#lines.warnOfFutureTicks(states, now);
     const steps = candidates.map((watched, n): Step => {
       const state = states[n] ?? { record: null, lastRunAt: null };
@@ -211,7 +211,7 @@ class TickScheduler implements Scheduler {
       const { seller, kind, marketplace, cron, timeZone } = watched;
       return { seller, kind, marketplace, cron, timeZone, lastTick: plan.reach, enqueuedAt };
     });
-    await within(ANSWER_MS, this.#options.store.recordTicks(rows, credibleAt(now)));
+    await within(ANSWER_MS, this.#options.store.schedules.record(rows, credibleAt(now)));
     for (const { watched, plan } of done) {
       watched.handled = plan.reach;
       if (plan.kind === 'pass') this.#lines.passed(watched, plan);

@@ -1,8 +1,8 @@
-import type { PoolClient } from 'pg';
 import { accountHash, extraHash } from '../domain/prepare-item.js';
 import type { Account, Json } from '../domain/item.js';
 import { Tolerated, storableJson } from '../domain/values.js';
 import type { RowStamp } from './item-rows.js';
+import type { SellerLock } from './lock.js';
 
 /** An account as the marketplace told it. */
 export interface AccountRecord {
@@ -18,7 +18,7 @@ export type AccountChange = 'added' | 'changed' | 'extra-changed' | 'unchanged';
  * account writes no row.
  */
 export async function saveAccount(
-  client: PoolClient,
+  { client }: SellerLock,
   stamp: RowStamp,
   record: AccountRecord,
 ): Promise<AccountChange> {

@@ -1,6 +1,7 @@
 import type { Pool, PoolClient } from 'pg';
 import type { Decision, HeldRun, RemovalPlan } from '../domain/removals.js';
 import type { RowStamp } from './item-rows.js';
+import type { SellerLock } from './lock.js';
 
 /** An item by its id and present name. */
 export interface NamedItem {
@@ -69,8 +70,7 @@ export async function readHeldBack(
  * numbered in their order, and an item that is found again is written by a later one.
  */
 export async function decisionsOn(
-  client: PoolClient,
-  sellerId: string,
+  { client, sellerId }: SellerLock,
   ids: readonly number[],
 ): Promise<Map<number, Decision>> {
   const { rows } = await client.query<{ item_id: string; decision: Decision }>(
@@ -194,7 +194,7 @@ export interface DecisionRecord {
 
 /** Records a decision about a run, at the database's time. */
 export async function recordDecision(
-  client: PoolClient,
+  { client }: Pick<SellerLock, 'client'>,
   runId: bigint,
   { decision, by, approvalRunId }: DecisionRecord,
 ): Promise<void> {

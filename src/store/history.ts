@@ -3,6 +3,7 @@ import { escapeLiteral } from 'pg';
 import { ITEM_FIELDS, stateChangeClass, type ChangeClass } from '../domain/changes.js';
 import type { KnownState } from '../domain/known-items.js';
 import type { RowStamp } from './item-rows.js';
+import type { SellerLock } from './lock.js';
 
 /** Columns of `mirror.items` that a version keeps: all that reports show, and since when. */
 const STATE_COLUMNS = [
@@ -193,7 +194,10 @@ export async function publishAndCommit(
  * Tells what a run left undecided because it ended before its look-ups did: those items are missing
  * since that run. Who calls it holds the seller's lock.
  */
-export async function tellUndecided(client: PoolClient, sellerId: string): Promise<void> {
+export async function tellUndecided({
+  client,
+  sellerId,
+}: Pick<SellerLock, 'client' | 'sellerId'>): Promise<void> {
   const { rowCount } = await client.query(
     'SELECT FROM mirror.sellers WHERE seller_id = $1 AND undecided_run_id IS NOT NULL',
     [sellerId],

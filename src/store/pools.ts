@@ -1,5 +1,6 @@
 import { Pool, type PoolConfig } from 'pg';
 import type { LockPools } from './advisory-lock.js';
+import type { PrismaClient } from './generated/prisma/client.js';
 import { WATCH_TIMES, type WatchTimes } from './lock-watch.js';
 
 /** How long the database may take for what; milliseconds. */
@@ -27,6 +28,11 @@ const MOST_LOCKS = 1_000;
 export interface Pools extends LockPools {
   /** Ends all of them. One whose other side does not say goodbye within `closeMs` is cut off. */
   end(): Promise<void>;
+}
+
+/** Those of a store, and Prisma Client on `others`. */
+export interface Connections extends LockPools {
+  readonly prisma: PrismaClient;
 }
 
 /** @param url a PostgreSQL connection URL */

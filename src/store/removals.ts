@@ -2,6 +2,7 @@ import type { PoolClient } from 'pg';
 import type { LookupOutcome, Removals } from '../domain/removals.js';
 import { keepVersions, NEXT_VALID_FROM, stageStates } from './history.js';
 import type { RowStamp } from './item-rows.js';
+import type { SellerLock } from './lock.js';
 
 /** How long look-ups of a run that did not end count for the next one. */
 const LOOKUPS_COUNT_FOR = '1 hour';
@@ -22,8 +23,7 @@ export interface LookupChoice {
  * run that was interrupted after it count for an hour.
  */
 export async function chooseLookups(
-  client: PoolClient,
-  sellerId: string,
+  { client, sellerId }: SellerLock,
   ids: readonly number[],
   limit: number,
 ): Promise<LookupChoice> {
@@ -193,8 +193,7 @@ function stateChange(to: 'missing' | 'removed', from: string, more = ''): string
 
 /** An item other than this one that the mirror holds as live; null when there is none. */
 export async function otherLiveItem(
-  client: PoolClient,
-  sellerId: string,
+  { client, sellerId }: SellerLock,
   id: number,
 ): Promise<number | null> {
   const { rows } = await client.query<{ item_id: string }>(

@@ -2,6 +2,7 @@ import type { Pool, PoolClient } from 'pg';
 import type { WideChange } from '../domain/changes.js';
 import type { RunKind, RunState } from './generated/prisma/enums.js';
 import { tellUndecided } from './history.js';
+import type { SellerLock } from './lock.js';
 
 export type { RunKind, RunState };
 
@@ -60,8 +61,7 @@ const COUNT_COLUMNS: Readonly<Record<keyof RunCounts, string>> = {
  * is told.
  */
 export async function startRun(
-  client: PoolClient,
-  sellerId: string,
+  { client, sellerId }: Pick<SellerLock, 'client' | 'sellerId'>,
   kind: RunKind,
   holder: string,
   jobId: string | null,
@@ -71,7 +71,7 @@ export async function startRun(
       WHERE seller_id = $1 AND state = 'running'`,
     [sellerId, DIED.state, DIED.problemCode, DIED.problem],
   );
-  await tellUndecided(client, sellerId);
+  await tellUndecided({ client, sellerId });
   const { rows } = await client.query<{ run_id: string; started_at: Date }>(
     `INSERT INTO mirror.runs (seller_id, kind, state, holder, job_id)
      VALUES ($1, $2, 'running', $3, $4) RETURNING run_id, started_at`,
@@ -102,8 +102,7 @@ export interface Covering {
  * it says only while the caller holds the seller's lock.
  */
 export async function coveringRun(
-  client: PoolClient,
-  sellerId: string,
+  { client, sellerId }: SellerLock,
   { kind, since, jobId }: Need,
 ): Promise<Covering | null> {
   const { rows } = await client.query<{ run_id: string; state: Covering['state'] }>(

@@ -1,5 +1,5 @@
 import type { Pool } from 'pg';
-import type { PrismaClient } from './generated/prisma/client.js';
+import type { Connections } from './pools.js';
 import { inTransaction } from './transaction.js';
 
 /** The account a seller's key was first seen to open, and where. */
@@ -134,7 +134,7 @@ export async function historySince(pool: Pool, sellerId: string): Promise<Date |
 }
 
 /** Deletes all that the store holds of a seller. The mirror itself never does; the demo starts afresh with it. */
-export async function forgetSeller(prisma: PrismaClient, sellerId: string): Promise<void> {
+export async function forgetSeller({ prisma }: Connections, sellerId: string): Promise<void> {
   const where = { where: { sellerId } };
   await prisma.$transaction([
     prisma.auditEntry.deleteMany(where),

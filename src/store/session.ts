@@ -62,6 +62,7 @@ export class ItemSession {
     this.#stamp = stamp;
   }
 
+  /** Begins the transaction in which a run writes items. */
   static async begin(lock: SellerLock, stamp: RowStamp): Promise<ItemSession> {
     const shared = itemsLockSql('pg_advisory_xact_lock_shared', escapeLiteral(stamp.sellerId));
     await lock.client.query(`BEGIN; SELECT ${shared}`);
@@ -187,7 +188,7 @@ export class ItemSession {
 
   /** Records what was decided about another run, in this transaction. */
   async decide(heldRunId: bigint, record: DecisionRecord): Promise<void> {
-    return recordDecision(await this.#connection(), heldRunId, record);
+    return recordDecision({ client: await this.#connection() }, heldRunId, record);
   }
 
   /** Closes the run in this transaction. */

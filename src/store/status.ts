@@ -1,8 +1,8 @@
 import type { PrismaClient, Run } from './generated/prisma/client.js';
-import type { Pool } from 'pg';
 import type { WideChange } from '../domain/changes.js';
 import { readHeldBack, type HeldBack } from './decisions.js';
 import { isLocked } from './lock.js';
+import type { Connections } from './pools.js';
 import { DIED } from './runs.js';
 import { parkingIn, type Parking } from './sellers.js';
 
@@ -55,7 +55,10 @@ export function wideChangesOf(
 }
 
 /** The state of every seller in the store, by name. */
-export async function sellerStatuses(prisma: PrismaClient, pool: Pool): Promise<SellerStatus[]> {
+export async function sellerStatuses({
+  prisma,
+  others: pool,
+}: Connections): Promise<SellerStatus[]> {
   const sellers = await prisma.seller.findMany({
     orderBy: { sellerId: 'asc' },
     include: { account: true },
@@ -157,7 +160,7 @@ function lastGood(
 
 /** The newest run of the same kind after this one that went well; null for a run of one item or an approval, which stand for themselves. */
 export async function laterGoodRun(
-  prisma: PrismaClient,
+  { prisma }: Connections,
   { sellerId, kind, runId }: Pick<Run, 'sellerId' | 'kind' | 'runId'>,
 ): Promise<bigint | null> {
   if (kind === 'item' || kind === 'approval') return null;
@@ -167,7 +170,7 @@ export async function laterGoodRun(
 
 /** The newest runs, newest first. */
 export function listRuns(
-  prisma: PrismaClient,
+  { prisma }: Connections,
   filter: { readonly sellerIds?: readonly string[]; readonly limit: number },
 ): Promise<Run[]> {
   return prisma.run.findMany({
@@ -178,7 +181,7 @@ export function listRuns(
 }
 
 /** One run with the records it put into quarantine (the first 100) and what it held back, or null. */
-export async function getRun(prisma: PrismaClient, pool: Pool, runId: bigint) {
+export async function getRun({ prisma, others: pool }: Connections, runId: bigint) {
   const run = await prisma.run.findUnique({ where: { runId } });
   if (run === null) return null;
   const quarantine = await prisma.quarantinedRecord.findMany({

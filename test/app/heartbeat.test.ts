@@ -10,11 +10,11 @@ const MINUTE_MS = 60_000;
 
 describe('a process that works', () => {
   it('is known to live, with what it does, from its start to its end', async () => {
-    const { audits } = mirror().store;
-    const heartbeat = startHeartbeat(audits, ['worker', 'scheduler'], silentLog);
+    const { processes } = mirror().store;
+    const heartbeat = startHeartbeat(processes, ['worker', 'scheduler'], silentLog);
     const seen = async () => {
       for (;;) {
-        const found = await audits.liveProcesses(MINUTE_MS, 'worker');
+        const found = await processes.live(MINUTE_MS, 'worker');
         if (found.length > 0) return found;
       }
     };
@@ -22,13 +22,13 @@ describe('a process that works', () => {
       { roles: ['worker', 'scheduler'], host: hostname(), pid: process.pid },
     ]);
     await heartbeat.stop();
-    expect(await audits.liveProcesses(MINUTE_MS)).toEqual([]);
+    expect(await processes.live(MINUTE_MS)).toEqual([]);
   });
 
   it('goes on with its work when the store can’t be told', async () => {
     const away = {
       beat: () => Promise.reject(new Error('the store is away')),
-      endBeat: () => Promise.reject(new Error('the store is away')),
+      end: () => Promise.reject(new Error('the store is away')),
     };
     await expect(startHeartbeat(away, ['worker'], silentLog).stop()).resolves.toBeUndefined();
   });

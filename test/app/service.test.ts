@@ -21,7 +21,7 @@ function appOfSilentStore(shutdownTimeoutMs: number): App {
   const retention = { raw: null, runs: null, versions: null, audits: null };
   return {
     config: { sellers: [seller], catchUp: true, alerts: null, shutdownTimeoutMs, retention },
-    store: { schedules: () => new Promise(() => undefined) },
+    store: { schedules: { read: () => new Promise(() => undefined) } },
   } as unknown as App;
 }
 

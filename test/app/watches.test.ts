@@ -28,7 +28,7 @@ function watched(names: readonly string[], addAlert: (alert: AlertTask) => Promi
   const watch = watchAge(
     {
       config: { sellers: names.map((name) => ({ name })), staleAfterHours: 26 },
-      store: { freshness: () => Promise.resolve(copies) },
+      store: { sellers: { freshness: () => Promise.resolve(copies) } },
     },
     {
       addAlert: async (alert, jobId) => {

@@ -36,7 +36,7 @@ describe('audits', () => {
       unproven: [],
       list: { columns: ['name', 'code'], layout: { lists: [{ format: 'csv', column: 'code' }] } },
     });
-    await mirror().store.ensureSeller('other', 'other.example');
+    await mirror().store.sellers.ensure('other', 'other.example');
     expect((await run(['audits', 'show', id, '--seller', 'other'], env)).stderr).toMatch(
       `error: there is no audit ${id} of this seller\n  → \``,
     );

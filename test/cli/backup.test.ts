@@ -77,7 +77,7 @@ describe('backup and restore', () => {
   });
 
   it('killed in the middle of a restore, leave the store as it was', async () => {
-    await mirror().store.ensureSeller('main', 'example.com');
+    await mirror().store.sellers.ensure('main', 'example.com');
     await execute(
       mirror().databaseUrl,
       `INSERT INTO mirror.purchase_codes (seller_id, code, raw)

@@ -100,7 +100,7 @@ describe('a held run', () => {
 
   it('waits while a run works for the seller, and names it', async () => {
     const { env, id } = await held();
-    const lock = await mirror().store.lockSeller('main');
+    const lock = await mirror().store.sellers.lock('main');
     const { code, stderr } = await run(['runs', 'approve', id], env);
     await lock.release();
     expect(stderr).toMatch(/^error: seller "main" is being mirrored already by .*\n {2}→ /);

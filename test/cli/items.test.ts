@@ -77,7 +77,7 @@ describe('items', () => {
 
   it('of a seller that was added later warns, and lists the others', async () => {
     const moment = await history();
-    await mirror().store.ensureSeller('second', 'market.example');
+    await mirror().store.sellers.ensure('second', 'market.example');
     const { code, stderr, stdout } = await items('--as-of', moment, '--json');
     expect(stderr).toBe('warning: of seller "second" no list was mirrored yet\n');
     expect(code).toBe(0);

@@ -22,7 +22,7 @@ async function mirrored(username = 'ada') {
 }
 
 async function report(now = new Date()) {
-  const [stored] = await mirror().store.statuses();
+  const [stored] = await mirror().store.sellers.statuses();
   const expectation = { configured: true, staleAfterHours: 26, schedules: [], processes: [] };
   return sellerReport('main', expectation, stored ?? null, now);
 }
@@ -65,7 +65,7 @@ describe('the verdict on a copy', () => {
     );
     const died = { state: 'interrupted', message: 'the process ended before the run did' };
     expect(await report()).toMatchObject({ verdict: 'current', running: null, lastProblem: died });
-    const lock = await mirror().store.lockSeller('main');
+    const lock = await mirror().store.sellers.lock('main');
     const during = await report();
     await lock.release();
     expect(during).toMatchObject({
@@ -130,7 +130,7 @@ describe('the next times of a schedule', () => {
     const { sim, deps } = await mirrored();
     sim.faults.always('any', { kind: 'key-refused' });
     await performMirrorTask(deps, { kind: 'sync', askedAt: new Date(), byHand: false }, never);
-    const [stored] = await mirror().store.statuses();
+    const [stored] = await mirror().store.sellers.statuses();
     const processes = [process(3, ['scheduler', 'worker'], [fired])];
     const expectation = { configured: true, staleAfterHours: 26, schedules: [schedule], processes };
     const { schedules } = sellerReport('main', expectation, stored ?? null, new Date());

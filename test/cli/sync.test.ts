@@ -26,7 +26,7 @@ describe('sync', () => {
       A_KEY: KEY,
       REQUESTS_PER_MINUTE: '0',
     };
-    const lock = await mirror().store.lockSeller('first');
+    const lock = await mirror().store.sellers.lock('first');
     try {
       const { code, stdout, stderr } = await run(['sync', '--json'], env);
       expect(stderr).toMatch(

@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { Store } from '../../src/store/store.js';
+import { openStore, type Store } from '../../src/store/store.js';
 import { at, invalid, load, pending, purchaseOf, valid } from '../store/audits/support.js';
 import { HistoryBook } from '../store/history-book.js';
 import { linesOf, take } from './support.js';
@@ -13,7 +13,7 @@ let store: Store;
 let holder: pg.Client;
 beforeAll(async () => {
   book = await HistoryBook.open();
-  store = new Store(book.url, 'test');
+  store = openStore(book.url, 'test');
   holder = new pg.Client(book.url);
   await holder.connect();
   await book.pool.query(`
@@ -68,7 +68,7 @@ describe('what a writer has numbered and not committed when an export begins', (
   });
 
   it('comes in that export or the next one: purchases', async () => {
-    await store.ensureSeller('main', 'x');
+    await store.sellers.ensure('main', 'x');
     const audit = async (n: number, isValid: boolean): Promise<unknown> => {
       const { auditId } = await load(store.audits, ['P'], { sellerId: 'main' });
       const results = (await pending(store.audits, auditId)).map((place) =>

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { FeedCursor } from '../../src/domain/feed-cursor.js';
 import type { Json } from '../../src/domain/item.js';
 import { FOLLOWED_VIEWS, feedRule } from '../../src/store/feed-rules.js';
-import { Store } from '../../src/store/store.js';
+import { openStore, type Store } from '../../src/store/store.js';
 import { at, invalid, load, pending, purchaseOf, valid } from '../store/audits/support.js';
 import { HistoryBook } from '../store/history-book.js';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.js';
@@ -18,7 +18,7 @@ let target: pg.Pool;
 let SQL: Awaited<ReturnType<typeof initSqlJs>>;
 beforeAll(async () => {
   book = await HistoryBook.open();
-  store = new Store(book.url, 'test');
+  store = openStore(book.url, 'test');
   other = await createTestDatabase({ empty: true });
   target = new pg.Pool({ connectionString: other.url, max: 1 });
   target.on('error', () => undefined);
@@ -212,7 +212,7 @@ async function mirrorNight(
 }
 
 async function auditCodes(n: number, step: Audit): Promise<void> {
-  await store.ensureSeller(step.seller, 'x');
+  await store.sellers.ensure(step.seller, 'x');
   const names = step.codes.map(({ code }) => code);
   const { auditId } = await load(store.audits, names, { sellerId: step.seller });
   const asked = await pending(store.audits, auditId);

@@ -6,7 +6,7 @@ import { performMirrorTask, type MirrorJob } from '../../src/jobs/mirror-task.js
 import { syncAccount } from '../../src/jobs/sync-account.js';
 import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
 import { seededCatalogue } from '../../src/simulator/index.js';
-import { Store } from '../../src/store/store.js';
+import { openStore } from '../../src/store/store.js';
 import { createWebhook } from '../../src/webhook/webhook.js';
 import { startServer, type Script } from '../support/http-server.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
@@ -238,7 +238,7 @@ describe('the delivery of an alert', () => {
 
   it('is tried again when the store can’t be asked', async () => {
     const { deps } = await receiver();
-    const store = new Store('postgresql://nobody:pass-word@127.0.0.1:1/none', 'test');
+    const store = openStore('postgresql://nobody:pass-word@127.0.0.1:1/none', 'test');
     const outcome = await deliverAlert({ ...deps, store }, alert, 'a', never);
     await store.close();
     expect(outcome).toMatchObject({ kind: 'retry', notBefore: null });

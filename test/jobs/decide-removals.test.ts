@@ -79,9 +79,9 @@ describe('approving', () => {
     });
     expect(sim.log.length).toBe(asked);
     expect(await idsIn('removed')).toEqual(GONE);
-    const run = (await mirror().store.run(done.approvalRunId ?? 0n))?.run;
+    const run = (await mirror().store.runs.get(done.approvalRunId ?? 0n))?.run;
     expect(run).toMatchObject({ kind: 'approval', state: 'succeeded', removed: 12 });
-    const decided = (await mirror().store.run(report.runId))?.run;
+    const decided = (await mirror().store.runs.get(report.runId))?.run;
     expect(decided).toMatchObject({ decision: 'approved', approvalRunId: done.approvalRunId });
     const told = (await changes()).filter((row) => row['run'] === String(done.approvalRunId));
     expect(told).toEqual(
@@ -202,7 +202,7 @@ describe('approving', () => {
 
   it('says who works for the seller instead of waiting', async () => {
     const { report } = await held();
-    const lock = await mirror().store.lockSeller('main');
+    const lock = await mirror().store.sellers.lock('main');
     await expect(decide(report.runId, 'approved')).rejects.toThrow(SellerBusyError);
     await lock.release();
     expect(await idsIn('removed')).toEqual([]);
@@ -211,9 +211,9 @@ describe('approving', () => {
   it('does not take a parked seller for mended', async () => {
     const { report } = await held();
     const { store } = mirror();
-    await store.parkSeller('main', { code: 'refused', reason: 'x', runId: report.runId });
+    await store.sellers.park('main', { code: 'refused', reason: 'x', runId: report.runId });
     await decide(report.runId, 'approved');
-    expect(await store.parkingOf('main')).not.toBeNull();
+    expect(await store.sellers.parkingOf('main')).not.toBeNull();
   });
 
   it('of an unknown run, or one that was not held, is refused', async () => {
@@ -284,11 +284,11 @@ it('a decision ends the problem that status and the alert tell of', async () => 
   const { report } = await held();
   const { store } = mirror();
   const runId = String(report.runId);
-  expect(await store.statuses()).toMatchObject([
+  expect(await store.sellers.statuses()).toMatchObject([
     { lastProblem: { state: 'held' }, held: { items: 12 } },
   ]);
   await decide(report.runId, 'rejected');
-  expect(await store.statuses()).toMatchObject([{ lastProblem: null, held: null }]);
+  expect(await store.sellers.statuses()).toMatchObject([{ lastProblem: null, held: null }]);
   expect(await messageOf(store, { kind: 'run-held', runId }, new Date())).toEqual({
     dropped: `run ${runId} was rejected`,
   });

@@ -26,7 +26,7 @@ async function history(): Promise<unknown[]> {
 }
 
 async function told(): Promise<string[]> {
-  const changes = await mirror().store.changes({ limit: 1_000 });
+  const changes = await mirror().store.items.changes({ limit: 1_000 });
   return changes.map((one) => `${one.itemId} ${one.class} ${one.field}`);
 }
 
@@ -106,11 +106,11 @@ describe('history', () => {
   it('starts anew where the table was emptied, as with a first load', async () => {
     const { sync } = await market(5);
     await sync();
-    const before = await mirror().store.feedEnd();
+    const before = await mirror().store.items.feedEnd();
     await mirror().pool.query('TRUNCATE mirror.items');
     await sync();
     expect(await told()).toEqual([]);
-    expect(await mirror().store.feedEnd()).toBeGreaterThan(before);
+    expect(await mirror().store.items.feedEnd()).toBeGreaterThan(before);
   });
 
   it('changes nothing when the list breaks off', async () => {
@@ -128,7 +128,7 @@ describe('history', () => {
 
 describe('a change of the whole catalogue', () => {
   const marks = async (): Promise<unknown[]> =>
-    (await mirror().store.runs({ limit: 10 })).map((run) => run.wideFields).reverse();
+    (await mirror().store.runs.list({ limit: 10 })).map((run) => run.wideFields).reverse();
 
   it('is marked on its run, and only there', async () => {
     const { catalogue, sync } = await market(12);

@@ -4,7 +4,7 @@ import { syncAccount } from '../../src/jobs/sync-account.js';
 import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
 import type { JobDeps } from '../../src/jobs/types.js';
 import { seededCatalogue, type Simulator } from '../../src/simulator/index.js';
-import { Store } from '../../src/store/store.js';
+import { openStore } from '../../src/store/store.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
 
 const mirror = useMirror();
@@ -229,18 +229,21 @@ describe('a job that is told to stop', () => {
 
   it('while the seller is busy is handed back as well, rather than put off', async () => {
     const sim = await market();
-    const lock = await mirror().store.lockSeller('main');
+    const lock = await mirror().store.sellers.lock('main');
     const stop = new AbortController();
     const deps = mirror().deps(sim.url);
     const busy: JobDeps = {
       ...deps,
-      store: new Proxy(deps.store, {
-        get(store, name) {
-          if (name === 'lockSeller') stop.abort();
-          const value: unknown = Reflect.get(store, name, store);
-          return typeof value === 'function' ? (value.bind(store) as unknown) : value;
+      store: {
+        ...deps.store,
+        sellers: {
+          ...deps.store.sellers,
+          lock: (sellerId) => {
+            stop.abort();
+            return deps.store.sellers.lock(sellerId);
+          },
         },
-      }),
+      },
     };
     expect(await performMirrorTask(busy, job(), stop.signal)).toEqual({ kind: 'hand-back' });
     await lock.release();
@@ -279,7 +282,7 @@ describe('what may pass', () => {
 
   it('is a store that can’t be reached at all, told in one line', async () => {
     const sim = await market();
-    const store = new Store('postgresql://nobody:pass-word@127.0.0.1:1/none', 'test');
+    const store = openStore('postgresql://nobody:pass-word@127.0.0.1:1/none', 'test');
     const deps = { ...mirror().deps(sim.url), store };
     const outcome = await performMirrorTask(deps, job(), never);
     await store.close();

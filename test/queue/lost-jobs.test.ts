@@ -57,7 +57,7 @@ describe.skipIf(!hasRedis)(redisTitle('a queue that lost its data'), () => {
       timeZone: 'UTC',
     };
     const done = { ...schedule, lastTick: tick, enqueuedAt: new Date() };
-    await mirror().store.recordTicks([done], new Date(Date.now() + 86_400_000));
+    await mirror().store.schedules.record([done], new Date(Date.now() + 86_400_000));
     const told: string[] = [];
     let looked = 0;
     const look = async (): Promise<void> => {

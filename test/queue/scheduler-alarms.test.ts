@@ -8,18 +8,20 @@ import { listeningLog } from './support.js';
 function memoryStore(): SchedulerOptions['store'] {
   const records = new Map<string, ScheduleRecord>();
   return {
-    schedules: (keys) =>
-      Promise.resolve(
-        keys.map(({ seller, kind }) => {
-          const record = records.get(`${kind} ${seller}`) ?? null;
-          return { seller, kind, record, enqueuedAt: null, lastRunAt: null };
-        }),
-      ),
-    recordTicks: (done) => {
-      for (const { seller, kind, cron, timeZone, lastTick } of done) {
-        records.set(`${kind} ${seller}`, { cron, timeZone, lastTick });
-      }
-      return Promise.resolve();
+    schedules: {
+      read: (keys) =>
+        Promise.resolve(
+          keys.map(({ seller, kind }) => {
+            const record = records.get(`${kind} ${seller}`) ?? null;
+            return { seller, kind, record, enqueuedAt: null, lastRunAt: null };
+          }),
+        ),
+      record: (done) => {
+        for (const { seller, kind, cron, timeZone, lastTick } of done) {
+          records.set(`${kind} ${seller}`, { cron, timeZone, lastTick });
+        }
+        return Promise.resolve();
+      },
     },
   };
 }

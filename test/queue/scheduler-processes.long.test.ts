@@ -21,12 +21,12 @@ const SCRIPT = `
   const [dist, given] = process.argv.slice(1);
   const { openQueues } = await import(dist + 'queue/queues.js');
   const { startScheduler } = await import(dist + 'queue/scheduler.js');
-  const { Store } = await import(dist + 'store/store.js');
+  const { openStore } = await import(dist + 'store/store.js');
   const { queue, databaseUrl, schedules } = JSON.parse(given);
   const nothing = () => undefined;
   const log = { debug: nothing, info: nothing, warn: console.error, error: console.error };
   log.child = () => log;
-  const store = new Store(databaseUrl, 'a scheduler');
+  const store = openStore(databaseUrl, 'a scheduler');
   const queues = await openQueues({ ...queue, log });
   const scheduler = startScheduler({
     schedules, store, log, catchUp: false,

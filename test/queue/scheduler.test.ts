@@ -10,7 +10,7 @@ function start(queue: JobList, options: Omit<RigOptions, 'queue' | 'store'>): Pr
 }
 
 async function addRun(kind: 'account' | 'items', startedAt: string): Promise<void> {
-  await mirror().store.ensureSeller('acme', 'market.example');
+  await mirror().store.sellers.ensure('acme', 'market.example');
   await mirror().rows(
     `INSERT INTO mirror.runs (seller_id, kind, state, holder, started_at)
      VALUES ('acme', $1::mirror.run_kind, 'succeeded', 'a test', $2)`,
@@ -211,9 +211,13 @@ describe('while it runs', () => {
     const { store } = mirror();
     let broken = false;
     const brittle = {
-      schedules: (...given: Parameters<typeof store.schedules>) => store.schedules(...given),
-      recordTicks: (...given: Parameters<typeof store.recordTicks>) =>
-        broken ? Promise.reject(new Error('the database is away')) : store.recordTicks(...given),
+      schedules: {
+        read: (...given: Parameters<typeof store.schedules.read>) => store.schedules.read(...given),
+        record: (...given: Parameters<typeof store.schedules.record>) =>
+          broken
+            ? Promise.reject(new Error('the database is away'))
+            : store.schedules.record(...given),
+      },
     };
     const queue = new JobList();
     const one = await rig({ queue, store: brittle, from: '2026-11-20T12:00:00Z', catchUp: false });
@@ -232,8 +236,10 @@ describe('while it runs', () => {
     const queue = new JobList();
     const { store } = mirror();
     const crashing = {
-      schedules: (...given: Parameters<typeof store.schedules>) => store.schedules(...given),
-      recordTicks: () => Promise.reject(new Error('killed')),
+      schedules: {
+        read: (...given: Parameters<typeof store.schedules.read>) => store.schedules.read(...given),
+        record: () => Promise.reject(new Error('killed')),
+      },
     };
     const one = await rig({ queue, store: crashing, from: '2026-11-21T12:00:00Z' });
     await one.scheduler.stop();
@@ -314,13 +320,15 @@ describe('a thousand sellers', () => {
     const { store } = mirror();
     let statements = 0;
     const counting = {
-      schedules: (...given: Parameters<typeof store.schedules>) => {
-        statements += 1;
-        return store.schedules(...given);
-      },
-      recordTicks: (...given: Parameters<typeof store.recordTicks>) => {
-        statements += 1;
-        return store.recordTicks(...given);
+      schedules: {
+        read: (...given: Parameters<typeof store.schedules.read>) => {
+          statements += 1;
+          return store.schedules.read(...given);
+        },
+        record: (...given: Parameters<typeof store.schedules.record>) => {
+          statements += 1;
+          return store.schedules.record(...given);
+        },
       },
     };
     const schedules = Array.from({ length: 1_000 }, (_, n) => [

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Store } from '../../src/store/store.js';
+import { openStore } from '../../src/store/store.js';
 import { useMirror } from '../support/mirror.js';
 
 describe('how current the copies are', () => {
@@ -17,12 +17,12 @@ describe('how current the copies are', () => {
   }
 
   it('is nothing for a store without sellers', async () => {
-    expect(await mirror().store.freshness()).toEqual([]);
+    expect(await mirror().store.sellers.freshness()).toEqual([]);
   });
 
   it('is said of sellers that were never mirrored, too', async () => {
-    await mirror().store.ensureSeller('main', 'market.example');
-    expect(await mirror().store.freshness()).toEqual([
+    await mirror().store.sellers.ensure('main', 'market.example');
+    expect(await mirror().store.sellers.freshness()).toEqual([
       {
         sellerId: 'main',
         since: expect.any(Date),
@@ -36,7 +36,7 @@ describe('how current the copies are', () => {
 
   it('counts a held run, which mirrored all that is present, and none that failed or still runs', async () => {
     const { store } = mirror();
-    for (const name of ['b', 'a']) await store.ensureSeller(name, 'market.example');
+    for (const name of ['b', 'a']) await store.sellers.ensure(name, 'market.example');
     await enterRuns('a', [
       ['account', 'succeeded', '2026-01-01T00:00:00Z'],
       ['items', 'succeeded', '2026-01-01T01:00:00Z'],
@@ -47,7 +47,7 @@ describe('how current the copies are', () => {
     ]);
     await enterRuns('b', [['items', 'interrupted', '2026-01-05T01:00:00Z']]);
     await mirror().pool.query(`UPDATE mirror.sellers SET parked_at = now() WHERE seller_id = 'b'`);
-    expect(await store.freshness()).toMatchObject([
+    expect(await store.sellers.freshness()).toMatchObject([
       {
         sellerId: 'a',
         accountMirroredAt: new Date('2026-01-01T00:00:00Z'),
@@ -60,16 +60,18 @@ describe('how current the copies are', () => {
 
   it('agrees with what `status` shows', async () => {
     const { store } = mirror();
-    for (const name of ['main', 'second']) await store.ensureSeller(name, 'market.example');
+    for (const name of ['main', 'second']) await store.sellers.ensure(name, 'market.example');
     await enterRuns('second', [['account', 'succeeded', '2026-02-01T00:00:00Z']]);
-    const statuses = await store.statuses();
+    const statuses = await store.sellers.statuses();
     expect(
-      (await store.freshness()).map(({ sellerId, accountMirroredAt, itemsMirroredAt, items }) => ({
-        sellerId,
-        accountMirroredAt,
-        itemsMirroredAt,
-        items,
-      })),
+      (await store.sellers.freshness()).map(
+        ({ sellerId, accountMirroredAt, itemsMirroredAt, items }) => ({
+          sellerId,
+          accountMirroredAt,
+          itemsMirroredAt,
+          items,
+        }),
+      ),
     ).toMatchObject(
       statuses.map(({ sellerId, accountMirroredAt, itemsMirroredAt, items }) => ({
         sellerId,
@@ -87,7 +89,7 @@ describe('how current the copies are', () => {
   it('is no store to work with when the database only lets itself be read, as a standby does', async () => {
     const url = new URL(mirror().databaseUrl);
     url.searchParams.set('options', '-c default_transaction_read_only=on');
-    const store = new Store(url.href, 'test');
+    const store = openStore(url.href, 'test');
     await expect(store.ping()).rejects.toMatchObject({ code: 'STORE_READ_ONLY' });
     await store.close();
   });

@@ -5,7 +5,7 @@ import { performMirrorTask } from '../../src/jobs/mirror-task.js';
 import { seededCatalogue } from '../../src/simulator/index.js';
 import { CopyIn } from '../../src/store/copy-in.js';
 import { StoreConnectionError } from '../../src/store/errors.js';
-import { Store } from '../../src/store/store.js';
+import { openStore, type Store } from '../../src/store/store.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
 import { startProxy, type TcpProxy } from '../support/tcp-proxy.js';
 
@@ -30,7 +30,7 @@ beforeEach(async () => {
   url.hostname = proxy.host;
   url.port = String(proxy.port);
   seller = `seller-${randomUUID()}`;
-  store = new Store(url.href, 'half-open', TIMES);
+  store = openStore(url.href, 'half-open', TIMES);
 });
 
 afterEach(async () => {
@@ -40,16 +40,16 @@ afterEach(async () => {
 
 describe('a run’s connection that died without a word', () => {
   it('fails its next statement, since the server is not at work on it', async () => {
-    const lock = await store.lockSeller(seller);
+    const lock = await store.sellers.lock(seller);
     proxy.forget();
     await expect(lock.client.query('SELECT 2')).rejects.toThrow(StoreConnectionError);
     expect(() => lock.assertHeld()).toThrow(StoreConnectionError);
     await lock.release();
-    expect(await store.bindingOf('main')).toBeNull();
+    expect(await store.sellers.bindingOf('main')).toBeNull();
   });
 
   it('fails the statement whose answer got lost', async () => {
-    const lock = await store.lockSeller(seller);
+    const lock = await store.sellers.lock(seller);
     const statement = lock.client.query('SELECT pg_sleep(0.1)');
     statement.catch(() => undefined);
     await sleep(30);
@@ -59,7 +59,7 @@ describe('a run’s connection that died without a word', () => {
   });
 
   it('fails the COPY whose end got lost, for which the server waits as we wait for the server', async () => {
-    const lock = await store.lockSeller(seller);
+    const lock = await store.sellers.lock(seller);
     await lock.client.query('CREATE TEMP TABLE t (a int)');
     const copy = new CopyIn(lock.client, 't (a)');
     await sleep(50);
@@ -69,20 +69,20 @@ describe('a run’s connection that died without a word', () => {
   });
 
   it('fails too when the way to the server is gone altogether, so that nobody can be asked', async () => {
-    const lock = await store.lockSeller(seller);
+    const lock = await store.sellers.lock(seller);
     await proxy.set('swallow');
     await expect(lock.client.query('SELECT 2')).rejects.toThrow(StoreConnectionError);
     await lock.release();
   });
 
   it('fails the unlocking at the latest, which no run may hang on', async () => {
-    const lock = await store.lockSeller(seller);
+    const lock = await store.sellers.lock(seller);
     await proxy.set('swallow');
     await lock.release();
   });
 
   it('is noticed by the server within two minutes, which frees the lock', async () => {
-    const lock = await store.lockSeller(seller);
+    const lock = await store.sellers.lock(seller);
     const { rows } = await lock.client.query<{ name: string; setting: string }>(
       `SELECT name, setting FROM pg_settings WHERE name ~ '^tcp_' ORDER BY name`,
     );
@@ -98,14 +98,14 @@ describe('a run’s connection that died without a word', () => {
 
 describe('a run’s connection that is only silent', () => {
   it('is left alone while the server is at work, however long', async () => {
-    const lock = await store.lockSeller(seller);
+    const lock = await store.sellers.lock(seller);
     const { rowCount } = await lock.client.query('SELECT pg_sleep(1.5)');
     expect(rowCount).toBe(1);
     await lock.release();
   });
 
   it('is left alone while no statement is under way, in a transaction as well', async () => {
-    const lock = await store.lockSeller(seller);
+    const lock = await store.sellers.lock(seller);
     await lock.client.query('BEGIN');
     await sleep(1_000);
     await lock.client.query('COMMIT');
@@ -114,7 +114,7 @@ describe('a run’s connection that is only silent', () => {
   });
 
   it('is left alone while a COPY waits for a slow list', async () => {
-    const lock = await store.lockSeller(seller);
+    const lock = await store.sellers.lock(seller);
     await lock.client.query('CREATE TEMP TABLE t (a int)');
     const copy = new CopyIn(lock.client, 't (a)');
     await sleep(1_000);
@@ -124,7 +124,10 @@ describe('a run’s connection that is only silent', () => {
   });
 
   it('is left alone while it waits for another session’s lock', async () => {
-    const [lock, other] = [await store.lockSeller(seller), await store.lockSeller(`${seller}-2`)];
+    const [lock, other] = [
+      await store.sellers.lock(seller),
+      await store.sellers.lock(`${seller}-2`),
+    ];
     await other.client.query('SELECT pg_advisory_lock(4711)');
     const waiting = lock.client.query('SELECT pg_advisory_lock(4711)');
     await sleep(1_000);
@@ -136,12 +139,12 @@ describe('a run’s connection that is only silent', () => {
 
 describe('a store that fell silent', () => {
   it('fails ordinary statements in bounded time, and works again as soon as it can', async () => {
-    expect(await store.bindingOf('main')).toBeNull();
+    expect(await store.sellers.bindingOf('main')).toBeNull();
     await proxy.set('swallow');
-    await expect(store.bindingOf('main')).rejects.toThrow();
-    await expect(store.freshness()).rejects.toThrow(/timeout/);
+    await expect(store.sellers.bindingOf('main')).rejects.toThrow();
+    await expect(store.sellers.freshness()).rejects.toThrow(/timeout/);
     await proxy.set('pass');
-    expect(await store.bindingOf('main')).toBeNull();
+    expect(await store.sellers.bindingOf('main')).toBeNull();
   });
 });
 

@@ -76,7 +76,7 @@ export class HistoryBook {
        VALUES ($1, $2, 'items', 'running', 'a test', $3) ON CONFLICT DO NOTHING`,
       [runId, sellerId, at],
     );
-    if (rowCount === 1) await tellUndecided(lock.client, sellerId);
+    if (rowCount === 1) await tellUndecided(lock);
     return ItemSession.begin(lock, { sellerId, runId, at });
   }
 
@@ -101,7 +101,7 @@ export class HistoryBook {
 
   /** Does what the seller's next run does first after one that was killed. */
   async settle(sellerId: string): Promise<void> {
-    await tellUndecided((await this.lock(sellerId)).client, sellerId);
+    await tellUndecided(await this.lock(sellerId));
   }
 
   /** Commits what `work` does, or undoes it, so that nobody waits for a test that failed. */

@@ -3,14 +3,14 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { ITEM_FIELDS } from '../../src/domain/changes.js';
 import type { Item, Json } from '../../src/domain/item.js';
 import type { ItemChange } from '../../src/store/history-read.js';
-import { Store } from '../../src/store/store.js';
+import { openStore, type Store } from '../../src/store/store.js';
 import { HistoryBook, canonical, takeIn } from './history-book.js';
 
 let book: HistoryBook;
 let store: Store;
 beforeAll(async () => {
   book = await HistoryBook.open();
-  store = new Store(book.url, 'test');
+  store = openStore(book.url, 'test');
 });
 afterEach(() => book.empty());
 afterAll(async () => {
@@ -19,7 +19,7 @@ afterAll(async () => {
 });
 
 const at = (night: number): string => new Date(Date.UTC(2026, 0, 1 + night, 2)).toISOString();
-const all = (after = 0n): Promise<ItemChange[]> => store.changes({ after, limit: 10_000 });
+const all = (after = 0n): Promise<ItemChange[]> => store.items.changes({ after, limit: 10_000 });
 const shortly = (changes: readonly ItemChange[]): unknown[] =>
   changes.map((change) => [change.class, change.field, change.old, change.new]);
 
@@ -118,17 +118,17 @@ describe('the feed of changes', () => {
     await book.night(at(2), { listed: [one('B', 3)] });
     await book.night(at(0), { listed: [one('A', 1)] }, 'other');
     await book.night(at(3), { listed: [one('A', 9)] }, 'other');
-    const prices = await store.changes({ classes: ['price'], sellerIds: ['main'], limit: 9 });
+    const prices = await store.items.changes({ classes: ['price'], sellerIds: ['main'], limit: 9 });
     expect(shortly(prices)).toEqual([
       ['price', 'price_regular', '1.00', '2.00'],
       ['price', 'price_regular', '2.00', '3.00'],
     ]);
-    expect(shortly(await store.changes({ itemId: 2, limit: 9 }))).toEqual([
+    expect(shortly(await store.items.changes({ itemId: 2, limit: 9 }))).toEqual([
       ['text', 'name', 'B', 'C'],
     ]);
-    expect(await store.changes({ from: new Date(at(2)), limit: 9 })).toHaveLength(3);
-    expect(await store.changes({ limit: 2 })).toEqual((await all()).slice(0, 2));
-    expect(await store.changes({ limit: 2, newest: true })).toEqual((await all()).slice(-2));
+    expect(await store.items.changes({ from: new Date(at(2)), limit: 9 })).toHaveLength(3);
+    expect(await store.items.changes({ limit: 2 })).toEqual((await all()).slice(0, 2));
+    expect(await store.items.changes({ limit: 2, newest: true })).toEqual((await all()).slice(-2));
   });
 });
 
@@ -178,7 +178,7 @@ describe('who follows the feed', () => {
       `SELECT i.*, s.loaded_seq > $1 AS first FROM reporting.items i JOIN mirror.sellers s USING (seller_id)`,
       [String(cursor)],
     );
-    const end = await store.feedEnd();
+    const end = await store.items.feedEnd();
     const keyOf = (row: Record<string, unknown>): string =>
       `${String(row['seller_id'])}/${String(row['item_id'])}`;
     for (const change of await all(cursor)) {

@@ -78,7 +78,7 @@ describe('openMirror', () => {
   });
 
   it('is refused every write by PostgreSQL, also those that its types do not offer', async () => {
-    await mirror().store.ensureSeller('main', 'market.example');
+    await mirror().store.sellers.ensure('main', 'market.example');
     const reads = await openMirror({ databaseUrl: mirror().databaseUrl });
     onTestFinished(() => reads.close());
     const prisma = reads as unknown as PrismaClient;

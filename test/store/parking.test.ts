@@ -30,7 +30,7 @@ async function parked() {
 describe('a seller whose key is refused', () => {
   it('is parked with the reason and the run, the job is given up, and people are told', async () => {
     const { outcome } = await parked();
-    const parking = await mirror().store.parkingOf('main');
+    const parking = await mirror().store.sellers.parkingOf('main');
     expect(parking).toMatchObject({
       since: expect.any(Date) as Date,
       code: 'refused',
@@ -60,12 +60,12 @@ describe('a seller whose key is refused', () => {
 
   it('is tried again when a person asks, and stays parked since then while the key is bad', async () => {
     const { sim, deps } = await parked();
-    const before = await mirror().store.parkingOf('main');
+    const before = await mirror().store.sellers.parkingOf('main');
     const requests = sim.log.length;
     const outcome = await performMirrorTask(deps, job('sync', true), never);
     expect(outcome).toMatchObject({ kind: 'give-up', alert: { kind: 'run-failed' } });
     expect(sim.log.length).toBeGreaterThan(requests);
-    const after = await mirror().store.parkingOf('main');
+    const after = await mirror().store.sellers.parkingOf('main');
     expect(after?.since).toEqual(before?.since);
     expect(after?.runId).toBeGreaterThan(before?.runId ?? 0n);
   });
@@ -75,7 +75,7 @@ describe('a seller whose key is refused', () => {
       const { sim, deps } = await parked();
       sim.faults.clear();
       await sync(deps, never);
-      expect(await mirror().store.parkingOf('main')).toBeNull();
+      expect(await mirror().store.sellers.parkingOf('main')).toBeNull();
       expect(await performMirrorTask(deps, job(), never)).toMatchObject({
         kind: 'done',
         result: { account: { state: 'succeeded' } },
@@ -88,32 +88,32 @@ describe('a seller whose key is refused', () => {
     const { sim, deps } = await parked();
     sim.faults.clear();
     expect((await syncItem(deps, 1002, never)).state).toBe('succeeded');
-    expect(await mirror().store.parkingOf('main')).not.toBeNull();
+    expect(await mirror().store.sellers.parkingOf('main')).not.toBeNull();
   });
 
   it('is not parked for a run that a later one has outdone already', async () => {
     const { sim, deps } = await parked();
-    const late = await mirror().store.parkingOf('main');
+    const late = await mirror().store.sellers.parkingOf('main');
     sim.faults.clear();
     await syncAccount(deps, never);
     const { code = '', reason = '', runId = 0n } = late ?? {};
-    expect(await mirror().store.parkSeller('main', { code, reason, runId })).toBe(false);
-    expect(await mirror().store.parkingOf('main')).toBeNull();
+    expect(await mirror().store.sellers.park('main', { code, reason, runId })).toBe(false);
+    expect(await mirror().store.sellers.parkingOf('main')).toBeNull();
   });
 
   it('is parked or not as the order of runs says, even when parking and success meet', async () => {
     for (let round = 0; round < 15; round++) {
       const { sim, deps } = await parked();
-      const late = await mirror().store.parkingOf('main');
+      const late = await mirror().store.sellers.parkingOf('main');
       sim.faults.clear();
       const { code = '', reason = '', runId = 0n } = late ?? {};
       await Promise.all([
         syncAccount(deps, never),
         new Promise((resolve) => setTimeout(resolve, 2 * round)).then(() =>
-          mirror().store.parkSeller('main', { code, reason, runId }),
+          mirror().store.sellers.park('main', { code, reason, runId }),
         ),
       ]);
-      expect(await mirror().store.parkingOf('main')).toBeNull();
+      expect(await mirror().store.sellers.parkingOf('main')).toBeNull();
       await mirror().reset();
     }
   });
@@ -129,10 +129,12 @@ describe('a seller whose key opens another account', () => {
       kind: 'give-up',
       alert: { kind: 'seller-parked' },
     });
-    expect(await mirror().store.parkingOf('main')).toMatchObject({ code: 'account-changed' });
+    expect(await mirror().store.sellers.parkingOf('main')).toMatchObject({
+      code: 'account-changed',
+    });
     const accepting = { ...deps, acceptAccount: true };
     expect((await syncAccount(accepting, never)).report.state).toBe('succeeded');
-    expect(await mirror().store.parkingOf('main')).toBeNull();
+    expect(await mirror().store.sellers.parkingOf('main')).toBeNull();
   });
 });
 
@@ -148,7 +150,7 @@ describe('what passes or has no remedy in the seller’s hands', () => {
       sim.faults.clear();
       sim.faults.always('any', fault);
       await performMirrorTask(deps, job(), never);
-      expect(await mirror().store.parkingOf('main')).toBeNull();
+      expect(await mirror().store.sellers.parkingOf('main')).toBeNull();
     }
   });
 });

@@ -20,15 +20,15 @@ function done(seller: string, lastTick: string, more: Partial<TickDone> = {}): T
   };
 }
 
-const record = (...ticks: TickDone[]): Promise<void> => mirror().store.recordTicks(ticks, NOW);
+const record = (...ticks: TickDone[]): Promise<void> => mirror().store.schedules.record(ticks, NOW);
 
 async function recorded(seller: string): Promise<string | undefined> {
-  const [state] = await mirror().store.schedules([{ seller, kind: 'sync' }]);
+  const [state] = await mirror().store.schedules.read([{ seller, kind: 'sync' }]);
   return state?.record?.lastTick.toISOString();
 }
 
 async function addRun(kind: string, state: string, startedAt: string): Promise<void> {
-  await mirror().store.ensureSeller('acme', 'market.example');
+  await mirror().store.sellers.ensure('acme', 'market.example');
   await mirror().rows(
     `INSERT INTO mirror.runs (seller_id, kind, state, holder, started_at)
      VALUES ('acme', $1::mirror.run_kind, $2::mirror.run_state, 'a test', $3)`,
@@ -40,7 +40,7 @@ describe('schedules on record', () => {
   it('are told together with those that are not, in the order asked', async () => {
     await record(done('acme', '2026-11-21T01:00:00Z'));
     expect(
-      await mirror().store.schedules([
+      await mirror().store.schedules.read([
         { seller: 'other', kind: 'sync' },
         { seller: 'acme', kind: 'account' },
         { seller: 'acme', kind: 'sync' },
@@ -63,7 +63,7 @@ describe('schedules on record', () => {
   });
 
   it('enter a seller that is new, and leave one that is known as it is', async () => {
-    await mirror().store.ensureSeller('known', 'first.example');
+    await mirror().store.sellers.ensure('known', 'first.example');
     const account = { kind: 'account' } as const;
     await record(
       done('known', '2026-11-21T01:00:00Z'),
@@ -118,7 +118,7 @@ describe('schedules on record', () => {
     await addRun('account', 'succeeded', '2026-11-21T02:00:00Z');
     await addRun('account', 'running', '2026-11-21T03:00:00Z');
     await addRun('item', 'succeeded', '2026-11-21T04:00:00Z');
-    const states = await mirror().store.schedules([sync, account]);
+    const states = await mirror().store.schedules.read([sync, account]);
     expect(states.map(({ lastRunAt }) => lastRunAt?.toISOString())).toEqual([
       '2026-11-20T01:00:00.000Z',
       '2026-11-21T02:00:00.000Z',

@@ -5,7 +5,7 @@ import type { JobDeps } from '../../src/jobs/types.js';
 import { unlimitedBudget } from '../../src/marketplace/budget.js';
 import { createMarketplace } from '../../src/marketplace/client.js';
 import type { Marketplace, MarketplaceOptions } from '../../src/marketplace/types.js';
-import { Store } from '../../src/store/store.js';
+import { openStore, type Store } from '../../src/store/store.js';
 import {
   startSimulator,
   type Simulator,
@@ -36,7 +36,7 @@ export class Mirror {
     const pool = new pg.Pool({ connectionString: database.url, max: 3 });
     // Dropping the database may cut a connection off just as it ends.
     pool.on('error', () => undefined);
-    return new Mirror(new Store(database.url, 'test'), pool, database.url, () => database.drop());
+    return new Mirror(openStore(database.url, 'test'), pool, database.url, () => database.drop());
   }
 
   async simulate(options: SimulatorOptions): Promise<Simulator> {

@@ -7,7 +7,7 @@ import { syncAccount } from '../../src/jobs/sync-account.js';
 import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
 import { seededCatalogue } from '../../src/simulator/index.js';
 import type { Freshness } from '../../src/store/freshness.js';
-import { Store } from '../../src/store/store.js';
+import { openStore } from '../../src/store/store.js';
 import { createMetrics, type Metrics, type MetricSources } from '../../src/web/metrics.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
 import { createTestDatabase } from '../support/postgres.js';
@@ -299,7 +299,7 @@ describe('on a real store', () => {
   it('shows what runs did, as they told it and as the database has it', async () => {
     const catalogue = seededCatalogue({ seed: 7, count: 12 });
     const market = await mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
-    const metrics = metricsOf({ freshness: () => mirror().store.freshness() });
+    const metrics = metricsOf({ freshness: () => mirror().store.sellers.freshness() });
     const deps = mirror().deps(market.url, {
       onRun: (event) => metrics.onRun('main', event),
       client: { onCall: (call) => metrics.onCall('main', call) },
@@ -321,10 +321,10 @@ describe('on a real store', () => {
 
   it('goes on when the database is gone, without its series', async () => {
     const database = await createTestDatabase();
-    const store = new Store(database.url, 'test');
+    const store = openStore(database.url, 'test');
     onTestFinished(() => store.close());
     await database.drop();
-    const of = await scrape(metricsOf({ freshness: () => store.freshness() }));
+    const of = await scrape(metricsOf({ freshness: () => store.sellers.freshness() }));
     expect(of('scrape_errors_total', { source: 'store' })).toBe(1);
     expect(of('seller_parked')).toBeUndefined();
   });

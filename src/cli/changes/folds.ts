@@ -10,10 +10,10 @@ export interface FoldedChanges {
 
 /** Finds what is to be folded among changes, run by run. */
 export class Folds {
-  readonly #store: Pick<Store, 'runFields'>;
+  readonly #store: Pick<Store, 'runs'>;
   readonly #known = new Map<bigint, readonly ChangeFold[]>();
 
-  constructor(store: Pick<Store, 'runFields'>) {
+  constructor(store: Pick<Store, 'runs'>) {
     this.#store = store;
   }
 
@@ -21,7 +21,7 @@ export class Folds {
   async of(changes: readonly ItemChange[]): Promise<readonly ChangeFold[]> {
     const news = changes.filter(({ runId }) => !this.#known.has(runId));
     for (const { runId } of news) this.#known.set(runId, []);
-    const fields = await this.#store.runFields(news, FEW_CHANGES);
+    const fields = await this.#store.runs.fields(news, FEW_CHANGES);
     const found = fields.flatMap((field) => foldOf(field) ?? []);
     for (const fold of found) {
       this.#known.set(fold.runId, [...(this.#known.get(fold.runId) ?? []), fold]);

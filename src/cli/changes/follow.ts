@@ -8,7 +8,7 @@ const PAUSE_MS = 1_000;
 const PAGE = 500;
 
 export interface Following {
-  readonly store: Pick<Store, 'changes'>;
+  readonly store: Pick<Store, 'items'>;
   /** Explains what the database driver throws; never shown. */
   readonly databaseUrl: string;
   readonly filter: Omit<ChangeFilter, 'after'>;
@@ -31,7 +31,7 @@ export async function* followChanges(
   while (!signal.aborted) {
     let page: readonly ItemChange[] = [];
     try {
-      page = await store.changes({ ...filter, after: place, limit: PAGE });
+      page = await store.items.changes({ ...filter, after: place, limit: PAGE });
       if (out) onOutage(null);
       out = false;
     } catch (error) {

@@ -65,7 +65,7 @@ async function enterCodes(
   signal: AbortSignal,
 ): Promise<bigint> {
   const { store } = app;
-  await store.ensureSeller(seller.name, hostName(seller.url));
+  await store.sellers.ensure(seller.name, hostName(seller.url));
   const loader = await store.audits.begin({
     sellerId: seller.name,
     source: 'arguments',

@@ -50,7 +50,7 @@ export class AuditWork {
     this.#app = app;
     this.#queues = queues;
     this.#auditId = auditId;
-    this.#waiting = startHeartbeat(app.store.audits, [waitsFor(auditId)], silentLog);
+    this.#waiting = startHeartbeat(app.store.processes, [waitsFor(auditId)], silentLog);
   }
 
   static async open(app: App, auditId: bigint): Promise<AuditWork> {
@@ -102,7 +102,7 @@ export class AuditWork {
 
   #begin(): OwnWork {
     const { store, config } = this.#app;
-    const heartbeat = startHeartbeat(store.audits, [worksOn(this.#auditId)], silentLog);
+    const heartbeat = startHeartbeat(store.processes, [worksOn(this.#auditId)], silentLog);
     const handle = auditHandler(this.#app, this.#queues);
     const wanted: typeof handle = async (task, context) =>
       (await this.#isWanted(task)) ? handle(task, context) : NOT_WANTED;
@@ -122,7 +122,7 @@ export class AuditWork {
 
   /** Whether any process lives that has one of these roles. */
   async #isAnyAlive(roles: readonly string[]): Promise<boolean> {
-    const all = await this.#app.store.audits.liveProcesses(ALIVE_MS);
+    const all = await this.#app.store.processes.live(ALIVE_MS);
     return all.some((one) => one.roles.some((role) => roles.includes(role)) && isAlive(one));
   }
 

@@ -46,7 +46,7 @@ export async function checkLists(
       return EXIT.done;
     }
     if (maxAge !== undefined && toAsk(await loader.measure()) > 0) await prove();
-    await app.store.ensureSeller(seller.name, hostName(seller.url));
+    await app.store.sellers.ensure(seller.name, hostName(seller.url));
     const entered = await loader.finish();
     tellSize(seller, entered);
     auditId = entered.auditId;

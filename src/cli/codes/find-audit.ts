@@ -8,7 +8,7 @@ import { ownCommand } from '../own-command.js';
 export async function checkSeller({ store, config }: App, name: string | undefined): Promise<void> {
   const configured = config.sellers.map((seller) => seller.name);
   if (name === undefined || configured.includes(name)) return;
-  const stored = (await store.statuses()).map(({ sellerId }) => sellerId);
+  const stored = (await store.sellers.statuses()).map(({ sellerId }) => sellerId);
   if (stored.includes(name)) return;
   throw unknownSeller(name, [...new Set([...configured, ...stored])]);
 }

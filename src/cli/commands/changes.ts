@@ -102,14 +102,14 @@ interface View {
 }
 
 async function checkSeller({ store }: App, seller: string | undefined): Promise<void> {
-  if (seller === undefined || (await store.bindingOf(seller)) !== null) return;
+  if (seller === undefined || (await store.sellers.bindingOf(seller)) !== null) return;
   throw notInStore(seller);
 }
 
 /** Who went on after a number that is still to come would miss all changes up to it. */
 async function checkPlace({ store }: App, place: Since | undefined): Promise<void> {
   if (place === undefined || !('after' in place)) return;
-  const reach = await store.feedReach();
+  const reach = await store.items.feedReach();
   if (place.after <= reach) return;
   throw new CommandError(
     `change ${place.after} is still to come: this store has given numbers up to ${reach}`,
@@ -138,14 +138,14 @@ async function readPage({ app: { store }, options, folds: finder }: View): Promi
   const { since: place } = options;
   const filter = filterOf(options);
   // Asked for first: what is committed meanwhile comes after it.
-  const end = await store.feedEnd();
+  const end = await store.items.feedEnd();
   const limit = options.limit ?? (place === undefined ? NEWEST : PAGE);
   const after = place !== undefined && 'after' in place ? place.after : 0n;
   const direction = place === undefined ? { newest: true } : { after };
   let without: readonly ChangeFold[] = [];
   let found: ItemChange[] = [];
   for (let isDone = false; !isDone;) {
-    found = await store.changes({ ...filter, ...direction, without, limit: limit + 1 });
+    found = await store.items.changes({ ...filter, ...direction, without, limit: limit + 1 });
     const news = (await finder?.of(found)) ?? [];
     without = [...without, ...news];
     isDone = news.length === 0;
@@ -195,7 +195,7 @@ async function printCsv(
 async function summarize({ app: { store }, options, format }: View): Promise<ExitCode> {
   const { since: place } = options;
   const after = place !== undefined && 'after' in place ? { after: place.after } : {};
-  const counted = await store.changeCounts({ ...filterOf(options), ...after });
+  const counted = await store.items.changeCounts({ ...filterOf(options), ...after });
   const counts = counted.map(({ sellerId, class: kind, field, changes, items }) => {
     return {
       seller_id: sellerId,

@@ -103,7 +103,7 @@ async function mirrorTwice(
   signal: AbortSignal,
 ): Promise<ExitCode> {
   const { url } = app.database;
-  await app.store.forgetSeller(DEMO_SELLER);
+  await app.store.sellers.forget(DEMO_SELLER);
   await heading('The first mirror');
   const first = await mirror(app, progress, signal);
   const before = await rowsOf(url, ALL_ITEMS_QUERY, signal);

@@ -11,7 +11,7 @@ import { assertCanBeMade, describeEmbedded, openEmbedded } from '../../store/emb
 import { shownUrl } from '../../store/errors.js';
 import { migrationState, type MigrationState } from '../../store/migrate.js';
 import { ALIVE_MS, isAlive } from '../../store/processes.js';
-import { Store } from '../../store/store.js';
+import { openStore, type Store } from '../../store/store.js';
 import { storeRole } from '../../store/read-only.js';
 import { describeDatabase, type DatabaseLook } from '../../store/writable.js';
 import { HealthListenError, listen } from '../../web/listen.js';
@@ -101,7 +101,7 @@ async function checkRest(
 ): Promise<number> {
   const sellers = chosenSellers(config, options.seller);
   const found = await unlessAborted(checkStore(config, signal), signal);
-  const store = found.url === null ? null : new Store(found.url, 'seller-mirror doctor');
+  const store = found.url === null ? null : openStore(found.url, 'seller-mirror doctor');
   try {
     for (const check of found.checks) await tell(check);
     for (const check of await unlessAborted(checkQueue(config), signal)) await tell(check);
@@ -318,7 +318,7 @@ async function checkHealth({ health }: Config, store: Store | null): Promise<rea
     return [MACHINE.ok('health: HEALTH_LISTEN is free')];
   } catch (error) {
     if (!(error instanceof HealthListenError)) throw error;
-    const processes = (await store?.audits.liveProcesses(ALIVE_MS)) ?? [];
+    const processes = (await store?.processes.live(ALIVE_MS)) ?? [];
     const own = processes.find(
       (one) =>
         one.host === hostname() &&

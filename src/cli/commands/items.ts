@@ -92,7 +92,7 @@ async function items(app: App, options: ItemsOptions, signal: AbortSignal): Prom
  * @throws {CommandError} when there is none, or nothing is known of that moment
  */
 async function sellersIn({ store }: App, { seller, asOf }: ItemsOptions): Promise<number> {
-  const all = await store.historyStarts();
+  const all = await store.items.historyStarts();
   const chosen = all.filter(({ sellerId }) => seller === undefined || sellerId === seller);
   if (chosen.length === 0 && seller !== undefined) {
     throw notInStore(seller);
@@ -136,7 +136,7 @@ function addView(items: Command): void {
 }
 
 async function view({ store }: App, id: number, options: CommonOptions): Promise<ExitCode> {
-  const { columns, rows } = await store.itemsWithId(id, options.seller ?? null);
+  const { columns, rows } = await store.items.withId(id, options.seller ?? null);
   const [row] = rows;
   if (row === undefined) {
     throw new CommandError(
@@ -153,7 +153,7 @@ async function view({ store }: App, id: number, options: CommonOptions): Promise
     );
   }
   const item = { columns, rows };
-  const prices = await store.priceHistory(sellers[0] ?? '', id);
+  const prices = await store.items.priceHistory(sellers[0] ?? '', id);
   await print(options.json === true ? itemJson(item, prices) : itemText(item, prices));
   return EXIT.done;
 }

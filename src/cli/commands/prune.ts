@@ -38,7 +38,7 @@ async function pruneStore(
   { seller, json, dryRun }: PruneOptions,
   signal: AbortSignal,
 ): Promise<ExitCode> {
-  if (seller !== undefined && (await store.bindingOf(seller)) === null) {
+  if (seller !== undefined && (await store.sellers.bindingOf(seller)) === null) {
     throw new CommandError(
       `the store knows no seller "${seller}"`,
       '`seller-mirror status` lists them',

@@ -70,7 +70,7 @@ export function addRuns(program: Command): void {
 
 async function list(app: App, options: RunsOptions): Promise<ExitCode> {
   const { seller, limit, json, vertical } = options;
-  const runs = await app.store.runs({
+  const runs = await app.store.runs.list({
     limit,
     ...(seller === undefined ? {} : { sellerIds: [seller] }),
   });
@@ -93,7 +93,7 @@ function addShow(runs: Command): void {
 }
 
 async function show(app: App, id: bigint, { seller, json }: CommonOptions): Promise<ExitCode> {
-  const found = await app.store.run(id);
+  const found = await app.store.runs.get(id);
   if (found === null || (seller !== undefined && found.run.sellerId !== seller)) {
     throw new CommandError(
       `there is no run ${id}${seller === undefined ? '' : ' of this seller'}`,

@@ -55,8 +55,8 @@ const NO_SELLER =
 /** Configured sellers in their order, then those that only the store knows. */
 async function reportsOf(app: App, now: Date): Promise<SellerReport[]> {
   const { sellers, staleAfterHours } = app.config;
-  const stored = new Map((await app.store.statuses()).map((one) => [one.sellerId, one]));
-  const processes = (await app.store.audits.liveProcesses(ALIVE_MS)).filter(isAlive);
+  const stored = new Map((await app.store.sellers.statuses()).map((one) => [one.sellerId, one]));
+  const processes = (await app.store.processes.live(ALIVE_MS)).filter(isAlive);
   const schedules = schedulesOf(sellers);
   const configured = sellers.map(({ name }) => name);
   const others = [...stored.keys()].filter((name) => !configured.includes(name));

@@ -85,7 +85,7 @@ export async function performRecheck(
   const { store, sellerId, marketplace } = deps;
   try {
     signal.throwIfAborted();
-    await store.ensureSeller(sellerId, marketplace.host);
+    await store.sellers.ensure(sellerId, marketplace.host);
     const latest = await store.audits.list({ sellerIds: [sellerId], limit: LATEST_AUDITS });
     const running = latest.find(
       ({ source, state }) => source === RECHECK_SOURCE && state === 'running',

@@ -6,7 +6,7 @@ import { askAgain } from '../../domain/codes/outcome.js';
 import type { Purchase } from '../../domain/item.js';
 import { isObject } from '../../domain/values.js';
 import type { Sourced } from '../../marketplace/types.js';
-import type { AuditStore } from '../../store/audits/audit-store.js';
+import type { Store } from '../../store/store.js';
 import type {
   AuditState,
   CodeResult,
@@ -39,7 +39,7 @@ export async function workOnCodes(
   const { audits } = deps.store;
   const [audit, binding] = await Promise.all([
     audits.get(auditId),
-    deps.store.ensureSeller(deps.sellerId, deps.marketplace.host),
+    deps.store.sellers.ensure(deps.sellerId, deps.marketplace.host),
   ]);
   const nothing = { stop: null, settled: 0, open: 0, roundsToWait: 0, isFirst: false };
   if (audit === null || pending.length === 0) {
@@ -142,7 +142,7 @@ class Work {
     await this.#recordUnproven(report);
     if (account === null && report.account !== null) {
       const binding = { username: report.account, marketplace: marketplace.host };
-      await store.bindSeller(sellerId, binding);
+      await store.sellers.bind(sellerId, binding);
     }
     return report.stop;
   }
@@ -236,7 +236,7 @@ const MOST_WAITING = 1_000;
 
 /** Where results go to, and who counts the calls that were made for them. */
 export interface Recording {
-  readonly audits: Pick<AuditStore, 'record'>;
+  readonly audits: Pick<Store['audits'], 'record'>;
   readonly auditId: bigint;
   /** Requests made so far. */
   readonly callCount: () => number;

@@ -17,7 +17,7 @@ export async function enter(
   codes: readonly string[],
   options: Partial<NewAudit> = {},
 ): Promise<bigint> {
-  await store.ensureSeller(options.sellerId ?? SELLER, host);
+  await store.sellers.ensure(options.sellerId ?? SELLER, host);
   const loader = await store.audits.begin({
     sellerId: SELLER,
     source: 'arguments',

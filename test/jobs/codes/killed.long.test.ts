@@ -24,14 +24,14 @@ const SCRIPT = `
   const [dist, url, databaseUrl, key, tuning] = process.argv.slice(1);
   const from = (path) => import(dist + path);
   const { openQueues } = await from('queue/queues.js');
-  const { Store } = await from('store/store.js');
+  const { openStore } = await from('store/store.js');
   const { createMarketplace } = await from('marketplace/client.js');
   const { unlimitedBudget } = await from('marketplace/budget.js');
   const { Secret } = await from('domain/secret.js');
   const { performAuditChunk } = await from('jobs/codes/perform-chunk.js');
   const { adding } = await from('app/watches.js');
   const log = { debug() {}, info() {}, warn() {}, error() {}, child: () => log };
-  const store = new Store(databaseUrl, 'a worker');
+  const store = openStore(databaseUrl, 'a worker');
   const queues = await openQueues({
     target: null, databaseUrl, prefix: 'p', keepJobsDays: 1, applicationName: 'a worker', log,
     tuning: { ...JSON.parse(tuning), backoff: () => 20 },

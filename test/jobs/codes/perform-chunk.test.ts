@@ -59,7 +59,7 @@ it('binds the seller to the account that its first proof opened', async () => {
   const shop = await openShop();
   const auditId = await enter(mirror(), shop.marketplace.host, listOf(shop, 5));
   await workThrough(auditDeps(mirror(), shop.marketplace), [auditId]);
-  expect(await mirror().store.bindingOf('main')).toMatchObject({ username: 'ada' });
+  expect(await mirror().store.sellers.bindingOf('main')).toMatchObject({ username: 'ada' });
 });
 
 it('tells people once that an audit is finished, also when the one that finished it could not', async () => {

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
 import { AuditNotRunningError, ChunkBusyError } from '../../../src/store/audits/chunks.js';
 import { StoreConnectionError } from '../../../src/store/errors.js';
-import { Store } from '../../../src/store/store.js';
+import { openStore, type Store } from '../../../src/store/store.js';
 import { useMirror } from '../../support/mirror.js';
 import { startProxy, type TcpProxy } from '../../support/tcp-proxy.js';
 import { at, enterSeller, invalid, load, SELLER } from './support.js';
@@ -27,7 +27,7 @@ afterEach(async () => {
 function anotherStore(proxy?: TcpProxy): Store {
   const url = new URL(mirror().databaseUrl);
   if (proxy !== undefined) [url.hostname, url.port] = [proxy.host, String(proxy.port)];
-  const store = new Store(url.href, 'another', TIMES);
+  const store = openStore(url.href, 'another', TIMES);
   opened.push(store);
   return store;
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { planRecheck, type RecheckCandidate } from '../../../src/domain/codes/recheck.js';
-import type { AuditStore } from '../../../src/store/audits/audit-store.js';
+import type { Store } from '../../../src/store/store.js';
 import { useMirror, type Mirror } from '../../support/mirror.js';
 import {
   at,
@@ -28,7 +28,7 @@ async function itemIn(mirrored: Mirror, itemId: number, state: string): Promise<
 }
 
 async function checked(
-  audits: AuditStore,
+  audits: Store['audits'],
   code: string,
   minute: number,
   verdict: 'valid' | 'invalid',
@@ -86,7 +86,7 @@ describe('codes of a seller', () => {
     const { store } = mirror();
     const audits = await enterSeller(mirror());
     const host = 'https://shared.example';
-    for (const seller of ['one', 'two']) await store.ensureSeller(seller, host);
+    for (const seller of ['one', 'two']) await store.sellers.ensure(seller, host);
     expect(await audits.countRunning(host)).toBe(0);
     const begun: bigint[] = [];
     for (const sellerId of ['one', 'one', 'two', SELLER]) {
@@ -166,28 +166,28 @@ describe('the list of live processes', () => {
   });
 
   it('has those that told that they live, by role, as long as they do', async () => {
-    const { audits } = mirror().store;
-    await audits.beat(info(1, 'worker'));
-    await audits.beat(info(2, 'scheduler'));
-    await audits.beat(info(1, 'worker', 'scheduler'));
-    expect(await audits.liveProcesses(60_000)).toHaveLength(2);
-    expect(await audits.liveProcesses(60_000, 'worker')).toEqual([
+    const { processes } = mirror().store;
+    await processes.beat(info(1, 'worker'));
+    await processes.beat(info(2, 'scheduler'));
+    await processes.beat(info(1, 'worker', 'scheduler'));
+    expect(await processes.live(60_000)).toHaveLength(2);
+    expect(await processes.live(60_000, 'worker')).toEqual([
       { ...info(1, 'worker', 'scheduler'), seenAt: expect.any(Date) as Date },
     ]);
-    await audits.endBeat(info(1).processId);
-    expect(await audits.liveProcesses(60_000, 'worker')).toEqual([]);
+    await processes.end(info(1).processId);
+    expect(await processes.live(60_000, 'worker')).toEqual([]);
   });
 
   it('leaves out who was silent for too long, and forgets who was for a day', async () => {
-    const { audits } = mirror().store;
-    await audits.beat(info(1, 'worker'));
-    await audits.beat(info(2, 'worker'));
+    const { processes } = mirror().store;
+    await processes.beat(info(1, 'worker'));
+    await processes.beat(info(2, 'worker'));
     await mirror().rows(
       `UPDATE mirror.processes
           SET seen_at = now() - CASE pid WHEN 1 THEN interval '25 hours' ELSE interval '2 minutes' END`,
     );
-    expect(await audits.liveProcesses(60_000, 'worker')).toEqual([]);
-    await audits.beat(info(3, 'worker'));
+    expect(await processes.live(60_000, 'worker')).toEqual([]);
+    await processes.beat(info(3, 'worker'));
     expect(await mirror().rows('SELECT pid FROM mirror.processes ORDER BY pid')).toEqual([
       ...[{ pid: 2 }, { pid: 3 }],
     ]);

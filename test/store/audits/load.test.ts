@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { AuditStore } from '../../../src/store/audits/audit-store.js';
+import type { Store } from '../../../src/store/store.js';
 import type { AuditResult, AuditRow } from '../../../src/store/audits/types.js';
 import { useMirror } from '../../support/mirror.js';
 import {
@@ -18,7 +18,7 @@ import {
 
 const mirror = useMirror();
 
-async function resultsOf(audits: AuditStore, auditId: bigint): Promise<AuditResult[]> {
+async function resultsOf(audits: Store['audits'], auditId: bigint): Promise<AuditResult[]> {
   const out: AuditResult[] = [];
   for await (const row of audits.results(auditId)) out.push(row);
   return out;
@@ -39,7 +39,7 @@ async function leftovers(): Promise<Record<string, unknown>> {
 const NOTHING = { audits: 0, entries: 0, codes: 0, chunks: 0, known: 0 };
 
 /** Proves a code now, by the database's clock plus these seconds. */
-async function prove(audits: AuditStore, code: string, seconds: number): Promise<void> {
+async function prove(audits: Store['audits'], code: string, seconds: number): Promise<void> {
   const { auditId, codes } = await loadPending(audits, code);
   const [row] = await mirror().rows<{ at: Date }>(`SELECT now() + $1 * interval '1 second' AS at`, [
     seconds,
@@ -304,7 +304,7 @@ it('a seller that is forgotten leaves nothing, and others stay', async () => {
     const [a] = await pending(audits, auditId);
     if (a !== undefined) await audits.record(auditId, [invalid(a, at(1))], 1);
   }
-  await mirror().store.forgetSeller(SELLER);
+  await mirror().store.sellers.forget(SELLER);
   expect(await leftovers()).toEqual({ audits: 1, entries: 3, codes: 2, chunks: 1, known: 2 });
   expect(await audits.list({ limit: 9 })).toMatchObject([{ sellerId: 'other' }]);
 });

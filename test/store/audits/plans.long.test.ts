@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { expect, it } from 'vitest';
-import { Store } from '../../../src/store/store.js';
+import { openStore, type Store } from '../../../src/store/store.js';
 import { useMirror } from '../../support/mirror.js';
 import { at, enterSeller, invalid, load, purchaseOf, SELLER, unproven, valid } from './support.js';
 
@@ -27,7 +27,7 @@ async function scans(): Promise<Record<string, number>> {
 /** Does something in sessions of their own, and waits for their ends, at which they tell what they read. */
 async function within<T>(work: (store: Store, pool: pg.Pool) => Promise<T>): Promise<T> {
   const name = 'plans';
-  const store = new Store(mirror().databaseUrl, name);
+  const store = openStore(mirror().databaseUrl, name);
   const pool = new pg.Pool({ connectionString: mirror().databaseUrl, application_name: name });
   const close = (): Promise<unknown> => Promise.all([store.close(), pool.end()]);
   const done = await work(store, pool).catch(async (error: unknown) => {

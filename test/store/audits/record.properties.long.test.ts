@@ -5,7 +5,7 @@ import {
   type CodeTransition,
   type KnownCode,
 } from '../../../src/domain/codes/transition.js';
-import type { AuditStore } from '../../../src/store/audits/audit-store.js';
+import type { Store } from '../../../src/store/store.js';
 import type { CodeResult, PendingCode } from '../../../src/store/audits/types.js';
 import { useMirror } from '../../support/mirror.js';
 import { at, enterSeller, invalid, load, pending, purchaseOf, unproven, valid } from './support.js';
@@ -117,7 +117,7 @@ function replay(ledger: readonly Check[]): Model {
   return { known, feed, ledger };
 }
 
-async function loadBoth(audits: AuditStore, sellerId: string): Promise<Loaded[]> {
+async function loadBoth(audits: Store['audits'], sellerId: string): Promise<Loaded[]> {
   const loaded: Loaded[] = [];
   for (const list of LISTS) {
     const { auditId } = await load(audits, list, { sellerId, chunkSize: 3 });

@@ -3,7 +3,7 @@ import { describe, expect, it, vi } from 'vitest';
 import type { PurchaseReading } from '../../../src/domain/codes/purchase.js';
 import type { PurchasedItem } from '../../../src/domain/item.js';
 import type { PendingCode } from '../../../src/store/audits/types.js';
-import { Store } from '../../../src/store/store.js';
+import { openStore } from '../../../src/store/store.js';
 import { useMirror } from '../../support/mirror.js';
 import {
   at,
@@ -292,7 +292,7 @@ describe('recording results', () => {
     const names = Array.from({ length: 60 }, (_, n) => `code ${n}`);
     const { auditId } = await load(audits, names);
     const codes = await pending(audits, auditId);
-    const doomed = new Store(mirror().databaseUrl, 'doomed');
+    const doomed = openStore(mirror().databaseUrl, 'doomed');
     let finished = 0;
     const recordAll = async (mine: readonly PendingCode[]): Promise<void> => {
       for (const code of mine) {

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { PurchaseReading } from '../../../src/domain/codes/purchase.js';
 import type { Item, PurchasedItem } from '../../../src/domain/item.js';
-import type { AuditStore } from '../../../src/store/audits/audit-store.js';
+import type { Store } from '../../../src/store/store.js';
 import type {
   AuditRow,
   CodeResult,
@@ -27,8 +27,8 @@ export const AUDIT: NewAudit = {
 export const at = (n: number): Date => new Date(Date.UTC(2026, 0, 1) + n * 60_000);
 
 /** Enters the seller that the audits are of. */
-export async function enterSeller({ store }: Mirror, sellerId = SELLER): Promise<AuditStore> {
-  await store.ensureSeller(sellerId, 'example.com');
+export async function enterSeller({ store }: Mirror, sellerId = SELLER): Promise<Store['audits']> {
+  await store.sellers.ensure(sellerId, 'example.com');
   return store.audits;
 }
 
@@ -43,7 +43,7 @@ export function rowsOf(codes: readonly (string | null)[]): AuditRow[] {
 
 /** Loads a list. */
 export async function load(
-  audits: AuditStore,
+  audits: Store['audits'],
   codes: readonly (string | null)[],
   options: Partial<NewAudit> = {},
 ): Promise<EnteredAudit> {
@@ -53,7 +53,7 @@ export async function load(
 }
 
 /** All pending codes of an audit. */
-export async function pending(audits: AuditStore, auditId: bigint): Promise<PendingCode[]> {
+export async function pending(audits: Store['audits'], auditId: bigint): Promise<PendingCode[]> {
   const out: PendingCode[] = [];
   for (const chunk of await audits.nextChunks(auditId, 0, 1_000_000)) {
     out.push(...(await audits.pendingOf(auditId, chunk)));
@@ -63,7 +63,7 @@ export async function pending(audits: AuditStore, auditId: bigint): Promise<Pend
 
 /** Loads a list of codes to be asked; returns them in its order. */
 export async function loadPending<const N extends readonly string[]>(
-  audits: AuditStore,
+  audits: Store['audits'],
   ...names: N
 ): Promise<{ readonly auditId: bigint; readonly codes: { [K in keyof N]: PendingCode } }> {
   const { auditId } = await load(audits, names);

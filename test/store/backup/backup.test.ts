@@ -6,7 +6,7 @@ import { syncAccount } from '../../../src/jobs/sync-account.js';
 import { syncCatalogue } from '../../../src/jobs/sync-catalogue.js';
 import { seededCatalogue } from '../../../src/simulator/index.js';
 import { BackupError } from '../../../src/store/backup/error.js';
-import { Store } from '../../../src/store/store.js';
+import { openStore } from '../../../src/store/store.js';
 import { KEY, never, useMirror } from '../../support/mirror.js';
 import { at, invalid, load, pending, purchaseOf, unproven, valid } from '../audits/support.js';
 import { prepared } from '../history-book.js';
@@ -33,10 +33,10 @@ describe('a backup', () => {
       fc.asyncProperty(records, async (list) => {
         await mirror().reset();
         const { store, databaseUrl } = mirror();
-        await store.ensureSeller('main', 'example.com');
-        const lock = await store.lockSeller('main');
-        const { runId, at: began } = await store.startRun(lock, 'items', 'a test', null);
-        const session = await store.beginItems(lock, { sellerId: 'main', runId, at: began });
+        await store.sellers.ensure('main', 'example.com');
+        const lock = await store.sellers.lock('main');
+        const { runId, at: began } = await store.runs.start(lock, 'items', 'a test', null);
+        const session = await store.items.begin(lock, { sellerId: 'main', runId, at: began });
         await session.insert(list.map((record) => prepared(record)));
         await session.commit();
         await lock.release();
@@ -89,7 +89,7 @@ describe('a backup', () => {
       await restoreInto(target.url, bytes, { replace: true });
       expect(await execute(target.url, DISAGREEMENTS)).toEqual([]);
     }
-    const restored = new Store(target.url, 'test');
+    const restored = openStore(target.url, 'test');
     try {
       const settled = async (): Promise<number> => {
         const audit = await restored.audits.get(auditId);
@@ -109,7 +109,7 @@ describe('a backup', () => {
       await syncCatalogue(again, never);
       const twice = await execute(target.url, 'SELECT * FROM mirror.item_changes ORDER BY seq');
       expect(twice).toEqual(once);
-      expect((await restored.statuses())[0]?.items.live).toBe(60);
+      expect((await restored.sellers.statuses())[0]?.items.live).toBe(60);
     } finally {
       await restored.close();
     }
@@ -122,7 +122,7 @@ describe('a backup', () => {
       `INSERT INTO mirror.sellers (seller_id, marketplace) VALUES ('main', 'x')`,
       `SELECT setval('mirror.item_changes_seq_seq', 5000)`,
     );
-    await mirror().store.ensureSeller('main', 'example.com');
+    await mirror().store.sellers.ensure('main', 'example.com');
     await restoreInto(target.url, await backupOf(mirror().databaseUrl), { replace: true });
     const next = `SELECT nextval('mirror.item_changes_seq_seq') AS next`;
     expect(await execute(target.url, next)).toEqual([{ next: '5001' }]);

@@ -14,7 +14,7 @@ import { checkBackup, restore } from '../../../src/store/backup/restore.js';
 import { TAR_END, tarFile } from '../../../src/store/backup/tar.js';
 import { migrate, migrationState } from '../../../src/store/migrate.js';
 import { MIGRATIONS_FOLDER } from '../../../src/store/migrate/files.js';
-import { Store } from '../../../src/store/store.js';
+import { openStore } from '../../../src/store/store.js';
 import { never } from '../../support/mirror.js';
 import { createTestDatabase } from '../../support/postgres.js';
 import { backupOf, database, execute, fileOf, restoreInto, rowsIn } from './support.js';
@@ -65,12 +65,12 @@ describe('restoring', () => {
 
   it('refuses a store that other processes use, whether or not they are connected just now', async () => {
     const { url } = await database();
-    const store = new Store(url, 'seller-mirror worker');
+    const store = openStore(url, 'seller-mirror worker');
     await store.ping();
     await expect(restoreInto(url, bytes)).rejects.toThrow('in use by seller-mirror worker');
     const processId = '5f0c5e6e-7d0e-4a3e-9b57-0f0e0c0d0b0a';
     const self = { roles: ['worker'], host: 'box', pid: 7, startedAt: new Date(), schedules: [] };
-    await store.audits.beat({ processId, ...self });
+    await store.processes.beat({ processId, ...self });
     await store.close();
     await expect(restoreInto(url, bytes)).rejects.toThrow('in use by worker (process 7 on box)');
     expect((await rowsIn(url))['sellers']).toEqual([]);

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { Json } from '../../../src/domain/item.js';
-import { Store } from '../../../src/store/store.js';
+import { openStore, type Store } from '../../../src/store/store.js';
 import { never } from '../../support/mirror.js';
 import { HistoryBook, type Night } from '../history-book.js';
 
@@ -9,7 +9,7 @@ let book: HistoryBook;
 let store: Store;
 beforeAll(async () => {
   book = await HistoryBook.open();
-  store = new Store(book.url, 'test');
+  store = openStore(book.url, 'test');
 });
 afterAll(async () => {
   await store.close();
@@ -68,7 +68,7 @@ it('after pruning up to any moment, what was as of it or later is unchanged, the
         const kept = await book.rows<{ valid_to: Date }>('SELECT * FROM mirror.item_versions');
         expect(kept.every(({ valid_to }) => valid_to > horizon)).toBe(true);
         const since = kept.length < versions.length ? horizon : null;
-        expect(await store.historySince('main')).toEqual(since);
+        expect(await store.sellers.historySince('main')).toEqual(since);
 
         const places = 'SELECT item_id, xmin::text, ctid::text FROM mirror.items ORDER BY item_id';
         const written = await book.rows(places);

@@ -60,7 +60,7 @@ describe('records as received', () => {
 
   it('of purchases can go without a follower of the feed being told of a change', async () => {
     const { store } = mirror();
-    await store.ensureSeller('main', 'example.com');
+    await store.sellers.ensure('main', 'example.com');
     await mirror().pool.query(
       `INSERT INTO mirror.purchase_codes (seller_id, code, verdict, purchase_seen_at, raw)
        VALUES ('main', 'a', 'valid', now(), '{"x": 1}')`,
@@ -79,9 +79,9 @@ describe('records as received', () => {
     const deps = mirror().deps(sim.url);
     await syncCatalogue(deps, never);
     const { store } = mirror();
-    const lock = await store.lockSeller('main');
+    const lock = await store.sellers.lock('main');
     const stamp = { sellerId: 'main', runId: 1n, at: new Date().toISOString() };
-    const session = await store.beginItems(lock, stamp);
+    const session = await store.items.begin(lock, stamp);
     const options = { signal: never, patienceMs: 0 };
     const during = await store.prune(ALL, options);
     await session.rollback();

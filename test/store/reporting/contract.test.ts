@@ -52,7 +52,7 @@ describe('schema reporting, the contract', () => {
   });
 
   it('lets the planner know how common a state is, though its text has no index', async () => {
-    await mirror.store.ensureSeller('main', 'market.example');
+    await mirror.store.sellers.ensure('main', 'market.example');
     await mirror.pool.query(
       `INSERT INTO mirror.items (seller_id, item_id, name, state, first_seen_at, changed_at, valid_from,
          synced_run_id, content_hash, extra_hash, wire_hash, extra, raw)

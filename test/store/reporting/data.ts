@@ -5,7 +5,7 @@ import { syncAccount } from '../../../src/jobs/sync-account.js';
 import { syncCatalogue } from '../../../src/jobs/sync-catalogue.js';
 import { syncItem } from '../../../src/jobs/sync-item.js';
 import { seededCatalogue } from '../../../src/simulator/index.js';
-import type { AuditStore } from '../../../src/store/audits/audit-store.js';
+import type { Store } from '../../../src/store/store.js';
 import type { CodeResult, PendingCode } from '../../../src/store/audits/types.js';
 import { KEY, never, type Mirror } from '../../support/mirror.js';
 import { at, invalid, ITEM, load, pending, unproven, valid } from '../audits/support.js';
@@ -193,7 +193,11 @@ async function auditCodes({ store: { audits } }: Mirror): Promise<void> {
 }
 
 /** Records what is found of each code, a minute between two answers. */
-async function audit(audits: AuditStore, sellerId: string, found: typeof FOUND): Promise<void> {
+async function audit(
+  audits: Store['audits'],
+  sellerId: string,
+  found: typeof FOUND,
+): Promise<void> {
   const rounds = Math.max(...found.map(([, answers]) => answers.length));
   for (let round = 0; round < rounds; round++) {
     const asked = found.filter(([, answers]) => answers.length > round);

@@ -19,7 +19,7 @@ let script: string;
 let admin: Client;
 beforeAll(async () => {
   mirror = await Mirror.open();
-  await mirror.store.ensureSeller('main', 'market.example');
+  await mirror.store.sellers.ensure('main', 'market.example');
   script = (await readFile(SCRIPT, 'utf8')).replaceAll('reporting_reader', READER);
   const database = new URL(mirror.databaseUrl).pathname.slice(1);
   admin = new Client(databaseAt(inject('testServer').adminUrl, database));

@@ -325,7 +325,7 @@ describe('reporting.items_daily', () => {
   });
 
   it('has nothing of sellers whose list was never taken in', async () => {
-    await mirror.store.ensureSeller('new', 'market.example');
+    await mirror.store.sellers.ensure('new', 'market.example');
     const rows = await table(`SELECT FROM reporting.items_daily WHERE seller_id = 'new'`);
     await mirror.pool.query(`DELETE FROM mirror.sellers WHERE seller_id = 'new'`);
     expect(rows).toEqual([]);
@@ -348,7 +348,7 @@ describe('reporting.freshness', () => {
   });
 
   it('has a seller that was never mirrored, with nothing', async () => {
-    await mirror.store.ensureSeller('new', 'market.example');
+    await mirror.store.sellers.ensure('new', 'market.example');
     const rows = await table(`SELECT * FROM reporting.freshness WHERE seller_id = 'new'`);
     await mirror.pool.query(`DELETE FROM mirror.sellers WHERE seller_id = 'new'`);
     expect(rows).toEqual([['new', 'market.example', null, null, null, null, '0', '0', '0', null]]);

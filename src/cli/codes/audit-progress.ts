@@ -1,5 +1,5 @@
 import type { AuditProgress } from '../../store/audits/types.js';
-import { Progress } from '../output/index.js';
+import { count, Progress } from '../output/index.js';
 import { verdictCounts } from './audit-view.js';
 
 /** Shows how far an audit is on stderr. */
@@ -9,7 +9,7 @@ export class AuditBar {
   #hasToldOfOthers = false;
 
   show(audit: AuditProgress): void {
-    const { auditId, codes, reused, pending, problem } = audit;
+    const { auditId, codes, reused, pending, denied, problem } = audit;
     // What was fresh was never to be asked for.
     const [done, total] = [codes - reused - pending, codes - reused];
     this.#bar ??= new Progress({
@@ -18,8 +18,18 @@ export class AuditBar {
       total,
       from: done,
     });
-    this.#bar.update(done, { total, detail: verdictCounts(audit) });
-    if (problem !== null && problem !== this.#problem) this.#bar.note(`held up: ${problem}`);
+    // Denied codes get their verdicts all at once, when the second look is over.
+    const isSecondLook = denied > 0 && pending === denied;
+    const detail = [
+      verdictCounts(audit),
+      isSecondLook ? `${count(denied)} denied, second look` : '',
+    ]
+      .filter((part) => part !== '')
+      .join(' · ');
+    this.#bar.update(done, { total, detail, paused: problem !== null || isSecondLook });
+    if (problem !== null && problem !== this.#problem) {
+      this.#bar.note(`${isSecondLook ? 'second look' : 'held up'}: ${problem}`);
+    }
     this.#problem = problem;
   }
 

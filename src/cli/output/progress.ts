@@ -36,6 +36,7 @@ export class Progress {
   #total: number | null;
   #done: number;
   #detail = '';
+  #paused = false;
   #drawn = false;
 
   constructor(options: ProgressOptions) {
@@ -53,11 +54,17 @@ export class Progress {
   /** Cheap: may be called for every item. */
   update(
     done: number,
-    more: { readonly total?: number | null; readonly detail?: string } = {},
+    more: {
+      readonly total?: number | null;
+      readonly detail?: string;
+      /** Nothing can be done for now: rate and time left would tell nothing. */
+      readonly paused?: boolean;
+    } = {},
   ): void {
     this.#done = done;
     if (more.total !== undefined) this.#total = more.total;
     if (more.detail !== undefined) this.#detail = more.detail;
+    this.#paused = more.paused ?? false;
   }
 
   /** Writes a line of its own, such as a warning, without mixing it with the bar. */
@@ -96,7 +103,7 @@ export class Progress {
 
   #text(bar: string): string {
     const seconds = (performance.now() - this.#startedAt) / 1000;
-    const perSecond = seconds > 0 ? (this.#done - this.#from) / seconds : 0;
+    const perSecond = seconds > 0 && !this.#paused ? (this.#done - this.#from) / seconds : 0;
     const parts = [
       this.#total === null
         ? this.#format(this.#done)

@@ -133,8 +133,9 @@ const CONTRADICTED =
   'the marketplace denied codes and found them later, too often for any denial to be believed';
 
 function waiting(codes: number, at: Date): string {
-  const denied = codes === 1 ? '1 denied code is' : `${codes} denied codes are`;
-  return `${denied} asked for again at ${moment(at)}, before they are called invalid`;
+  return codes === 1
+    ? `1 denied code is asked for again at ${moment(at)}, before it is called invalid`
+    : `${codes} denied codes are asked for again at ${moment(at)}, before they are called invalid`;
 }
 
 /** Milliseconds until the codes may be asked for again. */

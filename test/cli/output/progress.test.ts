@@ -37,6 +37,18 @@ describe('progress on a terminal', () => {
     progress.finish();
   });
 
+  it('promises no time while it is paused, since the time left would only grow', () => {
+    const { output, writes } = collector({ isTTY: true, columns: 100 });
+    const progress = new Progress({ output, label: 'audit 1', total: 4 });
+    progress.update(3, { detail: '3 valid', paused: true });
+    vi.advanceTimersByTime(30_000);
+    expect(writes.at(-1)).toMatch(/ 3 of 4 · 3 valid$/);
+    progress.update(3);
+    vi.advanceTimersByTime(100);
+    expect(writes.at(-1)).toContain('left');
+    progress.finish();
+  });
+
   it('redraws one line with rate and time left, and clears it at the end', () => {
     const { output, writes } = collector({ isTTY: true, columns: 100 });
     const progress = new Progress({ output, label: 'main: items', total: 1000 });

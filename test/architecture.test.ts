@@ -122,7 +122,7 @@ const HOMES: readonly (readonly [RegExp, string])[] = [
   [/^(?:commander|string-width)$/, 'cli'],
   [/^(?:hono|@hono\/node-server|prom-client)$/, 'web'],
   [/^standardwebhooks$/, 'webhook'],
-  [/^(?:csv-parse|csv-stringify)$/, 'intake'],
+  [/^csv-parse$/, 'intake'],
   [/^hyparquet(?:-writer)?$/, 'export'],
   [/^(?:pino|pino-pretty)$/, 'log'],
 ];

@@ -1,5 +1,4 @@
-import { isExact } from '../domain/exact-number.js';
-import { isoMoment } from '../export/values.js';
+import { isExact, isoMoment } from '../export/values.js';
 import { textsOf, type QueryAnswer, type QueryColumn } from '../store/read-only.js';
 import { page, stdoutLook } from './console.js';
 import type { TableOptions } from './options.js';

@@ -1,10 +1,9 @@
-import { unguarded } from '../domain/csv-cell.js';
-import { chooseColumn, nameRank, plainName, uniqueNames } from './columns.js';
+import { unguarded, uniqueNames } from '../domain/csv.js';
+import { chooseColumn, kindOf, nameRank, plainName } from './columns.js';
 import { cellsOf, RecordJoiner, type CsvRecord } from './csv-records.js';
-import { IntakeError } from './error.js';
-import { kindOf } from './likely-codes.js';
-import { LineSplitter, type Line } from './text-list.js';
+import { IntakeError } from './types.js';
 import type { IntakeRow, Plan, RowReader, Sample } from './types.js';
+import { LineSplitter, type Line } from './text-list.js';
 
 /**
  * A plan for a CSV file.

@@ -1,5 +1,5 @@
-export { IntakeError } from './error.js';
-export { doubtOf, type Doubt } from './likely-codes.js';
+export { IntakeError } from './types.js';
+export { doubtOf, type Doubt } from './columns.js';
 export { readCodes } from './read-codes.js';
 export {
   RESULT_COLUMNS,

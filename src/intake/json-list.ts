@@ -1,8 +1,8 @@
 import { chooseColumn } from './columns.js';
-import { IntakeError, shown } from './error.js';
+import { IntakeError, shown } from './types.js';
+import type { IntakeRow, Plan, RowReader, Sample } from './types.js';
 import { JsonSplitter, type JsonRecord } from './json-records.js';
 import { LineSplitter, type Line } from './text-list.js';
-import type { IntakeRow, Plan, RowReader, Sample } from './types.js';
 
 const MOST_RECORDS = 1000;
 /** More fields than a table can have. */

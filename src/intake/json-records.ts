@@ -1,4 +1,4 @@
-import { IntakeError, shown } from './error.js';
+import { IntakeError, shown } from './types.js';
 
 /** One value of a JSON list, not decoded yet. */
 export interface JsonRecord {

@@ -1,14 +1,18 @@
 import { describeCodeFault, readCode } from '../domain/codes/code.js';
 import { cellMaskOf } from '../domain/redact.js';
 import { MASK } from '../domain/secret.js';
-import { nameRank } from './columns.js';
+import { isShortenedNumber, nameRank } from './columns.js';
 import { findDelimiter, firstLines, firstRecords, planCsv } from './csv-list.js';
-import { decoderOf, findEncoding, refuseBinary, type Decoder } from './encoding.js';
-import { IntakeError, shown } from './error.js';
-import { decodeJson, planJson } from './json-list.js';
-import { isShortenedNumber } from './likely-codes.js';
-import { isGzip, Peekable, unpacked } from './source.js';
-import { planText } from './text-list.js';
+import {
+  Peekable,
+  decoderOf,
+  findEncoding,
+  isGzip,
+  refuseBinary,
+  type Decoder,
+  unpacked,
+} from './source.js';
+import { IntakeError, shown } from './types.js';
 import type {
   Format,
   Intake,
@@ -19,6 +23,8 @@ import type {
   Sample,
   Tally,
 } from './types.js';
+import { decodeJson, planJson } from './json-list.js';
+import { planText } from './text-list.js';
 
 /** What is looked at to find out how to read the list. */
 const HEAD_BYTES = 256 * 1024;

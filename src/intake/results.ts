@@ -1,6 +1,4 @@
-import { stringify } from 'csv-stringify/sync';
-import { guarded, isNumberText } from '../domain/csv-cell.js';
-import { uniqueNames } from './columns.js';
+import { csvLine, guarded, isNumberText, uniqueNames, type CsvForm } from '../domain/csv.js';
 
 export const RESULT_FORMATS = ['csv', 'json', 'ndjson'] as const;
 export type ResultFormat = (typeof RESULT_FORMATS)[number];
@@ -29,12 +27,9 @@ export interface ResultRow {
   readonly result: Readonly<Record<ResultColumn, string | number | null>>;
 }
 
-export interface ResultOptions {
-  /** CSV only; by default a comma. */
-  readonly delimiter?: string;
-  /** CSV only; by default CRLF, as RFC 4180 has it. */
-  readonly lineEnd?: '\r\n' | '\n';
-  /** Begin CSV with a byte order mark, without which Excel reads UTF-8 wrongly. */
+/** For CSV only. */
+export interface ResultOptions extends CsvForm {
+  /** Begin with a byte order mark, without which Excel reads UTF-8 wrongly. */
   readonly bom?: boolean;
 }
 
@@ -90,26 +85,17 @@ async function* csvText(
   rows: Iterable<ResultRow> | AsyncIterable<ResultRow>,
   options: ResultOptions,
 ): AsyncGenerator<string, void, undefined> {
-  const lines = (records: readonly (readonly (string | number | null)[])[]): string =>
-    stringify(
-      records.map((cells) => cells.map(safeCell)),
-      {
-        delimiter: options.delimiter ?? ',',
-        record_delimiter: options.lineEnd ?? '\r\n',
-        // Line ends of any kind, not only of the one above.
-        quote_record_delimiter: true,
-        // Spaces at the ends get lost without quotes; other separators are split at in some countries.
-        quoted_match: /^\s|\s$|[,;\t]/,
-      },
-    );
-  yield (options.bom === true ? '\uFEFF' : '') + lines([names]);
+  const line = (cells: readonly (string | number | null)[]): string =>
+    csvLine(cells.map(safeCell), options);
+  yield (options.bom === true ? '\uFEFF' : '') + line(names);
   for await (const batch of inBatches(rows)) {
-    yield lines(batch.map((row) => cellsOf(row, names.length)));
+    yield batch.map((row) => line(cellsOf(row, names.length))).join('');
   }
 }
 
-function safeCell(value: string | number | null): string {
-  if (value === null) return '';
+function safeCell(value: string | number | null): string | null {
+  // Nothing tells an empty cell of the list from none.
+  if (value === null || value === '') return null;
   const text = String(value).toWellFormed();
   return isNumberText(text) ? text : guarded(text);
 }

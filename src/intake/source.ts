@@ -1,7 +1,9 @@
+import { isAscii, isUtf8 } from 'node:buffer';
 import { open } from 'node:fs/promises';
-import { pipeline, Readable } from 'node:stream';
+import { Readable, pipeline } from 'node:stream';
 import { createGunzip } from 'node:zlib';
-import { errorCode, IntakeError, shown } from './error.js';
+import { IntakeError, errorCode, shown } from './types.js';
+import type { Encoding } from './types.js';
 
 const PROBLEMS: Readonly<Record<string, readonly [problem: string, remedy: string]>> = {
   ENOENT: ['there is no such file', 'Check the path.'],
@@ -36,7 +38,7 @@ export async function openSource(path: string): Promise<AsyncIterable<Uint8Array
 }
 
 /** The beginning of a source, looked at before it is read. */
-export interface Head {
+interface Head {
   readonly bytes: Buffer;
   /** There is nothing after it. */
   readonly whole: boolean;
@@ -140,4 +142,202 @@ function explained(error: unknown): unknown {
     'Copy or export it again; `gzip -t` tells whether it is whole.',
     { cause: error },
   );
+}
+
+/** What 0x80 to 0x9F are in Windows-1252; its five unassigned bytes stay what they are. */
+const WINDOWS_1252 = '€\x81‚ƒ„…†‡ˆ‰Š‹Œ\x8dŽ\x8f\x90‘’“”•–—˜™š›œ\x9džŸ';
+
+interface EncodingFound {
+  readonly encoding: Encoding;
+  /** Bytes of the byte order mark. */
+  readonly mark: number;
+  readonly reason: string;
+}
+
+/** The encoding of a text, by its byte order mark or by what its beginning looks like. */
+export function findEncoding({ bytes, whole }: Head): EncodingFound {
+  if (bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf) return marked('utf-8', 3);
+  if (bytes[0] === 0xff && bytes[1] === 0xfe) return marked('utf-16le', 2);
+  if (bytes[0] === 0xfe && bytes[1] === 0xff) return marked('utf-16be', 2);
+  const wide = findWide(bytes);
+  if (wide !== null) {
+    return {
+      encoding: wide,
+      mark: 0,
+      reason: `The encoding is ${wide}: without a byte order mark, but every second byte is zero.`,
+    };
+  }
+  const sound = isUtf8(whole ? bytes : bytes.subarray(0, soundEnd(bytes)));
+  return sound
+    ? { encoding: 'utf-8', mark: 0, reason: 'The encoding is utf-8, in which its bytes are sound.' }
+    : {
+        encoding: 'windows-1252',
+        mark: 0,
+        reason: "The encoding is taken for windows-1252, since the bytes aren't sound utf-8.",
+      };
+}
+
+function marked(encoding: Encoding, mark: number): EncodingFound {
+  return { encoding, mark, reason: `The encoding is ${encoding}, by its byte order mark.` };
+}
+
+/** UTF-16 of mostly Latin text has a zero in every second byte, and hardly any elsewhere. */
+function findWide(bytes: Buffer): 'utf-16le' | 'utf-16be' | null {
+  const zeros = [0, 0];
+  bytes.forEach((byte, index) => {
+    if (byte === 0) zeros[index % 2] = (zeros[index % 2] ?? 0) + 1;
+  });
+  const [even = 0, odd = 0] = zeros;
+  const many = bytes.length * 0.3;
+  const few = bytes.length * 0.02;
+  if (odd > many && even <= few) return 'utf-16le';
+  if (even > many && odd <= few) return 'utf-16be';
+  return null;
+}
+
+/** Where the last character that may go on in the next bytes begins. */
+function soundEnd(bytes: Buffer): number {
+  const end = bytes.length;
+  for (let back = 1; back <= Math.min(3, end); back++) {
+    const byte = bytes[end - back] ?? 0;
+    if (byte < 0x80) return end;
+    if (byte >= 0xc0) return (byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : 2) > back ? end - back : end;
+  }
+  return end;
+}
+
+/** Turns bytes into text piece by piece; characters that span pieces are put together. */
+export interface Decoder {
+  decode(bytes: Uint8Array): string;
+  /** What remains at the end. */
+  end(): string;
+  /** What had to be tolerated, as sentences. */
+  readonly notes: readonly string[];
+}
+
+/** A decoder of text without its byte order mark. */
+export function decoderOf(encoding: Encoding): Decoder {
+  if (encoding === 'utf-8') return new Utf8Decoder();
+  if (encoding === 'windows-1252') {
+    return { decode: (bytes) => fromWindows1252(asBuffer(bytes)), end: () => '', notes: [] };
+  }
+  const decoder = new TextDecoder(encoding, { ignoreBOM: true });
+  return {
+    decode: (bytes) => decoder.decode(bytes, { stream: true }),
+    end: () => decoder.decode(),
+    notes: [],
+  };
+}
+
+/**
+ * A file may turn out not to be UTF-8 after a million lines. Where everything before was ASCII, the
+ * rest is Windows-1252 and no row was misread; otherwise the file mixes encodings, and characters
+ * that can't be read become U+FFFD, which no code may hold.
+ */
+class Utf8Decoder implements Decoder {
+  readonly notes: string[] = [];
+  #rest: Buffer = Buffer.alloc(0);
+  #onlyAscii = true;
+  #latin = false;
+  #damaged = false;
+
+  decode(bytes: Uint8Array): string {
+    if (this.#latin) return fromWindows1252(asBuffer(bytes));
+    const all = this.#rest.length === 0 ? asBuffer(bytes) : Buffer.concat([this.#rest, bytes]);
+    const end = soundEnd(all);
+    this.#rest = Buffer.from(all.subarray(end));
+    return this.#text(all.subarray(0, end), all);
+  }
+
+  end(): string {
+    const rest = this.#rest;
+    this.#rest = Buffer.alloc(0);
+    return this.#text(rest, rest);
+  }
+
+  /** @param all with the beginning of a character that `bytes` leaves out */
+  #text(bytes: Buffer, all: Buffer): string {
+    if (this.#onlyAscii && isAscii(bytes)) return bytes.toString('latin1');
+    if (!isUtf8(bytes)) {
+      if (this.#onlyAscii) {
+        this.#latin = true;
+        this.#rest = Buffer.alloc(0);
+        this.notes.push('From the first byte that is no utf-8 on, the list is windows-1252.');
+        return fromWindows1252(all);
+      }
+      if (!this.#damaged)
+        this.notes.push('Some characters are no sound utf-8: they read as \uFFFD.');
+      this.#damaged = true;
+    }
+    this.#onlyAscii = false;
+    return bytes.toString('utf8');
+  }
+}
+
+// Node's TextDecoder reads this encoding as Latin-1 in several of the supported versions.
+function fromWindows1252(bytes: Buffer): string {
+  return bytes
+    .toString('latin1')
+    .replaceAll(/[\x80-\x9f]/g, (char) => WINDOWS_1252[char.charCodeAt(0) - 0x80] ?? char);
+}
+
+function asBuffer(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
+
+const TO_CSV = 'Save it as CSV (UTF-8) and check that file.';
+const UNPACK = 'Unpack it and check the list inside.';
+
+/** First bytes of what people mistake for a list, as Latin-1 text. */
+const KINDS: readonly (readonly [start: string, what: string, remedy: string])[] = [
+  ['\xd0\xcf\x11\xe0', 'an Excel workbook of the old kind', TO_CSV],
+  ['7z\xbc\xaf', 'a 7z archive', UNPACK],
+  ['Rar!', 'a RAR archive', UNPACK],
+  ['BZh', 'compressed with bzip2', UNPACK],
+  ['\xfd7zXZ', 'compressed with xz', UNPACK],
+  ['\x28\xb5\x2f\xfd', 'compressed with zstd', UNPACK],
+  ['\x1f\x8b', 'compressed twice', UNPACK],
+  ['%PDF-', 'a PDF document', 'Export the codes as CSV or text.'],
+  ['SQLite format 3\0', 'an SQLite database', 'Export the table as CSV.'],
+  ['PAR1', 'a Parquet file', 'Export it as CSV.'],
+];
+
+/**
+ * Refuses what is no text, and says what it is.
+ * @throws IntakeError
+ */
+export function refuseBinary(head: Buffer, encoding: Encoding): void {
+  const start = head.toString('latin1', 0, 4096);
+  const kind = start.startsWith('PK\x03\x04')
+    ? zipKind(head)
+    : KINDS.find(([s]) => start.startsWith(s));
+  // A code may begin like one of them; only a PDF may be mostly text.
+  if (kind !== undefined && (kind[0] === '%PDF-' || !isMostlyText(head))) {
+    throw new IntakeError(`this is ${kind[1]}, not a list of codes`, kind[2]);
+  }
+  if (/^(?:\xff\xfe\0\0|\0\0\xfe\xff)/.test(start)) {
+    throw new IntakeError('the text is encoded as UTF-32', 'Save it as UTF-8.');
+  }
+  if (!encoding.startsWith('utf-16') && !isMostlyText(head)) {
+    throw new IntakeError(
+      'this is binary data, not a list of codes',
+      'Export the codes as CSV, JSON or text, one a line.',
+    );
+  }
+}
+
+function zipKind(head: Buffer): readonly [string, string, string] {
+  const text = head.toString('latin1');
+  if (/\[Content_Types\]\.xml|xl\//.test(text)) return ['PK', 'an Excel workbook', TO_CSV];
+  if (text.includes('opendocument.spreadsheet')) return ['PK', 'an OpenDocument table', TO_CSV];
+  return ['PK', 'a ZIP archive', UNPACK];
+}
+
+/** One control character in fifty is damage to single lines, which are reported; more is no text. */
+function isMostlyText(head: Buffer): boolean {
+  let controls = 0;
+  for (const byte of head) {
+    if (byte < 0x20 && byte !== 0x09 && byte !== 0x0a && byte !== 0x0c && byte !== 0x0d) controls++;
+  }
+  return controls * 50 <= head.length;
 }

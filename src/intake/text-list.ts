@@ -1,5 +1,5 @@
 import { nameRank } from './columns.js';
-import { IntakeError, shown } from './error.js';
+import { IntakeError, shown } from './types.js';
 import type { IntakeRow, Plan, RowReader, Sample } from './types.js';
 
 /** One line of a text. */

@@ -3,7 +3,7 @@ import { open, rename, rm, stat, type FileHandle } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { errorCode, IntakeError, shown } from './error.js';
+import { IntakeError, errorCode, shown } from './types.js';
 
 export interface WriteOptions {
   /** Gives up; the file stays as it was. */

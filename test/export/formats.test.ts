@@ -2,7 +2,7 @@ import { parquetMetadata, parquetReadObjects } from 'hyparquet';
 import pg from 'pg';
 import { from } from 'pg-copy-streams';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { unguarded } from '../../src/domain/csv-cell.js';
+import { unguarded } from '../../src/domain/csv.js';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.js';
 import { linesOf, take } from './support.js';
 

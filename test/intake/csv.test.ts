@@ -2,7 +2,7 @@ import { stringify } from 'csv-stringify/sync';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { readCode } from '../../src/domain/codes/code.js';
-import { unguarded } from '../../src/domain/csv-cell.js';
+import { unguarded } from '../../src/domain/csv.js';
 import { code, codesOf, readAll, refusal, utf16be } from './support.js';
 
 describe('a CSV file', () => {

@@ -1,4 +1,4 @@
-import { guarded, isNumberText } from '../../domain/csv-cell.js';
+import { csvLine, guarded, isNumberText } from '../../domain/csv.js';
 
 export type CsvCell = string | number | bigint | boolean | Date | null | undefined;
 
@@ -10,26 +10,25 @@ export interface CsvOptions {
 }
 
 /**
- * One line of CSV as RFC 4180 has it, with its CRLF. Text that a spreadsheet would take for a
- * formula gets a leading apostrophe; numbers stay numbers.
+ * Header and rows as lines of CSV, one by one, so that any number of rows can be written. Text that a
+ * spreadsheet would run as a formula gets a leading apostrophe; numbers stay numbers.
  */
-export function csvLine(cells: readonly CsvCell[], options: CsvOptions = {}): string {
-  const texts = cells.map((cell, index) => {
-    const text = cellText(cell, options.numeric?.[index] === true);
-    return quoted(options.terminal === true ? withoutControls(text) : text);
-  });
-  // A line that is one empty cell would read as no line at all.
-  return texts.length === 1 && texts[0] === '' ? '""\r\n' : `${texts.join(',')}\r\n`;
-}
-
-/** Header and rows, line by line, so that any number of rows can be written. */
 export async function* csv(
   header: readonly string[],
   rows: Iterable<readonly CsvCell[]> | AsyncIterable<readonly CsvCell[]>,
   options: CsvOptions = {},
 ): AsyncGenerator<string, void, undefined> {
-  yield csvLine(header, options.terminal === true ? { terminal: true } : {});
-  for await (const row of rows) yield csvLine(row, options);
+  const line = (cells: readonly CsvCell[], numeric?: readonly boolean[]): string =>
+    csvLine(
+      cells.map((cell, index) => {
+        const text = cellText(cell, numeric?.[index] === true);
+        const shown = options.terminal === true ? withoutControls(text) : text;
+        // Readers of these rows need not tell an empty text from null.
+        return shown === '' ? null : shown;
+      }),
+    );
+  yield line(header);
+  for await (const row of rows) yield line(row, options.numeric);
 }
 
 function cellText(cell: CsvCell, numeric: boolean): string {
@@ -37,11 +36,6 @@ function cellText(cell: CsvCell, numeric: boolean): string {
   if (cell instanceof Date) return Number.isNaN(cell.getTime()) ? '' : cell.toISOString();
   if (typeof cell !== 'string') return String(cell);
   return numeric && isNumberText(cell) ? cell : guarded(cell);
-}
-
-/** Semicolons and tabs are quoted too: spreadsheets of many countries split there. */
-function quoted(text: string): string {
-  return /[",;\t\r\n]|^\s|\s$/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
 function withoutControls(text: string): string {

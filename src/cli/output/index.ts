@@ -1,4 +1,4 @@
-export { csv, csvLine, type CsvCell, type CsvOptions } from './formats.js';
+export { csv, type CsvCell, type CsvOptions } from './formats.js';
 export { json, ndjson, ndjsonLine, safeJson, withColumnNames } from './formats.js';
 export { Progress, type ProgressOptions } from './progress.js';
 export {

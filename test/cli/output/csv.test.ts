@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { csv, csvLine } from '../../../src/cli/output/index.js';
-import { unguarded } from '../../../src/domain/csv-cell.js';
+import { csv, type CsvCell, type CsvOptions } from '../../../src/cli/output/index.js';
+import { unguarded } from '../../../src/domain/csv.js';
 
 /** A reader written from RFC 4180 alone: what comes back must be what went in. */
 function parse(text: string): string[][] {
@@ -35,38 +35,45 @@ function parse(text: string): string[][] {
   return rows;
 }
 
+/** The line of a single row. */
+async function line(cells: readonly CsvCell[], options?: CsvOptions): Promise<string> {
+  const lines: string[] = [];
+  for await (const text of csv([], [cells], options)) lines.push(text);
+  return lines[1] ?? '';
+}
+
 describe('CSV', () => {
-  it('quotes what must be quoted and ends lines with CRLF', () => {
-    expect(csvLine(['a', 'b,c', 'say "x"', 'two\nlines', null, true])).toBe(
+  it('quotes what must be quoted and ends lines with CRLF', async () => {
+    expect(await line(['a', 'b,c', 'say "x"', 'two\nlines', null, true])).toBe(
       'a,"b,c","say ""x""","two\nlines",,true\r\n',
     );
   });
 
   it.each(['=1+1', '+1', '-1', '@SUM(A1)', '\t=1', '\r=1', '\n=1', '＝1+1'])(
     'puts an apostrophe before %j, because a spreadsheet would run it',
-    (text) => {
-      expect(parse(csvLine([text, 'x']))[0]?.[0]).toBe(`'${text}`);
+    async (text) => {
+      expect(parse(await line([text, 'x']))[0]?.[0]).toBe(`'${text}`);
     },
   );
 
-  it('keeps numbers numbers, negative ones and those that PostgreSQL gives as text', () => {
-    expect(csvLine([-5, 12n, '-5.00', '-5.00'], { numeric: [true, true, true, false] })).toBe(
+  it('keeps numbers numbers, negative ones and those that PostgreSQL gives as text', async () => {
+    expect(await line([-5, 12n, '-5.00', '-5.00'], { numeric: [true, true, true, false] })).toBe(
       "-5,12,-5.00,'-5.00\r\n",
     );
   });
 
-  it('guards text in a numeric column that is no number after all', () => {
-    expect(csvLine(['-1+cmd()'], { numeric: [true] })).toBe("'-1+cmd()\r\n");
+  it('guards text in a numeric column that is no number after all', async () => {
+    expect(await line(['-1+cmd()'], { numeric: [true] })).toBe("'-1+cmd()\r\n");
   });
 
-  it('writes dates as ISO 8601', () => {
-    expect(csvLine([new Date(0), new Date(NaN)])).toBe('1970-01-01T00:00:00.000Z,\r\n');
+  it('writes dates as ISO 8601', async () => {
+    expect(await line([new Date(0), new Date(NaN)])).toBe('1970-01-01T00:00:00.000Z,\r\n');
   });
 
-  it('shows no control character on a terminal, but keeps every one in a file', () => {
+  it('shows no control character on a terminal, but keeps every one in a file', async () => {
     const text = 'a\u001B[31m\u009Bb\u202E';
-    expect(csvLine([text], { terminal: true })).toBe('a\uFFFD[31m\uFFFDb\r\n');
-    expect(csvLine([text])).toBe(`${text}\r\n`);
+    expect(await line([text], { terminal: true })).toBe('a\uFFFD[31m\uFFFDb\r\n');
+    expect(await line([text])).toBe(`${text}\r\n`);
   });
 
   it('reads back as what was written, any text at all, and nothing begins like a formula', async () => {

@@ -1,6 +1,7 @@
+import { parse } from 'csv-parse/sync';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { guarded, isNumberText, unguarded } from '../../src/domain/csv-cell.js';
+import { csvLine, guarded, isNumberText, unguarded } from '../../src/domain/csv.js';
 
 /** Text of the characters that matter here, and of any others. */
 const texts = fc.oneof(
@@ -56,5 +57,33 @@ describe('a number', () => {
 
   it.each(['', '-', '-5+1', '--5', '-5 ', '=5', '1,5', '-a1'])('is not %j', (text) => {
     expect(isNumberText(text)).toBe(false);
+  });
+});
+
+describe('a line of CSV', () => {
+  it.each([
+    [['a', 'b c', 'd'], 'a,b c,d'],
+    [['a,b', 'c;d', 'e\tf', 'say "x"'], '"a,b","c;d","e\tf","say ""x"""'],
+    [[' a', 'b ', 'c\nd', '\\.'], '" a","b ","c\nd","\\."'],
+    [['a', null, ''], 'a,,""'],
+    [[null], '""'],
+  ])('quotes only the cells that need it: %j', (cells, line) => {
+    expect(csvLine(cells)).toBe(`${line}\r\n`);
+  });
+
+  it('is read by others as the cells that were given, whatever separates them', () => {
+    const cells = fc.array(fc.option(fc.string({ unit: 'binary' })), { minLength: 1 });
+    const form = fc.record({
+      delimiter: fc.constantFrom(',', ';', '\t', '|', '^'),
+      lineEnd: fc.constantFrom('\r\n' as const, '\n' as const),
+    });
+    fc.assert(
+      fc.property(cells, form, (given, { delimiter, lineEnd }) => {
+        const options = { delimiter, record_delimiter: lineEnd };
+        expect(parse(csvLine(given, { delimiter, lineEnd }), options)).toEqual([
+          given.map((cell) => cell ?? ''),
+        ]);
+      }),
+    );
   });
 });

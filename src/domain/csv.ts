@@ -1,0 +1,80 @@
+// Text that spreadsheets run as a formula: with wide forms of the signs, with or without spaces before
+// it; also text that begins with a tab or a line end, which some of them skip. Apostrophes count as
+// well, so that `unguarded` gives back text that looks guarded already.
+const FORMULA = /^'*(?:[\t\r\n]|\s*[=+\-@＝＋－＠])/;
+const NUMBER = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/;
+
+/** True for a plain number, also a negative one, which no spreadsheet runs as a formula. */
+export function isNumberText(text: string): boolean {
+  return NUMBER.test(text);
+}
+
+/**
+ * Text as a CSV cell that no spreadsheet runs: a formula gets an apostrophe in front, which marks text
+ * in spreadsheets. `unguarded` takes it off again.
+ */
+export function guarded(text: string): string {
+  return FORMULA.test(text) ? `'${text}` : text;
+}
+
+/** The text that `guarded` was given. */
+export function unguarded(cell: string): string {
+  return cell.startsWith("'") && FORMULA.test(cell) ? cell.slice(1) : cell;
+}
+
+export interface CsvForm {
+  /** One character; by default a comma. */
+  readonly delimiter?: string;
+  /** By default CRLF, as RFC 4180 has it. */
+  readonly lineEnd?: '\r\n' | '\n';
+}
+
+/**
+ * One line of CSV (RFC 4180) with its end. Null is an empty cell, an empty text a quoted one. All CSV
+ * is written here, and not by a library: that takes four times as long and writes a single null as no
+ * line at all.
+ */
+export function csvLine(
+  cells: readonly (string | null)[],
+  { delimiter = ',', lineEnd = '\r\n' }: CsvForm = {},
+): string {
+  let line = '';
+  for (const [n, cell] of cells.entries()) {
+    if (n > 0) line += delimiter;
+    if (cell !== null) line += quoted(cell, delimiter);
+  }
+  return (cells.length === 1 && line === '' ? '""' : line) + lineEnd;
+}
+
+/**
+ * Cells with a comma, semicolon or tab are quoted whatever the delimiter: spreadsheets of many
+ * countries split there. So is `\.`, which ends the data for PostgreSQL's COPY.
+ */
+const NEEDS_QUOTES = /^$|[",;\t\r\n]|^\s|\s$|^\\\.$/;
+
+function quoted(text: string, delimiter: string): string {
+  return NEEDS_QUOTES.test(text) || text.includes(delimiter)
+    ? `"${text.replaceAll('"', '""')}"`
+    : text;
+}
+
+/**
+ * Makes the names of columns unique: the second `note` becomes `note_2`, an empty name `column_3`.
+ * @param taken names that other columns have already
+ */
+export function uniqueNames(names: readonly string[], taken: readonly string[] = []): string[] {
+  // Given names come first: a `note_2` of the list keeps its name.
+  const used = new Set([...taken, ...names]);
+  const seen = new Set(taken);
+  // The next number for each name: to begin at 2 again would take hours in a wide table.
+  const next = new Map<string, number>();
+  return names.map((given, index) => {
+    const name = given.trim() === '' ? `column_${index + 1}` : given;
+    let unique = name;
+    let n = next.get(name) ?? 2;
+    for (; seen.has(unique) || (unique !== given && used.has(unique)); n++) unique = `${name}_${n}`;
+    next.set(name, n);
+    seen.add(unique);
+    return unique;
+  });
+}

@@ -278,10 +278,9 @@ describe('codes check of a list', () => {
   it('says that it waits for codes to be typed, at a terminal only', async () => {
     const sim = await codesMarket(mirror());
     const env = settings(mirror().databaseUrl, sim.url);
-    const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent('process.stdin.isTTY=true')}`;
     const stdin = codesOf(sim, 2).join('\n');
     const args = ['codes', 'check', '-', '--dry-run'];
-    const typed = await run(args, { ...env, NODE_OPTIONS }, { stdin });
+    const typed = await run(args, env, { stdin, terminal: ['stdin'] });
     expect(typed.stderr).toMatch(
       /^reading codes from the terminal, one a line; end with Ctrl-D\nstdin:\n/,
     );
@@ -434,11 +433,7 @@ describe('codes check of a code', () => {
 
 describe('a list that does not look like one of codes', () => {
   const PROSE = 'Dear customer\nthank you for your order\nyours sincerely\n';
-  /** Settings under which the program takes its pipes for a terminal. */
-  const atTerminal = (env: Readonly<Record<string, string>>) => {
-    const script = 'process.stdin.isTTY = process.stderr.isTTY = true';
-    return { ...env, NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(script)}` };
-  };
+  const terminal = ['stdin', 'stderr'] as const;
 
   it('is refused in scripts with a sample of its lines, unless --yes; a dry run only says so', async () => {
     const sim = await codesMarket(mirror());
@@ -452,7 +447,7 @@ describe('a list that does not look like one of codes', () => {
       /\nerror: this does not look like a list of purchase codes: nothing was asked for\n {2}→ .*--yes/,
     );
     expect(refused.code).toBe(2);
-    const piped = await run(['codes', 'check', '-'], atTerminal(env), { stdin: PROSE });
+    const piped = await run(['codes', 'check', '-'], env, { stdin: PROSE, terminal });
     expect(piped.code).toBe(2);
     const dry = await run(['codes', 'check', list, '--dry-run'], env);
     expect(dry.stderr).toMatch(warning);
@@ -469,8 +464,9 @@ describe('a list that does not look like one of codes', () => {
     ['', 2],
   ])('is asked about at a terminal: %j ends with %i', async (stdin, expected) => {
     const sim = await codesMarket(mirror());
-    const env = atTerminal(settings(mirror().databaseUrl, sim.url));
-    const { code, stderr } = await run(['codes', 'check', fileWith(PROSE, 'txt')], env, { stdin });
+    const env = settings(mirror().databaseUrl, sim.url);
+    const list = fileWith(PROSE, 'txt');
+    const { code, stderr } = await run(['codes', 'check', list], env, { stdin, terminal });
     expect(stderr).toContain('Check it all the same? [y/N] ');
     expect(code, stderr).toBe(expected);
     expect(sim.log.length > 0).toBe(expected === 0);

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable, Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
-import { afterAll, expect, onTestFinished, vi } from 'vitest';
+import { expect, onTestFinished, vi } from 'vitest';
 import { KEY } from '../support/mirror.js';
 
 export const MAIN = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
@@ -60,22 +60,29 @@ export function start(args: readonly string[], env: Environment, cwd = folder())
 /** Commands that serve until a signal, or end their process themselves. */
 const OF_THEIR_OWN = ['run', 'scheduler', 'worker', 'simulate', 'demo'];
 
+/** What a command is run with, besides arguments and settings. */
+interface Circumstances {
+  readonly stdin?: string;
+  readonly cwd?: string;
+  /** Streams that it takes for a terminal. */
+  readonly terminal?: readonly ('stdin' | 'stderr')[];
+  /** In a process of its own. */
+  readonly spawned?: boolean;
+}
+
 /**
  * Runs a command to its end: within this process, since most of the time of a process goes into
- * loading the program; in a process of its own where it reads stdin, or `spawned` asks for one.
+ * loading the program; in one of its own where `spawned` or options of Node ask for it.
  */
 export async function run(
   args: readonly string[],
   env: Environment,
-  { stdin = '', cwd = folder(), spawned = false } = {},
+  circumstances: Circumstances = {},
 ): Promise<Ended> {
-  const apart =
-    spawned ||
-    stdin !== '' ||
-    args.includes('-') ||
-    'NODE_OPTIONS' in env ||
-    OF_THEIR_OWN.includes(args[0] ?? '');
-  if (!apart) return checked(await oneAtATime(() => runWithin(unconfirmed(args), env, cwd)));
+  const { stdin = '', cwd = folder(), spawned = 'NODE_OPTIONS' in env } = circumstances;
+  if (!spawned && !OF_THEIR_OWN.includes(args[0] ?? '')) {
+    return checked(await oneAtATime(() => runWithin(unconfirmed(args), env, circumstances)));
+  }
   const running = start(args, env, cwd);
   running.process.stdin.end(stdin);
   return running.ended;
@@ -111,7 +118,11 @@ class Exit extends Error {
 }
 
 /** Runs a command as `main.ts` does, with the streams, environment and folder of a process of its own. */
-async function runWithin(args: readonly string[], env: Environment, cwd: string): Promise<Ended> {
+async function runWithin(
+  args: readonly string[],
+  env: Environment,
+  { stdin = '', cwd = folder(), terminal = [] }: Circumstances,
+): Promise<Ended> {
   // The signal of Ctrl-C is that of the process: here, many commands listen to it.
   setMaxListeners(0);
   const { runProgram } = await import('../../src/cli/program.js');
@@ -128,10 +139,11 @@ async function runWithin(args: readonly string[], env: Environment, cwd: string)
   const outer = { PATH: process.env['PATH'], HOME: process.env['HOME'] };
   try {
     Object.defineProperties(process, {
-      stdin: { value: Readable.from([]), configurable: true },
+      stdin: { value: Readable.from([Buffer.from(stdin)]), configurable: true },
       stdout: { value: stdout, configurable: true },
       stderr: { value: stderr, configurable: true },
     });
+    for (const name of terminal) process[name].isTTY = true;
     process.env = { ...outer, ...env };
     process.argv = [process.execPath, installed(), ...args];
     process.chdir(cwd);
@@ -167,16 +179,23 @@ export async function until(condition: () => boolean | Promise<boolean>): Promis
   while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 20));
 }
 
-let own: string | null = null;
+const folders = new Map<string, string>();
 
 /** One empty folder for the tests of a file. */
 export function folder(): string {
-  own ??= mkdtempSync(join(tmpdir(), `seller-mirror-tests-${process.pid}-cli-`));
-  return own;
+  const file = expect.getState().testPath ?? '';
+  const known = folders.get(file);
+  if (known !== undefined) return known;
+  const path = mkdtempSync(join(tmpdir(), `seller-mirror-tests-${process.pid}-cli-`));
+  folders.set(file, path);
+  return path;
 }
 
-afterAll(() => {
-  for (const path of [own, bin]) if (path !== null) rmSync(path, { recursive: true, force: true });
+// Not afterAll: another file may be run in this process.
+process.once('exit', () => {
+  for (const path of [...folders.values(), bin ?? '']) {
+    if (path !== '') rmSync(path, { recursive: true, force: true });
+  }
 });
 
 /** Settings of one seller without a request limit. */

@@ -1,7 +1,7 @@
 import { csvLine, guarded } from '../domain/csv.js';
 import { parquetChunks } from './parquet.js';
 import { isExact, isNumeric, isoMoment, kindOf } from './values.js';
-import type { ExportColumn, Exported } from '../store/export-view.js';
+import type { ExportColumn, Exported } from '../store/exports.js';
 import { textsOf } from '../store/read-only.js';
 import type { TextRow } from '../store/text-cursor.js';
 

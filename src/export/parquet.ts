@@ -1,7 +1,7 @@
 import { ByteWriter, ParquetWriter } from 'hyparquet-writer';
 import type { SchemaElement } from 'hyparquet-writer';
 import { day, kindOf, microseconds, type ValueKind } from './values.js';
-import type { ExportColumn } from '../store/export-view.js';
+import type { ExportColumn } from '../store/exports.js';
 import { textsOf } from '../store/read-only.js';
 import type { TextRow } from '../store/text-cursor.js';
 

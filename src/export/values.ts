@@ -1,4 +1,4 @@
-import type { ExportColumn } from '../store/export-view.js';
+import type { ExportColumn } from '../store/exports.js';
 
 /** What the values of a column are, as far as formats tell them apart. */
 export type ValueKind =

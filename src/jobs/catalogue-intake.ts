@@ -4,8 +4,7 @@ import { prepareItem, type PreparedItem } from '../domain/prepare-item.js';
 import type { ListElement } from '../marketplace/types.js';
 import type { Staged } from '../store/catalogue.js';
 import type { ItemRows } from '../store/item-rows.js';
-import type { QuarantineEntry } from '../store/quarantine.js';
-import type { ItemSession } from '../store/session.js';
+import type { QuarantineEntry, ItemSession } from '../store/session.js';
 import { noteTolerated, type RunContext } from './run.js';
 
 /** What waits to be written is written when it is this much: more would outlive young collections. */

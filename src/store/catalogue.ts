@@ -4,8 +4,7 @@ import { to as copyTo } from 'pg-copy-streams';
 import type { Json } from '../domain/item.js';
 import { KnownItems, type KnownState } from '../domain/known-items.js';
 import type { PreparedItem } from '../domain/prepare-item.js';
-import { COPY_HEADER } from './copy-binary.js';
-import { CopyIn } from './copy-in.js';
+import { COPY_HEADER, CopyIn } from './copy.js';
 import { keepVersions, NEXT_VALID_FROM, rowAt, stageDifferences } from './history.js';
 import { ITEM_COLUMNS, ITEM_VALUE_COLUMNS, ItemRows, type RowStamp } from './item-rows.js';
 

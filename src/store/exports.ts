@@ -1,7 +1,10 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Client } from 'pg';
-import { exportView, type Exported, type ExportRequest } from './export-view.js';
-import { feedRule } from './feed-rules.js';
-import { withOwnClient } from './own-client.js';
+import type { FeedCursor } from '../domain/feed-cursor.js';
+import { errorCode, StoreError } from './errors.js';
+import { feedRule, type FeedRule } from './feed-rules.js';
+import { withOwnClient } from './pools.js';
+import { TextCursor, type TextRow } from './text-cursor.js';
 
 /** A view that can be exported. */
 export interface ExportableView {
@@ -59,4 +62,199 @@ export function withExports<T>(
   work: (exports: Exports) => Promise<T>,
 ): Promise<T> {
   return withOwnClient(url, 'export', signal, (client) => work(new Exports(client)));
+}
+
+/** A column of an export. */
+export interface ExportColumn {
+  readonly name: string;
+  /** PostgreSQL's name of the type with its modifiers, such as `numeric(14,2)`. */
+  readonly type: string;
+}
+
+/** What to export. */
+export interface ExportRequest {
+  readonly view: string;
+  /** Only rows written after this; null for all of them. */
+  readonly since: FeedCursor | null;
+  /** Whether to add the column `_deleted`, which tells rows that are gone. */
+  readonly deletions: boolean;
+  /** Only rows of this seller; null for all. */
+  readonly sellerId: string | null;
+  /** Whether to count the rows first, which takes about as long as to read them. */
+  readonly counted: boolean;
+}
+
+/** The rows of an export, as they all were at one moment. */
+export interface Exported {
+  readonly columns: readonly ExportColumn[];
+  readonly batches: AsyncIterable<readonly TextRow[]>;
+  /** How many there are; null when they were not counted. */
+  readonly total: number | null;
+  /** Where to go on from the next time; null for views that are not followed. */
+  readonly cursor: FeedCursor | null;
+}
+
+/** The name of the column that tells rows that are gone. */
+const DELETED = '_deleted';
+
+/**
+ * Exports a view as it is at one moment: hands its rows to `consume`, in bounded memory.
+ * @param client in no transaction
+ * @throws {CursorAheadError} when the cursor was not given by this store
+ * @throws {FeedBusyError} when writers are in the way for long
+ */
+export async function exportView<T>(
+  client: Client,
+  request: ExportRequest,
+  consume: (exported: Exported) => Promise<T>,
+): Promise<T> {
+  const rule = feedRule(request.view);
+  const cursor = rule === null ? null : await beginFeed(client, rule);
+  if (rule === null) await client.query(BEGIN);
+  const { since } = request;
+  if (since !== null && (cursor === null || since.seq > cursor.seq)) throw aheadError(since);
+  const columns = await columnsOf(client, request);
+  const { sql, values } = statement(request, rule, columns);
+  const total = request.counted ? await count(client, sql, values) : null;
+  const rows = await TextCursor.open(client, sql, values);
+  const result = await consume({ columns, batches: rows.batches(), total, cursor });
+  await rows.close();
+  await client.query('COMMIT');
+  return result;
+}
+
+/** Values in the forms that every reader knows; and no limit of time, since readers may be slow. */
+const BEGIN = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
+  SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO, YMD'; SET LOCAL extra_float_digits = 1;
+  SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0`;
+
+/**
+ * Begins a transaction that sees all that was written up to a number, and nothing after it.
+ * @returns that number, and the transaction's moment
+ */
+async function beginFeed(client: Client, rule: FeedRule): Promise<FeedCursor> {
+  return holdFeeds(client, async () => {
+    await client.query(BEGIN);
+    // The first query decides what the transaction sees; a sequence always tells its present value.
+    const { rows } = await client.query<{ seq: string; at: string }>(
+      `SELECT CASE WHEN is_called THEN last_value ELSE 0 END AS seq,
+              to_char(now(), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at
+         FROM mirror.item_changes_seq_seq`,
+    );
+    const [row] = rows;
+    if (row === undefined) throw new Error('the sequence of changes has no value');
+    return { seq: BigInt(row.seq), at: rule.momentary ? row.at : null };
+  });
+}
+
+/** A cursor is from another store, or from a later state of this one. */
+class CursorAheadError extends StoreError {
+  readonly code = 'CURSOR_AHEAD';
+}
+
+function aheadError({ seq }: FeedCursor): StoreError {
+  return new CursorAheadError(
+    `the cursor ${seq} is ahead of this store, which was restored from a backup or is another one`,
+    'begin anew: export the view whole, and go on from the cursor that this gives',
+  );
+}
+
+async function columnsOf(
+  client: Client,
+  { view, deletions }: ExportRequest,
+): Promise<ExportColumn[]> {
+  const { rows } = await client.query<ExportColumn>(
+    `SELECT a.attname AS name, format_type(a.atttypid, a.atttypmod) AS type
+       FROM pg_attribute a
+      WHERE a.attrelid = ('reporting.' || quote_ident($1))::regclass AND a.attnum > 0
+        AND NOT a.attisdropped
+      ORDER BY a.attnum`,
+    [view],
+  );
+  return deletions ? [...rows, { name: DELETED, type: 'boolean' }] : rows;
+}
+
+interface Statement {
+  readonly sql: string;
+  readonly values: readonly unknown[];
+}
+
+function statement(
+  { view, since, deletions, sellerId }: ExportRequest,
+  rule: FeedRule | null,
+  columns: readonly ExportColumn[],
+): Statement {
+  const names = columns.map(({ name }) => name).filter((name) => name !== DELETED);
+  const list = columns.map(({ name }) => `f."${name}"`).join(', ');
+  const isWhole = since === null || rule === null;
+  const all = rule?.whole?.(names) ?? `reporting."${view}"`;
+  const source = isWhole
+    ? `SELECT *${deletions ? `, false AS ${DELETED}` : ''} FROM ${all} AS v`
+    : rule.since(names);
+  // Each parameter is named, so that its type is known though a view has no use for it.
+  const values = [since === null ? null : String(since.seq), since?.at ?? null, sellerId];
+  const ofSeller = sellerId === null ? '$3::text IS NULL' : 'f.seller_id = $3';
+  return {
+    sql: `SELECT ${list} FROM (${source}) AS f
+      WHERE ${ofSeller} AND ($1::bigint IS NULL OR true) AND ($2::timestamptz IS NULL OR true)`,
+    values,
+  };
+}
+
+async function count(client: Client, sql: string, values: readonly unknown[]): Promise<number> {
+  const { rows } = await client.query<{ rows: string }>(
+    `SELECT count(*) AS rows FROM (${sql}) AS counted`,
+    [...values],
+  );
+  return Number(rows[0]?.rows ?? 0);
+}
+
+/** Locks that writers hold from the first number they take to their commit; see the migrations. */
+const GATES = ['seller-mirror/purchases', 'seller-mirror/item-changes'].map(
+  (name) => `pg_advisory_lock(hashtextextended('${name}', 0))`,
+);
+
+const TRIES = 60;
+const WAIT_MS = 1_000;
+const LOCK_NOT_AVAILABLE = '55P03';
+
+/**
+ * Does something while nobody is between taking a number of the feeds and committing what it stands
+ * for: then all up to the last number is committed. Writers wait meanwhile, so it must be short, and
+ * so is the wait for them.
+ * @throws {FeedBusyError} when writers don't come to an end
+ */
+async function holdFeeds<T>(client: Client, work: () => Promise<T>): Promise<T> {
+  for (let tries = 1; !(await taken(client)); tries++) {
+    if (tries === TRIES) throw blockedError();
+    await pause(WAIT_MS / 4);
+  }
+  const result = await work();
+  await client.query('SELECT pg_advisory_unlock_all()');
+  return result;
+}
+
+async function taken(client: Client): Promise<boolean> {
+  try {
+    await client.query(`SET lock_timeout = ${WAIT_MS}`);
+    for (const gate of GATES) await client.query(`SELECT ${gate}`);
+    await client.query('RESET lock_timeout');
+    return true;
+  } catch (error) {
+    await client.query('SELECT pg_advisory_unlock_all()');
+    if (errorCode(error) !== LOCK_NOT_AVAILABLE) throw error;
+    return false;
+  }
+}
+
+/** Writers do not come to an end, so that nobody can tell how far the feeds are. */
+class FeedBusyError extends StoreError {
+  readonly code = 'FEED_BUSY';
+}
+
+function blockedError(): StoreError {
+  return new FeedBusyError(
+    'a process has been writing items or purchase codes for a minute without coming to an end',
+    'repeat it later; `seller-mirror status` shows what runs, and pg_stat_activity who waits',
+  );
 }

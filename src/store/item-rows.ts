@@ -1,5 +1,5 @@
 import type { PreparedItem } from '../domain/prepare-item.js';
-import { BinaryRows } from './copy-binary.js';
+import { BinaryRows } from './copy.js';
 
 /** Columns of `mirror.items` in the order in which `writeItemRow` fills them. */
 export const ITEM_COLUMNS = [

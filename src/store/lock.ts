@@ -1,5 +1,5 @@
 import type { PoolClient } from 'pg';
-import { tryLock, type HeldLock, type LockPools } from './advisory-lock.js';
+import { type HeldLock, type LockPools, tryLock } from './advisory-lock.js';
 import type { PrismaClient } from './generated/prisma/client.js';
 
 /** Another run works for this seller. */
@@ -61,4 +61,14 @@ async function busy(client: PoolClient, sellerId: string): Promise<SellerBusyErr
     rows[0]?.holder ?? 'another process',
     rows[0]?.started_at ?? null,
   );
+}
+
+/**
+ * SQL of a call of this advisory lock function on the lock of a seller's items. A run shares it while
+ * its transaction writes them, since it finds rows by their place, and who moves rows without being a
+ * run takes it alone. The lock of the seller is another one: it is held for as long as a run lasts.
+ * @param seller SQL of the seller's name
+ */
+export function itemsLockSql(lockFunction: string, seller: string): string {
+  return `${lockFunction}(hashtextextended('seller-mirror/items/' || ${seller}, 0))`;
 }

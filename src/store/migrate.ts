@@ -1,16 +1,16 @@
+import { createHash } from 'node:crypto';
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { Pool } from 'pg';
 import {
-  MigrationError,
-  SchemaAheadError,
-  type StoreError,
   assertServerVersion,
   errorCode,
   explainDatabaseError,
+  MigrationError,
+  SchemaAheadError,
+  type StoreError,
 } from './errors.js';
-import { MIGRATIONS_FOLDER, readMigrations, type MigrationOnDisk } from './migrate/files.js';
-import { HISTORY_SCHEMA, compareHistory, type MigrationState } from './migrate/history.js';
-
-export type { MigrationState };
 
 /** The advisory lock of Prisma's own `migrate` commands: they and we wait for each other. */
 const PRISMA_LOCK = 72_707_369;
@@ -127,4 +127,98 @@ function explain(error: unknown, url: string): StoreError {
       : 'Nothing of the failed migration was kept. Correct what the message names, then repeat.',
     { cause: error },
   );
+}
+
+/** A migration as it is on disk. */
+export interface MigrationOnDisk {
+  /** Its folder's name, by which Prisma knows it. */
+  readonly name: string;
+  readonly sql: string;
+  /** SHA-256 of the file in hex, as Prisma records it. */
+  readonly checksum: string;
+}
+
+/** `prisma/migrations` of the package; src/ and dist/ are equally deep in it. */
+export const MIGRATIONS_FOLDER = fileURLToPath(new URL('../../prisma/migrations', import.meta.url));
+
+/** Migrations of `folder` in the order in which they are applied. */
+export async function readMigrations(folder: string): Promise<MigrationOnDisk[]> {
+  const entries = await readdir(folder, { withFileTypes: true });
+  const names = entries.filter((entry) => entry.isDirectory()).map((entry) => entry.name);
+  return await Promise.all(
+    names.sort().map(async (name) => {
+      const sql = await readFile(join(folder, name, 'migration.sql'), 'utf8');
+      return { name, sql, checksum: checksum(sql) };
+    }),
+  );
+}
+
+export function checksum(sql: string): string {
+  return createHash('sha256').update(sql).digest('hex');
+}
+
+/**
+ * Schema of Prisma's table `_prisma_migrations`. Not `public`: there Prisma refuses to begin when
+ * other tables exist, and another program's migrations would be taken for ours. Prisma's own
+ * commands look here when the address ends in `?schema=mirror`.
+ */
+export const HISTORY_SCHEMA = 'mirror';
+
+/** How a database stands to the migrations on disk. All are names of migrations. */
+export interface MigrationState {
+  /** On disk, and not applied. */
+  readonly pending: string[];
+  /** Begun and not finished; the next `migrate` tries them again. */
+  readonly failed: string[];
+  /** Applied in another wording than that on disk. */
+  readonly edited: string[];
+  /** Applied, and not on disk: the database is ahead of the program. */
+  readonly unknown: string[];
+}
+
+interface HistoryRow {
+  readonly name: string;
+  readonly checksum: string;
+  readonly finished: boolean;
+}
+
+/** Compares Prisma's history with the files; two small queries, no engine. */
+async function compareHistory(
+  client: Pool,
+  migrations: readonly MigrationOnDisk[],
+): Promise<MigrationState> {
+  const rows = await readHistory(client);
+  const applied = new Map(rows.filter((row) => row.finished).map((row) => [row.name, row]));
+  const known = new Set(migrations.map(({ name }) => name));
+  const names = (list: readonly { name: string }[]) => [...new Set(list.map(({ name }) => name))];
+  return {
+    pending: names(migrations.filter(({ name }) => !applied.has(name))),
+    failed: names(rows.filter(({ finished }) => !finished)),
+    edited: names(
+      migrations.filter((migration) => {
+        const row = applied.get(migration.name);
+        return row !== undefined && !isSameText(migration, row.checksum);
+      }),
+    ),
+    unknown: names([...applied.values()].filter(({ name }) => !known.has(name))),
+  };
+}
+
+/** Line ends may differ: Git changes them on some systems. */
+function isSameText({ sql, checksum: own }: MigrationOnDisk, applied: string): boolean {
+  const unix = sql.replaceAll('\r\n', '\n');
+  return [own, checksum(unix), checksum(unix.replaceAll('\n', '\r\n'))].includes(applied);
+}
+
+async function readHistory(client: Pool): Promise<HistoryRow[]> {
+  const table = `${HISTORY_SCHEMA}._prisma_migrations`;
+  const found = await client.query<{ there: boolean }>(
+    `SELECT to_regclass('${table}') IS NOT NULL AS there`,
+  );
+  if (found.rows[0]?.there !== true) return [];
+  const { rows } = await client.query<HistoryRow>(
+    `SELECT migration_name AS name, checksum, finished_at IS NOT NULL AS finished
+     FROM ${table} WHERE rolled_back_at IS NULL ORDER BY started_at`,
+  );
+  return rows;
 }

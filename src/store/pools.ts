@@ -1,7 +1,7 @@
-import { Pool, type PoolConfig } from 'pg';
-import type { LockPools } from './advisory-lock.js';
+import { Client, Pool, type PoolClient, type PoolConfig } from 'pg';
+import { type LockPools, WATCH_TIMES, type WatchTimes } from './advisory-lock.js';
+import { StoreReadOnlyError } from './errors.js';
 import type { PrismaClient } from './generated/prisma/client.js';
-import { WATCH_TIMES, type WatchTimes } from './lock-watch.js';
 
 /** How long the database may take for what; milliseconds. */
 export interface StoreTimes {
@@ -70,4 +70,106 @@ export function createPools(url: string, applicationName: string, times: StoreTi
       await Promise.all([locks.end(), others.end()]);
     },
   };
+}
+
+/**
+ * Works on a connection of its own, which is closed whatever happens.
+ * @param name of the command, which the server shows
+ * @param signal cuts the connection off, and with it the query under way
+ */
+export async function withOwnClient<T>(
+  url: string,
+  name: string,
+  signal: AbortSignal,
+  work: (client: Client) => Promise<T>,
+): Promise<T> {
+  const client = new Client({ connectionString: url, application_name: `seller-mirror ${name}` });
+  // The loss of the connection fails the query under way; unheard, it would end the process.
+  client.on('error', () => undefined);
+  await client.connect();
+  const abort = (): void => void client.end();
+  signal.addEventListener('abort', abort, { once: true });
+  try {
+    // A query whose caller is gone ends within a second. Not every system can notice.
+    await client.query('SET client_connection_check_interval = 1000').catch(() => undefined);
+    return await work(client);
+  } finally {
+    signal.removeEventListener('abort', abort);
+    await client.end().catch(() => undefined);
+  }
+}
+
+/**
+ * Does some work in one transaction, on a connection that is lost, and the transaction with it, when
+ * the work fails. Every statement sees what was committed before it, whatever the server's default.
+ * @param settings statements that set something for this transaction
+ */
+export async function inTransaction<T>(
+  pool: Pool,
+  work: (client: PoolClient) => Promise<T>,
+  settings = '',
+): Promise<T> {
+  const client = await pool.connect();
+  try {
+    await client.query(`BEGIN ISOLATION LEVEL READ COMMITTED;${settings}`);
+    const result = await work(client);
+    await client.query('COMMIT');
+    client.release();
+    return result;
+  } catch (error) {
+    client.release(true);
+    throw error;
+  }
+}
+
+/**
+ * Asks the database whether it takes writes: what was the primary before a failover may be there and
+ * answer everything but what the product lives on.
+ * @throws {StoreReadOnlyError} when it takes none; whatever the driver throws when there is no answer
+ */
+export async function assertWritable(pool: Pool): Promise<void> {
+  const { rows } = await pool.query<{ transaction_read_only: string }>(
+    'SHOW transaction_read_only',
+  );
+  if (rows[0]?.transaction_read_only !== 'on') return;
+  throw new StoreReadOnlyError(
+    'the database takes no writes',
+    'Name the primary in DATABASE_URL, and look for default_transaction_read_only in its settings.',
+  );
+}
+
+/** A database as it looks to the role of its address. */
+export interface DatabaseLook {
+  readonly version: string;
+  readonly bytes: number;
+  readonly role: string;
+  /** A standby, or set to be read only. */
+  readonly isReadOnly: boolean;
+  readonly mayCreateSchemas: boolean;
+  /** False: it may not write to a table of the mirror that is there. */
+  readonly mayWrite: boolean;
+  /** Whether the schema of the queue is there. */
+  readonly hasQueue: boolean;
+}
+
+/** Looks at a database and changes nothing. @throws whatever the driver throws */
+export function describeDatabase(url: string, signal: AbortSignal): Promise<DatabaseLook> {
+  return withOwnClient(url, 'doctor', signal, async (client) => {
+    const { rows } = await client.query<Omit<DatabaseLook, 'bytes'> & { bytes: string }>(
+      `SELECT current_setting('server_version') AS version, current_user AS role,
+              pg_database_size(current_database()) AS bytes,
+              current_setting('transaction_read_only') = 'on' AS "isReadOnly",
+              has_database_privilege(current_database(), 'CREATE') AS "mayCreateSchemas",
+              to_regnamespace('bullmq') IS NOT NULL AS "hasQueue",
+              NOT EXISTS (
+                SELECT FROM pg_class
+                 WHERE relnamespace = to_regnamespace('mirror') AND relkind = 'r'
+                   AND NOT (has_table_privilege(oid, 'SELECT') AND has_table_privilege(oid, 'INSERT')
+                            AND has_table_privilege(oid, 'UPDATE') AND has_table_privilege(oid, 'DELETE'))
+              ) AS "mayWrite"`,
+    );
+    const [look] = rows;
+    if (look === undefined) throw new Error('the server did not say what it is');
+    return { ...look, bytes: Number(look.bytes) };
+  });
 }

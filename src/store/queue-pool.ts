@@ -1,6 +1,6 @@
 import { Pool, type PoolClient } from 'pg';
 import { explainDatabaseError, shownUrl, type StoreError } from './errors.js';
-import { assertWritable } from './writable.js';
+import { assertWritable } from './pools.js';
 
 export interface QueuePoolOptions {
   /** Shown to whoever looks at the server's sessions. */

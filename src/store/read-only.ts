@@ -1,7 +1,7 @@
 import { createHash, createHmac, pbkdf2Sync, randomBytes } from 'node:crypto';
 import { types, type Client, type FieldDef } from 'pg';
 import { errorCode, StoreError } from './errors.js';
-import { withOwnClient } from './own-client.js';
+import { withOwnClient } from './pools.js';
 import { TextCursor } from './text-cursor.js';
 
 /** The store's role could do more than reading, and no other role can be used in its place. */

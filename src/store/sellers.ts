@@ -1,6 +1,5 @@
 import type { Pool } from 'pg';
-import type { Connections } from './pools.js';
-import { inTransaction } from './transaction.js';
+import { type Connections, inTransaction } from './pools.js';
 
 /** The account a seller's key was first seen to open, and where. */
 export interface Binding {

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { escapeLiteral, type PoolClient } from 'pg';
 import type { WideChange } from '../domain/changes.js';
 import type { Json } from '../domain/item.js';
@@ -5,35 +6,33 @@ import type { KnownItems } from '../domain/known-items.js';
 import type { PreparedItem } from '../domain/prepare-item.js';
 import type { LookupOutcome, RemovalPlan, Removals } from '../domain/removals.js';
 import {
+  type Applied,
   applyStage,
   createStage,
   loadKnownCatalogue,
   NOTHING_APPLIED,
   openItems,
+  type Staged,
   stageItems,
   storedHashes,
-  storedRaw,
-  type Applied,
-  type Staged,
   type StoredHashes,
+  storedRaw,
 } from './catalogue.js';
-import type { CopyIn } from './copy-in.js';
+import type { CopyIn } from './copy.js';
 import {
+  type DecisionRecord,
+  type HeldBack,
+  type HeldFates,
   readFates,
   readHeldBack,
   recordDecision,
   saveHeldBack,
-  type DecisionRecord,
-  type HeldBack,
-  type HeldFates,
 } from './decisions.js';
 import { createChangeStage, publishAndCommit, stageAdded } from './history.js';
 import { ItemRows, type RowStamp } from './item-rows.js';
-import { itemsLockSql } from './items-lock.js';
-import type { SellerLock } from './lock.js';
-import { saveQuarantine, type QuarantineEntry } from './quarantine.js';
+import { itemsLockSql, type SellerLock } from './lock.js';
 import { delistItems, recordLookups, removeItems, takeBackDelisting } from './removals.js';
-import { finishRun, markWideFields, saveCounts, type RunCounts, type RunEnd } from './runs.js';
+import { finishRun, markWideFields, type RunCounts, type RunEnd, saveCounts } from './runs.js';
 
 /** Checks of foreign keys wait for a COPY's end: in portions, they are made while the list is read. */
 const ROWS_PER_COPY = 10_000;
@@ -242,4 +241,53 @@ export class ItemSession {
     await inserting?.end();
     return this.#lock.client;
   }
+}
+
+/** A record that could not be decoded. */
+export interface QuarantineEntry {
+  readonly itemId: number | null;
+  readonly reason: string;
+  readonly bytes: Uint8Array;
+}
+
+const MAX_RAW_BYTES = 1 << 20;
+
+/** Keeps records that could not be decoded; a record that comes again only renews its dates. */
+async function saveQuarantine(
+  client: PoolClient,
+  stamp: RowStamp,
+  entries: readonly QuarantineEntry[],
+): Promise<void> {
+  if (entries.length === 0) return;
+  const distinct = new Map(
+    entries.map((entry) => [hash('sha256', entry.bytes, 'hex'), entry] as const),
+  );
+  const rows = [...distinct.values()];
+  await client.query(
+    `INSERT INTO mirror.quarantine
+       (seller_id, item_id, reason, raw, raw_hash, first_run_id, last_run_id, first_seen_at, last_seen_at)
+     SELECT $1, item_id, reason, raw, decode(raw_hash, 'hex'), $2, $2, $3, $3
+       FROM unnest($4::bigint[], $5::text[], $6::text[], $7::text[])
+         AS entry (item_id, reason, raw, raw_hash)
+     ON CONFLICT (seller_id, raw_hash) DO UPDATE
+       SET last_run_id = excluded.last_run_id, last_seen_at = excluded.last_seen_at,
+           reason = excluded.reason`,
+    [
+      stamp.sellerId,
+      stamp.runId,
+      stamp.at,
+      rows.map((row) => row.itemId),
+      rows.map((row) => storable(row.reason)),
+      rows.map((row) => rawText(row.bytes)),
+      [...distinct.keys()],
+    ],
+  );
+}
+
+function rawText(bytes: Uint8Array): string {
+  return storable(Buffer.from(bytes.subarray(0, MAX_RAW_BYTES)).toString('utf8'));
+}
+
+function storable(text: string): string {
+  return text.replaceAll('\0', '\uFFFD');
 }

@@ -33,14 +33,14 @@ import { accountProven, auditResults, unprovenCounts } from './audits/results.js
 import type { HeldChunk } from './audits/types.js';
 import { storedBudget } from './budget.js';
 import { decisionsOn, readHeldRun, recordDecision } from './decisions.js';
-import { readFreshness } from './freshness.js';
+import { readFreshness, getRun, laterGoodRun, listRuns, sellerStatuses } from './status.js';
 import { PrismaClient } from './generated/prisma/client.js';
 import { countChanges, feedEnd, feedReach, readChanges, readRunFields } from './history-read.js';
 import { tellUndecided } from './history.js';
 import type { RowStamp } from './item-rows.js';
 import { historyStarts, itemsWithId, priceHistory } from './items-read.js';
 import { lockSeller, type SellerLock } from './lock.js';
-import { createPools, STORE_TIMES, type StoreTimes } from './pools.js';
+import { createPools, STORE_TIMES, type StoreTimes, assertWritable } from './pools.js';
 import { beat, endBeat, liveProcesses } from './processes.js';
 import { measurePrune, prune } from './prune/prune.js';
 import { chooseLookups, otherLiveItem } from './removals.js';
@@ -56,8 +56,6 @@ import {
   parkSeller,
 } from './sellers.js';
 import { ItemSession } from './session.js';
-import { getRun, laterGoodRun, listRuns, sellerStatuses } from './status.js';
-import { assertWritable } from './writable.js';
 
 /**
  * The database of the mirror, by subject: `store.runs.list(…)`. Those who use it know neither SQL nor

@@ -1,8 +1,7 @@
 import { readFileSync } from 'node:fs';
 import type { FeedCursor } from '../../src/domain/feed-cursor.js';
 import { exportChunks, type ExportFormat } from '../../src/export/index.js';
-import type { ExportColumn, ExportRequest } from '../../src/store/export-view.js';
-import { withExports } from '../../src/store/exports.js';
+import { type ExportColumn, type ExportRequest, withExports } from '../../src/store/exports.js';
 
 const never = new AbortController().signal;
 

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import pg from 'pg';
 import { from as copyFrom } from 'pg-copy-streams';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { BinaryRows, COPY_HEADER, COPY_TRAILER } from '../../src/store/copy-binary.js';
+import { BinaryRows, COPY_HEADER, COPY_TRAILER } from '../../src/store/copy.js';
 import { createTestDatabase } from '../support/postgres.js';
 
 let client: pg.Client;

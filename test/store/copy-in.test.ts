@@ -1,7 +1,6 @@
 import pg from 'pg';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { BinaryRows } from '../../src/store/copy-binary.js';
-import { CopyIn } from '../../src/store/copy-in.js';
+import { BinaryRows, CopyIn } from '../../src/store/copy.js';
 import { createTestDatabase } from '../support/postgres.js';
 
 let pool: pg.Pool;

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { performMirrorTask } from '../../src/jobs/mirror-task.js';
 import { seededCatalogue } from '../../src/simulator/index.js';
-import { CopyIn } from '../../src/store/copy-in.js';
+import { CopyIn } from '../../src/store/copy.js';
 import { StoreConnectionError } from '../../src/store/errors.js';
 import { openStore, type Store } from '../../src/store/store.js';
 import { KEY, never, useMirror } from '../support/mirror.js';

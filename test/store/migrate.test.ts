@@ -7,8 +7,12 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { Client } from 'pg';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { migrate, migrationState } from '../../src/store/migrate.js';
-import { MIGRATIONS_FOLDER, readMigrations } from '../../src/store/migrate/files.js';
+import {
+  migrate,
+  migrationState,
+  MIGRATIONS_FOLDER,
+  readMigrations,
+} from '../../src/store/migrate.js';
 import { createTestDatabase } from '../support/postgres.js';
 
 const CLEAN = { pending: [], failed: [], edited: [], unknown: [] };

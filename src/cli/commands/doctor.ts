@@ -13,7 +13,7 @@ import { migrationState, type MigrationState } from '../../store/migrate.js';
 import { ALIVE_MS, isAlive } from '../../store/processes.js';
 import { openStore, type Store } from '../../store/store.js';
 import { storeRole } from '../../store/read-only.js';
-import { describeDatabase, type DatabaseLook } from '../../store/writable.js';
+import { describeDatabase, type DatabaseLook } from '../../store/pools.js';
 import { HealthListenError, listen } from '../../web/listen.js';
 import { print, printJson, stdoutLook } from '../console.js';
 import { reportError } from '../errors.js';

@@ -3,8 +3,12 @@ import { editDistance } from '../../config/nearest.js';
 import { cursorText, parseCursor, type FeedCursor } from '../../domain/feed-cursor.js';
 import { EXPORT_FORMATS, exportChunks, type ExportFormat } from '../../export/index.js';
 import { writeWhole } from '../../intake/index.js';
-import type { Exported } from '../../store/export-view.js';
-import { type ExportableView, type Exports, withExports } from '../../store/exports.js';
+import {
+  type Exported,
+  type ExportableView,
+  type Exports,
+  withExports,
+} from '../../store/exports.js';
 import { FOLLOWED_VIEWS } from '../../store/feed-rules.js';
 import { note, print, printJson, stdoutLook } from '../console.js';
 import { usageError, type CommandError } from '../errors.js';

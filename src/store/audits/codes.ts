@@ -1,7 +1,7 @@
 import type { Pool } from 'pg';
 import type { RecheckCandidate, RecheckFilter } from '../../domain/codes/recheck.js';
 import type { LockPools } from '../advisory-lock.js';
-import { streamRows } from '../stream-rows.js';
+import { streamRows } from './results.js';
 import {
   denialsIn,
   KNOWN_COLUMNS,

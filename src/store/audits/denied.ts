@@ -1,6 +1,6 @@
 import type { Pool } from 'pg';
 import type { Confirm, LookPlan } from '../../domain/codes/second-look.js';
-import { inTransaction } from '../transaction.js';
+import { inTransaction } from '../pools.js';
 import { readKnown } from './known-row.js';
 import { LONGEST_TEXT, storable } from './text.js';
 import type { DeniedCanary, DeniedCodes, PendingCode } from './types.js';

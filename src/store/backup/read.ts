@@ -2,14 +2,15 @@ import { createHash } from 'node:crypto';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
 import { errorCode } from '../errors.js';
-import { BackupError, NotABackupError } from './error.js';
 import {
+  BackupError,
+  NotABackupError,
   checkHead,
   HEAD_FILE,
   MANIFEST_FILE,
   readManifest,
   type BackupManifest,
-} from './manifest.js';
+} from './format.js';
 import { readTar, type TarFile } from './tar.js';
 
 /** Takes rows of a table; those of one table come one after the other, in the manifest's order. */

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { Client } from 'pg';
 import { errorCode, explainDatabaseError } from '../errors.js';
-import { MIGRATIONS_FOLDER, readMigrations, type MigrationOnDisk } from '../migrate/files.js';
+import { MIGRATIONS_FOLDER, readMigrations, type MigrationOnDisk } from '../migrate.js';
 import {
   migrationsOf,
   quoted,
@@ -9,12 +9,12 @@ import {
   sequencesOf,
   tablesOf,
   type TableShape,
-} from './contents.js';
-import { BackupError } from './error.js';
-import { Filler } from './fill.js';
-import { tooNew, type BackupManifest } from './manifest.js';
+  BackupError,
+  tooNew,
+  type BackupManifest,
+} from './format.js';
+import { Filler, Rebuild } from './fill.js';
 import { readBackup } from './read.js';
-import { Rebuild } from './rebuild.js';
 
 export interface RestoreOptions {
   /** What the store has goes; otherwise it must be empty. */

@@ -1,4 +1,4 @@
-import { BackupError } from './error.js';
+import { BackupError } from './format.js';
 
 /** Everything in a tar archive comes in blocks of this size. */
 const BLOCK = 512;

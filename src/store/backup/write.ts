@@ -10,15 +10,13 @@ import {
   tablesOf,
   targetOf,
   type TableShape,
-} from './contents.js';
-import { BackupError } from './error.js';
-import {
+  BackupError,
   FORMAT,
   HEAD_FILE,
   MANIFEST_FILE,
   type BackupManifest,
   type BackupTable,
-} from './manifest.js';
+} from './format.js';
 import { TAR_END, tarFile } from './tar.js';
 
 /** Rows of a table come in files of about this size, one of which is in memory. */

@@ -15,7 +15,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import { EmbeddedStartError, errorCode } from '../errors.js';
-import { diskFull, makeOwnFolder } from './folders.js';
+import { diskFull, makeOwnFolder } from './place.js';
 import { runAs, type ServiceUser } from './service-user.js';
 
 /** The programs of PostgreSQL that came with npm, in a place where they can be run. */

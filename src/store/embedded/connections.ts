@@ -1,8 +1,7 @@
 import { Client } from 'pg';
 import { z } from 'zod';
 import { EmbeddedStartError, errorCode } from '../errors.js';
-import { readSmall } from './folders.js';
-import { files } from './place.js';
+import { readSmall, files } from './place.js';
 
 /**
  * Locks that commands and keeper talk through; advisory, in database `postgres`, where nobody

@@ -11,12 +11,17 @@ import {
   readCredentials,
   type Credentials,
 } from './connections.js';
-import { explainFileError, writePrivate } from './folders.js';
-import { Lease } from './lease.js';
-import { files, findPlace, pointerOf, type Place } from './place.js';
+import {
+  explainFileError,
+  writePrivate,
+  files,
+  findPlace,
+  pointerOf,
+  type Place,
+} from './place.js';
+import { Lease, leaseServer } from './lease.js';
 import { findPostmaster, stopPostmaster, waitUntilGone } from './postmaster.js';
 import { newServiceUser } from './service-user.js';
-import { leaseServer } from './start.js';
 
 export interface EmbeddedOptions {
   /** The data folder; the database is `postgres` in it. */

@@ -9,8 +9,7 @@ import {
 import type { MigrationList, SchemaEngine } from '@prisma/schema-engine-wasm/schema_engine_bg';
 import { DatabaseError, type Pool } from 'pg';
 import { errorCode } from '../errors.js';
-import { checksum, type MigrationOnDisk } from './files.js';
-import { HISTORY_SCHEMA } from './history.js';
+import { checksum, type MigrationOnDisk, HISTORY_SCHEMA } from '../migrate.js';
 
 const PACKAGE = '@prisma/schema-engine-wasm/schema_engine_bg';
 export const NO_FILTERS = { externalTables: [], externalEnums: [] };

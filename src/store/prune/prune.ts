@@ -2,9 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { PoolClient } from 'pg';
 import type { RetentionPlan } from '../../domain/retention.js';
 import { openLong, tryLock, type LockPools } from '../advisory-lock.js';
-import { itemsLockSql } from '../items-lock.js';
-import { listKeptRuns } from './kept-runs.js';
-import { batchSql, measureSql, PRUNE_STEPS, type PruneStep } from './steps.js';
+import { itemsLockSql } from '../lock.js';
+import { listKeptRuns, batchSql, measureSql, PRUNE_STEPS, type PruneStep } from './steps.js';
 
 /** Rows of one batch, and so of one transaction: some ten milliseconds. */
 const BATCH = 2_000;

@@ -5,7 +5,7 @@ import type { Json } from '../../../src/domain/item.js';
 import { syncAccount } from '../../../src/jobs/sync-account.js';
 import { syncCatalogue } from '../../../src/jobs/sync-catalogue.js';
 import { seededCatalogue } from '../../../src/simulator/index.js';
-import { BackupError } from '../../../src/store/backup/error.js';
+import { BackupError } from '../../../src/store/backup/format.js';
 import { openStore } from '../../../src/store/store.js';
 import { KEY, never, useMirror } from '../../support/mirror.js';
 import { at, invalid, load, pending, purchaseOf, unproven, valid } from '../audits/support.js';

@@ -7,13 +7,16 @@ import { gunzipSync, gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { Client } from 'pg';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { BackupError, NotABackupError } from '../../../src/store/backup/error.js';
-import { MANIFEST_FILE, type BackupManifest } from '../../../src/store/backup/manifest.js';
+import {
+  BackupError,
+  NotABackupError,
+  MANIFEST_FILE,
+  type BackupManifest,
+} from '../../../src/store/backup/format.js';
 import { NUMBERED } from '../../../src/store/backup/read.js';
 import { checkBackup, restore } from '../../../src/store/backup/restore.js';
 import { TAR_END, tarFile } from '../../../src/store/backup/tar.js';
-import { migrate, migrationState } from '../../../src/store/migrate.js';
-import { MIGRATIONS_FOLDER } from '../../../src/store/migrate/files.js';
+import { migrate, migrationState, MIGRATIONS_FOLDER } from '../../../src/store/migrate.js';
 import { openStore } from '../../../src/store/store.js';
 import { never } from '../../support/mirror.js';
 import { createTestDatabase } from '../../support/postgres.js';

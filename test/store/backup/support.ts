@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { onTestFinished } from 'vitest';
-import type { BackupManifest } from '../../../src/store/backup/manifest.js';
+import type { BackupManifest } from '../../../src/store/backup/format.js';
 import { checkBackup, restore, type OpenFile } from '../../../src/store/backup/restore.js';
 import { backUp } from '../../../src/store/backup/write.js';
 import { never } from '../../support/mirror.js';

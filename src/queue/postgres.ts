@@ -10,8 +10,7 @@ import {
 } from 'bullmq';
 import { openQueuePool, type QueuePool } from '../store/queue-pool.js';
 import { QueueError } from './errors.js';
-import { refusal, type Server } from './link.js';
-import { openSession, type SessionOptions } from './session.js';
+import { openSession, refusal, type Server, type SessionOptions } from './connection.js';
 
 /** The queue in PostgreSQL, in a schema of BullMQ's own. */
 export function postgresServer(
@@ -35,7 +34,8 @@ export function postgresServer(
       // BullMQ knows any pool with these methods by its own, narrower type.
       return openSession(
         pool.pool as unknown as PostgresConnectionOptions,
-        createPostgresBackend,
+        // Without its third argument, which would give the sessions of workers another name.
+        (name, backendOptions) => createPostgresBackend(name, backendOptions),
         options,
       );
     },

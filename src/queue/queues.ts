@@ -1,10 +1,9 @@
 import type { Log } from '../domain/log.js';
 import type { RedisTarget } from '../domain/redis-target.js';
-import { Link } from './link.js';
+import { Connection, type BullQueue, type SessionOptions } from './connection.js';
 import { Outage } from './outage.js';
 import { postgresServer } from './postgres.js';
 import { redisServer } from './redis.js';
-import type { Session, SessionOptions } from './session.js';
 import {
   afreshId,
   askedId,
@@ -19,7 +18,7 @@ import {
   type TaskOf,
 } from './tasks.js';
 import { TUNING, type Tuning } from './tuning.js';
-import { WorkLoop, type JobHandler, type QueueWorker, type WorkOptions } from './worker.js';
+import { startWorker, type JobHandler, type QueueWorker, type WorkOptions } from './worker.js';
 
 export interface QueueOptions {
   /** Redis or Valkey; null: the queue is kept in PostgreSQL, in schema `bullmq` of `databaseUrl`. */
@@ -63,13 +62,10 @@ export async function openQueues(options: QueueOptions): Promise<Queues> {
 
 /** The queues of the product on one server. */
 export class Queues {
-  readonly #link: Link;
+  readonly #connection: Connection;
   readonly #log: Log;
   readonly #tuning: Tuning;
-  readonly #workers: {
-    readonly queue: QueueName;
-    readonly loop: Pick<WorkLoop<QueueName>, 'nudge' | 'stop'>;
-  }[] = [];
+  readonly #workers: QueueWorker[] = [];
   #closing: Promise<void> | null = null;
 
   constructor(options: QueueOptions) {
@@ -77,7 +73,6 @@ export class Queues {
     this.#log = log;
     this.#tuning = { ...TUNING, ...options.tuning };
     const session: SessionOptions = {
-      names: QUEUE_NAMES,
       prefix,
       keepDays: keepJobsDays,
       tuning: this.#tuning,
@@ -87,11 +82,11 @@ export class Queues {
       target === null
         ? postgresServer(databaseUrl, applicationName, session)
         : redisServer(target, applicationName, session, log, outage);
-    this.#link = new Link(server, outage, this.#tuning.answerMs);
+    this.#connection = new Connection(server, outage, this.#tuning.answerMs);
   }
 
   get backend(): 'redis' | 'postgres' {
-    return this.#link.backend;
+    return this.#connection.backend;
   }
 
   /**
@@ -126,7 +121,7 @@ export class Queues {
 
   /** False for a job that a worker holds, or that is put off. */
   async #canBegin(name: QueueName, jobId: string): Promise<boolean> {
-    return this.#link.use(async ({ queues }) => {
+    return this.#connection.use(async ({ queues }) => {
       const job = await queues[name].getJob(jobId);
       const state = await job?.getState();
       return state !== 'active' && state !== 'delayed';
@@ -155,17 +150,16 @@ export class Queues {
   ): Promise<Added> {
     checkJobId(jobId);
     const payload = payloadOf(name, task);
-    const added = await this.#link.use(async ({ queues }) => {
+    const added = await this.#connection.use(async ({ queues }) => {
       await queues[name].add(task.kind, payload, { ...options, jobId });
       return wasAdded(queues[name], jobId, payload.mark);
     });
-    for (const { queue, loop } of this.#workers) if (queue === name) loop.nudge();
     return { jobId, added };
   }
 
   /** How many jobs are in which state. @throws {QueueError} within seconds */
   counts(): Promise<Record<QueueName, QueueCounts>> {
-    return this.#link.use(async ({ queues }) => {
+    return this.#connection.use(async ({ queues }) => {
       const entries = await Promise.all(
         QUEUE_NAMES.map(async (name) => [name, await countsOf(queues[name])] as const),
       );
@@ -175,7 +169,7 @@ export class Queues {
 
   /** Whether the queue can be used. @throws {QueueError} within seconds, when it can't */
   ping(): Promise<void> {
-    return this.#link.ping();
+    return this.#connection.ping();
   }
 
   /** Begins to work on a queue, now or as soon as the server is there. Not to be called after `close`. */
@@ -184,9 +178,9 @@ export class Queues {
     handler: JobHandler<TaskOf<N>>,
     options: WorkOptions,
   ): QueueWorker {
-    const loop = new WorkLoop(this.#link, queue, handler, options, this.#tuning, this.#log);
-    this.#workers.push({ queue, loop });
-    return loop;
+    const worker = startWorker(this.#connection, queue, handler, options, this.#tuning, this.#log);
+    this.#workers.push(worker);
+    return worker;
   }
 
   /** Stops the workers that were not, then ends the connections; bounded, also without a server. */
@@ -196,22 +190,20 @@ export class Queues {
   }
 
   async #close(): Promise<void> {
-    await Promise.all(this.#workers.map(({ loop }) => loop.stop(0)));
-    await this.#link.close();
+    await Promise.all(this.#workers.map((worker) => worker.stop(0)));
+    await this.#connection.close();
   }
 }
 
-type Queue = Session['queues'][QueueName];
-
 /** BullMQ gives the same answer for a job it added and one it had; the mark stored with it tells. */
-async function wasAdded(queue: Queue, jobId: string, mark: string): Promise<boolean> {
+async function wasAdded(queue: BullQueue, jobId: string, mark: string): Promise<boolean> {
   // Not there any more: it was done and removed since, which only happens to one that was added. Not
   // to be asked about: it is in the queue, which is what was wanted.
   const job = await queue.getJob(jobId).catch(() => undefined);
   return job === undefined || job.data.mark === mark;
 }
 
-async function countsOf(queue: Queue): Promise<QueueCounts> {
+async function countsOf(queue: BullQueue): Promise<QueueCounts> {
   const counts = await queue.getJobCounts(
     'waiting',
     'prioritized',

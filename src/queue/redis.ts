@@ -4,9 +4,8 @@ import type { Log } from '../domain/log.js';
 import type { RedisTarget } from '../domain/redis-target.js';
 import { QueueError, wordsOf } from './errors.js';
 import { within } from './concurrency.js';
-import { refusal, type Server } from './link.js';
+import { openSession, refusal, type Server, type SessionOptions } from './connection.js';
 import type { Outage } from './outage.js';
-import { openSession, type SessionOptions } from './session.js';
 import type { Tuning } from './tuning.js';
 
 /** Without the one option that the driver's types are at odds about with themselves. */
@@ -22,6 +21,14 @@ export function redisServer(
 ): Server {
   const { tuning } = options;
   const client = openClient(target, applicationName, tuning);
+  // BullMQ's workers wait for jobs on copies of the client, whose answers take that much longer.
+  const patient = { ...tuning, commandMs: tuning.blockMs + tuning.commandMs };
+  const duplicate = (): Redis | Cluster => {
+    const copy = openClient(target, applicationName, patient);
+    copy.on('error', () => undefined); // the client's own listener has logged it
+    return copy;
+  };
+  Object.assign(client, { duplicate });
   let lastWords: string | null = null;
   let closing = false;
   const where = `the queue in ${shownTarget(target)}`;

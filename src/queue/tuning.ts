@@ -4,8 +4,8 @@ export interface Tuning {
   readonly lockMs: number;
   /** How often stalled jobs (their worker is gone) are looked for; the second look takes them over. */
   readonly stalledMs: number;
-  /** How often an idle worker asks for a job. */
-  readonly pollMs: number;
+  /** Longest that an idle worker waits to be told of a job; then it looks for one by itself. */
+  readonly blockMs: number;
   /** Longest wait for a connection. */
   readonly connectMs: number;
   /** Longest wait for the answer to one command; then the connection counts as dead. */
@@ -59,7 +59,7 @@ export function backoffMs(
 export const TUNING: Tuning = {
   lockMs: 30_000,
   stalledMs: 30_000,
-  pollMs: 1_000,
+  blockMs: 120_000,
   connectMs: 5_000,
   commandMs: 5_000,
   answerMs: 10_000,

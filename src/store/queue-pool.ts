@@ -32,8 +32,14 @@ export interface QueuePool {
  */
 const WORK_MEMORY = '32MB';
 
-/** More would wait for each other in the queue's tables anyway. */
-const CONNECTIONS = 3;
+/**
+ * Three for statements (more would wait for each other in the queue's tables anyway), and one for
+ * each of the three workers of a process, which listens on it for new jobs.
+ */
+const CONNECTIONS = 3 + 3;
+
+/** A connection that only listens learns within minutes that its server is gone. */
+const KEEP_ALIVE_MS = 10_000;
 
 /**
  * Opens nothing yet; connections are made when they are needed and made again when they broke. A
@@ -51,6 +57,7 @@ export function openQueuePool(url: string, options: QueuePoolOptions): QueuePool
     connectionTimeoutMillis: connectMs,
     query_timeout: queryMs,
     keepAlive: true,
+    keepAliveInitialDelayMillis: KEEP_ALIVE_MS,
     // Not as a start-up option: one in the URL would win over it, and pgbouncer refuses them.
     // oxlint-disable-next-line typescript/no-misused-promises -- the pool awaits it; its types don't tell
     onConnect: async (client) => {

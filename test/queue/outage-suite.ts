@@ -49,6 +49,17 @@ export function describeOutages(title: string, server: () => Breakable): void {
       await until(() => seen.length >= 1);
     });
 
+    it('finds jobs though a firewall forgot the connection on which it waited for them', async () => {
+      const queues = await trial.open();
+      const { handler, seen } = noting();
+      queues.work('mirror', handler, { concurrency: 1 });
+      await queues.addMirror(sync('acme'), 'before');
+      await until(() => seen.length === 1);
+      proxy.forget();
+      await until(() => queues.addMirror(sync('acme'), 'after').then(...settled));
+      await until(() => seen.length === 2);
+    });
+
     it.each(['refuse', 'swallow'] as const)(
       'says so once when the server is away (%s), and goes on when it is back',
       async (mode) => {

@@ -1,44 +1,44 @@
 import { describe, expect, it } from 'vitest';
 import { backoffMs } from '../../src/queue/tuning.js';
 import { bounded, wordsOf } from '../../src/queue/errors.js';
-import { verdictOf, type Verdict } from '../../src/queue/settle.js';
-import type { JobOutcome } from '../../src/queue/worker.js';
+import { endOf, type JobEnd, type JobOutcome } from '../../src/queue/worker.js';
 
 const NOW = Date.parse('2026-11-21T02:00:00Z');
-const verdict = (outcome: JobOutcome, attempt = 1): Verdict =>
-  verdictOf(outcome, attempt, 12, NOW, 1, backoffMs);
+const end = (outcome: JobOutcome, attempt = 1): JobEnd =>
+  endOf(outcome, attempt, 12, NOW, 1, backoffMs);
 
-describe('what is written down of an outcome', () => {
+describe('what is recorded of an outcome', () => {
   it('is a pause that grows for what may pass, and the end after the last attempt', () => {
     const outcome = { kind: 'retry', problem: 'no answer', notBefore: null } as const;
-    expect(verdict(outcome)).toEqual({ kind: 'retry', problem: 'no answer', delayMs: 30_000 });
-    expect(verdict(outcome, 11)).toMatchObject({ kind: 'retry', delayMs: 4 * 3_600_000 });
-    expect(verdict(outcome, 12)).toEqual({ kind: 'give-up', problem: 'no answer' });
+    expect(end(outcome)).toEqual({ kind: 'retry', problem: 'no answer', delayMs: 30_000 });
+    expect(end(outcome, 11)).toMatchObject({ kind: 'retry', delayMs: 4 * 3_600_000 });
+    expect(end(outcome, 12)).toEqual({ kind: 'give-up', problem: 'no answer' });
   });
 
   it('keeps to the time a server gave', () => {
     const outcome = { kind: 'retry', problem: 'wait', notBefore: NOW + 3_600_000 } as const;
-    expect(verdict(outcome)).toMatchObject({ delayMs: 3_630_000 });
+    expect(end(outcome)).toMatchObject({ delayMs: 3_630_000 });
   });
 
   it('is put off into the future, also by nothing or less', () => {
-    expect(verdict({ kind: 'later', reason: 'busy', delayMs: 5_000 })).toEqual({
+    expect(end({ kind: 'later', reason: 'busy', delayMs: 5_000 })).toEqual({
       kind: 'later',
+      reason: 'busy',
       until: NOW + 5_000,
     });
-    expect(verdict({ kind: 'later', reason: 'busy', delayMs: -5 })).toMatchObject({
+    expect(end({ kind: 'later', reason: 'busy', delayMs: -5 })).toMatchObject({
       until: NOW + 1,
     });
   });
 
   it('holds a result that JSON can, and none that is large', () => {
     const result = { runId: 17n, at: new Date(NOW), none: undefined };
-    expect(verdict({ kind: 'done', result })).toEqual({
+    expect(end({ kind: 'done', result })).toEqual({
       kind: 'done',
       result: { runId: '17', at: '2026-11-21T02:00:00.000Z' },
     });
     const large = { text: 'x'.repeat(10_000) };
-    expect(verdict({ kind: 'done', result: large })).toMatchObject({ result: { tooLarge: true } });
+    expect(end({ kind: 'done', result: large })).toMatchObject({ result: { tooLarge: true } });
   });
 });
 

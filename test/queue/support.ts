@@ -8,7 +8,7 @@ import type { JobContext, JobHandler, JobOutcome } from '../../src/queue/worker.
 export const SHORT: Partial<Tuning> = {
   lockMs: 1_500,
   stalledMs: 400,
-  pollMs: 50,
+  blockMs: 500,
   connectMs: 1_000,
   commandMs: 1_000,
   answerMs: 4_000,

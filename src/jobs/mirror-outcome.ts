@@ -17,7 +17,13 @@ export type MirrorOutcome =
       readonly alert: Alert | null;
     }
   /** Another run works for the seller: again after `delayMs`, and it does not count as an attempt. */
-  | { readonly kind: 'later'; readonly reason: string; readonly delayMs: number }
+  | {
+      readonly kind: 'later';
+      readonly reason: string;
+      readonly delayMs: number;
+      /** Another process works on the same, and may be done any moment. */
+      readonly isBusy?: true;
+    }
   /** Repeating can't help. */
   | { readonly kind: 'give-up'; readonly problem: string; readonly alert: Alert | null }
   /** It was told to stop. */

@@ -302,10 +302,10 @@ describe('codes check of a list', () => {
 
   it('leaves the work to others with --detach, and only watches where others work', async () => {
     const sim = await codesMarket(mirror());
-    const list = fileWith(['code', ...codesOf(sim, 40)].join('\n'));
+    const list = fileWith(['code', ...codesOf(sim, 100)].join('\n'));
     const env = settings(mirror().databaseUrl, sim.url, {
       HEALTH_LISTEN: 'off',
-      REQUESTS_PER_MINUTE: '1200',
+      REQUESTS_PER_MINUTE: '600',
     });
     const left = await run(['codes', 'check', list, '--detach'], env);
     expect(left.code).toBe(0);
@@ -314,14 +314,13 @@ describe('codes check of a list', () => {
     expect(askedFor(sim)).toEqual([]);
 
     const worker = start(['worker'], env);
-    await until(async () => (await count('mirror.processes')) === 1);
+    await until(() => askedFor(sim).length > 0);
     const out = freePath('csv');
     const watched = await run(['audits', 'resume', id, '--out', out], env);
     expect(watched.code, watched.stderr).toBe(0);
-    const another = await run(['codes', 'check', list, '--json'], env);
-    expect(another.stderr).toContain('Another process works on it; this one only watches.');
-    expect(JSON.parse(another.stdout)).toMatchObject({ audit: { state: 'finished', pending: 0 } });
-    expect(cellsOf(readFileSync(out, 'utf8'))).toHaveLength(41);
+    expect(watched.stderr).toContain('Another process works on it; this one only watches.');
+    expect(cellsOf(readFileSync(out, 'utf8'))).toHaveLength(101);
+    expect(askedFor(sim).length).toBeLessThan(120);
     worker.process.kill('SIGTERM');
     expect((await worker.ended).code).toBe(0);
     expect(await count('mirror.processes')).toBe(0);

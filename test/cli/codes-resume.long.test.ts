@@ -11,7 +11,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import type { Simulator } from '../../src/simulator/index.js';
 import { KEY, useMirror } from '../support/mirror.js';
-import { hasRedis, redisTitle, startRedis } from '../support/redis.js';
 import {
   askedFor,
   cellsOf,
@@ -48,13 +47,9 @@ async function isHeldUp(): Promise<boolean> {
 }
 
 /** A check of so many codes that is in the middle of them. */
-async function underWay(
-  sim: Simulator,
-  codes: readonly string[],
-  more: Readonly<Record<string, string>> = {},
-): Promise<Running> {
+async function underWay(sim: Simulator, codes: readonly string[]): Promise<Running> {
   const list = fileWith(['code', ...codes].join('\n'));
-  const env = settings(mirror().databaseUrl, sim.url, { REQUESTS_PER_MINUTE: '1800', ...more });
+  const env = settings(mirror().databaseUrl, sim.url, { REQUESTS_PER_MINUTE: '1800' });
   const running = start(['codes', 'check', list], env);
   await until(async () => running.process.exitCode !== null || (await settled()).size >= 40);
   return running;
@@ -127,10 +122,10 @@ describe('an audit that was stopped', () => {
   });
 
   /** Interrupts the audit twice while what it would record in between can't be written. */
-  async function interruptTwice(more: Readonly<Record<string, string>>): Promise<void> {
+  async function interruptTwice(): Promise<void> {
     const sim = await codesMarket(mirror());
     const codes = codesOf(sim, 200);
-    const running = await underWay(sim, codes, more);
+    const running = await underWay(sim, codes);
     const holder = await mirror().pool.connect();
     try {
       await holder.query('BEGIN');
@@ -149,22 +144,10 @@ describe('an audit that was stopped', () => {
   }
 
   it('by a second Ctrl-C ends though the store does not answer, and loses nothing', async () => {
-    await interruptTwice({});
+    await interruptTwice();
   });
 
-  it.skipIf(!hasRedis)(
-    redisTitle('by a second Ctrl-C does so with its queue in Redis as well'),
-    async () => {
-      const redis = await startRedis();
-      try {
-        await interruptTwice({ REDIS_URL: `redis://${redis.host}:${redis.port}` });
-      } finally {
-        await redis.dispose();
-      }
-    },
-  );
-
-  it('by kill -9 goes on likewise, and at once, though the queue takes it for being worked on', async () => {
+  it('by kill -9 goes on likewise, and at once', async () => {
     const sim = await codesMarket(mirror());
     const codes = codesOf(sim, 200);
     const running = await underWay(sim, codes);

@@ -1,140 +1,175 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { App } from '../../app.js';
-import { auditHandler } from '../../app/handlers.js';
-import { startHeartbeat, type Heartbeat } from '../../app/heartbeat.js';
-import { adding } from '../../app/watches.js';
 import { silentLog } from '../../domain/log.js';
-import { enqueueNext } from '../../jobs/codes/perform-chunk.js';
+import { alertId } from '../../jobs/alerts.js';
+import { paceOf } from '../../jobs/codes/pace.js';
+import {
+  enqueueNext,
+  performAuditChunk,
+  type AuditDeps,
+  type ChunkJob,
+} from '../../jobs/codes/perform-chunk.js';
+import { alertsAfter, type MirrorOutcome } from '../../jobs/mirror-outcome.js';
 import type { Queues } from '../../queue/queues.js';
-import type { AuditTask } from '../../queue/tasks.js';
-import type { JobOutcome, QueueWorker } from '../../queue/worker.js';
-import { ALIVE_MS, isAlive } from '../../store/processes.js';
 import type { AuditProgress } from '../../store/audits/types.js';
+import { explainDatabaseError } from '../../store/errors.js';
+import { CommandError } from '../errors.js';
+import { EXIT } from '../exit-codes.js';
 
-/** How often it is made sure that somebody works, and that the queue has something to work on. */
-const LOOK_MS = 5_000;
-/** Others that get nowhere for so long may not know the seller, or may be stuck. */
-const STILL_MS = 60_000;
-/** Work that nobody waits for is put off for so long, or until somebody does. */
-const PUT_OFF_MS = 15_000;
+/** Attempts at a chunk that fails, such as while the key is refused: about twelve hours of them. */
+const ATTEMPTS = 80;
+/** Pauses between them; each is twice the one before. */
+const FIRST_PAUSE_MS = 5_000;
+const LONGEST_PAUSE_MS = 10 * 60_000;
+/** A chunk that another process works on is looked at again after this. */
+const BUSY_MS = 2_000;
 /** How long the proofs may take that are due when the work is stopped. */
 const CLOSING_MS = 10_000;
 
-const NOT_WANTED: JobOutcome = {
-  kind: 'later',
-  reason: 'nobody waits for this audit',
-  delayMs: PUT_OFF_MS,
-};
-
-/** The role of a process that waits for an audit. */
-const waitsFor = (auditId: bigint | string): string => `audit ${auditId}`;
-/** The role of a process that works on an audit while it waits for it. */
-const worksOn = (auditId: bigint): string => `worker of audit ${auditId}`;
-
-/** The worker of this process, and what tells others of it. */
-interface OwnWork {
-  readonly worker: QueueWorker;
-  readonly heartbeat: Heartbeat;
+/** A chunk that waits for its turn. */
+interface WaitingChunk {
+  readonly chunk: number;
+  /** Milliseconds since 1970. */
+  readonly notBefore: number;
+  /** Attempts that failed. */
+  readonly failed: number;
 }
 
-/** The work on an audit: in this process, or in others that live. */
+/** Works on an audit in this process, chunk by chunk, without a queue. */
 export class AuditWork {
+  /** Whether another process works on the chunk that is due. */
+  isOthers = false;
   readonly #app: App;
-  readonly #queues: Queues;
-  readonly #auditId: bigint;
-  readonly #waiting: Heartbeat;
-  #own: OwnWork | null = null;
-  #lookedAt = -Infinity;
-  #moved = { pending: -1, at: 0 };
+  readonly #audit: AuditProgress;
+  readonly #waiting = new Map<number, WaitingChunk>();
+  readonly #closing = new AbortController();
+  readonly #cut = new AbortController();
+  readonly #done: Promise<void>;
+  #failure: { readonly error: unknown } | null = null;
 
-  private constructor(app: App, queues: Queues, auditId: bigint) {
+  /** Begins at once. */
+  constructor(app: App, audit: AuditProgress) {
     this.#app = app;
-    this.#queues = queues;
-    this.#auditId = auditId;
-    this.#waiting = startHeartbeat(app.store.processes, [waitsFor(auditId)], silentLog);
-  }
-
-  static async open(app: App, auditId: bigint): Promise<AuditWork> {
-    const { redis, queuePrefix, keepJobsDays } = app.config;
-    const { openQueues } = await import('../../queue/queues.js'); // slow to load
-    const queues = await openQueues({
-      target: redis,
-      databaseUrl: app.database.url,
-      prefix: queuePrefix,
-      keepJobsDays,
-      applicationName: 'seller-mirror codes',
-      log: silentLog,
+    this.#audit = audit;
+    this.#done = this.#work().catch((error: unknown) => {
+      this.#failure = { error };
     });
-    return new AuditWork(app, queues, auditId);
   }
 
-  /** True: this process works; false: others do. */
-  get isOwn(): boolean {
-    return this.#own !== null;
+  /** @throws what the work failed with, if it did */
+  assertWorking(): void {
+    if (this.#failure !== null) throw this.#failure.error;
   }
 
-  /**
-   * Puts what there is to do into the queue.
-   * @param afresh also what is there, but held by a process that may be gone, or put off
-   * @throws {QueueError} when the queue can't be reached
-   */
-  async enqueue({ auditId, sellerId }: AuditProgress, afresh = false): Promise<void> {
-    await enqueueNext(this.#app.store, auditId, adding(this.#queues, sellerId, { afresh }));
+  /** Asks for no further code. What was answered is proven, where that is soon done, and recorded. */
+  async stop(): Promise<void> {
+    this.#closing.abort();
+    const cut = setTimeout(() => this.#cut.abort(), CLOSING_MS);
+    await this.#done;
+    clearTimeout(cut);
   }
 
-  /**
-   * Sees to it, once in a while, that somebody works on the audit: this process, when nobody else
-   * does, or others get nowhere for no reason that is known.
-   */
-  async ensure(audit: AuditProgress): Promise<void> {
-    const now = performance.now();
-    const waits = audit.problem !== null;
-    if (waits || audit.pending !== this.#moved.pending) {
-      this.#moved = { pending: audit.pending, at: now };
+  async #work(): Promise<void> {
+    const { config, store } = this.#app;
+    const { auditId, sellerId } = this.#audit;
+    const seller = config.sellers.find(({ name }) => name === sellerId);
+    if (seller === undefined) {
+      const message = `audit ${auditId} is of the seller "${sellerId}", who is not configured here`;
+      throw new CommandError(message, 'configure the seller, then go on', EXIT.usage);
     }
-    if (now - this.#lookedAt < LOOK_MS) return;
-    this.#lookedAt = now;
-    await this.enqueue(audit);
-    if (this.#own !== null) return;
-    const standsStill = now - this.#moved.at > STILL_MS;
-    const isOthers = await this.#isAnyAlive(['worker', worksOn(this.#auditId)]);
-    if (standsStill || !isOthers) this.#own = this.#begin();
+    await this.#app.withJobs(seller, {}, async ({ marketplace, callCount }) => {
+      const deps: AuditDeps = {
+        ...{ store, marketplace, sellerId, callCount, ...paceOf(seller.requestsPerMinute) },
+        ...{ carried: new Map(), closing: this.#closing.signal },
+        enqueueChunk: (_, chunk) => this.#add({ chunk, notBefore: 0, failed: 0 }),
+      };
+      while (await this.#enqueue(deps)) {
+        for (let next = this.#next(); next !== null; next = this.#next()) {
+          await this.#until(next.notBefore);
+          if (this.#closing.signal.aborted) return;
+          this.#waiting.delete(next.chunk);
+          const isLastAttempt = next.failed + 1 >= ATTEMPTS;
+          const job: ChunkJob = { auditId, chunk: next.chunk, isLastAttempt };
+          const outcome = await performAuditChunk(deps, job, this.#cut.signal);
+          await this.#goOn(next, outcome);
+        }
+      }
+    });
   }
 
-  #begin(): OwnWork {
-    const { store, config } = this.#app;
-    const heartbeat = startHeartbeat(store.processes, [worksOn(this.#auditId)], silentLog);
-    const handle = auditHandler(this.#app, this.#queues);
-    const wanted: typeof handle = async (task, context) =>
-      (await this.#isWanted(task)) ? handle(task, context) : NOT_WANTED;
-    const concurrency = config.workerConcurrency;
-    return { worker: this.#queues.work('audits', wanted, { concurrency }), heartbeat };
+  /** Adds the next chunk. False when there is none: the audit has ended, or the work is to stop. */
+  async #enqueue({ store, enqueueChunk }: AuditDeps): Promise<boolean> {
+    const { auditId } = this.#audit;
+    while (!this.#closing.signal.aborted) {
+      try {
+        await enqueueNext(store, auditId, enqueueChunk);
+        if (this.#waiting.size > 0) return true;
+        if ((await store.audits.get(auditId))?.state !== 'running') return false;
+      } catch (error) {
+        if (explainDatabaseError(error, '') === null) throw error;
+      }
+      await this.#until(Date.now() + BUSY_MS);
+    }
+    return false;
   }
 
-  /**
-   * Of other audits only those are worked on here that somebody else waits for or is there to work on:
-   * one that was interrupted is left alone, since it may have been for good.
-   */
-  async #isWanted(task: AuditTask): Promise<boolean> {
-    if (task.kind !== 'chunk') return this.#isAnyAlive(['worker']);
-    if (task.auditId === String(this.#auditId)) return true;
-    return this.#isAnyAlive(['worker', waitsFor(task.auditId)]);
+  /** The chunk whose turn comes first; null when none waits. */
+  #next(): WaitingChunk | null {
+    let first: WaitingChunk | null = null;
+    for (const one of this.#waiting.values()) {
+      if (first === null || one.notBefore < first.notBefore) first = one;
+    }
+    return first;
   }
 
-  /** Whether any process lives that has one of these roles. */
-  async #isAnyAlive(roles: readonly string[]): Promise<boolean> {
-    const all = await this.#app.store.processes.live(ALIVE_MS);
-    return all.some((one) => one.roles.some((role) => roles.includes(role)) && isAlive(one));
+  #add(one: WaitingChunk): Promise<void> {
+    if (!this.#waiting.has(one.chunk)) this.#waiting.set(one.chunk, one);
+    return Promise.resolve();
   }
 
-  /** Hands back what is at work here; what was answered is proven, where that is soon done, and recorded. */
-  async close(): Promise<void> {
-    const own = this.#own;
+  async #goOn({ chunk, failed }: WaitingChunk, outcome: MirrorOutcome): Promise<void> {
+    const now = Date.now();
+    this.isOthers = outcome.kind === 'later' && outcome.isBusy === true;
+    if (outcome.kind === 'later') {
+      const delayMs = this.isOthers ? BUSY_MS : outcome.delayMs;
+      await this.#add({ chunk, notBefore: now + delayMs, failed });
+    } else if (outcome.kind === 'retry') {
+      const pauseMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** failed);
+      const notBefore = Math.max(now + pauseMs, outcome.notBefore ?? 0);
+      await this.#add({ chunk, notBefore, failed: failed + 1 });
+    }
+    await this.#alert(outcome);
+  }
+
+  /** People are told of an audit's end wherever it comes about. */
+  async #alert(outcome: MirrorOutcome): Promise<void> {
+    const alerts = alertsAfter(outcome, { attempt: ATTEMPTS, attempts: ATTEMPTS });
+    if (this.#app.config.alerts === null || alerts.length === 0) return;
+    const queues = await openAuditQueues(this.#app);
     try {
-      await own?.worker.stop(CLOSING_MS);
-      await own?.heartbeat.stop();
-      await this.#waiting.stop();
+      for (const alert of alerts) await queues.addAlert(alert, alertId(alert));
     } finally {
-      await this.#queues.close();
+      await queues.close();
     }
   }
+
+  async #until(moment: number): Promise<void> {
+    const ms = moment - Date.now();
+    const { signal } = this.#closing;
+    if (ms > 0) await sleep(ms, undefined, { signal }).catch(() => undefined);
+  }
+}
+
+/** The queues, for what is left to other processes. Slow to load. */
+export async function openAuditQueues(app: App): Promise<Queues> {
+  const { redis, queuePrefix, keepJobsDays } = app.config;
+  const { openQueues } = await import('../../queue/queues.js');
+  return openQueues({
+    target: redis,
+    databaseUrl: app.database.url,
+    prefix: queuePrefix,
+    keepJobsDays,
+    applicationName: 'seller-mirror codes',
+    log: silentLog,
+  });
 }

@@ -1,6 +1,8 @@
 import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { App } from '../../app.js';
+import { adding } from '../../app/watches.js';
+import { enqueueNext } from '../../jobs/codes/perform-chunk.js';
 import type { AuditProgress } from '../../store/audits/types.js';
 import { explainDatabaseError } from '../../store/errors.js';
 import { print, printJson, stderrLook, stdoutLook, note } from '../console.js';
@@ -8,7 +10,7 @@ import { EXIT, type ExitCode } from '../exit-codes.js';
 import { safeLine } from '../output/index.js';
 import { ownCommand } from '../own-command.js';
 import { AuditBar } from './audit-progress.js';
-import { AuditWork } from './audit-work.js';
+import { AuditWork, openAuditQueues } from './audit-work.js';
 import { findAudit } from './find-audit.js';
 import type { FailOptions } from './options.js';
 import type { OutPlace } from './out-place.js';
@@ -54,26 +56,37 @@ async function work(
   { detach, afresh }: PursueOptions,
   signal: AbortSignal,
 ): Promise<AuditProgress | 'interrupted'> {
+  if (detach) {
+    const queues = await openAuditQueues(app);
+    try {
+      await enqueueNext(
+        app.store,
+        audit.auditId,
+        adding(queues, audit.sellerId, { afresh: afresh ?? false }),
+      );
+    } finally {
+      await queues.close();
+    }
+    return audit;
+  }
   const bar = new AuditBar();
-  let doing: AuditWork | null = null;
+  const doing = new AuditWork(app, audit);
   const interrupted = (): void => {
     bar.finish();
-    note(`${doing?.isOwn === false ? LEFT : STOPPING}\n→ ${resume}\n`);
+    note(`${doing.isOthers ? LEFT : STOPPING}\n→ ${resume}\n`);
     // Should it end the hard way, at the second Ctrl-C.
     process.exitCode = EXIT.interrupted;
   };
   signal.addEventListener('abort', interrupted, { once: true });
   try {
-    doing = await AuditWork.open(app, audit.auditId);
-    await doing.enqueue(audit, afresh);
-    return detach ? audit : await watch(app, audit, doing, bar, signal);
+    return await watch(app, audit, doing, bar, signal);
   } catch (error) {
     if (signal.aborted) return 'interrupted';
     note(`The audit is kept; this goes on with it:\n→ ${resume}\n`);
     throw error;
   } finally {
     bar.finish();
-    await doing?.close();
+    await doing.stop();
     signal.removeEventListener('abort', interrupted);
   }
 }
@@ -98,8 +111,8 @@ async function watch(
       const audit = await findAudit(app, auditId, undefined);
       bar.show(audit);
       if (audit.state !== 'running') return audit;
-      await doing.ensure(audit);
-      if (!doing.isOwn) bar.others();
+      doing.assertWorking();
+      if (doing.isOthers) bar.others();
       seenAt = performance.now();
     } catch (error) {
       const isOutage = explainDatabaseError(error, '') !== null;

@@ -205,7 +205,7 @@ function afterError(error: unknown, auditId: bigint, signal: AbortSignal): Mirro
   if (signal.aborted) return { kind: 'hand-back' };
   if (error instanceof ChunkBusyError) {
     const delayMs = Math.round(BUSY_MS * (1 + Math.random()));
-    return { kind: 'later', reason: error.message, delayMs };
+    return { kind: 'later', reason: error.message, delayMs, isBusy: true };
   }
   return { kind: 'retry', problem: wordsOf(error), notBefore: null, alert: null };
 }

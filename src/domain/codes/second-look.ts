@@ -7,8 +7,8 @@ import { moment } from '../moment.js';
  * one sick machine of several denies some of them all the time. So a code is *invalid* only when it
  * was denied twice, the second time at least `LOOK_AFTER_MS` later and after every other code of the
  * list. `--confirm` says for which codes: `all` of them, `none`, or `auto`, which looks again at every
- * denied code where few are denied, and else at a part so chosen that a stretch of false denials
- * can't fall between.
+ * denied code where few are denied, and else at a part of them: a sample, so that false denials which
+ * are few and brief may be missed. `all` misses none.
  *
  * A code that is found after all shows that denials of this marketplace can be false. Then every
  * denied code is asked for again, until chance can no longer explain that it was denied each time.
@@ -22,13 +22,14 @@ export const LOOK_AFTER_MS = 60_000;
 /** The same for a few codes that somebody waits for at the terminal. */
 export const LOOK_SOON_AFTER_MS = 5_000;
 
-/** With so many denied codes or fewer, each is asked for again. */
-const FEW = 200;
+/** With so many denied codes or fewer, each is asked for again; of more, at least so many are. */
+export const FEW = 200;
 /** And with such a share of the list or less. */
 const SMALL_SHARE = 0.1;
 /**
- * Of more, one in so many in the order of the list: a stretch of 25 false denials, which the rules of
- * checkpoints let pass, holds at least one that is looked at.
+ * Of very many, one in so many in the order of the list: a row of 25 denied codes, which the rules of
+ * checkpoints let pass, holds at least one that is looked at. Where true and false denials are mixed,
+ * that one may be a true one: a short stretch of false denials can still go unseen.
  */
 export const ONE_IN = 12;
 /** How likely it may be that any code of an audit is called invalid by chance alone. */
@@ -67,7 +68,8 @@ export function planLook({ confirm, asked, denied, valid, overturned }: DenialCo
   if (confirm === 'none') return { kind: 'look', denials: 1, oneIn: 1 };
   if (overturned === 0) {
     const isAll = confirm === 'all' || denied <= FEW || denied <= SMALL_SHARE * asked;
-    return { kind: 'look', denials: 2, oneIn: isAll ? 1 : ONE_IN };
+    const oneIn = isAll ? 1 : Math.min(ONE_IN, Math.floor(denied / FEW));
+    return { kind: 'look', denials: 2, oneIn };
   }
   const share = overturned / Math.max(valid, overturned);
   // With no more valid codes than these, how often a denial is false is not known.

@@ -9,8 +9,8 @@ export const EXPORT_FORMATS = ['csv', 'ndjson', 'parquet'] as const;
 export type ExportFormat = (typeof EXPORT_FORMATS)[number];
 
 /**
- * An export as a file of a format, in chunks, in bounded memory whatever its size.
- * @param raw in CSV, leaves text as it is, for readers that are no spreadsheets
+ * An export as a file of a format, in chunks and bounded memory.
+ * @param raw for CSV: leaves text as it is, for readers other than spreadsheets
  */
 export function exportChunks(
   { columns, batches }: Pick<Exported, 'columns' | 'batches'>,
@@ -30,7 +30,7 @@ export function exportChunks(
 /**
  * Rows as CSV (RFC 4180) with a header, in chunks. NULL is an empty cell, an empty text a quoted one;
  * lists and JSON are in PostgreSQL's own notation, which its COPY reads.
- * @param raw leaves text as it is, where it is otherwise guarded against being run by a spreadsheet
+ * @param raw leaves text as it is; by default, formulas are guarded
  */
 async function* csvChunks(
   columns: readonly ExportColumn[],

@@ -5,7 +5,7 @@ import type { ExportColumn } from '../store/exports.js';
 import { textsOf } from '../store/read-only.js';
 import type { TextRow } from '../store/text-cursor.js';
 
-/** A group of rows is held in memory as a whole: it is written when it has so much of either. */
+/** Limits of a group of rows, which is in memory as a whole until it is written. */
 const GROUP_ROWS = 8_000;
 const GROUP_CHARACTERS = 4 * 1024 * 1024;
 
@@ -32,7 +32,7 @@ export async function* parquetChunks(
   yield file.end();
 }
 
-/** Rows that are written as one, turned into columns. */
+/** Rows that are written together, as columns. */
 class RowGroup {
   readonly values: ParquetValue[][];
   rows = 0;
@@ -58,7 +58,7 @@ class RowGroup {
   }
 }
 
-/** The file as it comes into being; what is written is handed out and no longer held. */
+/** Writes the file into memory and hands out each part as soon as it is written. */
 class ParquetFile {
   readonly #columns: readonly ParquetColumn[];
   readonly #bytes = new ByteWriter();
@@ -79,7 +79,7 @@ class ParquetFile {
 
   write({ values, rows }: RowGroup): Uint8Array {
     const columnData = this.#columns.map(({ name }, n) => ({ name, data: values[n] ?? [] }));
-    // Into memory it is written at once; a promise would be for writers that wait.
+    // Writing into memory is synchronous; the promise is for other writers.
     void this.#writer.write({ columnData, rowGroupSize: rows });
     return this.#taken();
   }
@@ -97,24 +97,24 @@ class ParquetFile {
   }
 }
 
-/** A value as the Parquet library takes it. */
+/** A value for the Parquet library. */
 type ParquetValue = string | number | bigint | boolean | Date | Uint8Array | null | unknown[];
 
-/** How a column stands in a Parquet file. */
+/** A column of a Parquet file. */
 interface ParquetColumn {
   readonly name: string;
-  /** Its part of the schema, children behind their parent. */
+  /** Its part of the schema, children after their parent. */
   readonly schema: readonly SchemaElement[];
-  /** The value that PostgreSQL's text stands for. */
+  /** Converts PostgreSQL's text. */
   readonly read: (text: string) => ParquetValue;
 }
 
-/** A decimal of so many digits fits into 64 bits. */
+/** Digits of a decimal that fit into 64 bits. */
 const MOST_DIGITS_OF_INT64 = 18;
-/** And one of so many into 128. */
+/** Digits of a decimal that fit into 128 bits. */
 const MOST_DIGITS = 38;
 
-/** How a column of an export stands in a Parquet file; every column may hold nulls. */
+/** The Parquet column for a column of an export; every one may have nulls. */
 function parquetColumn(column: ExportColumn): ParquetColumn {
   const { name } = column;
   const kind = kindOf(column);
@@ -155,7 +155,7 @@ function leaf(kind: ValueKind): Leaf {
     case 'moment':
       return { element: MOMENT, read: microseconds };
     case 'json':
-      // As bytes, since the library would read and write it again, and round its numbers.
+      // As bytes: the library would parse and serialize text, and round its numbers.
       return { element: JSON_TEXT, read: (text) => Buffer.from(text, 'utf8') };
     case 'decimal':
       return kind.precision <= MOST_DIGITS ? decimal(kind.precision, kind.scale) : TEXT;
@@ -174,7 +174,7 @@ const MOMENT: Element = {
 
 const JSON_TEXT: Element = { type: 'BYTE_ARRAY', logical_type: { type: 'JSON' } };
 
-/** What older readers look at, which must not be there while values are written. */
+/** Adds the type for older readers, which must not be set while values are written. */
 function finished(element: SchemaElement): SchemaElement {
   return element.logical_type?.type === 'JSON' ? { ...element, converted_type: 'JSON' } : element;
 }
@@ -189,7 +189,7 @@ function decimal(precision: number, scale: number): Leaf {
       precision,
       scale,
     },
-    // PostgreSQL writes just as many decimals as the type has.
+    // PostgreSQL writes exactly as many decimals as the type has.
     read: (text) => BigInt(text.replace('.', '')),
   };
 }

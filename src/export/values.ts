@@ -1,11 +1,11 @@
 import type { ExportColumn } from '../store/exports.js';
 
-/** What the values of a column are, as far as formats tell them apart. */
+/** The kinds of values that formats write in different ways. */
 export type ValueKind =
   | { readonly kind: 'text' | 'boolean' | 'json' | 'texts' | 'date' | 'moment' | 'float' }
   | { readonly kind: 'integer'; readonly bits: 32 | 64 }
   | { readonly kind: 'decimal'; readonly precision: number; readonly scale: number }
-  /** Digits without a limit, of which no format has a type that holds them exactly. */
+  /** Digits without a limit: no format has an exact type for them. */
   | { readonly kind: 'number' };
 
 const KINDS: Readonly<Record<string, ValueKind>> = {
@@ -23,7 +23,7 @@ const KINDS: Readonly<Record<string, ValueKind>> = {
   'timestamp with time zone': { kind: 'moment' },
 };
 
-/** What a column's values are. Types that no view has are written as text. */
+/** The kind of a column's values. Types that no view has are text. */
 export function kindOf({ type }: ExportColumn): ValueKind {
   const [, precision, scale] = /^numeric\((\d+),(\d+)\)$/.exec(type) ?? [];
   if (precision !== undefined && scale !== undefined) {
@@ -35,19 +35,19 @@ export function kindOf({ type }: ExportColumn): ValueKind {
   return KINDS[plain] ?? { kind: 'text' };
 }
 
-/** Whether values are digits that no spreadsheet takes for a formula, and JSON takes for a number. */
+/** True for numbers, which are never formulas and are numbers in JSON. */
 export function isNumeric({ kind }: ValueKind): boolean {
   return kind === 'integer' || kind === 'decimal' || kind === 'number' || kind === 'float';
 }
 
 const UTC = /^(\d{4,}-\d\d-\d\d) (\d\d:\d\d:\d\d(?:\.\d+)?)\+00$/;
 
-/** PostgreSQL's text of a moment, shown in UTC, in ISO 8601; what is none, such as infinity, stays. */
+/** PostgreSQL's text of a moment in UTC as ISO 8601; other text, such as infinity, stays as it is. */
 export function isoMoment(text: string): string {
   return text.replace(UTC, '$1T$2Z');
 }
 
-/** Microseconds since 1970; null for what is no moment of four-digit years. */
+/** Microseconds since 1970; null for infinity and years of more than four digits. */
 export function microseconds(text: string): bigint | null {
   const [, day, time = ''] = UTC.exec(text) ?? [];
   if (day === undefined || day.length > 10) return null;
@@ -56,12 +56,12 @@ export function microseconds(text: string): bigint | null {
   return BigInt(seconds) * 1_000_000n + BigInt(fraction);
 }
 
-/** The beginning of a day; null for what is no day of four-digit years. */
+/** The beginning of a day; null for infinity and years of more than four digits. */
 export function day(text: string): Date | null {
   return /^\d{4}-\d\d-\d\d$/.test(text) ? new Date(`${text}T00:00:00Z`) : null;
 }
 
-/** Whether reading the number as a double, as JavaScript and others do, keeps every digit of it. */
+/** True when a double, which JavaScript and others read numbers as, keeps every digit. */
 export function isExact(text: string): boolean {
   const number = Number(text);
   return Number.isFinite(number) && digits(text) === digits(String(number));

@@ -8,10 +8,10 @@ interface Table {
   readonly columns: readonly string[];
   /** The names are the list's own. */
   readonly named: boolean;
-  /** The cells of the first record, when it may be a header though nothing proves it. */
+  /** The cells of the first record when it may be a header, without proof. */
   readonly likelyNames?: readonly string[];
   readonly records: readonly (readonly string[])[];
-  /** Columns that hold nothing a code could be, from 0: chosen only where they are asked for. */
+  /** Columns, from 0, that can't contain codes: used only when asked for. */
   readonly unfit?: ReadonlySet<number>;
 }
 
@@ -23,8 +23,8 @@ interface ColumnChoice {
 }
 
 /**
- * The column that holds the codes: the one asked for, or else the one whose name says so, or whose
- * values look like codes when no other's do.
+ * Finds the column of codes: the one asked for, or the one whose name says so, or the only one whose
+ * values look like codes.
  * @throws IntakeError when there is no such column, or more than one
  */
 export function chooseColumn(table: Table, wanted: string | number | undefined): ColumnChoice {
@@ -52,7 +52,7 @@ function askedFor(table: Table, wanted: string | number): ColumnChoice {
   throw new IntakeError(`there is no column ${shown(String(wanted))}`, available(table));
 }
 
-/** An exact name goes before one that differs in letter case. */
+/** Columns with this name; an exact match beats one in another letter case. */
 function indicesOf({ columns }: Table, wanted: string): number[] {
   const matching = (same: (name: string) => boolean): number[] =>
     columns.flatMap((name, index) => (same(name.trim()) ? [index] : []));
@@ -75,7 +75,7 @@ function byName(table: Table): ColumnChoice | null {
   const candidates = fitting.length > 0 ? fitting : named;
   const [index] = candidates;
   if (index === undefined || candidates.length > 1) throw ambiguous(table, candidates);
-  // A column "code" may be a country's; the plainer names may not.
+  // A column "code" may be a country code; the plainer names can't.
   if (best === 2 && fitting.length === 0 && codes.length > 0) {
     throw ambiguous(table, [index, ...codes]);
   }
@@ -95,7 +95,7 @@ function byValues(table: Table): ColumnChoice {
   };
 }
 
-/** Columns whose values are typical codes; without any, those whose values may be codes. */
+/** Columns whose values are typical codes; if there are none, those whose values may be codes. */
 function columnsLikeCodes({ columns, records }: Table): number[] {
   const where = (isLike: (value: string) => boolean): number[] =>
     columns.flatMap((_, index) => {
@@ -133,7 +133,7 @@ function placed(table: Table, index: number): string {
   return `The codes are in column ${index + 1}${name}`;
 }
 
-/** Names that columns of codes go by, the plainest first; compared without case and punctuation. */
+/** Usual names of columns of codes, the plainest first; compared without case and punctuation. */
 const NAMES: readonly (readonly string[])[] = [
   ['purchasecode', 'purchasecodes', 'itempurchasecode', 'purchasekey'],
   ['licensecode', 'licencecode', 'licensekey', 'licencekey', 'licensekeys', 'licencekeys'],
@@ -145,20 +145,20 @@ export function plainName(name: string): string {
   return name.toLowerCase().replaceAll(/[^\p{L}\p{N}]/gu, '');
 }
 
-/** How plainly a name says that the column holds codes: 0 is plainest; null when it doesn't. */
+/** How plainly a name says that the column has codes: 0 is plainest; null when it doesn't. */
 export function nameRank(name: string): number | null {
   const rank = NAMES.findIndex((names) => names.includes(plainName(name)));
   return rank < 0 ? null : rank;
 }
 
 /*
- * Codes have no fixed format, so no code is rejected for what it looks like. These guesses only
- * choose the column of codes, and raise a question about a list as a whole.
+ * Codes have no fixed format, so no code is rejected for its looks. These guesses only choose the
+ * column of codes and raise doubts about a list as a whole.
  */
 
 type ValueKind = 'empty' | 'number' | 'date' | 'email' | 'link' | 'code' | 'text';
 
-/** What a cell looks like. */
+/** The kind of value that a cell looks like. */
 export function kindOf(value: string): ValueKind {
   const text = normalizeCode(value);
   if (text === '') return 'empty';
@@ -169,14 +169,14 @@ export function kindOf(value: string): ValueKind {
   return looksLikeCode(text) ? 'code' : 'text';
 }
 
-/** Long, in one piece, with digits all over: what no name or word looks like. */
+/** Long, without spaces, and with digits not only at the end, unlike names and words. */
 function looksLikeCode(text: string): boolean {
   if (text.length < 8 || text.length > LONGEST_CODE || /\s/.test(text)) return false;
   // `address_line_2` is a name.
   return /\d/.test(text.replace(/[ _-]?\d{1,2}$/, ''));
 }
 
-/** A UUID or many hex digits: what the codes of most marketplaces look like. */
+/** A UUID or many hex digits, as the codes of most marketplaces. */
 function isTypicalCode(value: string): boolean {
   const text = normalizeCode(value);
   return (
@@ -185,14 +185,14 @@ function isTypicalCode(value: string): boolean {
 }
 
 /**
- * A number of many digits as spreadsheets show and save it, such as `1,23457E+17`. It is no code any
- * more: its last digits are lost.
+ * A number of many digits as spreadsheets save it, such as `1,23457E+17`. It is not a code any more:
+ * its last digits are lost.
  */
 export function isShortenedNumber(text: string): boolean {
   return /^-?\d(?:[.,]\d{1,14})?E\+\d{2,3}$/i.test(text);
 }
 
-/** Prose, markup, a date, an amount, an address: hardly a code, whatever the marketplace. */
+/** Prose, markup, a date, an amount, an address: hardly a code of any marketplace. */
 function isUnlikely(text: string): boolean {
   return (
     text.length > LONGEST_CODE ||
@@ -210,25 +210,25 @@ function isAmountOrDate(text: string): boolean {
 
 /** Most of the first records of a list do not look like codes. */
 export interface Doubt {
-  /** Records that hold something in the column of codes, and how many of these look odd. */
+  /** Number of records with something in the column of codes, and of those that look odd. */
   readonly of: number;
   readonly odd: number;
-  /** What known codes look like: `37 characters: digits, a to f`. Null: too few are known. */
+  /** The form of known codes: `37 characters: digits, a to f`. Null when too few are known. */
   readonly known: string | null;
-  /** A few odd ones, such as `line 3: "Dear customer"`; what may be a code is masked. */
+  /** A few odd ones, such as `line 3: "Dear customer"`; possible codes are masked. */
   readonly samples: readonly string[];
 }
 
-/** With fewer known codes a list is not compared with them: they may all be of one kind by chance. */
+/** Known codes needed to compare a list with them: fewer may be of one kind by chance. */
 const ENOUGH_KNOWN = 20;
 const MOST_SAMPLES = 3;
 
 /**
- * Whether a list is likely not one of purchase codes: more than half of its first records, 1,000 at
- * most, look odd. Odd is what has white space or a tag in it, a date, an amount, an e-mail or web
- * address, a number that Excel has shortened, and what is longer than 255 characters. When 20 or more
- * valid codes are known, odd is instead what is shorter or longer than all of them, or has other kinds
- * of characters, unless it is a UUID or 32 to 128 hex digits.
+ * Doubts that a list has purchase codes when more than half of its first records (at most 1,000) look
+ * odd. Odd are values with white space or a tag, dates, amounts, e-mail and web addresses, numbers that
+ * Excel has shortened, and values longer than 255 characters. When 20 or more valid codes are known,
+ * odd are instead values that are shorter or longer than all of these or have other kinds of
+ * characters, unless they are a UUID or 32 to 128 hex digits.
  * @param known valid codes of the seller
  */
 export function doubtOf(
@@ -251,13 +251,13 @@ export function doubtOf(
   };
 }
 
-/** Prose, markup, dates and amounts are shown; anything else may be a code, or a person's address. */
+/** Shows prose, markup, dates and amounts; masks anything else, which may be a code or an e-mail address. */
 function sampleOf(text: string): string {
   const isPlain = /[\s<]/.test(text) || isShortenedNumber(text) || isAmountOrDate(text);
   return isPlain ? shown(text, 40) : `${maskCode(text)} (${text.length} characters)`;
 }
 
-/** What codes have in common. */
+/** Lengths and characters of known codes. */
 interface Shape {
   readonly shortest: number;
   readonly longest: number;

@@ -7,7 +7,7 @@ import { LineSplitter, type Line } from './text-list.js';
 
 /**
  * A plan for a CSV file.
- * @throws IntakeError when there is nothing in it, or no telling where the codes are
+ * @throws IntakeError when it is empty, or the column of codes is not clear
  */
 export function planCsv(sample: Sample): Plan {
   const { whole, column, most, mask } = sample;
@@ -55,7 +55,7 @@ function nothingIn(header: boolean): IntakeError {
 interface CsvShape {
   readonly delimiter: string;
   readonly most: number;
-  /** Cells of a record. */
+  /** Number of cells of a record. */
   readonly width: number;
   readonly codeColumn: number;
   /** The last line before the first row. */
@@ -113,8 +113,8 @@ class CsvReader implements RowReader {
   #rowsOf(records: readonly CsvRecord[]): IntakeRow[] {
     const rows: IntakeRow[] = [];
     const cells = cellsOf(records, this.#shape.delimiter);
-    // Cells stay beside their records: a copy of a record by spread is old to the garbage collector
-    // from its birth, and keeps everything it refers to until the next collection of old objects.
+    // Records are not copied to add their cells: V8 puts copies made by spread among the old objects,
+    // where they keep what they refer to until the next full garbage collection.
     for (const [index, record] of records.entries()) {
       if (record.line <= this.#shape.skipped) continue;
       const row = this.#row(record, cells[index] ?? []);
@@ -123,7 +123,7 @@ class CsvReader implements RowReader {
     return rows;
   }
 
-  /** Null where there is nothing in it. */
+  /** Null for an empty record. */
   #row(record: CsvRecord, cells: readonly string[]): IntakeRow | null {
     if (isEmpty(cells) && record.kind !== 'too long') {
       this.blankLines++;
@@ -149,7 +149,7 @@ class CsvReader implements RowReader {
       return { line, rejected, columns: fitted(cells, width, delimiter) };
     }
     if (cells.length > width && !isEmpty(cells.slice(width))) {
-      // A separator too many may have moved the code to another column.
+      // An extra separator may have moved the code to another column.
       const rejected = `has ${cells.length} cells instead of ${width}${extent(record)}`;
       return { line, rejected, columns: fitted(cells, width, delimiter) };
     }
@@ -168,12 +168,12 @@ function unclosedNote(quotes: number, line: number): string {
     : `${quotes} quotes are never closed, the first opens in line ${line}: they count as characters, and each line stands for itself.`;
 }
 
-/** An apostrophe that has another at the end is a quote, which reading the code takes off with it. */
+/** Removes a guarding apostrophe, unless there is another at the end: `readCode` removes such quotes. */
 function withoutGuard(cell: string): string {
   return /'\s*$/.test(cell) ? cell : unguarded(cell);
 }
 
-/** So many cells: empty ones added, those too many put into the last, so that nothing is lost. */
+/** Exactly `width` cells: adds empty ones, or joins the surplus into the last, so that nothing is lost. */
 function fitted(cells: readonly string[], width: number, delimiter: string): readonly string[] {
   if (cells.length === width) return cells;
   if (cells.length < width) {
@@ -192,10 +192,10 @@ function extent({ line, lastLine }: CsvRecord): string {
   return lastLine > line ? ` and reaches to line ${lastLine}: is a quote left open?` : '';
 }
 
-/** Records looked at. */
+/** Records at the beginning from which the delimiter and the header are found. */
 const MOST_RECORDS = 1000;
 
-/** In this order where they serve equally well: commas stand in texts and numbers most often. */
+/** In order of preference when they fit equally well: commas are the most frequent in texts and numbers. */
 const DELIMITERS = ['\t', ';', '|', ','] as const;
 
 const DELIMITER_NAMES: Readonly<Record<string, string>> = {
@@ -205,26 +205,26 @@ const DELIMITER_NAMES: Readonly<Record<string, string>> = {
   ',': 'commas',
 };
 
-/** Numbers that Excel has shortened where it writes decimal commas, which separate nothing. */
+/** Numbers that Excel has shortened with a decimal comma, which is not a separator. */
 const SHORTENED = /(?<![\d.,])\d,\d{1,14}E\+\d{2,3}(?!\d)/gi;
 
 interface DelimiterFound {
   readonly delimiter: string;
-  /** Share of the first records that it cuts into several cells. */
+  /** Share of the first records that it splits into several cells. */
   readonly cutting: number;
-  /** The line `sep=` that names it; 0 without one. */
+  /** Number of the line `sep=` that names it; 0 without one. */
   readonly line: number;
   readonly reason: string;
 }
 
-/** The lines at the beginning that are there completely. */
+/** The complete lines of the sample. */
 export function firstLines({ text, whole, most }: Sample): Line[] {
   const splitter = new LineSplitter(most);
   const lines = splitter.push(text);
   return whole ? [...lines, ...splitter.end()] : lines;
 }
 
-/** What separates the cells: named in Excel's first line `sep=;`, or what cuts most evenly. */
+/** Finds the delimiter: named in Excel's first line `sep=;`, or the one that splits most evenly. */
 export function findDelimiter(lines: readonly Line[], most: number): DelimiterFound {
   const [first] = lines;
   const named = /^"?sep=([^\w\s"]|\t)"?$/i.exec(first?.text ?? '')?.[1];
@@ -253,7 +253,7 @@ export function findDelimiter(lines: readonly Line[], most: number): DelimiterFo
 interface Fit {
   readonly delimiter: string;
   readonly records: number;
-  /** Cells of the first record, most often a header; the usual number where that is no table yet. */
+  /** Cells of the first record, which is usually a header; if that has one, the most frequent number. */
   readonly cells: number;
   /** The first record has several. */
   readonly cutsFirst: boolean;
@@ -286,7 +286,7 @@ function isBetter(fit: Fit, than: Fit): boolean {
   return fit.agreement === than.agreement ? fit.cells > than.cells : fit.agreement > than.agreement;
 }
 
-/** The most frequent number, the largest of several. */
+/** The most frequent number; the largest if there are several. */
 function mostFrequent(numbers: readonly number[]): number {
   const counts = new Map<number, number>();
   for (const n of numbers) counts.set(n, (counts.get(n) ?? 0) + 1);
@@ -304,8 +304,8 @@ interface CellRecord extends CsvRecord {
 }
 
 /**
- * The first records that have something in them.
- * @param whole there are no lines after these
+ * The first records that are not empty.
+ * @param whole no lines follow these
  */
 export function firstRecords(
   lines: readonly Line[],
@@ -319,7 +319,7 @@ export function firstRecords(
     if (records.length >= MOST_RECORDS) break;
     for (const record of joiner.push(line)) records.push(record);
   }
-  // What still waits at the end is cut off, and no good guide unless there is nothing else.
+  // A record that is open at the end is cut off, and used only when there is hardly another.
   if (whole || records.length <= 1) for (const record of joiner.end()) records.push(record);
   const cells = cellsOf(records, delimiter);
   return records
@@ -327,7 +327,7 @@ export function firstRecords(
     .filter((record) => !isEmpty(record.cells));
 }
 
-/** Nothing in it, such as the `;;;` that spreadsheets leave of emptied rows. */
+/** True for empty records, also `;;;`, which spreadsheets write for emptied rows. */
 function isEmpty(cells: readonly string[]): boolean {
   return cells.every((cell) => cell.trim() === '');
 }
@@ -350,7 +350,7 @@ function findHeader(
     : null;
 }
 
-/** Words, each of them once. */
+/** True when all cells are words and no word repeats. */
 function areNames(cells: readonly string[]): boolean {
   const named = cells.filter((cell) => kindOf(cell) !== 'empty');
   const differ = new Set(named.map((cell) => plainName(cell))).size === named.length;
@@ -361,7 +361,7 @@ function isName(cell: string): boolean {
   return kindOf(cell) === 'text' && cell.trim().length <= 64 && !/[\r\n]/.test(cell.trim());
 }
 
-/** Numbers or dates below a word prove nothing: a header that is none would cost a code. */
+/** True when most values are codes. Numbers or dates prove nothing: a wrong header would lose a code. */
 function holdsCodes(records: readonly (readonly string[])[], index: number): boolean {
   const kinds = records.map((cells) => kindOf(cells[index] ?? '')).filter((k) => k !== 'empty');
   return kinds.length > 0 && kinds.filter((kind) => kind === 'code').length * 2 > kinds.length;

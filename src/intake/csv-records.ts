@@ -1,27 +1,26 @@
 import { parse } from 'csv-parse/sync';
 import type { Line } from './text-list.js';
 
-/** One record of a CSV file, before its cells are told apart. */
+/** One record of a CSV file, not yet split into cells. */
 export interface CsvRecord {
   /** Where it begins, from 1. */
   readonly line: number;
   /** Where it ends. */
   readonly lastLine: number;
-  /** Without the last line's end. */
+  /** The text without the end of its last line. */
   readonly text: string;
   /**
-   * `sound` as RFC 4180 has it. The quotes of the others are characters: `literal`, since something
-   * follows a closing quote; `unclosed`, since the closing quote is missing. Of a `too long` record
-   * only the beginning is there.
+   * `sound`: follows RFC 4180. In the others quotes are characters: in `literal` ones something follows
+   * a closing quote, in `unclosed` ones it is missing. A `too long` record is cut.
    */
   readonly kind: 'sound' | 'literal' | 'unclosed' | 'too long';
 }
 
 /**
- * Puts the lines of quoted line breaks together. CSV libraries can't be asked for this: a quote
- * that is never closed makes them swallow the rest of the file or stop. Here a cell that opens with
- * a quote must follow RFC 4180; where it doesn't, or goes on for too long, its first line stands
- * alone with its quotes taken literally, and so do the lines that were waiting behind it.
+ * Joins lines whose break is within quotes. CSV libraries can't do this safely: after a quote that is
+ * never closed they swallow the rest of the file or stop. Here a cell that opens with a quote must
+ * follow RFC 4180. If it doesn't, or becomes too long, its lines are records of their own, with quotes
+ * taken literally.
  */
 export class RecordJoiner {
   readonly #delimiter: string;
@@ -56,14 +55,14 @@ export class RecordJoiner {
     return [...this.#giveUp(), ...this.push(line)];
   }
 
-  /** What was still waiting for its closing quote at the end of the file. */
+  /** The lines without a closing quote at the end of the file. */
   end(): CsvRecord[] {
     return this.#giveUp();
   }
 
   /**
-   * Every waiting line alone. They aren't tried together again: a hostile file could make that take
-   * for ever.
+   * Each waiting line as a record of its own. They aren't joined in another way: a hostile file could
+   * make that take for ever.
    */
   #giveUp(): CsvRecord[] {
     const records = this.#waiting.map((line) =>
@@ -79,7 +78,7 @@ export class RecordJoiner {
   }
 }
 
-/** What a line is that must stand alone, by how it leaves its quotes. */
+/** The kind of a line that is a record of its own, by the state of its quotes. */
 const ALONE = { closed: 'sound', open: 'unclosed', broken: 'literal' } as const;
 
 function recordOf(lines: readonly Line[], kind: CsvRecord['kind']): CsvRecord {
@@ -93,9 +92,9 @@ function recordOf(lines: readonly Line[], kind: CsvRecord['kind']): CsvRecord {
 }
 
 /**
- * How a line leaves its quotes: all `closed`; the last one `open`, to go on in the next line; or
- * `broken`, when something else than a delimiter follows a closing quote. A quote within an
- * unquoted cell is a character like others.
+ * The state of the quotes at a line's end: `closed`; `open`, to continue in the next line; or `broken`,
+ * when something other than a delimiter follows a closing quote. A quote within an unquoted cell is an
+ * ordinary character.
  * @param open whether the line begins within quotes
  */
 function quoteState(line: string, delimiter: string, open: boolean): 'closed' | 'open' | 'broken' {
@@ -117,14 +116,14 @@ function quoteState(line: string, delimiter: string, open: boolean): 'closed' | 
   }
 }
 
-/** The next quote that isn't one of a pair. */
+/** The next quote that is not doubled. */
 function closingQuote(line: string, from: number): number {
   let at = line.indexOf('"', from);
   while (at >= 0 && line[at + 1] === '"') at = line.indexOf('"', at + 2);
   return at;
 }
 
-/** The cells of each record, in order; a blank record has one that is empty. */
+/** The cells of each record, in order; a blank record has one empty cell. */
 export function cellsOf(records: readonly CsvRecord[], delimiter: string): (readonly string[])[] {
   const quoted = records.filter(isQuoted);
   const parsed = quoted.length === 0 ? [] : parsedCells(quoted, delimiter);
@@ -135,7 +134,7 @@ export function cellsOf(records: readonly CsvRecord[], delimiter: string): (read
   });
 }
 
-/** Where no character is special but the delimiter, there is nothing to parse. */
+/** True when a record needs a parser; the others are split at their delimiters. */
 function isQuoted({ kind, text }: CsvRecord): boolean {
   return kind === 'sound' && text.includes('"');
 }
@@ -144,7 +143,7 @@ function parsedCells(records: readonly CsvRecord[], delimiter: string): string[]
   const parsed = parse(records.map(({ text }) => text).join('\n'), {
     delimiter,
     record_delimiter: '\n',
-    // Quotes where RFC 4180 has none: within a cell that doesn't begin with one.
+    // Allows quotes within a cell that doesn't begin with one, unlike RFC 4180.
     relax_quotes: true,
     relax_column_count: true,
   });

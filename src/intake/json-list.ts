@@ -1,29 +1,21 @@
 import { chooseColumn } from './columns.js';
 import { IntakeError, shown } from './types.js';
 import type { IntakeRow, Plan, RowReader, Sample } from './types.js';
-import { JsonSplitter, type JsonRecord } from './json-records.js';
+import { JsonSplitter, type JsonRecord, type RecordSplitter } from './json-records.js';
 import { LineSplitter, type Line } from './text-list.js';
 
 const MOST_RECORDS = 1000;
-/** More fields than a table can have. */
+/** Columns that a list of objects may have. */
 const MOST_COLUMNS = 1000;
-
-/** Cuts text into records: JSON or one a line. */
-interface Splitter {
-  push(piece: string): JsonRecord[];
-  end(): JsonRecord[];
-  readonly blankLines: number;
-  /** Where the list is in the document, as a sentence. */
-  place(): string | null;
-}
 
 /**
  * A plan for a JSON document, or (`byLine`) for one JSON value a line.
- * @throws IntakeError when it has no list, or there is no telling where the codes are
+ * @throws IntakeError when it has no list, or the column of codes is not clear
  */
 export function planJson(sample: Sample, byLine: boolean): Plan {
   const { text, whole, most, mask } = sample;
-  const newSplitter = (): Splitter => (byLine ? new JsonLines(most) : new JsonDocument(sample));
+  const newSplitter = (): RecordSplitter =>
+    byLine ? new JsonLines(most) : new JsonSplitter(most, mask);
   const splitter = newSplitter();
   const complete = splitter.push(text);
   const records = whole ? [...complete, ...splitter.end()] : complete;
@@ -68,7 +60,7 @@ function shapeOf(values: readonly JsonValue[], { column, mask }: Sample): JsonSh
       'Export the codes with fewer fields.',
     );
   }
-  // Nested values are no codes, however much their JSON looks like some.
+  // Nested values are never codes, even if their JSON looks like one.
   const records = objects.map((fields) => columns.map((name) => flatText(fields.get(name))));
   const nested = new Set(
     columns.flatMap((name, index) => {
@@ -95,14 +87,14 @@ function valueOf({ text, tooLong }: JsonRecord, most: number): JsonValue {
 }
 
 class JsonReader implements RowReader {
-  readonly #splitter: Splitter;
+  readonly #splitter: RecordSplitter;
   readonly #shape: JsonShape;
   readonly #known: ReadonlySet<string>;
   readonly #most: number;
   readonly #mask: Sample['mask'];
   readonly #unknown = new Set<string>();
 
-  constructor(splitter: Splitter, shape: JsonShape, { most, mask }: Sample) {
+  constructor(splitter: RecordSplitter, shape: JsonShape, { most, mask }: Sample) {
     this.#splitter = splitter;
     this.#shape = shape;
     this.#known = new Set(shape.columns);
@@ -156,29 +148,7 @@ class JsonReader implements RowReader {
   }
 }
 
-class JsonDocument implements Splitter {
-  readonly blankLines = 0;
-  readonly #splitter: JsonSplitter;
-
-  constructor({ most, mask }: Sample) {
-    this.#splitter = new JsonSplitter(most, mask);
-  }
-
-  push(piece: string): JsonRecord[] {
-    return this.#splitter.push(piece);
-  }
-
-  end(): JsonRecord[] {
-    return this.#splitter.end();
-  }
-
-  place(): string | null {
-    const name = this.#splitter.listName;
-    return name === null ? null : `The list is the object's member ${shown(name)}.`;
-  }
-}
-
-class JsonLines implements Splitter {
+class JsonLines implements RecordSplitter {
   blankLines = 0;
   readonly #splitter: LineSplitter;
 
@@ -216,14 +186,14 @@ type JsonValue =
 /** A field as the text of a cell. */
 interface Field {
   readonly text: string;
-  /** Nested values are cells of JSON, but no codes. */
+  /** A nested value is a cell of JSON, but never a code. */
   readonly nested: boolean;
 }
 
 /** Levels of nesting that a record may have. */
 const MAX_DEPTH = 64;
 
-/** Decodes one record; a text, or the fields of an object as texts. */
+/** Decodes one record: a text, or the fields of an object as texts. */
 export function decodeJson(json: string): JsonValue {
   if (isTooDeep(json)) return { kind: 'unfit', reason: `nests deeper than ${MAX_DEPTH} levels` };
   let value: unknown;
@@ -264,8 +234,8 @@ function isTooDeep(json: string): boolean {
 const TEXT_OR_NUMBER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
 
 /**
- * Numbers that would come back otherwise than they were written (`1.10`, an id of 20 digits) become
- * texts, since cells are handed on as they are.
+ * Turns numbers that JavaScript would write in another way (`1.10`, an id of 20 digits) into texts, so
+ * that cells stay as they were.
  */
 function withExactNumbers(json: string): string {
   return json.replaceAll(TEXT_OR_NUMBER, (part) =>

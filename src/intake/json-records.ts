@@ -9,6 +9,17 @@ export interface JsonRecord {
   readonly tooLong: boolean;
 }
 
+/** Cuts text into records: a JSON document or one value a line. */
+export interface RecordSplitter {
+  /** The records that end in this piece of the text. */
+  push(piece: string): JsonRecord[];
+  /** The records that the end of the text completes. */
+  end(): JsonRecord[];
+  readonly blankLines: number;
+  /** Where the list is in the document, as a sentence. */
+  place(): string | null;
+}
+
 const MAX_NAME = 1024;
 const KEPT_OF_TOO_LONG = 256;
 
@@ -27,11 +38,12 @@ type State =
   | 'tail';
 
 /**
- * Cuts a JSON document into the values of its list as the text comes in: an array, or an object
- * one of whose members is an array of texts or objects. Only finds where values begin and end;
- * `JSON.parse` is the judge of each, so that one broken value doesn't stop the others.
+ * Cuts a JSON document into the values of its list as the text arrives: an array, or an object with
+ * one array of texts or objects. Only finds where values begin and end; each is parsed by itself, so
+ * that an invalid value doesn't stop the others.
  */
-export class JsonSplitter {
+export class JsonSplitter implements RecordSplitter {
+  readonly blankLines = 0;
   readonly #most: number;
   readonly #mask: (name: string) => string;
   #state: State = 'start';
@@ -42,7 +54,7 @@ export class JsonSplitter {
   #list: string | null = null;
   #line = 1;
   #lastWasCr = false;
-  // The value being walked through.
+  // The value that is being read.
   #text = '';
   #keepText = false;
   #size = 0;
@@ -61,9 +73,8 @@ export class JsonSplitter {
     this.#mask = mask;
   }
 
-  /** Name of the member that holds the list; null when the document is the list. */
-  get listName(): string | null {
-    return this.#list;
+  place(): string | null {
+    return this.#list === null ? null : `The list is the object's member ${shown(this.#list)}.`;
   }
 
   /**
@@ -115,7 +126,7 @@ export class JsonSplitter {
     return state === 'in-element' || state === 'in-name' || state === 'in-member';
   }
 
-  /** Whether the character belongs to the value; takes it in. */
+  /** Adds a character to the value; false when the character ends the value instead. */
   #goesOn(char: number): boolean {
     if (this.#inString) {
       if (char === LF || char === CR) this.#fail('a text is not closed before the line ends', -1);
@@ -240,7 +251,7 @@ export class JsonSplitter {
     if (char === CLOSE_BRACKET) {
       this.#state = 'after-member';
     } else if (char !== QUOTE && char !== OPEN_BRACE) {
-      // Numbers, lists of lists and the like: no codes in there.
+      // An array of numbers, arrays and the like can't be the list of codes.
       this.#begin('in-member', OPEN_BRACKET, false);
       this.#open(char);
     } else if (this.#list !== null) {
@@ -258,7 +269,7 @@ export class JsonSplitter {
     this.#state = this.#wrapped ? 'after-member' : 'tail';
   }
 
-  /** @param shift from the line counted so far to the one that is meant */
+  /** @param shift added to the current line for the line of the fault */
   #fail(problem: string, shift = 0): never {
     throw new IntakeError(
       `line ${this.#line + shift}: ${problem}`,

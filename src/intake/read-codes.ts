@@ -26,20 +26,20 @@ import type {
 import { decodeJson, planJson } from './json-list.js';
 import { planText } from './text-list.js';
 
-/** What is looked at to find out how to read the list. */
+/** Bytes at the beginning from which the format is found. */
 const HEAD_BYTES = 256 * 1024;
-/** The most that is decoded at once: little, so that what is made of it is gone before the next. */
+/** Bytes decoded at once: few, so that their rows are collected as garbage before the next piece. */
 const PIECE_BYTES = 32 * 1024;
 const MAX_RECORD = 1024 * 1024;
 const MAX_BATCH = 1000;
-/** Rows that are looked at before all others. */
+/** Rows in `Intake.first`. */
 const MOST_FIRST = 1000;
 
 /**
- * Begins to read a list of purchase codes: text, CSV, JSON or NDJSON in whatever encoding. How it
- * is read is known when this returns, and nothing but the beginning has been read.
- * @param source bytes of the list, such as `openSource` or stdin give them
- * @throws IntakeError when it is no list of codes, or there is no telling where the codes are
+ * Opens a list of purchase codes: text, CSV, JSON or NDJSON in any encoding. Reads the beginning and
+ * finds out how to read the rest.
+ * @param source bytes of the list, from `openSource` or stdin
+ * @throws IntakeError when it is not a list of codes, or the column of codes is not clear
  */
 export async function readCodes(
   source: AsyncIterable<Uint8Array>,
@@ -81,7 +81,7 @@ async function intakeOf(
   const found = findFormat(sample, options.name, options.format);
   const plan = planOf(found.format, sample);
   const decoder = decoderOf(encoding);
-  const judge = (row: IntakeRow): IntakeRow => judged(row, plan.codeColumn, mask);
+  const checkRow = (row: IntakeRow): IntakeRow => checked(row, plan.codeColumn, mask);
   const reader = plan.newReader();
   const tally = new RunningTally(reader, decoder);
   return {
@@ -99,8 +99,8 @@ async function intakeOf(
         ...[found.reason, reason, ...plan.reasons],
       ],
     },
-    first: firstRows(plan.newReader(), sample).map(judge),
-    rows: rowsOf(textOf(bytes, mark, decoder), reader, judge, tally),
+    first: firstRows(plan.newReader(), sample).map(checkRow),
+    rows: rowsOf(textOf(bytes, mark, decoder), reader, checkRow, tally),
     tally,
     close: () => bytes.close(),
   };
@@ -143,27 +143,27 @@ function firstRows(reader: RowReader, { text, whole }: Sample): readonly IntakeR
 async function* rowsOf(
   text: AsyncIterable<string>,
   reader: RowReader,
-  judge: (row: IntakeRow) => IntakeRow,
+  checkRow: (row: IntakeRow) => IntakeRow,
   tally: RunningTally,
 ): AsyncGenerator<readonly IntakeRow[], void, undefined> {
-  for await (const piece of text) yield* batches(reader.push(piece), judge, tally);
-  yield* batches(reader.end(), judge, tally);
+  for await (const piece of text) yield* batches(reader.push(piece), checkRow, tally);
+  yield* batches(reader.end(), checkRow, tally);
 }
 
 function* batches(
   rows: readonly IntakeRow[],
-  judge: (row: IntakeRow) => IntakeRow,
+  checkRow: (row: IntakeRow) => IntakeRow,
   tally: RunningTally,
 ): Generator<readonly IntakeRow[], void, undefined> {
   for (let at = 0; at < rows.length; at += MAX_BATCH) {
-    const batch = rows.slice(at, at + MAX_BATCH).map(judge);
+    const batch = rows.slice(at, at + MAX_BATCH).map(checkRow);
     tally.count(batch);
     yield batch;
   }
 }
 
-/** The row without API keys; rejected when its text can't be a code. */
-function judged(row: IntakeRow, codeColumn: number, mask: Sample['mask']): IntakeRow {
+/** The row with API keys masked; rejected when its text can't be a code. */
+function checked(row: IntakeRow, codeColumn: number, mask: Sample['mask']): IntakeRow {
   const { line } = row;
   const masked = row.columns.map((cell) => mask(cell));
   const isSafe = masked.every((cell, index) => cell === row.columns[index]);
@@ -174,7 +174,7 @@ function judged(row: IntakeRow, codeColumn: number, mask: Sample['mask']): Intak
     return { line, rejected: `the code ${describeCodeFault(read.reason)}`, columns };
   }
   const { code } = read;
-  // Quotes around a key are taken off the code only.
+  // Reading the code removes quotes around a key; the cell still has them.
   if (code === row.columns[codeColumn] ? columns[codeColumn] !== code : mask(code) !== code) {
     const hidden = columns.map((cell, index) => (index === codeColumn ? MASK : cell));
     return { line, rejected: 'the code is an API key, which is masked here', columns: hidden };
@@ -220,14 +220,14 @@ const BY_ENDING: Readonly<Record<string, Format>> = {
 };
 
 /**
- * Share of the first records that a separator must cut for them to be CSV. Low, since a table that
- * is read as lines would have every line asked as a code; the other mistake is found at once.
+ * Share of the first records that a separator must split for them to be CSV. Low, because a table
+ * read as lines would have every line checked as a code; the opposite mistake is noticed at once.
  */
 const SOME_CUT = 0.5;
 
 /**
- * The format of a list: the one asked for, or what its content can only be, or what its name says.
- * A `.txt` may be anything, since Excel saves tables under that name.
+ * The format of a list: the one asked for, or the one that its content shows, or that of its name.
+ * A `.txt` may be anything, because Excel saves tables under that name.
  * @param name of the file, or `stdin`
  */
 function findFormat(sample: Sample, name: string, asked: Format | undefined): FormatFound {
@@ -261,7 +261,7 @@ function hasCells(sample: Sample): boolean {
   return cells.length > 1 && cells.some((cell) => nameRank(cell) !== null);
 }
 
-/** Whether the text is one JSON document or one value a line; null when it isn't JSON at all. */
+/** Whether the text is one JSON document or one value a line; null when it is not JSON. */
 function jsonKind({ text }: Sample, named: Format | null): 'json' | 'ndjson' | null {
   const start = text.trimStart();
   if (/^\[\s*(?:["{[\]\d-]|true|false|null)/.test(start)) return 'json';

@@ -20,7 +20,7 @@ export const RESULT_COLUMNS = [
 
 export type ResultColumn = (typeof RESULT_COLUMNS)[number];
 
-/** One line of a result. What isn't known is null: an empty cell, `null` in JSON. */
+/** One line of a result. An unknown value is null: an empty cell, `null` in JSON. */
 export interface ResultRow {
   /** The record's own cells; those missing at the end are empty. */
   readonly columns: readonly string[];
@@ -33,7 +33,7 @@ export interface ResultOptions extends CsvForm {
   readonly bom?: boolean;
 }
 
-/** Writes a result as text, in pieces and in bounded memory, as fast as it is read. */
+/** Writes a result as text, in pieces and bounded memory. */
 export interface ResultWriter {
   /** Names of all columns of the result, each once. */
   readonly columns: readonly string[];
@@ -45,13 +45,12 @@ export interface ResultWriter {
 const ROWS_AT_ONCE = 500;
 
 /**
- * A writer of results: the list's own columns in their order, then `RESULT_COLUMNS`. Where the list
- * has such a name itself, as a result that is checked again has, the list's keeps it and the new
- * column becomes `verdict_2`.
+ * A writer of results: the list's own columns in their order, then `RESULT_COLUMNS`. If the list has a
+ * column of the same name, as a result that is checked again does, the new one becomes `verdict_2`.
  *
- * In CSV, text that a spreadsheet would run as a formula gets an apostrophe in front; plain numbers
- * stay as they are, negative ones too. Codes that begin with `-` are such text: `readCodes` takes
- * the apostrophe off again, and JSON has none.
+ * In CSV, text that a spreadsheet would run as a formula gets an apostrophe in front, also codes that
+ * begin with `-`; plain numbers, negative ones too, stay as they are. `readCodes` removes the apostrophe
+ * again.
  * @param columns names of the list's own columns
  */
 export function resultWriter(
@@ -94,7 +93,7 @@ async function* csvText(
 }
 
 function safeCell(value: string | number | null): string | null {
-  // Nothing tells an empty cell of the list from none.
+  // The list does not distinguish an empty cell from none.
   if (value === null || value === '') return null;
   const text = String(value).toWellFormed();
   return isNumberText(text) ? text : guarded(text);
@@ -107,7 +106,7 @@ async function* jsonText(
 ): AsyncGenerator<string, void, undefined> {
   const value = (row: ResultRow): string => {
     const cells = cellsOf(row, names.length);
-    // A map: an object would put names like `7` first, and take `__proto__` for something else.
+    // Not from an object: that would put names like `7` first and treat `__proto__` specially.
     const members = names.map((name, at) => `${JSON.stringify(name)}:${JSON.stringify(cells[at])}`);
     return `{${members.join(',')}}`;
   };

@@ -16,9 +16,9 @@ const PROBLEMS: Readonly<Record<string, readonly [problem: string, remedy: strin
 };
 
 /**
- * The bytes of a file or named pipe, read as they are asked for. The file is closed at its end and
- * when the reader goes away.
- * @throws IntakeError when there is nothing to read at the path
+ * The bytes of a file or named pipe, read on demand. The file is closed at its end and when the reader
+ * stops.
+ * @throws IntakeError when the path can't be read
  */
 export async function openSource(path: string): Promise<AsyncIterable<Uint8Array>> {
   try {
@@ -37,14 +37,14 @@ export async function openSource(path: string): Promise<AsyncIterable<Uint8Array
   }
 }
 
-/** The beginning of a source, looked at before it is read. */
+/** The beginning of a source. */
 interface Head {
   readonly bytes: Buffer;
-  /** There is nothing after it. */
+  /** It is the whole source. */
   readonly whole: boolean;
 }
 
-/** A source whose beginning can be looked at without taking it. */
+/** A source whose beginning can be read and will still be part of `read`. */
 export class Peekable {
   readonly #source: AsyncIterator<Uint8Array>;
   #parts: Uint8Array[] = [];
@@ -55,7 +55,7 @@ export class Peekable {
     this.#source = source[Symbol.asyncIterator]();
   }
 
-  /** At least so many bytes from the beginning, or all there are. */
+  /** At least `size` bytes from the beginning, or all there are. */
   async peek(size: number): Promise<Head> {
     while (this.#size < size && !this.#ended) {
       const next = await this.#source.next();
@@ -70,7 +70,7 @@ export class Peekable {
     return { bytes, whole: this.#ended };
   }
 
-  /** Everything, what was looked at included. */
+  /** All bytes, from the beginning. */
   async *read(): AsyncGenerator<Uint8Array, void, undefined> {
     try {
       const parts = this.#parts;
@@ -86,7 +86,7 @@ export class Peekable {
     }
   }
 
-  /** Lets go of the source. */
+  /** Closes the source. */
   async close(): Promise<void> {
     if (this.#ended) return;
     this.#ended = true;
@@ -103,7 +103,7 @@ export function isGzip(head: Buffer): boolean {
 
 /**
  * The bytes inside a gzip file.
- * @param most bytes it may unpack to, so that a small file can't fill a disk or run for days
+ * @param most largest size of the content in bytes, so that a small file can't fill a disk or run for days
  * @throws IntakeError when it unpacks to more, or is broken
  */
 export async function* unpacked(
@@ -111,7 +111,7 @@ export async function* unpacked(
   most = MAX_UNPACKED_BYTES,
 ): AsyncGenerator<Uint8Array, void, undefined> {
   const gunzip = createGunzip({ chunkSize: 64 * 1024 });
-  // The callback only takes note: what goes wrong reaches the loop below as well.
+  // Errors reach the loop below; the callback is only there because it must be.
   pipeline(Readable.from(source.read()), gunzip, () => undefined);
   let size = 0;
   try {
@@ -144,7 +144,7 @@ function explained(error: unknown): unknown {
   );
 }
 
-/** What 0x80 to 0x9F are in Windows-1252; its five unassigned bytes stay what they are. */
+/** The characters 0x80 to 0x9F of Windows-1252; its five unassigned bytes stay as they are. */
 const WINDOWS_1252 = '€\x81‚ƒ„…†‡ˆ‰Š‹Œ\x8dŽ\x8f\x90‘’“”•–—˜™š›œ\x9džŸ';
 
 interface EncodingFound {
@@ -154,7 +154,7 @@ interface EncodingFound {
   readonly reason: string;
 }
 
-/** The encoding of a text, by its byte order mark or by what its beginning looks like. */
+/** Finds the encoding of a text from its byte order mark or its beginning. */
 export function findEncoding({ bytes, whole }: Head): EncodingFound {
   if (bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf) return marked('utf-8', 3);
   if (bytes[0] === 0xff && bytes[1] === 0xfe) return marked('utf-16le', 2);
@@ -181,7 +181,7 @@ function marked(encoding: Encoding, mark: number): EncodingFound {
   return { encoding, mark, reason: `The encoding is ${encoding}, by its byte order mark.` };
 }
 
-/** UTF-16 of mostly Latin text has a zero in every second byte, and hardly any elsewhere. */
+/** Recognizes UTF-16 of mostly Latin text: zeros in every second byte and hardly any elsewhere. */
 function findWide(bytes: Buffer): 'utf-16le' | 'utf-16be' | null {
   const zeros = [0, 0];
   bytes.forEach((byte, index) => {
@@ -195,7 +195,7 @@ function findWide(bytes: Buffer): 'utf-16le' | 'utf-16be' | null {
   return null;
 }
 
-/** Where the last character that may go on in the next bytes begins. */
+/** The end of the last complete UTF-8 character. */
 function soundEnd(bytes: Buffer): number {
   const end = bytes.length;
   for (let back = 1; back <= Math.min(3, end); back++) {
@@ -206,16 +206,16 @@ function soundEnd(bytes: Buffer): number {
   return end;
 }
 
-/** Turns bytes into text piece by piece; characters that span pieces are put together. */
+/** Decodes bytes piece by piece; a character may span two pieces. */
 export interface Decoder {
   decode(bytes: Uint8Array): string;
-  /** What remains at the end. */
+  /** The rest of the text. */
   end(): string;
-  /** What had to be tolerated, as sentences. */
+  /** Faults that were tolerated, as sentences. */
   readonly notes: readonly string[];
 }
 
-/** A decoder of text without its byte order mark. */
+/** A decoder for text whose byte order mark was removed. */
 export function decoderOf(encoding: Encoding): Decoder {
   if (encoding === 'utf-8') return new Utf8Decoder();
   if (encoding === 'windows-1252') {
@@ -230,9 +230,9 @@ export function decoderOf(encoding: Encoding): Decoder {
 }
 
 /**
- * A file may turn out not to be UTF-8 after a million lines. Where everything before was ASCII, the
- * rest is Windows-1252 and no row was misread; otherwise the file mixes encodings, and characters
- * that can't be read become U+FFFD, which no code may hold.
+ * Decodes UTF-8. A file may turn out to be something else after a million lines. If all text before
+ * was ASCII, the rest is read as Windows-1252 and no row was misread. Otherwise the file mixes
+ * encodings: characters that can't be read become U+FFFD, which no code may contain.
  */
 class Utf8Decoder implements Decoder {
   readonly notes: string[] = [];
@@ -255,7 +255,7 @@ class Utf8Decoder implements Decoder {
     return this.#text(rest, rest);
   }
 
-  /** @param all with the beginning of a character that `bytes` leaves out */
+  /** @param all `bytes` with the beginning of an incomplete character at the end */
   #text(bytes: Buffer, all: Buffer): string {
     if (this.#onlyAscii && isAscii(bytes)) return bytes.toString('latin1');
     if (!isUtf8(bytes)) {
@@ -288,7 +288,7 @@ function asBuffer(bytes: Uint8Array): Buffer {
 const TO_CSV = 'Save it as CSV (UTF-8) and check that file.';
 const UNPACK = 'Unpack it and check the list inside.';
 
-/** First bytes of what people mistake for a list, as Latin-1 text. */
+/** First bytes, as Latin-1 text, of files that people mistake for a list. */
 const KINDS: readonly (readonly [start: string, what: string, remedy: string])[] = [
   ['\xd0\xcf\x11\xe0', 'an Excel workbook of the old kind', TO_CSV],
   ['7z\xbc\xaf', 'a 7z archive', UNPACK],
@@ -303,7 +303,7 @@ const KINDS: readonly (readonly [start: string, what: string, remedy: string])[]
 ];
 
 /**
- * Refuses what is no text, and says what it is.
+ * Refuses binary files and says what they are.
  * @throws IntakeError
  */
 export function refuseBinary(head: Buffer, encoding: Encoding): void {
@@ -311,7 +311,7 @@ export function refuseBinary(head: Buffer, encoding: Encoding): void {
   const kind = start.startsWith('PK\x03\x04')
     ? zipKind(head)
     : KINDS.find(([s]) => start.startsWith(s));
-  // A code may begin like one of them; only a PDF may be mostly text.
+  // A code may begin with the same characters, and among these files only a PDF may be mostly text.
   if (kind !== undefined && (kind[0] === '%PDF-' || !isMostlyText(head))) {
     throw new IntakeError(`this is ${kind[1]}, not a list of codes`, kind[2]);
   }
@@ -333,7 +333,7 @@ function zipKind(head: Buffer): readonly [string, string, string] {
   return ['PK', 'a ZIP archive', UNPACK];
 }
 
-/** One control character in fifty is damage to single lines, which are reported; more is no text. */
+/** Up to one control character in fifty is damage to single lines, which are reported; more is binary. */
 function isMostlyText(head: Buffer): boolean {
   let controls = 0;
   for (const byte of head) {

@@ -9,20 +9,20 @@ export interface Line {
   readonly text: string;
   /** How it ended: LF, CRLF, CR, or not at all. */
   readonly end: string;
-  /** It was longer than allowed: `text` is its beginning only. */
+  /** It was longer than allowed; `text` is its beginning. */
   readonly tooLong: boolean;
 }
 
 const KEPT_OF_TOO_LONG = 256;
 
-/** Cuts text into lines as it comes in; LF, CRLF and CR end a line, in any mixture. */
+/** Cuts text into lines as it arrives; LF, CRLF and CR end a line, in any mixture. */
 export class LineSplitter {
   readonly #most: number;
   #rest = '';
   #dropping = false;
   #number = 1;
 
-  /** @param most longest line, in UTF-16 units; of a longer one only the beginning is kept */
+  /** @param most longest line, in UTF-16 units; longer ones are cut */
   constructor(most: number) {
     this.#most = most;
   }
@@ -48,7 +48,7 @@ export class LineSplitter {
     return lines;
   }
 
-  /** The last line, when nothing ended it. */
+  /** The last line, if it has no line end. */
   end(): Line[] {
     if (this.#rest === '') return [];
     const cr = this.#rest.endsWith('\r');
@@ -152,7 +152,7 @@ class TextReader implements RowReader {
   }
 }
 
-/** A copy: a slice would keep the whole text that it was cut from in memory. */
+/** A copy: a slice would keep the whole text in memory. */
 function detached(text: string): string {
   return Buffer.from(text, 'utf16le').toString('utf16le');
 }

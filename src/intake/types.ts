@@ -8,19 +8,19 @@ export type Encoding = 'utf-8' | 'utf-16le' | 'utf-16be' | 'windows-1252';
 export interface IntakeOptions {
   /** File name, or `stdin`: its ending is a hint of the format. */
   readonly name: string;
-  /** Read as this, whatever name and content look like. */
+  /** The format; default: found from name and content. */
   readonly format?: Format;
-  /** Where the codes are: a column's name (any letter case) or its number from 1. */
+  /** The column of codes: its name (any letter case) or its number from 1. */
   readonly column?: string | number;
-  /** Longest line or record, in UTF-16 units, which are bytes in most lists. Default 1 MiB. */
+  /** Longest line or record, in UTF-16 units, which are bytes in most lists. Default 1,048,576. */
   readonly maxRecordBytes?: number;
-  /** API keys: none of them is in the rows or in a message, nor taken for a code. Default: none. */
+  /** API keys: they are masked in rows and messages and never taken for codes. Default: none. */
   readonly keys?: readonly Secret[];
   /** Most bytes that a gzip-compressed list may unpack to. Default 4 GiB. */
   readonly maxUnpackedBytes?: number;
 }
 
-/** How a list is read; all of it is known before the first row. */
+/** How a list is read; known before the first row. */
 export interface Layout {
   readonly format: Format;
   readonly encoding: Encoding;
@@ -35,7 +35,7 @@ export interface Layout {
   readonly columns: readonly string[];
   /** Index in `columns` of the one that holds the codes. */
   readonly codeColumn: number;
-  /** Why each of the above was chosen, as sentences. Names from the list are shown cut and safe. */
+  /** Why each of the above was chosen, as sentences. Names from the list are shortened and safe to print. */
   readonly reasons: readonly string[];
 }
 
@@ -45,60 +45,59 @@ export type IntakeRow = TakenRow | RejectedRow;
 export interface TakenRow {
   /** Where the record begins in the file, from 1. */
   readonly line: number;
-  /** The code as given, not trimmed; in CSV without the apostrophe that guards it from being run. */
+  /** The code as given, not trimmed; in CSV without a guarding apostrophe. */
   readonly text: string;
   /** The record's cells, one for each of the layout's columns. */
   readonly columns: readonly string[];
 }
 
-/** A record without a code that could be asked. */
+/** A record without a usable code. */
 export interface RejectedRow {
   readonly line: number;
-  /** What is wrong with it, to be read after "line 5: ". Never quotes the record. */
+  /** The fault, which continues "line 5: ". Never quotes the record. */
   readonly rejected: string;
-  /** What there is of its cells; no more than the layout has columns. */
+  /** Its cells, as far as they could be read; at most as many as the layout has columns. */
   readonly columns: readonly string[];
 }
 
-/** What was met so far; complete when the last row was taken. */
+/** Counts so far; complete when the last row was taken. */
 export interface Tally {
   /** Rows given, the rejected ones included. */
   readonly rows: number;
   readonly rejected: number;
-  /** Lines with nothing on them: skipped. */
+  /** Empty lines, which are skipped. */
   readonly blankLines: number;
-  /** What had to be tolerated, as sentences. */
+  /** Faults that were tolerated, as sentences. */
   readonly notes: readonly string[];
 }
 
 /** A list that is being read. */
 export interface Intake {
   readonly layout: Layout;
-  /** The first rows, 1,000 at most: they are looked at, and come again among `rows`. */
+  /** The first rows, at most 1,000. They come again in `rows`. */
   readonly first: readonly IntakeRow[];
   /**
-   * The rows in the list's order, a batch at a time; nothing is read ahead of what is asked for.
-   * To be gone through once.
+   * The rows in the list's order, in batches; reads no further than is asked for. Can be iterated once.
    * @throws IntakeError when the list breaks off or can't be read further
    */
   readonly rows: AsyncIterable<readonly IntakeRow[]>;
   readonly tally: Tally;
-  /** Lets go of the source when the rows aren't wanted (any more). */
+  /** Closes the source; needed unless all rows are taken. */
   close(): Promise<void>;
 }
 
-/** Reads a list as its text comes in. */
+/** Reads a list as its text arrives. */
 export interface RowReader {
-  /** The rows that end in this piece. Whether a row's text can be a code is not looked at yet. */
+  /** The rows that end in this piece. Their codes are not checked yet. */
   push(piece: string): IntakeRow[];
   /** The rows that the end of the text completes. */
   end(): IntakeRow[];
   readonly blankLines: number;
-  /** What had to be tolerated so far, as sentences. */
+  /** Faults that were tolerated so far, as sentences. */
   notes(): readonly string[];
 }
 
-/** How a list is to be read, found out from its beginning. */
+/** How to read a list, found from its beginning. */
 export interface Plan {
   readonly delimiter: string | null;
   readonly header: boolean;
@@ -108,10 +107,10 @@ export interface Plan {
   readonly newReader: () => RowReader;
 }
 
-/** The beginning of a list's text, and what was asked for. */
+/** The beginning of a list's text, and the options for reading it. */
 export interface Sample {
   readonly text: string;
-  /** There is nothing after it. */
+  /** It is the whole text. */
   readonly whole: boolean;
   readonly column: string | number | undefined;
   /** Longest record, in UTF-16 units. */
@@ -120,7 +119,7 @@ export interface Sample {
   readonly mask: (cell: string) => string;
 }
 
-/** What keeps a list from being read or a result from being written, with what to do about it. */
+/** A list can't be read or a result can't be written. Says what to do about it. */
 export class IntakeError extends Error {
   override readonly name = 'IntakeError';
 
@@ -134,15 +133,15 @@ export class IntakeError extends Error {
   }
 }
 
-/** The code of an error of Node's, such as `ENOENT`; empty when it has none. */
+/** The code of an error from Node, such as `ENOENT`; empty when it has none. */
 export function errorCode(error: unknown): string {
   if (typeof error !== 'object' || error === null || !('code' in error)) return '';
   return typeof error.code === 'string' ? error.code : '';
 }
 
 /**
- * Text from a list as it may stand in a message: in quotes, cut, without what could move a
- * terminal's cursor or turn the direction of writing.
+ * Text from a list for a message: in quotes, shortened, without control characters and direction
+ * marks.
  */
 export function shown(text: string, most = 60): string {
   const safe = text

@@ -13,12 +13,11 @@ export interface WriteOptions {
 }
 
 /**
- * Writes a file whole or not at all: under another name in the same folder, to the disk, and then
- * in the place of what was there. A link is replaced, and the file that it leads to stays as it is:
- * somebody else may have laid the link. When anything fails, nothing is left behind and the former
- * file is as it was.
+ * Writes a file whole or not at all: writes to another name in the same folder, syncs it to the disk,
+ * and renames it. A link is replaced, and the file that it leads to stays as it is: somebody else may
+ * have made the link. On failure nothing is left behind and the former file stays.
  * @param text pieces of the file, taken as fast as they are written
- * @throws IntakeError when the file can't be written; or what `text` or `signal` throw
+ * @throws IntakeError when the file can't be written; or the errors of `text` and `signal`
  */
 export async function writeWhole(
   path: string,
@@ -45,7 +44,7 @@ export async function writeWhole(
 }
 
 /**
- * Makes sure that `writeWhole` will have a place to write to, before hours of work are spent.
+ * Checks that `writeWhole` can write to this path, before hours of work are spent.
  * @throws IntakeError
  */
 export async function assertWritable(path: string): Promise<void> {
@@ -61,7 +60,7 @@ function draftOf(path: string): string {
   return join(dirname(path), `.${basename(path).slice(0, 100)}.${id}.tmp`);
 }
 
-/** A folder, device or pipe must not be replaced by a file; nor a link to one, such as /dev/stdout. */
+/** Refuses to replace a folder, device or pipe, or a link to one, such as /dev/stdout. */
 async function assertReplaceable(path: string): Promise<void> {
   if (path.endsWith('/')) throw Object.assign(new Error('a folder'), { code: 'EISDIR' });
   const found = await stat(path).catch((error: unknown) => {
@@ -80,7 +79,7 @@ async function fill(
   text: Iterable<string | Uint8Array> | AsyncIterable<string | Uint8Array>,
   signal: AbortSignal | undefined,
 ): Promise<void> {
-  // Only the file's own failures are put into words; the text's belong to whoever gave it.
+  // Only the file's own failures become an IntakeError; those of the text are the caller's.
   const into = async (pieces: AsyncIterable<string | Uint8Array>): Promise<void> => {
     for await (const piece of pieces) await explaining(path, () => file.writeFile(piece));
     await explaining(path, () => file.sync());
@@ -88,7 +87,7 @@ async function fill(
   await pipeline(Readable.from(text, { highWaterMark: 1 }), into, signal ? { signal } : {});
 }
 
-/** So that the new name, too, is on the disk; not every system lets a folder be synced. */
+/** Syncs the new name to the disk as well; some systems can't sync folders. */
 async function syncFolder(folder: string): Promise<void> {
   try {
     const handle = await open(folder, 'r');
@@ -98,7 +97,7 @@ async function syncFolder(folder: string): Promise<void> {
       await handle.close();
     }
   } catch {
-    // The file is written; only a loss of power in this very moment could bring the old one back.
+    // The file is written; only a power failure at this moment could bring the old one back.
   }
 }
 

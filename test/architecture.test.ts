@@ -295,6 +295,26 @@ describe('the process', () => {
   });
 });
 
+describe('the database', () => {
+  /** Sends SQL: through the driver, a COPY, a cursor, or past the models of Prisma Client. */
+  const SENDS_SQL = /\.query[<(]|\bcopy(?:To|From)\(|TextCursor\.open|\$(?:query|execute)Raw/;
+  const textOf = (file: string): string => readFileSync(join(src, file), 'utf8');
+  const ours = sources.map(({ file }) => file).filter((file) => !file.startsWith(GENERATED));
+
+  it('is sent SQL only by the files that docs/architecture.md gives a reason for', () => {
+    const docs = readFileSync(join(ROOT, 'docs/architecture.md'), 'utf8');
+    const table = /^\| Why SQL .*?\n\n/ms.exec(docs)?.[0] ?? '';
+    const allowed = [...table.matchAll(/`([\w/-]+\.ts)`/g)].map(([, file]) => `store/${file}`);
+    const senders = ours.filter((file) => SENDS_SQL.test(textOf(file)));
+    expect(senders.sort()).toEqual(allowed.sort());
+  });
+
+  it('is read by Prisma Client only where commands list, since it takes time and memory to load', () => {
+    const readers = ours.filter((file) => /\bprisma\.\w+\.\w+\(/.test(textOf(file)));
+    expect(readers.sort()).toEqual(['store/sellers.ts', 'store/status.ts']);
+  });
+});
+
 describe('a call', () => {
   it('spreads no array into its arguments: an array of 150,000 would overflow the stack', () => {
     // The arrays of these are no longer than a chunk of an audit.

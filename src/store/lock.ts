@@ -1,6 +1,5 @@
-import type { PoolClient } from 'pg';
+import type { Pool, PoolClient } from 'pg';
 import { type HeldLock, type LockPools, tryLock } from './advisory-lock.js';
-import type { PrismaClient } from './generated/prisma/client.js';
 
 /** Another run works for this seller. */
 export class SellerBusyError extends Error {
@@ -29,16 +28,17 @@ export interface SellerLock extends HeldLock {
 const LOCK_PREFIX = 'seller-mirror/seller/';
 
 /** Whether a run works for this seller now. */
-export async function isLocked(prisma: PrismaClient, sellerId: string): Promise<boolean> {
-  const [row] = await prisma.$queryRaw<{ locked: boolean }[]>`
-    SELECT EXISTS (
-      SELECT FROM pg_locks
-       WHERE locktype = 'advisory' AND granted AND objsubid = 1
-         AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-         AND (classid::bigint << 32) | objid::bigint
-             = hashtextextended(${LOCK_PREFIX} || ${sellerId}, 0)
-    ) AS locked`;
-  return row?.locked === true;
+export async function isLocked(pool: Pool, sellerId: string): Promise<boolean> {
+  const { rows } = await pool.query<{ locked: boolean }>(
+    `SELECT EXISTS (
+       SELECT FROM pg_locks
+        WHERE locktype = 'advisory' AND granted AND objsubid = 1
+          AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+          AND (classid::bigint << 32) | objid::bigint = hashtextextended($1, 0)
+     ) AS locked`,
+    [LOCK_PREFIX + sellerId],
+  );
+  return rows[0]?.locked === true;
 }
 
 /**

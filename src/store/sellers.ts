@@ -9,8 +9,6 @@ export interface Binding {
   readonly marketplace: string;
 }
 
-// These are asked by every command and worker. Plain SQL, since Prisma's first query takes 60 MB.
-
 /** Enters a configured seller when it is new; returns what it is bound to. */
 export async function ensureSeller(
   pool: Pool,
@@ -59,38 +57,15 @@ export interface Parking {
   readonly runId: bigint;
 }
 
-/** The parking of a seller as its row tells it; null when it is not parked. */
-export function parkingIn(seller: {
-  readonly parkedAt: Date | null;
-  readonly parkedCode: string | null;
-  readonly parkedReason: string | null;
-  readonly parkedRunId: bigint | null;
-}): Parking | null {
-  const { parkedAt: since, parkedCode: code, parkedReason: reason, parkedRunId: runId } = seller;
-  if (since === null || code === null || reason === null || runId === null) return null;
-  return { since, code, reason, runId };
-}
-
 /** Whether and why schedules leave a seller alone; null when they don't. */
 export async function parkingOf(pool: Pool, sellerId: string): Promise<Parking | null> {
-  const { rows } = await pool.query<{
-    readonly parked_at: Date | null;
-    readonly parked_code: string | null;
-    readonly parked_reason: string | null;
-    readonly parked_run_id: string | null;
-  }>(
-    `SELECT parked_at, parked_code, parked_reason, parked_run_id
-       FROM mirror.sellers WHERE seller_id = $1`,
+  const { rows } = await pool.query<Omit<Parking, 'runId'> & { runId: string }>(
+    `SELECT parked_at AS since, parked_code AS code, parked_reason AS reason,
+            parked_run_id AS "runId"
+       FROM mirror.sellers WHERE seller_id = $1 AND parked_at IS NOT NULL`,
     [sellerId],
   );
-  const row = rows[0];
-  if (row === undefined) return null;
-  return parkingIn({
-    parkedAt: row.parked_at,
-    parkedCode: row.parked_code,
-    parkedReason: row.parked_reason,
-    parkedRunId: row.parked_run_id === null ? null : BigInt(row.parked_run_id),
-  });
+  return rows[0] === undefined ? null : { ...rows[0], runId: BigInt(rows[0].runId) };
 }
 
 /**
@@ -121,6 +96,46 @@ export async function parkSeller(
     );
     return rowCount === 1 && rows[0]?.parked === false;
   });
+}
+
+/** How current the copy of one seller is, and how large; for gauges and alerts. */
+export interface Freshness {
+  readonly sellerId: string;
+  /** When the store first heard of the seller. */
+  readonly since: Date;
+  /** End of the last run that mirrored the account; null when there was none. */
+  readonly accountMirroredAt: Date | null;
+  /** End of the last run that mirrored the items; null when there was none. */
+  readonly itemsMirroredAt: Date | null;
+  /** Schedules leave the seller alone until a person has mended what went wrong. */
+  readonly parked: boolean;
+  readonly items: { readonly live: number; readonly missing: number; readonly removed: number };
+}
+
+/** Every seller in the store, by name. A held run mirrored all that is present: it counts as a success. */
+export async function readFreshness(pool: Pool): Promise<Freshness[]> {
+  const { rows } = await pool.query<Freshness>(
+    `SELECT s.seller_id AS "sellerId", s.created_at AS since, s.parked_at IS NOT NULL AS parked,
+            (SELECT finished_at FROM mirror.runs r
+              WHERE r.seller_id = s.seller_id AND r.kind = 'account'
+                AND r.state IN ('succeeded', 'held')
+              ORDER BY r.run_id DESC LIMIT 1) AS "accountMirroredAt",
+            (SELECT finished_at FROM mirror.runs r
+              WHERE r.seller_id = s.seller_id AND r.kind = 'items'
+                AND r.state IN ('succeeded', 'held')
+              ORDER BY r.run_id DESC LIMIT 1) AS "itemsMirroredAt",
+            json_build_object('live', coalesce(i.live, 0), 'missing', coalesce(i.missing, 0),
+                              'removed', coalesce(i.removed, 0)) AS items
+       FROM mirror.sellers s
+       LEFT JOIN (
+         SELECT seller_id, count(*) FILTER (WHERE state = 'live') AS live,
+                count(*) FILTER (WHERE state = 'missing') AS missing,
+                count(*) FILTER (WHERE state = 'removed') AS removed
+           FROM mirror.items GROUP BY seller_id
+       ) i USING (seller_id)
+      ORDER BY s.seller_id`,
+  );
+  return rows;
 }
 
 /** From when on a seller's history is whole; null when nothing of it was ever deleted. */

@@ -5,7 +5,7 @@ import type { PrismaClient, Run } from './generated/prisma/client.js';
 import { isLocked } from './lock.js';
 import type { Connections } from './pools.js';
 import { DIED } from './runs.js';
-import { type Parking, parkingIn } from './sellers.js';
+import type { Parking } from './sellers.js';
 
 export type { Run };
 
@@ -68,7 +68,7 @@ export async function sellerStatuses({
       const { sellerId, marketplace, account } = seller;
       const count = (state: string): number =>
         counts.find((row) => row.sellerId === sellerId && row.state === state)?._count ?? 0;
-      const running = await runningRun(prisma, sellerId);
+      const running = await runningRun(prisma, pool, sellerId);
       const [catalogue, accountRun, problem, wide] = await Promise.all([
         lastGood(prisma, sellerId, 'items'),
         lastGood(prisma, sellerId, 'account'),
@@ -100,12 +100,24 @@ export async function sellerStatuses({
   );
 }
 
+/** The parking of a seller as its row tells it; null when it is not parked. */
+function parkingIn(seller: {
+  readonly parkedAt: Date | null;
+  readonly parkedCode: string | null;
+  readonly parkedReason: string | null;
+  readonly parkedRunId: bigint | null;
+}): Parking | null {
+  const { parkedAt: since, parkedCode: code, parkedReason: reason, parkedRunId: runId } = seller;
+  if (since === null || code === null || reason === null || runId === null) return null;
+  return { since, code, reason, runId };
+}
+
 /** The run under way; null for one whose process died, which holds the seller's lock no more. */
-async function runningRun(prisma: PrismaClient, sellerId: string): Promise<Run | null> {
+async function runningRun(prisma: PrismaClient, pool: Pool, sellerId: string): Promise<Run | null> {
   const find = (): Promise<Run | null> =>
     prisma.run.findFirst({ where: { sellerId, state: 'running' }, orderBy: { runId: 'desc' } });
   const run = await find();
-  if (run === null || (await isLocked(prisma, sellerId))) return run;
+  if (run === null || (await isLocked(pool, sellerId))) return run;
   // It may have ended, and another begun, since.
   const again = await find();
   return again?.runId === run.runId ? null : again;
@@ -190,62 +202,4 @@ export async function getRun({ prisma, others: pool }: Connections, runId: bigin
   });
   const held = run.state === 'held' ? await readHeldBack(pool, runId) : null;
   return { run, quarantine, held };
-}
-
-/** How current the copy of one seller is, and how large; for gauges and alerts. */
-export interface Freshness {
-  readonly sellerId: string;
-  /** When the store first heard of the seller. */
-  readonly since: Date;
-  /** End of the last run that mirrored the account; null when there was none. */
-  readonly accountMirroredAt: Date | null;
-  /** End of the last run that mirrored the items; null when there was none. */
-  readonly itemsMirroredAt: Date | null;
-  /** Schedules leave the seller alone until a person has mended what went wrong. */
-  readonly parked: boolean;
-  readonly items: { readonly live: number; readonly missing: number; readonly removed: number };
-}
-
-/** A held run mirrored all that is present, so the copy is as current as after a success. */
-const LAST_SUCCESS = (kind: 'account' | 'items'): string => `
-  (SELECT finished_at FROM mirror.runs r
-    WHERE r.seller_id = s.seller_id AND r.kind = '${kind}' AND r.state IN ('succeeded', 'held')
-    ORDER BY r.run_id DESC LIMIT 1) AS ${kind}_mirrored_at`;
-
-const FRESHNESS = `
-  SELECT s.seller_id, s.created_at, s.parked_at IS NOT NULL AS parked,
-         ${LAST_SUCCESS('account')}, ${LAST_SUCCESS('items')},
-         coalesce(i.live, 0)::float8 AS live, coalesce(i.missing, 0)::float8 AS missing,
-         coalesce(i.removed, 0)::float8 AS removed
-    FROM mirror.sellers s
-    LEFT JOIN (
-      SELECT seller_id, count(*) FILTER (WHERE state = 'live') AS live,
-             count(*) FILTER (WHERE state = 'missing') AS missing,
-             count(*) FILTER (WHERE state = 'removed') AS removed
-        FROM mirror.items GROUP BY seller_id
-    ) i USING (seller_id)
-   ORDER BY s.seller_id`;
-
-interface Row {
-  readonly seller_id: string;
-  readonly created_at: Date;
-  readonly parked: boolean;
-  readonly account_mirrored_at: Date | null;
-  readonly items_mirrored_at: Date | null;
-  readonly live: number;
-  readonly missing: number;
-  readonly removed: number;
-}
-
-/** Every seller in the store, by name, in one statement. */
-export async function readFreshness(pool: Pool): Promise<Freshness[]> {
-  const { rows } = await pool.query<Row>(FRESHNESS);
-  return rows.map((row) => ({
-    sellerId: row.seller_id,
-    since: row.created_at,
-    accountMirroredAt: row.account_mirrored_at,
-    itemsMirroredAt: row.items_mirrored_at,
-    parked: row.parked,
-    items: { live: row.live, missing: row.missing, removed: row.removed },
-  }));
 }

@@ -33,7 +33,7 @@ import { accountProven, auditResults, unprovenCounts } from './audits/results.js
 import type { HeldChunk } from './audits/types.js';
 import { storedBudget } from './budget.js';
 import { decisionsOn, readHeldRun, recordDecision } from './decisions.js';
-import { readFreshness, getRun, laterGoodRun, listRuns, sellerStatuses } from './status.js';
+
 import { PrismaClient } from './generated/prisma/client.js';
 import { countChanges, feedEnd, feedReach, readChanges, readRunFields } from './history-read.js';
 import { tellUndecided } from './history.js';
@@ -54,8 +54,10 @@ import {
   historySince,
   parkingOf,
   parkSeller,
+  readFreshness,
 } from './sellers.js';
 import { ItemSession } from './session.js';
+import { getRun, laterGoodRun, listRuns, sellerStatuses } from './status.js';
 
 /**
  * The database of the mirror, by subject: `store.runs.list(…)`. Those who use it know neither SQL nor

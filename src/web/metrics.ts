@@ -7,7 +7,7 @@ import type { QueueCounts } from '../queue/queues.js';
 import type { QueueName } from '../queue/tasks.js';
 import type { JobEvent } from '../queue/worker.js';
 import type { AuditBacklog } from '../store/audits/types.js';
-import type { Freshness } from '../store/status.js';
+import type { Freshness } from '../store/sellers.js';
 import { cachedCall } from './cached-call.js';
 
 /** Content type of the metrics' text. */

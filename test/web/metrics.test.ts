@@ -6,7 +6,7 @@ import type { QueueName } from '../../src/queue/tasks.js';
 import { syncAccount } from '../../src/jobs/sync-account.js';
 import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
 import { seededCatalogue } from '../../src/simulator/index.js';
-import type { Freshness } from '../../src/store/status.js';
+import type { Freshness } from '../../src/store/sellers.js';
 import { openStore } from '../../src/store/store.js';
 import { createMetrics, type Metrics, type MetricSources } from '../../src/web/metrics.js';
 import { KEY, never, useMirror } from '../support/mirror.js';

@@ -3,39 +3,21 @@ import { LONGEST_TEXT, storable } from './text.js';
 import type { AuditBacklog, AuditList, AuditProgress, AuditState, ResultFile } from './types.js';
 
 /** The counts are kept in the audit's row, so that progress costs the same however long the list is. */
-const COLUMNS = `
-  audit_id, seller_id, state, source, created_at, finished_at, lines, rejected, codes, reused, valid,
-  invalid, unproven, pending, denied, api_calls, chunk_size, problem, result_path,
-  result_format, result_written_at`;
+const PROGRESS = `
+  audit_id AS "auditId", seller_id AS "sellerId", state, source, created_at AS "createdAt",
+  finished_at AS "finishedAt", lines, rejected, codes, reused, valid, invalid, unproven, pending, denied,
+  api_calls AS "apiCalls", chunk_size AS "chunkSize", problem, result_path AS path,
+  result_format AS format, result_written_at AS "writtenAt"`;
 
-interface Row {
-  readonly audit_id: string;
-  readonly seller_id: string;
-  readonly state: AuditState;
-  readonly source: string;
-  readonly created_at: Date;
-  readonly finished_at: Date | null;
-  readonly lines: number;
-  readonly rejected: number;
-  readonly codes: number;
-  readonly reused: number;
-  readonly valid: number;
-  readonly invalid: number;
-  readonly unproven: number;
-  readonly pending: number;
-  readonly denied: number;
-  readonly api_calls: number;
-  readonly chunk_size: number;
-  readonly problem: string | null;
-  readonly result_path: string | null;
-  readonly result_format: ResultFile['format'];
-  readonly result_written_at: Date | null;
-}
+type Row = Omit<AuditProgress, 'auditId' | 'result'> & {
+  readonly auditId: string;
+  readonly path: string | null;
+} & Pick<ResultFile, 'format' | 'writtenAt'>;
 
 /** How far an audit is; null when there is none of this number. */
 export async function getProgress(pool: Pool, auditId: bigint): Promise<AuditProgress | null> {
   const { rows } = await pool.query<Row>(
-    `SELECT ${COLUMNS} FROM mirror.audits WHERE audit_id = $1`,
+    `SELECT ${PROGRESS} FROM mirror.audits WHERE audit_id = $1`,
     [auditId],
   );
   return rows[0] === undefined ? null : progressIn(rows[0]);
@@ -47,7 +29,7 @@ export async function listProgress(
   { sellerIds, limit }: { readonly sellerIds?: readonly string[]; readonly limit: number },
 ): Promise<AuditProgress[]> {
   const { rows } = await pool.query<Row>(
-    `SELECT ${COLUMNS} FROM mirror.audits
+    `SELECT ${PROGRESS} FROM mirror.audits
       WHERE $1::text[] IS NULL OR seller_id = ANY($1::text[])
       ORDER BY audit_id DESC LIMIT $2`,
     [sellerIds ?? null, limit],
@@ -157,33 +139,7 @@ async function change(
   return rows[0]?.state ?? (await getProgress(pool, auditId))?.state ?? null;
 }
 
-function progressIn(row: Row): AuditProgress {
-  return {
-    auditId: BigInt(row.audit_id),
-    sellerId: row.seller_id,
-    state: row.state,
-    source: row.source,
-    createdAt: row.created_at,
-    finishedAt: row.finished_at,
-    lines: row.lines,
-    rejected: row.rejected,
-    codes: row.codes,
-    reused: row.reused,
-    valid: row.valid,
-    invalid: row.invalid,
-    unproven: row.unproven,
-    pending: row.pending,
-    denied: row.denied,
-    apiCalls: row.api_calls,
-    chunkSize: row.chunk_size,
-    problem: row.problem,
-    result:
-      row.result_path === null
-        ? null
-        : {
-            path: row.result_path,
-            format: row.result_format,
-            writtenAt: row.result_written_at,
-          },
-  };
+function progressIn({ auditId, path, format, writtenAt, ...row }: Row): AuditProgress {
+  const result = path === null ? null : { path, format, writtenAt };
+  return { ...row, auditId: BigInt(auditId), result };
 }

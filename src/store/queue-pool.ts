@@ -38,6 +38,9 @@ const WORK_MEMORY = '32MB';
  */
 const CONNECTIONS = 3 + 3;
 
+/** Longer than the pause between two looks for stalled jobs, so that looks need no new login. */
+const IDLE_MS = 60_000;
+
 /** A connection that only listens learns within minutes that its server is gone. */
 const KEEP_ALIVE_MS = 10_000;
 
@@ -53,7 +56,7 @@ export function openQueuePool(url: string, options: QueuePoolOptions): QueuePool
     connectionString: url,
     application_name: applicationName,
     max: CONNECTIONS,
-    idleTimeoutMillis: 30_000,
+    idleTimeoutMillis: IDLE_MS,
     connectionTimeoutMillis: connectMs,
     query_timeout: queryMs,
     keepAlive: true,

@@ -91,6 +91,8 @@ export class Mirror {
     await Promise.all(this.#opened.splice(0).map((marketplace) => marketplace.close()));
     await Promise.all(this.#simulators.splice(0).map((simulator) => simulator.close()));
     await emptyTables(this.pool, 'mirror');
+    // What a killed worker left is no job of the next test.
+    await emptyTables(this.pool, 'bullmq');
   }
 
   async close(): Promise<void> {

@@ -30,6 +30,10 @@ const UNREADABLE = /[\p{Cs}\uFFFD]/u;
  * `="…"`, the formula by which shops keep spreadsheets from reformatting a text. What is left is not
  * touched: codes have no fixed format (field notes: requests), so nothing else is known not to
  * belong to one. Doing it twice changes nothing more. Takes time linear in the text.
+ *
+ * Two codes are one when this text is the same, letter case included. Look-up is only probably
+ * case-insensitive (field notes: requests). Where it is not, one answer for two spellings would be
+ * wrong for one of them; where it is, asking for both costs one call and is right all the same.
  */
 export function normalizeCode(text: string): string {
   let [start, end] = [0, text.length];
@@ -88,16 +92,6 @@ export function describeCodeFault(reason: CodeFault): string {
     case 'unreadable-characters':
       return 'has characters that can’t be read; perhaps the file is in another encoding';
   }
-}
-
-/**
- * What makes two codes the same, so that they are asked for once and recorded as one: their whole
- * normalized text, letter case included. Look-up is only probably case-insensitive (field notes:
- * requests). Where it is not, one answer for two spellings would be wrong for one of them; where it
- * is, asking for both costs one call and is right all the same.
- */
-export function codeKey(code: string): string {
-  return normalizeCode(code);
 }
 
 /**

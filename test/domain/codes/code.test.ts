@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
-  codeKey,
   describeCodeFault,
   isSameCode,
   LONGEST_CODE,
@@ -142,11 +141,11 @@ describe('reading a code', () => {
 
 describe('two codes', () => {
   it('are one when only what surrounds them differs', () => {
-    expect(codeKey(' "abc" ')).toBe(codeKey('abc'));
+    expect(normalizeCode(' "abc" ')).toBe(normalizeCode('abc'));
   });
 
   it('are two when letter case differs, since nobody promises that it does not count', () => {
-    expect(codeKey('ABC')).not.toBe(codeKey('abc'));
+    expect(normalizeCode('ABC')).not.toBe(normalizeCode('abc'));
   });
 
   it('are the same in an answer in any letter case, which servers change', () => {

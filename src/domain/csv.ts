@@ -38,11 +38,7 @@ export function csvLine(
   cells: readonly (string | null)[],
   { delimiter = ',', lineEnd = '\r\n' }: CsvForm = {},
 ): string {
-  let line = '';
-  for (const [n, cell] of cells.entries()) {
-    if (n > 0) line += delimiter;
-    if (cell !== null) line += quoted(cell, delimiter);
-  }
+  const line = cells.map((cell) => (cell === null ? '' : quoted(cell, delimiter))).join(delimiter);
   return (cells.length === 1 && line === '' ? '""' : line) + lineEnd;
 }
 

@@ -221,7 +221,7 @@ export interface Doubt {
 
 /** Known codes needed to compare a list with them: fewer may be of one kind by chance. */
 const ENOUGH_KNOWN = 20;
-const MOST_SAMPLES = 3;
+const MAX_SAMPLES = 3;
 
 /**
  * Doubts that a list has purchase codes when more than half of its first records (at most 1,000) look
@@ -247,7 +247,7 @@ export function doubtOf(
     of: records.length,
     odd: odd.length,
     known: shape === null ? null : describe(shape),
-    samples: odd.slice(0, MOST_SAMPLES).map(({ line, text }) => `line ${line}: ${sampleOf(text)}`),
+    samples: odd.slice(0, MAX_SAMPLES).map(({ line, text }) => `line ${line}: ${sampleOf(text)}`),
   };
 }
 

@@ -10,10 +10,10 @@ import { LineSplitter, type Line } from './text-list.js';
  * @throws IntakeError when it is empty, or the column of codes is not clear
  */
 export function planCsv(sample: Sample): Plan {
-  const { whole, column, most, mask } = sample;
+  const { whole, column, maxLength, mask } = sample;
   const lines = firstLines(sample);
-  const { delimiter, line: named, reason } = findDelimiter(lines, most);
-  const records = firstRecords(lines.slice(named), delimiter, most, whole);
+  const { delimiter, line: named, reason } = findDelimiter(lines, maxLength);
+  const records = firstRecords(lines.slice(named), delimiter, maxLength, whole);
   const cells = records.map((record) => record.cells.map((cell) => mask(unguarded(cell))));
   const header = findHeader(cells, column);
   const [first = []] = cells;
@@ -30,7 +30,7 @@ export function planCsv(sample: Sample): Plan {
   };
   const choice = chooseColumn(table, column);
   const skipped = header === null ? named : (records[0]?.lastLine ?? 0);
-  const shape = { delimiter, most, width, codeColumn: choice.index, skipped };
+  const shape = { delimiter, maxLength, width, codeColumn: choice.index, skipped };
   return {
     delimiter,
     header: header !== null,
@@ -54,7 +54,7 @@ function nothingIn(header: boolean): IntakeError {
 
 interface CsvShape {
   readonly delimiter: string;
-  readonly most: number;
+  readonly maxLength: number;
   /** Number of cells of a record. */
   readonly width: number;
   readonly codeColumn: number;
@@ -75,8 +75,8 @@ class CsvReader implements RowReader {
 
   constructor(shape: CsvShape) {
     this.#shape = shape;
-    this.#splitter = new LineSplitter(shape.most);
-    this.#joiner = new RecordJoiner(shape.delimiter, shape.most);
+    this.#splitter = new LineSplitter(shape.maxLength);
+    this.#joiner = new RecordJoiner(shape.delimiter, shape.maxLength);
   }
 
   push(piece: string): IntakeRow[] {
@@ -142,10 +142,10 @@ class CsvReader implements RowReader {
   }
 
   #filled(record: CsvRecord, cells: readonly string[], code: string): IntakeRow {
-    const { width, codeColumn, delimiter, most } = this.#shape;
+    const { width, codeColumn, delimiter, maxLength } = this.#shape;
     const { line } = record;
     if (record.kind === 'too long') {
-      const rejected = `is longer than the ${most} characters a record may have`;
+      const rejected = `is longer than the ${maxLength} characters a record may have`;
       return { line, rejected, columns: fitted(cells, width, delimiter) };
     }
     if (cells.length > width && !isEmpty(cells.slice(width))) {
@@ -193,7 +193,7 @@ function extent({ line, lastLine }: CsvRecord): string {
 }
 
 /** Records at the beginning from which the delimiter and the header are found. */
-const MOST_RECORDS = 1000;
+const MAX_SAMPLE_RECORDS = 1000;
 
 /** In order of preference when they fit equally well: commas are the most frequent in texts and numbers. */
 const DELIMITERS = ['\t', ';', '|', ','] as const;
@@ -218,14 +218,14 @@ interface DelimiterFound {
 }
 
 /** The complete lines of the sample. */
-export function firstLines({ text, whole, most }: Sample): Line[] {
-  const splitter = new LineSplitter(most);
+export function firstLines({ text, whole, maxLength }: Sample): Line[] {
+  const splitter = new LineSplitter(maxLength);
   const lines = splitter.push(text);
   return whole ? [...lines, ...splitter.end()] : lines;
 }
 
 /** Finds the delimiter: named in Excel's first line `sep=;`, or the one that splits most evenly. */
-export function findDelimiter(lines: readonly Line[], most: number): DelimiterFound {
+export function findDelimiter(lines: readonly Line[], maxLength: number): DelimiterFound {
   const [first] = lines;
   const named = /^"?sep=([^\w\s"]|\t)"?$/i.exec(first?.text ?? '')?.[1];
   if (named !== undefined && first !== undefined) {
@@ -233,7 +233,7 @@ export function findDelimiter(lines: readonly Line[], most: number): DelimiterFo
     return { delimiter: named, cutting: 1, line: first.number, reason };
   }
   const plain = lines.map((line) => ({ ...line, text: line.text.replaceAll(SHORTENED, 'number') }));
-  const fits = DELIMITERS.map((delimiter) => fitOf(plain, delimiter, most));
+  const fits = DELIMITERS.map((delimiter) => fitOf(plain, delimiter, maxLength));
   const best = fits.reduce((a, b) => (isBetter(b, a) ? b : a));
   if (best.cells < 2) {
     const reason = 'There is one cell a line: no separator was found.';
@@ -263,8 +263,8 @@ interface Fit {
   readonly cutting: number;
 }
 
-function fitOf(lines: readonly Line[], delimiter: string, most: number): Fit {
-  const lengths = firstRecords(lines, delimiter, most, false).map(({ cells }) => cells.length);
+function fitOf(lines: readonly Line[], delimiter: string, maxLength: number): Fit {
+  const lengths = firstRecords(lines, delimiter, maxLength, false).map(({ cells }) => cells.length);
   const [first = 0] = lengths;
   const cutsFirst = first > 1;
   const cells = cutsFirst ? first : mostFrequent(lengths);
@@ -310,13 +310,13 @@ interface CellRecord extends CsvRecord {
 export function firstRecords(
   lines: readonly Line[],
   delimiter: string,
-  most: number,
+  maxLength: number,
   whole: boolean,
 ): CellRecord[] {
-  const joiner = new RecordJoiner(delimiter, most);
+  const joiner = new RecordJoiner(delimiter, maxLength);
   const records: CsvRecord[] = [];
   for (const line of lines) {
-    if (records.length >= MOST_RECORDS) break;
+    if (records.length >= MAX_SAMPLE_RECORDS) break;
     for (const record of joiner.push(line)) records.push(record);
   }
   // A record that is open at the end is cut off, and used only when there is hardly another.

@@ -24,14 +24,14 @@ export interface CsvRecord {
  */
 export class RecordJoiner {
   readonly #delimiter: string;
-  readonly #most: number;
+  readonly #maxLength: number;
   #waiting: Line[] = [];
   #size = 0;
 
-  /** @param most longest record, in UTF-16 units */
-  constructor(delimiter: string, most: number) {
+  /** @param maxLength longest record, in UTF-16 units */
+  constructor(delimiter: string, maxLength: number) {
     this.#delimiter = delimiter;
-    this.#most = most;
+    this.#maxLength = maxLength;
   }
 
   /** The records that this line ends. */
@@ -46,7 +46,7 @@ export class RecordJoiner {
       return [record];
     }
     const size = this.#size + line.text.length + line.end.length;
-    if (state === 'open' && size <= this.#most) {
+    if (state === 'open' && size <= this.#maxLength) {
       this.#waiting.push(line);
       this.#size = size;
       return [];

@@ -4,22 +4,22 @@ import type { IntakeRow, Plan, RowReader, Sample } from './types.js';
 import { JsonSplitter, type JsonRecord, type RecordSplitter } from './json-records.js';
 import { LineSplitter, type Line } from './text-list.js';
 
-const MOST_RECORDS = 1000;
+const MAX_SAMPLE_RECORDS = 1000;
 /** Columns that a list of objects may have. */
-const MOST_COLUMNS = 1000;
+const MAX_COLUMNS = 1000;
 
 /**
  * A plan for a JSON document, or (`byLine`) for one JSON value a line.
  * @throws IntakeError when it has no list, or the column of codes is not clear
  */
 export function planJson(sample: Sample, byLine: boolean): Plan {
-  const { text, whole, most, mask } = sample;
+  const { text, whole, maxLength, mask } = sample;
   const newSplitter = (): RecordSplitter =>
-    byLine ? new JsonLines(most) : new JsonSplitter(most, mask);
+    byLine ? new JsonLines(maxLength) : new JsonSplitter(maxLength, mask);
   const splitter = newSplitter();
   const complete = splitter.push(text);
   const records = whole ? [...complete, ...splitter.end()] : complete;
-  const values = records.slice(0, MOST_RECORDS).map((record) => valueOf(record, most));
+  const values = records.slice(0, MAX_SAMPLE_RECORDS).map((record) => valueOf(record, maxLength));
   if (values.length === 0) throw nothingIn(sample);
   const shape = shapeOf(values, sample);
   const place = splitter.place();
@@ -54,9 +54,9 @@ function shapeOf(values: readonly JsonValue[], { column, mask }: Sample): JsonSh
     return { columns: ['code'], codeColumn, reason: 'Every value is a code.' };
   }
   const columns = [...new Set(objects.flatMap((fields) => [...fields.keys()]))];
-  if (columns.length > MOST_COLUMNS) {
+  if (columns.length > MAX_COLUMNS) {
     throw new IntakeError(
-      `the objects have more than ${MOST_COLUMNS} different fields`,
+      `the objects have more than ${MAX_COLUMNS} different fields`,
       'Export the codes with fewer fields.',
     );
   }
@@ -81,24 +81,24 @@ function flatText(field: Field | undefined): string {
   return field === undefined || field.nested ? '' : field.text;
 }
 
-function valueOf({ text, tooLong }: JsonRecord, most: number): JsonValue {
+function valueOf({ text, tooLong }: JsonRecord, maxLength: number): JsonValue {
   if (!tooLong) return decodeJson(text);
-  return { kind: 'unfit', reason: `is longer than the ${most} characters a record may have` };
+  return { kind: 'unfit', reason: `is longer than the ${maxLength} characters a record may have` };
 }
 
 class JsonReader implements RowReader {
   readonly #splitter: RecordSplitter;
   readonly #shape: JsonShape;
   readonly #known: ReadonlySet<string>;
-  readonly #most: number;
+  readonly #maxLength: number;
   readonly #mask: Sample['mask'];
   readonly #unknown = new Set<string>();
 
-  constructor(splitter: RecordSplitter, shape: JsonShape, { most, mask }: Sample) {
+  constructor(splitter: RecordSplitter, shape: JsonShape, { maxLength, mask }: Sample) {
     this.#splitter = splitter;
     this.#shape = shape;
     this.#known = new Set(shape.columns);
-    this.#most = most;
+    this.#maxLength = maxLength;
     this.#mask = mask;
   }
 
@@ -124,7 +124,7 @@ class JsonReader implements RowReader {
   #row(record: JsonRecord): IntakeRow {
     const { columns, codeColumn } = this.#shape;
     const { line } = record;
-    const value = valueOf(record, this.#most);
+    const value = valueOf(record, this.#maxLength);
     if (value.kind === 'unfit') return { line, rejected: value.reason, columns: [] };
     if (value.kind === 'text') {
       const cells = columns.map((_, index) => (index === codeColumn ? value.text : ''));
@@ -152,8 +152,8 @@ class JsonLines implements RecordSplitter {
   blankLines = 0;
   readonly #splitter: LineSplitter;
 
-  constructor(most: number) {
-    this.#splitter = new LineSplitter(most);
+  constructor(maxLength: number) {
+    this.#splitter = new LineSplitter(maxLength);
   }
 
   push(piece: string): JsonRecord[] {

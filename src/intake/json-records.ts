@@ -44,7 +44,7 @@ type State =
  */
 export class JsonSplitter implements RecordSplitter {
   readonly blankLines = 0;
-  readonly #most: number;
+  readonly #maxLength: number;
   readonly #mask: (name: string) => string;
   #state: State = 'start';
   /** The list is a member of an object. */
@@ -65,11 +65,11 @@ export class JsonSplitter implements RecordSplitter {
   #found: JsonRecord[] = [];
 
   /**
-   * @param most longest record, in UTF-16 units
+   * @param maxLength longest record, in UTF-16 units
    * @param mask masks API keys in the names of members, which messages show
    */
-  constructor(most: number, mask: (name: string) => string) {
-    this.#most = most;
+  constructor(maxLength: number, mask: (name: string) => string) {
+    this.#maxLength = maxLength;
     this.#mask = mask;
   }
 
@@ -163,10 +163,10 @@ export class JsonSplitter implements RecordSplitter {
 
   #keep(piece: string, from: number, to: number): void {
     this.#size += to - from;
-    const most = this.#state === 'in-name' ? MAX_NAME : this.#most;
+    const maxLength = this.#state === 'in-name' ? MAX_NAME : this.#maxLength;
     if (!this.#keepText) return;
     this.#text += piece.slice(from, to);
-    if (this.#size <= most) return;
+    if (this.#size <= maxLength) return;
     this.#text = this.#text.slice(0, KEPT_OF_TOO_LONG);
     this.#keepText = false;
   }
@@ -175,7 +175,7 @@ export class JsonSplitter implements RecordSplitter {
     if (this.#state === 'in-member') this.#state = 'after-member';
     else if (this.#state === 'in-name') this.#endName();
     else {
-      const tooLong = this.#size > this.#most;
+      const tooLong = this.#size > this.#maxLength;
       this.#found.push({ line: this.#begunAt, text: this.#text, tooLong });
       this.#state = 'after-element';
     }

@@ -33,7 +33,7 @@ const PIECE_BYTES = 32 * 1024;
 const MAX_RECORD = 1024 * 1024;
 const MAX_BATCH = 1000;
 /** Rows in `Intake.first`. */
-const MOST_FIRST = 1000;
+const MAX_FIRST_ROWS = 1000;
 
 /**
  * Opens a list of purchase codes: text, CSV, JSON or NDJSON in any encoding. Reads the beginning and
@@ -73,7 +73,7 @@ async function intakeOf(
     whole,
     column: typeof options.column === 'string' ? mask(options.column) : options.column,
     mask,
-    most: options.maxRecordBytes ?? MAX_RECORD,
+    maxLength: options.maxRecordBytes ?? MAX_RECORD,
   };
   if (whole && sample.text.trim() === '') {
     throw new IntakeError('the list is empty', 'Check that the right file was exported.');
@@ -137,7 +137,7 @@ async function* textOf(
 
 function firstRows(reader: RowReader, { text, whole }: Sample): readonly IntakeRow[] {
   const complete = reader.push(text);
-  return (whole ? [...complete, ...reader.end()] : complete).slice(0, MOST_FIRST);
+  return (whole ? [...complete, ...reader.end()] : complete).slice(0, MAX_FIRST_ROWS);
 }
 
 async function* rowsOf(
@@ -254,9 +254,9 @@ function findFormat(sample: Sample, name: string, asked: Format | undefined): Fo
 
 function hasCells(sample: Sample): boolean {
   const lines = firstLines(sample);
-  const { delimiter, cutting, line } = findDelimiter(lines, sample.most);
+  const { delimiter, cutting, line } = findDelimiter(lines, sample.maxLength);
   if (cutting >= SOME_CUT) return true;
-  const [first] = firstRecords(lines.slice(line), delimiter, sample.most, sample.whole);
+  const [first] = firstRecords(lines.slice(line), delimiter, sample.maxLength, sample.whole);
   const cells = first?.cells ?? [];
   return cells.length > 1 && cells.some((cell) => nameRank(cell) !== null);
 }

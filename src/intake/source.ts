@@ -103,12 +103,12 @@ export function isGzip(head: Buffer): boolean {
 
 /**
  * The bytes inside a gzip file.
- * @param most largest size of the content in bytes, so that a small file can't fill a disk or run for days
+ * @param maxBytes largest size of the content in bytes, so that a small file can't fill a disk or run for days
  * @throws IntakeError when it unpacks to more, or is broken
  */
 export async function* unpacked(
   source: Peekable,
-  most = MAX_UNPACKED_BYTES,
+  maxBytes = MAX_UNPACKED_BYTES,
 ): AsyncGenerator<Uint8Array, void, undefined> {
   const gunzip = createGunzip({ chunkSize: 64 * 1024 });
   // Errors reach the loop below; the callback is only there because it must be.
@@ -117,9 +117,9 @@ export async function* unpacked(
   try {
     for await (const bytes of gunzip as AsyncIterable<Buffer>) {
       size += bytes.length;
-      if (size > most) {
+      if (size > maxBytes) {
         throw new IntakeError(
-          `the compressed list unpacks to more than ${most} bytes`,
+          `the compressed list unpacks to more than ${maxBytes} bytes`,
           'If that is right, unpack it first and check the file that comes out.',
         );
       }

@@ -17,14 +17,14 @@ const KEPT_OF_TOO_LONG = 256;
 
 /** Cuts text into lines as it arrives; LF, CRLF and CR end a line, in any mixture. */
 export class LineSplitter {
-  readonly #most: number;
+  readonly #maxLength: number;
   #rest = '';
   #dropping = false;
   #number = 1;
 
-  /** @param most longest line, in UTF-16 units; longer ones are cut */
-  constructor(most: number) {
-    this.#most = most;
+  /** @param maxLength longest line, in UTF-16 units; longer ones are cut */
+  constructor(maxLength: number) {
+    this.#maxLength = maxLength;
   }
 
   /** The lines that end in this piece of the text. */
@@ -58,7 +58,7 @@ export class LineSplitter {
   }
 
   #line(text: string, end: string): Line {
-    const tooLong = this.#dropping || text.length > this.#most;
+    const tooLong = this.#dropping || text.length > this.#maxLength;
     this.#dropping = false;
     return {
       number: this.#number++,
@@ -69,7 +69,7 @@ export class LineSplitter {
   }
 
   #keep(rest: string): void {
-    if (rest.length <= this.#most) {
+    if (rest.length <= this.#maxLength) {
       this.#rest = rest;
       return;
     }
@@ -82,8 +82,8 @@ export class LineSplitter {
  * A plan for a list of one code a line.
  * @throws IntakeError when another column than its only one is asked for
  */
-export function planText({ text, column, most }: Sample): Plan {
-  const splitter = new LineSplitter(most);
+export function planText({ text, column, maxLength }: Sample): Plan {
+  const splitter = new LineSplitter(maxLength);
   const lines = [...splitter.push(text), ...splitter.end()];
   const first = lines.find((line) => !isBlank(line));
   const header = first !== undefined && nameRank(first.text) !== null ? first : null;
@@ -106,7 +106,7 @@ export function planText({ text, column, most }: Sample): Plan {
       'Every line is a code.',
       ...(header === null ? [] : [`The first line is a header: ${shown(name)} is no code.`]),
     ],
-    newReader: () => new TextReader(most, header?.number ?? 0),
+    newReader: () => new TextReader(maxLength, header?.number ?? 0),
   };
 }
 
@@ -116,14 +116,14 @@ function isBlank(line: Line): boolean {
 
 class TextReader implements RowReader {
   readonly #splitter: LineSplitter;
-  readonly #most: number;
+  readonly #maxLength: number;
   readonly #skipped: number;
   blankLines = 0;
 
   /** @param skipped the last line before the codes */
-  constructor(most: number, skipped: number) {
-    this.#splitter = new LineSplitter(most);
-    this.#most = most;
+  constructor(maxLength: number, skipped: number) {
+    this.#splitter = new LineSplitter(maxLength);
+    this.#maxLength = maxLength;
     this.#skipped = skipped;
   }
 
@@ -147,7 +147,7 @@ class TextReader implements RowReader {
     if (line.number <= this.#skipped) return [];
     const { text } = line;
     if (!line.tooLong) return [{ line: line.number, text, columns: [text] }];
-    const rejected = `is longer than the ${this.#most} characters a line may have`;
+    const rejected = `is longer than the ${this.#maxLength} characters a line may have`;
     return [{ line: line.number, rejected, columns: [text] }];
   }
 }

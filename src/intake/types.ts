@@ -114,7 +114,7 @@ export interface Sample {
   readonly whole: boolean;
   readonly column: string | number | undefined;
   /** Longest record, in UTF-16 units. */
-  readonly most: number;
+  readonly maxLength: number;
   /** Masks API keys in a cell. */
   readonly mask: (cell: string) => string;
 }
@@ -143,16 +143,16 @@ export function errorCode(error: unknown): string {
  * Text from a list for a message: in quotes, shortened, without control characters and direction
  * marks.
  */
-export function shown(text: string, most = 60): string {
+export function shown(text: string, maxLength = 60): string {
   const safe = text
     .toWellFormed()
     .replaceAll(/[\p{Cc}\u061C\u200B-\u200F\u2028-\u202E\u2066-\u2069\uFEFF]/gu, '\uFFFD');
-  return `"${safe.length > most ? `${safe.slice(0, most - 1)}…` : safe}"`;
+  return `"${safe.length > maxLength ? `${safe.slice(0, maxLength - 1)}…` : safe}"`;
 }
 
 /** `"a", "b" and 3 more`. */
-export function shownList(texts: readonly string[], most = 20): string {
-  const some = texts.slice(0, most).map((text) => shown(text));
+export function shownList(texts: readonly string[], max = 20): string {
+  const some = texts.slice(0, max).map((text) => shown(text));
   const more = texts.length - some.length;
   return more > 0 ? `${some.join(', ')} and ${more} more` : some.join(', ');
 }

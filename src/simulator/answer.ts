@@ -79,8 +79,8 @@ export type RedirectTarget =
   | { readonly to: 'origin'; readonly origin: string }
   | { readonly to: 'url'; readonly url: string };
 
-/** What a redirect needs to know of a request. */
-export interface Asked {
+/** The address that a request came to. */
+export interface RequestUrl {
   readonly secure: boolean;
   /** The Host header. */
   readonly host: string;
@@ -89,49 +89,49 @@ export interface Asked {
 }
 
 /** The `Location` for a request to the wrong host, scheme or path; null when all are right. */
-export function canonicalLocation(asked: Asked, options: RedirectOptions): string | null {
+export function canonicalLocation(requestUrl: RequestUrl, options: RedirectOptions): string | null {
   const { canonical, trailingSlash, httpsPort } = options;
-  const isWww = asked.host.startsWith('www.');
-  const hasSlash = asked.target.replace(/\?.*/s, '').endsWith('/');
-  if (httpsPort !== undefined && !asked.secure) {
-    return location(asked, { to: 'https', port: httpsPort });
+  const isWww = requestUrl.host.startsWith('www.');
+  const hasSlash = requestUrl.target.replace(/\?.*/s, '').endsWith('/');
+  if (httpsPort !== undefined && !requestUrl.secure) {
+    return location(requestUrl, { to: 'https', port: httpsPort });
   }
-  if (canonical === 'www' && !isWww) return location(asked, { to: 'www' });
-  if (canonical === 'apex' && isWww) return location(asked, { to: 'apex' });
-  if (trailingSlash === 'add' && !hasSlash) return location(asked, { to: 'trailing-slash' });
-  if (trailingSlash === 'remove' && hasSlash && asked.target !== '/') {
-    return origin(asked) + withPath(asked.target, (path) => path.replace(/\/+$/, ''));
+  if (canonical === 'www' && !isWww) return location(requestUrl, { to: 'www' });
+  if (canonical === 'apex' && isWww) return location(requestUrl, { to: 'apex' });
+  if (trailingSlash === 'add' && !hasSlash) return location(requestUrl, { to: 'trailing-slash' });
+  if (trailingSlash === 'remove' && hasSlash && requestUrl.target !== '/') {
+    return origin(requestUrl) + withPath(requestUrl.target, (path) => path.replace(/\/+$/, ''));
   }
   return null;
 }
 
 /** The `Location` of a redirect. */
-export function location(asked: Asked, target: RedirectTarget): string {
-  const apex = asked.host.replace(/^www\./, '');
-  const scheme = asked.secure ? 'https' : 'http';
+export function location(requestUrl: RequestUrl, target: RedirectTarget): string {
+  const apex = requestUrl.host.replace(/^www\./, '');
+  const scheme = requestUrl.secure ? 'https' : 'http';
   switch (target.to) {
     case 'www':
-      return `${scheme}://www.${apex}${asked.target}`;
+      return `${scheme}://www.${apex}${requestUrl.target}`;
     case 'apex':
-      return `${scheme}://${apex}${asked.target}`;
+      return `${scheme}://${apex}${requestUrl.target}`;
     case 'https':
     case 'http': {
       const port = target.port === undefined ? '' : `:${target.port}`;
-      return `${target.to}://${asked.host.replace(/:\d+$/, '')}${port}${asked.target}`;
+      return `${target.to}://${requestUrl.host.replace(/:\d+$/, '')}${port}${requestUrl.target}`;
     }
     case 'trailing-slash':
-      return origin(asked) + withPath(asked.target, (path) => `${path}/`);
+      return origin(requestUrl) + withPath(requestUrl.target, (path) => `${path}/`);
     case 'home':
-      return `${origin(asked)}/`;
+      return `${origin(requestUrl)}/`;
     case 'origin':
-      return target.origin.replace(/\/$/, '') + asked.target;
+      return target.origin.replace(/\/$/, '') + requestUrl.target;
     case 'url':
       return target.url;
   }
 }
 
 /** Scheme, host and port that a request came to. */
-export function origin({ secure, host }: Asked): string {
+export function origin({ secure, host }: RequestUrl): string {
   return `${secure ? 'https' : 'http'}://${host}`;
 }
 

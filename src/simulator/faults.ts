@@ -7,7 +7,7 @@ import {
   redirectAnswer,
   textBody,
 } from './answer.js';
-import type { Answer, Asked, RedirectTarget } from './answer.js';
+import type { Answer, RequestUrl, RedirectTarget } from './answer.js';
 import { retryAfter } from './limits.js';
 import type { Language } from './profiles.js';
 import type { Operation } from './types.js';
@@ -113,7 +113,7 @@ export class Faults {
 }
 
 /** The parts of a request that a fault's reply may show. */
-interface FaultContext extends Asked {
+interface FaultContext extends RequestUrl {
   readonly now: number;
   /** All parameters, the key among them. */
   readonly input: Readonly<Record<string, string>>;

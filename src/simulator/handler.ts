@@ -6,7 +6,7 @@ import {
   location,
   redirectAnswer,
 } from './answer.js';
-import type { Answer, Asked } from './answer.js';
+import type { Answer, RequestUrl } from './answer.js';
 import { faultAnswer } from './faults.js';
 import type { Fault } from './faults.js';
 import { answerOperation } from './operations.js';
@@ -37,18 +37,18 @@ export async function respond(
   entry: LogEntry,
   serial: number,
 ): Promise<Response> {
-  const asked = askedOf(request);
-  const url = new URL(asked.target.replace(/^\/*/, '/'), 'http://any');
+  const requestUrl = requestUrlOf(request);
+  const url = new URL(requestUrl.target.replace(/^\/*/, '/'), 'http://any');
   const route = routeOf(url.pathname, simulator.options.basePath ?? '');
   const parameters = await readParameters(
     request,
     url.searchParams,
     simulator.options.keyHeader ?? null,
   );
-  note(simulator, entry, route?.operation ?? null, parameters);
-  const early = frontDoor(simulator, asked);
+  completeLogEntry(simulator, entry, route?.operation ?? null, parameters);
+  const early = checkAddress(simulator, requestUrl);
   if (early !== null) return { answer: early, faults: [] };
-  if (route === null) return { answer: page(url.pathname, wantsJson(request)), faults: [] };
+  if (route === null) return { answer: otherPage(url.pathname, wantsJson(request)), faults: [] };
   const limit = simulator.limits.take(addressOf(request));
   if (limit.limited !== null) {
     const json = limit.limited === 'json';
@@ -59,26 +59,26 @@ export async function respond(
   }
   const faults = simulator.faults.take(route.operation);
   const answer =
-    replaced(simulator, faults, asked, parameters) ??
-    routed(simulator, request, asked, route.method) ??
-    (await operate(simulator, route.operation, parameters, faults, serial));
+    faultReply(simulator, faults, requestUrl, parameters) ??
+    checkRequest(simulator, request, requestUrl, route.method) ??
+    (await runOperation(simulator, route.operation, parameters, faults, serial));
   return { answer: { ...answer, headers: { ...limit.headers, ...answer.headers } }, faults };
 }
 
-function frontDoor({ options }: Simulator, asked: Asked): Answer | null {
-  const name = asked.host.replace(/:\d+$/, '');
+function checkAddress({ options }: Simulator, requestUrl: RequestUrl): Answer | null {
+  const name = requestUrl.host.replace(/:\d+$/, '');
   if (options.knownHosts !== undefined && !options.knownHosts.includes(name)) {
     return htmlAnswer(421, 'Misdirected Request');
   }
   if (options.redirects === undefined) return null;
-  const target = canonicalLocation(asked, options.redirects);
+  const target = canonicalLocation(requestUrl, options.redirects);
   return target === null ? null : redirectAnswer(options.redirects.status ?? 301, target);
 }
 
-function replaced(
+function faultReply(
   simulator: Simulator,
   faults: readonly Fault[],
-  asked: Asked,
+  requestUrl: RequestUrl,
   parameters: Parameters,
 ): Answer | null {
   const key = parameters.get('api_key');
@@ -86,21 +86,21 @@ function replaced(
   const now = simulator.options.now?.() ?? Date.now();
   // The newest fault decides: `next` comes after `always`.
   for (const fault of faults.toReversed()) {
-    const answer = faultAnswer(fault, { ...asked, input, now });
+    const answer = faultAnswer(fault, { ...requestUrl, input, now });
     if (answer !== null) return answer;
   }
   return null;
 }
 
-function routed(
+function checkRequest(
   simulator: Simulator,
   request: IncomingMessage,
-  asked: Asked,
+  requestUrl: RequestUrl,
   method: 'GET' | 'POST',
 ): Answer | null {
   const agent = request.headers['user-agent'] ?? '';
   if (simulator.quirks.browserRedirect && BROWSERS.test(agent)) {
-    return redirectAnswer(302, location(asked, { to: 'home' }));
+    return redirectAnswer(302, location(requestUrl, { to: 'home' }));
   }
   const used = request.method ?? '';
   if (used === method || (used === 'HEAD' && method === 'GET')) return null;
@@ -109,7 +109,7 @@ function routed(
   return frameworkError(405, message, wantsJson(request), { Allow: allowed });
 }
 
-async function operate(
+async function runOperation(
   simulator: Simulator,
   operation: Operation,
   parameters: Parameters,
@@ -131,7 +131,7 @@ async function operate(
   });
 }
 
-function note(
+function completeLogEntry(
   simulator: Simulator,
   entry: LogEntry,
   operation: Operation | null,
@@ -148,7 +148,7 @@ function note(
   if (keyHeader !== undefined && keyHeader in entry.headers) entry.headers[keyHeader] = '[key]';
 }
 
-function page(path: string, json: boolean): Answer {
+function otherPage(path: string, json: boolean): Answer {
   if (path === '/') return htmlAnswer(200, 'Marketplace');
   return frameworkError(404, json ? 'The route could not be found.' : 'Not Found', json);
 }
@@ -158,7 +158,7 @@ function routeOf(path: string, basePath: string) {
   return ROUTES[path.slice(basePath.length).replace(/\/+$/, '')] ?? null;
 }
 
-function askedOf(request: IncomingMessage): Asked {
+function requestUrlOf(request: IncomingMessage): RequestUrl {
   const secure = 'encrypted' in request.socket;
   return { secure, host: request.headers.host ?? '', target: request.url ?? '/' };
 }

@@ -8,24 +8,24 @@ export function hash32(seed: number, value: number, salt = 0): number {
 }
 
 /** A small seeded stream of numbers, for the fields of one record. */
-export class Dice {
+export class SeededRandom {
   #state: number;
 
   constructor(seed: number, index: number) {
     this.#state = hash32(seed, index);
   }
 
-  /** A whole number from 0 to `sides - 1`. */
-  roll(sides: number): number {
+  /** A whole number from 0 to `limit - 1`. */
+  below(limit: number): number {
     this.#state = (this.#state + 0x6d2b79f5) >>> 0;
     let t = Math.imul(this.#state ^ (this.#state >>> 15), this.#state | 1);
     t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
-    return ((t ^ (t >>> 14)) >>> 0) % sides;
+    return ((t ^ (t >>> 14)) >>> 0) % limit;
   }
 
   /** One of the values, which must not be empty. */
   pick<T>(values: readonly T[]): T {
-    return values[this.roll(values.length)] as T;
+    return values[this.below(values.length)] as T;
   }
 }
 

@@ -1,4 +1,4 @@
-import { Dice } from './random.js';
+import { SeededRandom } from './random.js';
 import type { SimItem } from './types.js';
 
 /** Records by slot (0 … count-1) and by id, made when asked for. */
@@ -60,54 +60,57 @@ export function seededSource(options: SeededOptions): ItemSource {
 }
 
 function seededItem(seed: number, slot: number, id: number, descriptionBytes: number): SimItem {
-  const dice = new Dice(seed, slot);
-  const [category, subCategories] = dice.pick(CATEGORIES);
-  const regular = 500 + dice.roll(9500);
+  const random = new SeededRandom(seed, slot);
+  const [category, subCategories] = random.pick(CATEGORIES);
+  const regular = 500 + random.below(9500);
   return {
     id,
-    name: `${dice.pick(ADJECTIVES)} ${dice.pick(NOUNS)} ${id}`,
-    description: description(dice, descriptionBytes),
+    name: `${random.pick(ADJECTIVES)} ${random.pick(NOUNS)} ${id}`,
+    description: description(random, descriptionBytes),
     category,
-    subCategory: dice.pick<string>(subCategories),
-    options: options(dice),
-    version: dice.roll(8) === 0 ? null : `${1 + dice.roll(5)}.${dice.roll(10)}.${dice.roll(20)}`,
+    subCategory: random.pick<string>(subCategories),
+    options: options(random),
+    version:
+      random.below(8) === 0
+        ? null
+        : `${1 + random.below(5)}.${random.below(10)}.${random.below(20)}`,
     demoLink: `https://demo.example/preview/${id}`,
-    tags: tags(dice),
-    ...media(dice, id),
+    tags: tags(random),
+    ...media(random, id),
     priceRegularCents: regular,
-    priceExtendedCents: regular * 5 + dice.roll(100),
+    priceExtendedCents: regular * 5 + random.below(100),
     currency: 'USD',
-    publishedAt: seconds(Date.UTC(2016, 0, 1) + dice.roll(300_000_000) * 1000),
+    publishedAt: seconds(Date.UTC(2016, 0, 1) + random.below(300_000_000) * 1000),
   };
 }
 
-function description(dice: Dice, length: number): string {
+function description(random: SeededRandom, length: number): string {
   let text = '';
-  while (text.length < length) text += dice.pick(SENTENCES);
+  while (text.length < length) text += random.pick(SENTENCES);
   // A surrogate pair is never cut in two: half of one cannot be sent as UTF-8.
   return text.slice(0, length).replace(/[\ud800-\udbff]$/, '.');
 }
 
-function options(dice: Dice): string[] {
+function options(random: SeededRandom): string[] {
   const picked: string[] = [];
-  if (dice.roll(4) > 0) picked.push('Framework: Laravel');
-  if (dice.roll(3) > 0) picked.push('Browsers: Firefox', 'Browsers: Safari');
+  if (random.below(4) > 0) picked.push('Framework: Laravel');
+  if (random.below(3) > 0) picked.push('Browsers: Firefox', 'Browsers: Safari');
   return picked;
 }
 
-function tags(dice: Dice): string[] {
-  const first = dice.roll(TAGS.length);
-  return TAGS.slice(first, first + dice.roll(5));
+function tags(random: SeededRandom): string[] {
+  const first = random.below(TAGS.length);
+  return TAGS.slice(first, first + random.below(5));
 }
 
 /** Audio items have no preview image, only video items have a preview video (spec 2.4). */
-function media(dice: Dice, id: number) {
-  const kind = dice.roll(10);
+function media(random: SeededRandom, id: number) {
+  const kind = random.below(10);
   const folder = `${STORAGE}/items/${id}`;
   const screenshots: string[] = [];
-  for (let n = dice.roll(4); n > 0; n--) screenshots.push(`${folder}/screenshot-${n}.jpg`);
+  for (let n = random.below(4); n > 0; n--) screenshots.push(`${folder}/screenshot-${n}.jpg`);
   return {
-    thumbnail: dice.roll(10) === 0 ? null : `${folder}/thumbnail.png`,
+    thumbnail: random.below(10) === 0 ? null : `${folder}/thumbnail.png`,
     previewImage: kind === 0 ? null : `${folder}/preview.jpg`,
     previewVideo: kind === 1 ? `${folder}/preview.mp4` : null,
     previewAudio: kind === 0 ? `${folder}/preview.mp3` : null,

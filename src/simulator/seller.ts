@@ -1,5 +1,5 @@
 import type { Catalogue } from './catalogue.js';
-import { Dice, Permutation, hash32 } from './random.js';
+import { SeededRandom, Permutation, hash32 } from './random.js';
 import { seconds } from './seeded.js';
 import type { PurchaseState, SimAccount, SimItem, SimPurchase } from './types.js';
 
@@ -22,13 +22,13 @@ const DAY = 86_400_000;
  */
 export class Purchases {
   readonly #seeded: SeededPurchases;
-  readonly #disguise: Permutation;
+  readonly #order: Permutation;
   readonly #explicit = new Map<string, PurchaseSpec>();
   readonly #changes = new Map<string, Partial<SimPurchase>>();
 
   constructor(seeded: SeededPurchases, explicit: readonly PurchaseSpec[] = []) {
     this.#seeded = seeded;
-    this.#disguise = new Permutation(CODE_SPACE, seeded.seed);
+    this.#order = new Permutation(CODE_SPACE, seeded.seed);
     for (const spec of explicit) this.add(spec);
   }
 
@@ -40,7 +40,7 @@ export class Purchases {
   /** The code of the seeded purchase with this number (0 … count-1). */
   codeAt(index: number): string {
     const { seed, format = 'hex' } = this.#seeded;
-    let code = hex(this.#disguise.at(index));
+    let code = hex(this.#order.at(index));
     for (let part = 1; part <= 4; part++) code += hex(hash32(seed, index, part));
     if (format === 'hex') return code.slice(0, 37);
     return [0, 8, 12, 16, 20].map((from, n) => code.slice(from, [8, 12, 16, 20, 32][n])).join('-');
@@ -77,19 +77,19 @@ export class Purchases {
   }
 
   #find(key: string, catalogue: Catalogue): SimPurchase | null {
-    const disguised = Number.parseInt(key.slice(0, 8), 16);
-    if (Number.isNaN(disguised) || catalogue.firstSize === 0) return null;
-    const index = this.#disguise.invert(disguised);
+    const position = Number.parseInt(key.slice(0, 8), 16);
+    if (Number.isNaN(position) || catalogue.firstSize === 0) return null;
+    const index = this.#order.invert(position);
     if (index >= this.#seeded.count || this.codeAt(index) !== key) return null;
-    const dice = new Dice(this.#seeded.seed, index);
-    const item = catalogue.original(dice.roll(catalogue.firstSize));
-    const bought = Date.UTC(2024, 0, 1) + dice.roll(900) * DAY + dice.roll(86_400) * 1000;
-    const license = dice.roll(5) === 0 ? 'Extended' : 'Regular';
+    const random = new SeededRandom(this.#seeded.seed, index);
+    const item = catalogue.original(random.below(catalogue.firstSize));
+    const bought = Date.UTC(2024, 0, 1) + random.below(900) * DAY + random.below(86_400) * 1000;
+    const license = random.below(5) === 0 ? 'Extended' : 'Regular';
     return {
       ...defaults(item, license),
       code: key,
-      supportedUntil: dice.roll(3) === 0 ? null : seconds(bought + 180 * DAY),
-      downloaded: dice.roll(2) === 0,
+      supportedUntil: random.below(3) === 0 ? null : seconds(bought + 180 * DAY),
+      downloaded: random.below(2) === 0,
       date: seconds(bought),
     };
   }

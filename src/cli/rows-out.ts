@@ -81,7 +81,7 @@ async function* ndjsonLines({ columns, rows }: QueryAnswer): AsyncGenerator<stri
   for await (const row of rows) yield `${encoder.object(row)}\n`;
 }
 
-/** A table is laid out anew, header and all, for so many rows. */
+/** Rows after which a table gets a new header and new column widths. */
 const PAGE_ROWS = 500;
 
 async function* tableLines(

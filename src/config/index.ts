@@ -18,7 +18,7 @@ export type { ConfigReport, SettingReport } from './report.js';
 export type { SellerConfig } from './sellers.js';
 export { SETTINGS } from './settings.js';
 
-/** How a configuration is to be read. */
+/** Where a configuration is read from. */
 export interface ConfigOptions {
   /** Folder of `.env`, and the one that relative paths are relative to. */
   readonly cwd: string;

@@ -43,7 +43,7 @@ export function redisServer(
   return {
     backend: 'redis',
     reach: async () => {
-      // The driver should never give up; were it to, for whatever reason, it begins anew.
+      // The driver should never give up; were it to, for whatever reason, it starts over.
       if (client.status === 'end' && !closing) client.connect().catch(() => undefined);
       if (!(await becomesReady(client, tuning.connectMs))) throw unreachable(where, lastWords);
     },
@@ -142,7 +142,7 @@ function nodeOptions(
     connectionName: applicationName.replaceAll(/\s+/g, '-'),
     connectTimeout: connectMs,
     keepAlive: 10_000,
-    // A connection that takes commands and never answers is dropped and made anew; a command that
+    // A connection that takes commands and never answers is dropped and opened again; a command that
     // found no connection to be sent on ends a little later.
     socketTimeout: commandMs,
     commandTimeout: commandMs + 500,

@@ -2,7 +2,7 @@ import { DAY_MS, lastTick, nextTicks, type CronPattern } from '../domain/schedul
 import type { ScheduleKey, ScheduleRecord, ScheduleState } from '../store/schedules.js';
 import { cronFault, parseCron } from './cron.js';
 
-/** When a seller is to be mirrored. */
+/** When a seller is mirrored. */
 export interface SellerSchedule extends ScheduleKey {
   /** Host of the seller's marketplace. */
   readonly marketplace: string;

@@ -121,7 +121,7 @@ async function tryAcquire(
     [host, spacingMs, priority === 'mirror', URGENT_MS],
   );
   const row = rows[0];
-  // Somebody emptied the table: the next try enters the host anew.
+  // Somebody emptied the table: the next try adds the host again.
   if (row === undefined) {
     await enterHost(pool, host);
     return { waitMs: 1, pauseMs: 0 };

@@ -62,7 +62,7 @@ export async function loadKnownCatalogue(
     [sellerId],
   );
   const { count = 0, loaded = false } = rows[0] ?? {};
-  // Who has emptied the table starts anew.
+  // A table that somebody emptied is loaded as if for the first time.
   return { items: await loadKnownItems(client, sellerId, count), loaded: loaded && count > 0 };
 }
 

@@ -165,7 +165,7 @@ export class BinaryRows {
     return this.#buffer.subarray(0, this.#length);
   }
 
-  /** Begins anew in the same memory. */
+  /** Starts over in the same memory. */
   clear(): void {
     this.#length = 0;
     this.rows = 0;

@@ -13,7 +13,7 @@ export interface ExportableView {
   readonly comment: string | null;
   /** Its rows can be told apart by sellers. */
   readonly bySeller: boolean;
-  /** Columns that tell its rows apart; null when only whole exports of it are to be had. */
+  /** Columns that tell its rows apart; null when it can only be exported whole. */
   readonly key: readonly string[] | null;
 }
 
@@ -155,7 +155,7 @@ class CursorAheadError extends StoreError {
 function aheadError({ seq }: FeedCursor): StoreError {
   return new CursorAheadError(
     `the cursor ${seq} is ahead of this store, which was restored from a backup or is another one`,
-    'begin anew: export the view whole, and go on from the cursor that this gives',
+    'start over: export the view whole, and go on from the cursor that this gives',
   );
 }
 

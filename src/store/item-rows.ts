@@ -86,7 +86,7 @@ export class ItemRows {
     return this.#rows.data();
   }
 
-  /** Begins anew in the same memory. */
+  /** Starts over in the same memory. */
   clear(): void {
     this.#rows.clear();
     this.#ids = [];

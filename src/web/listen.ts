@@ -85,7 +85,7 @@ function explain(error: unknown, { host, port }: HealthListen): HealthListenErro
   const code = codeOf(error);
   const [problem, remedy] = PROBLEMS[code] ?? [`can’t be used (${code})`, 'choose another address'];
   return new HealthListenError(
-    `${inUrl(host)}:${port}, where health and metrics are to be, ${problem}`,
+    `${inUrl(host)}:${port}, the address of health and metrics, ${problem}`,
     `${remedy} in HEALTH_LISTEN, or turn them off with HEALTH_LISTEN=off`,
     { cause: error },
   );

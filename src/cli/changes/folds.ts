@@ -8,7 +8,7 @@ export interface FoldedChanges {
   readonly folds: readonly ChangeFold[];
 }
 
-/** Finds what is to be folded among changes, run by run. */
+/** Finds the changes that most items of a run share, run by run. */
 export class Folds {
   readonly #store: Pick<Store, 'runs'>;
   readonly #known = new Map<bigint, readonly ChangeFold[]>();

@@ -28,7 +28,7 @@ export interface ListOptions {
 }
 
 /**
- * Opens lists that are to be read as one: all of them are understood before a row is taken of any.
+ * Opens several lists as one. All of them are understood before a row of any is read.
  * @throws {IntakeError} when one can't be read
  * @throws {CommandError} when they have different columns, since a result has one header
  */

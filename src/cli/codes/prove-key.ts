@@ -28,8 +28,8 @@ export async function proveKey(
 }
 
 /**
- * Asks once for the code that is said to be valid: with one that is denied nothing is ever proven,
- * and every call would be in vain. Where nothing is heard of it, the audit tries it again, and tells
+ * Asks once for the code that is said to be valid. If it is denied, no denial can be proven and
+ * every call would be wasted. Where nothing is heard of it, the audit tries it again, and tells
  * of a key that opens no account: a code may be denied because of that too.
  * @throws {CommandError} when it is denied to a key that opens the account
  */

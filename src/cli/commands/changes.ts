@@ -113,7 +113,7 @@ async function checkPlace({ store }: App, place: Since | undefined): Promise<voi
   if (place.after <= reach) return;
   throw new CommandError(
     `change ${place.after} is still to come: this store has given numbers up to ${reach}`,
-    'for a year give a day, such as 2026-01-01; if the store was restored from a backup or is another one, begin anew with --since 0',
+    'for a year give a day, such as 2026-01-01; if the store was restored from a backup or is another one, start over with --since 0',
   );
 }
 

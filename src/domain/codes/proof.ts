@@ -109,7 +109,7 @@ export class Proofs {
     this.#longestGapMs = longestGap;
   }
 
-  /** Takes a call that has just ended. Calls are to be added in the order of their ends. */
+  /** Takes a call that has just ended. Add calls in the order in which they ended. */
   add(call: Call): void {
     const { kind } = call.outcome;
     if (kind === 'silent') return;
@@ -137,7 +137,7 @@ export class Proofs {
     return this.#knowsValidCode ? 'canary' : 'account';
   }
 
-  /** Whether an answer is to be believed: the key was not seen to open another account before it. */
+  /** Whether an answer is believed: the key had not been seen to open another account before it. */
   believes(find: Span): boolean {
     return this.stranger === null || find.begun < this.stranger.ended;
   }

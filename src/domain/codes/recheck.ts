@@ -51,7 +51,7 @@ export function byUsefulness(now: number): (a: RecheckCandidate, b: RecheckCandi
   };
 }
 
-/** Whether a code is to be asked for again at all. */
+/** Whether a code is asked for again at all. */
 export function isDue(code: RecheckCandidate, filter: RecheckFilter, now: number): boolean {
   return (
     now - code.checkedAt >= filter.olderThan && (code.verdict === 'valid' || !filter.validOnly)

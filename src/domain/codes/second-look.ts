@@ -50,7 +50,7 @@ export interface DenialCounts {
   readonly overturned: number;
 }
 
-/** What is to be done about the denied codes. */
+/** What to do about the denied codes. */
 export type LookPlan =
   /** Those denied fewer times than `denials` are asked for again: all, or one in `oneIn`. */
   | { readonly kind: 'look'; readonly denials: number; readonly oneIn: number }

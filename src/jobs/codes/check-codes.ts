@@ -157,7 +157,7 @@ interface Round extends AskReport {
   readonly settled: number;
 }
 
-/** A code that was denied, and is to be asked for again. */
+/** A denied code that is asked for again. */
 interface Denied {
   readonly last: SettledCode;
   readonly denials: number;

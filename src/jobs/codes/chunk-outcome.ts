@@ -3,7 +3,7 @@ import { askAgain, describeUnproven, type UnprovenReason } from '../../domain/co
 import type { AuditState } from '../../store/audits/types.js';
 import type { Stop, StopReason } from './types.js';
 
-/** Rounds in which a code is asked for in vain before it stays unproven. */
+/** Rounds without a verdict after which a code stays unproven. */
 const ROUNDS = 5;
 /** Codes that are asked for again although every code known to be valid is denied. */
 const MOST_WITHOUT_CANARY = 200;
@@ -15,9 +15,9 @@ export interface AskResult {
   readonly stop: Stop | null;
   /** Codes that got a verdict, or were given up. */
   readonly settled: number;
-  /** Codes that are to be asked for again. */
+  /** Codes to ask for again. */
   readonly open: number;
-  /** Rounds in which some of them were asked for in vain, where time may help; 0: none. */
+  /** Rounds that brought no verdict for some of them, where waiting may help; 0: none. */
   readonly roundsToWait: number;
 }
 
@@ -39,7 +39,7 @@ export type Consequence =
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
-/** A few codes were in vain, but not for a reason that time helps against. */
+/** Pause where a few codes got no verdict, for a reason that waiting does not help against, ms. */
 const SOON_MS = 2 * SECOND;
 /** A few codes got no answer while others did; doubles with each round. */
 const FIRST_WAIT_MS = 15 * SECOND;
@@ -102,7 +102,7 @@ function pauseAfterStop({ reason }: Stop, settled: number): number {
 }
 
 /**
- * Whether having asked for a code in vain counts against it. What ends the asking never does: outages,
+ * Whether a call without a verdict counts against its code. What ends the asking never does: outages,
  * limits and a key that is not good are waited for, and denials that they left without a proof.
  */
 export function countsAgainst(reason: UnprovenReason, stop: Stop | null): boolean {
@@ -110,7 +110,7 @@ export function countsAgainst(reason: UnprovenReason, stop: Stop | null): boolea
   return askAgain(reason) === 'hardly' && stop.reason !== 'unreadable';
 }
 
-/** @param attempts rounds in vain, this one included */
+/** @param attempts rounds without a verdict, this one included */
 export function isGivenUp(attempts: number, stop: Stop | null): boolean {
   return attempts >= (stop?.reason === 'canary-lost' ? ROUNDS_WITHOUT_CANARY : ROUNDS);
 }

@@ -56,7 +56,7 @@ export class CodesToAsk {
     return code;
   }
 
-  /** Codes that are to be asked for after the list, unless they are of it. */
+  /** Adds codes to ask for after the list, unless they are in it. */
   add(codes: readonly string[]): void {
     for (const code of codes) if (!this.#listed.includes(code)) this.#again.add(code);
   }

@@ -15,7 +15,7 @@ const CHALLENGES = 2;
 export class OutageWatch {
   /** Failures since the last reply that told something. */
   #row: Failure[] = [];
-  /** No code is to be asked for until a proof has told whether this is an outage. */
+  /** True while no code may be asked for: a proof must show first whether this is an outage. */
   isSuspected = false;
 
   /**

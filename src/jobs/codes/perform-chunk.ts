@@ -30,7 +30,7 @@ export interface AuditDeps
 
 export interface ChunkJob {
   readonly auditId: bigint;
-  /** Number of the chunk; `SECOND_LOOK` when the denied codes are to be asked for again. */
+  /** Number of the chunk; `SECOND_LOOK` asks for the denied codes again. */
   readonly chunk: number;
   /** No other attempt follows one that fails. */
   readonly isLastAttempt: boolean;

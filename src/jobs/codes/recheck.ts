@@ -10,7 +10,7 @@ import { wordsOf } from '../problem.js';
 import { chunkSizeFor } from './pace.js';
 import { enqueueNext, type AuditDeps } from './perform-chunk.js';
 
-/** Which known codes are to be asked for again, and how many. */
+/** Which known codes to ask for again, and how many. */
 export interface RecheckPlan extends RecheckFilter {
   readonly requestsPerMinute: number;
   /** Of the budget, more than 0 and at most 1. */

@@ -8,7 +8,7 @@ import type { Call, Proof } from '../../domain/codes/proof.js';
 import type { Purchase } from '../../domain/item.js';
 import type { Sourced } from '../../marketplace/types.js';
 
-/** What codes are to be asked for, and by what means. */
+/** The codes to ask for, and how. */
 export interface AskOptions {
   /** User name that the seller is bound to; null when the first proof is to tell. */
   readonly account: string | null;
@@ -28,7 +28,7 @@ export interface AskOptions {
   readonly now: () => number;
   /** Cuts the calls under way. */
   readonly signal: AbortSignal;
-  /** Aborted when no further code is to be asked for, while what was denied may be proven still. */
+  /** Once aborted no further code is asked for; the checkpoint that is due still is. */
   readonly closing?: AbortSignal;
   /**
    * Told of codes as soon as it is certain that they are valid, or that a denial counts; of no code

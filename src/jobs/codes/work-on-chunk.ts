@@ -53,8 +53,8 @@ export async function workOnCodes(
 }
 
 /**
- * Codes in the order in which they are asked for: those that were in vain come last. Where the audit
- * was held up, with any of the others first: it may have been because of the very codes that began.
+ * Codes in the order in which they are asked for: those with failed attempts come last. Where the audit
+ * was held up it begins at a random place: the codes that came first may have caused it.
  */
 function inTurn(pending: readonly PendingCode[], wasHeldUp: boolean): readonly PendingCode[] {
   const first = wasHeldUp ? Math.floor(Math.random() * pending.length) : 0;
@@ -81,7 +81,7 @@ class Work {
   readonly #pending: ReadonlyMap<string, PendingCode>;
   readonly #recorder: Recorder;
   readonly #ended = new AbortController();
-  /** Codes that were found, denied or given up: nothing is to be asked for them in this go. */
+  /** Codes that were found, denied or given up, and so are not asked for again in this asking. */
   settled = 0;
   /** As in `ChunkResult`. */
   roundsToWait = 0;

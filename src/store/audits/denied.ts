@@ -16,7 +16,7 @@ export async function deniedCodes(pool: Pool, auditId: bigint): Promise<DeniedCo
 }
 
 /**
- * Denied codes of an audit that are to be asked for again, in the order of their positions: of every
+ * Denied codes of an audit to ask for again, in the order of their positions: of every
  * `oneIn` of them one by chance, always the same, and all that were valid before.
  */
 export async function codesToLookAt(

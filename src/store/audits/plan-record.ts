@@ -49,7 +49,7 @@ export interface AuditCodeUpdate {
   readonly deniedAt: Date | null;
 }
 
-/** What is to be written when results are recorded. */
+/** The rows to write when results are recorded. */
 export interface RecordPlan {
   readonly checks: readonly CodeResult[];
   readonly codes: readonly CodeUpdate[];

@@ -37,7 +37,7 @@ export async function listProgress(
   return rows.map(progressIn);
 }
 
-/** What is to be done still, of sellers who have an audit that runs. */
+/** What is left to do, of sellers with a running audit. */
 export async function auditBacklogs(pool: Pool): Promise<AuditBacklog[]> {
   const { rows } = await pool.query<AuditBacklog>(
     `SELECT seller_id AS "sellerId", count(*)::int AS running, sum(pending)::int AS pending

@@ -86,7 +86,7 @@ export interface CodeResult {
   readonly rawHash: string | null;
   /** True: the audit gives up on it, and it counts as unproven for good. */
   readonly final: boolean;
-  /** True: a denial that counts, of a code that is to be asked for again before it is invalid. */
+  /** True: a denial that counts. The code is asked for again before it is called invalid. */
   readonly denied?: true;
 }
 
@@ -99,7 +99,7 @@ export interface DeniedCanary {
   readonly message: string | null;
 }
 
-/** What tells which denied codes are to be asked for again. */
+/** The counts that decide which denied codes are asked for again. */
 export interface DeniedCodes extends DenialCounts {
   /** Codes that were not asked for yet, or without anything that counts. */
   readonly open: number;
@@ -195,7 +195,7 @@ export interface AuditResult {
   readonly purchase: Purchase | null;
 }
 
-/** What of a seller's audits is to be done still. */
+/** What is left to do of a seller's audits. */
 export interface AuditBacklog {
   readonly sellerId: string;
   /** Audits that run. */

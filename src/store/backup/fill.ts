@@ -180,7 +180,7 @@ export class Rebuild {
     const { rows: dependents } = await client.query<{ name: string }>(DEPENDENTS);
     if (dependents.length > 0) {
       throw new BackupError(
-        `the backup is of an older version, for which the tables are made anew, and views of others depend on them: ${dependents.map(({ name }) => name).join(', ')}`,
+        `the backup is of an older version, for which the tables are created again, and views of others depend on them: ${dependents.map(({ name }) => name).join(', ')}`,
         'Nothing was changed. Drop these views, or restore into another database.',
       );
     }

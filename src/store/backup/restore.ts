@@ -121,7 +121,7 @@ const FORGET_FILES = `
   UPDATE mirror.audits SET result_path = NULL, result_format = NULL, result_written_at = NULL
    WHERE result_path IS NOT NULL`;
 
-/** Empties the tables, which must be those of the backup: where they are not, they are made anew. */
+/** Empties the tables. Where they are not those of the backup's version, creates them again. */
 async function emptyStore(
   client: Client,
   migrations: readonly MigrationOnDisk[],

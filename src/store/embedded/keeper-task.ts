@@ -42,7 +42,7 @@ export async function startKeeper(task: KeeperTask): Promise<ChildProcess> {
       env: plainEnvironment(),
       stdio: ['ignore', log.fd, log.fd],
     });
-    child.on('error', () => {}); // then it has no pid and no exit code; the caller waits in vain
+    child.on('error', () => {}); // then it has no pid and no exit code; the caller's wait times out
     child.unref();
     return child;
   } finally {

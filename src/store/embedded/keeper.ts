@@ -142,7 +142,7 @@ async function isFree(port: number): Promise<boolean> {
 
 const POLL_MS = 500;
 const IDLE_MS = 2_000;
-/** How long a server that does not let its own keeper in, or does not stop, is put up with. */
+/** How long the keeper waits for a server that does not let it in, or does not stop, ms. */
 const PATIENCE_MS = 60_000;
 
 class Keeper {

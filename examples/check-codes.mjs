@@ -1,9 +1,7 @@
-import { checkCodes, createMarketplace, Secret } from 'seller-mirror';
+import { checkCodes, createMarketplace } from 'seller-mirror';
 
-const marketplace = createMarketplace({
-  baseUrl: new URL(process.env.MARKETPLACE_URL),
-  key: new Secret(process.env.MARKETPLACE_API_KEY),
-});
+const { MARKETPLACE_URL: baseUrl = '', MARKETPLACE_API_KEY: key = '' } = process.env;
+const marketplace = createMarketplace({ baseUrl, key });
 const codes = process.argv.slice(2);
 // How long to wait out a marketplace that can't be reached; 15 minutes by default.
 const checks = checkCodes({ marketplace, codes, patienceMs: 60_000 });

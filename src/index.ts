@@ -32,7 +32,7 @@ export { checkCodes } from './jobs/codes/check-codes.js';
 export type { CheckCodesOptions, CheckedCode } from './jobs/codes/check-codes.js';
 export { evenlySpacedBudget, unlimitedBudget } from './marketplace/budget.js';
 export { createMarketplace } from './marketplace/client.js';
-export { ListBroken } from './marketplace/types.js';
+export { ListBroken, MarketplaceOptionsError, PlainHttpRefusedError } from './marketplace/types.js';
 export type {
   Budget,
   CallOptions,

@@ -13,6 +13,7 @@ import {
   Secret,
   type CheckCodesOptions,
   type CheckedCode,
+  type MarketplaceOptions,
 } from '../src/index.js';
 import { listOf, openShop, truthOf } from './jobs/codes/support.js';
 import { startServer } from './support/http-server.js';
@@ -301,6 +302,38 @@ describe('checkCodes', () => {
   });
 });
 
+describe('createMarketplace', () => {
+  it('takes address and key as plain texts, as programs have them in their environment', async () => {
+    const shop = await openShop();
+    const marketplace = createMarketplace({ baseUrl: shop.sim.url, key: KEY });
+    onTestFinished(() => marketplace.close());
+    const codes = [shop.purchases.codeAt(1)];
+    expect(verdicts(await all({ marketplace, codes }))).toEqual(truthOf(shop, codes));
+  });
+
+  const baseUrl = 'https://market.example';
+  it.each<[unknown, string]>([
+    [undefined, 'createMarketplace needs { baseUrl, key }'],
+    [{ key: KEY }, 'baseUrl is missing; give an address such as https://market.example'],
+    [
+      { baseUrl: '', key: KEY },
+      'baseUrl is missing; give an address such as https://market.example',
+    ],
+    [{ baseUrl: 'market', key: KEY }, 'baseUrl is no address such as https://market.example'],
+    [{ baseUrl: 7, key: KEY }, 'baseUrl is no address such as https://market.example'],
+    [{ baseUrl: 'ftp://a.example', key: KEY }, 'the marketplace address must begin with https://'],
+    [{ baseUrl: 'http://a.example', key: KEY }, 'a.example would get the API key over plain http'],
+    [{ baseUrl }, 'key is missing; give the API key'],
+    [{ baseUrl, key: ' ' }, 'key is missing; give the API key'],
+    [{ baseUrl, key: new Secret('') }, 'key is missing; give the API key'],
+    [{ baseUrl, key: 7 }, 'key is no text but number'],
+  ])('says at once what is wrong with %j', (options, message) => {
+    const create = (): unknown => createMarketplace(options as MarketplaceOptions);
+    expect(create).toThrow(library.MarketplaceOptionsError);
+    expect(create).toThrow(message);
+  });
+});
+
 describe('the package', () => {
   /** A program of somebody else's that has the package installed. */
   async function installed(): Promise<string> {
@@ -325,18 +358,28 @@ describe('the package', () => {
     expect(stdout).toMatch(new RegExp(`^${valid} valid \\w+ .*\n$`));
   });
 
+  it('has a sample that a strict compiler takes as it stands', async () => {
+    const docs = await readFile(join(ROOT, 'docs/library.md'), 'utf8');
+    const [, sample = ''] = /```js\n([\s\S]*?)```/.exec(docs) ?? [];
+    const folder = await installed();
+    await writeFile(join(folder, 'sample.ts'), `const codes = ['a'];\n${sample}`);
+    await compile(folder, 'sample.ts');
+  });
+
   it('has types for those who use it', async () => {
     const folder = await installed();
     const program = `
-      import { checkCodes, createMarketplace, Secret, type CheckedCode, type Reply } from 'seller-mirror';
+      import { checkCodes, createMarketplace, MarketplaceOptionsError, Secret, type CheckedCode, type Reply } from 'seller-mirror';
       const marketplace = createMarketplace({ baseUrl: new URL('https://a.example'), key: new Secret('k') });
+      createMarketplace({ baseUrl: 'https://a.example', key: 'k' });
+      export const isMine = (error: unknown): boolean => error instanceof MarketplaceOptionsError;
       export async function first(): Promise<CheckedCode | undefined> {
         for await (const one of checkCodes({ marketplace, codes: ['a'] })) return one;
         return undefined;
       }
       export const kind: (reply: Reply<string>) => 'answered' | 'denied' | 'refused' | 'limited' | 'unavailable' | 'unreadable' = ({ kind }) => kind;
-      // @ts-expect-error a key is no plain text
-      createMarketplace({ baseUrl: new URL('https://a.example'), key: 'k' });`;
+      // @ts-expect-error a variable that may not be set is no key
+      createMarketplace({ baseUrl: 'https://a.example', key: process.env.KEY });`;
     await writeFile(join(folder, 'program.ts'), program);
     await compile(folder, 'program.ts');
   });
@@ -398,6 +441,8 @@ describe('the package', () => {
   it('offers nothing but what is meant for others', () => {
     expect(Object.keys(library).sort()).toEqual([
       'ListBroken',
+      'MarketplaceOptionsError',
+      'PlainHttpRefusedError',
       'Secret',
       'checkCodes',
       'createMarketplace',

@@ -17,7 +17,7 @@ import { readBody } from './envelope.js';
 import { isSuccess, judge, judgeFailure, judgeHead } from './judge.js';
 import { openList, type ListLimits } from './list-stream.js';
 import { serverFacts } from './rate-limit.js';
-import { DEFAULT_CARRIAGE, checkBaseUrl, checkCarriage } from './request.js';
+import { DEFAULT_CARRIAGE, checkBaseUrl, checkCarriage, readAccess } from './request.js';
 import {
   MAX_ERROR_BYTES,
   TransportError,
@@ -57,19 +57,23 @@ const MIB = 1024 * 1024;
 /**
  * The client of one marketplace account.
  * @throws PlainHttpRefusedError when the key would travel unencrypted to another machine
- * @throws MarketplaceOptionsError when the address or the carriage can't work
+ * @throws MarketplaceOptionsError when the address, the key or the carriage can't work
  */
 export function createMarketplace(options: MarketplaceOptions, seams: Seams = {}): Marketplace {
+  const access = readAccess(options);
   const allowPlainHttp = options.allowPlainHttp ?? false;
   const carriage = options.carriage ?? DEFAULT_CARRIAGE;
-  checkBaseUrl(options.baseUrl, allowPlainHttp);
-  checkCarriage(carriage, options.key);
-  return new Client(options, {
-    now: seams.now ?? Date.now,
-    random: seams.random ?? Math.random,
-    sleep: seams.sleep ?? sleep,
-    ...(seams.connect === undefined ? {} : { connect: seams.connect }),
-  });
+  checkBaseUrl(access.baseUrl, allowPlainHttp);
+  checkCarriage(carriage, access.key);
+  return new Client(
+    { ...options, ...access },
+    {
+      now: seams.now ?? Date.now,
+      random: seams.random ?? Math.random,
+      sleep: seams.sleep ?? sleep,
+      ...(seams.connect === undefined ? {} : { connect: seams.connect }),
+    },
+  );
 }
 
 class Client implements Marketplace {
@@ -85,7 +89,10 @@ class Client implements Marketplace {
   readonly #onCall: NonNullable<MarketplaceOptions['onCall']>;
   #closed = false;
 
-  constructor(options: MarketplaceOptions, seams: Timing & Pick<Seams, 'connect'>) {
+  constructor(
+    options: MarketplaceOptions & ReturnType<typeof readAccess>,
+    seams: Timing & Pick<Seams, 'connect'>,
+  ) {
     this.host = hostName(options.baseUrl);
     this.#timing = seams;
     this.#transport = new Transport(seams.connect);

@@ -5,14 +5,57 @@ import {
   travelsInHeader,
   type AddressFault,
 } from '../domain/address.js';
-import type { Secret } from '../domain/secret.js';
-import { MarketplaceOptionsError, PlainHttpRefusedError, type ParameterCarriage } from './types.js';
+import { Secret } from '../domain/secret.js';
+import {
+  MarketplaceOptionsError,
+  PlainHttpRefusedError,
+  type MarketplaceOptions,
+  type ParameterCarriage,
+} from './types.js';
 
 const FAULTS: Readonly<Record<Exclude<AddressFault, 'plain-http'>, string>> = {
   scheme: 'must begin with https://',
   user: 'must not contain a user name or password',
   query: 'must end before any ? or #',
 };
+
+/**
+ * The address and the key of a client, of whatever type the caller gave them.
+ * @throws MarketplaceOptionsError when either is missing or of a wrong type; shows neither
+ */
+export function readAccess(options: MarketplaceOptions): { baseUrl: URL; key: Secret } {
+  // Not every caller has types.
+  const given = options as { baseUrl?: unknown; key?: unknown } | null | undefined;
+  if (typeof given !== 'object' || given === null) {
+    throw new MarketplaceOptionsError('createMarketplace needs { baseUrl, key }');
+  }
+  return { baseUrl: readUrl(given.baseUrl), key: readKey(given.key) };
+}
+
+function readUrl(url: unknown): URL {
+  if (url instanceof URL) return url;
+  const example = 'such as https://market.example';
+  if (url === undefined || url === null || url === '') {
+    throw new MarketplaceOptionsError(`baseUrl is missing; give an address ${example}`);
+  }
+  if (typeof url !== 'string' || !URL.canParse(url)) {
+    throw new MarketplaceOptionsError(`baseUrl is no address ${example}`);
+  }
+  return new URL(url);
+}
+
+function readKey(key: unknown): Secret {
+  const secret = typeof key === 'string' ? new Secret(key) : key;
+  if (secret !== undefined && secret !== null && !(secret instanceof Secret)) {
+    throw new MarketplaceOptionsError(
+      `key is no text but ${typeof key}; give it as a text or as a Secret`,
+    );
+  }
+  if (!secret || secret.reveal().trim() === '') {
+    throw new MarketplaceOptionsError('key is missing; give the API key');
+  }
+  return secret;
+}
 
 /**
  * Checks a base address.

@@ -17,12 +17,14 @@ export interface ParameterCarriage {
 
 export interface MarketplaceOptions {
   /** Base address, with or without a trailing slash; paths begin with `/api` below it. */
-  readonly baseUrl: URL;
-  readonly key: Secret;
+  readonly baseUrl: URL | string;
+  /** API key of the seller's workspace. As a `Secret` it can't be printed by accident. */
+  readonly key: Secret | string;
+  /** Default: in the query on GET, in a form body on POST, the key among the parameters. */
   readonly carriage?: ParameterCarriage;
   /** Default: 60 a minute, evenly spaced, for this client alone. */
   readonly budget?: Budget;
-  /** Send the key over plain http to hosts other than loopback. */
+  /** Send the key over plain http to hosts other than loopback; default false. */
   readonly allowPlainHttp?: boolean;
   /** Largest single reply in bytes, decompressed; default 64 MiB. */
   readonly maxReplyBytes?: number;
@@ -38,8 +40,9 @@ export interface MarketplaceOptions {
   readonly replyTimeoutMs?: number;
   /** Longest time a list may take in all, the reader's own time included, milliseconds; default 6 hours. */
   readonly listTimeoutMs?: number;
+  /** Default: 4 attempts, with pauses from 500 ms to 2 minutes. */
   readonly retry?: RetryPolicy;
-  /** Called for every attempt, for logs and counters. Never gets the key. */
+  /** Called for every attempt, for logs and counters; default: nothing. Never gets the key. */
   readonly onCall?: (call: CallRecord) => void;
 }
 

@@ -89,7 +89,7 @@ const KEPT_CANARIES = 5;
  * for. Codes are remembered until the end, and of denied ones what the server said.
  *
  * @example
- * const marketplace = createMarketplace({ baseUrl, key: new Secret(key) });
+ * const marketplace = createMarketplace({ baseUrl, key });
  * for await (const { code, verdict, purchase } of checkCodes({ marketplace, codes })) {
  *   console.log(code, verdict, purchase?.item?.name ?? '');
  * }

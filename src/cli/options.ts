@@ -1,7 +1,7 @@
 import { InvalidArgumentError, type Command } from 'commander';
 import type { Config, SellerConfig } from '../config/index.js';
-import { CommandError } from './errors.js';
-import { EXIT } from './exit-codes.js';
+import { readMoment } from '../domain/moment.js';
+import { type CommandError, usageError } from './errors.js';
 
 /** Options that every command understands. */
 export interface CommonOptions {
@@ -42,10 +42,9 @@ export function chosenSellers(config: Config, name: string | undefined): readonl
   if (name === undefined) return config.sellers;
   const chosen = config.sellers.filter((seller) => seller.name === name);
   if (chosen.length === 0) {
-    throw new CommandError(
+    throw usageError(
       `no seller "${name}" is configured`,
       `configured: ${config.sellers.map((seller) => seller.name).join(', ') || 'none'}`,
-      EXIT.usage,
     );
   }
   return chosen;
@@ -53,19 +52,17 @@ export function chosenSellers(config: Config, name: string | undefined): readonl
 
 /** Of a command that is about sellers, configured or not. @param known the names there are */
 export function unknownSeller(name: string, known: readonly string[]): CommandError {
-  return new CommandError(
+  return usageError(
     `no seller "${name}" is configured or in the store`,
     `there is: ${known.join(', ') || 'none'}`,
-    EXIT.usage,
   );
 }
 
 /** Of a command that is about what the store holds: it holds nothing of that seller. */
 export function notInStore(seller: string): CommandError {
-  return new CommandError(
+  return usageError(
     `no seller "${seller}" is in the store`,
     '`seller-mirror status` names those there are',
-    EXIT.usage,
   );
 }
 
@@ -76,6 +73,13 @@ export function positiveInteger(text: string): number {
     throw new InvalidArgumentError(`"${text}" is no whole number above zero.`);
   }
   return number;
+}
+
+/** Reads a moment given on the command line. */
+export function momentOf(text: string): Date {
+  const reading = readMoment(text, new Date());
+  if ('at' in reading) return reading.at;
+  throw new InvalidArgumentError(`${reading.fault}.`);
 }
 
 const MOST_RUNS = 2n ** 63n - 1n;

@@ -114,7 +114,7 @@ describe('changes', () => {
   });
 
   it.each([
-    [['--class', 'prices'], /"prices" is no class; there is price, release/],
+    [['--class', 'prices'], /"prices" is not a class; classes are price, release/],
     [['--since', 'yesterday'], /"yesterday" is no moment; give one such as 2026-03-01/],
     [['--since', '2026-02-30'], /no moment that exists/],
     [['--seller', 'nobody'], /no seller "nobody" is in the store/],
@@ -296,6 +296,6 @@ describe('changes --follow', () => {
     expect(stdout.match(/^run /gm)).toHaveLength(2);
     expect(stdout).toMatch(new RegExp(`\n\nrun ${runId} · main`));
     const { next } = await feed('--since', '0');
-    expect(stderr).toBe(`to go on from here: --since ${next} --follow\n`);
+    expect(stderr).toBe(`to continue from here: --since ${next} --follow\n`);
   });
 });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { answerJson, answerLines, type Answer } from '../../src/cli/codes/answer.js';
-import { resultOf } from '../../src/cli/codes/result-row.js';
-import { costText } from '../../src/cli/codes/cost-text.js';
+import { resultOf } from '../../src/cli/codes/result-file.js';
+import { costText } from '../../src/cli/codes/audit-view.js';
 import { auditCost } from '../../src/domain/codes/cost.js';
 import type { Purchase } from '../../src/domain/item.js';
 import { RESULT_COLUMNS } from '../../src/intake/index.js';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { sortArguments } from '../../src/cli/codes/arguments.js';
-import { outPlace } from '../../src/cli/codes/out-place.js';
+import { sortArguments } from '../../src/cli/codes/lists.js';
+import { outPlace } from '../../src/cli/codes/result-file.js';
 
 const exists = (path: string): boolean => ['customers.csv', 'more.csv', 'codes'].includes(path);
 const sorted = (...given: string[]) => sortArguments(given, exists);

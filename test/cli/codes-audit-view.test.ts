@@ -1,6 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { auditDetails, auditsTable, unprovenLines } from '../../src/cli/codes/audit-view.js';
-import { exitCodeOf, summaryLines } from '../../src/cli/codes/summary.js';
+import {
+  auditDetails,
+  auditsTable,
+  exitCodeOf,
+  summaryLines,
+  unprovenLines,
+} from '../../src/cli/codes/audit-view.js';
 import type { AuditProgress } from '../../src/store/audits/types.js';
 
 const look = { columns: null, colour: false };

@@ -2,10 +2,15 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
+import {
+  SHOWN_REJECTED,
+  layoutLines,
+  loadLists,
+  reportLines,
+  sizeLine,
+} from '../../src/cli/codes/check-lists.js';
 import { closeLists, layoutJson, openLists } from '../../src/cli/codes/lists.js';
-import { layoutLines, reportLines, sizeLine } from '../../src/cli/codes/load-text.js';
-import { loadLists, SHOWN_REJECTED } from '../../src/cli/codes/load.js';
-import { resultOptions } from '../../src/cli/codes/write-result.js';
+import { resultOptions } from '../../src/cli/codes/result-file.js';
 import type { AuditRow } from '../../src/store/audits/types.js';
 import { never } from '../support/mirror.js';
 import { folder } from './support.js';

@@ -1,7 +1,7 @@
 import { symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { keepLists } from '../../src/cli/codes/out-place.js';
+import { keepLists } from '../../src/cli/codes/result-file.js';
 import { folder } from './support.js';
 
 describe('the place of a result', () => {

@@ -88,9 +88,7 @@ describe('an audit that was stopped', () => {
     expect(stdout).toBe('');
     const id = await newestAudit();
     expect(stderr).toMatch(
-      new RegExp(
-        `stopping; what was answered is kept, and this goes on:\n→ .*audits resume ${id}\n$`,
-      ),
+      new RegExp(`stopping; all answers are kept; to continue:\n→ .*audits resume ${id}\n$`),
     );
     const shown = await run(['audits', 'show', id], settings(mirror().databaseUrl, sim.url));
     expect(shown.stdout).toMatch(
@@ -162,11 +160,11 @@ describe('an audit that was stopped', () => {
     const running = await underWay(sim, codes);
     sim.faults.always('validate', { kind: 'key-refused' });
     sim.faults.always('account', { kind: 'key-refused' });
-    await until(() => running.stderr().includes('held up:'));
+    await until(() => running.stderr().includes('paused:'));
     running.process.kill('SIGINT');
     const { code, stderr } = await running.ended;
     expect(code).toBe(130);
-    expect(stderr).toContain('held up: the marketplace refused the API key');
+    expect(stderr).toContain('paused: the marketplace refused the API key');
     for (const one of await settled()) {
       const [row] = await mirror().rows<{ verdict: string }>(
         'SELECT verdict FROM mirror.purchase_codes WHERE code = $1',

@@ -1,21 +1,262 @@
-import { describeDenials } from '../../domain/codes/second-look.js';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { App } from '../../app.js';
+import type { SellerConfig } from '../../config/index.js';
+import { hostName } from '../../domain/address.js';
 import { supportAt } from '../../domain/codes/purchase.js';
+import { LOOK_SOON_AFTER_MS, describeDenials } from '../../domain/codes/second-look.js';
 import type { Purchase, PurchasedItem } from '../../domain/item.js';
 import { moment } from '../../domain/moment.js';
-import { age, paint, pairs, safeLine, type Look, type TableCell } from '../output/index.js';
-import { resultOf, type CodeFacts, type Result } from './result-row.js';
-import { unprovenRemedy, whyUnproven } from './unproven-text.js';
+import { paceOf } from '../../jobs/codes/pace.js';
+import {
+  SECOND_LOOK,
+  performAuditChunk,
+  type AuditDeps,
+  type ChunkJob,
+} from '../../jobs/codes/perform-chunk.js';
+import type { AuditResult, CodeCheck, CodeState } from '../../store/audits/types.js';
+import { print, printJson, stdoutLook } from '../console.js';
+import { CommandError } from '../errors.js';
+import { EXIT, type ExitCode } from '../exit-codes.js';
+import type { CommonOptions } from '../options.js';
+import {
+  Progress,
+  age,
+  paint,
+  pairs,
+  safeLine,
+  table,
+  type Look,
+  type TableCell,
+} from '../output/index.js';
+import { ownCommand, shellWord } from '../own-command.js';
+import { unprovenRemedy, whyUnproven } from './audit-view.js';
+import { checkSeller, oneSeller, type CheckOptions } from './options.js';
+import { proveCanary } from './prove-key.js';
+import { resultOf, type CodeFacts, type Result } from './result-file.js';
 
-/** A code with what came of asking for it, the server's words included. */
+/** A code with its verdict and the marketplace's last answer. */
 export interface Answer extends CodeFacts {
   readonly code: string;
   readonly httpStatus: number | null;
   readonly message: string | null;
 }
 
+/** Asks for codes that were given as arguments, without the queue, and prints the answers. */
+export async function answerCodes(
+  app: App,
+  seller: SellerConfig,
+  codes: readonly string[],
+  options: CheckOptions,
+  signal: AbortSignal,
+): Promise<ExitCode> {
+  const auditId = await enterCodes(app, seller, codes, options, signal);
+  const { audits } = app.store;
+  await ask(app, seller, auditId, codes.length, signal);
+  const audit = await audits.get(auditId);
+  // Codes without an answer are reported now: nobody resumes this audit.
+  if (audit?.state === 'running') await audits.cancel(auditId);
+  signal.throwIfAborted();
+  if (audit === null || audit.state === 'failed') {
+    throw new CommandError(
+      audit?.problem ?? `audit ${auditId} is gone`,
+      `check the API key and MARKETPLACE_URL; \`${ownCommand()} doctor\` tries both, and no code was judged`,
+    );
+  }
+  const answers: Answer[] = [];
+  for await (const result of audits.results(auditId)) {
+    answers.push(await answerFromResult(app, seller, result, audit.problem));
+  }
+  const now = new Date();
+  if (options.json === true) {
+    await printJson(answers.map((answer) => answerJson(answer, now)));
+  } else {
+    await print(answers.map((answer) => answerLines(answer, now, stdoutLook())).join('\n'));
+  }
+  const isAny = (wanted: Answer['verdict']): boolean =>
+    answers.some(({ verdict }) => verdict === wanted);
+  if (options.failOn === 'invalid' && isAny('invalid')) return EXIT.invalid;
+  return isAny('unproven') ? EXIT.unproven : EXIT.done;
+}
+
+async function enterCodes(
+  app: App,
+  seller: SellerConfig,
+  codes: readonly string[],
+  { maxAge, canary, confirm = 'auto' }: CheckOptions,
+  signal: AbortSignal,
+): Promise<bigint> {
+  const { store } = app;
+  await store.sellers.ensure(seller.name, hostName(seller.url));
+  const loader = await store.audits.begin({
+    sellerId: seller.name,
+    source: 'arguments',
+    layout: { lists: [] },
+    columns: ['code'],
+    maxAgeSeconds: maxAge === undefined ? null : Math.floor(maxAge / 1000),
+    canary: canary ?? null,
+    confirm,
+    chunkSize: codes.length,
+  });
+  try {
+    await loader.add(codes.map((code, index) => ({ line: index + 1, code, columns: [code] })));
+    const { codes: all, reused } = await loader.measure();
+    if (canary !== undefined && reused < all) await proveCanary(app, seller, canary, signal);
+    return (await loader.finish()).auditId;
+  } catch (error) {
+    await loader.abort();
+    throw error;
+  }
+}
+
+async function ask(
+  app: App,
+  seller: SellerConfig,
+  auditId: bigint,
+  codes: number,
+  signal: AbortSignal,
+): Promise<void> {
+  const label = codes === 1 ? 'asking' : `asking for ${codes} codes`;
+  const bar = new Progress({ output: process.stderr, label, total: codes });
+  const poll = setInterval(() => {
+    void app.store.audits.get(auditId).then(
+      (audit) => audit !== null && bar.update(audit.codes - audit.pending),
+      () => undefined,
+    );
+  }, POLL_MS);
+  try {
+    await app.withJobs(seller, {}, async ({ store, marketplace, sellerId, callCount }) => {
+      let next: number | null = 0;
+      const deps: AuditDeps = {
+        ...{ store, marketplace, sellerId, callCount, ...paceOf(seller.requestsPerMinute) },
+        ...{ carried: new Map(), lookAfterMs: LOOK_SOON_AFTER_MS },
+        enqueueChunk: (_, chunk) => {
+          next = chunk;
+          return Promise.resolve();
+        },
+      };
+      while (next !== null) {
+        const job: ChunkJob = { auditId, chunk: next, isLastAttempt: true };
+        next = null;
+        const outcome = await performAuditChunk(deps, job, signal);
+        if (outcome.kind !== 'later' || job.chunk !== SECOND_LOOK) continue;
+        await sleep(outcome.delayMs, undefined, { signal }).catch(() => undefined);
+        next = SECOND_LOOK;
+      }
+    });
+  } finally {
+    clearInterval(poll);
+    bar.finish();
+  }
+}
+
+/** How often the progress is read. */
+const POLL_MS = 250;
+
+/** The answer about a code of the audit; a code without a verdict is unproven. @param problem of the audit */
+async function answerFromResult(
+  { store }: App,
+  seller: SellerConfig,
+  result: AuditResult,
+  problem: string | null,
+): Promise<Answer> {
+  const { verdict, reason, proof, denials, purchase, checkedAt } = result;
+  const code = result.code ?? '';
+  const state = (await store.audits.knownCodes(seller.name, [code])).get(code);
+  const [check] = state === undefined ? [] : await store.audits.checksOf(state.codeId, 1);
+  const heard = reason === null ? undefined : check;
+  return {
+    code,
+    verdict: verdict ?? 'unproven',
+    reason: reason ?? problem ?? 'it was not asked for',
+    proof: proof ?? 'none',
+    denials,
+    purchase,
+    checkedAt,
+    httpStatus: heard?.httpStatus ?? null,
+    message: heard?.message ?? null,
+  };
+}
+
+/** Checks shown of a code; all of them are in mirror.code_checks. */
+const SHOWN_CHECKS = 50;
+
+/** Shows what is known of a code, and its checks. Does not ask the marketplace. */
+export async function showCode(
+  app: App,
+  code: string,
+  { seller, json }: CommonOptions,
+): Promise<ExitCode> {
+  const { store, config } = app;
+  await checkSeller(app, seller);
+  const sellerId = seller ?? oneSeller(config, undefined).name;
+  const state = (await store.audits.knownCodes(sellerId, [code])).get(code);
+  if (state === undefined) {
+    const program = ownCommand();
+    // A few digits are probably the number of an audit.
+    const audit = /^\d{1,9}$/.test(code)
+      ? `; \`${program} audits show ${code}\` shows the audit`
+      : '';
+    throw new CommandError(
+      'this code was never in a list, and never asked for',
+      `\`${program} codes check ${shellWord(code)}\` asks for it${audit}`,
+    );
+  }
+  const checks = await store.audits.checksOf(state.codeId, SHOWN_CHECKS);
+  const answer = answerFromChecks(state, checks);
+  const now = new Date();
+  if (json === true) {
+    const { verdictSince, firstCheckedAt } = state;
+    await printJson({ ...answerJson(answer, now), verdictSince, firstCheckedAt, checks });
+  } else {
+    const look = stdoutLook();
+    await print(answerLines(answer, now, look), '\n', checksTable(checks, look));
+  }
+  return EXIT.done;
+}
+
+/** The newest proven verdict; where there is none, why the last check proved nothing. */
+function answerFromChecks(state: CodeState, checks: readonly CodeCheck[]): Answer {
+  const { code, known, proof, denials, lastCheckId } = state;
+  const verdict = known?.verdict ?? 'unproven';
+  // An invalid code's last denial is recorded before it becomes the proof.
+  const check = known === null ? checks[0] : checks.find(({ checkId }) => checkId === lastCheckId);
+  const reason = verdict === 'invalid' ? 'denied' : check?.reason;
+  return {
+    code,
+    verdict,
+    reason: reason ?? 'it was not asked for yet',
+    proof: proof ?? 'none',
+    denials,
+    purchase: known?.purchase ?? null,
+    checkedAt: known === null ? (check?.checkedAt ?? null) : new Date(known.checkedAt),
+    httpStatus: check?.httpStatus ?? null,
+    message: check?.message ?? null,
+  };
+}
+
+function checksTable(checks: readonly CodeCheck[], look: Look): string {
+  if (checks.length === 0) return '';
+  return table(
+    checks,
+    [
+      { header: 'checked', value: ({ checkedAt }) => moment(checkedAt) },
+      { header: 'audit', value: ({ auditId }) => auditId },
+      { header: 'verdict', value: ({ verdict }) => verdict },
+      { header: 'proof', value: ({ proof }) => proof },
+      { header: 'status', value: ({ httpStatus }) => httpStatus },
+      {
+        header: 'reason',
+        value: ({ verdict, reason }) => (verdict === 'unproven' ? whyUnproven(reason) : ''),
+      },
+      { header: 'the marketplace said', value: ({ message }) => message ?? '' },
+    ],
+    look,
+  );
+}
+
 const MARKS = { valid: ['✓', 'green'], invalid: ['✗', 'red'], unproven: ['?', 'yellow'] } as const;
 
-/** The answer about one code, whole, as lines for a person who asked for it. */
+/** Formats the answer about one code for a person. */
 export function answerLines(answer: Answer, now: Date, look: Look): string {
   const { verdict, code } = answer;
   const [mark, colour] = MARKS[verdict];
@@ -69,7 +310,7 @@ function purchaseLines(
   ];
 }
 
-/** What tells the item, by its address only where nothing better does. */
+/** The item's id and name, or its address where both are missing. */
 function itemText({ id, name, url }: PurchasedItem): string | null {
   const parts = [id, name].filter((part) => part !== null);
   return parts.length === 0 ? url : parts.join(' · ');
@@ -108,7 +349,7 @@ function saidBy({ httpStatus, message }: Answer): string {
   return parts.length === 0 ? '' : ` (${parts.join(' ')})`;
 }
 
-/** The answer for scripts: the columns of a result, the proof in one word, and what the server said. */
+/** Formats an answer for `--json`: the columns of a result, reason, evidence, the server's answer. */
 export function answerJson(answer: Answer, now: Date): object {
   const { code, reason, httpStatus, message, proof, denials } = answer;
   const result: Result = { ...resultOf(answer, now.getTime()), proof };

@@ -13,17 +13,16 @@ import { alertsAfter, type MirrorOutcome } from '../../jobs/mirror-outcome.js';
 import type { Queues } from '../../queue/queues.js';
 import type { AuditProgress } from '../../store/audits/types.js';
 import { explainDatabaseError } from '../../store/errors.js';
-import { CommandError } from '../errors.js';
-import { EXIT } from '../exit-codes.js';
+import { usageError } from '../errors.js';
 
-/** Attempts at a chunk that fails, such as while the key is refused: about twelve hours of them. */
+/** Attempts at a chunk that fails, such as while the key is refused: about twelve hours with the pauses. */
 const ATTEMPTS = 80;
 /** Pauses between them; each is twice the one before. */
 const FIRST_PAUSE_MS = 5_000;
 const LONGEST_PAUSE_MS = 10 * 60_000;
-/** A chunk that another process works on is looked at again after this. */
+/** Pause before a chunk is tried again that another process works on. */
 const BUSY_MS = 2_000;
-/** How long the proofs may take that are due when the work is stopped. */
+/** Time for the last proofs when the work is stopped. */
 const CLOSING_MS = 10_000;
 
 /** A chunk that waits for its turn. */
@@ -37,7 +36,7 @@ interface WaitingChunk {
 
 /** Works on an audit in this process, chunk by chunk, without a queue. */
 export class AuditWork {
-  /** Whether another process works on the chunk that is due. */
+  /** Whether another process works on the next chunk. */
   isOthers = false;
   readonly #app: App;
   readonly #audit: AuditProgress;
@@ -47,7 +46,7 @@ export class AuditWork {
   readonly #done: Promise<void>;
   #failure: { readonly error: unknown } | null = null;
 
-  /** Begins at once. */
+  /** Starts at once. */
   constructor(app: App, audit: AuditProgress) {
     this.#app = app;
     this.#audit = audit;
@@ -56,12 +55,12 @@ export class AuditWork {
     });
   }
 
-  /** @throws what the work failed with, if it did */
+  /** @throws the error that ended the work, if one did */
   assertWorking(): void {
     if (this.#failure !== null) throw this.#failure.error;
   }
 
-  /** Asks for no further code. What was answered is proven, where that is soon done, and recorded. */
+  /** Asks for no further code. Proves answers if that takes little time, and records them. */
   async stop(): Promise<void> {
     this.#closing.abort();
     const cut = setTimeout(() => this.#cut.abort(), CLOSING_MS);
@@ -75,7 +74,7 @@ export class AuditWork {
     const seller = config.sellers.find(({ name }) => name === sellerId);
     if (seller === undefined) {
       const message = `audit ${auditId} is of the seller "${sellerId}", who is not configured here`;
-      throw new CommandError(message, 'configure the seller, then go on', EXIT.usage);
+      throw usageError(message, 'configure the seller, then resume the audit');
     }
     await this.#app.withJobs(seller, {}, async ({ marketplace, callCount }) => {
       const deps: AuditDeps = {
@@ -97,7 +96,7 @@ export class AuditWork {
     });
   }
 
-  /** Adds the next chunk. False when there is none: the audit has ended, or the work is to stop. */
+  /** Adds the next chunk. @returns false when the audit has ended or the work must stop */
   async #enqueue({ store, enqueueChunk }: AuditDeps): Promise<boolean> {
     const { auditId } = this.#audit;
     while (!this.#closing.signal.aborted) {
@@ -113,7 +112,7 @@ export class AuditWork {
     return false;
   }
 
-  /** The chunk whose turn comes first; null when none waits. */
+  /** The chunk with the earliest start; null when none waits. */
   #next(): WaitingChunk | null {
     let first: WaitingChunk | null = null;
     for (const one of this.#waiting.values()) {
@@ -141,7 +140,7 @@ export class AuditWork {
     await this.#alert(outcome);
   }
 
-  /** People are told of an audit's end wherever it comes about. */
+  /** Sends the alerts of an audit's end, as a worker would. */
   async #alert(outcome: MirrorOutcome): Promise<void> {
     const alerts = alertsAfter(outcome, { attempt: ATTEMPTS, attempts: ATTEMPTS });
     if (this.#app.config.alerts === null || alerts.length === 0) return;
@@ -160,7 +159,7 @@ export class AuditWork {
   }
 }
 
-/** The queues, for what is left to other processes. Slow to load. */
+/** Opens the queues, for jobs that other processes do. Takes long to load. */
 export async function openAuditQueues(app: App): Promise<Queues> {
   const { redis, queuePrefix, keepJobsDays } = app.config;
   const { openQueues } = await import('../../queue/queues.js');

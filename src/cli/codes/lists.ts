@@ -1,22 +1,78 @@
 import { stat } from 'node:fs/promises';
 import { basename } from 'node:path';
-import { addAbortSignal, Readable } from 'node:stream';
+import { Readable, addAbortSignal } from 'node:stream';
+import { describeCodeFault, readCode } from '../../domain/codes/code.js';
 import type { Json } from '../../domain/item.js';
 import type { Secret } from '../../domain/secret.js';
 import { openSource, readCodes, type Format, type Intake } from '../../intake/index.js';
-import { CommandError } from '../errors.js';
-import { EXIT } from '../exit-codes.js';
-import { STDIN } from './arguments.js';
+import { usageError } from '../errors.js';
 
-/** A list that is open and understood; none of its rows has been taken. */
+export const STDIN = '-';
+
+/** The arguments of `codes check`. */
+export type CheckInput =
+  /** Files and `-`, which is stdin, in their order. */
+  | { readonly kind: 'lists'; readonly places: readonly string[] }
+  /** Codes themselves, each once. */
+  | { readonly kind: 'codes'; readonly codes: readonly string[] };
+
+/** Endings of files; no known code ends in one. */
+const FILE_ENDING = /\.(?:csv|tsv|tab|psv|txt|json|ndjson|jsonl|xlsx?|ods|zip|gz|log|bak)$/i;
+
+/**
+ * Tells lists from codes: an existing file is a list, and so is what looks like a path. Anything else
+ * is a code, since codes have no known format.
+ * @param exists whether there is anything at a path
+ * @throws {CommandError} when an argument is neither, or some are lists and others codes
+ */
+export function sortArguments(
+  given: readonly string[],
+  exists: (path: string) => boolean,
+): CheckInput {
+  const lists = given.filter((text) => text === STDIN || exists(text));
+  const missing = given.find((text) => !lists.includes(text) && looksLikePath(text));
+  if (missing !== undefined) {
+    throw usageError(
+      `there is no file ${JSON.stringify(missing)}`,
+      'check the path; a code that looks like one can be given on stdin, to `seller-mirror codes check -`',
+    );
+  }
+  if (lists.length === 0) return { kind: 'codes', codes: codesIn(given) };
+  if (lists.length < given.length) {
+    throw usageError(
+      'some arguments are lists and others are codes',
+      'check them one after the other; is one of the names misspelt?',
+    );
+  }
+  if (new Set(lists).size < lists.length) throw usageError('a list is named twice', 'name it once');
+  return { kind: 'lists', places: lists };
+}
+
+function looksLikePath(text: string): boolean {
+  return /[/\\]/.test(text) || FILE_ENDING.test(text);
+}
+
+function codesIn(given: readonly string[]): readonly string[] {
+  const codes = given.map((text, index) => {
+    const read = readCode(text);
+    if ('code' in read) return read.code;
+    const place = given.length === 1 ? 'the code' : `code ${index + 1}`;
+    throw usageError(`${place} ${describeCodeFault(read.reason)}`, EXAMPLE);
+  });
+  return [...new Set(codes)];
+}
+
+const EXAMPLE = 'for example: `seller-mirror codes check customers.csv --column code`';
+
+/** A list that is open and whose layout is known; its rows are not read yet. */
 export interface OpenList {
   /** File name, or `stdin`. */
   readonly name: string;
   readonly intake: Intake;
   readonly isStdin: boolean;
-  /** Bytes of the file; null when nobody knows. */
+  /** Bytes of the file; null when unknown. */
   readonly size: number | null;
-  /** Bytes taken so far. */
+  /** Bytes read so far. */
   read(): number;
 }
 
@@ -28,7 +84,7 @@ export interface ListOptions {
 }
 
 /**
- * Opens several lists as one. All of them are understood before a row of any is read.
+ * Opens lists that are read as one. Finds the layout of all of them before a row of any is read.
  * @throws {IntakeError} when one can't be read
  * @throws {CommandError} when they have different columns, since a result has one header
  */
@@ -50,26 +106,6 @@ export async function openLists(
   }
 }
 
-/** Codes that were given as arguments, as a list. They are taken as they are, without a question. */
-export function listOf(codes: readonly string[]): OpenList {
-  const rows = codes.map((text, index) => ({ line: index + 1, text, columns: [text] }));
-  const intake: Intake = {
-    layout: {
-      ...{ format: 'json', encoding: 'utf-8', bom: false, compressed: false, delimiter: null },
-      ...{ header: false, columns: ['code'], codeColumn: 0, reasons: [] },
-    },
-    first: [],
-    rows: Readable.from([rows]),
-    tally: { rows: rows.length, rejected: 0, blankLines: 0, notes: [] },
-    close: () => Promise.resolve(),
-  };
-  return { name: 'arguments', intake, isStdin: false, size: null, read: () => 0 };
-}
-
-export async function closeLists(lists: readonly OpenList[]): Promise<void> {
-  for (const { intake } of lists) await intake.close();
-}
-
 async function openList(
   place: string,
   options: ListOptions,
@@ -87,7 +123,7 @@ async function openList(
 
 const TYPE_CODES = 'reading codes from the terminal, one a line; end with Ctrl-D\n';
 
-/** Of a pipe or device the size says nothing. */
+/** The size of a file; null for pipes and devices. */
 async function sizeOf(path: string): Promise<number | null> {
   const found = await stat(path);
   return found.isFile() ? found.size : null;
@@ -110,14 +146,33 @@ function checkColumns(lists: readonly OpenList[]): void {
   const same =
     columns.length === expected.length && columns.every((name, i) => name === expected[i]);
   if (same) return;
-  throw new CommandError(
+  throw usageError(
     `${JSON.stringify(last.name)} has other columns than ${JSON.stringify(first.name)}`,
     'several lists make one result, so their columns must be the same; check them one by one',
-    EXIT.usage,
   );
 }
 
-/** How the lists were read, as it is kept with the audit. */
+/** Makes a list of codes that were given as arguments. Nobody is asked whether they look like codes. */
+export function listOf(codes: readonly string[]): OpenList {
+  const rows = codes.map((text, index) => ({ line: index + 1, text, columns: [text] }));
+  const intake: Intake = {
+    layout: {
+      ...{ format: 'json', encoding: 'utf-8', bom: false, compressed: false, delimiter: null },
+      ...{ header: false, columns: ['code'], codeColumn: 0, reasons: [] },
+    },
+    first: [],
+    rows: Readable.from([rows]),
+    tally: { rows: rows.length, rejected: 0, blankLines: 0, notes: [] },
+    close: () => Promise.resolve(),
+  };
+  return { name: 'arguments', intake, isStdin: false, size: null, read: () => 0 };
+}
+
+export async function closeLists(lists: readonly OpenList[]): Promise<void> {
+  for (const { intake } of lists) await intake.close();
+}
+
+/** The layouts of the lists, as the audit keeps them. */
 export function layoutJson(lists: readonly OpenList[]): Json {
   return {
     lists: lists.map(({ name, intake: { layout } }) => ({

@@ -1,15 +1,16 @@
 import { InvalidArgumentError, Option, type Command } from 'commander';
+import type { App } from '../../app.js';
 import type { Config, SellerConfig } from '../../config/index.js';
+import { describeCodeFault, readCode } from '../../domain/codes/code.js';
 import { parseDuration } from '../../domain/codes/recheck.js';
 import type { Confirm } from '../../domain/codes/second-look.js';
-import { readCode, describeCodeFault } from '../../domain/codes/code.js';
 import { RESULT_FORMATS, type Format, type ResultFormat } from '../../intake/index.js';
-import { CommandError } from '../errors.js';
-import { EXIT } from '../exit-codes.js';
-import { chosenSellers, type CommonOptions } from '../options.js';
-import { asTyped } from '../own-command.js';
+import type { AuditProgress } from '../../store/audits/types.js';
+import { CommandError, usageError } from '../errors.js';
+import { chosenSellers, type CommonOptions, unknownSeller } from '../options.js';
+import { asTyped, ownCommand } from '../own-command.js';
 
-/** What the columns of a result say. */
+/** Explains the columns of a result. */
 export const RESULT_HELP = `
 A result is the list as it came, in its order and with its own columns, and beside them:
   verdict          valid, invalid, unproven; pending: not asked yet; rejected: the line holds no code
@@ -21,21 +22,21 @@ A result is the list as it came, in its order and with its own columns, and besi
 Cells of CSV that a spreadsheet would take for a formula get an apostrophe in front. CSV begins with a
 byte order mark when the list did, or was not UTF-8: Excel needs it.`;
 
-/** Options of where a result goes, for commands that work on an audit. */
+/** Options that say where a result goes, for commands that work on an audit. */
 export interface OutOptions {
   readonly out?: string;
   readonly format?: ResultFormat;
 }
 
-/** Verdicts that a command can end with an exit code of their own for. */
+/** Verdicts that have an exit code of their own. */
 const FAIL_ON = ['invalid'] as const;
 
-/** Which verdicts are a failure, for commands that see codes to their verdict. */
+/** Which verdicts are a failure, for commands that wait for verdicts. */
 export interface FailOptions {
   readonly failOn?: (typeof FAIL_ON)[number] | undefined;
 }
 
-/** Adds `--fail-on`. @param without options that leave no verdict to fail on */
+/** Adds `--fail-on`. @param without options that end the command before there are verdicts */
 export function withFailOption(command: Command, without: string[]): Command {
   return command.addOption(
     new Option('--fail-on <verdict>', 'end with exit code 5 when any code is invalid')
@@ -44,7 +45,7 @@ export function withFailOption(command: Command, without: string[]): Command {
   );
 }
 
-/** Exit codes of commands that see codes to their verdict. */
+/** Exit codes of commands that wait for verdicts. */
 export const VERDICT_EXIT_CODES =
   'Exit codes: 0 all have a verdict, 1 failed, 2 usage, 4 some are unproven, 5 some are invalid (with --fail-on invalid), 130 interrupted';
 
@@ -73,27 +74,26 @@ export function withOutOptions(command: Command): Command {
     );
 }
 
-/** The one seller that codes are asked for. @throws {CommandError} when it is not clear which */
+/** The seller whose codes are asked for. @throws {CommandError} when several are configured and none is named */
 export function oneSeller(config: Config, name: string | undefined): SellerConfig {
   const sellers = chosenSellers(config, name);
   const [seller] = sellers;
   if (seller !== undefined && sellers.length === 1) return seller;
-  if (seller === undefined) throw new CommandError('no seller is configured', null, EXIT.usage);
-  throw new CommandError(
+  if (seller === undefined) throw usageError('no seller is configured', null);
+  throw usageError(
     'a purchase code belongs to one seller, and several are configured',
     `say which with --seller: ${sellers.map((one) => one.name).join(', ')}`,
-    EXIT.usage,
   );
 }
 
-/** Reads a length of time, milliseconds. */
+/** Reads a duration. @returns milliseconds */
 export function lengthOfTime(text: string): number {
   const read = parseDuration(text);
   if ('ms' in read) return read.ms;
   throw new InvalidArgumentError(`"${text}" ${read.fault}.`);
 }
 
-/** Reads a code. What can't be one is not repeated: it may hold anything. */
+/** Reads a code. The error does not repeat the text: it may hold anything. */
 export function purchaseCode(text: string): string {
   const read = readCode(text);
   if ('code' in read) return read.code;
@@ -109,5 +109,33 @@ export function auditNumber(text: string): bigint {
   }
   throw new InvalidArgumentError(
     asTyped('Audits are numbered 1, 2, 3 and so on; `seller-mirror audits list` shows them.'),
+  );
+}
+
+/** Checks that a seller exists. @throws {CommandError} when neither settings nor store know it */
+export async function checkSeller({ store, config }: App, name: string | undefined): Promise<void> {
+  const configured = config.sellers.map((seller) => seller.name);
+  if (name === undefined || configured.includes(name)) return;
+  const stored = (await store.sellers.statuses()).map(({ sellerId }) => sellerId);
+  if (stored.includes(name)) return;
+  throw unknownSeller(name, [...new Set([...configured, ...stored])]);
+}
+
+/**
+ * Finds the audit with this number.
+ * @throws {CommandError} when there is none, it is another seller's, or the seller is not known
+ */
+export async function findAudit(
+  app: App,
+  auditId: bigint,
+  seller: string | undefined,
+): Promise<AuditProgress> {
+  const { store } = app;
+  await checkSeller(app, seller);
+  const audit = await store.audits.get(auditId);
+  if (audit !== null && (seller === undefined || audit.sellerId === seller)) return audit;
+  throw new CommandError(
+    `there is no audit ${auditId}${seller === undefined ? '' : ' of this seller'}`,
+    `\`${ownCommand()} audits list\` lists them`,
   );
 }

@@ -6,8 +6,8 @@ import { remedyOf } from '../../jobs/problem.js';
 import { CommandError } from '../errors.js';
 
 /**
- * Asks for account details once, and for the canary that was given, before any code: an audit with a
- * bad key, or at an address where nobody answers, would wait for a person to mend it.
+ * Asks once for account details, and for the given canary, before any code. An audit with a bad key or
+ * address would wait until a person corrects it.
  * @throws {CommandError} when the API key opens no account, or the canary is denied
  */
 export async function proveKey(
@@ -19,7 +19,7 @@ export async function proveKey(
   const reply = await app.withJobs(seller, {}, ({ marketplace }) =>
     marketplace.account({ signal, priority: 'audit' }),
   );
-  // Too many requests says nothing of the key; the audit waits for as long as it must.
+  // Too many requests says nothing about the key; the audit waits as long as it must.
   if (reply.kind === 'limited') return;
   if (reply.kind !== 'answered') {
     throw new CommandError(`${describeFailure(reply)}; no code was asked for`, remedyOf(reply));
@@ -28,9 +28,8 @@ export async function proveKey(
 }
 
 /**
- * Asks once for the code that is said to be valid. If it is denied, no denial can be proven and
- * every call would be wasted. Where nothing is heard of it, the audit tries it again, and tells
- * of a key that opens no account: a code may be denied because of that too.
+ * Asks once for the canary: with a denied one, no code could ever be proven invalid. Without an answer,
+ * the audit asks again and reports a key that opens no account: such a key denies every code.
  * @throws {CommandError} when it is denied to a key that opens the account
  */
 export async function proveCanary(

@@ -2,40 +2,40 @@ import { Option, type Command } from 'commander';
 import type { App } from '../../app.js';
 import { RESULT_FORMATS, type ResultFormat } from '../../intake/index.js';
 import type { AuditProgress } from '../../store/audits/types.js';
-import { auditDetails, auditsTable } from '../codes/audit-view.js';
-import { costOf, costText } from '../codes/cost-text.js';
-import { checkSeller, findAudit } from '../codes/find-audit.js';
+import { auditDetails, auditsTable, costOf, costText, summaryOf } from '../codes/audit-view.js';
 import {
-  auditNumber,
   RESULT_HELP,
   VERDICT_EXIT_CODES,
-  withFailOption,
-  withOutOptions,
+  auditNumber,
+  checkSeller,
+  findAudit,
   type FailOptions,
   type OutOptions,
+  withFailOption,
+  withOutOptions,
 } from '../codes/options.js';
+import { runAudit } from '../codes/run-audit.js';
 import {
+  STDOUT,
   checkOut,
   formatOf,
   outPlace,
   placeOf,
+  readingOf,
   rememberedPlace,
-  STDOUT,
   type OutPlace,
-} from '../codes/out-place.js';
-import { pursue } from '../codes/pursue.js';
-import { summaryOf } from '../codes/summary.js';
-import { readingOf, writeResult } from '../codes/write-result.js';
-import { page, print, printJson, stdoutLook, note } from '../console.js';
-import { CommandError } from '../errors.js';
+  writeResult,
+} from '../codes/result-file.js';
+import { note, page, print, printJson, stdoutLook } from '../console.js';
+import { CommandError, usageError } from '../errors.js';
 import { execute, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import {
   positiveInteger,
-  withCommonOptions,
-  withTableOptions,
   type CommonOptions,
   type TableOptions,
+  withCommonOptions,
+  withTableOptions,
 } from '../options.js';
 import { count, safeLine } from '../output/index.js';
 import { ownCommand } from '../own-command.js';
@@ -177,16 +177,15 @@ async function resume(
   const audit = await findAudit(app, auditId, seller);
   const { sellerId, state } = audit;
   if (!app.config.sellers.some(({ name }) => name === sellerId)) {
-    throw new CommandError(
+    throw usageError(
       `audit ${auditId} is of seller "${sellerId}", who is not configured`,
       `configure the seller; \`${ownCommand()} audits export ${auditId}\` works without`,
-      EXIT.usage,
     );
   }
   const place = asked ?? (detach === true ? null : await rememberedPlace(audit));
   if (state !== 'running') await app.store.audits.resume(auditId);
   const how = { json: json === true, detach: detach === true, afresh: true, place, failOn };
-  return pursue(app, auditId, how, signal);
+  return runAudit(app, auditId, how, signal);
 }
 
 function addCancel(audits: Command): void {
@@ -265,14 +264,13 @@ function addExport(audits: Command): void {
 function exportPlace({ out, format, json }: ExportOptions): OutPlace {
   if (json !== true) return outPlace(out, format);
   if (format !== undefined && format !== 'json') {
-    throw new CommandError('--json and --format differ', 'leave one of them out', EXIT.usage);
+    throw usageError('--json and --format differ', 'leave one of them out');
   }
   const named = formatOf(out);
   if (format === undefined && named !== null && named !== 'json') {
-    throw new CommandError(
+    throw usageError(
       `--json and the ending of ${JSON.stringify(out)} differ`,
       'leave --json out, or name a file ending in .json',
-      EXIT.usage,
     );
   }
   return outPlace(out, 'json');

@@ -1,25 +1,38 @@
-import { Option, type Command } from 'commander';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { InvalidArgumentError, Option, type Command } from 'commander';
 import type { App } from '../../app.js';
-import type { ChangeClass, ChangeFold } from '../../domain/changes.js';
+import { CHANGE_CLASSES, type ChangeClass, type ChangeFold } from '../../domain/changes.js';
+import { explainDatabaseError } from '../../store/errors.js';
 import type { ChangeFilter, ItemChange } from '../../store/history-read.js';
-import { followChanges } from '../changes/follow.js';
-import { Folds, type FoldedChanges } from '../changes/folds.js';
-import { CHANGE_COLUMNS, changeCells, changeJson, ChangeLines } from '../changes/lines.js';
-import { changeClasses, since, type Since } from '../changes/since.js';
+import type { Store } from '../../store/store.js';
+import {
+  CHANGE_COLUMNS,
+  ChangeLines,
+  Folds,
+  changeCells,
+  changeJson,
+  type FoldedChanges,
+} from '../change-lines.js';
 import { note, print, printJson, stdoutLook } from '../console.js';
-import { CommandError } from '../errors.js';
+import { CommandError, usageError } from '../errors.js';
 import { execute, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
-import { notInStore, positiveInteger, withCommonOptions, type CommonOptions } from '../options.js';
+import {
+  momentOf,
+  notInStore,
+  positiveInteger,
+  withCommonOptions,
+  type CommonOptions,
+} from '../options.js';
 import {
   csv,
   ndjsonLine,
   plural,
   safeLine,
   table,
+  type CsvCell,
   withColumnNames,
   writeAll,
-  type CsvCell,
 } from '../output/index.js';
 
 const FORMATS = ['table', 'csv', 'json'] as const;
@@ -35,17 +48,46 @@ interface ChangesOptions extends CommonOptions {
   readonly format?: (typeof FORMATS)[number];
 }
 
-/** The newest ones, for who only looks. */
+/** Where changes start: after a number of the feed, or at a moment. */
+type Since = { readonly after: bigint } | { readonly from: Date };
+
+const MOST_NUMBER = 2n ** 63n - 1n;
+
+/** Reads `--since`: a number of the feed, with or without `#`, or a moment. */
+function since(text: string): Since {
+  const [, number] = /^#?(\d+)$/.exec(text.trim()) ?? [];
+  if (number !== undefined) {
+    if (BigInt(number) <= MOST_NUMBER) return { after: BigInt(number) };
+    throw new InvalidArgumentError(`"${text}" is not the number of a change.`);
+  }
+  return { from: momentOf(text) };
+}
+
+/** Reads `--class`: classes separated by commas; the option may be repeated. */
+function changeClasses(text: string, before: readonly ChangeClass[] = []): ChangeClass[] {
+  const given = text.split(',').map((one) => one.trim().toLowerCase());
+  return [...new Set([...before, ...given.map(changeClass)])];
+}
+
+function changeClass(text: string): ChangeClass {
+  const found = CHANGE_CLASSES.find((one) => one === text);
+  if (found !== undefined) return found;
+  throw new InvalidArgumentError(
+    `"${text}" is not a class; classes are ${CHANGE_CLASSES.join(', ')}.`,
+  );
+}
+
+/** Without --since, at most this many of the newest changes. */
 const NEWEST = 50;
-/** Of those since a place, the first so many; the next ones begin where they end. */
+/** With --since, at most this many; the next page starts after them. */
 const PAGE = 1_000;
 
-/** `changes`: what changed about the items. */
+/** `changes`: lists, counts or follows the changes of items. */
 export function addChanges(program: Command): void {
   const command = program
     .command('changes')
     .description(
-      `Tells what changed about the items, run by run, oldest first: the newest ${NEWEST} changes, or those since a moment or a number of the feed. The items of the first list are where history begins and are not told. A change that more than half of a seller’s items share in one run, and more than 20, is one line, unless --all is given.`,
+      `Lists the changes of items, run by run, oldest first: the newest ${NEWEST} changes, or those since a moment or a number of the feed. History begins with the items of the first list: they are no changes. A change that more than half of a seller’s items share in one run, and more than 20, is one line, unless --all is given.`,
     )
     .option('--since <when>', 'a day, a moment (UTC), so long ago, or after #number', since)
     .option(
@@ -59,7 +101,7 @@ export function addChanges(program: Command): void {
       `how many at most (default: ${NEWEST}; with --since ${PAGE})`,
       positiveInteger,
     )
-    .option('--follow', 'go on with new ones as they come, until Ctrl-C; JSON is then a line each')
+    .option('--follow', 'then print new changes as they come, until Ctrl-C; in JSON a line each')
     .option('--all', 'each change, also where most items of a run share it; CSV and JSON have each')
     .addOption(
       new Option(
@@ -86,7 +128,7 @@ export function addChanges(program: Command): void {
         await checkSeller(app, options.seller);
         await checkPlace(app, options.since);
         if (options.summary === true) return await summarize(view);
-        return options.follow === true ? await follow(view, signal) : await tell(view);
+        return options.follow === true ? await follow(view, signal) : await printPage(view);
       }),
     ),
   );
@@ -96,7 +138,7 @@ interface View {
   readonly app: App;
   readonly options: ChangesOptions;
   readonly format: (typeof FORMATS)[number];
-  /** Null: every change is told. */
+  /** Null: each change is shown. */
   readonly folds: Folds | null;
   readonly lines: ChangeLines;
 }
@@ -106,7 +148,7 @@ async function checkSeller({ store }: App, seller: string | undefined): Promise<
   throw notInStore(seller);
 }
 
-/** Who went on after a number that is still to come would miss all changes up to it. */
+/** Refuses a number that is not given yet: the changes up to it would be missed. */
 async function checkPlace({ store }: App, place: Since | undefined): Promise<void> {
   if (place === undefined || !('after' in place)) return;
   const reach = await store.items.feedReach();
@@ -127,17 +169,17 @@ function filterOf(options: ChangesOptions): Omit<ChangeFilter, 'after'> {
   };
 }
 
-/** Some changes, where to go on after them, and whether there are more in that direction. */
+/** A page of changes: the number after which the next page starts, and whether there are more. */
 interface Page extends FoldedChanges {
   readonly next: bigint;
   readonly more: boolean;
 }
 
-/** A fold counts as one change: those behind it are not to be pushed out of sight. */
+/** Reads a page. A fold counts as one change, so that it does not fill the page. */
 async function readPage({ app: { store }, options, folds: finder }: View): Promise<Page> {
   const { since: place } = options;
   const filter = filterOf(options);
-  // Asked for first: what is committed meanwhile comes after it.
+  // Read first: changes committed meanwhile have later numbers.
   const end = await store.items.feedEnd();
   const limit = options.limit ?? (place === undefined ? NEWEST : PAGE);
   const after = place !== undefined && 'after' in place ? place.after : 0n;
@@ -170,7 +212,7 @@ async function readPage({ app: { store }, options, folds: finder }: View): Promi
   };
 }
 
-async function tell(view: View): Promise<ExitCode> {
+async function printPage(view: View): Promise<ExitCode> {
   const { options, format, lines } = view;
   const page = await readPage(view);
   const { changes, folds, next, more } = page;
@@ -180,7 +222,7 @@ async function tell(view: View): Promise<ExitCode> {
   }
   if (format === 'csv') await printCsv(CHANGE_COLUMNS, changes.map(changeCells));
   else await print(changes.length + folds.length === 0 ? nothing(options) : lines.of(page));
-  if (more) note(hint(options, changes.length + folds.length, next));
+  if (more) note(moreHint(options, changes.length + folds.length, next));
   return EXIT.done;
 }
 
@@ -191,7 +233,7 @@ async function printCsv(
   await writeAll(process.stdout, csv(header, rows, { terminal: stdoutLook().columns !== null }));
 }
 
-/** How many changes there are, by seller and class, and by field where fields changed. */
+/** Counts changes by seller and class, and by field where fields changed. */
 async function summarize({ app: { store }, options, format }: View): Promise<ExitCode> {
   const { since: place } = options;
   const after = place !== undefined && 'after' in place ? { after: place.after } : {};
@@ -229,28 +271,28 @@ async function summarize({ app: { store }, options, format }: View): Promise<Exi
 
 function nothing({ since: place, class: classes, item }: ChangesOptions): string {
   return place === undefined && classes === undefined && item === undefined
-    ? 'No change yet: history begins with the first list, and tells what later runs find to be different.\n'
+    ? 'No change yet: history begins with the first list; changes are what later runs find different.\n'
     : 'There is no such change.\n';
 }
 
-function hint({ since: place }: ChangesOptions, told: number, next: bigint): string {
+function moreHint({ since: place }: ChangesOptions, shown: number, next: bigint): string {
   return place === undefined
-    ? `(the newest ${plural(told, 'change')}; there are more: --limit or --since)\n`
-    : `(the first ${plural(told, 'change')}; those after them: --since ${next})\n`;
+    ? `(the newest ${plural(shown, 'change')}; there are more: --limit or --since)\n`
+    : `(the first ${plural(shown, 'change')}; the next ones: --since ${next})\n`;
 }
 
 async function follow(view: View, signal: AbortSignal): Promise<ExitCode> {
   const { app, options, format, folds, lines } = view;
   if (format === 'csv') {
-    const why = 'changes that are followed are a table, or with --json a line each';
-    throw new CommandError(why, 'leave --format csv or --follow out', EXIT.usage);
+    const why = '--follow prints a table, or with --json a line for each change';
+    throw usageError(why, 'leave --format csv or --follow out');
   }
   const json = format === 'json';
-  const show = (told: FoldedChanges): Promise<void> =>
+  const show = (found: FoldedChanges): Promise<void> =>
     print(
       json
-        ? told.changes.map((one) => ndjsonLine(withColumnNames(changeJson(one)))).join('')
-        : lines.of(told),
+        ? found.changes.map((one) => ndjsonLine(withColumnNames(changeJson(one)))).join('')
+        : lines.of(found),
     );
   let after = await placeToFollow(view, show);
   const following = {
@@ -264,18 +306,62 @@ async function follow(view: View, signal: AbortSignal): Promise<ExitCode> {
     await show((await folds?.fold(changes)) ?? { changes, folds: [] });
     after = changes.at(-1)?.seq ?? after;
   }
-  if (!json) note(`to go on from here: --since ${after} --follow\n`);
+  if (!json) note(`to continue from here: --since ${after} --follow\n`);
   return EXIT.done;
 }
 
-/** Without a place to begin at, the newest changes are shown first, as `tail -f` does. */
+/** Where following starts. Without --since the newest changes are shown first, as `tail -f` does. */
 async function placeToFollow(
   view: View,
-  show: (told: FoldedChanges) => Promise<void>,
+  show: (found: FoldedChanges) => Promise<void>,
 ): Promise<bigint> {
   const { since: place } = view.options;
   if (place !== undefined) return 'after' in place ? place.after : 0n;
   const page = await readPage(view);
   if (page.changes.length + page.folds.length > 0) await show(page);
   return page.next;
+}
+
+/** How often new changes are looked for. */
+const POLL_MS = 1_000;
+const FOLLOW_PAGE = 500;
+
+interface Following {
+  readonly store: Pick<Store, 'items'>;
+  /** Used to explain the database driver's errors; never shown. */
+  readonly databaseUrl: string;
+  readonly filter: Omit<ChangeFilter, 'after'>;
+  /** The number in the feed after which following starts. */
+  readonly after: bigint;
+  /** Called when the database can't be reached, and with null when it can again. */
+  readonly onOutage: (problem: string | null) => void;
+}
+
+/**
+ * Yields changes as they are committed, in pages, until the signal. None is missed and none comes
+ * twice, also when the database restarts. Polls, because notifications pass neither poolers nor
+ * connections that died silently.
+ */
+async function* followChanges(
+  { store, databaseUrl, filter, after, onOutage }: Following,
+  signal: AbortSignal,
+): AsyncGenerator<readonly ItemChange[], void, undefined> {
+  let [place, out] = [after, false];
+  while (!signal.aborted) {
+    let page: readonly ItemChange[] = [];
+    try {
+      page = await store.items.changes({ ...filter, after: place, limit: FOLLOW_PAGE });
+      if (out) onOutage(null);
+      out = false;
+    } catch (error) {
+      const problem = explainDatabaseError(error, databaseUrl);
+      if (problem === null) throw error;
+      if (!out) onOutage(problem.message);
+      out = true;
+    }
+    place = page.at(-1)?.seq ?? place;
+    if (page.length > 0) yield page;
+    if (page.length < FOLLOW_PAGE)
+      await sleep(POLL_MS, undefined, { signal }).catch(() => undefined);
+  }
 }

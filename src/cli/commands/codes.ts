@@ -1,38 +1,43 @@
 import { existsSync } from 'node:fs';
 import { Option, type Command } from 'commander';
 import type { App } from '../../app.js';
-import { CONFIRM_MODES } from '../../domain/codes/second-look.js';
 import { ConfigError } from '../../config/index.js';
 import { normalizeCode } from '../../domain/codes/code.js';
+import { CONFIRM_MODES } from '../../domain/codes/second-look.js';
 import { cellMaskOf } from '../../domain/redact.js';
 import type { Secret } from '../../domain/secret.js';
 import { FORMATS } from '../../intake/index.js';
 import { beginRecheck, type RecheckPlan } from '../../jobs/codes/recheck.js';
-import { answerCodes } from '../codes/answer-codes.js';
-import { sortArguments, type CheckInput } from '../codes/arguments.js';
+import { answerCodes, showCode } from '../codes/answer.js';
 import { checkLists } from '../codes/check-lists.js';
-import { closeLists, listOf, openLists, type ListOptions } from '../codes/lists.js';
 import {
+  closeLists,
+  listOf,
+  openLists,
+  sortArguments,
+  type CheckInput,
+  type ListOptions,
+} from '../codes/lists.js';
+import {
+  RESULT_HELP,
+  VERDICT_EXIT_CODES,
   lengthOfTime,
   oneSeller,
   purchaseCode,
-  RESULT_HELP,
-  VERDICT_EXIT_CODES,
-  withFailOption,
-  withOutOptions,
   type CheckOptions,
   type FailOptions,
   type OutOptions,
+  withFailOption,
+  withOutOptions,
 } from '../codes/options.js';
-import { checkOut, keepLists, placeOf, type OutPlace } from '../codes/out-place.js';
 import { proveKey } from '../codes/prove-key.js';
-import { pursue } from '../codes/pursue.js';
-import { showCode } from '../codes/show-code.js';
+import { checkOut, keepLists, placeOf, type OutPlace } from '../codes/result-file.js';
+import { runAudit } from '../codes/run-audit.js';
 import { print, printJson } from '../console.js';
-import { CommandError } from '../errors.js';
+import { usageError } from '../errors.js';
 import { execute, readSettings, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
-import { positiveInteger, withCommonOptions, type CommonOptions } from '../options.js';
+import { positiveInteger, type CommonOptions, withCommonOptions } from '../options.js';
 
 /** `codes check|show|recheck`: purchase codes and their verdicts. */
 export function addCodes(program: Command): void {
@@ -137,10 +142,9 @@ function configuredKeys(): readonly Secret[] {
 function refuseKeys(given: readonly string[], keys: readonly Secret[]): void {
   const mask = cellMaskOf(keys);
   if (given.every((text) => mask(normalizeCode(text)) === normalizeCode(text))) return;
-  throw new CommandError(
+  throw usageError(
     'an API key was given in place of a purchase code: it was not sent, and is not kept',
     'give the code of a purchase; the history of the shell may hold the key now',
-    EXIT.usage,
   );
 }
 
@@ -158,10 +162,9 @@ function wantsAnswers(codes: readonly string[], { out, detach, dryRun }: CheckOp
 
 function refuseListOptions(input: CheckInput, { column, inputFormat }: CheckOptions): void {
   if (input.kind === 'lists' || (column === undefined && inputFormat === undefined)) return;
-  throw new CommandError(
+  throw usageError(
     `${column === undefined ? '--input-format' : '--column'} goes with a list, and a code was given`,
     'is the name of the file misspelt?',
-    EXIT.usage,
   );
 }
 
@@ -246,7 +249,7 @@ async function recheck(
     return EXIT.done;
   }
   const how = { json: json === true, detach: detach === true, place, failOn };
-  return pursue(app, auditId, how, signal);
+  return runAudit(app, auditId, how, signal);
 }
 
 /** As many codes as a person wants, whatever that takes of the budget. */

@@ -8,7 +8,7 @@ import {
 } from '../../store/embedded/index.js';
 import { migrate } from '../../store/migrate.js';
 import { print, printJson, stdoutLook, note } from '../console.js';
-import { CommandError } from '../errors.js';
+import { CommandError, usageError } from '../errors.js';
 import { configFor, execute } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { pairs, plural, safeLine, type TableCell } from '../output/index.js';
@@ -59,10 +59,9 @@ export function addDb(program: Command): void {
 async function embeddedConfig(): Promise<Config> {
   const config = await configFor('store');
   if (config.databaseUrl === null) return config;
-  throw new CommandError(
+  throw usageError(
     'DATABASE_URL is set, so there is no embedded server to manage',
     'give your tools the address that is in DATABASE_URL; unset it to use the embedded server',
-    EXIT.usage,
   );
 }
 

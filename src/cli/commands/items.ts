@@ -8,12 +8,12 @@ import {
   type TextRows,
 } from '../../store/items-read.js';
 import { queryReadOnly } from '../../store/read-only.js';
-import { momentOf } from '../changes/since.js';
 import { note, print, stdoutLook } from '../console.js';
-import { CommandError } from '../errors.js';
+import { CommandError, usageError } from '../errors.js';
 import { execute, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import {
+  momentOf,
   notInStore,
   positiveInteger,
   type CommonOptions,
@@ -101,7 +101,7 @@ async function sellersIn({ store }: App, { seller, asOf }: ItemsOptions): Promis
   if (gap === null) return chosen.length;
   if (gap.kind === 'future') {
     const remedy = 'leave --as-of out for the items as they are now';
-    throw new CommandError('that moment is still to come', remedy, EXIT.usage);
+    throw usageError('that moment is still to come', remedy);
   }
   const told = gap.starts.map(({ sellerId, since }) =>
     since === null
@@ -146,10 +146,9 @@ async function view({ store }: App, id: number, options: CommonOptions): Promise
   }
   const sellers = rows.map((one) => one[0] ?? '');
   if (sellers.length > 1) {
-    throw new CommandError(
+    throw usageError(
       `several sellers have an item ${id}`,
       `name one with --seller: ${sellers.join(', ')}`,
-      EXIT.usage,
     );
   }
   const item = { columns, rows };

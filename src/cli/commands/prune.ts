@@ -3,7 +3,7 @@ import type { App } from '../../app.js';
 import { keepsForEver, planRetention } from '../../domain/retention.js';
 import { PruneBusyError, type Pruned } from '../../store/prune/prune.js';
 import { print, printJson, stdoutLook } from '../console.js';
-import { CommandError } from '../errors.js';
+import { CommandError, usageError } from '../errors.js';
 import { execute, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { moment } from '../../domain/moment.js';
@@ -39,11 +39,7 @@ async function pruneStore(
   signal: AbortSignal,
 ): Promise<ExitCode> {
   if (seller !== undefined && (await store.sellers.bindingOf(seller)) === null) {
-    throw new CommandError(
-      `the store knows no seller "${seller}"`,
-      '`seller-mirror status` lists them',
-      EXIT.usage,
-    );
+    throw usageError(`the store knows no seller "${seller}"`, '`seller-mirror status` lists them');
   }
   const plan = planRetention(config.retention, new Date());
   const sellerIds = seller === undefined ? {} : { sellerIds: [seller] };

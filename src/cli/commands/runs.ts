@@ -8,7 +8,8 @@ import {
   decideRemovals,
   type DecisionReport,
 } from '../../jobs/decide-removals.js';
-import { namesOf } from '../../jobs/problem.js';
+import { heldRemedy, namesOf, remedyFor } from '../../jobs/problem.js';
+import type { Run } from '../../store/status.js';
 import { page, print, printJson, stdoutLook } from '../console.js';
 import { CommandError } from '../errors.js';
 import { execute, withApp } from '../execute.js';
@@ -16,13 +17,26 @@ import { EXIT, type ExitCode } from '../exit-codes.js';
 import {
   positiveInteger,
   runNumber,
-  withCommonOptions,
-  withTableOptions,
   type CommonOptions,
   type TableOptions,
+  withCommonOptions,
+  withTableOptions,
 } from '../options.js';
-import { paint, plural, safeLine, type Look } from '../output/index.js';
-import { runDetails, runsTable, shortened } from '../run-view.js';
+import {
+  bytes,
+  count,
+  cut,
+  duration,
+  momentCell,
+  paint,
+  pairs,
+  plural,
+  safeLine,
+  table,
+  type Look,
+  type Style,
+} from '../output/index.js';
+import { asTyped } from '../own-command.js';
 
 interface RunsOptions extends CommonOptions, TableOptions {
   readonly limit: number;
@@ -30,12 +44,12 @@ interface RunsOptions extends CommonOptions, TableOptions {
 
 const DEFAULT_LIMIT = 20;
 
-/** `runs [ID]`, `runs show|approve|reject ID`: what runs did, and what to do about held ones. */
+/** `runs [ID]`, `runs show|approve|reject ID`: lists and shows runs, decides about held ones. */
 export function addRuns(program: Command): void {
   const runs = program
     .command('runs')
     .description(
-      'Lists the newest runs, or shows one whole: figures, warnings, what went wrong. `approve` and `reject` decide about a run that the removal guard held.',
+      'Lists the newest runs, or shows one: figures, warnings, problem. `approve` and `reject` decide about a run that the removal guard held.',
     )
     .argument('[id]', 'a run’s number: the same as `runs show ID`', runNumber)
     .option('--limit <n>', 'how many to list', positiveInteger, DEFAULT_LIMIT)
@@ -57,14 +71,14 @@ export function addRuns(program: Command): void {
     decision: 'approved',
     summary: 'remove what a held run held back',
     description:
-      'Removes the items that a run proved to be gone and that the removal guard held back. Items that were found again since are left. The marketplace is not asked; history is kept, and an item that returns is restored.',
+      'Removes the items that a run proved to be gone and that the removal guard held back. Items found again since stay. The marketplace is not asked; history is kept, and an item that returns is restored.',
   });
   addDecision(runs, {
     name: 'reject',
     decision: 'rejected',
     summary: 'keep what a held run held back',
     description:
-      'Keeps the items that the removal guard held back: they stay missing until they are found again, and later runs are held only for further ones. `runs approve` can take it back.',
+      'Keeps the items that the removal guard held back: they stay missing until they are found again, and later runs are held only for further ones. `runs approve` can revoke it.',
   });
 }
 
@@ -80,11 +94,51 @@ async function list(app: App, options: RunsOptions): Promise<ExitCode> {
   return EXIT.done;
 }
 
+const STYLES: Readonly<Record<Run['state'], Style | null>> = {
+  running: null,
+  succeeded: 'green',
+  held: 'yellow',
+  failed: 'red',
+  interrupted: 'yellow',
+};
+
+/** Formats runs as a table, one line each. */
+function runsTable(runs: readonly Run[], look: Look, vertical?: boolean): string {
+  // Saves room on a terminal.
+  const isOfOne = look.columns !== null && new Set(runs.map((run) => run.sellerId)).size === 1;
+  return table(
+    runs,
+    [
+      { header: 'run', value: (run) => run.runId },
+      ...(isOfOne ? [] : [{ header: 'seller', value: (run: Run) => run.sellerId }]),
+      { header: 'kind', value: (run) => run.kind },
+      { header: 'state', value: (run) => run.state, style: (run) => STYLES[run.state] },
+      { header: 'started', value: ({ startedAt }) => momentCell(startedAt, new Date(), look) },
+      { header: 'took', value: (run) => took(run), align: 'right' },
+      { header: 'listed', value: (run) => run.listed },
+      { header: 'added', value: (run) => run.added },
+      { header: 'changed', value: (run) => run.changed + run.extraChanged },
+      { header: 'removed', value: (run) => run.removed },
+      {
+        header: 'problem',
+        value: (run) => asTyped(run.problem ?? run.warnings[0] ?? ''),
+        isNote: true,
+      },
+    ],
+    look,
+    { vertical, isWhole: vertical === true },
+  );
+}
+
+function took({ startedAt, finishedAt }: Run): string {
+  return finishedAt === null ? '' : duration(finishedAt.getTime() - startedAt.getTime());
+}
+
 function addShow(runs: Command): void {
   const command = runs
     .command('show')
     .summary('show one run')
-    .description('Shows one run whole: figures, warnings, what went wrong, unreadable records.')
+    .description('Shows one run: figures, warnings, problem, unreadable records.')
     .argument('<id>', 'the run’s number', runNumber)
     .addHelpText('after', '\nExample:\n  $ seller-mirror runs show 42');
   withCommonOptions(command, { seller: true }).action((id: bigint, options: CommonOptions) =>
@@ -110,7 +164,97 @@ async function show(app: App, id: bigint, { seller, json }: CommonOptions): Prom
   return EXIT.done;
 }
 
-/** A command that decides about what a run held back. */
+/** A record of a list that could not be read. */
+interface UnreadRecord {
+  readonly itemId: bigint | null;
+  readonly reason: string;
+  readonly raw: string;
+}
+
+/** Formats one run with all its details. */
+function runDetails(run: Run, unread: readonly UnreadRecord[], look: Look): string {
+  const style = STYLES[run.state];
+  const state = style === null ? run.state : paint(style, run.state, look);
+  return [
+    `${paint('bold', `run ${run.runId}`, look)} · ${safeLine(run.sellerId)} · ${run.kind} · ${state}\n`,
+    pairs(figures(run), look),
+    section('problem', problemLines(run), look),
+    section('warnings', run.warnings, look),
+    section('decision', decidedLines(run), look),
+    section('tolerated notations', toleratedLines(run), look),
+    section(
+      'records that could not be read (all of them: select * from mirror.quarantine)',
+      unread.map(recordLine),
+      look,
+    ),
+  ].join('');
+}
+
+function figures(run: Run): (readonly [string, string])[] {
+  const end = run.finishedAt;
+  const numbers = [
+    ['listed', run.listed],
+    ['added', run.added],
+    ['changed', run.changed],
+    ['changed in unknown fields only', run.extraChanged],
+    ['unchanged', run.unchanged],
+    ['restored', run.restored],
+    ['missing', run.missing],
+    ['removed', run.removed],
+    ['quarantined', run.quarantined],
+    ['duplicates', run.duplicates],
+    ['requests', run.apiCalls],
+  ] as const;
+  return [
+    ['started', moment(run.startedAt)],
+    ['finished', end === null ? '' : `${moment(end)} (${took(run)})`],
+    ['by', run.holder],
+    ...numbers.map(([name, number]) => [name, count(number)] as const),
+    ['list', bytes(Number(run.bytes))],
+  ];
+}
+
+function problemLines({ problem, problemCode, sellerId }: Run): string[] {
+  return problem === null ? [] : [problem, `→ ${remedyFor(problemCode, sellerId)}`];
+}
+
+function decidedLines(run: Run): string[] {
+  const { runId, state, decision, decidedAt, decidedBy, approvalRunId } = run;
+  if (state !== 'held') return [];
+  if (decision === null) return [`→ ${heldRemedy(runId)}`];
+  const when = decidedAt === null ? '' : ` at ${moment(decidedAt)}`;
+  const did =
+    decision === 'approved' ? 'carried it out' : 'removed items before, when it was approved';
+  const where = approvalRunId === null ? '' : `; run ${approvalRunId} ${did}`;
+  return [`${decision}${when} by ${decidedBy ?? 'somebody'}${where}`];
+}
+
+function toleratedLines({ tolerated }: Run): string[] {
+  if (typeof tolerated !== 'object' || tolerated === null) return [];
+  return Object.entries(tolerated).map(([name, number]) => `${name}: ${JSON.stringify(number)}`);
+}
+
+const RAW_COLUMNS = 200;
+
+function recordLine({ itemId, reason, raw }: UnreadRecord): string {
+  const id = itemId === null ? 'no id' : `item ${itemId}`;
+  return `${id}: ${safeLine(reason)}\n    ${cut(safeLine(shortened(raw)), RAW_COLUMNS)}`;
+}
+
+function section(title: string, lines: readonly string[], look: Look): string {
+  if (lines.length === 0) return '';
+  const shown = lines.map((line) => `  ${line.split('\n    ').map(safeLine).join('\n    ')}\n`);
+  return `${paint('bold', title, look)}\n${shown.join('')}`;
+}
+
+const RAW_CHARACTERS = 2_000;
+
+/** The beginning of a raw record, which may be a megabyte. */
+function shortened(raw: string): string {
+  return raw.length > RAW_CHARACTERS ? `${raw.slice(0, RAW_CHARACTERS)}…` : raw;
+}
+
+/** A command that decides about the removals that a run held back. */
 interface DecisionCommand {
   readonly name: 'approve' | 'reject';
   readonly decision: Decision;
@@ -158,7 +302,7 @@ async function decide(
   }
 }
 
-/** The user of this system, and its name. */
+/** The user and the machine on which the command runs. */
 function whoDecides(): string {
   return `${userName()} on ${hostname()}`;
 }
@@ -167,13 +311,13 @@ function userName(): string {
   try {
     return userInfo().username;
   } catch {
-    // A container may run as a user that the system has no name for.
+    // In a container, the user may have no name.
     return `user ${process.getuid?.() ?? 'unknown'}`;
   }
 }
 
-/** A decision as lines for a person. */
-export function decisionLines(report: DecisionReport, look: Look): string {
+/** Formats a decision as lines for a person. */
+function decisionLines(report: DecisionReport, look: Look): string {
   const { runId, sellerId, decision, already, decidedAt, decidedBy } = report;
   const head = `${paint('green', '✓', look)} ${safeLine(sellerId)} · run ${runId} `;
   if (already) {

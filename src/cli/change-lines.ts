@@ -1,32 +1,29 @@
+import { describeChange, labelOf, percentChange, type ChangeText } from '../domain/change-text.js';
 import {
+  FEW_CHANGES,
   groupChanges,
+  isFolded,
   isSameRun,
+  type ChangeFold,
   type ItemGroup,
   type PlacedChange,
-} from '../../domain/changes.js';
-import type { ChangeFold } from '../../domain/changes.js';
-import {
-  describeChange,
-  labelOf,
-  percentChange,
-  type ChangeText,
-} from '../../domain/change-text.js';
-import type { ItemChange } from '../../store/history-read.js';
-import { moment } from '../../domain/moment.js';
+} from '../domain/changes.js';
+import { moment } from '../domain/moment.js';
+import type { ItemChange, RunField } from '../store/history-read.js';
+import type { Store } from '../store/store.js';
 import {
   count,
   cut,
   pad,
   paint,
   safeLine,
-  width,
   type CsvCell,
   type Look,
   type Style,
-} from '../output/index.js';
-import type { FoldedChanges } from './folds.js';
+  width,
+} from './output/index.js';
 
-/** Texts of a change are shortened to so many characters, or less where two would not fit. */
+/** Old and new text are cut to this many characters, or fewer where the terminal is narrow. */
 const MOST_CHARACTERS = 72;
 const LEAST_CHARACTERS = 20;
 const INDENT = 4;
@@ -47,7 +44,7 @@ type Entry =
 /** Comes before every item. */
 const NO_ITEM = -1n;
 
-/** Changes as lines for a person, run by run; knows what it told last, so that changes can follow. */
+/** Formats changes for a person, run by run. Remembers the last run, so that more changes can follow. */
 export class ChangeLines {
   readonly #look: Look;
   #last: PlacedChange | null = null;
@@ -56,7 +53,7 @@ export class ChangeLines {
     this.#look = look;
   }
 
-  /** The lines of further changes; in each run, what is folded comes first. */
+  /** Formats the next changes; in each run, folds come first. */
   of({ changes, folds }: FoldedChanges): string {
     const entries: readonly Entry[] = [
       ...changes.map((change) => ({ ...change, place: change.seq, fold: null })),
@@ -110,7 +107,7 @@ export class ChangeLines {
     return `${head.trimEnd()}\n${fields.map((text) => this.#field(text, labels)).join('')}`;
   }
 
-  /** Shortened by characters; where these are wide, by half as many, so that the rest fits uncut. */
+  /** Cuts texts by characters, to half as many where wide characters would not fit. */
   #describe(change: ItemChange): ChangeText {
     const columns = this.#textWidth();
     const text = describeChange(change, columns);
@@ -126,7 +123,7 @@ export class ChangeLines {
     const note = text.note === null ? '' : paint('cyan', ` (${safeLine(text.note)})`, this.#look);
     if (text.kind === 'list') return `${`${start}${this.#parts(text)}`.trimEnd()}${note}\n`;
     const [old, now] = [this.#safe(text.old), this.#safe(text.new)];
-    // The two may have differed only in what a terminal is not shown.
+    // They may differ only in characters that are not shown on a terminal.
     if (old === now && note === '') return `${start}${now} (differs in invisible characters)\n`;
     const room = this.#columns(0) - INDENT - labels - 2;
     const oneLine = width(old) + width(now) + 3 + (text.note?.length ?? 0) + 3 <= room;
@@ -144,10 +141,10 @@ export class ChangeLines {
     return cut(safeLine(text), this.#textWidth());
   }
 
-  /** Pipes and files have no width; lines of changes are bounded there too. */
+  /** The columns to fill. Pipes and files have no width: lines are limited there too. */
   #columns(least: number): number {
     const { columns } = this.#look;
-    // Some terminals say they have none.
+    // Some terminals report 0 columns.
     return Math.max(least, columns === 0 ? 80 : (columns ?? 2 * MOST_CHARACTERS));
   }
 
@@ -156,7 +153,7 @@ export class ChangeLines {
   }
 }
 
-/** A change as an object for programs: a row of `reporting.item_changes`, and what tells about it. */
+/** A change as JSON: a row of `reporting.item_changes`, with currency and percentage. */
 export function changeJson(change: ItemChange): object {
   const { currencies, old: old_value, new: new_value, ...rest } = change;
   const isAmount = currencies !== null && change.field !== 'currency';
@@ -198,4 +195,70 @@ export function changeCells(change: ItemChange): CsvCell[] {
     ...[seq, sellerId, runId, changedAt, itemId, itemName, kind, field],
     ...[text(change.old), text(change.new), currency],
   ];
+}
+
+/** Changes for a person: a change that most items of a run share is one fold. */
+export interface FoldedChanges {
+  readonly changes: readonly ItemChange[];
+  readonly folds: readonly ChangeFold[];
+}
+
+/** Finds the changes that most items of a run share. */
+export class Folds {
+  readonly #store: Pick<Store, 'runs'>;
+  readonly #known = new Map<bigint, readonly ChangeFold[]>();
+
+  constructor(store: Pick<Store, 'runs'>) {
+    this.#store = store;
+  }
+
+  /** Finds the folds of the runs of these changes, without those found before. */
+  async of(changes: readonly ItemChange[]): Promise<readonly ChangeFold[]> {
+    const news = changes.filter(({ runId }) => !this.#known.has(runId));
+    for (const { runId } of news) this.#known.set(runId, []);
+    const fields = await this.#store.runs.fields(news, FEW_CHANGES);
+    const found = fields.flatMap((field) => foldOf(field) ?? []);
+    for (const fold of found) {
+      this.#known.set(fold.runId, [...(this.#known.get(fold.runId) ?? []), fold]);
+    }
+    return found;
+  }
+
+  /** Folds consecutive changes; a fold takes the place of the last of its changes. */
+  async fold(changes: readonly ItemChange[]): Promise<FoldedChanges> {
+    await this.of(changes);
+    const folds: ChangeFold[] = [];
+    const rest = changes.filter((change) => {
+      const fold = this.#known.get(change.runId)?.find((one) => isPart(change, one));
+      if (fold?.place === change.seq) folds.push(fold);
+      return fold === undefined;
+    });
+    return { changes: rest, folds };
+  }
+}
+
+function foldOf(field: RunField): ChangeFold | null {
+  const { runId, sellerId, changedAt, class: kind, listed, same } = field;
+  const common = { runId, sellerId, changedAt, class: kind, field: field.field };
+  // Items that are gone are not in the list any more.
+  const isGone = field.field === 'state' && same.new !== 'live';
+  const all = (items: number): number => Math.max(isGone ? listed + items : listed, items);
+  if (isFolded(same.items, all(same.items))) {
+    const values = { old: same.old, new: same.new };
+    const { items, place } = same;
+    return { ...common, same: values, items, of: all(items), place };
+  }
+  const { items, place } = field;
+  return isFolded(items, all(items))
+    ? { ...common, same: null, items, of: all(items), place }
+    : null;
+}
+
+function isPart(change: ItemChange, { class: kind, field, same }: ChangeFold): boolean {
+  if (change.class !== kind || change.field !== field) return false;
+  return same === null || (isSame(change.old, same.old) && isSame(change.new, same.new));
+}
+
+function isSame(a: ItemChange['old'], b: ItemChange['old']): boolean {
+  return JSON.stringify(a) === JSON.stringify(b);
 }

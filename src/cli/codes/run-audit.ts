@@ -5,33 +5,30 @@ import { adding } from '../../app/watches.js';
 import { enqueueNext } from '../../jobs/codes/perform-chunk.js';
 import type { AuditProgress } from '../../store/audits/types.js';
 import { explainDatabaseError } from '../../store/errors.js';
-import { print, printJson, stderrLook, stdoutLook, note } from '../console.js';
+import { note, print, printJson, stderrLook, stdoutLook } from '../console.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
-import { safeLine } from '../output/index.js';
+import { Progress, count, safeLine } from '../output/index.js';
 import { ownCommand } from '../own-command.js';
-import { AuditBar } from './audit-progress.js';
 import { AuditWork, openAuditQueues } from './audit-work.js';
-import { findAudit } from './find-audit.js';
-import type { FailOptions } from './options.js';
-import type { OutPlace } from './out-place.js';
-import { accountProvenOf, exitCodeOf, summaryOf } from './summary.js';
-import { writeResult } from './write-result.js';
+import { accountProvenOf, exitCodeOf, summaryOf, verdictCounts } from './audit-view.js';
+import { findAudit, type FailOptions } from './options.js';
+import { type OutPlace, writeResult } from './result-file.js';
 
-export interface PursueOptions extends FailOptions {
+export interface RunOptions extends FailOptions {
   readonly json: boolean;
   /** Leave the work to other processes. */
   readonly detach: boolean;
-  /** Wait neither for what a process held that is gone, nor for what was put off; default: wait. */
+  /** Don't wait for chunks that a dead process holds or that were postponed; default: wait. */
   readonly afresh?: boolean;
-  /** Of the result; a file is remembered, so that whoever resumes the audit writes it. */
+  /** Place of the result; the store keeps it, so that `audits resume` writes it too. */
   readonly place: OutPlace | null;
 }
 
-/** Sees an audit to its end, then writes its result and tells what came of it. */
-export async function pursue(
+/** Runs an audit to its end, then writes its result and prints a summary. */
+export async function runAudit(
   app: App,
   auditId: bigint,
-  options: PursueOptions,
+  options: RunOptions,
   signal: AbortSignal,
 ): Promise<ExitCode> {
   const { place } = options;
@@ -45,28 +42,19 @@ export async function pursue(
   const ended = audit.state === 'running' ? await work(app, audit, resume, options, signal) : audit;
   if (ended === 'interrupted') return EXIT.interrupted;
   if (options.detach && ended.state === 'running') return detached(ended, resume, options);
-  return conclude(app, ended, options, signal);
+  return report(app, ended, options, signal);
 }
 
-/** Works on the audit, or watches others who do. */
+/** Works on the audit, or watches other processes that do. */
 async function work(
   app: App,
   audit: AuditProgress,
   resume: string,
-  { detach, afresh }: PursueOptions,
+  { detach, afresh }: RunOptions,
   signal: AbortSignal,
 ): Promise<AuditProgress | 'interrupted'> {
   if (detach) {
-    const queues = await openAuditQueues(app);
-    try {
-      await enqueueNext(
-        app.store,
-        audit.auditId,
-        adding(queues, audit.sellerId, { afresh: afresh ?? false }),
-      );
-    } finally {
-      await queues.close();
-    }
+    await enqueue(app, audit, afresh === true);
     return audit;
   }
   const bar = new AuditBar();
@@ -74,7 +62,7 @@ async function work(
   const interrupted = (): void => {
     bar.finish();
     note(`${doing.isOthers ? LEFT : STOPPING}\n→ ${resume}\n`);
-    // Should it end the hard way, at the second Ctrl-C.
+    // For a second Ctrl-C, which ends the process at once.
     process.exitCode = EXIT.interrupted;
   };
   signal.addEventListener('abort', interrupted, { once: true });
@@ -82,7 +70,7 @@ async function work(
     return await watch(app, audit, doing, bar, signal);
   } catch (error) {
     if (signal.aborted) return 'interrupted';
-    note(`The audit is kept; this goes on with it:\n→ ${resume}\n`);
+    note(`The audit is kept; to continue it:\n→ ${resume}\n`);
     throw error;
   } finally {
     bar.finish();
@@ -91,12 +79,23 @@ async function work(
   }
 }
 
-const STOPPING = 'stopping; what was answered is kept, and this goes on:';
-const LEFT = 'no longer watching; others go on with it, and this watches again:';
+/** Puts the next chunks into the queue, for other processes. */
+async function enqueue(app: App, audit: AuditProgress, afresh: boolean): Promise<void> {
+  const { auditId, sellerId } = audit;
+  const queues = await openAuditQueues(app);
+  try {
+    await enqueueNext(app.store, auditId, adding(queues, sellerId, { afresh }));
+  } finally {
+    await queues.close();
+  }
+}
+
+const STOPPING = 'stopping; all answers are kept; to continue:';
+const LEFT = 'no longer watching; other processes continue; to watch again:';
 
 const POLL_MS = 250;
-/** An outage of the database may take so long, or the watch is over. */
-const PATIENCE_MS = 60_000;
+/** A longer outage of the database (ms) ends the command. */
+const MAX_OUTAGE_MS = 60_000;
 
 async function watch(
   app: App,
@@ -116,7 +115,7 @@ async function watch(
       seenAt = performance.now();
     } catch (error) {
       const isOutage = explainDatabaseError(error, '') !== null;
-      if (!isOutage || performance.now() - seenAt > PATIENCE_MS) throw error;
+      if (!isOutage || performance.now() - seenAt > MAX_OUTAGE_MS) throw error;
     }
     await sleep(POLL_MS, undefined, { signal });
   }
@@ -125,7 +124,7 @@ async function watch(
 async function detached(
   audit: AuditProgress,
   resume: string,
-  { json }: PursueOptions,
+  { json }: RunOptions,
 ): Promise<ExitCode> {
   if (json) {
     await printJson({ audit });
@@ -141,15 +140,15 @@ async function detached(
   return EXIT.done;
 }
 
-async function conclude(
+async function report(
   app: App,
   ended: AuditProgress,
-  options: PursueOptions,
+  options: RunOptions,
   signal: AbortSignal,
 ): Promise<ExitCode> {
   const { json, place } = options;
   const { auditId } = ended;
-  // Of an audit that failed too: what it found is worth having.
+  // Also for an audit that failed: the verdicts it found are useful.
   if (place !== null) await writeResult(app, auditId, place, signal);
   if (place !== null && place.path !== null) await app.store.audits.markResultWritten(auditId);
   const audit = place === null ? ended : await findAudit(app, auditId, undefined);
@@ -164,4 +163,48 @@ async function conclude(
     await print(await summaryOf(app, audit, place, stdoutLook()));
   }
   return exitCodeOf(audit, options);
+}
+
+/** Shows the progress of an audit on stderr. */
+export class AuditBar {
+  #bar: Progress | null = null;
+  #problem: string | null = null;
+  #othersNoted = false;
+
+  show(audit: AuditProgress): void {
+    const { auditId, codes, reused, pending, denied, problem } = audit;
+    // Codes with a fresh verdict are not asked for.
+    const [done, total] = [codes - reused - pending, codes - reused];
+    this.#bar ??= new Progress({
+      output: process.stderr,
+      label: `audit ${auditId}`,
+      total,
+      from: done,
+    });
+    // Denied codes get their verdicts together, at the end of the second look.
+    const isSecondLook = denied > 0 && pending === denied;
+    const detail = [
+      verdictCounts(audit),
+      isSecondLook ? `${count(denied)} denied, second look` : '',
+    ]
+      .filter((part) => part !== '')
+      .join(' · ');
+    this.#bar.update(done, { total, detail, paused: problem !== null || isSecondLook });
+    if (problem !== null && problem !== this.#problem) {
+      this.#bar.note(`${isSecondLook ? 'second look' : 'paused'}: ${problem}`);
+    }
+    this.#problem = problem;
+  }
+
+  /** Says once that another process does the work. */
+  others(): void {
+    if (this.#othersNoted) return;
+    this.#othersNoted = true;
+    this.#bar?.note('Another process works on it; this one only watches.');
+  }
+
+  finish(): void {
+    this.#bar?.finish();
+    this.#bar = null;
+  }
 }

@@ -48,7 +48,7 @@ const PRICE_FIELDS = new Set(['regular', 'extended']);
  * the record unreadable, since null would record a state that never was.
  */
 export function decodeItem(json: Json): Decoding<Item> {
-  if (!isObject(json)) return { ok: false, reason: `is no object: ${shown(json)}`, id: null };
+  if (!isObject(json)) return { ok: false, reason: `is not an object: ${shown(json)}`, id: null };
   const tolerated = new Tolerated();
   let id: number | null = null;
   try {
@@ -146,7 +146,7 @@ const ACCOUNT_MEDIA_FIELDS = new Set(['avatar', 'cover']);
  * read is null, noted, and kept as received in `extra`.
  */
 export function decodeAccount(json: Json): Decoding<Account> {
-  if (!isObject(json)) return { ok: false, reason: `is no object: ${shown(json)}`, id: null };
+  if (!isObject(json)) return { ok: false, reason: `is not an object: ${shown(json)}`, id: null };
   const reader = new OptionalFields();
   try {
     const parts = readParts(json, reader);
@@ -272,7 +272,7 @@ const PURCHASE_FIELDS = new Set([
  * it says which question was answered.
  */
 export function decodePurchase(json: Json): Decoding<Purchase> {
-  if (!isObject(json)) return { ok: false, reason: `is no object: ${shown(json)}`, id: null };
+  if (!isObject(json)) return { ok: false, reason: `is not an object: ${shown(json)}`, id: null };
   const reader = new OptionalFields();
   const { tolerated } = reader;
   try {
@@ -305,7 +305,7 @@ function readPurchasedItem(json: Json | undefined, reader: OptionalFields): Purc
     name: reader.read(map['name'], 'item.name', readName),
     url: reader.text(map['url'], 'item.url'),
   };
-  if (isUnknown(item)) throw new FieldError('item', `tells no item: ${shown(json)}`);
+  if (isUnknown(item)) throw new FieldError('item', `has no id, name or url: ${shown(json)}`);
   return {
     ...item,
     previewImageUrl: reader.text(media['preview_image'], 'item.media.preview_image'),

@@ -29,13 +29,13 @@ export function readMoment(text: string, now: Date): MomentReading {
 }
 
 function noSuch(text: string): MomentReading {
-  return { fault: `"${text}" is no moment that exists` };
+  return { fault: `"${text}" does not exist` };
 }
 
 function ago(text: string, now: Date): MomentReading {
   const length = parseDuration(text);
   if ('ms' in length && text !== '') return { at: new Date(now.getTime() - length.ms) };
-  return { fault: `"${text}" is no moment; give one ${EXAMPLES}` };
+  return { fault: `"${text}" is not a moment; give one ${EXAMPLES}` };
 }
 
 /** When a seller's history begins; null when there is none yet. */

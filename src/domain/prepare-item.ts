@@ -36,7 +36,11 @@ export function prepareItem(bytes: Uint8Array, wire: Uint8Array = wireHash(bytes
   try {
     json = JSON.parse(text) as Json;
   } catch (error) {
-    return { ok: false, reason: `is no JSON: ${(error as Error).message.slice(0, 200)}`, id: null };
+    return {
+      ok: false,
+      reason: `is not JSON: ${(error as Error).message.slice(0, 200)}`,
+      id: null,
+    };
   }
   const decoding = decodeItem(json);
   if (!decoding.ok) return decoding;

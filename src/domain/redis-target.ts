@@ -27,7 +27,7 @@ export interface RedisTarget {
   readonly tls: boolean;
 }
 
-/** Why a text is no address of Redis. Neither sentence repeats any of the text: it holds passwords. */
+/** Why a text is not an address of Redis. Never repeats the text, which contains passwords. */
 export interface RedisFault {
   /** What is wrong, continuing a sentence that begins with the setting's name. */
   readonly fault: string;
@@ -96,7 +96,7 @@ function schemeOf(word: string): Pick<RedisTarget, 'mode' | 'tls'> {
     throw new Refusal(
       /^https?$/.test(word)
         ? 'is an address of the web, not of Redis'
-        : 'is no address of a Redis server',
+        : 'is not an address of a Redis server',
       `begin it with redis://, such as ${FORM}, or with rediss:// for TLS, redis-sentinel:// or redis-cluster://`,
     );
   }
@@ -186,7 +186,7 @@ function nodeOf(text: string, usualPort: number): RedisNode {
 function portOf(text: string): number {
   const port = /^\d{1,5}$/.test(text) ? Number(text) : 0;
   if (port < 1 || port > 65_535) {
-    throw new Refusal('has a port that is no number from 1 to 65535', `write it as in ${FORM}`);
+    throw new Refusal('has a port that is not a number from 1 to 65535', `write it as in ${FORM}`);
   }
   return port;
 }
@@ -216,7 +216,7 @@ function databaseOf(text: string, mode: RedisTarget['mode']): number {
   }
   if (!/^\d{1,5}$/.test(text)) {
     throw new Refusal(
-      'names a database that is no number',
+      'names a database that is not a number',
       mode === 'sentinel'
         ? `write the number after the master’s name, as in ${SENTINEL_FORM}/0`
         : `write the number after the host, as in ${FORM}`,

@@ -46,7 +46,7 @@ export type UnavailableReason =
   | 'server-error' // 5xx
   | 'maintenance' // 503
   | 'challenge' // bot protection
-  | 'html' // a page where JSON was due
+  | 'html' // a page instead of JSON
   | 'redirect' // to an address that may not get the key
   | 'switched-off' // 404 without the envelope
   | 'cut-off'; // the body ended early

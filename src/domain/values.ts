@@ -58,7 +58,7 @@ export function readText(
 ): string | null {
   if (typeof json === 'string') return storableText(json, tolerated);
   if (json === undefined || json === null) return null;
-  if (typeof json === 'object') throw new FieldError(path, `is no text: ${shown(json)}`);
+  if (typeof json === 'object') throw new FieldError(path, `is not text: ${shown(json)}`);
   tolerated.note(`${path}.not-text`);
   return String(json);
 }
@@ -83,11 +83,11 @@ export function readId(json: Json | undefined, path: string, tolerated: Tolerate
     id = json;
   } else {
     const match = typeof json === 'string' ? INTEGER_TEXT.exec(json) : null;
-    if (match === null) throw new FieldError(path, `is no integer: ${shown(json)}`);
+    if (match === null) throw new FieldError(path, `is not an integer: ${shown(json)}`);
     id = Number(match[1]);
     tolerated.note(`${path}.text`);
   }
-  if (!Number.isInteger(id)) throw new FieldError(path, `is no integer: ${shown(json)}`);
+  if (!Number.isInteger(id)) throw new FieldError(path, `is not an integer: ${shown(json)}`);
   if (!Number.isSafeInteger(id))
     throw new FieldError(path, 'is beyond 2^53 and can’t be read exactly');
   return id;
@@ -114,7 +114,7 @@ export function readMoney(
     amount = Number(json);
     tolerated.note('money.text');
   } else {
-    throw new FieldError(path, `is no amount of money: ${shown(json)}`);
+    throw new FieldError(path, `is not an amount of money: ${shown(json)}`);
   }
   if (!(Math.abs(amount) < MONEY_LIMIT)) {
     throw new FieldError(path, `is too large for an amount of money: ${shown(json)}`);
@@ -143,21 +143,21 @@ export function readTimestamp(
   tolerated: Tolerated,
 ): Timestamp | null {
   if (json === undefined || json === null) return null;
-  if (typeof json !== 'string') throw new FieldError(path, `is no timestamp: ${shown(json)}`);
+  if (typeof json !== 'string') throw new FieldError(path, `is not a timestamp: ${shown(json)}`);
   if (CANONICAL.test(json)) return json;
   if (json.trim() === '' || ZERO_DATE.test(json)) {
     tolerated.note('timestamp.empty');
     return null;
   }
   const match = TIMESTAMP.exec(json);
-  if (match === null) throw new FieldError(path, `is no timestamp: ${shown(json)}`);
+  if (match === null) throw new FieldError(path, `is not a timestamp: ${shown(json)}`);
   const [, year, month, day, hour = '00', minute = '00', second = '00', digits = '', zone] = match;
   const fraction = digits.slice(0, 6).replace(/0+$/, '');
   const wall = `${year}-${month}-${day}T${hour}:${minute}:${second}`;
   const utc = Date.parse(`${wall}Z`);
   // Date.parse reads 30 February as a day of March.
   if (Number.isNaN(utc) || new Date(utc).toISOString().slice(0, 19) !== wall || year === '0000') {
-    throw new FieldError(path, `is no date of the calendar: ${shown(json)}`);
+    throw new FieldError(path, `is not a date of the calendar: ${shown(json)}`);
   }
   if (zone === undefined) tolerated.note('timestamp.no-zone');
   const offset = offsetMinutes(zone);
@@ -198,7 +198,7 @@ export function readMap(json: Json | undefined, path: string, tolerated: Tolerat
     tolerated.note('map.empty-array');
     return {};
   }
-  throw new FieldError(path, `is no object: ${shown(json)}`);
+  throw new FieldError(path, `is not an object: ${shown(json)}`);
 }
 
 /**
@@ -223,7 +223,7 @@ export function readTexts(json: Json | undefined, path: string, tolerated: Toler
     tolerated.note(`${path}.object`);
     return Object.values(json).flatMap((entry) => readEntry(entry, path, tolerated));
   }
-  throw new FieldError(path, `is no list: ${shown(json)}`);
+  throw new FieldError(path, `is not a list: ${shown(json)}`);
 }
 
 function readEntry(entry: Json, path: string, tolerated: Tolerated): string[] {

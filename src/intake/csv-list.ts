@@ -38,7 +38,7 @@ export function planCsv(sample: Sample): Plan {
     codeColumn: choice.index,
     reasons: [
       reason,
-      header ?? 'The first line is no header: it looks like the others.',
+      header ?? 'The first line is not a header: it looks like the others.',
       choice.reason,
     ],
     newReader: () => new CsvReader(shape),

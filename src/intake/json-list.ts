@@ -118,7 +118,7 @@ class JsonReader implements RowReader {
     const names = [...this.#unknown].map((name) => shown(this.#mask(name))).join(', ');
     return names === ''
       ? []
-      : [`Fields that the first records don't have are no columns of the result: ${names}.`];
+      : [`Fields that the first records don't have are left out of the result: ${names}.`];
   }
 
   #row(record: JsonRecord): IntakeRow {
@@ -200,7 +200,7 @@ export function decodeJson(json: string): JsonValue {
   try {
     value = JSON.parse(withExactNumbers(json));
   } catch {
-    return { kind: 'unfit', reason: 'is no sound JSON' };
+    return { kind: 'unfit', reason: 'is not valid JSON' };
   }
   if (typeof value === 'string') return { kind: 'text', text: value };
   if (typeof value === 'number') return { kind: 'text', text: String(value) };

@@ -185,7 +185,7 @@ export class JsonSplitter implements RecordSplitter {
     try {
       this.#name = this.#mask(JSON.parse(this.#text) as string);
     } catch {
-      this.#fail('the name of a member is no sound JSON');
+      this.#fail('the name of a member is not valid JSON');
     }
     this.#state = 'colon';
   }
@@ -209,15 +209,15 @@ export class JsonSplitter implements RecordSplitter {
       case 'name':
         if (char === CLOSE_BRACE) this.#state = 'tail';
         else if (char === QUOTE) this.#begin('in-name', char, true);
-        else this.#fail('the name of a member was due');
+        else this.#fail('the name of a member is missing');
         return;
       case 'colon':
-        if (char !== COLON) this.#fail('a colon was due after the name of a member');
+        if (char !== COLON) this.#fail('a colon is missing after the name of a member');
         this.#state = 'member';
         return;
       case 'member':
         if (char === OPEN_BRACKET) this.#state = 'maybe-list';
-        else if (isPunctuation(char)) this.#fail('a value was due');
+        else if (isPunctuation(char)) this.#fail('a value is missing');
         else this.#begin('in-member', char, false);
         return;
       case 'maybe-list':
@@ -242,7 +242,7 @@ export class JsonSplitter implements RecordSplitter {
   }
 
   #element(char: number): void {
-    if (isPunctuation(char)) this.#fail('a value was due');
+    if (isPunctuation(char)) this.#fail('a value is missing');
     this.#begin('in-element', char, true);
   }
 

@@ -169,11 +169,11 @@ export function findEncoding({ bytes, whole }: Head): EncodingFound {
   }
   const sound = isUtf8(whole ? bytes : bytes.subarray(0, soundEnd(bytes)));
   return sound
-    ? { encoding: 'utf-8', mark: 0, reason: 'The encoding is utf-8, in which its bytes are sound.' }
+    ? { encoding: 'utf-8', mark: 0, reason: 'The encoding is utf-8, in which its bytes are valid.' }
     : {
         encoding: 'windows-1252',
         mark: 0,
-        reason: "The encoding is taken for windows-1252, since the bytes aren't sound utf-8.",
+        reason: "The encoding is taken for windows-1252, since the bytes aren't valid utf-8.",
       };
 }
 
@@ -262,11 +262,11 @@ class Utf8Decoder implements Decoder {
       if (this.#onlyAscii) {
         this.#latin = true;
         this.#rest = Buffer.alloc(0);
-        this.notes.push('From the first byte that is no utf-8 on, the list is windows-1252.');
+        this.notes.push('From the first byte that is not utf-8, the list is windows-1252.');
         return fromWindows1252(all);
       }
       if (!this.#damaged)
-        this.notes.push('Some characters are no sound utf-8: they read as \uFFFD.');
+        this.notes.push('Some characters are not valid utf-8: they read as \uFFFD.');
       this.#damaged = true;
     }
     this.#onlyAscii = false;

@@ -104,7 +104,7 @@ export function planText({ text, column, maxLength }: Sample): Plan {
     codeColumn: 0,
     reasons: [
       'Every line is a code.',
-      ...(header === null ? [] : [`The first line is a header: ${shown(name)} is no code.`]),
+      ...(header === null ? [] : [`The first line is a header: ${shown(name)} is not a code.`]),
     ],
     newReader: () => new TextReader(maxLength, header?.number ?? 0),
   };

@@ -113,7 +113,10 @@ const ELSEWHERE = 'Name another file.';
 
 const PROBLEMS: Readonly<Record<string, readonly [problem: string, remedy: string]>> = {
   EISDIR: ['is a folder', 'Name a file in it.'],
-  NOT_A_FILE: ['is no ordinary file', 'Leave it out to have the result printed, or name a file.'],
+  NOT_A_FILE: [
+    'is not an ordinary file',
+    'Leave it out to have the result printed, or name a file.',
+  ],
   ENOENT: ['there is no such folder', 'Create it first, or name another file.'],
   ENOTDIR: ['there is no such folder', 'Create it first, or name another file.'],
   EACCES: ['this user may not write there', ELSEWHERE],

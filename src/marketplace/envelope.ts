@@ -60,7 +60,7 @@ function readAny(body: Uint8Array): BodyReading {
   }
   const cutOff = endsEarly(text);
   if (text.startsWith('<') && !cutOff) return { kind: 'html', text };
-  return { ...other(cutOff ? 'ends early' : 'is no JSON', text), cutOff };
+  return { ...other(cutOff ? 'ends early' : 'is not JSON', text), cutOff };
 }
 
 /** True for text that begins like a page; false for the markup of a PHP warning. */
@@ -107,7 +107,7 @@ export function asBuffer({ buffer, byteOffset, byteLength }: Uint8Array): Buffer
 function reading(value: Json, text: string, tolerated: readonly string[]): BodyReading {
   if (opensMoreThan(text, MAX_DEPTH) && nestsDeeper(value, MAX_DEPTH))
     return other('nests too deeply', text);
-  if (!isObject(value)) return other('is JSON, but no object', text);
+  if (!isObject(value)) return other('is JSON, but not an object', text);
   return { kind: 'object', value, tolerated, text };
 }
 

@@ -105,7 +105,7 @@ export function judgeFailure(
   }
   if (reading.kind === 'html') {
     const title = excerpt(reading.text, redactor, 100);
-    return unavailable(httpStatus, 'html', `a web page came where JSON was due: ${title}`);
+    return unavailable(httpStatus, 'html', `a web page came instead of JSON: ${title}`);
   }
   if (reading.kind === 'other' && reading.cutOff && isSuccess(httpStatus)) {
     return unavailable(httpStatus, 'cut-off', 'the answer ends in the middle of its JSON');

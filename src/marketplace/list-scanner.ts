@@ -235,7 +235,7 @@ export class ListScanner {
     }
     if (!this.#inItems) return;
     if (/^\d+$/.test(this.#name)) this.started = true;
-    else this.problem = 'has an object where the list of items was due';
+    else this.problem = 'has an object in place of the list of items';
   }
 
   #beginValue(chunk: Buffer, at: number): number {
@@ -323,6 +323,6 @@ export class ListScanner {
   }
 
   #fail(at: number): void {
-    this.problem ??= `is no sound JSON (byte ${this.#offset + at + 1})`;
+    this.problem ??= `is not valid JSON (byte ${this.#offset + at + 1})`;
   }
 }

@@ -172,7 +172,7 @@ class ListStream implements ItemList {
   /** Judges the members of the envelope besides the list that have been read. */
   #judgeEnvelope(): Failure | null {
     const envelope = this.#scanner.envelope();
-    if (envelope === null) return this.#unreadable('the envelope of the list is no sound JSON');
+    if (envelope === null) return this.#unreadable('the envelope of the list is not valid JSON');
     if (this.#scanner.started && !saysError(envelope)) return null;
     if (this.#scanner.records > 0) {
       const said = excerpt(envelope['msg'] as string, this.#redactor, 100);

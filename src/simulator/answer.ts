@@ -60,7 +60,7 @@ export function frameworkError(
   return jsonAnswer(status, JSON.stringify({ message }), headers);
 }
 
-/** Redirects that the server always makes, until a request comes to the right place. */
+/** Redirects that the server always makes, until a request has the right address. */
 export interface RedirectOptions {
   readonly canonical?: 'www' | 'apex';
   /** Add a trailing slash to paths, or take it away. */

@@ -35,7 +35,7 @@ export type Fault =
   | { readonly kind: 'challenge'; readonly status?: 403 | 429 | 503 }
   | { readonly kind: 'html'; readonly status?: number }
   | { readonly kind: 'empty'; readonly status?: number }
-  /** A sound JSON document that is no envelope. */
+  /** A valid JSON document that is not an envelope. */
   | { readonly kind: 'wrong-type'; readonly json: 'array' | 'string' | 'null' | 'number' }
   /** Any reply at all. */
   | {

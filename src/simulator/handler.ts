@@ -261,7 +261,7 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    // As the server does: a body that is no JSON carries no parameters.
+    // As the server does: a body that is not JSON carries no parameters.
     return null;
   }
 }

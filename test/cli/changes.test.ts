@@ -115,8 +115,8 @@ describe('changes', () => {
 
   it.each([
     [['--class', 'prices'], /"prices" is not a class; classes are price, release/],
-    [['--since', 'yesterday'], /"yesterday" is no moment; give one such as 2026-03-01/],
-    [['--since', '2026-02-30'], /no moment that exists/],
+    [['--since', 'yesterday'], /"yesterday" is not a moment; give one such as 2026-03-01/],
+    [['--since', '2026-02-30'], /"2026-02-30" does not exist/],
     [['--seller', 'nobody'], /no seller "nobody" is in the store/],
   ])('asked for with %j end with 2 and say why', async (args, why) => {
     const { code, stderr } = await run(['changes', ...args], env());

@@ -86,7 +86,7 @@ describe('items', () => {
 
   it.each([
     [['--as-of', '2999-01-01'], /still to come/],
-    [['--as-of', 'once'], /"once" is no moment/],
+    [['--as-of', 'once'], /"once" is not a moment/],
     [['--seller', 'nobody'], /no seller "nobody"/],
     [['--json', '--format', 'csv'], /cannot be used with/],
   ])('with %j ends with 2 and says why', async (args, why) => {

@@ -213,7 +213,7 @@ describe('what is wrong', () => {
     [
       'REDIS_URL',
       'redis://me:hunter2@a/hunter2',
-      /^REDIS_URL names a database that is no number: /,
+      /^REDIS_URL names a database that is not a number: /,
     ],
     ['REDIS_URL', 'http://cache', /^REDIS_URL is an address of the web, not of Redis: /],
   ])('is a value such as %s=%j, and nothing else', (name, value, expected) => {

@@ -159,19 +159,23 @@ describe('unknown fields', () => {
 
 describe('a record is refused rather than guessed when a field can’t be read', () => {
   const cases: readonly [string, { [key: string]: Json }, RegExp][] = [
-    ['id missing', { id: null }, /^id is no integer: null/],
-    ['id with a fraction', { id: 1.5 }, /^id is no integer/],
+    ['id missing', { id: null }, /^id is not an integer: null/],
+    ['id with a fraction', { id: 1.5 }, /^id is not an integer/],
     ['id beyond 2^53', { id: 2 ** 53 }, /^id is beyond 2\^53/],
     ['name missing', { name: null }, /^name is missing/],
-    ['name an object', { name: { en: 'x' } }, /^name is no text/],
+    ['name an object', { name: { en: 'x' } }, /^name is not text/],
     ['a huge price', { price: { regular: 1e20, extended: 1 } }, /^price.regular is too large/],
     [
       'a price in words',
       { price: { regular: 'free', extended: 1 } },
-      /^price.regular is no amount/,
+      /^price.regular is not an amount/,
     ],
-    ['a date that never was', { published_at: '2024-02-30T00:00:00Z' }, /^published_at is no date/],
-    ['a date in words', { published_at: 'yesterday' }, /^published_at is no timestamp/],
+    [
+      'a date that never was',
+      { published_at: '2024-02-30T00:00:00Z' },
+      /^published_at is not a date/,
+    ],
+    ['a date in words', { published_at: 'yesterday' }, /^published_at is not a timestamp/],
   ];
   it.each(cases)('%s', (_title, changes, reason) => {
     expect(refusal(changes)).toMatch(reason);

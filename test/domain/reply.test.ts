@@ -2,9 +2,13 @@ import { expect, it } from 'vitest';
 import { describeFailure } from '../../src/domain/reply.js';
 
 it('an unreadable answer is described with its beginning, and one that is empty without', () => {
-  const failure = { kind: 'unreadable', httpStatus: 200, detail: 'the answer is no JSON' } as const;
+  const failure = {
+    kind: 'unreadable',
+    httpStatus: 200,
+    detail: 'the answer is not JSON',
+  } as const;
   expect(describeFailure({ ...failure, excerpt: 'oops' })).toBe(
-    'the answer is no JSON (HTTP 200); the answer begins: oops',
+    'the answer is not JSON (HTTP 200); the answer begins: oops',
   );
-  expect(describeFailure({ ...failure, excerpt: '' })).toBe('the answer is no JSON (HTTP 200)');
+  expect(describeFailure({ ...failure, excerpt: '' })).toBe('the answer is not JSON (HTTP 200)');
 });

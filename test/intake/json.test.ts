@@ -80,7 +80,7 @@ describe('a JSON list', () => {
       'a',
       'line 2: is neither a text nor an object',
       'line 3: is neither a text nor an object',
-      'line 4: is no sound JSON',
+      'line 4: is not valid JSON',
       '1',
       'line 6: has a list or an object where the code should be',
       'line 7: has no field with the code',
@@ -97,10 +97,10 @@ describe('a JSON list', () => {
     ['["a",\n"b"', 'was cut off'],
     ['["a\nb"]', 'line 1: a text is not closed'],
     ['["a"]\n["b"]', 'line 2: something follows'],
-    ['{"a" 1}', 'a colon was due'],
+    ['{"a" 1}', 'a colon is missing'],
     ['{"a":1}', 'no column looks like'],
     ['[]', 'the list is empty'],
-    ['[,]', 'a value was due'],
+    ['[,]', 'a value is missing'],
     ['x', 'begins with [ or {'],
   ])('whose structure is broken is refused with the line: %s', async (text, problem) => {
     const name = text.startsWith('{"a":1') ? 'a.ndjson' : 'a.json';
@@ -166,9 +166,9 @@ describe('NDJSON', () => {
     expect(tally.blankLines).toBe(1);
     expect(rows).toEqual([
       { line: 1, text: 'a', columns: ['a'] },
-      { line: 2, rejected: 'is no sound JSON', columns: [] },
+      { line: 2, rejected: 'is not valid JSON', columns: [] },
       { line: 4, text: 'b', columns: ['b'] },
-      { line: 5, rejected: 'is no sound JSON', columns: [] },
+      { line: 5, rejected: 'is not valid JSON', columns: [] },
       { line: 6, text: 'd', columns: ['d'] },
     ]);
   });

@@ -102,9 +102,9 @@ describe('a file that is written whole', () => {
   );
 
   it('never takes the place of a device', async () => {
-    await expect(writeWhole('/dev/null', ['x'])).rejects.toThrow('is no ordinary file');
+    await expect(writeWhole('/dev/null', ['x'])).rejects.toThrow('is not an ordinary file');
     await symlink('/dev/null', path);
-    await expect(writeWhole(path, ['x'])).rejects.toThrow('is no ordinary file');
+    await expect(writeWhole(path, ['x'])).rejects.toThrow('is not an ordinary file');
     expect((await stat('/dev/null')).isCharacterDevice()).toBe(true);
   });
 

@@ -238,7 +238,7 @@ describe('splitting a list into records', () => {
     });
   });
 
-  it('says when a member of the envelope is no JSON', () => {
+  it('says when a member of the envelope is not JSON', () => {
     expect(scan('{"status":oops,"items":[]}').scanner.envelope()).toBeNull();
   });
 });

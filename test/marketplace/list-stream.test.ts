@@ -238,7 +238,7 @@ describe('a list that breaks', () => {
       { body: '{"items":[1],"status":"error","msg":"No items found"}' },
       { kind: 'unreadable' },
     ],
-    ['a member that is no JSON', { body: '{"items":[1],"status":oops}' }, { kind: 'unreadable' }],
+    ['a member that is not JSON', { body: '{"items":[1],"status":oops}' }, { kind: 'unreadable' }],
     [
       'damaged compression',
       {

@@ -4,7 +4,7 @@ import { Tolerated, storableJson } from '../domain/values.js';
 import type { RowStamp } from './item-rows.js';
 import type { SellerLock } from './lock.js';
 
-/** An account as the marketplace told it. */
+/** An account as the marketplace answered it. */
 export interface AccountRecord {
   readonly value: Account;
   readonly extra: { readonly [path: string]: Json };
@@ -59,7 +59,7 @@ export async function saveAccount(
   return sameContent ? 'extra-changed' : 'changed';
 }
 
-/** It always grows, so that no two states of an account hold at the same time, whatever clocks do. */
+/** It always grows, even if a clock goes back: no two states of an account overlap in time. */
 function nextChangedAt(at: string): string {
   return `greatest(${at}::timestamptz, accounts.changed_at + interval '1 microsecond')`;
 }

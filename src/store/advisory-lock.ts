@@ -145,7 +145,7 @@ const DOUBTS_ENOUGH = 3;
 /** The server's process behind a watched connection. */
 export interface Backend {
   readonly pid: number;
-  /** Seconds since 1970: tells it from a later one of the same number. */
+  /** Seconds since 1970: a later process with the same number has another start. */
   readonly startedAt: string;
 }
 
@@ -171,7 +171,7 @@ function watchConnection(
     if (performance.now() - since < silentMs) return;
     const atWork = await isAtWork(pool, backend, askMs);
     if (atWork) return rest();
-    // What was said meanwhile counts for more.
+    // A newer answer counts for more.
     if (!isWaiting(client) || bytesOf(client) !== bytes) return rest();
     if (++doubts >= DOUBTS_ENOUGH) socketOf(client).destroy(silence());
   };

@@ -8,7 +8,7 @@ import { COPY_HEADER, CopyIn } from './copy.js';
 import { keepVersions, NEXT_VALID_FROM, rowAt, stageDifferences } from './history.js';
 import { ITEM_COLUMNS, ITEM_VALUE_COLUMNS, ItemRows, type RowStamp } from './item-rows.js';
 
-/** What applying the staged records did. */
+/** Counts of what applying the staged records changed. */
 export interface Applied {
   readonly changed: number;
   readonly extraChanged: number;
@@ -115,7 +115,7 @@ export async function createStage(client: PoolClient): Promise<void> {
   );
 }
 
-/** Puts records aside that may differ from the stored ones, to be applied in one statement. */
+/** Stages records that may differ from the stored ones, to be applied in one statement. */
 export async function stageItems(
   client: PoolClient,
   stamp: RowStamp,
@@ -166,10 +166,10 @@ export async function storedHashes(
 }
 
 /**
- * Applies the staged records to the table, keeps what they supersede, and puts aside what changed.
- * Of several copies of one item the one with the greatest hash counts, stored copy included: an
- * arbitrary rule, but one that does not depend on the order of the list, so that a contradictory
- * list makes no change every night.
+ * Applies the staged records to the table, keeps the states they supersede, and stages the changes.
+ * Of several copies of one item, the stored one included, the one with the greatest hash counts. The
+ * rule is arbitrary, but does not depend on the list's order: a contradictory list makes no change
+ * every night.
  */
 export async function applyStage(client: PoolClient, stamp: RowStamp): Promise<Applied> {
   // Without figures the planner takes the table for tiny, and loops over it.
@@ -196,8 +196,8 @@ interface AppliedRow {
 }
 
 /**
- * Every part of it sees the rows as they were before. Unknown fields have no history, and what the
- * run itself wrote a moment ago, of which the list holds another copy, was never to be seen.
+ * Every part of it sees the rows as they were before. Unknown fields have no history. Neither have rows
+ * that this run itself wrote, when the list holds an item twice: nobody could see them.
  */
 const APPLY = `
   WITH winners AS (

@@ -19,7 +19,7 @@ export class CopyIn {
         reject(error);
       });
     });
-    // Who writes or ends is told; a failure between the two must not count as unhandled.
+    // write() and end() throw it; a failure between the two must not count as unhandled.
     this.#failed.catch(() => undefined);
     this.#stream.write(COPY_HEADER);
   }

@@ -9,7 +9,7 @@ export interface NamedItem {
   readonly name: string;
 }
 
-/** What a run held back. */
+/** The items that a run held back. */
 export interface HeldBack {
   readonly items: number;
   /** How many of them were denied between two proofs of the key. */
@@ -38,7 +38,7 @@ export async function saveHeldBack(
   );
 }
 
-/** What a run held back; null when it was not held, or that was not recorded. */
+/** Reads the items that a run held back; null when it was not held, or they were not recorded. */
 export async function readHeldBack(
   client: Pool | PoolClient,
   runId: bigint,
@@ -66,8 +66,8 @@ export async function readHeldBack(
 }
 
 /**
- * What was decided about items, of those that have been missing ever since. Runs of a seller are
- * numbered in their order, and an item that is found again is written by a later one.
+ * Decisions about items that have been missing ever since. An item that was found again is written by a
+ * later run, whose number is greater.
  */
 export async function decisionsOn(
   { client, sellerId }: SellerLock,
@@ -93,7 +93,7 @@ export interface HeldRunRecord extends HeldRun {
   readonly decidedBy: string | null;
 }
 
-/** What a decision about a run depends on; null when there is no such run. */
+/** Reads a run that waits for a decision, or got one; null when there is no such run. */
 export async function readHeldRun(
   client: Pool | PoolClient,
   runId: bigint,
@@ -134,7 +134,7 @@ export async function readHeldRun(
   return { runId, ...rest, approvalRunId, newerHeld };
 }
 
-/** What has become of the items that a run held back. */
+/** The present state of the items that a run held back. */
 export interface HeldFates {
   /** Confirmed as gone, missing ever since, and neither listed nor answered for since. */
   readonly gone: readonly number[];
@@ -146,7 +146,7 @@ export interface HeldFates {
   readonly unproven: number;
 }
 
-/** What has become of the items that a run held back. */
+/** Reads the present state of the items that a run held back. */
 export async function readFates(
   client: PoolClient,
   { sellerId }: RowStamp,
@@ -186,7 +186,7 @@ export async function readFates(
 /** A decision, and who made it. */
 export interface DecisionRecord {
   readonly decision: Decision;
-  /** Who decided, for people. */
+  /** Name of the person who decided. */
   readonly by: string;
   /** The run that removes the items; null when nothing is removed. */
   readonly approvalRunId: bigint | null;

@@ -9,15 +9,15 @@ import { TextCursor, type TextRow } from './text-cursor.js';
 /** A view that can be exported. */
 export interface ExportableView {
   readonly name: string;
-  /** What it holds, for people. */
+  /** The view's comment in the database. */
   readonly comment: string | null;
-  /** Its rows can be told apart by sellers. */
+  /** Whether it has a column `seller_id`. */
   readonly bySeller: boolean;
   /** Columns that tell its rows apart; null when it can only be exported whole. */
   readonly key: readonly string[] | null;
 }
 
-/** What can be exported, on a connection of its own. */
+/** The views that can be exported, on a connection of its own. */
 export class Exports {
   readonly #client: Client;
 
@@ -71,12 +71,12 @@ export interface ExportColumn {
   readonly type: string;
 }
 
-/** What to export. */
+/** An export that is asked for. */
 export interface ExportRequest {
   readonly view: string;
   /** Only rows written after this; null for all of them. */
   readonly since: FeedCursor | null;
-  /** Whether to add the column `_deleted`, which tells rows that are gone. */
+  /** Whether to add the column `_deleted`, which is true for rows that are gone. */
   readonly deletions: boolean;
   /** Only rows of this seller; null for all. */
   readonly sellerId: string | null;
@@ -94,7 +94,7 @@ export interface Exported {
   readonly cursor: FeedCursor | null;
 }
 
-/** The name of the column that tells rows that are gone. */
+/** Name of the column that is true for rows that are gone. */
 const DELETED = '_deleted';
 
 /**
@@ -135,7 +135,7 @@ const BEGIN = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
 async function beginFeed(client: Client, rule: FeedRule): Promise<FeedCursor> {
   return holdFeeds(client, async () => {
     await client.query(BEGIN);
-    // The first query decides what the transaction sees; a sequence always tells its present value.
+    // The first query decides what the transaction sees; a sequence always shows its present value.
     const { rows } = await client.query<{ seq: string; at: string }>(
       `SELECT CASE WHEN is_called THEN last_value ELSE 0 END AS seq,
               to_char(now(), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at

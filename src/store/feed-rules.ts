@@ -3,13 +3,13 @@
  * or null for all, as $3.
  */
 export interface FeedRule {
-  /** Columns that tell a row from all others. Of a row that is gone they are all that is told. */
+  /** Columns that identify a row. A row that is gone has only these. */
   readonly key: readonly string[];
   /** Something that the view shows depends on the moment at which it is read. */
   readonly momentary: boolean;
   /** SQL of the rows after the cursor, with `_deleted`; `columns` are those of the view. */
   readonly since: (columns: readonly string[]) => string;
-  /** SQL of all rows, where followers are told others than the view shows. */
+  /** SQL of all rows, where an export has others than the view. */
   readonly whole?: (columns: readonly string[]) => string;
 }
 
@@ -17,7 +17,7 @@ const FIRST_LISTS = `
   SELECT i.seller_id, i.item_id, 0 AS run_id
     FROM mirror.items i JOIN mirror.sellers s ON s.seller_id = i.seller_id WHERE s.loaded_seq > $1`;
 
-/** Items whose state was written, though no change tells it: undecided ones, and those found again. */
+/** Items whose state was written without a change in the feed: undecided ones, and those found again. */
 const UNTOLD_STATES = `
   SELECT seller_id, item_id, run_id FROM mirror.undecided_items WHERE seq > $1
   UNION ALL SELECT seller_id, item_id, run_id FROM mirror.item_lookups WHERE found_seq > $1`;
@@ -100,7 +100,7 @@ const RULES: Readonly<Record<string, FeedRule>> = {
     since: () =>
       rowsOfItems('reporting.price_changes', toldItems(`(class = 'price' OR field = 'name')`)),
   },
-  // A code that was never valid was never shown, so that it is not told to be gone.
+  // A code that was never valid was never exported, so it is not exported as deleted either.
   purchases: {
     key: ['code_id'],
     momentary: true,
@@ -128,7 +128,7 @@ const RULES: Readonly<Record<string, FeedRule>> = {
   },
 };
 
-/** What is told of a purchase that is gone: its key, and which code that was. */
+/** Columns of a purchase that is gone: its key and its code. */
 const PURCHASE_KEYS = new Set(['code_id', 'seller_id', 'code']);
 
 /** How a view is followed; null for those that are exported whole each time. */

@@ -4,7 +4,7 @@ import type { ChangeClass, ChangeFold } from '../domain/changes.js';
 /** A value of a field, in its canonical form: money and moments are text, lists are arrays. */
 export type FieldValue = string | readonly string[] | null;
 
-/** What changed about one field of an item. */
+/** A change of one field of an item. */
 export interface ItemChange {
   /** Its place in the feed. */
   readonly seq: bigint;
@@ -83,8 +83,8 @@ interface Row extends Omit<ItemChange, 'seq' | 'itemId' | 'runId'> {
 }
 
 /**
- * Changes in the order of the feed. Its numbers become visible in their order, so that who goes on
- * after the last one read misses none.
+ * Changes in the order of the feed. Numbers become visible in order: a reader that goes on after the
+ * last one misses none.
  */
 export async function readChanges(
   pool: Pool,

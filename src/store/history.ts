@@ -33,8 +33,8 @@ export function rowAt(table: string, place: string): string {
 }
 
 /**
- * Since when what the run writes over row `i` holds. It always grows, so that no two states of an
- * item hold at the same time, whatever clocks do.
+ * The start of the state that the run writes over row `i`. It always grows, even if a clock goes back:
+ * no two states of an item overlap in time.
  */
 export const NEXT_VALID_FROM = `greatest($3::timestamptz, i.valid_from + interval '1 microsecond')`;
 
@@ -88,7 +88,7 @@ export function stageDifferences(source: string, where: string): string {
      WHERE ${where}`;
 }
 
-/** The state of an item is told before its fields. */
+/** The change of state comes before those of the fields. */
 const FIELDS = [{ column: 'state' }, ...ITEM_FIELDS];
 
 /** SQL that puts a change of state aside for each row of `source`, with its `item_id` and `state`. */
@@ -126,7 +126,7 @@ function json(row: string, column: string): string {
   return `to_jsonb(rtrim(rtrim(${utc}, '0'), '.') || 'Z')`;
 }
 
-/** What the end of a transaction makes known of its items. */
+/** What is published at the end of a transaction. */
 export interface Publication {
   /** Changes were put aside. */
   readonly changes: boolean;
@@ -140,17 +140,16 @@ export interface Publication {
   readonly decided: boolean;
 }
 
-/** Whoever numbers changes holds this lock until its transaction has ended. */
+/** A transaction that numbers changes holds this lock until it ends. */
 const NUMBERING = `SELECT pg_advisory_xact_lock(hashtextextended('seller-mirror/item-changes', 0))`;
 
 /** SQL of the next number of the feed, for what followers must see though it is no change. */
 const NEXT_NUMBER = `nextval('mirror.item_changes_seq_seq')`;
 
 /**
- * Commits the transaction, and numbers its changes as the last thing it does. From the first number
- * to the commit no other transaction numbers any, so numbers become visible in their order: who has
- * read up to one never finds a smaller one later. All of it is one message to the server, so that a
- * process that stops here can't keep the others waiting.
+ * Numbers the changes of the transaction and commits it. No other transaction numbers any in between.
+ * So numbers become visible in order, and a reader never finds a smaller one later. All of it is one
+ * message to the server: a process that stops here can't keep the others waiting.
  */
 export async function publishAndCommit(
   client: PoolClient,
@@ -191,8 +190,8 @@ export async function publishAndCommit(
 }
 
 /**
- * Tells what a run left undecided because it ended before its look-ups did: those items are missing
- * since that run. Who calls it holds the seller's lock.
+ * Publishes the items that a killed run left undecided as missing since that run. The caller holds the
+ * seller's lock.
  */
 export async function tellUndecided({
   client,
@@ -207,7 +206,7 @@ export async function tellUndecided({
   await client.query(`${NUMBERING};\n${tellUndecidedSql(escapeLiteral(sellerId))}`);
 }
 
-/** SQL of statements that tell as missing what is undecided, so that nothing is any more. */
+/** Statements that publish undecided items as missing, so that none is undecided any more. */
 function tellUndecidedSql(sellerId: string): string {
   return `
     INSERT INTO mirror.item_changes (seller_id, run_id, changed_at, ${CHANGE_COLUMNS})

@@ -37,7 +37,7 @@ export const ITEM_COLUMNS = [
 /** The columns that hold what the marketplace said, and the hashes over it. */
 export const ITEM_VALUE_COLUMNS = ITEM_COLUMNS.slice(2, 24);
 
-/** What a run stamps on the rows it writes. */
+/** The columns that a run puts on every row it writes. */
 export interface RowStamp {
   readonly sellerId: string;
   readonly runId: bigint;
@@ -48,8 +48,8 @@ export interface RowStamp {
 const NO_EXTRA = Buffer.from('{}');
 
 /**
- * Items on their way into the table, encoded as they are added: a catalogue's worth of objects that
- * wait to be written costs far more time and memory to keep than their bytes do.
+ * Items to be copied into the table, encoded as they are added: the bytes of a catalogue take far less
+ * time and memory than its objects.
  */
 export class ItemRows {
   readonly #stamp: RowStamp;

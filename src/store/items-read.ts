@@ -12,7 +12,7 @@ export interface ItemFilter {
   readonly limit?: number;
 }
 
-/** What an item says, whose it is, and what the mirror knows of it. */
+/** Columns of an item: its seller, its fields, and the mirror's own. */
 const COLUMNS = [
   'seller_id',
   'item_id',
@@ -37,7 +37,7 @@ export function itemColumns(
   ];
 }
 
-/** A statement that selects items, by seller and id, for those who read rows as they come. */
+/** A statement that selects items by seller and id, for a cursor. */
 export function itemsStatement(columns: readonly string[], filter: ItemFilter): string {
   const { asOf, states, itemId, sellerIds, limit } = filter;
   const moment = escapeLiteral(asOf?.toISOString() ?? 'infinity');
@@ -59,7 +59,7 @@ export function itemsStatement(columns: readonly string[], filter: ItemFilter): 
 /** Since when the store can tell what a seller's items were. */
 export interface HistoryStart {
   readonly sellerId: string;
-  /** Null as long as no list was taken in. */
+  /** Null until a list was read. */
   readonly since: Date | null;
 }
 
@@ -106,7 +106,7 @@ export function itemsWithId(
   );
 }
 
-/** What an item cost and since when, the present price last. */
+/** The prices of an item with their dates, the present one last. */
 export function priceHistory(pool: Pool, sellerId: string, itemId: number): Promise<TextRows> {
   return textRows(
     pool,

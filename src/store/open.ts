@@ -7,7 +7,7 @@ export interface DatabaseOptions {
   /** PostgreSQL to use; null: the embedded server under `dataDir`. */
   readonly databaseUrl: Secret | null;
   readonly dataDir: string;
-  /** Shown to whoever looks at the server's sessions. */
+  /** Name of the sessions on the server. */
   readonly applicationName: string;
   readonly signal?: AbortSignal;
 }
@@ -20,7 +20,7 @@ export interface Database {
   readonly location: string | null;
   /** Migrations that were applied just now. */
   readonly applied: readonly string[];
-  /** Its address for statements that people write; see `readOnlyUrl`. */
+  /** The URL for statements that people write; see `readOnlyUrl`. */
   readOnlyUrl(signal: AbortSignal): Promise<string>;
   close(): Promise<void>;
 }

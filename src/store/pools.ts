@@ -9,7 +9,7 @@ export interface StoreTimes {
   readonly connectMs: number;
   /** For an ordinary statement. Those of runs may take any time, and are watched instead. */
   readonly queryMs: number;
-  /** To say goodbye. */
+  /** To close. */
   readonly closeMs: number;
   readonly watch: WatchTimes;
 }
@@ -21,7 +21,7 @@ export const STORE_TIMES: StoreTimes = {
   watch: WATCH_TIMES,
 };
 
-/** Far above the runs that one process has at a time; each has a connection as long as it lasts. */
+/** Far above the runs and chunks that one process works on at a time; each has its own connection. */
 const MOST_LOCKS = 1_000;
 
 /** The connections of a store; none is opened before it is needed. */
@@ -50,7 +50,7 @@ export function createPools(url: string, applicationName: string, times: StoreTi
     // end the process.
     pool.on('error', () => undefined);
     pool.on('connect', (client) => {
-      // Nor may one that breaks between two statements of its user: the next of them fails.
+      // The same for one that breaks between two statements: the next statement fails.
       client.on('error', () => undefined);
       const { stream } = client.connection;
       sockets.add(stream);
@@ -65,7 +65,7 @@ export function createPools(url: string, applicationName: string, times: StoreTi
     others,
     times: times.watch,
     async end() {
-      // Those that are not gone by then would keep the process alive.
+      // A socket that is still open by then would keep the process alive.
       setTimeout(() => sockets.forEach((socket) => socket.destroy()), times.closeMs).unref();
       await Promise.all([locks.end(), others.end()]);
     },
@@ -101,7 +101,7 @@ export async function withOwnClient<T>(
 
 /**
  * Does some work in one transaction, on a connection that is lost, and the transaction with it, when
- * the work fails. Every statement sees what was committed before it, whatever the server's default.
+ * the work fails. The isolation level is READ COMMITTED even where the server's default is another.
  * @param settings statements that set something for this transaction
  */
 export async function inTransaction<T>(
@@ -123,8 +123,8 @@ export async function inTransaction<T>(
 }
 
 /**
- * Asks the database whether it takes writes: what was the primary before a failover may be there and
- * answer everything but what the product lives on.
+ * Asks the database whether it takes writes: after a failover, the former primary may answer and refuse
+ * them.
  * @throws {StoreReadOnlyError} when it takes none; whatever the driver throws when there is no answer
  */
 export async function assertWritable(pool: Pool): Promise<void> {
@@ -138,7 +138,7 @@ export async function assertWritable(pool: Pool): Promise<void> {
   );
 }
 
-/** A database as it looks to the role of its address. */
+/** A database as the role of its URL sees it. */
 export interface DatabaseLook {
   readonly version: string;
   readonly bytes: number;
@@ -152,7 +152,7 @@ export interface DatabaseLook {
   readonly hasQueue: boolean;
 }
 
-/** Looks at a database and changes nothing. @throws whatever the driver throws */
+/** Describes a database and changes nothing. @throws {Error} of the driver */
 export function describeDatabase(url: string, signal: AbortSignal): Promise<DatabaseLook> {
   return withOwnClient(url, 'doctor', signal, async (client) => {
     const { rows } = await client.query<Omit<DatabaseLook, 'bytes'> & { bytes: string }>(

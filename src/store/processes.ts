@@ -14,18 +14,18 @@ export interface ProcessInfo {
   readonly host: string;
   readonly pid: number;
   readonly startedAt: Date;
-  /** What a scheduler fires. */
+  /** Schedules that a scheduler fires. */
   readonly schedules: readonly FiredSchedule[];
 }
 
-/** A process that told that it lives. */
+/** A process that has sent a heartbeat. */
 export interface LiveProcess extends ProcessInfo {
   readonly seenAt: Date;
 }
 
-/** How often a process tells that it lives, milliseconds. */
+/** Time between two heartbeats of a process (ms). */
 export const BEAT_EVERY_MS = 10_000;
-/** A process that was silent for so long, milliseconds, counts as dead. */
+/** A process without a heartbeat for this long (ms) counts as dead. */
 export const ALIVE_MS = 3.5 * BEAT_EVERY_MS;
 
 const BEAT = `
@@ -34,18 +34,18 @@ const BEAT = `
   VALUES ($1, $2, $3, $4, $5, $6, now())
   ON CONFLICT (process_id) DO UPDATE SET roles = excluded.roles, seen_at = excluded.seen_at`;
 
-/** Tells that a process lives. Those that said nothing for a day are forgotten. */
+/** Records a heartbeat, and forgets processes without one for a day. */
 export async function beat(pool: Pool, info: ProcessInfo): Promise<void> {
   const { processId, roles, host, pid, startedAt, schedules } = info;
   await pool.query(BEAT, [processId, roles, host, pid, startedAt, JSON.stringify(schedules)]);
 }
 
-/** Takes a process off the list as it ends, so that nobody waits for it. */
+/** Removes a process that ends, so that no other waits for it. */
 export async function endBeat(pool: Pool, processId: string): Promise<void> {
   await pool.query('DELETE FROM mirror.processes WHERE process_id = $1', [processId]);
 }
 
-/** The processes that told within this time that they live, the newest first; milliseconds. */
+/** Processes with a heartbeat within this time (ms), the newest first. */
 export async function liveProcesses(
   pool: Pool,
   withinMs: number,
@@ -63,7 +63,7 @@ export async function liveProcesses(
   return rows;
 }
 
-/** False for a process of this machine that has ended without a word: the system knows that sooner. */
+/** False for a process of this machine that was killed: the system knows it before the heartbeat is late. */
 export function isAlive({ host, pid }: LiveProcess): boolean {
   if (host !== hostname()) return true;
   try {

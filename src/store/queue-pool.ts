@@ -3,7 +3,7 @@ import { explainDatabaseError, shownUrl, type StoreError } from './errors.js';
 import { assertWritable } from './pools.js';
 
 export interface QueuePoolOptions {
-  /** Shown to whoever looks at the server's sessions. */
+  /** Name of the sessions on the server. */
   readonly applicationName: string;
   /** The schema in which the queue's own tables are. */
   readonly schema: string;
@@ -20,7 +20,7 @@ export interface QueuePool {
   readonly where: string;
   /** What an error of the driver means; null when it is not about the connection. */
   explain(error: unknown): StoreError | null;
-  /** @throws whatever says that the database can't be used */
+  /** @throws {Error} when the database can't be used */
   ping(): Promise<void>;
   /** Ends the connections; those that do not end in time are cut off. */
   close(timeoutMs: number): Promise<void>;

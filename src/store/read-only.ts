@@ -9,7 +9,7 @@ export class PowerfulRoleError extends StoreError {
   readonly code = 'POWERFUL_ROLE';
 }
 
-/** What DATABASE_URL's role is on its server. */
+/** The role of DATABASE_URL on its server. */
 export interface StoreRole {
   readonly name: string;
   /** It is a superuser, can become one, or may run programs or use files on the server. */
@@ -95,7 +95,7 @@ function readerPassword(
   { reader }: StoreRole,
   ownPassword: string | null | undefined,
 ): string | null {
-  // The driver has null for none, whatever its types say.
+  // The driver returns null where its types say it never does.
   if (ownPassword === undefined || ownPassword === null || ownPassword === '') return null;
   return createHmac('sha256', ownPassword).update(`seller-mirror ${reader}`).digest('base64url');
 }
@@ -106,7 +106,7 @@ function withUser(url: string, user: string, password: string | null): string {
   return `${url}${url.includes('?') ? '&' : '?'}${parameters.toString()}`;
 }
 
-/** What the reader is and sees; null when it can't log in. */
+/** The reader's role and rights; null when it can't log in. */
 async function lookIn(
   readerUrl: string,
   signal: AbortSignal,
@@ -180,7 +180,7 @@ async function grantReading(owner: Client, { reader }: StoreRole): Promise<void>
 
 export interface QueryColumn {
   readonly name: string;
-  /** What its values are; all else is text. */
+  /** Type of its values; every other type is text. */
   readonly type: 'number' | 'decimal' | 'boolean' | 'json' | 'texts' | 'moment' | 'text';
 }
 
@@ -199,7 +199,7 @@ const TYPES: ReadonlyMap<number, QueryColumn['type']> = new Map([
   ...[114, 3802].map((oid) => [oid, 'json'] as const), // json, jsonb
 ]);
 
-/** What the columns of an answer are. */
+/** The columns of an answer, with their types. */
 export function columnsOf(fields: readonly FieldDef[]): readonly QueryColumn[] {
   return fields.map(({ name, dataTypeID }) => ({ name, type: TYPES.get(dataTypeID) ?? 'text' }));
 }

@@ -13,7 +13,7 @@ export interface LookupChoice {
   readonly ask: readonly number[];
   /** How many of them were found when they were last asked for. */
   readonly foundBefore: number;
-  /** What need not be asked again: found, or proven to be gone, by a run that was interrupted just now. */
+  /** Results of a run that was interrupted just now: these items need not be asked for again. */
   readonly kept: ReadonlyMap<number, LookupOutcome>;
 }
 
@@ -58,7 +58,7 @@ export async function chooseLookups(
   };
 }
 
-/** Remembers when each item was looked up, in which run, and with what outcome. */
+/** Records when each item was looked up, in which run, and with what outcome. */
 export async function recordLookups(
   client: PoolClient,
   stamp: RowStamp,
@@ -76,9 +76,9 @@ export async function recordLookups(
 }
 
 /**
- * Marks items as missing that the list no longer names, without telling it as a change: look-ups
- * decide what is told. An item that was not in the list before either, and is live because its
- * look-up found it, stays live until it is looked up again.
+ * Marks items as missing that the list no longer names, without a change in the feed: look-ups decide
+ * that. An item that the list before lacked too, and that its look-up found, stays live until it is
+ * looked up again.
  * @param unlisted all items that are live or missing and that the list does not name
  * @returns how many went missing, and how many of `unlisted` are missing now
  */
@@ -138,13 +138,13 @@ export async function takeBackDelisting(
   return rowCount ?? 0;
 }
 
-/** SQL of whether an item `i` is one that run $2 marked as missing, which is not told yet. */
+/** Whether item `i` is one that run $2 marked as missing, and that has no change in the feed yet. */
 const UNDECIDED = `(i.state = 'missing' AND i.synced_run_id = $2)`;
 
 /**
- * Carries out a removal plan; returns how many items were removed. Rows are never deleted; rows
- * that say so already are not written. What the others said is kept, and their change put aside. An
- * item that this run marked as missing is told as if it were live.
+ * Carries out a removal plan; returns how many items were removed. Rows are never deleted, and those in
+ * the wanted state are not written. The states before are kept, and the changes staged. The change of an
+ * item that this run marked as missing says that it was live.
  */
 export async function removeItems(
   client: PoolClient,

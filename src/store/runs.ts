@@ -39,26 +39,9 @@ export const DIED = {
   problem: 'the process ended before the run did',
 } as const;
 
-const COUNT_COLUMNS: Readonly<Record<keyof RunCounts, string>> = {
-  listed: 'listed',
-  added: 'added',
-  changed: 'changed',
-  extraChanged: 'extra_changed',
-  unchanged: 'unchanged',
-  restored: 'restored',
-  missing: 'missing',
-  removed: 'removed',
-  quarantined: 'quarantined',
-  duplicates: 'duplicates',
-  apiCalls: 'api_calls',
-  bytes: 'bytes',
-  tolerated: 'tolerated',
-};
-
 /**
- * Enters a run. The caller holds the seller's lock, so a run of this seller that still says
- * `running` belongs to a process that died: it is marked as interrupted, and what it left undecided
- * is told.
+ * Enters a run. The caller holds the seller's lock, so a run of this seller that still says `running`
+ * belongs to a process that died. It is marked as interrupted, and its undecided items as missing.
  */
 export async function startRun(
   { client, sellerId }: Pick<SellerLock, 'client' | 'sellerId'>,
@@ -82,7 +65,7 @@ export async function startRun(
   return { runId: BigInt(row.run_id), at: row.started_at.toISOString() };
 }
 
-/** What a run is to do. */
+/** A run that is asked for. */
 export interface Need {
   readonly kind: RunKind;
   /** Only a run that began at or after this, by the database's clock, counts. */
@@ -98,8 +81,8 @@ export interface Covering {
 }
 
 /**
- * The newest run that mirrored what another one is to mirror; null when there is none. It says what
- * it says only while the caller holds the seller's lock.
+ * The newest run that has done what is asked for; null when there is none. The answer holds only while
+ * the caller holds the seller's lock.
  */
 export async function coveringRun(
   { client, sellerId }: SellerLock,
@@ -115,13 +98,32 @@ export async function coveringRun(
   return rows[0] === undefined ? null : { runId: BigInt(rows[0].run_id), state: rows[0].state };
 }
 
-/** Writes figures of a run, in whatever transaction the connection is in. */
+/** Writes these figures of a run; the others stay as they are. */
 export async function saveCounts(
   client: PoolClient | Pool,
   runId: bigint,
   counts: Partial<RunCounts>,
 ): Promise<void> {
-  await updateRun(client, runId, countColumns(counts));
+  if (Object.keys(counts).length === 0) return;
+  await client.query(
+    `UPDATE mirror.runs r
+        SET listed = coalesce(c.listed, r.listed), added = coalesce(c.added, r.added),
+            changed = coalesce(c.changed, r.changed),
+            extra_changed = coalesce(c."extraChanged", r.extra_changed),
+            unchanged = coalesce(c.unchanged, r.unchanged),
+            restored = coalesce(c.restored, r.restored), missing = coalesce(c.missing, r.missing),
+            removed = coalesce(c.removed, r.removed),
+            quarantined = coalesce(c.quarantined, r.quarantined),
+            duplicates = coalesce(c.duplicates, r.duplicates),
+            api_calls = coalesce(c."apiCalls", r.api_calls), bytes = coalesce(c.bytes, r.bytes),
+            tolerated = coalesce(c.tolerated, r.tolerated)
+       FROM jsonb_to_record($2)
+         AS c (listed int, added int, changed int, "extraChanged" int, unchanged int, restored int,
+               missing int, removed int, quarantined int, duplicates int, "apiCalls" int,
+               bytes bigint, tolerated jsonb)
+      WHERE r.run_id = $1`,
+    [runId, JSON.stringify(counts)],
+  );
 }
 
 /** Records the fields that a run changed in all or nearly all items. */
@@ -130,59 +132,34 @@ export async function markWideFields(
   runId: bigint,
   marks: readonly WideChange[],
 ): Promise<void> {
-  await updateRun(client, runId, [
-    ['wide_fields', marks.map(({ field }) => field)],
-    ['wide_items', marks.map(({ items }) => items)],
-    ['compared', marks[0]?.of ?? null],
-  ]);
+  await client.query(
+    'UPDATE mirror.runs SET wide_fields = $2, wide_items = $3, compared = $4 WHERE run_id = $1',
+    [runId, marks.map(({ field }) => field), marks.map(({ items }) => items), marks[0]?.of ?? null],
+  );
 }
 
 /**
- * What a seller was parked for is mended once a run of account or items went well, whoever
- * started it; an item says too little, and an approval asks the marketplace nothing. The row is written in any case, so that `parkSeller`, which
- * locks it, sees either this run's end or this write.
+ * Closes a run with its last figures, by the database's clock. A run of the account or of all items
+ * that went well un-parks its seller in the same statement. It writes the seller's row in any case:
+ * `parkSeller`, which locks that row, sees either this run's end or this write.
  */
-const UNPARK = `
-  WITH mended AS (
-    UPDATE mirror.sellers s
-       SET parked_at = NULL, parked_code = NULL, parked_reason = NULL, parked_run_id = NULL
-      FROM mirror.runs r WHERE r.run_id = $1 AND r.kind IN ('account', 'items') AND s.seller_id = r.seller_id)`;
-
-/** Closes a run with its last figures; one that went well un-parks its seller at the same moment. */
 export async function finishRun(
   client: PoolClient | Pool,
   runId: bigint,
-  end: RunEnd,
+  { state, warnings, problemCode, problem }: RunEnd,
   counts: Partial<RunCounts>,
 ): Promise<void> {
-  // By the database's clock, as the start is.
-  const finished = ['finished_at = now()'];
-  const last: Assignment[] = [
-    ...countColumns(counts),
-    ['state', end.state],
-    ['warnings', end.warnings],
-    ['problem_code', end.problemCode],
-    ['problem', end.problem],
-  ];
-  const wentWell = end.state === 'succeeded' || end.state === 'held';
-  await updateRun(client, runId, last, { more: finished, before: wentWell ? UNPARK : '' });
-}
-
-type Assignment = readonly [column: string, value: unknown];
-
-function countColumns(counts: Partial<RunCounts>): Assignment[] {
-  const names = Object.keys(counts) as (keyof RunCounts)[];
-  return names.map((name) => [COUNT_COLUMNS[name], counts[name]]);
-}
-
-async function updateRun(
-  client: PoolClient | Pool,
-  runId: bigint,
-  assignments: readonly Assignment[],
-  { more = [], before = '' }: { readonly more?: readonly string[]; readonly before?: string } = {},
-): Promise<void> {
-  const list = [...assignments.map(([column], i) => `${column} = $${i + 2}`), ...more];
-  const values = assignments.map(([, value]) => value);
-  const sql = `${before} UPDATE mirror.runs SET ${list.join(', ')} WHERE run_id = $1`;
-  await client.query(sql, [runId, ...values]);
+  await saveCounts(client, runId, counts);
+  await client.query(
+    `WITH unparked AS (
+       UPDATE mirror.sellers s
+          SET parked_at = NULL, parked_code = NULL, parked_reason = NULL, parked_run_id = NULL
+         FROM mirror.runs r
+        WHERE r.run_id = $1 AND r.kind IN ('account', 'items') AND s.seller_id = r.seller_id
+          AND $2::mirror.run_state IN ('succeeded', 'held'))
+     UPDATE mirror.runs
+        SET state = $2, finished_at = now(), warnings = $3, problem_code = $4, problem = $5
+      WHERE run_id = $1`,
+    [runId, state, warnings, problemCode, problem],
+  );
 }

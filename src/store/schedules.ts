@@ -1,6 +1,6 @@
 import type { Pool } from 'pg';
 
-/** What a schedule does: mirror account and items, or the account alone, or ask for known purchase codes again. */
+/** `sync` mirrors account and items, `account` the account alone, `recheck` asks for known codes again. */
 export type ScheduleKind = 'sync' | 'account' | 'recheck';
 
 export interface ScheduleKey {
@@ -16,7 +16,7 @@ export interface ScheduleRecord {
   readonly lastTick: Date;
 }
 
-/** What the store knows of a schedule. */
+/** A schedule's record in the store. */
 export interface ScheduleState extends ScheduleKey {
   /** Null when none of its ticks was ever dealt with. */
   readonly record: ScheduleRecord | null;
@@ -59,7 +59,7 @@ const STATES = `
     ) run ON true
    ORDER BY asked.place`;
 
-/** What the store knows of these schedules, in their order, in one statement. */
+/** Reads the records of these schedules, in their order, in one statement. */
 export async function readSchedules(
   pool: Pool,
   keys: readonly ScheduleKey[],

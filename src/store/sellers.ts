@@ -9,7 +9,7 @@ export interface Binding {
   readonly marketplace: string;
 }
 
-/** Enters a configured seller when it is new; returns what it is bound to. */
+/** Enters a configured seller when it is new; returns its binding. */
 export async function ensureSeller(
   pool: Pool,
   sellerId: string,
@@ -25,7 +25,7 @@ export async function ensureSeller(
   return (await bindingOf(pool, sellerId)) ?? { username: null, marketplace };
 }
 
-/** What a seller is bound to; null when the store has never seen the seller. */
+/** The account and marketplace a seller is bound to; null when the store does not know the seller. */
 export async function bindingOf(pool: Pool, sellerId: string): Promise<Binding | null> {
   const { rows } = await pool.query<Binding>(
     'SELECT bound_username AS username, marketplace FROM mirror.sellers WHERE seller_id = $1',
@@ -69,8 +69,8 @@ export async function parkingOf(pool: Pool, sellerId: string): Promise<Parking |
 }
 
 /**
- * Parks a seller because of what a run met, unless a later run went well: then it is over already.
- * One that is parked already stays so since then, for the newer reason.
+ * Parks a seller because of a run's problem, unless a later run went well. A seller that is parked
+ * already keeps its date and gets the newer reason.
  * @returns whether the seller was not parked before and is now
  */
 export async function parkSeller(
@@ -138,16 +138,7 @@ export async function readFreshness(pool: Pool): Promise<Freshness[]> {
   return rows;
 }
 
-/** From when on a seller's history is whole; null when nothing of it was ever deleted. */
-export async function historySince(pool: Pool, sellerId: string): Promise<Date | null> {
-  const { rows } = await pool.query<{ since: Date | null }>(
-    'SELECT history_since AS since FROM mirror.sellers WHERE seller_id = $1',
-    [sellerId],
-  );
-  return rows[0]?.since ?? null;
-}
-
-/** Deletes all that the store holds of a seller. The mirror itself never does; the demo starts afresh with it. */
+/** Deletes everything about a seller. Only the demo does so, to start over. */
 export async function forgetSeller({ prisma }: Connections, sellerId: string): Promise<void> {
   const where = { where: { sellerId } };
   await prisma.$transaction([

@@ -47,7 +47,7 @@ export class ItemSession {
   #inserting: CopyIn | null = null;
   #rowsOfCopy = 0;
   #staged = false;
-  /** Items that are told one by one as new; null while the first list is taken in. */
+  /** New items, each of which makes a change; null while the first list is read. */
   #added: number[] | null = [];
   #changes = false;
   #firstList = false;
@@ -68,14 +68,14 @@ export class ItemSession {
     return new ItemSession(lock, stamp);
   }
 
-  /** What is known before a list is taken in. Items of the first list are not told as new. */
+  /** Loads what is known before a list is read. Items of the first list make no changes. */
   async loadKnown(): Promise<KnownItems> {
     const known = await loadKnownCatalogue(await this.#connection(), this.#stamp.sellerId);
     if (!known.loaded) this.#added = null;
     return known.items;
   }
 
-  /** A list that names items was taken in whole. */
+  /** A list that names items was read to its end. */
   listTaken(): void {
     this.#firstList = this.#added === null;
   }
@@ -94,7 +94,7 @@ export class ItemSession {
     return new ItemRows(this.#stamp);
   }
 
-  /** Sends items that are not in the table yet on their way, and empties `rows`. */
+  /** Sends items that are not in the table yet, and empties `rows`. */
   async insertRows(rows: ItemRows): Promise<void> {
     if (rows.count === 0) return;
     this.#inserting ??= openItems(await this.#connection());
@@ -112,7 +112,7 @@ export class ItemSession {
     await this.insertRows(rows);
   }
 
-  /** Puts records aside that differ, or may differ, from stored ones. */
+  /** Stages records that differ, or may differ, from stored ones. */
   async stage(items: readonly Staged[]): Promise<void> {
     if (items.length === 0) return;
     const client = await this.#connection();
@@ -132,7 +132,7 @@ export class ItemSession {
   }
 
   /**
-   * Marks items as missing that the list no longer names; look-ups decide what is told of them.
+   * Marks items as missing that the list no longer names. Look-ups decide which changes are published.
    * @param unlisted all items that are live or missing and that the list does not name
    * @returns how many of them went missing, and how many are missing now
    */
@@ -154,7 +154,7 @@ export class ItemSession {
     return taken;
   }
 
-  /** Whatever this run marked as missing, and is so still, is told as missing. */
+  /** Publishes the items that this run marked as missing and that still are. */
   tellUndecided(): void {
     this.#decided = true;
   }
@@ -180,7 +180,7 @@ export class ItemSession {
     return readHeldBack(client, this.#stamp.runId);
   }
 
-  /** What has become of the items that another run held back. */
+  /** The present state of the items that another run held back. */
   async fatesOf(heldRunId: bigint): Promise<HeldFates> {
     return readFates(await this.#connection(), this.#stamp, heldRunId);
   }
@@ -223,7 +223,7 @@ export class ItemSession {
     await this.#lock.client.query('ROLLBACK').catch(() => undefined);
   }
 
-  /** The connection, with a place for changes to wait for the commit. */
+  /** The connection, with the table in which changes wait for the commit. */
   async #changing(): Promise<PoolClient> {
     const client = await this.#connection();
     if (!this.#changes) await createChangeStage(client);

@@ -28,7 +28,7 @@ export interface SellerStatus {
   readonly running: Run | null;
   /** Of the newest account run and the newest catalogue run the later one that did not succeed. */
   readonly lastProblem: Run | null;
-  /** What that run held back, when it waits for a person's decision. */
+  /** The items that this run held back, when it waits for a person's decision. */
   readonly held: HeldBack | null;
   /** The newest run of the last days that changed a field in all or nearly all items. */
   readonly lastWide: {
@@ -38,7 +38,7 @@ export interface SellerStatus {
   } | null;
 }
 
-/** Changes of the whole catalogue are told for so long: whoever looks once a week sees them. */
+/** Changes of the whole catalogue are shown for a week (ms), so that a weekly look finds them. */
 const WIDE_TOLD_MS = 7 * 86_400_000;
 
 /** The fields that a run changed in all or nearly all items. */
@@ -100,7 +100,7 @@ export async function sellerStatuses({
   );
 }
 
-/** The parking of a seller as its row tells it; null when it is not parked. */
+/** The parking in a seller's row; null when the seller is not parked. */
 function parkingIn(seller: {
   readonly parkedAt: Date | null;
   readonly parkedCode: string | null;

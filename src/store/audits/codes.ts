@@ -63,7 +63,7 @@ export async function countRunning(pool: Pool, marketplace: string): Promise<num
   return rows[0]?.running ?? 0;
 }
 
-/** What is known of some codes, by code; those that were never in a list are left out. */
+/** The known state of some codes, by code; codes that were never in a list are left out. */
 export async function knownCodes(
   pool: Pool,
   sellerId: string,

@@ -5,7 +5,7 @@ import { readKnown } from './known-row.js';
 import { LONGEST_TEXT, storable } from './text.js';
 import type { DeniedCanary, DeniedCodes, PendingCode } from './types.js';
 
-/** How many codes of an audit were denied, and what else tells whether to look again; null: no audit. */
+/** Counts of an audit's denied codes, for the plan of the second look; null when there is no such audit. */
 export async function deniedCodes(pool: Pool, auditId: bigint): Promise<DeniedCodes | null> {
   const { rows } = await pool.query<DeniedCodes & { readonly confirm: Confirm }>(
     `SELECT confirm, codes - reused AS asked, denied, valid, overturned, pending - denied AS open

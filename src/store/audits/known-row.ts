@@ -3,7 +3,7 @@ import type { Denials } from '../../domain/codes/second-look.js';
 import type { KnownCode } from '../../domain/codes/transition.js';
 import type { Item, Purchase, PurchasedItem, Timestamp } from '../../domain/item.js';
 
-/** A moment in UTC as text with microseconds, whatever the session's settings. */
+/** A moment in UTC as text with microseconds; the session's settings don't matter. */
 const utc = (column: string): string =>
   `to_char(p.${column} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS ${column}`;
 
@@ -14,8 +14,8 @@ export const PURCHASE_COLUMNS = `
   ${utc('supported_until')}, p.downloaded, ${utc('purchased_at')}`;
 
 /**
- * A subquery that tells what the ledger has of the denials up to check `k`, which made its code invalid:
- * those of the same audit. Where no audit asked, the code was denied as a canary, and the last two
+ * A subquery of the denials in the ledger up to check `k`, which made its code invalid: those of the
+ * same audit. Where no audit asked, the code was denied as a canary, and the last two
  * denials made it invalid.
  */
 export const LEDGER_DENIALS = `
@@ -26,7 +26,7 @@ export const LEDGER_DENIALS = `
              AND d.verdict <> 'valid' AND d.proof <> 'none'
            ORDER BY d.check_id DESC LIMIT CASE WHEN k.audit_id IS NULL THEN 2 END) denied`;
 
-/** Denials as a subquery tells them; all null where there is none. */
+/** Columns of that subquery; all null where there is no denial. */
 export interface DenialsRow {
   readonly denials: number | null;
   readonly first_denied_at: Date | null;
@@ -66,8 +66,8 @@ export interface KnownRow extends PurchaseRow {
 }
 
 /**
- * What is known of those of the codes of which something is, by their numbers. Apart from what else is
- * read of them: most codes are asked for once only, and so many empty columns take their time.
+ * Reads the known state of codes that have one, by code number. It is a query of its own because most
+ * codes have none, and reading that many empty columns takes time.
  */
 export async function readKnown(
   client: ClientBase | Pool,
@@ -84,7 +84,7 @@ export async function readKnown(
   return new Map(rows.map((row) => [row.code_id, knownIn(row)]));
 }
 
-/** What is known of a code; null when it was never proven. */
+/** The known state of a code; null when it was never proven. */
 export function knownIn(row: KnownRow): KnownCode | null {
   const { known_verdict: verdict, last_checked_at } = row;
   if (verdict === null || last_checked_at === null) return null;

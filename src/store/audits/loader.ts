@@ -115,7 +115,7 @@ class Loader implements AuditLoader {
     const rows = this.#filling;
     [this.#filling, this.#spare] = [this.#spare, rows];
     this.#sending = copy(this.#connection.client, rows);
-    // Whoever adds or finishes is told; until then it must not count as unhandled.
+    // add() and finish() throw it; until then it must not count as unhandled.
     this.#sending.catch(() => undefined);
   }
 }
@@ -141,7 +141,7 @@ export interface ListCounts {
   readonly rejected: number;
 }
 
-/** What the codes of the list came to. */
+/** Counts of the list's codes. */
 interface CodeCounts {
   readonly codes: number;
   readonly reused: number;
@@ -218,7 +218,7 @@ const MEASURED = `
     FROM (SELECT DISTINCT code FROM pg_temp.incoming_entries WHERE code IS NOT NULL) l
     LEFT JOIN mirror.purchase_codes p ON p.seller_id = $1 AND p.code = l.code`;
 
-/** What the list in `incoming_entries` would come to if it were entered now; enters nothing. */
+/** Counts what the list in `incoming_entries` would be if it were entered now. Enters nothing. */
 async function measureList(
   client: PoolClient,
   { sellerId, maxAgeSeconds, chunkSize }: NewAudit,

@@ -16,7 +16,7 @@ export interface CodeBefore {
   readonly recordedAt: ReadonlySet<number>;
 }
 
-/** What is known of a code from now on, by one of the checks. */
+/** The new state of a code, and the check it comes from. */
 export interface CodeUpdate {
   readonly codeId: bigint;
   readonly known: KnownCode;
@@ -34,7 +34,7 @@ export interface FeedEntry extends CodeTransition {
   readonly check: number;
 }
 
-/** What becomes of a code in its audit. */
+/** The new state of a code within its audit. */
 export interface AuditCodeUpdate {
   readonly position: number;
   /** Null when it stays to be asked. */

@@ -29,7 +29,7 @@ export type AuditRow =
   | { readonly line: number; readonly code: string; readonly columns: readonly string[] }
   | { readonly line: number; readonly rejected: string; readonly columns: readonly string[] };
 
-/** What a list came to once it was loaded. */
+/** Counts of a list that was loaded. */
 export interface AuditSize {
   readonly lines: number;
   readonly rejected: number;
@@ -50,7 +50,7 @@ export interface EnteredAudit extends AuditSize {
 export interface AuditLoader {
   /** Takes rows in the list's order; resolves when more may come. */
   add(rows: readonly AuditRow[]): Promise<void>;
-  /** What the rows so far would come to if the list ended here. */
+  /** Counts the rows so far as if the list ended here. */
   measure(): Promise<AuditSize>;
   /** Makes the audit ready to be worked on, or, with nothing to ask, finished. */
   finish(): Promise<EnteredAudit>;
@@ -70,7 +70,7 @@ export interface PendingCode {
   readonly known: KnownCode | null;
 }
 
-/** What came of asking for a code. */
+/** The result of asking for a code. */
 export interface CodeResult {
   readonly position: number;
   readonly codeId: bigint;
@@ -78,7 +78,7 @@ export interface CodeResult {
   readonly news: CodeNews;
   /** Why, in a word for programs. */
   readonly reason: string;
-  /** What proved it: `purchase`, `canary`, `account` or `none`. */
+  /** The kind of proof: `purchase`, `canary`, `account` or `none`. */
   readonly proof: string;
   readonly httpStatus: number | null;
   readonly message: string | null;
@@ -105,7 +105,7 @@ export interface DeniedCodes extends DenialCounts {
   readonly open: number;
 }
 
-/** What recording did. */
+/** Counts of what was recorded. */
 export interface Recorded {
   /** Results that were new, each with a row in the ledger. */
   readonly recorded: number;
@@ -116,7 +116,7 @@ export interface Recorded {
   readonly finished: boolean;
 }
 
-/** A chunk that nobody else works on as long as this is held. */
+/** A chunk, locked for this process. */
 export interface HeldChunk {
   readonly auditId: bigint;
   readonly chunk: number;

@@ -26,7 +26,7 @@ export class Filler {
   static async begin(client: Client, { tables }: BackupManifest): Promise<Filler> {
     const shapes = new Map((await tablesOf(client)).map((shape) => [shape.name, shape]));
     for (const table of tables) assertFits(table, shapes.get(table.name));
-    // What triggers are for was done when the rows were first written.
+    // The triggers did their work when the rows were first written.
     for (const { name } of tables) await triggers(client, name, 'DISABLE');
     return new Filler(client, tables);
   }
@@ -96,7 +96,7 @@ class TextCopy {
   constructor(client: Client, table: TableShape) {
     this.#stream = client.query(copyFrom(`COPY ${targetOf(table)} FROM STDIN`));
     this.#failed = new Promise((_, reject) => this.#stream.on('error', reject));
-    // Who writes or ends is told.
+    // write() and end() throw it.
     this.#failed.catch(() => undefined);
   }
 
@@ -124,7 +124,7 @@ const DEPENDENTS = `
    WHERE r.relnamespace::regnamespace::text IN ('mirror', 'reporting')
      AND v.relnamespace::regnamespace::text NOT IN ('mirror', 'reporting')`;
 
-/** What was granted to others, and will be on what is yet to come, as statements that grant it again. */
+/** Rights and default rights of other roles, as statements that grant them again. */
 const GRANTS = `
   WITH granted AS (
     SELECT 'SCHEMA ' || quote_ident(n.nspname) AS what, n.nspowner AS owner, n.nspacl AS acl
@@ -185,7 +185,7 @@ export class Rebuild {
       );
     }
     const { rows: grants } = await client.query<{ statement: string }>(GRANTS);
-    // What was migrated stays known: in the end the tables are those of this version again.
+    // The history of migrations stays: in the end the tables are those of this version again.
     const known = `${HISTORY_SCHEMA}._prisma_migrations`;
     await client.query(`
       CREATE SCHEMA mirror_restoring; ALTER TABLE ${known} SET SCHEMA mirror_restoring;

@@ -17,7 +17,7 @@ import { Filler, Rebuild } from './fill.js';
 import { readBackup } from './read.js';
 
 export interface RestoreOptions {
-  /** What the store has goes; otherwise it must be empty. */
+  /** Deletes what the store has; otherwise the store must be empty. */
   readonly replace: boolean;
   readonly signal: AbortSignal;
   /** Rows that are in their tables, and how many there are. */
@@ -28,9 +28,9 @@ export interface RestoreOptions {
 export type OpenFile = () => AsyncIterable<Uint8Array>;
 
 const APPLICATION = 'seller-mirror restore';
-/** Others that read the store are waited for so long. */
+/** Time to wait for others that read the store. */
 const LOCK_TIMEOUT = '15s';
-/** And others that are connected, two seconds: who is just ending needs less. */
+/** Other connections have two seconds to end; a process that is just ending needs less. */
 const TRIES = 10;
 const TRY_EVERY_MS = 200;
 
@@ -94,7 +94,7 @@ async function replaceAll(
   const migrations = await readMigrations(MIGRATIONS_FOLDER);
   const numbers = await sequencesOf(client);
   const rebuild = await emptyStore(client, migrations, manifest);
-  // Who came in before the tables were locked.
+  // Others may have connected before the tables were locked.
   await assertAlone(client);
   const filler = await Filler.begin(client, manifest);
   const total = manifest.tables.reduce((sum, { rows }) => sum + rows, 0);
@@ -116,7 +116,7 @@ async function replaceAll(
   await client.query(FORGET_FILES);
 }
 
-/** Files of results are those of the machine that the backup comes from: none is written here. */
+/** Result files belong to the machine that the backup comes from: none is written here. */
 const FORGET_FILES = `
   UPDATE mirror.audits SET result_path = NULL, result_format = NULL, result_written_at = NULL
    WHERE result_path IS NOT NULL`;
@@ -137,7 +137,7 @@ async function emptyStore(
   return null;
 }
 
-/** No number is given out twice, be it that this store had got further than the backup. */
+/** Sets each sequence to the greater of both numbers, so that none is given out twice. */
 async function setSequences(
   client: Client,
   numbers: readonly { readonly name: string; readonly last: string | null }[],
@@ -180,7 +180,7 @@ const ALIVE = `
   SELECT array_to_string(roles, ' and ') || ' (process ' || pid || ' on ' || host || ')' AS name
     FROM mirror.processes WHERE seen_at > clock_timestamp() - interval '30 seconds'`;
 
-/** Connections that were just closed, be it by this process, are waited for. */
+/** Waits for connections that are just closing, those of this process included. */
 async function assertAlone(client: Client): Promise<void> {
   let names = await othersOf(client);
   for (let tries = 0; names.length > 0 && tries < TRIES; tries++) {

@@ -30,7 +30,7 @@ export function tarFile({ name, data }: TarFile, modified: Date): Buffer {
   return Buffer.concat([header, data, Buffer.alloc(paddingOf(data.length))]);
 }
 
-/** What ends an archive. */
+/** The end of an archive. */
 export const TAR_END: Buffer = Buffer.alloc(2 * BLOCK);
 
 /**

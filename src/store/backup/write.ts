@@ -35,13 +35,13 @@ export interface BackupOptions {
 export interface Backup {
   /** The file, to be read once, to its end. */
   readonly bytes: AsyncIterable<Uint8Array>;
-  /** What is in it, once it was read. */
+  /** Its contents, once it was read. */
   manifest(): BackupManifest;
 }
 
 /**
  * The store as it is at one moment, as a compressed tar archive: the rows of each table as
- * PostgreSQL's COPY writes them as text, and a manifest. Nobody waits for it, and nothing is changed.
+ * PostgreSQL's COPY writes them as text, and a manifest. It blocks nobody and changes nothing.
  * The queue is not in it: what was to be done is made good by the schedules and the audits.
  * @param url a PostgreSQL connection URL
  * @throws {BackupError} when there is no mirror; what the driver throws; what `signal` says

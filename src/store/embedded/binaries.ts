@@ -155,7 +155,7 @@ async function copyPackage(native: string, folder: string, key: string): Promise
     if (!(await restoreLinks(unfinished))) return null;
     await rename(unfinished, final).catch(() => {}); // fails where one is; it may be whole by now
     if (await isComplete(native, final)) return final;
-    // A copy that is there but not whole gives way; whoever runs it keeps its open files.
+    // An incomplete copy is replaced. A process that runs it keeps its open files.
     const broken = join(folder, `.new-${randomBytes(6).toString('hex')}`);
     await rename(final, broken);
     await rename(unfinished, final);

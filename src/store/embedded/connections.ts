@@ -50,7 +50,7 @@ export function addressOf(
   return `postgresql://${name}:${credentials[role]}@127.0.0.1:${port}/${database}`;
 }
 
-/** A connection to database `postgres`. Its loss is told by its `end`, so `error` is swallowed. */
+/** Connects to database `postgres`. `end` reports a lost connection, so `error` is ignored. */
 export async function connect(
   credentials: Credentials,
   port: number,

@@ -26,7 +26,7 @@ import { newServiceUser } from './service-user.js';
 export interface EmbeddedOptions {
   /** The data folder; the database is `postgres` in it. */
   readonly dataDir: string;
-  /** Shown to whoever looks at the server's sessions. */
+  /** Name of the sessions on the server. */
   readonly applicationName: string;
   readonly signal?: AbortSignal;
   /** False: commits need not survive a power cut. For tests. Default true. */
@@ -140,7 +140,7 @@ export async function release(
   }
 }
 
-/** What there is under `dataDir`, without starting anything; null when there is no database. */
+/** Describes the database under `dataDir` without starting it; null when there is none. */
 export async function describeEmbedded(dataDir: string): Promise<EmbeddedDescription | null> {
   const place = await findPlace(dataDir);
   return place === null ? null : await describe(place);

@@ -7,7 +7,7 @@ import { EmbeddedStartError } from '../errors.js';
 import { files } from './place.js';
 import { plainEnvironment } from './service-user.js';
 
-/** What a keeper is told, as JSON in its first argument. Holds no secret: arguments can be seen. */
+/** A keeper's first argument, as JSON. It holds no secret: arguments can be seen. */
 export const KEEPER_TASK = z.object({
   place: z.object({
     pointer: z.string(),

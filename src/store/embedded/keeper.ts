@@ -25,7 +25,7 @@ import {
 } from './postmaster.js';
 import { asUser, plainEnvironment, runAs } from './service-user.js';
 
-/** How long backends of a killed server may take to end, and another start may stand in the way. */
+/** Time that backends of a killed server, or another start, have to end (ms). */
 const START_PATIENCE_MS = 60_000;
 
 /**
@@ -80,7 +80,7 @@ async function startOnce(task: KeeperTask): Promise<boolean> {
   return false;
 }
 
-/** What the program relies on, whatever postgresql.conf says. */
+/** Settings that the program relies on; they override postgresql.conf. */
 function serverArguments({ place, durable, mark }: KeeperTask, port: number): string[] {
   const settings = {
     listen_addresses: '127.0.0.1',
@@ -200,7 +200,7 @@ class Keeper {
     await client?.end().catch(() => {});
   }
 
-  /** Nobody connected for a while, nobody holding; and nobody can come in any more. */
+  /** True when nobody was connected for a while, `db start` does not hold it, and leases are closed. */
   async #isDone(): Promise<boolean> {
     const client = this.#client;
     if (client === null) return false;
@@ -210,7 +210,7 @@ class Keeper {
     }
     this.#idleSince ??= Date.now();
     if (Date.now() - this.#idleSince < IDLE_MS) return false;
-    // Whoever comes from here on waits for its lease until the server is gone, and starts another.
+    // A process that asks for a lease from now on waits until the server is gone, and starts another.
     if (!(await ask(client, `SELECT pg_try_advisory_lock(${LEASE_LOCK}) AS answer`))) return false;
     const late = (await this.#isHeld()) || (await hasGuests(client));
     if (late) await client.query(`SELECT pg_advisory_unlock(${LEASE_LOCK})`);

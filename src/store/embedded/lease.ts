@@ -90,7 +90,7 @@ export class Lease {
   #watch(client: Client): Client {
     let dismissed = false;
     client.on('error', (error) => {
-      // The server tells of its orderly end and of its sudden death under the same code.
+      // The server reports an orderly end and a crash under the same code.
       const died = error.message.includes('unexpected postmaster exit');
       if (errorCode(error) === '57P01' && !died) dismissed = true;
     });
@@ -125,7 +125,7 @@ export class Lease {
 const PATIENCE_MS = 60_000;
 
 export interface StartOptions {
-  /** Shown to whoever looks at the server's sessions. */
+  /** Name of the sessions on the server. */
   readonly applicationName: string;
   /** Where binaries are copied to when the account that runs PostgreSQL can't reach them. */
   readonly binaryFolders: readonly string[];

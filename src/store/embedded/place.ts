@@ -14,11 +14,11 @@ export interface Place {
   readonly pointer: string;
   /** The real folder. */
   readonly location: string;
-  /** Who runs PostgreSQL; null: the current user. */
+  /** The user who runs PostgreSQL; null: the current one. */
   readonly user: ServiceUser | null;
 }
 
-/** What is in `location`. */
+/** Files and folders in `location`. */
 export const files = {
   data: (location: string) => join(location, 'data'),
   postmaster: (location: string) => join(location, 'data', 'postmaster.pid'),
@@ -89,7 +89,7 @@ function assertOwner(uid: number, path: string): void {
   );
 }
 
-/** Root runs an existing database as whoever owns its files; anybody else as themselves. */
+/** Root runs an existing database as the owner of its files; other users run it as themselves. */
 async function ownerOfData(location: string): Promise<ServiceUser | null> {
   const { uid, gid } = await lstat(files.data(location));
   if (!isRoot()) {

@@ -5,7 +5,7 @@ import { errorCode } from '../errors.js';
 import { files, type Place, readSmall } from './place.js';
 import { runAs } from './service-user.js';
 
-/** A running server, as its own lock file `postmaster.pid` tells. */
+/** A running server, as described in its lock file `postmaster.pid`. */
 export interface Postmaster {
   readonly pid: number;
   /** Null until it listens. */

@@ -21,7 +21,7 @@ export class PruneBusyError extends Error {
   }
 }
 
-/** What goes, or went, of one kind of rows. */
+/** How many rows of one kind are, or were, deleted. */
 export interface Pruned {
   readonly what: string;
   /** Older than this. */
@@ -43,7 +43,7 @@ export interface PruneOptions {
   readonly patienceMs?: number;
 }
 
-/** Says what would go now. Changes nothing. @throws what `signal` says */
+/** Counts the rows that `prune` would delete now. Changes nothing. @throws what `signal` says */
 export async function measurePrune(
   pools: LockPools,
   plan: RetentionPlan,

@@ -15,7 +15,7 @@ const NAMING_COLUMNS = `
 /**
  * Lists the runs that stay however old they are: those that a row names, be it an item, a change or
  * a seller, and of each seller and kind the newest, the newest that went well, and the newest that
- * was held. What is older than any cut-off is named by nothing new, so the list stays true.
+ * was held. Nothing new names a run that is older than a cut-off, so the list stays right.
  */
 export async function listKeptRuns(client: PoolClient): Promise<void> {
   const { rows } = await client.query<{ table: string; column: string }>(NAMING_COLUMNS);
@@ -35,7 +35,7 @@ export async function listKeptRuns(client: PoolClient): Promise<void> {
 
 /** One kind of rows that age, of one seller at a time: what goes, and how. */
 export interface PruneStep {
-  /** What a person calls it. */
+  /** The name that people see. */
   readonly what: string;
   readonly part: RetentionPart;
   /** The table, called `t` below. */
@@ -86,7 +86,7 @@ const MARK_PRUNED_LIST = `
 
 const AUDIT = ['audit_id', 'bigint'] as const;
 
-/** What goes, in this order. */
+/** The rows to delete, in this order. */
 export const PRUNE_STEPS: readonly PruneStep[] = [
   {
     what: 'superseded states of items',

@@ -1,7 +1,7 @@
 import { createTask, parse, schedule, validateDetailed } from 'node-cron';
 import { DAY_MS, HORIZON_DAYS, type CronPattern } from '../domain/schedule.js';
 
-/** Longer than any list of all the values there are. */
+/** Most characters of an expression; a list of all possible values is shorter. */
 const LONGEST = 500;
 
 const NUMBER = String.raw`\d{1,2}`;
@@ -11,8 +11,8 @@ const WEEKDAYS =
   'sun(?:day)?|mon(?:day)?|tue(?:sday)?|wed(?:nesday)?|thu(?:rsday)?|fri(?:day)?|sat(?:urday)?';
 
 /**
- * What a member of a field's list looks like. The library would read some others as well, but as
- * something that nobody means: `2*` as 20 to 23, `janfeb` as December.
+ * The shape of one value in a field's list. The library accepts others too, with a meaning that
+ * nobody expects: `2*` as 20 to 23, `janfeb` as December.
  */
 function shape(value: string, more = '(?!)'): RegExp {
   const v = `(?:${value})`;
@@ -78,7 +78,7 @@ export function cronFault(expression: string): string | null {
 
 function wrongValue(at: number, value: string): string {
   const { name, possible } = FIELDS[at] ?? { name: '', possible: '' };
-  // Nothing long: it may be a key pasted into the wrong setting.
+  // Nothing long is shown: it may be a key that was pasted into the wrong setting.
   const shown = value.length > 12 ? 'something long' : JSON.stringify(value);
   return `has ${shown} as ${name}; possible is ${possible}`;
 }
@@ -99,9 +99,9 @@ export function parseCron(expression: string): CronPattern {
 
 /**
  * Calls `onRing` about when a cron expression runs, until the function that it returns is called.
- * The library computes from the present moment, so it may leave out or repeat a time when clocks
- * change, and what it misses while the process stands still stays missed: the caller is to look
- * what is due, not to take a ring for a tick.
+ * The library computes from the present moment, so it may skip or repeat a time when clocks change,
+ * and it misses times while the process stands still. So a call is no tick: the caller must look
+ * which ticks are due.
  * @param onRing must not throw
  */
 export function startAlarm(expression: string, timeZone: string, onRing: () => void): () => void {
@@ -110,7 +110,7 @@ export function startAlarm(expression: string, timeZone: string, onRing: () => v
   return () => void task.destroy();
 }
 
-/** Its own would write to the terminal. */
+/** The library's own logger would write to the terminal. */
 const SILENT = {
   info: () => undefined,
   warn: () => undefined,
@@ -149,7 +149,7 @@ type DayMatcher = CronPattern['matchesDay'];
 /** Schedules differ in their hours more than in their days, so one matcher serves many. */
 const matchers = new Map<string, DayMatcher>();
 
-/** The library's own verdict on days, so that L, # and W mean what they mean to it. */
+/** Asks the library which days match, so that L, # and W mean what they mean to it. */
 function dayMatcher(days: string): DayMatcher {
   const made = matchers.get(days);
   if (made !== undefined) return made;

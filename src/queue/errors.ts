@@ -1,7 +1,6 @@
 /**
- * The queue can't be used just now, in one line with a remedy a person can follow. It never holds a
- * password: only words about host and reason go into it, never the error of a driver, which may
- * carry the command that logs in.
+ * The queue can't be used now: one line, and a remedy a person can follow. It names host and reason
+ * only and never holds an error of a driver, which may carry a password.
  */
 export class QueueError extends Error {
   override readonly name = 'QueueError';
@@ -18,15 +17,15 @@ export class QueueError extends Error {
 
 const LONGEST_TEXT = 500;
 
-/** An error's own words on one bounded line; for logs and for what is kept with a failed job. */
+/** The message of an error on one line of bounded length, for logs and failed jobs. */
 export function wordsOf(error: unknown): string {
-  // Several addresses were tried: what the last one said stands for all.
+  // Several addresses were tried: the last error stands for all.
   if (error instanceof AggregateError && error.message === '') return wordsOf(error.errors.at(-1));
   const text = error instanceof Error ? error.message || error.name : String(error);
   return bounded(text);
 }
 
-/** Text on one line, with a length that is bounded. */
+/** Text on one line of bounded length. */
 export function bounded(text: string): string {
   const line = text.replaceAll(/[\s\p{Cc}]+/gu, ' ').trim();
   return line.length <= LONGEST_TEXT ? line : `${line.slice(0, LONGEST_TEXT - 1)}…`;

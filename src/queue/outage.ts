@@ -1,18 +1,18 @@
 import type { Log } from '../domain/log.js';
 
-/** What is known of an outage, and what has been said about it. */
+/** An outage, and what was logged of it. */
 export interface OutageState {
   /** Since when the queue can't be used, milliseconds since 1970; null when it can. */
   readonly since: number | null;
   /** When the last line about it was written; null before the first. */
   readonly saidAt: number | null;
-  /** Whether the loss was told, so that the return must be. */
+  /** Whether the loss was logged: then the return must be, too. */
   readonly told: boolean;
 }
 
 export const NO_OUTAGE: OutageState = { since: null, saidAt: null, told: false };
 
-/** A warning at most this often, also when the queue comes and goes every second. */
+/** Milliseconds between two warnings, also when the queue comes and goes every second. */
 const PAUSE_MS = 60_000;
 
 export interface OutageStep {
@@ -20,7 +20,7 @@ export interface OutageStep {
   readonly say: 'lost' | 'still-lost' | 'back' | null;
 }
 
-/** What a failure means: a line when the queue is lost, then at most one a minute. */
+/** After a failure: one line when the queue is lost, then at most one a minute. */
 export function afterFailure(state: OutageState, now: number): OutageStep {
   const since = state.since ?? now;
   if (state.saidAt !== null && now - state.saidAt < PAUSE_MS) {
@@ -30,13 +30,13 @@ export function afterFailure(state: OutageState, now: number): OutageStep {
   return { state: { since, saidAt: now, told: true }, say };
 }
 
-/** What a success means: one line when the loss was told. */
+/** After a success: one line when the loss was logged. */
 export function afterSuccess(state: OutageState): OutageStep {
   if (state.since === null) return { state, say: null };
   return { state: { ...state, since: null, told: false }, say: state.told ? 'back' : null };
 }
 
-/** Tells of outages in few lines, whoever notices them and however often. */
+/** Logs outages in few lines, however many callers notice them. */
 export class Outage {
   readonly #log: Log;
   #state = NO_OUTAGE;
@@ -56,7 +56,7 @@ export class Outage {
     }
   }
 
-  /** The queue did what was asked. */
+  /** A command succeeded. */
   worked(): void {
     const before = this.#state;
     const { state, say } = afterSuccess(before);

@@ -27,7 +27,7 @@ export function postgresServer(
   });
   return {
     backend: 'postgres',
-    // Every query gets a connection that works, or says why there is none.
+    // The pool opens connections when queries need them.
     reach: () => Promise.resolve(),
     openSession: async () => {
       await migrateSchema(pool);
@@ -46,8 +46,8 @@ export function postgresServer(
 }
 
 /**
- * Brings BullMQ's schema up to date; starters at the same time wait for each other. Looks first:
- * who may use the schema is not always who may create one.
+ * Brings BullMQ's schema up to date; processes that start at the same time wait for each other. It
+ * looks first, because a role that may use the schema may not be allowed to create one.
  */
 async function migrateSchema({ pool }: QueuePool): Promise<void> {
   const client = await pool.connect();

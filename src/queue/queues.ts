@@ -18,23 +18,23 @@ import {
   type TaskOf,
 } from './tasks.js';
 import { TUNING, type Tuning } from './tuning.js';
-import { startWorker, type JobHandler, type QueueWorker, type WorkOptions } from './worker.js';
+import { HandlerWorker, type JobHandler, type QueueWorker, type WorkOptions } from './worker.js';
 
 export interface QueueOptions {
-  /** Redis or Valkey; null: the queue is kept in PostgreSQL, in schema `bullmq` of `databaseUrl`. */
+  /** Redis or Valkey; null keeps the queue in PostgreSQL, in schema `bullmq` of `databaseUrl`. */
   readonly target: RedisTarget | null;
   readonly databaseUrl: string;
-  /** Of all keys in Redis, so that several installations can share a server. */
+  /** Prefix of all keys in Redis, so that several installations can share a server. */
   readonly prefix: string;
-  /** How long finished jobs are kept. */
+  /** Days that finished jobs are kept. */
   readonly keepJobsDays: number;
-  /** Shown to whoever looks at the server's connections. */
+  /** Name of the connections, as the server lists them. */
   readonly applicationName: string;
   readonly log: Log;
   readonly tuning?: Partial<Tuning>;
 }
 
-/** What became of adding a job; not `added` when the queue had one with this id already. */
+/** The job of an id; `added` is false when the queue had it already. */
 export interface Added {
   readonly jobId: string;
   readonly added: boolean;
@@ -50,9 +50,9 @@ export interface QueueCounts {
 }
 
 /**
- * Opens the queues and brings the schema up to date that they have in PostgreSQL. A server that can't
- * be reached within a few seconds does not keep them from opening: it is told to the log, asking and
- * adding throw a `QueueError` until it is there, and workers begin by themselves when it is.
+ * Opens the queues, and brings their schema in PostgreSQL up to date. They also open when the server
+ * can't be reached within a few seconds: that is logged, calls throw a `QueueError` until the server
+ * is back, and workers start by themselves then.
  */
 export async function openQueues(options: QueueOptions): Promise<Queues> {
   const queues = new Queues(options);
@@ -60,7 +60,7 @@ export async function openQueues(options: QueueOptions): Promise<Queues> {
   return queues;
 }
 
-/** The queues of the product on one server. */
+/** The three queues on one server. */
 export class Queues {
   readonly #connection: Connection;
   readonly #log: Log;
@@ -99,10 +99,10 @@ export class Queues {
   }
 
   /**
-   * Puts a chunk of an audit into the queue, unless it is there. One that ended is not kept: the store
+   * Adds a chunk of an audit, unless it is in the queue. A chunk that ended is not kept: the store
    * knows what is left of it, and it may have to be done again.
-   * @param afresh when the one that is there can't be begun now, because a worker that may be gone
-   *   holds it or because it is put off, another one is added that can: two of a chunk do no harm
+   * @param afresh adds a second job when the first can't start now, because a worker that may be gone
+   *   holds it or because it was put off; two jobs of a chunk do no harm
    * @throws {QueueError} within seconds, when the queue can't be reached
    */
   async addChunk(
@@ -167,23 +167,30 @@ export class Queues {
     });
   }
 
-  /** Whether the queue can be used. @throws {QueueError} within seconds, when it can't */
+  /** Resolves when the queue can be used. @throws {QueueError} within seconds, when it can't */
   ping(): Promise<void> {
     return this.#connection.ping();
   }
 
-  /** Begins to work on a queue, now or as soon as the server is there. Not to be called after `close`. */
+  /** Starts to work on a queue, now or when the server can be reached. Don't call it after `close`. */
   work<N extends QueueName>(
     queue: N,
     handler: JobHandler<TaskOf<N>>,
     options: WorkOptions,
   ): QueueWorker {
-    const worker = startWorker(this.#connection, queue, handler, options, this.#tuning, this.#log);
+    const worker = new HandlerWorker({
+      ...options,
+      connection: this.#connection,
+      queue,
+      handler,
+      tuning: this.#tuning,
+      log: this.#log,
+    });
     this.#workers.push(worker);
     return worker;
   }
 
-  /** Stops the workers that were not, then ends the connections; bounded, also without a server. */
+  /** Stops all workers, then ends the connections; bounded, also without a server. */
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
@@ -195,10 +202,10 @@ export class Queues {
   }
 }
 
-/** BullMQ gives the same answer for a job it added and one it had; the mark stored with it tells. */
+/** BullMQ answers the same for a job it added and one it had: the stored mark shows which. */
 async function wasAdded(queue: BullQueue, jobId: string, mark: string): Promise<boolean> {
-  // Not there any more: it was done and removed since, which only happens to one that was added. Not
-  // to be asked about: it is in the queue, which is what was wanted.
+  // A job that is gone was added, done and removed meanwhile. When the server can't be asked, the job
+  // is in the queue all the same.
   const job = await queue.getJob(jobId).catch(() => undefined);
   return job === undefined || job.data.mark === mark;
 }

@@ -8,10 +8,10 @@ import { openSession, refusal, type Server, type SessionOptions } from './connec
 import type { Outage } from './outage.js';
 import type { Tuning } from './tuning.js';
 
-/** Without the one option that the driver's types are at odds about with themselves. */
+/** Without an option whose types contradict each other in the driver. */
 type Options = Omit<RedisOptions, 'replyMapping'>;
 
-/** The queue in Redis or Valkey, on one connection for everything (one a node in a cluster). */
+/** The queue in Redis or Valkey, on one connection (one a node in a cluster), and one for each worker. */
 export function redisServer(
   target: RedisTarget,
   applicationName: string,
@@ -32,7 +32,7 @@ export function redisServer(
   let lastWords: string | null = null;
   let closing = false;
   const where = `the queue in ${shownTarget(target)}`;
-  // What keeps the client from being ready is only ever told to this listener.
+  // Only this listener hears why the client is not ready.
   client.on('error', (error: Error) => {
     lastWords = wordsOf('lastNodeError' in error ? error.lastNodeError : error);
     if (!closing) outage.failed(`${where}: ${lastWords}`);
@@ -43,7 +43,7 @@ export function redisServer(
   return {
     backend: 'redis',
     reach: async () => {
-      // The driver should never give up; were it to, for whatever reason, it starts over.
+      // The driver should never give up. If it did, it starts again.
       if (client.status === 'end' && !closing) client.connect().catch(() => undefined);
       if (!(await becomesReady(client, tuning.connectMs))) throw unreachable(where, lastWords);
     },
@@ -51,7 +51,7 @@ export function redisServer(
       for (const warning of await warningsOf(client)) log.warn(`${where}: ${warning}`);
       return openSession(client, createRedisBackend, options);
     },
-    // Not PING, which a server that is full or a replica answers as well, and any node of a cluster.
+    // Not PING: a server that is full, a replica, and any node of a cluster answer it too.
     ping: async () => {
       await client.set(`{${options.prefix}}:ping`, applicationName, 'EX', 60);
     },
@@ -74,7 +74,7 @@ function unreachable(where: string, words: string | null): QueueError {
   );
 }
 
-/** Hosts, ports and names of a target; what identifies it without any secret. */
+/** Hosts, ports and names of a target, without any secret. */
 function shownTarget({ mode, nodes, masterName, database }: RedisTarget): string {
   const places = nodes.map(({ host, port }) => `${host}:${port}`).join(', ');
   if (mode === 'cluster') return `the Redis cluster at ${places}`;
@@ -118,8 +118,8 @@ function openClient(target: RedisTarget, applicationName: string, tuning: Tuning
     ...place,
     db: target.database,
     enableOfflineQueue: false,
-    // Commands under way when a connection breaks fail at once: nobody knows whether they were done,
-    // and their givers know better than the driver whether to give them again.
+    // Commands under way fail at once when a connection breaks: nobody knows whether the server ran
+    // them, and the callers decide whether to give them again.
     maxRetriesPerRequest: 0,
     autoResendUnfulfilledCommands: false,
     retryStrategy: pause,
@@ -142,12 +142,11 @@ function nodeOptions(
     connectionName: applicationName.replaceAll(/\s+/g, '-'),
     connectTimeout: connectMs,
     keepAlive: 10_000,
-    // A connection that takes commands and never answers is dropped and opened again; a command that
-    // found no connection to be sent on ends a little later.
+    // A connection that takes commands and never answers is dropped and opened again; a command
+    // without a connection fails a little later.
     socketTimeout: commandMs,
     commandTimeout: commandMs + 500,
-    // The node answers as a replica: it was a master until a moment ago. Look for the new one, and
-    // give the command again, which was not done.
+    // The node became a replica. Look for the new master, and send the command there.
     reconnectOnError: (error) => (error.message.includes('READONLY') ? 2 : false),
   };
 }
@@ -164,8 +163,8 @@ function sentinelOptions(
     ...(tls ? { sentinelTLS: {}, enableTLSForSentinelMode: true } : {}),
     sentinelRetryStrategy: pause,
     sentinelCommandTimeout: connectMs,
-    // No `failoverDetector`: when a failover is announced while the client is looking for the master,
-    // it gives up for good. Time limits and the check of the master's role tell of one as well.
+    // No `failoverDetector`: with it, the client gives up for good when a failover is announced while
+    // it looks for the master. Time limits and the check of the master's role notice failovers too.
   };
 }
 
@@ -173,8 +172,8 @@ function sentinelOptions(
 const OLDEST = [6, 2] as const;
 
 /**
- * What a server's own report says that the queue can't rely on, in words. Empty when all is well, or
- * when the report says nothing.
+ * Warnings about settings of a server that can lose jobs. Empty when all is well, or when the report
+ * doesn't say.
  * @param info the reply to INFO
  */
 export function warningsIn(info: string): string[] {
@@ -208,7 +207,7 @@ function isOlder(version: string): boolean {
   return major < OLDEST[0] || (major === OLDEST[0] && minor < OLDEST[1]);
 }
 
-/** The warnings of all masters; none of one that does not let itself be asked. */
+/** The warnings of all masters. A master that doesn't answer INFO has none. */
 export async function warningsOf(client: Redis | Cluster): Promise<string[]> {
   const nodes = client instanceof Cluster ? client.nodes('master') : [client];
   const infos = await Promise.all(nodes.map((node) => node.info().catch(() => '')));

@@ -24,21 +24,21 @@ export interface SchedulerOptions {
   /** At most one of each kind for a seller. */
   readonly schedules: readonly SellerSchedule[];
   readonly store: Pick<Store, 'schedules'>;
-  /** Must not add a second job of an id that it has. */
+  /** Adds a job, unless the queue has one with this id. */
   readonly enqueue: (task: ScheduledTask, jobId: string) => Promise<{ readonly added: boolean }>;
   readonly log: Log;
-  /** Make good, once, what was due while no scheduler ran. */
+  /** Add the newest tick that was missed while no scheduler ran. */
   readonly catchUp: boolean;
   readonly now?: () => Date;
   /** How often to look for due ticks besides the alarms, in milliseconds. */
   readonly wakeEveryMs?: number;
 }
 
-/** Puts ticks into the queue until it is stopped. */
+/** Adds the jobs of ticks until it is stopped. */
 export interface Scheduler {
-  /** Looks for due ticks now; resolves when that is done, whether or not it went well. */
+  /** Looks for due ticks now; resolves when that is done, also when it failed. */
   wake(): Promise<void>;
-  /** Resolves when what was due at start is dealt with, or when the scheduler is stopped. */
+  /** Resolves when the ticks that were due at the start are handled, or when it is stopped. */
   settled(): Promise<void>;
   /** Starts nothing more; resolves when what was begun has ended. */
   stop(): Promise<void>;
@@ -53,9 +53,8 @@ const AT_A_TIME = 16;
 const MOST_FAILURES = 16;
 
 /**
- * Starts firing schedules: at each tick, once for all schedulers on the same queue and database, a
- * job is put into the queue. Outages and times when the process stood still are made good by
- * themselves, with the newest tick only.
+ * Starts to fire schedules. Each tick adds one job, however many schedulers share the queue and the
+ * database. After an outage, or after the process stood still, only the newest tick is added.
  * @throws {TypeError} when a cron expression has a fault
  * @throws {RangeError} when there is no such time zone
  */
@@ -65,7 +64,7 @@ export function startScheduler(options: SchedulerOptions): Scheduler {
 
 /** A schedule at work. */
 interface Watched extends Timetable {
-  /** Ticks up to this one are dealt with; null until the store has been asked. */
+  /** Ticks up to this one are handled; null until the store has been asked. */
   handled: Date | null;
 }
 
@@ -143,7 +142,7 @@ class TickScheduler implements Scheduler {
         this.#lines.worked();
         this.#settle();
       } catch (error) {
-        // Who is being stopped has nothing to wait for.
+        // A scheduler that is being stopped waits for nothing.
         if (!this.#stopped) this.#lines.failed(error);
       }
     }
@@ -169,12 +168,12 @@ class TickScheduler implements Scheduler {
   }
 
   #moment({ handled }: Watched, now: Date): Moment {
-    // Past the first look nothing is from before the start, whatever the clock says since.
+    // After the first look no tick is from before the start, whatever the clock says.
     const watchedSince = handled === null ? this.#startedAt : new Date(0);
     return { now, watchedSince, catchUp: this.#options.catchUp };
   }
 
-  /** First into the queue, then on record: a crash in between repeats the same job id. */
+  /** Adds jobs first and records ticks then: a crash in between repeats the same job id. */
   async #carryOut(
     steps: readonly Step[],
     now: Date,
@@ -219,7 +218,7 @@ class TickScheduler implements Scheduler {
   }
 }
 
-/** Without asking the store, which other schedulers may have got further in. */
+/** Decides without the store, in which other schedulers may have recorded later ticks. */
 function mayBeDue(watched: Watched, now: Date): boolean {
   const { handled } = watched;
   if (handled === null || handled > credibleAt(now)) return true;

@@ -11,19 +11,19 @@ export interface SellerSchedule extends ScheduleKey {
   readonly timeZone: string;
 }
 
-/** What a tick puts into the queue: the task of a seller's, by its schedule. */
+/** The task that a tick adds to the queue. */
 export interface ScheduledTask extends ScheduleKey {
-  /** The schedule's instant, ISO 8601. */
+  /** The time of the schedule, ISO 8601. */
   readonly tick: string;
   readonly askedAt: string;
 }
 
-/** A schedule ready to be asked for its ticks. */
+/** A schedule with its cron expression parsed. */
 export interface Timetable extends SellerSchedule {
   readonly pattern: CronPattern;
 }
 
-/** A schedule and when it is due next, for people. */
+/** A schedule and its next ticks, to be shown. */
 export interface ScheduleView extends SellerSchedule {
   readonly next: readonly Date[];
 }
@@ -36,33 +36,32 @@ export function describeSchedule(schedule: SellerSchedule, now: Date): ScheduleV
 
 /** What to do about a schedule. */
 export type TickPlan =
-  /** Put `tick` into the queue; then ticks up to `reach` are dealt with. */
+  /** Add the job of `tick`; then ticks up to `reach` are handled. */
   | { readonly kind: 'enqueue'; readonly tick: Date; readonly reach: Date }
-  /** Record ticks up to `reach` as dealt with, `missed` among them (null: none was). */
+  /** Record ticks up to `reach` as handled, `missed` among them (null when none was missed). */
   | {
       readonly kind: 'pass';
       readonly reach: Date;
       readonly missed: Date | null;
       readonly why: 'no-catch-up' | 'covered' | 'changed';
     }
-  /** Ticks up to `reach` are dealt with. */
+  /** Ticks up to `reach` are handled. */
   | { readonly kind: 'nothing'; readonly reach: Date };
 
 export interface Moment {
   readonly now: Date;
-  /** Since when ticks are watched for; earlier ones were missed while nothing ran. */
+  /** Since when this process watches for ticks; earlier ones were missed while nothing ran. */
   readonly watchedSince: Date;
-  /** Make good what was missed while nothing ran. */
+  /** Add the newest tick that was missed while nothing ran. */
   readonly catchUp: boolean;
 }
 
 /**
- * What a schedule needs now: at most one tick, the newest, however many have passed.
+ * Plans what a schedule needs now: at most one tick, the newest, however many have passed.
  *
- * A tick that came while this process ran is always due. One from before is due when `catchUp` says
- * so and no run began since that did the same; that includes a seller that was never mirrored. When
- * the schedule has been changed, what was missed is judged by what it said before: its ticks of now
- * were none then.
+ * A tick that came while this process ran is always due. An earlier tick is due when `catchUp` is on
+ * and no run of the same kind began since; this includes a seller that was never mirrored. When the
+ * schedule was changed, the old schedule decides which ticks were missed.
  */
 export function planTick(
   timetable: Timetable,
@@ -89,8 +88,8 @@ export function planTick(
 }
 
 /**
- * The newest instant up to which a record is believed. Clocks differ by minutes; a record that is
- * days ahead was made by a clock that was wrong, and would hold all ticks up to it.
+ * The newest time up to which a record is believed. Clocks differ by minutes. A record that is days
+ * ahead was made by a wrong clock, and would suppress all ticks up to it.
  */
 export function credibleAt(now: Date): Date {
   return new Date(now.getTime() + DAY_MS);
@@ -114,9 +113,9 @@ function isChanged(timetable: Timetable, { cron, timeZone }: ScheduleRecord): bo
   return timetable.cron !== cron || timetable.timeZone !== timeZone;
 }
 
-/** The newest tick of a recorded schedule, later than what was dealt with. */
+/** The newest tick of a recorded schedule that was not handled. */
 function missedBefore({ cron, timeZone, lastTick }: ScheduleRecord, until: Date): Date | null {
-  // What was recorded could be used then; another version may know the zone by another name.
+  // The recorded schedule was valid then, but this version may know its time zone by another name.
   if (cronFault(cron) !== null) return null;
   try {
     return tickSince({ pattern: parseCron(cron), timeZone }, until, lastTick);

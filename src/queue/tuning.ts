@@ -14,11 +14,11 @@ export interface Tuning {
   readonly answerMs: number;
   /** Longest pause between two attempts to reach a server that is away. */
   readonly retryMs: number;
-  /** For handlers to return after their signal was aborted, and for what they return to be recorded. */
+  /** For handlers to return after their signal was aborted, and for their outcome to be recorded. */
   readonly graceMs: number;
-  /** How often a job may lose its worker before it counts as what kills them. */
+  /** How often a job may lose its worker before it is given up as the cause. */
   readonly maxStalled: number;
-  /** Finished jobs kept per queue beside the days, so that a busy one can't fill the server. */
+  /** Most finished jobs kept of a queue, so that a busy one can't fill the server. */
   readonly completedKept: number;
   readonly failedKept: number;
   readonly attempts: number;
@@ -27,18 +27,18 @@ export interface Tuning {
 
 const FIRST_MS = 30_000;
 const LONGEST_MS = 4 * 3_600_000;
-/** No server can put a job off for longer, whatever it says in `Retry-After`. */
+/** Longest that a server can put a job off by `Retry-After`. */
 const LATEST_MS = 24 * 3_600_000;
-/** Most that is added behind a time that was given, so that not all come back in one moment. */
+/** Most milliseconds added to a given time, so that jobs don't come back all at once. */
 const SPREAD_MS = 60_000;
 
 /** How often a job is tried before it counts as failed: about twelve hours at these pauses. */
 export const ATTEMPTS = 12;
 
 /**
- * Pause before a job is tried again, in milliseconds: 30 seconds after the first attempt, doubling
- * up to 4 hours, of which a random half is cut so that jobs that failed together do not come back
- * together. Never before `notBefore`, but at most a day.
+ * Pause before a job is tried again, in milliseconds: 30 seconds after the first attempt, doubling up
+ * to 4 hours, less a random part of up to a half, so that jobs that failed together come back apart.
+ * Never before `notBefore`, at most about a day.
  * @param attempt the one that failed, 1 for the first
  * @param notBefore when to come back at the earliest, milliseconds since 1970
  * @param random 0 to 1

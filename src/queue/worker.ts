@@ -1,19 +1,17 @@
-import { hostname } from 'node:os';
-import {
-  DelayedError,
-  UnrecoverableError,
-  WaitingError,
-  type IQueueBackend,
-  type Job,
-  type JobProgress,
-  type Span,
-  Worker,
-} from 'bullmq';
+import { DelayedError, UnrecoverableError, WaitingError } from 'bullmq';
 import type { Log } from '../domain/log.js';
+import {
+  BullWorker,
+  isRefused,
+  isRetriable,
+  retryPause,
+  TryAgain,
+  type QueueJob,
+} from './bull-worker.js';
 import { pause, within } from './concurrency.js';
 import type { Connection, Session } from './connection.js';
 import { bounded, wordsOf } from './errors.js';
-import { readPayload, type Payload, type QueueName, type TaskOf } from './tasks.js';
+import { readPayload, type QueueName, type TaskOf } from './tasks.js';
 import type { Tuning } from './tuning.js';
 
 /** A job, as its handler sees it. */
@@ -78,12 +76,9 @@ export class JobInterrupted extends Error {
   }
 }
 
-type QueueJob = Job<Payload>;
-
 /** A job whose handler runs here, or whose outcome is being recorded. */
 interface ActiveJob {
   readonly log: Log;
-  readonly name: string;
   readonly startedAt: number;
   readonly attempt: number;
   readonly attempts: number;
@@ -96,25 +91,19 @@ interface ActiveJob {
   end: JobEnd | null;
 }
 
-/** Starts to work on a queue with BullMQ's worker, now or as soon as the server can be reached. */
-export function startWorker<N extends QueueName>(
-  connection: Connection,
-  queue: N,
-  handler: JobHandler<TaskOf<N>>,
-  options: WorkOptions,
-  tuning: Tuning,
-  log: Log,
-): QueueWorker {
-  return new HandlerWorker(connection, queue, handler, options, tuning, log);
+export interface WorkerSetup<N extends QueueName> extends WorkOptions {
+  readonly connection: Connection;
+  readonly queue: N;
+  readonly handler: JobHandler<TaskOf<N>>;
+  readonly tuning: Tuning;
+  readonly log: Log;
 }
 
-class HandlerWorker<N extends QueueName> implements QueueWorker {
-  readonly #connection: Connection;
-  readonly #queue: N;
-  readonly #handler: JobHandler<TaskOf<N>>;
-  readonly #options: WorkOptions;
-  readonly #tuning: Tuning;
+/** Works on a queue with BullMQ's worker, from now on or as soon as the server can be reached. */
+export class HandlerWorker<N extends QueueName> implements QueueWorker {
+  readonly #setup: WorkerSetup<N>;
   readonly #log: Log;
+  readonly #retryMs: number;
   /** By the token of the job's lock. */
   readonly #active = new Map<string, ActiveJob>();
   /** Null when the worker was stopped before the server could be reached. */
@@ -126,20 +115,10 @@ class HandlerWorker<N extends QueueName> implements QueueWorker {
   #stopping: Promise<{ handedBack: number }> | null = null;
   #handedBack = 0;
 
-  constructor(
-    connection: Connection,
-    queue: N,
-    handler: JobHandler<TaskOf<N>>,
-    options: WorkOptions,
-    tuning: Tuning,
-    log: Log,
-  ) {
-    this.#connection = connection;
-    this.#queue = queue;
-    this.#handler = handler;
-    this.#options = options;
-    this.#tuning = tuning;
-    this.#log = log.child({ queue });
+  constructor(setup: WorkerSetup<N>) {
+    this.#setup = setup;
+    this.#log = setup.log.child({ queue: setup.queue });
+    this.#retryMs = retryPause(setup.tuning);
     this.#bull = this.#open();
   }
 
@@ -149,21 +128,22 @@ class HandlerWorker<N extends QueueName> implements QueueWorker {
   }
 
   async #stop(timeoutMs: number): Promise<{ handedBack: number }> {
+    const { tuning } = this.#setup;
     this.#ending.abort();
     const closed = this.#bull.then((bull) => bull?.close());
     if (!(await endsWithin(timeoutMs, closed))) {
       for (const { interrupt } of this.#active.values()) interrupt('stopping');
-      await endsWithin(this.#tuning.graceMs, closed);
+      await endsWithin(tuning.graceMs, closed);
     }
     this.#over.abort();
-    await endsWithin(this.#tuning.commandMs, closed);
+    await endsWithin(tuning.commandMs, closed);
     return { handedBack: this.#handedBack };
   }
 
   async #open(): Promise<BullWorker | null> {
     while (!this.#ending.signal.aborted) {
       try {
-        const bull = await this.#connection.use((session) => this.#create(session));
+        const bull = await this.#setup.connection.use((session) => this.#create(session));
         void this.#run(bull);
         return bull;
       } catch {
@@ -175,14 +155,15 @@ class HandlerWorker<N extends QueueName> implements QueueWorker {
   }
 
   async #create(session: Session): Promise<BullWorker> {
-    const bull = new BullWorker(this.#queue, session, this.#options.concurrency, this.#tuning, {
+    const { connection, queue, concurrency, tuning } = this.#setup;
+    const bull = new BullWorker(queue, session, concurrency, tuning, {
       ending: this.#ending.signal,
       process: (job, token) => this.#process(job, token),
       record: (job, token, write) => this.#record(job, token, write),
-      renewed: (tokens, sentAt) => this.#renewed(tokens, sentAt),
-      lost: (tokens) => this.#lost(tokens),
-      worked: () => this.#connection.worked(),
-      failed: (error) => void this.#connection.failed(error),
+      renewed: (token, sentAt) => this.#renewed(token, sentAt),
+      lost: (token) => this.#active.get(token)?.interrupt('lost'),
+      worked: () => connection.worked(),
+      failed: (error) => void connection.failed(error),
     });
     bull.on('error', () => undefined); // logged where the command failed
     bull.on('stalled', (job) => {
@@ -208,19 +189,14 @@ class HandlerWorker<N extends QueueName> implements QueueWorker {
     }
   }
 
-  get #retryMs(): number {
-    return retryPause(this.#tuning);
-  }
-
   /** Runs the handler, and ends as BullMQ expects it of a processor with such an outcome. */
   async #process(job: QueueJob, token: string): Promise<unknown> {
     const id = job.id ?? '';
-    const read = readPayload(this.#queue, job.data);
+    const read = readPayload(this.#setup.queue, job.data);
     const seller = 'task' in read && 'seller' in read.task ? { seller: read.task.seller } : {};
     const controller = new AbortController();
     const active: ActiveJob = {
       log: this.#log.child({ job: id, ...seller }),
-      name: job.name,
       startedAt: performance.now(),
       attempt: job.attemptsMade + 1,
       attempts: job.opts.attempts ?? 1,
@@ -238,7 +214,7 @@ class HandlerWorker<N extends QueueName> implements QueueWorker {
       throw new WaitingError(); // the job stays as it is until its lock ends
     }
     const { attempt, attempts } = active;
-    const { backoff } = this.#tuning;
+    const { backoff } = this.#setup.tuning;
     const end = endOf(outcome, attempt, attempts, Date.now(), Math.random(), backoff);
     active.outcome = outcome.kind;
     active.end = end;
@@ -270,7 +246,14 @@ class HandlerWorker<N extends QueueName> implements QueueWorker {
     const closing = this.#ending.signal;
     if (closing.aborted) return { kind: 'hand-back' };
     try {
-      return await this.#handler(read.task, { jobId, signal, closing, attempt, attempts, log });
+      return await this.#setup.handler(read.task, {
+        jobId,
+        signal,
+        closing,
+        attempt,
+        attempts,
+        log,
+      });
     } catch (error) {
       if (signal.aborted) return { kind: 'hand-back' };
       return { kind: 'retry', problem: wordsOf(error), notBefore: null };
@@ -298,41 +281,44 @@ class HandlerWorker<N extends QueueName> implements QueueWorker {
   async #record<T>(job: QueueJob, token: string, write: () => Promise<T>): Promise<T | undefined> {
     const active = this.#active.get(token) ?? null;
     this.#active.delete(token);
+    const log = active?.log ?? this.#log.child({ job: job.id });
     let doubtful = false;
     while (!this.#over.signal.aborted) {
       try {
         const next = await write();
-        this.#recorded(job, active);
+        this.#recorded(job, active, log);
         return next;
       } catch (error) {
-        if (isRefused(error)) {
-          // After an attempt whose answer was lost, this is what a recorded outcome looks like.
-          if (doubtful) this.#recorded(job, active);
-          if (doubtful) return undefined;
-          break;
+        // After an attempt whose answer was lost, a refusal means that the outcome is on record.
+        if (isRefused(error) && doubtful) {
+          this.#recorded(job, active, log);
+          return undefined;
+        }
+        if (isRefused(error)) break;
+        if (!isRetriable(error)) {
+          log.error('a job ended in a way it should not', { problem: wordsOf(error) });
+          return undefined;
         }
         doubtful = true;
         await pause(this.#retryMs, this.#over.signal);
       }
     }
-    const log = active?.log ?? this.#log.child({ job: job.id });
-    log.warn('what became of a job could not be written down; it is repeated', {
-      outcome: active?.end?.kind,
-    });
+    const outcome = active?.end?.kind;
+    log.warn('what became of a job could not be written down; it is repeated', { outcome });
     return undefined;
   }
 
   /** Logs and counts a job whose outcome was recorded. */
-  #recorded(job: QueueJob, active: ActiveJob | null): void {
+  #recorded(job: QueueJob, active: ActiveJob | null, log: Log): void {
     // Without a handler BullMQ itself gave the job up, which cost too many workers.
     const end = active?.end ?? { kind: 'give-up', problem: wordsOf(job.failedReason) };
-    const log = active?.log ?? this.#log.child({ job: job.id });
     logEnd(log, end, active?.attempt ?? job.attemptsMade, job.opts.attempts ?? 1);
     if (end.kind === 'hand-back') this.#handedBack += 1;
     const durationMs = active === null ? 0 : performance.now() - active.startedAt;
     const outcome = active?.outcome ?? end.kind;
     try {
-      this.#options.onJob?.({ queue: this.#queue, name: job.name, outcome, durationMs });
+      const { queue, onJob } = this.#setup;
+      onJob?.({ queue, name: job.name, outcome, durationMs });
     } catch (error) {
       this.#log.error('a job could not be counted', { problem: wordsOf(error) });
     }
@@ -341,206 +327,14 @@ class HandlerWorker<N extends QueueName> implements QueueWorker {
   /** @param ageMs how long ago, at most, the server gave or renewed the lock */
   #setDeadline(active: ActiveJob, ageMs: number): void {
     clearTimeout(active.deadline);
-    const leftMs = Math.max(0, this.#tuning.lockMs - ageMs);
+    const leftMs = Math.max(0, this.#setup.tuning.lockMs - ageMs);
     active.deadline = setTimeout(() => active.interrupt('lost'), leftMs);
   }
 
-  #renewed(tokens: readonly string[], sentAt: number): void {
-    for (const token of tokens) {
-      const active = this.#active.get(token);
-      if (active?.end === null) this.#setDeadline(active, performance.now() - sentAt);
-    }
+  #renewed(token: string, sentAt: number): void {
+    const active = this.#active.get(token);
+    if (active?.end === null) this.#setDeadline(active, performance.now() - sentAt);
   }
-
-  #lost(tokens: readonly string[]): void {
-    for (const token of tokens) this.#active.get(token)?.interrupt('lost');
-  }
-}
-
-/** What a `BullWorker` needs of the worker that it works for. */
-interface WorkerHooks {
-  /** Aborted when the worker begins to stop. */
-  readonly ending: AbortSignal;
-  /** Runs a job. */
-  readonly process: (job: QueueJob, token: string) => Promise<unknown>;
-  /** Records an outcome by calling `write`, again after each failure. */
-  readonly record: <T>(
-    job: QueueJob,
-    token: string,
-    write: () => Promise<T>,
-  ) => Promise<T | undefined>;
-  readonly renewed: (tokens: readonly string[], sentAt: number) => void;
-  readonly lost: (tokens: readonly string[]) => void;
-  /** The server answered a command. */
-  readonly worked: () => void;
-  /** A command failed. */
-  readonly failed: (error: unknown) => void;
-}
-
-/**
- * BullMQ's worker, with four changes: it never waits for a job longer than `blockMs`, its pauses end
- * when it is closed, handlers learn at once of a lock that was lost, and an outcome that could not be
- * recorded is recorded later instead of counting as a failure of the job.
- */
-class BullWorker extends Worker<Payload, unknown, string, IQueueBackend, JobProgress, unknown> {
-  readonly #hooks: WorkerHooks;
-  readonly #blockMs: number;
-
-  constructor(
-    queue: QueueName,
-    { connection, factory, prefix }: Session,
-    concurrency: number,
-    tuning: Tuning,
-    hooks: WorkerHooks,
-  ) {
-    super(
-      queue,
-      (job, token) => hooks.process(job, token ?? ''),
-      {
-        connection,
-        prefix,
-        concurrency,
-        name: `${hostname()}.${process.pid}`,
-        autorun: false,
-        skipVersionCheck: true,
-        drainDelay: tuning.blockMs / 1_000,
-        runRetryDelay: retryPause(tuning),
-        lockDuration: tuning.lockMs,
-        stalledInterval: tuning.stalledMs,
-        maxStalledCount: tuning.maxStalled,
-        settings: {
-          backoffStrategy: (_attempts, _type, error) =>
-            error instanceof TryAgain ? error.delayMs : 0,
-        },
-      },
-      (name, options, more) =>
-        withRetriableErrors(factory(name, options, more), hooks, retryPause(tuning)),
-    );
-    this.#hooks = hooks;
-    this.#blockMs = tuning.blockMs;
-  }
-
-  /** Seconds. BullMQ waits up to an hour on PostgreSQL, also on a connection that is half open. */
-  override get maximumBlockTimeout(): number {
-    return this.#blockMs / 1_000;
-  }
-
-  override async delay(milliseconds = 100): Promise<void> {
-    await pause(milliseconds, this.#hooks.ending);
-  }
-
-  override async extendJobLocks(
-    ids: string[],
-    tokens: string[],
-    durationMs: number,
-  ): Promise<string[]> {
-    const sentAt = performance.now();
-    const lost = await super.extendJobLocks(ids, tokens, durationMs);
-    const isLost = (_token: string, index: number): boolean => lost.includes(ids[index] ?? '');
-    this.#hooks.lost(tokens.filter(isLost));
-    this.#hooks.renewed(
-      tokens.filter((token, index) => !isLost(token, index)),
-      sentAt,
-    );
-    return lost;
-  }
-
-  protected override async handleCompleted(
-    result: unknown,
-    job: QueueJob,
-    token: string,
-    fetchNext?: () => boolean,
-    span?: Span,
-  ): Promise<QueueJob> {
-    const write = (): Promise<QueueJob> =>
-      super.handleCompleted(result, job, token, fetchNext, span);
-    return (await this.#hooks.record(job, token, write)) as QueueJob;
-  }
-
-  protected override async handleFailed(
-    error: Error,
-    job: QueueJob,
-    token: string,
-    fetchNext?: () => boolean,
-    span?: Span,
-  ): Promise<QueueJob> {
-    const problem = job.deferredFailure
-      ? new UnrecoverableError(`it lost its worker more than ${this.opts.maxStalledCount} times`)
-      : error;
-    const write = (): Promise<QueueJob> => super.handleFailed(problem, job, token, fetchNext, span);
-    // These say that the outcome is on record already.
-    if (error instanceof DelayedError || error instanceof WaitingError) return write();
-    return (await this.#hooks.record(job, token, write)) as QueueJob;
-  }
-}
-
-/** Commands whose success does not show that the server answers. */
-const WITHOUT_ANSWER = new Set<string | symbol>([
-  'close',
-  'disconnect',
-  'disconnectBlocking',
-  'reconnectBlocking',
-]);
-
-/**
- * A backend whose errors BullMQ's worker takes for a refused connection, which it retries after a
- * pause. It retries other errors without one: of a server that shuts down, is full, or does not
- * answer in time. What the server says of a job (that it is not ours any more) stays as it is.
- *
- * A failed wait for a job ends as one without a job, so that the worker looks for jobs next.
- */
-function withRetriableErrors(
-  backend: IQueueBackend,
-  { ending, worked, failed }: WorkerHooks,
-  retryMs: number,
-): IQueueBackend {
-  const retriable = (error: unknown): unknown => {
-    if (isRefused(error)) return error;
-    if (!ending.aborted) failed(error);
-    return Object.assign(new Error(wordsOf(error), { cause: error }), { code: 'ECONNREFUSED' });
-  };
-  const waitForJob: IQueueBackend['waitForJob'] = async (seconds) => {
-    try {
-      return await backend.waitForJob(seconds);
-    } catch (error) {
-      const retry = retriable(error);
-      if (ending.aborted) throw retry;
-      backend.reconnectBlocking().catch(() => undefined);
-      await pause(retryMs, ending);
-      return null;
-    }
-  };
-  return new Proxy(backend, {
-    get(target, name) {
-      if (name === 'waitForJob') return waitForJob;
-      const value: unknown = Reflect.get(target, name, target);
-      if (typeof value !== 'function') return value;
-      return (...args: unknown[]): unknown => {
-        const answer: unknown = Reflect.apply(value, target, args);
-        if (!(answer instanceof Promise)) return answer;
-        return answer.then(
-          (result: unknown) => {
-            if (!WITHOUT_ANSWER.has(name)) worked();
-            return result;
-          },
-          (error: unknown) => {
-            throw retriable(error);
-          },
-        );
-      };
-    },
-  });
-}
-
-/** The job is gone, not active, or locked by another worker: BullMQ's errors with a negative code. */
-function isRefused(error: unknown): boolean {
-  if (!(error instanceof Error) || !('code' in error)) return false;
-  return typeof error.code === 'number' && error.code < 0;
-}
-
-/** Milliseconds before a failed command is given again. */
-function retryPause({ retryMs }: Tuning): number {
-  return Math.min(retryMs, 1_000);
 }
 
 async function endsWithin(ms: number, end: Promise<unknown>): Promise<boolean> {
@@ -548,18 +342,6 @@ async function endsWithin(ms: number, end: Promise<unknown>): Promise<boolean> {
     () => true,
     () => false,
   );
-}
-
-/** Makes BullMQ try a job again after exactly this pause. */
-class TryAgain extends Error {
-  override readonly name = 'TryAgain';
-
-  constructor(
-    message: string,
-    readonly delayMs: number,
-  ) {
-    super(message);
-  }
 }
 
 /** What is recorded about a job, and logged. */

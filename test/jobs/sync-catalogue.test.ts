@@ -150,7 +150,7 @@ describe('a record that can’t be read', () => {
     expect(rows).toEqual([
       {
         item_id: '5000',
-        reason: expect.stringMatching(/^name is no text/),
+        reason: expect.stringMatching(/^name is not text/),
         raw: '{"id":5000,"name":{"broken":true}}',
       },
     ]);

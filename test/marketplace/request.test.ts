@@ -61,7 +61,7 @@ describe('the base address', () => {
   });
 });
 
-const carry = (
+const build = (
   method: 'GET' | 'POST',
   values: Readonly<Record<string, string>>,
   secret: Secret,
@@ -78,26 +78,26 @@ const carriage = (placement: ParameterCarriage['placement'], keyHeader: string |
 
 describe('where parameters travel', () => {
   it('puts them in the query on GET by default', () => {
-    const request = carry('GET', { item_id: '5' }, key, DEFAULT_CARRIAGE);
+    const request = build('GET', { item_id: '5' }, key, DEFAULT_CARRIAGE);
     expect(request.query).toBe(`?item_id=5&api_key=${FORM_KEY}`);
     expect(request.body).toBeNull();
   });
 
   it('puts them in a form body on POST by default, out of sight of access logs', () => {
-    const request = carry('POST', parameters, key, DEFAULT_CARRIAGE);
+    const request = build('POST', parameters, key, DEFAULT_CARRIAGE);
     expect(request.query).toBe('');
     expect(request.body).toBe(`purchase_code=a+b%26c&api_key=${FORM_KEY}`);
     expect(request.headers['content-type']).toBe('application/x-www-form-urlencoded');
   });
 
   it('puts them in the query on POST too when told to', () => {
-    const request = carry('POST', parameters, key, carriage('query'));
+    const request = build('POST', parameters, key, carriage('query'));
     expect(request.query).toBe(`?purchase_code=a+b%26c&api_key=${FORM_KEY}`);
     expect(request.body).toBeNull();
   });
 
   it.each(['GET', 'POST'] as const)('puts them in a JSON body on %s when told to', (method) => {
-    const request = carry(method, parameters, key, carriage('json'));
+    const request = build(method, parameters, key, carriage('json'));
     expect(request.query).toBe('');
     expect(JSON.parse(request.body ?? '')).toEqual({ ...parameters, api_key: key.reveal() });
     expect(request.headers['content-type']).toBe('application/json');
@@ -107,7 +107,7 @@ describe('where parameters travel', () => {
     'sends the key in the named header and nowhere else (%s)',
     (placement) => {
       const plain = new Secret('abcdef');
-      const request = carry('POST', parameters, plain, carriage(placement, 'X-Api-Key'));
+      const request = build('POST', parameters, plain, carriage(placement, 'X-Api-Key'));
       expect(request.headers['x-api-key']).toBe('abcdef');
       expect(`${request.query}${request.body ?? ''}`).not.toMatch(/abcdef|api_key/);
       expect(`${request.query}${request.body ?? ''}`).toContain('purchase_code');
@@ -115,11 +115,11 @@ describe('where parameters travel', () => {
   );
 
   it('has no empty query when the key alone travels in a header', () => {
-    expect(carry('GET', {}, new Secret('abcdef'), carriage('default', 'x-key')).query).toBe('');
+    expect(build('GET', {}, new Secret('abcdef'), carriage('default', 'x-key')).query).toBe('');
   });
 
   it.each(['Host', 'content-length', 'User-Agent', 'a b', 'a:b', '', 'x\r\ny'])(
-    'refuses to carry the key in a header named %j',
+    'refuses to build the key in a header named %j',
     (name) => {
       expect(() => checkCarriage(carriage('default', name), new Secret('abcdef'))).toThrow(
         MarketplaceOptionsError,
@@ -127,7 +127,7 @@ describe('where parameters travel', () => {
     },
   );
 
-  it.each(['a\r\nb', 'é', ' a', ''])('refuses a key that no header can carry: %j', (text) => {
+  it.each(['a\r\nb', 'é', ' a', ''])('refuses a key that no header can build: %j', (text) => {
     expect(() => checkCarriage(carriage('default', 'x-key'), new Secret(text))).toThrow(
       MarketplaceOptionsError,
     );
@@ -138,7 +138,7 @@ describe('the headers of a request', () => {
   it('names the product plainly: browser names are redirected to the home page', () => {
     expect(USER_AGENT).toMatch(/^seller-mirror\/\d+\.\d+\.\d+/);
     expect(USER_AGENT).not.toMatch(/mozilla|chrome|firefox|opera|edge/i);
-    expect(carry('GET', {}, key, DEFAULT_CARRIAGE).headers).toMatchObject({
+    expect(build('GET', {}, key, DEFAULT_CARRIAGE).headers).toMatchObject({
       'user-agent': USER_AGENT,
       accept: 'application/json',
       'accept-encoding': 'gzip, br',

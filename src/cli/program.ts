@@ -134,7 +134,7 @@ export async function program(loaded: readonly string[] = Object.keys(COMMANDS))
   const command = new Command('seller-mirror')
     .description('Mirrors a marketplace seller’s account and items into PostgreSQL.')
     .version(version())
-    .showHelpAfterError('(--help shows what there is)')
+    .showHelpAfterError('  → add --help to see what there is')
     .configureHelp({ showGlobalOptions: true, subcommandTerm })
     .exitOverride(exitAsDocumented)
     // What stands after a subcommand is its own: `runs` and `runs show` both have --json.

@@ -56,6 +56,14 @@ describe('the command line', () => {
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toContain(`it is called '${present}'`);
   });
+
+  it('tells the next step after wrong usage as after every other error', async () => {
+    for (const args of [['nix'], ['help', 'nix'], ['export', '--nix'], ['completion', 'nix']]) {
+      const { code, stderr } = await run(args, {});
+      expect(code).toBe(2);
+      expect(stderr, args.join(' ')).toMatch(/^error: .*\n {2}→ add --help to see what there is\n$/);
+    }
+  });
 });
 
 describe('help', () => {
@@ -76,7 +84,7 @@ describe('help', () => {
   );
 
   it.each([
-    [['help', 'nix'], "error: unknown command 'nix'\n(--help"],
+    [['help', 'nix'], "error: unknown command 'nix'\n  → add --help"],
     [['help', 'snyc'], "error: unknown command 'snyc'\n(Did you mean sync?)"],
     [['codes', 'help', 'chek'], "error: unknown command 'codes chek'\n(Did you mean codes check?)"],
     [

@@ -46,12 +46,25 @@ export class Exports {
   }
 
   /**
-   * Hands the rows of a view, as they are at one moment, to `consume`.
+   * Hands the rows of a view, as they are at one moment, to `consume`, in bounded memory.
    * @throws {CursorAheadError} when the cursor was not given by this store
    * @throws {FeedBusyError} when writers are in the way for long
    */
-  read<T>(request: ExportRequest, consume: (exported: Exported) => Promise<T>): Promise<T> {
-    return exportView(this.#client, request, consume);
+  async read<T>(request: ExportRequest, consume: (exported: Exported) => Promise<T>): Promise<T> {
+    const client = this.#client;
+    const rule = feedRule(request.view);
+    const cursor = rule === null ? null : await beginFeed(client, rule);
+    if (rule === null) await client.query(BEGIN);
+    const { since } = request;
+    if (since !== null && (cursor === null || since.seq > cursor.seq)) throw aheadError(since);
+    const columns = await columnsOf(client, request);
+    const { sql, values } = statement(request, rule, columns);
+    const total = request.counted ? await count(client, sql, values) : null;
+    const rows = await TextCursor.open(client, sql, values);
+    const result = await consume({ columns, batches: rows.batches(), total, cursor });
+    await rows.close();
+    await client.query('COMMIT');
+    return result;
   }
 }
 
@@ -96,32 +109,6 @@ export interface Exported {
 
 /** Name of the column that is true for rows that are gone. */
 const DELETED = '_deleted';
-
-/**
- * Exports a view as it is at one moment: hands its rows to `consume`, in bounded memory.
- * @param client in no transaction
- * @throws {CursorAheadError} when the cursor was not given by this store
- * @throws {FeedBusyError} when writers are in the way for long
- */
-export async function exportView<T>(
-  client: Client,
-  request: ExportRequest,
-  consume: (exported: Exported) => Promise<T>,
-): Promise<T> {
-  const rule = feedRule(request.view);
-  const cursor = rule === null ? null : await beginFeed(client, rule);
-  if (rule === null) await client.query(BEGIN);
-  const { since } = request;
-  if (since !== null && (cursor === null || since.seq > cursor.seq)) throw aheadError(since);
-  const columns = await columnsOf(client, request);
-  const { sql, values } = statement(request, rule, columns);
-  const total = request.counted ? await count(client, sql, values) : null;
-  const rows = await TextCursor.open(client, sql, values);
-  const result = await consume({ columns, batches: rows.batches(), total, cursor });
-  await rows.close();
-  await client.query('COMMIT');
-  return result;
-}
 
 /** Values in the forms that every reader knows; and no limit of time, since readers may be slow. */
 const BEGIN = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;

@@ -34,20 +34,11 @@ export interface TickDone extends ScheduleKey, ScheduleRecord {
   readonly enqueuedAt: Date | null;
 }
 
-interface Row {
-  readonly seller: string;
-  readonly kind: ScheduleKind;
-  readonly cron: string | null;
-  readonly time_zone: string | null;
-  readonly last_tick: Date | null;
-  readonly enqueued_at: Date | null;
-  readonly last_run_at: Date | null;
-}
-
 /** A held run mirrored all that is present, so it counts like a success. */
 const STATES = `
-  SELECT asked.seller, asked.kind, s.cron, s.time_zone, s.last_tick,
-         nullif(s.enqueued_at, 'epoch') AS enqueued_at, run.started_at AS last_run_at
+  SELECT asked.seller, asked.kind, s.cron, s.time_zone AS "timeZone",
+         s.last_tick AS "lastTick", nullif(s.enqueued_at, 'epoch') AS "enqueuedAt",
+         run.started_at AS "lastRunAt"
     FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS asked (seller, kind, place)
     LEFT JOIN mirror.schedules s ON s.seller_id = asked.seller AND s.kind = asked.kind
     LEFT JOIN LATERAL (
@@ -66,16 +57,15 @@ export async function readSchedules(
 ): Promise<ScheduleState[]> {
   const sellers = keys.map(({ seller }) => seller);
   const kinds = keys.map(({ kind }) => kind);
-  const { rows } = await pool.query<Row>(STATES, [sellers, kinds]);
-  return rows.map(({ seller, kind, cron, time_zone, last_tick, enqueued_at, last_run_at }) => ({
-    seller,
-    kind,
+  const { rows } = await pool.query<
+    Omit<ScheduleState, 'record'> & {
+      [Field in keyof ScheduleRecord]: ScheduleRecord[Field] | null;
+    }
+  >(STATES, [sellers, kinds]);
+  return rows.map(({ cron, timeZone, lastTick, ...state }) => ({
+    ...state,
     record:
-      cron === null || time_zone === null || last_tick === null
-        ? null
-        : { cron, timeZone: time_zone, lastTick: last_tick },
-    enqueuedAt: enqueued_at,
-    lastRunAt: last_run_at,
+      cron === null || timeZone === null || lastTick === null ? null : { cron, timeZone, lastTick },
   }));
 }
 

@@ -108,26 +108,17 @@ export async function knownCodes(
 /** The ledger of a code, the newest check first. */
 export async function checksOf(pool: Pool, codeId: bigint, limit: number): Promise<CodeCheck[]> {
   const { rows } = await pool.query<
-    Pick<CodeCheck, 'verdict' | 'reason' | 'proof' | 'message'> & {
-      readonly check_id: string;
-      readonly audit_id: string | null;
-      readonly checked_at: Date;
-      readonly http_status: number | null;
-      readonly raw_hash: string | null;
-    }
+    Omit<CodeCheck, 'checkId' | 'auditId'> & { checkId: string; auditId: string | null }
   >(
-    `SELECT check_id, audit_id, checked_at, verdict, reason, proof, http_status, message,
-            encode(raw_hash, 'hex') AS raw_hash
+    `SELECT check_id AS "checkId", audit_id AS "auditId", checked_at AS "checkedAt", verdict, reason,
+            proof, http_status AS "httpStatus", message, encode(raw_hash, 'hex') AS "rawHash"
        FROM mirror.code_checks WHERE code_id = $1 ORDER BY check_id DESC LIMIT $2`,
     [codeId, limit],
   );
-  return rows.map(({ check_id, audit_id, checked_at, http_status, raw_hash, ...row }) => ({
+  return rows.map(({ checkId, auditId, ...row }) => ({
+    checkId: BigInt(checkId),
+    auditId: auditId === null ? null : BigInt(auditId),
     ...row,
-    checkId: BigInt(check_id),
-    auditId: audit_id === null ? null : BigInt(audit_id),
-    checkedAt: checked_at,
-    httpStatus: http_status,
-    rawHash: raw_hash,
   }));
 }
 

@@ -141,5 +141,5 @@ async function change(
 
 function progressIn({ auditId, path, format, writtenAt, ...row }: Row): AuditProgress {
   const result = path === null ? null : { path, format, writtenAt };
-  return { ...row, auditId: BigInt(auditId), result };
+  return { auditId: BigInt(auditId), ...row, result };
 }

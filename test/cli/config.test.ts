@@ -1,5 +1,19 @@
-import { expect, it } from 'vitest';
-
+import {
+  chmodSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, it, onTestFinished } from 'vitest';
+import { seededCatalogue } from '../../src/simulator/index.js';
+import { KEY, useMirror } from '../support/mirror.js';
 import { run, settings } from './support.js';
 
 it('config shows settings with where they are from, as a table or JSON, and ends with 2 when one is wrong', async () => {
@@ -21,4 +35,55 @@ it('config shows settings with where they are from, as a table or JSON, and ends
   });
   expect(wrong.code).toBe(2);
   expect(good.stdout + wrong.stdout).not.toContain('pa55word');
+});
+
+const mirror = useMirror();
+
+/** A folder with a key file that everybody can read, and settings that name it. */
+async function exposedKey() {
+  const catalogue = seededCatalogue({ seed: 3, count: 2 });
+  const sim = await mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
+  const cwd = mkdtempSync(join(tmpdir(), 'seller-mirror-exposed-'));
+  onTestFinished(() => rmSync(cwd, { recursive: true, force: true }));
+  writeFileSync(join(cwd, 'main.key'), KEY);
+  chmodSync(join(cwd, 'main.key'), 0o644);
+  const env = {
+    DATABASE_URL: mirror().databaseUrl,
+    MARKETPLACE_URL: sim.url,
+    MARKETPLACE_API_KEY_FILE: 'main.key',
+    REQUESTS_PER_MINUTE: '0',
+  };
+  return { cwd, env };
+}
+
+it('a key file that everybody can read is told once a day by commands that use the key, since a warning with every command is read by nobody', async () => {
+  const { cwd, env } = await exposedKey();
+  const told = async (...args: string[]): Promise<boolean> => {
+    const { code, stderr } = await run(args, env, { cwd });
+    expect(code, stderr).toBe(0);
+    return stderr.includes('main.key" can be read by every user of this machine: run chmod 600');
+  };
+  expect(await told('sql', 'select 1')).toBe(false);
+  expect(await told('sync', 'account')).toBe(true);
+  expect(await told('sync', 'account')).toBe(false);
+  const yesterday = new Date(Date.now() - 25 * 3_600_000);
+  utimesSync(join(cwd, 'data', 'exposed-secrets.txt'), yesterday, yesterday);
+  expect(await told('sync', 'account')).toBe(true);
+  const doctor = await run(['doctor'], env, { cwd });
+  expect(doctor.stdout).toMatch(/^! configuration: .*main\.key" can be read/m);
+});
+
+it('what was told of it is never written through a link: somebody else may have laid it, and the file it leads to would be lost', async () => {
+  const { cwd, env } = await exposedKey();
+  const precious = join(cwd, 'precious.txt');
+  writeFileSync(precious, 'precious');
+  mkdirSync(join(cwd, 'data'));
+  const note = join(cwd, 'data', 'exposed-secrets.txt');
+  symlinkSync(precious, note);
+  const { code, stderr } = await run(['sync', 'account'], env, { cwd });
+  expect(code, stderr).toBe(0);
+  expect(stderr).toContain('run chmod 600');
+  expect(readFileSync(precious, 'utf8')).toBe('precious');
+  expect(lstatSync(note).isFile()).toBe(true);
+  expect(lstatSync(note).mode & 0o777).toBe(0o600);
 });

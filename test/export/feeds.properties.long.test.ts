@@ -267,7 +267,7 @@ describe('who follows the views', () => {
         ],
       },
     );
-  }, 240_000);
+  });
 
   it('misses nothing that writers commit while exports are taken', async () => {
     await empty();
@@ -297,5 +297,5 @@ describe('who follows the views', () => {
     await following;
     await copy.followAll();
     await copy.expectEqual();
-  }, 120_000);
+  });
 });

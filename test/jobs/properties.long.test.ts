@@ -248,4 +248,4 @@ it('keeps its promise through any sequence of states and faults', async () => {
       ],
     },
   );
-}, 180_000);
+});

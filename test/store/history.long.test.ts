@@ -64,7 +64,7 @@ describe('the catalogue as of a moment', () => {
       }),
       { numRuns: 25 },
     );
-  }, 120_000);
+  });
 
   it('has one state of each item at any time, even where clocks stand still or go back', async () => {
     const moments = fc.array(fc.integer({ min: -3, max: 3 }), { minLength: 8, maxLength: 8 });
@@ -89,7 +89,7 @@ describe('the catalogue as of a moment', () => {
       }),
       { numRuns: 20 },
     );
-  }, 120_000);
+  });
 
   it('tells sellers apart', async () => {
     await book.night(at(0), { listed: [{ id: 1, name: 'Ada’s' }] }, 'ada');

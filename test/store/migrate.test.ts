@@ -8,12 +8,14 @@ import { promisify } from 'node:util';
 import { Client } from 'pg';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import {
+  MIGRATIONS_FOLDER,
   migrate,
   migrationState,
-  MIGRATIONS_FOLDER,
   readMigrations,
 } from '../../src/store/migrate.js';
+import { NO_FILTERS, loadEngine } from '../../src/store/migrate/engine.js';
 import { createTestDatabase } from '../support/postgres.js';
+import { poolOf, shape } from './shape.js';
 
 const CLEAN = { pending: [], failed: [], edited: [], unknown: [] };
 const COMPILED = fileURLToPath(new URL('../../dist/store/migrate.js', import.meta.url));
@@ -207,5 +209,42 @@ describe('every migration of the package', () => {
   it('is in a folder that says which database it is for, as Prisma wants', async () => {
     const lock = await readFile(join(MIGRATIONS_FOLDER, 'migration_lock.toml'), 'utf8');
     expect(lock).toContain('provider = "postgresql"');
+  });
+});
+
+const SCHEMA = fileURLToPath(new URL('../../prisma/schema.prisma', import.meta.url));
+
+/** What Prisma would make of `schema` in an empty database. */
+async function shapeOf(schema: string): Promise<string[]> {
+  const pool = await poolOf({ empty: true });
+  const { engine } = await loadEngine(pool, schema);
+  const to = { tag: 'schemaDatamodel' as const, files: [{ path: SCHEMA, content: schema }] };
+  const { stdout } = await engine.diff({
+    ...{ from: { tag: 'empty' as const }, to },
+    ...{ script: true, exitCode: null, filters: NO_FILTERS },
+  });
+  engine.free();
+  // The engine takes the history's schema for the one that need not be named.
+  await pool.query(`SET search_path = mirror; ${stdout ?? ''}`);
+  return await shape(pool);
+}
+
+describe('the migrations', () => {
+  it('make just the tables that schema.prisma describes', async () => {
+    const migrated = await shape(await poolOf());
+    expect(migrated.length).toBeGreaterThan(80); // or the comparison compares nothing
+    expect(migrated).toEqual(await shapeOf(await readFile(SCHEMA, 'utf8')));
+  });
+
+  it('would be seen to lack a column that is added to schema.prisma, or an index', async () => {
+    const schema = await readFile(SCHEMA, 'utf8');
+    const migrated = await shape(await poolOf());
+    const wider = schema.replace(/(\n\s+wireHash .*)/, '$1\n  novelty String?');
+    const indexed = schema.replace('@@id([sellerId, itemId])', '$&\n  @@index([name])');
+    for (const changed of [wider, indexed]) {
+      expect(changed).not.toBe(schema);
+      const lacking = (await shapeOf(changed)).filter((line) => !migrated.includes(line));
+      expect(lacking).toHaveLength(1);
+    }
   });
 });

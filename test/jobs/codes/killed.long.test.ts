@@ -98,4 +98,4 @@ it('workers killed at any moment lose no code, settle none twice, and have littl
   expect(again('valid')).toBeLessThanOrEqual(kills * CHUNKS * CALLS * 5);
   // Those whose proof was still to come, too.
   expect(again('invalid')).toBeLessThanOrEqual(kills * CHUNKS * 50);
-}, 240_000);
+});

@@ -61,7 +61,9 @@ describe('the command line', () => {
     for (const args of [['nix'], ['help', 'nix'], ['export', '--nix'], ['completion', 'nix']]) {
       const { code, stderr } = await run(args, {});
       expect(code).toBe(2);
-      expect(stderr, args.join(' ')).toMatch(/^error: .*\n {2}→ add --help to see what there is\n$/);
+      expect(stderr, args.join(' ')).toMatch(
+        /^error: .*\n {2}→ add --help to see what there is\n$/,
+      );
     }
   });
 });

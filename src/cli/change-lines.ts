@@ -11,17 +11,8 @@ import {
 import { moment } from '../domain/moment.js';
 import type { ItemChange, RunField } from '../store/history-read.js';
 import type { Store } from '../store/store.js';
-import {
-  count,
-  cut,
-  pad,
-  paint,
-  safeLine,
-  type CsvCell,
-  type Look,
-  type Style,
-  width,
-} from './output/index.js';
+import type { CsvCell } from './output/formats.js';
+import { count, cut, type Look, pad, paint, safeLine, type Style, width } from './output/text.js';
 
 /** Old and new text are cut to this many characters, or fewer where the terminal is narrow. */
 const MOST_CHARACTERS = 72;

@@ -3,10 +3,12 @@ import { constants } from 'node:fs';
 import { access } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import { processEnvironment } from '../config/index.js';
-import { json, lookOf, withColumnNames, wrap, writeAll, type Look } from './output/index.js';
+import { json, withColumnNames } from './output/formats.js';
+import { type Look, lookOf, wrap } from './output/text.js';
+import { writeAll } from './output/write.js';
 import { asTyped } from './own-command.js';
 
-/** Where commands write: results to stdout, all else to stderr. */
+/** Width and colours of stdout, for results, and of stderr, for everything else. */
 export const stdoutLook = (): Look => lookOf(process.stdout, processEnvironment());
 export const stderrLook = (): Look => lookOf(process.stderr, processEnvironment());
 
@@ -35,13 +37,13 @@ function wrapped(text: string, { columns }: Look): string {
 /** Writes text to stdout as it is. */
 export async function write(text: string): Promise<void> {
   await new Promise<void>((resolve) => {
-    // A reader that went away is dealt with where stdout is guarded.
+    // guardStdout() handles a reader that went away.
     process.stdout.write(text, () => resolve());
   });
 }
 
-/** What commands that print tables can be told about it. */
-export interface PagerOptions {
+/** Options of commands that print tables. */
+interface PagerOptions {
   /** False: `--no-pager`. */
   readonly pager?: boolean;
 }
@@ -63,7 +65,7 @@ export async function page(
   const source = iteratorOf(lines);
   try {
     let first = '';
-    // A line is left to the prompt.
+    // One line is left for the prompt.
     while (linesIn(first) < screen) {
       const next = await source.next();
       if (next.done === true) {
@@ -94,7 +96,7 @@ async function* startingWith(
   for (let next = await rest.next(); next.done !== true; next = await rest.next()) yield next.value;
 }
 
-/** As users of git and psql know it: PAGER, which may have arguments, else less. Null: none is wanted or there. */
+/** PAGER, which may have arguments, or less, as in git and psql; null when none is wanted or installed. */
 async function pagerCommand(): Promise<string | null> {
   const { PAGER, PATH = '', TERM } = processEnvironment();
   const command = PAGER ?? 'less';
@@ -112,19 +114,19 @@ async function pagerCommand(): Promise<string | null> {
   return found.includes(true) ? command : null;
 }
 
-/** Ctrl-C is the pager's while it has the terminal: it would be left without its own end otherwise. */
+/** Whether a pager has the terminal: Ctrl-C is for the pager then. */
 let isPaging = false;
 export const pagerHasTerminal = (): boolean => isPaging;
 
 async function throughPager(command: string, lines: AsyncIterable<string>): Promise<void> {
   const env = processEnvironment();
-  // Colours as they are, no clearing of the screen.
+  // less: quit if the text fits one screen, keep colours, don't clear the screen.
   const child = spawn(command, {
     shell: true,
     stdio: ['pipe', 'inherit', 'inherit'],
     env: { ...env, LESS: env['LESS'] ?? 'FRX' },
   });
-  // What it did not take before it ended is lost, and nobody minds.
+  // A pager that is left early leaves the rest unread.
   child.stdin.on('error', () => undefined);
   isPaging = true;
   try {
@@ -132,7 +134,6 @@ async function throughPager(command: string, lines: AsyncIterable<string>): Prom
       child.once('error', reject);
       child.once('close', () => resolve());
     });
-    // Whoever leaves the pager early has seen enough.
     await writeAll(child.stdin, lines);
     child.stdin.end();
     await ended;

@@ -27,15 +27,15 @@ export function usageError(message: string, remedy: string | null): CommandError
 }
 
 /** An error as a person should see it. */
-export interface ErrorReport {
+interface ErrorReport {
   readonly lines: readonly string[];
   readonly exitCode: ExitCode;
 }
 
 /**
- * Puts an error into words: one line for the problem and one for the remedy, and never a stack
- * trace. What nobody expected is said to be a defect.
- * @param databaseUrl to explain what the database driver throws; never shown
+ * Describes an error: one line for the problem, one for the remedy, never a stack trace. An unexpected
+ * error is reported as a defect.
+ * @param databaseUrl to explain the database driver's errors; never shown
  */
 export function reportError(error: unknown, databaseUrl: string | null): ErrorReport {
   const outOfFiles = describeOutOfFiles(error);

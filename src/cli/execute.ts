@@ -8,20 +8,20 @@ import { openApp, type App, type AppEvents } from '../app.js';
 import { pagerHasTerminal, note } from './console.js';
 import { reportError } from './errors.js';
 import { EXIT, type ExitCode } from './exit-codes.js';
-import { safeLine } from './output/index.js';
+import { safeLine } from './output/text.js';
 
-/** How long what runs may take to end in order after Ctrl-C. */
+/** Time for an orderly end after Ctrl-C. */
 const GRACE_MS = 5_000;
 
-/** Ends with SIGINT and SIGTERM; the commands pass it to everything that takes time. */
+/** Aborted by SIGINT and SIGTERM; commands pass its signal to everything that takes time. */
 const interruption = new AbortController();
 
 function onSignal(signal: NodeJS.Signals): void {
   if (signal === 'SIGINT' && pagerHasTerminal()) return;
-  // A second one means: now. What is committed is safe; the rest was never visible.
+  // A second signal ends it at once. Committed data is safe; the rest was never visible.
   if (interruption.signal.aborted) endNow();
   interruption.abort(new Error('interrupted'));
-  // What can't be told to stop, such as the wait for a host that never answers, holds up no end.
+  // Ends also when something can't be aborted, such as the wait for a host that never answers.
   setTimeout(endNow, GRACE_MS).unref();
 }
 
@@ -39,7 +39,7 @@ export async function execute(work: (signal: AbortSignal) => Promise<ExitCode>):
   try {
     process.exitCode = await work(interruption.signal);
   } catch (error) {
-    // At once: whatever is still open, such as a connection that never comes about, ends with us.
+    // At once: what is still open, such as a pending connection, ends with the process.
     if (interruption.signal.aborted) endNow();
     process.exitCode = complain(error);
   } finally {
@@ -48,7 +48,7 @@ export async function execute(work: (signal: AbortSignal) => Promise<ExitCode>):
   }
 }
 
-/** Waits for work that can't be told to stop and leaves nothing half done: no longer than the signal lets it. */
+/** Waits for work that can't be aborted, until the signal. The work must leave nothing half done. */
 export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   signal.throwIfAborted();
   const aborted = new Promise<never>((_, reject) => {
@@ -63,13 +63,13 @@ function interrupted(): ExitCode {
   return EXIT.interrupted;
 }
 
-/** What the database driver's errors are explained with; never shown. */
+/** Used to explain the database driver's errors; never shown. */
 let databaseUrl: string | null = null;
 
 /**
- * Writes an error to stderr as a person should see it, its stack only for LOG_LEVEL=debug.
- * @param who it is about, when others are not affected
- * @returns the exit code it asks for
+ * Writes an error to stderr for a person, its stack only with LOG_LEVEL=debug.
+ * @param who the seller it is about, when others are not affected
+ * @returns the exit code for it
  */
 export function complain(error: unknown, who?: string): ExitCode {
   const environment = processEnvironment();
@@ -85,20 +85,20 @@ export function complain(error: unknown, who?: string): ExitCode {
 }
 
 /**
- * The configuration of this process, schedules included.
+ * Reads the configuration of this process and checks its schedules.
  * @throws ConfigError with everything that is wrong with it
  */
 export function readSettings(needs: 'store' | 'sellers'): Config {
   return loadConfig(needs, cronFault);
 }
 
-/** A thousand sellers can bring a thousand warnings of the same kind. */
+/** At most this many warnings are shown: a thousand sellers may have one each. */
 const MOST_WARNINGS = 20;
 
-/** Reads the configuration for a command and passes its warnings on. */
+/** Reads the configuration for a command and shows its warnings. */
 export async function configFor(needs: 'store' | 'sellers'): Promise<Config> {
   const config = readSettings(needs);
-  const exposed = needs === 'sellers' && (await isNews(config)) ? config.exposedSecrets : [];
+  const exposed = needs === 'sellers' && (await isNewWarning(config)) ? config.exposedSecrets : [];
   const warnings = [...config.warnings, ...exposed];
   for (const warning of warnings.slice(0, MOST_WARNINGS)) {
     note(`warning: ${safeLine(warning)}\n`);
@@ -112,11 +112,11 @@ export async function configFor(needs: 'store' | 'sellers'): Promise<Config> {
 const DAY_MS = 86_400_000;
 
 /**
- * Whether nobody was told within a day of the secrets that others can read. A file in DATA_DIR says
- * what was told and when; where it can't be written, they are told again each time. A link in its
- * place is replaced, like one in the place of any other output.
+ * Whether the warning about secrets that others can read was not shown within a day. A file in DATA_DIR
+ * keeps the last warning; without it, the warning is shown each time. A link in its place is replaced,
+ * as for any other output.
  */
-async function isNews(config: Config): Promise<boolean> {
+async function isNewWarning(config: Config): Promise<boolean> {
   const { dataDir, databaseUrl: external, exposedSecrets } = config;
   if (exposedSecrets.length === 0) return false;
   const path = join(dataDir, 'exposed-secrets.txt');
@@ -126,19 +126,19 @@ async function isNews(config: Config): Promise<boolean> {
     const isRecent = found.isFile() && Math.abs(Date.now() - found.mtimeMs) < DAY_MS;
     if (isRecent && (await readFile(path, 'utf8')) === text) return false;
   } catch {
-    // Not told yet.
+    // Not shown yet.
   }
   try {
     // The embedded server makes its folder itself, as the user it runs as.
     if (external !== null) await mkdir(dataDir, { recursive: true });
     await writeWhole(path, [text]);
   } catch {
-    // The next command tells them again.
+    // The next command shows it again.
   }
   return true;
 }
 
-/** Opens the app for a command and closes it whatever happens. */
+/** Opens the app for a command, and closes it also after an error. */
 export async function withApp(
   command: string,
   needs: 'store' | 'sellers',
@@ -152,7 +152,7 @@ export async function withApp(
   try {
     exitCode = await work(app);
   } catch (error) {
-    // What went wrong is worth more than what goes wrong because of it.
+    // The command's error matters more than one of closing.
     await app.close().catch(() => undefined);
     throw error;
   }

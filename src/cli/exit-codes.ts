@@ -1,4 +1,4 @@
-/** What a command ends with; scripts rely on these. */
+/** Exit codes of commands. Scripts rely on them. */
 export const EXIT = {
   done: 0,
   failed: 1,

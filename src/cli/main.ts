@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Only these come before the check: old versions of Node can't even read the rest.
+// Only these load before the check of Node's version: old versions can't parse the rest.
 import '../../check-node.cjs'; // oxlint-disable-line import/no-unassigned-import
 import { describeLoadError } from './open-files.js';
 

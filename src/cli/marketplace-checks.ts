@@ -9,15 +9,15 @@ import { hostName, isLoopback, sameHost } from '../domain/address.js';
 import type { Budget, CallRecord } from '../marketplace/types.js';
 import type { Binding } from '../store/sellers.js';
 import type { Store } from '../store/store.js';
-import { count, duration } from './output/index.js';
+import { count, duration } from './output/text.js';
 
-/** One thing looked at. */
+/** The outcome of a check. */
 export interface Check {
   /** Seller it is about; null for the machine and the store. */
   readonly seller: string | null;
   readonly result: 'ok' | 'warning' | 'failed';
   readonly text: string;
-  /** What to do about it; null for what is in order. */
+  /** What to do about it; null when it is in order. */
   readonly remedy: string | null;
 }
 
@@ -38,12 +38,12 @@ export class Checks {
   }
 }
 
-/** What came of asking one seller's marketplace. */
-export interface SellerFound {
+/** The checks of one seller's marketplace. */
+interface SellerChecks {
   readonly checks: readonly Check[];
   /** Requests made, redirects included. */
   readonly requests: number;
-  /** What the key opens; null when it opens nothing. */
+  /** The account that the key opens; null when it opens none. */
   readonly account: OpenedAccount | null;
 }
 
@@ -59,30 +59,30 @@ interface Call extends CallRecord {
   readonly at: number;
 }
 
-/** Everything known when the checks are put into words. */
+/** All findings of which the checks are made. */
 interface Findings {
   readonly seller: SellerConfig;
   readonly checks: Checks;
   readonly calls: readonly Call[];
   readonly seen: Examination;
-  /** What the copy is of; null when there is none. */
+  /** The account and marketplace of the copy; null when there is none. */
   readonly binding: Binding | null;
-  /** Accounts of the sellers that were asked before. */
+  /** Accounts of the sellers that were checked before. */
   readonly others: readonly OpenedAccount[];
 }
 
 /**
- * Asks one seller's marketplace, with at most three requests (and those that redirects cost)
- * within the budget, and judges what it shows.
- * @param store null when it can't be used: then the budget is this process's own
- * @param others accounts of the sellers that were asked before
+ * Checks one seller's marketplace with at most three requests within the budget, and those that
+ * redirects cost.
+ * @param store null when it can't be used: the budget is not shared with other processes then
+ * @param others accounts of the sellers that were checked before
  */
 export async function checkSeller(
   config: Config,
   seller: SellerConfig,
   { store, others }: { readonly store: Store | null; readonly others: readonly OpenedAccount[] },
   signal: AbortSignal,
-): Promise<SellerFound> {
+): Promise<SellerChecks> {
   const calls: Call[] = [];
   const marketplace = createMarketplace({
     baseUrl: seller.url,
@@ -90,7 +90,7 @@ export async function checkSeller(
     carriage: seller.carriage,
     allowPlainHttp: config.allowPlainHttp,
     budget: budgetOf(seller, store),
-    // One attempt: who waits for a diagnosis wants to see the first failure.
+    // One attempt: the first failure is the diagnosis.
     retry: { attempts: 1, baseMs: 500, maxMs: 10_000 },
     onCall: (call) => calls.push({ ...call, at: Date.now() }),
   });
@@ -99,7 +99,7 @@ export async function checkSeller(
     const binding = (await store?.sellers.bindingOf(seller.name)) ?? null;
     const findings = { seller, checks: new Checks(seller.name), calls, seen, binding, others };
     return {
-      checks: judge(findings),
+      checks: checksOf(findings),
       requests: requestsOf(calls),
       account:
         seen.account.kind === 'answered' ? openedBy(findings, seen.account.data.value) : null,
@@ -122,7 +122,7 @@ function openedBy({ seller }: Findings, { username }: Account): OpenedAccount {
   return { seller: seller.name, host: hostName(seller.url), username };
 }
 
-function judge(findings: Findings): Check[] {
+function checksOf(findings: Findings): Check[] {
   const { seen } = findings;
   return [
     ...hostChecks(findings),
@@ -162,7 +162,7 @@ function hostChecks(findings: Findings): Check[] {
   ];
 }
 
-/** What to do about a failure, for who asked `doctor` already. */
+/** The remedy for a failure, where a general one would say `doctor`. */
 function remedyFor(failure: Failure, { url }: SellerConfig): string {
   switch (failure.kind === 'unavailable' ? failure.reason : failure.kind) {
     case 'network':
@@ -221,7 +221,7 @@ function accountChecks(findings: Findings): Check[] {
   const { seller, checks, seen, binding, others } = findings;
   const { account } = seen;
   if (account.kind !== 'answered') {
-    // Told by the host.
+    // The check of the host reports it.
     if (account.kind === 'unavailable' && account.httpStatus === null) return [];
     return [checks.failed(`key: ${describeFailure(account)}`, remedyFor(account, seller))];
   }
@@ -350,7 +350,7 @@ function limitChecks({ seller, checks, calls }: Findings): Check[] {
   return [checks.ok(`limit: the server allows ${count(limit)} a minute${left}; asked ${ours}`)];
 }
 
-/** Quirks whose name does not say it all. */
+/** Descriptions of quirks. */
 const WORDS: Readonly<Record<string, string>> = {
   'envelope.bom': 'a byte order mark stands before the JSON',
   'envelope.preamble': 'other text, such as PHP warnings, stands before the JSON',
@@ -377,7 +377,7 @@ const ENDINGS: readonly (readonly [string, string])[] = [
   ['.text', 'comes as text instead of a number'],
 ];
 
-/** What a tolerated quirk is, in words. */
+/** Describes a tolerated quirk. */
 export function quirkInWords(name: string): string {
   const words = WORDS[name];
   if (words !== undefined) return words;

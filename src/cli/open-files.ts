@@ -1,12 +1,11 @@
 import { closeSync, openSync } from 'node:fs';
 
-/** Files and connections that a process may have open at a time: its pools, its calls, and what Node opens to load it. */
+/** Files and connections that a process needs at a time: pools, calls, and modules being loaded. */
 const NEEDED = 256;
 
 /**
- * What to say of an error that comes of too few open files being allowed, and what to do; null for
- * any other. Many modules tell of it as of something else, such as a missing file, so no error is
- * believed while none can be opened.
+ * Describes an error that is caused by the limit of open files; null for any other. Many modules report
+ * the limit as something else, such as a missing file: any error counts while no file can be opened.
  */
 export function describeOutOfFiles(error: unknown): [problem: string, remedy: string] | null {
   if (!isOutOfFiles(error) && !isFull()) return null;
@@ -16,7 +15,7 @@ export function describeOutOfFiles(error: unknown): [problem: string, remedy: st
   ];
 }
 
-/** The same for an error of loading the program. */
+/** Describes an error of loading the program; null when it has another cause. */
 export function describeLoadError(error: unknown): [problem: string, remedy: string] | null {
   const outOfFiles = describeOutOfFiles(error);
   if (outOfFiles !== null || codeOf(error) !== 'ERR_MODULE_NOT_FOUND') return outOfFiles;
@@ -30,7 +29,7 @@ function codeOf(error: unknown): unknown {
   return error instanceof Error && 'code' in error ? error.code : null;
 }
 
-/** True also where the error lies within another. */
+/** Whether the error, or one within it, says that no more files can be opened. */
 function isOutOfFiles(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const code = codeOf(error);
@@ -48,7 +47,7 @@ function isFull(): boolean {
   }
 }
 
-/** Asked of the system without opening a file. */
+/** The limit, read without opening a file. */
 function openFilesLimit(): string {
   const report = process.report.getReport() as unknown as Report;
   return String(report.userLimits?.open_files?.soft ?? 'unknown');

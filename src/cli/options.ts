@@ -3,7 +3,7 @@ import type { Config, SellerConfig } from '../config/index.js';
 import { readMoment } from '../domain/moment.js';
 import { type CommandError, usageError } from './errors.js';
 
-/** Options that every command understands. */
+/** Options that most commands have. */
 export interface CommonOptions {
   readonly json?: true;
   readonly seller?: string;
@@ -30,8 +30,8 @@ export interface TableOptions {
 /** Adds `--vertical` and `--no-pager`. */
 export function withTableOptions(command: Command): Command {
   return command
-    .option('--vertical', 'each field on a line of its own, whole')
-    .option('--no-pager', 'not through PAGER, also where a table is longer than the terminal');
+    .option('--vertical', 'each field on a line of its own, uncut')
+    .option('--no-pager', 'no PAGER, also for tables longer than the terminal');
 }
 
 const ANY_SELLER = 'only this seller (default: all)';
@@ -50,19 +50,19 @@ export function chosenSellers(config: Config, name: string | undefined): readonl
   return chosen;
 }
 
-/** Of a command that is about sellers, configured or not. @param known the names there are */
+/** The error for a seller that neither settings nor store know. @param known the names of those they know */
 export function unknownSeller(name: string, known: readonly string[]): CommandError {
   return usageError(
     `no seller "${name}" is configured or in the store`,
-    `there is: ${known.join(', ') || 'none'}`,
+    `known: ${known.join(', ') || 'none'}`,
   );
 }
 
-/** Of a command that is about what the store holds: it holds nothing of that seller. */
+/** The error for a seller of whom the store holds nothing. */
 export function notInStore(seller: string): CommandError {
   return usageError(
     `no seller "${seller}" is in the store`,
-    '`seller-mirror status` names those there are',
+    '`seller-mirror status` lists the sellers',
   );
 }
 

@@ -6,24 +6,24 @@ const PACKAGE = fileURLToPath(new URL('../..', import.meta.url));
 const DEFAULT_DATA_DIR = 'data';
 
 /**
- * How to type this program in the current folder, as it was started and with the same data folder,
- * for lines that work when pasted. What `.env` says needs no repeating.
+ * The command that starts this program from the current folder, as it was started, with the same data
+ * folder: printed lines work when pasted. Settings in `.env` are not repeated.
  * @param dataDir by default the one of the environment
  */
 export function ownCommand(dataDir: string = resolve(givenDataDir())): string {
   const isDefault = dataDir === resolve(DEFAULT_DATA_DIR);
   const own = isDefault ? '' : `DATA_DIR=${shellWord(relativeTo(dataDir))} `;
-  // Set to nothing, it takes back what .env says.
+  // An empty DATABASE_URL overrides .env.
   const none = processEnvironment()['DATABASE_URL'] === '' ? 'DATABASE_URL= ' : '';
   return `${none}${own}${program()}`;
 }
 
-/** The same for `$(…)`, where npm must not print what it runs. */
+/** The same for `$(…)`: npm must not print the script it runs. */
 export function quietCommand(dataDir?: string): string {
   return ownCommand(dataDir).replace(/(?<=\bnpm (?:start|run \S+)) --$/, ' --silent --');
 }
 
-/** A message whose commands, such as `seller-mirror sync`, are as they must be typed here. */
+/** Replaces commands in a message, such as `seller-mirror sync`, by what must be typed here. */
 export function asTyped(message: string): string {
   return message.includes('`seller-mirror ')
     ? message.replaceAll(/`seller-mirror (?=[a-z])/g, () => `\`${ownCommand()} `)
@@ -34,7 +34,7 @@ function givenDataDir(): string {
   return processEnvironment()['DATA_DIR']?.trim() || DEFAULT_DATA_DIR;
 }
 
-/** The end of a script of npm's that takes the program's arguments. */
+/** The end of an npm script that passes arguments on to this program. */
 const RUNS_PROGRAM = /(?:^|[\s/\\'"])(?:seller-mirror|main\.js)['"]?$/;
 
 function program(): string {
@@ -49,13 +49,13 @@ function program(): string {
   return installed || byNpm ? 'npx seller-mirror' : `node ${shellWord(relativeTo(script))}`;
 }
 
-/** The shorter of the path as it is and from here. */
+/** The path as given or relative to the current folder, whichever is shorter. */
 function relativeTo(path: string): string {
   const near = relative('.', path) || '.';
   return near.length < path.length ? near : path;
 }
 
-/** A word that a POSIX shell takes as it is. */
+/** Quotes a word for a POSIX shell. */
 export function shellWord(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }

@@ -2,16 +2,16 @@ import { readFileSync } from 'node:fs';
 import { Command, Help, type CommanderError } from 'commander';
 import { editDistance } from '../config/nearest.js';
 import { EXIT } from './exit-codes.js';
-import { guardStdout } from './output/index.js';
+import { guardStdout } from './output/write.js';
 
-/** A command, loaded only where it is needed: all of them take half a second. */
+/** A command. It is loaded only when needed: loading all of them takes half a second. */
 interface CommandEntry {
   readonly summary: string;
   /** Gives the function that adds the command to the program. */
   readonly load: () => Promise<(program: Command) => void>;
 }
 
-/** The commands, in the order in which help shows them, and what help says of each. */
+/** The commands, in the order in which help shows them. */
 const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   sync: {
     summary: 'mirror account and items into the store',
@@ -30,15 +30,15 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     load: async () => (await import('./commands/run.js')).addRun,
   },
   scheduler: {
-    summary: 'only put scheduled work into the queue',
+    summary: 'only put scheduled jobs into the queue',
     load: async () => (await import('./commands/run.js')).addScheduler,
   },
   worker: {
-    summary: 'only do the work in the queue',
+    summary: 'only do the jobs in the queue',
     load: async () => (await import('./commands/run.js')).addWorker,
   },
   status: {
-    summary: 'tell whether the copy is current',
+    summary: 'show whether the copy is current',
     load: async () => (await import('./commands/status.js')).addStatus,
   },
   runs: {
@@ -46,7 +46,7 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     load: async () => (await import('./commands/runs.js')).addRuns,
   },
   changes: {
-    summary: 'tell what changed about the items',
+    summary: 'list the changes of items',
     load: async () => (await import('./commands/changes.js')).addChanges,
   },
   items: {
@@ -54,15 +54,15 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     load: async () => (await import('./commands/items.js')).addItems,
   },
   sql: {
-    summary: 'ask the copy with SQL (read-only)',
+    summary: 'query the copy with SQL (read-only)',
     load: async () => (await import('./commands/sql.js')).addSql,
   },
   export: {
-    summary: 'write a view as CSV, NDJSON or Parquet, whole or what changed',
+    summary: 'write a view, or its changes, as CSV, NDJSON or Parquet',
     load: async () => (await import('./commands/export.js')).addExport,
   },
   db: {
-    summary: 'keep the embedded server up for other tools',
+    summary: 'keep the embedded server running for other tools',
     load: async () => (await import('./commands/db.js')).addDb,
   },
   migrate: {
@@ -70,7 +70,7 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     load: async () => (await import('./commands/migrate.js')).addMigrate,
   },
   prune: {
-    summary: 'delete what is older than the KEEP_… settings say',
+    summary: 'delete data that is older than the KEEP_… settings allow',
     load: async () => (await import('./commands/prune.js')).addPrune,
   },
   backup: {
@@ -78,7 +78,7 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     load: async () => (await import('./commands/backup.js')).addBackup,
   },
   restore: {
-    summary: 'bring a backup back',
+    summary: 'restore a backup',
     load: async () => (await import('./commands/backup.js')).addRestore,
   },
   doctor: {
@@ -94,7 +94,7 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     load: async () => (await import('./commands/simulate.js')).addSimulate,
   },
   demo: {
-    summary: 'see it work on a simulated marketplace',
+    summary: 'try it on a simulated marketplace',
     load: async () => (await import('./commands/demo.js')).addDemo,
   },
   completion: {
@@ -103,7 +103,7 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   },
 };
 
-/** Does what the command line says. @param argv with Node and the script at its beginning */
+/** Runs a command line. @param argv with Node and the script at its beginning */
 export async function runProgram(argv: readonly string[]): Promise<void> {
   guardStdout();
   const words = argv.slice(2);
@@ -115,21 +115,18 @@ export async function runProgram(argv: readonly string[]): Promise<void> {
 /** The commands to load for a command line: by its first word. */
 function commandsFor(word: string): readonly string[] {
   if (/^(?:-h|--help|-V|--version)$/.test(word)) return [];
-  // `help` may be about any command, an unknown word may mean any, and a shell completes all.
+  // `help` and an unknown word may mean any command, and completion covers all.
   const isOne = Object.hasOwn(COMMANDS, word) && word !== 'completion';
   return isOne ? [word] : Object.keys(COMMANDS);
 }
 
-/**
- * The arguments of the program, in which SQL that begins with a comment is no option: with a blank
- * before it, it means the same to PostgreSQL.
- */
+/** Puts a blank before SQL that begins with a comment, so that it is not taken for an option. */
 function withStatement(argv: readonly string[]): readonly string[] {
   if (argv[2] !== 'sql') return argv;
   return argv.map((argument) => (/^--\s/.test(argument) ? ` ${argument}` : argument));
 }
 
-/** The command line. @param loaded commands that are whole; of the others there is what `--help` says */
+/** Makes the command line. @param loaded commands that are loaded; the others have only what `--help` shows */
 export async function program(loaded: readonly string[] = Object.keys(COMMANDS)): Promise<Command> {
   const command = new Command('seller-mirror')
     .description('Mirrors a marketplace seller’s account and items into PostgreSQL.')
@@ -137,7 +134,7 @@ export async function program(loaded: readonly string[] = Object.keys(COMMANDS))
     .showHelpAfterError('  → add --help to see what there is')
     .configureHelp({ showGlobalOptions: true, subcommandTerm })
     .exitOverride(exitAsDocumented)
-    // What stands after a subcommand is its own: `runs` and `runs show` both have --json.
+    // Options after a subcommand belong to it: `runs` and `runs show` both have --json.
     .enablePositionalOptions()
     .addHelpText(
       'after',
@@ -152,7 +149,7 @@ export async function program(loaded: readonly string[] = Object.keys(COMMANDS))
   return command;
 }
 
-/** How help lists a command: those of the program by name, since not all of them are loaded. */
+/** How help lists a command: at the top by name alone, since not all are loaded. */
 function subcommandTerm(this: Help, command: Command): string {
   return command.parent?.parent === null
     ? command.name()
@@ -169,7 +166,7 @@ function exitAsDocumented(error: CommanderError): never {
   process.exit(error.exitCode === 0 ? EXIT.done : EXIT.usage);
 }
 
-/** What commands were called once, or may be taken to be called, and what they are called. */
+/** Former or mistaken names of commands, and their present names. */
 const FORMER_NAMES: Readonly<Record<string, string>> = {
   approve: 'runs approve',
   reject: 'runs reject',
@@ -179,8 +176,8 @@ const FORMER_NAMES: Readonly<Record<string, string>> = {
   'codes export': 'audits export',
 };
 
-/** Makes a command that is typed by a former name end with its present one. */
-export function addFormerNames(program: Command): void {
+/** Answers a former name with an error that says the present one. */
+function addFormerNames(program: Command): void {
   for (const [former, present] of Object.entries(FORMER_NAMES)) {
     const words = former.split(' ');
     const name = words.pop() ?? '';
@@ -201,14 +198,14 @@ export function addFormerNames(program: Command): void {
  * Commander would answer an unknown command there with the help of another one.
  * @param words of the command line; does nothing when they don't ask for help
  */
-export function showHelp(program: Command, words: readonly string[]): void {
+function showHelp(program: Command, words: readonly string[]): void {
   const place = words.indexOf('help');
   const before = words.slice(0, Math.max(place, 0));
   const parent = before.reduce<Command | undefined>(childOf, program);
   if (place < 0 || parent === undefined || parent.commands.length === 0) return;
   let command = parent;
   for (const word of words.slice(place + 1).filter((one) => !one.startsWith('-'))) {
-    // What stands behind a whole command is its argument.
+    // Words after a command without subcommands are its arguments.
     if (command.commands.length === 0) break;
     command = childOf(command, word) ?? refuse(program, command, word);
   }
@@ -219,7 +216,7 @@ function childOf(parent: Command | undefined, name: string): Command | undefined
   return parent === undefined ? undefined : childrenOf(parent).find((one) => one.name() === name);
 }
 
-/** Without those that are hidden, and without Commander's own `help`. */
+/** The subcommands, without hidden ones and Commander's own `help`. */
 function childrenOf(parent: Command): readonly Command[] {
   const shown = parent.createHelp().visibleCommands(parent);
   return parent.commands.filter((one) => shown.includes(one));

@@ -1,16 +1,8 @@
 import { heldRemedy } from '../jobs/problem.js';
 import type { Progress as JobProgress, RunReport } from '../jobs/types.js';
 import { EXIT, type ExitCode } from './exit-codes.js';
-import {
-  Progress,
-  bytes,
-  count,
-  duration,
-  paint,
-  plural,
-  safeLine,
-  type Look,
-} from './output/index.js';
+import { Progress } from './output/progress.js';
+import { bytes, count, duration, type Look, paint, plural, safeLine } from './output/text.js';
 import { asTyped } from './own-command.js';
 
 const MARKS = { succeeded: ['✓', 'green'], held: ['!', 'yellow'], failed: ['✗', 'red'] } as const;

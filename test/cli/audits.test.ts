@@ -72,7 +72,7 @@ describe('audits', () => {
       expect(await run([...command, '--seller', 'nope'], env), command.join(' ')).toEqual({
         code: 2,
         stdout: '',
-        stderr: 'error: no seller "nope" is configured or in the store\n  → there is: main\n',
+        stderr: 'error: no seller "nope" is configured or in the store\n  → known: main\n',
       });
     }
   });

@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
@@ -10,7 +10,7 @@ import {
   sizeLine,
 } from '../../src/cli/codes/check-lists.js';
 import { closeLists, layoutJson, openLists, sortArguments } from '../../src/cli/codes/lists.js';
-import { outPlace, resultOptions } from '../../src/cli/codes/result-file.js';
+import { keepLists, outPlace, resultOptions } from '../../src/cli/codes/result-file.js';
 import type { AuditRow } from '../../src/store/audits/types.js';
 import { never } from '../support/mirror.js';
 import { folder } from './support.js';
@@ -52,6 +52,8 @@ describe('the arguments of codes check', () => {
 });
 
 describe('the place of a result', () => {
+  const csvAt = (path: string | null) => ({ path, format: 'csv' as const });
+
   it.each([
     ['result.csv', undefined, { path: 'result.csv', format: 'csv' }],
     ['a.b/Result.JSON', undefined, { path: 'a.b/Result.JSON', format: 'json' }],
@@ -69,6 +71,28 @@ describe('the place of a result', () => {
       'the ending of "result.xlsx" says no format',
     );
     expect(() => outPlace('result', undefined)).toThrow('says no format');
+  });
+
+  it('is not that of a list, by whatever name, since a result does not hold all of it', () => {
+    const dir = folder();
+    const list = join(dir, 'list.csv');
+    const link = join(dir, 'link.csv');
+    writeFileSync(list, 'code\na-code\n');
+    symlinkSync(list, link);
+    const replaced = /would replace the list/;
+    expect(() => keepLists(csvAt(list), ['-', list])).toThrow(replaced);
+    expect(() => keepLists(csvAt(link), [list])).toThrow(replaced);
+    expect(() => keepLists(csvAt(join(dir, '.', 'list.csv')), [link])).toThrow(replaced);
+  });
+
+  it('may be stdout, a new file, or a result of before', () => {
+    const dir = folder();
+    const [list, before] = [join(dir, 'list.csv'), join(dir, 'result.csv')];
+    writeFileSync(list, 'code\na-code\n');
+    writeFileSync(before, 'code,verdict\n');
+    for (const path of [null, before, join(dir, 'new.csv')]) {
+      expect(() => keepLists(csvAt(path), [list])).not.toThrow();
+    }
   });
 });
 

@@ -1,7 +1,7 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { describe, expect, it } from 'vitest';
-import { width } from '../../src/cli/output/index.js';
+import { width } from '../../src/cli/output/text.js';
 import { syncAccount } from '../../src/jobs/sync-account.js';
 import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
 import { seededCatalogue } from '../../src/simulator/index.js';

@@ -18,16 +18,9 @@ import { print, printJson, stdoutLook } from '../console.js';
 import { CommandError } from '../errors.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import type { CommonOptions } from '../options.js';
-import {
-  Progress,
-  age,
-  paint,
-  pairs,
-  safeLine,
-  table,
-  type Look,
-  type TableCell,
-} from '../output/index.js';
+import { Progress } from '../output/progress.js';
+import { pairs, table, type TableCell } from '../output/table.js';
+import { age, type Look, paint, safeLine } from '../output/text.js';
 import { ownCommand, shellWord } from '../own-command.js';
 import { unprovenRemedy, whyUnproven } from './audit-view.js';
 import { checkSeller, oneSeller, type CheckOptions } from './options.js';

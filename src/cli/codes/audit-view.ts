@@ -11,20 +11,18 @@ import { moment } from '../../domain/moment.js';
 import { callsAtOnce } from '../../jobs/codes/pace.js';
 import type { AuditProgress, AuditState, UnprovenCount } from '../../store/audits/types.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
+import { pairs, table, type TableCell } from '../output/table.js';
 import {
   age,
   count,
   duration,
+  type Look,
   momentCell,
   paint,
-  pairs,
   plural,
   safeLine,
-  table,
-  type Look,
   type Style,
-  type TableCell,
-} from '../output/index.js';
+} from '../output/text.js';
 import { asTyped, ownCommand } from '../own-command.js';
 import type { FailOptions } from './options.js';
 import type { OutPlace } from './result-file.js';
@@ -74,7 +72,7 @@ function stateAndShare(audit: AuditProgress): string {
 }
 
 /** Details of an audit besides its progress. */
-export interface AuditNotes {
+interface AuditNotes {
   readonly unproven: readonly UnprovenCount[];
   /** Sentences on how the list was read. */
   readonly reading: readonly string[];
@@ -156,7 +154,7 @@ function section(title: string, lines: readonly string[], look: Look): string {
   return `${paint('bold', title, look)}\n${shown.join('')}`;
 }
 
-export interface SummaryNotes {
+interface SummaryNotes {
   readonly unproven: readonly UnprovenCount[];
   /** Invalid codes proven by account details alone. */
   readonly accountProven: number;

@@ -12,7 +12,8 @@ import type { AuditLoader, AuditRow, AuditSize, NewAudit } from '../../store/aud
 import { note, printJson } from '../console.js';
 import { usageError } from '../errors.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
-import { Progress, count, plural, safeLine } from '../output/index.js';
+import { Progress } from '../output/progress.js';
+import { count, plural, safeLine } from '../output/text.js';
 import { costOf, costText } from './audit-view.js';
 import { layoutJson, type OpenList } from './lists.js';
 import type { CheckOptions } from './options.js';
@@ -87,7 +88,7 @@ async function confirmDoubts(
 }
 
 /** Says why a list does not look like one of codes, with a few of its lines. */
-export function doubtLines(name: string, doubt: Doubt, seller: string): readonly string[] {
+function doubtLines(name: string, doubt: Doubt, seller: string): readonly string[] {
   const { odd, of, known, samples } = doubt;
   const like =
     known === null
@@ -161,7 +162,7 @@ async function load(
 }
 
 /** Shows the progress of reading on stderr: bytes and lines. */
-export class LoadProgress {
+class LoadProgress {
   #list: OpenList | null = null;
   #bar: Progress | null = null;
 
@@ -187,7 +188,7 @@ export class LoadProgress {
 }
 
 /** A record that holds no code. */
-export interface RejectedLine {
+interface RejectedLine {
   readonly list: string;
   /** `line 5`; `record 3` where several share a line. */
   readonly place: string;
@@ -195,7 +196,7 @@ export interface RejectedLine {
 }
 
 /** What the lists came to while they were read. */
-export interface LoadReport {
+interface LoadReport {
   readonly rows: number;
   readonly rejected: number;
   readonly blankLines: number;
@@ -205,7 +206,7 @@ export interface LoadReport {
   readonly notes: readonly string[];
 }
 
-export interface LoadEvents {
+interface LoadEvents {
   /** Told after each batch. */
   readonly onRows?: (list: OpenList, rows: number) => void;
 }

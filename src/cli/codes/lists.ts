@@ -7,7 +7,7 @@ import type { Secret } from '../../domain/secret.js';
 import { openSource, readCodes, type Format, type Intake } from '../../intake/index.js';
 import { usageError } from '../errors.js';
 
-export const STDIN = '-';
+const STDIN = '-';
 
 /** The arguments of `codes check`. */
 export type CheckInput =

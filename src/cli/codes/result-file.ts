@@ -17,7 +17,7 @@ import {
 import type { AuditProgress, AuditResult } from '../../store/audits/types.js';
 import { CommandError, usageError } from '../errors.js';
 import type { CommonOptions } from '../options.js';
-import { writeAll } from '../output/index.js';
+import { writeAll } from '../output/write.js';
 import { ownCommand } from '../own-command.js';
 import type { OutOptions } from './options.js';
 import { whyUnproven } from './audit-view.js';
@@ -130,7 +130,7 @@ export interface CodeFacts {
 }
 
 /** The outcome of a record of a list. */
-export type RecordFacts =
+type RecordFacts =
   | CodeFacts
   /** It holds no code. */
   | { readonly verdict: 'rejected'; readonly why: string }
@@ -138,7 +138,7 @@ export type RecordFacts =
   | { readonly verdict: 'pending' };
 
 /** Reads the outcome of a record from an audit's result. */
-export function factsOf(result: AuditResult): RecordFacts {
+function factsOf(result: AuditResult): RecordFacts {
   const { code, rejected, verdict, reason, proof, denials, purchase, checkedAt } = result;
   if (code === null) return { verdict: 'rejected', why: rejected ?? 'it holds no code' };
   if (verdict === null) return { verdict: 'pending' };
@@ -146,7 +146,7 @@ export function factsOf(result: AuditResult): RecordFacts {
 }
 
 /** Makes the rows of a result. @param now for the state of support, milliseconds since 1970 */
-export async function* resultRows(
+async function* resultRows(
   results: AsyncIterable<AuditResult>,
   now: number,
 ): AsyncGenerator<ResultRow, void, undefined> {

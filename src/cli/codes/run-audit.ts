@@ -7,14 +7,15 @@ import type { AuditProgress } from '../../store/audits/types.js';
 import { explainDatabaseError } from '../../store/errors.js';
 import { note, print, printJson, stderrLook, stdoutLook } from '../console.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
-import { Progress, count, safeLine } from '../output/index.js';
+import { Progress } from '../output/progress.js';
+import { count, safeLine } from '../output/text.js';
 import { ownCommand } from '../own-command.js';
 import { AuditWork, openAuditQueues } from './audit-work.js';
 import { accountProvenOf, exitCodeOf, summaryOf, verdictCounts } from './audit-view.js';
 import { findAudit, type FailOptions } from './options.js';
 import { type OutPlace, writeResult } from './result-file.js';
 
-export interface RunOptions extends FailOptions {
+interface RunOptions extends FailOptions {
   readonly json: boolean;
   /** Leave the work to other processes. */
   readonly detach: boolean;
@@ -166,7 +167,7 @@ async function report(
 }
 
 /** Shows the progress of an audit on stderr. */
-export class AuditBar {
+class AuditBar {
   #bar: Progress | null = null;
   #problem: string | null = null;
   #othersNoted = false;

@@ -37,7 +37,7 @@ import {
   withCommonOptions,
   withTableOptions,
 } from '../options.js';
-import { count, safeLine } from '../output/index.js';
+import { count, safeLine } from '../output/text.js';
 import { ownCommand } from '../own-command.js';
 
 /** `audits [list|show|resume|cancel|export]`: what became of lists of purchase codes. */

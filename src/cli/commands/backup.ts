@@ -14,7 +14,8 @@ import { CommandError, usageError } from '../errors.js';
 import { configFor, execute, unlessAborted } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { type CommonOptions, withCommonOptions } from '../options.js';
-import { Progress, bytes, duration, plural, safeLine } from '../output/index.js';
+import { Progress } from '../output/progress.js';
+import { bytes, duration, plural, safeLine } from '../output/text.js';
 import { ownCommand } from '../own-command.js';
 
 /** `backup FILE`: the store in one file. */

@@ -24,16 +24,10 @@ import {
   withCommonOptions,
   type CommonOptions,
 } from '../options.js';
-import {
-  csv,
-  ndjsonLine,
-  plural,
-  safeLine,
-  table,
-  type CsvCell,
-  withColumnNames,
-  writeAll,
-} from '../output/index.js';
+import { csv, type CsvCell, ndjsonLine, withColumnNames } from '../output/formats.js';
+import { table } from '../output/table.js';
+import { plural, safeLine } from '../output/text.js';
+import { writeAll } from '../output/write.js';
 
 const FORMATS = ['table', 'csv', 'json'] as const;
 

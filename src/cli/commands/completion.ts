@@ -6,7 +6,7 @@ import { EXIT } from '../exit-codes.js';
 const SHELLS = ['bash', 'zsh', 'fish'] as const;
 type Shell = (typeof SHELLS)[number];
 
-/** `completion SHELL`: what makes a shell complete commands, options and their values. */
+/** `completion SHELL`: prints a script that completes commands, options and their values. */
 export function addCompletion(program: Command): void {
   program
     .command('completion')
@@ -26,13 +26,13 @@ export function addCompletion(program: Command): void {
     );
 }
 
-/** A word that can be typed, and what it is. */
+/** A word that can be typed, and its description. */
 interface Word {
   readonly text: string;
   readonly about: string;
 }
 
-/** What can be typed after some commands. */
+/** The words that can be typed after some commands. */
 interface Place {
   /** The commands typed so far, such as `audits list`; empty at the beginning. */
   readonly path: string;
@@ -48,14 +48,14 @@ interface OptionWord {
   /** Both spellings where there are two: `-h`, `--help`. */
   readonly names: readonly string[];
   readonly about: string;
-  /** What it takes: one of some words, a file, anything else, or nothing. */
+  /** Its value: one of these words, a file, any text, or none. */
   readonly value: readonly string[] | 'file' | 'any' | null;
 }
 
 function placesIn(command: Command, path: readonly string[] = []): Place[] {
   const help = command.createHelp();
   const names = new Set(help.visibleCommands(command).map((one) => one.name()));
-  // The `help` command is none of its own here: it takes what --help takes.
+  // Commander's `help` command is left out: --help does the same.
   const commands = command.commands.filter((one) => names.has(one.name()));
   const args = help.visibleArguments(command);
   const place: Place = {
@@ -82,12 +82,12 @@ function isFile(text: string): boolean {
   return /\bfiles?\b/.test(text);
 }
 
-/** Text between single quotes, for any of the shells. */
+/** Puts text between single quotes, for all three shells. */
 function quoted(text: string): string {
   return `'${text.replaceAll("'", '’')}'`;
 }
 
-/** Branches of a `case` in bash and zsh: what to do after which option. */
+/** Branches of a `case` in bash and zsh: the values of each option. */
 function valueCases(
   places: readonly Place[],
   words: (values: readonly string[]) => string,
@@ -149,7 +149,7 @@ complete -F _seller_mirror seller-mirror
 }
 
 function zsh(places: readonly Place[]): string {
-  // A colon ends the word and begins what is said of it.
+  // A colon separates the word from its description.
   const described = (words: readonly Word[]): string =>
     words.map(({ text, about }) => quoted(`${text}:${about.replaceAll(':', ' –')}`)).join(' ');
   const wordCases = places.map(({ path, commands, choices, options, takesFile }) => {

@@ -4,15 +4,16 @@ import { cronFault } from '../../queue/cron.js';
 import { print, printJson, stdoutLook } from '../console.js';
 import { execute } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
-import { paint, safeLine, table, type Look } from '../output/index.js';
+import { table } from '../output/table.js';
+import { type Look, paint, safeLine } from '../output/text.js';
 import { withCommonOptions, type CommonOptions } from '../options.js';
 
-/** `config`: what is set, and where. */
+/** `config`: shows the settings and where they come from. */
 export function addConfig(program: Command): void {
   const command = program
     .command('config')
     .description(
-      'Shows each setting that is in effect and where it comes from: the environment, .env, the sellers file or its default; and what is wrong with them. Nothing is asked or opened but the files they name, and secrets are not shown.',
+      'Shows each setting that is in effect and where it comes from: the environment, .env, the sellers file or its default; and their errors. It opens only the files that settings name, and shows no secrets.',
     )
     .addHelpText(
       'after',

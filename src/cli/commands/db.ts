@@ -11,7 +11,8 @@ import { print, printJson, stdoutLook, note } from '../console.js';
 import { CommandError, usageError } from '../errors.js';
 import { configFor, execute } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
-import { pairs, plural, safeLine, type TableCell } from '../output/index.js';
+import { pairs, type TableCell } from '../output/table.js';
+import { plural, safeLine } from '../output/text.js';
 import { withCommonOptions, type CommonOptions } from '../options.js';
 import { ownCommand, quietCommand } from '../own-command.js';
 
@@ -20,7 +21,7 @@ export function addDb(program: Command): void {
   const db = program
     .command('db')
     .description(
-      'The embedded PostgreSQL runs while a command needs it. These commands keep it up for psql and BI tools, and tell how to connect. A server of your own (DATABASE_URL) is not theirs to manage.',
+      'The embedded PostgreSQL runs while a command needs it. These commands keep it running for psql and BI tools, and show how to connect. They don’t manage a server of your own (DATABASE_URL).',
     )
     .addHelpText(
       'after',

@@ -13,7 +13,8 @@ import { print, stdoutLook } from '../console.js';
 import { DEMO_SELLER, changeMarket, installedPackages, openMarket } from '../demo-market.js';
 import { execute, readSettings } from '../execute.js';
 import type { ExitCode } from '../exit-codes.js';
-import { count, paint, pairs, table } from '../output/index.js';
+import { pairs, table } from '../output/table.js';
+import { count, paint } from '../output/text.js';
 import { ownCommand, quietCommand } from '../own-command.js';
 import { SyncProgress, exitCodeOf, runLines } from '../run-report.js';
 

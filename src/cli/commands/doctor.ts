@@ -20,16 +20,16 @@ import { reportError } from '../errors.js';
 import { execute, readSettings, unlessAborted } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { Checks, checkSeller, type Check, type OpenedAccount } from '../marketplace-checks.js';
-import { bytes, paint, plural, safeLine } from '../output/index.js';
+import { bytes, paint, plural, safeLine } from '../output/text.js';
 import { asTyped } from '../own-command.js';
 import { chosenSellers, withCommonOptions, type CommonOptions } from '../options.js';
 
-/** `doctor`: looks at everything a run needs. */
+/** `doctor`: checks everything that a run needs. */
 export function addDoctor(program: Command): void {
   const command = program
     .command('doctor')
     .description(
-      'Checks one after the other what a run needs, and says what to do about what is not in order. It changes nothing, and asks each seller’s marketplace three questions at most: account, beginning of the list, one item.',
+      'Checks everything that a run needs, and says what to do about each problem. It changes nothing, and makes at most three requests to each seller’s marketplace: account, beginning of the list, one item.',
     )
     .addHelpText(
       'after',
@@ -40,21 +40,21 @@ export function addDoctor(program: Command): void {
   );
 }
 
-/** Takes each check as it comes. */
-type Tell = (check: Check) => Promise<void>;
+/** Prints or collects a check. */
+type Report = (check: Check) => Promise<void>;
 
 async function doctor(options: CommonOptions, signal: AbortSignal): Promise<ExitCode> {
-  const told: Check[] = [];
-  const tell: Tell = async (check) => {
-    told.push(check);
+  const checks: Check[] = [];
+  const report: Report = async (check) => {
+    checks.push(check);
     if (options.json !== true) await print(linesOf(check));
   };
-  const config = await checkConfiguration(tell);
-  const requests = config === null ? 0 : await checkRest(config, options, tell, signal);
-  if (options.json === true) await printJson({ checks: told.map(checkJson), requests });
-  else await print(`\n${summary(told)}; ${plural(requests, 'request')} to marketplaces\n`);
+  const config = await checkConfiguration(report);
+  const requests = config === null ? 0 : await checkRest(config, options, report, signal);
+  if (options.json === true) await printJson({ checks: checks.map(checkJson), requests });
+  else await print(`\n${summary(checks)}; ${plural(requests, 'request')} to marketplaces\n`);
   if (config === null) return EXIT.usage;
-  return told.some(({ result }) => result === 'failed') ? EXIT.failed : EXIT.done;
+  return checks.some(({ result }) => result === 'failed') ? EXIT.failed : EXIT.done;
 }
 
 function checkJson({ seller, result, text, remedy }: Check): object {
@@ -64,48 +64,48 @@ function checkJson({ seller, result, text, remedy }: Check): object {
 
 const MACHINE = new Checks(null);
 
-/** Null when it can't be used. */
-async function checkConfiguration(tell: Tell): Promise<Config | null> {
+/** Reads the configuration; null when it can't be used. */
+async function checkConfiguration(report: Report): Promise<Config | null> {
   try {
     const config = readSettings('store');
     for (const warning of [...config.warnings, ...config.exposedSecrets])
-      await tell(sentence('warning', warning));
+      await report(sentence('warning', warning));
     const { sellers } = config;
     if (sellers.length > 0) {
-      await tell(MACHINE.ok(`configuration: ${plural(sellers.length, 'seller')}`));
+      await report(MACHINE.ok(`configuration: ${plural(sellers.length, 'seller')}`));
     } else {
       const remedy = 'set MARKETPLACE_URL and MARKETPLACE_API_KEY, or SELLERS_FILE';
-      await tell(MACHINE.failed('configuration: no seller to mirror', remedy));
+      await report(MACHINE.failed('configuration: no seller to mirror', remedy));
     }
     return config;
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
-    for (const problem of error.problems) await tell(sentence('failed', problem));
+    for (const problem of error.problems) await report(sentence('failed', problem));
     return null;
   }
 }
 
-/** A sentence of the configuration's: its remedy stands behind the last colon. */
+/** Splits a sentence about the configuration: the remedy is after its last colon. */
 function sentence(result: 'warning' | 'failed', text: string): Check {
   const colon = text.lastIndexOf(': ');
   const [what, remedy] = colon < 0 ? [text, ''] : [text.slice(0, colon), text.slice(colon + 2)];
   return { seller: null, result, text: `configuration: ${what}`, remedy: remedy || null };
 }
 
-/** Everything but the configuration. Returns the number of requests made. */
+/** Checks everything but the configuration. @returns the number of requests made */
 async function checkRest(
   config: Config,
   options: CommonOptions,
-  tell: Tell,
+  report: Report,
   signal: AbortSignal,
 ): Promise<number> {
   const sellers = chosenSellers(config, options.seller);
   const found = await unlessAborted(checkStore(config, signal), signal);
   const store = found.url === null ? null : openStore(found.url, 'seller-mirror doctor');
   try {
-    for (const check of found.checks) await tell(check);
-    for (const check of await unlessAborted(checkQueue(config), signal)) await tell(check);
-    for (const check of await checkHealth(config, store)) await tell(check);
+    for (const check of found.checks) await report(check);
+    for (const check of await unlessAborted(checkQueue(config), signal)) await report(check);
+    for (const check of await checkHealth(config, store)) await report(check);
     let requests = 0;
     const others: OpenedAccount[] = [];
     for (const seller of sellers) {
@@ -114,10 +114,12 @@ async function checkRest(
         const asked = await checkSeller(config, seller, { store, others }, signal);
         requests += asked.requests;
         if (asked.account !== null) others.push(asked.account);
-        for (const check of asked.checks) await tell(check);
+        for (const check of asked.checks) await report(check);
       } catch (error) {
         if (!(error instanceof MarketplaceOptionsError)) throw error;
-        await tell(new Checks(seller.name).failed(`host: ${error.message}`, 'correct the setting'));
+        await report(
+          new Checks(seller.name).failed(`host: ${error.message}`, 'correct the setting'),
+        );
       }
     }
     return requests;
@@ -135,7 +137,7 @@ interface StoreFound {
   close(): Promise<void>;
 }
 
-/** Looks at the store without changing it: a database that is not there yet is not made. */
+/** Checks the store without changing it: does not create a missing database. */
 export async function checkStore(config: Config, signal: AbortSignal): Promise<StoreFound> {
   const { databaseUrl, dataDir } = config;
   if (databaseUrl !== null) {
@@ -169,7 +171,7 @@ async function lookAt(
   signal: AbortSignal,
 ): Promise<StoreFound> {
   try {
-    // First: it tells a server that is too old.
+    // First: it reports a server that is too old.
     const state = await migrationState(url);
     const look = await describeDatabase(url, signal);
     const { isPowerful } = await storeRole(url, signal);
@@ -200,7 +202,7 @@ function powerfulRole({ role }: DatabaseLook): Check {
   );
 }
 
-/** What the role may not do that a run would have to. */
+/** The rights that a run needs and the role lacks. */
 function rightsChecks(
   { role, isReadOnly, mayCreateSchemas, mayWrite, hasQueue }: DatabaseLook,
   { pending }: MigrationState,
@@ -263,7 +265,7 @@ const TOO_FEW_BYTES = 1e8;
 async function diskSpace(dataDir: string): Promise<Check> {
   const free = await freeBytes(dataDir);
   if (free === null) {
-    return MACHINE.warning(`disk: the room in ${dataDir} can’t be told`, 'look with `df`');
+    return MACHINE.warning(`disk: the free space for ${dataDir} is unknown`, 'check it with `df`');
   }
   const text = `disk: ${bytes(free)} free for ${dataDir}`;
   const remedy = 'free some space, or set DATA_DIR to a folder on a larger disk';
@@ -271,7 +273,7 @@ async function diskSpace(dataDir: string): Promise<Check> {
   return free < SCARCE_BYTES ? MACHINE.warning(text, remedy) : MACHINE.ok(text);
 }
 
-/** Of the folder, or of the nearest one above it that is there. */
+/** Free bytes for the folder, or for the nearest one above it that exists. */
 async function freeBytes(folder: string): Promise<number | null> {
   try {
     const { bavail, bsize } = await statfs(folder);
@@ -282,7 +284,7 @@ async function freeBytes(folder: string): Promise<number | null> {
   }
 }
 
-/** Whether the queue can be used, and what its server should be set to. Leaves a key that is gone in a minute. */
+/** Checks the queue and the settings of its server. Writes a key that expires in a minute. */
 async function checkQueue(config: Config): Promise<readonly Check[]> {
   if (config.redis === null) return [MACHINE.ok('queue: in the database; REDIS_URL is not set')];
   const warnings: string[] = [];
@@ -308,7 +310,7 @@ async function checkQueue(config: Config): Promise<readonly Check[]> {
   }
 }
 
-/** Whether `run` could listen where it is told to: where nobody chose the port, it takes another one. */
+/** Checks that `run` can listen on HEALTH_LISTEN. Without that setting, it takes any free port. */
 async function checkHealth({ health }: Config, store: Store | null): Promise<readonly Check[]> {
   if (health === null || !health.chosen) return [];
   const server = createServer();

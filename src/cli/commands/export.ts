@@ -24,16 +24,11 @@ import {
   writeCursorFile,
 } from '../export-options.js';
 import { withCommonOptions } from '../options.js';
-import {
-  Progress,
-  bytes as bytesText,
-  plural,
-  safeJson,
-  safeLine,
-  safeLines,
-  table,
-  writeAll,
-} from '../output/index.js';
+import { safeJson } from '../output/formats.js';
+import { Progress } from '../output/progress.js';
+import { table } from '../output/table.js';
+import { bytes as bytesText, plural, safeLine, safeLines } from '../output/text.js';
+import { writeAll } from '../output/write.js';
 
 const HELP = `
 CSV is RFC 4180: NULL is an empty cell, an empty text "". Text that a spreadsheet would take for a

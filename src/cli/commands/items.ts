@@ -21,8 +21,9 @@ import {
   withCommonOptions,
   withTableOptions,
 } from '../options.js';
-import { cut, paint, pairs, safeLine, table } from '../output/index.js';
-import { FORMATS, RowJson, cellOf, tableColumns, type Format, writeRows } from '../rows-out.js';
+import { pairs, table } from '../output/table.js';
+import { cut, paint, safeLine } from '../output/text.js';
+import { FORMATS, RowJson, cellOf, tableColumns, type Format, writeRows } from '../rows.js';
 
 const STATES = ['live', 'missing', 'removed', 'all'] as const;
 
@@ -34,7 +35,7 @@ interface ItemsOptions extends CommonOptions, TableOptions {
   readonly format?: Format;
 }
 
-/** `items`, `items view ID`: the items as they are, or as they were, and one item whole. */
+/** `items`, `items view ID`: lists items as they are or were, and shows one. */
 export function addItems(program: Command): void {
   const command = program
     .command('items')
@@ -88,8 +89,8 @@ async function items(app: App, options: ItemsOptions, signal: AbortSignal): Prom
 }
 
 /**
- * How many sellers it is about.
- * @throws {CommandError} when there is none, or nothing is known of that moment
+ * Counts the sellers whose items are listed. Warns where history begins after the moment.
+ * @throws {CommandError} when there is no seller, or nothing is known about the moment
  */
 async function sellersIn({ store }: App, { seller, asOf }: ItemsOptions): Promise<number> {
   const all = await store.items.historyStarts();
@@ -103,18 +104,18 @@ async function sellersIn({ store }: App, { seller, asOf }: ItemsOptions): Promis
     const remedy = 'leave --as-of out for the items as they are now';
     throw usageError('that moment is still to come', remedy);
   }
-  const told = gap.starts.map(({ sellerId, since }) =>
+  const starts = gap.starts.map(({ sellerId, since }) =>
     since === null
       ? `of seller "${sellerId}" no list was mirrored yet`
       : `history of seller "${sellerId}" begins at ${since.toISOString()}`,
   );
   if (gap.kind === 'nothing') {
     throw new CommandError(
-      `nothing is known of that moment: ${told.join('; ') || 'nothing was mirrored yet'}`,
+      `nothing is known of that moment: ${starts.join('; ') || 'nothing was mirrored yet'}`,
       'give a moment since then',
     );
   }
-  note(told.map((line) => `warning: ${safeLine(line)}\n`).join(''));
+  note(starts.map((line) => `warning: ${safeLine(line)}\n`).join(''));
   return chosen.length;
 }
 
@@ -157,7 +158,7 @@ async function view({ store }: App, id: number, options: CommonOptions): Promise
   return EXIT.done;
 }
 
-/** The columns of `reporting.items` and what else is known. */
+/** Formats an item as JSON: the columns of `reporting.items` and the price history. */
 function itemJson({ columns, rows: [row = []] }: TextRows, prices: TextRows): string {
   const lines = new RowJson(prices.columns);
   const history = prices.rows.map((one) => `    ${lines.object(one)}`).join(',\n');
@@ -167,10 +168,10 @@ function itemJson({ columns, rows: [row = []] }: TextRows, prices: TextRows): st
   return `{\n${[...members, `  "price_history":[\n${history}\n  ]`].join(',\n')}\n}\n`;
 }
 
-/** More of a field than this is in JSON. */
+/** Characters shown of a field; JSON has all of them. */
 const MOST_CHARACTERS = 2_000;
 
-/** An item as lines for a person; the record as received is left to JSON. */
+/** Formats an item for a person; only JSON has the record as received. */
 function itemText({ columns, rows: [row = []] }: TextRows, prices: TextRows): string {
   const look = stdoutLook();
   const fields = new Map(columns.map(({ name }, n) => [name, row[n] ?? null]));

@@ -6,21 +6,21 @@ import { openDatabase } from '../../store/open.js';
 import { print, printJson } from '../console.js';
 import { configFor, execute, unlessAborted } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
-import { plural } from '../output/index.js';
+import { plural } from '../output/text.js';
 import { withCommonOptions, type CommonOptions } from '../options.js';
 
 interface MigrateOptions extends CommonOptions {
   readonly status?: true;
 }
 
-/** `migrate`: brings the database's schema up to date, which every other command does too. */
+/** `migrate`: brings the database's schema up to date; every other command does so too. */
 export function addMigrate(program: Command): void {
   const command = program
     .command('migrate')
     .description(
       'Applies pending migrations, each in a transaction of its own. The other commands do so too; this one does nothing else, for deployments.',
     )
-    .option('--status', 'only show how the database stands')
+    .option('--status', 'only show which migrations are pending')
     .addHelpText(
       'after',
       '\nExamples:\n  $ seller-mirror migrate\n  $ seller-mirror migrate --status',
@@ -52,10 +52,10 @@ async function show({ json }: MigrateOptions, signal: AbortSignal): Promise<Exit
   return EXIT.done;
 }
 
-/** There is no database to know anything of. */
+/** State of a database that does not exist yet. */
 const NO_STATE = { pending: null, failed: null, edited: null, unknown: null };
 
-/** How the schema stands, nothing changed; null when there is no embedded database yet. */
+/** Reads the state of the schema without changing it; null when there is no embedded database yet. */
 async function schemaState(
   { databaseUrl, dataDir }: Config,
   signal: AbortSignal,

@@ -8,20 +8,22 @@ import { execute, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { moment } from '../../domain/moment.js';
 import { withCommonOptions, type CommonOptions } from '../options.js';
-import { bytes, count, plural, Progress, table, type TableColumn } from '../output/index.js';
+import { Progress } from '../output/progress.js';
+import { table, type TableColumn } from '../output/table.js';
+import { bytes, count, plural } from '../output/text.js';
 
 interface PruneOptions extends CommonOptions {
   readonly dryRun?: true;
 }
 
-/** `prune`: deletes what is older than the settings say. */
+/** `prune`: deletes data that is older than the settings allow. */
 export function addPrune(program: Command): void {
   const command = program
     .command('prune')
     .description(
-      'Deletes what is older than KEEP_RAW_DAYS, KEEP_RUNS_DAYS, KEEP_VERSIONS_DAYS and KEEP_AUDITS_DAYS say; what is not set is kept for ever. Items, changes, verdicts and the checks that prove them always stay. Syncs and audits go on meanwhile.',
+      'Deletes data older than KEEP_RAW_DAYS, KEEP_RUNS_DAYS, KEEP_VERSIONS_DAYS and KEEP_AUDITS_DAYS; without a setting, its data is kept for ever. Items, changes, verdicts and the checks that prove them always stay. Syncs and audits can run meanwhile.',
     )
-    .option('--dry-run', 'only say what would go')
+    .option('--dry-run', 'only show what would be deleted')
     .addHelpText(
       'after',
       '\n`run` and `scheduler` do so once a day by themselves. Stopped with Ctrl-C, what is done stays done.\n\nExamples:\n  $ seller-mirror prune --dry-run\n  $ KEEP_RUNS_DAYS=90 seller-mirror prune',

@@ -22,20 +22,19 @@ import {
   withCommonOptions,
   withTableOptions,
 } from '../options.js';
+import { pairs, table } from '../output/table.js';
 import {
   bytes,
   count,
   cut,
   duration,
+  type Look,
   momentCell,
   paint,
-  pairs,
   plural,
   safeLine,
-  table,
-  type Look,
   type Style,
-} from '../output/index.js';
+} from '../output/text.js';
 import { asTyped } from '../own-command.js';
 
 interface RunsOptions extends CommonOptions, TableOptions {

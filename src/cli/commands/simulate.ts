@@ -17,7 +17,7 @@ import { print, printJson } from '../console.js';
 import { CommandError } from '../errors.js';
 import { execute } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
-import { bytes, count, plural, safeLine } from '../output/index.js';
+import { bytes, count, plural, safeLine } from '../output/text.js';
 import { positiveInteger } from '../options.js';
 import { ownCommand } from '../own-command.js';
 
@@ -37,7 +37,7 @@ interface SimulateOptions {
 const LANGUAGES: readonly Language[] = ['en', 'EN', 'de', 'ja'];
 const LARGEST_PORT = 65_535;
 
-/** `simulate`: a marketplace to try things on. */
+/** `simulate`: runs a simulated marketplace. */
 export function addSimulate(program: Command): void {
   program
     .command('simulate')

@@ -7,7 +7,7 @@ import { CommandError, usageError } from '../errors.js';
 import { execute, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { type TableOptions, withTableOptions } from '../options.js';
-import { FORMATS, type Format, writeRows } from '../rows-out.js';
+import { FORMATS, type Format, writeRows } from '../rows.js';
 
 interface SqlOptions extends TableOptions {
   readonly format?: Format;

@@ -12,18 +12,19 @@ import { execute, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { unknownSeller, withCommonOptions, type CommonOptions } from '../options.js';
 import { asTyped } from '../own-command.js';
-import { age, count, paint, pairs, safeLine, type Look, type TableCell } from '../output/index.js';
+import { pairs, type TableCell } from '../output/table.js';
+import { age, count, type Look, paint, safeLine } from '../output/text.js';
 
 interface StatusOptions extends CommonOptions {
   readonly check?: true;
 }
 
-/** `status`: is my copy current? */
+/** `status`: whether each seller's copy is current. */
 export function addStatus(program: Command): void {
   const command = program
     .command('status')
     .description(
-      'Tells for each seller whether its copy is current: a copy is stale when its items were last mirrored more than STALE_AFTER_HOURS (26) hours ago; and when `run` or `scheduler` mirrors it next.',
+      'Shows for each seller whether its copy is current, and when `run` or `scheduler` mirrors it next. A copy is stale when its items were last mirrored more than STALE_AFTER_HOURS (26) hours ago.',
     )
     .option('--check', 'end with exit code 1 when the copy of a configured seller is not current')
     .addHelpText(
@@ -36,7 +37,7 @@ export function addStatus(program: Command): void {
 }
 
 function status(options: StatusOptions, signal: AbortSignal): Promise<ExitCode> {
-  // Without a seller there is nothing to check, which must not pass for a good copy.
+  // With --check, having no seller is an error: it must not pass for a current copy.
   const needs = options.check === true ? 'sellers' : 'store';
   return withApp('status', needs, signal, async (app) => {
     const now = new Date();
@@ -80,15 +81,15 @@ function chosen(reports: SellerReport[], name: string | undefined): SellerReport
   );
 }
 
-export type Verdict = 'current' | 'stale' | 'never' | 'failing' | 'parked' | 'running';
+type Verdict = 'current' | 'stale' | 'never' | 'failing' | 'parked' | 'running';
 
-/** What is known of one seller and its copy. */
-export interface SellerReport {
+/** The state of one seller's copy. */
+interface SellerReport {
   readonly name: string;
   /** False: known from the store only. */
   readonly configured: boolean;
   readonly verdict: Verdict;
-  /** Whether the copy can be relied on, be a run under way or not. */
+  /** Whether the copy is current, also while a run is under way. */
   readonly current: boolean;
   readonly marketplace: string | null;
   readonly account: SellerStatus['account'];
@@ -119,34 +120,34 @@ export interface SellerReport {
     readonly code: string | null;
     readonly message: string;
     readonly remedy: string;
-    /** What it held back until a person decides; null when it was not held. */
+    /** The removals that wait for a person's decision; null when it was not held. */
     readonly held: HeldBack | null;
   } | null;
-  /** What changed in all or nearly all items at once within the last days. */
+  /** The last change that nearly all items had at once, within the last days. */
   readonly lastWide: SellerStatus['lastWide'];
   readonly schedules: readonly ScheduleReport[];
 }
 
-/** A schedule of the settings, and whether anybody keeps it. */
+/** A schedule of the settings, and whether a scheduler runs it. */
 interface ScheduleReport extends Pick<SellerSchedule, 'kind' | 'cron' | 'timeZone'> {
-  /** The next times; none when something is in the way. */
+  /** The next times; none when there is an obstacle. */
   readonly next: readonly Date[];
-  /** Why nothing happens by this schedule; null when the next times will be kept. */
+  /** Why the schedule does not run; null when it does. */
   readonly obstacle: 'no-scheduler' | 'not-scheduled' | 'no-worker' | 'parked' | null;
 }
 
-/** What the settings say of a seller's copy. */
-export interface Expectation {
+/** What a seller's copy should be, by the settings and the running processes. */
+interface Expectation {
   /** False: the seller is known from the store only. */
   readonly configured: boolean;
-  /** A copy that was mirrored longer ago has missed its night. */
+  /** A copy mirrored longer ago is stale. */
   readonly staleAfterHours: number;
   readonly schedules: readonly SellerSchedule[];
-  /** Schedulers, workers and others that live. */
+  /** Processes that are alive. */
   readonly processes: readonly LiveProcess[];
 }
 
-/** What there is to say about one seller; `stored` is null when it was never run. */
+/** Makes the report about one seller. @param stored null when it was never mirrored */
 export function sellerReport(
   name: string,
   { configured, staleAfterHours, schedules, processes }: Expectation,
@@ -186,7 +187,7 @@ export function sellerReport(
   };
 }
 
-/** What keeps a schedule of the settings from being kept. */
+/** Finds the obstacle to a schedule. */
 function obstacleTo(
   { seller, kind, cron, timeZone }: SellerSchedule,
   processes: readonly LiveProcess[],
@@ -194,7 +195,7 @@ function obstacleTo(
 ): ScheduleReport['obstacle'] {
   const schedulers = processes.filter(({ roles }) => roles.includes('scheduler'));
   if (schedulers.length === 0) return 'no-scheduler';
-  // Each has the schedules of the settings it was started with.
+  // A scheduler runs the schedules of the settings it was started with.
   const isFired = schedulers.some(({ schedules }) =>
     schedules.some(
       (one) =>
@@ -209,7 +210,7 @@ function obstacleTo(
   return parked === null ? null : 'parked';
 }
 
-/** As if nothing ran now: a nightly run must not make a good copy look bad, nor a bad one good. */
+/** The verdict without the run under way: a nightly run changes nothing about the copy's state yet. */
 function settledVerdict(
   stored: SellerStatus | null,
   staleAfterHours: number,
@@ -242,7 +243,7 @@ function problemOf(run: Run | null, held: HeldBack | null): SellerReport['lastPr
   };
 }
 
-/** The same for scripts, named as in `reporting.freshness` and `reporting.sync_runs`. */
+/** Formats a report for `--json`, named as in `reporting.freshness` and `reporting.sync_runs`. */
 function reportJson({ name, items, parked, lastProblem, ...rest }: SellerReport): object {
   return {
     sellerId: name,

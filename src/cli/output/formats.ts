@@ -23,7 +23,7 @@ export async function* csv(
       cells.map((cell, index) => {
         const text = cellText(cell, numeric?.[index] === true);
         const shown = options.terminal === true ? withoutControls(text) : text;
-        // Readers of these rows need not tell an empty text from null.
+        // These rows don't distinguish an empty text from null.
         return shown === '' ? null : shown;
       }),
     );
@@ -45,13 +45,13 @@ function withoutControls(text: string): string {
     .replaceAll(/[\u202A-\u202E\u2066-\u2069]/g, '');
 }
 
-/** What JSON alone would write as itself, and a terminal or a reader would act on. */
+/** Characters that JSON does not escape, but on which a terminal or a reader acts. */
 const UNSAFE = /[\u007F-\u009F\u202A-\u202E\u2066-\u2069\u2028\u2029]/g;
 
-/** What stands under these names came from elsewhere: its own names stay. */
+/** Members whose content came from elsewhere: its names are not changed. */
 const AS_RECEIVED = new Set(['extra', 'layout', 'raw', 'tolerated']);
 
-/** The value with names of columns for its members: `runId` becomes `run_id`, at every depth. */
+/** Renames members as columns are named, at every depth: `runId` becomes `run_id`. */
 export function withColumnNames(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withColumnNames);
   if (typeof value !== 'object' || value === null) return value;
@@ -64,13 +64,13 @@ export function withColumnNames(value: unknown): unknown {
   );
 }
 
-/** A value as indented JSON text with a line end; see `ndjsonLine`. */
+/** Formats a value as indented JSON with a line end; see `ndjsonLine`. */
 export function json(value: unknown): string {
   return `${encode(value, 2)}\n`;
 }
 
 /**
- * A value as one line of JSON. Integers of any size are numbers as long as every reader reads them
+ * Formats a value as one line of JSON. Integers of any size are numbers as long as every reader reads them
  * exactly, else text; dates are ISO 8601; bytes are hexadecimal as PostgreSQL writes them. Control
  * characters are escaped, so that the text is safe on a terminal.
  */
@@ -78,18 +78,11 @@ export function ndjsonLine(value: unknown): string {
   return `${encode(value, 0)}\n`;
 }
 
-/** Rows as lines of JSON. */
-export async function* ndjson(
-  rows: Iterable<unknown> | AsyncIterable<unknown>,
-): AsyncGenerator<string, void, undefined> {
-  for await (const row of rows) yield ndjsonLine(row);
-}
-
 function encode(value: unknown, indent: number): string {
   return safeJson(JSON.stringify(value, replace, indent) ?? 'null');
 }
 
-/** JSON text in which what a terminal would act on is escaped; it means the same. */
+/** Escapes characters on which a terminal acts; the JSON means the same. */
 export function safeJson(text: string): string {
   return text.replaceAll(
     UNSAFE,
@@ -98,7 +91,7 @@ export function safeJson(text: string): string {
 }
 
 function replace(this: unknown, key: string, value: unknown): unknown {
-  // Buffers have turned themselves into something else by now: look at the original.
+  // A Buffer's toJSON() ran before: the original still has its bytes.
   const original = (this as Record<string, unknown>)[key];
   if (original instanceof Uint8Array) return `\\x${Buffer.from(original).toString('hex')}`;
   if (typeof value === 'bigint') {

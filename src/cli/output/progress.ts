@@ -5,13 +5,13 @@ import type { Output } from './text.js';
 export interface ProgressOptions {
   /** Where to show it: stderr, so that results can be piped. */
   readonly output: Output;
-  /** What is being done, such as `main: items`. */
+  /** The work, such as `main: items`. */
   readonly label: string;
-  /** What the numbers count; default items. */
+  /** Unit of the numbers; default `count`. */
   readonly unit?: 'count' | 'bytes';
-  /** How much there is in all; null or absent when nobody knows. */
+  /** Total; null or absent when unknown. */
   readonly total?: number | null;
-  /** How much of it was done before, by others: it says nothing of the rate. Default 0. */
+  /** Done before the start, so not counted for the rate. Default 0. */
   readonly from?: number;
 }
 
@@ -21,9 +21,8 @@ const BAR_COLUMNS = 20;
 const CLEAR_LINE = '\r\u001B[2K';
 
 /**
- * Progress of long work. On a terminal one line, redrawn at most ten times a second and cleared at
- * the end; elsewhere a line every ten seconds, so that logs stay short. Nothing is shown for work
- * that is over before the first is due.
+ * Shows the progress of long work. On a terminal one line, redrawn at most ten times a second and
+ * cleared at the end; elsewhere a line every ten seconds. Shorter work shows nothing.
  */
 export class Progress {
   readonly #output: Output;
@@ -117,7 +116,7 @@ export class Progress {
     return `${safeLine(this.#label)} ${bar}${parts.join(' · ')}`;
   }
 
-  /** Slow work is counted by the minute: 0.9 a second says little. */
+  /** The rate; by the minute when it is below two a second. */
   #rate(perSecond: number): string {
     return perSecond >= 2
       ? `${this.#format(Math.round(perSecond))}/s`

@@ -18,14 +18,14 @@ export interface TableColumn<Row> {
   /** Default: right when every value is a number, else left. */
   readonly align?: 'left' | 'right';
   readonly style?: (row: Row) => Style | null;
-  /** Sentences, such as problems: on a terminal they stand on a line of their own below their row. */
+  /** For sentences, such as problems: on a terminal they are on a line of their own below the row. */
   readonly isNote?: boolean;
 }
 
 const GAP = '  ';
-/** Texts of a table are cut down to this, no further. */
+/** A table's texts are not cut below this width. */
 const LEAST = 16;
-/** Of a value in a record that nobody asked for at length, so many characters are shown. */
+/** Characters shown of a value in a record, unless it is shown whole. */
 export const RECORD_CHARACTERS = 400;
 
 export interface TableOptions {
@@ -38,9 +38,9 @@ export interface TableOptions {
 }
 
 /**
- * Rows as an aligned table or one below the other, each line with its end. A table fits the terminal:
- * headers are broken and the longest texts cut; in pipes and files nothing is. Cells may hold any
- * text: it is made safe here.
+ * Formats rows as a table, or as records one below the other. To fit a terminal, a table breaks headers
+ * and cuts the longest texts; in pipes and files nothing is cut. Cells may hold any text: it is made
+ * safe here.
  */
 export function table<Row>(
   rows: readonly Row[],
@@ -53,7 +53,7 @@ export function table<Row>(
     : aligned(rows, columns, look);
 }
 
-/** Whether a table of the rows can be read on the terminal; it can in pipes and files, always. */
+/** Whether a table of the rows fits the terminal; always true for pipes and files. */
 export function fits<Row>(
   rows: readonly Row[],
   all: readonly TableColumn<Row>[],
@@ -71,7 +71,7 @@ function aligned<Row>(rows: readonly Row[], all: readonly TableColumn<Row>[], lo
     layOut(texts, widths, aligns, style, look);
   const depth = headers.reduce((most, parts) => Math.max(most, parts.length), 1);
   const heads = Array.from({ length: depth }, (_, n) =>
-    // At the bottom, next to what it heads.
+    // Short headers are at the bottom, next to their column.
     line(
       headers.map((parts) => parts[n - depth + parts.length] ?? ''),
       () => 'bold',
@@ -111,8 +111,8 @@ function fieldText(value: TableCell, most: number): string {
 }
 
 /**
- * Two columns without headers: names and values of one thing. On a terminal, values that are wider
- * than it go on in the next line, below their beginning.
+ * Formats names and values in two columns without headers. On a terminal, long values wrap below their
+ * beginning.
  * @param margin before each line
  */
 export function pairs(
@@ -134,7 +134,7 @@ export function pairs(
     .join('');
 }
 
-/** What a table is made of. */
+/** The parts of a table. */
 interface Layout<Row> {
   readonly columns: readonly TableColumn<Row>[];
   readonly cells: readonly (readonly string[])[];
@@ -165,7 +165,7 @@ function layoutOf<Row>(
     return { columns, cells, headers: whole, aligns, widths: natural };
   }
   const headers = whole.map(([text = ''], index) => broken(text, ofCells[index] ?? 0));
-  // Numbers are not cut, they would lie.
+  // A number that is cut would be another number.
   const least = ofCells.map((cell, index) => {
     const text = numeric[index] === true ? cell : Math.min(cell, LEAST);
     return Math.max(text, widest(headers[index] ?? []));
@@ -174,7 +174,7 @@ function layoutOf<Row>(
   return { columns, cells, headers, aligns, widths };
 }
 
-/** A header that is wider than what it heads, broken behind its underscores and blanks. */
+/** Breaks a header that is wider than its cells, after underscores and blanks. */
 function broken(header: string, cell: number): string[] {
   const parts: string[] = [];
   for (const word of header.split(/(?<=_)|\s+/)) {
@@ -193,7 +193,7 @@ function total(widths: readonly number[]): number {
   return widths.reduce((sum, one) => sum + one, GAP.length * (widths.length - 1));
 }
 
-/** On a terminal no more is looked at than could be shown: descriptions may be megabytes. */
+/** Makes a cell safe. For a terminal, reads no more than could be shown: descriptions may be megabytes. */
 function cellText(value: TableCell, look: Look): string {
   if (value === null || value === undefined) return '';
   const text = String(value);
@@ -209,7 +209,7 @@ function isNumeric(values: readonly TableCell[]): boolean {
   );
 }
 
-/** Takes from the widest column that has more than its least, again and again. */
+/** Narrows the widest column that is above its least width, until the table fits. */
 function fit(
   widths: readonly number[],
   least: readonly number[],

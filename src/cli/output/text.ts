@@ -3,13 +3,13 @@ import { stripVTControlCharacters, styleText } from 'node:util';
 import stringWidth from 'string-width';
 import { moment } from '../../domain/moment.js';
 
-// Marketplace text is hostile: it may hold escape sequences that retitle a terminal, overwrite
-// lines or fake a prompt, and marks that turn the reading direction of what follows.
+// The marketplace's text is not trusted: it may hold escape sequences that overwrite lines or fake a
+// prompt, and marks that reverse the direction of the text after them.
 const CONTROL = /\p{Cc}/gu;
 const LINE_ENDS = /\r\n|[\n\r\v\f\u0085\u2028\u2029]/g;
 const DIRECTION = /[\u202A-\u202E\u2066-\u2069\uFEFF]/g;
 
-/** Text of several lines that is safe to write to a terminal. Tabs become blanks. */
+/** Makes text safe for a terminal, line by line. Tabs become blanks. */
 export function safeLines(text: string): string {
   return text
     .toWellFormed()
@@ -24,21 +24,21 @@ export function safeLines(text: string): string {
     .join('\n');
 }
 
-/** The same in one line: line ends become one blank. */
+/** Makes text safe for a terminal in one line: line ends become one blank. */
 export function safeLine(text: string): string {
   return safeLines(text).replaceAll(/\s*\n\s*/g, ' ');
 }
 
-/** Columns the text takes on a terminal: wide characters and emoji take two. */
+/** The columns of the text on a terminal: wide characters and emoji take two. */
 export function width(text: string): number {
   return stringWidth(text);
 }
 
 const GRAPHEMES = new Intl.Segmenter('en', { granularity: 'grapheme' });
 
-/** The text in at most `columns` columns, its end replaced by … when it is longer. Never half a character. */
+/** Cuts text to at most `columns` columns, ending in … when it was longer. Never splits a character. */
 export function cut(text: string, columns: number): string {
-  // Only what could still fit is measured: descriptions may be megabytes.
+  // Measures only what could fit: descriptions may be megabytes.
   const most = columns * 32 + 32;
   if (text.length <= most && width(text) <= columns) return text;
   if (columns < 1) return '';
@@ -58,14 +58,12 @@ export function pad(text: string, columns: number, align: 'left' | 'right'): str
   return align === 'left' ? text + blanks : blanks + text;
 }
 
-/** Words; what stands between backticks, since a command is copied whole; a number and its unit. */
+/** Words that stay on one line: also a command between backticks, and a number with its unit. */
 const WORDS = /(\s*)((?:`[^`]*`|(?<=\d) (?=(?:[kMGTP]?B|s|min|h|d|%|×)(?!\w))|\S)+)/g;
 
 /**
- * Text in which lines that are wider than `columns` go on in the next line, between words. A word
- * that is wider than a line stays whole.
- * @param hang blanks by which such a line is further in than the one it goes on from; by default 2, and
- *   none for a sentence
+ * Wraps lines that are wider than `columns`, between words. A word wider than a line stays whole.
+ * @param hang extra indent of a continued line; by default 2 blanks, and none for a sentence
  */
 export function wrap(text: string, columns: number, hang?: number): string {
   return text
@@ -101,7 +99,7 @@ export interface Output extends Writable {
 
 export type Style = Parameters<typeof styleText>[0];
 
-/** What a stream can show. */
+/** Width and colours of a stream. */
 export interface Look {
   /** Columns to fit into; null for pipes and files, which are never cut. */
   readonly columns: number | null;
@@ -149,7 +147,7 @@ export function bytes(number: number): string {
   return `${ONE_DIGIT.format(value)} ${units[unit]}`;
 }
 
-/** Milliseconds in the one or two units that matter: `0.04 s`, `4.2 s`, `3 min 5 s`, `2 h 10 min`, `3 d 4 h`. */
+/** Formats milliseconds in one or two units: `0.04 s`, `4.2 s`, `3 min 5 s`, `2 h 10 min`, `3 d 4 h`. */
 export function duration(milliseconds: number): string {
   const ms = Math.max(0, milliseconds);
   if (ms < 95) return `${Math.ceil(ms / 10) / 100} s`;
@@ -168,7 +166,7 @@ function two(large: number, largeUnit: string, small: number, smallUnit: string)
   return `${count(large)} ${largeUnit}${rest}`;
 }
 
-/** How long ago something was: `just now`, `12 min ago`, `3 h ago`, `5 d ago`; the future is `in 3 h`. */
+/** Says how long ago something was: `just now`, `12 min ago`, `3 h ago`, `5 d ago`; the future is `in 3 h`. */
 export function age(at: Date, now: Date): string {
   const ms = now.getTime() - at.getTime();
   const seconds = Math.floor(Math.abs(ms) / 1000);
@@ -184,10 +182,7 @@ function wholeUnit(seconds: number): string {
   return `${count(Math.floor(seconds / 86_400))} d`;
 }
 
-/**
- * A moment in a column: whole where all of it is wanted, on a terminal the day, or the minute if it was
- * today; in UTC.
- */
+/** A moment in a column, UTC: on a terminal the day, or the time if it was today; elsewhere whole. */
 export function momentCell(at: Date, now: Date, { columns }: Pick<Look, 'columns'>): string {
   const text = moment(at);
   if (columns === null) return text;

@@ -2,32 +2,24 @@ import { Readable, type Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 
 /**
- * Makes a reader that goes away (`| head`) an ordinary end instead of a crash, and any other
- * failure of stdout, such as a full disk, one line on stderr and exit code 1.
- * @param onClosed told once, when nobody reads any more; by default the process ends quietly
+ * Ends the process quietly when the reader of stdout goes away (`| head`). Any other failure of stdout,
+ * such as a full disk, is one line on stderr and exit code 1.
  */
-export function guardStdout(
-  onClosed: () => void = () => process.exit(process.exitCode ?? 0),
-): void {
-  let closed = false;
+export function guardStdout(): void {
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-    if (!isGone(error)) {
-      process.stderr.write(`The output can't be written: ${error.message}\n`);
-      process.exit(1);
-    }
-    if (closed) return;
-    closed = true;
-    onClosed();
+    if (isGone(error)) process.exit(process.exitCode ?? 0);
+    process.stderr.write(`The output can't be written: ${error.message}\n`);
+    process.exit(1);
   });
-  // Without stderr there is nobody to tell; the work goes on.
+  // Without stderr the work goes on.
   process.stderr.on('error', () => undefined);
 }
 
 const CHUNK_CHARACTERS = 64 * 1024;
 
 /**
- * Writes lines as fast as they are read and no faster, so that any number of them needs little
- * memory. Returns early when the reader goes away; the stream stays open otherwise.
+ * Writes lines no faster than they are read, so that any number of them needs little memory. Returns
+ * early when the reader goes away; leaves the stream open otherwise.
  * @returns false when the reader went away
  */
 export async function writeAll(
@@ -43,7 +35,7 @@ export async function writeAll(
     await pipeline(Readable.from(inChunks(lines), { highWaterMark: 1 }), output, { end: false });
     return true;
   } catch (error) {
-    // The source may have failed with the same code: only the output's own failure is a quiet end.
+    // The source may fail with the same code: only the output's own failure ends quietly.
     if (gone || (output.destroyed && isGone(error))) return false;
     throw error;
   } finally {

@@ -1,6 +1,7 @@
 import { Writable } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { Progress, type Output } from '../../../src/cli/output/index.js';
+import { Progress } from '../../../src/cli/output/progress.js';
+import type { Output } from '../../../src/cli/output/text.js';
 
 const CLEAR = '\r\u001B[2K';
 

@@ -1,13 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import {
-  lookOf,
-  pairs,
-  table,
-  width,
-  type Look,
-  type TableColumn,
-} from '../../../src/cli/output/index.js';
+import { pairs, table, type TableColumn } from '../../../src/cli/output/table.js';
+import { type Look, lookOf, width } from '../../../src/cli/output/text.js';
 
 const PIPE: Look = { columns: null, colour: false };
 interface Row {

@@ -13,7 +13,7 @@ import {
   safeLines,
   width,
   wrap,
-} from '../../../src/cli/output/index.js';
+} from '../../../src/cli/output/text.js';
 
 const ESC = '\u001B';
 const anyText = fc.string({ unit: 'binary', maxLength: 60 });

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ChangeLines } from '../../src/cli/change-lines.js';
-import { width } from '../../src/cli/output/index.js';
+import { width } from '../../src/cli/output/text.js';
 import type { ChangeClass } from '../../src/domain/changes.js';
 import type { ItemChange } from '../../src/store/history-read.js';
 

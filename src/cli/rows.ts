@@ -2,34 +2,31 @@ import { isExact, isoMoment } from '../export/values.js';
 import { textsOf, type QueryAnswer, type QueryColumn } from '../store/read-only.js';
 import { page, stdoutLook } from './console.js';
 import type { TableOptions } from './options.js';
+import { csv, safeJson } from './output/formats.js';
 import {
-  RECORD_CHARACTERS,
-  csv,
   fits,
-  momentCell,
-  plural,
-  safeJson,
+  RECORD_CHARACTERS,
   table,
-  type Look,
   type TableCell,
   type TableColumn,
-  writeAll,
-} from './output/index.js';
+} from './output/table.js';
+import { type Look, momentCell, plural } from './output/text.js';
+import { writeAll } from './output/write.js';
 
 export const FORMATS = ['table', 'csv', 'json', 'ndjson'] as const;
 export type Format = (typeof FORMATS)[number];
 
-/** How rows are shown. */
+/** Options of tables of rows. */
 interface RowsOptions extends TableOptions {
-  /** Short: on a terminal the day is enough. */
+  /** Short: the day, or the time if it was today; on a terminal only. */
   readonly moments?: 'whole' | 'short';
 }
 
 type Row = readonly (string | null)[];
 
 /**
- * Writes an answer to stdout in bounded memory, whatever its size: a table through a pager.
- * @param vertical a table's rows are told one below the other, whole
+ * Writes the rows of an answer of any size to stdout, in bounded memory; a table through a pager.
+ * @param vertical shows each field on a line of its own, uncut
  */
 export async function writeRows(
   answer: QueryAnswer,
@@ -109,7 +106,7 @@ async function* tableLines(
     lines = [];
   }
   if (lines.length > 0 || total === 0) yield laidOut();
-  // For people; a pipe gets the rows and nothing else.
+  // A pipe gets only the rows.
   if (look.columns === null) return;
   yield `(${plural(total, 'row')}${isCut ? '; --vertical shows long values whole' : ''})\n`;
 }
@@ -118,7 +115,7 @@ function isLong(text: string | null): boolean {
   return text !== null && text.length > RECORD_CHARACTERS;
 }
 
-/** Columns of a query as those of a table. @param short moments are as short as this look has them */
+/** Makes table columns of a query's columns. @param short shortens moments for this look */
 export function tableColumns(
   columns: readonly QueryColumn[],
   short: Look | null = null,
@@ -134,7 +131,7 @@ function isNumeric({ type }: Pick<QueryColumn, 'type'>): boolean {
   return type === 'number' || type === 'decimal';
 }
 
-/** Whole numbers as such: the table never cuts them. Moments to the second, lists with commas. */
+/** Makes a cell of a value: whole numbers are never cut, moments have seconds, lists commas. */
 export function cellOf(
   text: string | null,
   type: QueryColumn['type'],

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { RowJson } from '../../src/cli/rows-out.js';
+import { RowJson } from '../../src/cli/rows.js';
 
 type Type = ConstructorParameters<typeof RowJson>[0][number]['type'];
 

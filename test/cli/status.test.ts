@@ -48,7 +48,7 @@ describe('the verdict on a copy', () => {
     await syncAccount(deps, never);
     const { verdict, current, lastProblem } = await report();
     expect({ verdict, current }).toEqual({ verdict: 'failing', current: false });
-    expect(lastProblem).toMatchObject({ kind: 'items', code: 'unavailable' });
+    expect(lastProblem).toMatchObject({ kind: 'items', problemCode: 'unavailable' });
     expect(lastProblem?.remedy).toContain('seller-mirror sync');
   });
 
@@ -63,7 +63,7 @@ describe('the verdict on a copy', () => {
     await mirror().rows(
       `INSERT INTO mirror.runs (seller_id, kind, state, holder) VALUES ('main', 'items', 'running', 'killed')`,
     );
-    const died = { state: 'interrupted', message: 'the process ended before the run did' };
+    const died = { state: 'interrupted', problem: 'the process ended before the run did' };
     expect(await report()).toMatchObject({ verdict: 'current', running: null, lastProblem: died });
     const lock = await mirror().store.sellers.lock('main');
     const during = await report();

@@ -83,49 +83,49 @@ function chosen(reports: SellerReport[], name: string | undefined): SellerReport
 
 type Verdict = 'current' | 'stale' | 'never' | 'failing' | 'parked' | 'running';
 
-/** The state of one seller's copy. */
-interface SellerReport {
+/** The parts of a stored status that a report shows as they are. */
+const NOT_STORED: Pick<
+  SellerStatus,
+  'account' | 'items' | 'quarantined' | 'itemsMirroredAt' | 'accountMirroredAt' | 'lastWide'
+> & { readonly marketplace: string | null } = {
+  marketplace: null,
+  account: null,
+  items: { live: 0, missing: 0, removed: 0 },
+  quarantined: 0,
+  itemsMirroredAt: null,
+  accountMirroredAt: null,
+  lastWide: null,
+};
+
+/** The state of one seller's copy; names are those of `reporting.sync_runs` where it has them. */
+type SellerReport = Readonly<typeof NOT_STORED> & {
   readonly name: string;
   /** False: known from the store only. */
   readonly configured: boolean;
   readonly verdict: Verdict;
   /** Whether the copy is current, also while a run is under way. */
   readonly current: boolean;
-  readonly marketplace: string | null;
-  readonly account: SellerStatus['account'];
-  readonly items: SellerStatus['items'];
-  /** Records of the newest list that could not be read. */
-  readonly quarantined: number;
-  readonly itemsMirroredAt: Date | null;
-  readonly accountMirroredAt: Date | null;
-  readonly running: {
-    readonly runId: bigint;
-    readonly kind: Run['kind'];
-    readonly startedAt: Date;
-    readonly holder: string;
-  } | null;
+  readonly running: Pick<Run, 'runId' | 'kind' | 'startedAt' | 'holder'> | null;
   /** Why schedules leave the seller alone; null when they don't. */
-  readonly parked: {
-    readonly since: Date;
-    readonly code: string;
-    readonly reason: string;
-    readonly runId: bigint;
-    readonly remedy: string;
-  } | null;
-  readonly lastProblem: {
-    readonly runId: bigint;
-    readonly kind: Run['kind'];
-    readonly state: Run['state'];
-    readonly at: Date;
-    readonly code: string | null;
-    readonly message: string;
-    readonly remedy: string;
-    /** The removals that wait for a person's decision; null when it was not held. */
-    readonly held: HeldBack | null;
-  } | null;
-  /** The last change that nearly all items had at once, within the last days. */
-  readonly lastWide: SellerStatus['lastWide'];
+  readonly parked: (Problem & { readonly since: Date }) | null;
+  readonly lastProblem:
+    | (Problem & {
+        readonly kind: Run['kind'];
+        readonly state: Run['state'];
+        readonly at: Date;
+        /** The removals that wait for a person's decision; null when it was not held. */
+        readonly held: HeldBack | null;
+      })
+    | null;
   readonly schedules: readonly ScheduleReport[];
+};
+
+/** A problem of a run. */
+interface Problem {
+  readonly runId: bigint;
+  readonly problemCode: string | null;
+  readonly problem: string;
+  readonly remedy: string;
 }
 
 /** A schedule of the settings, and whether a scheduler runs it. */
@@ -156,29 +156,23 @@ export function sellerReport(
 ): SellerReport {
   const settled = settledVerdict(stored, staleAfterHours, now);
   const running = stored?.running ?? null;
+  const { marketplace, account, items, quarantined } = stored ?? NOT_STORED;
+  const { itemsMirroredAt, accountMirroredAt, lastWide } = stored ?? NOT_STORED;
   return {
     name,
     configured,
     verdict: running === null ? settled : 'running',
     current: settled === 'current',
-    marketplace: stored?.marketplace ?? null,
-    account: stored?.account ?? null,
-    items: stored?.items ?? { live: 0, missing: 0, removed: 0 },
-    quarantined: stored?.quarantined ?? 0,
-    itemsMirroredAt: stored?.itemsMirroredAt ?? null,
-    accountMirroredAt: stored?.accountMirroredAt ?? null,
-    running:
-      running === null
-        ? null
-        : {
-            runId: running.runId,
-            kind: running.kind,
-            startedAt: running.startedAt,
-            holder: running.holder,
-          },
+    marketplace,
+    account,
+    items,
+    quarantined,
+    itemsMirroredAt,
+    accountMirroredAt,
+    lastWide,
+    running: running && runningOf(running),
     parked: parkedOf(name, stored?.parked ?? null),
     lastProblem: problemOf(stored?.lastProblem ?? null, stored?.held ?? null),
-    lastWide: stored?.lastWide ?? null,
     schedules: schedules.map((schedule) => {
       const obstacle = obstacleTo(schedule, processes, stored?.parked ?? null);
       const { kind, cron, timeZone, next } = describeSchedule(schedule, now);
@@ -224,8 +218,14 @@ function settledVerdict(
   return age > staleAfterHours * 3_600_000 ? 'stale' : 'current';
 }
 
+function runningOf({ runId, kind, startedAt, holder }: Run): SellerReport['running'] {
+  return { runId, kind, startedAt, holder };
+}
+
 function parkedOf(name: string, parked: SellerStatus['parked']): SellerReport['parked'] {
-  return parked && { ...parked, remedy: parkedRemedy(parked.code, name) };
+  if (parked === null) return null;
+  const { since, runId, code, reason } = parked;
+  return { since, runId, problemCode: code, problem: reason, remedy: parkedRemedy(code, name) };
 }
 
 function problemOf(run: Run | null, held: HeldBack | null): SellerReport['lastProblem'] {
@@ -236,8 +236,8 @@ function problemOf(run: Run | null, held: HeldBack | null): SellerReport['lastPr
     kind,
     state,
     at: run.finishedAt ?? run.startedAt,
-    code: problemCode ?? (state === 'held' ? 'held' : null),
-    message: runProblem(run, held),
+    problemCode: problemCode ?? (state === 'held' ? 'held' : null),
+    problem: runProblem(run, held),
     remedy: runRemedy(run),
     held,
   };
@@ -245,29 +245,16 @@ function problemOf(run: Run | null, held: HeldBack | null): SellerReport['lastPr
 
 /** Formats a report for `--json`, named as in `reporting.freshness` and `reporting.sync_runs`. */
 function reportJson({ name, items, parked, lastProblem, ...rest }: SellerReport): object {
+  const { since = null, ...parkedBy } = parked ?? {};
   return {
     sellerId: name,
     ...rest,
     liveItems: items.live,
     missingItems: items.missing,
     removedItems: items.removed,
-    parkedAt: parked?.since ?? null,
-    parked: parked && {
-      runId: parked.runId,
-      problemCode: parked.code,
-      problem: parked.reason,
-      remedy: asTyped(parked.remedy),
-    },
-    lastProblem: lastProblem && {
-      runId: lastProblem.runId,
-      kind: lastProblem.kind,
-      state: lastProblem.state,
-      at: lastProblem.at,
-      problemCode: lastProblem.code,
-      problem: lastProblem.message,
-      remedy: asTyped(lastProblem.remedy),
-      held: lastProblem.held,
-    },
+    parkedAt: since,
+    parked: parked && { ...parkedBy, remedy: asTyped(parked.remedy) },
+    lastProblem: lastProblem && { ...lastProblem, remedy: asTyped(lastProblem.remedy) },
   };
 }
 
@@ -347,13 +334,13 @@ function detailsOf(report: SellerReport, now: Date): (readonly [string, TableCel
       problem?.state === 'held' ? 'held' : 'problem',
       problem === null || problem.runId === parked?.runId
         ? null
-        : `${age(problem.at, now)}, run ${problem.runId} (${problem.kind}, ${problem.state}): ${problem.message}`,
+        : `${age(problem.at, now)}, run ${problem.runId} (${problem.kind}, ${problem.state}): ${problem.problem}`,
     ],
     [
       'parked',
       parked === null
         ? null
-        : `${age(parked.since, now)}, by run ${parked.runId}: ${parked.reason}; schedules leave the seller alone`,
+        : `${age(parked.since, now)}, by run ${parked.runId}: ${parked.problem}; schedules leave the seller alone`,
     ],
     ...report.schedules.map((schedule): [string, TableCell] => [
       LABELS[schedule.kind],

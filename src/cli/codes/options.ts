@@ -12,10 +12,10 @@ import { asTyped, ownCommand } from '../own-command.js';
 
 /** Explains the columns of a result. */
 export const RESULT_HELP = `
-A result is the list as it came, in its order and with its own columns, and beside them:
+A result is the list, in its order and with its own columns, with these columns added:
   verdict          valid, invalid, unproven; pending: not asked yet; rejected: the line holds no code
   license_type, item_id, item_name, price, currency, purchased_at, supported_until
-                   of the purchase; of an invalid code those of before, when it was valid
+                   of the purchase; for an invalid code, those of when it was valid
   support          active, expired or none, at the time of writing
   checked_at       when the marketplace was asked
   proof            purchase, canary or account; without a verdict \`none:\` and the reason

@@ -231,7 +231,7 @@ export async function writeResult(
   if (prunedAt !== null) {
     throw new CommandError(
       `the list of audit ${auditId} is no longer kept`,
-      `KEEP_AUDITS_DAYS says for how long lists are; what is known of each code stays: \`${program} codes show CODE\``,
+      `KEEP_AUDITS_DAYS limits how long lists are kept; the verdict of each code stays: \`${program} codes show CODE\``,
     );
   }
   const writer = resultWriter(place.format, columns, resultOptions(layout));

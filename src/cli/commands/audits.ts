@@ -40,12 +40,12 @@ import {
 import { count, safeLine } from '../output/text.js';
 import { ownCommand } from '../own-command.js';
 
-/** `audits [list|show|resume|cancel|export]`: what became of lists of purchase codes. */
+/** `audits [list|show|resume|cancel|export]`: audits of purchase codes. */
 export function addAudits(program: Command): void {
   const audits = program
     .command('audits')
     .description(
-      'Each `codes check` of a list, and each `codes recheck`, is an audit with a number. These commands list them, show one, go on with it, stop it, or write its result.',
+      'Each `codes check` of a list, and each `codes recheck`, is an audit with a number. These commands list, show, resume, cancel and export audits.',
     )
     .addHelpText(
       'after',
@@ -60,7 +60,7 @@ function addList(audits: Command): void {
   const command = audits
     .command('list', { isDefault: true })
     .summary('list the newest audits')
-    .description('Lists the newest audits with what they found.')
+    .description('Lists the newest audits with their figures.')
     .option('--limit <n>', 'how many to list', positiveInteger, DEFAULT_LIMIT)
     .addHelpText('after', '\nExample:\n  $ seller-mirror audits list --limit 5');
   withTableOptions(withCommonOptions(command, { seller: true })).action((options: ListOptions) =>
@@ -90,7 +90,7 @@ function addShow(audits: Command): void {
     .command('show')
     .summary('show one audit')
     .description(
-      'Shows one audit: how its list was read, what was found, why codes have no verdict, what is left and how to go on.',
+      'Shows one audit: how its list was read, its figures, why codes have no verdict, the cost of the rest, and how to continue.',
     )
     .argument('<audit>', 'the audit’s number', auditNumber)
     .addHelpText('after', '\nExample:\n  $ seller-mirror audits show 12');
@@ -120,7 +120,7 @@ async function show(app: App, auditId: bigint, { seller, json }: CommonOptions):
   return EXIT.done;
 }
 
-/** What the rest costs; null when there is none, or the seller is not configured here. */
+/** The cost of the rest; null when there is none, or the seller is not configured here. */
 function costLeft({ config }: App, { sellerId, pending, chunkSize }: AuditProgress): string | null {
   const seller = config.sellers.find(({ name }) => name === sellerId);
   if (pending === 0 || seller === undefined) return null;
@@ -144,9 +144,9 @@ interface ResumeOptions extends CommonOptions, OutOptions, FailOptions {
 function addResume(audits: Command): void {
   const command = audits
     .command('resume')
-    .summary('go on with an audit')
+    .summary('continue an audit')
     .description(
-      'Goes on with an audit that was interrupted, failed or was cancelled; watches it when other processes work on it. What was answered is not asked again. The result goes to the file that `--out` named before, unless it is there already; `--out` names another one.',
+      'Continues an audit that was interrupted, failed or was cancelled; watches it while other processes work on it. Codes with an answer are not asked for again. The result goes to the file that `--out` named before, unless it is there already; `--out` names another one.',
     )
     .argument('<audit>', 'the audit’s number', auditNumber)
     .addOption(
@@ -193,7 +193,7 @@ function addCancel(audits: Command): void {
     .command('cancel')
     .summary('stop an audit for good, or until it is resumed')
     .description(
-      'Stops an audit wherever it is worked on; calls under way are finished. What was found is kept, and `audits resume` goes on with the rest.',
+      'Stops an audit in all processes that work on it; calls under way are finished. Its verdicts are kept, and `audits resume` continues with the rest.',
     )
     .argument('<audit>', 'the audit’s number', auditNumber)
     .addHelpText('after', '\nExample:\n  $ seller-mirror audits cancel 12');
@@ -233,7 +233,7 @@ function addExport(audits: Command): void {
     .command('export')
     .summary('write the result of an audit')
     .description(
-      'Writes the list of an audit as it came, in its order and with its own columns, and beside them what is known of each code. Of an audit that has not ended too.',
+      'Writes the list of an audit, in its order and with its own columns, with the verdict about each code beside them. Also works before the audit ends.',
     )
     .argument('<audit>', 'the audit’s number', auditNumber)
     .option('--out <file>', 'the file, which is written whole or not at all; - is stdout', STDOUT)

@@ -44,7 +44,7 @@ export function addCodes(program: Command): void {
   const codes = program
     .command('codes')
     .description(
-      'Checks purchase codes, one or a million. A code is called invalid only when the marketplace denied it between two proofs of the API key; what can’t be proven either way is unproven. What was answered is kept, and never asked again when an audit goes on. `audits` lists, resumes and exports audits.',
+      'Checks purchase codes, one or a million. A code is called invalid only when the marketplace denied it between two proofs of the API key; what can’t be proven either way is unproven. Answers are kept: a resumed audit does not ask again. `audits` lists, resumes and exports audits.',
     )
     .addHelpText(
       'after',
@@ -128,7 +128,7 @@ async function check(
   }
 }
 
-/** The API keys of all sellers; none when the settings can't be read, which is told later. */
+/** The API keys of all sellers; none when the settings can't be read, which the command reports later. */
 function configuredKeys(): readonly Secret[] {
   try {
     return readSettings('sellers').sellers.map(({ key }) => key);
@@ -138,7 +138,7 @@ function configuredKeys(): readonly Secret[] {
   }
 }
 
-/** An API key that is taken for a code would be sent as one, kept and printed. */
+/** Refuses API keys given as codes: they would be sent, kept and printed. */
 function refuseKeys(given: readonly string[], keys: readonly Secret[]): void {
   const mask = cellMaskOf(keys);
   if (given.every((text) => mask(normalizeCode(text)) === normalizeCode(text))) return;
@@ -206,7 +206,7 @@ function addRecheck(codes: Command): void {
     .command('recheck')
     .summary('ask again for codes that are known')
     .description(
-      'Asks again for known codes, the most useful first: valid ones whose support ends soon or has ended since, then those not asked for the longest. What became of them is an audit like any other.',
+      'Asks again for known codes, the most useful first: valid ones whose support ends soon or has ended since, then those that were not asked for the longest time. A recheck is an audit like any other.',
     )
     .requiredOption(
       '--older-than <time>',
@@ -252,7 +252,7 @@ async function recheck(
   return runAudit(app, auditId, how, signal);
 }
 
-/** As many codes as a person wants, whatever that takes of the budget. */
+/** Takes as many codes as wanted, whatever their share of the budget. */
 function planOf({ olderThan, validOnly, limit = 0 }: RecheckOptions): RecheckPlan {
   const once = { requestsPerMinute: limit, share: 1, windowMs: 60_000 };
   return { olderThan, validOnly: validOnly === true, ...once };

@@ -31,10 +31,8 @@ export interface RedisSentinel {
 
 export async function startSentinel(): Promise<RedisSentinel> {
   const masterName = 'jobs';
-  // A master waits 5 s for further replicas before it sends its data to the first.
-  const settings = { 'repl-diskless-sync-delay': '0' };
-  const master = await startRedis(settings);
-  const replica = await startRedis({ ...settings, replicaof: `${master.host} ${master.port}` });
+  const master = await startRedis();
+  const replica = await startRedis({ replicaof: `${master.host} ${master.port}` });
   await says(replica, ['INFO', 'replication'], 'master_link_status:up');
   const sentinel = await startRedis(
     {

@@ -20,6 +20,8 @@ export const interruption = new AbortController();
 /** Settings given to a child besides `PATH` and the like. */
 export type Settings = Readonly<Record<string, string>>;
 
+const PROGRAM = fileURLToPath(new URL('../cli/main.js', import.meta.url));
+
 export function scriptPath(name: string): string {
   return fileURLToPath(new URL(`./${name}.js`, import.meta.url));
 }
@@ -40,15 +42,23 @@ export async function measure<T extends Measured>(
   return runToEnd<T>([scriptPath(name), JSON.stringify(input)], settings);
 }
 
+/** Starts the program itself, without output. */
+export function startProgram(args: readonly string[], settings: Settings): ChildProcess {
+  return spawn(process.execPath, [PROGRAM, ...args], {
+    env: { PATH: process.env['PATH'], ...settings },
+    stdio: 'ignore',
+    signal: interruption.signal,
+  });
+}
+
 /** Runs the program itself, from start to exit. */
 export async function measureProgram(
   args: readonly string[],
   settings: Settings,
 ): Promise<Measured> {
-  const program = fileURLToPath(new URL('../cli/main.js', import.meta.url));
   const started = performance.now();
   const measured = await runToEnd<Measured>(
-    ['--import', new URL('./at-exit.js', import.meta.url).href, program, ...args],
+    ['--import', new URL('./at-exit.js', import.meta.url).href, PROGRAM, ...args],
     settings,
   );
   return { ...measured, ms: performance.now() - started };

@@ -3,8 +3,17 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
-import { measure, measureProgram, startScript, type Measured, type Settings } from '../children.js';
+import {
+  interruption,
+  measure,
+  measureProgram,
+  startProgram,
+  startScript,
+  type Measured,
+  type Settings,
+} from '../children.js';
 import { startPostgres, startRedis, type Victim } from '../soak/servers.js';
 import { median, megabytes, seconds, times, type Line } from '../table.js';
 import type { CodeMarketInput, CodeMarketReady, Seen } from './code-market.js';
@@ -207,11 +216,23 @@ export class AuditRounds {
     };
   }
 
-  /** From nothing known of any code to the end of the audit. */
+  /**
+   * From nothing known of any code to the end of the audit, worked on by a worker. Each code is asked
+   * for once: a second look would begin a minute later.
+   */
   async #audit(market: Market, redis: Victim | null, perMinute: number): Promise<void> {
     await forgetCodes(this.postgres.url);
     const settings = this.#settings(market, redis, perMinute);
-    await measureProgram(['codes', 'check', market.file, '--json'], settings);
+    const check = ['codes', 'check', market.file, '--confirm', 'none', '--detach', '--json'];
+    await measureProgram(check, settings);
+    const worker = startProgram(['worker'], { ...settings, HEALTH_LISTEN: 'off' });
+    const gone = once(worker, 'exit');
+    try {
+      await auditEnded(this.postgres.url);
+    } finally {
+      worker.kill('SIGTERM');
+      await gone;
+    }
   }
 
   #withMarket<T>(input: MarketInput, work: (market: Market) => Promise<T>): Promise<T> {
@@ -219,6 +240,25 @@ export class AuditRounds {
     return withMarket(this.#folder, whole, work);
   }
 }
+
+/** Returns once no audit is running any more. */
+async function auditEnded(url: string): Promise<void> {
+  const client = new Client(url);
+  await client.connect();
+  try {
+    for (;;) {
+      const { rows } = await client.query(
+        "SELECT 1 FROM mirror.audits WHERE state = 'running' LIMIT 1",
+      );
+      if (rows.length === 0) return;
+      await sleep(LOOK_MS, undefined, { signal: interruption.signal });
+    }
+  } finally {
+    await client.end();
+  }
+}
+
+const LOOK_MS = 250;
 
 /** No limit and no latency but where they are given. */
 type MarketInput = Pick<CodeMarketInput, 'codes' | 'invalidPercent'> &

@@ -130,8 +130,9 @@ describe('what README says of proof', () => {
     expect(told).toContain('at most two minutes apart');
     expect(told).toContain(`at most ${LONGEST_ROW} denials may come in a row`);
     expect(told).toContain('a minute later and after every other code (5 s later');
-    expect(told).toContain(`where they are at most ${FEW} or a tenth`);
-    expect(told).toContain(`else for one in ${ONE_IN}, but at least ${FEW},`);
+    const few = FEW.toLocaleString('en');
+    expect(told).toContain(`where they are at most ${few} or a tenth`);
+    expect(told).toContain(`else for one in ${ONE_IN}, but at least ${few},`);
     const firstAt = new Date(0);
     const evidence = describeDenials({ times: 2, firstAt, lastAt: new Date(61_000) });
     expect(told).toContain(`\`${evidence.split(', at ')[0]}\``);

@@ -73,7 +73,7 @@ function addCheck(codes: Command): void {
     .addOption(
       new Option(
         '--confirm <which>',
-        'denied codes that are asked for again, a minute later (5 s for codes given as arguments), before they are invalid: auto is all of 200 or of a tenth of the list, else one in 12, at least 200',
+        'denied codes that are asked for again, a minute later (5 s for codes given as arguments), before they are invalid: auto is all of 1,000 or of a tenth of the list, else one in 12, at least 1,000',
       )
         .choices(CONFIRM_MODES)
         .default('auto'),

@@ -10,9 +10,9 @@ import type { DenialFault, Heard } from './outcome.js';
  * may speak against the key, and at most 25 denials may come in a row. A code is invalid when it
  * was denied so twice, the second time a minute later and after every other code (5 s later for
  * codes given as arguments): a stale cache or one sick machine of several denies good codes for a
- * moment. `--confirm auto`, the default, asks again for all denied codes where they are at most 200
- * or a tenth of the list, else for one in 12, but at least 200, and for those that were valid before;
- * `all` asks for each again, and with `none` one denial is enough. Once a code is found after all,
+ * moment. `--confirm auto`, the default, asks again for all denied codes where they are at most
+ * 1,000 or a tenth of the list, else for one in 12, but at least 1,000, and for those that were valid
+ * before; `all` asks for each again, and with `none` one denial is enough. Once a code is found after all,
  * every denied one is asked for again until chance no longer explains its denials. An invalid code
  * comes with its evidence: `denied twice, 61 s apart`, and when. What can't be proven is unproven and
  * asked again; limits, outages and odd answers never become a verdict.

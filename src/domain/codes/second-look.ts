@@ -23,7 +23,7 @@ export const LOOK_AFTER_MS = 60_000;
 export const LOOK_SOON_AFTER_MS = 5_000;
 
 /** With so many denied codes or fewer, each is asked for again; of more, at least so many are. */
-export const FEW = 200;
+export const FEW = 1_000;
 /** And with such a share of the list or less. */
 const SMALL_SHARE = 0.1;
 /**

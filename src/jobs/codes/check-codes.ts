@@ -25,8 +25,8 @@ export interface CheckCodesOptions {
   readonly canaries?: readonly string[];
   /**
    * Which denied codes are asked for again, after all others, before they are called invalid. `auto`
-   * asks for all where at most 200 codes or a tenth of the list were denied, else for one in 12, but
-   * at least 200; `all` for all, `none` for none. Default `auto`.
+   * asks for all where at most 1,000 codes or a tenth of the list were denied, else for one in 12, but
+   * at least 1,000; `all` for all, `none` for none. Default `auto`.
    */
   readonly confirm?: Confirm;
   /** Least time from a denial to the second look at it, milliseconds; default a minute. */

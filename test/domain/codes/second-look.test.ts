@@ -12,16 +12,16 @@ const COUNTS = { confirm: 'auto', asked: 1_000, denied: 50, valid: 950, overturn
 
 describe('which denied codes are asked for again', () => {
   it.each<[string, Partial<DenialCounts>, number, number]>([
-    ['all where few were denied', { asked: 200, denied: 200 }, 2, 1],
+    ['all where few were denied', { asked: 1_000, denied: 1_000 }, 2, 1],
     ['all where they are a tenth of the list', { asked: 100_000, denied: 10_000 }, 2, 1],
-    ['all where little more than 200 were denied', { asked: 2_000, denied: 201 }, 2, 1],
+    ['all where little more than 1,000 were denied', { asked: 3_000, denied: 1_001 }, 2, 1],
     [
-      'at least 200 of more: of mixed lists one in 12 misses most',
-      { asked: 1_000, denied: 700 },
+      'at least 1,000 of more: of mixed lists one in 12 misses most',
+      { asked: 5_000, denied: 3_500 },
       2,
       3,
     ],
-    ['one in twelve of very many', { asked: 9_000, denied: 7_000 }, 2, ONE_IN],
+    ['one in twelve of very many', { asked: 20_000, denied: 13_000 }, 2, ONE_IN],
     ['all of them when a person wants it', { confirm: 'all', asked: 2_000, denied: 201 }, 2, 1],
     ['none when a person wants it', { confirm: 'none' }, 1, 1],
     [

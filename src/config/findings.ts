@@ -39,7 +39,7 @@ const LONGEST_VALUE = 60;
 
 /**
  * Collects problems and warnings while settings are read. Each is about a given text or, when only its
- * place is to be shown, about that place; its message says what is wrong and, after a colon, what to do.
+ * place is shown, about that place; its message says what is wrong and, after a colon, what to do.
  * Sentences are made only at the end, when every secret is known: a key pasted into the wrong setting
  * must not show either.
  */

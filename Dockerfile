@@ -3,10 +3,10 @@ FROM node:22-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc tsconfig.json tsconfig.build.json prisma.config.ts ./
 COPY prisma prisma
+COPY scripts scripts
 COPY src src
-# npm ci builds as well (script "prepare"). Left to npm prune, Prisma's tools would stay, and more than
-# double the image: @prisma/client calls them optional peers.
-RUN npm ci && npm uninstall --no-save --omit=dev --ignore-scripts prisma typescript
+# npm ci builds as well (script "prepare").
+RUN npm ci && npm prune --omit=dev --ignore-scripts
 
 FROM node:22-slim
 ENV NODE_ENV=production

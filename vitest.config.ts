@@ -22,6 +22,8 @@ export default defineConfig({
         testTimeout: 60_000,
       }),
       project({ name: 'long', include: [LONG], testTimeout: 240_000 }),
+      // No tests: makes the pictures of the docs. `npm run pictures`
+      project({ name: 'pictures', include: ['test/dashboard/pictures.ts'], testTimeout: 600_000 }),
     ],
     coverage: { include: ['src/**/*.ts'], exclude: ['src/store/generated/**'] },
   },

@@ -3,6 +3,8 @@ import { once } from 'node:events';
 import type { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
+import type { Baselines } from './baselines.js';
+import type { MarketplaceInput, MarketplaceOrder, MarketplaceState } from './marketplace.js';
 
 /** What every measured process tells. */
 export interface Measured {
@@ -17,38 +19,25 @@ export interface Measured {
 /** Aborted, it ends the measured process, and so the measuring. */
 export const interruption = new AbortController();
 
-/** Settings given to a child besides `PATH` and the like. */
+/** Settings given to a child besides `PATH`. */
 export type Settings = Readonly<Record<string, string>>;
 
-const PROGRAM = fileURLToPath(new URL('../cli/main.js', import.meta.url));
+/** The built program: what is measured and tormented is what users run. */
+export const PROGRAM = pathOf('../cli/main.js');
 
-export function scriptPath(name: string): string {
-  return fileURLToPath(new URL(`./${name}.js`, import.meta.url));
+function pathOf(script: string): string {
+  return fileURLToPath(new URL(script, import.meta.url));
 }
 
-/** Starts a script of the bench with an IPC channel. */
-export function startScript(name: string, input: unknown): ChildProcess {
-  return spawn(process.execPath, [scriptPath(name), JSON.stringify(input)], {
-    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-  });
+export function measureBaseline<Name extends keyof Baselines>(
+  name: Name,
+  input: Parameters<Baselines[Name]>[0],
+): Promise<Measured> {
+  return runToEnd([pathOf('baselines.js'), JSON.stringify({ name, input })]);
 }
 
-/** Runs a script of the bench to its end in a process of its own; returns what it measured. */
-export async function measure<T extends Measured>(
-  name: string,
-  input: unknown,
-  settings: Settings = {},
-): Promise<T> {
-  return runToEnd<T>([scriptPath(name), JSON.stringify(input)], settings);
-}
-
-/** Starts the program itself, without output. */
-export function startProgram(args: readonly string[], settings: Settings): ChildProcess {
-  return spawn(process.execPath, [PROGRAM, ...args], {
-    env: { PATH: process.env['PATH'], ...settings },
-    stdio: 'ignore',
-    signal: interruption.signal,
-  });
+export function measureJob(settings: Settings): Promise<Measured> {
+  return runToEnd([pathOf('mirror-job.js')], settings);
 }
 
 /** Runs the program itself, from start to exit. */
@@ -57,15 +46,13 @@ export async function measureProgram(
   settings: Settings,
 ): Promise<Measured> {
   const started = performance.now();
-  const measured = await runToEnd<Measured>(
-    ['--import', new URL('./at-exit.js', import.meta.url).href, PROGRAM, ...args],
-    settings,
-  );
+  const atExit = new URL('./at-exit.js', import.meta.url).href;
+  const measured = await runToEnd(['--import', atExit, PROGRAM, ...args], settings);
   return { ...measured, ms: performance.now() - started };
 }
 
 /** The result comes through file descriptor 3, since the program writes to the others. */
-async function runToEnd<T>(args: readonly string[], settings: Settings): Promise<T> {
+async function runToEnd(args: readonly string[], settings: Settings = {}): Promise<Measured> {
   const child = spawn(process.execPath, args, {
     env: { PATH: process.env['PATH'], ...settings },
     stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
@@ -78,5 +65,53 @@ async function runToEnd<T>(args: readonly string[], settings: Settings): Promise
     once(child, 'exit'),
   ])) as [string, string, string, [number | null]];
   if (code !== 0) throw new Error(`${args.join(' ')} ended with ${code}: ${said}`);
-  return JSON.parse(result) as T;
+  return JSON.parse(result) as Measured;
+}
+
+/** Starts the program itself, without output. */
+export function startProgram(args: readonly string[], settings: Settings): ChildProcess {
+  return spawn(process.execPath, [PROGRAM, ...args], {
+    env: { PATH: process.env['PATH'], ...settings },
+    stdio: 'ignore',
+    signal: interruption.signal,
+  });
+}
+
+export const KEY = 'bench-0123456789abcdef0123456789abcdef';
+
+/** The marketplace process, as the bench sees it. */
+export interface Marketplace {
+  /** As it was when it had started. */
+  readonly state: MarketplaceState;
+  /** Returns when the order is done and its list is rendered. */
+  readonly tell: (order: MarketplaceOrder) => Promise<MarketplaceState>;
+}
+
+/** Runs `work` with a marketplace of its own. */
+export async function withMarketplace<T>(
+  input: Omit<MarketplaceInput, 'key'>,
+  work: (marketplace: Marketplace) => Promise<T>,
+): Promise<T> {
+  const child = spawn(
+    process.execPath,
+    [pathOf('marketplace.js'), JSON.stringify({ ...input, key: KEY })],
+    { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] },
+  );
+  const gone = once(child, 'exit');
+  const answer = async (): Promise<MarketplaceState> => {
+    const ended = gone.then(() => Promise.reject(new Error('the simulated marketplace ended')));
+    const [state] = (await Promise.race([once(child, 'message'), ended])) as [MarketplaceState];
+    return state;
+  };
+  try {
+    const state = await answer();
+    const tell = (order: MarketplaceOrder): Promise<MarketplaceState> => {
+      child.send(order);
+      return answer();
+    };
+    return await work({ state, tell });
+  } finally {
+    if (child.connected) child.disconnect();
+    await gone;
+  }
 }

@@ -1,96 +1,57 @@
-/** Measures the mirror against plain ways of doing the same; see `USAGE`. */
-import { statfs } from 'node:fs/promises';
-import { cpus, loadavg, tmpdir } from 'node:os';
-import { auditLines } from './audits/main.js';
-import { interruption, type Measured } from './children.js';
-import { BenchDatabase } from './database.js';
-import { readOptions, USAGE, type Options } from './options.js';
-import { reportingLines } from './reporting/main.js';
-import { Rounds, type Results } from './rounds.js';
-import { BenchMarketplace } from './simulator.js';
-import { markdownTable, megabytes, plainTable, seconds, type Line } from './table.js';
-import { growthLines, linesOf } from './verdicts.js';
+/** Measures the product against plain ways of doing the same; see `USAGE`. */
+import { cpus, loadavg } from 'node:os';
+import { parseArgs } from 'node:util';
+import { auditLines } from './audits.js';
+import { interruption } from './children.js';
+import { dashboardLines } from './dashboard.js';
+import { mirrorLines } from './mirror.js';
+import { reportingLines } from './reporting.js';
+import { markdownTable, plainTable } from './table.js';
 
-const LARGER = 10;
-const LARGER_LOADS = 2;
+const USAGE = `npm run bench -- [options]
+  --items N    items in the catalogue, about 1 KB of JSON each (default 100000)
+  --quick      20000 items, fewer repetitions and no verdicts, for trying things out
+  --million    also the memory at ten times the items; needs 13 GB of disk for a while
+  --only PART  mirror, codes, reporting or dashboard (default: all)
+  --markdown   print the table as Markdown`;
+
+const PARTS = ['mirror', 'codes', 'reporting', 'dashboard'];
 /** The targets are for catalogues of this size; in smaller ones the fixed costs of a run prevail. */
 const JUDGED_ITEMS = 100_000;
-/** List, rows, index, WAL and the files of the baseline, for each item. */
-const DISK_BYTES_AN_ITEM = 10_000;
-
-function say(what: string, { ms, peak, cpuMs }: Measured): void {
-  const figures = [seconds(ms), `CPU ${seconds(cpuMs)}`, megabytes(peak)];
-  process.stderr.write(`  ${what.padEnd(28)} ${figures.join('  ')}\n`);
-}
-
-/** Runs `work` on a database and a marketplace of its own, which are gone afterwards. */
-async function withRounds(
-  items: number,
-  work: (rounds: Rounds) => Promise<Results>,
-): Promise<Results> {
-  await checkDisk(items);
-  const database = await BenchDatabase.open();
-  try {
-    const marketplace = await BenchMarketplace.open(items);
-    try {
-      const megabytesOfList = megabytes(marketplace.ready.bytes);
-      process.stderr.write(`${items} items, ${megabytesOfList} of JSON\n`);
-      return await work(new Rounds(database, marketplace, say));
-    } finally {
-      await marketplace.close();
-    }
-  } finally {
-    await database.close();
-  }
-}
-
-async function checkDisk(items: number): Promise<void> {
-  const { bavail, bsize } = await statfs(tmpdir());
-  const needed = items * DISK_BYTES_AN_ITEM + 3e9;
-  if (bavail * bsize >= needed) return;
-  throw new Error(
-    `${tmpdir()} has ${megabytes(bavail * bsize)} left and ${megabytes(needed)} may be needed; set TMPDIR to another folder`,
-  );
-}
-
-async function run(options: Options): Promise<Line[]> {
-  const { only, items, million, nights } = options;
-  const wanted = (part: Options['only']): boolean => only === null || only === part;
-  return [
-    ...(wanted('mirror') ? await mirrorLines(options) : []),
-    ...(wanted('codes') ? await auditLines(million) : []),
-    ...(wanted('reporting') ? await reportingLines(items, nights) : []),
-  ];
-}
-
-async function mirrorLines(options: Options): Promise<Line[]> {
-  const { items, million } = options;
-  const results = await withRounds(items, (rounds) => rounds.all(options));
-  const lines = linesOf(results, items);
-  if (!million) return lines;
-  const large = await withRounds(items * LARGER, (rounds) => rounds.program(LARGER_LOADS));
-  return [...lines, ...growthLines(results, large, items * LARGER)];
-}
-
-function surroundings(options: Options): string {
-  const [cpu] = cpus();
-  const repetitions = `medians (loads: ${options.loads}, nights: ${options.nights})`;
-  const machine = `${cpus().length} × ${cpu?.model.trim() ?? 'unknown CPU'}`;
-  return `${options.items} items, ${repetitions}; ${machine}, Node ${process.version}, load ${loadavg()[0]?.toFixed(1)} before`;
-}
 
 async function main(): Promise<void> {
-  const options = readOptions(process.argv.slice(2));
-  if (options === null) return console.log(USAGE);
-  const about = surroundings(options);
-  const lines = await run(options);
-  const judged = options.items < JUDGED_ITEMS ? lines.map(withoutVerdict) : lines;
-  console.log(`${about}\n\n${(options.markdown ? markdownTable : plainTable)(judged)}`);
-  if (judged.some(({ met }) => met === false)) process.exitCode = 1;
-}
+  const { values } = parseArgs({
+    options: {
+      items: { type: 'string' },
+      quick: { type: 'boolean', default: false },
+      million: { type: 'boolean', default: false },
+      only: { type: 'string' },
+      markdown: { type: 'boolean', default: false },
+      help: { type: 'boolean', short: 'h', default: false },
+    },
+  });
+  if (values.help) return console.log(USAGE);
+  const { quick, million, only, markdown } = values;
+  const items = Number(values.items ?? (quick ? 20_000 : 100_000));
+  if (!Number.isInteger(items) || items < 1) {
+    throw new Error(`--items ${values.items} is no number`);
+  }
+  if (only !== undefined && !PARTS.includes(only)) throw new Error(`--only ${only} is no part`);
+  /** Repetitions of what takes seconds, and of what takes a second or two. */
+  const [loads, nights] = quick ? [1, 3] : [3, 5];
+  const machine = `${cpus().length} × ${cpus()[0]?.model.trim() ?? 'unknown CPU'}, Node ${process.version}`;
+  const about = `${items} items, medians (loads: ${loads}, nights: ${nights}); ${machine}, load ${loadavg()[0]?.toFixed(1)} before`;
 
-function withoutVerdict(line: Line): Line {
-  return { ...line, met: null };
+  const wanted = (part: string): boolean => only === undefined || only === part;
+  const measured = [
+    ...(wanted('mirror') ? await mirrorLines(items, loads, nights, million) : []),
+    ...(wanted('codes') ? await auditLines(million) : []),
+    ...(wanted('reporting') ? await reportingLines(items, nights) : []),
+    ...(wanted('dashboard') ? await dashboardLines(items, nights) : []),
+  ];
+  const lines = items < JUDGED_ITEMS ? measured.map((line) => ({ ...line, met: null })) : measured;
+  console.log(`${about}\n\n${markdown ? markdownTable(lines) : plainTable(lines)}`);
+  if (lines.some(({ met }) => met === false)) process.exitCode = 1;
 }
 
 // What waits for the measured process then cleans up and ends this one.

@@ -1,45 +1,79 @@
-/** The simulated marketplace, a process of its own. Lists are rendered before they are measured. */
-import type * as SimulatorModule from '../src/simulator/index.js';
-import { product } from './product.js';
-import { given, skim } from './tell.js';
+/** The simulated marketplace, a process of its own. */
+import {
+  notationQuirks,
+  seededCatalogue,
+  seededPurchases,
+  startSimulator,
+} from '#product/simulator/index.js';
+import { download, given } from './tell.js';
 
-/** What `main` may ask for; each is answered with `Ready`. */
-export type Change =
-  | { readonly kind: 'touch'; readonly percent: number }
-  | { readonly kind: 'notation'; readonly other: boolean };
+export interface MarketplaceInput {
+  readonly key: string;
+  readonly items: number;
+  /** Purchases to sell; without any, the list is rendered before it is asked for. */
+  readonly codes?: number;
+  /** 0: no limit. */
+  readonly requestsPerMinute?: number;
+  /** How long each reply is held back, milliseconds. */
+  readonly latencyMs?: number;
+}
 
-export interface Ready {
+/** What it may be told; each is answered with `MarketplaceState`. */
+export type MarketplaceOrder =
+  | { readonly kind: 'look' | 'other-notation' }
+  | { readonly kind: 'touch'; readonly percent: number };
+
+export interface MarketplaceState {
   readonly url: string;
   readonly listUrl: string;
-  /** Of the list, as it stands now. */
+  /** Size of the list that was rendered. */
   readonly bytes: number;
+  /** Calls since the last order. */
+  readonly calls: number;
+  /** How many of them were answered with 429. */
+  readonly limited: number;
+  /** From the first validation to the end of the last, milliseconds. */
+  readonly ms: number;
 }
 
-const simulator = (await product('simulator/index.js')) as typeof SimulatorModule;
-
-const { items, key } = given() as { items: number; key: string };
-const catalogue = simulator.seededCatalogue({ seed: 1, count: items });
-const server = await simulator.startSimulator({
-  sellers: [{ key, username: 'bench', catalogue }],
-  prerender: true,
+const { key, items, codes = 0, requestsPerMinute = 0, latencyMs = 0 } = given() as MarketplaceInput;
+const catalogue = seededCatalogue({ seed: 1, count: items });
+let [calls, limited, first, last] = [0, 0, 0, 0];
+const server = await startSimulator({
+  sellers: [
+    {
+      ...{ key, username: 'bench', catalogue },
+      ...(codes === 0 ? {} : { purchases: seededPurchases({ seed: 1, count: codes }) }),
+    },
+  ],
+  prerender: codes === 0,
+  requestsPerMinute,
+  onAnswered: ({ operation, at, status }) => {
+    calls++;
+    if (status === 429) limited++;
+    if (operation !== 'validate') return;
+    first ||= at;
+    last = Date.now();
+  },
 });
+const { url } = server;
+const listUrl = `${url}/api/items/all?api_key=${key}`;
+if (latencyMs > 0) server.faults.always('any', { kind: 'stall', ms: latencyMs });
 
-async function ready(): Promise<void> {
-  const listUrl = `${server.url}/api/items/all?api_key=${key}`;
-  const bytes = await skim(listUrl);
-  process.send?.({ url: server.url, listUrl, bytes } satisfies Ready);
+async function answer(): Promise<void> {
+  const seen = { calls, limited, ms: last - first };
+  const bytes = codes === 0 ? await download(listUrl) : 0;
+  [calls, limited, first, last] = [0, 0, 0, 0];
+  server.log.length = 0;
+  process.send?.({ url, listUrl, bytes, ...seen } satisfies MarketplaceState);
 }
 
-function change(what: Change): void {
-  if (what.kind === 'touch') catalogue.touchShare(what.percent, 'price');
-  else server.setProfile('documented', what.other ? simulator.notationQuirks : {});
-}
-
-process.on('message', (what: Change) => {
-  change(what);
-  void ready();
+process.on('message', (order: MarketplaceOrder) => {
+  if (order.kind === 'touch') catalogue.touchShare(order.percent, 'price');
+  if (order.kind === 'other-notation') server.setProfile('documented', notationQuirks);
+  void answer();
 });
-// Ctrl-C reaches this process too; it ends in order, with its files removed, when `main` lets go.
+// Ctrl-C reaches this process too; it ends in order, with its files removed, when the bench lets go.
 process.on('SIGINT', () => undefined);
 process.once('disconnect', () => void server.close());
-await ready();
+await answer();

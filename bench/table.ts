@@ -2,11 +2,51 @@
 export interface Line {
   readonly what: string;
   readonly figure: string;
-  /** The bound, in words; empty when the figure is for information. */
-  readonly target: string;
   /** What the target is compared with; empty when that is the figure. */
   readonly ratio: string;
+  /** The bound, in words; empty when the figure is for information. */
+  readonly target: string;
   readonly met: boolean | null;
+}
+
+/** A line that has no target. */
+export function information(what: string, figure: string, ratio = ''): Line {
+  return { what, figure, ratio, target: '', met: null };
+}
+
+/** A line whose ratio must be at most `limit`. */
+export function atMost(
+  what: string,
+  figure: string,
+  ratio: number,
+  limit: number,
+  of: string,
+): Line {
+  const target = `<= ${limit} × ${of}`;
+  return { what, figure, ratio: times(ratio), target, met: ratio <= limit };
+}
+
+/** A line whose ratio must be at least `limit`. */
+export function atLeast(
+  what: string,
+  figure: string,
+  ratio: number,
+  limit: number,
+  of: string,
+): Line {
+  const target = `>= ${limit} × ${of}`;
+  return { what, figure, ratio: times(ratio), target, met: ratio >= limit };
+}
+
+/** A line whose figure itself has a bound. */
+export function bounded(
+  what: string,
+  value: number,
+  limit: number,
+  text: (value: number) => string = String,
+): Line {
+  const target = limit === 0 ? '0' : `<= ${text(limit)}`;
+  return { what, figure: text(value), ratio: '', target, met: value <= limit };
 }
 
 const HEAD = ['', 'measured', 'compared', 'target', ''] as const;
@@ -19,14 +59,8 @@ function cells(line: Line): string[] {
 export function plainTable(lines: readonly Line[]): string {
   const rows = [[...HEAD], ...lines.map(cells)];
   const widths = HEAD.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
-  return rows
-    .map((row) =>
-      row
-        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-        .join('  ')
-        .trimEnd(),
-    )
-    .join('\n');
+  const pad = (cell: string, column: number): string => cell.padEnd(widths[column] ?? 0);
+  return rows.map((row) => row.map(pad).join('  ').trimEnd()).join('\n');
 }
 
 export function markdownTable(lines: readonly Line[]): string {
@@ -52,4 +86,8 @@ export function megabytes(bytes: number): string {
 
 export function times(factor: number): string {
   return `${factor.toFixed(2)} ×`;
+}
+
+export function count(value: number): string {
+  return value.toLocaleString('en-US');
 }

@@ -15,7 +15,7 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { program } from '../src/cli/program.js';
-import { readConfig, SETTINGS, type Config } from '../src/config/index.js';
+import { defaultOf, readConfig, SETTINGS, type Config } from '../src/config/index.js';
 import { cronFault } from './config/folder.js';
 import { interpolate, readCompose, variablesIn, type ComposeService } from './support/compose.js';
 import { migrate } from '../src/store/migrate.js';
@@ -56,7 +56,27 @@ describe('docker-compose.yml', () => {
       'migrate',
       'scheduler',
       'worker',
+      'dashboard',
+      'caddy',
     ]);
+  });
+
+  it('starts the dashboard only for those who ask for it, since it needs an account', () => {
+    const asked = services.filter(([, { profiles = [] }]) => profiles.includes('dashboard'));
+    expect(asked.map(([name]) => name)).toEqual(['dashboard', 'caddy']);
+    expect(services.filter(([, { profiles }]) => profiles !== undefined)).toEqual(asked);
+  });
+
+  it('lets browsers reach the dashboard through Caddy only, which has TLS', () => {
+    expect(serviceOf('dashboard').ports).toBeUndefined();
+    const { content = '' } = compose.configs['Caddyfile'] ?? {};
+    const lines = (url: string): string[] =>
+      interpolate(content, { DASHBOARD_URL: url }).split('\n');
+    expect(lines('')[0]).toBe('https://localhost {');
+    expect(lines('https://mirror.example')[0]).toBe('https://mirror.example {');
+    const [, port] =
+      /:(\d+)$/.exec(serviceOf('dashboard').environment?.['DASHBOARD_LISTEN'] ?? '') ?? [];
+    expect(lines('')[1]?.trim()).toBe(`reverse_proxy dashboard:${port}`);
   });
 
   it.each(services)(
@@ -89,11 +109,11 @@ describe('docker-compose.yml', () => {
     expect(one.init).toBe(true);
   });
 
-  it.each(['scheduler', 'worker'])(
+  it.each(['scheduler', 'worker', 'dashboard'])(
     'lets %s end in order, and starts it once what it needs is there',
     (name) => {
       const { stop_grace_period, depends_on } = serviceOf(name);
-      const timeout = SETTINGS.SHUTDOWN_TIMEOUT.default;
+      const timeout = defaultOf('SHUTDOWN_TIMEOUT');
       expect(seconds(stop_grace_period)).toBeGreaterThan(Number(timeout));
       expect(depends_on).toEqual({
         migrate: { condition: 'service_completed_successfully' },
@@ -109,10 +129,10 @@ describe('docker-compose.yml', () => {
     expect(worker.volumes?.every((volume) => volume.endsWith(':ro'))).toBe(true);
   });
 
-  it('opens no port to other machines', () => {
+  it('opens no port to other machines unless a person says so', () => {
     const ports = services.flatMap(([, service]) => service.ports ?? []);
     expect(ports.length).toBeGreaterThan(0);
-    for (const port of ports) expect(port).toMatch(/^127\.0\.0\.1:/);
+    for (const port of ports) expect(interpolate(port, {})).toMatch(/^127\.0\.0\.1:/);
   });
 
   it('declares every volume, secret and config it uses, and uses all it declares', () => {
@@ -158,20 +178,26 @@ describe('docker-compose.yml', () => {
       SHUTDOWN_TIMEOUT: 'stop_grace_period is made for the default',
       QUEUE_PREFIX: 'the Redis is its own',
       LOG_FORMAT: 'no terminal, so JSON',
+      FEEDS_FILE: 'its file and passwords need mounts of their own',
+      DASHBOARD_HOSTS: 'DASHBOARD_URL names the host, and Caddy answers for that one only',
+      DASHBOARD_TLS_CERT_FILE: 'Caddy has the certificate',
+      DASHBOARD_TLS_KEY_FILE: 'Caddy has the key',
     };
+    const ofDashboard = ['DASHBOARD_LISTEN', 'DASHBOARD_BEHIND_PROXY'];
     const expected = settings.filter(
       (name) => !secretSettings.includes(name) && !(name in exceptions),
     );
-    for (const name of ['scheduler', 'worker']) {
+    for (const name of ['scheduler', 'worker', 'dashboard']) {
       const given = Object.keys(serviceOf(name).environment ?? {});
-      expect(new Set(given)).toEqual(new Set(expected));
+      const own = expected.filter((one) => name === 'dashboard' || !ofDashboard.includes(one));
+      expect(new Set(given)).toEqual(new Set(own));
     }
     expect(Object.keys(serviceOf('migrate').environment ?? {})).toEqual(['DATABASE_URL_FILE']);
   });
 
-  it('asks for variables that are settings, and two of its own', () => {
+  it('asks for variables that are settings, and three of its own', () => {
     const own = variablesIn(text).filter((name) => !settings.includes(name));
-    expect(new Set(own)).toEqual(new Set(['HEALTH_HOST', 'POSTGRES_PORT']));
+    expect(new Set(own)).toEqual(new Set(['HEALTH_HOST', 'POSTGRES_PORT', 'DASHBOARD_ADDRESS']));
   });
 });
 
@@ -219,23 +245,30 @@ describe('who follows the instructions in docker-compose.yml', () => {
     }
   });
 
-  it.each(['scheduler', 'worker'])('gives %s a valid configuration that fits together', (name) => {
-    const folder = setUp();
-    const dotEnv = readFileSync(join(folder, '.env'), 'utf8').trim().split('=', 2);
-    const config = configOf(folder, name, Object.fromEntries([dotEnv]) as Record<string, string>);
-    const [seller] = config.sellers;
-    expect(seller?.url.href).toBe('https://market.example/');
-    expect(seller?.key.reveal()).toBe('your API key');
-    const database = new URL(config.databaseUrl?.reveal() ?? '');
-    expect(database.hostname).toBe('postgres');
-    const password = readFileSync(join(folder, 'secrets/postgres_password'), 'utf8').trim();
-    expect(database.password).toBe(password);
-    expect(config.redis).toMatchObject({ mode: 'single', nodes: [{ host: 'redis', port: 6379 }] });
-    const redis = readFileSync(join(folder, 'secrets/redis.conf'), 'utf8');
-    expect(redis).toBe(`requirepass ${config.redis?.password?.reveal()}\n`);
-    expect(config.health).toEqual({ host: '127.0.0.1', port: 8790, chosen: true });
-    expect(config.alerts).toBeNull();
-  });
+  it.each(['scheduler', 'worker', 'dashboard'])(
+    'gives %s a valid configuration that fits together',
+    (name) => {
+      const folder = setUp();
+      const dotEnv = readFileSync(join(folder, '.env'), 'utf8').trim().split('=', 2);
+      const config = configOf(folder, name, Object.fromEntries([dotEnv]) as Record<string, string>);
+      const [seller] = config.sellers;
+      expect(seller?.url.href).toBe('https://market.example/');
+      expect(seller?.key.reveal()).toBe('your API key');
+      const database = new URL(config.databaseUrl?.reveal() ?? '');
+      expect(database.hostname).toBe('postgres');
+      const password = readFileSync(join(folder, 'secrets/postgres_password'), 'utf8').trim();
+      expect(database.password).toBe(password);
+      expect(config.redis).toMatchObject({
+        mode: 'single',
+        nodes: [{ host: 'redis', port: 6379 }],
+      });
+      const redis = readFileSync(join(folder, 'secrets/redis.conf'), 'utf8');
+      expect(redis).toBe(`requirepass ${config.redis?.password?.reveal()}\n`);
+      expect(config.health).toEqual({ host: '127.0.0.1', port: 8790, chosen: true });
+      expect(config.alertMail).toBeNull();
+      expect(config.alertWebhook).toBeNull();
+    },
+  );
 
   it('can have several sellers, alerts and other settings as well', () => {
     const folder = setUp();
@@ -244,17 +277,22 @@ describe('who follows the instructions in docker-compose.yml', () => {
       printf '%s' '${JSON.stringify({ sellers: [seller] })}' > secrets/sellers/sellers.json
       printf 'k3y-of-the-second' > secrets/sellers/second.key
       printf 'https://hooks.example/x' > hook_url
-      printf 'whsec_%s' "$(openssl rand -base64 32)" > hook_secret`;
+      printf 'whsec_%s' "$(openssl rand -base64 32)" > hook_secret
+      printf 'smtps://me%%40shop.example:pass-word@mail.example' > smtp`;
     execFileSync('sh', ['-euc', script], { cwd: folder });
     const config = configOf(folder, 'worker', {
       SELLERS_FILE: './secrets/sellers/sellers.json',
       ALERT_WEBHOOK_URL_FILE: './hook_url',
       ALERT_WEBHOOK_SECRET_FILE: './hook_secret',
+      ...{ ALERT_EMAIL: 'you@shop.example', SMTP_URL_FILE: './smtp' },
+      DASHBOARD_URL: 'https://mirror.example',
       WORKER_CONCURRENCY: '9',
       HEALTH_HOST: '0.0.0.0',
     });
     expect(config.sellers.map(({ name }) => name)).toEqual(['second']);
-    expect(config.alerts?.url.reveal()).toBe('https://hooks.example/x');
+    expect(config.alertWebhook?.url.reveal()).toBe('https://hooks.example/x');
+    expect(config.alertMail).toMatchObject({ from: 'me@shop.example', to: ['you@shop.example'] });
+    expect(config.dashboard.url).toBe('https://mirror.example');
     expect(config.workerConcurrency).toBe(9);
     expect(config.health?.host).toBe('0.0.0.0');
   });

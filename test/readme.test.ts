@@ -158,19 +158,9 @@ SECOND_KEY=${KEY}' > .env ;;
       done
     }`;
     cpSync(new URL('.env.example', root), join(folder.path(), '.env.example'));
-    const modes = execFileSync(
-      'bash',
-      [
-        '-ec',
-        `umask 022
-${editor}
-${setUp}`,
-      ],
-      {
-        cwd: folder.path(),
-        encoding: 'utf8',
-      },
-    );
+    const script = ['umask 022', editor, setUp].join('\n');
+    const options = { cwd: folder.path(), encoding: 'utf8' } as const;
+    const modes = execFileSync('bash', ['-ec', script], options);
     expect(modes).toBe('-rw-------\n-rw-------\n');
     expect(folder.read({}).exposedSecrets).toEqual([]);
     expect(folder.read({}).sellers).toHaveLength(1);
@@ -187,6 +177,8 @@ ${setUp}`,
       ...ofCompose,
       ...ofExamples,
       'TEST_DATABASE_URL',
+      // Of the tests in a browser.
+      'CHROMIUM_PATH',
       // A variable of psql.
       'ON_ERROR_STOP',
     ]);
@@ -245,7 +237,7 @@ describe('health and metrics in README', () => {
     const none = { waiting: 0, active: 0, delayed: 0, completed: 0, failed: 0 };
     return createMetrics({
       sellers: ['main'],
-      counts: () => Promise.resolve({ mirror: none, audits: none, alerts: none }),
+      counts: () => Promise.resolve({ mirror: none, audits: none, alerts: none, feeds: none }),
       freshness: () => Promise.resolve([]),
       audits: () => Promise.resolve([]),
     }).text();
@@ -280,8 +272,9 @@ describe('alerts in README', () => {
   /** The message that is sent of an alert, verified as README says. */
   async function sent(alert: Alert): Promise<Message> {
     const server = await startServer({ status: 204 });
-    const options = { url: new Secret(server.url.href), secret: new Secret(SECRET) };
-    const deps = { store: mirror().store, webhook: createWebhook(options) };
+    const target = { url: new Secret(server.url.href), secret: new Secret(SECRET) };
+    const channel = createWebhook({ ...target, format: 'standard' });
+    const deps = { store: mirror().store, channel, dashboardUrl: null };
     const outcome = await deliverAlert(deps, alert, 'a-job', never);
     expect(outcome).toMatchObject({ result: { delivered: 204 } });
     const [request] = server.requests;

@@ -1,86 +1,34 @@
 /** Runs schedulers and workers for a while, kills them and their servers at random, and compares at the end. */
-import { mkdtempSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
-import { allMirroredSince, compare } from './compare.js';
-import { Fleet } from './fleet.js';
-import { keyOf, Market } from './market.js';
-import { mulberry } from './random.js';
-import { startPostgres, startRedis, type Victim } from './servers.js';
+import type { Client } from 'pg';
+import { Market, sellersEnvironment } from './market.js';
+import { Fleet } from './processes.js';
+import { withClient } from './servers.js';
+import { openStage, pick, say } from './stage.js';
 
 const USAGE = `npm run soak -- [--minutes 10] [--queue redis|postgres] [--sellers 4] [--workers 3] [--seed 1]
 Kills, freezes and crashes everything at random while sellers change their items; at the end the
 store must equal the marketplace.`;
 
-const { values } = parseArgs({
-  options: {
-    minutes: { type: 'string', default: '10' },
-    queue: { type: 'string', default: 'redis' },
-    sellers: { type: 'string', default: '4' },
-    workers: { type: 'string', default: '3' },
-    seed: { type: 'string', default: String(Date.now() % 1_000_000) },
-    help: { type: 'boolean', default: false },
-  },
-});
-if (values.help) {
-  process.stdout.write(`${USAGE}\n`);
-  process.exit(0);
-}
-
-// Repeatable; the times of things are not.
-const random = mulberry(Number(values.seed));
+const stage = await openStage(USAGE, { minutes: 10, sellers: 4, workers: 3 });
+const { options, random, postgres, redis } = stage;
 const between = (least: number, most: number): number => least + random() * (most - least);
-const say = (text: string): void => {
-  process.stderr.write(`${new Date().toISOString().slice(11, 19)} ${text}\n`);
-};
-
-const folder = mkdtempSync(join(tmpdir(), 'seller-mirror-soak-'));
-const market = await Market.open(Number(values.sellers), random);
-const postgres = await startPostgres();
-const redis = values.queue === 'redis' ? await startRedis() : null;
-const victims: readonly Victim[] = redis === null ? [postgres] : [postgres, redis];
-
-const sellersFile = join(folder, 'sellers.json');
-writeFileSync(
-  sellersFile,
-  JSON.stringify({
-    sellers: market.sellers.map((name) => ({
-      name,
-      url: market.url,
-      keyEnv: `KEY_${name.replaceAll('-', '_').toUpperCase()}`,
-    })),
-  }),
+const market = await Market.open(options.sellers, random);
+const { simulator, sellers } = market;
+const fleet = new Fleet(
+  ['scheduler', 'scheduler', ...Array.from({ length: options.workers }, () => 'worker')],
+  {
+    ...stage.env,
+    ...sellersEnvironment(stage.folder, simulator.url, sellers),
+    ...{ SYNC_CRON: '*/10 * * * * *', REMOVAL_GUARD_PERCENT: '100' },
+  },
+  join(stage.folder, 'fleet.log'),
+  sellers.map(({ key }) => key),
 );
-const env: NodeJS.ProcessEnv = {
-  PATH: process.env['PATH'],
-  HOME: folder,
-  DATABASE_URL: postgres.url,
-  ...(redis === null ? {} : { REDIS_URL: redis.url }),
-  SELLERS_FILE: sellersFile,
-  ...Object.fromEntries(
-    market.sellers.map((name) => [`KEY_${name.replaceAll('-', '_').toUpperCase()}`, keyOf(name)]),
-  ),
-  SYNC_CRON: '*/10 * * * * *',
-  REQUESTS_PER_MINUTE: '0',
-  REMOVAL_GUARD_PERCENT: '100',
-  HEALTH_LISTEN: 'off',
-  LOG_FORMAT: 'json',
-  SHUTDOWN_TIMEOUT: '10',
-};
-const logFile = join(folder, 'fleet.log');
-const commands = [
-  'scheduler',
-  'scheduler',
-  ...Array.from({ length: Number(values.workers) }, () => 'worker'),
-];
-const fleet = new Fleet(commands, env, folder, logFile, market.sellers.map(keyOf));
-say(`seed ${values.seed}, ${values.queue}; logs in ${logFile}`);
 
-const end = Date.now() + Number(values.minutes) * 60_000;
-let troubles = 0;
-let disturbed = 0;
+const end = Date.now() + options.minutes * 60_000;
+let outages = 0;
 const untilEnd = async (least: number, most: number, work: () => unknown): Promise<void> => {
   for (;;) {
     const pause = between(least, most);
@@ -91,68 +39,89 @@ const untilEnd = async (least: number, most: number, work: () => unknown): Promi
 };
 await Promise.all([
   untilEnd(200, 1_000, () => market.change()),
-  untilEnd(2_000, 8_000, () => {
-    disturbed++;
-    market.disturb();
-  }),
+  untilEnd(2_000, 8_000, () => market.disturb()),
   untilEnd(1_000, 6_000, () => fleet.killOne(random)),
   untilEnd(15_000, 40_000, async () => {
-    const victim = victims[Math.floor(random() * victims.length)] as Victim;
+    const server = pick(random, redis === null ? [postgres] : [postgres, redis]);
     const forMs = random() < 0.2 ? 60_000 : between(1_000, 15_000);
     const how = random() < 0.5 ? 'crash' : 'freeze';
-    say(`${victim.name}: ${how} for ${Math.round(forMs / 1000)} s`);
-    troubles++;
-    await victim[how](forMs);
+    say(`${server.name}: ${how} for ${Math.round(forMs / 1000)} s`);
+    outages++;
+    await server[how](forMs);
   }),
 ]);
 
 say('peace: waiting until every seller was mirrored once more');
-market.simulator.faults.clear();
+simulator.faults.clear();
 const peace = new Date();
 let settled = false;
 for (const patience = Date.now() + 300_000; !settled && Date.now() < patience;) {
   await sleep(1_000);
-  settled = await allMirroredSince(postgres.url, market, peace);
+  settled = await withClient(postgres.url, allMirrored);
 }
 say(`settled after ${Math.round((Date.now() - peace.getTime()) / 1000)} s`);
-const codes = await fleet.stop();
-const result = await compare(postgres.url, market);
-
-process.stdout.write(
-  `${JSON.stringify(
-    {
-      seed: Number(values.seed),
-      queue: values.queue,
-      minutes: Number(values.minutes),
-      marketplace: {
-        sellers: market.sellers.length,
-        changes: market.changes,
-        faults: disturbed,
-        requests: market.simulator.requestCount,
-        listed: result.listed,
-      },
-      kills: fleet.kills,
-      outages: troubles,
-      logLines: fleet.lines,
-      runs: result.runs,
-      jobsDoneTwice: result.doubled,
-      unaskedEnds: fleet.crashes,
-      keyInLogs: fleet.leaks.length,
-      exitCodes: codes,
-      settled,
-      differences: result.differences,
+const exitCodes = await fleet.stop();
+const { listed, differences, runs, jobsDoneTwice } = await withClient(postgres.url, compare);
+const requests = simulator.requestCount;
+await simulator.close();
+await stage.end(
+  {
+    minutes: options.minutes,
+    marketplace: {
+      ...{ sellers: sellers.length, changes: market.changes, faults: market.faults },
+      ...{ requests, listed },
     },
-    null,
-    2,
-  )}\n`,
-);
-fleet.abandon();
-await market.simulator.close();
-await redis?.close();
-await postgres.close();
-const sound =
+    ...{ kills: fleet.kills, outages, logLines: fleet.lines, runs, jobsDoneTwice },
+    ...{ unaskedEnds: fleet.crashes, keyInLogs: fleet.leaks.length, exitCodes },
+    ...{ settled, differences },
+  },
   settled &&
-  result.differences.length === 0 &&
-  fleet.leaks.length === 0 &&
-  codes.every((code) => code === 0);
-process.exit(sound ? 0 : 1);
+    differences.length === 0 &&
+    fleet.leaks.length === 0 &&
+    exitCodes.every((code) => code === 0),
+);
+
+/** Whether every seller has a catalogue run that began in peace and succeeded. */
+async function allMirrored(client: Client): Promise<boolean> {
+  const { rows } = await client.query<{ fresh: number }>(
+    `SELECT count(DISTINCT seller_id)::int AS fresh FROM mirror.runs
+      WHERE kind = 'items' AND state = 'succeeded' AND started_at > $1`,
+    [peace],
+  );
+  return rows[0]?.fresh === sellers.length;
+}
+
+/** Compares each seller's live items with what is listed; differences are sentences. */
+async function compare(client: Client) {
+  const differences: string[] = [];
+  let listed = 0;
+  for (const { username, catalogue } of sellers) {
+    const { rows } = await client.query<{ id: string; said: string }>(
+      `SELECT item_id AS id, name || ' ' || (price_regular * 100)::bigint AS said
+         FROM mirror.items WHERE seller_id = $1 AND state = 'live'`,
+      [username],
+    );
+    const stored = new Map(rows.map(({ id, said }) => [Number(id), said]));
+    for (const { id, name, priceRegularCents } of catalogue.truth()) {
+      listed++;
+      const [said, own] = [`${name} ${priceRegularCents}`, stored.get(id)];
+      stored.delete(id);
+      if (own !== said)
+        differences.push(`${username} ${id}: "${own ?? 'not there'}", not "${said}"`);
+    }
+    for (const id of stored.keys()) differences.push(`${username} ${id}: live, but not listed`);
+  }
+  const { rows: runs } = await client.query<{ what: string; number: number }>(
+    `SELECT kind || ' ' || state AS what, count(*)::int AS number FROM mirror.runs
+      GROUP BY 1 ORDER BY 1`,
+  );
+  const { rows: twice } = await client.query<{ number: number }>(
+    `SELECT count(*)::int AS number FROM (
+       SELECT FROM mirror.runs WHERE kind = 'items' AND state = 'succeeded' AND job_id IS NOT NULL
+        GROUP BY job_id HAVING count(*) > 1) AS twice`,
+  );
+  return {
+    ...{ listed, differences, jobsDoneTwice: twice[0]?.number ?? 0 },
+    runs: Object.fromEntries(runs.map(({ what, number }) => [what, number])),
+  };
+}

@@ -1,13 +1,17 @@
-import type * as SimulatorModule from '../../src/simulator/index.js';
-import { product } from '../product.js';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import {
+  seededCatalogue,
+  startSimulator,
+  type Fault,
+  type SellerSpec,
+  type Simulator,
+} from '#product/simulator/index.js';
+import { pick, type Random } from './stage.js';
 
-const { startSimulator, seededCatalogue } = (await product(
-  'simulator/index.js',
-)) as typeof SimulatorModule;
+const ITEMS = 250;
 
-export const ITEMS = 250;
-
-const FAULTS: readonly SimulatorModule.Fault[] = [
+const FAULTS: readonly Fault[] = [
   { kind: 'server-error' },
   { kind: 'truncate', how: 'destroy', fraction: 0.5 },
   { kind: 'html' },
@@ -16,78 +20,75 @@ const FAULTS: readonly SimulatorModule.Fault[] = [
   { kind: 'challenge' },
 ];
 
+export function keyOf(seller: string): string {
+  return `k3y-of-${seller}-0123456789abcdef`;
+}
+
+/** Sellers `seller-1`, `seller-2` and so on, each with items of its own. */
+export function sellerSpecs(count: number, items: number): SellerSpec[] {
+  return Array.from({ length: count }, (_, index) => {
+    const username = `seller-${index + 1}`;
+    const firstId = index * 10_000 + 1;
+    const catalogue = seededCatalogue({ seed: index + 1, count: items, firstId });
+    return { key: keyOf(username), username, catalogue };
+  });
+}
+
+/** Writes the sellers file into `folder`; returns the settings of the product that sellers need. */
+export function sellersEnvironment(
+  folder: string,
+  url: string,
+  sellers: readonly SellerSpec[],
+): NodeJS.ProcessEnv {
+  const file = join(folder, 'sellers.json');
+  const listed = sellers.map(({ username: name }, index) => ({
+    name,
+    url,
+    keyEnv: `KEY_${index}`,
+  }));
+  writeFileSync(file, JSON.stringify({ sellers: listed }));
+  return {
+    ...{ PATH: process.env['PATH'], HOME: folder, SELLERS_FILE: file },
+    ...{ HEALTH_LISTEN: 'off', LOG_FORMAT: 'json' },
+    ...Object.fromEntries(sellers.map(({ key }, index) => [`KEY_${index}`, key])),
+  };
+}
+
 /** A marketplace whose sellers change their catalogues all the time. */
 export class Market {
-  readonly #random: () => number;
-  #changes = 0;
+  changes = 0;
+  faults = 0;
   #nextId = 900_000;
 
   private constructor(
-    readonly simulator: SimulatorModule.Simulator,
-    readonly sellers: readonly string[],
-    random: () => number,
-  ) {
-    this.#random = random;
-  }
+    readonly simulator: Simulator,
+    readonly sellers: readonly SellerSpec[],
+    readonly random: Random,
+  ) {}
 
-  static async open(count: number, random: () => number): Promise<Market> {
-    const names = Array.from({ length: count }, (_, index) => `seller-${index + 1}`);
-    const simulator = await startSimulator({
-      profile: 'field-2',
-      sellers: names.map((username, index) => ({
-        key: keyOf(username),
-        username,
-        catalogue: seededCatalogue({ seed: index + 1, count: ITEMS, firstId: index * 10_000 + 1 }),
-      })),
-    });
-    return new Market(simulator, names, random);
-  }
-
-  get changes(): number {
-    return this.#changes;
-  }
-
-  get url(): string {
-    return this.simulator.url;
+  static async open(count: number, random: Random): Promise<Market> {
+    const sellers = sellerSpecs(count, ITEMS);
+    return new Market(await startSimulator({ profile: 'field-2', sellers }), sellers, random);
   }
 
   /** Changes one thing somewhere. */
   change(): void {
-    this.#changes++;
-    const { catalogue } = this.#seller(this.#pick(this.sellers));
+    this.changes++;
+    const { random } = this;
+    const { catalogue } = pick(random, this.sellers);
     const listed = [...catalogue.truth()];
-    const { id } = this.#pick(listed);
-    const what = this.#random();
-    if (what < 0.6)
-      catalogue.change(id, { priceRegularCents: Math.floor(this.#random() * 10_000) });
-    else if (what < 0.8) catalogue.change(id, { name: `Renamed ${this.#changes}` });
+    const { id } = pick(random, listed);
+    const what = random();
+    if (what < 0.6) catalogue.change(id, { priceRegularCents: Math.floor(random() * 10_000) });
+    else if (what < 0.8) catalogue.change(id, { name: `Renamed ${this.changes}` });
     else if (what < 0.9 && listed.length > ITEMS / 2) catalogue.remove(id);
-    else catalogue.add({ ...this.#pick(listed), id: this.#nextId++ });
+    else catalogue.add({ ...pick(random, listed), id: this.#nextId++ });
   }
 
   /** One reply goes wrong, in one of the ways of real servers. */
   disturb(): void {
-    const operation = this.#pick(['account', 'list', 'item'] as const);
-    this.simulator.faults.next(operation, this.#pick(FAULTS));
+    this.faults++;
+    const operation = pick(this.random, ['account', 'list', 'item'] as const);
+    this.simulator.faults.next(operation, pick(this.random, FAULTS));
   }
-
-  /** What is listed now: id to name and price. */
-  truthOf(name: string): Map<number, string> {
-    const { catalogue } = this.#seller(name);
-    return new Map(
-      [...catalogue.truth()].map((item) => [item.id, `${item.name} ${item.priceRegularCents}`]),
-    );
-  }
-
-  #seller(name: string): SimulatorModule.Seller {
-    return this.simulator.seller(keyOf(name));
-  }
-
-  #pick<T>(list: readonly T[]): T {
-    return list[Math.floor(this.#random() * list.length)] as T;
-  }
-}
-
-export function keyOf(seller: string): string {
-  return `k3y-of-${seller}-0123456789abcdef`;
 }

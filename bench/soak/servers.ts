@@ -1,56 +1,48 @@
-import { spawn, type ChildProcess } from 'node:child_process';
+import { execFile, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type * as EmbeddedModule from '../../src/store/embedded/index.js';
-import { product } from '../product.js';
+import { promisify } from 'node:util';
+import { Client } from 'pg';
+import { addressOf, readCredentials } from '#product/store/embedded/connections.js';
+import { describeEmbedded, openEmbedded, release } from '#product/store/embedded/index.js';
 
-const { describeEmbedded, openEmbedded, release } = (await product(
-  'store/embedded/index.js',
-)) as typeof EmbeddedModule;
+export type Postgres = Awaited<ReturnType<typeof startPostgres>>;
+export type Redis = Awaited<ReturnType<typeof startRedis>>;
 
-/** A server that can be disturbed. */
-export interface Victim {
-  readonly name: string;
-  readonly url: string;
-  /** Ends it at once, as a crash does, and has it back after a while. */
-  crash(downMs: number): Promise<void>;
-  /** It keeps its connections and answers nothing for a while. */
-  freeze(forMs: number): Promise<void>;
-  close(): Promise<void>;
-}
-
-/** A PostgreSQL with a folder of its own. */
-export async function startPostgres(): Promise<Victim> {
-  const folder = await mkdtemp(join(tmpdir(), 'seller-mirror-soak-pg-'));
+/** The embedded PostgreSQL, with a folder of its own. */
+export async function startPostgres() {
+  const folder = await mkdtemp(join(tmpdir(), 'seller-mirror-pg-'));
   await chmod(folder, 0o755); // root lends it to another account
-  const options = { dataDir: folder, applicationName: 'soak' };
+  const options = { dataDir: folder, applicationName: 'bench' };
   let database = await openEmbedded(options);
-  const pid = async (): Promise<number> => {
-    const server = (await describeEmbedded(folder))?.server ?? null;
-    if (server === null) throw new Error('the soak’s PostgreSQL is gone');
-    return server.pid;
-  };
   return {
     name: 'PostgreSQL',
     url: database.url,
-    async crash(downMs) {
+    /** The address for the administrator of the server. */
+    async adminUrl(): Promise<string> {
+      return addressOf(await readCredentials(database.location), database.port, 'admin');
+    },
+    /** Ends it at once, as a crash does, and starts it again after a while. */
+    async crash(downMs: number): Promise<void> {
       // Told to stop, or the lease of this very process would have it back at once.
       await release(folder, { now: true });
       await database.close();
       await sleep(downMs);
       database = await openEmbedded(options);
     },
-    async freeze(forMs) {
-      const server = await pid();
-      process.kill(server, 'SIGSTOP');
+    /** It keeps its connections and answers nothing for a while. */
+    async freeze(forMs: number): Promise<void> {
+      const pid = (await describeEmbedded(folder))?.server?.pid;
+      if (pid === undefined) throw new Error('PostgreSQL is gone');
+      process.kill(pid, 'SIGSTOP');
       await sleep(forMs);
-      process.kill(server, 'SIGCONT');
+      process.kill(pid, 'SIGCONT');
     },
-    async close() {
+    async close(): Promise<void> {
       await database.close();
       await release(folder, { now: true });
       await rm(database.location, { recursive: true, force: true });
@@ -60,47 +52,52 @@ export async function startPostgres(): Promise<Victim> {
 }
 
 /** A Redis that survives a crash as a careful operator's does: every write is on disk before it is answered. */
-export async function startRedis(): Promise<Victim> {
-  const folder = await mkdtemp(join(tmpdir(), 'seller-mirror-soak-redis-'));
-  await mkdir(folder, { recursive: true });
+export async function startRedis() {
+  const folder = await mkdtemp(join(tmpdir(), 'seller-mirror-redis-'));
   const port = await freePort();
-  let child = await launchRedis(port, folder);
+  const launch = async (): Promise<ChildProcess> => {
+    const files = ['--dir', folder, '--save', '', '--appendonly', 'yes', '--appendfsync', 'always'];
+    const child = spawn(
+      'redis-server',
+      ['--port', `${port}`, '--bind', '127.0.0.1', '--maxmemory-policy', 'noeviction', ...files],
+      { stdio: ['ignore', 'pipe', 'ignore'] },
+    );
+    for await (const chunk of child.stdout) {
+      if (String(chunk).includes('Ready to accept connections')) break;
+    }
+    child.stdout.resume();
+    return child;
+  };
+  let child = await launch();
+  const kill = async (): Promise<void> => {
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+  };
   return {
     name: 'Redis',
     url: `redis://127.0.0.1:${port}`,
-    async crash(downMs) {
-      child.kill('SIGKILL');
-      await once(child, 'exit');
+    folder,
+    async crash(downMs: number): Promise<void> {
+      await kill();
       await sleep(downMs);
-      child = await launchRedis(port, folder);
+      child = await launch();
     },
-    async freeze(forMs) {
+    async freeze(forMs: number): Promise<void> {
       child.kill('SIGSTOP');
       await sleep(forMs);
       child.kill('SIGCONT');
     },
-    async close() {
-      child.kill('SIGKILL');
-      await once(child, 'exit');
+    async close(): Promise<void> {
+      await kill();
       await rm(folder, { recursive: true, force: true });
     },
+    /** Bytes that it says it uses. */
+    async usedMemory(): Promise<number> {
+      const args = ['-p', `${port}`, 'info', 'memory'];
+      const { stdout } = await promisify(execFile)('redis-cli', args);
+      return Number(/^used_memory:(\d+)/m.exec(stdout)?.[1]);
+    },
   };
-}
-
-async function launchRedis(port: number, folder: string): Promise<ChildProcess> {
-  const child = spawn(
-    'redis-server',
-    [
-      ...['--port', String(port), '--bind', '127.0.0.1', '--dir', folder, '--save', ''],
-      ...['--appendonly', 'yes', '--appendfsync', 'always', '--maxmemory-policy', 'noeviction'],
-    ],
-    { stdio: ['ignore', 'pipe', 'ignore'] },
-  );
-  for await (const chunk of child.stdout) {
-    if (String(chunk).includes('Ready to accept connections')) break;
-  }
-  child.stdout.resume();
-  return child;
 }
 
 async function freePort(): Promise<number> {
@@ -110,4 +107,27 @@ async function freePort(): Promise<number> {
   server.close();
   await once(server, 'close');
   return port;
+}
+
+/** Runs `work` with a connection of its own. */
+export async function withClient<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
+  const client = new Client(url);
+  await client.connect();
+  try {
+    return await work(client);
+  } finally {
+    await client.end();
+  }
+}
+
+/** Empties a store that is migrated already. */
+export async function forget(url: string): Promise<void> {
+  await withClient(url, (client) =>
+    client.query(
+      `DO $$ BEGIN IF to_regclass('mirror.sellers') IS NOT NULL
+         THEN TRUNCATE mirror.sellers, mirror.request_budgets, mirror.purchase_codes, mirror.code_checks,
+                       mirror.code_transitions, mirror.audit_codes, mirror.audit_entries CASCADE;
+         END IF; END $$`,
+    ),
+  );
 }

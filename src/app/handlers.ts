@@ -1,21 +1,23 @@
-import type { App } from '../app.js';
+import type { App, JobOptions } from '../app.js';
 import type { Config, SellerConfig } from '../config/index.js';
 import type { Verdict } from '../domain/codes/proof.js';
 import type { Log } from '../domain/log.js';
-import { nextTicks } from '../domain/schedule.js';
-import { alertId, deliverAlert } from '../jobs/alerts.js';
+import { DAY_MS, nextTicks } from '../domain/schedule.js';
+import { alertJobs, deliverAlert, type AlertChannelName } from '../jobs/alerts.js';
 import { paceOf } from '../jobs/codes/pace.js';
-import { performAuditChunk, type AuditDeps } from '../jobs/codes/perform-chunk.js';
+import { performAuditChunk } from '../jobs/codes/perform-chunk.js';
+import type { AuditDeps } from '../jobs/codes/work-on-chunk.js';
 import { performRecheck, type RecheckPlan } from '../jobs/codes/recheck.js';
 import type { Carried } from '../jobs/codes/types.js';
 import { alertsAfter, type MirrorOutcome } from '../jobs/mirror-outcome.js';
-import { performMirrorTask, type MirrorJob } from '../jobs/mirror-task.js';
-import type { Progress, RunEvent } from '../jobs/types.js';
+import { performMirrorTask } from '../jobs/mirror-task.js';
+import type { RunEvent } from '../jobs/types.js';
 import { parseCron } from '../queue/cron.js';
 import type { Queues } from '../queue/queues.js';
 import type { AlertTask, AuditTask, MirrorTask } from '../queue/tasks.js';
 import type { JobContext, JobHandler, JobOutcome } from '../queue/worker.js';
-import type { Webhook } from '../webhook/webhook.js';
+import type { AlertChannel } from '../webhook/message.js';
+import { askForFeeds } from './feeds.js';
 import { adding } from './watches.js';
 
 /**
@@ -28,41 +30,25 @@ const UNKNOWN_SELLER: JobOutcome = {
   notBefore: null,
 };
 
-/** Does mirror jobs by the runs of the configured seller, and alerts people of what went wrong. */
 export function mirrorHandler(app: App, queues: Queues): JobHandler<MirrorTask> {
   return async (task, context): Promise<JobOutcome> => {
     const seller = app.config.sellers.find(({ name }) => name === task.seller);
     if (seller === undefined) return UNKNOWN_SELLER;
-    const lines = new RunLog(context.log);
-    const options = {
-      jobId: context.jobId,
-      onRun: (event: RunEvent) => lines.run(event),
-      onProgress: (progress: Progress) => lines.progress(progress),
-    };
+    const options = { jobId: context.jobId, ...runLog(context.log) };
+    const asked = { askedAt: new Date(task.tick ?? task.askedAt), byHand: task.tick === null };
+    const job = task.kind === 'item' ? { ...task, ...asked } : { kind: task.kind, ...asked };
     const outcome = await app.withJobs(seller, options, (deps) =>
-      performMirrorTask(deps, jobOf(task), context.signal),
+      performMirrorTask(deps, job, context.signal),
     );
     await queueAlerts(app, queues, outcome, context);
+    if (outcome.kind === 'done') await askForFeeds(app, queues, context.log);
     return outcome;
   };
-}
-
-function jobOf(task: MirrorTask): MirrorJob {
-  const asked = { askedAt: new Date(task.tick ?? task.askedAt), byHand: task.tick === null };
-  return task.kind === 'item'
-    ? { ...asked, kind: 'item', itemId: task.itemId }
-    : { ...asked, kind: task.kind };
 }
 
 /** Told of a seller's code that got a verdict, or was given up. */
 export type OnVerdict = (seller: string, verdict: Verdict) => void;
 
-const DAY_MS = 86_400_000;
-
-/**
- * Works on chunks of audits with the configured seller's client, and tells people when one ends.
- * @param onVerdict told of every code that gets a verdict here, or is given up
- */
 export function auditHandler(
   app: App,
   queues: Queues,
@@ -72,72 +58,75 @@ export function auditHandler(
   return async (task, context): Promise<JobOutcome> => {
     const seller = app.config.sellers.find(({ name }) => name === task.seller);
     if (seller === undefined) return UNKNOWN_SELLER;
-    const outcome = await app.withJobs(seller, { jobId: context.jobId }, (deps) =>
-      perform({
-        deps: {
-          ...deps,
-          carried,
-          ...paceOf(seller.requestsPerMinute),
-          enqueueChunk: adding(queues, seller.name),
-          onVerdict: (verdict) => onVerdict(seller.name, verdict),
-        },
-        plan: recheckPlan(app.config.recheck, seller, task),
-        task,
-        context,
-      }),
-    );
+    const { jobId, attempt, attempts, signal, closing } = context;
+    const outcome = await app.withJobs(seller, { jobId }, (jobDeps) => {
+      const deps: AuditDeps = {
+        ...jobDeps,
+        carried,
+        ...paceOf(seller.requestsPerMinute),
+        enqueueChunk: adding(queues, seller.name),
+        onVerdict: (verdict) => onVerdict(seller.name, verdict),
+      };
+      if (task.kind === 'recheck') {
+        const plan = recheckPlan(app.config.recheck, seller, task.tick);
+        return performRecheck(deps, plan, signal);
+      }
+      const { auditId, chunk } = task;
+      const job = { auditId: BigInt(auditId), chunk, isLastAttempt: attempt >= attempts };
+      return performAuditChunk({ ...deps, closing }, job, signal);
+    });
     await queueAlerts(app, queues, outcome, context);
+    const isFinished = outcome.kind === 'done' && outcome.alert?.kind === 'audit-finished';
+    if (isFinished) await askForFeeds(app, queues, context.log);
     return outcome;
   };
-}
-
-interface Work {
-  readonly deps: AuditDeps;
-  readonly plan: RecheckPlan;
-  readonly task: AuditTask;
-  readonly context: JobContext;
-}
-
-function perform({ deps, plan, task, context }: Work): Promise<MirrorOutcome> {
-  const { attempt, attempts, signal, closing } = context;
-  if (task.kind === 'recheck') return performRecheck(deps, plan, signal);
-  const { auditId, chunk } = task;
-  const job = { auditId: BigInt(auditId), chunk, isLastAttempt: attempt >= attempts };
-  return performAuditChunk({ ...deps, closing }, job, signal);
 }
 
 /** As much as a share of the budget allows until the schedule's next instant; a day's, without one. */
 export function recheckPlan(
   { share, olderThanDays }: Config['recheck'],
   { requestsPerMinute, auditCron, timeZone }: SellerConfig,
-  task: AuditTask,
+  tick: string | null,
 ): RecheckPlan {
-  const tick = task.kind === 'recheck' && task.tick !== null ? new Date(task.tick) : null;
-  const [next] =
-    tick === null || auditCron === null ? [] : nextTicks(parseCron(auditCron), timeZone, tick, 1);
-  const windowMs = tick === null || next === undefined ? DAY_MS : next.getTime() - tick.getTime();
+  const from = tick === null || auditCron === null ? null : new Date(tick);
+  const [next] = from === null ? [] : nextTicks(parseCron(auditCron ?? ''), timeZone, from, 1);
+  const windowMs = from === null || next === undefined ? DAY_MS : next.getTime() - from.getTime();
   const olderThan = olderThanDays * DAY_MS;
   return { requestsPerMinute, share, windowMs, olderThan, validOnly: false };
 }
 
-/** Delivers alerts. */
-export function alertHandler(app: App, webhook: Webhook): JobHandler<AlertTask> {
-  return async (task, context): Promise<JobOutcome> =>
-    await deliverAlert({ store: app.store, webhook }, task, context.jobId, context.signal);
+/** Delivers alerts. @param channels null: not configured for this worker */
+export function alertHandler(
+  app: App,
+  channels: Readonly<Record<AlertChannelName, AlertChannel | null>>,
+): JobHandler<AlertTask> {
+  const dashboardUrl = app.config.dashboard.url;
+  return async (alert, context): Promise<JobOutcome> => {
+    const by: AlertChannelName = alert.by ?? 'webhook';
+    const channel = channels[by];
+    if (channel === null) {
+      return {
+        ...{ kind: 'retry', notBefore: null },
+        problem: `this worker is not told where alerts by ${by} go`,
+      };
+    }
+    const deps = { store: app.store, channel, dashboardUrl };
+    return await deliverAlert(deps, alert, context.jobId, context.signal);
+  };
 }
 
 /** Queues the alerts that an outcome asks for. Logs those that can't be queued; never throws. */
 async function queueAlerts(
-  app: App,
+  { config }: App,
   queues: Queues,
   outcome: MirrorOutcome,
   context: JobContext,
 ): Promise<void> {
-  if (app.config.alerts === null) return;
-  for (const alert of alertsAfter(outcome, context)) {
-    const id = alertId(alert);
+  for (const { id, task } of alertsAfter(outcome, context).flatMap((one) =>
+    alertJobs(config, one),
+  )) {
     try {
-      await queues.addAlert(alert, id);
+      await queues.addAlert(task, id);
     } catch (error) {
       context.log.warn('an alert could not be put into the queue', { alert: id, error });
     }
@@ -148,63 +137,47 @@ async function queueAlerts(
 const LOOKUP_LINE_MS = 60_000;
 
 /** Writes what happens to runs as lines that carry the run's id beside what `log` carries already. */
-export class RunLog {
-  readonly #log: Log;
-  #ofRun: Log;
-  /** When the last line about look-ups was written; null before the run's first. */
-  #lookupLineAt: number | null = null;
-
-  constructor(log: Log) {
-    this.#log = log;
-    this.#ofRun = log;
-  }
-
-  run(event: RunEvent): void {
-    const { runId, kind } = event;
-    this.#ofRun = this.#log.child({ run: runId, kind });
-    this.#lookupLineAt = null;
-    if (event.phase === 'started') this.#ofRun.info('run started');
-    else logEnd(this.#ofRun, event);
-  }
-
-  /** Look-ups are the one step of a run that may take long, an hour for 1,800 items. */
-  progress(progress: Progress): void {
-    if (progress.phase !== 'look-up') return;
-    const now = performance.now();
-    if (this.#lookupLineAt !== null && now - this.#lookupLineAt < LOOKUP_LINE_MS) return;
-    this.#lookupLineAt = now;
-    const { total: items, done: checked, leastMs } = progress;
-    const atLeast = leastMs === null ? {} : { atLeastSeconds: Math.round(leastMs / 1000) };
-    this.#ofRun.info('checking missing items', { items, checked, ...atLeast });
-  }
+export function runLog(log: Log): Required<Pick<JobOptions, 'onRun' | 'onProgress'>> {
+  let ofRun = log;
+  /** When the last line about look-ups was written. */
+  let lookupLineAt = -Infinity;
+  return {
+    onRun(event) {
+      const { runId, kind } = event;
+      ofRun = log.child({ run: runId, kind });
+      lookupLineAt = -Infinity;
+      if (event.phase === 'started') ofRun.info('run started');
+      else logEnd(ofRun, event);
+    },
+    // Look-ups are the one step of a run that may take long, an hour for 1,800 items.
+    onProgress(progress) {
+      if (progress.phase !== 'look-up') return;
+      const now = performance.now();
+      if (now - lookupLineAt < LOOKUP_LINE_MS) return;
+      lookupLineAt = now;
+      const { total: items, done: checked, leastMs } = progress;
+      const atLeast = leastMs === null ? {} : { atLeastSeconds: Math.round(leastMs / 1000) };
+      ofRun.info('checking missing items', { items, checked, ...atLeast });
+    },
+  };
 }
 
 function logEnd(line: Log, event: Extract<RunEvent, { phase: 'finished' }>): void {
   const { state, counts, problem, durationMs } = event;
-  const facts = { state, durationMs: Math.round(durationMs), ...figures(counts) };
+  const figures = Object.entries(counts).filter(
+    ([, value]) => typeof value === 'number' && value > 0,
+  );
+  const facts = { state, durationMs: Math.round(durationMs), ...Object.fromEntries(figures) };
   switch (state) {
     case 'succeeded':
-      line.info('run succeeded', facts);
-      break;
+      return line.info('run succeeded', facts);
     case 'held':
-      line.warn('run held: more items would go than the removal guard allows', facts);
-      break;
+      return line.warn('run held: more items would go than the removal guard allows', facts);
     case 'interrupted':
-      line.warn('run interrupted: nothing is half done', facts);
-      break;
-    case 'failed':
-      line.error('run failed', {
-        ...facts,
-        problem: problem?.code,
-        reason: problem?.message,
-        remedy: problem?.remedy,
-      });
+      return line.warn('run interrupted: nothing is half done', facts);
+    case 'failed': {
+      const { code, message: reason, remedy } = problem ?? {};
+      return line.error('run failed', { ...facts, problem: code, reason, remedy });
+    }
   }
-}
-
-/** The figures that are not zero. */
-function figures(counts: Extract<RunEvent, { phase: 'finished' }>['counts']): object {
-  return Object.fromEntries(
-    Object.entries(counts).filter(([, value]) => typeof value === 'number' && value > 0),
-  );
 }

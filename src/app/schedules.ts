@@ -1,28 +1,14 @@
 import type { SellerConfig } from '../config/index.js';
 import { hostName } from '../domain/address.js';
-import type { ScheduleKind, SellerSchedule } from '../queue/scheduler.js';
+import type { SellerSchedule } from '../queue/ticks.js';
 
-/** The schedules that the configuration asks for. */
 export function schedulesOf(sellers: readonly SellerConfig[]): readonly SellerSchedule[] {
-  return sellers.flatMap((seller) =>
-    (
-      [
-        ['sync', seller.syncCron],
-        ['account', seller.accountCron],
-        ['recheck', seller.auditCron],
-      ] as const satisfies readonly (readonly [ScheduleKind, string | null])[]
-    ).flatMap(([kind, cron]) =>
-      cron === null
-        ? []
-        : [
-            {
-              seller: seller.name,
-              marketplace: hostName(seller.url),
-              kind,
-              cron,
-              timeZone: seller.timeZone,
-            },
-          ],
-    ),
-  );
+  return sellers.flatMap(({ name, url, timeZone, syncCron, accountCron, auditCron }) => {
+    const seller = { seller: name, marketplace: hostName(url), timeZone };
+    const crons = { sync: syncCron, account: accountCron, recheck: auditCron };
+    return (['sync', 'account', 'recheck'] as const).flatMap((kind) => {
+      const cron = crons[kind];
+      return cron === null ? [] : [{ ...seller, kind, cron }];
+    });
+  });
 }

@@ -1,34 +1,38 @@
 import type { App } from '../app.js';
 import type { Log } from '../domain/log.js';
 import { within } from '../queue/concurrency.js';
+import type { AlertChannelName } from '../jobs/alerts.js';
 import type { Queues } from '../queue/queues.js';
 import type { JobEvent, QueueWorker } from '../queue/worker.js';
-import { watchLostJobs, type LostJobsOptions } from '../queue/lost-jobs.js';
-import { startScheduler, type Scheduler, type SchedulerOptions } from '../queue/scheduler.js';
+import { Scheduler } from '../queue/scheduler.js';
 import { migrationState } from '../store/migrate.js';
+import { createMail } from '../webhook/mail.js';
+import type { AlertChannel } from '../webhook/message.js';
 import { createWebhook } from '../webhook/webhook.js';
+import { feedHandler, watchFeeds } from './feeds.js';
 import { alertHandler, auditHandler, mirrorHandler, type OnVerdict } from './handlers.js';
 import { schedulesOf } from './schedules.js';
-import { watchAge, watchAudits, watchRetention, type Watch } from './watches.js';
+import { watchAge, watchAudits, watchRetention } from './watches.js';
 
-/** What a process does: fire schedules, work on jobs, or both. */
+/** What a process does: fire schedules, work on jobs, serve the dashboard. */
 export interface Roles {
   readonly scheduler: boolean;
   readonly worker: boolean;
+  readonly dashboard: boolean;
 }
 
-/** The long-running part of the product. */
 export interface Service {
   /** Takes no new work, and lets running work finish or hands it back. */
   stop(): Promise<void>;
 }
 
-/** Who is told of what the workers of this process do. */
 export interface ServiceEvents {
   readonly onJob: (event: JobEvent) => void;
   readonly onVerdict: OnVerdict;
 }
 
+/** Feeds wait for their targets, and for each other's reading of the store. */
+const FEEDS_AT_A_TIME = 2;
 /** Alerts are small and wait for a network. */
 const ALERTS_AT_A_TIME = 2;
 
@@ -40,83 +44,84 @@ export function startService(
   log: Log,
   events: ServiceEvents,
 ): Service {
-  const workers = roles.worker ? startWorkers(app, queues, events) : [];
-  const scheduler = roles.scheduler ? startSchedules(app, queues, log) : null;
-  const watches = [
-    roles.scheduler && app.config.alerts !== null ? watchAge(app, queues, log) : null,
-    roles.scheduler ? watchLostJobs(lostJobsOf(app, queues, log)) : null,
+  const { shutdownTimeoutMs } = app.config;
+  const channels = channelsOf(app.config);
+  const hasAlerts = Object.values(channels).some((channel) => channel !== null);
+  const workers = roles.worker
+    ? startWorkers(app, queues, hasAlerts ? channels : null, events)
+    : [];
+  const scheduler = roles.scheduler ? startScheduler(app, queues, log) : null;
+  const stopWatches = [
+    roles.scheduler && hasAlerts ? watchAge(app, queues, log) : null,
     roles.scheduler ? watchRetention(app, log) : null,
     roles.worker ? watchAudits(app, queues, log) : null,
-  ].filter((watch) => watch !== null);
-  return { stop: () => stopAll(app, workers, scheduler, watches, log) };
+    roles.scheduler ? watchFeeds(app, queues, log) : null,
+  ];
+  return {
+    async stop() {
+      for (const stop of stopWatches) stop?.();
+      // At the same time: none needs the other, and together they have no more time than each alone.
+      const [ends] = await Promise.all([
+        Promise.all(workers.map((worker) => worker.stop(shutdownTimeoutMs))),
+        // Cut short, it leaves nothing behind but what the next start does again.
+        scheduler && within(shutdownTimeoutMs, scheduler.stop()).catch(() => undefined),
+      ]);
+      const jobs = ends.reduce((sum, end) => sum + end.handedBack, 0);
+      if (jobs > 0) log.info('running work was handed back to the queue', { jobs });
+    },
+  };
 }
 
-async function stopAll(
-  app: App,
-  workers: readonly QueueWorker[],
-  scheduler: Scheduler | null,
-  watches: readonly Watch[],
-  log: Log,
-): Promise<void> {
-  for (const watch of watches) watch.stop();
-  // At the same time: none needs the other, and together they have no more time than each alone.
-  const [ends] = await Promise.all([
-    Promise.all(workers.map((worker) => worker.stop(app.config.shutdownTimeoutMs))),
-    // Cut short, it leaves nothing behind but what the next start does again.
-    scheduler && within(app.config.shutdownTimeoutMs, scheduler.stop()).catch(() => undefined),
-  ]);
-  const handedBack = ends.reduce((sum, end) => sum + end.handedBack, 0);
-  if (handedBack > 0) log.info('running work was handed back to the queue', { jobs: handedBack });
+type AlertChannels = Readonly<Record<AlertChannelName, AlertChannel | null>>;
+
+/** The ways to tell people; null: not configured. */
+export function channelsOf({
+  alertWebhook,
+  alertMail,
+}: Pick<App['config'], 'alertWebhook' | 'alertMail'>): AlertChannels {
+  return {
+    webhook: alertWebhook === null ? null : createWebhook(alertWebhook),
+    mail: alertMail === null ? null : createMail(alertMail),
+  };
 }
 
 function startWorkers(
   app: App,
   queues: Queues,
+  channels: AlertChannels | null,
   { onJob, onVerdict }: ServiceEvents,
-): readonly QueueWorker[] {
-  const { workerConcurrency, alerts } = app.config;
-  const mirror = queues.work('mirror', mirrorHandler(app, queues), {
-    concurrency: workerConcurrency,
-    onJob,
-  });
-  const audits = queues.work('audits', auditHandler(app, queues, onVerdict), {
-    concurrency: workerConcurrency,
-    onJob,
-  });
-  if (alerts === null || alerts.secret === null) return [mirror, audits];
-  const webhook = createWebhook({ url: alerts.url, secret: alerts.secret });
-  const handler = alertHandler(app, webhook);
-  const alertWorker = queues.work('alerts', handler, { concurrency: ALERTS_AT_A_TIME, onJob });
-  return [mirror, audits, alertWorker];
+): readonly Pick<QueueWorker, 'stop'>[] {
+  const { workerConcurrency: concurrency } = app.config;
+  const mirror = mirrorHandler(app, queues);
+  const audits = auditHandler(app, queues, onVerdict);
+  const workers: Pick<QueueWorker, 'stop'>[] = [
+    queues.work('mirror', mirror, { concurrency, onJob }),
+    queues.work('audits', audits, { concurrency, onJob }),
+  ];
+  if (app.config.feeds.length > 0) {
+    workers.push(queues.work('feeds', feedHandler(app), { concurrency: FEEDS_AT_A_TIME, onJob }));
+  }
+  if (channels === null) return workers;
+  const handler = alertHandler(app, channels);
+  const options = { concurrency: ALERTS_AT_A_TIME, onJob };
+  return [...workers, queues.work('alerts', handler, options)];
 }
 
-function startSchedules(app: App, queues: Queues, log: Log): Scheduler {
-  const { catchUp } = app.config;
-  return startScheduler({ ...schedulingOf(app, queues, log), catchUp });
-}
-
-function lostJobsOf(app: App, queues: Queues, log: Log): LostJobsOptions {
-  const { catchUp, keepJobsDays } = app.config;
-  return { ...schedulingOf(app, queues, log), keepJobsDays, atOnce: catchUp };
-}
-
-function schedulingOf(
-  app: App,
-  queues: Queues,
-  log: Log,
-): Pick<SchedulerOptions, 'schedules' | 'store' | 'enqueue' | 'log'> {
-  return {
-    schedules: schedulesOf(app.config.sellers),
+function startScheduler(app: App, queues: Queues, log: Log): Scheduler {
+  const { sellers, catchUp, keepJobsDays } = app.config;
+  return new Scheduler({
+    schedules: schedulesOf(sellers),
     store: app.store,
     enqueue: ({ kind, ...task }, jobId) =>
       kind === 'recheck'
         ? queues.addRecheck({ kind, ...task }, jobId)
         : queues.addMirror({ kind, ...task }, jobId),
     log,
-  };
+    catchUp,
+    keepJobsDays,
+  });
 }
 
-/** Something that must work for the process to do its work. */
 export interface HealthCheck {
   readonly name: string;
   /**
@@ -126,7 +131,6 @@ export interface HealthCheck {
   readonly check: () => Promise<string | void>;
 }
 
-/** What `/readyz` looks at. */
 export function checksOf(
   app: App,
   queues: Queues,

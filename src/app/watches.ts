@@ -1,34 +1,30 @@
 import type { App } from '../app.js';
-import type { Config } from '../config/index.js';
 import type { Log } from '../domain/log.js';
+import { DAY_MS } from '../domain/schedule.js';
 import { keepsForEver, planRetention } from '../domain/retention.js';
-import { alertId, findStaleSellers } from '../jobs/alerts.js';
+import { alertJobs, findStaleSellers } from '../jobs/alerts.js';
 import { enqueueNext } from '../jobs/codes/perform-chunk.js';
 import type { Queues } from '../queue/queues.js';
-import { PruneBusyError } from '../store/prune/prune.js';
+import { PruneBusyError } from '../store/prune.js';
 import type { Store } from '../store/store.js';
 
-/** Looks at something again and again until it is stopped. */
-export interface Watch {
-  /** Begins nothing more; what is being done is not waited for. */
-  stop(): void;
-}
+/** Stops looking; what is being done is not waited for. */
+export type StopWatch = () => void;
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
-const DAY_MS = 86_400_000;
 
 /**
  * Looks now and then, never while the last look goes on.
  * @param look its signal ends when the watch is stopped
  * @param onFailure told of a look that failed, but not after the stop
  */
-function watch(
+export function watch(
   everyMs: number,
   look: (signal: AbortSignal) => Promise<void>,
   onFailure: (error: unknown) => void,
-  { atOnce = false }: { readonly atOnce?: boolean } = {},
-): Watch {
+  { atOnce = false } = {},
+): StopWatch {
   const stopping = new AbortController();
   const { signal } = stopping;
   let looking = false;
@@ -41,32 +37,37 @@ function watch(
   };
   const timer = setInterval(begin, everyMs);
   if (atOnce) begin();
-  return {
-    stop() {
-      stopping.abort(new Error('the service is stopping'));
-      clearInterval(timer);
-    },
+  return () => {
+    stopping.abort(new Error('the service is stopping'));
+    clearInterval(timer);
   };
-}
-
-/** What is needed of an app to look at its copies. */
-interface Copies {
-  readonly config: Pick<Config, 'staleAfterHours'> & {
-    readonly sellers: readonly { readonly name: string }[];
-  };
-  readonly store: { readonly sellers: Pick<Store['sellers'], 'freshness'> };
 }
 
 /** Alerts people, once each time, of copies that grew older than they may. */
-export function watchAge(app: Copies, queues: Pick<Queues, 'addAlert'>, log: Log): Watch {
-  const { sellers, staleAfterHours } = app.config;
-  const names = sellers.map(({ name }) => name);
+export function watchAge(
+  {
+    config,
+    store,
+  }: {
+    readonly config: {
+      readonly sellers: readonly { readonly name: string }[];
+      readonly staleAfterHours: number;
+      readonly alertWebhook: unknown;
+      readonly alertMail: unknown;
+    };
+    readonly store: { readonly sellers: Pick<Store['sellers'], 'freshness'> };
+  },
+  queues: Pick<Queues, 'addAlert'>,
+  log: Log,
+): StopWatch {
+  const names = config.sellers.map(({ name }) => name);
   return watch(
     MINUTE_MS,
     async (signal) => {
-      for (const alert of await findStaleSellers(app.store, names, staleAfterHours, new Date())) {
+      const stale = await findStaleSellers(store, names, config.staleAfterHours, new Date());
+      for (const { id, task } of stale.flatMap((alert) => alertJobs(config, alert))) {
         if (signal.aborted) return;
-        await queues.addAlert(alert, alertId(alert));
+        await queues.addAlert(task, id);
       }
     },
     // The next look alerts of the others. Store and queue log their outages themselves.
@@ -82,15 +83,11 @@ const LATEST_AUDITS = 500;
  * that lost its jobs, or a process that was killed before it could add one, holds up no audit.
  */
 export function watchAudits(
-  app: {
-    readonly config: Pick<Config, 'sellers'>;
-    readonly store: Pick<App['store'], 'audits'>;
-  },
+  { config, store }: Pick<App, 'config' | 'store'>,
   queues: Pick<Queues, 'addChunk'>,
   log: Log,
-): Watch {
-  const { store } = app;
-  const sellerIds = app.config.sellers.map(({ name }) => name);
+): StopWatch {
+  const sellerIds = config.sellers.map(({ name }) => name);
   return watch(
     MINUTE_MS,
     async (signal) => {
@@ -116,24 +113,21 @@ export function adding(
   };
 }
 
-/** What is needed of an app to prune its store. */
-interface Prunable {
-  readonly config: Pick<Config, 'retention'>;
-  readonly store: Pick<App['store'], 'prune'>;
-}
-
 /**
  * Deletes what is older than the settings say, once a day, the first time an hour after the start.
  * Of several processes one does, and the others find little left. Null when all is kept for ever.
  */
-export function watchRetention({ config, store }: Prunable, log: Log): Watch | null {
+export function watchRetention(
+  { config, store }: Pick<App, 'config' | 'store'>,
+  log: Log,
+): StopWatch | null {
   if (keepsForEver(config.retention)) return null;
-  let doneAt: number | null = null;
+  let doneAt = -Infinity;
   return watch(
     HOUR_MS,
     async (signal) => {
       const now = new Date();
-      if (doneAt !== null && now.getTime() - doneAt < DAY_MS - HOUR_MS / 2) return;
+      if (now.getTime() - doneAt < DAY_MS - HOUR_MS / 2) return;
       const pruned = await store.prune(planRetention(config.retention, now), { signal });
       doneAt = now.getTime();
       const rows = pruned.reduce((sum, one) => sum + one.rows, 0);

@@ -27,7 +27,6 @@ const STATE_STYLES: Readonly<Record<string, Style>> = {
   removed: 'red',
 };
 
-/** A change, or a fold in its place. */
 type Entry =
   | (ItemChange & { readonly place: bigint; readonly fold: null })
   | (PlacedChange & { readonly place: bigint; readonly fold: ChangeFold });
@@ -38,13 +37,19 @@ const NO_ITEM = -1n;
 /** Formats changes for a person, run by run. Remembers the last run, so that more changes can follow. */
 export class ChangeLines {
   readonly #look: Look;
+  /** The columns to fill. Pipes and files have no width: lines are limited there too. */
+  readonly #columns: number;
+  /** The columns of an old or new text. */
+  readonly #room: number;
   #last: PlacedChange | null = null;
 
   constructor(look: Look) {
     this.#look = look;
+    // Some terminals report 0 columns.
+    this.#columns = look.columns === 0 ? 80 : (look.columns ?? 2 * MOST_CHARACTERS);
+    this.#room = Math.max(LEAST_CHARACTERS, Math.min(MOST_CHARACTERS, this.#columns - 24));
   }
 
-  /** Formats the next changes; in each run, folds come first. */
   of({ changes, folds }: FoldedChanges): string {
     const entries: readonly Entry[] = [
       ...changes.map((change) => ({ ...change, place: change.seq, fold: null })),
@@ -65,118 +70,95 @@ export class ChangeLines {
 
   #entries({ itemId, changes: entries }: ItemGroup<Entry>): string {
     const changes = entries.flatMap((entry) => (entry.fold === null ? [entry] : []));
-    if (changes.length > 0) return this.#item({ itemId, changes });
+    if (changes.length > 0) return this.#item(itemId, changes);
     return entries.map(({ fold }) => (fold === null ? '' : this.#fold(fold))).join('');
   }
 
   /** `name: A → B in 4,812 of 5,000 items (--all shows each)`. */
   #fold({ class: kind, field, same, items, of }: ChangeFold): string {
-    const many = `${count(items)} of ${count(of)} items`;
     const hint = paint('dim', '(--all shows each)', this.#look);
+    const many = `${count(items)} of ${count(of)} items ${hint}\n`;
     const label = (text: string): string => paint('dim', `${safeLine(text)}:`, this.#look);
-    if (same === null) return `  ${label(labelOf(field))} changed in ${many} ${hint}\n`;
-    const text = describeChange({ class: kind, field, ...same }, this.#textWidth());
-    if (text.kind === 'state') {
-      return `  ${paint(STATE_STYLES[text.word] ?? 'bold', text.word, this.#look)}: ${many} ${hint}\n`;
-    }
-    const values =
-      text.kind === 'list'
-        ? this.#parts(text)
-        : `${this.#safe(text.old)} → ${this.#safe(text.new)}`;
-    const note = text.note === null ? '' : paint('cyan', ` (${safeLine(text.note)})`, this.#look);
-    return `  ${label(text.label)} ${`${values}${note}`.trimStart()} in ${many} ${hint}\n`;
+    if (same === null) return `  ${label(labelOf(field))} changed in ${many}`;
+    const text = describeChange({ class: kind, field, ...same }, this.#room);
+    if (text.kind === 'state') return `  ${this.#state(text.word)}: ${many}`;
+    const [values, note] = this.#values(text);
+    return `  ${label(text.label)} ${`${values.join(' → ')}${note}`.trimStart()} in ${many}`;
   }
 
-  #item({ itemId, changes }: ItemGroup<ItemChange>): string {
+  #item(itemId: bigint, changes: readonly ItemChange[]): string {
     const texts = changes.map((change) => this.#describe(change));
-    const name = cut(safeLine(changes[0]?.itemName ?? ''), this.#columns(40));
-    const words = texts.flatMap((text) => (text.kind === 'state' ? [text.word] : []));
-    const states = words.map((word) => paint(STATE_STYLES[word] ?? 'bold', word, this.#look));
-    const head = `  ${itemId} ${name}${states.length === 0 ? '' : `  ${states.join(', ')}`}`;
+    const states = texts.flatMap((text) => (text.kind === 'state' ? this.#state(text.word) : []));
     const fields = texts.filter((text) => text.kind !== 'state');
+    const name = cut(safeLine(changes[0]?.itemName ?? ''), Math.max(40, this.#columns));
+    const head = `  ${itemId} ${name}${states.length === 0 ? '' : `  ${states.join(', ')}`}`;
     const labels = fields.reduce((most, { label }) => Math.max(most, width(label)), 0);
     return `${head.trimEnd()}\n${fields.map((text) => this.#field(text, labels)).join('')}`;
   }
 
-  /** Cuts texts by characters, to half as many where wide characters would not fit. */
-  #describe(change: ItemChange): ChangeText {
-    const columns = this.#textWidth();
-    const text = describeChange(change, columns);
-    const fits =
-      text.kind !== 'values' ||
-      [text.old, text.new].every((part) => width(safeLine(part)) <= columns);
-    return fits ? text : describeChange(change, Math.floor(columns / 2));
+  #state(word: string): string {
+    return paint(STATE_STYLES[word] ?? 'bold', word, this.#look);
   }
 
-  #field(text: Exclude<ChangeText, { kind: 'state' }>, labels: number): string {
+  /** Cuts texts by characters, to half as many where wide characters would not fit. */
+  #describe(change: ItemChange): ChangeText {
+    const text = describeChange(change, this.#room);
+    const fits =
+      text.kind !== 'values' ||
+      [text.old, text.new].every((part) => width(safeLine(part)) <= this.#room);
+    return fits ? text : describeChange(change, Math.floor(this.#room / 2));
+  }
+
+  #field(text: FieldText, labels: number): string {
     const label = paint('dim', pad(safeLine(text.label), labels, 'left'), this.#look);
     const start = `${' '.repeat(INDENT)}${label}  `;
-    const note = text.note === null ? '' : paint('cyan', ` (${safeLine(text.note)})`, this.#look);
-    if (text.kind === 'list') return `${`${start}${this.#parts(text)}`.trimEnd()}${note}\n`;
-    const [old, now] = [this.#safe(text.old), this.#safe(text.new)];
+    const [[old = '', now], note] = this.#values(text);
+    if (now === undefined) return `${`${start}${old}`.trimEnd()}${note}\n`;
     // They may differ only in characters that are not shown on a terminal.
     if (old === now && note === '') return `${start}${now} (differs in invisible characters)\n`;
-    const room = this.#columns(0) - INDENT - labels - 2;
+    const room = this.#columns - INDENT - labels - 2;
     const oneLine = width(old) + width(now) + 3 + (text.note?.length ?? 0) + 3 <= room;
     const between = oneLine ? ' ' : `\n${' '.repeat(INDENT + labels)}`;
     return `${start}${old}${between}→ ${now}${note}\n`;
   }
 
-  #parts({ added, removed }: Extract<ChangeText, { kind: 'list' }>): string {
+  /** Old and new value, or what joined and left a list; and a note, such as `(-20.0 %)`. */
+  #values(text: FieldText): readonly [values: readonly string[], note: string] {
+    const note = text.note === null ? '' : paint('cyan', ` (${safeLine(text.note)})`, this.#look);
+    if (text.kind === 'values') {
+      return [[text.old, text.new].map((part) => cut(safeLine(part), this.#room)), note];
+    }
     const sign = (mark: string, style: Style, parts: readonly string[]): string[] =>
       parts.map((part) => paint(style, `${mark}${cut(safeLine(part), 40)}`, this.#look));
-    return [...sign('+', 'green', added), ...sign('−', 'red', removed)].join(' ');
-  }
-
-  #safe(text: string): string {
-    return cut(safeLine(text), this.#textWidth());
-  }
-
-  /** The columns to fill. Pipes and files have no width: lines are limited there too. */
-  #columns(least: number): number {
-    const { columns } = this.#look;
-    // Some terminals report 0 columns.
-    return Math.max(least, columns === 0 ? 80 : (columns ?? 2 * MOST_CHARACTERS));
-  }
-
-  #textWidth(): number {
-    return Math.max(LEAST_CHARACTERS, Math.min(MOST_CHARACTERS, this.#columns(0) - 24));
+    const signed = [...sign('+', 'green', text.added), ...sign('−', 'red', text.removed)];
+    return [[signed.join(' ')], note];
   }
 }
 
-/** A change as JSON: a row of `reporting.item_changes`, with currency and percentage. */
-export function changeJson(change: ItemChange): object {
-  const { currencies, old: old_value, new: new_value, ...rest } = change;
-  const isAmount = currencies !== null && change.field !== 'currency';
-  const comparable =
-    isAmount &&
-    currencies.old === currencies.new &&
-    typeof old_value === 'string' &&
-    typeof new_value === 'string';
+type FieldText = Exclude<ChangeText, { kind: 'state' }>;
+
+export function changeJson({ currencies, old, new: now, ...rest }: ItemChange): object {
+  const amounts = rest.field === 'currency' ? null : currencies;
+  const comparable = amounts !== null && amounts.old === amounts.new && isText(old) && isText(now);
   return {
     ...rest,
-    ...{ old_value, new_value },
-    currency: isAmount ? currencies.new : null,
-    percent: comparable ? (percentChange(old_value, new_value)?.exact ?? null) : null,
+    old_value: old,
+    new_value: now,
+    currency: amounts?.new ?? null,
+    percent: comparable ? (percentChange(old, now)?.exact ?? null) : null,
   };
+}
+
+function isText(value: ItemChange['old']): value is string {
+  return typeof value === 'string';
 }
 
 /** Columns of changes in CSV. */
 export const CHANGE_COLUMNS = [
-  ...([
-    'seq',
-    'seller_id',
-    'run_id',
-    'changed_at',
-    'item_id',
-    'item_name',
-    'class',
-    'field',
-  ] as const),
-  ...(['old_value', 'new_value', 'currency'] as const),
+  ...['seq', 'seller_id', 'run_id', 'changed_at', 'item_id', 'item_name', 'class', 'field'],
+  ...['old_value', 'new_value', 'currency'],
 ];
 
-/** A change as cells of `CHANGE_COLUMNS`; lists are JSON. */
 export function changeCells(change: ItemChange): CsvCell[] {
   const { seq, sellerId, runId, changedAt, itemId, itemName, class: kind, field } = change;
   const text = (value: ItemChange['old']): string | null =>
@@ -194,7 +176,6 @@ export interface FoldedChanges {
   readonly folds: readonly ChangeFold[];
 }
 
-/** Finds the changes that most items of a run share. */
 export class Folds {
   readonly #store: Pick<Store, 'runs'>;
   readonly #known = new Map<bigint, readonly ChangeFold[]>();
@@ -228,28 +209,23 @@ export class Folds {
   }
 }
 
-function foldOf(field: RunField): ChangeFold | null {
-  const { runId, sellerId, changedAt, class: kind, listed, same } = field;
-  const common = { runId, sellerId, changedAt, class: kind, field: field.field };
+function foldOf({ same, listed, items, place, ...field }: RunField): ChangeFold | null {
   // Items that are gone are not in the list any more.
   const isGone = field.field === 'state' && same.new !== 'live';
   const all = (items: number): number => Math.max(isGone ? listed + items : listed, items);
   if (isFolded(same.items, all(same.items))) {
-    const values = { old: same.old, new: same.new };
-    const { items, place } = same;
-    return { ...common, same: values, items, of: all(items), place };
+    const { items, place, ...values } = same;
+    return { ...field, same: values, items, of: all(items), place };
   }
-  const { items, place } = field;
   return isFolded(items, all(items))
-    ? { ...common, same: null, items, of: all(items), place }
+    ? { ...field, same: null, items, of: all(items), place }
     : null;
 }
 
 function isPart(change: ItemChange, { class: kind, field, same }: ChangeFold): boolean {
   if (change.class !== kind || change.field !== field) return false;
-  return same === null || (isSame(change.old, same.old) && isSame(change.new, same.new));
-}
-
-function isSame(a: ItemChange['old'], b: ItemChange['old']): boolean {
-  return JSON.stringify(a) === JSON.stringify(b);
+  return (
+    same === null ||
+    JSON.stringify([change.old, change.new]) === JSON.stringify([same.old, same.new])
+  );
 }

@@ -1,13 +1,12 @@
 import { createHash } from 'node:crypto';
 import { readFile, readdir } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
 import { z } from 'zod';
 import {
   recordsCatalogue,
   seededCatalogue,
   startSimulator,
-  type Catalogue,
   type SimItem,
   type Simulator,
 } from '../simulator/index.js';
@@ -26,45 +25,26 @@ const Package = z.object({
 
 type InstalledPackage = z.infer<typeof Package>;
 
-/**
- * Finds the packages installed beside this program, one for each name, sorted by name. They give the
- * demo's catalogue real names, descriptions and versions.
- */
+/** The packages installed beside this program give the demo real names, descriptions and versions. */
 export async function installedPackages(): Promise<InstalledPackage[]> {
   const found = new Map<string, InstalledPackage>();
-  for (const folder of nodeModulesAbove(dirname(fileURLToPath(import.meta.url)))) {
+  for (const folder of createRequire(import.meta.url).resolve.paths('a-package') ?? []) {
     for (const file of await manifests(folder)) {
-      const read = Package.safeParse(await readJson(file));
+      const manifest = readFile(file, 'utf8').then((text) => JSON.parse(text) as unknown);
+      const read = Package.safeParse(await manifest.catch(() => null));
       if (read.success && !found.has(read.data.name)) found.set(read.data.name, read.data);
     }
   }
   return [...found.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
-function nodeModulesAbove(folder: string): string[] {
-  const parent = dirname(folder);
-  const here = join(folder, 'node_modules');
-  return parent === folder ? [here] : [here, ...nodeModulesAbove(parent)];
-}
-
 async function manifests(nodeModules: string): Promise<string[]> {
-  const names = await readdir(nodeModules).catch(() => []);
-  const files: string[][] = [];
-  for (const name of names) {
+  const names = (await readdir(nodeModules).catch(() => [])).filter((one) => !one.startsWith('.'));
+  const files = names.map(async (name) => {
     const folder = join(nodeModules, name);
-    if (name.startsWith('.')) continue;
-    if (name.startsWith('@')) files.push(await manifests(folder));
-    else files.push([join(folder, 'package.json')], await manifests(join(folder, 'node_modules')));
-  }
-  return files.flat();
-}
-
-async function readJson(file: string): Promise<unknown> {
-  try {
-    return JSON.parse(await readFile(file, 'utf8'));
-  } catch {
-    return null;
-  }
+    return name.startsWith('@') ? await manifests(folder) : [join(folder, 'package.json')];
+  });
+  return (await Promise.all(files)).flat();
 }
 
 export const DEMO_SELLER = 'demo';
@@ -72,30 +52,25 @@ const FIRST_ID = 1001;
 /** A smaller catalogue shows little: seeded items fill it up. */
 const LEAST_ITEMS = 200;
 
-/** Starts a marketplace on this machine whose items are the installed packages. */
 export async function openMarket(
   packages: readonly InstalledPackage[],
   key: string,
 ): Promise<Simulator> {
-  const catalogue = recordsCatalogue(itemsFrom(packages));
+  const items = packages.map((one, index) => itemFrom(one, FIRST_ID + index));
+  const short = Math.max(0, LEAST_ITEMS - items.length);
+  const filling = seededCatalogue({ seed: 1, count: short, firstId: FIRST_ID + items.length });
   const account = {
     firstname: 'Dana',
     lastname: 'Demo',
     email: 'dana@demo-studio.example',
     heading: 'Everything that is installed here',
   };
+  const catalogue = recordsCatalogue([...items, ...filling.truth()]);
   return startSimulator({
     profile: 'field-2',
     quirks: { version: 'contract', nulls: false },
     sellers: [{ key, username: 'demo-studio', account, catalogue }],
   });
-}
-
-function itemsFrom(packages: readonly InstalledPackage[]): SimItem[] {
-  const items = packages.map((one, index) => itemFrom(one, FIRST_ID + index));
-  const short = Math.max(0, LEAST_ITEMS - items.length);
-  const filling = seededCatalogue({ seed: 1, count: short, firstId: FIRST_ID + items.length });
-  return [...items, ...filling.truth()];
 }
 
 function itemFrom(one: InstalledPackage, id: number): SimItem {
@@ -132,39 +107,28 @@ function escapeHtml(text: string): string {
 }
 
 /** Changes the marketplace between the demo's two runs. @returns the changes in words */
-export function changeMarket(simulator: Simulator, key: string): string {
+export function changeMarket(simulator: Simulator, key: string, night = 0): string {
   const seller = simulator.seller(key);
   const { catalogue } = seller;
-  const items = [...catalogue.truth()];
-  const pick = (start: number, amount: number): SimItem[] => items.slice(start, start + amount);
-  for (const item of pick(20, 4)) catalogue.change(item.id, { version: nextVersion(item.version) });
-  for (const item of pick(60, 3)) {
-    catalogue.change(item.id, {
-      priceRegularCents: Math.round((item.priceRegularCents ?? 0) * 0.8),
-    });
+  const all = [...catalogue.truth()];
+  // Each night changes other items.
+  const items = [...all.slice(7 * night), ...all.slice(0, 7 * night)];
+  for (const { id, version } of items.slice(20, 24)) {
+    const [major = '0', minor = '9'] = version?.split('.') ?? [];
+    catalogue.change(id, { version: `${major}.${Number(minor) + 1}.0` });
   }
-  for (const item of pick(100, 1))
-    catalogue.change(item.id, { name: `${item.name} (new edition)` });
-  for (const item of pick(120, 2)) catalogue.remove(item.id);
-  addItem(catalogue, items);
+  for (const { id, priceRegularCents } of items.slice(60, 63)) {
+    catalogue.change(id, { priceRegularCents: Math.round((priceRegularCents ?? 0) * 0.8) });
+  }
+  for (const { id, name } of items.slice(100, 101)) {
+    catalogue.change(id, { name: `${name} (new edition)` });
+  }
+  for (const { id } of items.slice(120, 122)) catalogue.remove(id);
+  for (const first of items.slice(0, 1)) {
+    const id = FIRST_ID + catalogue.size;
+    const name = 'hello-marketplace';
+    catalogue.add({ ...first, id, name, version: '1.0.0', description: '<p>Brand new.</p>' });
+  }
   seller.account = { ...seller.account, balanceCents: seller.account.balanceCents + 4_990 };
   return '4 new versions, 3 prices cut by 20 %, 1 new name, 1 new item, 2 withdrawn, one sale';
-}
-
-function addItem(catalogue: Catalogue, items: readonly SimItem[]): void {
-  const [first] = items;
-  if (first === undefined) return;
-  const id = FIRST_ID + catalogue.size;
-  catalogue.add({
-    ...first,
-    id,
-    name: 'hello-marketplace',
-    version: '1.0.0',
-    description: '<p>Brand new.</p>',
-  });
-}
-
-function nextVersion(version: string | null): string {
-  const [major = '1', minor = '0'] = (version ?? '0.9.0').split('.');
-  return `${major}.${Number(minor) + 1}.0`;
 }

@@ -1,9 +1,11 @@
 import { lstat, mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { loadConfig, processEnvironment } from '../config/index.js';
-import type { Config } from '../config/index.js';
-import { writeWhole } from '../intake/index.js';
+import type { Command } from 'commander';
+import { loadConfig, processEnvironment, type Config } from '../config/index.js';
+import { silentLog, type Log } from '../domain/log.js';
+import { writeWhole } from '../intake/write-whole.js';
 import { cronFault } from '../queue/cron.js';
+import type { Queues } from '../queue/queues.js';
 import { openApp, type App, type AppEvents } from '../app.js';
 import { pagerHasTerminal, note } from './console.js';
 import { reportError } from './errors.js';
@@ -29,15 +31,12 @@ function endNow(): never {
   process.exit(process.exitCode ?? interrupted());
 }
 
-/**
- * Runs a command and sets the exit code of the process: turns errors into lines on stderr, and
- * Ctrl-C into an orderly end.
- */
-export async function execute(work: (signal: AbortSignal) => Promise<ExitCode>): Promise<void> {
+/** Sets the exit code of the process; turns errors into lines on stderr, Ctrl-C into an orderly end. */
+async function execute(work: (signal: AbortSignal) => Outcome): Promise<void> {
   process.on('SIGINT', onSignal);
   process.on('SIGTERM', onSignal);
   try {
-    process.exitCode = await work(interruption.signal);
+    process.exitCode = (await work(interruption.signal)) ?? EXIT.done;
   } catch (error) {
     // At once: what is still open, such as a pending connection, ends with the process.
     if (interruption.signal.aborted) endNow();
@@ -66,28 +65,20 @@ function interrupted(): ExitCode {
 /** Used to explain the database driver's errors; never shown. */
 let databaseUrl: string | null = null;
 
-/**
- * Writes an error to stderr for a person, its stack only with LOG_LEVEL=debug.
- * @param who the seller it is about, when others are not affected
- * @returns the exit code for it
- */
+/** @param who the seller it is about, when others are not affected @returns the exit code for it */
 export function complain(error: unknown, who?: string): ExitCode {
-  const environment = processEnvironment();
   const { lines, exitCode } = reportError(error, databaseUrl);
   const head = who === undefined ? 'error' : `error: ${who}`;
   const shown = lines.map((line, i) => `${i === 0 ? `${head}: ` : '  '}${safeLine(line)}\n`);
   note(shown.join(''));
-  const level = environment['LOG_LEVEL'];
+  const level = processEnvironment()['LOG_LEVEL'];
   if ((level === 'debug' || level === 'trace') && error instanceof Error) {
     process.stderr.write(`${error.stack ?? ''}\n`);
   }
   return exitCode;
 }
 
-/**
- * Reads the configuration of this process and checks its schedules.
- * @throws ConfigError with everything that is wrong with it
- */
+/** @throws ConfigError with everything that is wrong with the configuration of this process */
 export function readSettings(needs: 'store' | 'sellers'): Config {
   return loadConfig(needs, cronFault);
 }
@@ -95,7 +86,6 @@ export function readSettings(needs: 'store' | 'sellers'): Config {
 /** At most this many warnings are shown: a thousand sellers may have one each. */
 const MOST_WARNINGS = 20;
 
-/** Reads the configuration for a command and shows its warnings. */
 export async function configFor(needs: 'store' | 'sellers'): Promise<Config> {
   const config = readSettings(needs);
   const exposed = needs === 'sellers' && (await isNewWarning(config)) ? config.exposedSecrets : [];
@@ -113,11 +103,9 @@ const DAY_MS = 86_400_000;
 
 /**
  * Whether the warning about secrets that others can read was not shown within a day. A file in DATA_DIR
- * keeps the last warning; without it, the warning is shown each time. A link in its place is replaced,
- * as for any other output.
+ * keeps the last warning; without it, the warning is shown each time. A link in its place is replaced.
  */
-async function isNewWarning(config: Config): Promise<boolean> {
-  const { dataDir, databaseUrl: external, exposedSecrets } = config;
+async function isNewWarning({ dataDir, databaseUrl, exposedSecrets }: Config): Promise<boolean> {
   if (exposedSecrets.length === 0) return false;
   const path = join(dataDir, 'exposed-secrets.txt');
   const text = exposedSecrets.map((sentence) => `${sentence}\n`).join('');
@@ -130,7 +118,7 @@ async function isNewWarning(config: Config): Promise<boolean> {
   }
   try {
     // The embedded server makes its folder itself, as the user it runs as.
-    if (external !== null) await mkdir(dataDir, { recursive: true });
+    if (databaseUrl !== null) await mkdir(dataDir, { recursive: true });
     await writeWhole(path, [text]);
   } catch {
     // The next command shows it again.
@@ -139,23 +127,65 @@ async function isNewWarning(config: Config): Promise<boolean> {
 }
 
 /** Opens the app for a command, and closes it also after an error. */
-export async function withApp(
+export async function withApp<T>(
   command: string,
   needs: 'store' | 'sellers',
   signal: AbortSignal,
-  work: (app: App) => Promise<ExitCode>,
-  events?: (config: Config) => AppEvents,
-): Promise<ExitCode> {
+  work: (app: App) => Promise<T>,
+  events?: AppEvents,
+): Promise<T> {
   const config = await configFor(needs);
-  const app = await unlessAborted(openApp(config, command, signal, events?.(config)), signal);
-  let exitCode: ExitCode;
+  const app = await unlessAborted(openApp(config, command, signal, events), signal);
+  let result: T;
   try {
-    exitCode = await work(app);
+    result = await work(app);
   } catch (error) {
     // The command's error matters more than one of closing.
     await app.close().catch(() => undefined);
     throw error;
   }
   await app.close();
-  return exitCode;
+  return result;
+}
+
+/** Opens the queues of an app. @param name of the command, for the sessions in the database */
+export async function queuesOf(
+  { config, database }: App,
+  name: string,
+  log: Log = silentLog,
+): Promise<Queues> {
+  const { redis: target, queuePrefix: prefix, keepJobsDays } = config;
+  const { openQueues } = await import('../queue/queues.js'); // takes long to load
+  const applicationName = `seller-mirror ${name}`;
+  return openQueues({
+    ...{ target, databaseUrl: database.url, prefix, keepJobsDays, applicationName, log },
+  });
+}
+
+/** What an action returns: no exit code means that it is done. */
+type Outcome = Promise<ExitCode | void>;
+
+/** Makes an action of Commander of a function that takes the signal, arguments and options. */
+export function action<A extends unknown[]>(
+  work: (signal: AbortSignal, ...args: A) => Outcome,
+): (...args: A) => Promise<void> {
+  return (...args) => execute((signal) => work(signal, ...args));
+}
+
+/** The same for a function that works with the app: it is opened, and closed afterwards. */
+export function appAction<A extends unknown[]>(
+  needs: 'store' | 'sellers',
+  work: (app: App, signal: AbortSignal, ...args: A) => Outcome,
+): (...args: A) => Promise<void> {
+  return action((signal, ...args: A) =>
+    // Commander gives the command itself as the last argument.
+    withApp(pathOf(args.at(-1) as Command), needs, signal, (app) => work(app, signal, ...args)),
+  );
+}
+
+/** `codes check`: the command as it is typed. */
+function pathOf(command: Command): string {
+  const { parent } = command;
+  const isOuter = parent === null || parent.parent === null;
+  return isOuter ? command.name() : `${pathOf(parent)} ${command.name()}`;
 }

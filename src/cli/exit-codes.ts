@@ -1,8 +1,6 @@
-/** Exit codes of commands. Scripts rely on them. */
 export const EXIT = {
   done: 0,
   failed: 1,
-  /** Wrong usage or configuration. */
   usage: 2,
   /** A run waits for a person's approval. */
   held: 3,

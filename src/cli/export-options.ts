@@ -3,10 +3,10 @@ import { resolve } from 'node:path';
 import { z } from 'zod';
 import { cursorText, parseCursor, type FeedCursor } from '../domain/feed-cursor.js';
 import { EXPORT_FORMATS, type ExportFormat } from '../export/index.js';
-import { assertWritable, writeWhole } from '../intake/index.js';
+import { assertWritable, writeWhole } from '../intake/write-whole.js';
 import { usageError } from './errors.js';
+import { outPlace, STDOUT, type FilePlace } from './options.js';
 
-/** The options of `export VIEW`. */
 export interface ExportOptions {
   readonly format?: ExportFormat;
   readonly since?: FeedCursor;
@@ -14,28 +14,23 @@ export interface ExportOptions {
   readonly nextCursorFile?: string;
   readonly seller?: string;
   readonly out?: string;
-  readonly raw?: true;
-  readonly json?: true;
+  readonly raw?: boolean;
+  readonly json?: boolean;
 }
 
-const STDOUT = '-';
+export type Place = FilePlace<ExportFormat>;
 
-/** Where an export is written, and in which format. */
-export interface Place {
-  /** null: stdout. */
-  readonly path: string | null;
-  readonly format: ExportFormat;
-}
-
-/**
- * Reads place and format from the options.
- * @throws {CommandError} when options contradict each other, or the format is unknown
- */
+/** @throws {CommandError} when options contradict each other, or the format is unknown */
 export function placeOf(options: ExportOptions, terminal: boolean): Place {
-  const { out = STDOUT, raw, json } = options;
-  const path = out === STDOUT ? null : out;
-  refuseSameFile(path, options);
-  const format = options.format ?? (path === null ? 'csv' : formatOf(path));
+  const { out = STDOUT, raw, json, cursorFile, nextCursorFile } = options;
+  const { path, format } = outPlace(out, options.format, EXPORT_FORMATS);
+  const files = [path, cursorFile, nextCursorFile].flatMap((one) => (one ? [resolve(one)] : []));
+  if (new Set(files).size < files.length) {
+    throw usageError(
+      'the export and its cursors would overwrite each other',
+      'give --out, --cursor-file and --next-cursor-file a file each',
+    );
+  }
   if (raw === true && format !== 'csv') {
     throw usageError('--raw goes with --format csv', `leave it out: ${format} is always exact`);
   }
@@ -49,27 +44,6 @@ export function placeOf(options: ExportOptions, terminal: boolean): Place {
     throw usageError('Parquet is not for terminals', 'name a file with --out, or pipe it on');
   }
   return { path, format };
-}
-
-function refuseSameFile(path: string | null, { cursorFile, nextCursorFile }: ExportOptions): void {
-  const files = [path, cursorFile, nextCursorFile].flatMap((one) =>
-    one === null || one === undefined ? [] : [resolve(one)],
-  );
-  if (new Set(files).size === files.length) return;
-  throw usageError(
-    'the export and its cursors would overwrite each other',
-    'give --out, --cursor-file and --next-cursor-file a file each',
-  );
-}
-
-function formatOf(path: string): ExportFormat {
-  const ending = /\.([a-z]+)$/i.exec(path)?.[1]?.toLowerCase();
-  const format = EXPORT_FORMATS.find((one) => one === (ending === 'jsonl' ? 'ndjson' : ending));
-  if (format !== undefined) return format;
-  throw usageError(
-    `the ending of ${JSON.stringify(path)} says no format`,
-    `name a file ending in .csv, .ndjson or .parquet, or say --format ${EXPORT_FORMATS.join('|')}`,
-  );
 }
 
 /** Whether this export continues an earlier one, or a later one will continue it. */
@@ -100,14 +74,23 @@ export async function prepareFiles(place: Place, options: ExportOptions): Promis
   if (nextCursorFile !== undefined) await rm(nextCursorFile, { force: true });
 }
 
-/** The rows that a cursor belongs to. */
 interface CursorScope {
   readonly view: string;
   /** null: all sellers. */
   readonly seller: string | null;
 }
 
-const FILE = z.object({ view: z.string(), seller: z.string().nullable(), cursor: z.string() });
+const FILE = z
+  .string()
+  .transform((text, context) => {
+    try {
+      return JSON.parse(text) as unknown;
+    } catch {
+      context.addIssue('no JSON');
+      return z.NEVER;
+    }
+  })
+  .pipe(z.object({ view: z.string(), seller: z.string().nullable(), cursor: z.string() }));
 
 /**
  * The cursor in a file; null when there is no such file, as before the first export.
@@ -120,7 +103,15 @@ async function readCursorFile(path: string, scope: CursorScope): Promise<FeedCur
     throw usageError(`${path}: it can't be read (${code})`, 'name another file');
   });
   if (text === null) return null;
-  const { view, seller, cursor } = parsed(path, text);
+  const file = FILE.safeParse(text);
+  const cursor = file.success ? parseCursor(file.data.cursor) : null;
+  if (!file.success || cursor === null) {
+    throw usageError(
+      `${path} holds no cursor`,
+      'name the file that an earlier export wrote, or one that does not exist yet to start over',
+    );
+  }
+  const { view, seller } = file.data;
   if (view !== scope.view || seller !== scope.seller) {
     const of = seller === null ? view : `${view} of seller "${seller}"`;
     throw usageError(
@@ -131,27 +122,6 @@ async function readCursorFile(path: string, scope: CursorScope): Promise<FeedCur
   return cursor;
 }
 
-function parsed(path: string, text: string): CursorScope & { readonly cursor: FeedCursor } {
-  const file = FILE.safeParse(jsonIn(text));
-  const cursor = file.success ? parseCursor(file.data.cursor) : null;
-  if (!file.success || cursor === null) {
-    throw usageError(
-      `${path} holds no cursor`,
-      'name the file that an earlier export wrote, or one that does not exist yet to start over',
-    );
-  }
-  return { ...file.data, cursor };
-}
-
-function jsonIn(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
-}
-
-/** Writes a cursor for `readCursorFile`, whole or not at all. */
 export async function writeCursorFile(
   path: string,
   { view, seller }: CursorScope,

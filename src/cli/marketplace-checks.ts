@@ -1,79 +1,34 @@
+import { failed, ok, warning, type Check } from '../app/checks.js';
 import type { Config, SellerConfig } from '../config/index.js';
-import type { Account } from '../domain/item.js';
+import { hostName, isLoopback, sameHost } from '../domain/address.js';
 import { describeFailure, type Failure } from '../domain/reply.js';
-import { examine, type Examination, type ListBeginning } from '../jobs/prove.js';
+import { examine, type Examination } from '../jobs/prove.js';
 import { remedyOf } from '../jobs/problem.js';
 import { evenlySpacedBudget, unlimitedBudget } from '../marketplace/budget.js';
 import { createMarketplace } from '../marketplace/client.js';
-import { hostName, isLoopback, sameHost } from '../domain/address.js';
 import type { Budget, CallRecord } from '../marketplace/types.js';
 import type { Binding } from '../store/sellers.js';
 import type { Store } from '../store/store.js';
-import { count, duration } from './output/text.js';
+import { count, duration, plural } from './output/text.js';
 
-/** The outcome of a check. */
-export interface Check {
-  /** Seller it is about; null for the machine and the store. */
-  readonly seller: string | null;
-  readonly result: 'ok' | 'warning' | 'failed';
-  readonly text: string;
-  /** What to do about it; null when it is in order. */
-  readonly remedy: string | null;
-}
-
-/** Makes checks about one seller, or about none. */
-export class Checks {
-  constructor(readonly seller: string | null) {}
-
-  ok(text: string): Check {
-    return { seller: this.seller, result: 'ok', text, remedy: null };
-  }
-
-  warning(text: string, remedy: string): Check {
-    return { seller: this.seller, result: 'warning', text, remedy };
-  }
-
-  failed(text: string, remedy: string | null): Check {
-    return { seller: this.seller, result: 'failed', text, remedy };
-  }
-}
-
-/** The checks of one seller's marketplace. */
-interface SellerChecks {
-  readonly checks: readonly Check[];
-  /** Requests made, redirects included. */
-  readonly requests: number;
-  /** The account that the key opens; null when it opens none. */
-  readonly account: OpenedAccount | null;
-}
-
-/** An account that the key of a seller opens. */
 export interface OpenedAccount {
   readonly seller: string;
   readonly host: string;
   readonly username: string;
 }
 
-/** A call, and when it was reported, milliseconds since 1970. */
-interface Call extends CallRecord {
-  readonly at: number;
-}
-
-/** All findings of which the checks are made. */
 interface Findings {
   readonly seller: SellerConfig;
-  readonly checks: Checks;
-  readonly calls: readonly Call[];
+  /** Each with the time at which it ended, milliseconds since 1970. */
+  readonly calls: readonly (CallRecord & { readonly at: number })[];
   readonly seen: Examination;
-  /** The account and marketplace of the copy; null when there is none. */
   readonly binding: Binding | null;
   /** Accounts of the sellers that were checked before. */
   readonly others: readonly OpenedAccount[];
 }
 
 /**
- * Checks one seller's marketplace with at most three requests within the budget, and those that
- * redirects cost.
+ * Asks at most three requests, besides those that redirects cost.
  * @param store null when it can't be used: the budget is not shared with other processes then
  * @param others accounts of the sellers that were checked before
  */
@@ -82,8 +37,8 @@ export async function checkSeller(
   seller: SellerConfig,
   { store, others }: { readonly store: Store | null; readonly others: readonly OpenedAccount[] },
   signal: AbortSignal,
-): Promise<SellerChecks> {
-  const calls: Call[] = [];
+) {
+  const calls: Findings['calls'][number][] = [];
   const marketplace = createMarketplace({
     baseUrl: seller.url,
     key: seller.key,
@@ -97,12 +52,18 @@ export async function checkSeller(
   try {
     const seen = await examine(marketplace, signal);
     const binding = (await store?.sellers.bindingOf(seller.name)) ?? null;
-    const findings = { seller, checks: new Checks(seller.name), calls, seen, binding, others };
+    const checks = checksOf({ seller, calls, seen, binding, others });
     return {
-      checks: checksOf(findings),
+      checks: checks.map((check) => ({ ...check, seller: seller.name })),
       requests: requestsOf(calls),
       account:
-        seen.account.kind === 'answered' ? openedBy(findings, seen.account.data.value) : null,
+        seen.account.kind !== 'answered'
+          ? null
+          : {
+              seller: seller.name,
+              host: hostName(seller.url),
+              username: seen.account.data.value.username,
+            },
     };
   } finally {
     await marketplace.close();
@@ -114,52 +75,43 @@ function budgetOf({ url, requestsPerMinute }: SellerConfig, store: Store | null)
   return requestsPerMinute === 0 ? unlimitedBudget : evenlySpacedBudget(requestsPerMinute);
 }
 
-function requestsOf(calls: readonly Call[]): number {
+function requestsOf(calls: Findings['calls']): number {
   return calls.reduce((sum, { redirects }) => sum + 1 + redirects, 0);
 }
 
-function openedBy({ seller }: Findings, { username }: Account): OpenedAccount {
-  return { seller: seller.name, host: hostName(seller.url), username };
-}
-
 function checksOf(findings: Findings): Check[] {
-  const { seen } = findings;
   return [
-    ...hostChecks(findings),
-    ...redirectChecks(findings),
-    ...clockChecks(findings),
-    ...accountChecks(findings),
-    ...listChecks(findings, seen.list),
-    ...itemChecks(findings),
-    ...shapeChecks(findings),
-    ...limitChecks(findings),
-  ];
+    hostCheck(findings),
+    redirectCheck(findings),
+    clockCheck(findings),
+    accountCheck(findings),
+    ...listChecks(findings),
+    itemCheck(findings),
+    notationCheck(findings),
+    limitCheck(findings),
+  ].filter((check) => check !== null);
 }
 
-/** The first answer's head, if any came. */
 function firstServer({ calls }: Findings) {
   return calls.find(({ server }) => server !== null)?.server ?? null;
 }
 
-function hostChecks(findings: Findings): Check[] {
-  const { seller, checks, seen, calls } = findings;
-  const { account } = seen;
+function hostCheck(findings: Findings): Check {
+  const { seller, seen, calls } = findings;
   const { url } = seller;
   const server = firstServer(findings);
-  if (server === null && account.kind !== 'answered') {
-    return [checks.failed(`host: ${describeFailure(account)}`, remedyFor(account, seller))];
+  if (server === null && seen.account.kind !== 'answered') {
+    return failed(`host: ${describeFailure(seen.account)}`, remedyFor(seen.account, seller));
   }
   const took = duration(calls[0]?.durationMs ?? 0);
   if (new URL(server?.origin ?? url).protocol === 'https:') {
-    return [checks.ok(`host: ${url.host} answers over TLS (${took})`)];
+    return ok(`host: ${url.host} answers over TLS (${took})`);
   }
-  if (isLoopback(url.hostname)) return [checks.ok(`host: ${url.host}, on this machine (${took})`)];
-  return [
-    checks.warning(
-      `host: ${url.host} is asked over plain http, which shows the API key to everybody on the way`,
-      'set MARKETPLACE_URL to its https address',
-    ),
-  ];
+  if (isLoopback(url.hostname)) return ok(`host: ${url.host}, on this machine (${took})`);
+  return warning(
+    `host: ${url.host} is asked over plain http, which shows the API key to everybody on the way`,
+    'set MARKETPLACE_URL to its https address',
+  );
 }
 
 /** The remedy for a failure, where a general one would say `doctor`. */
@@ -181,176 +133,139 @@ function remedyFor(failure: Failure, { url }: SellerConfig): string {
   }
 }
 
-function redirectChecks(findings: Findings): Check[] {
-  const { seller, checks, calls } = findings;
-  const { url } = seller;
+function redirectCheck(findings: Findings): Check | null {
+  const { url } = findings.seller;
   const server = firstServer(findings);
-  if (server === null || calls.every(({ redirects }) => redirects === 0)) return [];
-  const moved = server.origin !== url.origin;
-  return [
-    moved
-      ? checks.warning(
-          `address: ${url.origin} redirects to ${server.origin}, which costs requests`,
-          `set MARKETPLACE_URL to ${server.origin}${url.pathname.replace(/\/$/, '')}`,
-        )
-      : checks.ok(`address: ${url.host} redirects to paths with a slash at the end; followed`),
-  ];
+  if (server === null || findings.calls.every(({ redirects }) => redirects === 0)) return null;
+  if (server.origin === url.origin) {
+    return ok(`address: ${url.host} redirects to paths with a slash at the end; followed`);
+  }
+  return warning(
+    `address: ${url.origin} redirects to ${server.origin}, which costs requests`,
+    `set MARKETPLACE_URL to ${server.origin}${url.pathname.replace(/\/$/, '')}`,
+  );
 }
 
 const LARGEST_CLOCK_DIFFERENCE_MS = 60_000;
 
-function clockChecks({ checks, calls }: Findings): Check[] {
-  for (const { server, at } of calls) {
-    if (server === null || server.date === null) continue;
-    const difference = at - server.date;
-    if (Math.abs(difference) <= LARGEST_CLOCK_DIFFERENCE_MS) {
-      return [checks.ok('clock: the server’s and this machine’s agree')];
-    }
-    const side = difference > 0 ? 'ahead of' : 'behind';
-    return [
-      checks.warning(
-        `clock: this machine’s is ${duration(Math.abs(difference))} ${side} the server’s`,
-        'set this machine’s clock by NTP, or ages and waits are wrong',
-      ),
-    ];
+function clockCheck({ calls }: Findings): Check | null {
+  const differences = calls.flatMap(({ server, at }) =>
+    server === null || server.date === null ? [] : [at - server.date],
+  );
+  const [difference] = differences;
+  if (difference === undefined) return null;
+  if (Math.abs(difference) <= LARGEST_CLOCK_DIFFERENCE_MS) {
+    return ok('clock: the server’s and this machine’s agree');
   }
-  return [];
+  const side = difference > 0 ? 'ahead of' : 'behind';
+  return warning(
+    `clock: this machine’s is ${duration(Math.abs(difference))} ${side} the server’s`,
+    'set this machine’s clock by NTP, or ages and waits are wrong',
+  );
 }
 
-function accountChecks(findings: Findings): Check[] {
-  const { seller, checks, seen, binding, others } = findings;
-  const { account } = seen;
+function accountCheck({ seller, seen: { account }, binding, others }: Findings): Check | null {
   if (account.kind !== 'answered') {
     // The check of the host reports it.
-    if (account.kind === 'unavailable' && account.httpStatus === null) return [];
-    return [checks.failed(`key: ${describeFailure(account)}`, remedyFor(account, seller))];
+    if (account.kind === 'unavailable' && account.httpStatus === null) return null;
+    return failed(`key: ${describeFailure(account)}`, remedyFor(account, seller));
   }
   const { username, balance, currency } = account.data.value;
-  const own = openedBy(findings, account.data.value);
-  const twin = others.find(
-    ({ host, username: other }) => sameHost(host, own.host) && isSameName(other, username),
-  );
+  const host = hostName(seller.url);
+  const twin = others.find((one) => sameHost(one.host, host) && isSameName(one.username, username));
   if (twin !== undefined) {
-    return [
-      checks.failed(
-        `key: opens the account of ${username}, as that of seller ${twin.seller} does: everything would be mirrored twice`,
-        `give ${seller.name} the key of another account, or take one of the two sellers away`,
-      ),
-    ];
+    return failed(
+      `key: opens the account of ${username}, as that of seller ${twin.seller} does: everything would be mirrored twice`,
+      `give ${seller.name} the key of another account, or take one of the two sellers away`,
+    );
   }
   if (binding !== null && binding.username !== null) {
+    const accept = `\`seller-mirror sync account --seller ${seller.name} --accept-account\``;
     if (!isSameName(binding.username, username)) {
-      return [
-        checks.failed(
-          `key: opens the account of ${username}, but the copy of this seller is that of ${binding.username}`,
-          `give ${username} a seller name of its own; if the account was only renamed: ${acceptCommand(seller)}`,
-        ),
-      ];
+      return failed(
+        `key: opens the account of ${username}, but the copy of this seller is that of ${binding.username}`,
+        `give ${username} a seller name of its own; if the account was only renamed: ${accept}`,
+      );
     }
-    if (!sameHost(binding.marketplace, own.host)) {
-      return [
-        checks.failed(
-          `key: the copy of this seller is of the marketplace ${binding.marketplace}, not of ${own.host}`,
-          `give the other one a seller name of its own; if the marketplace has only moved: ${acceptCommand(seller)}`,
-        ),
-      ];
+    if (!sameHost(binding.marketplace, host)) {
+      return failed(
+        `key: the copy of this seller is of the marketplace ${binding.marketplace}, not of ${host}`,
+        `give the other one a seller name of its own; if the marketplace has only moved: ${accept}`,
+      );
     }
   }
   const money = balance === null ? '' : `, balance ${balance} ${currency ?? ''}`.trimEnd();
-  return [checks.ok(`key: opens the account of ${username}${money}`)];
+  return ok(`key: opens the account of ${username}${money}`);
 }
 
 function isSameName(one: string, other: string): boolean {
   return one.toLowerCase() === other.toLowerCase();
 }
 
-function acceptCommand({ name }: SellerConfig): string {
-  return `\`seller-mirror sync account --seller ${name} --accept-account\``;
-}
-
-function listChecks({ checks, seller }: Findings, list: ListBeginning | Failure | null): Check[] {
+function listChecks({ seen: { list }, seller }: Findings): Check[] {
   if (list === null) return [];
-  if ('records' in list) return [listCheck(checks, list), ...unreadableChecks(checks, list)];
-  if (list.kind !== 'denied') {
-    return [checks.failed(`list: ${describeFailure(list)}`, remedyFor(list, seller))];
+  if (!('records' in list)) {
+    return [
+      list.kind === 'denied'
+        ? warning(
+            'list: the marketplace lists no items; it says the same of an account with exactly one item, and of one that sells nothing',
+            'an only item is mirrored with `seller-mirror sync item ID`',
+          )
+        : failed(`list: ${describeFailure(list)}`, remedyFor(list, seller)),
+    ];
   }
+  const { records, whole, unreadable } = list;
+  const items = whole
+    ? plural(records, 'item')
+    : `${count(records)} items or more; the rest was not read`;
+  if (unreadable.length === 0) return [ok(`list: ${items}`)];
+  const text = `records: ${count(unreadable.length)} of ${count(records)} can’t be read, the first because: ${unreadable[0] ?? ''}`;
   return [
-    checks.warning(
-      'list: the marketplace lists no items; it says the same of an account with exactly one item, and of one that sells nothing',
-      'an only item is mirrored with `seller-mirror sync item ID`',
-    ),
+    ok(`list: ${items}`),
+    unreadable.length * 2 > records
+      ? failed(text, 'check that MARKETPLACE_URL is the base address of the API')
+      : warning(text, 'a run keeps them in mirror.quarantine and mirrors the others'),
   ];
 }
 
-function listCheck(checks: Checks, { records, whole }: ListBeginning): Check {
-  const number = count(records);
-  return checks.ok(
-    whole
-      ? `list: ${number} ${records === 1 ? 'item' : 'items'}`
-      : `list: ${number} items or more; the rest was not read`,
+function itemCheck({ seen: { item } }: Findings): Check | null {
+  if (item === null) return null;
+  if (item.kind === 'answered') return ok(`item: ${item.data.value.id} can be looked up`);
+  return warning(
+    `item: a listed one can’t be looked up: ${describeFailure(item)}`,
+    'items that leave the list stay missing in the copy as long as look-ups fail',
   );
 }
 
-function unreadableChecks(checks: Checks, { unreadable, records }: ListBeginning): Check[] {
-  if (unreadable.length === 0) return [];
-  const text = `records: ${count(unreadable.length)} of ${count(records)} can’t be read, the first because: ${unreadable[0] ?? ''}`;
-  return [
-    unreadable.length * 2 > records
-      ? checks.failed(text, 'check that MARKETPLACE_URL is the base address of the API')
-      : checks.warning(text, 'a run keeps them in mirror.quarantine and mirrors the others'),
-  ];
-}
-
-function itemChecks({ checks, seen }: Findings): Check[] {
-  const { item } = seen;
-  if (item === null) return [];
-  if (item.kind === 'answered') return [checks.ok(`item: ${item.data.value.id} can be looked up`)];
-  return [
-    checks.warning(
-      `item: a listed one can’t be looked up: ${describeFailure(item)}`,
-      'items that leave the list stay missing in the copy as long as look-ups fail',
-    ),
-  ];
-}
-
-function shapeChecks({ checks, seen }: Findings): Check[] {
-  if (seen.list === null) return [];
-  const { tolerated } = seen;
-  if (tolerated.length === 0) return [checks.ok('notation: as documented')];
+function notationCheck({ seen: { list, tolerated } }: Findings): Check | null {
+  if (list === null) return null;
+  if (tolerated.length === 0) return ok('notation: as documented');
   const words = tolerated.map(quirkInWords).join('; ');
-  return [checks.ok(`notation: differs from the documentation, and is understood: ${words}`)];
+  return ok(`notation: differs from the documentation, and is understood: ${words}`);
 }
 
-function limitChecks({ seller, checks, calls }: Findings): Check[] {
+function limitCheck({ seller, calls }: Findings): Check | null {
   const own = seller.requestsPerMinute;
   const ours = own === 0 ? 'without a limit' : `${count(own)} a minute at most`;
-  const servers = calls.flatMap(({ server }) => (server === null ? [] : [server]));
-  const last = servers.findLast(({ limit }) => limit !== null);
-  if (last === undefined || last.limit === null) {
-    return servers.length === 0 ? [] : [checks.ok(`limit: the server shows none; asked ${ours}`)];
+  const servers = calls.flatMap(({ server }) => server ?? []);
+  const { limit = null, remaining = null } = servers.findLast((one) => one.limit !== null) ?? {};
+  if (limit === null) {
+    return servers.length === 0 ? null : ok(`limit: the server shows none; asked ${ours}`);
   }
-  const { limit, remaining } = last;
   const left = remaining === null ? '' : `, ${count(remaining)} left`;
+  const allowed = `limit: the server allows ${count(limit)} a minute${left}`;
   if (own === 0 || own > limit) {
-    return [
-      checks.warning(
-        `limit: the server allows ${count(limit)} a minute${left}, and is asked ${ours}`,
-        `set REQUESTS_PER_MINUTE to ${limit}`,
-      ),
-    ];
+    return warning(`${allowed}, and is asked ${ours}`, `set REQUESTS_PER_MINUTE to ${limit}`);
   }
   if (remaining !== null && limit - remaining > limit / 2 + requestsOf(calls)) {
-    return [
-      checks.warning(
-        `limit: the server allows ${count(limit)} a minute${left}: others use the same allowance`,
-        'lower REQUESTS_PER_MINUTE, or ask from an address of your own',
-      ),
-    ];
+    return warning(
+      `${allowed}: others use the same allowance`,
+      'lower REQUESTS_PER_MINUTE, or ask from an address of your own',
+    );
   }
-  return [checks.ok(`limit: the server allows ${count(limit)} a minute${left}; asked ${ours}`)];
+  return ok(`${allowed}; asked ${ours}`);
 }
 
-/** Descriptions of quirks. */
 const WORDS: Readonly<Record<string, string>> = {
   'envelope.bom': 'a byte order mark stands before the JSON',
   'envelope.preamble': 'other text, such as PHP warnings, stands before the JSON',
@@ -377,7 +292,6 @@ const ENDINGS: readonly (readonly [string, string])[] = [
   ['.text', 'comes as text instead of a number'],
 ];
 
-/** Describes a tolerated quirk. */
 export function quirkInWords(name: string): string {
   const words = WORDS[name];
   if (words !== undefined) return words;

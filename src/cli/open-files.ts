@@ -49,10 +49,8 @@ function isFull(): boolean {
 
 /** The limit, read without opening a file. */
 function openFilesLimit(): string {
-  const report = process.report.getReport() as unknown as Report;
-  return String(report.userLimits?.open_files?.soft ?? 'unknown');
-}
-
-interface Report {
-  readonly userLimits?: { readonly open_files?: { readonly soft: number | string } };
+  const { userLimits } = process.report.getReport() as {
+    userLimits?: { open_files?: { soft: number | string } };
+  };
+  return String(userLimits?.open_files?.soft ?? 'unknown');
 }

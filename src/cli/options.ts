@@ -1,43 +1,59 @@
-import { InvalidArgumentError, type Command } from 'commander';
+import { InvalidArgumentError, Option, type Command } from 'commander';
 import type { Config, SellerConfig } from '../config/index.js';
 import { readMoment } from '../domain/moment.js';
 import { type CommandError, usageError } from './errors.js';
+import { asTyped } from './own-command.js';
 
-/** Options that most commands have. */
 export interface CommonOptions {
-  readonly json?: true;
+  readonly json?: boolean;
   readonly seller?: string;
 }
 
-/** Adds `--json`, and `--seller` where a command is about sellers, or about `one` of them. */
-export function withCommonOptions(
-  command: Command,
-  what: { readonly seller: boolean | 'one' },
-): Command {
-  command.option('--json', 'print JSON for scripts');
-  if (what.seller !== false) {
-    command.option('--seller <name>', what.seller === 'one' ? ONE_SELLER : ANY_SELLER);
-  }
-  return command;
+/** What `--help` says of a command, and its options, in their order. */
+interface CommandParts {
+  /** Says it in the help of the command above; the program says it for those at the top. */
+  readonly summary?: string;
+  readonly about: string;
+  /** Before the examples, and after them. */
+  readonly notes?: string;
+  readonly more?: string;
+  readonly examples: readonly string[];
+  readonly options?: readonly Option[];
 }
 
-/** How a table is shown. */
+export function described(command: Command, parts: CommandParts): Command {
+  const { summary = '', about, notes = '', more = '', examples, options = [] } = parts;
+  for (const option of options) command.addOption(option);
+  const title = examples.length === 1 ? 'Example' : 'Examples';
+  const text = [notes, `${title}:${examples.map((line) => `\n  $ ${line}`).join('')}`, more];
+  const help = text.filter((part) => part !== '').join('\n\n');
+  return command.summary(summary).description(about).addHelpText('after', `\n${help}`);
+}
+
+export const JSON_OPTION = new Option('--json', 'print JSON for scripts');
+export const SELLER_OPTION = new Option('--seller <name>', 'only this seller (default: all)');
+export const ONE_SELLER_OPTION = new Option(
+  '--seller <name>',
+  'which seller; needed where several are configured',
+);
+
 export interface TableOptions {
-  readonly vertical?: true;
+  readonly vertical?: boolean;
   readonly pager?: boolean;
 }
 
-/** Adds `--vertical` and `--no-pager`. */
-export function withTableOptions(command: Command): Command {
-  return command
-    .option('--vertical', 'each field on a line of its own, uncut')
-    .option('--no-pager', 'no PAGER, also for tables longer than the terminal');
-}
+export const VERTICAL_OPTION = new Option('--vertical', 'each field on a line of its own, uncut');
+export const PAGER_OPTION = new Option(
+  '--no-pager',
+  'no PAGER, also for tables longer than the terminal',
+);
 
-const ANY_SELLER = 'only this seller (default: all)';
-const ONE_SELLER = 'which seller; needed where several are configured';
+/** For commands that work on an audit. */
+export const DETACH_OPTION = new Option(
+  '--detach',
+  'leave the work to `run` or `worker`',
+).conflicts(['out', 'format']);
 
-/** The sellers a command is for. @throws {CommandError} when the name is not configured */
 export function chosenSellers(config: Config, name: string | undefined): readonly SellerConfig[] {
   if (name === undefined) return config.sellers;
   const chosen = config.sellers.filter((seller) => seller.name === name);
@@ -58,7 +74,6 @@ export function unknownSeller(name: string, known: readonly string[]): CommandEr
   );
 }
 
-/** The error for a seller of whom the store holds nothing. */
 export function notInStore(seller: string): CommandError {
   return usageError(
     `no seller "${seller}" is in the store`,
@@ -66,7 +81,6 @@ export function notInStore(seller: string): CommandError {
   );
 }
 
-/** Reads a positive whole number given on the command line. */
 export function positiveInteger(text: string): number {
   const number = Number(text);
   if (!/^\d+$/.test(text) || !Number.isSafeInteger(number) || number === 0) {
@@ -75,19 +89,72 @@ export function positiveInteger(text: string): number {
   return number;
 }
 
-/** Reads a moment given on the command line. */
 export function momentOf(text: string): Date {
   const reading = readMoment(text, new Date());
   if ('at' in reading) return reading.at;
   throw new InvalidArgumentError(`${reading.fault}.`);
 }
 
-const MOST_RUNS = 2n ** 63n - 1n;
+const MOST_ROWS = 2n ** 63n - 1n;
 
-/** Reads the number of a run. */
-export function runNumber(text: string): bigint {
-  if (/^\d{1,19}$/.test(text) && BigInt(text) > 0n && BigInt(text) <= MOST_RUNS) {
-    return BigInt(text);
-  }
-  throw new InvalidArgumentError('Runs are numbered 1, 2, 3 and so on.');
+/** Makes a reader of numbers that the store gives, such as those of runs. @param fault for any other text */
+export function rowNumber(fault: string): (text: string) => bigint {
+  return (text) => {
+    if (/^\d{1,19}$/.test(text) && BigInt(text) > 0n && BigInt(text) <= MOST_ROWS) {
+      return BigInt(text);
+    }
+    throw new InvalidArgumentError(asTyped(fault));
+  };
+}
+
+export function given<T extends object>(members: T) {
+  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as {
+    [K in keyof T]?: Exclude<T[K], undefined>;
+  };
+}
+
+export function onlySeller(name: string | undefined): { readonly sellerIds?: readonly string[] } {
+  return name === undefined ? {} : { sellerIds: [name] };
+}
+
+export function ofSeller(name: string | undefined): string {
+  return name === undefined ? '' : ' of this seller';
+}
+
+/** In place of a file's name. */
+export const STDOUT = '-';
+
+/** Where something is written, and in which format. */
+export interface FilePlace<Format extends string> {
+  /** null: stdout. */
+  readonly path: string | null;
+  readonly format: Format;
+}
+
+/**
+ * The format is the given one, or that of the file's ending; CSV on stdout.
+ * @throws {CommandError} when the ending is of no format
+ */
+export function outPlace<Format extends string>(
+  out: string,
+  asked: Format | 'csv' | undefined,
+  formats: readonly (Format | 'csv')[],
+): FilePlace<Format | 'csv'> {
+  if (out === STDOUT) return { path: null, format: asked ?? 'csv' };
+  const format = asked ?? formatOfFile(out, formats);
+  if (format !== null) return { path: out, format };
+  const endings = formats.map((one) => `.${one}`);
+  throw usageError(
+    `the ending of ${JSON.stringify(out)} says no format`,
+    `name a file ending in ${endings.slice(0, -1).join(', ')} or ${endings.at(-1)}, or say --format ${formats.join('|')}`,
+  );
+}
+
+/** The format of a file's ending; null for other endings. */
+export function formatOfFile<Format extends string>(
+  path: string,
+  formats: readonly Format[],
+): Format | null {
+  const ending = /\.([a-z]+)$/i.exec(path)?.[1]?.toLowerCase();
+  return formats.find((format) => format === (ending === 'jsonl' ? 'ndjson' : ending)) ?? null;
 }

@@ -6,9 +6,8 @@ const PACKAGE = fileURLToPath(new URL('../..', import.meta.url));
 const DEFAULT_DATA_DIR = 'data';
 
 /**
- * The command that starts this program from the current folder, as it was started, with the same data
- * folder: printed lines work when pasted. Settings in `.env` are not repeated.
- * @param dataDir by default the one of the environment
+ * The command that starts this program from the current folder as it was started, with its data folder, so
+ * that printed lines work when pasted. @param dataDir by default the one of the environment
  */
 export function ownCommand(dataDir: string = resolve(givenDataDir())): string {
   const isDefault = dataDir === resolve(DEFAULT_DATA_DIR);
@@ -55,7 +54,6 @@ function relativeTo(path: string): string {
   return near.length < path.length ? near : path;
 }
 
-/** Quotes a word for a POSIX shell. */
 export function shellWord(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }

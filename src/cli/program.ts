@@ -1,115 +1,88 @@
 import { readFileSync } from 'node:fs';
 import { Command, Help, type CommanderError } from 'commander';
-import { editDistance } from '../config/nearest.js';
+import { nearest } from '../config/nearest.js';
 import { EXIT } from './exit-codes.js';
+import { addOutline, type Outline, writtenOutlines } from './outline.js';
 import { guardStdout } from './output/write.js';
 
-/** A command. It is loaded only when needed: loading all of them takes half a second. */
-interface CommandEntry {
-  readonly summary: string;
-  /** Gives the function that adds the command to the program. */
-  readonly load: () => Promise<(program: Command) => void>;
-}
+/** What help says of a command, and its module, which is loaded only when needed: all take half a second. */
+type CommandEntry = readonly [
+  summary: string,
+  load: () => Promise<{ readonly add: (program: Command) => void }>,
+];
 
-/** The commands, in the order in which help shows them. */
 const COMMANDS: Readonly<Record<string, CommandEntry>> = {
-  sync: {
-    summary: 'mirror account and items into the store',
-    load: async () => (await import('./commands/sync.js')).addSync,
-  },
-  codes: {
-    summary: 'check purchase codes, with proof',
-    load: async () => (await import('./commands/codes.js')).addCodes,
-  },
-  audits: {
-    summary: 'list, show, resume, cancel or export audits of codes',
-    load: async () => (await import('./commands/audits.js')).addAudits,
-  },
-  run: {
-    summary: 'mirror on schedule, in one process, until it is stopped',
-    load: async () => (await import('./commands/run.js')).addRun,
-  },
-  scheduler: {
-    summary: 'only put scheduled jobs into the queue',
-    load: async () => (await import('./commands/run.js')).addScheduler,
-  },
-  worker: {
-    summary: 'only do the jobs in the queue',
-    load: async () => (await import('./commands/run.js')).addWorker,
-  },
-  status: {
-    summary: 'show whether the copy is current',
-    load: async () => (await import('./commands/status.js')).addStatus,
-  },
-  runs: {
-    summary: 'list the newest runs, show one, decide about a held one',
-    load: async () => (await import('./commands/runs.js')).addRuns,
-  },
-  changes: {
-    summary: 'list the changes of items',
-    load: async () => (await import('./commands/changes.js')).addChanges,
-  },
-  items: {
-    summary: 'list the items, as they are or as they were',
-    load: async () => (await import('./commands/items.js')).addItems,
-  },
-  sql: {
-    summary: 'query the copy with SQL (read-only)',
-    load: async () => (await import('./commands/sql.js')).addSql,
-  },
-  export: {
-    summary: 'write a view, or its changes, as CSV, NDJSON or Parquet',
-    load: async () => (await import('./commands/export.js')).addExport,
-  },
-  db: {
-    summary: 'keep the embedded server running for other tools',
-    load: async () => (await import('./commands/db.js')).addDb,
-  },
-  migrate: {
-    summary: 'bring the database’s tables up to date',
-    load: async () => (await import('./commands/migrate.js')).addMigrate,
-  },
-  prune: {
-    summary: 'delete data that is older than the KEEP_… settings allow',
-    load: async () => (await import('./commands/prune.js')).addPrune,
-  },
-  backup: {
-    summary: 'write the store into one file',
-    load: async () => (await import('./commands/backup.js')).addBackup,
-  },
-  restore: {
-    summary: 'restore a backup',
-    load: async () => (await import('./commands/backup.js')).addRestore,
-  },
-  doctor: {
-    summary: 'check configuration, store, key and marketplace',
-    load: async () => (await import('./commands/doctor.js')).addDoctor,
-  },
-  config: {
-    summary: 'show the settings in effect and where each comes from',
-    load: async () => (await import('./commands/config.js')).addConfig,
-  },
-  simulate: {
-    summary: 'run a simulated marketplace on a port',
-    load: async () => (await import('./commands/simulate.js')).addSimulate,
-  },
-  demo: {
-    summary: 'try it on a simulated marketplace',
-    load: async () => (await import('./commands/demo.js')).addDemo,
-  },
-  completion: {
-    summary: 'print a script that completes commands in a shell',
-    load: async () => (await import('./commands/completion.js')).addCompletion,
-  },
+  sync: ['mirror account and items into the store', () => import('./commands/sync.js')],
+  codes: ['check purchase codes, with proof', () => import('./commands/codes.js')],
+  audits: [
+    'list, show, resume, cancel or export audits of codes',
+    () => import('./commands/audits.js'),
+  ],
+  run: [
+    'mirror on schedule, in one process, until it is stopped',
+    () => import('./commands/run.js'),
+  ],
+  scheduler: [
+    'only put scheduled jobs into the queue',
+    async () => ({ add: (await import('./commands/run.js')).addScheduler }),
+  ],
+  worker: [
+    'only do the jobs in the queue',
+    async () => ({ add: (await import('./commands/run.js')).addWorker }),
+  ],
+  dashboard: ['serve the pages of the dashboard', () => import('./commands/dashboard.js')],
+  users: ['accounts of people at the dashboard', () => import('./commands/users.js')],
+  status: ['show whether the copy is current', () => import('./commands/status.js')],
+  runs: [
+    'list the newest runs, show one, decide about a held one',
+    () => import('./commands/runs.js'),
+  ],
+  changes: ['list the changes of items', () => import('./commands/changes.js')],
+  items: ['list the items, as they are or as they were', () => import('./commands/items.js')],
+  sql: ['query the copy with SQL (read-only)', () => import('./commands/sql.js')],
+  export: [
+    'write a view, or its changes, as CSV, NDJSON or Parquet',
+    () => import('./commands/export.js'),
+  ],
+  feed: ['keep reporting databases full', () => import('./commands/feed.js')],
+  db: ['keep the embedded server running for other tools', () => import('./commands/db.js')],
+  migrate: ['bring the database’s tables up to date', () => import('./commands/migrate.js')],
+  prune: [
+    'delete data that is older than the KEEP_… settings allow',
+    () => import('./commands/prune.js'),
+  ],
+  backup: ['write the store into one file', () => import('./commands/backup.js')],
+  restore: [
+    'restore a backup',
+    async () => ({ add: (await import('./commands/backup.js')).addRestore }),
+  ],
+  doctor: ['check configuration, store, key and marketplace', () => import('./commands/doctor.js')],
+  config: [
+    'show the settings in effect and where each comes from',
+    () => import('./commands/config.js'),
+  ],
+  simulate: ['run a simulated marketplace on a port', () => import('./commands/simulate.js')],
+  demo: ['try it on a simulated marketplace', () => import('./commands/demo.js')],
+  completion: [
+    'print a script that completes commands in a shell',
+    () => import('./commands/completion.js'),
+  ],
 };
 
 /** Runs a command line. @param argv with Node and the script at its beginning */
 export async function runProgram(argv: readonly string[]): Promise<void> {
   guardStdout();
   const words = argv.slice(2);
-  const command = await program(commandsFor(words[0] ?? '--help'));
+  const outlines = asksForHelp(words) ? writtenOutlines() : [];
+  const command = await program(commandsFor(words[0] ?? '--help'), outlines);
+  refuseFormerNames(command, words);
   showHelp(command, words);
   await command.parseAsync(withStatement(argv));
+}
+
+/** Whether it is plain that help is wanted: `codes check --help` or `help codes check`. */
+function asksForHelp(words: readonly string[]): boolean {
+  return /^(?:help(?: [a-z]+)*|(?:[a-z]+ )+(?:-h|--help))$/.test(words.join(' '));
 }
 
 /** The commands to load for a command line: by its first word. */
@@ -126,8 +99,15 @@ function withStatement(argv: readonly string[]): readonly string[] {
   return argv.map((argument) => (/^--\s/.test(argument) ? ` ${argument}` : argument));
 }
 
-/** Makes the command line. @param loaded commands that are loaded; the others have only what `--help` shows */
-export async function program(loaded: readonly string[] = Object.keys(COMMANDS)): Promise<Command> {
+/**
+ * Makes the command line.
+ * @param loaded commands that are loaded; the others have only what `--help` shows
+ * @param outlines in whose place they need not be loaded
+ */
+export async function program(
+  loaded: readonly string[] = Object.keys(COMMANDS),
+  outlines: readonly Outline[] = [],
+): Promise<Command> {
   const command = new Command('seller-mirror')
     .description('Mirrors a marketplace seller’s account and items into PostgreSQL.')
     .version(version())
@@ -140,12 +120,13 @@ export async function program(loaded: readonly string[] = Object.keys(COMMANDS))
       'after',
       '\nExample:\n  $ seller-mirror demo\n\nSettings are read from the environment and .env; see README.md.',
     );
-  for (const [name, { summary, load }] of Object.entries(COMMANDS)) {
-    if (loaded.includes(name)) (await load())(command);
+  for (const [name, [summary, load]] of Object.entries(COMMANDS)) {
+    const outline = outlines.find((one) => one.name === name);
+    if (outline !== undefined) addOutline(command, outline);
+    else if (loaded.includes(name)) (await load()).add(command);
     else command.command(name);
     command.commands.at(-1)?.summary(summary);
   }
-  addFormerNames(command);
   return command;
 }
 
@@ -177,20 +158,10 @@ const FORMER_NAMES: Readonly<Record<string, string>> = {
 };
 
 /** Answers a former name with an error that says the present one. */
-function addFormerNames(program: Command): void {
-  for (const [former, present] of Object.entries(FORMER_NAMES)) {
-    const words = former.split(' ');
-    const name = words.pop() ?? '';
-    const parent = program.commands.find((one) => one.name() === words[0]) ?? program;
-    parent
-      .command(name, { hidden: true })
-      .argument('[anything...]')
-      .allowUnknownOption()
-      .helpOption(false)
-      .action(() => {
-        parent.error(`error: unknown command '${former}'; it is called '${present}'`);
-      });
-  }
+function refuseFormerNames(program: Command, [one = '', two = '']: readonly string[]): void {
+  const former = [one, `${one} ${two}`].find((words) => Object.hasOwn(FORMER_NAMES, words));
+  if (former === undefined) return;
+  program.error(`error: unknown command '${former}'; it is called '${FORMER_NAMES[former]}'`);
 }
 
 /**
@@ -213,23 +184,17 @@ function showHelp(program: Command, words: readonly string[]): void {
 }
 
 function childOf(parent: Command | undefined, name: string): Command | undefined {
-  return parent === undefined ? undefined : childrenOf(parent).find((one) => one.name() === name);
-}
-
-/** The subcommands, without hidden ones and Commander's own `help`. */
-function childrenOf(parent: Command): readonly Command[] {
-  const shown = parent.createHelp().visibleCommands(parent);
-  return parent.commands.filter((one) => shown.includes(one));
+  return parent?.commands.find((one) => one.name() === name);
 }
 
 function refuse(program: Command, parent: Command, word: string): never {
   const path = pathOf(parent);
-  const names = childrenOf(parent).map((one) => one.name());
-  const [nearest] = names
-    .map((name) => ({ name, distance: editDistance(word, name) }))
-    .filter(({ name, distance }) => distance < 0.6 * Math.max(word.length, name.length))
-    .sort((one, other) => one.distance - other.distance);
-  const meant = nearest === undefined ? '' : `\n(Did you mean ${path}${nearest.name}?)`;
+  const near = nearest(
+    word,
+    parent.commands.map((one) => one.name()),
+    1 / 3,
+  );
+  const meant = near === null ? '' : `\n(Did you mean ${path}${near}?)`;
   return program.error(`error: unknown command '${path}${word}'${meant}`);
 }
 

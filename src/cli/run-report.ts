@@ -2,21 +2,22 @@ import { heldRemedy } from '../jobs/problem.js';
 import type { Progress as JobProgress, RunReport } from '../jobs/types.js';
 import { EXIT, type ExitCode } from './exit-codes.js';
 import { Progress } from './output/progress.js';
-import { bytes, count, duration, type Look, paint, plural, safeLine } from './output/text.js';
+import { bytes } from '../domain/units.js';
+import { count, duration, type Look, paint, plural, safeLine } from './output/text.js';
 import { asTyped } from './own-command.js';
 
 const MARKS = { succeeded: ['✓', 'green'], held: ['!', 'yellow'], failed: ['✗', 'red'] } as const;
 
-/** Formats a finished run as lines for a person. */
 export function runLines(report: RunReport, look: Look): string {
-  const [mark, colour] = MARKS[report.state];
-  const head = `${paint(colour, mark, look)} ${safeLine(report.sellerId)} · ${describe(report)}`;
-  const notes = [
-    ...report.warnings.map((warning) => paint('yellow', `  ${safeLine(warning)}`, look)),
-    ...(report.held === null ? [] : [`  → ${heldRemedy(report.runId)}`]),
-    ...(report.problem === null ? [] : [`  → ${safeLine(report.problem.remedy)}`]),
-  ];
-  return [head, ...notes].map((line) => `${line}\n`).join('');
+  const { state, sellerId, warnings, held, problem, runId } = report;
+  const [mark, colour] = MARKS[state];
+  return [
+    `${paint(colour, mark, look)} ${safeLine(sellerId)} · ${describe(report)}`,
+    ...warnings.map((warning) => paint('yellow', `  ${safeLine(warning)}`, look)),
+    ...(held === null ? [] : [`  → ${heldRemedy(runId)}`]),
+    ...(problem === null ? [] : [`  → ${safeLine(problem.remedy)}`]),
+    '',
+  ].join('\n');
 }
 
 /** Formats a finished run for `--json`, named as in `reporting.sync_runs`. */
@@ -33,35 +34,23 @@ export function runJson({ counts, problem, ...run }: RunReport): object {
   };
 }
 
-function describe(report: RunReport): string {
-  if (report.problem !== null) return `${report.kind} failed: ${safeLine(report.problem.message)}`;
-  const calls = plural(report.counts.apiCalls, 'request');
-  if (report.kind === 'account') return `account ${accountChange(report)} (${calls})`;
-  const state = report.state === 'held' ? ', held' : '';
-  return `${report.kind === 'item' ? 'item' : 'items'}: ${changes(report)} (${calls}${state})`;
+function describe({ kind, state, problem, counts }: RunReport): string {
+  if (problem !== null) return `${kind} failed: ${safeLine(problem.message)}`;
+  const changed = counts.changed + counts.extraChanged;
+  const calls = plural(counts.apiCalls, 'request');
+  if (kind === 'account') {
+    const change = counts.added > 0 ? 'added' : changed > 0 ? 'changed' : 'unchanged';
+    return `account ${change} (${calls})`;
+  }
+  const { added, restored, removed, missing, quarantined, unchanged } = counts;
+  const figures = { added, changed, restored, removed, missing, quarantined, unchanged };
+  const shown = Object.entries(figures).flatMap(([word, n]) =>
+    n > 0 ? `${count(n)} ${word}` : [],
+  );
+  const listed = [`${count(counts.listed)} listed`, shown.join(', ')].filter(Boolean).join(': ');
+  return `${kind === 'item' ? 'item' : 'items'}: ${listed} (${calls}${state === 'held' ? ', held' : ''})`;
 }
 
-function accountChange({ counts }: RunReport): string {
-  if (counts.added > 0) return 'added';
-  return counts.changed + counts.extraChanged > 0 ? 'changed' : 'unchanged';
-}
-
-/** `1,204 listed: 3 added, 12 changed, 1 removed, 1,189 unchanged`; figures of zero are left out. */
-function changes({ counts }: RunReport): string {
-  const parts: [number, string][] = [
-    [counts.added, 'added'],
-    [counts.changed + counts.extraChanged, 'changed'],
-    [counts.restored, 'restored'],
-    [counts.removed, 'removed'],
-    [counts.missing, 'missing'],
-    [counts.quarantined, 'quarantined'],
-    [counts.unchanged, 'unchanged'],
-  ];
-  const shown = parts.filter(([n]) => n > 0).map(([n, word]) => `${count(n)} ${word}`);
-  return `${count(counts.listed)} listed${shown.length === 0 ? '' : `: ${shown.join(', ')}`}`;
-}
-
-/** The exit code for several runs: the worst one's. */
 export function exitCodeOf(reports: readonly RunReport[]): ExitCode {
   if (reports.some(({ state }) => state === 'failed')) return EXIT.failed;
   return reports.some(({ state }) => state === 'held') ? EXIT.held : EXIT.done;
@@ -75,23 +64,28 @@ const ANNOUNCED_MS = 10_000;
 /** Shows the progress of runs on stderr, one bar at a time. */
 export class SyncProgress {
   #bar: Progress | null = null;
-  #key = '';
-  /** The look-ups under way: their seller and progress. */
+  #label = '';
   #lookups: { readonly seller: string; readonly at: LookupProgress } | null = null;
 
   show(seller: string, progress: JobProgress): void {
-    const isNew = this.#key !== `${seller} · ${LABELS[progress.phase]}`;
-    const bar = this.#barFor(seller, progress);
-    this.#lookups = null;
+    const label = `${seller} · ${LABELS[progress.phase]}`;
+    const isNew = this.#label !== label;
+    if (isNew || this.#bar === null) {
+      this.finish();
+      const from = progress.phase === 'look-up' ? progress.saved : 0;
+      this.#bar = new Progress({ output: process.stderr, label, from });
+      this.#label = label;
+    }
+    this.#lookups = progress.phase === 'look-up' ? { seller, at: progress } : null;
     if (progress.phase === 'list') {
-      bar.update(progress.records, { total: progress.expected, detail: bytes(progress.bytes) });
+      const { records, expected: total } = progress;
+      this.#bar.update(records, { total, detail: bytes(progress.bytes) });
     } else if (progress.phase === 'look-up') {
-      this.#lookups = { seller, at: progress };
       const { done, total, leastMs } = progress;
-      bar.update(done, { total });
+      this.#bar.update(done, { total });
       if (isNew && leastMs !== null && leastMs >= ANNOUNCED_MS) {
         const items = plural(total, 'missing item');
-        bar.note(`${seller} · checking ${items}, about ${duration(leastMs)}`);
+        this.#bar.note(`${seller} · checking ${items}, about ${duration(leastMs)}`);
       }
     }
   }
@@ -99,7 +93,7 @@ export class SyncProgress {
   finish(): void {
     this.#bar?.finish();
     this.#bar = null;
-    this.#key = '';
+    this.#label = '';
   }
 
   /** After an interruption during look-ups, says how many are saved for the next run. */
@@ -111,17 +105,6 @@ export class SyncProgress {
     process.stderr.write(
       `${safeLine(seller)} · ${at.saved} of ${items} are checked, and are not asked for again within an hour\n`,
     );
-  }
-
-  #barFor(seller: string, progress: JobProgress): Progress {
-    const key = `${seller} · ${LABELS[progress.phase]}`;
-    if (this.#bar === null || this.#key !== key) {
-      this.#bar?.finish();
-      const from = progress.phase === 'look-up' ? progress.saved : 0;
-      this.#bar = new Progress({ output: process.stderr, label: key, from });
-      this.#key = key;
-    }
-    return this.#bar;
   }
 }
 

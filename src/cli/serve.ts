@@ -6,22 +6,116 @@ import type { Config } from '../config/index.js';
 import type { Log } from '../domain/log.js';
 import { Secret } from '../domain/secret.js';
 import { createLog } from '../log/index.js';
-import { openQueues, type Queues } from '../queue/queues.js';
+import { startDashboard } from '../dashboard/server.js';
+import type { Queues } from '../queue/queues.js';
+import { openMirror } from '../store/mirror.js';
+import type { Store } from '../store/store.js';
 import type { FiredSchedule } from '../store/processes.js';
-import { createMetrics, type Metrics } from '../web/metrics.js';
+import { createMetrics } from '../web/metrics.js';
 import { startHealthServer } from '../web/server.js';
-import { configFor, unlessAborted } from './execute.js';
+import { configFor, queuesOf, unlessAborted } from './execute.js';
+
+export interface Serving {
+  readonly store: Store;
+  /** Null: it serves no dashboard. */
+  readonly dashboardUrl: string | null;
+  stop(): Promise<void>;
+}
 
 /**
- * Opens store, queue and health endpoints and starts the roles on them.
+ * Opens store, queue, health endpoints and dashboard and starts the roles on them, until the signal. Parts are
+ * closed in reverse order, also when one can't be opened; `stop` closes them within the time that the
+ * settings give.
  * @param name of the command, for logs and database sessions
- * @throws {StoreError | QueueError | HealthListenError} when one of them can't be opened
+ * @param given a configuration other than that of this process
+ * @throws {StoreError | QueueError | ListenError} when one of them can't be opened
  */
-export async function serve(name: string, roles: Roles, signal: AbortSignal): Promise<Service> {
-  const config = await configFor('sellers');
-  const service = new Service(name, config, roles, logFor(config));
-  await service.start(signal);
-  return service;
+export async function serve(
+  name: string,
+  roles: Roles,
+  signal: AbortSignal,
+  given: Config | null = null,
+): Promise<Serving> {
+  const isDashboardOnly = !roles.scheduler && !roles.worker;
+  const config = given ?? (await configFor(isDashboardOnly ? 'store' : 'sellers'));
+  const log = logFor(config);
+  const opened: { close(): Promise<void> }[] = [];
+  let stopping = false;
+  const close = async (): Promise<void> => {
+    stopping = true;
+    for (const part of opened.splice(0).toReversed()) {
+      // The process ends soon: an error while closing one part must not leave the others open.
+      await part.close().catch(() => undefined);
+    }
+  };
+  let parts: Pick<Serving, 'store' | 'dashboardUrl'>;
+  try {
+    parts = await unlessAborted(open(), signal);
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  return {
+    ...parts,
+    async stop() {
+      log.info('stopping; a second signal ends it at once');
+      await close();
+      log.info('stopped');
+    },
+  };
+
+  async function open(): Promise<typeof parts> {
+    const { health: listen, sellers } = config;
+    let [app, queues]: [App | null, Queues | null] = [null, null];
+    const metrics = createMetrics({
+      sellers: sellers.map((seller) => seller.name),
+      counts: async () => (queues === null ? null : await queues.counts()),
+      freshness: async () => (app === null ? [] : await app.store.sellers.freshness()),
+      audits: async () => (app === null ? [] : await app.store.audits.backlogs()),
+    });
+    app = await openApp(config, name, signal, metrics);
+    opened.push(app);
+    queues = await queuesOf(app, name, log);
+    opened.push(queues);
+    const checks = checksOf(app, queues, () => stopping);
+    // Beside `run` on one machine, a dashboard alone would only take another port for it.
+    const health =
+      listen === null || (isDashboardOnly && !listen.chosen)
+        ? null
+        : await startHealthServer({ listen, checks, metrics: () => metrics.text(), log });
+    if (health !== null) opened.push(health);
+    const service = startService(app, queues, roles, log, metrics);
+    opened.push({ close: () => service.stop() });
+    const dashboard = roles.dashboard ? await openDashboard(app, queues) : null;
+    // Opened after the service, so closed before it: a worker that takes no new jobs must not look alive.
+    const schedules = roles.scheduler ? schedulesOf(sellers).map(asFired) : [];
+    const dashboardUrl = dashboard?.url ?? null;
+    const isServed = { ...roles, dashboard: dashboard !== null };
+    const heartbeat = startHeartbeat(
+      app.store.processes,
+      rolesIn(isServed),
+      log,
+      schedules,
+      dashboardUrl,
+    );
+    opened.push({ close: heartbeat });
+    log.info('service started', {
+      command: name,
+      queue: queues.backend,
+      sellers: sellers.length === 1 ? sellers[0]?.name : sellers.length,
+      health: health?.url ?? 'off',
+      dashboard: dashboardUrl ?? 'off',
+    });
+    return { store: app.store, dashboardUrl };
+  }
+
+  async function openDashboard({ database, store }: App, queues: Queues) {
+    const mirror = await openMirror({ databaseUrl: database.url });
+    opened.push(mirror);
+    const dashboard = await startDashboard({ config, store, database, mirror, queues, log });
+    if (dashboard !== null) opened.push(dashboard);
+    return dashboard;
+  }
 }
 
 function logFor(config: Config): Log {
@@ -35,15 +129,16 @@ function logFor(config: Config): Log {
 
 /** All secrets of the configuration: no log line may show them. */
 function secretsOf(config: Config): readonly Secret[] {
-  const { sellers, databaseUrl, redis, alerts } = config;
+  const { sellers, databaseUrl, redis, alertWebhook, alertMail } = config;
   return [
     ...sellers.map(({ key }) => key),
     databaseUrl,
     databaseUrl === null ? null : passwordOf(databaseUrl),
     redis?.password ?? null,
     redis?.sentinelPassword ?? null,
-    alerts?.url ?? null,
-    alerts?.secret ?? null,
+    alertWebhook?.url ?? null,
+    alertWebhook?.secret ?? null,
+    alertMail?.password ?? null,
   ].filter((secret) => secret !== null);
 }
 
@@ -63,115 +158,6 @@ function decoded(text: string): string {
   }
 }
 
-/** A running scheduler, worker or both: its parts are opened in order and closed in reverse. */
-class Service {
-  readonly #opened: { close(): Promise<void> }[] = [];
-  readonly #metrics: Metrics;
-  #app: App | null = null;
-  #queues: Queues | null = null;
-  #stopping = false;
-
-  constructor(
-    readonly name: string,
-    readonly config: Config,
-    readonly roles: Roles,
-    readonly log: Log,
-  ) {
-    this.#metrics = createMetrics({
-      sellers: config.sellers.map((seller) => seller.name),
-      counts: async () => (this.#queues === null ? null : await this.#queues.counts()),
-      freshness: async () => (this.#app === null ? [] : await this.#app.store.sellers.freshness()),
-      audits: async () => (this.#app === null ? [] : await this.#app.store.audits.backlogs()),
-    });
-  }
-
-  /** Opens all parts; after an error or an abort, closes those that were opened. */
-  async start(signal: AbortSignal): Promise<void> {
-    try {
-      await unlessAborted(this.#open(signal), signal);
-    } catch (error) {
-      await this.#close();
-      throw error;
-    }
-  }
-
-  /** Stops in order, within the time that the settings give it. */
-  async stop(): Promise<void> {
-    this.log.info('stopping; a second signal ends it at once');
-    await this.#close();
-    this.log.info('stopped');
-  }
-
-  async #open(signal: AbortSignal): Promise<void> {
-    const app = await this.#openApp(signal);
-    const queues = await this.#openQueues(app);
-    const health = await this.#listen(app, queues);
-    const metrics = this.#metrics;
-    const service = startService(app, queues, this.roles, this.log, {
-      onJob: (event) => metrics.onJob(event),
-      onVerdict: (seller, verdict) => metrics.onVerdict(seller, verdict),
-    });
-    this.#opened.push({ close: () => service.stop() });
-    // Opened after the service, so closed before it: a worker that takes no new jobs must not look alive.
-    const { sellers } = this.config;
-    const schedules = this.roles.scheduler ? schedulesOf(sellers).map(asFired) : [];
-    const heartbeat = startHeartbeat(app.store.processes, rolesIn(this.roles), this.log, schedules);
-    this.#opened.push({ close: () => heartbeat.stop() });
-    this.log.info('service started', {
-      command: this.name,
-      queue: queues.backend,
-      sellers: sellers.length === 1 ? sellers[0]?.name : sellers.length,
-      health: health?.url ?? 'off',
-    });
-  }
-
-  async #close(): Promise<void> {
-    this.#stopping = true;
-    for (const part of this.#opened.splice(0).toReversed()) {
-      // The process ends soon: an error while closing one part must not leave the others open.
-      await part.close().catch(() => undefined);
-    }
-  }
-
-  async #openApp(signal: AbortSignal): Promise<App> {
-    const metrics = this.#metrics;
-    this.#app = await openApp(this.config, this.name, signal, {
-      onCall: (seller, call) => metrics.onCall(seller, call),
-      onRun: (seller, event) => metrics.onRun(seller, event),
-    });
-    this.#opened.push(this.#app);
-    return this.#app;
-  }
-
-  async #openQueues(app: App): Promise<Queues> {
-    const { config, log } = this;
-    this.#queues = await openQueues({
-      target: config.redis,
-      databaseUrl: app.database.url,
-      prefix: config.queuePrefix,
-      keepJobsDays: config.keepJobsDays,
-      applicationName: `seller-mirror ${this.name}`,
-      log,
-    });
-    this.#opened.push(this.#queues);
-    return this.#queues;
-  }
-
-  async #listen(app: App, queues: Queues): Promise<{ readonly url: string } | null> {
-    const { health } = this.config;
-    if (health === null) return null;
-    const server = await startHealthServer({
-      listen: health,
-      checks: checksOf(app, queues, () => this.#stopping),
-      metrics: () => this.#metrics.text(),
-      log: this.log,
-    });
-    this.#opened.push(server);
-    return server;
-  }
-}
-
-/** The roles that a process has, by name. */
 function rolesIn(roles: Roles): readonly string[] {
   return Object.entries(roles).flatMap(([name, has]) => (has === true ? [name] : []));
 }

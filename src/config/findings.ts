@@ -1,7 +1,6 @@
 import { Redactor } from '../domain/redact.js';
 import { Secret } from '../domain/secret.js';
 
-/** A text and the place where it was given. */
 export interface Given {
   /** The setting, or the place in the sellers file. */
   readonly where: string;
@@ -10,10 +9,7 @@ export interface Given {
   readonly isSecret?: boolean;
 }
 
-/**
- * The configuration can't be used: every problem at once, one sentence each. The command line ends
- * with exit code 2. No message contains a secret.
- */
+/** Every problem of the configuration at once, one sentence each. No message contains a secret. */
 export class ConfigError extends Error {
   override name = 'ConfigError';
 
@@ -26,11 +22,8 @@ export class ConfigError extends Error {
   }
 }
 
-/** `exposed`: a secret that other users of this machine can read. */
-type Kind = 'problem' | 'warning' | 'exposed';
-
 interface Finding {
-  readonly kind: Kind;
+  readonly kind: 'problem' | 'warning' | 'exposed';
   readonly about: Given | string;
   readonly message: string;
 }
@@ -38,17 +31,24 @@ interface Finding {
 const LONGEST_VALUE = 60;
 
 /**
- * Collects problems and warnings while settings are read. Each is about a given text or, when only its
- * place is shown, about that place; its message says what is wrong and, after a colon, what to do.
- * Sentences are made only at the end, when every secret is known: a key pasted into the wrong setting
- * must not show either.
+ * Collects problems and warnings while settings are read. Sentences are made at the end, when every
+ * secret is known: a key pasted into the wrong setting must not show either.
  */
 export class Findings {
   readonly #findings: Finding[] = [];
   readonly #secrets: Secret[] = [];
 
-  add(kind: Kind, about: Given | string, message: string): void {
-    this.#findings.push({ kind, about, message });
+  problem(about: Given | string, message: string): void {
+    this.#findings.push({ kind: 'problem', about, message });
+  }
+
+  warning(about: Given | string, message: string): void {
+    this.#findings.push({ kind: 'warning', about, message });
+  }
+
+  /** A secret that other users of this machine can read. */
+  exposed(about: Given | string, message: string): void {
+    this.#findings.push({ kind: 'exposed', about, message });
   }
 
   /** Makes sure that these texts show in no problem and no warning. */
@@ -56,8 +56,7 @@ export class Findings {
     for (const text of texts) this.#secrets.push(new Secret(text));
   }
 
-  /** A sentence for each finding of a kind. */
-  sentences(kind: Kind): readonly string[] {
+  sentences(kind: Finding['kind']): readonly string[] {
     const redactor = new Redactor(this.#secrets);
     return this.#findings
       .filter((finding) => finding.kind === kind)
@@ -96,10 +95,7 @@ function shown(value: string): string {
   );
 }
 
-/**
- * People paste keys and database addresses into the wrong setting: user names, passwords, queries
- * and long words with digits are left out of every value shown.
- */
+/** People paste keys and addresses into the wrong setting: what may be one of them is left out. */
 function withoutLikelySecrets(value: string): string {
   if (value.length >= 20 && /\d/.test(value) && !/[./\s]/.test(value)) return '…';
   return value.replace(/^.*@/s, '…@').replace(/[?#].*$/s, '…');

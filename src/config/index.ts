@@ -2,42 +2,36 @@ import { statSync } from 'node:fs';
 import { isLoopback, mayCarryKey } from '../domain/address.js';
 import type { Secret } from '../domain/secret.js';
 import { Findings } from './findings.js';
-import { absolutePath, processEnvironment, Reader } from './reader.js';
+import { absolutePath, Reader, type ConfigOptions } from './reader.js';
 import { reportOf, type ConfigReport } from './report.js';
 import {
   HOW_TO_MAKE_A_SECRET,
+  isMailAddress,
   UNENCRYPTED_REMEDY,
+  USUAL_DASHBOARD,
   USUAL_HEALTH,
-  type HealthListen,
+  type ListenAddress,
+  type SmtpTarget,
 } from './schemas.js';
+import { readFeeds } from './feeds.js';
 import { readSellers } from './sellers.js';
 
 export { ConfigError } from './findings.js';
-export { processEnvironment } from './reader.js';
 export type { ConfigReport, SettingReport } from './report.js';
+export type { FeedConfig, FeedTarget } from './feeds.js';
 export type { SellerConfig } from './sellers.js';
-export { SETTINGS } from './settings.js';
+export { defaultOf, SETTINGS, type SettingName } from './settings.js';
+export type { ConfigOptions };
 
-/** Where a configuration is read from. */
-export interface ConfigOptions {
-  /** Folder of `.env`, and the one that relative paths are relative to. */
-  readonly cwd: string;
-  /** `sellers`: at least one must be configured. `store`: there may be none. */
-  readonly needs: 'store' | 'sellers';
-  /**
-   * What is wrong with a cron expression, continuing a sentence that begins with it; null when
-   * nothing is. Whoever runs the schedules knows.
-   */
-  readonly cronFault: (expression: string) => string | null;
+/** The environment of this process. All else of the product gets it from here. */
+export function processEnvironment(): NodeJS.ProcessEnv {
+  return process.env;
 }
 
 /** Everything the product can be told from outside, checked. It can be printed: secrets mask themselves. */
 export type Config = ReturnType<typeof read>['config'];
 
-/**
- * The configuration of this process.
- * @throws {ConfigError} with everything that is wrong with it
- */
+/** @throws {ConfigError} with everything that is wrong with the configuration of this process */
 export function loadConfig(
   needs: ConfigOptions['needs'],
   cronFault: ConfigOptions['cronFault'],
@@ -56,11 +50,7 @@ export function readConfig(env: NodeJS.ProcessEnv, options: ConfigOptions): Conf
   return config;
 }
 
-/** What the settings of this process are and where each comes from, wrong ones too. */
-export function loadConfigReport(cronFault: ConfigOptions['cronFault']): ConfigReport {
-  return readConfigReport(processEnvironment(), { cwd: process.cwd(), needs: 'store', cronFault });
-}
-
+/** What the settings are and where each comes from, wrong ones too. */
 export function readConfigReport(env: NodeJS.ProcessEnv, options: ConfigOptions): ConfigReport {
   const { entries, reader } = read(env, options);
   return reportOf(entries, reader);
@@ -85,23 +75,16 @@ function read(env: NodeJS.ProcessEnv, options: ConfigOptions) {
     lookupsPerRun: reader.value('LOOKUPS_PER_RUN'),
     /** null: the queue is in the database. */
     redis: reader.value('REDIS_URL'),
-    /** Keeps installations apart that share one Redis. */
     queuePrefix: reader.value('QUEUE_PREFIX'),
-    /** Jobs a worker process does at a time. */
     workerConcurrency: reader.value('WORKER_CONCURRENCY'),
-    /** What a scheduled re-audit may take and asks for. */
     recheck: {
       /** Of the request budget, more than 0 and at most 1. */
       share: reader.value('AUDIT_SHARE') / 100,
-      /** Codes checked more recently are left alone. */
       olderThanDays: reader.value('AUDIT_OLDER_THAN_DAYS'),
     },
-    /** Do at start what was due while nothing ran. */
     catchUp: reader.value('CATCH_UP'),
     shutdownTimeoutMs: reader.value('SHUTDOWN_TIMEOUT') * 1_000,
-    /** Days for which finished jobs are kept, to be looked at. */
     keepJobsDays: reader.value('KEEP_JOBS_DAYS'),
-    /** A copy older than this is stale. */
     staleAfterHours: reader.value('STALE_AFTER_HOURS'),
     /** Days for which the store keeps what; null: for ever. */
     retention: {
@@ -112,10 +95,13 @@ function read(env: NodeJS.ProcessEnv, options: ConfigOptions) {
     },
     /** null: no endpoints. */
     health: readHealth(reader),
-    /** Both are secrets: addresses of webhooks often contain a token. null: no alerts. */
-    alerts: readAlerts(reader),
+    dashboard: readDashboard(reader),
+    /** Where alerts are posted to; null: nowhere. */
+    alertWebhook: readAlertWebhook(reader),
+    /** Whom alerts are mailed to; null: nobody. */
+    alertMail: readAlertMail(reader),
+    feeds: readFeeds(reader),
     logLevel: reader.value('LOG_LEVEL'),
-    /** `auto`: pretty on a terminal, JSON elsewhere. */
     logFormat: reader.value('LOG_FORMAT'),
   } as const;
   const config = {
@@ -134,11 +120,7 @@ function readDataDir(reader: Reader): string {
   const path = absolutePath(reader.options.cwd, text);
   if (isNoFolder(path)) {
     const given = { where: 'DATA_DIR', text };
-    reader.findings.add(
-      'problem',
-      given,
-      'is no folder: name a folder; it is made when it is not there',
-    );
+    reader.findings.problem(given, 'is no folder: name a folder; it is made when it is not there');
   }
   return path;
 }
@@ -151,13 +133,12 @@ function isNoFolder(path: string): boolean {
   }
 }
 
-function readHealth(reader: Reader): HealthListen | null {
+function readHealth(reader: Reader): ListenAddress | null {
   const health = reader.value('HEALTH_LISTEN') ?? USUAL_HEALTH;
   if (health === 'off') return null;
   const { host } = health;
   if (!isLoopback(host.includes(':') ? `[${host}]` : host)) {
-    reader.findings.add(
-      'warning',
+    reader.findings.warning(
       reader.given('HEALTH_LISTEN') ?? 'HEALTH_LISTEN',
       'opens health and metrics to other machines, without a login: keep it within a network you trust, or listen on 127.0.0.1',
     );
@@ -165,30 +146,117 @@ function readHealth(reader: Reader): HealthListen | null {
   return health;
 }
 
-/** Where alerts go, and what they are signed with; null when nobody wants any. */
-function readAlerts(reader: Reader): { readonly url: Secret; readonly secret: Secret } | null {
+function readDashboard(reader: Reader) {
+  const listen = reader.value('DASHBOARD_LISTEN') ?? USUAL_DASHBOARD;
+  const pathIn = (name: 'DASHBOARD_TLS_CERT_FILE' | 'DASHBOARD_TLS_KEY_FILE'): string | null => {
+    const path = reader.value(name);
+    return path === null ? null : absolutePath(reader.options.cwd, path);
+  };
+  const certFile = pathIn('DASHBOARD_TLS_CERT_FILE');
+  const keyFile = pathIn('DASHBOARD_TLS_KEY_FILE');
+  if ((certFile === null) !== (keyFile === null)) {
+    const missing = certFile === null ? 'DASHBOARD_TLS_CERT_FILE' : 'DASHBOARD_TLS_KEY_FILE';
+    reader.findings.problem(missing, 'is not set, but its other half is: TLS needs both');
+  }
+  return {
+    /** null: no dashboard. */
+    listen: listen === 'off' ? null : listen,
+    hosts: reader.value('DASHBOARD_HOSTS') ?? [],
+    /** null: where it listens. */
+    url: reader.value('DASHBOARD_URL'),
+    /** Absolute paths; null: no TLS of its own. */
+    tls: certFile === null || keyFile === null ? null : { certFile, keyFile },
+    isBehindProxy: reader.value('DASHBOARD_BEHIND_PROXY'),
+  };
+}
+
+/** Where alerts are posted to. Both texts are secrets: addresses of webhooks often contain a token. */
+export interface AlertWebhook {
+  readonly url: Secret;
+  readonly format: 'standard' | 'slack' | 'discord' | 'ntfy';
+  /** What `standard` is signed with; null for the others. */
+  readonly secret: Secret | null;
+}
+
+function readAlertWebhook(reader: Reader): AlertWebhook | null {
   const { findings } = reader;
   const [url, secret] = [reader.value('ALERT_WEBHOOK_URL'), reader.value('ALERT_WEBHOOK_SECRET')];
-  // Also of one that could not be read, which has been reported.
-  const [urlPlace, secretPlace] = (['ALERT_WEBHOOK_URL', 'ALERT_WEBHOOK_SECRET'] as const).map(
-    (name) => (reader.given(name) ?? reader.given(`${name}_FILE`))?.where,
-  );
+  const format = reader.value('ALERT_FORMAT');
+  const urlPlace = placeOf(reader, 'ALERT_WEBHOOK_URL');
+  const secretPlace = placeOf(reader, 'ALERT_WEBHOOK_SECRET');
   if (url !== null && !mayCarryKey(new URL(url.reveal()), reader.value('ALLOW_PLAIN_HTTP'))) {
-    findings.add('problem', urlPlace ?? '', `would get alerts unencrypted: ${UNENCRYPTED_REMEDY}`);
+    findings.problem(urlPlace ?? '', `would get alerts unencrypted: ${UNENCRYPTED_REMEDY}`);
   }
-  if (urlPlace !== undefined && secretPlace === undefined) {
-    findings.add(
-      'problem',
+  if (url !== null && format === 'ntfy' && /^\/?$/.test(new URL(url.reveal()).pathname)) {
+    findings.problem(
+      urlPlace ?? '',
+      'names no topic, which ALERT_FORMAT=ntfy needs: end it in one, such as https://ntfy.sh/my-topic',
+    );
+  }
+  if (urlPlace !== undefined && secretPlace === undefined && format === 'standard') {
+    findings.problem(
       'ALERT_WEBHOOK_SECRET',
-      `is not set, but ALERT_WEBHOOK_URL is, and alerts are never sent unsigned: set it to what the receiver checks signatures with; ${HOW_TO_MAKE_A_SECRET}`,
+      `is not set, but ALERT_WEBHOOK_URL is, and standard alerts are never sent unsigned: set it to what the receiver checks signatures with (${HOW_TO_MAKE_A_SECRET}), or set ALERT_FORMAT to slack, discord or ntfy`,
     );
   }
   if (secretPlace !== undefined && urlPlace === undefined) {
-    findings.add(
-      'warning',
+    findings.warning(
       secretPlace,
-      'is set without ALERT_WEBHOOK_URL, so no alerts are sent: set ALERT_WEBHOOK_URL, or take the secret away',
+      'is set without ALERT_WEBHOOK_URL, so no alerts are posted: set ALERT_WEBHOOK_URL, or take the secret away',
     );
   }
-  return url === null || secret === null ? null : { url, secret };
+  if (format !== 'standard' && urlPlace === undefined) {
+    findings.warning(
+      'ALERT_FORMAT',
+      'is set without ALERT_WEBHOOK_URL and does nothing: set ALERT_WEBHOOK_URL too',
+    );
+  }
+  if (url === null) return null;
+  if (format !== 'standard') return { url, format, secret: null };
+  return secret === null ? null : { url, format, secret };
+}
+
+/** Whom alerts are mailed to, and by which server. */
+export interface AlertMail extends Omit<SmtpTarget, 'from'> {
+  readonly to: readonly string[];
+  readonly from: string;
+  /** The server may be spoken to without TLS: it is this machine, or the setting says so. */
+  readonly mayBePlain: boolean;
+}
+
+function readAlertMail(reader: Reader): AlertMail | null {
+  const { findings } = reader;
+  const [to, server] = [reader.value('ALERT_EMAIL'), reader.value('SMTP_URL')];
+  const [toPlace, serverPlace] = [placeOf(reader, 'ALERT_EMAIL'), placeOf(reader, 'SMTP_URL')];
+  if (toPlace !== undefined && serverPlace === undefined) {
+    findings.problem(
+      'SMTP_URL',
+      'is not set, but ALERT_EMAIL is: name the mail server that takes your mail, such as smtps://user:password@mail.example',
+    );
+  }
+  if (toPlace === undefined && serverPlace !== undefined) {
+    findings.warning(
+      serverPlace,
+      'is set without ALERT_EMAIL, so no alerts are mailed: set ALERT_EMAIL, or take the server away',
+    );
+  }
+  const [first] = to ?? [];
+  if (to === null || first === undefined || server === null) return null;
+  const { host, user } = server;
+  const isHere = isLoopback(host.includes(':') ? `[${host}]` : host);
+  return {
+    ...server,
+    to,
+    from: server.from ?? (user !== null && isMailAddress(user) ? user : first),
+    mayBePlain: isHere || reader.value('ALLOW_PLAIN_HTTP'),
+  };
+}
+
+/** Where a setting is given, itself or as a file; also of one that could not be read, which was reported. */
+function placeOf(
+  reader: Reader,
+  name: 'ALERT_WEBHOOK_URL' | 'ALERT_WEBHOOK_SECRET' | 'ALERT_EMAIL' | 'SMTP_URL',
+): string | undefined {
+  const file = name === 'ALERT_EMAIL' ? null : reader.given(`${name}_FILE`);
+  return (reader.given(name) ?? file)?.where;
 }

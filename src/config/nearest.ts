@@ -1,7 +1,4 @@
-/**
- * How many letters must be inserted, dropped, exchanged or swapped with their neighbour to make one
- * word of the other (optimal string alignment).
- */
+/** Letters to insert, drop, exchange or swap to make one word of the other (optimal string alignment). */
 export function editDistance(one: string, other: string): number {
   const rows: number[][] = [Array.from({ length: other.length + 1 }, (_, index) => index)];
   const at = (row: number, column: number): number => rows[row]?.[column] ?? Infinity;
@@ -28,16 +25,19 @@ function plain(name: string): string {
 }
 
 /**
- * The known name that `name` was probably meant to be, or null. About one letter in five may be
- * wrong, so short names must match better than long ones.
+ * The known name that `name` was probably meant to be, or null. Short names must match better than
+ * long ones.
+ * @param share of the letters that may be wrong
  */
-export function nearest(name: string, known: readonly string[]): string | null {
+export function nearest(name: string, known: readonly string[], share = 1 / 5): string | null {
   let best: string | null = null;
   let least = Infinity;
   for (const candidate of known) {
     const [one, other] = [plain(name), plain(candidate)];
+    const most = Math.min(one.length, other.length) * share;
+    if (Math.abs(one.length - other.length) > most) continue;
     const distance = editDistance(one, other);
-    if (distance <= Math.min(one.length, other.length) / 5 && distance < least) {
+    if (distance <= most && distance < least) {
       best = candidate;
       least = distance;
     }

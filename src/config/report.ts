@@ -1,9 +1,8 @@
 import type { Reader } from './reader.js';
 import { zoneOfMachine } from './schemas.js';
 import { placeOf, SETTING_OF_FIELD, type SellerEntry } from './sellers.js';
-import { SETTINGS, type SettingName } from './settings.js';
+import { defaultOf, isSecretName, SETTINGS, type SettingName } from './settings.js';
 
-/** A setting as it is in effect. */
 export interface SettingReport {
   readonly name: string;
   /** Null when it is not set and has no default, and of a secret. */
@@ -39,14 +38,14 @@ export function reportOf(entries: readonly SellerEntry[] | null, reader: Reader)
 }
 
 function settingReport(name: SettingName, reader: Reader): SettingReport {
-  const { default: usual, ...setting } = SETTINGS[name];
-  const isSecret = 'secret' in setting;
+  const isSecret = isSecretName(name);
   const given = reader.given(name);
   if (given !== null) {
     const value = isSecret ? null : reader.findings.shownValue(name, given.text);
     return { name, value, from: reader.sourceOf(name), isSecret };
   }
   if (name === 'TZ') return { name, value: zoneOfMachine(), from: 'this machine', isSecret };
+  const usual = defaultOf(name);
   return { name, value: usual, from: usual === null ? null : 'default', isSecret };
 }
 

@@ -10,15 +10,12 @@ import { nearest } from './nearest.js';
  * name and its text, and says after a colon what to do.
  */
 
-export const text = z.string();
-
 /** Ends a transformation. @param fault continues the sentence that begins with the setting's name */
 function refuse(context: z.RefinementCtx, fault: string): never {
   context.addIssue(fault);
   return z.NEVER;
 }
 
-/** A whole number within bounds. */
 export function wholeNumber(least: number, most: number) {
   return z
     .string()
@@ -47,7 +44,6 @@ export function plainName(fault: string) {
   return z.string().regex(/^[A-Za-z0-9._-]{1,63}$/, `${fault}: ${remedy}`);
 }
 
-/** The header that is to carry the key: any name that HTTP allows and no request needs for itself. */
 export const headerName = z.string().superRefine((name, context) => {
   const fault = headerNameFault(name);
   if (fault === null) return;
@@ -160,6 +156,64 @@ export function tokensIn(address: string): readonly string[] {
   return parts.filter((part) => part.length >= 8 && part.toLowerCase() !== url?.hostname);
 }
 
+/** Where mail is handed over. It can be printed: the password masks itself. */
+export interface SmtpTarget {
+  readonly host: string;
+  readonly port: number;
+  /** TLS from the first byte on, not only after STARTTLS. */
+  readonly isTls: boolean;
+  readonly user: string | null;
+  readonly password: Secret | null;
+  /** Who sends; null: the user, when that is an address. */
+  readonly from: string | null;
+}
+
+const MAIL_ADDRESS = /^[\w!#$%&'*+/=?^`{|}~.-]{1,64}@[a-z0-9](?:[a-z0-9.-]{0,250}[a-z0-9])?$/i;
+
+/** Whether mail can be addressed to it: a plain address, without name or comment. */
+export function isMailAddress(text: string): boolean {
+  return MAIL_ADDRESS.test(text);
+}
+
+/** Addresses of people, with commas between them. */
+export const mailAddresses = z.string().transform((text, context) => {
+  const addresses = text.split(',').map((address) => address.trim());
+  return addresses.every(isMailAddress)
+    ? addresses
+    : refuse(
+        context,
+        'is no list of mail addresses: write them as me@shop.example, you@shop.example',
+      );
+});
+
+const SMTP_FORM =
+  'write it as smtps://user:password@mail.example:465 or smtp://user:password@mail.example:587, special characters percent-encoded (@ is %40)';
+
+/** The address of a mail server; `?from=` says who sends. */
+export const smtpUrl = z.string().transform((text, context): SmtpTarget => {
+  const url = URL.canParse(text) ? new URL(text) : null;
+  if (url === null || !/^smtps?:$/.test(url.protocol) || url.hostname === '') {
+    return refuse(context, `is no address of a mail server: ${SMTP_FORM}`);
+  }
+  const { from, ...others } = Object.fromEntries(url.searchParams);
+  if (!/^\/?$/.test(url.pathname) || url.hash !== '' || Object.keys(others).length > 0) {
+    return refuse(context, `holds more than a server, a login and ?from=: ${SMTP_FORM}`);
+  }
+  if (from !== undefined && !isMailAddress(from)) {
+    return refuse(context, 'names no mail address after ?from=: write it as ?from=me@shop.example');
+  }
+  const isTls = url.protocol === 'smtps:';
+  const [user, password] = [decoded(url.username), decoded(url.password)];
+  return {
+    host: url.hostname.replaceAll(/[[\]]/g, ''),
+    port: url.port === '' ? (isTls ? 465 : 587) : Number(url.port),
+    isTls,
+    user: user === '' ? null : user,
+    password: password === '' ? null : new Secret(password),
+    from: from ?? null,
+  };
+});
+
 export const HOW_TO_MAKE_A_SECRET = 'printf \'whsec_%s\' "$(openssl rand -base64 32)" makes one';
 
 /** The form of Standard Webhooks: `whsec_` and the base64 of 24 to 64 bytes. */
@@ -180,18 +234,19 @@ export const cron = z
   .trim()
   .transform((expression) => (expression.toLowerCase() === 'off' ? 'off' : expression));
 
-/** Where the health endpoints listen. */
-export interface HealthListen {
+export interface ListenAddress {
   readonly host: string;
   readonly port: number;
   /** False: nobody chose the port, so another will do when it is taken. */
   readonly chosen: boolean;
 }
 
-export const USUAL_HEALTH: HealthListen = { host: '127.0.0.1', port: 8790, chosen: false };
+export const USUAL_HEALTH: ListenAddress = { host: '127.0.0.1', port: 8790, chosen: false };
 
-/** `host:port`, `[::1]:port`, a port alone, which is one of loopback since there is no login, or `off`. */
-export const healthListen = z.string().transform((address, context): HealthListen | 'off' => {
+export const USUAL_DASHBOARD: ListenAddress = { host: '127.0.0.1', port: 8791, chosen: false };
+
+/** `host:port`, `[::1]:port`, a port alone, which is one of loopback, or `off`. */
+export const listenAddress = z.string().transform((address, context): ListenAddress | 'off' => {
   if (address.toLowerCase() === 'off') return 'off';
   const [, name, digits = ''] =
     /^(?:(\[[\da-f:.]+\]|[\p{L}\p{N}._-]*):)?(\d{1,5})$/iu.exec(address) ?? [];
@@ -206,7 +261,6 @@ export const healthListen = z.string().transform((address, context): HealthListe
   );
 });
 
-/** The IANA name of a time zone. */
 export const timeZone = z.string().transform((given, context) => {
   const name = zoneNameIn(given);
   if (isZone(name)) return zones().find((zone) => sameText(zone, name)) ?? name;
@@ -262,3 +316,17 @@ function nearestZone(name: string): string | null {
   const city = nearest(name.split('/').at(-1) ?? name, [...cities.keys()]);
   return city === null ? null : (cities.get(city) ?? null);
 }
+
+export const hostNames = z.string().transform((text, context) => {
+  const names = text.split(',').map((name) => name.trim().toLowerCase());
+  const isName = (name: string): boolean => /^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/.test(name);
+  if (names.every(isName)) return names;
+  return refuse(context, 'is no list of host names: write them as reports.example, mirror.example');
+});
+
+export const pageUrl = z.string().transform((text, context) => {
+  const url = URL.canParse(text) ? new URL(text) : null;
+  const isPage = url?.protocol === 'https:' || url?.protocol === 'http:';
+  if (isPage && url.pathname === '/' && !/[?#@]/.test(text)) return url.origin;
+  return refuse(context, 'is no address of a dashboard: write it as https://mirror.example');
+});

@@ -41,20 +41,16 @@ export const SETTING_OF_FIELD = {
 } as const satisfies Partial<Record<keyof SellerEntry, SettingName>>;
 
 type Fields = typeof SETTING_OF_FIELD;
-/** Gives the value of a field that a seller may have of its own. */
 type Choose = <F extends keyof Fields>(field: F) => ValueOf<Fields[F]>;
 
 type Choices = ReturnType<typeof choicesOf>;
 
-/** One seller to mirror. */
 export interface SellerConfig extends Choices {
   readonly name: string;
-  /** Base address of its marketplace. */
   readonly url: URL;
   readonly key: Secret;
 }
 
-/** What only the configuration of a single seller reads. */
 const SINGLE_SELLER = [
   'MARKETPLACE_URL',
   'MARKETPLACE_API_KEY',
@@ -67,7 +63,6 @@ export interface SellersRead {
   readonly entries: readonly SellerEntry[] | null;
 }
 
-/** The sellers to mirror: one from the settings themselves, or those of the sellers file. */
 export function readSellers(reader: Reader): SellersRead {
   const { findings, options } = reader;
   const common = choicesOf((field) => reader.value(SETTING_OF_FIELD[field]));
@@ -77,8 +72,7 @@ export function readSellers(reader: Reader): SellersRead {
     reader.checkVariables(new Set());
     if (single.length > 0) return { sellers: readSingleSeller(reader, common), entries: null };
     if (options.needs === 'sellers') {
-      findings.add(
-        'problem',
+      findings.problem(
         'MARKETPLACE_URL',
         'is not set, so there is no seller to mirror: set MARKETPLACE_URL and MARKETPLACE_API_KEY or MARKETPLACE_API_KEY_FILE, or set SELLERS_FILE',
       );
@@ -114,90 +108,81 @@ function choicesOf(choose: Choose) {
     accountCron: cronOf('accountCron'),
     /** Cron expression of asking for known purchase codes again; null: not on a schedule. */
     auditCron: cronOf('auditCron'),
-    /** IANA name of the zone in which all of them are meant. */
     timeZone: choose('timeZone') ?? zoneOfMachine(),
   } as const;
 }
 
 function readSingleSeller(reader: Reader, choices: Choices): readonly SellerConfig[] {
   const { findings, options } = reader;
-  const name = reader.value('SELLER_NAME');
   const direct = reader.given('MARKETPLACE_API_KEY');
   const file = reader.given('MARKETPLACE_API_KEY_FILE');
-  const key = readKey(reader, { direct, file, base: options.cwd }, choices);
+  const address = reader.given('MARKETPLACE_URL');
   if (direct === null && file === null) {
-    findings.add(
-      'problem',
+    findings.problem(
       'MARKETPLACE_API_KEY',
       'is not set: set it, or MARKETPLACE_API_KEY_FILE, to the key from the workspace’s settings',
     );
   }
-  const address = reader.given('MARKETPLACE_URL');
   if (address === null) {
-    findings.add(
-      'problem',
+    findings.problem(
       'MARKETPLACE_URL',
       'is not set, but the API key is: set it to the marketplace’s address, such as https://market.example',
     );
   }
-  const url = address && readUrl(reader, address);
+  const key = readKey(reader, { direct, file, base: options.cwd }, choices);
+  return sellerOf(reader.value('SELLER_NAME'), address && readUrl(reader, address), key, choices);
+}
+
+function sellerOf(name: string, url: URL | null, key: Secret | null, choices: Choices) {
   return url === null || key === null ? [] : [{ name, url, key, ...choices }];
 }
 
-/**
- * One seller of the file; none when it can't be used, which has been reported.
- * @param base folder of the sellers file
- */
+/** One seller of the file; none when it can't be used. @param base folder of the sellers file */
 function readSeller(
   entry: SellerEntry,
   where: string,
   base: string,
   reader: Reader,
 ): readonly SellerConfig[] {
-  const at = (field: keyof SellerEntry): Given => ({
-    where: `${where}.${field}`,
-    text: String(entry[field]),
-  });
+  const { keyEnv } = entry;
+  const at = (field: keyof SellerEntry): Given | null =>
+    entry[field] === undefined ? null : { where: `${where}.${field}`, text: String(entry[field]) };
+  const own = <N extends SettingName>(field: keyof SellerEntry, setting: N) => {
+    const given = at(field);
+    return given && reader.parse(given, setting);
+  };
   const choices = choicesOf((field) => {
     const setting = SETTING_OF_FIELD[field];
-    const own = entry[field] === undefined ? null : reader.parse(at(field), setting);
-    return own ?? reader.value(setting);
+    return own(field, setting) ?? reader.value(setting);
   });
-  const { keyEnv, keyFile } = entry;
   const variable = keyEnv === undefined ? null : reader.variable(keyEnv);
   const direct = variable === null ? null : { where: `${where}.keyEnv`, text: variable };
-  const file = keyFile === undefined ? null : at('keyFile');
-  const key = readKey(reader, { direct, file, base }, choices);
+  const file = at('keyFile');
   if (direct === null && file === null) {
-    reader.findings.add(
-      'problem',
-      where,
-      keyEnv === undefined ? 'has no key: add keyFile or keyEnv' : unsetVariable(keyEnv),
-    );
+    const isMissing = keyEnv === undefined;
+    const fault = isMissing ? 'has no key: add keyFile or keyEnv' : unsetVariable(keyEnv);
+    reader.findings.problem(where, fault);
   }
-  const name = reader.parse(at('name'), 'SELLER_NAME') ?? entry.name;
-  const url = readUrl(reader, at('url'));
-  return url === null || key === null ? [] : [{ name, url, key, ...choices }];
+  const key = readKey(reader, { direct, file, base }, choices);
+  const url = readUrl(reader, { where: `${where}.url`, text: entry.url });
+  return sellerOf(own('name', 'SELLER_NAME') ?? entry.name, url, key, choices);
 }
 
 /** 20 letters and digits or more without a gap may be a key. */
 const LIKELY_KEY = /(?=[a-z]*\d)[a-z\d]{20,}/i;
 
-/** Names the variable, unless `keyEnv` holds what may be the key itself. */
 function unsetVariable(name: string): string {
   return /^[A-Z_][A-Z0-9_]*$/i.test(name) && !LIKELY_KEY.test(name)
     ? `takes its key from the variable ${name}, which is not set: set ${name} in the environment or in .env`
     : 'has a keyEnv that names no variable: name the variable that holds the key; a key itself goes into a file that keyFile names';
 }
 
-/** The key of one seller; null when there is none to be had. */
 function readKey(reader: Reader, places: SecretPlaces, { carriage }: Choices): Secret | null {
   const { keyHeader } = carriage;
   const given = reader.secretFrom(places, 'MARKETPLACE_API_KEY');
   const key = given && reader.parse(given, 'MARKETPLACE_API_KEY');
   if (given !== null && key !== null && keyHeader !== null && !travelsInHeader(given.text)) {
-    reader.findings.add(
-      'problem',
+    reader.findings.problem(
       given,
       'holds characters that no request header can carry: copy the key again, or take MARKETPLACE_KEY_HEADER or keyHeader away',
     );
@@ -205,16 +190,14 @@ function readKey(reader: Reader, places: SecretPlaces, { carriage }: Choices): S
   return key;
 }
 
-/** The base address of a marketplace; null when it can't be used. */
 function readUrl(reader: Reader, given: Given): URL | null {
   const { findings } = reader;
   const url = reader.parse(given, 'MARKETPLACE_URL');
   if (url === null) return null;
   const fault = marketplaceFault(url, reader.value('ALLOW_PLAIN_HTTP'));
-  if (fault !== null) findings.add('problem', given, fault);
+  if (fault !== null) findings.problem(given, fault);
   else if (/\/api\/*$/.test(url.pathname)) {
-    findings.add(
-      'warning',
+    findings.warning(
       given,
       'ends in /api, which is added to every request anyway: leave /api out unless the marketplace really answers under /api/api',
     );
@@ -222,20 +205,18 @@ function readUrl(reader: Reader, given: Given): URL | null {
   return url;
 }
 
-/** Settings for one seller that stand beside a file with several. */
 function reportUnused(reader: Reader, names: readonly (typeof SINGLE_SELLER)[number][]): void {
   const { findings } = reader;
   for (const name of names) {
     // Its value may show up in another message, pasted into the wrong place.
     if (name === 'MARKETPLACE_API_KEY') findings.hide([reader.variable(name) ?? '']);
     if (name === 'MARKETPLACE_URL') {
-      findings.add(
-        'problem',
+      findings.problem(
         'SELLERS_FILE',
         'and MARKETPLACE_URL are both set: keep one: SELLERS_FILE for several sellers, MARKETPLACE_URL for one',
       );
     } else {
-      findings.add('warning', name, 'is not used beside SELLERS_FILE: take it away');
+      findings.warning(name, 'is not used beside SELLERS_FILE: take it away');
     }
   }
 }
@@ -256,8 +237,7 @@ function shareBudgets(
   return sellers.map((seller) => {
     const limit = limits.get(hostName(seller.url)) ?? seller.requestsPerMinute;
     if (limit === seller.requestsPerMinute) return seller;
-    findings.add(
-      'warning',
+    findings.warning(
       { where: 'SELLERS_FILE requestsPerMinute', text: String(seller.requestsPerMinute) },
       `of ${seller.name} is lowered to ${limit}: all sellers of ${seller.url.host} share one budget; give them the same number`,
     );
@@ -265,7 +245,6 @@ function shareBudgets(
   });
 }
 
-/** Where the entry of a seller is, for messages. */
 export function placeOf(index: number): string {
   return `SELLERS_FILE sellers[${index}]`;
 }
@@ -273,7 +252,7 @@ export function placeOf(index: number): string {
 /** What the sellers file lists; empty when it can't be read, which has been reported. */
 function readEntries(path: string, findings: Findings): readonly SellerEntry[] {
   const problem = (message: string): readonly SellerEntry[] => {
-    findings.add('problem', { where: 'SELLERS_FILE', text: path }, message);
+    findings.problem({ where: 'SELLERS_FILE', text: path }, message);
     return [];
   };
   let json: Json;
@@ -302,8 +281,7 @@ function readEntries(path: string, findings: Findings): readonly SellerEntry[] {
   for (const [index, { name }] of sellers.entries()) {
     const first = sellers.findIndex((one) => one.name === name);
     if (first === index) continue;
-    findings.add(
-      'problem',
+    findings.problem(
       { where: `${placeOf(index)}.name`, text: name },
       `is the name of ${placeOf(first)} too: give every seller a name of its own`,
     );
@@ -325,13 +303,12 @@ function reportIssue(issue: z.core.$ZodIssue, findings: Findings): void {
   }
   const wanted = issue.code === 'invalid_type' ? issue.expected : 'other value';
   const article = /^[aeio]/.test(wanted) ? 'an' : 'a';
-  findings.add('problem', where, `is missing or no ${wanted}: give ${article} ${wanted}`);
+  findings.problem(where, `is missing or no ${wanted}: give ${article} ${wanted}`);
 }
 
 function reportUnknown(where: string, key: string, inSeller: boolean, findings: Findings): void {
   if (inSeller && PLAIN_KEY.test(key.toLowerCase().replaceAll(/[^a-z]/g, ''))) {
-    findings.add(
-      'problem',
+    findings.problem(
       where,
       `has the key itself in "${key}": put the key into a file of its own and name that in keyFile, or into an environment variable and name that in keyEnv`,
     );
@@ -340,5 +317,5 @@ function reportUnknown(where: string, key: string, inSeller: boolean, findings: 
   const known = Object.keys(inSeller ? ENTRY.shape : FILE.shape);
   const meant = nearest(key, known);
   const remedy = meant === null ? `the fields are ${known.join(', ')}` : `did you mean ${meant}?`;
-  findings.add('problem', { where, text: key }, `is no field: ${remedy}`);
+  findings.problem({ where, text: key }, `is no field: ${remedy}`);
 }

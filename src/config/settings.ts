@@ -1,16 +1,19 @@
-import type { z } from 'zod';
+import { z } from 'zod';
 import {
   apiKey,
   cron,
   databaseUrl,
   headerName,
-  healthListen,
+  hostNames,
+  listenAddress,
+  mailAddresses,
   marketplaceUrl,
   oneOf,
+  pageUrl,
   passwordsIn,
   plainName,
   redisUrl,
-  text,
+  smtpUrl,
   timeZone,
   tokensIn,
   webhookSecret,
@@ -19,24 +22,34 @@ import {
   yesOrNo,
 } from './schemas.js';
 
-/** One environment variable that the product reads. */
-export interface Setting {
-  /** Text that means the same as not setting it; null when there is none. */
-  readonly default: string | null;
-  /** One line for `docs/settings.md` and `.env.example`. */
-  readonly description: string;
-  /** Checks the text and turns it into the value. */
-  readonly schema: z.ZodType<unknown, string>;
-  /** The text must never be shown; the function gives the parts of it that must not be shown either. */
-  readonly secret?: (text: string) => readonly string[];
-  /** What a file named by the setting holds, for messages. */
-  readonly holds?: string;
+/** The settings that hold a secret. Each has a twin, `…_FILE`, that names a file with the secret in it. */
+export const SECRETS = {
+  MARKETPLACE_API_KEY: { what: 'the API key', parts: () => [] },
+  DATABASE_URL: { what: 'the database’s address', parts: passwordsIn },
+  REDIS_URL: {
+    what: 'the address of Redis',
+    // Of the query too, whatever the option in it is called.
+    parts: (url) => [...passwordsIn(url), /\?[^=]*=(.*)$/s.exec(url)?.[1] ?? ''],
+  },
+  ALERT_WEBHOOK_URL: { what: 'the webhook’s address', parts: tokensIn },
+  ALERT_WEBHOOK_SECRET: {
+    what: 'the webhook’s secret',
+    // It may also be pasted elsewhere without the prefix.
+    parts: (secret) => [secret.replace(/^whsec_/, '')],
+  },
+  SMTP_URL: { what: 'the address of the mail server', parts: passwordsIn },
+} as const satisfies Readonly<
+  Record<string, { what: string; parts: (text: string) => readonly string[] }>
+>;
+
+export type SecretName = keyof typeof SECRETS;
+
+export function isSecretName(name: string): name is SecretName {
+  return name in SECRETS;
 }
 
-/** A setting that names a file which holds a secret, instead of the setting for the secret itself. */
-function fileOf<const W extends string>(secret: string, what: W) {
-  const description = `File that holds ${what}, instead of ${secret}`;
-  return { default: null, description, schema: text, holds: what };
+function fileOf(secret: SecretName) {
+  return z.string().describe(`File that holds ${SECRETS[secret].what}, instead of ${secret}`);
 }
 
 /** Days for which something is kept; a hundred years at most. */
@@ -44,217 +57,167 @@ const DAYS_KEPT = wholeNumber(1, 36_500);
 /** More than any catalogue has. */
 const MOST_ITEMS = 1_000_000_000;
 
-/** Every setting, described once: `docs/settings.md` and `.env.example` are tested against this table. */
+/**
+ * Every setting: an environment variable with the schema of its text, its default as text, and one
+ * line for `docs/settings.md` and `.env.example`, which are tested against this table.
+ */
 export const SETTINGS = {
-  MARKETPLACE_URL: {
-    default: null,
-    description: 'Base address of the marketplace, such as https://market.example',
-    schema: marketplaceUrl,
-  },
-  MARKETPLACE_API_KEY: {
-    default: null,
-    description: 'API key of the seller’s workspace',
-    schema: apiKey,
-    secret: () => [],
-  },
-  MARKETPLACE_API_KEY_FILE: fileOf('MARKETPLACE_API_KEY', 'the API key'),
-  SELLER_NAME: {
-    default: 'main',
-    description: 'Name of the seller in the database: 1 to 63 letters, digits and . _ -',
-    schema: plainName('is no seller name'),
-  },
-  SELLERS_FILE: {
-    default: null,
-    description: 'JSON file with several sellers, instead of MARKETPLACE_URL and its key',
-    schema: text,
-  },
-  DATABASE_URL: {
-    default: null,
-    description: 'PostgreSQL to keep the mirror in; not set: an embedded server under DATA_DIR',
-    schema: databaseUrl,
-    secret: passwordsIn,
-  },
-  DATABASE_URL_FILE: fileOf('DATABASE_URL', 'the database’s address'),
-  DATA_DIR: {
-    default: './data',
-    description: 'Folder of the embedded PostgreSQL server',
-    schema: text,
-  },
-  REQUESTS_PER_MINUTE: {
-    default: '60',
-    description:
+  MARKETPLACE_URL: marketplaceUrl.describe(
+    'Base address of the marketplace, such as https://market.example',
+  ),
+  MARKETPLACE_API_KEY: apiKey.describe('API key of the seller’s workspace'),
+  MARKETPLACE_API_KEY_FILE: fileOf('MARKETPLACE_API_KEY'),
+  SELLER_NAME: plainName('is no seller name')
+    .prefault('main')
+    .describe('Name of the seller in the database: 1 to 63 letters, digits and . _ -'),
+  SELLERS_FILE: z
+    .string()
+    .describe('JSON file with several sellers, instead of MARKETPLACE_URL and its key'),
+  DATABASE_URL: databaseUrl.describe(
+    'PostgreSQL to keep the mirror in; not set: an embedded server under DATA_DIR',
+  ),
+  DATABASE_URL_FILE: fileOf('DATABASE_URL'),
+  DATA_DIR: z.string().prefault('./data').describe('Folder of the embedded PostgreSQL server'),
+  REQUESTS_PER_MINUTE: wholeNumber(0, 1_000_000)
+    .prefault('60')
+    .describe(
       'Most requests a minute to one marketplace host; 0: no limit, and 48 calls of an audit at a time',
-    schema: wholeNumber(0, 1_000_000),
-  },
-  MARKETPLACE_PARAMETERS: {
-    default: 'default',
-    description:
+    ),
+  MARKETPLACE_PARAMETERS: oneOf(['default', 'query', 'json'])
+    .prefault('default')
+    .describe(
       'How request parameters are sent: default (query on GET, form on POST), query or json',
-    schema: oneOf(['default', 'query', 'json']),
-  },
-  MARKETPLACE_KEY_HEADER: {
-    default: null,
-    description: 'Name of a request header that carries the API key instead of a parameter',
-    schema: headerName,
-  },
-  ALLOW_PLAIN_HTTP: {
-    default: 'false',
-    description:
-      'true: the API key may be sent unencrypted to an http:// address of another machine',
-    schema: yesOrNo,
-  },
-  REMOVAL_GUARD_ITEMS: {
-    default: '10',
-    description:
+    ),
+  MARKETPLACE_KEY_HEADER: headerName.describe(
+    'Name of a request header that carries the API key instead of a parameter',
+  ),
+  ALLOW_PLAIN_HTTP: yesOrNo
+    .prefault('false')
+    .describe('true: the API key may be sent unencrypted to an http:// address of another machine'),
+  REMOVAL_GUARD_ITEMS: wholeNumber(0, MOST_ITEMS)
+    .prefault('10')
+    .describe(
       'A run that would remove more items than this, and more than REMOVAL_GUARD_PERCENT, is held',
-    schema: wholeNumber(0, MOST_ITEMS),
-  },
-  REMOVAL_GUARD_PERCENT: {
-    default: '20',
-    description:
+    ),
+  REMOVAL_GUARD_PERCENT: wholeNumber(0, 100)
+    .prefault('20')
+    .describe(
       'Percentage of the seller’s items; a run is held when it would remove more than both limits',
-    schema: wholeNumber(0, 100),
-  },
-  LOOKUPS_PER_RUN: {
-    default: '100',
-    description:
+    ),
+  LOOKUPS_PER_RUN: wholeNumber(0, MOST_ITEMS)
+    .prefault('100')
+    .describe(
       'Most unlisted items looked up in one run, twice if denied; 0: none, so nothing is removed',
-    schema: wholeNumber(0, MOST_ITEMS),
-  },
-  SYNC_CRON: {
-    default: '0 2 * * *',
-    description: 'Cron expression: when account and items are mirrored; off: not on a schedule',
-    schema: cron,
-  },
-  ACCOUNT_CRON: {
-    default: null,
-    description:
-      'Cron expression: when the account alone is mirrored, in addition; off means the same as not set',
-    schema: cron,
-  },
-  AUDIT_CRON: {
-    default: null,
-    description:
-      'Cron expression: when known purchase codes are asked for again; off means the same as not set',
-    schema: cron,
-  },
-  AUDIT_SHARE: {
-    default: '25',
-    description: 'Percentage of the request budget that audits by AUDIT_CRON may use',
-    schema: wholeNumber(1, 100),
-  },
-  AUDIT_OLDER_THAN_DAYS: {
-    default: '30',
-    description: 'AUDIT_CRON leaves codes alone that were checked within this many days',
-    schema: wholeNumber(1, 3_650),
-  },
-  TZ: {
-    default: null,
-    description:
-      'IANA time zone of the cron expressions, such as Europe/Berlin; not set: that of this machine',
-    schema: timeZone,
-  },
-  CATCH_UP: {
-    default: 'true',
-    description: 'true: at its start, a process does once what was due while nothing ran',
-    schema: yesOrNo,
-  },
-  REDIS_URL: {
-    default: null,
-    description:
-      'Redis or Valkey for the queue: redis[s]://, redis-sentinel:// or redis-cluster://; not set: the database',
-    schema: redisUrl,
-    // Of the query too, whatever the option in it is called.
-    secret: (url) => [...passwordsIn(url), /\?[^=]*=(.*)$/s.exec(url)?.[1] ?? ''],
-  },
-  REDIS_URL_FILE: fileOf('REDIS_URL', 'the address of Redis'),
-  QUEUE_PREFIX: {
-    default: 'seller-mirror',
-    description: 'Keeps installations apart that share one Redis: letters, digits and . _ -',
-    schema: plainName('can’t begin the names in Redis'),
-  },
-  WORKER_CONCURRENCY: {
-    default: '4',
-    description: 'Jobs that one worker process does at a time, 1 to 100',
-    schema: wholeNumber(1, 100),
-  },
-  SHUTDOWN_TIMEOUT: {
-    default: '30',
-    description: 'Seconds that running work gets to finish when the process is told to stop',
-    schema: wholeNumber(0, 3_600),
-  },
-  KEEP_JOBS_DAYS: {
-    default: '7',
-    description: 'Days to keep finished jobs in the queue, 1 to 365',
-    schema: wholeNumber(1, 365),
-  },
-  KEEP_RAW_DAYS: {
-    default: null,
-    description:
-      'Days to keep records as received, beside what was read from them; not set: for ever',
-    schema: DAYS_KEPT,
-  },
-  KEEP_RUNS_DAYS: {
-    default: null,
-    description: 'Days to keep runs that no kept row refers to; not set: for ever',
-    schema: DAYS_KEPT,
-  },
-  KEEP_VERSIONS_DAYS: {
-    default: null,
-    description: 'Days to keep superseded states of items and accounts; not set: for ever',
-    schema: DAYS_KEPT,
-  },
-  KEEP_AUDITS_DAYS: {
-    default: null,
-    description: 'Days to keep the lists of finished audits; not set: for ever',
-    schema: DAYS_KEPT,
-  },
-  STALE_AFTER_HOURS: {
-    default: '26',
-    description: 'Hours after its last success when a copy becomes stale',
-    schema: wholeNumber(1, 8_760),
-  },
-  HEALTH_LISTEN: {
-    default: null,
-    description:
-      'Host and port of health and metrics; off: none; not set: 127.0.0.1:8790, or a free port when that is taken',
-    schema: healthListen,
-  },
-  ALERT_WEBHOOK_URL: {
-    default: null,
-    description: 'Address that alerts are posted to, signed as Standard Webhooks',
-    schema: webhookUrl,
-    secret: tokensIn,
-  },
-  ALERT_WEBHOOK_URL_FILE: fileOf('ALERT_WEBHOOK_URL', 'the webhook’s address'),
-  ALERT_WEBHOOK_SECRET: {
-    default: null,
-    description: 'Secret that alerts are signed with: whsec_ and the base64 of 24 to 64 bytes',
-    schema: webhookSecret,
-    // It may also be pasted elsewhere without the prefix.
-    secret: (secret) => [secret.replace(/^whsec_/, '')],
-  },
-  ALERT_WEBHOOK_SECRET_FILE: fileOf('ALERT_WEBHOOK_SECRET', 'the webhook’s secret'),
-  LOG_LEVEL: {
-    default: 'info',
-    description: 'trace, debug, info, warn, error, fatal or silent',
-    schema: oneOf(['info', 'trace', 'debug', 'warn', 'error', 'fatal', 'silent']),
-  },
-  LOG_FORMAT: {
-    default: 'auto',
-    description: 'json, pretty, or auto: pretty on a terminal and JSON elsewhere',
-    schema: oneOf(['auto', 'json', 'pretty']),
-  },
-} as const satisfies Readonly<Record<string, Setting>>;
+    ),
+  SYNC_CRON: cron
+    .prefault('0 2 * * *')
+    .describe('Cron expression: when account and items are mirrored; off: not on a schedule'),
+  ACCOUNT_CRON: cron.describe(
+    'Cron expression: when the account alone is mirrored, in addition; off means the same as not set',
+  ),
+  AUDIT_CRON: cron.describe(
+    'Cron expression: when known purchase codes are asked for again; off means the same as not set',
+  ),
+  AUDIT_SHARE: wholeNumber(1, 100)
+    .prefault('25')
+    .describe('Percentage of the request budget that audits by AUDIT_CRON may use'),
+  AUDIT_OLDER_THAN_DAYS: wholeNumber(1, 3_650)
+    .prefault('30')
+    .describe('AUDIT_CRON leaves codes alone that were checked within this many days'),
+  TZ: timeZone.describe(
+    'IANA time zone of the cron expressions, such as Europe/Berlin; not set: that of this machine',
+  ),
+  CATCH_UP: yesOrNo
+    .prefault('true')
+    .describe('true: at its start, a process does once what was due while nothing ran'),
+  REDIS_URL: redisUrl.describe(
+    'Redis or Valkey for the queue: redis[s]://, redis-sentinel:// or redis-cluster://; not set: the database',
+  ),
+  REDIS_URL_FILE: fileOf('REDIS_URL'),
+  QUEUE_PREFIX: plainName('can’t begin the names in Redis')
+    .prefault('seller-mirror')
+    .describe('Keeps installations apart that share one Redis: letters, digits and . _ -'),
+  WORKER_CONCURRENCY: wholeNumber(1, 100)
+    .prefault('4')
+    .describe('Jobs that one worker process does at a time, 1 to 100'),
+  SHUTDOWN_TIMEOUT: wholeNumber(0, 3_600)
+    .prefault('30')
+    .describe('Seconds that running work gets to finish when the process is told to stop'),
+  KEEP_JOBS_DAYS: wholeNumber(1, 365)
+    .prefault('7')
+    .describe('Days to keep finished jobs in the queue, 1 to 365'),
+  KEEP_RAW_DAYS: DAYS_KEPT.describe(
+    'Days to keep records as received, beside what was read from them; not set: for ever',
+  ),
+  KEEP_RUNS_DAYS: DAYS_KEPT.describe(
+    'Days to keep runs that no kept row refers to; not set: for ever',
+  ),
+  KEEP_VERSIONS_DAYS: DAYS_KEPT.describe(
+    'Days to keep superseded states of items and accounts; not set: for ever',
+  ),
+  KEEP_AUDITS_DAYS: DAYS_KEPT.describe(
+    'Days to keep the lists of finished audits; not set: for ever',
+  ),
+  STALE_AFTER_HOURS: wholeNumber(1, 8_760)
+    .prefault('26')
+    .describe('Hours after its last success when a copy becomes stale'),
+  HEALTH_LISTEN: listenAddress.describe(
+    'Host and port of health and metrics; off: none; not set: 127.0.0.1:8790, or a free port when that is taken',
+  ),
+  DASHBOARD_LISTEN: listenAddress.describe(
+    'Host and port of the dashboard; off: none; not set: 127.0.0.1:8791, or a free port when that is taken',
+  ),
+  DASHBOARD_HOSTS: hostNames.describe(
+    'Names by which browsers may call the dashboard, with commas; its address and localhost always may',
+  ),
+  DASHBOARD_URL: pageUrl.describe(
+    'Address under which people reach the dashboard; alerts carry links into it',
+  ),
+  DASHBOARD_TLS_CERT_FILE: z.string().describe('File with the dashboard’s certificate, PEM'),
+  DASHBOARD_TLS_KEY_FILE: z.string().describe('File with the key of that certificate, PEM'),
+  DASHBOARD_BEHIND_PROXY: yesOrNo
+    .prefault('false')
+    .describe('true: a reverse proxy with TLS is before the dashboard and passes on Host'),
+  ALERT_WEBHOOK_URL: webhookUrl.describe(
+    'Address that alerts are posted to; for ntfy it ends in the topic',
+  ),
+  ALERT_WEBHOOK_URL_FILE: fileOf('ALERT_WEBHOOK_URL'),
+  ALERT_FORMAT: oneOf(['standard', 'slack', 'discord', 'ntfy'])
+    .prefault('standard')
+    .describe(
+      'What is posted there: standard (signed as Standard Webhooks), slack, discord or ntfy',
+    ),
+  ALERT_WEBHOOK_SECRET: webhookSecret.describe(
+    'Secret that standard alerts are signed with: whsec_ and the base64 of 24 to 64 bytes',
+  ),
+  ALERT_WEBHOOK_SECRET_FILE: fileOf('ALERT_WEBHOOK_SECRET'),
+  ALERT_EMAIL: mailAddresses.describe(
+    'Mail addresses that alerts are sent to, with commas; needs SMTP_URL',
+  ),
+  SMTP_URL: smtpUrl.describe(
+    'Mail server of alerts: smtps://user:password@host or smtp:// (STARTTLS), ?from= the sender',
+  ),
+  SMTP_URL_FILE: fileOf('SMTP_URL'),
+  FEEDS_FILE: z
+    .string()
+    .describe('JSON file with feeds: reporting databases and folders that are kept full'),
+  LOG_LEVEL: oneOf(['info', 'trace', 'debug', 'warn', 'error', 'fatal', 'silent'])
+    .prefault('info')
+    .describe('trace, debug, info, warn, error, fatal or silent'),
+  LOG_FORMAT: oneOf(['auto', 'json', 'pretty'])
+    .prefault('auto')
+    .describe('json, pretty, or auto: pretty on a terminal and JSON elsewhere'),
+} as const;
 
 type Settings = typeof SETTINGS;
 export type SettingName = keyof Settings;
 
-/** Settings that hold a secret; each has a twin, `…_FILE`, for a file that holds it. */
-export type SecretName = {
-  [N in SettingName]: Settings[N] extends { secret: unknown } ? N : never;
-}[SettingName];
-
 /** The value of a setting once it is read; null only when it is not set and has no default. */
 export type ValueOf<N extends SettingName> =
-  z.output<Settings[N]['schema']> | (Settings[N]['default'] extends string ? never : null);
+  z.output<Settings[N]> | (Settings[N] extends z.ZodPrefault ? never : null);
+
+/** The text that means the same as not setting it; null when there is none. */
+export function defaultOf(name: SettingName): string | null {
+  const schema: z.ZodType = SETTINGS[name];
+  return schema instanceof z.ZodPrefault ? String(schema.def.defaultValue) : null;
+}

@@ -1,4 +1,3 @@
-/** Why a base address can't be used. */
 export type AddressFault =
   | 'scheme' // neither http nor https
   | 'user' // a user name or password
@@ -20,31 +19,21 @@ export function mayCarryKey(url: URL, allowPlainHttp: boolean): boolean {
   return url.protocol === 'http:' && (allowPlainHttp || isLoopback(url.hostname));
 }
 
-/**
- * True for names and addresses of this machine: localhost, 127.0.0.0/8 and ::1.
- * @param hostname as `URL` spells it, in lower case
- */
+/** This machine: localhost, 127.0.0.0/8, ::1. @param hostname as `URL` spells it, in lower case */
 export function isLoopback(hostname: string): boolean {
   return hostname === 'localhost' || hostname === '[::1]' || /^127(?:\.\d{1,3}){3}$/.test(hostname);
 }
 
-/**
- * Host without the `www.` label (spec 1: served with or without it), and port if not the default:
- * the name of the budget that all clients of this host share.
- */
+/** The name of the budget of a host: without `www.` (spec 1), with a port that is not the default. */
 export function hostName(url: URL): string {
   return withoutWww(url.host);
 }
 
-/** A host name in lower case without its `www.` label. */
 export function withoutWww(host: string): string {
   return host.startsWith('www.') ? host.slice(4) : host;
 }
 
-/**
- * True when two names from `hostName` mean one marketplace: ignores ports and letter case, and all
- * names of this machine are equal.
- */
+/** Whether both names from `hostName` mean one marketplace, whatever their ports and letter case. */
 export function sameHost(a: string, b: string): boolean {
   return bareHost(a) === bareHost(b);
 }
@@ -56,26 +45,13 @@ function bareHost(host: string): string {
 }
 
 /** Headers that every request already has. */
-const TAKEN_HEADERS = new Set([
-  'accept',
-  'accept-encoding',
-  'connection',
-  'content-length',
-  'content-type',
-  'expect',
-  'host',
-  'keep-alive',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
-  'user-agent',
-]);
+const TAKEN_HEADER =
+  /^(?:accept|accept-encoding|connection|content-length|content-type|expect|host|keep-alive|te|trailer|transfer-encoding|upgrade|user-agent)$/i;
 
 /** Checks the name of a header for the key; null when it can be used. */
 export function headerNameFault(name: string): 'no-name' | 'taken' | null {
   if (!/^[!#$%&'*+.^_`|~0-9a-z-]+$/i.test(name)) return 'no-name';
-  return TAKEN_HEADERS.has(name.toLowerCase()) ? 'taken' : null;
+  return TAKEN_HEADER.test(name) ? 'taken' : null;
 }
 
 /** True when a header can contain the text unchanged: visible ASCII, with blanks only inside. */

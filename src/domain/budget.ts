@@ -1,18 +1,11 @@
 /** Mirror requests go before audits when both wait for the budget. */
 export type Priority = 'mirror' | 'audit';
 
-/**
- * The request budget of a marketplace host, shared by all its clients. `pauseUntil` pauses all of them
- * (after a 429, or when no requests remain).
- */
+/** The requests to a marketplace host, shared by all its clients. A pause holds all of them. */
 export interface Budget {
   /** Rate at which it grants requests, evenly spaced; 0: unlimited; not set: unknown. */
   readonly requestsPerMinute?: number;
-  /**
-   * Resolves when one request may be sent.
-   * @param patienceMs longest pause to wait for, milliseconds; default any
-   * @throws {BudgetPaused} when the marketplace asked for a longer one
-   */
+  /** @param patienceMs longest pause to wait for @throws {BudgetPaused} when it would be longer */
   acquire(priority: Priority, signal: AbortSignal, patienceMs?: number): Promise<void>;
   /** @param until milliseconds since 1970 */
   pauseUntil(until: number): Promise<void>;

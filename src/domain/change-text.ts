@@ -1,6 +1,5 @@
 import type { ChangeClass } from './changes.js';
 
-/** A change to describe. */
 interface ToldChange {
   readonly class: ChangeClass;
   /** A column of `mirror.items`, or `state`. */
@@ -18,43 +17,27 @@ interface ToldChange {
 export type ChangeText =
   /** The state of the item: `added`, `missing`, `found again`, `removed`, `restored`. */
   | { readonly kind: 'state'; readonly word: string }
-  /** Old and new value. */
-  | {
-      readonly kind: 'values';
-      readonly label: string;
-      readonly old: string;
-      readonly new: string;
-      readonly note: string | null;
-    }
-  /** Entries added to and removed from a list. */
-  | {
-      readonly kind: 'list';
-      readonly label: string;
-      readonly added: readonly string[];
-      readonly removed: readonly string[];
-      readonly note: string | null;
-    };
+  | ({ readonly label: string; readonly note: string | null } & (
+      | { readonly kind: 'values'; readonly old: string; readonly new: string }
+      /** Entries added to and removed from a list. */
+      | {
+          readonly kind: 'list';
+          readonly added: readonly string[];
+          readonly removed: readonly string[];
+        }
+    ));
 
 const LABELS: Readonly<Record<string, string>> = {
-  sub_category: 'subcategory',
-  thumbnail_url: 'thumbnail',
-  preview_image_url: 'preview image',
-  preview_video_url: 'preview video',
-  preview_audio_url: 'preview audio',
-  price_regular: 'regular price',
-  price_extended: 'extended price',
-  demo_link: 'demo link',
-  published_at: 'published',
+  ...{ sub_category: 'subcategory', published_at: 'published' },
+  ...{ price_regular: 'regular price', price_extended: 'extended price' },
 };
 
-/** Shown for an absent value. */
 const NOTHING = '–';
 /** Entries of a list that are shown; the others are counted. */
 const MOST_PARTS = 5;
 
-/** The name of a field for people. */
 export function labelOf(field: string): string {
-  return LABELS[field] ?? field;
+  return LABELS[field] ?? field.replace(/_url$/, '').replaceAll('_', ' ');
 }
 
 /** Puts a change into words; texts are shortened to the part that differs, at most `width` characters each. */
@@ -63,19 +46,23 @@ export function describeChange(change: ToldChange, width: number): ChangeText {
   const label = labelOf(field);
   if (field === 'state') return { kind: 'state', word: stateWord(change) };
   if (Array.isArray(old) || Array.isArray(now)) {
-    const [before, after] = [listOf(old), listOf(now)];
-    return field === 'screenshots' ? screenshots(before, after) : lists(label, before, after);
+    return lists(label, listOf(old), listOf(now));
   }
   const [before, after] = [textOf(old), textOf(now)];
   if (change.class === 'price' && field !== 'currency') return price(label, change, before, after);
-  if (change.class === 'media') return { kind: 'values', label, ...mediaNames(before, after) };
+  if (change.class === 'media') return media(label, before, after);
   if (field === 'published_at') return values(label, day(before), day(after));
   const texts = shortenDiff(before ?? NOTHING, after ?? NOTHING, width);
   return values(label, texts.old, texts.new);
 }
 
-function values(label: string, old: string | null, now: string | null): ChangeText {
-  return { kind: 'values', label, old: old ?? NOTHING, new: now ?? NOTHING, note: null };
+function values(
+  label: string,
+  old: string | null,
+  now: string | null,
+  note: string | null = null,
+): ChangeText {
+  return { kind: 'values', label, old: old ?? NOTHING, new: now ?? NOTHING, note };
 }
 
 function stateWord({ class: kind, new: now }: ToldChange): string {
@@ -95,34 +82,30 @@ function price(
   const note =
     changed || old === null || now === null ? null : (percentChange(old, now)?.text ?? null);
   const oldText = withCurrency(old, changed || now === null ? from : null);
-  return { kind: 'values', label, old: oldText, new: withCurrency(now, to), note };
+  return values(label, oldText, withCurrency(now, to), note);
 }
 
-function withCurrency(amount: string | null, currency: string | null): string {
-  if (amount === null) return NOTHING;
-  return currency === null ? amount : `${amount} ${currency}`;
+function withCurrency(amount: string | null, currency: string | null): string | null {
+  return amount === null || currency === null ? amount : `${amount} ${currency}`;
 }
 
 function lists(label: string, before: readonly string[], after: readonly string[]): ChangeText {
   const { added, removed } = listDiff(before, after);
-  const note = added.length + removed.length === 0 ? 'in another order' : null;
-  return { kind: 'list', label, added: bounded(added), removed: bounded(removed), note };
-}
-
-function screenshots(before: readonly string[], after: readonly string[]): ChangeText {
-  const label = 'screenshots';
-  const { added, removed } = listDiff(before, after);
   if (added.length + removed.length === 0) {
-    return { kind: 'list', label, added: [], removed: [], note: 'in another order' };
+    return { kind: 'list', label, added, removed, note: 'in another order' };
   }
-  const count =
-    before.length === after.length ? `${after.length}` : `${before.length} → ${after.length}`;
-  const names = listDiff(added.map(fileName), removed.map(fileName));
-  const [came, went] = [names.removed, names.added];
-  if (came.length + went.length === 0) {
-    return { kind: 'list', label, added: [], removed: [], note: `${count}, at other addresses` };
+  if (label !== 'screenshots') {
+    return { kind: 'list', label, added: bounded(added), removed: bounded(removed), note: null };
   }
-  return { kind: 'list', label, added: bounded(came), removed: bounded(went), note: count };
+  // Screenshots are shown by their file names and number.
+  const { length } = after;
+  const number = before.length === length ? `${length}` : `${before.length} → ${length}`;
+  const names = listDiff(removed.map(fileName), added.map(fileName));
+  const isMoved = names.added.length + names.removed.length === 0;
+  return {
+    ...{ kind: 'list', label, added: bounded(names.added), removed: bounded(names.removed) },
+    note: isMoved ? `${number}, at other addresses` : number,
+  };
 }
 
 function bounded(parts: readonly string[]): string[] {
@@ -153,19 +136,14 @@ export function listDiff(
 }
 
 /** Two addresses, shortened to their file names, or to their hosts when these are equal. */
-function mediaNames(
-  old: string | null,
-  now: string | null,
-): { readonly old: string; readonly new: string; readonly note: string | null } {
-  const [before, after] = [old, now].map((url) => (url === null ? NOTHING : fileName(url))) as [
-    string,
-    string,
-  ];
-  if (before !== after) return { old: before, new: after, note: null };
+function media(label: string, old: string | null, now: string | null): ChangeText {
+  const nameOf = (url: string | null): string | null => (url === null ? null : fileName(url));
+  const [before, after] = [nameOf(old), nameOf(now)];
+  if (before !== after) return values(label, before, after);
   const [from, to] = [hostOf(old), hostOf(now)];
   return from === to
-    ? { old: before, new: after, note: 'at another address' }
-    : { old: from, new: to, note: after };
+    ? values(label, before, after, 'at another address')
+    : values(label, from, to, after);
 }
 
 /** The name of the file at an address; the address itself when it has none. */
@@ -174,8 +152,8 @@ export function fileName(url: string): string {
   return path.split('/').findLast((part) => part !== '') ?? url;
 }
 
-function hostOf(url: string | null): string {
-  return url !== null && URL.canParse(url) ? new URL(url).host : NOTHING;
+function hostOf(url: string | null): string | null {
+  return url !== null && URL.canParse(url) ? new URL(url).host : null;
 }
 
 /** `2026-01-02T03:04:05Z` → `2026-01-02 03:04:05Z`. */
@@ -192,19 +170,11 @@ function textOf(value: ToldChange['old']): string | null {
   return typeof value === 'string' ? value : null;
 }
 
-/** The change of an amount in percent. */
-interface PercentChange {
-  /** In percent, rounded to two decimals, halves away from zero: `-20.00`. */
-  readonly exact: string;
-  /** `+12.5 %`, `-20.0 %`. */
-  readonly text: string;
-}
-
-/**
- * The exact change of an amount (decimal text) in percent. Null when the old amount is zero or one of
- * them is not an amount.
- */
-export function percentChange(old: string, now: string): PercentChange | null {
+/** Null when the old amount is zero. @returns `exact`, such as `-20.00`, and `text`, such as `+12.5 %` */
+export function percentChange(
+  old: string,
+  now: string,
+): { readonly exact: string; readonly text: string } | null {
   const [before, after] = [hundredths(old), hundredths(now)];
   if (before === null || after === null || before === 0n) return null;
   const base = before < 0n ? -before : before;
@@ -229,73 +199,37 @@ function hundredths(text: string): bigint | null {
   return sign === '' ? size : -size;
 }
 
-/** Two texts, each shortened to the part in which they differ. */
-interface TextDiff {
-  readonly old: string;
-  readonly new: string;
-}
-
 /**
  * Shortens two texts to the words that differ with a few words around; … marks each cut. Each is at
  * most `width` characters (UTF-16 units) long, and no character is cut in half. Texts that differ stay
  * different when `width` is 16 or more.
  */
-export function shortenDiff(old: string, now: string, width: number): TextDiff {
+export function shortenDiff(
+  old: string,
+  now: string,
+  width: number,
+): { readonly old: string; readonly new: string } {
   if (old.length <= width && now.length <= width) return { old, new: now };
   const around = Math.floor(width / 4);
-  const most = Math.floor(width / 3);
-  const start = wordStart(old, commonStart(old, now), most);
-  const end = commonEnd(old, now, start);
-  const from = contextStart(old, start, around);
+  const most = Math.min(old.length, now.length);
+  let start = 0;
+  while (start < most && old[start] === now[start]) start++;
+  let end = 0;
+  while (end < most - start && old.at(-1 - end) === now.at(-1 - end)) end++;
+  // The end that both have in common begins with a whole word.
+  while (end > 0 && !isSpace(old, old.length - end)) end--;
+  let from = Math.max(0, start - around);
+  while (from > 0 && from < start && !isSpace(old, from - 1)) from++;
+  from = wholeCharacter(old, from);
   const shorten = (text: string): string => {
-    const to = contextEnd(text, text.length - end, around);
-    const [before, after] = [from > 0 ? '…' : '', to < text.length ? '…' : ''];
-    return bound(`${before}${text.slice(from, to)}${after}`, width);
+    const place = text.length - end;
+    let to = Math.min(text.length, place + around);
+    while (to > place && to < text.length && !isSpace(text, to)) to--;
+    const part = text.slice(from, wholeCharacter(text, to));
+    const shown = `${from > 0 ? '…' : ''}${part}${to < text.length ? '…' : ''}`;
+    return shown.length <= width ? shown : `${shown.slice(0, wholeCharacter(shown, width - 1))}…`;
   };
   return { old: shorten(old), new: shorten(now) };
-}
-
-function commonStart(a: string, b: string): number {
-  const most = Math.min(a.length, b.length);
-  let n = 0;
-  while (n < most && a.charCodeAt(n) === b.charCodeAt(n)) n++;
-  return n;
-}
-
-/** Length of the common end, from the beginning of a word. */
-function commonEnd(a: string, b: string, start: number): number {
-  const most = Math.min(a.length, b.length) - start;
-  let n = 0;
-  while (n < most && a.charCodeAt(a.length - 1 - n) === b.charCodeAt(b.length - 1 - n)) n++;
-  while (n > 0 && !isSpace(a, a.length - n)) n--;
-  return n;
-}
-
-/** The beginning of the word around a place, at most `most` characters before it. */
-function wordStart(text: string, place: number, most: number): number {
-  let at = place;
-  while (at > 0 && place - at < most && !isSpace(text, at - 1)) at--;
-  return wholeCharacter(text, at);
-}
-
-/** The beginning of the words before a place that fit into `most` characters. */
-function contextStart(text: string, place: number, most: number): number {
-  if (place <= most) return 0;
-  let at = place - most;
-  while (at < place && !isSpace(text, at - 1)) at++;
-  return wholeCharacter(text, at);
-}
-
-/** The end of the words after a place that fit into `most` characters. */
-function contextEnd(text: string, place: number, most: number): number {
-  if (text.length - place <= most) return text.length;
-  let at = place + most;
-  while (at > place && !isSpace(text, at)) at--;
-  return wholeCharacter(text, at);
-}
-
-function bound(text: string, width: number): string {
-  return text.length <= width ? text : `${text.slice(0, wholeCharacter(text, width - 1))}…`;
 }
 
 function isSpace(text: string, at: number): boolean {
@@ -304,7 +238,7 @@ function isSpace(text: string, at: number): boolean {
 
 /** The place, or the one before when it is in the middle of a pair of surrogates. */
 function wholeCharacter(text: string, at: number): number {
-  const isLow = (n: number): boolean => (text.charCodeAt(n) & 0xfc00) === 0xdc00;
-  const isHigh = (n: number): boolean => (text.charCodeAt(n) & 0xfc00) === 0xd800;
-  return at > 0 && at < text.length && isLow(at) && isHigh(at - 1) ? at - 1 : at;
+  return /^[\ud800-\udbff][\udc00-\udfff]/.test(text.slice(Math.max(0, at - 1), at + 1))
+    ? at - 1
+    : at;
 }

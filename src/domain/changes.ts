@@ -13,8 +13,13 @@ interface ItemField {
   readonly class: ChangeClass;
 }
 
-/** Every canonical field of an item. Other fields are stored, but never count as a change. */
-const FIELDS: Readonly<Record<Exclude<keyof Item, 'id'>, ItemField>> = {
+type ItemKey = Exclude<keyof Item, 'id'>;
+
+/**
+ * Every canonical field of an item. Other fields are stored, but never count as a change. The hash of
+ * an item takes them in this order: with another order, all items would look changed.
+ */
+const FIELDS: Readonly<Record<ItemKey, ItemField>> = {
   name: { column: 'name', class: 'text' },
   description: { column: 'description', class: 'text' },
   category: { column: 'category', class: 'text' },
@@ -36,18 +41,11 @@ const FIELDS: Readonly<Record<Exclude<keyof Item, 'id'>, ItemField>> = {
 
 /** The canonical fields, in the order in which an item's changes are listed. */
 export const ITEM_FIELDS: readonly ItemField[] = Object.values(FIELDS);
+export const ITEM_KEYS = Object.keys(FIELDS) as readonly ItemKey[];
 
 /** An item's state in the mirror; null when it is not in it. */
 export type ItemState = 'live' | 'missing' | 'removed' | null;
 
-/** The class of a change of state. Only removed items are restored; a missing one that is found stays `missing`. */
-export function stateChangeClass(from: ItemState, to: Exclude<ItemState, null>): ChangeClass {
-  if (to !== 'live') return to;
-  if (from === null) return 'added';
-  return from === 'removed' ? 'restored' : 'missing';
-}
-
-/** Changes of one field in many items of a run, shown as one line. */
 export interface ChangeFold {
   readonly runId: bigint;
   readonly sellerId: string;
@@ -80,7 +78,6 @@ const WIDE_PERCENT = 90;
 /** A field that changed in all or nearly all items at once. */
 export interface WideChange {
   readonly field: string;
-  /** Number of items in which it changed. */
   readonly items: number;
   /** Number of listed items that the mirror had before. */
   readonly of: number;
@@ -94,19 +91,13 @@ export function describeWide({ field, items, of }: WideChange): string {
     : `${field} changed in ${new Intl.NumberFormat('en').format(items)} of ${all} items`;
 }
 
-/**
- * Fields that changed in all or nearly all items at once: a new currency, a sale, another host of
- * images. Ignores fields that changed in a single item.
- * @param changed column to number of items in which it changed
- * @param compared number of listed items that the mirror had before
- */
+/** A new currency, a sale, another host of images. @param compared listed items known before */
 export function wideChanges(changed: ReadonlyMap<string, number>, compared: number): WideChange[] {
   return ITEM_FIELDS.map(({ column }) => {
     return { field: column, items: changed.get(column) ?? 0, of: compared };
   }).filter(({ items }) => items > 1 && items * 100 >= compared * WIDE_PERCENT);
 }
 
-/** The parts of a change by which changes are grouped. */
 export interface PlacedChange {
   readonly sellerId: string;
   readonly runId: bigint;
@@ -114,25 +105,13 @@ export interface PlacedChange {
   readonly itemId: bigint;
 }
 
-/** Changes of one item in a run, in their order. */
 export interface ItemGroup<C extends PlacedChange> {
   readonly itemId: bigint;
   readonly changes: readonly C[];
 }
 
-/** Changes of one run, by item. */
-interface RunGroup<C extends PlacedChange> {
-  readonly runId: bigint;
-  readonly sellerId: string;
-  readonly changedAt: Date;
-  readonly items: readonly ItemGroup<C>[];
-}
-
-/**
- * Groups changes by run, in their order, and within a run by item, sorted by id. A run whose changes
- * continue after those of another one makes a second group.
- */
-export function groupChanges<C extends PlacedChange>(changes: readonly C[]): RunGroup<C>[] {
+/** Groups changes by run, in their order, and within a run by item, sorted by id. */
+export function groupChanges<C extends PlacedChange>(changes: readonly C[]) {
   const groups: { readonly first: C; readonly items: Map<bigint, C[]> }[] = [];
   for (const change of changes) {
     let group = groups.at(-1);
@@ -140,20 +119,18 @@ export function groupChanges<C extends PlacedChange>(changes: readonly C[]): Run
       group = { first: change, items: new Map() };
       groups.push(group);
     }
-    const { items } = group;
-    const known = items.get(change.itemId);
-    if (known === undefined) items.set(change.itemId, [change]);
-    else known.push(change);
+    const ofItem = group.items.get(change.itemId);
+    if (ofItem === undefined) group.items.set(change.itemId, [change]);
+    else ofItem.push(change);
   }
   return groups.map(({ first: { runId, sellerId, changedAt }, items }) => ({
     ...{ runId, sellerId, changedAt },
     items: [...items]
-      .map(([itemId, ofItem]) => ({ itemId, changes: ofItem }))
+      .map(([itemId, changes]): ItemGroup<C> => ({ itemId, changes }))
       .sort((a, b) => Number(a.itemId - b.itemId)),
   }));
 }
 
-/** True when the same run found both changes. */
 export function isSameRun(a: PlacedChange, b: PlacedChange): boolean {
   return a.runId === b.runId && a.sellerId === b.sellerId;
 }

@@ -17,29 +17,17 @@ export function guarded(text: string): string {
   return FORMULA.test(text) ? `'${text}` : text;
 }
 
-/** The text that `guarded` was given. */
 export function unguarded(cell: string): string {
   return cell.startsWith("'") && FORMULA.test(cell) ? cell.slice(1) : cell;
 }
 
-export interface CsvForm {
-  /** One character; by default a comma. */
-  readonly delimiter?: string;
-  /** By default CRLF, as RFC 4180 has it. */
-  readonly lineEnd?: '\r\n' | '\n';
-}
-
 /**
- * One line of CSV (RFC 4180) with its end. Null is an empty cell, an empty text a quoted one. All CSV
- * is written here, and not by a library: that takes four times as long and writes a single null as no
- * line at all.
+ * One line of CSV (RFC 4180). Null is an empty cell, an empty text a quoted one. Not by a library: that takes
+ * four times as long and writes a single null as no line at all.
  */
-export function csvLine(
-  cells: readonly (string | null)[],
-  { delimiter = ',', lineEnd = '\r\n' }: CsvForm = {},
-): string {
+export function csvLine(cells: readonly (string | null)[], delimiter = ','): string {
   const line = cells.map((cell) => (cell === null ? '' : quoted(cell, delimiter))).join(delimiter);
-  return (cells.length === 1 && line === '' ? '""' : line) + lineEnd;
+  return `${cells.length === 1 && line === '' ? '""' : line}\r\n`;
 }
 
 /**

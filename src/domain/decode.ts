@@ -1,9 +1,6 @@
 import type { Account, Decoding, Item, Json, Purchase, PurchasedItem } from './item.js';
 import {
   FieldError,
-  Tolerated,
-  collectExtra,
-  emptyExtra,
   isObject,
   readId,
   readMap,
@@ -15,32 +12,85 @@ import {
   shown,
   storableJson,
   storableText,
+  type FieldReader,
   type JsonObject,
+  type Tolerated,
 } from './values.js';
 
-const ITEM_FIELDS = new Set([
-  'id',
-  'name',
-  'description',
-  'category',
-  'sub_category',
-  'options',
-  'version',
-  'demo_link',
-  'tags',
-  'media',
-  'price',
-  'currency',
-  'published_at',
-]);
-const MEDIA_FIELDS = new Set([
-  'thumbnail',
-  'preview_image',
-  'preview_video',
-  'preview_audio',
-  'screenshots',
-]);
-const PRICE_FIELDS = new Set(['regular', 'extended']);
+/** The fields of an object, read by name. Those that are never read are unknown ones. */
+class Fields {
+  /** An array: of so few names, faster than a set. */
+  readonly #known: string[] = [];
+  readonly #parts: Fields[] = [];
+
+  /** @param unreadable takes fields that can't be read, by path; null: they make the record unreadable */
+  constructor(
+    readonly json: JsonObject,
+    readonly tolerated: Tolerated,
+    readonly unreadable: Map<string, Json> | null,
+    readonly prefix = '',
+  ) {}
+
+  /** @throws {FieldError} when it can't be read, whatever `unreadable` is */
+  require<T>(name: string, read: FieldReader<T>): T {
+    this.#known.push(name);
+    return read(this.json[name], this.prefix + name, this.tolerated);
+  }
+
+  /** A field that can't be read is null and noted as tolerated. */
+  read<T>(name: string, read: FieldReader<T>): T | null {
+    try {
+      return this.require(name, read);
+    } catch (error) {
+      if (!(error instanceof FieldError) || this.unreadable === null) throw error;
+      const path = storableText(this.prefix + name, this.tolerated);
+      this.tolerated.add(`${path}.unreadable`);
+      this.unreadable.set(path, storableJson(this.json[name] ?? null, this.tolerated));
+      return null;
+    }
+  }
+
+  text(name: string): string | null {
+    return this.read(name, readText);
+  }
+
+  /** The fields of an object within; its unknown ones count as well. */
+  part(name: string, read: FieldReader<JsonObject> = readMap): Fields {
+    const json = this.read(name, read) ?? {};
+    const part = new Fields(json, this.tolerated, this.unreadable, `${this.prefix}${name}.`);
+    this.#parts.push(part);
+    return part;
+  }
+
+  collectUnknown(extra: JsonObject): void {
+    for (const name of Object.keys(this.json)) {
+      if (this.#known.includes(name)) continue;
+      const path = storableText(this.prefix + name, this.tolerated);
+      extra[path] = storableJson(this.json[name] as Json, this.tolerated);
+    }
+    for (const part of this.#parts) part.collectUnknown(extra);
+  }
+}
+
+function decode<T>(
+  json: Json,
+  unreadable: Map<string, Json> | null,
+  read: (fields: Fields) => T,
+): Decoding<T> {
+  if (!isObject(json)) return { ok: false, reason: `is not an object: ${shown(json)}`, id: null };
+  const tolerated: Tolerated = new Set();
+  const fields = new Fields(json, tolerated, unreadable);
+  try {
+    const value = read(fields);
+    // Without a prototype, so that a field named `__proto__` is a field like any other.
+    const extra = Object.create(null) as JsonObject;
+    fields.collectUnknown(extra);
+    return { ok: true, decoded: { value, extra, tolerated: [...tolerated] } };
+  } catch (error) {
+    if (error instanceof FieldError) return { ok: false, reason: error.message, id: null };
+    throw error;
+  }
+}
 
 /**
  * Reads an item (spec 2.3, 2.4) in any of the notations of the field notes. Only `id` and `name`
@@ -48,97 +98,59 @@ const PRICE_FIELDS = new Set(['regular', 'extended']);
  * the record unreadable, since null would record a state that never was.
  */
 export function decodeItem(json: Json): Decoding<Item> {
-  if (!isObject(json)) return { ok: false, reason: `is not an object: ${shown(json)}`, id: null };
-  const tolerated = new Tolerated();
   let id: number | null = null;
-  try {
-    id = readId(json['id'], 'id', tolerated);
-    const value = readItem(id, json, tolerated);
+  const decoding = decode(json, null, (fields): Item => {
+    id = fields.require('id', readId);
+    const media = fields.part('media');
+    const price = fields.part('price');
     return {
-      ok: true,
-      decoded: { value, extra: itemExtra(json, tolerated), tolerated: tolerated.names },
+      id,
+      name: fields.require('name', readRequiredText),
+      description: fields.text('description'),
+      category: fields.text('category'),
+      subCategory: fields.text('sub_category'),
+      options: fields.require('options', readOptions),
+      version: fields.text('version'),
+      demoLink: fields.text('demo_link'),
+      tags: fields.require('tags', readTags),
+      thumbnailUrl: media.text('thumbnail'),
+      previewImageUrl: media.text('preview_image'),
+      previewVideoUrl: media.text('preview_video'),
+      previewAudioUrl: media.text('preview_audio'),
+      screenshots: media.require('screenshots', readScreenshots),
+      priceRegular: price.read('regular', readMoney),
+      priceExtended: price.read('extended', readMoney),
+      currency: fields.text('currency'),
+      publishedAt: fields.read('published_at', readTimestamp),
     };
-  } catch (error) {
-    if (error instanceof FieldError) return { ok: false, reason: error.message, id };
-    throw error;
-  }
+  });
+  return decoding.ok ? decoding : { ...decoding, id };
 }
 
-function readItem(id: number, json: JsonObject, tolerated: Tolerated): Item {
-  const media = readMap(json['media'], 'media', tolerated);
-  const price = readMap(json['price'], 'price', tolerated);
-  return {
-    id,
-    name: readRequiredText(json['name'], 'name', tolerated),
-    description: readText(json['description'], 'description', tolerated),
-    category: readText(json['category'], 'category', tolerated),
-    subCategory: readText(json['sub_category'], 'sub_category', tolerated),
-    options: readOptions(json['options'], tolerated),
-    version: readText(json['version'], 'version', tolerated),
-    demoLink: readText(json['demo_link'], 'demo_link', tolerated),
-    tags: readTags(json['tags'], tolerated),
-    thumbnailUrl: readText(media['thumbnail'], 'media.thumbnail', tolerated),
-    previewImageUrl: readText(media['preview_image'], 'media.preview_image', tolerated),
-    previewVideoUrl: readText(media['preview_video'], 'media.preview_video', tolerated),
-    previewAudioUrl: readText(media['preview_audio'], 'media.preview_audio', tolerated),
-    screenshots: readTexts(media['screenshots'], 'screenshots', tolerated),
-    priceRegular: readMoney(price['regular'], 'price.regular', tolerated),
-    priceExtended: readMoney(price['extended'], 'price.extended', tolerated),
-    currency: readText(json['currency'], 'currency', tolerated),
-    publishedAt: readTimestamp(json['published_at'], 'published_at', tolerated),
-  };
-}
-
-function itemExtra(json: JsonObject, tolerated: Tolerated): JsonObject {
-  const extra = emptyExtra();
-  collectExtra(json, ITEM_FIELDS, '', extra, tolerated);
-  if (isObject(json['media']))
-    collectExtra(json['media'], MEDIA_FIELDS, 'media.', extra, tolerated);
-  if (isObject(json['price']))
-    collectExtra(json['price'], PRICE_FIELDS, 'price.', extra, tolerated);
-  return extra;
-}
+const readScreenshots: FieldReader<string[]> = (json, _path, tolerated) => {
+  return readTexts(json, 'screenshots', tolerated);
+};
 
 /** Tags: an array, or one comma-separated text (field notes: tags). */
-function readTags(json: Json | undefined, tolerated: Tolerated): string[] {
-  if (typeof json !== 'string') return readTexts(json, 'tags', tolerated);
-  tolerated.note('tags.comma-separated');
-  return readTexts(json.split(','), 'tags', tolerated)
+const readTags: FieldReader<string[]> = (json, path, tolerated) => {
+  if (typeof json !== 'string') return readTexts(json, path, tolerated);
+  tolerated.add('tags.comma-separated');
+  return readTexts(json.split(','), path, tolerated)
     .map((tag) => tag.trim())
     .filter((tag) => tag !== '');
-}
+};
 
 /** Options: an array of texts, or a map name → text or texts (field notes: options). */
-function readOptions(json: Json | undefined, tolerated: Tolerated): string[] {
-  if (!isObject(json)) return readTexts(json, 'options', tolerated);
-  tolerated.note('options.object');
-  return Object.entries(json).flatMap(([name, values]) =>
-    readTexts(typeof values === 'string' ? [values] : asList(values), 'options', tolerated).map(
-      (value) =>
-        /^\d+$/.test(name)
-          ? value
-          : readTexts([`${name}: ${value}`], 'options', tolerated).join(''),
-    ),
-  );
-}
-
-function asList(values: Json): Json {
-  return typeof values === 'object' ? values : [values];
-}
-
-const ACCOUNT_FIELDS = new Set([
-  'name',
-  'username',
-  'email',
-  'balance',
-  'currency',
-  'profile',
-  'registered_at',
-]);
-const NAME_FIELDS = new Set(['firstname', 'lastname', 'full_name']);
-const PROFILE_FIELDS = new Set(['heading', 'description', 'contact', 'social_links', 'media']);
-const CONTACT_FIELDS = new Set(['email']);
-const ACCOUNT_MEDIA_FIELDS = new Set(['avatar', 'cover']);
+const readOptions: FieldReader<string[]> = (json, path, tolerated) => {
+  if (!isObject(json)) return readTexts(json, path, tolerated);
+  tolerated.add('options.object');
+  return Object.entries(json).flatMap(([name, values]) => {
+    const list = typeof values === 'object' ? values : [values];
+    const texts = readTexts(list, path, tolerated);
+    if (/^\d+$/.test(name)) return texts;
+    return texts.map((value) => storableText(`${name}: ${value}`, tolerated));
+  });
+};
 
 /**
  * Reads the account (spec 2.1, 2.2). Only `username` is required and must be readable: it identifies
@@ -146,125 +158,52 @@ const ACCOUNT_MEDIA_FIELDS = new Set(['avatar', 'cover']);
  * read is null, noted, and kept as received in `extra`.
  */
 export function decodeAccount(json: Json): Decoding<Account> {
-  if (!isObject(json)) return { ok: false, reason: `is not an object: ${shown(json)}`, id: null };
-  const reader = new OptionalFields();
-  try {
-    const parts = readParts(json, reader);
-    const value = readAccount(json, parts, reader);
-    const extra = { ...accountExtra(json, parts, reader.tolerated), ...reader.unreadable() };
-    return { ok: true, decoded: { value, extra, tolerated: reader.tolerated.names } };
-  } catch (error) {
-    if (error instanceof FieldError) return { ok: false, reason: error.message, id: null };
-    throw error;
-  }
+  const unreadable = new Map<string, Json>();
+  const decoding = decode(json, unreadable, (fields): Account => {
+    const name = fields.part('name', readName);
+    const profile = fields.part('profile');
+    const contact = profile.part('contact');
+    const media = profile.part('media');
+    const username = fields.require('username', readRequiredText);
+    if (username.trim() === '') throw new FieldError('username', 'is empty');
+    return {
+      username,
+      firstname: name.text('firstname'),
+      lastname: name.text('lastname'),
+      fullName: name.text('full_name'),
+      email: fields.text('email'),
+      balance: fields.read('balance', readMoney),
+      currency: fields.text('currency'),
+      heading: profile.text('heading'),
+      description: profile.text('description'),
+      contactEmail: contact.text('email'),
+      socialLinks: readSocialLinks(profile.part('social_links')),
+      avatarUrl: media.text('avatar'),
+      coverUrl: media.text('cover'),
+      registeredAt: fields.read('registered_at', readTimestamp),
+    };
+  });
+  if (!decoding.ok) return decoding;
+  const { value, extra, tolerated } = decoding.decoded;
+  const kept = { ...extra, ...Object.fromEntries(unreadable) };
+  return { ok: true, decoded: { value, extra: kept, tolerated } };
 }
 
-type FieldReader<T> = (json: Json | undefined, path: string, tolerated: Tolerated) => T;
-
-/** Reads optional fields. One that can't be read is null and noted as tolerated. */
-class OptionalFields {
-  readonly tolerated = new Tolerated();
-  readonly #unreadable: [string, Json][] = [];
-
-  read<T>(json: Json | undefined, path: string, read: FieldReader<T>): T | null {
-    try {
-      return read(json, path, this.tolerated);
-    } catch (error) {
-      if (!(error instanceof FieldError)) throw error;
-      this.tolerated.note(`${path}.unreadable`);
-      this.#unreadable.push([path, json ?? null]);
-      return null;
-    }
-  }
-
-  text(json: Json | undefined, path: string): string | null {
-    return this.read(json, path, readText);
-  }
-
-  map(json: Json | undefined, path: string): JsonObject {
-    return this.read(json, path, readMap) ?? {};
-  }
-
-  /** The fields that could not be read, as they came, by path. */
-  unreadable(): JsonObject {
-    const fields = emptyExtra();
-    for (const [path, json] of this.#unreadable) fields[path] = storableJson(json, this.tolerated);
-    return fields;
-  }
-}
-
-interface Parts {
-  readonly name: JsonObject;
-  readonly profile: JsonObject;
-  readonly contact: JsonObject;
-  readonly media: JsonObject;
-}
-
-function readParts(json: JsonObject, reader: OptionalFields): Parts {
-  const { name } = json;
-  const profile = reader.map(json['profile'], 'profile');
-  return {
-    name: typeof name === 'string' ? { full_name: name } : reader.map(name, 'name'),
-    profile,
-    contact: reader.map(profile['contact'], 'profile.contact'),
-    media: reader.map(profile['media'], 'profile.media'),
-  };
-}
-
-function readAccount(json: JsonObject, parts: Parts, reader: OptionalFields): Account {
-  const { name, profile, contact, media } = parts;
-  const username = readRequiredText(json['username'], 'username', reader.tolerated);
-  if (username.trim() === '') throw new FieldError('username', 'is empty');
-  return {
-    username,
-    firstname: reader.text(name['firstname'], 'name.firstname'),
-    lastname: reader.text(name['lastname'], 'name.lastname'),
-    fullName: reader.text(name['full_name'], 'name.full_name'),
-    email: reader.text(json['email'], 'email'),
-    balance: reader.read(json['balance'], 'balance', readMoney),
-    currency: reader.text(json['currency'], 'currency'),
-    heading: reader.text(profile['heading'], 'profile.heading'),
-    description: reader.text(profile['description'], 'profile.description'),
-    contactEmail: reader.text(contact['email'], 'profile.contact.email'),
-    socialLinks: readSocialLinks(profile['social_links'], reader),
-    avatarUrl: reader.text(media['avatar'], 'profile.media.avatar'),
-    coverUrl: reader.text(media['cover'], 'profile.media.cover'),
-    registeredAt: reader.read(json['registered_at'], 'registered_at', readTimestamp),
-  };
-}
+/** The name may be one text. */
+const readName: FieldReader<JsonObject> = (json, path, tolerated) => {
+  return typeof json === 'string' ? { full_name: json } : readMap(json, path, tolerated);
+};
 
 /** Network name to link or handle; unset networks are null and left out (field notes: social_links). */
-function readSocialLinks(json: Json | undefined, reader: OptionalFields): Record<string, string> {
+function readSocialLinks(networks: Fields): Record<string, string> {
   const links = Object.create(null) as Record<string, string>;
-  const map = reader.map(json, 'profile.social_links');
   // Sorted, so that another order of the networks is not a change.
-  for (const network of Object.keys(map).sort()) {
-    const link = reader.text(map[network], `profile.social_links.${network}`);
-    if (link !== null) links[storableText(network, reader.tolerated)] = link;
+  for (const network of Object.keys(networks.json).sort()) {
+    const link = networks.text(network);
+    if (link !== null) links[storableText(network, networks.tolerated)] = link;
   }
   return links;
 }
-
-function accountExtra(json: JsonObject, parts: Parts, tolerated: Tolerated): JsonObject {
-  const extra = emptyExtra();
-  collectExtra(json, ACCOUNT_FIELDS, '', extra, tolerated);
-  collectExtra(parts.name, NAME_FIELDS, 'name.', extra, tolerated);
-  collectExtra(parts.profile, PROFILE_FIELDS, 'profile.', extra, tolerated);
-  collectExtra(parts.contact, CONTACT_FIELDS, 'profile.contact.', extra, tolerated);
-  collectExtra(parts.media, ACCOUNT_MEDIA_FIELDS, 'profile.media.', extra, tolerated);
-  return extra;
-}
-
-const PURCHASE_FIELDS = new Set([
-  'purchase_code',
-  'license_type',
-  'price',
-  'currency',
-  'item',
-  'supported_until',
-  'downloaded',
-  'date',
-]);
 
 /**
  * Reads a purchase (spec 2.5), its item full or reduced. A field that can't be read is null
@@ -272,70 +211,48 @@ const PURCHASE_FIELDS = new Set([
  * it says which question was answered.
  */
 export function decodePurchase(json: Json): Decoding<Purchase> {
-  if (!isObject(json)) return { ok: false, reason: `is not an object: ${shown(json)}`, id: null };
-  const reader = new OptionalFields();
-  const { tolerated } = reader;
-  try {
-    const value: Purchase = {
-      purchaseCode: readText(json['purchase_code'], 'purchase_code', tolerated),
-      licenseType: reader.text(json['license_type'], 'license_type'),
-      price: reader.read(json['price'], 'price', readMoney),
-      currency: reader.text(json['currency'], 'currency'),
-      item: reader.read(json['item'], 'item', (item) => readPurchasedItem(item, reader)),
-      supportedUntil: reader.read(json['supported_until'], 'supported_until', readTimestamp),
-      downloaded: reader.read(json['downloaded'], 'downloaded', readFlag),
-      purchasedAt: reader.read(json['date'], 'date', readTimestamp),
-    };
-    const extra = emptyExtra();
-    collectExtra(json, PURCHASE_FIELDS, '', extra, tolerated);
-    return { ok: true, decoded: { value, extra, tolerated: tolerated.names } };
-  } catch (error) {
-    if (error instanceof FieldError) return { ok: false, reason: error.message, id: null };
-    throw error;
-  }
+  return decode(json, new Map(), (fields) => ({
+    purchaseCode: fields.require('purchase_code', readText),
+    licenseType: fields.text('license_type'),
+    price: fields.read('price', readMoney),
+    currency: fields.text('currency'),
+    item: fields.read('item', readPurchasedItem),
+    supportedUntil: fields.read('supported_until', readTimestamp),
+    downloaded: fields.read('downloaded', readFlag),
+    purchasedAt: fields.read('date', readTimestamp),
+  }));
 }
 
 /** Reads each field by itself: forks rename some (field notes: extra fields), and the others still count. */
-function readPurchasedItem(json: Json | undefined, reader: OptionalFields): PurchasedItem {
-  const map = readMap(json, 'item', reader.tolerated);
-  if (Object.keys(map).length === 0) throw new FieldError('item', 'is empty');
-  const media = reader.map(map['media'], 'item.media');
-  const item = {
-    id: reader.read(map['id'], 'item.id', readId),
-    name: reader.read(map['name'], 'item.name', readName),
-    url: reader.text(map['url'], 'item.url'),
-  };
-  if (isUnknown(item)) throw new FieldError('item', `has no id, name or url: ${shown(json)}`);
-  return {
-    ...item,
-    previewImageUrl: reader.text(media['preview_image'], 'item.media.preview_image'),
-    full: readFullItem(map),
-  };
-}
+const readPurchasedItem: FieldReader<PurchasedItem> = (json, path, tolerated) => {
+  const map = readMap(json, path, tolerated);
+  if (Object.keys(map).length === 0) throw new FieldError(path, 'is empty');
+  const fields = new Fields(map, tolerated, new Map(), `${path}.`);
+  const media = fields.part('media');
+  const id = fields.read('id', readId);
+  const name = fields.read('name', readItemName);
+  const url = fields.text('url');
+  // An item that nothing tells from others must not make a code valid. PHP's empty number is 0.
+  if ((id ?? 0) === 0 && name === null && (url ?? '').trim() === '') {
+    throw new FieldError(path, `has no id, name or url: ${shown(json)}`);
+  }
+  const previewImageUrl = media.text('preview_image');
+  // Only the full shape has prices.
+  const full = isObject(map['price']) ? decodeItem(map) : null;
+  return { id, name, url, previewImageUrl, full: full?.ok === true ? full.decoded.value : null };
+};
 
-function readName(json: Json | undefined, path: string, tolerated: Tolerated): string {
+const readItemName: FieldReader<string> = (json, path, tolerated) => {
   const name = readRequiredText(json, path, tolerated);
   if (name.trim() === '') throw new FieldError(path, 'is blank');
   return name;
-}
+};
 
-/** True for an item without id, name and url: it must not make a code valid. PHP's empty number is 0. */
-function isUnknown({ id, name, url }: Pick<PurchasedItem, 'id' | 'name' | 'url'>): boolean {
-  return (id ?? 0) === 0 && name === null && (url ?? '').trim() === '';
-}
-
-/** The full item when the answer holds one: only the full shape has prices. */
-function readFullItem(json: Json): PurchasedItem['full'] {
-  if (!isObject(json) || !isObject(json['price'])) return null;
-  const decoding = decodeItem(json);
-  return decoding.ok ? decoding.decoded.value : null;
-}
-
-function readFlag(json: Json | undefined, path: string, tolerated: Tolerated): boolean | null {
+const readFlag: FieldReader<boolean | null> = (json, path, tolerated) => {
   if (typeof json === 'boolean') return json;
   if (json === undefined || json === null) return null;
-  tolerated.note(`${path}.not-boolean`);
+  tolerated.add(`${path}.not-boolean`);
   if (json === 1 || json === '1' || json === 'true') return true;
   if (json === 0 || json === '0' || json === 'false' || json === '') return false;
   throw new FieldError(path, `is neither true nor false: ${shown(json)}`);
-}
+};

@@ -15,7 +15,6 @@ export function parseCursor(text: string): FeedCursor | null {
   return { seq: BigInt(seq), at };
 }
 
-/** The cursor as `parseCursor` reads it. */
 export function cursorText({ seq, at }: FeedCursor): string {
   return at === null ? String(seq) : `${seq}@${at}`;
 }

@@ -2,7 +2,6 @@
 export type Money = string;
 /** A moment as ISO 8601 in UTC, `2024-01-02T03:04:05Z`, with a fraction only when it is not zero. */
 export type Timestamp = string;
-/** A JSON value. */
 export type Json = string | number | boolean | null | Json[] | { [key: string]: Json };
 
 /** An item in canonical form (spec 2.3, 2.4), whatever notation it came in. */
@@ -82,7 +81,6 @@ export interface Decoded<T> {
   readonly tolerated: readonly string[];
 }
 
-/** Either a decoded record or the reason why it can't be one. */
 export type Decoding<T> =
   | { readonly ok: true; readonly decoded: Decoded<T> }
   | { readonly ok: false; readonly reason: string; readonly id: number | null };

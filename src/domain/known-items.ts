@@ -22,10 +22,7 @@ class Segment {
   readonly flags = new Uint8Array(SEGMENT_ITEMS);
 }
 
-/**
- * The ids of a catalogue with the wire hash of each: 17 bytes an item, and at most 16 for the index,
- * so that a million items need little memory.
- */
+/** The ids and wire hashes of a catalogue in few bytes an item: 17, and at most 16 for the index. */
 export class KnownItems {
   readonly #segments: Segment[] = [];
   #size = 0;
@@ -41,7 +38,6 @@ export class KnownItems {
     return this.#size;
   }
 
-  /** Adds an item of the store. */
   addKnown(id: number, wireHash: Uint8Array, state: KnownState): void {
     this.#append(id, wireHash, STATE_CODES[state]);
   }
@@ -111,12 +107,9 @@ export class KnownItems {
     return unreadable;
   }
 
-  /** Number of items that were live or missing in the store. */
   presentCount(): number {
     let count = 0;
-    for (let slot = 0; slot < this.#size; slot++) {
-      if (this.#isPresent(slot)) count++;
-    }
+    for (let slot = 0; slot < this.#size; slot++) if (this.#isPresent(slot)) count++;
     return count;
   }
 

@@ -1,10 +1,6 @@
-/** Fields of a line, by which lines can be searched. */
 export type LogFields = Readonly<Record<string, unknown>>;
 
-/**
- * The log of long-running parts, implemented in `log/`. Callers never pass keys or purchase codes; the
- * implementation masks them all the same.
- */
+/** The log of long-running parts. Callers never pass keys or codes; they are masked all the same. */
 export interface Log {
   debug(message: string, fields?: LogFields): void;
   info(message: string, fields?: LogFields): void;

@@ -5,7 +5,6 @@ export function moment(at: Date): string {
   return `${at.toISOString().slice(0, 19).replace('T', ' ')}Z`;
 }
 
-/** A moment read from text, or the fault of the text. */
 type MomentReading = { readonly at: Date } | { readonly fault: string };
 
 const EXAMPLES = 'such as 2026-03-01, 2026-03-01T12:00Z or 7d';
@@ -19,23 +18,19 @@ const ISO =
 export function readMoment(text: string, now: Date): MomentReading {
   const plain = text.trim();
   const [whole, day = '', time = '00:00', zone = 'Z'] = ISO.exec(plain) ?? [];
-  if (whole === undefined) return ago(plain, now);
+  if (whole === undefined) {
+    const length = parseDuration(plain);
+    if ('ms' in length && plain !== '') return { at: new Date(now.getTime() - length.ms) };
+    return { fault: `"${plain}" is not a moment; give one ${EXAMPLES}` };
+  }
   const offset = zone.length === 5 ? `${zone.slice(0, 3)}:${zone.slice(3)}` : zone.toUpperCase();
   const at = new Date(`${day}T${time}${offset}`);
   // `Date` would read 30 February as a day of March.
-  const exists = new Date(`${day}T00:00Z`);
-  if (Number.isNaN(at.getTime()) || Number.isNaN(exists.getTime())) return noSuch(plain);
-  return exists.toISOString().startsWith(day) ? { at } : noSuch(plain);
-}
-
-function noSuch(text: string): MomentReading {
-  return { fault: `"${text}" does not exist` };
-}
-
-function ago(text: string, now: Date): MomentReading {
-  const length = parseDuration(text);
-  if ('ms' in length && text !== '') return { at: new Date(now.getTime() - length.ms) };
-  return { fault: `"${text}" is not a moment; give one ${EXAMPLES}` };
+  const midnight = new Date(`${day}T00:00Z`);
+  const exists = [at, midnight].every((date) => !Number.isNaN(date.getTime()));
+  return exists && midnight.toISOString().startsWith(day)
+    ? { at }
+    : { fault: `"${plain}" does not exist` };
 }
 
 /** When a seller's history begins; null when there is none yet. */
@@ -44,7 +39,6 @@ interface Start {
   readonly since: Date | null;
 }
 
-/** Why the catalogue at a moment is not known in full. */
 type HistoryGap =
   | { readonly kind: 'future' }
   /** Nothing is known, or only the catalogues of some sellers; `starts` names the others. */

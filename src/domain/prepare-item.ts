@@ -1,10 +1,10 @@
 import { isUtf8 } from 'node:buffer';
 import { hash } from 'node:crypto';
+import { ITEM_KEYS } from './changes.js';
 import { decodeItem } from './decode.js';
 import type { Account, Item, Json } from './item.js';
-import { Tolerated, isObject, storableJson } from './values.js';
+import { isObject, storableJson } from './values.js';
 
-/** An item ready to be stored. */
 export interface PreparedItem {
   readonly item: Item;
   readonly extra: { readonly [path: string]: Json };
@@ -25,10 +25,7 @@ type Preparation =
  */
 const RISKY_JSON = /\\u(?:0000|d[89a-f])|\d[eE][-+]?\d{3}|\d{400}/i;
 
-/**
- * Reads one record of the list, from bytes to storable row.
- * @param wire the record's wire hash, when the caller has it already
- */
+/** @param wire the record's wire hash, when the caller has it already */
 export function prepareItem(bytes: Uint8Array, wire: Uint8Array = wireHash(bytes)): Preparation {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const text = buffer.toString('utf8');
@@ -36,11 +33,8 @@ export function prepareItem(bytes: Uint8Array, wire: Uint8Array = wireHash(bytes
   try {
     json = JSON.parse(text) as Json;
   } catch (error) {
-    return {
-      ok: false,
-      reason: `is not JSON: ${(error as Error).message.slice(0, 200)}`,
-      id: null,
-    };
+    const problem = (error as Error).message.slice(0, 200);
+    return { ok: false, reason: `is not JSON: ${problem}`, id: null };
   }
   const decoding = decodeItem(json);
   if (!decoding.ok) return decoding;
@@ -54,22 +48,21 @@ export function prepareItem(bytes: Uint8Array, wire: Uint8Array = wireHash(bytes
       contentHash: itemHash(value),
       extraHash: extraHash(extra),
       wireHash: wire,
-      raw: isUtf8(buffer) && !RISKY_JSON.test(text) ? buffer : storableRaw(json),
+      raw:
+        isUtf8(buffer) && !RISKY_JSON.test(text)
+          ? buffer
+          : Buffer.from(JSON.stringify(storableJson(json))),
     },
   };
 }
 
-/** Reads the item of a look-up. */
 export function prepareAnswer(raw: Json): Preparation {
   return prepareItem(Buffer.from(JSON.stringify(raw), 'utf8'));
 }
 
 const REDUCED_MEDIA = new Set(['preview_image', 'screenshots']);
 
-/**
- * Adds the media that a reduced answer leaves out (spec 2.4) from the stored record: a field that an
- * answer leaves out has not changed.
- */
+/** A reduced answer leaves media out (spec 2.4): these come from the stored record. */
 export function completeMedia(raw: Json, stored: Json | undefined): Json {
   if (!isObject(raw) || !isObject(raw['media']) || !isObject(stored)) return raw;
   const { media } = raw;
@@ -80,11 +73,6 @@ export function completeMedia(raw: Json, stored: Json | undefined): Json {
   return { ...raw, media: { ...Object.fromEntries(left), ...media } };
 }
 
-function storableRaw(json: Json): Buffer {
-  return Buffer.from(JSON.stringify(storableJson(json, new Tolerated())), 'utf8');
-}
-
-/** Bytes of a wire hash. */
 export const WIRE_HASH_BYTES = 8;
 
 /** Raise this when decoding changes, so that unchanged records are decoded once more. */
@@ -102,28 +90,9 @@ export function wireHash(bytes: Uint8Array): Buffer {
 
 /** SHA-256 over the canonical fields: equal for two notations of the same item. */
 export function itemHash(item: Item): Buffer {
-  return digest([
-    item.name,
-    item.description,
-    item.category,
-    item.subCategory,
-    item.options,
-    item.version,
-    item.demoLink,
-    item.tags,
-    item.thumbnailUrl,
-    item.previewImageUrl,
-    item.previewVideoUrl,
-    item.previewAudioUrl,
-    item.screenshots,
-    item.priceRegular,
-    item.priceExtended,
-    item.currency,
-    item.publishedAt,
-  ]);
+  return digest(ITEM_KEYS.map((key) => item[key]));
 }
 
-/** SHA-256 over the account's canonical fields. */
 export function accountHash(account: Account): Buffer {
   return digest([
     account.username,
@@ -147,12 +116,8 @@ const EMPTY_EXTRA = digest([]);
 
 /** SHA-256 over the unknown fields, whatever the order of their keys. */
 export function extraHash(extra: { readonly [path: string]: Json }): Buffer {
-  const entries = Object.entries(extra);
-  return entries.length === 0 ? EMPTY_EXTRA : digest(entries.sort(byKey).map(sortedKeys));
-}
-
-function sortedKeys(entry: [string, Json]): Json {
-  return [entry[0], ordered(entry[1])];
+  for (const _ in extra) return digest(ordered(extra));
+  return EMPTY_EXTRA;
 }
 
 function ordered(json: Json): Json {

@@ -16,7 +16,7 @@ const LONGEST_ESCAPE = 12;
 
 /** An escape of JSON and JavaScript, of an address, or of HTML. */
 const ESCAPE =
-  /\\(?:u([0-9a-f]{4})|x([0-9a-f]{2})|(.))|((?:%[0-9a-f]{2})+)|&(?:#(?:x([0-9a-f]{1,8})|([0-9]{1,8}));?|(amp|lt|gt|quot|apos);)/gi;
+  /\\(?:u(?<unicode>[0-9a-f]{4})|x(?<hex>[0-9a-f]{2})|(?<char>.))|(?<percent>(?:%[0-9a-f]{2})+)|&(?:#(?:x(?<htmlHex>[0-9a-f]{1,8})|(?<decimal>[0-9]{1,8}));?|(?<name>amp|lt|gt|quot|apos);)/gi;
 const MAY_ESCAPE = /[\\%&]/;
 const NAMED: Readonly<Record<string, string>> = {
   ...{ amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" },
@@ -105,7 +105,6 @@ export class Redactor {
 /** Characters. Shorter secrets are masked only where they fill the cell: a code may contain them by chance. */
 const SHORTEST_IN_CELL = 16;
 
-/** Makes a function that masks secrets in the cells of tables, in any letter case. */
 export function cellMaskOf(secrets: readonly Secret[]): (cell: string) => string {
   const isLong = (secret: Secret): boolean => secret.reveal().trim().length >= SHORTEST_IN_CELL;
   const redactor = new Redactor(secrets.filter(isLong));
@@ -117,7 +116,6 @@ export function cellMaskOf(secrets: readonly Secret[]): (cell: string) => string
   };
 }
 
-/** Adds a character to the number made of the last few characters. */
 function withNext(start: number, code: number): number {
   return (start << BITS) ^ code;
 }
@@ -139,12 +137,12 @@ function folded(text: string): string {
   return single.replaceAll('+', ' ');
 }
 
-/** A secret as plain text, in JSON, with its own escapes decoded, and its pieces in base64. */
+/** A secret as plain text, in JSON, with its own escapes decoded, in hex, and its pieces in base64. */
 function spellingsOf(secret: string): string[] {
   const json = JSON.stringify(secret).slice(1, -1);
   const bare = unescaped(secret);
   const own = bare.length >= SHORTEST_SECRET ? [secret, json, bare] : [secret, json];
-  return [...own, ...base64Pieces(secret)];
+  return [...own, Buffer.from(secret).toString('hex'), ...base64Pieces(secret)];
 }
 
 /**
@@ -176,28 +174,17 @@ function hintOf(spellings: readonly string[]): RegExp | null {
   return new RegExp([...all, NUMBERED_CHARACTER].join('|'), 'i');
 }
 
-/** The text with one level of escapes decoded. */
 function unescaped(text: string): string {
-  return text.replaceAll(
-    ESCAPE,
-    (
-      all: string,
-      unicode?: string,
-      hex?: string,
-      char?: string,
-      percent?: string,
-      htmlHex?: string,
-      html?: string,
-      name?: string,
-    ) => {
-      if (percent !== undefined) return Buffer.from(percent.replaceAll('%', ''), 'hex').toString();
-      const word = char ?? name?.toLowerCase();
-      if (word !== undefined) return NAMED[word] ?? word;
-      const number = unicode ?? hex ?? htmlHex;
-      const code = number === undefined ? Number(html) : Number.parseInt(number, 16);
-      return code <= 0x10ffff ? String.fromCodePoint(code) : all;
-    },
-  );
+  return text.replaceAll(ESCAPE, (all: string, ...rest: unknown[]) => {
+    const groups = rest.at(-1) as Readonly<Record<string, string | undefined>>;
+    const { unicode, hex, char, percent, htmlHex, decimal, name } = groups;
+    if (percent !== undefined) return Buffer.from(percent.replaceAll('%', ''), 'hex').toString();
+    const word = char ?? name?.toLowerCase();
+    if (word !== undefined) return NAMED[word] ?? word;
+    const digits = unicode ?? hex ?? htmlHex;
+    const code = digits === undefined ? Number(decimal) : Number.parseInt(digits, 16);
+    return code <= 0x10ffff ? String.fromCodePoint(code) : all;
+  });
 }
 
 /** A key of digits may be written as a number with an exponent. */
@@ -206,9 +193,8 @@ const EXPONENT = /\d[eE][-+]?\d/;
 const SMALLEST_KEY = 1_000;
 
 /**
- * Masks the API key in the server's answers, in any letter case and escape. A key of digits is also
- * masked where it is a number. Only documented numbers, such as an item's id, stay as they are: they
- * may equal the key by chance.
+ * Masks the API key in any letter case and escape; a key of digits also where it is a number, except in
+ * documented numbers, such as an item's id, which may equal it by chance.
  */
 export class KeyRedactor extends Redactor {
   /** The key as a number; null when it is not all digits. */
@@ -225,10 +211,7 @@ export class KeyRedactor extends Redactor {
     return super.mayChange(text) || (this.#number !== null && EXPONENT.test(text));
   }
 
-  /**
-   * Masks the key in strings, member names and numbers; returns the same value when it is not in it.
-   * @param kept paths of numbers that stay as they are, such as `price.regular`
-   */
+  /** Returns the same value when the key is not in it. @param kept paths of numbers that stay */
   json(json: Json, kept: readonly string[] = []): Json {
     return this.#json(json, '', new Set(kept));
   }
@@ -246,13 +229,10 @@ export class KeyRedactor extends Redactor {
     const entries = Object.entries(json).map(([name, value]): [string, Json] => {
       const place = path === null ? null : path + name;
       const isKept = place !== null && kept.has(place) && this.isNumber(value);
-      const within = place === null ? null : `${place}.`;
-      const entry: [string, Json] = [
-        this.text(name),
-        isKept ? value : this.#json(value, within, kept),
-      ];
-      changed ||= entry[0] !== name || entry[1] !== value;
-      return entry;
+      const shown = isKept ? value : this.#json(value, place === null ? null : `${place}.`, kept);
+      const shownName = this.text(name);
+      changed ||= shownName !== name || shown !== value;
+      return [shownName, shown];
     });
     return changed ? Object.fromEntries(entries) : json;
   }

@@ -1,6 +1,5 @@
 import { Secret } from './secret.js';
 
-/** One server's host and port. */
 export interface RedisNode {
   /** A name or an address; those of IPv6 without brackets. */
   readonly host: string;
@@ -9,10 +8,7 @@ export interface RedisNode {
 
 /** Where Redis (or Valkey) is, and how to log in. It can be printed: the passwords mask themselves. */
 export interface RedisTarget {
-  /**
-   * `single`: one server. `sentinel`: sentinels that know the master's address. `cluster`: some of
-   * the cluster's nodes.
-   */
+  /** `sentinel`: sentinels know the master's address. `cluster`: some of the cluster's nodes. */
   readonly mode: 'single' | 'sentinel' | 'cluster';
   /** At least one; exactly one for `single`. */
   readonly nodes: readonly RedisNode[];
@@ -28,7 +24,7 @@ export interface RedisTarget {
 }
 
 /** Why a text is not an address of Redis. Never repeats the text, which contains passwords. */
-export interface RedisFault {
+interface RedisFault {
   /** What is wrong, continuing a sentence that begins with the setting's name. */
   readonly fault: string;
   readonly remedy: string;
@@ -76,68 +72,61 @@ function parse(text: string): RedisTarget {
     );
   }
   const [, word = '', rest = ''] = /^([^:/?#@]*):\/\/(.*)$/s.exec(text) ?? [];
-  const { mode, tls } = schemeOf(word.toLowerCase());
-  const { user, hosts, path, query } = partsOf(rest);
-  const { masterName, database } = whatIn(path, mode);
-  return {
-    mode,
-    nodes: nodesOf(hosts, mode),
-    masterName,
-    ...credentialsOf(user),
-    sentinelPassword: sentinelPasswordOf(query, mode),
-    database,
-    tls,
-  };
-}
-
-function schemeOf(word: string): Pick<RedisTarget, 'mode' | 'tls'> {
-  const found = /^(?:redis|valkey)(s?)(?:[-+](sentinel|cluster))?$/.exec(word);
-  if (found === null) {
+  const scheme = /^(?:redis|valkey)(s?)(?:[-+](sentinel|cluster))?$/i.exec(word);
+  if (scheme === null) {
     throw new Refusal(
-      /^https?$/.test(word)
+      /^https?$/i.test(word)
         ? 'is an address of the web, not of Redis'
         : 'is not an address of a Redis server',
       `begin it with redis://, such as ${FORM}, or with rediss:// for TLS, redis-sentinel:// or redis-cluster://`,
     );
   }
+  const mode = (scheme[2]?.toLowerCase() as 'sentinel' | 'cluster' | undefined) ?? 'single';
+  const { user, hosts, path, query } = partsOf(rest);
+  const [, masterName = '', ofSentinel = ''] = /^\/?([^/]*)\/?(.*)$/s.exec(path) ?? [];
+  if (mode === 'sentinel' && masterName === '') {
+    throw new Refusal(
+      'lacks the name of the master that the sentinels watch',
+      `write it after the hosts, as in ${SENTINEL_FORM}`,
+    );
+  }
   return {
-    mode: (found[2] as 'sentinel' | 'cluster' | undefined) ?? 'single',
-    tls: found[1] === 's',
+    mode,
+    nodes: nodesOf(hosts, mode),
+    masterName: mode === 'sentinel' ? decoded(masterName) : null,
+    ...credentialsOf(user),
+    sentinelPassword: sentinelPasswordOf(query, mode),
+    database: databaseOf(mode === 'sentinel' ? ofSentinel : path.slice(1), mode),
+    tls: scheme[1] !== '',
   };
 }
 
 interface Parts {
-  /** Before the @; null when there is none. */
-  readonly user: string | null;
+  /** Before the @. */
+  readonly user: string;
   readonly hosts: string;
   /** Begins with a slash unless empty. */
   readonly path: string;
-  /** After the question mark; null when there is none. */
-  readonly query: string | null;
+  /** After the question mark. */
+  readonly query: string;
 }
 
 function partsOf(rest: string): Parts {
-  const [, authority = '', path = '', query, fragment] =
+  const [, authority = '', path = '', query = '', fragment] =
     /^([^/?#]*)(\/[^?#]*)?(?:\?([^#]*))?(#.*)?$/s.exec(rest) ?? [];
   const [first = '', second, ...more] = authority.split('@');
   // After the hosts an @ has no meaning: a / ? or # of the password has ended them too early.
-  const misplaced = [path, query, fragment].some((part) => part?.includes('@') === true);
-  if (misplaced || more.length > 0) {
+  if (`${path}${query}${fragment ?? ''}`.includes('@') || more.length > 0) {
     throw new Refusal('can’t be read as an address', ENCODE);
   }
   if (fragment !== undefined) {
     throw new Refusal('contains a #, where an address ends', 'write # in the password as %23');
   }
-  return {
-    user: second === undefined ? null : first,
-    hosts: second ?? first,
-    path,
-    query: query ?? null,
-  };
+  return { user: second === undefined ? '' : first, hosts: second ?? first, path, query };
 }
 
-function credentialsOf(user: string | null): Pick<RedisTarget, 'username' | 'password'> {
-  if (user === null || user === '' || user === ':') return { username: null, password: null };
+function credentialsOf(user: string): Pick<RedisTarget, 'username' | 'password'> {
+  if (user === '' || user === ':') return { username: null, password: null };
   const [, name = '', password = ''] = /^([^:]*):?(.*)$/s.exec(user) ?? [];
   if (password === '') {
     throw new Refusal(
@@ -145,10 +134,8 @@ function credentialsOf(user: string | null): Pick<RedisTarget, 'username' | 'pas
       'write user:password@ before the host, or :password@ for a password alone',
     );
   }
-  return {
-    username: name === '' ? null : decoded(name),
-    password: new Secret(decoded(password)),
-  };
+  const username = name === '' ? null : decoded(name);
+  return { username, password: new Secret(decoded(password)) };
 }
 
 function nodesOf(hosts: string, mode: RedisTarget['mode']): readonly RedisNode[] {
@@ -159,62 +146,39 @@ function nodesOf(hosts: string, mode: RedisTarget['mode']): readonly RedisNode[]
       `keep one, or write ${SENTINEL_FORM} for sentinels or ${CLUSTER_FORM} for a cluster`,
     );
   }
-  return texts.map((text) => nodeOf(text, mode === 'sentinel' ? 26_379 : 6_379));
+  return texts.map((text) => nodeOf(text, mode === 'sentinel' ? '26379' : '6379'));
 }
 
-function nodeOf(text: string, usualPort: number): RedisNode {
+function nodeOf(text: string, usualPort: string): RedisNode {
+  const unreadable = 'has a host that can’t be read';
   if (text === '' || text.startsWith(':')) {
     throw new Refusal('lacks a host', `write it as in ${FORM}`);
   }
   if (/^[^[]*:.*:/.test(text)) {
-    throw new Refusal('has a host that can’t be read', 'write an IPv6 address in brackets: [::1]');
+    throw new Refusal(unreadable, 'write an IPv6 address in brackets: [::1]');
   }
-  const [, inBrackets, name, port] = /^(?:\[([^\]]*)\]|([^:[\]]*))(?::(.*))?$/.exec(text) ?? [];
+  const [, inBrackets, name = '', portText = usualPort] =
+    /^(?:\[([^\]]*)\]|([^:[\]]*))(?::(.*))?$/.exec(text) ?? [];
   const valid =
     inBrackets === undefined
-      ? /^[\p{L}\p{N}._-]+$/u.test(name ?? '')
+      ? /^[\p{L}\p{N}._-]+$/u.test(name)
       : /^[\da-f:.]+$/i.test(inBrackets) && URL.canParse(`http://[${inBrackets}]`);
-  if (!valid) {
-    throw new Refusal('has a host that can’t be read', `write it as in ${FORM}; ${ENCODE}`);
-  }
-  return {
-    host: inBrackets ?? name ?? '',
-    port: port === undefined ? usualPort : portOf(port),
-  };
-}
-
-function portOf(text: string): number {
-  const port = /^\d{1,5}$/.test(text) ? Number(text) : 0;
+  if (!valid) throw new Refusal(unreadable, `write it as in ${FORM}; ${ENCODE}`);
+  const port = /^\d{1,5}$/.test(portText) ? Number(portText) : 0;
   if (port < 1 || port > 65_535) {
     throw new Refusal('has a port that is not a number from 1 to 65535', `write it as in ${FORM}`);
   }
-  return port;
-}
-
-function whatIn(
-  path: string,
-  mode: RedisTarget['mode'],
-): Pick<RedisTarget, 'masterName' | 'database'> {
-  if (mode !== 'sentinel') return { masterName: null, database: databaseOf(path.slice(1), mode) };
-  const [, name = '', database = ''] = /^\/?([^/]*)\/?(.*)$/s.exec(path) ?? [];
-  if (name === '') {
-    throw new Refusal(
-      'lacks the name of the master that the sentinels watch',
-      `write it after the hosts, as in ${SENTINEL_FORM}`,
-    );
-  }
-  return { masterName: decoded(name), database: databaseOf(database, mode) };
+  return { host: inBrackets ?? name, port };
 }
 
 function databaseOf(text: string, mode: RedisTarget['mode']): number {
-  if (text === '') return 0;
-  if (mode === 'cluster' && text !== '0') {
+  if (mode === 'cluster' && text !== '' && text !== '0') {
     throw new Refusal(
       'goes on after the hosts, but a cluster has only database 0',
       `end it after the hosts, as in ${CLUSTER_FORM}`,
     );
   }
-  if (!/^\d{1,5}$/.test(text)) {
+  if (!/^\d{0,5}$/.test(text)) {
     throw new Refusal(
       'names a database that is not a number',
       mode === 'sentinel'
@@ -225,8 +189,8 @@ function databaseOf(text: string, mode: RedisTarget['mode']): number {
   return Number(text);
 }
 
-function sentinelPasswordOf(query: string | null, mode: RedisTarget['mode']): Secret | null {
-  if (query === null || query === '') return null;
+function sentinelPasswordOf(query: string, mode: RedisTarget['mode']): Secret | null {
+  if (query === '') return null;
   const [, password] = /^sentinelPassword=([^&]*)$/.exec(query) ?? [];
   if (mode !== 'sentinel' || password === undefined) {
     throw new Refusal(

@@ -1,3 +1,5 @@
+import { moment } from './moment.js';
+
 /** A run that would remove more than both limits is held. */
 export interface RemovalGuard {
   readonly items: number;
@@ -20,7 +22,6 @@ export interface RemovalQuestion {
   readonly present: number;
   /** Those of them that the list does not name. */
   readonly unlisted: readonly number[];
-  /** Look-ups made, by item. */
   readonly lookups: ReadonlyMap<number, LookupOutcome>;
   readonly guard: RemovalGuard;
   /** Earlier decisions, by item; default none. */
@@ -47,16 +48,10 @@ export interface RemovalPlan {
 /** The part of a plan that changes items. */
 export type Removals = Pick<RemovalPlan, 'remove' | 'missing'>;
 
-/** True when removals exceed both limits of the guard. */
-function exceedsGuard(going: number, present: number, guard: RemovalGuard): boolean {
-  return going > guard.items && going * 100 > guard.percent * present;
-}
-
 /**
- * Decides about the items that the list no longer names. Only a proven denial removes an item: a wrong
- * key and a list of exactly one item look like an empty catalogue (field notes: errors). All items that
- * may be gone count against the guard, except those with a decision: approved ones are removed once
- * they are proven gone, rejected ones stay missing, and neither holds a run again.
+ * Only a proven denial removes an item: a wrong key and a list of exactly one item look like an empty
+ * catalogue (field notes: errors). All items that may be gone count against the guard, except those with a
+ * decision: approved ones go once they are proven gone, rejected ones stay; neither holds a run again.
  */
 export function planRemovals(question: RemovalQuestion): RemovalPlan {
   const { unlisted, lookups, guard, decided } = question;
@@ -73,7 +68,8 @@ export function planRemovals(question: RemovalQuestion): RemovalPlan {
     else (isGone ? gone : open).push(id);
   }
   const undecided = question.present - approved.length - waiting.length - rejected.length;
-  return exceedsGuard(gone.length + open.length, undecided, guard)
+  const going = gone.length + open.length;
+  return going > guard.items && going * 100 > guard.percent * undecided
     ? {
         ...{ held: true, remove: [], found, rejected, confirmed: gone, open },
         missing: [...gone, ...open, ...approved, ...waiting, ...rejected],
@@ -85,11 +81,9 @@ export function planRemovals(question: RemovalQuestion): RemovalPlan {
       };
 }
 
-/** The facts of a held run that a decision needs. */
 export interface HeldRun {
   readonly runId: bigint;
   readonly state: string;
-  /** Number of items that it held back. */
   readonly items: number;
   /** Number of these that are still missing. */
   readonly missing: number;
@@ -108,9 +102,8 @@ export type DecisionCheck =
   | { readonly kind: 'no'; readonly why: string; readonly remedy: string };
 
 /**
- * Checks whether a person may decide this about a run. The newest held run without a decision holds
- * back all items of the older ones. A rejection can be followed by an approval. An approval can be
- * followed by a rejection for the items still missing; items that were removed can't be kept.
+ * The newest held run without a decision holds back all items of the older ones. A rejection can be
+ * followed by an approval, and an approval by a rejection for the items still missing.
  */
 export function checkDecision(run: HeldRun, wanted: Decision): DecisionCheck {
   const { runId, state, items, missing, removed, decision, approvalRunId, newerHeld } = run;
@@ -159,4 +152,22 @@ function no(why: string, remedy: string): DecisionCheck {
 
 function verbOf(decision: Decision): string {
   return decision === 'approved' ? 'approve' : 'reject';
+}
+
+/** What is known of an item's removal; null: not recorded, or no longer kept. */
+export interface RemovalEvidence {
+  /** The run whose list lacked the item. */
+  readonly unlisted: { readonly runId: bigint; readonly at: Date } | null;
+  /** When the item was looked up and denied, proven. */
+  readonly deniedAt: Date | null;
+}
+
+/** Explains a removal in one sentence with times in UTC. */
+export function describeRemoval({ unlisted, deniedAt }: RemovalEvidence): string {
+  const list =
+    unlisted === null
+      ? 'not in the list'
+      : `not in the list of run ${unlisted.runId} at ${moment(unlisted.at)}`;
+  const at = deniedAt === null ? '' : ` at ${moment(deniedAt)}`;
+  return `${list}, and denied when looked up${at}, between two proofs of the key`;
 }

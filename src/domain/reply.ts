@@ -4,10 +4,8 @@
  */
 export type Reply<T> = Answered<T> | Failure;
 
-/** Every reply that is not an answer with data. */
 export type Failure = Denied | Refused | Limited | Unavailable | Unreadable;
 
-/** The data asked for (spec 4). */
 export interface Answered<T> {
   readonly kind: 'answered';
   readonly httpStatus: number;
@@ -29,7 +27,6 @@ export interface Refused {
   readonly message: string;
 }
 
-/** Too many requests. */
 export interface Limited {
   readonly kind: 'limited';
   /** Null when nothing was sent, because an earlier reply asked for a long pause. */

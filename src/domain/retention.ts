@@ -17,7 +17,6 @@ export type RetentionPlan = { readonly [part in RetentionPart]: Date | null };
 
 const DAY_MS = 86_400_000;
 
-/** Counts the days back from `now`. */
 export function planRetention(days: RetentionDays, now: Date): RetentionPlan {
   const before = (kept: number | null): Date | null =>
     kept === null ? null : new Date(now.getTime() - kept * DAY_MS);
@@ -29,7 +28,6 @@ export function planRetention(days: RetentionDays, now: Date): RetentionPlan {
   };
 }
 
-/** True when no part is ever deleted. */
 export function keepsForEver(days: RetentionDays): boolean {
   return Object.values(days).every((kept) => kept === null);
 }

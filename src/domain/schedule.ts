@@ -34,24 +34,15 @@ export function nextTicks(
 ): Date[] {
   const ticks: Date[] = [];
   const firstDay = dayOf(after.getTime());
-  let last = after.getTime();
   for (let day = firstDay; day <= firstDay + HORIZON_DAYS && ticks.length < count; day += 1) {
-    for (const span of spansOf(pattern, timeZone, day)) {
-      let tick = firstAfter(pattern, span, last);
-      for (; tick !== null && ticks.length < count; tick = firstAfter(pattern, span, last)) {
-        ticks.push(new Date(tick));
-        last = tick;
-      }
+    for (const tick of ticksOfDay(pattern, timeZone, day)) {
+      if (tick > after.getTime() && ticks.length < count) ticks.push(new Date(tick));
     }
   }
   return ticks;
 }
 
-/**
- * The last instant at which a pattern ran, by the rules of `nextTicks`; null when there was none from
- * `notBefore` to `at`, both included.
- * @throws {RangeError} when there is no such zone
- */
+/** By the rules of `nextTicks`, both ends included. @throws {RangeError} when there is no such zone */
 export function lastTick(
   pattern: CronPattern,
   timeZone: string,
@@ -61,33 +52,22 @@ export function lastTick(
   const [until, since] = [at.getTime(), notBefore.getTime()];
   const firstDay = Math.max(dayOf(since), dayOf(until) - HORIZON_DAYS);
   for (let day = dayOf(until); day >= firstDay; day -= 1) {
-    for (const span of spansOf(pattern, timeZone, day).reverse()) {
-      const tick = lastUpTo(pattern, span, until);
-      if (tick !== null) return tick < since ? null : new Date(tick);
-    }
+    const tick = ticksOfDay(pattern, timeZone, day).findLast((tick) => tick <= until);
+    if (tick !== undefined) return tick < since ? null : new Date(tick);
   }
   return null;
 }
 
-/**
- * A stretch of time and the clock readings that run in it, as milliseconds since 1970 on that clock.
- * Readings that the clock skipped just before run at its beginning.
- */
-interface Span {
-  readonly from: number;
-  readonly offset: number;
-  /** First reading that runs here. */
-  readonly low: number;
-  /** First reading after it. */
-  readonly high: number;
-}
-
-/** The spans of a UTC day, in order; none on days without a run. */
-function spansOf(pattern: CronPattern, timeZone: string, day: number): Span[] {
-  if (![day - 1, day, day + 1].some((date) => runsOn(pattern, date))) return [];
+/** The instants of a UTC day at which a pattern runs, in order. */
+function ticksOfDay(pattern: CronPattern, timeZone: string, day: number): number[] {
+  // Clocks differ from UTC by less than a day.
+  const dates = [day - 1, day, day + 1].filter((date) => runsOn(pattern, date));
+  if (dates.length === 0) return [];
+  const times = timesOf(pattern);
   const followsTime = pattern.hours.length === 24;
-  const spans: Span[] = [];
-  let previousEnd: number | null = null;
+  // Clock readings that the clock skips run when it goes on: several may become one tick.
+  const ticks = new Set<number>();
+  let previousEnd = -Infinity;
   let reached = -Infinity;
   // Readings repeat for less than a day: it is enough to look at the day before.
   for (const { from, to, offset } of [
@@ -96,75 +76,31 @@ function spansOf(pattern: CronPattern, timeZone: string, day: number): Span[] {
   ]) {
     const [start, end] = [from + offset, to + offset];
     const low = followsTime ? lowestFollowing(start, previousEnd) : reached;
-    if (from >= day * DAY_MS) spans.push({ from, offset, low, high: end });
+    for (const date of from < day * DAY_MS ? [] : dates) {
+      for (const time of times) {
+        const reading = date * DAY_MS + time;
+        if (reading >= low && reading < end) ticks.add(Math.max(reading - offset, from));
+      }
+    }
     previousEnd = end;
     reached = Math.max(reached, end);
   }
-  return spans;
+  return [...ticks];
 }
 
-/**
- * An hourly pattern leaves skipped whole hours out. Where clocks skip part of an hour (half of one on
- * Lord Howe Island), the rest of that hour still needs its run.
- */
-function lowestFollowing(start: number, previousEnd: number | null): number {
-  const skipped = previousEnd === null ? 0 : start - previousEnd;
+/** Where clocks skip part of an hour (Lord Howe Island), the rest of it still needs its run. */
+function lowestFollowing(start: number, previousEnd: number): number {
+  const skipped = start - previousEnd;
   return skipped > 0 && skipped % HOUR_MS !== 0 ? start - skipped : start;
 }
 
-function firstAfter(pattern: CronPattern, span: Span, instant: number): number | null {
-  const { from, offset, high } = span;
-  const low = from > instant ? span.low : Math.max(span.low, instant + 1 + offset);
-  for (let day = dayOf(low); day * DAY_MS < high; day += 1) {
-    if (!runsOn(pattern, day)) continue;
-    const time = firstTime(pattern, Math.ceil((low - day * DAY_MS) / SECOND_MS));
-    if (time === null) continue;
-    const reading = day * DAY_MS + time * SECOND_MS;
-    return reading < high ? Math.max(reading - offset, from) : null;
-  }
-  return null;
-}
-
-function lastUpTo(pattern: CronPattern, span: Span, instant: number): number | null {
-  const { from, offset, low } = span;
-  if (from > instant) return null;
-  const last = Math.min(span.high - 1, instant + offset);
-  for (let day = dayOf(last); (day + 1) * DAY_MS > low; day -= 1) {
-    if (!runsOn(pattern, day)) continue;
-    const time = lastTime(pattern, Math.floor((last - day * DAY_MS) / SECOND_MS));
-    if (time === null) continue;
-    const reading = day * DAY_MS + time * SECOND_MS;
-    return reading < low ? null : Math.max(reading - offset, from);
-  }
-  return null;
-}
-
-/** The pattern's first time of day, in seconds, that is `from` or later. */
-function firstTime({ hours, minutes, seconds }: CronPattern, from: number): number | null {
-  for (const hour of hours) {
-    if (hour * 3_600 + 3_600 <= from) continue;
-    for (const minute of minutes) {
-      const time = hour * 3_600 + minute * 60;
-      if (time + 60 <= from) continue;
-      const second = seconds.find((second) => time + second >= from);
-      if (second !== undefined) return time + second;
-    }
-  }
-  return null;
-}
-
-/** The pattern's last time of day, in seconds, that is `until` or earlier. */
-function lastTime({ hours, minutes, seconds }: CronPattern, until: number): number | null {
-  for (const hour of hours.toReversed()) {
-    if (hour * 3_600 > until) continue;
-    for (const minute of minutes.toReversed()) {
-      const time = hour * 3_600 + minute * 60;
-      if (time > until) continue;
-      const second = seconds.findLast((second) => time + second <= until);
-      if (second !== undefined) return time + second;
-    }
-  }
-  return null;
+/** The pattern's times of day in order, milliseconds. */
+function timesOf({ hours, minutes, seconds }: CronPattern): number[] {
+  return hours.flatMap((hour) =>
+    minutes.flatMap((minute) =>
+      seconds.map((second) => ((hour * 60 + minute) * 60 + second) * SECOND_MS),
+    ),
+  );
 }
 
 /** `day` is a day of the calendar, counted from 1970. */
@@ -180,7 +116,6 @@ function dayOf(milliseconds: number): number {
 
 /** A stretch of time in which the clocks of a zone keep one distance from UTC; all in milliseconds. */
 interface Stretch {
-  /** Since 1970. */
   readonly from: number;
   /** Since 1970; the first instant that is no longer part of it. */
   readonly to: number;
@@ -191,67 +126,48 @@ interface Stretch {
 /** Days cached per zone, so that a search over many years does not fill memory. */
 const MOST_KEPT = 4_096;
 
-interface Zone {
-  readonly format: Intl.DateTimeFormat;
-  /** Stretches by UTC day, counted from 1970. */
-  readonly days: Map<number, readonly Stretch[]>;
-}
+/** Cached: making a formatter takes a hundred times as long as using it. Stretches by UTC day. */
+const zones = new Map<string, { format: Intl.DateTimeFormat; days: Map<number, Stretch[]> }>();
 
-/** Cached: making a formatter takes a hundred times as long as using it. */
-const zones = new Map<string, Zone>();
-
-/**
- * The stretches of a UTC day, in order: one, or two on the days on which clocks change. From the time
- * zone data of Node.
- * @param day counted from 1970
- * @throws {RangeError} when there is no such zone
- */
-function stretchesOf(timeZone: string, day: number): readonly Stretch[] {
-  const zone = zoneOf(timeZone);
-  const known = zone.days.get(day);
+/** One, or two when clocks change. @param day from 1970 @throws {RangeError} for an unknown zone */
+function stretchesOf(timeZone: string, day: number): Stretch[] {
+  let zone = zones.get(timeZone);
+  if (zone === undefined) {
+    const as = 'numeric';
+    const format = new Intl.DateTimeFormat('en-US', {
+      ...{ timeZone, hourCycle: 'h23' },
+      ...{ year: as, month: as, day: as, hour: as, minute: as, second: as },
+    });
+    zone = { format, days: new Map() };
+    zones.set(timeZone, zone);
+  }
+  const { format, days } = zone;
+  const known = days.get(day);
   if (known !== undefined) return known;
-  if (zone.days.size >= MOST_KEPT) zone.days.clear();
-  const found = split(zone, day * DAY_MS, (day + 1) * DAY_MS);
-  zone.days.set(day, found);
+  if (days.size >= MOST_KEPT) days.clear();
+  const found = split(format, day * DAY_MS, (day + 1) * DAY_MS);
+  days.set(day, found);
   return found;
 }
 
-function zoneOf(timeZone: string): Zone {
-  const known = zones.get(timeZone);
-  if (known !== undefined) return known;
-  const format = new Intl.DateTimeFormat('en-US', {
-    timeZone,
-    hourCycle: 'h23',
-    year: 'numeric',
-    month: 'numeric',
-    day: 'numeric',
-    hour: 'numeric',
-    minute: 'numeric',
-    second: 'numeric',
-  });
-  const zone = { format, days: new Map<number, readonly Stretch[]>() };
-  zones.set(timeZone, zone);
-  return zone;
-}
-
 /** Clocks change at most once a day, so equal offsets at both ends mean no change. */
-function split(zone: Zone, from: number, to: number): Stretch[] {
-  const [before, after] = [offsetAt(zone, from), offsetAt(zone, to)];
+function split(format: Intl.DateTimeFormat, from: number, to: number): Stretch[] {
+  const [before, after] = [offsetAt(format, from), offsetAt(format, to)];
   if (before === after) return [{ from, to, offset: before }];
   let [last, change] = [from, to];
   while (change - last > SECOND_MS) {
     const middle = last + Math.floor((change - last) / 2 / SECOND_MS) * SECOND_MS;
-    if (offsetAt(zone, middle) === before) last = middle;
+    if (offsetAt(format, middle) === before) last = middle;
     else change = middle;
   }
   const first = { from, to: change, offset: before };
   return change === to ? [first] : [first, { from: change, to, offset: after }];
 }
 
-/** `instant` is a whole second. */
-function offsetAt(zone: Zone, instant: number): number {
+/** What the zone's clocks show at a whole second, less UTC. */
+function offsetAt(format: Intl.DateTimeFormat, instant: number): number {
   const fields: Partial<Record<Intl.DateTimeFormatPartTypes, number>> = {};
-  for (const { type, value } of zone.format.formatToParts(instant)) fields[type] = Number(value);
+  for (const { type, value } of format.formatToParts(instant)) fields[type] = Number(value);
   const { year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0 } = fields;
   return Date.UTC(year, month - 1, day, hour, minute, second) - instant;
 }

@@ -30,10 +30,7 @@ export class Secret {
   }
 }
 
-/**
- * A purchase code for display: its first characters, at most 4 and a quarter of it, enough to recognise
- * a code that one has.
- */
+/** A code for display: at most its first 4 characters and a quarter of it. */
 export function maskCode(text: string): string {
   const kept = text.slice(0, Math.min(4, Math.floor(text.length / 4)));
   return `${kept.toWellFormed()}…`;
@@ -42,7 +39,6 @@ export function maskCode(text: string): string {
 /** UUIDs, the usual form of purchase codes, and at least 32 hex digits without hyphens. */
 const LIKELY_CODES = /[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}|[\da-f]{32,}/gi;
 
-/** Masks everything in a text that looks like a purchase code or a key. */
 export function maskLikelyCodes(text: string): string {
   return text.replaceAll(LIKELY_CODES, maskCode);
 }

@@ -7,14 +7,10 @@ export class FieldError extends Error {
   }
 }
 
-/** Collects the names of the quirks met in one record, each once. */
-export class Tolerated {
-  readonly names: string[] = [];
+export type Tolerated = Set<string>;
 
-  note(name: string): void {
-    if (!this.names.includes(name)) this.names.push(name);
-  }
-}
+/** @param json undefined when the field is absent @throws {FieldError} when it can't be read */
+export type FieldReader<T> = (json: Json | undefined, path: string, tolerated: Tolerated) => T;
 
 export type JsonObject = { [key: string]: Json };
 
@@ -22,23 +18,20 @@ export function isObject(json: Json | undefined): json is JsonObject {
   return typeof json === 'object' && json !== null && !Array.isArray(json);
 }
 
-/** A value shortened for a message. */
 export function shown(json: Json | undefined): string {
   const text = JSON.stringify(json) ?? 'nothing';
   return text.length > 60 ? `${text.slice(0, 57)}...` : text;
 }
 
-/**
- * Text that PostgreSQL accepts: NUL characters and lone surrogates, which it refuses, become U+FFFD.
- */
-export function storableText(text: string, tolerated: Tolerated): string {
+/** PostgreSQL refuses NUL characters and lone surrogates: they become U+FFFD. */
+export function storableText(text: string, tolerated: Tolerated = new Set()): string {
   if (text.isWellFormed() && !text.includes('\0')) return text;
-  tolerated.note('text.unstorable-characters');
+  tolerated.add('text.unstorable-characters');
   return text.toWellFormed().replaceAll('\0', '\uFFFD');
 }
 
 /** A JSON value of which every string, keys included, is storable. */
-export function storableJson(json: Json, tolerated: Tolerated): Json {
+export function storableJson(json: Json, tolerated: Tolerated = new Set()): Json {
   if (typeof json === 'string') return storableText(json, tolerated);
   if (typeof json === 'number') return Number.isFinite(json) ? json : String(json);
   if (typeof json !== 'object' || json === null) return json;
@@ -51,33 +44,24 @@ export function storableJson(json: Json, tolerated: Tolerated): Json {
 }
 
 /** Optional text: absent and null are null; numbers and booleans are taken as their text. */
-export function readText(
-  json: Json | undefined,
-  path: string,
-  tolerated: Tolerated,
-): string | null {
+export const readText: FieldReader<string | null> = (json, path, tolerated) => {
   if (typeof json === 'string') return storableText(json, tolerated);
   if (json === undefined || json === null) return null;
   if (typeof json === 'object') throw new FieldError(path, `is not text: ${shown(json)}`);
-  tolerated.note(`${path}.not-text`);
+  tolerated.add(`${path}.not-text`);
   return String(json);
-}
+};
 
-/** Text that must be there. */
-export function readRequiredText(
-  json: Json | undefined,
-  path: string,
-  tolerated: Tolerated,
-): string {
+export const readRequiredText: FieldReader<string> = (json, path, tolerated) => {
   const text = readText(json, path, tolerated);
   if (text === null) throw new FieldError(path, 'is missing');
   return text;
-}
+};
 
 const INTEGER_TEXT = /^\s*([+-]?\d+)(?:\.0*)?\s*$/;
 
 /** An identifier: an integer, also as text or as a float without fraction (field notes: numbers). */
-export function readId(json: Json | undefined, path: string, tolerated: Tolerated): number {
+export const readId: FieldReader<number> = (json, path, tolerated) => {
   let id: number;
   if (typeof json === 'number') {
     id = json;
@@ -85,13 +69,13 @@ export function readId(json: Json | undefined, path: string, tolerated: Tolerate
     const match = typeof json === 'string' ? INTEGER_TEXT.exec(json) : null;
     if (match === null) throw new FieldError(path, `is not an integer: ${shown(json)}`);
     id = Number(match[1]);
-    tolerated.note(`${path}.text`);
+    tolerated.add(`${path}.text`);
   }
   if (!Number.isInteger(id)) throw new FieldError(path, `is not an integer: ${shown(json)}`);
   if (!Number.isSafeInteger(id))
     throw new FieldError(path, 'is beyond 2^53 and can’t be read exactly');
   return id;
-}
+};
 
 /** Amounts from here on don't fit into `numeric(14,2)`. */
 const MONEY_LIMIT = 999_999_999_999.995;
@@ -101,18 +85,14 @@ const MONEY_TEXT = /^\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*$/;
  * Money (spec 2: two decimals) as exact decimal text. Integers, numeric strings and float noise are
  * read as what they mean (field notes: money); more than two decimals are rounded.
  */
-export function readMoney(
-  json: Json | undefined,
-  path: string,
-  tolerated: Tolerated,
-): Money | null {
+export const readMoney: FieldReader<Money | null> = (json, path, tolerated) => {
   if (json === undefined || json === null) return null;
   let amount: number;
   if (typeof json === 'number') {
     amount = json;
   } else if (typeof json === 'string' && MONEY_TEXT.test(json)) {
     amount = Number(json);
-    tolerated.note('money.text');
+    tolerated.add('money.text');
   } else {
     throw new FieldError(path, `is not an amount of money: ${shown(json)}`);
   }
@@ -121,9 +101,9 @@ export function readMoney(
   }
   const text = amount.toFixed(2);
   const rest = Math.abs(Number(text) - amount);
-  if (rest > 0) tolerated.note(rest > 1e-6 ? 'money.rounded' : 'money.float-noise');
+  if (rest > 0) tolerated.add(rest > 1e-6 ? 'money.rounded' : 'money.float-noise');
   return text === '-0.00' ? '0.00' : text;
-}
+};
 
 const TIMESTAMP =
   /^\s*(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d+))?)?\s*(Z|[+-]\d\d(?::?\d\d)?)?)?\s*$/i;
@@ -137,16 +117,12 @@ const ZERO_DATE = /^\s*(?:0000-00-00|-0001-11-30)/;
  * A moment (spec 2: ISO 8601 UTC) in the one notation of `Timestamp`. Microseconds, other offsets,
  * a missing zone (taken as UTC), an empty text and PHP's zero date (both null) are tolerated.
  */
-export function readTimestamp(
-  json: Json | undefined,
-  path: string,
-  tolerated: Tolerated,
-): Timestamp | null {
+export const readTimestamp: FieldReader<Timestamp | null> = (json, path, tolerated) => {
   if (json === undefined || json === null) return null;
   if (typeof json !== 'string') throw new FieldError(path, `is not a timestamp: ${shown(json)}`);
   if (CANONICAL.test(json)) return json;
   if (json.trim() === '' || ZERO_DATE.test(json)) {
-    tolerated.note('timestamp.empty');
+    tolerated.add('timestamp.empty');
     return null;
   }
   const match = TIMESTAMP.exec(json);
@@ -159,18 +135,18 @@ export function readTimestamp(
   if (Number.isNaN(utc) || new Date(utc).toISOString().slice(0, 19) !== wall || year === '0000') {
     throw new FieldError(path, `is not a date of the calendar: ${shown(json)}`);
   }
-  if (zone === undefined) tolerated.note('timestamp.no-zone');
+  if (zone === undefined) tolerated.add('timestamp.no-zone');
   const offset = offsetMinutes(zone);
   if (offset === null) throw new FieldError(path, `is in no zone of the world: ${shown(json)}`);
   const moment = new Date(utc - offset * 60_000).toISOString().slice(0, 19);
   if (!/^\d{4}-/.test(moment)) throw new FieldError(path, `is out of range: ${shown(json)}`);
   return fraction === '' ? `${moment}Z` : `${moment}.${fraction}Z`;
-}
+};
 
 /** True when `readTimestamp` can read it, also as null. */
 export function readsAsTimestamp(json: Json | undefined): boolean {
   try {
-    readTimestamp(json, '', new Tolerated());
+    readTimestamp(json, '', new Set());
     return true;
   } catch (error) {
     if (error instanceof FieldError) return false;
@@ -191,24 +167,24 @@ function offsetMinutes(zone: string | undefined): number | null {
 }
 
 /** A map: `{}`; null, absent and PHP's empty array count as empty (field notes: empty maps). */
-export function readMap(json: Json | undefined, path: string, tolerated: Tolerated): JsonObject {
+export const readMap: FieldReader<JsonObject> = (json, path, tolerated) => {
   if (isObject(json)) return json;
   if (json === undefined || json === null) return {};
   if (Array.isArray(json) && json.length === 0) {
-    tolerated.note('map.empty-array');
+    tolerated.add('map.empty-array');
     return {};
   }
   throw new FieldError(path, `is not an object: ${shown(json)}`);
-}
+};
 
 /**
  * A list of texts: an array, an object with numeric keys, one text, null or absent (field notes:
  * tags, screenshots). Empty entries are dropped; an entry that is an object is kept as its JSON.
  */
-export function readTexts(json: Json | undefined, path: string, tolerated: Tolerated): string[] {
+export const readTexts: FieldReader<string[]> = (json, path, tolerated) => {
   if (json === undefined || json === null) return [];
   if (typeof json === 'string') {
-    tolerated.note(`${path}.one-text`);
+    tolerated.add(`${path}.one-text`);
     return json === '' ? [] : [storableText(json, tolerated)];
   }
   if (Array.isArray(json)) {
@@ -220,47 +196,24 @@ export function readTexts(json: Json | undefined, path: string, tolerated: Toler
     return texts;
   }
   if (isObject(json)) {
-    tolerated.note(`${path}.object`);
+    tolerated.add(`${path}.object`);
     return Object.values(json).flatMap((entry) => readEntry(entry, path, tolerated));
   }
   throw new FieldError(path, `is not a list: ${shown(json)}`);
-}
+};
 
 function readEntry(entry: Json, path: string, tolerated: Tolerated): string[] {
   if (typeof entry === 'string') return [storableText(entry, tolerated)];
   if (entry === null) return [];
-  tolerated.note(`${path}.entry-not-text`);
+  tolerated.add(`${path}.entry-not-text`);
   return [
     typeof entry === 'object' ? JSON.stringify(storableJson(entry, tolerated)) : String(entry),
   ];
 }
 
-/** Copies the fields of `json` that are not in `known` into `extra`, under `prefix`. */
-export function collectExtra(
-  json: JsonObject,
-  known: ReadonlySet<string>,
-  prefix: string,
-  extra: JsonObject,
-  tolerated: Tolerated,
-): void {
-  for (const key of Object.keys(json)) {
-    if (!known.has(key)) {
-      extra[storableText(prefix + key, tolerated)] = storableJson(json[key] as Json, tolerated);
-    }
-  }
-}
-
-/** An object without a prototype, so that a field named `__proto__` is a field like any other. */
-export function emptyExtra(): JsonObject {
-  return Object.create(null) as JsonObject;
-}
-
 const MOST_CHARACTERS = 60;
 
-/**
- * A name from the marketplace for use in a sentence: one line of at most 60 characters, without control
- * characters and direction marks.
- */
+/** A name from the marketplace for a sentence: one safe line of at most 60 characters. */
 export function shownName(name: string): string {
   const plain = name
     .slice(0, MOST_CHARACTERS * 8)

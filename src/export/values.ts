@@ -1,6 +1,6 @@
 import type { ExportColumn } from '../store/exports.js';
+import { textsOf, type QueryColumn } from '../store/read-only.js';
 
-/** The kinds of values that formats write in different ways. */
 export type ValueKind =
   | { readonly kind: 'text' | 'boolean' | 'json' | 'texts' | 'date' | 'moment' | 'float' }
   | { readonly kind: 'integer'; readonly bits: 32 | 64 }
@@ -26,16 +26,12 @@ const KINDS: Readonly<Record<string, ValueKind>> = {
 /** The kind of a column's values. Types that no view has are text. */
 export function kindOf({ type }: ExportColumn): ValueKind {
   const [, precision, scale] = /^numeric\((\d+),(\d+)\)$/.exec(type) ?? [];
-  if (precision !== undefined && scale !== undefined) {
+  if (precision !== undefined) {
     return { kind: 'decimal', precision: Number(precision), scale: Number(scale) };
   }
-  const plain = /^timestamp(?:\(\d\))? with time zone$/.test(type)
-    ? 'timestamp with time zone'
-    : type;
-  return KINDS[plain] ?? { kind: 'text' };
+  return KINDS[type.replace(/^timestamp\(\d\)/, 'timestamp')] ?? { kind: 'text' };
 }
 
-/** True for numbers, which are never formulas and are numbers in JSON. */
 export function isNumeric({ kind }: ValueKind): boolean {
   return kind === 'integer' || kind === 'decimal' || kind === 'number' || kind === 'float';
 }
@@ -77,4 +73,27 @@ function digits(text: string): string {
   const power = Number(exponent) + whole.length - first - 1;
   const sign = mantissa.startsWith('-') ? '-' : '';
   return `${sign}${all.slice(first).replace(/0+$/, '')}e${power}`;
+}
+
+/**
+ * Writes PostgreSQL's text of a value as JSON. Decimals, such as money, are text with all their digits;
+ * so is another number that a double can't hold exactly.
+ */
+export function jsonOf(text: string, type: QueryColumn['type']): string {
+  switch (type) {
+    case 'boolean':
+      return text === 't' ? 'true' : 'false';
+    case 'number':
+      return isExact(text) ? text : JSON.stringify(text);
+    case 'json':
+      // As it is, since reading it would round its numbers. Within its texts line ends are escaped.
+      return text.replaceAll(/[\t\r\n]/g, ' ');
+    case 'texts':
+      return JSON.stringify(textsOf(text));
+    case 'moment':
+      return JSON.stringify(isoMoment(text));
+    case 'decimal':
+    case 'text':
+      return JSON.stringify(text);
+  }
 }

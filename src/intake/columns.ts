@@ -1,10 +1,9 @@
-import { LONGEST_CODE, maskCode, normalizeCode } from '../domain/codes/code.js';
-import { IntakeError, shown, shownList } from './types.js';
+import { LONGEST_CODE, normalizeCode } from '../domain/codes/code.js';
+import { maskCode } from '../domain/secret.js';
+import { IntakeError, shown } from './types.js';
 import type { Intake } from './types.js';
 
-/** The first records of a list. */
 interface Table {
-  /** Names of the columns, each once. */
   readonly columns: readonly string[];
   /** The names are the list's own. */
   readonly named: boolean;
@@ -16,83 +15,70 @@ interface Table {
 }
 
 interface ColumnChoice {
-  /** From 0. */
   readonly index: number;
-  /** Why, as a sentence. */
   readonly reason: string;
 }
 
-/**
- * Finds the column of codes: the one asked for, or the one whose name says so, or the only one whose
- * values look like codes.
- * @throws IntakeError when there is no such column, or more than one
- */
+/** By choice, name or values. @throws IntakeError when there is no such column, or more than one */
 export function chooseColumn(table: Table, wanted: string | number | undefined): ColumnChoice {
   if (wanted !== undefined) return askedFor(table, wanted);
-  if (table.columns.length === 1) {
+  const { columns, unfit } = table;
+  if (columns.length === 1) {
     return { index: 0, reason: 'The codes are in the only column there is.' };
   }
-  return byName(table) ?? byValues(table);
+  const codes = columnsLikeCodes(table);
+  const ranks = columns.map((name, index) =>
+    !table.named || unfit?.has(index) === true ? Infinity : (nameRank(name) ?? Infinity),
+  );
+  const best = ranks.reduce((least, rank) => Math.min(least, rank), Infinity);
+  const named = ranks.flatMap((rank, index) => (rank === best && rank < Infinity ? [index] : []));
+  const fitting = named.filter((index) => codes.includes(index));
+  // A column "code" may be a country code; the plainer names can't.
+  const doubtful = best === 2 ? [...named, ...codes] : named;
+  const byName = fitting.length > 0 ? fitting : doubtful;
+  const candidates = named.length > 0 ? byName : codes;
+  const [index] = candidates;
+  if (index === undefined) {
+    throw new IntakeError('no column looks like purchase codes', available(table));
+  }
+  if (candidates.length > 1) {
+    const places = candidates.map((at) => nameOf(table, at));
+    throw new IntakeError(
+      `several columns may hold the codes: ${places.join(', ')}`,
+      'Say which with --column, by name or number.',
+    );
+  }
+  const why =
+    named.length > 0
+      ? ', by its name'
+      : ': its values look most like codes, long and without spaces';
+  return { index, reason: `${placed(table, index)}${why}.` };
 }
 
 function askedFor(table: Table, wanted: string | number): ColumnChoice {
-  const byItsName = typeof wanted === 'string' ? indicesOf(table, wanted) : [];
-  const [index] = byItsName;
-  if (byItsName.length > 1) {
+  const { columns } = table;
+  const named = typeof wanted === 'string' ? indicesOf(columns, wanted.trim()) : [];
+  if (named.length > 1) {
     throw new IntakeError(
-      `${byItsName.length} columns are named ${shown(String(wanted))}`,
-      `Give --column as a number: ${byItsName.map((at) => at + 1).join(' or ')}.`,
+      `${named.length} columns are named ${shown(String(wanted))}`,
+      `Give --column as a number: ${named.map((at) => at + 1).join(' or ')}.`,
     );
   }
-  if (index !== undefined) return { index, reason: `${placed(table, index)}, as asked for.` };
-  const number = Number(wanted);
-  if (/^\d+$/.test(String(wanted)) && number >= 1 && number <= table.columns.length) {
-    return { index: number - 1, reason: `${placed(table, number - 1)}, as asked for.` };
+  const number = /^\d+$/.test(String(wanted)) ? Number(wanted) : 0;
+  const index = named[0] ?? number - 1;
+  if (columns[index] !== undefined) {
+    return { index, reason: `${placed(table, index)}, as asked for.` };
   }
   throw new IntakeError(`there is no column ${shown(String(wanted))}`, available(table));
 }
 
 /** Columns with this name; an exact match beats one in another letter case. */
-function indicesOf({ columns }: Table, wanted: string): number[] {
+function indicesOf(columns: readonly string[], wanted: string): number[] {
   const matching = (same: (name: string) => boolean): number[] =>
     columns.flatMap((name, index) => (same(name.trim()) ? [index] : []));
-  const name = wanted.trim();
-  const exact = matching((column) => column === name);
-  if (exact.length > 0) return exact;
-  return matching((column) => column.toLowerCase() === name.toLowerCase());
-}
-
-function byName(table: Table): ColumnChoice | null {
-  if (!table.named) return null;
-  const ranks = table.columns.map((name, index) =>
-    table.unfit?.has(index) === true ? null : nameRank(name),
-  );
-  const best = ranks.reduce<number>((least, rank) => Math.min(least, rank ?? Infinity), Infinity);
-  const named = ranks.flatMap((rank, index) => (rank === best ? [index] : []));
-  if (named.length === 0) return null;
-  const codes = columnsLikeCodes(table);
-  const fitting = named.filter((index) => codes.includes(index));
-  const candidates = fitting.length > 0 ? fitting : named;
-  const [index] = candidates;
-  if (index === undefined || candidates.length > 1) throw ambiguous(table, candidates);
-  // A column "code" may be a country code; the plainer names can't.
-  if (best === 2 && fitting.length === 0 && codes.length > 0) {
-    throw ambiguous(table, [index, ...codes]);
-  }
-  return { index, reason: `${placed(table, index)}, by its name.` };
-}
-
-function byValues(table: Table): ColumnChoice {
-  const codes = columnsLikeCodes(table);
-  const [index] = codes;
-  if (index === undefined) {
-    throw new IntakeError('no column looks like purchase codes', available(table));
-  }
-  if (codes.length > 1) throw ambiguous(table, codes);
-  return {
-    index,
-    reason: `${placed(table, index)}: its values look most like codes, long and without spaces.`,
-  };
+  const exact = matching((name) => name === wanted);
+  const lower = wanted.toLowerCase();
+  return exact.length > 0 ? exact : matching((name) => name.toLowerCase() === lower);
 }
 
 /** Columns whose values are typical codes; if there are none, those whose values may be codes. */
@@ -108,20 +94,19 @@ function columnsLikeCodes({ columns, records }: Table): number[] {
   return typical.length > 0 ? typical : where((value) => kindOf(value) === 'code');
 }
 
-function ambiguous(table: Table, indices: readonly number[]): IntakeError {
-  const places = indices.map((index) => nameOf(table, index));
-  return new IntakeError(
-    `several columns may hold the codes: ${places.join(', ')}`,
-    'Say which with --column, by name or number.',
-  );
-}
+const MAX_NAMES = 20;
 
-function available(table: Table): string {
-  const { columns, named, likelyNames } = table;
-  if (named) return `The columns are ${shownList(columns)}: say which with --column.`;
-  return likelyNames === undefined
-    ? `The list has no header: give --column as a number from 1 to ${columns.length}.`
-    : `The columns are ${shownList(likelyNames)}, going by the first line: say with --column which holds the codes, by name or number.`;
+function available({ columns, named, likelyNames }: Table): string {
+  const names = named ? columns : likelyNames;
+  if (names === undefined) {
+    return `The list has no header: give --column as a number from 1 to ${columns.length}.`;
+  }
+  const some = names.slice(0, MAX_NAMES).map((name) => shown(name));
+  const more = names.length > MAX_NAMES ? ` and ${names.length - MAX_NAMES} more` : '';
+  const are = `The columns are ${some.join(', ')}${more}`;
+  return named
+    ? `${are}: say which with --column.`
+    : `${are}, going by the first line: say with --column which holds the codes, by name or number.`;
 }
 
 function nameOf(table: Table, index: number): string {
@@ -140,7 +125,6 @@ const NAMES: readonly (readonly string[])[] = [
   ['code', 'codes', 'license', 'licence', 'serial', 'key'],
 ];
 
-/** A name without letter case, spaces and punctuation. */
 export function plainName(name: string): string {
   return name.toLowerCase().replaceAll(/[^\p{L}\p{N}]/gu, '');
 }
@@ -158,7 +142,6 @@ export function nameRank(name: string): number | null {
 
 type ValueKind = 'empty' | 'number' | 'date' | 'email' | 'link' | 'code' | 'text';
 
-/** The kind of value that a cell looks like. */
 export function kindOf(value: string): ValueKind {
   const text = normalizeCode(value);
   if (text === '') return 'empty';
@@ -184,31 +167,27 @@ function isTypicalCode(value: string): boolean {
   );
 }
 
-/**
- * A number of many digits as spreadsheets save it, such as `1,23457E+17`. It is not a code any more:
- * its last digits are lost.
- */
+/** Such as `1,23457E+17`, as spreadsheets save long numbers: their last digits are lost. */
 export function isShortenedNumber(text: string): boolean {
   return /^-?\d(?:[.,]\d{1,14})?E\+\d{2,3}$/i.test(text);
 }
 
 /** Prose, markup, a date, an amount, an address: hardly a code of any marketplace. */
 function isUnlikely(text: string): boolean {
+  return text.length > LONGEST_CODE || isPlain(text) || ['email', 'link'].includes(kindOf(text));
+}
+
+/** Prose, markup, a date or an amount, which can be shown. */
+function isPlain(text: string): boolean {
+  const kind = kindOf(text);
   return (
-    text.length > LONGEST_CODE ||
     /\s|<[/!?a-z]/i.test(text) ||
     isShortenedNumber(text) ||
-    isAmountOrDate(text) ||
-    ['email', 'link'].includes(kindOf(text))
+    kind === 'date' ||
+    (kind === 'number' && /[.,]/.test(text))
   );
 }
 
-function isAmountOrDate(text: string): boolean {
-  const kind = kindOf(text);
-  return kind === 'date' || (kind === 'number' && /[.,]/.test(text));
-}
-
-/** Most of the first records of a list do not look like codes. */
 export interface Doubt {
   /** Number of records with something in the column of codes, and of those that look odd. */
   readonly of: number;
@@ -224,11 +203,9 @@ const ENOUGH_KNOWN = 20;
 const MAX_SAMPLES = 3;
 
 /**
- * Doubts that a list has purchase codes when more than half of its first records (at most 1,000) look
- * odd. Odd are values with white space or a tag, dates, amounts, e-mail and web addresses, numbers that
- * Excel has shortened, and values longer than 255 characters. When 20 or more valid codes are known,
- * odd are instead values that are shorter or longer than all of these or have other kinds of
- * characters, unless they are a UUID or 32 to 128 hex digits.
+ * Doubts a list of which more than half of the first 1,000 records look odd: white space or a tag, dates,
+ * amounts, addresses, numbers that Excel has shortened, more than 255 characters. When 20 valid codes are
+ * known, odd is what differs from all of these in length or kinds of characters, and is no UUID or hex code.
  * @param known valid codes of the seller
  */
 export function doubtOf(
@@ -251,17 +228,13 @@ export function doubtOf(
   };
 }
 
-/** Shows prose, markup, dates and amounts; masks anything else, which may be a code or an e-mail address. */
 function sampleOf(text: string): string {
-  const isPlain = /[\s<]/.test(text) || isShortenedNumber(text) || isAmountOrDate(text);
-  return isPlain ? shown(text, 40) : `${maskCode(text)} (${text.length} characters)`;
+  return isPlain(text) ? shown(text, 40) : `${maskCode(text)} (${text.length} characters)`;
 }
 
-/** Lengths and characters of known codes. */
 interface Shape {
   readonly shortest: number;
   readonly longest: number;
-  /** Kinds of characters, see `kindOfCharacter`. */
   readonly kinds: ReadonlySet<string>;
 }
 

@@ -1,14 +1,13 @@
 import { unguarded, uniqueNames } from '../domain/csv.js';
 import { chooseColumn, kindOf, nameRank, plainName } from './columns.js';
-import { cellsOf, RecordJoiner, type CsvRecord } from './csv-records.js';
+import { cellsOf, recordJoiner, type CsvRecord } from './csv-records.js';
 import { IntakeError } from './types.js';
-import type { IntakeRow, Plan, RowReader, Sample } from './types.js';
-import { LineSplitter, type Line } from './text-list.js';
+import type { IntakeRow, Plan, Sample, Splitter, Tally } from './types.js';
+import { lineSplitter, type Line } from './text-list.js';
 
-/**
- * A plan for a CSV file.
- * @throws IntakeError when it is empty, or the column of codes is not clear
- */
+type Cells = readonly string[];
+
+/** @throws IntakeError when the list is empty, or the column of codes is not clear */
 export function planCsv(sample: Sample): Plan {
   const { whole, column, maxLength, mask } = sample;
   const lines = firstLines(sample);
@@ -18,17 +17,24 @@ export function planCsv(sample: Sample): Plan {
   const header = findHeader(cells, column);
   const [first = []] = cells;
   const rows = header === null ? cells : cells.slice(1);
-  if (rows.length === 0 && whole) throw nothingIn(header !== null);
+  if (rows.length === 0 && whole) {
+    throw new IntakeError(
+      header === null ? 'the list is empty' : 'the list has a header and nothing else',
+      'Check that the right file was exported.',
+    );
+  }
   const width = header === null ? mostFrequent(cells.map(({ length }) => length)) : first.length;
   const names = header === null ? blank(width) : first;
   const columns = uniqueNames(names.map((name) => name.trim()));
-  const table = {
-    columns: header === null ? columns : names,
-    named: header !== null,
-    records: rows,
-    ...(areNames(first) ? { likelyNames: first } : {}),
-  };
-  const choice = chooseColumn(table, column);
+  const choice = chooseColumn(
+    {
+      columns: header === null ? columns : names,
+      named: header !== null,
+      records: rows,
+      ...(areNames(first) ? { likelyNames: first } : {}),
+    },
+    column,
+  );
   const skipped = header === null ? named : (records[0]?.lastLine ?? 0);
   const shape = { delimiter, maxLength, width, codeColumn: choice.index, skipped };
   return {
@@ -41,164 +47,118 @@ export function planCsv(sample: Sample): Plan {
       header ?? 'The first line is not a header: it looks like the others.',
       choice.reason,
     ],
-    newReader: () => new CsvReader(shape),
+    newReader: (tally) => csvReader(shape, tally),
   };
-}
-
-function nothingIn(header: boolean): IntakeError {
-  return new IntakeError(
-    header ? 'the list has a header and nothing else' : 'the list is empty',
-    'Check that the right file was exported.',
-  );
 }
 
 interface CsvShape {
   readonly delimiter: string;
   readonly maxLength: number;
-  /** Number of cells of a record. */
   readonly width: number;
   readonly codeColumn: number;
   /** The last line before the first row. */
   readonly skipped: number;
 }
 
-class CsvReader implements RowReader {
-  readonly #shape: CsvShape;
-  readonly #splitter: LineSplitter;
-  readonly #joiner: RecordJoiner;
-  #strayQuotes = 0;
-  #firstStray = 0;
-  #unclosed = 0;
-  #firstUnclosed = 0;
-  #short = 0;
-  blankLines = 0;
-
-  constructor(shape: CsvShape) {
-    this.#shape = shape;
-    this.#splitter = new LineSplitter(shape.maxLength);
-    this.#joiner = new RecordJoiner(shape.delimiter, shape.maxLength);
-  }
-
-  push(piece: string): IntakeRow[] {
-    return this.#rows(this.#splitter.push(piece));
-  }
-
-  end(): IntakeRow[] {
-    const rows = this.#rows(this.#splitter.end());
-    return [...rows, ...this.#rowsOf(this.#joiner.end())];
-  }
-
-  notes(): readonly string[] {
-    const notes: string[] = [];
-    if (this.#unclosed > 0) notes.push(unclosedNote(this.#unclosed, this.#firstUnclosed));
-    if (this.#strayQuotes > 0) {
-      notes.push(
-        `Quotes make no sense in ${this.#strayQuotes} of the lines (first in line ${this.#firstStray}): they are taken as characters.`,
-      );
-    }
-    if (this.#short > 0) {
-      notes.push(`${this.#short} of the records have fewer cells than others: the last are empty.`);
-    }
-    return notes;
-  }
-
-  #rows(lines: readonly Line[]): IntakeRow[] {
-    const records: CsvRecord[] = [];
-    for (const line of lines) {
-      for (const record of this.#joiner.push(line)) records.push(record);
-    }
-    return this.#rowsOf(records);
-  }
-
-  #rowsOf(records: readonly CsvRecord[]): IntakeRow[] {
+function csvReader(shape: CsvShape, tally: Tally): Splitter<IntakeRow> {
+  const { delimiter, maxLength, width, skipped } = shape;
+  const split = lineSplitter(maxLength);
+  const join = recordJoiner(delimiter, maxLength);
+  const literal = { count: 0, firstLine: 0 };
+  const unclosed = { count: 0, firstLine: 0 };
+  let short = 0;
+  return (piece, isLast) => {
     const rows: IntakeRow[] = [];
-    const cells = cellsOf(records, this.#shape.delimiter);
+    const records = join(split(piece, isLast), isLast);
+    const cells = cellsOf(records, delimiter);
     // Records are not copied to add their cells: V8 puts copies made by spread among the old objects,
     // where they keep what they refer to until the next full garbage collection.
     for (const [index, record] of records.entries()) {
-      if (record.line <= this.#shape.skipped) continue;
-      const row = this.#row(record, cells[index] ?? []);
-      if (row !== null) rows.push(row);
+      const { kind, line } = record;
+      const given = cells[index] ?? [];
+      if (line <= skipped) continue;
+      if (isEmpty(given) && kind !== 'too long') {
+        tally.blankLines++;
+        continue;
+      }
+      const faulty = kind === 'literal' ? literal : kind === 'unclosed' ? unclosed : null;
+      if (faulty !== null && ++faulty.count === 1) faulty.firstLine = line;
+      const row = rowOf(record, given, shape);
+      if ('text' in row && given.length < width) short++;
+      rows.push(row);
     }
+    if (isLast) for (const note of notesOf(unclosed, literal, short)) tally.notes.push(note);
     return rows;
-  }
-
-  /** Null for an empty record. */
-  #row(record: CsvRecord, cells: readonly string[]): IntakeRow | null {
-    if (isEmpty(cells) && record.kind !== 'too long') {
-      this.blankLines++;
-      return null;
-    }
-    if (record.kind === 'literal') {
-      this.#strayQuotes++;
-      this.#firstStray ||= record.line;
-    }
-    if (record.kind === 'unclosed') {
-      this.#unclosed++;
-      this.#firstUnclosed ||= record.line;
-    }
-    const { codeColumn } = this.#shape;
-    return this.#filled(record, cells.map(unguarded), withoutGuard(cells[codeColumn] ?? ''));
-  }
-
-  #filled(record: CsvRecord, cells: readonly string[], code: string): IntakeRow {
-    const { width, codeColumn, delimiter, maxLength } = this.#shape;
-    const { line } = record;
-    if (record.kind === 'too long') {
-      const rejected = `is longer than the ${maxLength} characters a record may have`;
-      return { line, rejected, columns: fitted(cells, width, delimiter) };
-    }
-    if (cells.length > width && !isEmpty(cells.slice(width))) {
-      // An extra separator may have moved the code to another column.
-      const rejected = `has ${cells.length} cells instead of ${width}${extent(record)}`;
-      return { line, rejected, columns: fitted(cells, width, delimiter) };
-    }
-    if (cells.length <= codeColumn) {
-      const rejected = `ends before the column of codes${extent(record)}`;
-      return { line, rejected, columns: fitted(cells, width, delimiter) };
-    }
-    if (cells.length < width) this.#short++;
-    return { line, text: code, columns: fitted(cells, width, delimiter) };
-  }
+  };
 }
 
-function unclosedNote(quotes: number, line: number): string {
-  return quotes === 1
-    ? `The quote that opens in line ${line} is never closed: it counts as a character, and each line stands for itself.`
-    : `${quotes} quotes are never closed, the first opens in line ${line}: they count as characters, and each line stands for itself.`;
+interface Faulty {
+  readonly count: number;
+  readonly firstLine: number;
 }
 
-/** Removes a guarding apostrophe, unless there is another at the end: `readCode` removes such quotes. */
-function withoutGuard(cell: string): string {
-  return /'\s*$/.test(cell) ? cell : unguarded(cell);
+function notesOf(unclosed: Faulty, literal: Faulty, short: number): string[] {
+  const notes: string[] = [];
+  const alone = 'and each line stands for itself.';
+  if (unclosed.count === 1) {
+    notes.push(
+      `The quote that opens in line ${unclosed.firstLine} is never closed: it counts as a character, ${alone}`,
+    );
+  } else if (unclosed.count > 1) {
+    notes.push(
+      `${unclosed.count} quotes are never closed, the first opens in line ${unclosed.firstLine}: they count as characters, ${alone}`,
+    );
+  }
+  if (literal.count > 0) {
+    notes.push(
+      `Quotes make no sense in ${literal.count} of the lines (first in line ${literal.firstLine}): they are taken as characters.`,
+    );
+  }
+  if (short > 0) {
+    notes.push(`${short} of the records have fewer cells than others: the last are empty.`);
+  }
+  return notes;
+}
+
+function rowOf(record: CsvRecord, given: Cells, shape: CsvShape): IntakeRow {
+  const { width, codeColumn, delimiter, maxLength } = shape;
+  const { line, lastLine, kind } = record;
+  const cells = given.map(unguarded);
+  const columns = fitted(cells, width, delimiter);
+  const extent = lastLine > line ? ` and reaches to line ${lastLine}: is a quote left open?` : '';
+  if (kind === 'too long') {
+    const rejected = `is longer than the ${maxLength} characters a record may have`;
+    return { line, rejected, columns };
+  }
+  if (!isEmpty(cells.slice(width))) {
+    // An extra separator may have moved the code to another column.
+    return { line, rejected: `has ${cells.length} cells instead of ${width}${extent}`, columns };
+  }
+  const code = given[codeColumn];
+  if (code === undefined) {
+    return { line, rejected: `ends before the column of codes${extent}`, columns };
+  }
+  // An apostrophe is no guard when another ends the cell: `readCode` removes such quotes.
+  return { line, text: /'\s*$/.test(code) ? code : unguarded(code), columns };
 }
 
 /** Exactly `width` cells: adds empty ones, or joins the surplus into the last, so that nothing is lost. */
-function fitted(cells: readonly string[], width: number, delimiter: string): readonly string[] {
+function fitted(cells: Cells, width: number, delimiter: string): Cells {
   if (cells.length === width) return cells;
-  if (cells.length < width) {
-    return [...cells, ...blank(width - cells.length)];
-  }
-  const over = cells.slice(width);
-  const last = isEmpty(over) ? cells[width - 1] : cells.slice(width - 1).join(delimiter);
-  return [...cells.slice(0, width - 1), last ?? ''];
+  if (cells.length < width) return [...cells, ...blank(width - cells.length)];
+  const end = isEmpty(cells.slice(width)) ? width : cells.length;
+  return [...cells.slice(0, width - 1), cells.slice(width - 1, end).join(delimiter)];
 }
 
 function blank(cells: number): string[] {
   return Array.from({ length: cells }, () => '');
 }
 
-function extent({ line, lastLine }: CsvRecord): string {
-  return lastLine > line ? ` and reaches to line ${lastLine}: is a quote left open?` : '';
-}
-
 /** Records at the beginning from which the delimiter and the header are found. */
 const MAX_SAMPLE_RECORDS = 1000;
 
 /** In order of preference when they fit equally well: commas are the most frequent in texts and numbers. */
-const DELIMITERS = ['\t', ';', '|', ','] as const;
-
-const DELIMITER_NAMES: Readonly<Record<string, string>> = {
+const DELIMITERS: Readonly<Record<string, string>> = {
   '\t': 'tabs',
   ';': 'semicolons',
   '|': 'vertical bars',
@@ -208,24 +168,32 @@ const DELIMITER_NAMES: Readonly<Record<string, string>> = {
 /** Numbers that Excel has shortened with a decimal comma, which is not a separator. */
 const SHORTENED = /(?<![\d.,])\d,\d{1,14}E\+\d{2,3}(?!\d)/gi;
 
-interface DelimiterFound {
-  readonly delimiter: string;
-  /** Share of the first records that it splits into several cells. */
-  readonly cutting: number;
-  /** Number of the line `sep=` that names it; 0 without one. */
-  readonly line: number;
-  readonly reason: string;
+/** True when most of the first records have several cells, or a name of a column of codes is one. */
+export function hasCells(sample: Sample): boolean {
+  const { maxLength, whole } = sample;
+  const lines = firstLines(sample);
+  const { delimiter, cutting, line } = findDelimiter(lines, maxLength);
+  if (cutting >= SOME_CUT) return true;
+  const [first] = firstRecords(lines.slice(line), delimiter, maxLength, whole);
+  const cells = first?.cells ?? [];
+  return cells.length > 1 && cells.some((cell) => nameRank(cell) !== null);
 }
 
-/** The complete lines of the sample. */
-export function firstLines({ text, whole, maxLength }: Sample): Line[] {
-  const splitter = new LineSplitter(maxLength);
-  const lines = splitter.push(text);
-  return whole ? [...lines, ...splitter.end()] : lines;
+/**
+ * Share of the first records that a separator must split for them to be CSV. Low, because a table
+ * read as lines would have every line checked as a code; the opposite mistake is noticed at once.
+ */
+const SOME_CUT = 0.5;
+
+function firstLines({ text, whole, maxLength }: Sample): Line[] {
+  return lineSplitter(maxLength)(text, whole);
 }
 
-/** Finds the delimiter: named in Excel's first line `sep=;`, or the one that splits most evenly. */
-export function findDelimiter(lines: readonly Line[], maxLength: number): DelimiterFound {
+/**
+ * The delimiter: named in Excel's first line `sep=;`, whose number is `line`, or the one that splits most
+ * evenly. `cutting` is the share of the first records that it splits into several cells.
+ */
+function findDelimiter(lines: readonly Line[], maxLength: number) {
   const [first] = lines;
   const named = /^"?sep=([^\w\s"]|\t)"?$/i.exec(first?.text ?? '')?.[1];
   if (named !== undefined && first !== undefined) {
@@ -233,51 +201,37 @@ export function findDelimiter(lines: readonly Line[], maxLength: number): Delimi
     return { delimiter: named, cutting: 1, line: first.number, reason };
   }
   const plain = lines.map((line) => ({ ...line, text: line.text.replaceAll(SHORTENED, 'number') }));
-  const fits = DELIMITERS.map((delimiter) => fitOf(plain, delimiter, maxLength));
-  const best = fits.reduce((a, b) => (isBetter(b, a) ? b : a));
+  const best = Object.keys(DELIMITERS)
+    .map((delimiter) => fitOf(plain, delimiter, maxLength))
+    .reduce((a, b) => (isBetter(b, a) ? b : a));
   if (best.cells < 2) {
     const reason = 'There is one cell a line: no separator was found.';
     const hasCommas = lines.some(({ text }) => text.search(SHORTENED) >= 0);
     return { delimiter: hasCommas ? ';' : ',', cutting: 0, line: 0, reason };
   }
-  const agreeing = Math.round(best.agreement * best.records);
-  const share = `${agreeing} of the first ${best.records} records have ${best.cells} cells`;
-  return {
-    delimiter: best.delimiter,
-    cutting: best.cutting,
-    line: 0,
-    reason: `Cells are separated by ${nameOf(best.delimiter)}: ${share}.`,
-  };
+  const { delimiter, cutting, agreement, records, cells } = best;
+  const agreeing = Math.round(agreement * records);
+  const share = `${agreeing} of the first ${records} records have ${cells} cells`;
+  const reason = `Cells are separated by ${nameOf(delimiter)}: ${share}.`;
+  return { delimiter, cutting, line: 0, reason };
 }
 
-interface Fit {
-  readonly delimiter: string;
-  readonly records: number;
-  /** Cells of the first record, which is usually a header; if that has one, the most frequent number. */
-  readonly cells: number;
-  /** The first record has several. */
-  readonly cutsFirst: boolean;
-  /** Share of the records that have `cells`. */
-  readonly agreement: number;
-  /** Share of the records that have several. */
-  readonly cutting: number;
+function nameOf(delimiter: string): string {
+  return DELIMITERS[delimiter] ?? `the character ${delimiter}`;
 }
 
-function fitOf(lines: readonly Line[], delimiter: string, maxLength: number): Fit {
+type Fit = ReturnType<typeof fitOf>;
+
+function fitOf(lines: readonly Line[], delimiter: string, maxLength: number) {
   const lengths = firstRecords(lines, delimiter, maxLength, false).map(({ cells }) => cells.length);
+  const records = lengths.length;
   const [first = 0] = lengths;
   const cutsFirst = first > 1;
+  // The first record is usually a header, which has all cells.
   const cells = cutsFirst ? first : mostFrequent(lengths);
-  const share = (fits: (length: number) => boolean): number =>
-    lengths.filter(fits).length / lengths.length;
-  return {
-    delimiter,
-    records: lengths.length,
-    cells,
-    cutsFirst,
-    agreement: share((length) => length === cells),
-    cutting: share((length) => length > 1),
-  };
+  const agreement = lengths.filter((length) => length === cells).length / records;
+  const cutting = lengths.filter((length) => length > 1).length / records;
+  return { delimiter, records, cells, cutsFirst, agreement, cutting };
 }
 
 function isBetter(fit: Fit, than: Fit): boolean {
@@ -290,37 +244,25 @@ function isBetter(fit: Fit, than: Fit): boolean {
 function mostFrequent(numbers: readonly number[]): number {
   const counts = new Map<number, number>();
   for (const n of numbers) counts.set(n, (counts.get(n) ?? 0) + 1);
-  let best = 0;
-  for (const [n, count] of counts) {
-    const bestCount = counts.get(best) ?? 0;
-    if (count > bestCount || (count === bestCount && n > best)) best = n;
-  }
-  return best;
+  const [best] = [...counts].sort(([a, timesA], [b, timesB]) => timesB - timesA || b - a);
+  return best?.[0] ?? 0;
 }
 
-/** A record with its cells. */
-interface CellRecord extends CsvRecord {
-  readonly cells: readonly string[];
-}
-
-/**
- * The first records that are not empty.
- * @param whole no lines follow these
- */
-export function firstRecords(
+/** The first records that are not empty. @param whole no lines follow these */
+function firstRecords(
   lines: readonly Line[],
   delimiter: string,
   maxLength: number,
   whole: boolean,
-): CellRecord[] {
-  const joiner = new RecordJoiner(delimiter, maxLength);
+): (CsvRecord & { readonly cells: Cells })[] {
+  const join = recordJoiner(delimiter, maxLength);
   const records: CsvRecord[] = [];
   for (const line of lines) {
     if (records.length >= MAX_SAMPLE_RECORDS) break;
-    for (const record of joiner.push(line)) records.push(record);
+    for (const record of join([line], false)) records.push(record);
   }
   // A record that is open at the end is cut off, and used only when there is hardly another.
-  if (whole || records.length <= 1) for (const record of joiner.end()) records.push(record);
+  if (whole || records.length <= 1) for (const record of join([], true)) records.push(record);
   const cells = cellsOf(records, delimiter);
   return records
     .map((record, index) => ({ ...record, cells: cells[index] ?? [] }))
@@ -328,15 +270,12 @@ export function firstRecords(
 }
 
 /** True for empty records, also `;;;`, which spreadsheets write for emptied rows. */
-function isEmpty(cells: readonly string[]): boolean {
+function isEmpty(cells: Cells): boolean {
   return cells.every((cell) => cell.trim() === '');
 }
 
 /** Why the first record names the columns, as a sentence; null when it doesn't. */
-function findHeader(
-  records: readonly (readonly string[])[],
-  column: string | number | undefined,
-): string | null {
+function findHeader(records: readonly Cells[], column: string | number | undefined): string | null {
   const [first = [], ...others] = records;
   const wanted = typeof column === 'string' ? column.trim().toLowerCase() : null;
   const isWanted = (cell: string): boolean =>
@@ -350,11 +289,10 @@ function findHeader(
     : null;
 }
 
-/** True when all cells are words and no word repeats. */
-function areNames(cells: readonly string[]): boolean {
+function areNames(cells: Cells): boolean {
   const named = cells.filter((cell) => kindOf(cell) !== 'empty');
-  const differ = new Set(named.map((cell) => plainName(cell))).size === named.length;
-  return named.length > 0 && differ && named.every((cell) => isName(cell));
+  const differ = new Set(named.map(plainName)).size === named.length;
+  return named.length > 0 && differ && named.every(isName);
 }
 
 function isName(cell: string): boolean {
@@ -362,11 +300,7 @@ function isName(cell: string): boolean {
 }
 
 /** True when most values are codes. Numbers or dates prove nothing: a wrong header would lose a code. */
-function holdsCodes(records: readonly (readonly string[])[], index: number): boolean {
+function holdsCodes(records: readonly Cells[], index: number): boolean {
   const kinds = records.map((cells) => kindOf(cells[index] ?? '')).filter((k) => k !== 'empty');
   return kinds.length > 0 && kinds.filter((kind) => kind === 'code').length * 2 > kinds.length;
-}
-
-function nameOf(delimiter: string): string {
-  return DELIMITER_NAMES[delimiter] ?? `the character ${delimiter}`;
 }

@@ -5,9 +5,7 @@ import type { Line } from './text-list.js';
 export interface CsvRecord {
   /** Where it begins, from 1. */
   readonly line: number;
-  /** Where it ends. */
   readonly lastLine: number;
-  /** The text without the end of its last line. */
   readonly text: string;
   /**
    * `sound`: follows RFC 4180. In the others quotes are characters: in `literal` ones something follows
@@ -17,89 +15,72 @@ export interface CsvRecord {
 }
 
 /**
- * Joins lines whose break is within quotes. CSV libraries can't do this safely: after a quote that is
- * never closed they swallow the rest of the file or stop. Here a cell that opens with a quote must
- * follow RFC 4180. If it doesn't, or becomes too long, its lines are records of their own, with quotes
- * taken literally.
+ * Joins lines whose break is within quotes. CSV libraries swallow the rest of the file after a quote that
+ * is never closed. Here a cell in quotes must follow RFC 4180; if it does not, or becomes too long, its
+ * lines are records of their own, with quotes taken literally.
+ * @param maxLength longest record, in UTF-16 units
  */
-export class RecordJoiner {
-  readonly #delimiter: string;
-  readonly #maxLength: number;
-  #waiting: Line[] = [];
-  #size = 0;
-
-  /** @param maxLength longest record, in UTF-16 units */
-  constructor(delimiter: string, maxLength: number) {
-    this.#delimiter = delimiter;
-    this.#maxLength = maxLength;
-  }
-
-  /** The records that this line ends. */
-  push(line: Line): CsvRecord[] {
-    if (line.tooLong) return [...this.#giveUp(), recordOf([line], 'too long')];
-    const open = this.#waiting.length > 0;
-    if (!open && !line.text.includes('"')) return [recordOf([line], 'sound')];
-    const state = quoteState(line.text, this.#delimiter, open);
-    if (state === 'closed') {
-      const record = recordOf([...this.#waiting, line], 'sound');
-      this.#forget();
-      return [record];
+export function recordJoiner(
+  delimiter: string,
+  maxLength: number,
+): (lines: readonly Line[], isLast: boolean) => CsvRecord[] {
+  let waiting: Line[] = [];
+  let size = 0;
+  /** Each waiting line is a record. Joining some of them could take for ever in a hostile file. */
+  const giveUp = (records: CsvRecord[]): void => {
+    for (const line of waiting) {
+      records.push(recordOf([line], ALONE[stateOfQuotes(line.text, delimiter, false)]));
     }
-    const size = this.#size + line.text.length + line.end.length;
-    if (state === 'open' && size <= this.#maxLength) {
-      this.#waiting.push(line);
-      this.#size = size;
-      return [];
+    [waiting, size] = [[], 0];
+  };
+  const join = (line: Line, records: CsvRecord[]): void => {
+    const isOpen = waiting.length > 0;
+    const state = stateOfQuotes(line.text, delimiter, isOpen);
+    const length = size + line.text.length + line.end.length;
+    if (line.tooLong) {
+      giveUp(records);
+      records.push(recordOf([line], 'too long'));
+    } else if (state === 'closed') {
+      records.push(recordOf([...waiting, line], 'sound'));
+      [waiting, size] = [[], 0];
+    } else if (state === 'open' && length <= maxLength) {
+      waiting.push(line);
+      size = length;
+    } else if (isOpen) {
+      giveUp(records);
+      join(line, records);
+    } else {
+      records.push(recordOf([line], ALONE[state]));
     }
-    if (!open) return [recordOf([line], ALONE[state])];
-    return [...this.#giveUp(), ...this.push(line)];
-  }
-
-  /** The lines without a closing quote at the end of the file. */
-  end(): CsvRecord[] {
-    return this.#giveUp();
-  }
-
-  /**
-   * Each waiting line as a record of its own. They aren't joined in another way: a hostile file could
-   * make that take for ever.
-   */
-  #giveUp(): CsvRecord[] {
-    const records = this.#waiting.map((line) =>
-      recordOf([line], ALONE[quoteState(line.text, this.#delimiter, false)]),
-    );
-    this.#forget();
+  };
+  return (lines, isLast) => {
+    const records: CsvRecord[] = [];
+    for (const line of lines) join(line, records);
+    if (isLast) giveUp(records);
     return records;
-  }
-
-  #forget(): void {
-    this.#waiting = [];
-    this.#size = 0;
-  }
+  };
 }
 
-/** The kind of a line that is a record of its own, by the state of its quotes. */
 const ALONE = { closed: 'sound', open: 'unclosed', broken: 'literal' } as const;
 
 function recordOf(lines: readonly Line[], kind: CsvRecord['kind']): CsvRecord {
-  const [first] = lines;
-  const last = lines.at(-1);
-  const text =
-    lines.length === 1
-      ? (first?.text ?? '')
-      : lines.map((line) => (line === last ? line.text : line.text + line.end)).join('');
-  return { line: first?.number ?? 0, lastLine: last?.number ?? 0, text, kind };
+  const [first, last] = [lines[0] as Line, lines.at(-1) as Line];
+  const before = lines.slice(0, -1).map(({ text, end }) => text + end);
+  const text = before.length === 0 ? last.text : before.join('') + last.text;
+  return { line: first.number, lastLine: last.number, text, kind };
 }
 
 /**
- * The state of the quotes at a line's end: `closed`; `open`, to continue in the next line; or `broken`,
- * when something other than a delimiter follows a closing quote. A quote within an unquoted cell is an
- * ordinary character.
- * @param open whether the line begins within quotes
+ * The state of the quotes at a line's end: `closed`; `open`, to continue in the next line; or `broken`, when
+ * something follows a closing quote. Within an unquoted cell a quote is an ordinary character.
  */
-function quoteState(line: string, delimiter: string, open: boolean): 'closed' | 'open' | 'broken' {
-  let at = 0;
-  let within = open;
+function stateOfQuotes(
+  line: string,
+  delimiter: string,
+  isOpen: boolean,
+): 'closed' | 'open' | 'broken' {
+  if (!isOpen && !line.includes('"')) return 'closed';
+  let [at, within] = [0, isOpen];
   for (;;) {
     if (!within && line[at] !== '"') {
       const next = line.indexOf(delimiter, at);
@@ -125,30 +106,22 @@ function closingQuote(line: string, from: number): number {
 
 /** The cells of each record, in order; a blank record has one empty cell. */
 export function cellsOf(records: readonly CsvRecord[], delimiter: string): (readonly string[])[] {
+  // The library is called once for all records that need it: a call takes long.
+  const isQuoted = ({ kind, text }: CsvRecord): boolean => kind === 'sound' && text.includes('"');
   const quoted = records.filter(isQuoted);
-  const parsed = quoted.length === 0 ? [] : parsedCells(quoted, delimiter);
-  let next = 0;
-  return records.map((record) => {
-    if (isQuoted(record)) return parsed[next++] ?? [];
-    return record.text.trim() === '' ? [''] : record.text.split(delimiter);
-  });
-}
-
-/** True when a record needs a parser; the others are split at their delimiters. */
-function isQuoted({ kind, text }: CsvRecord): boolean {
-  return kind === 'sound' && text.includes('"');
-}
-
-function parsedCells(records: readonly CsvRecord[], delimiter: string): string[][] {
-  const parsed = parse(records.map(({ text }) => text).join('\n'), {
+  const parsed = parse(quoted.map(({ text }) => text).join('\n'), {
     delimiter,
     record_delimiter: '\n',
     // Allows quotes within a cell that doesn't begin with one, unlike RFC 4180.
     relax_quotes: true,
     relax_column_count: true,
   });
-  if (parsed.length !== records.length) {
-    throw new Error(`${records.length} records of CSV became ${parsed.length}`);
+  if (parsed.length !== quoted.length) {
+    throw new Error(`${quoted.length} records of CSV became ${parsed.length}`);
   }
-  return parsed;
+  let next = 0;
+  return records.map((record) => {
+    if (isQuoted(record)) return parsed[next++] ?? [];
+    return record.text.trim() === '' ? [''] : record.text.split(delimiter);
+  });
 }

@@ -1,43 +1,38 @@
 import { chooseColumn } from './columns.js';
+import { JsonDocument, type JsonRecord } from './json-document.js';
+import { isBlank, lineSplitter } from './text-list.js';
 import { IntakeError, shown } from './types.js';
-import type { IntakeRow, Plan, RowReader, Sample } from './types.js';
-import { JsonSplitter, type JsonRecord, type RecordSplitter } from './json-records.js';
-import { LineSplitter, type Line } from './text-list.js';
+import type { IntakeRow, Plan, Sample, Splitter, Tally } from './types.js';
 
 const MAX_SAMPLE_RECORDS = 1000;
-/** Columns that a list of objects may have. */
 const MAX_COLUMNS = 1000;
+const MAX_NAMES = 10;
 
-/**
- * A plan for a JSON document, or (`byLine`) for one JSON value a line.
- * @throws IntakeError when it has no list, or the column of codes is not clear
- */
+/** @throws IntakeError when there is no list, or the column of codes is not clear */
 export function planJson(sample: Sample, byLine: boolean): Plan {
   const { text, whole, maxLength, mask } = sample;
-  const newSplitter = (): RecordSplitter =>
-    byLine ? new JsonLines(maxLength) : new JsonSplitter(maxLength, mask);
-  const splitter = newSplitter();
-  const complete = splitter.push(text);
-  const records = whole ? [...complete, ...splitter.end()] : complete;
+  const document = new JsonDocument(maxLength, mask);
+  const records = byLine ? jsonLines(maxLength)(text, whole) : document.push(text, whole);
+  if (records.length === 0) {
+    throw new IntakeError(
+      whole ? 'the list is empty' : `no record ends within the first ${text.length} characters`,
+      'Check that the right file was exported.',
+    );
+  }
   const values = records.slice(0, MAX_SAMPLE_RECORDS).map((record) => valueOf(record, maxLength));
-  if (values.length === 0) throw nothingIn(sample);
   const shape = shapeOf(values, sample);
-  const place = splitter.place();
+  const { list } = document;
   return {
     delimiter: null,
     header: false,
-    columns: shape.columns.map((name) => mask(name)),
+    columns: shape.columns.map(mask),
     codeColumn: shape.codeColumn,
-    reasons: [...(place === null ? [] : [place]), shape.reason],
-    newReader: () => new JsonReader(newSplitter(), shape, sample),
+    reasons: [
+      ...(list === null ? [] : [`The list is the object's member ${shown(list)}.`]),
+      shape.reason,
+    ],
+    newReader: (tally) => jsonReader(byLine, shape, sample, tally),
   };
-}
-
-function nothingIn({ text, whole }: Sample): IntakeError {
-  return new IntakeError(
-    whole ? 'the list is empty' : `no record ends within the first ${text.length} characters`,
-    'Check that the right file was exported.',
-  );
 }
 
 interface JsonShape {
@@ -60,25 +55,20 @@ function shapeOf(values: readonly JsonValue[], { column, mask }: Sample): JsonSh
       'Export the codes with fewer fields.',
     );
   }
-  // Nested values are never codes, even if their JSON looks like one.
-  const records = objects.map((fields) => columns.map((name) => flatText(fields.get(name))));
-  const nested = new Set(
-    columns.flatMap((name, index) => {
-      const isNested = objects.some((fields) => fields.get(name)?.nested === true);
-      return isNested && records.every((cells) => cells[index] === '') ? [index] : [];
-    }),
-  );
   if (columns.length === 0) {
     throw new IntakeError('the objects have no fields', 'Check that the right file was exported.');
   }
-  const names = columns.map((name) => mask(name));
-  const table = { columns: names, named: true, records, unfit: nested };
+  // Nested values are never codes, even if their JSON looks like one.
+  const flatText = (field: Field | undefined): string =>
+    field === undefined || field.nested ? '' : field.text;
+  const records = objects.map((fields) => columns.map((name) => flatText(fields.get(name))));
+  const isNested = (name: string, index: number): boolean =>
+    objects.some((fields) => fields.get(name)?.nested === true) &&
+    records.every((cells) => cells[index] === '');
+  const unfit = new Set(columns.flatMap((name, at) => (isNested(name, at) ? [at] : [])));
+  const table = { columns: columns.map(mask), named: true, records, unfit };
   const { index, reason } = chooseColumn(table, column);
   return { columns, codeColumn: index, reason };
-}
-
-function flatText(field: Field | undefined): string {
-  return field === undefined || field.nested ? '' : field.text;
 }
 
 function valueOf({ text, tooLong }: JsonRecord, maxLength: number): JsonValue {
@@ -86,57 +76,29 @@ function valueOf({ text, tooLong }: JsonRecord, maxLength: number): JsonValue {
   return { kind: 'unfit', reason: `is longer than the ${maxLength} characters a record may have` };
 }
 
-class JsonReader implements RowReader {
-  readonly #splitter: RecordSplitter;
-  readonly #shape: JsonShape;
-  readonly #known: ReadonlySet<string>;
-  readonly #maxLength: number;
-  readonly #mask: Sample['mask'];
-  readonly #unknown = new Set<string>();
-
-  constructor(splitter: RecordSplitter, shape: JsonShape, { maxLength, mask }: Sample) {
-    this.#splitter = splitter;
-    this.#shape = shape;
-    this.#known = new Set(shape.columns);
-    this.#maxLength = maxLength;
-    this.#mask = mask;
-  }
-
-  get blankLines(): number {
-    return this.#splitter.blankLines;
-  }
-
-  push(piece: string): IntakeRow[] {
-    return this.#splitter.push(piece).map((record) => this.#row(record));
-  }
-
-  end(): IntakeRow[] {
-    return this.#splitter.end().map((record) => this.#row(record));
-  }
-
-  notes(): readonly string[] {
-    const names = [...this.#unknown].map((name) => shown(this.#mask(name))).join(', ');
-    return names === ''
-      ? []
-      : [`Fields that the first records don't have are left out of the result: ${names}.`];
-  }
-
-  #row(record: JsonRecord): IntakeRow {
-    const { columns, codeColumn } = this.#shape;
+function jsonReader(
+  byLine: boolean,
+  { columns, codeColumn }: JsonShape,
+  { maxLength, mask }: Sample,
+  tally: Tally,
+): Splitter<IntakeRow> {
+  const document = new JsonDocument(maxLength, mask);
+  const split: Splitter<JsonRecord> = byLine
+    ? jsonLines(maxLength, tally)
+    : (piece, isLast) => document.push(piece, isLast);
+  const known = new Set(columns);
+  const unknown = new Set<string>();
+  const rowOf = (record: JsonRecord): IntakeRow => {
     const { line } = record;
-    const value = valueOf(record, this.#maxLength);
+    const value = valueOf(record, maxLength);
     if (value.kind === 'unfit') return { line, rejected: value.reason, columns: [] };
     if (value.kind === 'text') {
-      const cells = columns.map((_, index) => (index === codeColumn ? value.text : ''));
-      return { line, text: value.text, columns: cells };
+      const { text } = value;
+      return { line, text, columns: columns.map((_, at) => (at === codeColumn ? text : '')) };
     }
-    return this.#fromObject(line, value.fields);
-  }
-
-  #fromObject(line: number, fields: ReadonlyMap<string, Field>): IntakeRow {
-    const { columns, codeColumn } = this.#shape;
+    const { fields } = value;
     for (const name of fields.keys()) {
-      if (!this.#known.has(name) && this.#unknown.size < 10) this.#unknown.add(name);
+      if (!known.has(name) && unknown.size < MAX_NAMES) unknown.add(name);
     }
     const cells = columns.map((name) => fields.get(name)?.text ?? '');
     const code = fields.get(columns[codeColumn] ?? '');
@@ -145,72 +107,56 @@ class JsonReader implements RowReader {
       return { line, rejected: 'has a list or an object where the code should be', columns: cells };
     }
     return { line, text: code.text, columns: cells };
-  }
-}
-
-class JsonLines implements RecordSplitter {
-  blankLines = 0;
-  readonly #splitter: LineSplitter;
-
-  constructor(maxLength: number) {
-    this.#splitter = new LineSplitter(maxLength);
-  }
-
-  push(piece: string): JsonRecord[] {
-    return this.#splitter.push(piece).flatMap((line) => this.#record(line));
-  }
-
-  end(): JsonRecord[] {
-    return this.#splitter.end().flatMap((line) => this.#record(line));
-  }
-
-  place(): string | null {
-    return null;
-  }
-
-  #record({ number, text, tooLong }: Line): JsonRecord[] {
-    if (text.trim() !== '' || tooLong) {
-      return [{ line: number, text, tooLong }];
+  };
+  return (piece, isLast) => {
+    const rows = split(piece, isLast).map(rowOf);
+    if (isLast && unknown.size > 0) {
+      const names = [...unknown].map((name) => shown(mask(name))).join(', ');
+      tally.notes.push(
+        `Fields that the first records don't have are left out of the result: ${names}.`,
+      );
     }
-    this.blankLines++;
-    return [];
-  }
+    return rows;
+  };
 }
 
-/** A decoded record of a JSON list. */
+function jsonLines(maxLength: number, tally?: Tally): Splitter<JsonRecord> {
+  const split = lineSplitter(maxLength);
+  return (piece, isLast) => {
+    const lines = split(piece, isLast);
+    const records = lines.filter((line) => !isBlank(line));
+    if (tally !== undefined) tally.blankLines += lines.length - records.length;
+    return records.map(({ number, text, tooLong }) => ({ line: number, text, tooLong }));
+  };
+}
+
 type JsonValue =
   | { readonly kind: 'text'; readonly text: string }
   | { readonly kind: 'object'; readonly fields: ReadonlyMap<string, Field> }
   | { readonly kind: 'unfit'; readonly reason: string };
 
-/** A field as the text of a cell. */
 interface Field {
   readonly text: string;
   /** A nested value is a cell of JSON, but never a code. */
   readonly nested: boolean;
 }
 
-/** Levels of nesting that a record may have. */
-const MAX_DEPTH = 64;
-
 /** Decodes one record: a text, or the fields of an object as texts. */
 export function decodeJson(json: string): JsonValue {
-  if (isTooDeep(json)) return { kind: 'unfit', reason: `nests deeper than ${MAX_DEPTH} levels` };
-  let value: unknown;
   try {
-    value = JSON.parse(withExactNumbers(json));
-  } catch {
-    return { kind: 'unfit', reason: 'is not valid JSON' };
+    const value: unknown = JSON.parse(withExactNumbers(json));
+    if (typeof value === 'string') return { kind: 'text', text: value };
+    if (typeof value === 'number') return { kind: 'text', text: String(value) };
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+      return { kind: 'unfit', reason: 'is neither a text nor an object' };
+    }
+    const fields = Object.entries(value).map(([name, field]) => [name, fieldOf(field)] as const);
+    return { kind: 'object', fields: new Map(fields) };
+  } catch (error) {
+    // `JSON.stringify` calls itself for each level.
+    const isTooDeep = error instanceof RangeError;
+    return { kind: 'unfit', reason: isTooDeep ? 'nests too deeply' : 'is not valid JSON' };
   }
-  if (typeof value === 'string') return { kind: 'text', text: value };
-  if (typeof value === 'number') return { kind: 'text', text: String(value) };
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    return { kind: 'unfit', reason: 'is neither a text nor an object' };
-  }
-  return {
-    kind: 'object',
-    fields: new Map(Object.entries(value).map(([name, field]) => [name, fieldOf(field)])),
-  };
 }
 
 function fieldOf(value: unknown): Field {
@@ -219,24 +165,9 @@ function fieldOf(value: unknown): Field {
   return { text, nested: typeof value === 'object' };
 }
 
-const TEXT_OR_BRACKET = /"[^"\\]*(?:\\.[^"\\]*)*"|[[\]{}]/g;
-
-function isTooDeep(json: string): boolean {
-  let depth = 0;
-  for (const [part] of json.matchAll(TEXT_OR_BRACKET)) {
-    if (part === '[' || part === '{') depth++;
-    else if (part === ']' || part === '}') depth--;
-    if (depth > MAX_DEPTH) return true;
-  }
-  return false;
-}
-
 const TEXT_OR_NUMBER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
 
-/**
- * Turns numbers that JavaScript would write in another way (`1.10`, an id of 20 digits) into texts, so
- * that cells stay as they were.
- */
+/** Turns numbers that JavaScript writes in another way (`1.10`, an id of 20 digits) into texts. */
 function withExactNumbers(json: string): string {
   return json.replaceAll(TEXT_OR_NUMBER, (part) =>
     part.startsWith('"') || !/^-?(?:0|[1-9]\d*)(?:\D|$)/.test(part) || String(Number(part)) === part

@@ -1,75 +1,64 @@
 import { describeCodeFault, readCode } from '../domain/codes/code.js';
 import { cellMaskOf } from '../domain/redact.js';
 import { MASK } from '../domain/secret.js';
-import { isShortenedNumber, nameRank } from './columns.js';
-import { findDelimiter, firstLines, firstRecords, planCsv } from './csv-list.js';
+import { isShortenedNumber } from './columns.js';
+import { hasCells, planCsv } from './csv-list.js';
+import { decodeJson, planJson } from './json-list.js';
 import {
-  Peekable,
+  HEAD_BYTES,
+  begin,
   decoderOf,
   findEncoding,
   isGzip,
   refuseBinary,
-  type Decoder,
   unpacked,
+  type Begun,
 } from './source.js';
-import { IntakeError, shown } from './types.js';
-import type {
-  Format,
-  Intake,
-  IntakeOptions,
-  IntakeRow,
-  Plan,
-  RowReader,
-  Sample,
-  Tally,
-} from './types.js';
-import { decodeJson, planJson } from './json-list.js';
 import { planText } from './text-list.js';
+import { IntakeError, shown } from './types.js';
+import type { Format, Intake, IntakeOptions, IntakeRow, Plan, Sample, Tally } from './types.js';
 
-/** Bytes at the beginning from which the format is found. */
-const HEAD_BYTES = 256 * 1024;
 /** Bytes decoded at once: few, so that their rows are collected as garbage before the next piece. */
 const PIECE_BYTES = 32 * 1024;
 const MAX_RECORD = 1024 * 1024;
 const MAX_BATCH = 1000;
-/** Rows in `Intake.first`. */
 const MAX_FIRST_ROWS = 1000;
 
-/**
- * Opens a list of purchase codes: text, CSV, JSON or NDJSON in any encoding. Reads the beginning and
- * finds out how to read the rest.
- * @param source bytes of the list, from `openSource` or stdin
- * @throws IntakeError when it is not a list of codes, or the column of codes is not clear
- */
+/** @throws IntakeError when it is not a list of codes, or the column of codes is not clear */
 export async function readCodes(
   source: AsyncIterable<Uint8Array>,
   options: IntakeOptions,
 ): Promise<Intake> {
-  const raw = new Peekable(source);
+  let begun = await begin(source);
+  const close = [begun.close];
   try {
-    const compressed = isGzip((await raw.peek(2)).bytes);
-    const bytes = compressed ? new Peekable(unpacked(raw, options.maxUnpackedBytes)) : raw;
-    return await intakeOf(bytes, compressed, options);
+    const compressed = isGzip(begun.head);
+    if (compressed) {
+      begun = await begin(unpacked(begun.bytes, options.maxUnpackedBytes));
+      close.unshift(begun.close);
+    }
+    return intakeOf(begun, compressed, options, async () => {
+      for (const one of close) await one();
+    });
   } catch (error) {
-    await raw.close();
+    for (const one of close) await one();
     throw error;
   }
 }
 
-async function intakeOf(
-  bytes: Peekable,
+function intakeOf(
+  begun: Begun,
   compressed: boolean,
   options: IntakeOptions,
-): Promise<Intake> {
+  close: () => Promise<void>,
+): Intake {
+  const { head, bytes } = begun;
   const mask = cellMaskOf(options.keys ?? []);
-  const head = await bytes.peek(HEAD_BYTES);
-  const { encoding, mark, reason } = findEncoding(head);
-  refuseBinary(head.bytes, encoding);
-  const first = head.bytes.subarray(mark, HEAD_BYTES);
-  const whole = head.whole && head.bytes.length <= HEAD_BYTES;
-  const sampler = decoderOf(encoding);
+  const { encoding, mark, reason } = findEncoding(begun);
+  refuseBinary(head, encoding);
+  const whole = begun.whole && head.length <= HEAD_BYTES;
   const sample: Sample = {
-    text: sampler.decode(first) + (whole ? sampler.end() : ''),
+    text: decoderOf(encoding, [])(head.subarray(mark, HEAD_BYTES), whole),
     whole,
     column: typeof options.column === 'string' ? mask(options.column) : options.column,
     mask,
@@ -79,87 +68,62 @@ async function intakeOf(
     throw new IntakeError('the list is empty', 'Check that the right file was exported.');
   }
   const found = findFormat(sample, options.name, options.format);
-  const plan = planOf(found.format, sample);
-  const decoder = decoderOf(encoding);
-  const checkRow = (row: IntakeRow): IntakeRow => checked(row, plan.codeColumn, mask);
-  const reader = plan.newReader();
-  const tally = new RunningTally(reader, decoder);
+  const { newReader, ...columns } = planOf(found.format, sample);
+  const newTally = (): Tally => ({ rows: 0, rejected: 0, blankLines: 0, notes: [] });
+  const check = (row: IntakeRow): IntakeRow => checked(row, columns.codeColumn, mask);
+  const tally = newTally();
+
+  async function* rows(): AsyncGenerator<readonly IntakeRow[], void, undefined> {
+    const read = newReader(tally);
+    const decode = decoderOf(encoding, tally.notes);
+    for await (const piece of piecesOf(bytes, mark)) {
+      const found = read(decode(piece, piece.length === 0), piece.length === 0);
+      for (let at = 0; at < found.length; at += MAX_BATCH) {
+        const batch = found.slice(at, at + MAX_BATCH).map(check);
+        tally.rows += batch.length;
+        tally.rejected += batch.filter((row) => 'rejected' in row).length;
+        yield batch;
+      }
+    }
+  }
+
   return {
     layout: {
+      ...columns,
       format: found.format,
       encoding,
       bom: mark > 0,
       compressed,
-      delimiter: plan.delimiter,
-      header: plan.header,
-      columns: plan.columns,
-      codeColumn: plan.codeColumn,
       reasons: [
         ...(compressed ? ['It is compressed with gzip.'] : []),
-        ...[found.reason, reason, ...plan.reasons],
+        ...[found.reason, reason, ...columns.reasons],
       ],
     },
-    first: firstRows(plan.newReader(), sample).map(checkRow),
-    rows: rowsOf(textOf(bytes, mark, decoder), reader, checkRow, tally),
+    first: newReader(newTally())(sample.text, whole).slice(0, MAX_FIRST_ROWS).map(check),
+    rows: rows(),
     tally,
-    close: () => bytes.close(),
+    close,
   };
 }
 
 function planOf(format: Format, sample: Sample): Plan {
-  switch (format) {
-    case 'txt':
-      return planText(sample);
-    case 'csv':
-      return planCsv(sample);
-    case 'json':
-      return planJson(sample, false);
-    case 'ndjson':
-      return planJson(sample, true);
-  }
+  if (format === 'txt') return planText(sample);
+  return format === 'csv' ? planCsv(sample) : planJson(sample, format === 'ndjson');
 }
 
-/** The text in pieces of bounded size, without its byte order mark. */
-async function* textOf(
-  bytes: Peekable,
+/** The bytes without the byte order mark, in pieces of bounded size; the last one is empty. */
+async function* piecesOf(
+  bytes: AsyncIterable<Uint8Array>,
   mark: number,
-  decoder: Decoder,
-): AsyncGenerator<string, void, undefined> {
+): AsyncGenerator<Uint8Array, void, undefined> {
   let skipped = mark;
-  for await (const chunk of bytes.read()) {
+  for await (const chunk of bytes) {
     for (let at = skipped; at < chunk.length; at += PIECE_BYTES) {
-      yield decoder.decode(chunk.subarray(at, at + PIECE_BYTES));
+      yield chunk.subarray(at, at + PIECE_BYTES);
     }
     skipped = 0;
   }
-  yield decoder.end();
-}
-
-function firstRows(reader: RowReader, { text, whole }: Sample): readonly IntakeRow[] {
-  const complete = reader.push(text);
-  return (whole ? [...complete, ...reader.end()] : complete).slice(0, MAX_FIRST_ROWS);
-}
-
-async function* rowsOf(
-  text: AsyncIterable<string>,
-  reader: RowReader,
-  checkRow: (row: IntakeRow) => IntakeRow,
-  tally: RunningTally,
-): AsyncGenerator<readonly IntakeRow[], void, undefined> {
-  for await (const piece of text) yield* batches(reader.push(piece), checkRow, tally);
-  yield* batches(reader.end(), checkRow, tally);
-}
-
-function* batches(
-  rows: readonly IntakeRow[],
-  checkRow: (row: IntakeRow) => IntakeRow,
-  tally: RunningTally,
-): Generator<readonly IntakeRow[], void, undefined> {
-  for (let at = 0; at < rows.length; at += MAX_BATCH) {
-    const batch = rows.slice(at, at + MAX_BATCH).map(checkRow);
-    tally.count(batch);
-    yield batch;
-  }
+  yield new Uint8Array();
 }
 
 /** The row with API keys masked; rejected when its text can't be a code. */
@@ -184,31 +148,6 @@ function checked(row: IntakeRow, codeColumn: number, mask: Sample['mask']): Inta
   return isSafe ? row : { line, text: row.text, columns };
 }
 
-class RunningTally implements Tally {
-  readonly #reader: RowReader;
-  readonly #decoder: Decoder;
-  rows = 0;
-  rejected = 0;
-
-  constructor(reader: RowReader, decoder: Decoder) {
-    this.#reader = reader;
-    this.#decoder = decoder;
-  }
-
-  get blankLines(): number {
-    return this.#reader.blankLines;
-  }
-
-  get notes(): readonly string[] {
-    return [...this.#decoder.notes, ...this.#reader.notes()];
-  }
-
-  count(batch: readonly IntakeRow[]): void {
-    this.rows += batch.length;
-    for (const row of batch) if ('rejected' in row) this.rejected++;
-  }
-}
-
 interface FormatFound {
   readonly format: Format;
   readonly reason: string;
@@ -219,17 +158,7 @@ const BY_ENDING: Readonly<Record<string, Format>> = {
   ...{ json: 'json', ndjson: 'ndjson', jsonl: 'ndjson', jsonlines: 'ndjson' },
 };
 
-/**
- * Share of the first records that a separator must split for them to be CSV. Low, because a table
- * read as lines would have every line checked as a code; the opposite mistake is noticed at once.
- */
-const SOME_CUT = 0.5;
-
-/**
- * The format of a list: the one asked for, or the one that its content shows, or that of its name.
- * A `.txt` may be anything, because Excel saves tables under that name.
- * @param name of the file, or `stdin`
- */
+/** The format asked for, or the one of the content, or of the name. Excel saves tables as `.txt`. */
 function findFormat(sample: Sample, name: string, asked: Format | undefined): FormatFound {
   if (asked !== undefined) return { format: asked, reason: `Read as ${asked}, as asked for.` };
   if (/^\s*<(?:!doctype|html|\?xml)/i.test(sample.text)) {
@@ -250,15 +179,6 @@ function findFormat(sample: Sample, name: string, asked: Format | undefined): Fo
   return hasCells(sample)
     ? { format: 'csv', reason: 'Read as csv, because its lines have several cells.' }
     : { format: 'txt', reason: 'Read as txt, because its lines have a single value.' };
-}
-
-function hasCells(sample: Sample): boolean {
-  const lines = firstLines(sample);
-  const { delimiter, cutting, line } = findDelimiter(lines, sample.maxLength);
-  if (cutting >= SOME_CUT) return true;
-  const [first] = firstRecords(lines.slice(line), delimiter, sample.maxLength, sample.whole);
-  const cells = first?.cells ?? [];
-  return cells.length > 1 && cells.some((cell) => nameRank(cell) !== null);
 }
 
 /** Whether the text is one JSON document or one value a line; null when it is not JSON. */

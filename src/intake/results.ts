@@ -1,9 +1,8 @@
-import { csvLine, guarded, isNumberText, uniqueNames, type CsvForm } from '../domain/csv.js';
+import { csvLine, guarded, isNumberText, uniqueNames } from '../domain/csv.js';
 
 export const RESULT_FORMATS = ['csv', 'json', 'ndjson'] as const;
 export type ResultFormat = (typeof RESULT_FORMATS)[number];
 
-/** Columns that a result adds to those of the list, in this order. */
 export const RESULT_COLUMNS = [
   'verdict',
   'license_type',
@@ -18,119 +17,68 @@ export const RESULT_COLUMNS = [
   'proof',
 ] as const;
 
-export type ResultColumn = (typeof RESULT_COLUMNS)[number];
+/** The values of these columns. An unknown one is null: an empty cell, `null` in JSON. */
+export type Result = Readonly<Record<(typeof RESULT_COLUMNS)[number], string | number | null>>;
 
-/** One line of a result. An unknown value is null: an empty cell, `null` in JSON. */
 export interface ResultRow {
   /** The record's own cells; those missing at the end are empty. */
   readonly columns: readonly string[];
-  readonly result: Readonly<Record<ResultColumn, string | number | null>>;
+  readonly result: Result;
 }
 
 /** For CSV only. */
-export interface ResultOptions extends CsvForm {
+export interface ResultOptions {
+  /** One character; by default a comma. */
+  readonly delimiter?: string;
   /** Begin with a byte order mark, without which Excel reads UTF-8 wrongly. */
   readonly bom?: boolean;
-}
-
-/** Writes a result as text, in pieces and bounded memory. */
-export interface ResultWriter {
-  /** Names of all columns of the result, each once. */
-  readonly columns: readonly string[];
-  text(
-    rows: Iterable<ResultRow> | AsyncIterable<ResultRow>,
-  ): AsyncGenerator<string, void, undefined>;
 }
 
 const ROWS_AT_ONCE = 500;
 
 /**
- * A writer of results: the list's own columns in their order, then `RESULT_COLUMNS`. If the list has a
- * column of the same name, as a result that is checked again does, the new one becomes `verdict_2`.
- *
- * In CSV, text that a spreadsheet would run as a formula gets an apostrophe in front, also codes that
- * begin with `-`; plain numbers, negative ones too, stay as they are. `readCodes` removes the apostrophe
- * again.
- * @param columns names of the list's own columns
+ * A result as text, in pieces: the columns of the list, then `RESULT_COLUMNS`; a second `verdict` becomes
+ * `verdict_2`. In CSV, what a spreadsheet would run as a formula gets an apostrophe, which `readCodes`
+ * takes off again; plain numbers stay as they are.
  */
-export function resultWriter(
+export async function* resultText(
   format: ResultFormat,
   columns: readonly string[],
-  options: ResultOptions = {},
-): ResultWriter {
+  rows: Iterable<ResultRow> | AsyncIterable<ResultRow>,
+  { delimiter, bom = false }: ResultOptions = {},
+): AsyncGenerator<string, void, undefined> {
   const own = uniqueNames(columns);
   const names = [...own, ...uniqueNames(RESULT_COLUMNS, own)];
-  return {
-    columns: names,
-    text: (rows) =>
-      format === 'csv' ? csvText(names, rows, options) : jsonText(format, names, rows),
-  };
-}
-
-function cellsOf(row: ResultRow, width: number): (string | number | null)[] {
-  const own = width - RESULT_COLUMNS.length;
-  if (row.columns.length > own) {
-    throw new RangeError(`a row has ${row.columns.length} cells for ${own} columns`);
+  const isCsv = format === 'csv';
+  const [open, between, close] = format === 'json' ? ['[\n', ',\n', '\n]\n'] : ['', '', ''];
+  let text = isCsv ? (bom ? '\uFEFF' : '') + csvLine(names.map(safeCell), delimiter) : open;
+  let written = 0;
+  for await (const { columns: given, result } of rows) {
+    if (given.length > own.length) {
+      throw new RangeError(`a row has ${given.length} cells for ${own.length} columns`);
+    }
+    const cells = [...own.map((_, at) => given[at] ?? ''), ...RESULT_COLUMNS.map((n) => result[n])];
+    if (written > 0) text += between;
+    if (isCsv) text += csvLine(cells.map(safeCell), delimiter);
+    else text += jsonObject(names, cells) + (format === 'json' ? '' : '\n');
+    if (++written % ROWS_AT_ONCE > 0) continue;
+    yield text;
+    text = '';
   }
-  return [
-    ...row.columns,
-    ...Array.from({ length: own - row.columns.length }, () => ''),
-    ...RESULT_COLUMNS.map((name) => row.result[name]),
-  ];
+  yield text + close;
 }
 
-async function* csvText(
-  names: readonly string[],
-  rows: Iterable<ResultRow> | AsyncIterable<ResultRow>,
-  options: ResultOptions,
-): AsyncGenerator<string, void, undefined> {
-  const line = (cells: readonly (string | number | null)[]): string =>
-    csvLine(cells.map(safeCell), options);
-  yield (options.bom === true ? '\uFEFF' : '') + line(names);
-  for await (const batch of inBatches(rows)) {
-    yield batch.map((row) => line(cellsOf(row, names.length))).join('');
-  }
-}
+type Cell = string | number | null;
 
-function safeCell(value: string | number | null): string | null {
+function safeCell(value: Cell): string | null {
   // The list does not distinguish an empty cell from none.
   if (value === null || value === '') return null;
   const text = String(value).toWellFormed();
   return isNumberText(text) ? text : guarded(text);
 }
 
-async function* jsonText(
-  format: 'json' | 'ndjson',
-  names: readonly string[],
-  rows: Iterable<ResultRow> | AsyncIterable<ResultRow>,
-): AsyncGenerator<string, void, undefined> {
-  const value = (row: ResultRow): string => {
-    const cells = cellsOf(row, names.length);
-    // Not from an object: that would put names like `7` first and treat `__proto__` specially.
-    const members = names.map((name, at) => `${JSON.stringify(name)}:${JSON.stringify(cells[at])}`);
-    return `{${members.join(',')}}`;
-  };
-  const isArray = format === 'json';
-  if (isArray) yield '[';
-  let isFirst = true;
-  for await (const batch of inBatches(rows)) {
-    const text = batch.map(value).join(isArray ? ',\n' : '\n');
-    const before = isArray ? (isFirst ? '\n' : ',\n') : '';
-    yield isArray ? before + text : `${text}\n`;
-    isFirst = false;
-  }
-  if (isArray) yield '\n]\n';
-}
-
-async function* inBatches(
-  rows: Iterable<ResultRow> | AsyncIterable<ResultRow>,
-): AsyncGenerator<ResultRow[], void, undefined> {
-  let batch: ResultRow[] = [];
-  for await (const row of rows) {
-    batch.push(row);
-    if (batch.length < ROWS_AT_ONCE) continue;
-    yield batch;
-    batch = [];
-  }
-  if (batch.length > 0) yield batch;
+/** Not made from an object: that would put names like `7` first and treat `__proto__` specially. */
+function jsonObject(names: readonly string[], cells: readonly Cell[]): string {
+  const members = names.map((name, at) => `${JSON.stringify(name)}:${JSON.stringify(cells[at])}`);
+  return `{${members.join(',')}}`;
 }

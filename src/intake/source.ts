@@ -2,24 +2,23 @@ import { isAscii, isUtf8 } from 'node:buffer';
 import { open } from 'node:fs/promises';
 import { Readable, pipeline } from 'node:stream';
 import { createGunzip } from 'node:zlib';
-import { IntakeError, errorCode, shown } from './types.js';
+import { IntakeError, errorCode, fileError, type FileProblems } from './types.js';
 import type { Encoding } from './types.js';
 
-const PROBLEMS: Readonly<Record<string, readonly [problem: string, remedy: string]>> = {
-  ENOENT: ['there is no such file', 'Check the path.'],
-  ENOTDIR: ['there is no such file', 'Check the path.'],
+const NO_FILE = ['there is no such file', 'Check the path.'] as const;
+const NO_LEAVE = ['this user may not read it', 'Give the user leave to read it.'] as const;
+
+const PROBLEMS: FileProblems = {
+  ENOENT: NO_FILE,
+  ENOTDIR: NO_FILE,
   EISDIR: ['is a folder, not a file', 'Name a file in it.'],
-  EACCES: ['this user may not read it', 'Give the user leave to read it.'],
-  EPERM: ['this user may not read it', 'Give the user leave to read it.'],
+  EACCES: NO_LEAVE,
+  EPERM: NO_LEAVE,
   ELOOP: ['its links lead in a circle', 'Name the file itself.'],
   EMFILE: ['too many files are open', 'Check fewer lists at once.'],
 };
 
-/**
- * The bytes of a file or named pipe, read on demand. The file is closed at its end and when the reader
- * stops.
- * @throws IntakeError when the path can't be read
- */
+/** @throws IntakeError when the path can't be read */
 export async function openSource(path: string): Promise<AsyncIterable<Uint8Array>> {
   try {
     const file = await open(path, 'r');
@@ -29,90 +28,67 @@ export async function openSource(path: string): Promise<AsyncIterable<Uint8Array
     }
     return file.createReadStream({ highWaterMark: 64 * 1024 });
   } catch (error) {
-    const [problem, remedy] = PROBLEMS[errorCode(error)] ?? [
-      `it can't be read (${errorCode(error) || 'for no known reason'})`,
-      'Check the file and its disk.',
-    ];
-    throw new IntakeError(`${shown(path, 200)}: ${problem}`, remedy, { cause: error });
+    const other = ["it can't be read", 'Check the file and its disk.'] as const;
+    throw fileError(path, error, PROBLEMS, other);
   }
 }
 
-/** The beginning of a source. */
-interface Head {
-  readonly bytes: Buffer;
-  /** It is the whole source. */
+/** Bytes at the beginning from which the format is found. */
+export const HEAD_BYTES = 256 * 1024;
+
+export interface Begun {
+  /** At least `HEAD_BYTES`, or all there are. */
+  readonly head: Buffer;
   readonly whole: boolean;
+  /** All bytes, from the beginning. Can be iterated once; closes the source then. */
+  readonly bytes: AsyncIterable<Uint8Array>;
+  readonly close: () => Promise<void>;
 }
 
-/** A source whose beginning can be read and will still be part of `read`. */
-export class Peekable {
-  readonly #source: AsyncIterator<Uint8Array>;
-  #parts: Uint8Array[] = [];
-  #size = 0;
-  #ended = false;
-
-  constructor(source: AsyncIterable<Uint8Array>) {
-    this.#source = source[Symbol.asyncIterator]();
-  }
-
-  /** At least `size` bytes from the beginning, or all there are. */
-  async peek(size: number): Promise<Head> {
-    while (this.#size < size && !this.#ended) {
-      const next = await this.#source.next();
-      if (next.done === true) this.#ended = true;
-      else {
-        this.#parts.push(next.value);
-        this.#size += next.value.length;
-      }
+export async function begin(source: AsyncIterable<Uint8Array>): Promise<Begun> {
+  const iterator = source[Symbol.asyncIterator]();
+  const close = async (): Promise<void> => {
+    await iterator.return?.();
+  };
+  const parts: Uint8Array[] = [];
+  let [size, whole] = [0, false];
+  while (size < HEAD_BYTES && !whole) {
+    const next = await iterator.next();
+    if (next.done === true) whole = true;
+    else {
+      parts.push(next.value);
+      size += next.value.length;
     }
-    const bytes = Buffer.concat(this.#parts);
-    this.#parts = [bytes];
-    return { bytes, whole: this.#ended };
   }
-
-  /** All bytes, from the beginning. */
-  async *read(): AsyncGenerator<Uint8Array, void, undefined> {
+  const head = Buffer.concat(parts);
+  async function* bytes(): AsyncGenerator<Uint8Array, void, undefined> {
     try {
-      const parts = this.#parts;
-      this.#parts = [];
-      yield* parts;
-      while (!this.#ended) {
-        const next = await this.#source.next();
-        if (next.done === true) this.#ended = true;
-        else yield next.value;
-      }
+      yield head;
+      if (!whole) yield* { [Symbol.asyncIterator]: () => iterator };
     } finally {
-      await this.close();
+      await close();
     }
   }
-
-  /** Closes the source. */
-  async close(): Promise<void> {
-    if (this.#ended) return;
-    this.#ended = true;
-    await this.#source.return?.();
-  }
+  return { head, whole, bytes: bytes(), close };
 }
 
 const MAX_UNPACKED_BYTES = 4 * 1024 ** 3;
 
-/** True when the bytes are the beginning of a gzip file. */
 export function isGzip(head: Buffer): boolean {
   return head[0] === 0x1f && head[1] === 0x8b;
 }
 
 /**
- * The bytes inside a gzip file.
- * @param maxBytes largest size of the content in bytes, so that a small file can't fill a disk or run for days
+ * @param maxBytes of the content, so that a small file can not fill a disk or run for days
  * @throws IntakeError when it unpacks to more, or is broken
  */
 export async function* unpacked(
-  source: Peekable,
+  source: AsyncIterable<Uint8Array>,
   maxBytes = MAX_UNPACKED_BYTES,
 ): AsyncGenerator<Uint8Array, void, undefined> {
   const gunzip = createGunzip({ chunkSize: 64 * 1024 });
   // Errors reach the loop below; the callback is only there because it must be.
-  pipeline(Readable.from(source.read()), gunzip, () => undefined);
+  pipeline(Readable.from(source), gunzip, () => undefined);
   let size = 0;
   try {
     for await (const bytes of gunzip as AsyncIterable<Buffer>) {
@@ -126,22 +102,16 @@ export async function* unpacked(
       yield bytes;
     }
   } catch (error) {
-    throw explained(error);
+    const code = errorCode(error);
+    if (!/^(?:Z_|ERR_BUFFER_TOO_LARGE)/.test(code)) throw error;
+    throw new IntakeError(
+      `the compressed list ${code === 'Z_BUF_ERROR' ? 'ends in the middle' : 'is damaged'}`,
+      'Copy or export it again; `gzip -t` tells whether it is whole.',
+      { cause: error },
+    );
   } finally {
     gunzip.destroy();
-    await source.close();
   }
-}
-
-function explained(error: unknown): unknown {
-  const code = errorCode(error);
-  if (!/^(?:Z_|ERR_BUFFER_TOO_LARGE)/.test(code)) return error;
-  const cut = code === 'Z_BUF_ERROR';
-  return new IntakeError(
-    `the compressed list ${cut ? 'ends in the middle' : 'is damaged'}`,
-    'Copy or export it again; `gzip -t` tells whether it is whole.',
-    { cause: error },
-  );
 }
 
 /** The characters 0x80 to 0x9F of Windows-1252; its five unassigned bytes stay as they are. */
@@ -149,32 +119,25 @@ const WINDOWS_1252 = '€\x81‚ƒ„…†‡ˆ‰Š‹Œ\x8dŽ\x8f\x90‘’�
 
 interface EncodingFound {
   readonly encoding: Encoding;
-  /** Bytes of the byte order mark. */
   readonly mark: number;
   readonly reason: string;
 }
 
-/** Finds the encoding of a text from its byte order mark or its beginning. */
-export function findEncoding({ bytes, whole }: Head): EncodingFound {
+export function findEncoding({ head: bytes, whole }: Begun): EncodingFound {
   if (bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf) return marked('utf-8', 3);
   if (bytes[0] === 0xff && bytes[1] === 0xfe) return marked('utf-16le', 2);
   if (bytes[0] === 0xfe && bytes[1] === 0xff) return marked('utf-16be', 2);
   const wide = findWide(bytes);
   if (wide !== null) {
-    return {
-      encoding: wide,
-      mark: 0,
-      reason: `The encoding is ${wide}: without a byte order mark, but every second byte is zero.`,
-    };
+    const reason = `The encoding is ${wide}: without a byte order mark, but every second byte is zero.`;
+    return { encoding: wide, mark: 0, reason };
   }
-  const sound = isUtf8(whole ? bytes : bytes.subarray(0, soundEnd(bytes)));
-  return sound
-    ? { encoding: 'utf-8', mark: 0, reason: 'The encoding is utf-8, in which its bytes are valid.' }
-    : {
-        encoding: 'windows-1252',
-        mark: 0,
-        reason: "The encoding is taken for windows-1252, since the bytes aren't valid utf-8.",
-      };
+  if (isUtf8(whole ? bytes : bytes.subarray(0, soundEnd(bytes)))) {
+    const reason = 'The encoding is utf-8, in which its bytes are valid.';
+    return { encoding: 'utf-8', mark: 0, reason };
+  }
+  const reason = "The encoding is taken for windows-1252, since the bytes aren't valid utf-8.";
+  return { encoding: 'windows-1252', mark: 0, reason };
 }
 
 function marked(encoding: Encoding, mark: number): EncodingFound {
@@ -183,11 +146,12 @@ function marked(encoding: Encoding, mark: number): EncodingFound {
 
 /** Recognizes UTF-16 of mostly Latin text: zeros in every second byte and hardly any elsewhere. */
 function findWide(bytes: Buffer): 'utf-16le' | 'utf-16be' | null {
-  const zeros = [0, 0];
-  bytes.forEach((byte, index) => {
-    if (byte === 0) zeros[index % 2] = (zeros[index % 2] ?? 0) + 1;
-  });
-  const [even = 0, odd = 0] = zeros;
+  let [even, odd] = [0, 0];
+  for (const [index, byte] of bytes.entries()) {
+    if (byte !== 0) continue;
+    if (index % 2 === 0) even++;
+    else odd++;
+  }
   const many = bytes.length * 0.3;
   const few = bytes.length * 0.02;
   if (odd > many && even <= few) return 'utf-16le';
@@ -207,76 +171,46 @@ function soundEnd(bytes: Buffer): number {
 }
 
 /** Decodes bytes piece by piece; a character may span two pieces. */
-export interface Decoder {
-  decode(bytes: Uint8Array): string;
-  /** The rest of the text. */
-  end(): string;
-  /** Faults that were tolerated, as sentences. */
-  readonly notes: readonly string[];
-}
+export type Decoder = (bytes: Uint8Array, isLast: boolean) => string;
 
-/** A decoder for text whose byte order mark was removed. */
-export function decoderOf(encoding: Encoding): Decoder {
-  if (encoding === 'utf-8') return new Utf8Decoder();
-  if (encoding === 'windows-1252') {
-    return { decode: (bytes) => fromWindows1252(asBuffer(bytes)), end: () => '', notes: [] };
-  }
+/** @param notes gets a sentence for each fault that is tolerated */
+export function decoderOf(encoding: Encoding, notes: string[]): Decoder {
+  if (encoding === 'utf-8') return utf8Decoder(notes);
+  if (encoding === 'windows-1252') return fromWindows1252;
   const decoder = new TextDecoder(encoding, { ignoreBOM: true });
-  return {
-    decode: (bytes) => decoder.decode(bytes, { stream: true }),
-    end: () => decoder.decode(),
-    notes: [],
-  };
+  return (bytes, isLast) => decoder.decode(bytes, { stream: !isLast });
 }
 
 /**
- * Decodes UTF-8. A file may turn out to be something else after a million lines. If all text before
- * was ASCII, the rest is read as Windows-1252 and no row was misread. Otherwise the file mixes
- * encodings: characters that can't be read become U+FFFD, which no code may contain.
+ * A file may turn out to be something else after a million lines. If all before was ASCII, the rest is read
+ * as Windows-1252; otherwise unreadable characters become U+FFFD, which no code may contain.
  */
-class Utf8Decoder implements Decoder {
-  readonly notes: string[] = [];
-  #rest: Buffer = Buffer.alloc(0);
-  #onlyAscii = true;
-  #latin = false;
-  #damaged = false;
-
-  decode(bytes: Uint8Array): string {
-    if (this.#latin) return fromWindows1252(asBuffer(bytes));
-    const all = this.#rest.length === 0 ? asBuffer(bytes) : Buffer.concat([this.#rest, bytes]);
-    const end = soundEnd(all);
-    this.#rest = Buffer.from(all.subarray(end));
-    return this.#text(all.subarray(0, end), all);
-  }
-
-  end(): string {
-    const rest = this.#rest;
-    this.#rest = Buffer.alloc(0);
-    return this.#text(rest, rest);
-  }
-
-  /** @param all `bytes` with the beginning of an incomplete character at the end */
-  #text(bytes: Buffer, all: Buffer): string {
-    if (this.#onlyAscii && isAscii(bytes)) return bytes.toString('latin1');
+function utf8Decoder(notes: string[]): Decoder {
+  let rest = Buffer.alloc(0);
+  let [onlyAscii, isLatin, isDamaged] = [true, false, false];
+  return (given, isLast) => {
+    if (isLatin) return fromWindows1252(given);
+    const all = rest.length === 0 ? asBuffer(given) : Buffer.concat([rest, given]);
+    const bytes = isLast ? all : all.subarray(0, soundEnd(all));
+    rest = Buffer.from(all.subarray(bytes.length));
+    if (onlyAscii && isAscii(bytes)) return bytes.toString('latin1');
     if (!isUtf8(bytes)) {
-      if (this.#onlyAscii) {
-        this.#latin = true;
-        this.#rest = Buffer.alloc(0);
-        this.notes.push('From the first byte that is not utf-8, the list is windows-1252.');
+      if (onlyAscii) {
+        isLatin = true;
+        notes.push('From the first byte that is not utf-8, the list is windows-1252.');
         return fromWindows1252(all);
       }
-      if (!this.#damaged)
-        this.notes.push('Some characters are not valid utf-8: they read as \uFFFD.');
-      this.#damaged = true;
+      if (!isDamaged) notes.push('Some characters are not valid utf-8: they read as \uFFFD.');
+      isDamaged = true;
     }
-    this.#onlyAscii = false;
+    onlyAscii = false;
     return bytes.toString('utf8');
-  }
+  };
 }
 
 // Node's TextDecoder reads this encoding as Latin-1 in several of the supported versions.
-function fromWindows1252(bytes: Buffer): string {
-  return bytes
+function fromWindows1252(bytes: Uint8Array): string {
+  return asBuffer(bytes)
     .toString('latin1')
     .replaceAll(/[\x80-\x9f]/g, (char) => WINDOWS_1252[char.charCodeAt(0) - 0x80] ?? char);
 }
@@ -302,10 +236,7 @@ const KINDS: readonly (readonly [start: string, what: string, remedy: string])[]
   ['PAR1', 'a Parquet file', 'Export it as CSV.'],
 ];
 
-/**
- * Refuses binary files and says what they are.
- * @throws IntakeError
- */
+/** @throws IntakeError for a binary file, saying what it is */
 export function refuseBinary(head: Buffer, encoding: Encoding): void {
   const start = head.toString('latin1', 0, 4096);
   const kind = start.startsWith('PK\x03\x04')

@@ -1,8 +1,7 @@
 import { nameRank } from './columns.js';
 import { IntakeError, shown } from './types.js';
-import type { IntakeRow, Plan, RowReader, Sample } from './types.js';
+import type { Plan, Sample, Splitter } from './types.js';
 
-/** One line of a text. */
 export interface Line {
   /** From 1. */
   readonly number: number;
@@ -13,79 +12,45 @@ export interface Line {
   readonly tooLong: boolean;
 }
 
-const KEPT_OF_TOO_LONG = 256;
+/** UTF-16 units kept of a line or record that is too long. */
+export const KEPT_OF_TOO_LONG = 256;
 
-/** Cuts text into lines as it arrives; LF, CRLF and CR end a line, in any mixture. */
-export class LineSplitter {
-  readonly #maxLength: number;
-  #rest = '';
-  #dropping = false;
-  #number = 1;
-
-  /** @param maxLength longest line, in UTF-16 units; longer ones are cut */
-  constructor(maxLength: number) {
-    this.#maxLength = maxLength;
-  }
-
-  /** The lines that end in this piece of the text. */
-  push(piece: string): Line[] {
+/** LF, CRLF and CR end a line, in any mixture. @param maxLength UTF-16 units; longer lines are cut */
+export function lineSplitter(maxLength: number): Splitter<Line> {
+  let [rest, isCut, number] = ['', false, 1];
+  const lineOf = (given: string, end: string): Line => {
+    const tooLong = isCut || given.length > maxLength;
+    const text = tooLong ? given.slice(0, KEPT_OF_TOO_LONG) : given;
+    isCut = false;
+    return { number: number++, text, end, tooLong };
+  };
+  return (piece, isLast) => {
     const lines: Line[] = [];
-    const text = this.#rest + piece;
+    const text = rest + piece;
     let start = 0;
-    let [lf, cr] = [text.indexOf('\n'), text.indexOf('\r')];
-    while (lf >= 0 || cr >= 0) {
-      const isCr = cr >= 0 && (lf < 0 || cr < lf);
-      // The LF of this CR may be in the next piece.
-      if (isCr && cr + 1 === text.length) break;
-      const end = !isCr ? '\n' : lf === cr + 1 ? '\r\n' : '\r';
-      const at = isCr ? cr : lf;
-      lines.push(this.#line(text.slice(start, at), end));
-      start = at + end.length;
-      if (lf >= 0 && lf < start) lf = text.indexOf('\n', start);
-      if (cr >= 0 && cr < start) cr = text.indexOf('\r', start);
+    // The LF of a CR at the end may be in the next piece.
+    const ends = text.matchAll(isLast ? /\r\n?|\n/g : /\r\n|\n|\r(?!$)/g);
+    for (const { 0: end, index } of ends) {
+      lines.push(lineOf(text.slice(start, index), end));
+      start = index + end.length;
     }
-    this.#keep(text.slice(start));
+    rest = text.slice(start);
+    if (isLast && rest !== '') lines.push(lineOf(rest, ''));
+    if (rest.length > maxLength) {
+      isCut = true;
+      rest = rest.slice(0, KEPT_OF_TOO_LONG) + (rest.endsWith('\r') ? '\r' : '');
+    }
     return lines;
-  }
-
-  /** The last line, if it has no line end. */
-  end(): Line[] {
-    if (this.#rest === '') return [];
-    const cr = this.#rest.endsWith('\r');
-    const line = this.#line(cr ? this.#rest.slice(0, -1) : this.#rest, cr ? '\r' : '');
-    this.#rest = '';
-    return [line];
-  }
-
-  #line(text: string, end: string): Line {
-    const tooLong = this.#dropping || text.length > this.#maxLength;
-    this.#dropping = false;
-    return {
-      number: this.#number++,
-      text: tooLong ? text.slice(0, KEPT_OF_TOO_LONG) : text,
-      end,
-      tooLong,
-    };
-  }
-
-  #keep(rest: string): void {
-    if (rest.length <= this.#maxLength) {
-      this.#rest = rest;
-      return;
-    }
-    this.#dropping = true;
-    this.#rest = rest.slice(0, KEPT_OF_TOO_LONG) + (rest.endsWith('\r') ? '\r' : '');
-  }
+  };
 }
 
-/**
- * A plan for a list of one code a line.
- * @throws IntakeError when another column than its only one is asked for
- */
+export function isBlank({ text, tooLong }: Line): boolean {
+  return text.trim() === '' && !tooLong;
+}
+
+/** One code a line. @throws IntakeError when another column than its only one is asked for */
 export function planText({ text, column, maxLength }: Sample): Plan {
-  const splitter = new LineSplitter(maxLength);
-  const lines = [...splitter.push(text), ...splitter.end()];
-  const first = lines.find((line) => !isBlank(line));
+  const first = lineSplitter(maxLength)(text, true).find((line) => !isBlank(line));
   const header = first !== undefined && nameRank(first.text) !== null ? first : null;
   const name = header === null ? 'code' : detached(header.text.trim());
   if (
@@ -97,6 +62,7 @@ export function planText({ text, column, maxLength }: Sample): Plan {
       'Leave --column out, or say --input-format csv if the lines have several cells.',
     );
   }
+  const rejected = `is longer than the ${maxLength} characters a line may have`;
   return {
     delimiter: null,
     header: header !== null,
@@ -106,50 +72,21 @@ export function planText({ text, column, maxLength }: Sample): Plan {
       'Every line is a code.',
       ...(header === null ? [] : [`The first line is a header: ${shown(name)} is not a code.`]),
     ],
-    newReader: () => new TextReader(maxLength, header?.number ?? 0),
+    newReader: (tally) => {
+      const split = lineSplitter(maxLength);
+      return (piece, isLast) =>
+        split(piece, isLast).flatMap((line) => {
+          const columns = [line.text];
+          if (isBlank(line)) tally.blankLines++;
+          else if (line.number > (header?.number ?? 0)) {
+            return line.tooLong
+              ? { line: line.number, rejected, columns }
+              : { line: line.number, text: line.text, columns };
+          }
+          return [];
+        });
+    },
   };
-}
-
-function isBlank(line: Line): boolean {
-  return line.text.trim() === '' && !line.tooLong;
-}
-
-class TextReader implements RowReader {
-  readonly #splitter: LineSplitter;
-  readonly #maxLength: number;
-  readonly #skipped: number;
-  blankLines = 0;
-
-  /** @param skipped the last line before the codes */
-  constructor(maxLength: number, skipped: number) {
-    this.#splitter = new LineSplitter(maxLength);
-    this.#maxLength = maxLength;
-    this.#skipped = skipped;
-  }
-
-  push(piece: string): IntakeRow[] {
-    return this.#splitter.push(piece).flatMap((line) => this.#row(line));
-  }
-
-  end(): IntakeRow[] {
-    return this.#splitter.end().flatMap((line) => this.#row(line));
-  }
-
-  notes(): readonly string[] {
-    return [];
-  }
-
-  #row(line: Line): IntakeRow[] {
-    if (isBlank(line)) {
-      this.blankLines++;
-      return [];
-    }
-    if (line.number <= this.#skipped) return [];
-    const { text } = line;
-    if (!line.tooLong) return [{ line: line.number, text, columns: [text] }];
-    const rejected = `is longer than the ${this.#maxLength} characters a line may have`;
-    return [{ line: line.number, rejected, columns: [text] }];
-  }
 }
 
 /** A copy: a slice would keep the whole text in memory. */

@@ -8,7 +8,6 @@ export type Encoding = 'utf-8' | 'utf-16le' | 'utf-16be' | 'windows-1252';
 export interface IntakeOptions {
   /** File name, or `stdin`: its ending is a hint of the format. */
   readonly name: string;
-  /** The format; default: found from name and content. */
   readonly format?: Format;
   /** The column of codes: its name (any letter case) or its number from 1. */
   readonly column?: string | number;
@@ -20,13 +19,7 @@ export interface IntakeOptions {
   readonly maxUnpackedBytes?: number;
 }
 
-/** How a list is read; known before the first row. */
-export interface Layout {
-  readonly format: Format;
-  readonly encoding: Encoding;
-  /** The text begins with a byte order mark. */
-  readonly bom: boolean;
-  readonly compressed: boolean;
+export interface Columns {
   /** CSV only. */
   readonly delimiter: string | null;
   /** The first line names the columns. */
@@ -39,7 +32,14 @@ export interface Layout {
   readonly reasons: readonly string[];
 }
 
-/** One record of the list. */
+export interface Layout extends Columns {
+  readonly format: Format;
+  readonly encoding: Encoding;
+  /** The text begins with a byte order mark. */
+  readonly bom: boolean;
+  readonly compressed: boolean;
+}
+
 export type IntakeRow = TakenRow | RejectedRow;
 
 export interface TakenRow {
@@ -63,15 +63,14 @@ export interface RejectedRow {
 /** Counts so far; complete when the last row was taken. */
 export interface Tally {
   /** Rows given, the rejected ones included. */
-  readonly rows: number;
-  readonly rejected: number;
+  rows: number;
+  rejected: number;
   /** Empty lines, which are skipped. */
-  readonly blankLines: number;
+  blankLines: number;
   /** Faults that were tolerated, as sentences. */
-  readonly notes: readonly string[];
+  readonly notes: string[];
 }
 
-/** A list that is being read. */
 export interface Intake {
   readonly layout: Layout;
   /** The first rows, at most 1,000. They come again in `rows`. */
@@ -81,36 +80,21 @@ export interface Intake {
    * @throws IntakeError when the list breaks off or can't be read further
    */
   readonly rows: AsyncIterable<readonly IntakeRow[]>;
-  readonly tally: Tally;
+  readonly tally: Readonly<Tally>;
   /** Closes the source; needed unless all rows are taken. */
   close(): Promise<void>;
 }
 
-/** Reads a list as its text arrives. */
-export interface RowReader {
-  /** The rows that end in this piece. Their codes are not checked yet. */
-  push(piece: string): IntakeRow[];
-  /** The rows that the end of the text completes. */
-  end(): IntakeRow[];
-  readonly blankLines: number;
-  /** Faults that were tolerated so far, as sentences. */
-  notes(): readonly string[];
+/** Cuts a text that arrives in pieces: returns what ends in this piece, or with the last one. */
+export type Splitter<Part> = (piece: string, isLast: boolean) => Part[];
+
+export interface Plan extends Columns {
+  /** A reader from the list's beginning, which counts in `tally`. It doesn't check the codes. */
+  readonly newReader: (tally: Tally) => Splitter<IntakeRow>;
 }
 
-/** How to read a list, found from its beginning. */
-export interface Plan {
-  readonly delimiter: string | null;
-  readonly header: boolean;
-  readonly columns: readonly string[];
-  readonly codeColumn: number;
-  readonly reasons: readonly string[];
-  readonly newReader: () => RowReader;
-}
-
-/** The beginning of a list's text, and the options for reading it. */
 export interface Sample {
   readonly text: string;
-  /** It is the whole text. */
   readonly whole: boolean;
   readonly column: string | number | undefined;
   /** Longest record, in UTF-16 units. */
@@ -123,7 +107,6 @@ export interface Sample {
 export class IntakeError extends Error {
   override readonly name = 'IntakeError';
 
-  /** @param remedy one sentence: what to do about it */
   constructor(
     message: string,
     readonly remedy: string,
@@ -135,24 +118,30 @@ export class IntakeError extends Error {
 
 /** The code of an error from Node, such as `ENOENT`; empty when it has none. */
 export function errorCode(error: unknown): string {
-  if (typeof error !== 'object' || error === null || !('code' in error)) return '';
-  return typeof error.code === 'string' ? error.code : '';
+  const { code } = Object(error) as { code?: unknown };
+  return typeof code === 'string' ? code : '';
 }
 
-/**
- * Text from a list for a message: in quotes, shortened, without control characters and direction
- * marks.
- */
+/** What is wrong with a file and what to do about it, by the code of Node's error. */
+export type FileProblems = Readonly<Record<string, readonly [problem: string, remedy: string]>>;
+
+/** Explains why a file can't be opened, read or written. @param other for codes without an entry */
+export function fileError(
+  path: string,
+  error: unknown,
+  problems: FileProblems,
+  [problem, remedy]: readonly [problem: string, remedy: string],
+): IntakeError {
+  const code = errorCode(error);
+  const other = [`${problem} (${code || 'for no known reason'})`, remedy] as const;
+  const [what, whatToDo] = problems[code] ?? other;
+  return new IntakeError(`${shown(path, 200)}: ${what}`, whatToDo, { cause: error });
+}
+
+/** Text from a list for a message: quoted, shortened, without control characters. */
 export function shown(text: string, maxLength = 60): string {
   const safe = text
     .toWellFormed()
     .replaceAll(/[\p{Cc}\u061C\u200B-\u200F\u2028-\u202E\u2066-\u2069\uFEFF]/gu, '\uFFFD');
   return `"${safe.length > maxLength ? `${safe.slice(0, maxLength - 1)}…` : safe}"`;
-}
-
-/** `"a", "b" and 3 more`. */
-export function shownList(texts: readonly string[], max = 20): string {
-  const some = texts.slice(0, max).map((text) => shown(text));
-  const more = texts.length - some.length;
-  return more > 0 ? `${some.join(', ')} and ${more} more` : some.join(', ');
 }

@@ -2,11 +2,11 @@ import { createHash } from 'node:crypto';
 import type { Json } from '../domain/item.js';
 import { shownName } from '../domain/values.js';
 import type { HeldBack } from '../store/decisions.js';
-import type { Freshness } from '../store/sellers.js';
+import { PAUSED, type Freshness } from '../store/sellers.js';
 import type { Run } from '../store/status.js';
 import { DIED } from '../store/runs.js';
 import type { Store } from '../store/store.js';
-import type { Webhook } from '../webhook/webhook.js';
+import type { AlertChannel, AlertMessage } from '../webhook/message.js';
 import { auditRemedy, parkedRemedy, runProblem, runRemedy, wordsOf } from './problem.js';
 
 /** Something to tell people about, by ids; the text is made when it is delivered. */
@@ -20,6 +20,22 @@ export type Alert =
       /** The last success, ISO 8601; null when there never was one. */
       readonly since: string | null;
     };
+
+/** The ways in which people are told; each alert is one job of each, since each may fail by itself. */
+export const ALERT_CHANNELS = ['webhook', 'mail'] as const;
+export type AlertChannelName = (typeof ALERT_CHANNELS)[number];
+
+/** The jobs that tell people of something: an id and a task for each way that is configured. */
+export function alertJobs(
+  { alertWebhook, alertMail }: { readonly alertWebhook: unknown; readonly alertMail: unknown },
+  alert: Alert,
+): readonly { readonly id: string; readonly task: Alert & { readonly by?: 'mail' } }[] {
+  const id = alertId(alert);
+  return [
+    ...(alertWebhook === null ? [] : [{ id, task: alert }]),
+    ...(alertMail === null ? [] : [{ id: `mail.${id}`, task: { ...alert, by: 'mail' as const } }]),
+  ];
+}
 
 /** The same for the same incident, so that a queue that knows the id already tells it once. */
 export function alertId(alert: Alert): string {
@@ -38,15 +54,21 @@ export function alertId(alert: Alert): string {
   }
 }
 
+/** What an alert says; `path` is where the dashboard shows it. */
+type Told = Omit<AlertMessage, 'id' | 'link'> & {
+  readonly path: string;
+  /** What the link into the dashboard is called. */
+  readonly label: string;
+};
+
 /** What an alert says, or why there is nothing to say any more. */
-export type AlertMessage =
-  { readonly type: string; readonly at: Date; readonly data: Json } | { readonly dropped: string };
+type Telling = Told | { readonly dropped: string };
 
 /**
  * Puts an alert into words, as things are now: what is gone or over is told no more. It holds
  * figures, codes and sentences; of what the marketplace sent, only names of items that are held back.
  */
-export function messageOf(store: Store, alert: Alert, now: Date): Promise<AlertMessage> {
+export function messageOf(store: Store, alert: Alert, now: Date): Promise<Telling> {
   switch (alert.kind) {
     case 'run-failed':
     case 'run-held':
@@ -64,7 +86,7 @@ async function runMessage(
   store: Store,
   kind: 'run-failed' | 'run-held',
   runId: bigint,
-): Promise<AlertMessage> {
+): Promise<Telling> {
   const entry = await store.runs.get(runId);
   const found = entry?.run;
   if (found === undefined) return { dropped: `run ${runId} is no longer in the store` };
@@ -74,11 +96,26 @@ async function runMessage(
   const run = found.state === 'running' ? { ...found, ...DIED } : found;
   const later = await store.runs.laterGood(run);
   if (later !== null) return { dropped: `run ${later} went well since` };
+  const message = wordsFor(run, held);
+  const { sellerId: seller } = run;
+  const own =
+    kind === 'run-held'
+      ? {
+          ...{ title: `${seller}: a run waits for your decision`, tone: 'warn' as const },
+          ...{ path: `/runs/${runId}/decide`, label: `Decide about run ${runId}` },
+        }
+      : {
+          ...{ title: `${seller}: mirroring failed`, tone: 'bad' as const },
+          ...{ path: `/runs/${runId}`, label: `Run ${runId} in the dashboard` },
+        };
   return {
+    ...own,
     type: kind === 'run-held' ? 'run.held' : 'run.failed',
     at: run.finishedAt ?? run.startedAt,
+    text: message,
+    remedy: runRemedy(run),
     data: {
-      seller: run.sellerId,
+      seller,
       runId: String(runId),
       kind: run.kind,
       state: run.state,
@@ -88,7 +125,7 @@ async function runMessage(
       ...(held === null ? {} : { held: heldFacts(held) }),
       problem: {
         code: run.problemCode ?? run.state,
-        message: wordsFor(run, held),
+        message,
         remedy: runRemedy(run),
       },
     },
@@ -116,15 +153,24 @@ function countsOf(run: Run): Json {
   };
 }
 
-async function auditMessage(store: Store, auditId: bigint, now: Date): Promise<AlertMessage> {
+async function auditMessage(store: Store, auditId: bigint, now: Date): Promise<Telling> {
   const audit = await store.audits.get(auditId);
   if (audit === null) return { dropped: `audit ${auditId} is no longer in the store` };
   const { state, createdAt, finishedAt, problem } = audit;
   if (state === 'running') return { dropped: `audit ${auditId} goes on` };
   const { lines, rejected, codes, reused, valid, invalid, unproven, pending, apiCalls } = audit;
+  const verdicts = [`${valid} valid`, `${invalid} invalid`, `${unproven} unproven`];
+  const left = pending === 0 ? [] : [`${pending} not asked for`];
+  const summary = `${audit.source}: of ${codes} codes, ${[...verdicts, ...left].join(', ')}`;
   return {
     type: 'audit.finished',
     at: finishedAt ?? now,
+    title: `${audit.sellerId}: audit ${auditId} ${problem === null ? 'is finished' : 'can’t go on'}`,
+    text: problem === null ? summary : `${problem}; ${summary}`,
+    remedy: problem === null ? null : auditRemedy(auditId),
+    tone: problem === null ? 'good' : 'bad',
+    path: `/audits/${auditId}`,
+    label: `Audit ${auditId} in the dashboard`,
     data: {
       seller: audit.sellerId,
       auditId: String(auditId),
@@ -139,18 +185,25 @@ async function auditMessage(store: Store, auditId: bigint, now: Date): Promise<A
   };
 }
 
-async function parkedMessage(store: Store, seller: string): Promise<AlertMessage> {
+async function parkedMessage(store: Store, seller: string): Promise<Telling> {
   const parking = await store.sellers.parkingOf(seller);
   if (parking === null) return { dropped: `seller ${seller} is parked no more` };
   const { since, code, reason, runId } = parking;
+  if (code === PAUSED) return { dropped: `seller ${seller} was paused since` };
+  const remedy = parkedRemedy(code, seller);
   return {
     type: 'seller.parked',
     at: since,
+    title: `${seller} is parked: schedules leave it alone`,
+    text: reason,
+    remedy,
+    tone: 'bad',
+    ...sellerPage(seller),
     data: {
       seller,
-      runId: String(runId),
+      runId: runId === null ? null : String(runId),
       since: since.toISOString(),
-      problem: { code, message: reason, remedy: parkedRemedy(code, seller) },
+      problem: { code, message: reason, remedy },
     },
   };
 }
@@ -159,24 +212,35 @@ async function staleMessage(
   store: Store,
   { seller, since }: Extract<Alert, { readonly kind: 'copy-stale' }>,
   now: Date,
-): Promise<AlertMessage> {
+): Promise<Telling> {
   const fresh = (await store.sellers.freshness()).find(({ sellerId }) => sellerId === seller);
   if (fresh === undefined) return { dropped: `seller ${seller} is no longer in the store` };
+  if (fresh.paused) return { dropped: `seller ${seller} was paused since` };
   const last = fresh.itemsMirroredAt?.toISOString() ?? null;
   if (last !== since) return { dropped: `the items of seller ${seller} were mirrored since` };
   const message =
     last === null
       ? `the items of seller "${seller}", known since ${fresh.since.toISOString()}, were never mirrored`
       : `the items of seller "${seller}" were last mirrored at ${last}`;
+  const remedy = '`seller-mirror status` tells why';
   return {
     type: 'copy.stale',
     at: now,
+    title: `${seller}: the copy is stale`,
+    text: message,
+    remedy,
+    tone: 'warn',
+    ...sellerPage(seller),
     data: {
       seller,
       lastSuccess: last,
-      problem: { code: 'stale', message, remedy: '`seller-mirror status` tells why' },
+      problem: { code: 'stale', message, remedy },
     },
   };
+}
+
+function sellerPage(seller: string): Pick<Told, 'path' | 'label'> {
+  return { path: `/sellers/${encodeURIComponent(seller)}`, label: `${seller} in the dashboard` };
 }
 
 /** What became of an alert, as plain data. */
@@ -194,25 +258,53 @@ export type AlertOutcome =
 
 /**
  * Tells people about something, in the words it deserves now. Never throws.
+ * @param deps.dashboardUrl for links; null: nobody said where the dashboard is
  * @param jobId of the job that delivers it: the receiver sees the same id at every repetition
  */
 export async function deliverAlert(
-  deps: { readonly store: Store; readonly webhook: Webhook },
+  deps: {
+    readonly store: Store;
+    readonly channel: AlertChannel;
+    readonly dashboardUrl: string | null;
+  },
   alert: Alert,
   jobId: string,
   signal: AbortSignal,
 ): Promise<AlertOutcome> {
   try {
     signal.throwIfAborted();
-    const message = await messageOf(deps.store, alert, new Date());
-    if ('dropped' in message) return { kind: 'done', result: message };
-    const reply = await deps.webhook.send({ id: messageId(jobId), ...message }, signal);
+    const told = await messageOf(deps.store, alert, new Date());
+    if ('dropped' in told) return { kind: 'done', result: told };
+    const message = withLink(told, jobId, deps.dashboardUrl);
+    const reply = await deps.channel.send(message, signal);
     if (reply.kind !== 'delivered') return reply;
-    return { kind: 'done', result: { delivered: reply.httpStatus } };
+    return { kind: 'done', result: { delivered: reply.status } };
   } catch (error) {
     if (signal.aborted) return { kind: 'hand-back' };
     return { kind: 'retry', problem: wordsOf(error), notBefore: null };
   }
+}
+
+function withLink(
+  { path, label, data, ...told }: Told,
+  jobId: string,
+  dashboardUrl: string | null,
+): AlertMessage {
+  const id = messageId(jobId);
+  if (dashboardUrl === null) return { ...told, id, data, link: null };
+  const url = `${dashboardUrl}${path}`;
+  return { ...told, id, data: { ...data, link: url }, link: { url, label } };
+}
+
+/** An alert about nothing, to see whether alerts arrive. @param from the machine that sends it */
+export function testAlert(from: string, dashboardUrl: string | null): AlertMessage {
+  const at = new Date();
+  const told: Told = {
+    ...{ type: 'test', at, data: { from }, path: '/', label: 'The dashboard' },
+    ...{ title: 'Test alert', text: `Alerts of seller-mirror on ${from} arrive here.` },
+    ...{ remedy: null, tone: 'good' },
+  };
+  return withLink(told, `test.${from}.${at.toISOString()}`, dashboardUrl);
 }
 
 /** Job ids have dots, which the specification's signed text is divided by. */
@@ -244,8 +336,15 @@ export async function findStaleSellers(
     }));
 }
 
-/** A parked seller's copy grows old for a reason that people were told of when it was parked. */
-function isStale({ parked, itemsMirroredAt, since }: Freshness, hours: number, now: Date): boolean {
-  if (parked) return false;
+/**
+ * The copy of a parked seller grows old for a reason that people were told of when it was parked, and
+ * that of a paused one because somebody wants it so.
+ */
+function isStale(
+  { parked, paused, itemsMirroredAt, since }: Freshness,
+  hours: number,
+  now: Date,
+): boolean {
+  if (parked || paused) return false;
   return now.getTime() - (itemsMirroredAt ?? since).getTime() > hours * 3_600_000;
 }

@@ -2,9 +2,8 @@ import { type WideChange, wideChanges } from '../domain/changes.js';
 import type { KnownItems } from '../domain/known-items.js';
 import { prepareItem, type PreparedItem } from '../domain/prepare-item.js';
 import type { ListElement } from '../marketplace/types.js';
-import type { Staged } from '../store/catalogue.js';
 import type { ItemRows } from '../store/item-rows.js';
-import type { QuarantineEntry, ItemSession } from '../store/session.js';
+import type { ItemSession, QuarantineEntry, Staged } from '../store/session.js';
 import { noteTolerated, type RunContext } from './run.js';
 
 /** What waits to be written is written when it is this much: more would outlive young collections. */
@@ -12,9 +11,7 @@ const WRITE_BYTES = 1024 * 1024;
 /** Of records that wait as objects, each some 10 KB. */
 const WRITE_RECORDS = 250;
 
-/** What waits to be written. */
 class Pending {
-  readonly fresh: ItemRows;
   /** Known items whose bytes differ; their hashes decide. */
   candidates: PreparedItem[] = [];
   /** Further copies of items met before. */
@@ -23,21 +20,12 @@ class Pending {
   /** Bytes of the records besides the fresh ones. */
   bytes = 0;
 
-  constructor(fresh: ItemRows) {
-    this.fresh = fresh;
-  }
+  /** @param fresh new items; writing empties it */
+  constructor(readonly fresh: ItemRows) {}
 
   get isFull(): boolean {
     const records = this.candidates.length + this.copies.length + this.broken.length;
     return this.fresh.size + this.bytes >= WRITE_BYTES || records >= WRITE_RECORDS;
-  }
-
-  /** Empties all but the fresh rows, which empty themselves. */
-  clear(): void {
-    this.candidates = [];
-    this.copies = [];
-    this.broken = [];
-    this.bytes = 0;
   }
 }
 
@@ -50,12 +38,10 @@ export class CatalogueIntake {
   readonly #session: ItemSession;
   readonly #known: KnownItems;
   #pending: Pending;
-  /** Takes turns with `#pending`: one is written while the other is filled. */
-  #other: Pending;
+  /** Takes turns with those of `#pending`: one is written while the other is filled. */
+  #otherRows: ItemRows;
   #writing: Promise<void> = Promise.resolve();
-  /** The first reason why a record could not be read. */
   firstReason: string | null = null;
-  /** Fields that changed in nearly all items at once. */
   wideChanges: readonly WideChange[] = [];
 
   constructor(run: RunContext, session: ItemSession, known: KnownItems) {
@@ -63,7 +49,7 @@ export class CatalogueIntake {
     this.#session = session;
     this.#known = known;
     this.#pending = new Pending(session.newRows());
-    this.#other = new Pending(session.newRows());
+    this.#otherRows = session.newRows();
   }
 
   async take(batch: readonly ListElement[]): Promise<void> {
@@ -74,7 +60,6 @@ export class CatalogueIntake {
     this.#run.counts.listed += batch.length;
   }
 
-  /** Writes what is left and applies what differs. */
   async finish(): Promise<void> {
     await this.#startWriting();
     await this.#writing;
@@ -149,8 +134,8 @@ export class CatalogueIntake {
   async #startWriting(): Promise<void> {
     await this.#writing;
     const full = this.#pending;
-    this.#pending = this.#other;
-    this.#other = full;
+    this.#pending = new Pending(this.#otherRows);
+    this.#otherRows = full.fresh;
     this.#writing = this.#write(full);
     // Awaited at the next turn or at the end; until then a failure must not count as unhandled.
     this.#writing.catch(() => undefined);
@@ -165,7 +150,6 @@ export class CatalogueIntake {
     }));
     await this.#session.stage([...staged, ...copies]);
     await this.#session.quarantine(pending.broken);
-    pending.clear();
   }
 
   /** Of the records whose bytes differ from the stored row's, those whose content does. */

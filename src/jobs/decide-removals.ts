@@ -4,7 +4,6 @@ import type { SellerLock } from '../store/lock.js';
 import type { Store } from '../store/store.js';
 import { storeProblem } from './problem.js';
 
-/** What deciding needs. */
 export interface DecisionDeps {
   readonly store: Store;
   /** Host and process, for who meets the lock. */
@@ -13,30 +12,8 @@ export interface DecisionDeps {
   readonly by: string;
 }
 
-/** What came of a decision. */
-export interface DecisionReport {
-  readonly runId: bigint;
-  readonly sellerId: string;
-  readonly decision: Decision;
-  readonly decidedAt: Date | null;
-  readonly decidedBy: string | null;
-  /** It was made before, and nothing was done now. */
-  readonly already: boolean;
-  /** Items that the run held back. */
-  readonly items: number;
-  /** How many were removed now. */
-  readonly removed: number;
-  /** How many were removed before. */
-  readonly removedBefore: number;
-  /** How many are missing still: a rejection keeps them, after an approval they are not proven to be gone. */
-  readonly missing: number;
-  /** The run that removed items, now or before; null when none did. */
-  readonly approvalRunId: bigint | null;
-  /** What became of the others; null unless the decision was to remove. */
-  readonly left: Omit<HeldFates, 'gone'> | null;
-}
+export type DecisionReport = Awaited<ReturnType<typeof decideRemovals>>;
 
-/** A decision that can't be made. */
 export class DecisionRefused extends Error {
   override readonly name = 'DecisionRefused';
 
@@ -49,67 +26,67 @@ export class DecisionRefused extends Error {
 }
 
 /**
- * Carries out what a person decided about the removals that a run held back. Approving removes
- * exactly the items that the run proved to be gone and that were neither listed nor answered for
- * since, in one transaction, as a run of its own: history has them as missing until then. Rejecting
- * keeps those that are still missing, also after an approval that did not remove all. The marketplace
- * is not asked.
+ * Carries out what a person decided about a held run. Approving removes, as a run of its own, exactly the
+ * items proven to be gone and neither listed nor answered for since. Rejecting keeps those still missing,
+ * also after an approval. The marketplace is not asked.
  * @throws {DecisionRefused} when there is no such run, or nothing to decide about it
  * @throws {SellerBusyError} when a run works for the seller
  */
-export async function decideRemovals(
-  deps: DecisionDeps,
-  runId: bigint,
-  decision: Decision,
-): Promise<DecisionReport> {
-  const { sellerId } = await judged(deps, runId, decision);
-  const lock = await deps.store.sellers.lock(sellerId);
+export async function decideRemovals(deps: DecisionDeps, runId: bigint, decision: Decision) {
+  const { store, by } = deps;
+  const { sellerId } = (await judged(store, runId, decision)).run;
+  const lock = await store.sellers.lock(sellerId);
   try {
     // Only what is read under the lock stays so.
-    const { run, made } = await judged(deps, runId, decision);
-    if (made) return reportOf(run, decision, { already: true });
-    const done = decision === 'approved' ? await approve(deps, lock, run) : {};
-    if (decision === 'rejected') {
-      const record = { decision, by: deps.by, approvalRunId: run.approvalRunId };
-      await deps.store.runs.decide(lock, runId, record);
+    const { run, already } = await judged(store, runId, decision);
+    let done: Approved = { removed: 0, left: null };
+    if (!already && decision === 'approved') done = await approve(deps, lock, run);
+    if (!already && decision === 'rejected') {
+      const { approvalRunId } = run;
+      await store.runs.decide(lock, runId, { decision, by, approvalRunId });
     }
-    return reportOf((await judged(deps, runId, decision)).run, decision, done);
+    const { run: after } = await judged(store, runId, decision);
+    const { decidedAt, decidedBy, items, missing, approvalRunId } = after;
+    return {
+      ...{ runId, sellerId, decision, decidedAt, decidedBy, items, ...done },
+      /** It was made before, and nothing was done now. */
+      already,
+      removedBefore: after.removed - done.removed,
+      /** A rejection keeps them; after an approval they are not proven to be gone. */
+      missing,
+      /** The run that removed items, now or before; null when none did. */
+      approvalRunId,
+    };
   } finally {
     await lock.release();
   }
 }
 
 async function judged(
-  { store }: DecisionDeps,
+  store: Store,
   runId: bigint,
   decision: Decision,
-): Promise<{ run: HeldRunRecord; sellerId: string; made: boolean }> {
+): Promise<{ readonly run: HeldRunRecord; readonly already: boolean }> {
   const run = await store.runs.held(runId);
   if (run === null) {
     throw new DecisionRefused(`there is no run ${runId}`, '`seller-mirror runs` lists them');
   }
   const check = checkDecision(run, decision);
   if (check.kind === 'no') throw new DecisionRefused(check.why, check.remedy);
-  return { run, sellerId: run.sellerId, made: check.kind === 'made' };
+  return { run, already: check.kind === 'made' };
 }
 
-function reportOf(
-  { runId, sellerId, decidedAt, decidedBy, items, missing, removed, approvalRunId }: HeldRunRecord,
-  decision: Decision,
-  more: Partial<DecisionReport>,
-): DecisionReport {
-  const run = { runId, sellerId, decision, decidedAt, decidedBy, items, missing, approvalRunId };
-  const now = more.removed ?? 0;
-  const nothing = { already: false, left: null };
-  return { ...run, ...nothing, ...more, removed: now, removedBefore: removed - now };
+/** What an approval removed now, and what became of the others; null unless it was one. */
+interface Approved {
+  readonly removed: number;
+  readonly left: Omit<HeldFates, 'gone'> | null;
 }
 
-/** Removes what is gone, and records the decision, in one transaction. */
 async function approve(
   { store, holder, by }: DecisionDeps,
   lock: SellerLock,
   { runId, sellerId }: HeldRunRecord,
-): Promise<Partial<DecisionReport>> {
+): Promise<Approved> {
   const approval = await store.runs.start(lock, 'approval', holder, null);
   const session = await store.items.begin(lock, { sellerId, ...approval });
   try {
@@ -120,17 +97,13 @@ async function approve(
     const end = { state: 'succeeded', warnings, problemCode: null, problem: null } as const;
     await session.finish(end, { removed });
     await session.commit();
-    return { removed, approvalRunId: approval.runId, left };
+    return { removed, left };
   } catch (error) {
     await session.rollback();
-    await giveUp(store, approval.runId, error);
+    const { code: problemCode, message: problem } = storeProblem(error);
+    const end = { state: 'failed', warnings: [], problemCode, problem } as const;
+    // Best effort: if the store itself is what failed, the next run marks this one.
+    await store.runs.finish(approval.runId, end, {}).catch(() => undefined);
     throw error;
   }
-}
-
-/** Best effort: if the store itself is what failed, the next run marks this one. */
-async function giveUp(store: Store, runId: bigint, error: unknown): Promise<void> {
-  const { code, message } = storeProblem(error);
-  const end = { state: 'failed', warnings: [], problemCode: code, problem: message } as const;
-  await store.runs.finish(runId, end, {}).catch(() => undefined);
 }

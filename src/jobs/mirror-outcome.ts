@@ -1,5 +1,4 @@
 import type { Alert } from './alerts.js';
-import type { Problem, ProblemCode } from './types.js';
 
 /** What became of a mirror job, as plain data that holds ids, codes and counts only. */
 export type MirrorOutcome =
@@ -29,35 +28,9 @@ export type MirrorOutcome =
   /** It was told to stop. */
   | { readonly kind: 'hand-back' };
 
-/** What to do with a job, and with its seller, after a run that failed. */
-export type Consequence = 'park' | 'give-up' | 'retry' | 'hand-back';
-
-const CONSEQUENCES: Readonly<Record<ProblemCode, Consequence>> = {
-  // Only a person can mend these, and every further run would meet them again.
-  refused: 'park',
-  'account-changed': 'park',
-  // Asking again at once gives the same; by the next tick the marketplace may have mended it.
-  unreadable: 'give-up',
-  'not-found': 'give-up',
-  limited: 'retry',
-  unavailable: 'retry',
-  store: 'retry',
-  interrupted: 'hand-back',
-};
-
 /**
- * What follows from the problem of a failed run.
- * @param stopping the job was told to stop: what may pass is then no failure of the job's
- */
-export function afterProblem({ code }: Pick<Problem, 'code'>, stopping: boolean): Consequence {
-  const consequence = CONSEQUENCES[code];
-  return stopping && consequence === 'retry' ? 'hand-back' : consequence;
-}
-
-/**
- * What to tell people after an attempt at a mirror job: one alert for each incident. A failure that
- * may pass by itself is told when the last attempt has failed too, not at each; a copy that grows
- * stale meanwhile is told as such. A parked seller is told as that, not as a failed run besides.
+ * One alert for each incident: a failure that may pass is told when the last attempt has failed too. A parked
+ * seller is told as that, not as a failed run besides.
  * @param attempt 1 for the first, of `attempts`
  */
 export function alertsAfter(

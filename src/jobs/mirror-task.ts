@@ -1,16 +1,14 @@
 import { SellerBusyError } from '../store/lock.js';
-import type { Parking } from '../store/sellers.js';
 import type { Alert } from './alerts.js';
-import { afterProblem, type MirrorOutcome } from './mirror-outcome.js';
+import type { MirrorOutcome } from './mirror-outcome.js';
 import { wordsOf } from './problem.js';
 import type { Proof } from './prove.js';
 import { CoveredError } from './run.js';
 import { syncAccount } from './sync-account.js';
 import { syncCatalogue } from './sync-catalogue.js';
 import { syncItem } from './sync-item.js';
-import type { JobDeps, Problem, RunReport } from './types.js';
+import type { JobDeps, Problem, ProblemCode, RunReport } from './types.js';
 
-/** What a mirror job is to do. */
 export type MirrorJob = {
   /** When it was asked for: what a run that began later has done is not done again. */
   readonly askedAt: Date;
@@ -20,13 +18,6 @@ export type MirrorJob = {
   | { readonly kind: 'sync' | 'account' | 'items' }
   | { readonly kind: 'item'; readonly itemId: number }
 );
-
-type Step = 'account' | 'items' | 'item';
-
-/** How one step went. */
-type Done =
-  | { readonly report: RunReport; readonly proof: Proof | null }
-  | { readonly coveredBy: bigint; readonly state: 'succeeded' | 'held' };
 
 /** A seller whose lock is taken is looked at again after this, and up to as much again. */
 const BUSY_MS = 30_000;
@@ -53,100 +44,109 @@ export async function performMirrorTask(
   try {
     return await perform(watched, job, signal);
   } catch (error) {
-    return afterError(error, unfinished, signal);
+    // Whatever came of being told to stop, another worker takes it from here.
+    if (signal.aborted) return { kind: 'hand-back' };
+    if (error instanceof SellerBusyError) {
+      const reason = `${error.message}; it is not started twice`;
+      return { kind: 'later', reason, delayMs: Math.round(BUSY_MS * (1 + Math.random())) };
+    }
+    const alert = unfinished === null ? null : runAlert('run-failed', unfinished);
+    return { kind: 'retry', problem: wordsOf(error), notBefore: null, alert };
   }
 }
 
 async function perform(deps: JobDeps, job: MirrorJob, signal: AbortSignal): Promise<MirrorOutcome> {
   signal.throwIfAborted();
   const parked = job.byHand ? null : await deps.store.sellers.parkingOf(deps.sellerId);
-  if (parked !== null) return leftAlone(deps, parked);
+  if (parked !== null) {
+    const { code, since, runId } = parked;
+    const result = { parked: { code, since: since.toISOString(), run: runId && String(runId) } };
+    if (runId === null) return { kind: 'done', result, alert: null };
+    // The attempt that parked it may have been killed before it could tell.
+    const parker = (await deps.store.runs.get(runId))?.run.jobId ?? null;
+    const isOwn = parker !== null && parker === deps.jobId;
+    return { kind: 'done', result, alert: isOwn ? parkedAlert(deps, runId) : null };
+  }
   const result: Record<string, unknown> = {};
   let [proof, alert]: [Proof | null, Alert | null] = [null, null];
   for (const step of job.kind === 'sync' ? (['account', 'items'] as const) : [job.kind]) {
-    const done = await doUnlessCovered(deps, job, step, proof, signal);
-    if ('coveredBy' in done) {
-      result[step] = { coveredBy: String(done.coveredBy), state: done.state };
+    let held: bigint | null = null;
+    try {
+      const { report, proof: made } = await doStep(deps, job, step, proof, signal);
+      const { runId, state, problem } = report;
+      if (problem !== null) return await afterFailure(deps, runId, problem, signal);
+      result[step] = { run: String(runId), state };
+      proof = made;
+      if (state === 'held') held = runId;
+    } catch (error) {
+      if (!(error instanceof CoveredError)) throw error;
+      result[step] = { coveredBy: String(error.runId), state: error.state };
       // The one that held it may have been killed before it could tell; an alert is sent once.
-      if (done.state === 'held') alert = { kind: 'run-held', runId: String(done.coveredBy) };
-      continue;
+      if (error.state === 'held') held = error.runId;
     }
-    const { runId, state, problem } = done.report;
-    if (problem !== null) return await afterFailure(deps, runId, problem, signal);
-    if (state === 'held') alert = { kind: 'run-held', runId: String(runId) };
-    result[step] = { run: String(runId), state };
-    proof = done.proof;
+    if (held !== null) alert = runAlert('run-held', held);
   }
   return { kind: 'done', result, alert };
 }
 
-async function leftAlone(deps: JobDeps, parking: Parking): Promise<MirrorOutcome> {
-  const { code, since, runId } = parking;
-  const result = { parked: { code, since: since.toISOString(), run: String(runId) } };
-  // The attempt that parked it may have been killed before it could tell.
-  const parker = (await deps.store.runs.get(runId))?.run.jobId ?? null;
-  const isOwn = parker !== null && parker === deps.jobId;
-  return { kind: 'done', result, alert: isOwn ? parkedAlert(deps, runId) : null };
+async function doStep(
+  deps: JobDeps,
+  job: MirrorJob,
+  step: 'account' | 'items' | 'item',
+  proof: Proof | null,
+  signal: AbortSignal,
+): Promise<{ readonly report: RunReport; readonly proof: Proof | null }> {
+  if (step === 'account') return syncAccount(deps, signal);
+  const report =
+    job.kind === 'item' ? syncItem(deps, job.itemId, signal) : syncCatalogue(deps, signal, proof);
+  return { report: await report, proof: null };
+}
+
+function runAlert(kind: 'run-failed' | 'run-held', runId: bigint): Alert {
+  return { kind, runId: String(runId) };
 }
 
 function parkedAlert({ sellerId: seller }: JobDeps, runId: bigint): Alert {
   return { kind: 'seller-parked', seller, runId: String(runId) };
 }
 
-async function doUnlessCovered(
-  deps: JobDeps,
-  job: MirrorJob,
-  step: Step,
-  proof: Proof | null,
-  signal: AbortSignal,
-): Promise<Done> {
-  try {
-    if (step === 'account') return await syncAccount(deps, signal);
-    const report =
-      job.kind === 'item'
-        ? await syncItem(deps, job.itemId, signal)
-        : await syncCatalogue(deps, signal, proof);
-    return { report, proof: null };
-  } catch (error) {
-    if (error instanceof CoveredError) return { coveredBy: error.runId, state: error.state };
-    throw error;
-  }
+/** @param stopping the job was told to stop: what may pass is then no failure of the job's */
+export function afterProblem(
+  code: ProblemCode,
+  stopping: boolean,
+): 'park' | 'give-up' | 'retry' | 'hand-back' {
+  // Only a person can mend these, and every further run would meet them again.
+  if (code === 'refused' || code === 'account-changed') return 'park';
+  // Asking again at once gives the same; by the next tick the marketplace may have mended it.
+  if (code === 'unreadable' || code === 'not-found') return 'give-up';
+  return stopping || code === 'interrupted' ? 'hand-back' : 'retry';
 }
 
 async function afterFailure(
   deps: JobDeps,
   runId: bigint,
-  problem: Problem,
+  { code, message, notBefore }: Problem,
   signal: AbortSignal,
 ): Promise<MirrorOutcome> {
-  const { code, notBefore } = problem;
   // The run's own words stay in the store: they may quote what the marketplace said.
-  const shown = `run ${runId} failed: ${code}; \`seller-mirror runs ${runId}\` tells more`;
-  const failed: Alert = { kind: 'run-failed', runId: String(runId) };
-  switch (afterProblem(problem, signal.aborted)) {
+  const problem = `run ${runId} failed: ${code}; \`seller-mirror runs ${runId}\` tells more`;
+  const alert = runAlert('run-failed', runId);
+  const kind = afterProblem(code, signal.aborted);
+  switch (kind) {
     case 'hand-back':
-      return { kind: 'hand-back' };
+      return { kind };
     case 'retry':
-      return { kind: 'retry', problem: shown, notBefore, alert: failed };
+      return { kind, problem, notBefore, alert };
     case 'give-up':
       // A mistyped id is an answer for who asked, not an incident.
-      return { kind: 'give-up', problem: shown, alert: code === 'not-found' ? null : failed };
+      return { kind, problem, alert: code === 'not-found' ? null : alert };
     case 'park': {
-      const parking = { code, reason: problem.message, runId };
-      const first = await deps.store.sellers.park(deps.sellerId, parking);
-      return { kind: 'give-up', problem: shown, alert: first ? parkedAlert(deps, runId) : failed };
+      const isFirst = await deps.store.sellers.park(deps.sellerId, {
+        code,
+        reason: message,
+        runId,
+      });
+      return { kind: 'give-up', problem, alert: isFirst ? parkedAlert(deps, runId) : alert };
     }
   }
-}
-
-function afterError(error: unknown, unfinished: bigint | null, signal: AbortSignal): MirrorOutcome {
-  // Whatever came of being told to stop, another worker takes it from here.
-  if (signal.aborted) return { kind: 'hand-back' };
-  if (error instanceof SellerBusyError) {
-    const reason = `${error.message}; it is not started twice`;
-    return { kind: 'later', reason, delayMs: Math.round(BUSY_MS * (1 + Math.random())) };
-  }
-  const alert: Alert | null =
-    unfinished === null ? null : { kind: 'run-failed', runId: String(unfinished) };
-  return { kind: 'retry', problem: wordsOf(error), notBefore: null, alert };
 }

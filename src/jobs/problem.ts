@@ -2,6 +2,7 @@ import { describeFailure, type Failure, type UnavailableReason } from '../domain
 import { shownName } from '../domain/values.js';
 import type { HeldBack, NamedItem } from '../store/decisions.js';
 import { explainDatabaseError } from '../store/errors.js';
+import { PAUSED } from '../store/sellers.js';
 import type { Run } from '../store/status.js';
 import type { Problem, ProblemCode } from './types.js';
 
@@ -47,12 +48,8 @@ const UNAVAILABLE_REMEDIES: Readonly<Record<UnavailableReason, string>> = {
 };
 
 /** Where the marketplace or the way to it was out of order, which says nothing of a setting. */
-const OUTAGES: ReadonlySet<UnavailableReason> = new Set([
-  'network',
-  'timeout',
-  'server-error',
-  'maintenance',
-  'cut-off',
+const OUTAGES: ReadonlySet<UnavailableReason> = new Set<UnavailableReason>([
+  ...(['network', 'timeout', 'server-error', 'maintenance', 'cut-off'] as const),
 ]);
 
 /** When the marketplace said to come back, milliseconds since 1970; null when it did not say. */
@@ -60,106 +57,82 @@ export function comeBackAt(failure: Failure): number | null {
   return 'retryAt' in failure ? failure.retryAt : null;
 }
 
-/** What to do about a failed reply, whatever was asked for. */
 export function remedyOf(failure: Failure): string {
   if (failure.kind === 'unavailable') return UNAVAILABLE_REMEDIES[failure.reason];
   return REMEDIES[failure.kind === 'denied' ? 'refused' : failure.kind];
 }
 
-/** The problem that a failed reply makes of a run. */
-export function problemOf(failure: Failure): RunProblem {
+const ONE_BROKEN_ITEM =
+  'one broken item can do this to a whole list; single items can be mirrored with `seller-mirror sync item ID`';
+
+/** The problem that a failed reply makes of a run. @param isList it is the reply to the list of items */
+export function problemOf(failure: Failure, isList = false): RunProblem {
   const code = failure.kind === 'denied' ? 'refused' : failure.kind;
-  const permanent = code === 'refused' || code === 'unreadable';
-  const isOutage = failure.kind === 'unavailable' && OUTAGES.has(failure.reason);
-  const remedy = `${remedyOf(failure)}${isOutage ? '; the copy is as it was' : ''}`;
-  return new RunProblem(code, describeFailure(failure), remedy, {
-    permanent,
+  const reason = failure.kind === 'unavailable' ? failure.reason : null;
+  const notes = [
+    remedyOf(failure),
+    ...(reason !== null && OUTAGES.has(reason) ? ['the copy is as it was'] : []),
+    ...(isList && reason === 'server-error' ? [ONE_BROKEN_ITEM] : []),
+  ];
+  return new RunProblem(code, describeFailure(failure), notes.join('; '), {
+    permanent: code === 'refused' || code === 'unreadable',
     notBefore: comeBackAt(failure),
   });
 }
 
-const ONE_BROKEN_ITEM =
-  'one broken item can do this to a whole list; single items can be mirrored with `seller-mirror sync item ID`';
-
-/** The problem that a failed list makes of a run. */
-export function listProblemOf(failure: Failure): RunProblem {
-  const { problem } = problemOf(failure);
-  const serverError = failure.kind === 'unavailable' && failure.reason === 'server-error';
-  return new RunProblem(
-    problem.code,
-    problem.message,
-    serverError ? `${problem.remedy}; ${ONE_BROKEN_ITEM}` : problem.remedy,
-    problem,
-  );
-}
-
-/** How a run ends that was told to stop. */
 export const INTERRUPTED: Problem = {
-  code: 'interrupted',
-  message: 'interrupted',
-  remedy: 'run it again',
-  permanent: false,
-  notBefore: null,
+  ...{ code: 'interrupted', message: 'interrupted', remedy: 'run it again' },
+  ...{ permanent: false, notBefore: null },
 };
 
 const LONGEST_WORDS = 300;
 
-/** What an error says, in one bounded line. */
 export function wordsOf(error: unknown): string {
   const store = explainDatabaseError(error, '');
   if (store !== null) return store.message;
   const text = error instanceof Error ? error.message : String(error);
   // The first lines of an error of Prisma's tell of the code that met it, the last one what it was.
-  return (
+  const last =
     text
       .trim()
       .split(/\s*\n\s*/)
-      .at(-1) ?? ''
-  ).slice(0, LONGEST_WORDS);
+      .at(-1) ?? '';
+  return last.slice(0, LONGEST_WORDS);
 }
 
-/** How a run ends when the store fails under it. */
 export function storeProblem(error: unknown): Problem {
-  return {
-    code: 'store',
-    message: wordsOf(error),
-    remedy: 'check the database',
-    permanent: false,
-    notBefore: null,
-  };
+  return { ...INTERRUPTED, code: 'store', message: wordsOf(error), remedy: 'check the database' };
 }
 
 /** What to do about the problem of an earlier run, by its code; the run itself told it too. */
 export function remedyFor(code: string | null, sellerId: string): string {
-  switch (code) {
-    case 'refused':
-      return 'check the API key in the workspace settings of the marketplace, then run `seller-mirror doctor`';
-    case 'account-changed':
-      return `if the account was only renamed: \`seller-mirror sync account --seller ${sellerId} --accept-account\``;
-    case 'limited':
-      return 'wait, or lower REQUESTS_PER_MINUTE if others share this address';
-    case 'interrupted':
-      return 'run `seller-mirror sync` again to go on; nothing is half done';
-    case 'unavailable':
-      return 'run `seller-mirror sync` again; the copy is as it was';
-    case 'unreadable':
-      return 'run `seller-mirror doctor`; the copy is as it was';
-    case 'store':
-      return 'check the database, then run `seller-mirror sync` again';
-    default:
-      return '`seller-mirror doctor` checks everything a run needs';
-  }
+  const remedies: Readonly<Record<string, string>> = {
+    refused:
+      'check the API key in the workspace settings of the marketplace, then run `seller-mirror doctor`',
+    'account-changed': `if the account was only renamed: \`seller-mirror sync account --seller ${sellerId} --accept-account\``,
+    limited: REMEDIES.limited,
+    interrupted: 'run `seller-mirror sync` again to go on; nothing is half done',
+    unavailable: 'run `seller-mirror sync` again; the copy is as it was',
+    unreadable: 'run `seller-mirror doctor`; the copy is as it was',
+    store: 'check the database, then run `seller-mirror sync` again',
+  };
+  return remedies[code ?? ''] ?? '`seller-mirror doctor` checks everything a run needs';
 }
 
-/** How to go on with a parked seller: only a run that goes well resumes its schedules. */
+/** How to go on with a seller that schedules leave alone. */
 export function parkedRemedy(code: string, sellerId: string): string {
+  if (code === PAUSED) return `press Resume on the page of ${sellerId} in the dashboard`;
   return code === 'account-changed'
     ? `give the other account a seller name of its own; if it was only renamed, \`seller-mirror sync account --seller ${sellerId} --accept-account\` resumes the schedule`
     : `mend the key, then \`seller-mirror sync --seller ${sellerId}\` resumes the schedule`;
 }
 
-/** What to do about a run that did not succeed. */
-export function runRemedy({ runId, sellerId, state, problemCode }: Run): string {
+export function runRemedy({
+  runId,
+  sellerId,
+  state,
+  problemCode,
+}: Pick<Run, 'runId' | 'sellerId' | 'state' | 'problemCode'>): string {
   return state === 'held' ? heldRemedy(runId) : remedyFor(problemCode, sellerId);
 }
 
@@ -187,13 +160,15 @@ export function namesOf(examples: readonly NamedItem[], items: number): string {
 }
 
 /** What there is to say about a run that did not succeed. */
-export function runProblem({ state, problem }: Run, held: HeldBack | null): string {
+export function runProblem(
+  { state, problem }: Pick<Run, 'state' | 'problem'>,
+  held: HeldBack | null,
+): string {
   if (problem !== null) return problem;
   if (state !== 'held') return state;
   return held === null ? 'more items would go than the removal guard allows' : describeHeld(held);
 }
 
-/** How to go on with an audit that ended before its time. */
 export function auditRemedy(auditId: bigint): string {
   return `mend what it says, then \`seller-mirror audits resume ${auditId}\` goes on; nothing that is recorded is asked again`;
 }

@@ -1,7 +1,7 @@
 import { sameHost } from '../domain/address.js';
-import type { Account, Item } from '../domain/item.js';
+import type { Account } from '../domain/item.js';
 import { prepareItem } from '../domain/prepare-item.js';
-import type { Failure, Reply } from '../domain/reply.js';
+import type { Reply } from '../domain/reply.js';
 import { ListBroken, type ItemList, type Marketplace, type Sourced } from '../marketplace/types.js';
 import { RunProblem, problemOf } from './problem.js';
 import type { RunContext } from './run.js';
@@ -10,10 +10,8 @@ import type { RunContext } from './run.js';
 export type Proof = Sourced<Account>;
 
 /**
- * Proves the credential by account details, the only operation that tells a wrong key from an empty
- * answer (field notes: errors). The first proof binds the seller to the account and its
- * marketplace; another one under the same seller stops the run, since it would overwrite one
- * account's copy with another's.
+ * Account details alone tell a wrong key from an empty answer (field notes: errors). The first proof binds
+ * the seller to the account; another account stops the run, which would overwrite one copy with another's.
  * @throws {RunProblem} when the proof fails
  */
 export async function proveCredential(run: RunContext): Promise<Proof> {
@@ -28,54 +26,28 @@ async function checkBinding(run: RunContext, username: string): Promise<void> {
   const { deps, binding } = run;
   const { host } = deps.marketplace;
   if (binding.username !== null && deps.acceptAccount !== true) {
+    const { sellerId } = deps;
     if (binding.username.toLowerCase() !== username.toLowerCase()) {
-      throw changed(
-        run,
-        `the key of seller "${deps.sellerId}" now opens the account "${username}"; its copy is of the account "${binding.username}"`,
-        'if the account was only renamed',
-      );
+      const message = `the key of seller "${sellerId}" now opens the account "${username}"; its copy is of the account "${binding.username}"`;
+      throw changed(sellerId, message, 'if the account was only renamed');
     }
     if (!sameHost(binding.marketplace, host)) {
-      throw changed(
-        run,
-        `the copy of seller "${deps.sellerId}" is of the marketplace ${binding.marketplace}, not of ${host}`,
-        'if the marketplace has only moved',
-      );
+      const message = `the copy of seller "${sellerId}" is of the marketplace ${binding.marketplace}, not of ${host}`;
+      throw changed(sellerId, message, 'if the marketplace has only moved');
     }
   }
   const isBound = binding.username === username && binding.marketplace === host;
   if (!isBound) await deps.store.sellers.bind(deps.sellerId, { username, marketplace: host });
 }
 
-function changed(run: RunContext, message: string, otherwise: string): RunProblem {
-  const { sellerId } = run.deps;
+function changed(sellerId: string, message: string, otherwise: string): RunProblem {
   const command = `seller-mirror sync account --seller ${sellerId} --accept-account`;
-  return new RunProblem(
-    'account-changed',
-    message,
-    `give the other one a seller name of its own; ${otherwise}, run \`${command}\` once`,
-    { permanent: true },
-  );
-}
-
-/** The beginning of a list. */
-export interface ListBeginning {
-  readonly records: number;
-  /** There was no more than that. */
-  readonly whole: boolean;
-  /** Why records could not be read. */
-  readonly unreadable: readonly string[];
-  readonly firstId: number | null;
+  const remedy = `give the other one a seller name of its own; ${otherwise}, run \`${command}\` once`;
+  return new RunProblem('account-changed', message, remedy, { permanent: true });
 }
 
 /** What a marketplace was seen to do; null for what was not asked. */
-export interface Examination {
-  readonly account: Reply<Sourced<Account>>;
-  readonly list: ListBeginning | Failure | null;
-  readonly item: Reply<Sourced<Item>> | null;
-  /** Quirks met, by name, each once. */
-  readonly tolerated: readonly string[];
-}
+export type Examination = Awaited<ReturnType<typeof examine>>;
 
 /** So many records show what notations a server uses; the rest of the list is not read. */
 const ENOUGH_RECORDS = 200;
@@ -84,7 +56,7 @@ const ENOUGH_RECORDS = 200;
  * Asks a marketplace three questions at most: the account, the beginning of the list, and one item
  * of it. Stops at the first that shows the others to be no use. Changes nothing anywhere.
  */
-export async function examine(marketplace: Marketplace, signal: AbortSignal): Promise<Examination> {
+export async function examine(marketplace: Marketplace, signal: AbortSignal) {
   const tolerated = new Set<string>();
   const account = await marketplace.account({ signal });
   if (account.kind !== 'answered') return { account, list: null, item: null, tolerated: [] };
@@ -97,11 +69,7 @@ export async function examine(marketplace: Marketplace, signal: AbortSignal): Pr
   return { account, list, item, tolerated: [...tolerated].sort() };
 }
 
-async function beginningOf(
-  reply: Reply<ItemList>,
-  tolerated: Set<string>,
-  signal: AbortSignal,
-): Promise<ListBeginning | Failure> {
+async function beginningOf(reply: Reply<ItemList>, tolerated: Set<string>, signal: AbortSignal) {
   if (reply.kind !== 'answered') return reply;
   const unreadable: string[] = [];
   let firstId: number | null = null;

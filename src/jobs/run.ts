@@ -7,7 +7,6 @@ import type { ItemSession } from '../store/session.js';
 import { INTERRUPTED, RunProblem, storeProblem } from './problem.js';
 import type { JobDeps, Problem, RunEvent, RunReport } from './types.js';
 
-/** A run at work: what its steps share. */
 export interface RunContext {
   readonly deps: JobDeps;
   readonly lock: SellerLock;
@@ -15,7 +14,6 @@ export interface RunContext {
   readonly binding: Binding;
   readonly stamp: RowStamp;
   readonly signal: AbortSignal;
-  /** Figures so far; steps add to them. */
   readonly counts: { -readonly [K in keyof RunCounts]: RunCounts[K] };
   readonly tolerated: Map<string, number>;
   readonly warnings: string[];
@@ -37,13 +35,11 @@ export class CoveredError extends Error {
   }
 }
 
-/** What a run does; it throws a `RunProblem` to end as failed. */
 type Work = (run: RunContext) => Promise<'succeeded' | 'held'>;
 
 /**
- * The frame of every run: takes the seller's lock, enters the run, lets `work` do it, and closes
- * the run with its figures whatever happens. Problems become the report; an abort, or a store that
- * fails, is thrown on.
+ * The frame of every run: takes the lock, enters the run, lets `work` do it, and closes it with its figures.
+ * Problems become the report; an abort, or a store that fails, is thrown on.
  * @throws {SellerBusyError} when another run works for this seller
  * @throws {CoveredError} when another run did it already
  */
@@ -57,20 +53,15 @@ export async function performRun(
   const binding = await deps.store.sellers.ensure(deps.sellerId, deps.marketplace.host);
   const lock = await deps.store.sellers.lock(deps.sellerId);
   try {
-    await refuseCovered(deps, lock, kind);
-    const { runId, at } = await deps.store.runs.start(lock, kind, deps.holder, deps.jobId ?? null);
-    const stamp = { sellerId: deps.sellerId, runId, at };
+    const { coveredSince: since = null, jobId = null } = deps;
+    // Asked while the lock is held, so that of two that are to do the same only one does it.
+    const covering =
+      since === null ? null : await deps.store.runs.covering(lock, { kind, since, jobId });
+    if (covering !== null) throw new CoveredError(covering.runId, covering.state);
+    const { runId, at } = await deps.store.runs.start(lock, kind, deps.holder, jobId);
     const run: RunContext = {
-      deps,
-      lock,
-      binding,
-      stamp,
-      signal,
-      counts: noCounts(),
-      tolerated: new Map(),
-      warnings: [],
-      held: null,
-      committed: false,
+      ...{ deps, lock, binding, stamp: { sellerId: deps.sellerId, runId, at }, signal },
+      ...{ counts: noCounts(), tolerated: new Map(), warnings: [], held: null, committed: false },
     };
     return await finishWork(run, kind, work);
   } finally {
@@ -78,22 +69,13 @@ export async function performRun(
   }
 }
 
-/** Asked while the lock is held, so that of two that are to do the same only one does it. */
-async function refuseCovered(deps: JobDeps, lock: SellerLock, kind: RunKind): Promise<void> {
-  const { coveredSince: since = null, jobId = null } = deps;
-  if (since === null) return;
-  const covering = await deps.store.runs.covering(lock, { kind, since, jobId });
-  if (covering !== null) throw new CoveredError(covering.runId, covering.state);
-}
-
-/** How a run ended. */
-interface Ending {
-  readonly state: RunReport['state'] | 'interrupted';
+interface Ending<State = RunReport['state'] | 'interrupted'> {
+  readonly state: State;
   readonly problem: Problem | null;
 }
 
 async function finishWork(run: RunContext, kind: RunKind, work: Work): Promise<RunReport> {
-  const { deps, counts, stamp, warnings } = run;
+  const { deps, counts, stamp, warnings, signal } = run;
   const { runId, sellerId } = stamp;
   const [callsBefore, begun] = [deps.callCount(), performance.now()];
   const close = async ({ state, problem }: Ending): Promise<void> => {
@@ -113,7 +95,9 @@ async function finishWork(run: RunContext, kind: RunKind, work: Work): Promise<R
     tell(ending);
     return { runId, sellerId, kind, counts, warnings, held: run.held, ...ending };
   } catch (error) {
-    const ending = brokenOff(run, error);
+    const ending: Ending = signal.aborted
+      ? { state: 'interrupted', problem: INTERRUPTED }
+      : { state: run.committed ? 'interrupted' : 'failed', problem: storeProblem(error) };
     // Best effort: if the store itself is what failed, the next run marks this one.
     await close(ending).catch(() => undefined);
     tell(ending);
@@ -121,10 +105,7 @@ async function finishWork(run: RunContext, kind: RunKind, work: Work): Promise<R
   }
 }
 
-async function endingOf(
-  run: RunContext,
-  work: Work,
-): Promise<Ending & { readonly state: RunReport['state'] }> {
+async function endingOf(run: RunContext, work: Work): Promise<Ending<RunReport['state']>> {
   try {
     return { state: await work(run), problem: null };
   } catch (error) {
@@ -132,11 +113,6 @@ async function endingOf(
     if (!(error instanceof RunProblem)) throw error;
     return { state: 'failed', problem: error.problem };
   }
-}
-
-function brokenOff({ signal, committed }: RunContext, error: unknown): Ending {
-  if (signal.aborted) return { state: 'interrupted', problem: INTERRUPTED };
-  return { state: committed ? 'interrupted' : 'failed', problem: storeProblem(error) };
 }
 
 /** Whoever listens must not harm the run. */
@@ -150,23 +126,12 @@ function announce(deps: JobDeps, event: RunEvent): void {
 
 function noCounts(): RunContext['counts'] {
   return {
-    listed: 0,
-    added: 0,
-    changed: 0,
-    extraChanged: 0,
-    unchanged: 0,
-    restored: 0,
-    missing: 0,
-    removed: 0,
-    quarantined: 0,
-    duplicates: 0,
-    apiCalls: 0,
-    bytes: 0,
+    ...{ listed: 0, added: 0, changed: 0, extraChanged: 0, unchanged: 0, restored: 0 },
+    ...{ missing: 0, removed: 0, quarantined: 0, duplicates: 0, apiCalls: 0, bytes: 0 },
     tolerated: {},
   };
 }
 
-/** Does a part of a run in one transaction, which fails as a whole. */
 export async function inSession(
   run: RunContext,
   work: (session: ItemSession) => Promise<void>,
@@ -187,7 +152,6 @@ export function forgetChanges(run: RunContext): void {
   Object.assign(run.counts, noCounts(), { bytes });
 }
 
-/** Adds the quirks met in one record to the run's figures. */
 export function noteTolerated(run: RunContext, names: readonly string[]): void {
   for (const name of names) run.tolerated.set(name, (run.tolerated.get(name) ?? 0) + 1);
 }

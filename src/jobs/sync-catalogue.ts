@@ -5,8 +5,9 @@ import type { ItemList } from '../marketplace/types.js';
 import { isTransient } from '../marketplace/retry.js';
 import { CatalogueIntake } from './catalogue-intake.js';
 import { proveCredential, type Proof } from './prove.js';
-import { listProblemOf, RunProblem } from './problem.js';
+import { problemOf, RunProblem } from './problem.js';
 import { forgetChanges, performRun, type RunContext } from './run.js';
+import { syncAccount } from './sync-account.js';
 import { settleUnlisted, type Unlisted } from './unlisted.js';
 import type { JobDeps, RunReport } from './types.js';
 
@@ -18,9 +19,8 @@ const NO_ITEMS =
   'the marketplace lists no items; it says the same of an account with exactly one item, so known items are looked up one by one, and an only item can be mirrored with `seller-mirror sync item ID`';
 
 /**
- * Mirrors the whole catalogue: proves the credential, takes the list in within one transaction, which
- * also marks items as missing that it no longer names, then looks these up and settles what has become
- * of them. A list that is cut off, or can't be read, changes nothing.
+ * Proves the credential, takes the list in within one transaction, which also marks what it no longer names
+ * as missing, then looks that up. A list that is cut off, or can't be read, changes nothing.
  * @param proof of the credential, when the caller has just made it
  */
 export function syncCatalogue(
@@ -37,6 +37,15 @@ export function syncCatalogue(
   });
 }
 
+/** Mirrors the account and, when that went well, the items. */
+export async function* syncSeller(deps: JobDeps, signal: AbortSignal): AsyncGenerator<RunReport> {
+  const { report, proof } = await syncAccount(deps, signal);
+  yield report;
+  if (proof !== null && report.state === 'succeeded') {
+    yield await syncCatalogue(deps, signal, proof);
+  }
+}
+
 async function receiveList(run: RunContext): Promise<Unlisted> {
   for (let attempt = 1; ; attempt++) {
     const reply = await run.deps.marketplace.items({ signal: run.signal });
@@ -46,13 +55,13 @@ async function receiveList(run: RunContext): Promise<Unlisted> {
       run.warnings.push(NO_ITEMS);
       return takeIn(run, null);
     }
-    if (reply.kind !== 'answered') throw listProblemOf(reply);
+    if (reply.kind !== 'answered') throw problemOf(reply, true);
     try {
       return await takeIn(run, reply.data);
     } catch (error) {
       if (!(error instanceof ListBroken)) throw error;
       if (attempt === LIST_ATTEMPTS || !isTransient(error.failure)) {
-        throw listProblemOf(error.failure);
+        throw problemOf(error.failure, true);
       }
     }
     const pauseMs = (run.deps.listPauseMs ?? LIST_PAUSE_MS) * attempt * (0.5 + Math.random());
@@ -120,15 +129,12 @@ async function readList(
 function refuseMostlyUnreadable(run: RunContext, reason: string | null): void {
   const { quarantined, listed } = run.counts;
   if (quarantined === 0) return;
+  const which = `${quarantined} of ${listed} records`;
+  const why = `the first because: ${reason ?? 'unknown'}`;
   if (quarantined * 2 > listed) {
-    throw new RunProblem(
-      'unreadable',
-      `${quarantined} of ${listed} records of the list can’t be read, the first because: ${reason ?? 'unknown'}`,
-      'run `seller-mirror doctor`; the copy is as it was',
-      { permanent: true },
-    );
+    const message = `${which} of the list can’t be read, ${why}`;
+    const remedy = 'run `seller-mirror doctor`; the copy is as it was';
+    throw new RunProblem('unreadable', message, remedy, { permanent: true });
   }
-  run.warnings.push(
-    `${quarantined} of ${listed} records could not be read and are in mirror.quarantine, the first because: ${reason ?? 'unknown'}`,
-  );
+  run.warnings.push(`${which} could not be read and are in mirror.quarantine, ${why}`);
 }

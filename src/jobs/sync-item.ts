@@ -7,9 +7,8 @@ import { inSession, noteTolerated, performRun, type RunContext } from './run.js'
 import type { JobDeps, RunReport } from './types.js';
 
 /**
- * Mirrors one item. Denials remove a known item only between two proofs of the credential, and
- * when it is denied again after another item that is known could be looked up; an item the mirror
- * never knew is reported as not found.
+ * Denials remove a known item only between two proofs of the credential, and when another known item was
+ * found between them; an item the mirror never knew is reported as not found.
  */
 export function syncItem(deps: JobDeps, id: number, signal: AbortSignal): Promise<RunReport> {
   return performRun(deps, 'item', signal, async (run) => {
@@ -54,16 +53,10 @@ async function saveItem(run: RunContext, id: number, raw: Json): Promise<void> {
   });
 }
 
-/**
- * Asks for an item that is known to be there; without one, whether the key is good.
- * @throws {RunProblem} when that is denied as well
- */
+/** @throws {RunProblem} when an item known to be there, or without one the key, is denied as well */
 async function checkWitness(run: RunContext, id: number): Promise<void> {
   const witness = await run.deps.store.items.otherLive(run.lock, id);
-  if (witness === null) {
-    await proveCredential(run);
-    return;
-  }
+  if (witness === null) return void (await proveCredential(run));
   const reply = await run.deps.marketplace.item(witness, { signal: run.signal });
   if (reply.kind === 'answered') return;
   throw new RunProblem(
@@ -77,12 +70,10 @@ async function checkWitness(run: RunContext, id: number): Promise<void> {
 async function removeItem(run: RunContext, id: number): Promise<void> {
   await inSession(run, async (session) => {
     if ((await session.hashesOf([id])).size === 0) {
-      throw new RunProblem(
-        'not-found',
-        `the marketplace shows no item ${id} to this account`,
-        'check the id; items that are pending or belong to another seller are not shown',
-        { permanent: true },
-      );
+      const message = `the marketplace shows no item ${id} to this account`;
+      const remedy =
+        'check the id; items that are pending or belong to another seller are not shown';
+      throw new RunProblem('not-found', message, remedy, { permanent: true });
     }
     run.counts.removed = await session.remove({ remove: [id], missing: [] });
   });

@@ -4,11 +4,9 @@ import type { HeldBack } from '../store/decisions.js';
 import type { RunCounts, RunKind } from '../store/runs.js';
 import type { Store } from '../store/store.js';
 
-/** What every use case works with. */
 export interface JobDeps {
   readonly store: Store;
   readonly marketplace: Marketplace;
-  /** The configured seller's name. */
   readonly sellerId: string;
   readonly removalGuard: RemovalGuard;
   /** Most look-ups of unlisted items in one run. */
@@ -35,7 +33,6 @@ export interface JobDeps {
   readonly listPauseMs?: number;
 }
 
-/** How far a run is. */
 export type Progress =
   | { readonly phase: 'account' }
   | {
@@ -76,7 +73,6 @@ export type ProblemCode =
   | 'interrupted'
   | 'store';
 
-/** The report of a finished run. */
 export interface RunReport {
   readonly runId: bigint;
   readonly sellerId: string;

@@ -1,14 +1,13 @@
 import type { Json } from '../domain/item.js';
 import { completeMedia, prepareAnswer } from '../domain/prepare-item.js';
-import { planRemovals, type LookupOutcome, type RemovalPlan } from '../domain/removals.js';
-import { describeFailure, type Failure } from '../domain/reply.js';
-import type { Staged } from '../store/catalogue.js';
-import type { ItemSession } from '../store/session.js';
+import { planRemovals, type LookupOutcome } from '../domain/removals.js';
+import { describeFailure } from '../domain/reply.js';
+import type { LookupChoice } from '../store/removals.js';
+import type { ItemSession, Staged } from '../store/session.js';
 import { RunProblem, comeBackAt, describeHeld } from './problem.js';
 import { proveCredential } from './prove.js';
 import { inSession, noteTolerated, type RunContext } from './run.js';
 
-/** What the list left open. */
 export interface Unlisted {
   /** Items that the mirror holds as present and that the list did not name. */
   readonly ids: readonly number[];
@@ -23,86 +22,55 @@ export interface Unlisted {
 }
 
 /**
- * Settles what has become of the items that the list did not name. Each is looked up by itself;
- * those proven to be gone are removed, but only within the removal guard, beyond which they wait for
- * a person. What was not answered stays `missing`. A list that was taken in whole is not undone by
- * anything here.
+ * Looks up each item that the list did not name. Those proven to be gone are removed within the removal
+ * guard, beyond which they wait for a person; what was not answered stays `missing`. A list that was taken in
+ * whole is not undone by anything here.
  * @throws {RunProblem} when there was no list, and its absence could not be proven either
  */
 export async function settleUnlisted(
   run: RunContext,
   unlisted: Unlisted,
 ): Promise<'succeeded' | 'held'> {
-  if (unlisted.ids.length === 0) return 'succeeded';
+  const { ids, delisted, present, listed } = unlisted;
+  if (ids.length === 0) return 'succeeded';
+  const { deps, lock, warnings, counts } = run;
   try {
     const lookups = await lookUp(run, unlisted);
-    const plan = await planOf(run, unlisted, lookups);
-    await carryOut(run, unlisted, plan, lookups);
-    warn(run, plan);
+    const { outcomes, notBefore } = lookups;
+    const known = [...outcomes.values()].filter((one) => one === 'found' || one === 'gone').length;
+    const doubtful = outcomes.size - known;
+    if (!listed && doubtful > 0) {
+      // Without a list and without proof nothing was learned.
+      const why = warnings.splice(0).at(-1) ?? '';
+      const message = `the marketplace lists no items, and what became of ${doubtful} known ones is not proven: ${why}`;
+      const remedy = 'nothing was changed; try again later';
+      throw new RunProblem('unavailable', message, remedy, { notBefore });
+    }
+    const [guard, decided] = [deps.removalGuard, await deps.store.runs.decisionsOn(lock, ids)];
+    const plan = planRemovals({ present, unlisted: ids, lookups: outcomes, guard, decided });
+    const missing = plan.missing.length;
+    await inSession(run, async (session) => {
+      await lookups.save(session);
+      const removed = await session.remove(plan);
+      Object.assign(counts, { removed, missing });
+      await session.counts({ removed, missing });
+      if (plan.held) run.held = await session.holdBack(plan, present);
+      if (delisted > 0) await session.tellUndecided();
+    });
+    const unproven = missing - plan.rejected.length;
+    if (run.held !== null) {
+      // What waits for a person is told first.
+      warnings.unshift(`held: ${describeHeld(run.held)}`);
+    } else if (unproven > 0) {
+      warnings.push(
+        `${unproven} unlisted items are kept as missing: what became of them is not proven`,
+      );
+    }
     return plan.held ? 'held' : 'succeeded';
   } catch (error) {
     // Best effort: what is not told now, since the store itself failed, the next run tells.
-    if (unlisted.delisted > 0)
-      await run.deps.store.items.tellUndecided(run.lock).catch(() => undefined);
+    if (delisted > 0) await deps.store.items.tellUndecided(lock).catch(() => undefined);
     throw error;
-  }
-}
-
-async function planOf(
-  run: RunContext,
-  { ids, present, listed }: Unlisted,
-  lookups: Lookups,
-): Promise<RemovalPlan> {
-  const { deps, lock } = run;
-  const { outcomes } = lookups;
-  const doubtful = [...outcomes.values()].filter((one) => one !== 'found' && one !== 'gone').length;
-  if (!listed && doubtful > 0) throw noProof(run, doubtful, lookups);
-  return planRemovals({
-    present,
-    unlisted: ids,
-    lookups: outcomes,
-    guard: deps.removalGuard,
-    decided: await deps.store.runs.decisionsOn(lock, ids),
-  });
-}
-
-/** Without a list and without proof nothing was learned. */
-function noProof(run: RunContext, doubtful: number, { notBefore }: Lookups): RunProblem {
-  const why = run.warnings.splice(0).at(-1) ?? '';
-  return new RunProblem(
-    'unavailable',
-    `the marketplace lists no items, and what became of ${doubtful} known ones is not proven: ${why}`,
-    'nothing was changed; try again later',
-    { notBefore },
-  );
-}
-
-async function carryOut(
-  run: RunContext,
-  unlisted: Unlisted,
-  plan: RemovalPlan,
-  lookups: Lookups,
-): Promise<void> {
-  await inSession(run, async (session) => {
-    await lookups.save(session);
-    const removed = await session.remove(plan);
-    const missing = plan.missing.length;
-    Object.assign(run.counts, { removed, missing });
-    await session.counts({ removed, missing });
-    if (plan.held) run.held = await session.holdBack(plan, unlisted.present);
-    if (unlisted.delisted > 0) session.tellUndecided();
-  });
-}
-
-function warn(run: RunContext, plan: RemovalPlan): void {
-  const unproven = plan.missing.length - plan.rejected.length;
-  if (run.held !== null) {
-    // What waits for a person is told first.
-    run.warnings.unshift(`held: ${describeHeld(run.held)}`);
-  } else if (unproven > 0) {
-    run.warnings.push(
-      `${unproven} unlisted items are kept as missing: what became of them is not proven`,
-    );
   }
 }
 
@@ -117,32 +85,27 @@ const UNANSWERED_IN_A_ROW = 3;
  * Looks up items that the list did not name, as many as a run may, and saves what each came to. What
  * an interrupted run asked and proved shortly before is not asked again.
  */
-export async function lookUp(run: RunContext, unlisted: Unlisted): Promise<Lookups> {
+async function lookUp(run: RunContext, unlisted: Unlisted): Promise<Lookups> {
   const { deps, lock } = run;
   // Also when the run will be held anyway: what is looked up now, a person can approve.
   const choice = await deps.store.items.chooseLookups(lock, unlisted.ids, deps.lookupsPerRun);
-  const { ask, foundBefore } = choice;
-  // What was found before probably is again; all others are probably denied, and asked for twice.
-  const batches = Math.ceil(ask.length / BATCH_ITEMS);
-  const requests = 2 * ask.length - foundBefore + PROOFS_OF_BATCH * batches;
-  const lookups = new Lookups(run, unlisted, choice.kept, ask.length, requests);
-  for (let at = 0; at < ask.length && !lookups.isOver; at += BATCH_ITEMS) {
-    await lookups.take(ask.slice(at, at + BATCH_ITEMS));
+  const lookups = new Lookups(run, unlisted, choice);
+  for (let at = 0; at < choice.ask.length && !lookups.isOver; at += BATCH_ITEMS) {
+    await lookups.take(choice.ask.slice(at, at + BATCH_ITEMS));
   }
   return lookups;
 }
 
-/** What look-ups of unlisted items came to so far. */
-export class Lookups {
+class Lookups {
   readonly outcomes: Map<number, LookupOutcome>;
   /** When the marketplace said to come back with what it did not answer. */
   notBefore: number | null = null;
   /** Nothing more is asked in this run. */
   isOver = false;
   readonly #run: RunContext;
-  readonly #unlisted: Unlisted;
+  readonly #listed: boolean;
   readonly #total: number;
-  readonly #requests: number;
+  readonly #leastMs: number | null;
   /** Whether further denials of this run can be proven. */
   #provable = true;
   /** Records of items found that are not saved yet, by id. */
@@ -156,51 +119,56 @@ export class Lookups {
 
   constructor(
     run: RunContext,
-    unlisted: Unlisted,
-    kept: ReadonlyMap<number, LookupOutcome>,
-    toAsk: number,
-    requests: number,
+    { witness, listed }: Unlisted,
+    { ask, kept, foundBefore }: LookupChoice,
   ) {
     this.#run = run;
-    this.#unlisted = unlisted;
+    this.#listed = listed;
     this.outcomes = new Map(kept);
     this.#saved = kept.size;
-    this.#total = kept.size + toAsk;
-    this.#requests = requests;
-    const { witness } = unlisted;
+    this.#total = kept.size + ask.length;
     this.#witness = witness === null ? null : { id: witness, why: 'is listed' };
+    // What was found before probably is again; all others are probably denied, and asked for twice.
+    const batches = Math.ceil(ask.length / BATCH_ITEMS);
+    const requests = 2 * ask.length - foundBefore + PROOFS_OF_BATCH * batches;
+    const rate = run.deps.requestsPerMinute;
+    this.#leastMs = rate === 0 ? null : (requests * 60_000) / rate;
   }
 
   /** Asks for some items, proves those that are denied to be gone, and saves all of it. */
   async take(ids: readonly number[]): Promise<void> {
     await this.#askFor(ids, 0);
     await this.#prove(ids);
-    const { listed } = this.#unlisted;
-    const isWorth = listed || ids.some((id) => this.outcomes.get(id) !== 'found');
-    if (isWorth) await inSession(this.#run, (session) => this.save(session, listed));
+    const isWorth = this.#listed || ids.some((id) => this.outcomes.get(id) !== 'found');
+    if (isWorth) await inSession(this.#run, (session) => this.save(session, this.#listed));
     this.#saved += ids.length;
   }
 
-  /**
-   * Saves outcomes, and brings items back that were found.
-   * @param withFound without a list a run that proves nothing changes no item: found ones wait for its end
-   */
+  /** @param withFound a run that has no list and proves nothing changes no item: found ones wait */
   async save(session: ItemSession, withFound = true): Promise<void> {
-    const isDue = (id: number): boolean => withFound || this.outcomes.get(id) !== 'found';
-    const due = [...this.#unsaved].filter(isDue);
-    const outcomes = due.map((id): [number, LookupOutcome] => [
-      id,
-      this.outcomes.get(id) ?? 'unanswered',
-    ]);
-    await session.lookedUp(new Map(outcomes));
-    for (const id of due) this.#unsaved.delete(id);
+    const outcomes = new Map<number, LookupOutcome>();
+    for (const id of this.#unsaved) {
+      const outcome = this.outcomes.get(id) ?? 'unanswered';
+      if (withFound || outcome !== 'found') outcomes.set(id, outcome);
+    }
+    await session.lookedUp(outcomes);
+    for (const id of outcomes.keys()) this.#unsaved.delete(id);
     if (withFound && this.#found.size > 0) await this.#bringBack(session);
   }
 
   async #bringBack(session: ItemSession): Promise<void> {
     const { counts } = this.#run;
-    const taken = await session.takeBack([...this.#found.keys()]);
-    await session.stage(await this.#foundItems(session));
+    const ids = [...this.#found.keys()];
+    const taken = await session.takeBack(ids);
+    const stored = await session.rawOf(ids);
+    const staged: Staged[] = [];
+    for (const [id, raw] of this.#found) {
+      const preparation = prepareAnswer(completeMedia(raw, stored.get(id)));
+      if (!preparation.ok) continue;
+      noteTolerated(this.#run, preparation.tolerated);
+      staged.push({ prepared: preparation.prepared, rival: false });
+    }
+    await session.stage(staged);
     const applied = await session.apply();
     counts.changed += applied.changed;
     counts.extraChanged += applied.extraChanged;
@@ -209,16 +177,6 @@ export class Lookups {
     const { changed, extraChanged, restored, missing } = counts;
     await session.counts({ changed, extraChanged, restored, missing });
     this.#found.clear();
-  }
-
-  async #foundItems(session: ItemSession): Promise<Staged[]> {
-    const stored = await session.rawOf([...this.#found.keys()]);
-    return [...this.#found].flatMap(([id, raw]) => {
-      const preparation = prepareAnswer(completeMedia(raw, stored.get(id)));
-      if (!preparation.ok) return [];
-      noteTolerated(this.#run, preparation.tolerated);
-      return [{ prepared: preparation.prepared, rival: false }];
-    });
   }
 
   /**
@@ -251,9 +209,8 @@ export class Lookups {
   }
 
   /**
-   * Proves denied items to be gone: look-ups find what is there, which an item that was listed or
-   * found a moment ago shows; asked once more, they deny what they denied before; and the key is
-   * still good. A key that was bad for one stretch of look-ups thus removes nothing.
+   * Denied items are gone when an item that is there is found, they are denied once more, and the key is still
+   * good: a key that was bad for one stretch of look-ups removes nothing.
    */
   async #prove(ids: readonly number[]): Promise<void> {
     const denied = ids.filter((id) => this.outcomes.get(id) === 'denied');
@@ -279,14 +236,10 @@ export class Lookups {
     const { id, why } = this.#witness;
     const reply = await this.#run.deps.marketplace.item(id, { signal: this.#run.signal });
     if (reply.kind === 'answered') return true;
-    this.#notProven(reply, `item ${id}, which ${why}, can’t be looked up either`);
+    const reason = `item ${id}, which ${why}, can’t be looked up either: ${describeFailure(reply)}`;
+    if (reply.kind === 'denied') this.#distrust(reason);
+    else this.#giveUpProving(reason, comeBackAt(reply));
     return false;
-  }
-
-  #notProven(failure: Failure, what: string): void {
-    const reason = `${what}: ${describeFailure(failure)}`;
-    if (failure.kind === 'denied') return this.#distrust(reason);
-    this.#giveUpProving(reason, comeBackAt(failure));
   }
 
   async #isKeyGood(): Promise<boolean> {
@@ -324,10 +277,8 @@ export class Lookups {
   }
 
   #tellProgress(done: number): void {
-    const { deps } = this.#run;
-    const rate = deps.requestsPerMinute;
-    const leastMs = rate === 0 ? null : (this.#requests * 60_000) / rate;
-    const [saved, total] = [this.#saved, this.#total];
-    deps.onProgress?.({ phase: 'look-up', done: Math.floor(saved + done), total, saved, leastMs });
+    const [saved, total, leastMs] = [this.#saved, this.#total, this.#leastMs];
+    const progress = { done: Math.floor(saved + done), total, saved, leastMs };
+    this.#run.deps.onProgress?.({ phase: 'look-up', ...progress });
   }
 }

@@ -2,8 +2,7 @@ import { pino, stdTimeFunctions } from 'pino';
 import { isColorSupported, prettyFactory } from 'pino-pretty';
 import type { Log, LogFields } from '../domain/log.js';
 import type { Secret } from '../domain/secret.js';
-import { LineValues, UNREADABLE } from './line-values.js';
-import { createMask, escapeUnseen, type Mask } from './mask.js';
+import { createMask, escapeUnseen, LineValues, UNREADABLE } from './line-values.js';
 
 export interface LogOptions {
   /** Lines below it are not written. */
@@ -18,9 +17,7 @@ export interface LogOptions {
   readonly colors?: boolean;
 }
 
-/** A log that may hold lines back for a moment. */
 export interface OpenLog extends Log {
-  /** Writes what is held back. */
   flush(): void;
 }
 
@@ -41,21 +38,28 @@ export function createLog(options: LogOptions): OpenLog {
   const mask = createMask(options.secrets);
   const show = format === 'pretty' ? createPretty(options.colors) : (json: string) => `${json}\n`;
   const output = options.write === undefined ? openStdout() : { write: options.write, flush() {} };
+  // The last look at a whole line: whatever came into it, by whatever way.
+  const write = (line: string): void => {
+    const head = HEAD.exec(line)?.[0] ?? '';
+    output.write(show(escapeUnseen(head + mask.line(line.slice(head.length).trimEnd()))));
+  };
   const lines = pino(
-    {
-      level,
-      base: null,
-      timestamp: stdTimeFunctions.isoTime,
-      formatters: { level: (label: string) => ({ level: label }) },
-    },
-    {
-      write: (line) =>
-        quietly(() => output.write(show(escapeUnseen(maskLine(line.trimEnd(), mask))))),
-    },
+    { level, base: null, timestamp: stdTimeFunctions.isoTime, formatters: { level: nameOf } },
+    { write: (line) => quietly(() => write(line)) },
   );
-  const bounds = { mask, stacks: level === 'debug' || level === 'trace', bytes: BYTES[format] };
-  const log = logOn(lines, { pid: process.pid }, () => new LineValues(bounds));
-  return { ...log, flush: () => quietly(() => output.flush()) };
+  const stacks = level === 'debug' || level === 'trace';
+  const newLine = () => new LineValues(mask, stacks, BYTES[format]);
+  return {
+    ...logOn(lines, { pid: process.pid }, newLine),
+    flush: () => quietly(() => output.flush()),
+  };
+}
+
+/** Level and time, which the log itself writes. */
+const HEAD = /^\{"level":"[a-z]+","time":"[^"]+"/;
+
+function nameOf(level: string): object {
+  return { level };
 }
 
 /** Whoever logs has more important things to do than to mind the log. */
@@ -100,26 +104,16 @@ function logOn(lines: pino.Logger, fields: LogFields, newLine: () => LineValues)
 
 /** The fields as they are now, under names that a line does not use itself. Getters may throw. */
 function copied(fields: LogFields): LogFields {
-  const read = (name: string): unknown => {
+  const out: [string, unknown][] = [];
+  for (const name of Object.keys(fields)) {
+    const own = OWN_NAMES.has(name) ? `${name}_` : name;
     try {
-      return fields[name];
+      out.push([own, fields[name]]);
     } catch {
-      return UNREADABLE;
+      out.push([own, UNREADABLE]);
     }
-  };
-  const names = Object.keys(fields);
-  return Object.fromEntries(
-    names.map((name) => [OWN_NAMES.has(name) ? `${name}_` : name, read(name)]),
-  );
-}
-
-/** Level and time, which the log itself writes. */
-const HEAD = /^\{"level":"[a-z]+","time":"[^"]+"/;
-
-/** The last look at a whole line: whatever came into it, by whatever way. */
-function maskLine(line: string, mask: Mask): string {
-  const head = HEAD.exec(line)?.[0] ?? '';
-  return head + mask.line(line.slice(head.length));
+  }
+  return Object.fromEntries(out);
 }
 
 /** Turns a line of JSON into one for people: time, level, message, and the fields as `name=value`. */

@@ -1,14 +1,57 @@
 import { types } from 'node:util';
-import { MASK, Secret } from '../domain/secret.js';
-import { escapeUnseen, maskOfField, type Mask, type TextMask } from './mask.js';
+import { Redactor } from '../domain/redact.js';
+import { MASK, maskCode, maskLikelyCodes, Secret } from '../domain/secret.js';
 
-/** What a line may hold. */
-export interface LineBounds {
-  readonly mask: Mask;
-  /** Whether errors come with their stacks. */
-  readonly stacks: boolean;
-  /** Bytes of JSON. */
-  readonly bytes: number;
+type TextMask = (text: string) => string;
+
+/** Hides in text what no log may show. */
+export interface Mask {
+  readonly text: TextMask;
+  /** The same for a whole line of JSON, which stays JSON. */
+  readonly line: TextMask;
+  /** Characters of the longest text that is hidden. */
+  readonly longest: number;
+}
+
+/** User name and password within an address. */
+const LOGIN = /([a-z][a-z0-9+.-]{0,20}:\/\/)[^\s/@]{1,1000}@/gi;
+/** Characters of the longest text that is masked by its look: a login. */
+const LONGEST_BY_LOOK = 1_024;
+
+/** Hides the secrets however they are written, logins in addresses, and whatever looks like a purchase code. */
+export function createMask(secrets: readonly Secret[]): Mask {
+  const redactor = new Redactor(secrets);
+  return {
+    text: (text) => maskLikelyCodes(redactor.text(text).replaceAll(LOGIN, '$1…@')),
+    // Logins would be looked for beyond the end of a value.
+    line: (json) => maskLikelyCodes(redactor.literal(json)),
+    longest: Math.max(LONGEST_BY_LOOK, redactor.longest),
+  };
+}
+
+const CODE_NAMES = /^(?:(?:purchase|licen[cs]e)?codes?)$/;
+const SECRET_NAMES = /(?:password|passwd|secret|token|apikey|authorization|cookie)$/;
+
+/** How a text in a field of this name is shown, whatever it looks like; null when as it is. */
+function maskOfField(name: string): TextMask | null {
+  const plain = name.toLowerCase().replaceAll(/[^a-z]/g, '');
+  if (CODE_NAMES.test(plain)) return maskCode;
+  return SECRET_NAMES.test(plain) ? () => MASK : null;
+}
+
+/** Control characters and marks that are not seen but act: on terminals, on lines, on reading direction. */
+const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
+
+/**
+ * The same text with an escape of JSON for every character that is not seen, so that text from
+ * outside can neither forge a line nor command a terminal. What was JSON still means the same.
+ */
+export function escapeUnseen(text: string): string {
+  return text.replaceAll(UNSEEN, (character) => {
+    if (character === '\n') return String.raw`\n`;
+    const units = character.split('').map((unit) => unit.charCodeAt(0));
+    return units.map((unit) => `\\u${unit.toString(16).padStart(4, '0')}`).join('');
+  });
 }
 
 const DEEPEST = 6;
@@ -29,14 +72,17 @@ export const UNREADABLE = '[unreadable]';
  * the bounds allow, and never with an error, whatever they are.
  */
 export class LineValues {
-  readonly #bounds: LineBounds;
   /** Objects that the value at hand is in. */
   readonly #around: object[] = [];
   #bytesLeft: number;
 
-  constructor(bounds: LineBounds) {
-    this.#bounds = bounds;
-    this.#bytesLeft = bounds.bytes;
+  /** @param stacks whether errors come with their stacks @param bytes of JSON that the line may have */
+  constructor(
+    private readonly mask: Mask,
+    private readonly stacks: boolean,
+    bytes: number,
+  ) {
+    this.#bytesLeft = bytes;
   }
 
   /** The text, masked, and cut where it is too long or the line full. */
@@ -50,23 +96,24 @@ export class LineValues {
 
   /** The members of an object. @param maskOf how texts below a name are shown; null: as they are */
   members(source: object, maskOf: (name: string) => TextMask | null = maskOfField): object {
-    const names = Object.keys(source);
     const out: [string, unknown][] = [];
-    for (const [index, name] of names.entries()) {
-      if (this.#isFull(out)) {
-        out.push(['…', this.text(`${names.length - index} more`)]);
-        break;
-      }
+    const left = this.#each(Object.keys(source), (name) => {
       const value = this.#value(() => (source as Record<string, unknown>)[name], maskOf(name));
-      // After the value, because a member without one is left out.
+      // The name after the value, because a member without one is left out.
       if (value !== undefined) out.push([this.text(name, LONGEST_NAME), value]);
-    }
+    });
+    if (left > 0) out.push(['…', this.text(`${left} more`)]);
     // Not one assignment after the other: a member called __proto__ would set the prototype.
     return Object.fromEntries(out);
   }
 
-  #isFull(entries: readonly unknown[]): boolean {
-    return this.#bytesLeft <= 0 || entries.length >= MOST_ENTRIES;
+  /** Goes through the entries that the line has room for; returns the number of the others. */
+  #each<T>(entries: readonly T[], show: (entry: T) => void): number {
+    for (const [index, entry] of entries.entries()) {
+      if (this.#bytesLeft <= 0 || index >= MOST_ENTRIES) return entries.length - index;
+      show(entry);
+    }
+    return 0;
   }
 
   /** Objects of others may throw when they are looked at. */
@@ -120,32 +167,24 @@ export class LineValues {
     this.#around.push(value);
     if (types.isNativeError(value) || value instanceof Error) {
       // Its code was named by a programmer, so it is no purchase code, and the first thing one looks for.
-      return this.members(factsOf(value, this.#bounds.stacks), () => null);
+      return this.members(factsOf(value, this.stacks), () => null);
     }
-    if (Array.isArray(value) || value instanceof Set) return this.#list([...value], mask);
+    if (Array.isArray(value) || value instanceof Set) {
+      const out: unknown[] = [];
+      const show = (one: unknown) => out.push(this.#value(() => one, mask) ?? null);
+      const left = this.#each<unknown>([...value], show);
+      return left > 0 ? [...out, this.text(`… ${left} more`)] : out;
+    }
     const source = value instanceof Map ? Object.fromEntries(value as Map<string, unknown>) : value;
     return this.members(source, (name) => maskOfField(name) ?? mask);
   }
 
-  #list(values: readonly unknown[], mask: TextMask | null): unknown[] {
-    const out: unknown[] = [];
-    for (const value of values) {
-      if (this.#isFull(out)) {
-        out.push(this.text(`… ${values.length - out.length} more`));
-        break;
-      }
-      out.push(this.#value(() => value, mask) ?? null);
-    }
-    return out;
-  }
-
   /** Masked before it is cut: half a secret is still one. */
   #masked(text: string): string {
-    const { mask } = this.#bounds;
-    if (text.length <= MOST_LOOKED_AT) return mask.text(text);
-    const looked = mask.text(text.slice(0, MOST_LOOKED_AT));
+    if (text.length <= MOST_LOOKED_AT) return this.mask.text(text);
+    const looked = this.mask.text(text.slice(0, MOST_LOOKED_AT));
     // Its end may be the beginning of a secret.
-    return `${looked.slice(0, Math.max(0, looked.length - mask.longest))}…`;
+    return `${looked.slice(0, Math.max(0, looked.length - this.mask.longest))}…`;
   }
 }
 

@@ -14,13 +14,12 @@ export const unlimitedBudget: Budget = {
 
 interface Waiter {
   readonly patienceMs: number;
-  readonly grant: () => void;
-  readonly refuse: (error: BudgetPaused) => void;
+  /** Ends the wait. @param refusal null: the request may be sent */
+  readonly end: (refusal: Error | null) => void;
 }
 
 /**
- * A budget for one process: requests leave evenly spaced, mirror before audit, never more than
- * `requestsPerMinute` in any 60 s (field notes: limits).
+ * A budget for one process: evenly spaced, never more than `requestsPerMinute` in any 60 s (field notes).
  * @throws RangeError when the number is not positive
  */
 export function evenlySpacedBudget(requestsPerMinute: number): Budget {
@@ -47,20 +46,14 @@ class EvenlySpacedBudget implements Budget {
     return new Promise((resolve, reject) => {
       if (signal.aborted) return reject(signal.reason as Error);
       const queue = this.#waiting[priority];
-      const onAbort = (): void => {
-        queue.delete(waiter);
-        reject(signal.reason as Error);
-      };
+      const onAbort = (): void => waiter.end(signal.reason as Error);
       const waiter: Waiter = {
         patienceMs,
-        grant: () => {
-          signal.removeEventListener('abort', onAbort);
-          resolve();
-        },
-        refuse: (error) => {
-          signal.removeEventListener('abort', onAbort);
+        end(refusal) {
           queue.delete(waiter);
-          reject(error);
+          signal.removeEventListener('abort', onAbort);
+          if (refusal === null) resolve();
+          else reject(refusal);
         },
       };
       signal.addEventListener('abort', onAbort, { once: true });
@@ -81,7 +74,7 @@ class EvenlySpacedBudget implements Budget {
   #refuseImpatient(): void {
     const pauseMs = this.#pausedUntil - performance.now();
     for (const waiter of [...this.#waiting.mirror, ...this.#waiting.audit]) {
-      if (pauseMs > waiter.patienceMs) waiter.refuse(new BudgetPaused(Date.now() + pauseMs));
+      if (pauseMs > waiter.patienceMs) waiter.end(new BudgetPaused(Date.now() + pauseMs));
     }
   }
 
@@ -94,9 +87,8 @@ class EvenlySpacedBudget implements Budget {
     if (first === undefined) return;
     const now = performance.now();
     if (now >= this.#nextAt) {
-      queue.delete(first);
       this.#nextAt = now + this.#spacingMs;
-      first.grant();
+      first.end(null);
       return this.#serve();
     }
     const wait = Math.min(Math.ceil(this.#nextAt - now), LONGEST_TIMER_MS);

@@ -1,9 +1,9 @@
+import { setMaxListeners } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { hostName } from '../domain/address.js';
-import { BudgetPaused } from '../domain/budget.js';
-import type { Account, Item, Purchase } from '../domain/item.js';
+import { BudgetPaused, type Priority } from '../domain/budget.js';
 import { KeyRedactor } from '../domain/redact.js';
-import type { Limited, Reply } from '../domain/reply.js';
+import type { Reply } from '../domain/reply.js';
 import { evenlySpacedBudget } from './budget.js';
 import {
   accountEndpoint,
@@ -15,36 +15,29 @@ import {
 } from './endpoints.js';
 import { readBody } from './envelope.js';
 import { isSuccess, judge, judgeFailure, judgeHead } from './judge.js';
-import { openList, type ListLimits } from './list-stream.js';
+import { openList } from './list-stream.js';
 import { serverFacts } from './rate-limit.js';
-import { DEFAULT_CARRIAGE, checkBaseUrl, checkCarriage, readAccess } from './request.js';
-import {
-  MAX_ERROR_BYTES,
-  TransportError,
-  type Timeouts,
-  type Response,
-  type StreamedResponse,
-  type WholeResponse,
-} from './response.js';
-import { DEFAULT_RETRY, withRetries, type Timing } from './retry.js';
-import { RequestSender, type Call, type Send } from './sender.js';
-import { Transport, type Connect } from './transport.js';
+import { readAccess, requestBuilder } from './request.js';
+import { DEFAULT_RETRY, pauseAfter } from './retry.js';
+import { RequestSender, type Call } from './sender.js';
+import { Transport, TransportError, type Connect, type HttpResponse } from './transport.js';
 import type {
-  Budget,
   CallOptions,
   CallRecord,
-  ItemList,
   Marketplace,
   MarketplaceOptions,
-  Priority,
-  RetryPolicy,
   ServerFacts,
   Sourced,
 } from './types.js';
 
-/** Clock, chance and connections; tests replace them. */
-export interface Seams extends Partial<Timing> {
-  /** How connections are made. */
+/** Clock, chance, waiting and connections; tests replace them. */
+export interface Seams {
+  /** Milliseconds since 1970. */
+  readonly now?: () => number;
+  /** At least 0 and less than 1. */
+  readonly random?: () => number;
+  /** Rejects with the signal's reason when it is aborted. */
+  readonly sleep?: (ms: number, signal: AbortSignal) => Promise<void>;
   readonly connect?: Connect;
 }
 
@@ -54,243 +47,150 @@ const DEFAULT_REPLY_MS = 300_000;
 const DEFAULT_LIST_MS = 6 * 3_600_000;
 const MIB = 1024 * 1024;
 
-/**
- * The client of one marketplace account.
- * @throws PlainHttpRefusedError when the key would travel unencrypted to another machine
- * @throws MarketplaceOptionsError when the address, the key or the carriage can't work
- */
+/** @throws MarketplaceOptionsError when the key, the address or the carriage can't work */
 export function createMarketplace(options: MarketplaceOptions, seams: Seams = {}): Marketplace {
-  const access = readAccess(options);
-  const allowPlainHttp = options.allowPlainHttp ?? false;
-  const carriage = options.carriage ?? DEFAULT_CARRIAGE;
-  checkBaseUrl(access.baseUrl, allowPlainHttp);
-  checkCarriage(carriage, access.key);
-  return new Client(
-    { ...options, ...access },
-    {
-      now: seams.now ?? Date.now,
-      random: seams.random ?? Math.random,
-      sleep: seams.sleep ?? sleep,
-      ...(seams.connect === undefined ? {} : { connect: seams.connect }),
-    },
-  );
-}
+  const { baseUrl, key, carriage, allowPlainHttp } = readAccess(options);
+  const { now = Date.now, random = Math.random, sleep = sleepFor } = seams;
+  const { retry = DEFAULT_RETRY, onCall } = options;
+  const budget = options.budget ?? evenlySpacedBudget(DEFAULT_REQUESTS_PER_MINUTE);
+  const redactor = new KeyRedactor(key);
+  const transport = new Transport(seams.connect);
+  const build = requestBuilder(key, carriage);
+  const sender = new RequestSender({
+    ...{ baseUrl, allowPlainHttp, build, transport, budget, redactor, now },
+  });
+  const maxReplyBytes = options.maxReplyBytes ?? 64 * MIB;
+  const listLimits = {
+    maxListBytes: options.maxListBytes ?? 16 * 1024 * MIB,
+    maxRecordBytes: options.maxRecordBytes ?? 64 * MIB,
+  };
+  const waits = {
+    headersMs: options.headersTimeoutMs ?? DEFAULT_WAIT_MS,
+    silenceMs: options.bodyTimeoutMs ?? DEFAULT_WAIT_MS,
+  };
+  const replyTimeouts = { ...waits, totalMs: options.replyTimeoutMs ?? DEFAULT_REPLY_MS };
+  const listTimeouts = { ...waits, totalMs: options.listTimeoutMs ?? DEFAULT_LIST_MS };
+  let isClosed = false;
 
-class Client implements Marketplace {
-  readonly host: string;
-  readonly #transport: Transport;
-  readonly #sender: RequestSender;
-  readonly #budget: Budget;
-  readonly #redactor: KeyRedactor;
-  readonly #timing: Timing;
-  readonly #retry: RetryPolicy;
-  readonly #limits: ListLimits & { readonly maxReplyBytes: number };
-  readonly #timeouts: Record<'reply' | 'list', Timeouts>;
-  readonly #onCall: NonNullable<MarketplaceOptions['onCall']>;
-  #closed = false;
-
-  constructor(
-    options: MarketplaceOptions & ReturnType<typeof readAccess>,
-    seams: Timing & Pick<Seams, 'connect'>,
-  ) {
-    this.host = hostName(options.baseUrl);
-    this.#timing = seams;
-    this.#transport = new Transport(seams.connect);
-    this.#budget = options.budget ?? evenlySpacedBudget(DEFAULT_REQUESTS_PER_MINUTE);
-    this.#redactor = new KeyRedactor(options.key);
-    this.#retry = options.retry ?? DEFAULT_RETRY;
-    this.#limits = {
-      maxReplyBytes: options.maxReplyBytes ?? 64 * MIB,
-      maxListBytes: options.maxListBytes ?? 16 * 1024 * MIB,
-      maxRecordBytes: options.maxRecordBytes ?? 64 * MIB,
-    };
-    const waits = {
-      headersMs: options.headersTimeoutMs ?? DEFAULT_WAIT_MS,
-      silenceMs: options.bodyTimeoutMs ?? DEFAULT_WAIT_MS,
-    };
-    this.#timeouts = {
-      reply: { ...waits, totalMs: options.replyTimeoutMs ?? DEFAULT_REPLY_MS },
-      list: { ...waits, totalMs: options.listTimeoutMs ?? DEFAULT_LIST_MS },
-    };
-    this.#onCall = options.onCall ?? (() => {});
-    this.#sender = new RequestSender({
-      baseUrl: options.baseUrl,
-      key: options.key,
-      carriage: options.carriage ?? DEFAULT_CARRIAGE,
-      allowPlainHttp: options.allowPlainHttp ?? false,
-      budget: this.#budget,
-      redactor: this.#redactor,
-      now: () => seams.now(),
-    });
-  }
-
-  account(options?: CallOptions): Promise<Reply<Sourced<Account>>> {
-    return this.#ask(accountEndpoint, 'mirror', options);
-  }
-
-  items(options?: CallOptions): Promise<Reply<ItemList>> {
-    return this.#call(listEndpoint, 'list', 'mirror', options, {
-      send: (target, request, { timeouts, signal }) =>
-        this.#transport.stream(target, request, timeouts, signal),
-      read: (response: StreamedResponse, signal) => this.#readList(response, signal),
-    });
-  }
-
-  item(id: number, options?: CallOptions): Promise<Reply<Sourced<Item>>> {
-    return this.#ask(itemEndpoint(id), 'mirror', options);
-  }
-
-  validate(code: string, options?: CallOptions): Promise<Reply<Sourced<Purchase>>> {
-    return this.#ask(validationEndpoint(code), 'audit', options);
-  }
-
-  async close(): Promise<void> {
-    this.#closed = true;
-    await this.#transport.close();
-  }
-
-  #ask<T>(
-    endpoint: RecordEndpoint<T>,
-    priority: Priority,
-    options: CallOptions = {},
-  ): Promise<Reply<Sourced<T>>> {
-    return this.#call(endpoint, 'reply', priority, options, {
-      send: this.#collect,
-      read: async (response: WholeResponse) => {
-        const body = await response.body();
-        return judge(endpoint, response, body, this.#timing.now(), this.#redactor);
-      },
-    });
-  }
-
-  readonly #collect: Send<WholeResponse> = (target, request, { timeouts, signal }) =>
-    this.#transport.collect(target, request, timeouts, this.#limits.maxReplyBytes, signal);
-
-  async #readList(response: StreamedResponse, signal: AbortSignal): Promise<Reply<ItemList>> {
-    if (isSuccess(response.httpStatus)) {
-      return openList(response, this.#limits, this.#redactor, signal);
-    }
-    const reading = readBody(await errorBody(response));
-    return judgeFailure(listEndpoint, response.httpStatus, reading, this.#redactor);
-  }
-
-  /** One call with its retries. */
-  async #call<T, R extends Response>(
+  /** One call with its retries. @param read reads an answer whose head shows no failure */
+  async function call<T>(
     endpoint: Endpoint,
-    timeouts: 'reply' | 'list',
     defaultPriority: Priority,
-    options: CallOptions = {},
-    steps: CallSteps<T, R>,
+    { deadline, priority = defaultPriority, ...callOptions }: CallOptions,
+    read: (response: HttpResponse, signal: AbortSignal) => Promise<Reply<T>>,
   ): Promise<Reply<T>> {
-    if (this.#closed) throw new Error('this marketplace client is closed');
-    const { deadline } = options;
-    const given = options.signal ?? new AbortController().signal;
+    if (isClosed) throw new Error('this marketplace client is closed');
+    const given = callOptions.signal ?? new AbortController().signal;
     const signal = deadline?.with(given) ?? given;
-    const call: Call = {
-      endpoint,
-      priority: options.priority ?? defaultPriority,
-      signal,
-      timeouts: this.#timeouts[timeouts],
-      longestPauseMs: this.#retry.maxMs,
-    };
-    const ask = async (number: number): Promise<Reply<T>> => {
-      const asking = performance.now();
-      const paused = await this.#acquire(call);
-      if (paused !== null) return paused;
-      const started = performance.now();
-      deadline?.sent();
-      const attempt = await this.#attempt(call, steps).catch((error: unknown) => {
-        deadline?.ended(null);
-        throw error;
-      });
-      const { reply, redirects, waitedMs, server } = attempt;
-      deadline?.ended(reply);
-      this.#onCall({
-        operation: endpoint.operation,
-        attempt: number,
-        outcome: reply.kind,
-        httpStatus: reply.httpStatus,
-        redirects,
-        durationMs: performance.now() - started - waitedMs,
-        waitedMs: started - asking + waitedMs,
-        server,
-      });
-      return reply;
-    };
+    // Each open call adds a listener; Node warns of a leak from the eleventh on.
+    setMaxListeners(0, signal);
+    const timeouts = endpoint === listEndpoint ? listTimeouts : replyTimeouts;
+    const planned: Call = { endpoint, priority, signal, timeouts, longestPauseMs: retry.maxMs };
     try {
-      return await withRetries(this.#retry, this.#timing, signal, ask);
+      for (let number = 1; ; number++) {
+        const reply = await attempt(planned, number, deadline, read);
+        const pause = pauseAfter(reply, number, retry, now(), random());
+        if (pause === null) return reply;
+        await sleep(pause, signal);
+      }
     } catch (error) {
       if (deadline?.isOver === true && !given.aborted) return deadline.failure;
       throw error;
     }
   }
 
-  /** Takes a request from the budget. Returns a reply when it is paused for too long, else null. */
-  async #acquire({ priority, signal, longestPauseMs }: Call): Promise<Limited | null> {
+  async function attempt<T>(
+    planned: Call,
+    number: number,
+    deadline: CallOptions['deadline'],
+    read: (response: HttpResponse, signal: AbortSignal) => Promise<Reply<T>>,
+  ): Promise<Reply<T>> {
+    const { priority, signal, longestPauseMs } = planned;
+    const asked = performance.now();
     try {
-      await this.#budget.acquire(priority, signal, longestPauseMs);
-      return null;
+      await budget.acquire(priority, signal, longestPauseMs);
     } catch (error) {
-      return pausedReply(error);
+      return failureOf(error);
     }
-  }
-
-  async #attempt<T, R extends Response>(
-    call: Call,
-    { send, read }: CallSteps<T, R>,
-  ): Promise<Attempt<T>> {
+    const started = performance.now();
     let redirects = 0;
-    let waitedMs = 0;
+    let redirectsWaitedMs = 0;
     let server: ServerFacts | null = null;
-    const result = (reply: Reply<T>): Attempt<T> => ({ reply, redirects, waitedMs, server });
-    try {
-      const outcome = await this.#sender.send(call, send, (ms) => {
+    const send = async (): Promise<Reply<T>> => {
+      const response = await sender.send(planned, (ms) => {
         redirects++;
-        waitedMs += ms;
+        redirectsWaitedMs += ms;
       });
-      if ('kind' in outcome) return result(outcome);
-      server = serverFacts(outcome);
-      const settled = judgeHead(outcome, this.#timing.now());
-      if (settled === null) return result(await read(outcome, call.signal));
-      outcome.discard();
-      return result(settled);
-    } catch (error) {
-      return result(error instanceof TransportError ? error.failure : pausedReply(error));
+      if ('kind' in response) return response;
+      server = serverFacts(response);
+      const failure = judgeHead(response, now());
+      if (failure === null) return read(response, signal);
+      response.discard();
+      return failure;
+    };
+    deadline?.sent();
+    let reply: Reply<T> | null = null;
+    try {
+      reply = await send().catch(failureOf);
+    } finally {
+      deadline?.ended(reply);
     }
+    onCall?.({
+      operation: planned.endpoint.operation,
+      attempt: number,
+      outcome: reply.kind,
+      httpStatus: reply.httpStatus,
+      redirects,
+      durationMs: performance.now() - started - redirectsWaitedMs,
+      waitedMs: started - asked + redirectsWaitedMs,
+      server,
+    } satisfies CallRecord);
+    return reply;
   }
-}
 
-/** How a call is sent and its answer read; `read` is called when the head alone decides nothing. */
-interface CallSteps<T, R extends Response> {
-  readonly send: Send<R>;
-  readonly read: (response: R, signal: AbortSignal) => Promise<Reply<T>>;
-}
-
-/** Result of one attempt; `waitedMs` counts the waits of its redirects only. */
-interface Attempt<T> extends Pick<CallRecord, 'redirects' | 'waitedMs' | 'server'> {
-  readonly reply: Reply<T>;
-}
-
-/** @throws the error, unless it says that the budget is paused */
-function pausedReply(error: unknown): Limited {
-  if (error instanceof BudgetPaused)
-    return { kind: 'limited', httpStatus: null, retryAt: error.until };
-  throw error;
-}
-
-/** The first MiB of an error's body. */
-async function errorBody(response: StreamedResponse): Promise<Buffer> {
-  const parts: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of response.chunks(Number.POSITIVE_INFINITY)) {
-    parts.push(chunk);
-    size += chunk.length;
-    if (size > MAX_ERROR_BYTES) break;
+  function ask<T>(
+    endpoint: RecordEndpoint<T>,
+    priority: Priority,
+    callOptions: CallOptions = {},
+  ): Promise<Reply<Sourced<T>>> {
+    return call(endpoint, priority, callOptions, async (response) => {
+      const body = await response.body(maxReplyBytes);
+      return judge(endpoint, response, body, now(), redactor);
+    });
   }
-  return Buffer.concat(parts);
+
+  return {
+    host: hostName(baseUrl),
+    account: (callOptions) => ask(accountEndpoint, 'mirror', callOptions),
+    items: (callOptions = {}) =>
+      call(listEndpoint, 'mirror', callOptions, async (response, signal) => {
+        const { httpStatus } = response;
+        if (isSuccess(httpStatus)) return openList(response, listLimits, redactor, signal);
+        const reading = readBody(await response.body(maxReplyBytes));
+        return judgeFailure(listEndpoint, httpStatus, reading, redactor);
+      }),
+    item: (id, callOptions) => ask(itemEndpoint(id), 'mirror', callOptions),
+    async validate(code, callOptions) {
+      if (code.trim() === key.reveal().trim()) {
+        throw new TypeError('a code is the API key of this client; take it out of the codes');
+      }
+      return ask(validationEndpoint(code), 'audit', callOptions);
+    },
+    async close() {
+      isClosed = true;
+      await transport.close();
+    },
+  };
 }
 
-async function sleep(ms: number, signal: AbortSignal): Promise<void> {
+/** @throws the error, unless it is a failed request or says that the budget is paused */
+function failureOf(error: unknown): Exclude<Reply<never>, { kind: 'answered' }> {
+  if (error instanceof TransportError) return error.failure;
+  if (!(error instanceof BudgetPaused)) throw error;
+  return { kind: 'limited', httpStatus: null, retryAt: error.until };
+}
+
+async function sleepFor(ms: number, signal: AbortSignal): Promise<void> {
   try {
     await delay(ms, undefined, { signal });
   } catch (error) {

@@ -7,18 +7,14 @@ import type { Operation } from './types.js';
 export interface Endpoint {
   readonly operation: Operation;
   readonly method: 'GET' | 'POST';
-  /** Path below the base address. */
   readonly path: string;
   readonly parameters: Readonly<Record<string, string>>;
   /** The documented error text (spec 7): a refused key on account details, a denial elsewhere. */
   readonly errorText: string;
-  /** Finds the data in an envelope, in any of the accepted places. */
   find(envelope: JsonObject): Found | null;
 }
 
-/** An operation that answers with one record, read whole. */
 export interface RecordEndpoint<T> extends Endpoint {
-  /** Paths of the record's documented numbers. */
   readonly numbers: readonly string[];
   decode(json: Json): Decoding<T>;
   /** Why a decoded record is not the one asked for; null when it is. */

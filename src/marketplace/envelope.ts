@@ -8,7 +8,6 @@ export type BodyReading =
   | {
       readonly kind: 'object';
       readonly value: JsonObject;
-      /** Quirks in front of the JSON. */
       readonly tolerated: readonly string[];
       readonly text: string;
     }
@@ -30,15 +29,11 @@ const EXCERPT_LENGTH = 300;
 /** Characters; enough for an excerpt even when most are markup. */
 const EXCERPT_SOURCE_LENGTH = 4_096;
 
-/**
- * Finds the JSON object in a body: also after a byte order mark, white space, or PHP warnings
- * (field notes: limits and weather).
- */
+/** Finds the JSON object in a body, also after a byte order mark, white space or PHP warnings. */
 export function readBody(body: Uint8Array): BodyReading {
   return readOrdinary(body) ?? readAny(body);
 }
 
-/** Reads a body that is one JSON object and nothing else; null for any other. */
 function readOrdinary(body: Uint8Array): BodyReading | null {
   if (body[0] !== OPEN_BRACE) return null;
   const text = asBuffer(body).toString('utf8');
@@ -68,10 +63,7 @@ export function isHtmlDocument(text: string): boolean {
   return /^[\uFEFF\s]*<(?:!doctype|html|head|body|\?xml|!--)/i.test(text);
 }
 
-/**
- * The beginning of a body for people to read: text only, secrets masked, without control characters,
- * at most 300 characters.
- */
+/** The beginning of a body for people: text only, secrets masked, without control characters. */
 export function excerpt(text: string, redactor: Redactor, length = EXCERPT_LENGTH): string {
   // Masked twice: before cutting or removing text splits the key, and after removing text joins it.
   const source = 2 * EXCERPT_SOURCE_LENGTH;
@@ -85,7 +77,6 @@ export function excerpt(text: string, redactor: Redactor, length = EXCERPT_LENGT
   return `${clean.slice(0, length - 1).replace(/\p{Cs}$/u, '')}…`;
 }
 
-/** Text without control characters, direction marks and line breaks. */
 function printable(text: string): string {
   return text
     .replace(/[\p{Cf}\p{Cs}\p{Co}\p{Cn}]+/gu, '')
@@ -132,7 +123,6 @@ function endsEarly(text: string): boolean {
   return false;
 }
 
-/** Parses JSON; undefined when it is invalid. */
 export function parse(text: string): Json | undefined {
   try {
     return JSON.parse(text) as Json;

@@ -15,7 +15,6 @@ import { excerpt, readBody, type BodyReading } from './envelope.js';
 import { retryAt, type HeaderMap } from './rate-limit.js';
 import type { Sourced } from './types.js';
 
-/** Status line and headers of an HTTP answer. */
 export interface Head {
   readonly httpStatus: number;
   readonly headers: HeaderMap;
@@ -58,9 +57,8 @@ function isPart(httpStatus: number, range: string | undefined): boolean {
 }
 
 /**
- * Judges a whole reply by HTTP status and the shape of the payload, rarely by wording: servers
- * translate their texts (field notes: envelope and shapes, errors).
- * @param now milliseconds since 1970
+ * Judges by HTTP status and the shape of the payload, rarely by wording: servers translate their texts (field
+ * notes: envelope and shapes, errors). @param now milliseconds since 1970
  */
 export function judge<T>(
   endpoint: RecordEndpoint<T>,
@@ -81,7 +79,6 @@ export function judge<T>(
   return judgeFailure(endpoint, head.httpStatus, reading, redactor);
 }
 
-/** Judges a reply without data whose head shows no failure. */
 export function judgeFailure(
   endpoint: Endpoint,
   httpStatus: number,
@@ -118,7 +115,6 @@ export function judgeFailure(
   return say(`the answer has none of the data asked for (${endpoint.operation})`);
 }
 
-/** True when the envelope says `error` itself. */
 export function saysError(envelope: JsonObject): boolean {
   return isWord(envelope['status'], 'error') && typeof envelope['msg'] === 'string';
 }
@@ -133,10 +129,7 @@ interface ErrorEnvelope {
   readonly besideData: boolean;
 }
 
-/**
- * Reads `{ status, msg }` (spec 7), whose words may be translated. With data in it, it is an error
- * only when it says `error` itself.
- */
+/** Reads `{ status, msg }` (spec 7). With data in it, it is an error only when it says so itself. */
 function errorEnvelope(
   endpoint: Endpoint,
   httpStatus: number,
@@ -208,7 +201,6 @@ function accept<T>(
   };
 }
 
-/** Quirks of an envelope with data. */
 export function envelopeQuirks(envelope: JsonObject): string[] {
   return envelope['status'] === 'success' ? [] : ['envelope.status'];
 }

@@ -5,7 +5,6 @@ import type { ListElement } from './types.js';
 import {
   CLOSE_BRACE,
   CLOSE_BRACKET,
-  closeString,
   COLON,
   COMMA,
   GOES_ON,
@@ -19,13 +18,11 @@ import {
 
 /** Bytes kept of a record that must not be decoded. */
 const KEPT_OF_UNFIT_BYTES = 1024 * 1024;
-/** Size and number of the envelope's other members that are kept to judge it. */
+/** Size and number of the envelope's other members that are kept to judge it; size of a name too. */
 const KEPT_MEMBER_BYTES = 64 * 1024;
 const KEPT_MEMBERS = 64;
-const MAX_NAME_BYTES = 4_096;
 const MAX_PREAMBLE_BYTES = 1024 * 1024;
 
-/** A record as the server sent it. */
 export interface FoundRecord extends Pick<ListElement, 'idHint' | 'unfit'> {
   readonly bytes: Uint8Array;
 }
@@ -44,24 +41,17 @@ type State =
   | 'tail';
 
 /**
- * Splits the envelope of a list into its records while it arrives (spec 4.2). `items` may be an array
- * or an object, anywhere among the other members (field notes: envelope and shapes). Only finds where
- * records begin and end: they are not parsed, and copied only when they lie across two chunks.
+ * Splits the envelope of a list into its records while it arrives (spec 4.2); `items` may be an object, and
+ * anywhere in it (field notes). Records are not parsed, and copied only when they lie across two chunks.
  */
 export class ListScanner {
-  /** The list has begun. */
   started = false;
-  /** The envelope was read to its closing brace. */
   finished = false;
   /** Why the body is not a valid list, as the end of a sentence that begins with "the answer". */
   problem: string | null = null;
-  /** Bytes of the body before the envelope. */
   preambleBytes = 0;
-  /** `items` is an object with numeric keys. */
   itemsIsObject = false;
-  /** Number of all records found, taken or not. */
   records = 0;
-  /** Bytes of the records not yet taken. */
   pendingBytes = 0;
 
   readonly #maxRecordBytes: number;
@@ -69,7 +59,6 @@ export class ListScanner {
   readonly #members = new Map<string, string>();
   #found: FoundRecord[] = [];
   #state: State = 'preamble';
-  /** Within `items`, not directly in the envelope. */
   #inItems = false;
   #name = '';
   #offset: number;
@@ -95,12 +84,10 @@ export class ListScanner {
     return this.problem === null && !this.finished && this.#state !== 'preamble';
   }
 
-  /** Number of the records not yet taken. */
   get pendingCount(): number {
     return this.#found.length;
   }
 
-  /** The records found since the last call. */
   take(): FoundRecord[] {
     const taken = this.#found;
     this.#found = [];
@@ -125,9 +112,8 @@ export class ListScanner {
   #step(chunk: Buffer, at: number): number {
     switch (this.#state) {
       case 'in-value':
-        return this.#readValue(chunk, at, at);
       case 'in-name':
-        return this.#readName(chunk, at);
+        return this.#readOn(chunk, at, at);
       case 'preamble':
         return this.#seek(chunk, at);
       default:
@@ -149,11 +135,14 @@ export class ListScanner {
     const byte = chunk[at] as number;
     switch (this.#state) {
       case 'preamble-brace':
-        return this.#maybeEnvelope(byte, at);
+        // Braces in the preamble (PHP names closures `{closure}`) are not followed by a quote.
+        if (byte === QUOTE) return this.#begin('in-name', chunk, at);
+        this.#state = 'preamble';
+        return at;
       case 'name-or-end':
       case 'name':
-        if (byte === QUOTE) this.#state = 'in-name';
-        else if (byte === CLOSE_BRACE && this.#state === 'name-or-end') this.#closeContainer();
+        if (byte === QUOTE) return this.#begin('in-name', chunk, at);
+        if (byte === CLOSE_BRACE && this.#state === 'name-or-end') this.#closeContainer();
         else this.#fail(at);
         return at + 1;
       case 'colon':
@@ -176,16 +165,6 @@ export class ListScanner {
     }
   }
 
-  /** Braces in the preamble (PHP names closures `{closure}`) are not followed by a quote. */
-  #maybeEnvelope(byte: number, at: number): number {
-    if (byte === QUOTE) {
-      this.#state = 'in-name';
-      return at + 1;
-    }
-    this.#state = 'preamble';
-    return at;
-  }
-
   #afterValue(byte: number, at: number): number {
     const inArray = this.#inItems && !this.itemsIsObject;
     if (byte === COMMA) this.#state = inArray ? 'value' : 'name';
@@ -205,31 +184,13 @@ export class ListScanner {
     }
   }
 
-  #readName(chunk: Buffer, at: number): number {
-    const end = this.#escapedName() ? at + 1 : at;
-    const after = closeString(chunk, end);
-    const stop = after < 0 ? chunk.length : after;
-    this.#parts.push(chunk.subarray(at, stop));
-    this.#size += stop - at;
-    if (this.#size > MAX_NAME_BYTES) this.problem = 'has a member name without end';
-    if (after >= 0) this.#endName(at);
-    return stop;
-  }
-
-  /** True when the last chunk ended within an escape. */
-  #escapedName(): boolean {
-    const text = Buffer.concat(this.#parts);
-    let slashes = 0;
-    while (text[text.length - 1 - slashes] === 0x5c) slashes++;
-    return slashes % 2 === 1;
-  }
-
-  #endName(at: number): void {
+  #endName(last: Buffer, at: number): void {
+    this.#keep(last);
     const text = Buffer.concat(this.#parts).toString();
     this.#forget();
     this.#state = 'colon';
     try {
-      this.#name = JSON.parse(`"${text}`) as string;
+      this.#name = JSON.parse(text) as string;
     } catch {
       this.#fail(at);
     }
@@ -253,13 +214,17 @@ export class ListScanner {
       this.#fail(at);
       return at + 1;
     }
-    this.#walk.begin(byte);
-    this.#state = 'in-value';
-    return this.#readValue(chunk, at, at + 1);
+    return this.#begin('in-value', chunk, at);
   }
 
-  /** @param start where the value begins in this chunk @param at where to read on */
-  #readValue(chunk: Buffer, start: number, at: number): number {
+  #begin(state: 'in-name' | 'in-value', chunk: Buffer, at: number): number {
+    this.#walk.begin(chunk[at] as number);
+    this.#state = state;
+    return this.#readOn(chunk, at, at + 1);
+  }
+
+  /** @param start where the name or value begins in this chunk @param at where to read on */
+  #readOn(chunk: Buffer, start: number, at: number): number {
     const after = this.#walk.walk(chunk, at);
     const stop = after === GOES_ON ? chunk.length : after;
     const bytes = start === 0 && stop === chunk.length ? chunk : chunk.subarray(start, stop);
@@ -267,21 +232,23 @@ export class ListScanner {
       this.#keep(bytes);
       return stop;
     }
-    this.#state = 'next';
-    if (this.#inItems) this.#endRecord(bytes);
+    if (this.#state === 'in-name') this.#endName(bytes, start);
+    else if (this.#inItems) this.#endRecord(bytes);
     else this.#endMember(bytes);
     return stop;
   }
 
-  /** Keeps a part of a value, up to the size limit. */
+  /** Keeps a part of a name or value, up to the size limit. */
   #keep(bytes: Buffer): void {
-    const limit = this.#inItems ? this.#maxRecordBytes : KEPT_MEMBER_BYTES;
+    const isRecord = this.#inItems && this.#state === 'in-value';
+    const limit = isRecord ? this.#maxRecordBytes : KEPT_MEMBER_BYTES;
     const wasWithin = this.#size <= limit;
     this.#size += bytes.length;
     if (!wasWithin) return;
     this.#parts.push(bytes);
-    if (this.#size <= limit) return;
-    this.#parts = this.#inItems ? [this.#shortened(Buffer.concat(this.#parts))] : [];
+    if (this.#size > limit) {
+      this.#parts = isRecord ? [this.#shortened(Buffer.concat(this.#parts))] : [];
+    }
   }
 
   #endRecord(last: Buffer): void {
@@ -295,6 +262,7 @@ export class ListScanner {
     this.#found.push({ bytes, idHint, unfit });
     this.records++;
     this.pendingBytes += bytes.length;
+    this.#state = 'next';
     this.#forget();
   }
 
@@ -314,6 +282,7 @@ export class ListScanner {
     this.#keep(last);
     const kept = this.#size <= KEPT_MEMBER_BYTES && this.#members.size < KEPT_MEMBERS;
     if (kept) this.#members.set(this.#name, Buffer.concat(this.#parts).toString());
+    this.#state = 'next';
     this.#forget();
   }
 

@@ -4,11 +4,18 @@ import type { Json } from '../domain/item.js';
 import type { KeyRedactor } from '../domain/redact.js';
 import { unavailable, type Failure, type Reply } from '../domain/reply.js';
 import { ITEM_NUMBERS, listEndpoint } from './endpoints.js';
-import { asBuffer, excerpt, isHtmlDocument, MAX_STARTS, parse, readBody } from './envelope.js';
+import {
+  asBuffer,
+  excerpt,
+  isHtmlDocument,
+  MAX_STARTS,
+  parse,
+  readBody,
+  type BodyReading,
+} from './envelope.js';
 import { envelopeQuirks, judgeFailure, saysError } from './judge.js';
 import { ListScanner, type FoundRecord } from './list-scanner.js';
-import { TransportError } from './response.js';
-import type { StreamedResponse } from './response.js';
+import { TransportError, type HttpResponse } from './transport.js';
 import { ListBroken } from './types.js';
 import type { ItemList, ListElement } from './types.js';
 
@@ -24,12 +31,11 @@ const MAX_OPENING_BYTES = 1024 * 1024;
 const BEGINNING_BYTES = 16 * 1024;
 
 /**
- * Reads a successful list reply to its first record, or to its end when there is none.
- * @returns the open list, or the failure when the reply is not a list
+ * Reads to the first record, or to the end when there is none; the failure when the reply is not a list.
  * @throws TransportError when the body breaks off before the first record
  */
 export async function openList(
-  response: StreamedResponse,
+  response: HttpResponse,
   limits: ListLimits,
   redactor: KeyRedactor,
   signal: AbortSignal,
@@ -43,10 +49,6 @@ export async function openList(
 
 class ListStream implements ItemList {
   readonly batches: AsyncIterable<readonly ListElement[]>;
-  readonly #response: StreamedResponse;
-  readonly #signal: AbortSignal;
-  readonly #redactor: KeyRedactor;
-  readonly #maxRecordBytes: number;
   readonly #source: AsyncGenerator<Buffer, void, undefined>;
   #scanner: ListScanner;
   /** The bytes before the list, kept while they are few enough to start over. */
@@ -57,15 +59,11 @@ class ListStream implements ItemList {
   #bytes = 0;
 
   constructor(
-    response: StreamedResponse,
-    limits: ListLimits,
-    redactor: KeyRedactor,
-    signal: AbortSignal,
+    private readonly response: HttpResponse,
+    private readonly limits: ListLimits,
+    private readonly redactor: KeyRedactor,
+    private readonly signal: AbortSignal,
   ) {
-    this.#response = response;
-    this.#signal = signal;
-    this.#redactor = redactor;
-    this.#maxRecordBytes = limits.maxRecordBytes;
     this.#scanner = new ListScanner(limits.maxRecordBytes);
     this.#source = response.chunks(limits.maxListBytes);
     this.batches = this.#iterate();
@@ -112,7 +110,7 @@ class ListStream implements ItemList {
     } catch (error) {
       throw error instanceof TransportError ? new ListBroken(error.failure) : error;
     } finally {
-      this.#response.discard();
+      this.response.discard();
     }
   }
 
@@ -144,7 +142,7 @@ class ListStream implements ItemList {
     const next = preambleBytes + 1;
     if (next >= body.length) return false;
     this.#firstProblem ??= problem;
-    this.#scanner = new ListScanner(this.#maxRecordBytes, next);
+    this.#scanner = new ListScanner(this.limits.maxRecordBytes, next);
     this.#scanner.push(body.subarray(next));
     return true;
   }
@@ -153,11 +151,11 @@ class ListStream implements ItemList {
     let batch: ListElement[] = [];
     let size = 0;
     for (const found of this.#scanner.take()) {
-      batch.push(new Element(found, this.#redactor));
+      batch.push(new Element(found, this.redactor));
       size += found.bytes.length;
       if (batch.length < BATCH_RECORDS && size < BATCH_BYTES) continue;
       yield batch;
-      this.#signal.throwIfAborted();
+      this.signal.throwIfAborted();
       batch = [];
       size = 0;
     }
@@ -175,16 +173,11 @@ class ListStream implements ItemList {
     if (envelope === null) return this.#unreadable('the envelope of the list is not valid JSON');
     if (this.#scanner.started && !saysError(envelope)) return null;
     if (this.#scanner.records > 0) {
-      const said = excerpt(envelope['msg'] as string, this.#redactor, 100);
+      const said = excerpt(envelope['msg'] as string, this.redactor, 100);
       return this.#unreadable(`a list of items came together with an error, "${said}"`);
     }
-    const reading = {
-      kind: 'object',
-      value: envelope,
-      tolerated: [],
-      text: this.#beginning.toString(),
-    } as const;
-    return judgeFailure(listEndpoint, this.#response.httpStatus, reading, this.#redactor);
+    const text = this.#beginning.toString();
+    return this.#judge({ kind: 'object', value: envelope, tolerated: [], text });
   }
 
   /** Judges a body that is not a list by its beginning. */
@@ -196,20 +189,24 @@ class ListStream implements ItemList {
     if (problem !== null && (begun || reading.kind === 'other')) {
       return this.#unreadable(`the answer ${problem}`);
     }
-    return judgeFailure(listEndpoint, this.#response.httpStatus, reading, this.#redactor);
+    return this.#judge(reading);
+  }
+
+  #judge(reading: BodyReading): Failure {
+    return judgeFailure(listEndpoint, this.response.httpStatus, reading, this.redactor);
   }
 
   #cutOff(): Failure {
     const detail = `the list ended early, after ${this.#bytes} bytes`;
-    return unavailable(this.#response.httpStatus, 'cut-off', detail);
+    return unavailable(this.response.httpStatus, 'cut-off', detail);
   }
 
   #unreadable(detail: string): Failure {
     return {
       kind: 'unreadable',
-      httpStatus: this.#response.httpStatus,
+      httpStatus: this.response.httpStatus,
       detail,
-      excerpt: excerpt(this.#beginning.toString(), this.#redactor),
+      excerpt: excerpt(this.#beginning.toString(), this.redactor),
     };
   }
 }
@@ -218,13 +215,13 @@ class ListStream implements ItemList {
 class Element implements ListElement {
   readonly idHint: number | null;
   readonly unfit: string | null;
-  readonly #received: Uint8Array;
-  readonly #redactor: KeyRedactor;
   #bytes: Uint8Array | null = null;
 
-  constructor({ bytes, idHint, unfit }: FoundRecord, redactor: KeyRedactor) {
-    this.#received = bytes;
-    this.#redactor = redactor;
+  constructor(
+    private readonly found: FoundRecord,
+    private readonly redactor: KeyRedactor,
+  ) {
+    const { idHint, unfit } = found;
     this.unfit = unfit;
     // An item's id may equal the key by chance; in other records such a number is the key.
     const isItem = idHint === null || !redactor.isNumber(idHint) || this.#isItem();
@@ -237,26 +234,26 @@ class Element implements ListElement {
   }
 
   wireHash(): Uint8Array {
-    return wireHash(this.#received);
+    return wireHash(this.found.bytes);
   }
 
   #isItem(): boolean {
-    const json = parse(asBuffer(this.#received).toString());
+    const json = parse(asBuffer(this.found.bytes).toString());
     return this.unfit === null && json !== undefined && decodeItem(json).ok;
   }
 
   #masked(): Uint8Array {
-    const received = asBuffer(this.#received);
-    if (!this.#redactor.mayChange(received.toString('latin1'))) return received;
+    const received = asBuffer(this.found.bytes);
+    if (!this.redactor.mayChange(received.toString('latin1'))) return received;
     const text = received.toString();
     const json = this.unfit === null ? parse(text) : undefined;
-    const masked = json === undefined ? this.#redactor.text(text) : this.#maskedJson(text, json);
+    const masked = json === undefined ? this.redactor.text(text) : this.#maskedJson(text, json);
     return masked === text ? received : Buffer.from(masked);
   }
 
   #maskedJson(text: string, json: Json): string {
-    const item = this.#redactor.json(json, ITEM_NUMBERS);
-    const masked = decodeItem(item).ok ? item : this.#redactor.json(json);
+    const item = this.redactor.json(json, ITEM_NUMBERS);
+    const masked = decodeItem(item).ok ? item : this.redactor.json(json);
     return masked === json ? text : JSON.stringify(masked);
   }
 }

@@ -12,12 +12,10 @@ const SMALLEST_EPOCH_SECONDS = 1_000_000_000;
 const WINDOW_MS = 60_000;
 
 /**
- * Until when an answer pauses the budget (field notes: limits). A 429 and an answer that says that no
- * requests remain pause it until the time given. Most answers give no time, and an evenly spaced budget
- * at the server's limit sees "none remain" in the last answer of each window, just when its next request
- * is due in the next window: such a budget goes on. If others use up the limit too, a 429 follows.
+ * Until when an answer pauses the budget (field notes: limits), after a 429 or when no requests remain. Most
+ * answers give no time, and a budget evenly spaced at the server's limit meets "none remain" just when its
+ * next request is due in the next window: it goes on. If others use up the limit too, a 429 follows.
  * @param requestsPerMinute of the budget, evenly spaced; 0 or not set: requests may be sent in a burst
- * @param now milliseconds since 1970
  * @returns milliseconds since 1970; null for no pause
  */
 export function resumeAt(
@@ -35,9 +33,7 @@ export function resumeAt(
 }
 
 /**
- * When the server takes requests again: `Retry-After` (seconds, or an HTTP date), else
- * `X-RateLimit-Reset` (field notes: limits and weather).
- * @param now milliseconds since 1970
+ * `Retry-After` (seconds, or an HTTP date), else `X-RateLimit-Reset` (field notes: limits and weather).
  * @returns milliseconds since 1970, never before `now` and at most a day ahead; null without header
  */
 export function retryAt(headers: HeaderMap, now: number): number | null {
@@ -53,10 +49,7 @@ function retryAfter(headers: HeaderMap, now: number): number | null {
   return date === null ? null : onOurClock(date, headers, now);
 }
 
-/**
- * The moment in `X-RateLimit-Reset`: seconds since 1970 on the server's clock, or seconds from now
- * when small.
- */
+/** `X-RateLimit-Reset`: seconds since 1970 on the server's clock, or seconds from now when small. */
 function rateLimitReset(headers: HeaderMap, now: number): number | null {
   const text = headers['x-ratelimit-reset']?.trim();
   if (text === undefined || !/^\d+$/.test(text)) return null;
@@ -83,7 +76,6 @@ function httpDate(text: string): number | null {
   return Number.isNaN(at) ? null : at;
 }
 
-/** Reads the server's address, clock and limit from the head of an answer. */
 export function serverFacts(answer: {
   readonly origin: string;
   readonly headers: HeaderMap;

@@ -19,17 +19,43 @@ const FAULTS: Readonly<Record<Exclude<AddressFault, 'plain-http'>, string>> = {
   query: 'must end before any ? or #',
 };
 
+const OPTIONS: Readonly<Record<keyof MarketplaceOptions, true>> = {
+  ...{ baseUrl: true, key: true, carriage: true, budget: true, allowPlainHttp: true },
+  ...{ maxReplyBytes: true, maxListBytes: true, maxRecordBytes: true },
+  ...{ headersTimeoutMs: true, bodyTimeoutMs: true, replyTimeoutMs: true, listTimeoutMs: true },
+  ...{ retry: true, onCall: true },
+};
+
+interface Access extends Required<Pick<MarketplaceOptions, 'carriage' | 'allowPlainHttp'>> {
+  readonly baseUrl: URL;
+  readonly key: Secret;
+}
+
 /**
- * The address and the key of a client, of whatever type the caller gave them.
- * @throws MarketplaceOptionsError when either is missing or of a wrong type; shows neither
+ * The options of a client, of whatever type the caller gave them; errors show neither address nor key.
+ * @throws {PlainHttpRefusedError | MarketplaceOptionsError}
  */
-export function readAccess(options: MarketplaceOptions): { baseUrl: URL; key: Secret } {
+export function readAccess(options: MarketplaceOptions): Access {
   // Not every caller has types.
-  const given = options as { baseUrl?: unknown; key?: unknown } | null | undefined;
+  const given = options as Partial<Record<keyof MarketplaceOptions, unknown>> | null | undefined;
   if (typeof given !== 'object' || given === null) {
     throw new MarketplaceOptionsError('createMarketplace needs { baseUrl, key }');
   }
-  return { baseUrl: readUrl(given.baseUrl), key: readKey(given.key) };
+  const unknown = Object.keys(given).find((name) => !Object.hasOwn(OPTIONS, name));
+  if (unknown !== undefined) {
+    throw new MarketplaceOptionsError(
+      `createMarketplace has no option "${unknown}"; it has ${Object.keys(OPTIONS).join(', ')}`,
+    );
+  }
+  const [baseUrl, key] = [readUrl(given.baseUrl), readKey(given.key)];
+  const { carriage = DEFAULT_CARRIAGE, allowPlainHttp = false } = options;
+  const fault = addressFault(baseUrl, allowPlainHttp);
+  if (fault === 'plain-http') throw new PlainHttpRefusedError(baseUrl.host);
+  if (fault !== null) {
+    throw new MarketplaceOptionsError(`the marketplace address ${FAULTS[fault]}`);
+  }
+  checkCarriage(carriage, key);
+  return { baseUrl, key, carriage, allowPlainHttp };
 }
 
 function readUrl(url: unknown): URL {
@@ -45,28 +71,14 @@ function readUrl(url: unknown): URL {
 }
 
 function readKey(key: unknown): Secret {
-  const secret = typeof key === 'string' ? new Secret(key) : key;
-  if (secret !== undefined && secret !== null && !(secret instanceof Secret)) {
+  const secret = typeof key === 'string' ? new Secret(key) : (key ?? new Secret(''));
+  if (!(secret instanceof Secret)) {
     throw new MarketplaceOptionsError(
       `key is no text but ${typeof key}; give it as a text or as a Secret`,
     );
   }
-  if (!secret || secret.reveal().trim() === '') {
-    throw new MarketplaceOptionsError('key is missing; give the API key');
-  }
-  return secret;
-}
-
-/**
- * Checks a base address.
- * @throws PlainHttpRefusedError for http to other machines, unless allowed
- * @throws MarketplaceOptionsError for other schemes, user names, passwords, queries and fragments
- */
-export function checkBaseUrl(url: URL, allowPlainHttp: boolean): void {
-  const fault = addressFault(url, allowPlainHttp);
-  if (fault === null) return;
-  if (fault === 'plain-http') throw new PlainHttpRefusedError(url.host);
-  throw new MarketplaceOptionsError(`the marketplace address ${FAULTS[fault]}`);
+  if (secret.reveal().trim() !== '') return secret;
+  throw new MarketplaceOptionsError('key is missing; give the API key');
 }
 
 /** A request without its address, which a redirect may change. */
@@ -80,85 +92,64 @@ export interface HttpRequest {
 
 export const DEFAULT_CARRIAGE: ParameterCarriage = { placement: 'default', keyHeader: null };
 
-/**
- * A plain product name: servers redirect one that contains Mozilla, Chrome, Firefox, Opera or Edge
- * to the home page (field notes: requests).
- */
+/** Servers redirect names with Mozilla, Chrome, Firefox, Opera or Edge to the home page (field notes). */
 export const USER_AGENT = `seller-mirror/${ownVersion()}`;
 
 /** Texts that need no encoding in a form. */
 const PLAIN = /^[\w.*-]*$/;
 
+export type BuildRequest = (
+  method: 'GET' | 'POST',
+  parameters: Readonly<Record<string, string>>,
+) => HttpRequest;
+
 /**
- * Builds requests with parameters and key in the configured place (spec 4 and 5 leave it open): by
- * default in the query on GET and in a form body on POST.
+ * Makes a function that builds requests with parameters and key in the configured place (spec 4 and 5
+ * leave it open): by default in the query on GET and in a form body on POST.
  */
-export class RequestBuilder {
-  readonly #placement: ParameterCarriage['placement'];
-  /** The key as a parameter; none when it travels in a header. */
-  readonly #keyParameter: Readonly<Record<string, string>>;
-  readonly #encodedKey: string;
-  readonly #headers: Readonly<Record<'bare' | 'form' | 'json', Readonly<Record<string, string>>>>;
-
-  constructor(key: Secret, { placement, keyHeader }: ParameterCarriage) {
-    this.#placement = placement;
-    this.#keyParameter = keyHeader === null ? { api_key: key.reveal() } : {};
-    this.#encodedKey = new URLSearchParams(this.#keyParameter).toString();
-    const bare = {
-      'user-agent': USER_AGENT,
-      accept: 'application/json',
-      'accept-encoding': 'gzip, br',
-      ...(keyHeader === null ? {} : { [keyHeader.toLowerCase()]: key.reveal() }),
-    };
-    this.#headers = {
-      bare,
-      form: { ...bare, 'content-type': 'application/x-www-form-urlencoded' },
-      json: { ...bare, 'content-type': 'application/json' },
-    };
-  }
-
-  build(method: 'GET' | 'POST', parameters: Readonly<Record<string, string>>): HttpRequest {
-    if (this.#placement === 'json') {
-      const body = JSON.stringify({ ...parameters, ...this.#keyParameter });
-      return { method, query: '', headers: this.#headers.json, body };
+export function requestBuilder(
+  key: Secret,
+  { placement, keyHeader }: ParameterCarriage,
+): BuildRequest {
+  const keyParameter = keyHeader === null ? { api_key: key.reveal() } : {};
+  const encodedKey = new URLSearchParams(keyParameter).toString();
+  const bare = {
+    'user-agent': USER_AGENT,
+    accept: 'application/json',
+    'accept-encoding': 'gzip, br',
+    ...(keyHeader === null ? {} : { [keyHeader.toLowerCase()]: key.reveal() }),
+  };
+  const form = { ...bare, 'content-type': 'application/x-www-form-urlencoded' };
+  const json = { ...bare, 'content-type': 'application/json' };
+  return (method, parameters) => {
+    if (placement === 'json') {
+      const body = JSON.stringify({ ...parameters, ...keyParameter });
+      return { method, query: '', headers: json, body };
     }
-    const encoded = this.#encode(parameters);
-    if (method === 'GET' || this.#placement === 'query') {
-      const query = encoded === '' ? '' : `?${encoded}`;
-      return { method, query, headers: this.#headers.bare, body: null };
-    }
-    return { method, query: '', headers: this.#headers.form, body: encoded };
-  }
-
-  #encode(parameters: Readonly<Record<string, string>>): string {
     const pairs = Object.entries(parameters).map(([name, value]) =>
       PLAIN.test(value) ? `${name}=${value}` : new URLSearchParams({ [name]: value }).toString(),
     );
-    if (this.#encodedKey !== '') pairs.push(this.#encodedKey);
-    return pairs.join('&');
-  }
+    if (encodedKey !== '') pairs.push(encodedKey);
+    const encoded = pairs.join('&');
+    if (method === 'GET' || placement === 'query') {
+      return { method, query: encoded === '' ? '' : `?${encoded}`, headers: bare, body: null };
+    }
+    return { method, query: '', headers: form, body: encoded };
+  };
 }
 
-/**
- * Checks that the key can be sent in the configured header.
- * @throws MarketplaceOptionsError when the header's name is invalid or taken, or when the key has
- * characters that a header can't contain
- */
-export function checkCarriage(carriage: ParameterCarriage, key: Secret): void {
-  const name = carriage.keyHeader;
-  if (name === null) return;
-  if (headerNameFault(name) !== null) {
-    throw new MarketplaceOptionsError(`the key cannot travel in a header named ${inspect(name)}`);
+/** @throws MarketplaceOptionsError when the key can't be sent in the configured header */
+export function checkCarriage({ keyHeader }: ParameterCarriage, key: Secret): void {
+  if (keyHeader === null) return;
+  if (headerNameFault(keyHeader) !== null) {
+    const shown = JSON.stringify(keyHeader.slice(0, 60));
+    throw new MarketplaceOptionsError(`the key cannot travel in a header named ${shown}`);
   }
   if (!travelsInHeader(key.reveal())) {
     throw new MarketplaceOptionsError(
       'the API key holds characters that cannot travel in a header; send it as a parameter',
     );
   }
-}
-
-function inspect(text: string): string {
-  return JSON.stringify(text.slice(0, 60));
 }
 
 function ownVersion(): string {

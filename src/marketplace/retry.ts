@@ -1,17 +1,16 @@
 import { unavailable, type Failure, type Reply, type UnavailableReason } from '../domain/reply.js';
-import type { RetryPolicy } from './types.js';
+
+/** How calls are retried after transient failures. All four operations are reads, so all may be. */
+export interface RetryPolicy {
+  /** Attempts in all, the first included; default 4. */
+  readonly attempts: number;
+  /** First pause, milliseconds; doubles each time, with full jitter; default 500. */
+  readonly baseMs: number;
+  /** Longest pause, milliseconds; default 120,000. When the server asks for more, its reply is returned. */
+  readonly maxMs: number;
+}
 
 export const DEFAULT_RETRY: RetryPolicy = { attempts: 4, baseMs: 500, maxMs: 120_000 };
-
-/** Clock, random numbers and waiting; tests replace them. */
-export interface Timing {
-  /** Milliseconds since 1970. */
-  now(): number;
-  /** At least 0 and less than 1. */
-  random(): number;
-  /** Rejects with the signal's reason when it is aborted. */
-  sleep(ms: number, signal: AbortSignal): Promise<void>;
-}
 
 /** Not `challenge`: retrying makes it worse (field notes: limits and weather). */
 const PASSING: ReadonlySet<UnavailableReason> = new Set([
@@ -22,7 +21,6 @@ const PASSING: ReadonlySet<UnavailableReason> = new Set([
   'cut-off',
 ]);
 
-/** True when a retry may be answered. */
 export function isTransient(failure: Failure): boolean {
   return (
     failure.kind === 'limited' || (failure.kind === 'unavailable' && PASSING.has(failure.reason))
@@ -30,47 +28,44 @@ export function isTransient(failure: Failure): boolean {
 }
 
 /**
- * The wait before the next attempt: exponential backoff with full jitter, or as long as the server
- * said.
- * @param attempt number of the attempt that had this reply, from 1
- * @returns milliseconds; null when the reply is final, or the server asks for more than `maxMs`
+ * Exponential backoff with full jitter, or as long as the server said. Times in milliseconds.
+ * @param attempt number of the attempt that had this reply, from 1 @param random in [0, 1)
+ * @returns null when the reply is final, or the server asks for more than `maxMs`
  */
 export function pauseAfter(
   reply: Reply<unknown>,
   attempt: number,
   policy: RetryPolicy,
-  timing: Pick<Timing, 'now' | 'random'>,
+  now: number,
+  random: number,
 ): number | null {
   if (reply.kind === 'answered' || attempt >= policy.attempts || !isTransient(reply)) return null;
-  const backoff = timing.random() * Math.min(policy.maxMs, policy.baseMs * 2 ** (attempt - 1));
+  const backoff = random * Math.min(policy.maxMs, policy.baseMs * 2 ** (attempt - 1));
   const at = 'retryAt' in reply ? reply.retryAt : null;
   if (at === null) return backoff;
-  const wait = at - timing.now();
-  return wait > policy.maxMs ? null : Math.max(wait, backoff);
+  return at - now > policy.maxMs ? null : Math.max(at - now, backoff);
 }
 
 /** Node's timers fire at once when given more. */
 const LONGEST_TIMER_MS = 2_147_483_647;
 
 /**
- * Limits how long the calls that share it go without any answer. The clock starts when a request is
- * sent while no other is awaited; an answer restarts it. Time-outs, retries and pauses do not stop
- * it. When it runs out, all these calls and later ones end with a failure.
+ * Ends calls that go without any answer for too long, and later ones, with a failure. The clock starts when a
+ * request is sent while no other is awaited; an answer restarts it; retries and pauses do not stop it.
  */
 export class Deadline {
   readonly #ms: number;
   readonly #end = new AbortController();
+  readonly #timedOut: Failure;
   #timer: NodeJS.Timeout | null = null;
   #open = 0;
-  readonly #timedOut: Failure;
   #failure: Failure;
   #given: AbortSignal | null = null;
   #signal: AbortSignal = this.#end.signal;
 
   constructor(ms: number) {
     this.#ms = ms;
-    const detail = `no answer came within ${ms} ms`;
-    this.#timedOut = unavailable(null, 'timeout', detail);
+    this.#timedOut = unavailable(null, 'timeout', `no answer came within ${ms} ms`);
     this.#failure = this.#timedOut;
   }
 
@@ -92,7 +87,6 @@ export class Deadline {
     return this.#signal;
   }
 
-  /** A request is sent. */
   sent(): void {
     this.#open++;
     this.#start();
@@ -122,20 +116,5 @@ export class Deadline {
     this.#timer = setTimeout(() => this.#end.abort(new Error('no answer in time')), this.#ms);
     // The open request keeps the process alive, not this timer.
     this.#timer.unref();
-  }
-}
-
-/** Repeats a call until its reply is final. All four operations are reads, so each may be repeated. */
-export async function withRetries<T>(
-  policy: RetryPolicy,
-  timing: Timing,
-  signal: AbortSignal,
-  ask: (attempt: number) => Promise<Reply<T>>,
-): Promise<Reply<T>> {
-  for (let attempt = 1; ; attempt++) {
-    const reply = await ask(attempt);
-    const pause = pauseAfter(reply, attempt, policy, timing);
-    if (pause === null) return reply;
-    await timing.sleep(pause, signal);
   }
 }

@@ -1,16 +1,13 @@
 import { mayCarryKey, withoutWww } from '../domain/address.js';
+import type { Budget, Priority } from '../domain/budget.js';
 import type { KeyRedactor } from '../domain/redact.js';
 import { unavailable, type Failure } from '../domain/reply.js';
-import type { Secret } from '../domain/secret.js';
 import type { Endpoint } from './endpoints.js';
 import { isSuccess, judgeHead } from './judge.js';
 import { resumeAt } from './rate-limit.js';
-import { RequestBuilder, type HttpRequest } from './request.js';
-import type { Timeouts, Response } from './response.js';
-import type { Target } from './transport.js';
-import type { Budget, ParameterCarriage, Priority } from './types.js';
+import type { BuildRequest } from './request.js';
+import type { HttpResponse, Timeouts, Transport } from './transport.js';
 
-/** A call of one endpoint; every attempt of it sends the same. */
 export interface Call {
   readonly endpoint: Endpoint;
   readonly priority: Priority;
@@ -20,30 +17,24 @@ export interface Call {
   readonly longestPauseMs: number;
 }
 
-/** Sends one request and returns the answer once its head has arrived. */
-export type Send<R extends Response> = (
-  target: Target,
-  request: HttpRequest,
-  call: Call,
-) => Promise<R>;
-
 interface SenderOptions {
   readonly baseUrl: URL;
-  readonly key: Secret;
-  readonly carriage: ParameterCarriage;
   readonly allowPlainHttp: boolean;
+  readonly build: BuildRequest;
+  readonly transport: Transport;
   readonly budget: Budget;
   readonly redactor: KeyRedactor;
   readonly now: () => number;
 }
 
+/** Redirects followed in one attempt. */
+const MAX_REDIRECTS = 5;
+const REDIRECTS = new Set([301, 302, 303, 307, 308]);
 /** No real host name is longer. */
 const MAX_HOST_LENGTH = 253;
 
-/** Sends requests, follows safe redirects and obeys the marketplace's rate limit. */
 export class RequestSender {
   readonly #options: SenderOptions;
-  readonly #builder: RequestBuilder;
   readonly #prefix: string;
   /** Addresses of the endpoints, by path; each is built once. */
   readonly #targets = new Map<string, URL>();
@@ -53,38 +44,34 @@ export class RequestSender {
 
   constructor(options: SenderOptions) {
     this.#options = options;
-    this.#builder = new RequestBuilder(options.key, options.carriage);
     this.#prefix = options.baseUrl.pathname.replace(/\/+$/, '');
     this.#origin = options.baseUrl.origin;
   }
 
   /**
-   * Sends a request and follows safe redirects with the same method and body. The caller has
-   * acquired the first request from the budget.
-   * @param onRedirect called for each redirect followed, with the milliseconds it waited for the budget
-   * @returns the answer, or why a redirect was not followed
+   * Sends a request and follows safe redirects. The caller has acquired the first one from the budget.
+   * @param onRedirect gets the milliseconds that each redirect waited for the budget
+   * @returns the answer once its head has arrived, or why a redirect was not followed
    */
-  async send<R extends Response>(
-    call: Call,
-    transmit: Send<R>,
-    onRedirect: (waitedMs: number) => void,
-  ): Promise<R | Failure> {
+  async send(call: Call, onRedirect: (waitedMs: number) => void): Promise<HttpResponse | Failure> {
     const { endpoint, signal } = call;
-    const { budget, now } = this.#options;
-    const request = this.#builder.build(endpoint.method, endpoint.parameters);
+    const { build, transport, budget, now } = this.#options;
+    const request = build(endpoint.method, endpoint.parameters);
     let url = this.#targetOf(endpoint.path);
-    let visited: Set<string> | null = null;
+    const visited: string[] = [];
     for (;;) {
-      const response = await transmit(targetAt(url), request, call);
+      const response = await transport.send(url, request, call.timeouts, signal);
       await this.#obeyLimit(response);
-      const settled = judgeHead(response, now()) !== null;
-      if (settled || response.httpStatus < 300 || response.httpStatus > 399) {
-        if (visited !== null && !settled && isApi(response.httpStatus)) this.#remember(url);
+      const { httpStatus } = response;
+      const hasFailed = judgeHead(response, now()) !== null;
+      if (hasFailed || httpStatus < 300 || httpStatus > 399) {
+        // Only these statuses show that the API itself is there: an outage may redirect too.
+        const isApi = isSuccess(httpStatus) || httpStatus === 404;
+        if (visited.length > 0 && !hasFailed && isApi) this.#remember(url);
         return response;
       }
       response.discard();
-      visited ??= new Set();
-      visited.add(url.href);
+      visited.push(url.href);
       const next = this.#next(url, response, visited);
       if (!(next instanceof URL)) return next;
       url = next;
@@ -95,33 +82,38 @@ export class RequestSender {
   }
 
   #targetOf(path: string): URL {
-    const known = this.#targets.get(path);
-    if (known !== undefined) return known;
-    const url = new URL(`${this.#prefix}${path}${this.#slash}`, this.#origin);
-    this.#targets.set(path, url);
+    let url = this.#targets.get(path);
+    if (url === undefined) {
+      url = new URL(`${this.#prefix}${path}${this.#slash}`, this.#origin);
+      this.#targets.set(path, url);
+    }
     return url;
   }
 
-  #next(from: URL, response: Response, visited: ReadonlySet<string>): URL | Failure {
+  #next(from: URL, response: HttpResponse, visited: readonly string[]): URL | Failure {
     const { httpStatus, headers } = response;
     const refuse = (detail: string): Failure => unavailable(httpStatus, 'redirect', detail);
-    if (!isRedirect(httpStatus)) return refuse(`the marketplace answered with HTTP ${httpStatus}`);
-    const location = headers['location'] ?? null;
-    const decision = decideRedirect(from, location, this.#options.allowPlainHttp);
-    if (!decision.follow) {
-      if (decision.host === null) return refuse('the marketplace redirects to no address');
+    if (!REDIRECTS.has(httpStatus))
+      return refuse(`the marketplace answered with HTTP ${httpStatus}`);
+    const { host, to } = decideRedirect(
+      from,
+      headers['location'] ?? null,
+      this.#options.allowPlainHttp,
+    );
+    if (host === null) return refuse('the marketplace redirects to no address');
+    if (to === null) {
       // Masked before it is cut, or half of a key would not be recognized.
-      const host = this.#options.redactor.text(decision.host).slice(0, MAX_HOST_LENGTH);
+      const shown = this.#options.redactor.text(host).slice(0, MAX_HOST_LENGTH);
       return refuse(
-        decision.host === from.host
-          ? `the marketplace redirects to another page of ${host}, which was not followed`
-          : `the marketplace redirects to ${host}, which was not followed: the API key is not sent there; if that is its new address, configure it`,
+        host === from.host
+          ? `the marketplace redirects to another page of ${shown}, which was not followed`
+          : `the marketplace redirects to ${shown}, which was not followed: the API key is not sent there; if that is its new address, configure it`,
       );
     }
-    if (visited.size > MAX_REDIRECTS || visited.has(decision.to.href)) {
+    if (visited.length > MAX_REDIRECTS || visited.includes(to.href)) {
       return refuse('the marketplace redirects in circles');
     }
-    return decision.to;
+    return to;
   }
 
   #remember(target: URL): void {
@@ -130,8 +122,7 @@ export class RequestSender {
     this.#slash = target.pathname.endsWith('/') ? '/' : '';
   }
 
-  /** Pauses the budget when the server says that no requests are left. */
-  async #obeyLimit(response: Response): Promise<void> {
+  async #obeyLimit(response: HttpResponse): Promise<void> {
     const { budget, now } = this.#options;
     const until = resumeAt(response, budget.requestsPerMinute, now());
     if (until === null) return;
@@ -144,72 +135,32 @@ export class RequestSender {
   }
 }
 
-function targetAt({ origin, host, pathname }: URL): Target {
-  return { origin, host, path: pathname };
-}
-
-/** True for the statuses the API answers with: only then is a redirect remembered. */
-function isApi(httpStatus: number): boolean {
-  return isSuccess(httpStatus) || httpStatus === 404;
-}
-
-/** Whether a redirect is followed. */
-type RedirectDecision =
-  | { readonly follow: true; readonly to: URL }
-  | {
-      readonly follow: false;
-      /** The host it points to; null when the header is missing or no address. */
-      readonly host: string | null;
-    };
-
-/** Redirects followed in one attempt. */
-const MAX_REDIRECTS = 5;
-
-const FOLLOWED = new Set([301, 302, 303, 307, 308]);
-
-/** True for the statuses that name another address in `Location`. */
-function isRedirect(httpStatus: number): boolean {
-  return FOLLOWED.has(httpStatus);
-}
-
 /**
- * Decides whether to follow a redirect. Only these are followed: www ↔ apex of the same host,
- * http → https of the same host on the default ports, and a trailing slash added or removed (field
- * notes: limits and weather). Only origin and path are taken from the server; the caller attaches
- * the parameters again.
+ * Follows only www ↔ apex of the same host, http → https on the default ports, and a trailing slash (field
+ * notes: limits and weather). Only origin and path are taken from the server.
  * @param from the address that answered; its query is ignored
- * @param location the `Location` header
+ * @returns the host it points to (null: no address), and the address to follow it to (null: don't)
  */
 export function decideRedirect(
   from: URL,
   location: string | null,
   allowPlainHttp: boolean,
-): RedirectDecision {
-  const target = parse(location, from);
-  if (target === null) return { follow: false, host: null };
-  const allowed =
+): { readonly host: string | null; readonly to: URL | null } {
+  if (location === null || !URL.canParse(location, from.href)) return { host: null, to: null };
+  const target = new URL(location, from);
+  const isAllowed =
     target.username === '' &&
     target.password === '' &&
     withoutWww(target.hostname) === withoutWww(from.hostname) &&
-    sameOrSaferScheme(from, target) &&
-    samePath(from.pathname, target.pathname) &&
+    isSameOrSafer(from, target) &&
+    [from.pathname, `${from.pathname}/`, from.pathname.replace(/\/$/, '')].includes(
+      target.pathname,
+    ) &&
     mayCarryKey(target, allowPlainHttp);
-  if (!allowed) return { follow: false, host: target.host };
-  return { follow: true, to: new URL(target.pathname, target.origin) };
+  return { host: target.host, to: isAllowed ? new URL(target.pathname, target.origin) : null };
 }
 
-function parse(location: string | null, base: URL): URL | null {
-  if (location === null || !URL.canParse(location, base.href)) return null;
-  return new URL(location, base);
-}
-
-function sameOrSaferScheme(from: URL, to: URL): boolean {
+function isSameOrSafer(from: URL, to: URL): boolean {
   if (from.protocol === to.protocol) return from.port === to.port;
-  return (
-    from.protocol === 'http:' && to.protocol === 'https:' && from.port === '' && to.port === ''
-  );
-}
-
-function samePath(a: string, b: string): boolean {
-  return a === b || `${a}/` === b || a === `${b}/`;
+  return from.protocol === 'http:' && to.protocol === 'https:' && from.port + to.port === '';
 }

@@ -1,41 +1,24 @@
-import { pipeline, type Readable } from 'node:stream';
+import { pipeline, Readable, type Duplex } from 'node:stream';
+import { createBrotliDecompress, createGunzip } from 'node:zlib';
 import { Agent, type Dispatcher } from 'undici';
-import { isSuccess } from './judge.js';
+import { unavailable, type Failure, type UnavailableReason } from '../domain/reply.js';
+import { isSuccess, type Head } from './judge.js';
 import type { HeaderMap } from './rate-limit.js';
 import type { HttpRequest } from './request.js';
-import {
-  MAX_ERROR_BYTES,
-  describeError,
-  flatten,
-  inflate,
-  inflaterFor,
-  tooLarge,
-  type Inflater,
-  type Timeouts,
-  type StreamedResponse,
-  type WholeResponse,
-} from './response.js';
-import { AbortListeners, Watchdog } from './timeouts.js';
 
 /** How connections are made: undici's own option. */
 export type Connect = NonNullable<Agent.Options['connect']>;
 
-/** Where a request goes. */
-export interface Target {
-  /** Scheme, host and port. */
-  readonly origin: string;
-  readonly host: string;
-  readonly path: string;
-}
-
 const CONNECT_TIMEOUT_MS = 10_000;
 const INFLATED_CHUNK_BYTES = 256 * 1024;
 const MAX_HEADER_BYTES = 64 * 1024;
+/** Error bodies are read up to here; the message is at their beginning. */
+const MAX_ERROR_BYTES = 1024 * 1024;
+/** Bytes of a body that may wait for the reader before the server is slowed down. */
+const MOST_WAITING_BYTES = 256 * 1024;
 
-/** Connections to the marketplace. Limits the time and size of its answers. */
 export class Transport {
   readonly #agent: Agent;
-  readonly #aborts = new AbortListeners();
 
   constructor(connect: Connect = { timeout: CONNECT_TIMEOUT_MS }) {
     this.#agent = new Agent({
@@ -48,159 +31,116 @@ export class Transport {
   }
 
   /**
-   * Sends one request and waits for the head of the answer, whose body is a stream.
-   * @throws TransportError when no answer comes
-   * @throws the signal's reason when it is aborted
+   * @param url its query is ignored @returns once the head of the answer has arrived
+   * @throws TransportError when no answer comes, or the signal's reason
    */
-  async stream(
-    target: Target,
+  send(
+    url: URL,
     request: HttpRequest,
     timeouts: Timeouts,
     signal: AbortSignal,
-  ): Promise<StreamedResponse> {
-    signal.throwIfAborted();
-    const controller = new AbortController();
-    const watchdog = new Watchdog(timeouts.totalMs, signal, this.#aborts, () => controller.abort());
-    watchdog.expect(timeouts.headersMs);
-    try {
-      const answer = await this.#agent.request({
-        ...dispatchOptions(target, request),
-        signal: controller.signal,
-      });
-      watchdog.rest();
-      return receive(answer, target, timeouts, watchdog);
-    } catch (error) {
-      watchdog.end();
-      throw watchdog.explain(null, () => describeError(error, target.host, null));
-    }
-  }
-
-  /**
-   * Sends one request and waits for the head of the answer, whose body is collected in memory.
-   * @param maxBytes largest successful answer, decompressed
-   * @throws as `stream`
-   */
-  collect(
-    target: Target,
-    request: HttpRequest,
-    timeouts: Timeouts,
-    maxBytes: number,
-    signal: AbortSignal,
-  ): Promise<WholeResponse> {
+  ): Promise<HttpResponse> {
     return new Promise((resolve, reject) => {
       signal.throwIfAborted();
-      const { origin, host } = target;
-      const watch = (onEnd: () => void): Watchdog =>
-        new Watchdog(timeouts.totalMs, signal, this.#aborts, onEnd);
-      const options = { origin, host, timeouts, maxBytes };
-      const response = new CollectedResponse(options, { resolve, reject }, watch);
-      this.#agent.dispatch(dispatchOptions(target, request), response);
+      const { query, method, headers, body } = request;
+      const options = { origin: url.origin, path: url.pathname + query, method, headers, body };
+      const response = new HttpResponse(url, timeouts, signal, { resolve, reject });
+      this.#agent.dispatch(options, response);
     });
   }
 
-  /** Closes all connections at once. */
   async close(): Promise<void> {
     await this.#agent.destroy();
   }
 }
 
-function dispatchOptions({ origin, path }: Target, request: HttpRequest) {
-  const { query, method, headers, body } = request;
-  return { origin, path: query === '' ? path : `${path}${query}`, method, headers, body };
-}
-
-function receive(
-  answer: Dispatcher.ResponseData,
-  { host, origin }: Target,
-  timeouts: Timeouts,
-  watchdog: Watchdog,
-): StreamedResponse {
-  const httpStatus = answer.statusCode;
-  const headers = flatten(answer.headers);
-  const discard = (): void => {
-    watchdog.end();
-    answer.body.on('error', () => {}).destroy();
-  };
-  async function* chunks(maxBytes: number): AsyncGenerator<Buffer, void, undefined> {
-    let received = 0;
-    try {
-      const source = decompress(answer.body, headers['content-encoding'], httpStatus);
-      const reader = source[Symbol.asyncIterator]();
-      for (;;) {
-        watchdog.expect(timeouts.silenceMs);
-        const next = await reader.next();
-        watchdog.rest();
-        if (next.done === true) return;
-        received += next.value.length;
-        if (received > maxBytes) throw tooLarge(httpStatus, maxBytes);
-        yield next.value;
-      }
-    } catch (error) {
-      throw watchdog.explain(httpStatus, () => describeError(error, host, httpStatus));
-    } finally {
-      discard();
-    }
-  }
-  return { httpStatus, headers, origin, chunks, discard };
-}
-
-/** The body decompressed. */
-function decompress(
-  body: Readable,
-  encoding: string | undefined,
-  httpStatus: number,
-): AsyncIterable<Buffer> {
-  const inflater = encoding === undefined ? null : inflaterFor(encoding, httpStatus);
-  if (inflater === null) return body;
-  return pipeline(body, inflater.stream({ chunkSize: INFLATED_CHUNK_BYTES }), () => {});
-}
-
-/** Address and limits of a collected response. */
-interface CollectOptions {
-  /** Scheme, host and port. */
-  readonly origin: string;
-  readonly host: string;
-  readonly timeouts: Timeouts;
-  /** Largest successful answer, decompressed. */
-  readonly maxBytes: number;
-}
-
-interface Waiter<T> {
-  readonly resolve: (value: T) => void;
+interface Waiter {
+  readonly resolve: (response: HttpResponse) => void;
   readonly reject: (error: unknown) => void;
 }
 
 /**
- * An answer that is collected as it arrives, without a stream: a small body is complete before
- * anybody asks for it.
+ * An HTTP answer. Its body is read once, whole or as a stream. It is received without one of
+ * undici's streams: a small body is complete before anybody asks for it.
  */
-class CollectedResponse implements Dispatcher.DispatchHandler, WholeResponse {
+export class HttpResponse implements Dispatcher.DispatchHandler, Head {
   httpStatus = 0;
   headers: HeaderMap = {};
-  readonly #options: CollectOptions;
+  readonly #url: URL;
+  readonly #silenceMs: number;
+  readonly #signal: AbortSignal;
   readonly #watchdog: Watchdog;
   #controller: Dispatcher.DispatchController | null = null;
-  #head: Waiter<WholeResponse> | null;
-  #reader: Waiter<void> | null = null;
-  readonly #parts: Buffer[] = [];
-  #bytes = 0;
-  #maxBytes = 0;
+  readonly #head: Waiter;
+  /** Wakes who waits for more of the body. */
+  #wake: () => void = () => {};
+  #waiting: Buffer[] = [];
+  #waitingBytes = 0;
   #state: 'open' | 'complete' | 'failed' = 'open';
   #error: unknown = null;
 
   constructor(
-    options: CollectOptions,
-    head: Waiter<WholeResponse>,
-    watch: (onEnd: () => void) => Watchdog,
+    url: URL,
+    { headersMs, silenceMs, totalMs }: Timeouts,
+    signal: AbortSignal,
+    head: Waiter,
   ) {
-    this.#options = options;
+    this.#url = url;
+    this.#silenceMs = silenceMs;
+    this.#signal = signal;
     this.#head = head;
-    this.#watchdog = watch(() => this.#fail(new Error('the request was ended')));
-    this.#watchdog.expect(options.timeouts.headersMs);
+    const onEnd = (): void => this.#fail(new Error('the request was ended'));
+    this.#watchdog = new Watchdog(totalMs, signal, onEnd);
+    this.#watchdog.expect(headersMs);
   }
 
   get origin(): string {
-    return this.#options.origin;
+    return this.#url.origin;
+  }
+
+  /** @param maxBytes of a successful body, decompressed; of an error, about the first MiB is read */
+  async body(maxBytes: number): Promise<Buffer> {
+    const isError = !isSuccess(this.httpStatus);
+    const parts: Buffer[] = [];
+    let size = 0;
+    for await (const chunk of this.chunks(isError ? Infinity : maxBytes)) {
+      parts.push(chunk);
+      size += chunk.length;
+      if (isError && size > MAX_ERROR_BYTES) break;
+    }
+    return Buffer.concat(parts);
+  }
+
+  /**
+   * The decompressed body. Ends normally only when it is complete; leaving it early closes the connection.
+   * @throws TransportError when it breaks off, is damaged or too large; or the signal's reason
+   */
+  async *chunks(maxBytes: number): AsyncGenerator<Buffer, void, undefined> {
+    const { httpStatus } = this;
+    let size = 0;
+    try {
+      for await (const chunk of this.#inflated()) {
+        this.#signal.throwIfAborted();
+        size += chunk.length;
+        if (size > maxBytes) {
+          const detail = `the answer is larger than the ${maxBytes} bytes allowed`;
+          throw unreadableBody(httpStatus, detail);
+        }
+        yield chunk;
+      }
+    } catch (error) {
+      throw this.#explained(error);
+    } finally {
+      this.discard();
+    }
+  }
+
+  /** Closes the connection unless the whole body has arrived. */
+  discard(): void {
+    this.#watchdog.end();
+    if (this.#state !== 'open') return;
+    this.#state = 'failed';
+    this.#close();
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
@@ -211,102 +151,225 @@ class CollectedResponse implements Dispatcher.DispatchHandler, WholeResponse {
   onResponseStart(
     _controller: Dispatcher.DispatchController,
     httpStatus: number,
-    headers: Parameters<typeof flatten>[0],
+    headers: Readonly<Record<string, string | readonly string[] | undefined>>,
   ): void {
     if (httpStatus < 200 || this.#state !== 'open') return;
     this.httpStatus = httpStatus;
-    this.headers = flatten(headers);
-    this.#maxBytes = isSuccess(httpStatus) ? this.#options.maxBytes : MAX_ERROR_BYTES;
+    this.headers = flattened(headers);
     this.#watchdog.rest();
-    this.#head?.resolve(this);
-    this.#head = null;
+    this.#head.resolve(this);
   }
 
-  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     if (this.#state !== 'open') return;
-    this.#parts.push(chunk);
-    this.#bytes += chunk.length;
-    if (this.#bytes > this.#maxBytes) return this.#overflow();
-    if (this.#reader !== null) this.#watchdog.expect(this.#options.timeouts.silenceMs);
+    this.#waiting.push(chunk);
+    this.#waitingBytes += chunk.length;
+    if (this.#waitingBytes > MOST_WAITING_BYTES) controller.pause();
+    this.#wake();
   }
 
   onResponseEnd(): void {
-    this.#complete();
+    if (this.#state !== 'open') return;
+    this.#state = 'complete';
+    this.#watchdog.end();
+    this.#wake();
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
     this.#fail(error);
   }
 
-  /** As `WholeResponse.body`. */
-  async body(): Promise<Buffer> {
-    try {
-      const encoding = this.headers['content-encoding'];
-      const inflater = encoding === undefined ? null : inflaterFor(encoding, this.httpStatus);
-      if (this.#state === 'open') await this.#arrival();
+  #inflated(): AsyncIterable<Buffer> {
+    const inflater = inflaterFor(this.headers['content-encoding'] ?? '', this.httpStatus);
+    if (inflater === null) return this.#received();
+    return pipeline(Readable.from(this.#received()), inflater, () => {});
+  }
+
+  async *#received(): AsyncGenerator<Buffer, void, undefined> {
+    for (;;) {
+      const arrived = this.#waiting;
+      this.#waiting = [];
+      this.#waitingBytes = 0;
+      yield* arrived;
+      if (this.#controller?.paused === true) this.#controller.resume();
+      if (this.#waiting.length > 0) continue;
+      if (this.#state === 'complete') return;
       if (this.#state === 'failed') throw this.#error;
-      const [first] = this.#parts;
-      const isOne = first !== undefined && this.#parts.length === 1;
-      const bytes = isOne ? first : Buffer.concat(this.#parts);
-      return inflater === null ? bytes : await this.#inflated(bytes, inflater);
-    } finally {
-      this.discard();
+      this.#watchdog.expect(this.#silenceMs);
+      await new Promise<void>((resolve) => (this.#wake = resolve));
+      this.#watchdog.rest();
     }
-  }
-
-  discard(): void {
-    this.#watchdog.end();
-    if (this.#state !== 'open') return;
-    this.#state = 'failed';
-    this.#close();
-  }
-
-  async #inflated(bytes: Buffer, inflater: Inflater): Promise<Buffer> {
-    try {
-      const { bytes: inflated, isAll } = await inflate(bytes, inflater, this.#maxBytes);
-      if (isAll || !isSuccess(this.httpStatus)) return inflated;
-    } catch (error) {
-      throw describeError(error, this.#options.host, this.httpStatus);
-    }
-    throw tooLarge(this.httpStatus, this.#maxBytes);
-  }
-
-  #arrival(): Promise<void> {
-    return new Promise((resolve, reject) => {
-      this.#reader = { resolve, reject };
-      this.#watchdog.expect(this.#options.timeouts.silenceMs);
-    });
-  }
-
-  #overflow(): void {
-    if (!isSuccess(this.httpStatus)) this.#complete();
-    else this.#fail(tooLarge(this.httpStatus, this.#maxBytes));
-    this.#close();
-  }
-
-  #complete(): void {
-    if (this.#state !== 'open') return;
-    this.#state = 'complete';
-    this.#watchdog.end();
-    this.#reader?.resolve();
   }
 
   #fail(error: unknown): void {
     if (this.#state !== 'open') return;
     this.#state = 'failed';
-    const httpStatus = this.#head === null ? this.httpStatus : null;
-    this.#error = this.#watchdog.explain(httpStatus, () =>
-      describeError(error, this.#options.host, httpStatus),
-    );
+    this.#error = this.#explained(error);
+    this.#waiting = [];
     this.#watchdog.end();
-    this.#head?.reject(this.#error);
-    this.#reader?.reject(this.#error);
-    this.#head = null;
+    this.#head.reject(this.#error);
+    this.#wake();
     this.#close();
   }
 
-  /** Closes the connection unless the answer is complete. */
+  #explained(error: unknown): unknown {
+    const httpStatus = this.httpStatus === 0 ? null : this.httpStatus;
+    return this.#watchdog.explain(httpStatus, () =>
+      describeError(error, this.#url.host, httpStatus),
+    );
+  }
+
   #close(): void {
     if (this.#controller?.aborted === false) this.#controller.abort(new Error('ended'));
   }
+}
+
+/** Headers as one text each; repeated ones are joined by commas. */
+function flattened(
+  headers: Readonly<Record<string, string | readonly string[] | undefined>>,
+): HeaderMap {
+  const flat: Record<string, string> = {};
+  for (const name of Object.keys(headers)) {
+    const value = headers[name];
+    if (value !== undefined) flat[name] = typeof value === 'string' ? value : value.join(', ');
+  }
+  return flat;
+}
+
+/** Null when the body is not compressed. @throws TransportError for an encoding not asked for */
+function inflaterFor(encoding: string, httpStatus: number): Duplex | null {
+  const options = { chunkSize: INFLATED_CHUNK_BYTES };
+  switch (encoding.trim().toLowerCase()) {
+    case '':
+    case 'identity':
+      return null;
+    case 'gzip':
+    case 'x-gzip':
+      return createGunzip(options);
+    case 'br':
+      return createBrotliDecompress(options);
+    default:
+      throw unreadableBody(httpStatus, 'the answer is compressed in a way that was not asked for');
+  }
+}
+
+export interface Timeouts {
+  /** Until the last header, connecting included. */
+  readonly headersMs: number;
+  /** Silence within the body. */
+  readonly silenceMs: number;
+  readonly totalMs: number;
+}
+
+/**
+ * Ends one request on a time-out or when the caller aborts: `onEnd` is called once for either, and
+ * `explain` says which it was. Time in which our reader is slow counts only towards the total.
+ */
+class Watchdog {
+  readonly #signal: AbortSignal;
+  readonly #onEnd: () => void;
+  /** On the monotonic clock, milliseconds. */
+  readonly #endsAt: number;
+  #isServersTurn = false;
+  /** The only timer: a request without trouble sets it once. */
+  #timer: NodeJS.Timeout | null = null;
+  #timedOut: string | null = null;
+
+  /** @param totalMs bound of the whole request, milliseconds */
+  constructor(totalMs: number, signal: AbortSignal, onEnd: () => void) {
+    this.#endsAt = performance.now() + totalMs;
+    this.#signal = signal;
+    this.#onEnd = onEnd;
+    signal.addEventListener('abort', onEnd);
+  }
+
+  /** The server must send something within `ms`. */
+  expect(ms: number): void {
+    this.#isServersTurn = true;
+    const leftMs = this.#endsAt - performance.now();
+    this.#set(Math.min(ms, leftMs), ms < leftMs ? 'fell silent' : 'took too long');
+  }
+
+  /** The server has sent something; the reader is next. */
+  rest(): void {
+    this.#isServersTurn = false;
+    // The timer stays and is set again when it fires, which is rare. It must not keep the process
+    // alive when the reader stops reading.
+    this.#timer?.unref();
+  }
+
+  end(): void {
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    this.#signal.removeEventListener('abort', this.#onEnd);
+  }
+
+  /** The error to throw: the caller's abort reason, the time-out, or else that of `otherwise`. */
+  explain(httpStatus: number | null, otherwise: () => TransportError): unknown {
+    if (this.#signal.aborted) return this.#signal.reason;
+    if (this.#timedOut === null) return otherwise();
+    return new TransportError(unavailable(httpStatus, 'timeout', this.#timedOut));
+  }
+
+  #set(ms: number, how: string): void {
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#expire(how), Math.max(0, ms));
+  }
+
+  #expire(how: string): void {
+    const leftMs = this.#endsAt - performance.now();
+    if (!this.#isServersTurn && leftMs > 0) {
+      this.#set(leftMs, 'took too long');
+      this.#timer?.unref();
+      return;
+    }
+    this.#timedOut = `the marketplace ${this.#isServersTurn ? how : 'took too long'}`;
+    this.#onEnd();
+  }
+}
+
+/** A request failed; `failure` says how. Internal: the client turns it into a reply. */
+export class TransportError extends Error {
+  override name = 'TransportError';
+  constructor(readonly failure: Failure) {
+    super('the request failed');
+  }
+}
+
+/** An answer came whose body can't be read. */
+function unreadableBody(httpStatus: number, detail: string): TransportError {
+  return new TransportError({ kind: 'unreadable', httpStatus, detail, excerpt: '' });
+}
+
+/** OpenSSL's errors for an answer that is not TLS; its versions differ. */
+const PLAIN_HTTP_CODES = new Set([
+  'ERR_SSL_WRONG_VERSION_NUMBER',
+  'ERR_SSL_PACKET_LENGTH_TOO_LONG',
+]);
+
+/**
+ * The failure behind an error of undici or Node, by its code only: messages may contain the key.
+ * @param httpStatus null until the head has arrived
+ */
+function describeError(error: unknown, host: string, httpStatus: number | null): TransportError {
+  if (error instanceof TransportError) return error;
+  const code = codeOf(error);
+  const failed = (reason: UnavailableReason, detail: string): TransportError =>
+    new TransportError(unavailable(httpStatus, reason, detail));
+  if (code === 'UND_ERR_CONNECT_TIMEOUT' || code === 'ETIMEDOUT') {
+    return failed('timeout', `${host} can't be reached in time (${code})`);
+  }
+  if (PLAIN_HTTP_CODES.has(code)) {
+    return failed('plain-http', `${host} is asked by https, but this port speaks plain http`);
+  }
+  if (code === 'EMFILE' || code === 'ENFILE') {
+    const remedy = 'raise the limit of open files (ulimit -n)';
+    return failed('network', `no connection to ${host} can be opened (${code}): ${remedy}`);
+  }
+  if (httpStatus === null) return failed('network', `${host} can't be reached (${code})`);
+  return failed('cut-off', `the answer of ${host} ended early or is damaged (${code})`);
+}
+
+function codeOf(error: unknown): string {
+  const code: unknown = error instanceof Error && 'code' in error ? error.code : null;
+  return typeof code === 'string' ? code : 'unknown error';
 }

@@ -3,9 +3,9 @@ import type { Account, Decoded, Item, Json, Purchase } from '../domain/item.js';
 import { describeFailure, type Failure } from '../domain/reply.js';
 import type { Reply } from '../domain/reply.js';
 import type { Secret } from '../domain/secret.js';
-import type { Deadline } from './retry.js';
+import type { Deadline, RetryPolicy } from './retry.js';
 
-export type { Budget, Priority };
+export type { Budget, Priority, RetryPolicy };
 
 /** Where request parameters travel (spec 4 leaves it open; field notes: no header is read). */
 export interface ParameterCarriage {
@@ -46,17 +46,6 @@ export interface MarketplaceOptions {
   readonly onCall?: (call: CallRecord) => void;
 }
 
-/** How calls are retried after transient failures. All four operations are reads, so all may be. */
-export interface RetryPolicy {
-  /** Attempts in all, the first included; default 4. */
-  readonly attempts: number;
-  /** First pause, milliseconds; doubles each time, with full jitter; default 500. */
-  readonly baseMs: number;
-  /** Longest pause, milliseconds; default 120,000. When the server asks for more, its reply is returned. */
-  readonly maxMs: number;
-}
-
-/** One attempt. */
 export interface CallRecord {
   readonly operation: Operation;
   readonly attempt: number;
@@ -95,7 +84,6 @@ export interface CallOptions {
 
 /** Decoded data with the answer that it was read from, the key masked in both. */
 export interface Sourced<T> extends Decoded<T> {
-  /** The record. */
   readonly raw: Json;
   /** The whole body as received; serialized again when the key may have been in it. */
   readonly text: string;
@@ -115,10 +103,7 @@ export interface ListElement {
 
 /** A list of items that is still arriving. */
 export interface ItemList {
-  /**
-   * Batches in the server's order. Ends normally only when the whole envelope was read and was
-   * valid; otherwise throws `ListBroken`.
-   */
+  /** Ends normally only when the whole envelope was read and was valid. @throws {ListBroken} */
   readonly batches: AsyncIterable<readonly ListElement[]>;
   /** Bytes received so far, decompressed. */
   bytes(): number;

@@ -1,4 +1,3 @@
-/** JSON punctuation. */
 export const QUOTE = 0x22;
 export const COMMA = 0x2c;
 export const COLON = 0x3a;
@@ -19,15 +18,13 @@ const ID_RAN_OUT = -3;
 /** The first bytes of a string are searched one by one: for short strings `indexOf` takes longer. */
 const NEAR_BYTES = 16;
 
-/** JSON white space. */
 export function isSpace(byte: number | undefined): boolean {
   return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
 }
 
 /**
- * Finds the end of one JSON value that arrives in chunks. Looks at brackets and quotes only, so that
- * a record with invalid JSON inside is still one record. Also notes the number under the record's own
- * key `id`, and whether the record nests deeper than allowed.
+ * Finds the end of a JSON value that arrives in chunks, by brackets and quotes only, so that a record with
+ * invalid JSON is still one record. Notes its own `id`, and whether it nests deeper than allowed.
  */
 export class ValueWalk {
   tooDeep = false;
@@ -115,7 +112,6 @@ export class ValueWalk {
   }
 }
 
-/** The id of a whole record. */
 export function idOf(record: Buffer, maxDepth: number): number | null {
   const walk = new ValueWalk(maxDepth);
   walk.begin(record[0] as number);
@@ -123,11 +119,8 @@ export function idOf(record: Buffer, maxDepth: number): number | null {
   return walk.id;
 }
 
-/**
- * Index after the quote that ends a string, or how it goes on.
- * @param from index of a byte that is not itself escaped
- */
-export function closeString(chunk: Buffer, from: number): number {
+/** Index after the quote that ends a string. @param from index of a byte that is not itself escaped */
+function closeString(chunk: Buffer, from: number): number {
   const end = chunk.length;
   let at = from;
   for (;;) {

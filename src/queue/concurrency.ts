@@ -14,16 +14,20 @@ export async function eachOf<T>(
   await Promise.all(Array.from({ length: Math.min(atATime, many.length) }, worker));
 }
 
+/** There was no answer in time. */
+export class NoAnswer extends Error {
+  override readonly name = 'NoAnswer';
+}
+
 /**
  * Waits for a promise, but not longer than `ms`. A late promise goes on; how it ends is ignored.
- * @throws {Error} when the time is over
+ * @throws {NoAnswer} when the time is over
  */
 export async function within<T>(ms: number, promise: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`no answer within ${ms / 1_000} seconds`)), ms);
+    timer = setTimeout(() => reject(new NoAnswer(`no answer within ${ms / 1_000} s`)), ms);
   });
-  promise.catch(() => undefined);
   try {
     return await Promise.race([promise, late]);
   } finally {

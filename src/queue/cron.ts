@@ -1,5 +1,5 @@
 import { createTask, parse, schedule, validateDetailed } from 'node-cron';
-import { DAY_MS, HORIZON_DAYS, type CronPattern } from '../domain/schedule.js';
+import { HORIZON_DAYS, nextTicks, type CronPattern } from '../domain/schedule.js';
 
 /** Most characters of an expression; a list of all possible values is shorter. */
 const LONGEST = 500;
@@ -19,13 +19,7 @@ function shape(value: string, more = '(?!)'): RegExp {
   return new RegExp(`^(?:\\*(?:/${NUMBER})?|${v}(?:-${v}(?:/${NUMBER})?)?|${more})$`, 'i');
 }
 
-interface Field {
-  readonly name: string;
-  readonly shape: RegExp;
-  readonly possible: string;
-}
-
-const FIELDS: readonly Field[] = [
+const FIELDS = [
   { name: 'second', shape: shape(NUMBER), possible: '0 to 59' },
   { name: 'minute', shape: shape(NUMBER), possible: '0 to 59' },
   { name: 'hour', shape: shape(NUMBER), possible: '0 to 23' },
@@ -40,10 +34,7 @@ const FIELDS: readonly Field[] = [
     shape: shape(`${NUMBER}|${WEEKDAYS}`, `\\?|[0-7]L|(?:[0-7]|${WEEKDAYS})#[1-5]`),
     possible: '0 to 7, or sun to sat',
   },
-];
-
-/** An expression in which any field can be tried by itself. */
-const EVERY_DAY: readonly string[] = ['0', '0', '0', '*', '*', '*'];
+] as const;
 
 /**
  * What is wrong with a cron expression, to follow its name in a sentence (`has 4 fields, …`); null
@@ -63,28 +54,29 @@ export function cronFault(expression: string): string | null {
     const fields = given.length === 1 ? '1 field' : `${given.length} fields`;
     return `has ${fields}, 5 are needed (or 6, with seconds first)`;
   }
-  const fields = given.length === 5 ? ['0', ...given] : given;
-  const values = fields.flatMap((list, at) =>
+  const lists = given.length === 5 ? ['0', ...given] : given;
+  const values = FIELDS.flatMap((field, at) => {
+    const list = lists[at] ?? '';
     // A question mark stands for a whole field.
-    list.split(',').map((value) => ({ at, value: value === '?' ? list : value })),
-  );
-  const odd = values.find(({ at, value }) => FIELDS[at]?.shape.test(value) !== true);
-  if (odd !== undefined) return wrongValue(odd.at, odd.value);
-  if (validateDetailed(text).valid && everRuns(text)) return null;
-  const wrong = values.find(({ at, value }) => !isPossible(at, value));
-  if (wrong !== undefined) return wrongValue(wrong.at, wrong.value);
-  return 'never runs: there is no such day';
+    const parts = list.split(',').map((value) => (value === '?' ? list : value));
+    return parts.map((value) => ({ ...field, at, value }));
+  });
+  const wrong =
+    values.find(({ shape, value }) => !shape.test(value)) ??
+    // One value is tried at a time, in an expression that runs every day.
+    values.find(({ at, value }) => !isValid(['0', '0', '0', '*', '*', '*'].with(at, value)));
+  if (wrong !== undefined) {
+    const { name, possible, value } = wrong;
+    // Nothing long is shown: it may be a key that was pasted into the wrong setting.
+    const shown = value.length > 12 ? 'something long' : JSON.stringify(value);
+    return `has ${shown} as ${name}; possible is ${possible}`;
+  }
+  const runs = isValid(given) && nextTicks(read(text), 'UTC', new Date(0), 1).length > 0;
+  return runs ? null : 'never runs: there is no such day';
 }
 
-function wrongValue(at: number, value: string): string {
-  const { name, possible } = FIELDS[at] ?? { name: '', possible: '' };
-  // Nothing long is shown: it may be a key that was pasted into the wrong setting.
-  const shown = value.length > 12 ? 'something long' : JSON.stringify(value);
-  return `has ${shown} as ${name}; possible is ${possible}`;
-}
-
-function isPossible(at: number, value: string): boolean {
-  return validateDetailed(EVERY_DAY.with(at, value).join(' ')).valid;
+function isValid(fields: readonly string[]): boolean {
+  return validateDetailed(fields.join(' ')).valid;
 }
 
 /**
@@ -133,37 +125,22 @@ function ascending(values: readonly number[]): number[] {
   return [...new Set(values)].sort((a, b) => a - b);
 }
 
-/** Within the years after which the calendar repeats itself. */
-function everRuns(text: string): boolean {
-  const { matchesDay } = read(text);
-  const first = Date.UTC(2000, 0, 1);
-  for (let day = 0; day < HORIZON_DAYS; day += 1) {
-    const date = new Date(first + day * DAY_MS);
-    if (matchesDay(date.getUTCFullYear(), date.getUTCMonth() + 1, date.getUTCDate())) return true;
-  }
-  return false;
-}
-
-type DayMatcher = CronPattern['matchesDay'];
-
 /** Schedules differ in their hours more than in their days, so one matcher serves many. */
-const matchers = new Map<string, DayMatcher>();
+const matchers = new Map<string, CronPattern['matchesDay']>();
 
 /** Asks the library which days match, so that L, # and W mean what they mean to it. */
-function dayMatcher(days: string): DayMatcher {
+function dayMatcher(days: string): CronPattern['matchesDay'] {
   const made = matchers.get(days);
   if (made !== undefined) return made;
   const task = createTask(`0 0 12 ${days}`, () => undefined, { timezone: 'UTC' });
   void task.destroy();
   const verdicts = new Map<number, boolean>();
-  const matcher: DayMatcher = (year, month, day) => {
+  const matcher: CronPattern['matchesDay'] = (year, month, day) => {
     const noon = Date.UTC(year, month - 1, day, 12);
-    const known = verdicts.get(noon);
-    if (known !== undefined) return known;
-    const verdict = task.match(new Date(noon));
+    const known = verdicts.get(noon) ?? task.match(new Date(noon));
     if (verdicts.size > 2 * HORIZON_DAYS) verdicts.clear();
-    verdicts.set(noon, verdict);
-    return verdict;
+    verdicts.set(noon, known);
+    return known;
   };
   matchers.set(days, matcher);
   return matcher;

@@ -1,68 +1,47 @@
 import type { Log } from '../domain/log.js';
 
-/** An outage, and what was logged of it. */
-export interface OutageState {
-  /** Since when the queue can't be used, milliseconds since 1970; null when it can. */
-  readonly since: number | null;
-  /** When the last line about it was written; null before the first. */
-  readonly saidAt: number | null;
-  /** Whether the loss was logged: then the return must be, too. */
-  readonly told: boolean;
-}
-
-export const NO_OUTAGE: OutageState = { since: null, saidAt: null, told: false };
-
-/** Milliseconds between two warnings, also when the queue comes and goes every second. */
+/** Milliseconds between two warnings, also when a server comes and goes every second. */
 const PAUSE_MS = 60_000;
 
-export interface OutageStep {
-  readonly state: OutageState;
-  readonly say: 'lost' | 'still-lost' | 'back' | null;
-}
-
-/** After a failure: one line when the queue is lost, then at most one a minute. */
-export function afterFailure(state: OutageState, now: number): OutageStep {
-  const since = state.since ?? now;
-  if (state.saidAt !== null && now - state.saidAt < PAUSE_MS) {
-    return { state: { ...state, since }, say: null };
-  }
-  const say = state.told ? 'still-lost' : 'lost';
-  return { state: { since, saidAt: now, told: true }, say };
-}
-
-/** After a success: one line when the loss was logged. */
-export function afterSuccess(state: OutageState): OutageStep {
-  if (state.since === null) return { state, say: null };
-  return { state: { ...state, since: null, told: false }, say: state.told ? 'back' : null };
+interface Lines {
+  readonly lost: string;
+  /** Null: the loss is logged once. */
+  readonly stillLost: string | null;
+  readonly back: string;
 }
 
 /** Logs outages in few lines, however many callers notice them. */
 export class Outage {
   readonly #log: Log;
-  #state = NO_OUTAGE;
+  readonly #lines: Lines;
+  /** Milliseconds since 1970; null while all is well. */
+  #since: number | null = null;
+  #warnedAt = -Infinity;
+  /** Whether the loss was logged: then the return must be, too. */
+  #isKnown = false;
 
-  constructor(log: Log) {
+  constructor(log: Log, lines: Lines) {
     this.#log = log;
+    this.#lines = lines;
   }
 
-  /** A command or a connection failed. */
-  failed(reason: string): void {
-    const { state, say } = afterFailure(this.#state, Date.now());
-    this.#state = state;
-    if (say === 'lost') this.#log.warn('the queue can not be used', { reason });
-    if (say === 'still-lost') {
-      const seconds = Math.round((Date.now() - (state.since ?? 0)) / 1_000);
-      this.#log.warn('the queue can still not be used', { reason, seconds });
-    }
+  /** Something failed: one line when the outage begins, then at most one a minute. */
+  failed(reason: string, now = Date.now()): void {
+    this.#since ??= now;
+    if (now - this.#warnedAt < PAUSE_MS) return;
+    const { lost, stillLost } = this.#lines;
+    const seconds = Math.round((now - this.#since) / 1_000);
+    if (!this.#isKnown) this.#log.warn(lost, { reason });
+    else if (stillLost !== null) this.#log.warn(stillLost, { reason, seconds });
+    this.#warnedAt = now;
+    this.#isKnown = true;
   }
 
-  /** A command succeeded. */
-  worked(): void {
-    const before = this.#state;
-    const { state, say } = afterSuccess(before);
-    this.#state = state;
-    if (say !== 'back') return;
-    const seconds = Math.round((Date.now() - (before.since ?? 0)) / 1_000);
-    this.#log.info('the queue can be used again', { seconds });
+  /** Something succeeded: one line when the loss was logged. */
+  worked(now = Date.now()): void {
+    const seconds = Math.round((now - (this.#since ?? now)) / 1_000);
+    if (this.#isKnown) this.#log.info(this.#lines.back, { seconds });
+    this.#since = null;
+    this.#isKnown = false;
   }
 }

@@ -3,23 +3,20 @@ import {
   createPostgresBackend,
   DEFAULT_SCHEMA,
   LATEST_SCHEMA_VERSION,
-  type PostgresConnectionOptions,
   runMigrations,
   SchemaMigrationRequiredError,
   SchemaVersionMismatchError,
 } from 'bullmq';
-import { openQueuePool, type QueuePool } from '../store/queue-pool.js';
+import { explainDatabaseError, shownUrl } from '../store/errors.js';
+import { assertWritable, createQueuePool, type EndablePool } from '../store/pools.js';
+import { refusal, type QueueSettings, type Server } from './connection.js';
 import { QueueError } from './errors.js';
-import { openSession, refusal, type Server, type SessionOptions } from './connection.js';
 
-/** The queue in PostgreSQL, in a schema of BullMQ's own. */
 export function postgresServer(
   url: string,
-  applicationName: string,
-  options: SessionOptions,
+  { applicationName, tuning: { connectMs, commandMs } }: QueueSettings,
 ): Server {
-  const { connectMs, commandMs } = options.tuning;
-  const pool = openQueuePool(url, {
+  const { pool, end } = createQueuePool(url, {
     applicationName,
     schema: DEFAULT_SCHEMA,
     connectMs,
@@ -27,21 +24,16 @@ export function postgresServer(
   });
   return {
     backend: 'postgres',
+    connection: pool,
+    // Without its third argument, which would give the sessions of workers another name.
+    factory: (name, options) =>
+      createPostgresBackend(name, options as Parameters<typeof createPostgresBackend>[1]),
     // The pool opens connections when queries need them.
     reach: () => Promise.resolve(),
-    openSession: async () => {
-      await migrateSchema(pool);
-      // BullMQ knows any pool with these methods by its own, narrower type.
-      return openSession(
-        pool.pool as unknown as PostgresConnectionOptions,
-        // Without its third argument, which would give the sessions of workers another name.
-        (name, backendOptions) => createPostgresBackend(name, backendOptions),
-        options,
-      );
-    },
-    ping: () => pool.ping(),
-    explain: (error) => explain(pool, error),
-    close: () => pool.close(commandMs),
+    prepare: () => migrateSchema(pool),
+    ping: () => assertWritable(pool),
+    explain: (error) => explain(url, error),
+    close: () => end(commandMs),
   };
 }
 
@@ -49,7 +41,7 @@ export function postgresServer(
  * Brings BullMQ's schema up to date; processes that start at the same time wait for each other. It
  * looks first, because a role that may use the schema may not be allowed to create one.
  */
-async function migrateSchema({ pool }: QueuePool): Promise<void> {
+async function migrateSchema(pool: EndablePool['pool']): Promise<void> {
   const client = await pool.connect();
   try {
     const version = await assertSchemaCompatibility(client, DEFAULT_SCHEMA).catch(notThereYet);
@@ -66,15 +58,15 @@ function notThereYet(error: unknown): number {
   throw error;
 }
 
-function explain(pool: QueuePool, error: unknown): QueueError {
-  const where = `the queue in ${pool.where}`;
+function explain(url: string, error: unknown): QueueError {
+  const where = `the queue in ${shownUrl(url)}`;
   if (error instanceof SchemaVersionMismatchError) {
     return new QueueError(
       `${where} was made by a newer version of this program`,
       'Use the newer version everywhere.',
     );
   }
-  const explained = pool.explain(error);
+  const explained = explainDatabaseError(error, url);
   if (explained !== null) return new QueueError(`queue: ${explained.message}`, explained.remedy);
   return refusal(where, error);
 }

@@ -1,6 +1,6 @@
-import type { Log } from '../domain/log.js';
 import type { RedisTarget } from '../domain/redis-target.js';
-import { Connection, type BullQueue, type SessionOptions } from './connection.js';
+import { Connection, type QueueSettings } from './connection.js';
+import { wordsOf } from './errors.js';
 import { Outage } from './outage.js';
 import { postgresServer } from './postgres.js';
 import { redisServer } from './redis.js';
@@ -10,6 +10,7 @@ import {
   checkJobId,
   chunkId,
   payloadOf,
+  readPayload,
   QUEUE_NAMES,
   type AlertTask,
   type AuditTask,
@@ -18,19 +19,12 @@ import {
   type TaskOf,
 } from './tasks.js';
 import { TUNING, type Tuning } from './tuning.js';
-import { HandlerWorker, type JobHandler, type QueueWorker, type WorkOptions } from './worker.js';
+import { isRefused, QueueWorker, type JobHandler, type WorkOptions } from './worker.js';
 
-export interface QueueOptions {
+export interface QueueOptions extends Omit<QueueSettings, 'tuning'> {
   /** Redis or Valkey; null keeps the queue in PostgreSQL, in schema `bullmq` of `databaseUrl`. */
   readonly target: RedisTarget | null;
   readonly databaseUrl: string;
-  /** Prefix of all keys in Redis, so that several installations can share a server. */
-  readonly prefix: string;
-  /** Days that finished jobs are kept. */
-  readonly keepJobsDays: number;
-  /** Name of the connections, as the server lists them. */
-  readonly applicationName: string;
-  readonly log: Log;
   readonly tuning?: Partial<Tuning>;
 }
 
@@ -38,6 +32,23 @@ export interface QueueOptions {
 export interface Added {
   readonly jobId: string;
   readonly added: boolean;
+}
+
+/** A job that ended, as long as the queue keeps it. */
+export interface EndedJob {
+  readonly queue: QueueName;
+  readonly jobId: string;
+  /** Such as `sync` or `run-failed`. */
+  readonly kind: string;
+  /** The seller that it is for; null when its task names none. */
+  readonly seller: string | null;
+  readonly state: 'completed' | 'failed';
+  readonly attempts: number;
+  /** Why it failed. */
+  readonly problem: string | null;
+  readonly endedAt: Date;
+  /** What its handler said when it was done. */
+  readonly result: unknown;
 }
 
 /** How many jobs of a queue are in which state. */
@@ -63,26 +74,23 @@ export async function openQueues(options: QueueOptions): Promise<Queues> {
 /** The three queues on one server. */
 export class Queues {
   readonly #connection: Connection;
-  readonly #log: Log;
-  readonly #tuning: Tuning;
-  readonly #workers: QueueWorker[] = [];
+  readonly #settings: QueueSettings;
+  readonly #workers: Pick<QueueWorker, 'stop'>[] = [];
   #closing: Promise<void> | null = null;
 
-  constructor(options: QueueOptions) {
-    const { target, databaseUrl, prefix, keepJobsDays, applicationName, log } = options;
-    this.#log = log;
-    this.#tuning = { ...TUNING, ...options.tuning };
-    const session: SessionOptions = {
-      prefix,
-      keepDays: keepJobsDays,
-      tuning: this.#tuning,
-    };
-    const outage = new Outage(log);
+  constructor({ target, databaseUrl, tuning, ...options }: QueueOptions) {
+    const settings = { ...options, tuning: { ...TUNING, ...tuning } };
+    const outage = new Outage(options.log, {
+      lost: 'the queue can not be used',
+      stillLost: 'the queue can still not be used',
+      back: 'the queue can be used again',
+    });
     const server =
       target === null
-        ? postgresServer(databaseUrl, applicationName, session)
-        : redisServer(target, applicationName, session, log, outage);
-    this.#connection = new Connection(server, outage, this.#tuning.answerMs);
+        ? postgresServer(databaseUrl, settings)
+        : redisServer(target, settings, outage);
+    this.#settings = settings;
+    this.#connection = new Connection(server, outage, settings);
   }
 
   get backend(): 'redis' | 'postgres' {
@@ -115,17 +123,12 @@ export class Queues {
     const unkept = { removeOnComplete: true, removeOnFail: true };
     const jobId = chunkId(auditId, chunk);
     const added = await this.#add('audits', task, jobId, unkept);
-    if (!afresh || added.added || (await this.#canBegin('audits', jobId))) return added;
+    if (!afresh || added.added) return added;
+    const state = await this.#connection.use(async ({ audits }) =>
+      (await audits.getJob(jobId))?.getState(),
+    );
+    if (state !== 'active' && state !== 'delayed') return added;
     return this.#add('audits', task, afreshId(auditId, chunk), unkept);
-  }
-
-  /** False for a job that a worker holds, or that is put off. */
-  async #canBegin(name: QueueName, jobId: string): Promise<boolean> {
-    return this.#connection.use(async ({ queues }) => {
-      const job = await queues[name].getJob(jobId);
-      const state = await job?.getState();
-      return state !== 'active' && state !== 'delayed';
-    });
   }
 
   /**
@@ -135,6 +138,15 @@ export class Queues {
    */
   addRecheck(task: Extract<AuditTask, { kind: 'recheck' }>, jobId: string): Promise<Added> {
     return this.#add('audits', task, jobId);
+  }
+
+  /**
+   * Adds the delivery of a feed, unless the queue has one.
+   * @throws {QueueError} within seconds, when the queue can't be reached
+   */
+  addFeed(feed: string): Promise<Added> {
+    const unkept = { removeOnComplete: true, removeOnFail: true };
+    return this.#add('feeds', { kind: 'deliver', feed }, `feed-${feed}`, unkept);
   }
 
   /** Adds an alert. @throws {QueueError} within seconds, when the queue can't be reached */
@@ -150,20 +162,78 @@ export class Queues {
   ): Promise<Added> {
     checkJobId(jobId);
     const payload = payloadOf(name, task);
-    const added = await this.#connection.use(async ({ queues }) => {
-      await queues[name].add(task.kind, payload, { ...options, jobId });
-      return wasAdded(queues[name], jobId, payload.mark);
+    return this.#connection.use(async ({ [name]: queue }) => {
+      await queue.add(task.kind, payload, { ...options, jobId });
+      // BullMQ answers the same for a job it added and one it had: the stored mark shows which. A job
+      // that is gone was added, done and removed meanwhile. When the server can't be asked, the job is
+      // in the queue all the same.
+      const job = await queue.getJob(jobId).catch(() => undefined);
+      return { jobId, added: job === undefined || job.data.mark === payload.mark };
     });
-    return { jobId, added };
   }
 
   /** How many jobs are in which state. @throws {QueueError} within seconds */
   counts(): Promise<Record<QueueName, QueueCounts>> {
-    return this.#connection.use(async ({ queues }) => {
-      const entries = await Promise.all(
-        QUEUE_NAMES.map(async (name) => [name, await countsOf(queues[name])] as const),
-      );
-      return Object.fromEntries(entries) as Record<QueueName, QueueCounts>;
+    return this.#connection.use(async (queues) => {
+      const entries = QUEUE_NAMES.map(async (name) => {
+        const counts = await queues[name].getJobCounts(
+          'waiting',
+          'prioritized',
+          'active',
+          'delayed',
+          'completed',
+          'failed',
+        );
+        const { waiting = 0, prioritized = 0, active = 0, delayed = 0 } = counts;
+        const { completed = 0, failed = 0 } = counts;
+        const inStates = { waiting: waiting + prioritized, active, delayed, completed, failed };
+        return [name, inStates] as const;
+      });
+      return Object.fromEntries(await Promise.all(entries)) as Record<QueueName, QueueCounts>;
+    });
+  }
+
+  /** The newest jobs of a queue that ended so, newest first. @throws {QueueError} within seconds */
+  ended(name: QueueName, state: EndedJob['state'], limit: number): Promise<EndedJob[]> {
+    return this.#connection.use(async ({ [name]: queue }) => {
+      const jobs = await queue.getJobs([state], 0, limit - 1, false);
+      return jobs.flatMap((job) => {
+        const read = readPayload(name, job.data);
+        const seller = 'task' in read && 'seller' in read.task ? read.task.seller : null;
+        const { id: jobId = '', name: kind, attemptsMade: attempts } = job;
+        const endedAt = new Date(job.finishedOn ?? job.timestamp);
+        const problem = state === 'failed' ? wordsOf(job.failedReason) : null;
+        return {
+          queue: name,
+          jobId,
+          kind,
+          seller,
+          state,
+          attempts,
+          problem,
+          endedAt,
+          result: job.returnvalue,
+        };
+      });
+    });
+  }
+
+  /**
+   * Puts a failed job into the queue again, with all its attempts.
+   * @returns false when the queue has no failed job of this id (any more)
+   * @throws {QueueError} within seconds, when the queue can't be reached
+   */
+  retry(name: QueueName, jobId: string): Promise<boolean> {
+    return this.#connection.use(async ({ [name]: queue }) => {
+      const job = await queue.getJob(jobId);
+      if (job === undefined) return false;
+      try {
+        await job.retry('failed', { resetAttemptsMade: true, resetAttemptsStarted: true });
+        return true;
+      } catch (error) {
+        if (isRefused(error)) return false;
+        throw error;
+      }
     });
   }
 
@@ -177,15 +247,10 @@ export class Queues {
     queue: N,
     handler: JobHandler<TaskOf<N>>,
     options: WorkOptions,
-  ): QueueWorker {
-    const worker = new HandlerWorker({
-      ...options,
-      connection: this.#connection,
-      queue,
-      handler,
-      tuning: this.#tuning,
-      log: this.#log,
-    });
+  ): Pick<QueueWorker, 'stop'> {
+    const { tuning, log } = this.#settings;
+    const connection = this.#connection;
+    const worker = new QueueWorker({ ...options, connection, queue, handler, tuning, log });
     this.#workers.push(worker);
     return worker;
   }
@@ -200,31 +265,4 @@ export class Queues {
     await Promise.all(this.#workers.map((worker) => worker.stop(0)));
     await this.#connection.close();
   }
-}
-
-/** BullMQ answers the same for a job it added and one it had: the stored mark shows which. */
-async function wasAdded(queue: BullQueue, jobId: string, mark: string): Promise<boolean> {
-  // A job that is gone was added, done and removed meanwhile. When the server can't be asked, the job
-  // is in the queue all the same.
-  const job = await queue.getJob(jobId).catch(() => undefined);
-  return job === undefined || job.data.mark === mark;
-}
-
-async function countsOf(queue: BullQueue): Promise<QueueCounts> {
-  const counts = await queue.getJobCounts(
-    'waiting',
-    'prioritized',
-    'active',
-    'delayed',
-    'completed',
-    'failed',
-  );
-  const of = (state: string): number => counts[state] ?? 0;
-  return {
-    waiting: of('waiting') + of('prioritized'),
-    active: of('active'),
-    delayed: of('delayed'),
-    completed: of('completed'),
-    failed: of('failed'),
-  };
 }

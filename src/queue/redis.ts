@@ -1,10 +1,9 @@
 import { Cluster, Redis, type ClusterOptions, type RedisOptions } from 'ioredis';
 import { createRedisBackend } from 'bullmq';
-import type { Log } from '../domain/log.js';
 import type { RedisTarget } from '../domain/redis-target.js';
-import { QueueError, wordsOf } from './errors.js';
 import { within } from './concurrency.js';
-import { openSession, refusal, type Server, type SessionOptions } from './connection.js';
+import { refusal, type QueueSettings, type Server } from './connection.js';
+import { QueueError, wordsOf } from './errors.js';
 import type { Outage } from './outage.js';
 import type { Tuning } from './tuning.js';
 
@@ -14,12 +13,9 @@ type Options = Omit<RedisOptions, 'replyMapping'>;
 /** The queue in Redis or Valkey, on one connection (one a node in a cluster), and one for each worker. */
 export function redisServer(
   target: RedisTarget,
-  applicationName: string,
-  options: SessionOptions,
-  log: Log,
+  { applicationName, prefix, log, tuning }: QueueSettings,
   outage: Outage,
 ): Server {
-  const { tuning } = options;
   const client = openClient(target, applicationName, tuning);
   // BullMQ's workers wait for jobs on copies of the client, whose answers take that much longer.
   const patient = { ...tuning, commandMs: tuning.blockMs + tuning.commandMs };
@@ -40,23 +36,28 @@ export function redisServer(
   client.on('ready', () => {
     lastWords = null;
   });
+  const unreachable = (): QueueError =>
+    new QueueError(
+      `${where}: ${lastWords ?? 'there was no answer'}`,
+      'Check REDIS_URL, and that the server runs and lets this machine in.',
+    );
   return {
     backend: 'redis',
+    connection: client,
+    factory: createRedisBackend as Server['factory'],
     reach: async () => {
       // The driver should never give up. If it did, it starts again.
       if (client.status === 'end' && !closing) client.connect().catch(() => undefined);
-      if (!(await becomesReady(client, tuning.connectMs))) throw unreachable(where, lastWords);
+      if (!(await becomesReady(client, tuning.connectMs))) throw unreachable();
     },
-    openSession: async () => {
+    prepare: async () => {
       for (const warning of await warningsOf(client)) log.warn(`${where}: ${warning}`);
-      return openSession(client, createRedisBackend, options);
     },
     // Not PING: a server that is full, a replica, and any node of a cluster answer it too.
     ping: async () => {
-      await client.set(`{${options.prefix}}:ping`, applicationName, 'EX', 60);
+      await client.set(`{${prefix}}:ping`, applicationName, 'EX', 60);
     },
-    explain: (error) =>
-      client.status === 'ready' ? refusal(where, error) : unreachable(where, lastWords),
+    explain: (error) => (client.status === 'ready' ? refusal(where, error) : unreachable()),
     close: async () => {
       closing = true;
       if (client.status === 'ready') {
@@ -65,13 +66,6 @@ export function redisServer(
       client.disconnect();
     },
   };
-}
-
-function unreachable(where: string, words: string | null): QueueError {
-  return new QueueError(
-    `${where}: ${words ?? 'there was no answer'}`,
-    'Check REDIS_URL, and that the server runs and lets this machine in.',
-  );
 }
 
 /** Hosts, ports and names of a target, without any secret. */
@@ -169,7 +163,7 @@ function sentinelOptions(
 }
 
 /** The oldest version of Redis that has all commands of BullMQ. */
-const OLDEST = [6, 2] as const;
+const OLDEST = '6.2';
 
 /**
  * Warnings about settings of a server that can lose jobs. Empty when all is well, or when the report
@@ -185,8 +179,8 @@ export function warningsIn(info: string): string[] {
   );
   const warnings: string[] = [];
   const version = facts.get('redis_version');
-  if (version !== undefined && isOlder(version)) {
-    warnings.push(`it is version ${version}; at least ${OLDEST.join('.')} is needed`);
+  if (version !== undefined && version.localeCompare(OLDEST, 'en', { numeric: true }) < 0) {
+    warnings.push(`it is version ${version}; at least ${OLDEST} is needed`);
   }
   const policy = facts.get('maxmemory_policy');
   if (policy !== undefined && policy !== 'noeviction') {
@@ -202,13 +196,8 @@ export function warningsIn(info: string): string[] {
   return warnings;
 }
 
-function isOlder(version: string): boolean {
-  const [major = 0, minor = 0] = version.split('.').map(Number);
-  return major < OLDEST[0] || (major === OLDEST[0] && minor < OLDEST[1]);
-}
-
 /** The warnings of all masters. A master that doesn't answer INFO has none. */
-export async function warningsOf(client: Redis | Cluster): Promise<string[]> {
+async function warningsOf(client: Redis | Cluster): Promise<string[]> {
   const nodes = client instanceof Cluster ? client.nodes('master') : [client];
   const infos = await Promise.all(nodes.map((node) => node.info().catch(() => '')));
   return [...new Set(infos.flatMap(warningsIn))];

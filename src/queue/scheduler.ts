@@ -1,24 +1,27 @@
 import type { Log } from '../domain/log.js';
 import type { ScheduleKey, ScheduleState, TickDone } from '../store/schedules.js';
 import type { Store } from '../store/store.js';
-import { parseCron, startAlarm } from './cron.js';
 import { eachOf, within } from './concurrency.js';
+import { parseCron, startAlarm } from './cron.js';
 import { wordsOf } from './errors.js';
-import { afterFailure, afterSuccess, NO_OUTAGE } from './outage.js';
+import { Outage } from './outage.js';
+import { tickId } from './tasks.js';
 import {
   credibleAt,
   planTick,
-  tickJobId,
   tickSince,
-  type Moment,
-  type ScheduledTask,
+  tickWithoutRun,
   type SellerSchedule,
   type TickPlan,
   type Timetable,
 } from './ticks.js';
 
-export type { ScheduleKind } from '../store/schedules.js';
-export type { SellerSchedule } from './ticks.js';
+/** The task that a tick adds to the queue. */
+export interface ScheduledTask extends ScheduleKey {
+  /** The time of the schedule, ISO 8601. */
+  readonly tick: string;
+  readonly askedAt: string;
+}
 
 export interface SchedulerOptions {
   /** At most one of each kind for a seller. */
@@ -29,38 +32,21 @@ export interface SchedulerOptions {
   readonly log: Log;
   /** Add the newest tick that was missed while no scheduler ran. */
   readonly catchUp: boolean;
+  /** Days that finished jobs are kept; without it, lost jobs are not looked for. */
+  readonly keepJobsDays?: number;
   readonly now?: () => Date;
   /** How often to look for due ticks besides the alarms, in milliseconds. */
   readonly wakeEveryMs?: number;
 }
 
-/** Adds the jobs of ticks until it is stopped. */
-export interface Scheduler {
-  /** Looks for due ticks now; resolves when that is done, also when it failed. */
-  wake(): Promise<void>;
-  /** Resolves when the ticks that were due at the start are handled, or when it is stopped. */
-  settled(): Promise<void>;
-  /** Starts nothing more; resolves when what was begun has ended. */
-  stop(): Promise<void>;
-}
-
 /** A timer that was late, a machine that slept or an outage delays a tick by at most this. */
 const WAKE_EVERY_MS = 30_000;
+const HOUR_MS = 3_600_000;
 /** Longest wait for the queue or the database, in milliseconds. */
 const ANSWER_MS = 20_000;
 const AT_A_TIME = 16;
 /** So many failures in one look mean that the queue is away, not that it refuses a job. */
 const MOST_FAILURES = 16;
-
-/**
- * Starts to fire schedules. Each tick adds one job, however many schedulers share the queue and the
- * database. After an outage, or after the process stood still, only the newest tick is added.
- * @throws {TypeError} when a cron expression has a fault
- * @throws {RangeError} when there is no such time zone
- */
-export function startScheduler(options: SchedulerOptions): Scheduler {
-  return new TickScheduler(options);
-}
 
 /** A schedule at work. */
 interface Watched extends Timetable {
@@ -68,65 +54,75 @@ interface Watched extends Timetable {
   handled: Date | null;
 }
 
-/** What one look is to do. */
-interface Step {
-  readonly watched: Watched;
-  readonly plan: TickPlan;
-}
-
 /** What one look did, to be recorded. */
-interface Done extends Step {
-  readonly enqueuedAt: Date | null;
+interface Done {
+  readonly watched: Watched;
+  readonly plan: Exclude<TickPlan, { kind: 'nothing' }>;
 }
 
-class TickScheduler implements Scheduler {
+/**
+ * Fires schedules until it is stopped. Each tick adds one job, however many schedulers share the queue
+ * and the database. After an outage, or after the process stood still, only the newest tick is added.
+ */
+export class Scheduler {
   readonly #options: SchedulerOptions;
-  readonly #lines: SchedulerLog;
+  readonly #log: Log;
+  readonly #outage: Outage;
   readonly #watched: readonly Watched[];
   readonly #startedAt: Date;
   readonly #stopAlarms: readonly (() => void)[];
-  readonly #timer: NodeJS.Timeout;
-  readonly #settled: Promise<void>;
-  #settle: () => void = () => undefined;
+  readonly #timers: readonly NodeJS.Timeout[];
   #looking: Promise<void> | null = null;
   #again = false;
   #stopped = false;
+  #warnedOfClock = false;
 
+  /**
+   * @throws {TypeError} when a cron expression has a fault
+   * @throws {RangeError} when there is no such time zone
+   */
   constructor(options: SchedulerOptions) {
+    const { log, schedules, catchUp, keepJobsDays, wakeEveryMs = WAKE_EVERY_MS } = options;
     this.#options = options;
-    this.#lines = new SchedulerLog(options.log);
+    this.#log = log;
+    this.#outage = new Outage(log, {
+      lost: 'schedules wait: what is due is made good when queue and database work again',
+      stillLost: null,
+      back: 'schedules go on',
+    });
     this.#startedAt = this.#now();
-    this.#watched = options.schedules.map((schedule) => ({
+    this.#watched = schedules.map((schedule) => ({
       ...schedule,
       pattern: parseCron(schedule.cron),
       handled: null,
     }));
-    this.#settled = new Promise((resolve) => (this.#settle = resolve));
     const wake = (): void => void this.wake();
-    this.#stopAlarms = distinct(options.schedules).map(({ cron, timeZone }) =>
+    // Schedules that ring at the same times share an alarm.
+    const alarms = new Map(schedules.map((each) => [`${each.timeZone} ${each.cron}`, each]));
+    this.#stopAlarms = [...alarms.values()].map(({ cron, timeZone }) =>
       startAlarm(cron, timeZone, wake),
     );
-    this.#timer = setInterval(wake, options.wakeEveryMs ?? WAKE_EVERY_MS);
+    const addLost = (): void => void this.addLostJobs();
+    this.#timers = [setInterval(wake, wakeEveryMs), setInterval(addLost, HOUR_MS)];
     wake();
+    if (catchUp && keepJobsDays !== undefined) addLost();
   }
 
+  /** Looks for due ticks now; resolves when that is done, also when it failed. */
   wake(): Promise<void> {
-    if (this.#stopped) return this.#looking ?? Promise.resolve();
-    this.#again = true;
-    this.#looking ??= this.#lookWhileAsked();
-    return this.#looking;
+    if (!this.#stopped) {
+      this.#again = true;
+      this.#looking ??= this.#lookWhileAsked();
+    }
+    return this.#looking ?? Promise.resolve();
   }
 
-  settled(): Promise<void> {
-    return this.#settled;
-  }
-
+  /** Starts nothing more; resolves when what was begun has ended. */
   async stop(): Promise<void> {
     this.#stopped = true;
-    clearInterval(this.#timer);
+    for (const timer of this.#timers) clearInterval(timer);
     for (const stop of this.#stopAlarms) stop();
     await this.#looking;
-    this.#settle();
   }
 
   #now(): Date {
@@ -139,11 +135,10 @@ class TickScheduler implements Scheduler {
       this.#again = false;
       try {
         await this.#look();
-        this.#lines.worked();
-        this.#settle();
+        this.#outage.worked();
       } catch (error) {
         // A scheduler that is being stopped waits for nothing.
-        if (!this.#stopped) this.#lines.failed(error);
+        if (!this.#stopped) this.#outage.failed(wordsOf(error));
       }
     }
     this.#looking = null;
@@ -154,135 +149,120 @@ class TickScheduler implements Scheduler {
     const candidates = this.#watched.filter((watched) => mayBeDue(watched, now));
     if (candidates.length === 0) return;
     const states = await within(ANSWER_MS, this.#options.store.schedules.read(candidates));
-    this.#lines.warnOfFutureTicks(states, now);
-    const steps = candidates.map((watched, n): Step => {
+    this.#warnOfFutureTicks(states, now);
+    const { catchUp } = this.#options;
+    const done: Done[] = [];
+    const failures: unknown[] = [];
+    // Adds jobs first and records ticks then: a crash in between repeats the same job id.
+    await eachOf([...candidates.entries()], AT_A_TIME, async ([n, watched]) => {
       const state = states[n] ?? { record: null, lastRunAt: null };
-      return { watched, plan: planTick(watched, state, this.#moment(watched, now)) };
+      // After the first look no tick is from before the start, whatever the clock says.
+      const watchedSince = watched.handled === null ? this.#startedAt : new Date(0);
+      const plan = planTick(watched, state, { now, watchedSince, catchUp });
+      if (plan.kind === 'nothing') {
+        watched.handled = plan.reach;
+        return;
+      }
+      if (plan.kind === 'enqueue') {
+        if (this.#stopped || failures.length >= MOST_FAILURES) return;
+        try {
+          await this.#addTick(watched, plan.tick, now);
+        } catch (error) {
+          failures.push(error);
+          return;
+        }
+      }
+      done.push({ watched, plan });
     });
-    const { done, failures } = await this.#carryOut(steps, now);
     if (done.length > 0) await this.#record(done, now);
-    for (const { watched, plan } of steps) {
-      if (plan.kind === 'nothing') watched.handled = plan.reach;
-    }
     if (failures.length > 0) throw failures[0];
   }
 
-  #moment({ handled }: Watched, now: Date): Moment {
-    // After the first look no tick is from before the start, whatever the clock says.
-    const watchedSince = handled === null ? this.#startedAt : new Date(0);
-    return { now, watchedSince, catchUp: this.#options.catchUp };
+  async #addTick(watched: Watched, tick: Date, now: Date): Promise<void> {
+    const { seller, kind } = watched;
+    const { job, added } = await this.#enqueue(watched, tick, now);
+    const facts = { seller, kind, tick: tick.toISOString(), job };
+    if (added) this.#log.info('a schedule is due: its job is in the queue', facts);
+    else this.#log.debug('the job of a tick was in the queue already', facts);
   }
 
-  /** Adds jobs first and records ticks then: a crash in between repeats the same job id. */
-  async #carryOut(
-    steps: readonly Step[],
+  async #enqueue(
+    { kind, seller }: ScheduleKey,
+    tick: Date,
     now: Date,
-  ): Promise<{ done: Done[]; failures: unknown[] }> {
-    const done: Done[] = [];
-    const failures: unknown[] = [];
-    await eachOf(steps, AT_A_TIME, async ({ watched, plan }) => {
-      if (plan.kind === 'nothing') return;
-      if (plan.kind === 'pass') {
-        done.push({ watched, plan, enqueuedAt: null });
-        return;
-      }
-      if (this.#stopped || failures.length >= MOST_FAILURES) return;
-      try {
-        await this.#enqueue(watched, plan.tick, now);
-        done.push({ watched, plan, enqueuedAt: now });
-      } catch (error) {
-        failures.push(error);
-      }
-    });
-    return { done, failures };
-  }
-
-  async #enqueue(watched: Watched, tick: Date, now: Date): Promise<void> {
-    const { kind, seller } = watched;
-    const jobId = tickJobId(watched, tick);
+  ): Promise<{ job: string; added: boolean }> {
+    const job = tickId(kind, seller, tick);
     const task = { kind, seller, tick: tick.toISOString(), askedAt: now.toISOString() };
-    const { added } = await within(ANSWER_MS, this.#options.enqueue(task, jobId));
-    this.#lines.enqueued(watched, task.tick, jobId, added);
+    const { added } = await within(ANSWER_MS, this.#options.enqueue(task, job));
+    return { job, added };
   }
 
   async #record(done: readonly Done[], now: Date): Promise<void> {
-    const rows = done.map(({ watched, plan, enqueuedAt }): TickDone => {
+    const rows = done.map(({ watched, plan }): TickDone => {
       const { seller, kind, marketplace, cron, timeZone } = watched;
+      const enqueuedAt = plan.kind === 'enqueue' ? now : null;
       return { seller, kind, marketplace, cron, timeZone, lastTick: plan.reach, enqueuedAt };
     });
     await within(ANSWER_MS, this.#options.store.schedules.record(rows, credibleAt(now)));
     for (const { watched, plan } of done) {
       watched.handled = plan.reach;
-      if (plan.kind === 'pass') this.#lines.passed(watched, plan);
+      if (plan.kind === 'enqueue') continue;
+      const { seller, kind, cron } = watched;
+      const missed = plan.missed?.toISOString() ?? null;
+      this.#log.info(PASSED[plan.why], { seller, kind, cron, missed });
+    }
+  }
+
+  /** Warns once when ticks are on record that lie in the future. */
+  #warnOfFutureTicks(states: readonly ScheduleState[], now: Date): void {
+    const [first, ...others] = states.flatMap(({ record }) =>
+      record !== null && record.lastTick > credibleAt(now) ? [record.lastTick] : [],
+    );
+    if (first === undefined || this.#warnedOfClock) return;
+    this.#warnedOfClock = true;
+    this.#log.warn('ticks of a time to come are on record: a clock is or was wrong', {
+      schedules: 1 + others.length,
+      recorded: first.toISOString(),
+      now: now.toISOString(),
+    });
+  }
+
+  /**
+   * Adds the job of a tick again when no run followed the tick: a Redis that lost its data must not
+   * cost a night's copy. A job that is still in the queue, active or finished, has the same id, so
+   * nothing is added then. Never throws.
+   */
+  async addLostJobs(): Promise<void> {
+    const { schedules, store, keepJobsDays } = this.#options;
+    if (keepJobsDays === undefined) return;
+    const now = this.#now();
+    try {
+      const states = await store.schedules.read(schedules.filter(({ kind }) => kind !== 'recheck'));
+      await eachOf(states, AT_A_TIME, async (state) => {
+        const tick = tickWithoutRun(state, now, keepJobsDays);
+        if (tick === null || this.#stopped) return;
+        const { job, added } = await this.#enqueue(state, tick, now);
+        const facts = { seller: state.seller, job };
+        if (added) {
+          this.#log.warn('the queue had lost the job of a tick: it is in the queue again', facts);
+        }
+      });
+    } catch (error) {
+      // The next look does it; outages are logged where ticks are looked for.
+      this.#log.debug('lost jobs could not be looked for', { error });
     }
   }
 }
+
+const PASSED = {
+  changed: 'a schedule was changed',
+  covered: 'a run made good what a schedule missed',
+  'no-catch-up': 'a tick passed while nothing ran, and is not caught up',
+} as const;
 
 /** Decides without the store, in which other schedulers may have recorded later ticks. */
 function mayBeDue(watched: Watched, now: Date): boolean {
   const { handled } = watched;
   if (handled === null || handled > credibleAt(now)) return true;
   return tickSince(watched, now, handled) !== null;
-}
-
-/** Schedules that ring at the same times share an alarm. */
-function distinct(schedules: readonly SellerSchedule[]): SellerSchedule[] {
-  return [...new Map(schedules.map((each) => [`${each.timeZone} ${each.cron}`, each])).values()];
-}
-
-/** The log lines of a scheduler: one for each tick, and few for an outage. */
-class SchedulerLog {
-  readonly #log: Log;
-  #outage = NO_OUTAGE;
-  #warnedOfClock = false;
-
-  constructor(log: Log) {
-    this.#log = log;
-  }
-
-  enqueued({ seller, kind }: ScheduleKey, tick: string, jobId: string, added: boolean): void {
-    const facts = { seller, kind, tick, job: jobId };
-    if (added) this.#log.info('a schedule is due: its job is in the queue', facts);
-    else this.#log.debug('the job of a tick was in the queue already', facts);
-  }
-
-  passed(
-    { seller, kind, cron }: Timetable,
-    { missed, why }: Extract<TickPlan, { kind: 'pass' }>,
-  ): void {
-    const facts = { seller, kind, cron, missed: missed?.toISOString() ?? null };
-    if (why === 'changed') this.#log.info('a schedule was changed', facts);
-    else if (why === 'covered') this.#log.info('a run made good what a schedule missed', facts);
-    else this.#log.info('a tick passed while nothing ran, and is not caught up', facts);
-  }
-
-  /** Warns once when ticks are on record that lie in the future. */
-  warnOfFutureTicks(states: readonly ScheduleState[], now: Date): void {
-    const ahead = states.flatMap(({ record }) =>
-      record !== null && record.lastTick > credibleAt(now) ? [record.lastTick] : [],
-    );
-    if (ahead[0] === undefined || this.#warnedOfClock) return;
-    this.#warnedOfClock = true;
-    this.#log.warn('ticks of a time to come are on record: a clock is or was wrong', {
-      schedules: ahead.length,
-      recorded: ahead[0].toISOString(),
-      now: now.toISOString(),
-    });
-  }
-
-  /** The queue or the database can't be used. */
-  failed(error: unknown): void {
-    const { state, say } = afterFailure(this.#outage, Date.now());
-    this.#outage = state;
-    if (say !== 'lost') return;
-    this.#log.warn('schedules wait: what is due is made good when queue and database work again', {
-      reason: wordsOf(error),
-    });
-  }
-
-  worked(): void {
-    const { state, say } = afterSuccess(this.#outage);
-    this.#outage = state;
-    if (say === 'back') this.#log.info('schedules go on');
-  }
 }

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { bounded } from './errors.js';
 
 /** The queues: `mirror` runs, `audits` of purchase codes, `alerts` to people. */
-export const QUEUE_NAMES = ['mirror', 'audits', 'alerts'] as const;
+export const QUEUE_NAMES = ['mirror', 'audits', 'alerts', 'feeds'] as const;
 export type QueueName = (typeof QUEUE_NAMES)[number];
 
 const seller = z.string().min(1).max(100);
@@ -33,19 +33,21 @@ const AUDIT = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('recheck'), seller, tick, askedAt }),
 ]);
 
+/** How people are told; not given: by the webhook. */
+const by = z.literal('mail').optional();
+
 const ALERT = z.discriminatedUnion('kind', [
-  z.object({ kind: z.enum(['run-failed', 'run-held']), runId: bigId }),
-  z.object({ kind: z.literal('audit-finished'), auditId: bigId }),
-  z.object({ kind: z.literal('seller-parked'), seller, runId: bigId.nullable() }),
+  z.object({ kind: z.enum(['run-failed', 'run-held']), runId: bigId, by }),
+  z.object({ kind: z.literal('audit-finished'), auditId: bigId, by }),
+  z.object({ kind: z.literal('seller-parked'), seller, runId: bigId.nullable(), by }),
   /** `since` is the last success, ISO 8601; null when there never was one. */
-  z.object({ kind: z.literal('copy-stale'), seller, since: instant.nullable() }),
+  z.object({ kind: z.literal('copy-stale'), seller, since: instant.nullable(), by }),
 ]);
 
-/** What each queue may hold. */
-const TASKS = { mirror: MIRROR, audits: AUDIT, alerts: ALERT } satisfies Record<
-  QueueName,
-  z.ZodType
->;
+/** Delivers a feed into its target: whatever there is by then. */
+const FEED = z.object({ kind: z.literal('deliver'), feed: z.string().min(1).max(63) });
+
+const TASKS = { mirror: MIRROR, audits: AUDIT, alerts: ALERT, feeds: FEED } as const;
 
 /** The tasks of a queue. Tasks carry ids and times, never keys or a seller's data. */
 export type TaskOf<N extends QueueName> = z.infer<(typeof TASKS)[N]>;
@@ -54,32 +56,20 @@ export type AuditTask = TaskOf<'audits'>;
 /** An alert by its ids; its text is made from the store when it is delivered. */
 export type AlertTask = TaskOf<'alerts'>;
 
-/** The data of a BullMQ job. */
+export type FeedTask = TaskOf<'feeds'>;
+
 export interface Payload {
-  /** Version of this format. */
   readonly v: 1;
   /** Unique to each call that adds: shows which call added a job whose id several ask for. */
   readonly mark: string;
   readonly task: unknown;
 }
 
-/** Most bytes of a payload; ids need a fraction of it. */
-const LARGEST_PAYLOAD = 2_048;
-
-const PAYLOAD = z.object({ v: z.literal(1), mark: z.string(), task: z.unknown() });
-
 /** Makes the payload of a task. @throws {TypeError} when the queue's workers would not understand it */
 export function payloadOf<N extends QueueName>(queue: N, task: TaskOf<N>): Payload {
   const parsed = TASKS[queue].safeParse(task);
   if (!parsed.success) throw new TypeError(`no task for ${queue}: ${faultsOf(parsed.error)}`);
-  const payload: Payload = {
-    v: 1,
-    mark: randomBytes(9).toString('base64url'),
-    task: parsed.data,
-  };
-  const bytes = Buffer.byteLength(JSON.stringify(payload));
-  if (bytes > LARGEST_PAYLOAD) throw new TypeError(`a task of ${bytes} bytes is too large`);
-  return payload;
+  return { v: 1, mark: randomBytes(9).toString('base64url'), task: parsed.data };
 }
 
 /** Reads the task in a payload, or says why it can't be read. */
@@ -87,25 +77,29 @@ export function readPayload<N extends QueueName>(
   queue: N,
   stored: unknown,
 ): { readonly task: TaskOf<N> } | { readonly fault: string } {
-  const payload = PAYLOAD.safeParse(stored);
-  if (!payload.success) return { fault: faultsOf(payload.error) };
-  const task = TASKS[queue].safeParse(payload.data.task);
-  if (!task.success) return { fault: faultsOf(task.error) };
-  return { task: task.data as TaskOf<N> };
+  const schema = z.object({ v: z.literal(1), task: TASKS[queue] as z.ZodType });
+  const { success, data, error } = schema.safeParse(stored);
+  return success ? { task: data.task as TaskOf<N> } : { fault: faultsOf(error) };
 }
 
 function faultsOf(error: z.ZodError): string {
-  const faults = error.issues.slice(0, 3).map(({ path, message }) => {
-    const where = path.map(String).join('.');
-    return where === '' ? message : `${where}: ${message}`;
-  });
+  const faults = error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`);
   return bounded(faults.join('; '));
 }
 
+/** `20261121T020000Z`: part of an id. */
+function stamp(time: Date): string {
+  return time.toISOString().replaceAll(/[-:]|\.\d+/g, '');
+}
+
+/** The id of a tick's job, the same for every scheduler, such as `sync.acme.20261121T020000Z`. */
+export function tickId(kind: string, seller: string, tick: Date): string {
+  return `${kind}.${seller}.${stamp(tick)}`;
+}
+
 /** A new id for a job that a person asked for, such as `sync.acme.asked-20261121T020000Z-4f1c…`. */
-export function askedId(task: MirrorTask, now: Date): string {
-  const time = now.toISOString().replaceAll(/[-:]|\.\d+/g, '');
-  return `${task.kind}.${task.seller}.asked-${time}-${randomBytes(6).toString('hex')}`;
+export function askedId({ kind, seller }: MirrorTask, now: Date): string {
+  return `${kind}.${seller}.asked-${stamp(now)}-${randomBytes(6).toString('hex')}`;
 }
 
 /** The id of a chunk's job, so that a chunk is in the queue once. */

@@ -1,40 +1,29 @@
 import { DAY_MS, lastTick, nextTicks, type CronPattern } from '../domain/schedule.js';
 import type { ScheduleKey, ScheduleRecord, ScheduleState } from '../store/schedules.js';
-import { cronFault, parseCron } from './cron.js';
+import { parseCron } from './cron.js';
 
-/** When a seller is mirrored. */
+const HOUR_MS = 3_600_000;
+
 export interface SellerSchedule extends ScheduleKey {
-  /** Host of the seller's marketplace. */
   readonly marketplace: string;
   readonly cron: string;
   /** IANA name of the zone in which `cron` is meant. */
   readonly timeZone: string;
 }
 
-/** The task that a tick adds to the queue. */
-export interface ScheduledTask extends ScheduleKey {
-  /** The time of the schedule, ISO 8601. */
-  readonly tick: string;
-  readonly askedAt: string;
-}
-
-/** A schedule with its cron expression parsed. */
 export interface Timetable extends SellerSchedule {
   readonly pattern: CronPattern;
 }
 
-/** A schedule and its next ticks, to be shown. */
-export interface ScheduleView extends SellerSchedule {
-  readonly next: readonly Date[];
-}
-
 /** A schedule with its next three ticks. @throws {TypeError} when its cron expression has a fault */
-export function describeSchedule(schedule: SellerSchedule, now: Date): ScheduleView {
+export function describeSchedule(
+  schedule: SellerSchedule,
+  now: Date,
+): SellerSchedule & { readonly next: readonly Date[] } {
   const { cron, timeZone } = schedule;
   return { ...schedule, next: nextTicks(parseCron(cron), timeZone, now, 3) };
 }
 
-/** What to do about a schedule. */
 export type TickPlan =
   /** Add the job of `tick`; then ticks up to `reach` are handled. */
   | { readonly kind: 'enqueue'; readonly tick: Date; readonly reach: Date }
@@ -48,25 +37,19 @@ export type TickPlan =
   /** Ticks up to `reach` are handled. */
   | { readonly kind: 'nothing'; readonly reach: Date };
 
-export interface Moment {
-  readonly now: Date;
-  /** Since when this process watches for ticks; earlier ones were missed while nothing ran. */
-  readonly watchedSince: Date;
-  /** Add the newest tick that was missed while nothing ran. */
-  readonly catchUp: boolean;
-}
-
 /**
  * Plans what a schedule needs now: at most one tick, the newest, however many have passed.
  *
  * A tick that came while this process ran is always due. An earlier tick is due when `catchUp` is on
  * and no run of the same kind began since; this includes a seller that was never mirrored. When the
  * schedule was changed, the old schedule decides which ticks were missed.
+ * @param moment.watchedSince since when this process watches for ticks
+ * @param moment.catchUp whether to add the newest tick that was missed while nothing ran
  */
 export function planTick(
   timetable: Timetable,
   { record: stored, lastRunAt }: Pick<ScheduleState, 'record' | 'lastRunAt'>,
-  { now, watchedSince, catchUp }: Moment,
+  { now, watchedSince, catchUp }: { now: Date; watchedSince: Date; catchUp: boolean },
 ): TickPlan {
   const record = stored !== null && stored.lastTick <= credibleAt(now) ? stored : null;
   const newest = tickSince(timetable, now, record?.lastTick ?? null);
@@ -78,7 +61,7 @@ export function planTick(
     return { kind: 'nothing', reach: record?.lastTick ?? watchedSince };
   }
   const missed = changed ? missedBefore(record, watchedSince) : newest;
-  const reach = latest(record?.lastTick ?? new Date(0), newest, missed);
+  const reach = latest(record?.lastTick, newest, missed);
   if (missed === null) return { kind: 'pass', reach, missed, why: 'changed' };
   if (!catchUp) return { kind: 'pass', reach, missed, why: 'no-catch-up' };
   if (lastRunAt !== null && lastRunAt >= missed) {
@@ -104,9 +87,21 @@ export function tickSince(
   return lastTick(pattern, timeZone, now, new Date(handled === null ? 0 : handled.getTime() + 1));
 }
 
-/** The id of a tick's job, the same for every scheduler, such as `sync.acme.20261121T020000Z`. */
-export function tickJobId({ kind, seller }: ScheduleKey, tick: Date): string {
-  return `${kind}.${seller}.${tick.toISOString().replaceAll(/[-:]|\.\d+/g, '')}`;
+/**
+ * The last tick, when its job was added and no run followed it; null otherwise.
+ * @param keepJobsDays days that finished jobs are kept: only within them a missing job is a lost one
+ */
+export function tickWithoutRun(
+  { record, enqueuedAt, lastRunAt }: Pick<ScheduleState, 'record' | 'enqueuedAt' | 'lastRunAt'>,
+  now: Date,
+  keepJobsDays: number,
+): Date | null {
+  if (record === null || enqueuedAt === null) return null;
+  const { lastTick } = record;
+  const wasEnqueued = enqueuedAt >= lastTick;
+  const isKept = now.getTime() - enqueuedAt.getTime() < keepJobsDays * DAY_MS - HOUR_MS;
+  const hasRun = lastRunAt !== null && lastRunAt >= lastTick;
+  return wasEnqueued && isKept && !hasRun ? lastTick : null;
 }
 
 function isChanged(timetable: Timetable, { cron, timeZone }: ScheduleRecord): boolean {
@@ -115,15 +110,13 @@ function isChanged(timetable: Timetable, { cron, timeZone }: ScheduleRecord): bo
 
 /** The newest tick of a recorded schedule that was not handled. */
 function missedBefore({ cron, timeZone, lastTick }: ScheduleRecord, until: Date): Date | null {
-  // The recorded schedule was valid then, but this version may know its time zone by another name.
-  if (cronFault(cron) !== null) return null;
   try {
     return tickSince({ pattern: parseCron(cron), timeZone }, until, lastTick);
   } catch {
-    return null;
+    return null; // it was valid then, but this version may know its time zone by another name
   }
 }
 
-function latest(first: Date, ...others: readonly (Date | null)[]): Date {
-  return others.reduce<Date>((a, b) => (b !== null && b > a ? b : a), first);
+function latest(...times: readonly (Date | null | undefined)[]): Date {
+  return times.reduce<Date>((a, b) => (b && b > a ? b : a), new Date(0));
 }

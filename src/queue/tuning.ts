@@ -1,39 +1,9 @@
-/** Times and bounds of the queue's parts, in milliseconds; tests shorten them. */
-export interface Tuning {
-  /** How long a job belongs to its worker after the last renewal. */
-  readonly lockMs: number;
-  /** How often stalled jobs (their worker is gone) are looked for; the second look takes them over. */
-  readonly stalledMs: number;
-  /** Longest that an idle worker waits to be told of a job; then it looks for one by itself. */
-  readonly blockMs: number;
-  /** Longest wait for a connection. */
-  readonly connectMs: number;
-  /** Longest wait for the answer to one command; then the connection counts as dead. */
-  readonly commandMs: number;
-  /** Longest that adding a job or asking for counts takes in all. */
-  readonly answerMs: number;
-  /** Longest pause between two attempts to reach a server that is away. */
-  readonly retryMs: number;
-  /** For handlers to return after their signal was aborted, and for their outcome to be recorded. */
-  readonly graceMs: number;
-  /** How often a job may lose its worker before it is given up as the cause. */
-  readonly maxStalled: number;
-  /** Most finished jobs kept of a queue, so that a busy one can't fill the server. */
-  readonly completedKept: number;
-  readonly failedKept: number;
-  readonly attempts: number;
-  readonly backoff: typeof backoffMs;
-}
-
 const FIRST_MS = 30_000;
 const LONGEST_MS = 4 * 3_600_000;
 /** Longest that a server can put a job off by `Retry-After`. */
 const LATEST_MS = 24 * 3_600_000;
 /** Most milliseconds added to a given time, so that jobs don't come back all at once. */
 const SPREAD_MS = 60_000;
-
-/** How often a job is tried before it counts as failed: about twelve hours at these pauses. */
-export const ATTEMPTS = 12;
 
 /**
  * Pause before a job is tried again, in milliseconds: 30 seconds after the first attempt, doubling up
@@ -49,25 +19,39 @@ export function backoffMs(
   now: number,
   random: number,
 ): number {
-  const full = Math.min(FIRST_MS * 2 ** Math.max(0, attempt - 1), LONGEST_MS);
+  const full = Math.min(FIRST_MS * 2 ** (attempt - 1), LONGEST_MS);
   const pause = full / 2 + (full / 2) * random;
   if (notBefore === null) return Math.round(pause);
   const wait = Math.min(Math.max(0, notBefore - now), LATEST_MS);
   return Math.round(Math.max(pause, wait + Math.min(full, SPREAD_MS) * random));
 }
 
-export const TUNING: Tuning = {
+/** Times and bounds of the queue's parts, in milliseconds; tests shorten them. */
+export const TUNING = {
+  /** How long a job belongs to its worker after the last renewal. */
   lockMs: 30_000,
+  /** How often stalled jobs (their worker is gone) are looked for; the second look takes them over. */
   stalledMs: 30_000,
+  /** Longest that an idle worker waits to be told of a job; then it looks for one by itself. */
   blockMs: 120_000,
+  /** Longest wait for a connection. */
   connectMs: 5_000,
+  /** Longest wait for the answer to one command; then the connection counts as dead. */
   commandMs: 5_000,
+  /** Longest that adding a job or asking for counts takes in all. */
   answerMs: 10_000,
+  /** Longest pause between two attempts to reach a server that is away. */
   retryMs: 5_000,
+  /** For handlers to return after their signal was aborted, and for their end to be recorded. */
   graceMs: 5_000,
+  /** How often a job may lose its worker before it is given up as the cause. */
   maxStalled: 100,
+  /** Most finished jobs kept of a queue, so that a busy one can't fill the server. */
   completedKept: 20_000,
   failedKept: 5_000,
-  attempts: ATTEMPTS,
+  /** How often a job is tried before it counts as failed: about twelve hours at these pauses. */
+  attempts: 12,
   backoff: backoffMs,
 };
+
+export type Tuning = Readonly<typeof TUNING>;

@@ -1,20 +1,19 @@
-import { DelayedError, UnrecoverableError, WaitingError } from 'bullmq';
-import type { Log } from '../domain/log.js';
+import { hostname } from 'node:os';
 import {
-  BullWorker,
-  isRefused,
-  isRetriable,
-  retryPause,
-  TryAgain,
-  type QueueJob,
-} from './bull-worker.js';
+  UnrecoverableError,
+  WaitingError,
+  Worker,
+  type IQueueBackend,
+  type Job,
+  type JobProgress,
+} from 'bullmq';
+import type { Log } from '../domain/log.js';
 import { pause, within } from './concurrency.js';
-import type { Connection, Session } from './connection.js';
+import type { Connection } from './connection.js';
 import { bounded, wordsOf } from './errors.js';
-import { readPayload, type QueueName, type TaskOf } from './tasks.js';
+import { readPayload, type Payload, type QueueName, type TaskOf } from './tasks.js';
 import type { Tuning } from './tuning.js';
 
-/** A job, as its handler sees it. */
 export interface JobContext {
   readonly jobId: string;
   /** 1 for the first. */
@@ -28,7 +27,6 @@ export interface JobContext {
   readonly log: Log;
 }
 
-/** How a handler ended. */
 export type JobOutcome =
   /** Done for good; `result` is kept with the job for a while. */
   | { readonly kind: 'done'; readonly result: Readonly<Record<string, unknown>> }
@@ -43,7 +41,7 @@ export type JobOutcome =
 
 export type JobHandler<T> = (task: T, context: JobContext) => Promise<JobOutcome>;
 
-/** A job whose outcome was recorded; for metrics. */
+/** A job whose end was recorded; for metrics. */
 export interface JobEvent {
   readonly queue: QueueName;
   readonly name: string;
@@ -54,41 +52,8 @@ export interface JobEvent {
 export interface WorkOptions {
   /** Jobs at work at the same time. */
   readonly concurrency: number;
-  /** Called for each job whose outcome was recorded. */
+  /** Called for each job whose end was recorded. */
   readonly onJob?: (event: JobEvent) => void;
-}
-
-/** Works on a queue until it is stopped, through outages of the server too. */
-export interface QueueWorker {
-  /**
-   * Takes no new job and waits for those at work; after `timeoutMs` their signals are aborted, and
-   * after a few seconds more they are left to other workers. Never throws.
-   */
-  stop(timeoutMs: number): Promise<{ readonly handedBack: number }>;
-}
-
-/** Why a job's signal was aborted; handlers see it as `signal.reason`. */
-export class JobInterrupted extends Error {
-  override readonly name = 'JobInterrupted';
-
-  constructor(readonly why: 'stopping' | 'lost') {
-    super(why === 'stopping' ? 'the worker stops' : 'the job may belong to another worker by now');
-  }
-}
-
-/** A job whose handler runs here, or whose outcome is being recorded. */
-interface ActiveJob {
-  readonly log: Log;
-  readonly startedAt: number;
-  readonly attempt: number;
-  readonly attempts: number;
-  readonly interrupt: (why: JobInterrupted['why']) => void;
-  /** Interrupts the job when its lock was not renewed in time. */
-  deadline: NodeJS.Timeout | undefined;
-  /** How the handler ended; null while it runs. */
-  outcome: JobOutcome['kind'] | null;
-  /** What is recorded of it. */
-  end: JobEnd | null;
 }
 
 export interface WorkerSetup<N extends QueueName> extends WorkOptions {
@@ -99,10 +64,57 @@ export interface WorkerSetup<N extends QueueName> extends WorkOptions {
   readonly log: Log;
 }
 
-/** Works on a queue with BullMQ's worker, from now on or as soon as the server can be reached. */
-export class HandlerWorker<N extends QueueName> implements QueueWorker {
+/** Why a job's signal was aborted; handlers see it as `signal.reason`. */
+class JobInterrupted extends Error {
+  override readonly name = 'JobInterrupted';
+
+  constructor(readonly why: 'stopping' | 'lost') {
+    super(why === 'stopping' ? 'the worker stops' : 'the job may belong to another worker by now');
+  }
+}
+
+/** Makes BullMQ try a job again after exactly this pause. */
+class TryAgain extends Error {
+  constructor(
+    message: string,
+    readonly delayMs: number,
+  ) {
+    super(message);
+  }
+}
+
+type BullJob = Job<Payload>;
+const BullWorker = Worker<Payload, unknown, string, IQueueBackend, JobProgress, unknown>;
+type BullWorker = InstanceType<typeof BullWorker>;
+
+/** A job whose handler runs here, or whose end is being recorded. */
+interface ActiveJob {
+  readonly log: Log;
+  readonly startedAt: number;
+  readonly attempt: number;
+  readonly attempts: number;
+  readonly interruption: AbortController;
+  /** Interrupts the job when its lock was not renewed in time. */
+  deadline?: NodeJS.Timeout;
+  /** Ends the wait for the handler. */
+  abandon?: () => void;
+}
+
+interface JobEnd {
+  readonly kind: JobOutcome['kind'];
+  readonly write: () => Promise<unknown>;
+  readonly log: () => void;
+}
+
+/**
+ * Works on a queue with BullMQ's worker until it is stopped, from now on or as soon as the server can
+ * be reached, and through outages. BullMQ fetches jobs and renews their locks. The end of a job is recorded here: BullMQ would take an outage
+ * at that moment for a failure of the job.
+ */
+export class QueueWorker<N extends QueueName = QueueName> {
   readonly #setup: WorkerSetup<N>;
   readonly #log: Log;
+  /** Milliseconds before a failed command is given again. */
   readonly #retryMs: number;
   /** By the token of the job's lock. */
   readonly #active = new Map<string, ActiveJob>();
@@ -118,32 +130,39 @@ export class HandlerWorker<N extends QueueName> implements QueueWorker {
   constructor(setup: WorkerSetup<N>) {
     this.#setup = setup;
     this.#log = setup.log.child({ queue: setup.queue });
-    this.#retryMs = retryPause(setup.tuning);
+    this.#retryMs = Math.min(setup.tuning.retryMs, 1_000);
     this.#bull = this.#open();
   }
 
+  /**
+   * Takes no new job and waits for those at work; after `timeoutMs` their signals are aborted, and
+   * after a few seconds more they are left to other workers. Never throws.
+   */
   stop(timeoutMs: number): Promise<{ handedBack: number }> {
     this.#stopping ??= this.#stop(timeoutMs);
     return this.#stopping;
   }
 
   async #stop(timeoutMs: number): Promise<{ handedBack: number }> {
-    const { tuning } = this.#setup;
+    const { graceMs, commandMs } = this.#setup.tuning;
     this.#ending.abort();
     const closed = this.#bull.then((bull) => bull?.close());
     if (!(await endsWithin(timeoutMs, closed))) {
-      for (const { interrupt } of this.#active.values()) interrupt('stopping');
-      await endsWithin(tuning.graceMs, closed);
+      for (const { interruption } of this.#active.values()) {
+        interruption.abort(new JobInterrupted('stopping'));
+      }
+      await endsWithin(graceMs, closed);
     }
     this.#over.abort();
-    await endsWithin(tuning.commandMs, closed);
+    for (const { abandon } of this.#active.values()) abandon?.();
+    await endsWithin(commandMs, closed);
     return { handedBack: this.#handedBack };
   }
 
   async #open(): Promise<BullWorker | null> {
     while (!this.#ending.signal.aborted) {
       try {
-        const bull = await this.#setup.connection.use((session) => this.#create(session));
+        const bull = await this.#setup.connection.use(() => this.#create());
         void this.#run(bull);
         return bull;
       } catch {
@@ -154,20 +173,37 @@ export class HandlerWorker<N extends QueueName> implements QueueWorker {
     return null;
   }
 
-  async #create(session: Session): Promise<BullWorker> {
-    const { connection, queue, concurrency, tuning } = this.#setup;
-    const bull = new BullWorker(queue, session, concurrency, tuning, {
-      ending: this.#ending.signal,
-      process: (job, token) => this.#process(job, token),
-      record: (job, token, write) => this.#record(job, token, write),
-      renewed: (token, sentAt) => this.#renewed(token, sentAt),
-      lost: (token) => this.#active.get(token)?.interrupt('lost'),
-      worked: () => connection.worked(),
-      failed: (error) => void connection.failed(error),
-    });
+  async #create(): Promise<BullWorker> {
+    const { queue, concurrency, tuning, connection } = this.#setup;
+    const { factory, ...place } = connection.bull;
+    const bull = new BullWorker(
+      queue,
+      (job: BullJob, token = '') => this.#process(job, token),
+      {
+        ...place,
+        concurrency,
+        name: `${hostname()}.${process.pid}`,
+        autorun: false,
+        skipVersionCheck: true,
+        drainDelay: tuning.blockMs / 1_000,
+        runRetryDelay: this.#retryMs,
+        lockDuration: tuning.lockMs,
+        stalledInterval: tuning.stalledMs,
+        maxStalledCount: tuning.maxStalled,
+        settings: {
+          backoffStrategy: (_attempts, _type, error) =>
+            error instanceof TryAgain ? error.delayMs : 0,
+        },
+      },
+      (name, options, more) => this.#steady(factory(name, options, more)),
+    );
     bull.on('error', () => undefined); // logged where the command failed
     bull.on('stalled', (job) => {
       this.#log.warn('a job lost its worker and is taken over', { job });
+    });
+    // BullMQ itself only fails jobs that cost too many workers.
+    bull.on('failed', (job) => {
+      if (job !== undefined) this.#costTooMany(job);
     });
     try {
       await bull.waitUntilReady();
@@ -189,56 +225,97 @@ export class HandlerWorker<N extends QueueName> implements QueueWorker {
     }
   }
 
-  /** Runs the handler, and ends as BullMQ expects it of a processor with such an outcome. */
-  async #process(job: QueueJob, token: string): Promise<unknown> {
-    const id = job.id ?? '';
+  /**
+   * The backend of BullMQ's worker, with three changes. It never waits for a job longer than
+   * `blockMs` (BullMQ waits up to an hour on PostgreSQL, also on a connection that is half open), and
+   * a failed wait ends as one without a job, so that the worker looks for jobs next. Renewals of locks
+   * are heard. BullMQ retries after a pause when a connection is refused, and without one after other
+   * errors (the server shuts down, is full, or does not answer): so all get that error's code, except
+   * what the server says of a job.
+   */
+  #steady(backend: IQueueBackend): IQueueBackend {
+    const { connection, tuning } = this.#setup;
+    const ending = this.#ending.signal;
+    const answered = async (answer: Promise<unknown>): Promise<unknown> => {
+      try {
+        const result = await answer;
+        connection.worked();
+        return result;
+      } catch (error) {
+        if (isRefused(error)) throw error;
+        connection.failed(error);
+        throw Object.assign(new Error(wordsOf(error), { cause: error }), { code: 'ECONNREFUSED' });
+      }
+    };
+    const changed: Partial<IQueueBackend> = {
+      maximumBlockTimeout: tuning.blockMs / 1_000,
+      waitForJob: async (seconds) => {
+        try {
+          return await backend.waitForJob(seconds);
+        } catch (error) {
+          if (ending.aborted) throw error; // its connection was closed
+          connection.failed(error);
+          backend.reconnectBlocking().catch(() => undefined);
+          await pause(this.#retryMs, ending);
+          return null;
+        }
+      },
+      extendLocks: async (ids, tokens, durationMs) => {
+        const sentAt = performance.now();
+        const lost = await (answered(backend.extendLocks(ids, tokens, durationMs)) as Promise<
+          string[]
+        >);
+        for (const [index, token] of tokens.entries()) {
+          const active = this.#active.get(token);
+          if (active === undefined) continue;
+          if (lost.includes(ids[index] ?? '')) interruptLost(active);
+          else this.#setDeadline(active, performance.now() - sentAt);
+        }
+        return lost;
+      },
+    };
+    return new Proxy(backend, {
+      get(target, name) {
+        if (name in changed) return Reflect.get(changed, name) as unknown;
+        const value: unknown = Reflect.get(target, name, target);
+        if (typeof value !== 'function') return value;
+        return (...args: unknown[]): unknown => {
+          const answer: unknown = Reflect.apply(value, target, args);
+          const isCommand = answer instanceof Promise && !NO_COMMANDS.has(name);
+          return isCommand ? answered(answer) : answer;
+        };
+      },
+    });
+  }
+
+  async #process(job: BullJob, token: string): Promise<never> {
     const read = readPayload(this.#setup.queue, job.data);
     const seller = 'task' in read && 'seller' in read.task ? { seller: read.task.seller } : {};
-    const controller = new AbortController();
     const active: ActiveJob = {
-      log: this.#log.child({ job: id, ...seller }),
+      log: this.#log.child({ job: job.id, ...seller }),
       startedAt: performance.now(),
       attempt: job.attemptsMade + 1,
       attempts: job.opts.attempts ?? 1,
-      interrupt: (why) => controller.abort(new JobInterrupted(why)),
-      deadline: undefined,
-      outcome: null,
-      end: null,
+      interruption: new AbortController(),
     };
     this.#active.set(token, active);
     this.#setDeadline(active, Date.now() - (job.processedOn ?? Date.now()));
-    const outcome = await this.#unlessOver(this.#outcomeOf(read, id, active, controller.signal));
+    const outcome = await new Promise<JobOutcome | null>((resolve) => {
+      active.abandon = () => resolve(null);
+      void this.#handle(read, job.id ?? '', active).then(resolve);
+    });
+    this.#active.delete(token);
     clearTimeout(active.deadline);
-    if (outcome === null) {
-      this.#active.delete(token);
-      throw new WaitingError(); // the job stays as it is until its lock ends
-    }
-    const { attempt, attempts } = active;
-    const { backoff } = this.#setup.tuning;
-    const end = endOf(outcome, attempt, attempts, Date.now(), Math.random(), backoff);
-    active.outcome = outcome.kind;
-    active.end = end;
-    switch (end.kind) {
-      case 'done':
-        return end.result;
-      case 'retry':
-        throw new TryAgain(end.problem, end.delayMs);
-      case 'give-up':
-        throw new UnrecoverableError(end.problem);
-      case 'later':
-        await this.#record(job, token, () => job.moveToDelayed(end.until, token));
-        throw new DelayedError();
-      case 'hand-back':
-        await this.#record(job, token, () => job.moveToWait(token));
-        throw new WaitingError();
-    }
+    // An abandoned job stays as it is until its lock ends.
+    if (outcome !== null) await this.#record(job, active, this.#endOf(outcome, job, token, active));
+    throw new WaitingError(); // BullMQ records nothing, and goes on to the next job
   }
 
-  async #outcomeOf(
+  /** Never rejects. */
+  async #handle(
     read: ReturnType<typeof readPayload<N>>,
     jobId: string,
-    { attempt, attempts, log }: ActiveJob,
-    signal: AbortSignal,
+    { attempt, attempts, log, interruption: { signal } }: ActiveJob,
   ): Promise<JobOutcome> {
     if ('fault' in read) {
       return { kind: 'give-up', problem: `the job is not understood: ${read.fault}` };
@@ -246,79 +323,106 @@ export class HandlerWorker<N extends QueueName> implements QueueWorker {
     const closing = this.#ending.signal;
     if (closing.aborted) return { kind: 'hand-back' };
     try {
-      return await this.#setup.handler(read.task, {
-        jobId,
-        signal,
-        closing,
-        attempt,
-        attempts,
-        log,
-      });
+      const context = { jobId, signal, closing, attempt, attempts, log };
+      return await this.#setup.handler(read.task, context);
     } catch (error) {
       if (signal.aborted) return { kind: 'hand-back' };
       return { kind: 'retry', problem: wordsOf(error), notBefore: null };
     }
   }
 
-  /** Null when the worker ends before the handler does. */
-  async #unlessOver(outcome: Promise<JobOutcome>): Promise<JobOutcome | null> {
-    const over = this.#over.signal;
-    let stop = (): void => undefined;
-    const stopped = new Promise<null>((resolve) => (stop = () => resolve(null)));
-    over.addEventListener('abort', stop);
-    if (over.aborted) stop();
-    try {
-      return await Promise.race([outcome, stopped]);
-    } finally {
-      over.removeEventListener('abort', stop);
+  /** A last attempt that failed gives the job up. */
+  #endOf(outcome: JobOutcome, job: BullJob, token: string, active: ActiveJob): JobEnd {
+    const { log, attempt, attempts } = active;
+    const { kind } = outcome;
+    const after = (ms: number): string => new Date(Date.now() + ms).toISOString();
+    switch (outcome.kind) {
+      case 'done': {
+        const result = smallResult(outcome.result);
+        return {
+          kind,
+          write: () => job.moveToCompleted(result, token, false),
+          log: () => undefined,
+        };
+      }
+      case 'retry': {
+        if (attempt >= attempts)
+          return this.#endOf({ ...outcome, kind: 'give-up' }, job, token, active);
+        const problem = bounded(outcome.problem);
+        const { backoff } = this.#setup.tuning;
+        const delayMs = Math.max(1, backoff(attempt, outcome.notBefore, Date.now(), Math.random()));
+        return {
+          kind,
+          write: () => job.moveToFailed(new TryAgain(problem, delayMs), token),
+          log: () =>
+            log.warn('job failed, it is tried again', {
+              ...{ problem, attempt, attempts, again: after(delayMs) },
+            }),
+        };
+      }
+      case 'later': {
+        const { reason } = outcome;
+        const delayMs = Math.max(1, outcome.delayMs);
+        return {
+          kind,
+          write: () => job.moveToDelayed(Date.now() + delayMs, token),
+          log: () => log.info('job put off', { reason, again: after(delayMs) }),
+        };
+      }
+      case 'give-up': {
+        const problem = bounded(outcome.problem);
+        return {
+          kind,
+          write: () => job.moveToFailed(new UnrecoverableError(problem), token),
+          log: () => log.error('job failed for good', { problem, attempt, attempts }),
+        };
+      }
+      case 'hand-back':
+        return {
+          kind,
+          write: () => job.moveToWait(token),
+          log: () => log.info('job handed back to the queue'),
+        };
     }
   }
 
   /**
-   * Records an outcome, through outages too. When the server says that the job is not this worker's
-   * any more, nothing is recorded, and the job is repeated by whoever has it.
+   * Records the end of a job, through outages too. When the server says that the job is not this
+   * worker's any more, nothing is recorded, and the job is repeated by whoever has it.
    */
-  async #record<T>(job: QueueJob, token: string, write: () => Promise<T>): Promise<T | undefined> {
-    const active = this.#active.get(token) ?? null;
-    this.#active.delete(token);
-    const log = active?.log ?? this.#log.child({ job: job.id });
-    let doubtful = false;
+  async #record(job: BullJob, { log, startedAt }: ActiveJob, end: JobEnd): Promise<void> {
+    let isDoubtful = false;
     while (!this.#over.signal.aborted) {
       try {
-        const next = await write();
-        this.#recorded(job, active, log);
-        return next;
+        await end.write();
       } catch (error) {
-        // After an attempt whose answer was lost, a refusal means that the outcome is on record.
-        if (isRefused(error) && doubtful) {
-          this.#recorded(job, active, log);
-          return undefined;
+        if (!isRefused(error)) {
+          isDoubtful = true;
+          await pause(this.#retryMs, this.#over.signal);
+          continue;
         }
-        if (isRefused(error)) break;
-        if (!isRetriable(error)) {
-          log.error('a job ended in a way it should not', { problem: wordsOf(error) });
-          return undefined;
-        }
-        doubtful = true;
-        await pause(this.#retryMs, this.#over.signal);
+        // After an attempt whose answer was lost, a refusal means that the end is on record.
+        if (!isDoubtful) break;
       }
+      end.log();
+      if (end.kind === 'hand-back') this.#handedBack += 1;
+      this.#count(job.name, end.kind, performance.now() - startedAt);
+      return;
     }
-    const outcome = active?.end?.kind;
+    const outcome = end.kind;
     log.warn('what became of a job could not be written down; it is repeated', { outcome });
-    return undefined;
   }
 
-  /** Logs and counts a job whose outcome was recorded. */
-  #recorded(job: QueueJob, active: ActiveJob | null, log: Log): void {
-    // Without a handler BullMQ itself gave the job up, which cost too many workers.
-    const end = active?.end ?? { kind: 'give-up', problem: wordsOf(job.failedReason) };
-    logEnd(log, end, active?.attempt ?? job.attemptsMade, job.opts.attempts ?? 1);
-    if (end.kind === 'hand-back') this.#handedBack += 1;
-    const durationMs = active === null ? 0 : performance.now() - active.startedAt;
-    const outcome = active?.outcome ?? end.kind;
+  #costTooMany({ id: job, name, attemptsMade: attempt, opts, failedReason }: BullJob): void {
+    const facts = { job, problem: wordsOf(failedReason), attempt, attempts: opts.attempts };
+    this.#log.error('job failed for good', facts);
+    this.#count(name, 'give-up', 0);
+  }
+
+  #count(name: string, outcome: JobEvent['outcome'], durationMs: number): void {
     try {
       const { queue, onJob } = this.#setup;
-      onJob?.({ queue, name: job.name, outcome, durationMs });
+      onJob?.({ queue, name, outcome, durationMs });
     } catch (error) {
       this.#log.error('a job could not be counted', { problem: wordsOf(error) });
     }
@@ -328,87 +432,43 @@ export class HandlerWorker<N extends QueueName> implements QueueWorker {
   #setDeadline(active: ActiveJob, ageMs: number): void {
     clearTimeout(active.deadline);
     const leftMs = Math.max(0, this.#setup.tuning.lockMs - ageMs);
-    active.deadline = setTimeout(() => active.interrupt('lost'), leftMs);
-  }
-
-  #renewed(token: string, sentAt: number): void {
-    const active = this.#active.get(token);
-    if (active?.end === null) this.#setDeadline(active, performance.now() - sentAt);
+    active.deadline = setTimeout(() => interruptLost(active), leftMs);
   }
 }
 
-async function endsWithin(ms: number, end: Promise<unknown>): Promise<boolean> {
+function interruptLost({ interruption }: ActiveJob): void {
+  interruption.abort(new JobInterrupted('lost'));
+}
+
+function endsWithin(ms: number, end: Promise<unknown>): Promise<boolean> {
   return within(ms, end).then(
     () => true,
     () => false,
   );
 }
 
-/** What is recorded about a job, and logged. */
-export type JobEnd =
-  | { readonly kind: 'done'; readonly result: unknown }
-  | { readonly kind: 'retry'; readonly problem: string; readonly delayMs: number }
-  | { readonly kind: 'later'; readonly reason: string; readonly until: number }
-  | { readonly kind: 'give-up'; readonly problem: string }
-  | { readonly kind: 'hand-back' };
+/** Methods of a backend that handle its connections instead of giving a command. */
+const NO_COMMANDS = new Set<string | symbol>([
+  'waitUntilReady',
+  'disconnectBlocking',
+  'reconnectBlocking',
+  'disconnect',
+  'close',
+]);
 
-/** Decides what is recorded of an outcome. A last attempt that failed gives the job up. */
-export function endOf(
-  outcome: JobOutcome,
-  attempt: number,
-  attempts: number,
-  now: number,
-  random: number,
-  backoff: Tuning['backoff'],
-): JobEnd {
-  switch (outcome.kind) {
-    case 'done':
-      return { kind: 'done', result: smallResult(outcome.result) };
-    case 'retry': {
-      const problem = bounded(outcome.problem);
-      if (attempt >= attempts) return { kind: 'give-up', problem };
-      const delayMs = Math.max(1, backoff(attempt, outcome.notBefore, now, random));
-      return { kind: 'retry', problem, delayMs };
-    }
-    case 'later': {
-      const until = now + Math.max(1, outcome.delayMs);
-      return { kind: 'later', reason: outcome.reason, until };
-    }
-    case 'give-up':
-      return { kind: 'give-up', problem: bounded(outcome.problem) };
-    case 'hand-back':
-      return { kind: 'hand-back' };
-  }
+/** The job is gone, not active, or locked by another worker: BullMQ's errors with a negative code. */
+export function isRefused(error: unknown): boolean {
+  if (!(error instanceof Error) || !('code' in error)) return false;
+  return typeof error.code === 'number' && error.code < 0;
 }
 
 /** Most characters of a result: it is kept for days. */
 const LARGEST_RESULT = 2_048;
 
 /** A result as JSON can hold it, or a note that it was too large. */
-function smallResult(result: Readonly<Record<string, unknown>>): unknown {
+export function smallResult(result: Readonly<Record<string, unknown>>): unknown {
   const text = JSON.stringify(result, (_key, value: unknown) =>
     typeof value === 'bigint' ? String(value) : value,
   );
   return text.length <= LARGEST_RESULT ? (JSON.parse(text) as unknown) : { tooLarge: true };
-}
-
-function logEnd(log: Log, end: JobEnd, attempt: number, attempts: number): void {
-  switch (end.kind) {
-    case 'done':
-      return;
-    case 'retry': {
-      const { problem, delayMs } = end;
-      const again = new Date(Date.now() + delayMs).toISOString();
-      log.warn('job failed, it is tried again', { problem, attempt, attempts, again });
-      return;
-    }
-    case 'give-up':
-      log.error('job failed for good', { problem: end.problem, attempt, attempts });
-      return;
-    case 'later':
-      log.info('job put off', { reason: end.reason, again: new Date(end.until).toISOString() });
-      return;
-    case 'hand-back':
-      log.info('job handed back to the queue');
-  }
 }

@@ -1,7 +1,6 @@
 import type { WireObject } from './json.js';
 import { Permutation } from './random.js';
-import { seededSource } from './seeded.js';
-import type { ItemSource, SeededOptions } from './seeded.js';
+import { seededSource, type ItemSource, type SeededOptions } from './seeded.js';
 import type { CatalogueRecord, ItemState, SimItem } from './types.js';
 
 /** What a bulk change may change. Every change shows in every profile that sends the field. */
@@ -9,9 +8,7 @@ export type TouchedField = 'price' | 'version' | 'name' | 'description' | 'tags'
 
 /** A bulk change of a share of the records, which are not named one by one. */
 interface Rule {
-  readonly what:
-    | { readonly kind: 'touch'; readonly field: TouchedField }
-    | { readonly kind: 'state'; readonly state: ItemState };
+  readonly field: TouchedField;
   /** Number of records when the rule was made; it does not apply to later ones. */
   readonly size: number;
   /** The rule applies to the records whose place in `order` is below this. */
@@ -21,31 +18,25 @@ interface Rule {
   readonly number: number;
 }
 
-/** The record with one rule applied. */
 function applyRule(record: CatalogueRecord, slot: number, rule: Rule): CatalogueRecord {
   if (slot >= rule.size || rule.order.at(slot) >= rule.picked) return record;
-  if (rule.what.kind === 'state') return { ...record, state: rule.what.state };
-  return { ...record, item: touch(record.item, rule.what.field, rule.number) };
+  return { ...record, item: touch(record.item, rule.field, rule.number) };
 }
 
 function touch(item: SimItem, field: TouchedField, number: number): SimItem {
-  switch (field) {
-    case 'price':
-      // Whole units: servers of 1.x round to them.
-      return {
-        ...item,
-        priceRegularCents: (item.priceRegularCents ?? 0) + 100,
-        priceExtendedCents: (item.priceExtendedCents ?? 0) + 500,
-      };
-    case 'version':
-      return { ...item, version: nextMinor(item.version) };
-    case 'name':
-      return { ...item, name: `${item.name} v${number}` };
-    case 'description':
-      return { ...item, description: `${item.description}<p>Change ${number}</p>` };
-    case 'tags':
-      return { ...item, tags: [...item.tags, `tag${number}`] };
-  }
+  const { name, description, tags, version, priceRegularCents, priceExtendedCents } = item;
+  const changes: Record<TouchedField, () => Partial<SimItem>> = {
+    // Whole units: servers of 1.x round to them.
+    price: () => ({
+      priceRegularCents: (priceRegularCents ?? 0) + 100,
+      priceExtendedCents: (priceExtendedCents ?? 0) + 500,
+    }),
+    version: () => ({ version: nextMinor(version) }),
+    name: () => ({ name: `${name} v${number}` }),
+    description: () => ({ description: `${description}<p>Change ${number}</p>` }),
+    tags: () => ({ tags: [...tags, `tag${number}`] }),
+  };
+  return { ...item, ...changes[field]() };
 }
 
 /** The minor part goes up, since some servers send no more than `1.0` (field notes). */
@@ -78,7 +69,6 @@ export class Catalogue {
     this.#source = source;
   }
 
-  /** Rises with every change. */
   get revision(): number {
     return this.#revision;
   }
@@ -88,7 +78,6 @@ export class Catalogue {
     return this.#source.count;
   }
 
-  /** Records in any state. */
   get size(): number {
     return this.#source.count + this.#added.length;
   }
@@ -104,7 +93,6 @@ export class Catalogue {
     return record;
   }
 
-  /** The item in a slot as it was before any change. */
   original(slot: number): SimItem {
     const { count } = this.#source;
     return slot < count ? this.#source.at(slot) : inSlot(this.#added, slot - count);
@@ -115,7 +103,6 @@ export class Catalogue {
     return this.#addedSlots.get(id) ?? this.#source.slotOf(id);
   }
 
-  /** The record with this id, whatever its state. */
   find(id: number): CatalogueRecord | null {
     const slot = this.slotOf(id);
     return slot < 0 ? null : this.at(slot);
@@ -145,13 +132,10 @@ export class Catalogue {
     }
   }
 
-  /** Whether a look-up of this id is answered with an item. */
   answers(id: number): boolean {
-    const state = this.find(id)?.state;
-    return state === 'listed' || state === 'unlisted';
+    return ['listed', 'unlisted'].includes(this.find(id)?.state ?? '');
   }
 
-  /** Changes fields of an item. */
   change(id: number, fields: Partial<SimItem>): void {
     this.#edit(id, (record) => ({ ...record, item: { ...record.item, ...fields, id } }));
   }
@@ -195,7 +179,6 @@ export class Catalogue {
     this.#poisoned.add(id);
   }
 
-  /** Whether a poisoned item is in the list. */
   isPoisoned(): boolean {
     return [...this.#poisoned].some((id) => {
       const record = this.find(id);
@@ -219,19 +202,10 @@ export class Catalogue {
    * Returns their number. Takes no memory, however many there are.
    */
   touchShare(percent: number, field: TouchedField, seed = this.#rules.length + 1): number {
-    return this.#bulk({ kind: 'touch', field }, percent, seed);
-  }
-
-  /** Puts exactly `percent` % (rounded) of all records into a state; returns their number. */
-  setShare(percent: number, state: ItemState, seed = this.#rules.length + 1): number {
-    return this.#bulk({ kind: 'state', state }, percent, seed);
-  }
-
-  #bulk(what: Rule['what'], percent: number, seed: number): number {
     const { size } = this;
     const picked = Math.round((size * percent) / 100);
     const number = this.#rules.length + 1;
-    this.#rules.push({ what, size, picked, order: new Permutation(size, seed), number });
+    this.#rules.push({ field, size, picked, order: new Permutation(size, seed), number });
     this.#revision++;
     return picked;
   }
@@ -244,7 +218,6 @@ export class Catalogue {
   }
 }
 
-/** A lazily generated catalogue of any size; see `SeededOptions`. */
 export function seededCatalogue(options: SeededOptions): Catalogue {
   return new Catalogue(seededSource(options));
 }

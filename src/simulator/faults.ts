@@ -2,12 +2,11 @@ import {
   frameworkError,
   htmlAnswer,
   jsonAnswer,
-  location,
-  origin,
   redirectAnswer,
-  textBody,
+  serverError,
+  textAnswer,
+  type Answer,
 } from './answer.js';
-import type { Answer, RequestUrl, RedirectTarget } from './answer.js';
 import { retryAfter } from './limits.js';
 import type { Language } from './profiles.js';
 import type { Operation } from './types.js';
@@ -29,7 +28,7 @@ export type Fault =
       readonly echo?: boolean;
     }
   | ({ readonly kind: 'maintenance'; readonly body?: 'json' | 'html' } & RetryAfter)
-  | { readonly kind: 'maintenance-redirect'; readonly status?: number }
+  | { readonly kind: 'maintenance-redirect' }
   /** The API is switched off or the site is in demo mode: 404 without the envelope. */
   | { readonly kind: 'switched-off'; readonly body: 'json' | 'html' }
   | { readonly kind: 'challenge'; readonly status?: 403 | 429 | 503 }
@@ -37,15 +36,21 @@ export type Fault =
   | { readonly kind: 'empty'; readonly status?: number }
   /** A valid JSON document that is not an envelope. */
   | { readonly kind: 'wrong-type'; readonly json: 'array' | 'string' | 'null' | 'number' }
-  /** Any reply at all. */
   | {
       readonly kind: 'reply';
       readonly status: number;
       readonly headers?: Readonly<Record<string, string>>;
       readonly body: string;
     }
-  | ({ readonly kind: 'redirect'; readonly status?: 301 | 302 | 303 | 307 | 308 } & RedirectTarget)
-  /** The key counts as unknown. */
+  | {
+      readonly kind: 'redirect';
+      readonly to: 'home' | 'trailing-slash' | 'https' | 'origin';
+      /** Where the same path and query are on another origin: the key goes along unless the client knows better. */
+      readonly origin?: string;
+      /** Of https. */
+      readonly port?: number;
+      readonly status?: 301 | 302 | 303 | 307 | 308;
+    }
   | { readonly kind: 'key-refused' }
   | { readonly kind: 'translated'; readonly language: Language }
   /** Text before the body; the names stand for what PHP servers send. */
@@ -69,7 +74,7 @@ export type Fault =
   | { readonly kind: 'encoding'; readonly encoding: 'gzip' | 'br' | 'deflate' };
 
 /** After how many bytes, or after which part (0 to 1) of the whole. */
-export type CutPoint = { readonly bytes: number } | { readonly fraction: number };
+type CutPoint = { readonly bytes: number } | { readonly fraction: number };
 
 type Target = Operation | 'any';
 
@@ -89,12 +94,10 @@ export class Faults {
     this.#next.push({ target, fault, times });
   }
 
-  /** Every request of the operation meets this fault. */
   always(target: Target, fault: Fault): void {
     this.#always.push({ target, fault, times: Number.POSITIVE_INFINITY });
   }
 
-  /** Removes all planned faults. */
   clear(): void {
     this.#next = [];
     this.#always = [];
@@ -112,8 +115,10 @@ export class Faults {
   }
 }
 
-/** The parts of a request that a fault's reply may show. */
-interface FaultContext extends RequestUrl {
+interface FaultContext {
+  readonly host: string;
+  /** Path and query as they came. */
+  readonly target: string;
   readonly now: number;
   /** All parameters, the key among them. */
   readonly input: Readonly<Record<string, string>>;
@@ -123,30 +128,26 @@ const WRONG_TYPES = { array: '[]', string: '"success"', null: 'null', number: '4
 
 /** The reply in place of the usual one; null when the fault only changes how that is sent. */
 export function faultAnswer(fault: Fault, context: FaultContext): Answer | null {
+  const { host, target, input, now } = context;
   switch (fault.kind) {
     case 'rate-limited':
       return frameworkError(429, 'Too Many Attempts.', fault.body !== 'html', {
         'X-RateLimit-Remaining': '0',
-        'X-RateLimit-Reset': String(Math.ceil(context.now / 1000 + (fault.retryAfter ?? 60))),
-        ...retryHeaders(fault, context.now),
+        'X-RateLimit-Reset': String(Math.ceil(now / 1000 + (fault.retryAfter ?? 60))),
+        ...retryHeaders(fault, now),
       });
-    case 'server-error':
-      return serverError(
-        fault.status ?? 500,
-        fault.body ?? 'json',
-        fault.echo === true ? context : null,
-      );
-    case 'maintenance':
-      return frameworkError(
-        503,
-        'Service Unavailable',
-        fault.body === 'json',
-        retryHeaders(fault, context.now),
-      );
+    case 'server-error': {
+      const shown = fault.echo === true ? { url: `http://${host}${target}`, input } : {};
+      return serverError(fault.status ?? 500, fault.body ?? 'json', shown);
+    }
+    case 'maintenance': {
+      const headers = retryHeaders(fault, now);
+      return frameworkError(503, 'Service Unavailable', fault.body === 'json', headers);
+    }
     case 'maintenance-redirect':
-      return redirectAnswer(fault.status ?? 302, `${origin(context)}/maintenance`);
+      return redirectAnswer(302, `http://${host}/maintenance`);
     case 'switched-off':
-      return frameworkError(404, fault.body === 'json' ? '' : 'Not Found', fault.body === 'json');
+      return frameworkError(404, '', fault.body === 'json');
     case 'challenge':
       return htmlAnswer(fault.status ?? 403, 'Just a moment...', {
         'cf-mitigated': 'challenge',
@@ -159,32 +160,28 @@ export function faultAnswer(fault: Fault, context: FaultContext): Answer | null 
     case 'wrong-type':
       return jsonAnswer(200, WRONG_TYPES[fault.json]);
     case 'reply':
-      return { status: fault.status, headers: fault.headers ?? {}, body: textBody(fault.body) };
+      return textAnswer(fault.status, fault.body, fault.headers);
     case 'redirect':
-      return redirectAnswer(fault.status ?? 302, location(context, fault));
+      return redirectAnswer(fault.status ?? 302, locationOf(fault, context));
     default:
       return null;
   }
 }
 
-/** An error as Laravel's debug mode shows it. */
-export function serverError(
-  status: number,
-  body: 'json' | 'html',
-  echo: FaultContext | null = null,
-): Answer {
-  const url = echo === null ? null : origin(echo) + echo.target;
-  const message = 'SQLSTATE[HY000] [2002] Connection refused';
-  if (body === 'html') {
-    const input = echo === null ? '' : ` at ${url} with ${JSON.stringify(echo.input)}`;
-    return htmlAnswer(status, `${message}${input}`);
+function locationOf(
+  { to, origin = '', port = 443 }: Extract<Fault, { kind: 'redirect' }>,
+  { host, target }: FaultContext,
+): string {
+  switch (to) {
+    case 'home':
+      return `http://${host}/`;
+    case 'trailing-slash':
+      return `http://${host}${target.replace(/(?=\?|$)/, '/')}`;
+    case 'https':
+      return `https://${host.replace(/:\d+$/, '')}:${port}${target}`;
+    case 'origin':
+      return origin + target;
   }
-  const trace = [
-    { file: '/var/www/app/Http/Kernel.php', line: 142, function: 'handle', class: 'Kernel' },
-  ];
-  const shown = echo === null ? {} : { url, input: echo.input };
-  const error = { message, exception: 'PDOException', file: '/var/www/app/Db.php', line: 7, trace };
-  return jsonAnswer(status, JSON.stringify({ ...error, ...shown }));
 }
 
 function retryHeaders({ retryAfter: wait, form }: RetryAfter, now: number): Record<string, string> {

@@ -33,7 +33,6 @@ export class Limits {
     this.#window(address).used += count;
   }
 
-  /** Closes all windows. */
   reset(): void {
     this.#windows.clear();
   }
@@ -71,7 +70,6 @@ export class Limits {
   }
 }
 
-/** The value of a `Retry-After` header. */
 export function retryAfter(seconds: number, form: 'seconds' | 'date', now: number): string {
   if (form === 'seconds') return String(seconds);
   // A date has no fractions: round up, or the client would come back too early.

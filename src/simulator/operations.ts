@@ -1,20 +1,15 @@
 import { createReadStream, mkdtempSync } from 'node:fs';
-import { open, rm } from 'node:fs/promises';
+import { rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { jsonAnswer } from './answer.js';
-import type { Answer, Body } from './answer.js';
-import { serverError } from './faults.js';
-import type { Parameters } from './handler.js';
-import { Literal, toJson } from './json.js';
-import type { WireObject } from './json.js';
-import { translate } from './profiles.js';
-import type { Language, Quirks, Word } from './profiles.js';
+import { jsonAnswer, serverError, type Answer, type Body } from './answer.js';
+import { Literal, toJson, type WireObject } from './json.js';
+import { parameter, type Parameters } from './parameters.js';
+import { translate, type Language, type Quirks, type Word } from './profiles.js';
 import { accountWire, itemWire, purchaseWire } from './render.js';
 import type { Seller } from './seller.js';
 import type { CatalogueRecord, Operation } from './types.js';
 
-/** One request to an operation, with its parameters read and its key looked up. */
 interface OperationCall {
   readonly operation: Operation;
   readonly parameters: Parameters;
@@ -22,8 +17,6 @@ interface OperationCall {
   readonly seller: Seller | null;
   readonly quirks: Quirks;
   readonly language: Language;
-  /** HTTP status of every error envelope; null for the usual ones (field notes, errors). */
-  readonly errorStatus: number | null;
   /** Different for every request, for servers without a stable order. */
   readonly serial: number;
   readonly prerendered: Prerendered | null;
@@ -32,19 +25,10 @@ interface OperationCall {
 /** Answers one of the four operations (spec 4; statuses and words: field notes, errors). */
 export async function answerOperation(call: OperationCall): Promise<Answer> {
   const { operation, parameters } = call;
-  if (parameters.get('api_key') === undefined) {
+  if (parameter(parameters, 'api_key') === undefined) {
     return denial(call, 400, 'The api key field is required.');
   }
-  switch (operation) {
-    case 'account':
-      return account(call);
-    case 'list':
-      return list(call);
-    case 'item':
-      return item(call);
-    case 'validate':
-      return validation(call);
-  }
+  return { account, list, item, validate: validation }[operation](call);
 }
 
 function account(call: OperationCall): Answer {
@@ -70,7 +54,7 @@ async function list(call: OperationCall): Promise<Answer> {
 }
 
 function item(call: OperationCall): Answer {
-  const id = call.parameters.get('item_id');
+  const id = parameter(call.parameters, 'item_id');
   if (id === undefined) return denial(call, 400, 'The item id field is required.');
   if (!/^[+-]?(0|[1-9]\d*)$/.test(id)) {
     return denial(call, 400, 'The item id must be an integer.');
@@ -84,7 +68,7 @@ function item(call: OperationCall): Answer {
 
 function validation(call: OperationCall): Answer {
   const { quirks, language } = call;
-  const code = call.parameters.get('purchase_code');
+  const code = parameter(call.parameters, 'purchase_code');
   if (code === undefined) return denial(call, 400, 'The purchase code field is required.');
   const seller = selling(call);
   const purchase = seller?.purchases.find(code, seller.catalogue) ?? null;
@@ -93,14 +77,11 @@ function validation(call: OperationCall): Answer {
     return denial(call, 404, 'Invalid purchase code');
   }
   const wire = purchaseWire(purchase, bought.item, quirks, language);
-  switch (quirks.purchaseAt) {
-    case 'data.purchase':
-      return success(call, { data: { purchase: wire } });
-    case 'item':
-      return success(call, { item: wire });
-    case 'purchase':
-      return success(call, { purchase: wire });
-  }
+  const place = quirks.purchaseAt;
+  return success(
+    call,
+    place === 'data.purchase' ? { data: { purchase: wire } } : { [place]: wire },
+  );
 }
 
 function selling({ seller }: OperationCall): Seller | null {
@@ -112,13 +93,9 @@ function success({ quirks, language }: OperationCall, payload: WireObject): Answ
   return jsonAnswer(200, toJson(envelope, quirks.phpEscapes));
 }
 
-function denial(
-  { quirks, language, errorStatus }: OperationCall,
-  status: number,
-  message: Word,
-): Answer {
+function denial({ quirks, language }: OperationCall, status: number, message: Word): Answer {
   const envelope = { status: translate('error', language), msg: translate(message, language) };
-  return jsonAnswer(errorStatus ?? status, toJson(envelope, quirks.phpEscapes));
+  return jsonAnswer(status, toJson(envelope, quirks.phpEscapes));
 }
 
 const CHUNK_CHARACTERS = 64 * 1024;
@@ -151,7 +128,6 @@ function listBody(
   };
 }
 
-/** A record as JSON text, with its wire fields and `change`, or its raw text in its place. */
 function recordJson(record: CatalogueRecord, quirks: Quirks, change: WireObject = {}): string {
   if (record.raw !== undefined) return record.raw;
   const wire = itemWire(record.item, quirks);
@@ -172,43 +148,32 @@ interface Rendering {
   readonly revision: string;
   readonly body: Promise<Body>;
   readonly path: string;
-  readonly formerPath: string | null;
 }
 
 /** Lists rendered to temporary files, so that a benchmark measures its client and not this server. */
 export class Prerendered {
   readonly #folder = mkdtempSync(join(tmpdir(), 'seller-mirror-simulator-'));
-  readonly #renderings = new Map<object, Rendering>();
+  readonly #renderings = new Map<object, readonly Rendering[]>();
   #count = 0;
 
-  /** The body from its file; rendered again when the revision has changed. */
   async body(owner: object, revision: string, source: Body): Promise<Body> {
-    const known = this.#renderings.get(owner);
+    const [known, former] = this.#renderings.get(owner) ?? [];
     if (known?.revision === revision) return known.body;
     const path = join(this.#folder, `${++this.#count}.json`);
-    const body = render(path, source);
-    this.#renderings.set(owner, { revision, body, path, formerPath: known?.path ?? null });
-    // The previous file may still be being read; the one before it hardly.
-    if (known?.formerPath) await rm(known.formerPath, { force: true });
-    return body;
+    const fresh = { revision, body: render(path, source), path };
+    this.#renderings.set(owner, known === undefined ? [fresh] : [fresh, known]);
+    // The known file may still be being read; the one before it hardly.
+    if (former !== undefined) await rm(former.path, { force: true });
+    return fresh.body;
   }
 
-  /** Removes the files. */
   async close(): Promise<void> {
     await rm(this.#folder, { recursive: true, force: true });
   }
 }
 
 async function render(path: string, source: Body): Promise<Body> {
-  const file = await open(path, 'w');
-  let length = 0;
-  try {
-    for await (const chunk of source.chunks()) {
-      await file.writeFile(chunk);
-      length += chunk.length;
-    }
-  } finally {
-    await file.close();
-  }
+  await writeFile(path, source.chunks());
+  const { size: length } = await stat(path);
   return { length, chunks: () => createReadStream(path, { highWaterMark: 1024 * 1024 }) };
 }

@@ -1,49 +1,8 @@
 import { hash32 } from './random.js';
 
-/**
- * The ways in which deployed servers differ from the contract, each as a switch, and the profiles
- * made of them. Where each field note is found (P1 = `field-1`, P2 = `field-2`):
- *
- * | note                                              | profile / switch                              |
- * |---------------------------------------------------|-----------------------------------------------|
- * | purchase at top-level `item`, at `purchase`       | P1, P2 / `purchaseAt`                         |
- * | options as a map; null; []                        | P1, P2 / `options`, `noOptions`               |
- * | tags comma-separated; null                        | P1, P2 / `tags`, `noTags`                     |
- * | screenshots as a map; null; absent                | P1, P2 / `screenshots`, `noScreenshots`       |
- * | the list as a map                                 | P2 / `list`                                   |
- * | empty maps as []                                  | P1, P2 / `emptyMaps`                          |
- * | social links: handles, unset null, field null     | P1, P2 / `socialLinks`; account override null |
- * | timestamps with microseconds                      | P1, P2 / `timestamps`                         |
- * | money: 100, float noise, string, whole            | P1, P2 / `money`                              |
- * | numeric strings                                   | P2 / `numbers`                                |
- * | version null, 1.0, 1.2.3.4                        | P2 / `noVersion`, `version`                   |
- * | null for demo link, heading, description, contact | P2 / `nulls`                                  |
- * | translated licence, status and messages           | option `language`; fault `translated`         |
- * | fields added and renamed by forks                 | P2 / `extraFields`; `renamedFields`; `extra`  |
- * | reduced shapes                                    | P1 / `shapes`, `purchaseItem`                 |
- * | storage links with ?wrap=0, on a CDN host         | P2 / `links`                                  |
- * | parameters in query, form, JSON; no header        | all; option `keyHeader` reads one more        |
- * | browser User-Agent to the home page               | all / `browserRedirect`                       |
- * | no paging, no ETag; only approved items           | all; `Catalogue.setState`                     |
- * | unstable order                                    | P1 / `order`                                  |
- * | codes in any letter case, values trimmed          | all                                           |
- * | codes of 37 hex characters, or UUIDs              | `seededPurchases({ format })`                 |
- * | statuses and words of the error table             | all; option `errorStatus`                     |
- * | the key of a user who sells nothing               | `SellerSpec.sells`, or an empty catalogue     |
- * | refunded, cancelled, another seller's code        | `Purchases.setState`; a second seller         |
- * | item pending, rejected, deleted                   | `Catalogue.setState`, `remove`                |
- * | "No items found" at exactly one item              | P1, P2 / `oneItemRule`                        |
- * | switched off, demo mode                           | fault `switched-off`                          |
- * | 60 a minute, headers, 429                         | options `requestsPerMinute`, `limit`          |
- * | others use up the same budget                     | `sim.limits.spend`                            |
- * | Laravel errors, debug trace                       | fault `server-error`; `echo`                  |
- * | maintenance: 503, redirect                        | faults `maintenance`, `maintenance-redirect`  |
- * | bot challenge                                     | fault `challenge`                             |
- * | HTML at any status; BOM, white space, warnings    | faults `html`, `prefix`                       |
- * | gzip and br                                       | option `compression`; fault `encoding`        |
- * | one broken item, the list a 500                   | `Catalogue.poison`                            |
- * | redirects                                         | option `redirects`; fault `redirect`          |
- * | POST only at the validation                       | all: 405 with `Allow`                         |
+/*
+ * The ways in which deployed servers differ from the contract (field notes: envelope and shapes), each as
+ * a switch, and the profiles made of them: `field-1` and `field-2` are the two generations.
  */
 
 /** One notation for all records, or several, of which each record has one for good. */
@@ -167,10 +126,15 @@ export const profiles: Readonly<Record<ProfileName, Quirks>> = {
   },
 };
 
-/** The alternative that the record with this id has; `salt` keeps the fields independent. */
-export function choose<T extends string>(choice: Choice<T>, id: number, salt: number): T {
-  if (typeof choice === 'string') return choice;
-  return choice[hash32(salt, id, 77) % choice.length] as T;
+export type Notation = { readonly [N in keyof Quirks]: Exclude<Quirks[N], readonly unknown[]> };
+
+export function notationOf(quirks: Quirks, id: number): Notation {
+  if (!Object.values(quirks).some(Array.isArray)) return quirks as Notation;
+  const chosen = Object.entries(quirks).map(([name, choice]: [string, unknown], salt) => {
+    const isChoice = Array.isArray(choice);
+    return [name, isChoice ? (choice[hash32(salt, id, 77) % choice.length] as unknown) : choice];
+  });
+  return Object.fromEntries(chosen) as Notation;
 }
 
 /**
@@ -210,10 +174,8 @@ const words = {
   },
 } as const;
 
-/** Every text of the server that is translated. */
 export type Word = keyof (typeof words)['de'];
 
-/** A text of the server in a language. */
 export function translate(word: Word, language: Language): string {
   if (language === 'en') return word;
   return language === 'EN' ? word.toUpperCase() : words[language][word];

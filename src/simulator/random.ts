@@ -23,13 +23,12 @@ export class SeededRandom {
     return ((t ^ (t >>> 14)) >>> 0) % limit;
   }
 
-  /** One of the values, which must not be empty. */
   pick<T>(values: readonly T[]): T {
     return values[this.below(values.length)] as T;
   }
 }
 
-const ROUNDS = 4;
+const ROUNDS = [0, 1, 2, 3];
 
 /**
  * A seeded permutation of 0 … size-1 that needs no memory (a Feistel network with cycle walking):
@@ -38,51 +37,39 @@ const ROUNDS = 4;
 export class Permutation {
   readonly #size: number;
   readonly #seed: number;
-  readonly #half: number;
+  /** Each half of a number is less than this. */
+  readonly #base: number;
 
   constructor(size: number, seed: number) {
     this.#size = size;
     this.#seed = seed;
-    this.#half = Math.max(1, Math.ceil(Math.log2(Math.max(2, size)) / 2));
+    this.#base = 2 ** Math.max(1, Math.ceil(Math.log2(Math.max(2, size)) / 2));
   }
 
   /** Where `index` goes. */
   at(index: number): number {
     let value = index;
-    do value = this.#forward(value);
-    while (value >= this.#size);
+    do {
+      let [left, right] = [Math.floor(value / this.#base), value % this.#base];
+      for (const round of ROUNDS) [left, right] = [right, this.#mixed(left, right, round)];
+      value = left * this.#base + right;
+    } while (value >= this.#size);
     return value;
   }
 
   /** What goes to `place`. */
   invert(place: number): number {
     let value = place;
-    do value = this.#backward(value);
-    while (value >= this.#size);
+    do {
+      let [left, right] = [Math.floor(value / this.#base), value % this.#base];
+      for (const round of ROUNDS.toReversed())
+        [left, right] = [this.#mixed(right, left, round), left];
+      value = left * this.#base + right;
+    } while (value >= this.#size);
     return value;
   }
 
-  #forward(value: number): number {
-    const base = 2 ** this.#half;
-    let left = Math.floor(value / base);
-    let right = value % base;
-    for (let round = 0; round < ROUNDS; round++) {
-      const next = (left ^ (hash32(this.#seed, right, round) % base)) >>> 0;
-      left = right;
-      right = next;
-    }
-    return left * base + right;
-  }
-
-  #backward(value: number): number {
-    const base = 2 ** this.#half;
-    let left = Math.floor(value / base);
-    let right = value % base;
-    for (let round = ROUNDS - 1; round >= 0; round--) {
-      const next = (right ^ (hash32(this.#seed, left, round) % base)) >>> 0;
-      right = left;
-      left = next;
-    }
-    return left * base + right;
+  #mixed(half: number, other: number, round: number): number {
+    return (half ^ (hash32(this.#seed, other, round) % this.#base)) >>> 0;
   }
 }

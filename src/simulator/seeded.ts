@@ -19,17 +19,7 @@ export interface SeededOptions {
 }
 
 const STORAGE = 'https://storage.marketplace.example';
-const ADJECTIVES = [
-  'Swift',
-  'Modern',
-  'Nordic',
-  'Minimal',
-  'Bold',
-  'Cozy',
-  'Élan',
-  'Pure',
-  'Vivid',
-];
+const ADJECTIVES = 'Swift Modern Nordic Minimal Bold Cozy Élan Pure Vivid'.split(' ');
 const NOUNS = ['Dashboard', 'Shop Theme', 'Icon Set', 'Booking Script', 'Landing Page', 'Player'];
 const CATEGORIES = [
   ['Scripts', ['PHP', 'JavaScript', 'Python']],

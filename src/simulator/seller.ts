@@ -32,7 +32,6 @@ export class Purchases {
     for (const spec of explicit) this.add(spec);
   }
 
-  /** Purchases in any state. */
   get size(): number {
     return this.#seeded.count + this.#explicit.size;
   }
@@ -46,7 +45,6 @@ export class Purchases {
     return [0, 8, 12, 16, 20].map((from, n) => code.slice(from, [8, 12, 16, 20, 32][n])).join('-');
   }
 
-  /** Every code in order. */
   *codes(): Generator<string> {
     for (let index = 0; index < this.#seeded.count; index++) yield this.codeAt(index);
     for (const spec of this.#explicit.values()) yield spec.code;
@@ -65,7 +63,6 @@ export class Purchases {
     this.#explicit.set(spec.code.toLowerCase(), spec);
   }
 
-  /** Changes fields of a purchase, such as `supportedUntil` or `license`. */
   change(code: string, fields: Partial<SimPurchase>): void {
     const key = code.toLowerCase();
     this.#changes.set(key, { ...this.#changes.get(key), ...fields });
@@ -95,7 +92,6 @@ export class Purchases {
   }
 }
 
-/** Any number of purchases, each made from the seed and its number. */
 export function seededPurchases(options: SeededPurchases): Purchases {
   return new Purchases(options);
 }
@@ -136,27 +132,22 @@ export interface SellerSpec {
 }
 
 /** A seller of the simulated marketplace; its fields may be changed at any time. */
-export class Seller {
+export interface Seller {
   readonly key: string;
+  readonly username: string;
   account: SimAccount;
   catalogue: Catalogue;
   purchases: Purchases;
   sells: boolean;
+}
 
-  constructor(spec: SellerSpec) {
-    this.key = spec.key;
-    this.account = { ...defaultAccount(spec.username), ...spec.account, username: spec.username };
-    this.catalogue = spec.catalogue;
-    this.purchases =
-      spec.purchases instanceof Purchases
-        ? spec.purchases
-        : new Purchases({ seed: 0, count: 0 }, spec.purchases);
-    this.sells = spec.sells ?? true;
-  }
-
-  get username(): string {
-    return this.account.username;
-  }
+export function sellerOf({ key, username, catalogue, sells = true, ...spec }: SellerSpec): Seller {
+  const account = { ...defaultAccount(username), ...spec.account, username };
+  const purchases =
+    spec.purchases instanceof Purchases
+      ? spec.purchases
+      : new Purchases({ seed: 0, count: 0 }, spec.purchases);
+  return { key, username, account, catalogue, purchases, sells };
 }
 
 function defaultAccount(username: string): SimAccount {

@@ -1,6 +1,5 @@
 import type { WireObject } from './json.js';
 
-/** The four operations (spec 4). */
 export type Operation = 'account' | 'list' | 'item' | 'validate';
 
 /** What the simulated marketplace knows of an item, free of any notation. */
@@ -34,7 +33,6 @@ export interface SimItem {
 /** Where an item stands: only `listed` ones are in the list; `unlisted` ones still answer a look-up. */
 export type ItemState = 'listed' | 'unlisted' | 'pending' | 'removed';
 
-/** A record as it stands: the item, where it stands, and what is done to its bytes. */
 export interface CatalogueRecord {
   readonly item: SimItem;
   readonly state: ItemState;
@@ -81,4 +79,22 @@ export interface SimPurchase {
   readonly downloaded: boolean | null;
   readonly date: string;
   readonly state: PurchaseState;
+}
+
+/** A request as the server saw it, without its key. Filled in while it is answered. */
+export interface LogEntry {
+  /** Milliseconds since 1970. */
+  readonly at: number;
+  /** Null when the path is none of the four. */
+  readonly operation: Operation | null;
+  readonly method: string;
+  readonly path: string;
+  hasKey: boolean;
+  /** Whose key it is; null when it is unknown. */
+  sellerName: string | null;
+  parameters: Record<string, string>;
+  /** 0 until an answer begins; stays 0 when the connection is reset before that. */
+  status: number;
+  bytesSent: number;
+  finished: boolean;
 }

@@ -1,10 +1,9 @@
 import { accountHash, extraHash } from '../domain/prepare-item.js';
 import type { Account, Json } from '../domain/item.js';
-import { Tolerated, storableJson } from '../domain/values.js';
+import { storableJson } from '../domain/values.js';
 import type { RowStamp } from './item-rows.js';
 import type { SellerLock } from './lock.js';
 
-/** An account as the marketplace answered it. */
 export interface AccountRecord {
   readonly value: Account;
   readonly extra: { readonly [path: string]: Json };
@@ -13,10 +12,7 @@ export interface AccountRecord {
 
 export type AccountChange = 'added' | 'changed' | 'extra-changed' | 'unchanged';
 
-/**
- * Saves the account when it differs from the stored one, which is kept as a version; an unchanged
- * account writes no row.
- */
+/** Saves an account that differs from the stored one, which is kept as a version. */
 export async function saveAccount(
   { client }: SellerLock,
   stamp: RowStamp,
@@ -34,63 +30,55 @@ export async function saveAccount(
     before !== undefined && extraHash(before.extra).equals(Buffer.from(extraHash(record.extra)));
   if (sameContent && sameExtra) return 'unchanged';
   await client.query(UPSERT, [
-    stamp.sellerId,
-    value.username,
-    value.firstname,
-    value.lastname,
-    value.fullName,
-    value.email,
-    value.balance,
-    value.currency,
-    value.heading,
-    value.description,
-    value.contactEmail,
-    JSON.stringify(value.socialLinks),
-    value.avatarUrl,
-    value.coverUrl,
-    value.registeredAt,
-    stamp.at,
-    stamp.runId,
-    contentHash,
-    JSON.stringify(record.extra),
-    JSON.stringify(storableJson(record.raw, new Tolerated())),
+    ...[stamp.sellerId, stamp.at, stamp.runId, contentHash, JSON.stringify(record.extra)],
+    JSON.stringify(storableJson(record.raw)),
+    ...Object.values(FIELDS).map((field) =>
+      field === 'socialLinks' ? JSON.stringify(value.socialLinks) : value[field],
+    ),
   ]);
   if (before === undefined) return 'added';
   return sameContent ? 'extra-changed' : 'changed';
 }
 
+const FIELDS = {
+  username: 'username',
+  firstname: 'firstname',
+  lastname: 'lastname',
+  full_name: 'fullName',
+  email: 'email',
+  balance: 'balance',
+  currency: 'currency',
+  heading: 'heading',
+  description: 'description',
+  contact_email: 'contactEmail',
+  social_links: 'socialLinks',
+  avatar_url: 'avatarUrl',
+  cover_url: 'coverUrl',
+  registered_at: 'registeredAt',
+} as const satisfies Readonly<Record<string, keyof Account>>;
+const COLUMNS = Object.keys(FIELDS);
+
 /** It always grows, even if a clock goes back: no two states of an account overlap in time. */
-function nextChangedAt(at: string): string {
-  return `greatest(${at}::timestamptz, accounts.changed_at + interval '1 microsecond')`;
-}
+const NEXT_CHANGED_AT = `greatest($2::timestamptz, accounts.changed_at + interval '1 microsecond')`;
 
-/** The account as it is before a change of its canonical fields; unknown fields have no history. */
-const KEPT = `
-  INSERT INTO mirror.account_versions
-    (seller_id, username, firstname, lastname, full_name, email, balance, currency, heading,
-     description, contact_email, social_links, avatar_url, cover_url, registered_at, first_seen_at,
-     synced_run_id, valid_from, valid_to, superseded_run_id)
-  SELECT seller_id, username, firstname, lastname, full_name, email, balance, currency, heading,
-         description, contact_email, social_links, avatar_url, cover_url, registered_at,
-         first_seen_at, synced_run_id, changed_at, ${nextChangedAt('$16')}, $17
-    FROM mirror.accounts WHERE seller_id = $1 AND content_hash <> $18`;
-
+/** Keeps the account as it is before a change of its canonical fields; unknown ones have no history. */
 const UPSERT = `
-  WITH kept AS (${KEPT})
+  WITH kept AS (
+    INSERT INTO mirror.account_versions
+      (seller_id, ${COLUMNS.join(', ')}, first_seen_at,
+       synced_run_id, valid_from, valid_to, superseded_run_id)
+    SELECT seller_id, ${COLUMNS.join(', ')}, first_seen_at,
+           synced_run_id, changed_at, ${NEXT_CHANGED_AT}, $3
+      FROM mirror.accounts WHERE seller_id = $1 AND content_hash <> $4
+  )
   INSERT INTO mirror.accounts
-    (seller_id, username, firstname, lastname, full_name, email, balance, currency, heading,
-     description, contact_email, social_links, avatar_url, cover_url, registered_at,
-     first_seen_at, changed_at, synced_run_id, content_hash, extra, raw)
-  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $16, $17, $18, $19, $20)
+    (seller_id, first_seen_at, changed_at, synced_run_id, content_hash, extra, raw,
+     ${COLUMNS.join(', ')})
+  VALUES ($1, $2, $2, $3, $4, $5, $6, ${COLUMNS.map((_, n) => `$${n + 7}`).join(', ')})
   ON CONFLICT (seller_id) DO UPDATE SET
-    username = excluded.username, firstname = excluded.firstname, lastname = excluded.lastname,
-    full_name = excluded.full_name, email = excluded.email, balance = excluded.balance,
-    currency = excluded.currency, heading = excluded.heading, description = excluded.description,
-    contact_email = excluded.contact_email, social_links = excluded.social_links,
-    avatar_url = excluded.avatar_url, cover_url = excluded.cover_url,
-    registered_at = excluded.registered_at,
+    ${COLUMNS.map((column) => `${column} = excluded.${column}`).join(', ')},
     synced_run_id = CASE WHEN accounts.content_hash <> excluded.content_hash
                          THEN excluded.synced_run_id ELSE accounts.synced_run_id END,
     changed_at = CASE WHEN accounts.content_hash <> excluded.content_hash
-                      THEN ${nextChangedAt('excluded.changed_at')} ELSE accounts.changed_at END,
+                      THEN ${NEXT_CHANGED_AT} ELSE accounts.changed_at END,
     content_hash = excluded.content_hash, extra = excluded.extra, raw = excluded.raw`;

@@ -4,6 +4,16 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Pool, PoolClient, QueryConfig } from 'pg';
 import { StoreConnectionError } from './errors.js';
 
+/** How long a connection may be silent, and how its silence is looked into; milliseconds. */
+export interface WatchTimes {
+  /** From then on a statement without a byte in either direction is looked into. */
+  readonly silentMs: number;
+  /** Bound of one look, and the pause between two. */
+  readonly askMs: number;
+}
+
+export const WATCH_TIMES: WatchTimes = { silentMs: 30_000, askMs: 10_000 };
+
 /** The connections that locks are held on, and those that everything else is done on. */
 export interface LockPools {
   readonly locks: Pool;
@@ -20,14 +30,17 @@ export interface LongConnection {
   readonly release: (isSound: boolean) => void;
 }
 
-/** An advisory lock, and the connection that holds it. */
-export interface HeldLock {
-  readonly client: PoolClient;
-  /** Aborts with a `StoreConnectionError` when the connection is gone, and the lock with it. */
-  readonly lost: AbortSignal;
+/** An advisory lock, and the connection that holds it: `lost` tells that both are gone. */
+export interface HeldLock extends Pick<LongConnection, 'client' | 'lost'> {
   /** @throws {StoreConnectionError} when the connection is gone, and the lock with it */
   readonly assertHeld: () => void;
   release(): Promise<void>;
+}
+
+/** The server's process behind a connection: a later one with the same number has another start. */
+interface Backend {
+  readonly pid: number;
+  readonly startedAt: string;
 }
 
 /**
@@ -35,36 +48,49 @@ export interface HeldLock {
  * end it. A client that has vanished must: its lock is freed within two minutes. (Over a Unix
  * socket, on which nobody can vanish, the server takes no notice of the latter.)
  */
-const SESSION = `
-  SELECT set_config('statement_timeout', '0', false), set_config('idle_session_timeout', '0', false),
+const PREPARE = `
+  SELECT pid, extract(epoch FROM backend_start)::text AS "startedAt",
+         set_config('statement_timeout', '0', false), set_config('idle_session_timeout', '0', false),
          set_config('idle_in_transaction_session_timeout', '0', false),
          set_config('tcp_keepalives_idle', '30', false),
          set_config('tcp_keepalives_interval', '10', false),
          set_config('tcp_keepalives_count', '3', false),
-         set_config('tcp_user_timeout', '60000', false)`;
-
-const BACKEND = `
-  SELECT pid, extract(epoch FROM backend_start)::text AS "startedAt" FROM pg_stat_activity WHERE pid = pg_backend_pid()`;
+         set_config('tcp_user_timeout', '60000', false)
+    FROM pg_stat_activity WHERE pid = pg_backend_pid()`;
 
 /** Opens a connection for work of any length. */
-export async function openLong(pools: LockPools): Promise<LongConnection> {
-  const client = await pools.locks.connect();
+export async function openLong({ locks, others, times }: LockPools): Promise<LongConnection> {
+  const client = await locks.connect();
   const loss = new AbortController();
-  const onLoss = (): void => loss.abort(cut());
+  const onLoss = (): void => loss.abort(lostConnection('was cut'));
   client.on('error', onLoss);
-  let endWatch = (): void => undefined;
+  let watch: NodeJS.Timeout | undefined;
   const release = (isSound: boolean): void => {
-    endWatch();
+    clearInterval(watch);
     if (isSound) client.off('error', onLoss);
     client.release(!isSound);
   };
   try {
-    endWatch = await prepare(client, pools);
+    // It may have died while it was idle, and is not watched yet.
+    const prepare: BoundedQuery = { text: PREPARE, query_timeout: times.silentMs };
+    const { rows } = await client.query<Backend>(prepare);
+    if (rows[0] === undefined) throw new Error('the store does not know its own session');
+    watch = watchConnection(client, rows[0], others, times);
   } catch (error) {
     release(false);
     throw error;
   }
   return { client, lost: loss.signal, release };
+}
+
+/** A query with the driver's time-out (ms), which its types leave out. */
+type BoundedQuery = QueryConfig & { readonly query_timeout: number };
+
+function lostConnection(what: string): StoreConnectionError {
+  return new StoreConnectionError(
+    `the connection to the database ${what} in the middle of a run`,
+    'Run it again; nothing is half written.',
+  );
 }
 
 /**
@@ -96,99 +122,50 @@ export async function tryLock(
     client,
     lost,
     assertHeld: () => lost.throwIfAborted(),
-    async release() {
-      try {
-        await client.query('SELECT pg_advisory_unlock(hashtextextended($1, 0))', [name]);
-        release(true);
-      } catch {
-        // The connection is gone or in doubt, and the lock goes with it.
-        release(false);
-      }
-    },
+    // Where the connection is gone or in doubt, the lock goes with it.
+    release: () =>
+      client.query('SELECT pg_advisory_unlock(hashtextextended($1, 0))', [name]).then(
+        () => release(true),
+        () => release(false),
+      ),
   };
 }
 
-function cut(): StoreConnectionError {
-  return new StoreConnectionError(
-    'the connection to the database was cut in the middle of a run',
-    'Run it again; nothing is half written.',
-  );
-}
-
-/** Fits a connection for a run of any length; returns what ends the watch over it. */
-async function prepare(client: PoolClient, { others, times }: LockPools): Promise<() => void> {
-  // It may have died while it was idle, and is not watched yet.
-  const { silentMs: query_timeout } = times;
-  const bounded = (text: string): QueryConfig & { query_timeout: number } => ({
-    text,
-    query_timeout,
-  });
-  await client.query(bounded(SESSION));
-  const { rows } = await client.query<Backend>(bounded(BACKEND));
-  if (rows[0] === undefined) throw new Error('the store does not know its own session');
-  return watchConnection(client, rows[0], others, times);
-}
-
-/** How long a connection may be silent, and how its silence is looked into; milliseconds. */
-export interface WatchTimes {
-  /** From then on a statement without a byte in either direction is looked into. */
-  readonly silentMs: number;
-  /** Bound of one look, and the pause between two. */
-  readonly askMs: number;
-}
-
-export const WATCH_TIMES: WatchTimes = { silentMs: 30_000, askMs: 10_000 };
-
 /** One look may be wrong: an answer may be on its way, or the network gone for a moment. */
 const DOUBTS_ENOUGH = 3;
-
-/** The server's process behind a watched connection. */
-export interface Backend {
-  readonly pid: number;
-  /** Seconds since 1970: a later process with the same number has another start. */
-  readonly startedAt: string;
-}
 
 /**
  * Watches a connection on which statements may take any time, so that no time-out can tell a long
  * one from a connection that died without a word. When a statement is silent, another connection
  * asks whether the server is still at work on it; if it is not, or can't be asked, the connection
  * is ended, which fails the statement with a `StoreConnectionError`.
- * @returns ends the watch
  */
 function watchConnection(
   client: PoolClient,
   backend: Backend,
   pool: Pool,
   { silentMs, askMs }: WatchTimes,
-): () => void {
+): NodeJS.Timeout {
   let [bytes, since, doubts, asking] = [-1, 0, 0, false];
-  const rest = (): void => {
+  const isSilent = (): boolean => {
+    if (isWaiting(client) && bytesOf(client) === bytes) return true;
     [bytes, since, doubts] = [bytesOf(client), performance.now(), 0];
+    return false;
   };
   const look = async (): Promise<void> => {
-    if (!isWaiting(client) || bytesOf(client) !== bytes) return rest();
-    if (performance.now() - since < silentMs) return;
-    const atWork = await isAtWork(pool, backend, askMs);
-    if (atWork) return rest();
-    // A newer answer counts for more.
-    if (!isWaiting(client) || bytesOf(client) !== bytes) return rest();
-    if (++doubts >= DOUBTS_ENOUGH) socketOf(client).destroy(silence());
+    if (!isSilent() || performance.now() - since < silentMs) return;
+    if (await isAtWork(pool, backend, askMs)) [since, doubts] = [performance.now(), 0];
+    // An answer that came meanwhile counts for more.
+    else if (isSilent() && ++doubts >= DOUBTS_ENOUGH) {
+      socketOf(client).destroy(lostConnection('fell silent'));
+    }
   };
   const timer = setInterval(() => {
     if (asking) return;
     asking = true;
     void look().finally(() => (asking = false));
   }, askMs);
-  timer.unref();
-  return () => clearInterval(timer);
-}
-
-function silence(): StoreConnectionError {
-  return new StoreConnectionError(
-    'the connection to the database fell silent in the middle of a run',
-    'Run it again; nothing is half written.',
-  );
+  return timer.unref();
 }
 
 /** The parts of the driver that its types leave out. */
@@ -223,7 +200,7 @@ function bytesOf(client: PoolClient): number {
 
 /** Whether the server works on the statement, as another connection sees it; false when it can't tell. */
 async function isAtWork(pool: Pool, { pid, startedAt }: Backend, askMs: number): Promise<boolean> {
-  const question: QueryConfig & { readonly query_timeout: number } = {
+  const question: BoundedQuery = {
     // A server that waits for us while we wait for it, or that can't get rid of its answer, is not at work.
     text: `SELECT FROM pg_stat_activity
             WHERE pid = $1 AND extract(epoch FROM backend_start)::text = $2 AND state = 'active'

@@ -129,3 +129,45 @@ async function tryAcquire(
   if (row.taken) return { waitMs: 0, pauseMs: 0 };
   return { waitMs: Math.max(1, row.wait_ms), pauseMs: row.pause_ms };
 }
+
+/** Length of the slots in which requests are counted (minutes). */
+export const SLOT_MINUTES = 5;
+
+/** Adds requests to those of the present slot, and forgets slots of the day before. */
+export async function addRequests(pool: Pool, sellerId: string, requests: number): Promise<void> {
+  await pool.query(
+    `WITH old AS (DELETE FROM mirror.request_counts
+                   WHERE seller_id = $1 AND slot < now() - interval '1 day')
+     INSERT INTO mirror.request_counts AS c (seller_id, slot, requests)
+     VALUES ($1, date_bin($3 * interval '1 minute', now(), 'epoch'), $2)
+     ON CONFLICT (seller_id, slot) DO UPDATE SET requests = c.requests + excluded.requests`,
+    [sellerId, requests, SLOT_MINUTES],
+  );
+}
+
+/** Requests made within one slot. */
+export interface RequestSlot {
+  readonly at: Date;
+  /** For the seller asked about. */
+  readonly own: number;
+  /** For all sellers of its marketplace, who share a budget. */
+  readonly all: number;
+}
+
+/** The slots of the last hour, the present one included, oldest first. */
+export async function lastHour(pool: Pool, sellerId: string): Promise<RequestSlot[]> {
+  const { rows } = await pool.query<RequestSlot>(
+    `SELECT slot AS at, coalesce(sum(c.requests) FILTER (WHERE c.seller_id = $1), 0)::int AS own,
+            coalesce(sum(c.requests), 0)::int AS all
+       FROM generate_series(date_bin($2 * interval '1 minute', now() - interval '55 minutes', 'epoch'),
+                            now(), $2 * interval '1 minute') AS slot
+       LEFT JOIN (
+         SELECT c.* FROM mirror.sellers own
+           JOIN mirror.sellers s USING (marketplace)
+           JOIN mirror.request_counts c ON c.seller_id = s.seller_id
+          WHERE own.seller_id = $1 AND c.slot >= now() - interval '1 hour') c USING (slot)
+      GROUP BY slot ORDER BY slot`,
+    [sellerId, SLOT_MINUTES],
+  );
+  return rows;
+}

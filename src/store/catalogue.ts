@@ -1,12 +1,51 @@
 import type { PoolClient } from 'pg';
 import { escapeLiteral } from 'pg';
 import { to as copyTo } from 'pg-copy-streams';
-import type { Json } from '../domain/item.js';
+import { ITEM_FIELDS } from '../domain/changes.js';
 import { KnownItems, type KnownState } from '../domain/known-items.js';
-import type { PreparedItem } from '../domain/prepare-item.js';
-import { COPY_HEADER, CopyIn } from './copy.js';
-import { keepVersions, NEXT_VALID_FROM, rowAt, stageDifferences } from './history.js';
-import { ITEM_COLUMNS, ITEM_VALUE_COLUMNS, ItemRows, type RowStamp } from './item-rows.js';
+import { COPY_HEADER } from './copy.js';
+import { CHANGE_COLUMNS, keepVersions, NEXT_VALID_FROM, rowAt } from './history.js';
+import { ITEM_VALUE_COLUMNS, type RowStamp } from './item-rows.js';
+
+const STATES: readonly KnownState[] = ['live', 'missing', 'removed'];
+/** int16 field count, then length and value of an int8, an 8-byte bytea and an int2. */
+const KNOWN_ROW_BYTES = 2 + (4 + 8) + (4 + 8) + (4 + 2);
+
+/** @returns with `loaded`: whether a list was taken in before */
+export async function loadKnownCatalogue(
+  client: PoolClient,
+  sellerId: string,
+): Promise<{ readonly items: KnownItems; readonly loaded: boolean }> {
+  const { rows } = await client.query<{ count: number; loaded: boolean }>(
+    `SELECT (SELECT count(*)::int FROM mirror.items WHERE seller_id = $1) AS count,
+            EXISTS (SELECT FROM mirror.sellers
+                     WHERE seller_id = $1 AND loaded_run_id IS NOT NULL) AS loaded`,
+    [sellerId],
+  );
+  const { count = 0, loaded = false } = rows[0] ?? {};
+  const items = new KnownItems(count);
+  const stream = client.query(
+    copyTo(`COPY (
+      SELECT item_id, wire_hash, (array_position('{${STATES.join(',')}}'::text[], state::text) - 1)::int2
+        FROM mirror.items WHERE seller_id = ${escapeLiteral(sellerId)}
+    ) TO STDOUT (FORMAT binary)`),
+  );
+  let rest: Buffer = Buffer.alloc(0);
+  let at = COPY_HEADER.length; // no extension is ever sent
+  for await (const chunk of stream as AsyncIterable<Buffer>) {
+    const data = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
+    // The trailer is a field count of -1, shorter than a row: the loop ends before it.
+    for (; at + KNOWN_ROW_BYTES <= data.length; at += KNOWN_ROW_BYTES) {
+      const id = Number(data.readBigInt64BE(at + 6));
+      const state = STATES[data.readInt16BE(at + 30)] ?? 'live';
+      items.addKnown(id, data.subarray(at + 18, at + 26), state);
+    }
+    rest = data.subarray(at);
+    at = Math.max(0, at - data.length);
+  }
+  // A table that somebody emptied is loaded as if for the first time.
+  return { items, loaded: loaded && count > 0 };
+}
 
 /** Counts of what applying the staged records changed. */
 export interface Applied {
@@ -26,145 +65,6 @@ export const NOTHING_APPLIED: Applied = {
   fields: new Map(),
 };
 
-export interface StoredHashes {
-  readonly contentHash: Buffer;
-  readonly extraHash: Buffer;
-  readonly live: boolean;
-}
-
-/** A staged record; a rival competes with a stored row that the list holds as well. */
-export interface Staged {
-  readonly prepared: PreparedItem;
-  readonly rival: boolean;
-}
-
-const STATES: readonly KnownState[] = ['live', 'missing', 'removed'];
-/** int16 field count, then length and value of an int8, an 8-byte bytea and an int2. */
-const KNOWN_ROW_BYTES = 2 + (4 + 8) + (4 + 8) + (4 + 2);
-
-/** What the mirror knows of a seller's catalogue. */
-export interface KnownCatalogue {
-  /** Id, wire hash and state of each item. */
-  readonly items: KnownItems;
-  /** A list was taken in before. */
-  readonly loaded: boolean;
-}
-
-/** Loads what the mirror knows of a seller's catalogue. */
-export async function loadKnownCatalogue(
-  client: PoolClient,
-  sellerId: string,
-): Promise<KnownCatalogue> {
-  const { rows } = await client.query<{ count: number; loaded: boolean }>(
-    `SELECT (SELECT count(*)::int FROM mirror.items WHERE seller_id = $1) AS count,
-            EXISTS (SELECT FROM mirror.sellers
-                     WHERE seller_id = $1 AND loaded_run_id IS NOT NULL) AS loaded`,
-    [sellerId],
-  );
-  const { count = 0, loaded = false } = rows[0] ?? {};
-  // A table that somebody emptied is loaded as if for the first time.
-  return { items: await loadKnownItems(client, sellerId, count), loaded: loaded && count > 0 };
-}
-
-async function loadKnownItems(
-  client: PoolClient,
-  sellerId: string,
-  count: number,
-): Promise<KnownItems> {
-  const known = new KnownItems(count);
-  const stream = client.query(
-    copyTo(`COPY (
-      SELECT item_id, wire_hash, (array_position('{live,missing,removed}'::text[], state::text) - 1)::int2
-        FROM mirror.items WHERE seller_id = ${escapeLiteral(sellerId)}
-    ) TO STDOUT (FORMAT binary)`),
-  );
-  let rest: Buffer = Buffer.alloc(0);
-  let header = COPY_HEADER.length; // no extension is ever sent
-  for await (const chunk of stream as AsyncIterable<Buffer>) {
-    let data = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
-    if (header > 0) {
-      if (data.length < header) {
-        rest = data;
-        continue;
-      }
-      data = data.subarray(header);
-      header = 0;
-    }
-    let at = 0;
-    // The trailer is a field count of -1, shorter than a row: the loop ends before it.
-    for (; at + KNOWN_ROW_BYTES <= data.length; at += KNOWN_ROW_BYTES) {
-      const id = Number(data.readBigInt64BE(at + 6));
-      const state = STATES[data.readInt16BE(at + 30)] ?? 'live';
-      known.addKnown(id, data.subarray(at + 18, at + 26), state);
-    }
-    rest = data.subarray(at);
-  }
-  return known;
-}
-
-/** Opens the way for rows into the table. None of their items may be in it. */
-export function openItems(client: PoolClient): CopyIn {
-  return new CopyIn(client, `mirror.items (${ITEM_COLUMNS.join(', ')})`);
-}
-
-/** Makes the staging table of this transaction. */
-export async function createStage(client: PoolClient): Promise<void> {
-  await client.query(
-    `CREATE TEMP TABLE IF NOT EXISTS incoming_items
-       (LIKE mirror.items, rival boolean NOT NULL) ON COMMIT DROP`,
-  );
-}
-
-/** Stages records that may differ from the stored ones, to be applied in one statement. */
-export async function stageItems(
-  client: PoolClient,
-  stamp: RowStamp,
-  staged: readonly Staged[],
-): Promise<void> {
-  const rows = new ItemRows(stamp);
-  for (const { prepared, rival } of staged) rows.add(prepared, rival);
-  const copy = new CopyIn(client, `pg_temp.incoming_items (${ITEM_COLUMNS.join(', ')}, rival)`);
-  await copy.write(rows.data());
-  await copy.end();
-}
-
-/** The stored records of some items, as they were received. */
-export async function storedRaw(
-  client: PoolClient,
-  sellerId: string,
-  ids: readonly number[],
-): Promise<Map<number, Json>> {
-  const { rows } = await client.query<{ item_id: string; raw: Json }>(
-    'SELECT item_id, raw FROM mirror.items WHERE seller_id = $1 AND item_id = ANY($2::bigint[])',
-    [sellerId, ids],
-  );
-  return new Map(rows.map((row) => [Number(row.item_id), row.raw]));
-}
-
-/** The stored hashes of some items. */
-export async function storedHashes(
-  client: PoolClient,
-  sellerId: string,
-  ids: readonly number[],
-): Promise<Map<number, StoredHashes>> {
-  const { rows } = await client.query<{
-    item_id: string;
-    content_hash: Buffer;
-    extra_hash: Buffer;
-    live: boolean;
-  }>(
-    `SELECT item_id, content_hash, extra_hash, state = 'live' AS live
-       FROM mirror.items WHERE seller_id = $1 AND item_id = ANY($2::bigint[])`,
-    [sellerId, ids],
-  );
-  return new Map(
-    rows.map((row) => [
-      Number(row.item_id),
-      { contentHash: row.content_hash, extraHash: row.extra_hash, live: row.live },
-    ]),
-  );
-}
-
 /**
  * Applies the staged records to the table, keeps the states they supersede, and stages the changes.
  * Of several copies of one item, the stored one included, the one with the greatest hash counts. The
@@ -174,25 +74,29 @@ export async function storedHashes(
 export async function applyStage(client: PoolClient, stamp: RowStamp): Promise<Applied> {
   // Without figures the planner takes the table for tiny, and loops over it.
   await client.query('ANALYZE pg_temp.incoming_items');
-  const { rows } = await client.query<AppliedRow>(APPLY, [stamp.sellerId, stamp.runId, stamp.at]);
-  const counts = rows[0];
-  return {
-    changed: counts?.changed ?? 0,
-    extraChanged: counts?.extra_changed ?? 0,
-    restored: counts?.restored ?? 0,
-    foundAgain: counts?.found_again ?? 0,
-    written: counts?.written ?? 0,
-    fields: new Map(Object.entries(counts?.fields ?? {})),
-  };
+  const { rows } = await client.query<
+    Omit<Applied, 'fields'> & { readonly fields: Record<string, number> | null }
+  >(APPLY, [stamp.sellerId, stamp.runId, stamp.at]);
+  const [applied] = rows;
+  if (applied === undefined) throw new Error('the store did not say what it applied');
+  return { ...applied, fields: new Map(Object.entries(applied.fields ?? {})) };
 }
 
-interface AppliedRow {
-  readonly changed: number;
-  readonly extra_changed: number;
-  readonly restored: number;
-  readonly found_again: number;
-  readonly written: number;
-  readonly fields: Record<string, number> | null;
+/** The change of state comes before those of the fields. A restored item has a class of its own. */
+const FIELDS = [{ column: 'state', class: 'missing' }, ...ITEM_FIELDS];
+
+/** SQL that makes something of each field, by its number from 1. */
+function eachField(make: (column: string, n: number) => string, separator: string): string {
+  return FIELDS.map(({ column }, n) => make(column, n + 1)).join(separator);
+}
+
+/** SQL of a field's canonical value, as `Item` has it. */
+function json(row: string, column: string): string {
+  const value = `${row}.${column}`;
+  if (column === 'price_regular' || column === 'price_extended') return `to_jsonb(${value}::text)`;
+  if (column !== 'published_at') return `to_jsonb(${value})`;
+  const utc = `to_char(${value} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US')`;
+  return `to_jsonb(rtrim(rtrim(${utc}, '0'), '.') || 'Z')`;
 }
 
 /**
@@ -216,7 +120,22 @@ const APPLY = `
   ), kept AS (
     ${keepVersions('differences', 'd.supersedes')}
   ), told AS (
-    ${stageDifferences('differences', 'd.supersedes')}
+    -- n: numbers of the fields that differ, before anything is made of their values.
+    INSERT INTO pg_temp.outgoing_changes (${CHANGE_COLUMNS})
+    SELECT i.item_id,
+           CASE WHEN n = 1 AND i.state = 'removed' THEN 'restored'
+                ELSE ('{${FIELDS.map((field) => field.class).join(',')}}'::mirror.change_class[])[n] END,
+           ('{${eachField((column) => column, ',')}}'::text[])[n],
+           CASE n ${eachField((column, n) => `WHEN ${n} THEN ${json('i', column)}`, ' ')} END,
+           CASE n ${eachField((column, n) => `WHEN ${n} THEN ${json('w', column)}`, ' ')} END
+      FROM differences d
+     CROSS JOIN ${rowAt('mirror.items', 'd.old_place')} i
+     CROSS JOIN ${rowAt('pg_temp.incoming_items', 'd.place')} w
+     CROSS JOIN LATERAL unnest(array_remove(ARRAY[${eachField(
+       (column, n) => `CASE WHEN i.${column} IS DISTINCT FROM w.${column} THEN ${n} END`,
+       ', ',
+     )}]::int[], NULL)) AS n
+     WHERE d.supersedes
     RETURNING field
   ), written AS (
     UPDATE mirror.items i
@@ -231,10 +150,10 @@ const APPLY = `
     RETURNING d.content_differs, d.extra_differs, d.old_state
   )
   SELECT count(*) FILTER (WHERE content_differs)::int AS changed,
-         count(*) FILTER (WHERE extra_differs AND NOT content_differs)::int AS extra_changed,
+         count(*) FILTER (WHERE extra_differs AND NOT content_differs)::int AS "extraChanged",
          count(*) FILTER (WHERE old_state = 'removed')::int AS restored,
          count(*) FILTER (WHERE old_state = 'missing' AND NOT content_differs
-                            AND NOT extra_differs)::int AS found_again,
+                            AND NOT extra_differs)::int AS "foundAgain",
          count(*)::int AS written,
          (SELECT jsonb_object_agg(field, items)
             FROM (SELECT field, count(*) AS items FROM told GROUP BY field) AS f) AS fields

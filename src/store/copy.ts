@@ -31,7 +31,6 @@ export class CopyIn {
     await Promise.race([sent, this.#failed]);
   }
 
-  /** Waits until the server has taken in all rows. */
   async end(): Promise<void> {
     if (this.#error !== null) throw this.#error;
     const finished = new Promise<void>((resolve) => this.#stream.once('finish', resolve));
@@ -39,7 +38,6 @@ export class CopyIn {
     await Promise.race([finished, this.#failed]);
   }
 
-  /** Gives it up; the transaction can then only be rolled back. */
   abandon(): void {
     if (this.#error === null) this.#stream.destroy();
   }
@@ -72,7 +70,6 @@ export class BinaryRows {
     this.#buffer = Buffer.allocUnsafe(initialBytes);
   }
 
-  /** Bytes gathered so far. */
   get size(): number {
     return this.#length;
   }
@@ -120,15 +117,17 @@ export class BinaryRows {
   }
 
   textArray(values: readonly string[]): void {
-    this.#sized(() => {
-      this.#int32(values.length === 0 ? 0 : 1); // dimensions
-      this.#int32(0); // no nulls
-      this.#int32(TEXT_OID);
-      if (values.length === 0) return;
+    this.#int32(0); // the size, known at the end
+    const start = this.#length;
+    this.#int32(values.length === 0 ? 0 : 1); // dimensions
+    this.#int32(0); // no nulls
+    this.#int32(TEXT_OID);
+    if (values.length > 0) {
       this.#int32(values.length);
       this.#int32(1); // lower bound
       for (const value of values) this.text(value);
-    });
+    }
+    this.#buffer.writeInt32BE(this.#length - start, start - 4);
   }
 
   /** @param value ISO 8601 in UTC with at most six digits of fraction */
@@ -165,17 +164,9 @@ export class BinaryRows {
     return this.#buffer.subarray(0, this.#length);
   }
 
-  /** Starts over in the same memory. */
   clear(): void {
     this.#length = 0;
     this.rows = 0;
-  }
-
-  #sized(write: () => void): void {
-    this.#int32(0);
-    const start = this.#length;
-    write();
-    this.#buffer.writeInt32BE(this.#length - start, start - 4);
   }
 
   #append(bytes: Uint8Array): void {

@@ -3,13 +3,11 @@ import type { Decision, HeldRun, RemovalPlan } from '../domain/removals.js';
 import type { RowStamp } from './item-rows.js';
 import type { SellerLock } from './lock.js';
 
-/** An item by its id and present name. */
 export interface NamedItem {
   readonly itemId: number;
   readonly name: string;
 }
 
-/** The items that a run held back. */
 export interface HeldBack {
   readonly items: number;
   /** How many of them were denied between two proofs of the key. */
@@ -23,7 +21,6 @@ export interface HeldBack {
 /** Names that a sentence can bear. */
 const EXAMPLES = 3;
 
-/** Stores with the run what it holds back; part of the transaction that marks the items missing. */
 export async function saveHeldBack(
   client: PoolClient,
   { sellerId, runId }: RowStamp,
@@ -38,19 +35,13 @@ export async function saveHeldBack(
   );
 }
 
-/** Reads the items that a run held back; null when it was not held, or they were not recorded. */
 export async function readHeldBack(
   client: Pool | PoolClient,
   runId: bigint,
 ): Promise<HeldBack | null> {
-  const { rows } = await client.query<{
-    items: number;
-    confirmed: number;
-    present: number | null;
-    examples: NamedItem[];
-  }>(
+  const { rows } = await client.query<HeldBack>(
     `SELECT count(*)::int AS items, count(*) FILTER (WHERE h.confirmed)::int AS confirmed,
-            min(r.present) AS present,
+            coalesce(min(r.present), count(*)::int) AS present,
             (SELECT coalesce(jsonb_agg(jsonb_build_object('itemId', e.item_id, 'name', i.name)
                                        ORDER BY e.confirmed DESC, e.item_id), '[]')
                FROM (SELECT * FROM mirror.held_items WHERE run_id = $1
@@ -60,9 +51,8 @@ export async function readHeldBack(
       WHERE h.run_id = $1`,
     [runId],
   );
-  const row = rows[0];
-  if (row === undefined || row.items === 0) return null;
-  return { ...row, present: row.present ?? row.items };
+  const [held] = rows;
+  return held === undefined || held.items === 0 ? null : held;
 }
 
 /**
@@ -86,7 +76,6 @@ export async function decisionsOn(
   return new Map(rows.map((row) => [Number(row.item_id), row.decision]));
 }
 
-/** A held run, and what was decided about it. */
 export interface HeldRunRecord extends HeldRun {
   readonly sellerId: string;
   readonly decidedAt: Date | null;
@@ -99,16 +88,19 @@ export async function readHeldRun(
   runId: bigint,
 ): Promise<HeldRunRecord | null> {
   const { rows } = await client.query<
-    Omit<HeldRunRecord, 'runId' | 'newerHeld' | 'approvalRunId'> & {
-      approvalId: string | null;
-      newerId: string | null;
-      newerDecision: Decision | null;
+    Omit<HeldRunRecord, 'runId' | 'approvalRunId' | 'newerHeld'> & {
+      approvalRunId: string | null;
+      newerHeld: { runId: string; decision: Decision | null } | null;
     }
   >(
     `SELECT r.seller_id AS "sellerId", r.state::text AS state, r.decision,
             r.decided_at AS "decidedAt", r.decided_by AS "decidedBy",
-            r.approval_run_id::text AS "approvalId", f.items, f.missing, f.removed,
-            n.run_id AS "newerId", n.decision AS "newerDecision"
+            r.approval_run_id AS "approvalRunId", f.items, f.missing, f.removed,
+            (SELECT jsonb_build_object('runId', run_id::text, 'decision', decision)
+               FROM mirror.runs
+              WHERE seller_id = r.seller_id AND kind = 'items' AND state = 'held'
+                AND run_id > r.run_id
+              ORDER BY run_id DESC LIMIT 1) AS "newerHeld"
        FROM mirror.runs r
        CROSS JOIN LATERAL (
          SELECT count(*)::int AS items,
@@ -118,20 +110,18 @@ export async function readHeldRun(
            FROM mirror.held_items h
            JOIN mirror.items i ON i.seller_id = h.seller_id AND i.item_id = h.item_id
           WHERE h.run_id = r.run_id) f
-       LEFT JOIN LATERAL (
-         SELECT run_id, decision FROM mirror.runs
-          WHERE seller_id = r.seller_id AND kind = 'items' AND state = 'held'
-            AND run_id > r.run_id
-          ORDER BY run_id DESC LIMIT 1) n ON true
       WHERE r.run_id = $1`,
     [runId],
   );
-  const row = rows[0];
+  const [row] = rows;
   if (row === undefined) return null;
-  const { newerId, newerDecision, approvalId, ...rest } = row;
-  const newerHeld = newerId === null ? null : { runId: BigInt(newerId), decision: newerDecision };
-  const approvalRunId = approvalId === null ? null : BigInt(approvalId);
-  return { runId, ...rest, approvalRunId, newerHeld };
+  const { approvalRunId: approval, newerHeld: newer } = row;
+  return {
+    ...row,
+    runId,
+    approvalRunId: approval === null ? null : BigInt(approval),
+    newerHeld: newer === null ? null : { ...newer, runId: BigInt(newer.runId) },
+  };
 }
 
 /** The present state of the items that a run held back. */
@@ -146,18 +136,13 @@ export interface HeldFates {
   readonly unproven: number;
 }
 
-/** Reads the present state of the items that a run held back. */
 export async function readFates(
   client: PoolClient,
   { sellerId }: RowStamp,
   heldRunId: bigint,
 ): Promise<HeldFates> {
-  const { rows } = await client.query<{
-    item_id: string;
-    name: string;
-    fate: 'gone' | 'found' | 'removed' | 'unproven';
-  }>(
-    `SELECT h.item_id, i.name,
+  const { rows } = await client.query<NamedItem & { readonly fate: string }>(
+    `SELECT h.item_id::float8 AS "itemId", i.name,
             CASE WHEN i.state = 'removed' THEN 'removed'
                  WHEN i.state = 'live' OR i.synced_run_id > h.run_id
                    OR l.outcome = 'found' AND l.looked_up_at > r.started_at
@@ -176,23 +161,20 @@ export async function readFates(
   );
   const of = (fate: string): typeof rows => rows.filter((row) => row.fate === fate);
   return {
-    gone: of('gone').map((row) => Number(row.item_id)),
-    found: of('found').map((row) => ({ itemId: Number(row.item_id), name: row.name })),
+    gone: of('gone').map(({ itemId }) => itemId),
+    found: of('found').map(({ itemId, name }) => ({ itemId, name })),
     removed: of('removed').length,
     unproven: of('unproven').length,
   };
 }
 
-/** A decision, and who made it. */
 export interface DecisionRecord {
   readonly decision: Decision;
-  /** Name of the person who decided. */
   readonly by: string;
   /** The run that removes the items; null when nothing is removed. */
   readonly approvalRunId: bigint | null;
 }
 
-/** Records a decision about a run, at the database's time. */
 export async function recordDecision(
   { client }: Pick<SellerLock, 'client'>,
   runId: bigint,

@@ -4,20 +4,16 @@ import type { FeedCursor } from '../domain/feed-cursor.js';
 import { errorCode, StoreError } from './errors.js';
 import { feedRule, type FeedRule } from './feed-rules.js';
 import { withOwnClient } from './pools.js';
-import { TextCursor, type TextRow } from './text-cursor.js';
+import { openTextCursor, type TextRow } from './text-cursor.js';
 
-/** A view that can be exported. */
 export interface ExportableView {
   readonly name: string;
-  /** The view's comment in the database. */
   readonly comment: string | null;
-  /** Whether it has a column `seller_id`. */
   readonly bySeller: boolean;
   /** Columns that tell its rows apart; null when it can only be exported whole. */
   readonly key: readonly string[] | null;
 }
 
-/** The views that can be exported, on a connection of its own. */
 export class Exports {
   readonly #client: Client;
 
@@ -25,7 +21,6 @@ export class Exports {
     this.#client = client;
   }
 
-  /** The views that there are, by name. */
   async views(): Promise<ExportableView[]> {
     const { rows } = await this.#client.query<Omit<ExportableView, 'key'>>(
       `SELECT c.relname AS name, obj_description(c.oid, 'pg_class') AS comment,
@@ -37,7 +32,12 @@ export class Exports {
     return rows.map((view) => ({ ...view, key: feedRule(view.name)?.key ?? null }));
   }
 
-  /** The sellers that the store holds, by name. */
+  /** Which life of the store this is: a restored backup begins another one. */
+  async epoch(): Promise<string> {
+    const { rows } = await this.#client.query<{ epoch: string }>('SELECT epoch FROM mirror.epochs');
+    return rows[0]?.epoch ?? '';
+  }
+
   async sellers(): Promise<string[]> {
     const { rows } = await this.#client.query<{ name: string }>(
       'SELECT seller_id AS name FROM mirror.sellers ORDER BY 1',
@@ -56,19 +56,19 @@ export class Exports {
     const cursor = rule === null ? null : await beginFeed(client, rule);
     if (rule === null) await client.query(BEGIN);
     const { since } = request;
-    if (since !== null && (cursor === null || since.seq > cursor.seq)) throw aheadError(since);
+    if (since !== null && (cursor === null || since.seq > cursor.seq))
+      throw new CursorAheadError(since);
     const columns = await columnsOf(client, request);
     const { sql, values } = statement(request, rule, columns);
     const total = request.counted ? await count(client, sql, values) : null;
-    const rows = await TextCursor.open(client, sql, values);
-    const result = await consume({ columns, batches: rows.batches(), total, cursor });
+    const rows = await openTextCursor(client, sql, values);
+    const result = await consume({ columns, batches: rows.batches, total, cursor });
     await rows.close();
     await client.query('COMMIT');
     return result;
   }
 }
 
-/** Works on exports. `signal` ends what is under way. */
 export function withExports<T>(
   url: string,
   signal: AbortSignal,
@@ -77,22 +77,20 @@ export function withExports<T>(
   return withOwnClient(url, 'export', signal, (client) => work(new Exports(client)));
 }
 
-/** A column of an export. */
 export interface ExportColumn {
   readonly name: string;
   /** PostgreSQL's name of the type with its modifiers, such as `numeric(14,2)`. */
   readonly type: string;
 }
 
-/** An export that is asked for. */
 export interface ExportRequest {
   readonly view: string;
   /** Only rows written after this; null for all of them. */
   readonly since: FeedCursor | null;
   /** Whether to add the column `_deleted`, which is true for rows that are gone. */
   readonly deletions: boolean;
-  /** Only rows of this seller; null for all. */
-  readonly sellerId: string | null;
+  /** Only rows of these sellers; null for all. */
+  readonly sellerIds: readonly string[] | null;
   /** Whether to count the rows first, which takes about as long as to read them. */
   readonly counted: boolean;
 }
@@ -115,10 +113,7 @@ const BEGIN = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
   SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO, YMD'; SET LOCAL extra_float_digits = 1;
   SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0`;
 
-/**
- * Begins a transaction that sees all that was written up to a number, and nothing after it.
- * @returns that number, and the transaction's moment
- */
+/** The transaction sees all that was written up to the number that is returned, and nothing after it. */
 async function beginFeed(client: Client, rule: FeedRule): Promise<FeedCursor> {
   return holdFeeds(client, async () => {
     await client.query(BEGIN);
@@ -135,15 +130,15 @@ async function beginFeed(client: Client, rule: FeedRule): Promise<FeedCursor> {
 }
 
 /** A cursor is from another store, or from a later state of this one. */
-class CursorAheadError extends StoreError {
+export class CursorAheadError extends StoreError {
   readonly code = 'CURSOR_AHEAD';
-}
 
-function aheadError({ seq }: FeedCursor): StoreError {
-  return new CursorAheadError(
-    `the cursor ${seq} is ahead of this store, which was restored from a backup or is another one`,
-    'start over: export the view whole, and go on from the cursor that this gives',
-  );
+  constructor({ seq }: FeedCursor) {
+    super(
+      `the cursor ${seq} is ahead of this store, which was restored from a backup or is another one`,
+      'start over: export the view whole, and go on from the cursor that this gives',
+    );
+  }
 }
 
 async function columnsOf(
@@ -161,30 +156,24 @@ async function columnsOf(
   return deletions ? [...rows, { name: DELETED, type: 'boolean' }] : rows;
 }
 
-interface Statement {
-  readonly sql: string;
-  readonly values: readonly unknown[];
-}
-
 function statement(
-  { view, since, deletions, sellerId }: ExportRequest,
+  { view, since, deletions, sellerIds }: ExportRequest,
   rule: FeedRule | null,
   columns: readonly ExportColumn[],
-): Statement {
+): { readonly sql: string; readonly values: readonly unknown[] } {
   const names = columns.map(({ name }) => name).filter((name) => name !== DELETED);
   const list = columns.map(({ name }) => `f."${name}"`).join(', ');
-  const isWhole = since === null || rule === null;
   const all = rule?.whole?.(names) ?? `reporting."${view}"`;
-  const source = isWhole
-    ? `SELECT *${deletions ? `, false AS ${DELETED}` : ''} FROM ${all} AS v`
-    : rule.since(names);
-  // Each parameter is named, so that its type is known though a view has no use for it.
-  const values = [since === null ? null : String(since.seq), since?.at ?? null, sellerId];
-  const ofSeller = sellerId === null ? '$3::text IS NULL' : 'f.seller_id = $3';
+  const source =
+    since === null || rule === null
+      ? `SELECT *${deletions ? `, false AS ${DELETED}` : ''} FROM ${all} AS v`
+      : rule.since(names);
+  const ofSellers = sellerIds === null ? '$3::text[] IS NULL' : 'f.seller_id = ANY($3::text[])';
   return {
+    // Each parameter is named, so that its type is known though a view has no use for it.
     sql: `SELECT ${list} FROM (${source}) AS f
-      WHERE ${ofSeller} AND ($1::bigint IS NULL OR true) AND ($2::timestamptz IS NULL OR true)`,
-    values,
+      WHERE ${ofSellers} AND ($1::bigint IS NULL OR true) AND ($2::timestamptz IS NULL OR true)`,
+    values: [since === null ? null : String(since.seq), since?.at ?? null, sellerIds],
   };
 }
 
@@ -196,10 +185,10 @@ async function count(client: Client, sql: string, values: readonly unknown[]): P
   return Number(rows[0]?.rows ?? 0);
 }
 
-/** Locks that writers hold from the first number they take to their commit; see the migrations. */
-const GATES = ['seller-mirror/purchases', 'seller-mirror/item-changes'].map(
-  (name) => `pg_advisory_lock(hashtextextended('${name}', 0))`,
-);
+/** Takes the locks that writers hold from the first number they take to their commit; see the migrations. */
+const HOLD_FEEDS = `
+  SELECT pg_advisory_lock(hashtextextended('seller-mirror/purchases', 0)),
+         pg_advisory_lock(hashtextextended('seller-mirror/item-changes', 0))`;
 
 const TRIES = 60;
 const WAIT_MS = 1_000;
@@ -212,36 +201,32 @@ const LOCK_NOT_AVAILABLE = '55P03';
  * @throws {FeedBusyError} when writers don't come to an end
  */
 async function holdFeeds<T>(client: Client, work: () => Promise<T>): Promise<T> {
-  for (let tries = 1; !(await taken(client)); tries++) {
-    if (tries === TRIES) throw blockedError();
+  await client.query(`SET lock_timeout = ${WAIT_MS}`);
+  for (let tries = 1; ; tries++) {
+    try {
+      await client.query(HOLD_FEEDS);
+      break;
+    } catch (error) {
+      await client.query('SELECT pg_advisory_unlock_all()');
+      if (errorCode(error) !== LOCK_NOT_AVAILABLE) throw error;
+      if (tries === TRIES) throw new FeedBusyError();
+    }
     await pause(WAIT_MS / 4);
   }
+  await client.query('RESET lock_timeout');
   const result = await work();
   await client.query('SELECT pg_advisory_unlock_all()');
   return result;
 }
 
-async function taken(client: Client): Promise<boolean> {
-  try {
-    await client.query(`SET lock_timeout = ${WAIT_MS}`);
-    for (const gate of GATES) await client.query(`SELECT ${gate}`);
-    await client.query('RESET lock_timeout');
-    return true;
-  } catch (error) {
-    await client.query('SELECT pg_advisory_unlock_all()');
-    if (errorCode(error) !== LOCK_NOT_AVAILABLE) throw error;
-    return false;
-  }
-}
-
 /** Writers do not come to an end, so that nobody can tell how far the feeds are. */
 class FeedBusyError extends StoreError {
   readonly code = 'FEED_BUSY';
-}
 
-function blockedError(): StoreError {
-  return new FeedBusyError(
-    'a process has been writing items or purchase codes for a minute without coming to an end',
-    'repeat it later; `seller-mirror status` shows what runs, and pg_stat_activity who waits',
-  );
+  constructor() {
+    super(
+      'a process has been writing items or purchase codes for a minute without coming to an end',
+      'repeat it later; `seller-mirror status` shows what runs, and pg_stat_activity who waits',
+    );
+  }
 }

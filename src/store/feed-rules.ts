@@ -1,5 +1,5 @@
 /**
- * How a view is followed. Statements have the cursor's number as $1, its moment as $2, and the seller,
+ * How a view is followed. Statements have the cursor's number as $1, its moment as $2, and the sellers,
  * or null for all, as $3.
  */
 export interface FeedRule {
@@ -136,5 +136,4 @@ export function feedRule(view: string): FeedRule | null {
   return Object.hasOwn(RULES, view) ? (RULES[view] ?? null) : null;
 }
 
-/** The views that can be followed. */
 export const FOLLOWED_VIEWS: readonly string[] = Object.keys(RULES);

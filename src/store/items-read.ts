@@ -2,7 +2,6 @@ import { escapeLiteral, type Pool } from 'pg';
 import { ITEM_FIELDS, type ItemState } from '../domain/changes.js';
 import { columnsOf, type QueryColumn } from './read-only.js';
 
-/** Which items, and as of when. */
 export interface ItemFilter {
   /** Absent: as they are now. */
   readonly asOf?: Date;
@@ -56,19 +55,14 @@ export function itemsStatement(columns: readonly string[], filter: ItemFilter): 
   ].join(' ');
 }
 
-/** Since when the store can tell what a seller's items were. */
-export interface HistoryStart {
-  readonly sellerId: string;
-  /** Null until a list was read. */
-  readonly since: Date | null;
-}
-
 /**
  * Since when there is history of each seller: the first list, or what is kept of the time after it.
- * To the millisecond, as runs stamp what they write.
+ * To the millisecond, as runs stamp what they write. Null until a list was read.
  */
-export async function historyStarts(pool: Pool): Promise<HistoryStart[]> {
-  const { rows } = await pool.query<HistoryStart>(
+export async function historyStarts(
+  pool: Pool,
+): Promise<{ readonly sellerId: string; readonly since: Date | null }[]> {
+  const { rows } = await pool.query<{ sellerId: string; since: Date | null }>(
     `SELECT s.seller_id AS "sellerId",
             greatest(s.history_since, coalesce(
               date_trunc('milliseconds', r.started_at),
@@ -134,4 +128,51 @@ async function textRows(pool: Pool, text: string, values: readonly unknown[]): P
     types: { getTypeParser: () => (value: string) => value },
   });
   return { columns: columnsOf(fields), rows };
+}
+
+/** Which items a person looks for. */
+export interface ItemSearch {
+  /** Part of the name, a tag, or an id; empty: all. */
+  readonly text: string;
+  readonly state: Exclude<ItemState, null> | null;
+  readonly sellerId: string | null;
+  /** Null: as they are now. */
+  readonly asOf: Date | null;
+  readonly sort: 'id' | 'name' | 'price' | 'changed';
+  readonly limit: number;
+  readonly offset: number;
+}
+
+/** An item in a list. */
+export interface ListedItem {
+  readonly sellerId: string;
+  readonly itemId: string;
+  readonly name: string;
+  readonly category: string | null;
+  readonly state: Exclude<ItemState, null>;
+  readonly priceRegular: string | null;
+  readonly currency: string | null;
+  readonly changedAt: Date;
+}
+
+const SORTS = {
+  id: 'seller_id, item_id',
+  name: 'name, seller_id, item_id',
+  price: 'price_regular DESC NULLS LAST, seller_id, item_id',
+  changed: 'changed_at DESC, seller_id, item_id',
+} as const;
+
+export async function searchItems(pool: Pool, search: ItemSearch): Promise<ListedItem[]> {
+  const { text, state, sellerId, asOf, sort, limit, offset } = search;
+  const { rows } = await pool.query<ListedItem>(
+    `SELECT seller_id AS "sellerId", item_id AS "itemId", name, category, state,
+            price_regular AS "priceRegular", currency, changed_at AS "changedAt"
+       FROM ${asOf === null ? 'mirror.items' : 'reporting.items_as_of($7)'}
+      WHERE ($1 = '' OR name ILIKE $2 OR tags @> ARRAY[$1] OR item_id::text = $1)
+        AND ($3::text IS NULL OR state::text = $3) AND ($4::text IS NULL OR seller_id = $4)
+        ${asOf === null ? 'AND $7::timestamptz IS NULL' : ''}
+      ORDER BY ${SORTS[sort]} LIMIT $5 OFFSET $6`,
+    [text, `%${text.replaceAll(/[\\%_]/g, '\\$&')}%`, state, sellerId, limit, offset, asOf],
+  );
+  return rows;
 }

@@ -1,4 +1,4 @@
-import type { Pool, PoolClient } from 'pg';
+import type { PoolClient } from 'pg';
 import { type HeldLock, type LockPools, tryLock } from './advisory-lock.js';
 
 /** Another run works for this seller. */
@@ -27,24 +27,15 @@ export interface SellerLock extends HeldLock {
 
 const LOCK_PREFIX = 'seller-mirror/seller/';
 
-/** Whether a run works for this seller now. */
-export async function isLocked(pool: Pool, sellerId: string): Promise<boolean> {
-  const { rows } = await pool.query<{ locked: boolean }>(
-    `SELECT EXISTS (
+/** SQL: whether a run works for a seller now. @param seller SQL of the seller's name */
+export const sellerIsLocked = (seller: string): string => `EXISTS (
        SELECT FROM pg_locks
         WHERE locktype = 'advisory' AND granted AND objsubid = 1
           AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-          AND (classid::bigint << 32) | objid::bigint = hashtextextended($1, 0)
-     ) AS locked`,
-    [LOCK_PREFIX + sellerId],
-  );
-  return rows[0]?.locked === true;
-}
+          AND (classid::bigint << 32) | objid::bigint
+              = hashtextextended('${LOCK_PREFIX}' || ${seller}, 0))`;
 
-/**
- * Takes the seller's advisory lock, without waiting.
- * @throws {SellerBusyError} when another run holds it, naming the holder
- */
+/** @throws {SellerBusyError} when another run holds the lock, naming the holder */
 export async function lockSeller(pools: LockPools, sellerId: string): Promise<SellerLock> {
   const lock = await tryLock(pools, LOCK_PREFIX + sellerId, (client) => busy(client, sellerId));
   return { sellerId, ...lock };

@@ -1,8 +1,8 @@
-import { createHash } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { Pool } from 'pg';
+import { Client } from 'pg';
 import {
   assertServerVersion,
   errorCode,
@@ -16,24 +16,30 @@ import {
 const PRISMA_LOCK = 72_707_369;
 
 /**
- * Applies what is pending of the migrations in `folder`, each in a transaction of its own. Any
- * number of processes may call it at once; where nothing is pending it costs three small queries.
- * A migration that failed before is tried again: it left nothing behind.
- * @throws SchemaAheadError when a newer program migrated the database; StoreTooOldError;
- *   StoreConnectionError; MigrationError with what the database said.
+ * Applies the pending migrations in `folder`, each in a transaction of its own, and records them as
+ * Prisma does. Any number of processes may call it at once; where nothing is pending it costs three
+ * small queries. A migration that failed before is tried again: it left nothing behind.
+ * @throws {SchemaAheadError} when a newer program migrated the database
+ * @throws {StoreTooOldError | StoreConnectionError}
+ * @throws {MigrationError} with what the database said
  */
 export async function migrate(
   url: string,
   folder: string = MIGRATIONS_FOLDER,
 ): Promise<{ applied: string[] }> {
   const migrations = await readMigrations(folder);
-  return await withConnection(url, async (pool) => {
-    if (pendingOf(await compareHistory(pool, migrations)).length === 0) return { applied: [] };
-    await pool.query(`SELECT pg_advisory_lock(${PRISMA_LOCK})`);
-    const state = await compareHistory(pool, migrations);
-    if (pendingOf(state).length === 0) return { applied: [] };
-    await makeHistorySchema(pool);
-    return { applied: await applyAll(pool, folder, migrations, state) };
+  return withConnection(url, async (client) => {
+    if (pendingOf(await compareHistory(client, migrations)).length === 0) return { applied: [] };
+    await client.query(`SELECT pg_advisory_lock(${PRISMA_LOCK})`);
+    const state = await compareHistory(client, migrations);
+    const applied = pendingOf(state);
+    if (applied.length === 0) return { applied };
+    await prepareHistory(client, state.failed);
+    const pending = new Set(applied);
+    for (const migration of migrations) {
+      if (pending.has(migration.name)) await apply(client, migration);
+    }
+    return { applied };
   });
 }
 
@@ -43,7 +49,7 @@ export async function migrationState(
   folder: string = MIGRATIONS_FOLDER,
 ): Promise<MigrationState> {
   const migrations = await readMigrations(folder);
-  return await withConnection(url, (pool) => compareHistory(pool, migrations));
+  return withConnection(url, (client) => compareHistory(client, migrations));
 }
 
 function pendingOf({ pending, unknown }: MigrationState): string[] {
@@ -54,64 +60,70 @@ function pendingOf({ pending, unknown }: MigrationState): string[] {
   );
 }
 
-/** The engine would do it too, but keeps to itself what the server said. */
-async function makeHistorySchema(pool: Pool): Promise<void> {
-  const { rows } = await pool.query<{ there: boolean }>(
-    `SELECT to_regnamespace('${HISTORY_SCHEMA}') IS NOT NULL AS there`,
+/** Makes Prisma's table of migrations where it is not there yet, and closes attempts that failed. */
+async function prepareHistory(client: Client, failed: readonly string[]): Promise<void> {
+  // Without IF NOT EXISTS, which asks for the right to create schemas though the schema is there.
+  await client.query(
+    `DO $$ BEGIN
+       IF to_regnamespace('${HISTORY_SCHEMA}') IS NULL THEN CREATE SCHEMA ${HISTORY_SCHEMA}; END IF;
+       IF to_regclass('${HISTORY}') IS NULL THEN
+         CREATE TABLE ${HISTORY} (
+           id varchar(36) PRIMARY KEY, checksum varchar(64) NOT NULL, finished_at timestamptz,
+           migration_name varchar(255) NOT NULL, logs text, rolled_back_at timestamptz,
+           started_at timestamptz NOT NULL DEFAULT now(),
+           applied_steps_count integer NOT NULL DEFAULT 0);
+       END IF;
+     END $$`,
   );
-  if (rows[0]?.there === true) return;
-  await pool.query(`CREATE SCHEMA ${HISTORY_SCHEMA}`);
+  await client.query(
+    `UPDATE ${HISTORY} SET rolled_back_at = now()
+      WHERE migration_name = ANY($1) AND finished_at IS NULL AND rolled_back_at IS NULL`,
+    [failed],
+  );
 }
 
-async function applyAll(
-  pool: Pool,
-  folder: string,
-  migrations: readonly MigrationOnDisk[],
-  state: MigrationState,
-): Promise<string[]> {
-  const { NO_FILTERS, loadEngine, toMigrationList } = await import('./migrate/engine.js');
-  const { engine, failure } = await loadEngine(pool);
+async function apply(client: Client, { name, sql, checksum }: MigrationOnDisk): Promise<void> {
+  const id = randomUUID();
+  await client.query(`INSERT INTO ${HISTORY} (id, checksum, migration_name) VALUES ($1, $2, $3)`, [
+    id,
+    checksum,
+    name,
+  ]);
   try {
-    for (const migrationName of state.failed)
-      await engine.markMigrationRolledBack({ migrationName });
-    const migrationsList = toMigrationList(folder, migrations);
-    const done = await engine.applyMigrations({ migrationsList, filters: NO_FILTERS });
-    return done.appliedMigrationNames;
+    // One message is one transaction: a process killed at any moment leaves the migration done and
+    // recorded, or neither.
+    await client.query(
+      `${sql}
+       ;UPDATE ${HISTORY} SET finished_at = clock_timestamp(), applied_steps_count = 1
+         WHERE id = '${id}'`,
+    );
   } catch (error) {
-    throw failure() ?? error;
-  } finally {
-    engine.free();
+    const note = `UPDATE ${HISTORY} SET logs = $2 WHERE id = $1`;
+    await client.query(note, [id, String(error)]).catch(() => undefined);
+    throw error;
   }
 }
 
-/**
- * Does `work` on the one connection of a pool, so that a lock taken, the search path set and a
- * script sent are all on it; the server keeps the lock until a script is over, even if we are
- * killed.
- */
-async function withConnection<T>(url: string, work: (pool: Pool) => Promise<T>): Promise<T> {
-  const pool = new Pool({
+/** Does `work` on a connection of its own, so that the lock and every script are on the same one. */
+async function withConnection<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
+  const client = new Client({
     connectionString: url,
     application_name: 'seller-mirror migrate',
-    max: 1,
-    idleTimeoutMillis: 0,
     connectionTimeoutMillis: 30_000,
-    // oxlint-disable-next-line typescript/no-misused-promises -- pg-pool awaits it; its types don't tell
-    onConnect: async (client) => {
-      await client.query(`SET search_path = ${HISTORY_SCHEMA}; SET statement_timeout = 0`);
-    },
   });
-  pool.on('error', () => {}); // the query under way, or the next one, tells
+  client.on('error', () => undefined); // the query under way, or the next one, tells
   try {
-    const { rows } = await pool.query<{ version: number }>(
+    await client.connect();
+    const { rows } = await client.query<{ version: number }>(
       `SELECT current_setting('server_version_num')::int AS version`,
     );
     assertServerVersion(rows[0]?.version ?? 0);
-    return await work(pool);
+    await client.query(`SET search_path = ${HISTORY_SCHEMA}; SET statement_timeout = 0`);
+    return await work(client);
   } catch (error) {
     throw explain(error, url);
   } finally {
-    await pool.end();
+    await client.end().catch(() => undefined);
   }
 }
 
@@ -119,10 +131,9 @@ function explain(error: unknown, url: string): StoreError {
   const known = explainDatabaseError(error, url);
   if (known !== null) return known;
   const said = error instanceof Error ? error.message : String(error);
-  const denied = errorCode(error) === '42501';
   return new MigrationError(
     `the database could not be migrated: ${said}`,
-    denied
+    errorCode(error) === '42501'
       ? 'Grant the user what it needs, such as: GRANT CREATE ON DATABASE name TO user'
       : 'Nothing of the failed migration was kept. Correct what the message names, then repeat.',
     { cause: error },
@@ -145,15 +156,15 @@ export const MIGRATIONS_FOLDER = fileURLToPath(new URL('../../prisma/migrations'
 export async function readMigrations(folder: string): Promise<MigrationOnDisk[]> {
   const entries = await readdir(folder, { withFileTypes: true });
   const names = entries.filter((entry) => entry.isDirectory()).map((entry) => entry.name);
-  return await Promise.all(
+  return Promise.all(
     names.sort().map(async (name) => {
       const sql = await readFile(join(folder, name, 'migration.sql'), 'utf8');
-      return { name, sql, checksum: checksum(sql) };
+      return { name, sql, checksum: sha256(sql) };
     }),
   );
 }
 
-export function checksum(sql: string): string {
+function sha256(sql: string): string {
   return createHash('sha256').update(sql).digest('hex');
 }
 
@@ -163,6 +174,7 @@ export function checksum(sql: string): string {
  * commands look here when the address ends in `?schema=mirror`.
  */
 export const HISTORY_SCHEMA = 'mirror';
+const HISTORY = `${HISTORY_SCHEMA}._prisma_migrations`;
 
 /** How a database stands to the migrations on disk. All are names of migrations. */
 export interface MigrationState {
@@ -176,49 +188,43 @@ export interface MigrationState {
   readonly unknown: string[];
 }
 
-interface HistoryRow {
-  readonly name: string;
-  readonly checksum: string;
-  readonly finished: boolean;
-}
-
-/** Compares Prisma's history with the files; two small queries, no engine. */
+/** Compares Prisma's history with the files, by two small queries. */
 async function compareHistory(
-  client: Pool,
+  client: Client,
   migrations: readonly MigrationOnDisk[],
 ): Promise<MigrationState> {
   const rows = await readHistory(client);
-  const applied = new Map(rows.filter((row) => row.finished).map((row) => [row.name, row]));
+  const applied = new Map(
+    rows.filter((row) => row.finished).map((row) => [row.name, row.checksum]),
+  );
   const known = new Set(migrations.map(({ name }) => name));
-  const names = (list: readonly { name: string }[]) => [...new Set(list.map(({ name }) => name))];
+  const namesOf = (list: readonly MigrationOnDisk[]) => list.map(({ name }) => name);
   return {
-    pending: names(migrations.filter(({ name }) => !applied.has(name))),
-    failed: names(rows.filter(({ finished }) => !finished)),
-    edited: names(
-      migrations.filter((migration) => {
-        const row = applied.get(migration.name);
-        return row !== undefined && !isSameText(migration, row.checksum);
-      }),
+    pending: namesOf(migrations.filter(({ name }) => !applied.has(name))),
+    failed: [...new Set(rows.filter(({ finished }) => !finished).map(({ name }) => name))],
+    edited: namesOf(
+      migrations.filter(({ name, sql }) => applied.has(name) && !isSumOf(applied.get(name), sql)),
     ),
-    unknown: names([...applied.values()].filter(({ name }) => !known.has(name))),
+    unknown: [...applied.keys()].filter((name) => !known.has(name)),
   };
 }
 
 /** Line ends may differ: Git changes them on some systems. */
-function isSameText({ sql, checksum: own }: MigrationOnDisk, applied: string): boolean {
+function isSumOf(checksum: string | undefined, sql: string): boolean {
   const unix = sql.replaceAll('\r\n', '\n');
-  return [own, checksum(unix), checksum(unix.replaceAll('\n', '\r\n'))].includes(applied);
+  return [sql, unix, unix.replaceAll('\n', '\r\n')].some((text) => sha256(text) === checksum);
 }
 
-async function readHistory(client: Pool): Promise<HistoryRow[]> {
-  const table = `${HISTORY_SCHEMA}._prisma_migrations`;
+async function readHistory(
+  client: Client,
+): Promise<{ name: string; checksum: string; finished: boolean }[]> {
   const found = await client.query<{ there: boolean }>(
-    `SELECT to_regclass('${table}') IS NOT NULL AS there`,
+    `SELECT to_regclass('${HISTORY}') IS NOT NULL AS there`,
   );
   if (found.rows[0]?.there !== true) return [];
-  const { rows } = await client.query<HistoryRow>(
+  const { rows } = await client.query<{ name: string; checksum: string; finished: boolean }>(
     `SELECT migration_name AS name, checksum, finished_at IS NOT NULL AS finished
-     FROM ${table} WHERE rolled_back_at IS NULL ORDER BY started_at`,
+       FROM ${HISTORY} WHERE rolled_back_at IS NULL ORDER BY started_at`,
   );
   return rows;
 }

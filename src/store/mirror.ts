@@ -1,7 +1,9 @@
-import { PrismaPg } from '@prisma/adapter-pg';
 import { StoreError } from './errors.js';
 import { describeEmbedded, openEmbedded } from './embedded/index.js';
-import { PrismaClient, type Prisma } from './generated/prisma/client.js';
+import type { PrismaClient, Prisma } from './generated/prisma/client.js';
+import { openPrisma } from './prisma.js';
+
+export type { Prisma };
 
 export interface MirrorOptions {
   /** PostgreSQL connection URL. Without one, the embedded server under `dataDir` is used. */
@@ -30,7 +32,6 @@ type ModelProperty = Uncapitalize<Prisma.ModelName>;
 export type Mirror = {
   readonly [Model in ModelProperty]: Pick<PrismaClient[Model], Reads & keyof PrismaClient[Model]>;
 } & Pick<PrismaClient, '$queryRaw' | '$transaction'> & {
-    /** Ends the connections. */
     close(): Promise<void>;
   };
 
@@ -47,17 +48,15 @@ export class NoMirrorError extends StoreError {
 export async function openMirror(options: MirrorOptions = {}): Promise<Mirror> {
   const { databaseUrl, dataDir = './data' } = options;
   const embedded = databaseUrl === undefined ? await useEmbedded(dataDir) : null;
-  const prisma = new PrismaClient({
-    adapter: new PrismaPg({
-      connectionString: databaseUrl ?? embedded?.url,
-      application_name: APPLICATION_NAME,
-      connectionTimeoutMillis: 30_000,
-      // A statement, since connection poolers refuse or ignore options of the connection.
-      // oxlint-disable-next-line typescript/no-misused-promises -- pg-pool awaits it; its types don't tell
-      onConnect: async (client) => {
-        await client.query('SET default_transaction_read_only = on');
-      },
-    }),
+  const prisma = openPrisma({
+    connectionString: databaseUrl ?? embedded?.url,
+    application_name: APPLICATION_NAME,
+    connectionTimeoutMillis: 30_000,
+    // A statement, since connection poolers refuse or ignore options of the connection.
+    // oxlint-disable-next-line typescript/no-misused-promises -- pg-pool awaits it; its types don't tell
+    onConnect: async (client) => {
+      await client.query('SET default_transaction_read_only = on');
+    },
   });
   return Object.assign(prisma, {
     close: async () => {

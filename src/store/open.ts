@@ -1,5 +1,5 @@
 import type { Secret } from '../domain/secret.js';
-import { openEmbedded } from './embedded/index.js';
+import { describeEmbedded, openEmbedded } from './embedded/index.js';
 import { migrate } from './migrate.js';
 import { readOnlyUrl } from './read-only.js';
 
@@ -7,7 +7,6 @@ export interface DatabaseOptions {
   /** PostgreSQL to use; null: the embedded server under `dataDir`. */
   readonly databaseUrl: Secret | null;
   readonly dataDir: string;
-  /** Name of the sessions on the server. */
   readonly applicationName: string;
   readonly signal?: AbortSignal;
 }
@@ -30,38 +29,33 @@ export interface Database {
  * @throws {StoreError} when it can't be reached, is too old, or was migrated by a newer program
  */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
-  const { databaseUrl, dataDir, applicationName, signal } = options;
-  if (databaseUrl !== null) {
-    const url = databaseUrl.reveal();
-    return {
-      url,
-      location: null,
-      applied: await migrated(url),
-      readOnlyUrl: (forQuery) => readOnlyUrl(url, forQuery),
-      close: () => Promise.resolve(),
-    };
-  }
-  const embedded = await openEmbedded({
-    dataDir,
-    applicationName,
-    ...(signal === undefined ? {} : { signal }),
-  });
-  const { url, adminUrl, location } = embedded;
+  const server = await openServer(options);
+  const { url, location, adminUrl } = server;
   try {
+    const { applied } = await migrate(url);
     return {
       url,
       location,
-      applied: await migrated(url),
+      applied,
       readOnlyUrl: (forQuery) => readOnlyUrl(url, forQuery, adminUrl),
-      close: () => embedded.close(),
+      close: () => server.close(),
     };
   } catch (error) {
-    await embedded.close();
+    await server.close();
     throw error;
   }
 }
 
-async function migrated(url: string): Promise<readonly string[]> {
-  const { applied } = await migrate(url);
-  return applied;
+type Server = Pick<Database, 'url' | 'location' | 'close'> & { readonly adminUrl?: string };
+
+async function openServer({ databaseUrl, ...embedded }: DatabaseOptions): Promise<Server> {
+  if (databaseUrl === null) return openEmbedded(embedded);
+  return { url: databaseUrl.reveal(), location: null, close: () => Promise.resolve() };
+}
+
+/** Opens the configured server as it is; null when there is no embedded database yet. */
+export async function openUnmigrated(options: DatabaseOptions): Promise<Server | null> {
+  const { databaseUrl, dataDir } = options;
+  const isThere = databaseUrl !== null || (await describeEmbedded(dataDir)) !== null;
+  return isThere ? openServer(options) : null;
 }

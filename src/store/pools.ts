@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, Pool, type PoolClient, type PoolConfig } from 'pg';
 import { type LockPools, WATCH_TIMES, type WatchTimes } from './advisory-lock.js';
 import { StoreReadOnlyError } from './errors.js';
@@ -9,7 +10,6 @@ export interface StoreTimes {
   readonly connectMs: number;
   /** For an ordinary statement. Those of runs may take any time, and are watched instead. */
   readonly queryMs: number;
-  /** To close. */
   readonly closeMs: number;
   readonly watch: WatchTimes;
 }
@@ -37,46 +37,103 @@ export interface Connections extends LockPools {
 
 /** @param url a PostgreSQL connection URL */
 export function createPools(url: string, applicationName: string, times: StoreTimes): Pools {
-  const sockets = new Set<{ destroy(): void }>();
-  const create = (config: PoolConfig): Pool => {
-    const pool = new Pool({
+  const create = (config: PoolConfig): EndablePool =>
+    createPool({
       connectionString: url,
       application_name: applicationName,
       connectionTimeoutMillis: times.connectMs,
-      keepAlive: true,
       ...config,
     });
-    // A connection that breaks while idle is replaced at the next use; without a listener it would
-    // end the process.
-    pool.on('error', () => undefined);
-    pool.on('connect', (client) => {
-      // The same for one that breaks between two statements: the next statement fails.
-      client.on('error', () => undefined);
-      const { stream } = client.connection;
-      sockets.add(stream);
-      stream.once('close', () => sockets.delete(stream));
-    });
-    return pool;
-  };
   const others = create({ max: 10, query_timeout: times.queryMs });
   const locks = create({ max: MOST_LOCKS });
   return {
-    locks,
-    others,
+    locks: locks.pool,
+    others: others.pool,
     times: times.watch,
     async end() {
-      // A socket that is still open by then would keep the process alive.
-      setTimeout(() => sockets.forEach((socket) => socket.destroy()), times.closeMs).unref();
-      await Promise.all([locks.end(), others.end()]);
+      await Promise.all([locks.end(times.closeMs), others.end(times.closeMs)]);
     },
   };
 }
 
+export interface EndablePool {
+  readonly pool: Pool;
+  /** Ends the connections. Those whose other side says no goodbye within `timeoutMs` are cut off. */
+  readonly end: (timeoutMs: number) => Promise<void>;
+}
+
+/** A pool whose connections may break at any time: the next statement fails, and nothing else. */
+function createPool(config: PoolConfig): EndablePool {
+  const sockets = new Set<{ destroy(): void }>();
+  const pool = new Pool({ keepAlive: true, ...config });
+  // A connection that breaks while idle is replaced at the next use; unheard, it would end the process.
+  pool.on('error', () => undefined);
+  pool.on('connect', (client) => {
+    client.on('error', () => undefined);
+    const { stream } = client.connection;
+    sockets.add(stream);
+    stream.once('close', () => sockets.delete(stream));
+  });
+  return {
+    pool,
+    async end(timeoutMs) {
+      // A half-open connection would keep the process alive though the pool has ended.
+      setTimeout(() => sockets.forEach((socket) => socket.destroy()), timeoutMs).unref();
+      const isOver = new AbortController();
+      const late = sleep(timeoutMs, undefined, { signal: isOver.signal });
+      await Promise.race([pool.end(), late]).finally(() => isOver.abort());
+    },
+  };
+}
+
+interface QueuePoolOptions {
+  readonly applicationName: string;
+  /** The schema in which the queue's own tables are. */
+  readonly schema: string;
+  /** Milliseconds to wait for a connection. */
+  readonly connectMs: number;
+  /** Milliseconds to wait for an answer; then the connection counts as dead and is thrown away. */
+  readonly queryMs: number;
+}
+
 /**
- * Works on a connection of its own, which is closed whatever happens.
- * @param name of the command, which the server shows
- * @param signal cuts the connection off, and with it the query under way
+ * For BullMQ's removal of old jobs, which looks for each in the list of those that stay: half a minute
+ * for 20,000 of them when that list does not fit, which 4 MB only just does.
  */
+const QUEUE_WORK_MEMORY = '32MB';
+
+/** The queue's connections: few, beside those of the store, and never waited on for ever. */
+export function createQueuePool(url: string, options: QueuePoolOptions): EndablePool {
+  const { applicationName, schema, connectMs, queryMs } = options;
+  const queue = createPool({
+    connectionString: url,
+    application_name: applicationName,
+    // Three for statements (more would wait for each other in the queue's tables anyway), and one for
+    // each of the three workers of a process, which listens on it for new jobs.
+    max: 3 + 3,
+    // Longer than the pause between two looks for stalled jobs, so that looks need no new login.
+    idleTimeoutMillis: 60_000,
+    connectionTimeoutMillis: connectMs,
+    query_timeout: queryMs,
+    // A connection that only listens learns within minutes that its server is gone.
+    keepAliveInitialDelayMillis: 10_000,
+    // Not as a start-up option: one in the URL would win over it, and pgbouncer refuses them.
+    // oxlint-disable-next-line typescript/no-misused-promises -- the pool awaits it; its types don't tell
+    onConnect: async (client) => {
+      await client.query(
+        `SELECT set_config('search_path', $1, false), set_config('statement_timeout', $2, false),
+                set_config('idle_in_transaction_session_timeout', $2, false),
+                set_config('work_mem', $3, false)`,
+        [schema, String(2 * queryMs), QUEUE_WORK_MEMORY],
+      );
+    },
+  });
+  // Every queue object adds a listener of its own.
+  queue.pool.setMaxListeners(0);
+  return queue;
+}
+
+/** @param name of the command, which the server shows @param signal cuts the connection off */
 export async function withOwnClient<T>(
   url: string,
   name: string,
@@ -148,7 +205,6 @@ export interface DatabaseLook {
   readonly mayCreateSchemas: boolean;
   /** False: it may not write to a table of the mirror that is there. */
   readonly mayWrite: boolean;
-  /** Whether the schema of the queue is there. */
   readonly hasQueue: boolean;
 }
 

@@ -5,7 +5,6 @@ import type { ScheduleKey, ScheduleRecord } from './schedules.js';
 /** A schedule as the process has it that fires it. */
 export type FiredSchedule = ScheduleKey & Pick<ScheduleRecord, 'cron' | 'timeZone'>;
 
-/** A process of the product. */
 export interface ProcessInfo {
   /** A UUID. */
   readonly processId: string;
@@ -16,6 +15,8 @@ export interface ProcessInfo {
   readonly startedAt: Date;
   /** Schedules that a scheduler fires. */
   readonly schedules: readonly FiredSchedule[];
+  /** Where its dashboard is; null when it serves none. */
+  readonly dashboardUrl?: string | null;
 }
 
 /** A process that has sent a heartbeat. */
@@ -30,14 +31,15 @@ export const ALIVE_MS = 3.5 * BEAT_EVERY_MS;
 
 const BEAT = `
   WITH gone AS (DELETE FROM mirror.processes WHERE seen_at < now() - interval '1 day')
-  INSERT INTO mirror.processes AS p (process_id, roles, host, pid, started_at, schedules, seen_at)
-  VALUES ($1, $2, $3, $4, $5, $6, now())
+  INSERT INTO mirror.processes AS p (process_id, roles, host, pid, started_at, schedules, dashboard_url, seen_at)
+  VALUES ($1, $2, $3, $4, $5, $6, $7, now())
   ON CONFLICT (process_id) DO UPDATE SET roles = excluded.roles, seen_at = excluded.seen_at`;
 
 /** Records a heartbeat, and forgets processes without one for a day. */
 export async function beat(pool: Pool, info: ProcessInfo): Promise<void> {
-  const { processId, roles, host, pid, startedAt, schedules } = info;
-  await pool.query(BEAT, [processId, roles, host, pid, startedAt, JSON.stringify(schedules)]);
+  const { processId, roles, host, pid, startedAt, schedules, dashboardUrl = null } = info;
+  const values = [processId, roles, host, pid, startedAt, JSON.stringify(schedules), dashboardUrl];
+  await pool.query(BEAT, values);
 }
 
 /** Removes a process that ends, so that no other waits for it. */
@@ -45,7 +47,6 @@ export async function endBeat(pool: Pool, processId: string): Promise<void> {
   await pool.query('DELETE FROM mirror.processes WHERE process_id = $1', [processId]);
 }
 
-/** Processes with a heartbeat within this time (ms), the newest first. */
 export async function liveProcesses(
   pool: Pool,
   withinMs: number,
@@ -53,7 +54,7 @@ export async function liveProcesses(
 ): Promise<LiveProcess[]> {
   const { rows } = await pool.query<LiveProcess>(
     `SELECT process_id AS "processId", roles, host, pid, started_at AS "startedAt", seen_at AS "seenAt",
-            schedules
+            schedules, dashboard_url AS "dashboardUrl"
        FROM mirror.processes
       WHERE seen_at > now() - $1::double precision * interval '1 ms'
         AND ($2::text IS NULL OR $2 = ANY(roles))

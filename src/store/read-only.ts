@@ -2,7 +2,7 @@ import { createHash, createHmac, pbkdf2Sync, randomBytes } from 'node:crypto';
 import { types, type Client, type FieldDef } from 'pg';
 import { errorCode, StoreError } from './errors.js';
 import { withOwnClient } from './pools.js';
-import { TextCursor } from './text-cursor.js';
+import { openTextCursor, type TextRow } from './text-cursor.js';
 
 /** The store's role could do more than reading, and no other role can be used in its place. */
 export class PowerfulRoleError extends StoreError {
@@ -36,7 +36,6 @@ const STORE_ROLE = `
     FROM pg_roles r, pg_database d
    WHERE r.rolname = current_user AND d.datname = current_database()`;
 
-/** Tells what the role of a connection string is on its server. */
 export function storeRole(url: string, signal: AbortSignal): Promise<StoreRole> {
   return withOwnClient(url, 'roles', signal, roleOf);
 }
@@ -187,7 +186,7 @@ export interface QueryColumn {
 /** The answer to a query, row by row, each value in PostgreSQL's own text form or null. */
 export interface QueryAnswer {
   readonly columns: readonly QueryColumn[];
-  readonly rows: AsyncIterable<readonly (string | null)[]>;
+  readonly rows: AsyncIterable<TextRow>;
 }
 
 const TYPES: ReadonlyMap<number, QueryColumn['type']> = new Map([
@@ -199,7 +198,6 @@ const TYPES: ReadonlyMap<number, QueryColumn['type']> = new Map([
   ...[114, 3802].map((oid) => [oid, 'json'] as const), // json, jsonb
 ]);
 
-/** The columns of an answer, with their types. */
 export function columnsOf(fields: readonly FieldDef[]): readonly QueryColumn[] {
   return fields.map(({ name, dataTypeID }) => ({ name, type: TYPES.get(dataTypeID) ?? 'text' }));
 }
@@ -227,12 +225,13 @@ export async function queryReadOnly<T>(
 ): Promise<T> {
   return withOwnClient(url, 'sql', signal, async (client) => {
     await client.query('BEGIN TRANSACTION READ ONLY');
-    const cursor = await TextCursor.open(client, sql);
-    const answer = await consume({
-      columns: columnsOf(cursor.fields),
-      rows: cursor.rows(),
-    });
-    await cursor.close();
+    const { fields, batches, close } = await openTextCursor(client, sql);
+    const answer = await consume({ columns: columnsOf(fields), rows: eachRow(batches) });
+    await close();
     return answer;
   });
+}
+
+async function* eachRow(batches: AsyncIterable<readonly TextRow[]>): AsyncGenerator<TextRow> {
+  for await (const rows of batches) yield* rows;
 }

@@ -1,11 +1,8 @@
 import type { PoolClient } from 'pg';
 import type { LookupOutcome, Removals } from '../domain/removals.js';
-import { keepVersions, NEXT_VALID_FROM, stageStates } from './history.js';
+import { CHANGE_COLUMNS, keepVersions, NEXT_VALID_FROM } from './history.js';
 import type { RowStamp } from './item-rows.js';
 import type { SellerLock } from './lock.js';
-
-/** How long look-ups of a run that did not end count for the next one. */
-const LOOKUPS_COUNT_FOR = '1 hour';
 
 /** Which unlisted items to look up in a run. */
 export interface LookupChoice {
@@ -27,34 +24,28 @@ export async function chooseLookups(
   ids: readonly number[],
   limit: number,
 ): Promise<LookupChoice> {
-  const { rows } = await client.query<{
-    id: string;
-    outcome: LookupOutcome | null;
-    kept: boolean;
-  }>(
+  // Kept ones have an outcome; it is null where an item was never asked for.
+  const { rows } = await client.query<{ id: number; outcome: LookupOutcome; kept: boolean }>(
     `WITH unlisted AS MATERIALIZED (
        SELECT id, l.outcome, l.looked_up_at,
               coalesce(l.outcome IN ('found', 'gone')
-                AND l.looked_up_at > now() - interval '${LOOKUPS_COUNT_FOR}'
+                AND l.looked_up_at > now() - interval '1 hour'
                 AND l.run_id > coalesce((SELECT max(r.run_id) FROM mirror.runs r
                       WHERE r.seller_id = $1 AND r.kind = 'items'
                         AND r.state IN ('succeeded', 'held')), 0), false) AS kept
          FROM unnest($2::bigint[]) AS id
          LEFT JOIN mirror.item_lookups l ON l.seller_id = $1 AND l.item_id = id)
-     SELECT id, outcome, kept FROM unlisted WHERE kept
+     SELECT id::float8, outcome, kept FROM unlisted WHERE kept
      UNION ALL
-     (SELECT id, outcome, kept FROM unlisted WHERE NOT kept
-       ORDER BY looked_up_at NULLS FIRST, id LIMIT $3)`,
+     (SELECT id::float8, outcome, kept FROM unlisted WHERE NOT kept
+       ORDER BY looked_up_at NULLS FIRST, unlisted.id LIMIT $3)`,
     [sellerId, ids, limit],
   );
   const ask = rows.filter(({ kept }) => !kept);
-  const kept = rows.flatMap((row): [number, LookupOutcome][] =>
-    row.kept && row.outcome !== null ? [[Number(row.id), row.outcome]] : [],
-  );
   return {
-    ask: ask.map(({ id }) => Number(id)),
+    ask: ask.map(({ id }) => id),
     foundBefore: ask.filter(({ outcome }) => outcome === 'found').length,
-    kept: new Map(kept),
+    kept: new Map(rows.filter(({ kept }) => kept).map(({ id, outcome }) => [id, outcome])),
   };
 }
 
@@ -115,10 +106,7 @@ const DELIST = `
   UPDATE mirror.items i SET state = 'missing', synced_run_id = $2, valid_from = ${NEXT_VALID_FROM}
     FROM going d WHERE i.ctid = d.old_place`;
 
-/**
- * Takes back that this run marked items as missing: they and their history are as they were before.
- * @returns how many there were
- */
+/** Items and their history are as they were before the run. @returns how many there were */
 export async function takeBackDelisting(
   client: PoolClient,
   { sellerId, runId }: RowStamp,
@@ -148,30 +136,13 @@ const UNDECIDED = `(i.state = 'missing' AND i.synced_run_id = $2)`;
  */
 export async function removeItems(
   client: PoolClient,
-  stamp: RowStamp,
-  plan: Removals,
+  { sellerId, runId, at }: RowStamp,
+  { missing, remove }: Removals,
 ): Promise<number> {
-  await changeState(client, stamp, plan.missing, MISSING);
-  return changeState(client, stamp, plan.remove, REMOVED);
+  if (missing.length > 0) await client.query(MISSING, [sellerId, runId, at, missing]);
+  if (remove.length === 0) return 0;
+  return (await client.query(REMOVED, [sellerId, runId, at, remove])).rowCount ?? 0;
 }
-
-async function changeState(
-  client: PoolClient,
-  stamp: RowStamp,
-  ids: readonly number[],
-  sql: string,
-): Promise<number> {
-  if (ids.length === 0) return 0;
-  const { rowCount } = await client.query(sql, [stamp.sellerId, stamp.runId, stamp.at, ids]);
-  return rowCount ?? 0;
-}
-
-const MISSING = stateChange('missing', "i.state = 'live'");
-const REMOVED = stateChange(
-  'removed',
-  "i.state <> 'removed'",
-  'removed_at = $3, changed_at = $3::timestamptz,',
-);
 
 function stateChange(to: 'missing' | 'removed', from: string, more = ''): string {
   return `
@@ -183,7 +154,8 @@ function stateChange(to: 'missing' | 'removed', from: string, more = ''): string
     ), kept AS (
       ${keepVersions('going', 'NOT d.undecided')}
     ), told AS (
-      ${stageStates('going', to)}
+      INSERT INTO pg_temp.outgoing_changes (${CHANGE_COLUMNS})
+      SELECT item_id, '${to}', 'state', to_jsonb(state), '"${to}"' FROM going
     )
     UPDATE mirror.items i
        SET state = '${to}', ${more} synced_run_id = $2,
@@ -191,15 +163,22 @@ function stateChange(to: 'missing' | 'removed', from: string, more = ''): string
       FROM going d WHERE i.ctid = d.old_place`;
 }
 
+const MISSING = stateChange('missing', "i.state = 'live'");
+const REMOVED = stateChange(
+  'removed',
+  "i.state <> 'removed'",
+  'removed_at = $3, changed_at = $3::timestamptz,',
+);
+
 /** An item other than this one that the mirror holds as live; null when there is none. */
 export async function otherLiveItem(
   { client, sellerId }: SellerLock,
   id: number,
 ): Promise<number | null> {
-  const { rows } = await client.query<{ item_id: string }>(
-    `SELECT item_id FROM mirror.items
+  const { rows } = await client.query<{ id: number }>(
+    `SELECT item_id::float8 AS id FROM mirror.items
       WHERE seller_id = $1 AND item_id <> $2 AND state = 'live' LIMIT 1`,
     [sellerId, id],
   );
-  return rows[0] === undefined ? null : Number(rows[0].item_id);
+  return rows[0]?.id ?? null;
 }

@@ -3,10 +3,10 @@ import type { WideChange } from '../domain/changes.js';
 import type { RunKind, RunState } from './generated/prisma/enums.js';
 import { tellUndecided } from './history.js';
 import type { SellerLock } from './lock.js';
+import { PAUSED } from './sellers.js';
 
 export type { RunKind, RunState };
 
-/** The figures of a run. */
 export interface RunCounts {
   readonly listed: number;
   readonly added: number;
@@ -24,7 +24,6 @@ export interface RunCounts {
   readonly tolerated: Readonly<Record<string, number>>;
 }
 
-/** How a run ended. */
 export interface RunEnd {
   readonly state: Exclude<RunState, 'running'>;
   readonly warnings: readonly string[];
@@ -98,7 +97,6 @@ export async function coveringRun(
   return rows[0] === undefined ? null : { runId: BigInt(rows[0].run_id), state: rows[0].state };
 }
 
-/** Writes these figures of a run; the others stay as they are. */
 export async function saveCounts(
   client: PoolClient | Pool,
   runId: bigint,
@@ -126,7 +124,6 @@ export async function saveCounts(
   );
 }
 
-/** Records the fields that a run changed in all or nearly all items. */
 export async function markWideFields(
   client: PoolClient,
   runId: bigint,
@@ -140,8 +137,9 @@ export async function markWideFields(
 
 /**
  * Closes a run with its last figures, by the database's clock. A run of the account or of all items
- * that went well un-parks its seller in the same statement. It writes the seller's row in any case:
- * `parkSeller`, which locks that row, sees either this run's end or this write.
+ * that went well un-parks its seller in the same statement, unless a person paused it. It writes the
+ * seller's row in any case: `parkSeller`, which locks that row, sees either this run's end or this
+ * write.
  */
 export async function finishRun(
   client: PoolClient | Pool,
@@ -153,13 +151,38 @@ export async function finishRun(
   await client.query(
     `WITH unparked AS (
        UPDATE mirror.sellers s
-          SET parked_at = NULL, parked_code = NULL, parked_reason = NULL, parked_run_id = NULL
+          SET (parked_at, parked_code, parked_reason, parked_run_id) = (
+                SELECT s.parked_at, s.parked_code, s.parked_reason, s.parked_run_id
+                 WHERE s.parked_code = $6)
          FROM mirror.runs r
         WHERE r.run_id = $1 AND r.kind IN ('account', 'items') AND s.seller_id = r.seller_id
           AND $2::mirror.run_state IN ('succeeded', 'held'))
      UPDATE mirror.runs
         SET state = $2, finished_at = now(), warnings = $3, problem_code = $4, problem = $5
       WHERE run_id = $1`,
-    [runId, state, warnings, problemCode, problem],
+    [runId, state, warnings, problemCode, problem, PAUSED],
+  );
+}
+
+/** How far a run is, for those who watch it. */
+export interface RunProgress {
+  readonly phase: 'account' | 'list' | 'write' | 'look-up';
+  /** Records of the list, or items looked up. */
+  readonly done: number;
+  /** How many there are in all; null while that is not known. */
+  readonly total: number | null;
+}
+
+/** Writes how far a run is. Readers see it at once, not with the run's own transaction. */
+export async function writeProgress(
+  pool: Pool,
+  runId: bigint,
+  { phase, done, total }: RunProgress,
+): Promise<void> {
+  await pool.query(
+    `INSERT INTO mirror.run_progress (run_id, phase, done, total) VALUES ($1, $2, $3, $4)
+     ON CONFLICT (run_id) DO UPDATE
+        SET phase = excluded.phase, done = excluded.done, total = excluded.total, at = now()`,
+    [runId, phase, done, total],
   );
 }

@@ -50,7 +50,6 @@ const STATES = `
     ) run ON true
    ORDER BY asked.place`;
 
-/** Reads the records of these schedules, in their order, in one statement. */
 export async function readSchedules(
   pool: Pool,
   keys: readonly ScheduleKey[],

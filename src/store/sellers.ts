@@ -50,33 +50,72 @@ export async function bindSeller(
 /** Why schedules leave a seller alone. */
 export interface Parking {
   readonly since: Date;
-  /** Code of the problem that only a person can mend. */
+  /** Code of the problem that only a person can mend; `PAUSED` when a person paused the seller. */
   readonly code: string;
   readonly reason: string;
-  /** The run that met it. */
-  readonly runId: bigint;
+  /** The run that met the problem; null for a pause. */
+  readonly runId: bigint | null;
 }
+
+/** The code of a parking that a person asked for. Only `resumeSeller` ends it. */
+export const PAUSED = 'paused';
 
 /** Whether and why schedules leave a seller alone; null when they don't. */
 export async function parkingOf(pool: Pool, sellerId: string): Promise<Parking | null> {
-  const { rows } = await pool.query<Omit<Parking, 'runId'> & { runId: string }>(
+  const { rows } = await pool.query<Omit<Parking, 'runId'> & { runId: string | null }>(
     `SELECT parked_at AS since, parked_code AS code, parked_reason AS reason,
             parked_run_id AS "runId"
        FROM mirror.sellers WHERE seller_id = $1 AND parked_at IS NOT NULL`,
     [sellerId],
   );
-  return rows[0] === undefined ? null : { ...rows[0], runId: BigInt(rows[0].runId) };
+  if (rows[0] === undefined) return null;
+  const { runId, ...parking } = rows[0];
+  return { ...parking, runId: runId === null ? null : BigInt(runId) };
 }
 
 /**
- * Parks a seller because of a run's problem, unless a later run went well. A seller that is parked
- * already keeps its date and gets the newer reason.
+ * Pauses a seller: schedules leave it alone until `resumeSeller`, whatever runs find. A pause takes
+ * the place of a parking because of a problem.
+ * @param reason such as `paused by alice`
+ * @returns false when it is paused already, or not in the store
+ */
+export async function pauseSeller(pool: Pool, sellerId: string, reason: string): Promise<boolean> {
+  const { rowCount } = await pool.query(
+    `UPDATE mirror.sellers
+        SET parked_at = now(), parked_code = $2, parked_reason = $3, parked_run_id = NULL
+      WHERE seller_id = $1 AND parked_code IS DISTINCT FROM $2`,
+    [sellerId, PAUSED, reason],
+  );
+  return rowCount === 1;
+}
+
+/**
+ * Lets schedules mirror a seller again, whether it was paused or parked because of a problem.
+ * @returns false when schedules don't leave it alone
+ */
+export async function resumeSeller(pool: Pool, sellerId: string): Promise<boolean> {
+  const { rowCount } = await pool.query(
+    `UPDATE mirror.sellers
+        SET parked_at = NULL, parked_code = NULL, parked_reason = NULL, parked_run_id = NULL
+      WHERE seller_id = $1 AND parked_at IS NOT NULL`,
+    [sellerId],
+  );
+  return rowCount === 1;
+}
+
+/**
+ * Parks a seller because of a run's problem, unless a later run went well or a person paused it. A
+ * seller that is parked already keeps its date and gets the newer reason.
  * @returns whether the seller was not parked before and is now
  */
 export async function parkSeller(
   pool: Pool,
   sellerId: string,
-  { code, reason, runId }: Omit<Parking, 'since'>,
+  {
+    code,
+    reason,
+    runId,
+  }: { readonly code: string; readonly reason: string; readonly runId: bigint },
 ): Promise<boolean> {
   return inTransaction(pool, async (client) => {
     // `finishRun` writes this row too: the statement after this one sees what it has written.
@@ -88,11 +127,11 @@ export async function parkSeller(
       `UPDATE mirror.sellers
           SET parked_at = coalesce(parked_at, now()), parked_code = $2, parked_reason = $3,
               parked_run_id = $4
-        WHERE seller_id = $1 AND NOT EXISTS (
+        WHERE seller_id = $1 AND parked_code IS DISTINCT FROM $5 AND NOT EXISTS (
           SELECT FROM mirror.runs r
            WHERE r.seller_id = $1 AND r.run_id > $4 AND r.kind IN ('account', 'items')
              AND r.state IN ('succeeded', 'held'))`,
-      [sellerId, code, reason, runId],
+      [sellerId, code, reason, runId, PAUSED],
     );
     return rowCount === 1 && rows[0]?.parked === false;
   });
@@ -109,13 +148,17 @@ export interface Freshness {
   readonly itemsMirroredAt: Date | null;
   /** Schedules leave the seller alone until a person has mended what went wrong. */
   readonly parked: boolean;
+  /** Schedules leave the seller alone because a person wants it so. */
+  readonly paused: boolean;
   readonly items: { readonly live: number; readonly missing: number; readonly removed: number };
 }
 
 /** Every seller in the store, by name. A held run mirrored all that is present: it counts as a success. */
 export async function readFreshness(pool: Pool): Promise<Freshness[]> {
   const { rows } = await pool.query<Freshness>(
-    `SELECT s.seller_id AS "sellerId", s.created_at AS since, s.parked_at IS NOT NULL AS parked,
+    `SELECT s.seller_id AS "sellerId", s.created_at AS since,
+            s.parked_at IS NOT NULL AND s.parked_code IS DISTINCT FROM $1 AS parked,
+            s.parked_code IS NOT DISTINCT FROM $1 AS paused,
             (SELECT finished_at FROM mirror.runs r
               WHERE r.seller_id = s.seller_id AND r.kind = 'account'
                 AND r.state IN ('succeeded', 'held')
@@ -124,16 +167,13 @@ export async function readFreshness(pool: Pool): Promise<Freshness[]> {
               WHERE r.seller_id = s.seller_id AND r.kind = 'items'
                 AND r.state IN ('succeeded', 'held')
               ORDER BY r.run_id DESC LIMIT 1) AS "itemsMirroredAt",
-            json_build_object('live', coalesce(i.live, 0), 'missing', coalesce(i.missing, 0),
-                              'removed', coalesce(i.removed, 0)) AS items
+            (SELECT json_build_object('live', count(*) FILTER (WHERE state = 'live'),
+                                      'missing', count(*) FILTER (WHERE state = 'missing'),
+                                      'removed', count(*) FILTER (WHERE state = 'removed'))
+               FROM mirror.items i WHERE i.seller_id = s.seller_id) AS items
        FROM mirror.sellers s
-       LEFT JOIN (
-         SELECT seller_id, count(*) FILTER (WHERE state = 'live') AS live,
-                count(*) FILTER (WHERE state = 'missing') AS missing,
-                count(*) FILTER (WHERE state = 'removed') AS removed
-           FROM mirror.items GROUP BY seller_id
-       ) i USING (seller_id)
       ORDER BY s.seller_id`,
+    [PAUSED],
   );
   return rows;
 }
@@ -155,6 +195,7 @@ export async function forgetSeller({ prisma }: Connections, sellerId: string): P
     prisma.accountVersion.deleteMany(where),
     prisma.quarantinedRecord.deleteMany(where),
     prisma.schedule.deleteMany(where),
+    prisma.requestCount.deleteMany(where),
     prisma.run.deleteMany(where),
     prisma.item.deleteMany(where),
     prisma.account.deleteMany(where),

@@ -5,20 +5,8 @@ import type { Json } from '../domain/item.js';
 import type { KnownItems } from '../domain/known-items.js';
 import type { PreparedItem } from '../domain/prepare-item.js';
 import type { LookupOutcome, RemovalPlan, Removals } from '../domain/removals.js';
-import {
-  type Applied,
-  applyStage,
-  createStage,
-  loadKnownCatalogue,
-  NOTHING_APPLIED,
-  openItems,
-  type Staged,
-  stageItems,
-  storedHashes,
-  type StoredHashes,
-  storedRaw,
-} from './catalogue.js';
-import type { CopyIn } from './copy.js';
+import { type Applied, applyStage, loadKnownCatalogue, NOTHING_APPLIED } from './catalogue.js';
+import { CopyIn } from './copy.js';
 import {
   type DecisionRecord,
   type HeldBack,
@@ -28,14 +16,30 @@ import {
   recordDecision,
   saveHeldBack,
 } from './decisions.js';
-import { createChangeStage, publishAndCommit, stageAdded } from './history.js';
-import { ItemRows, type RowStamp } from './item-rows.js';
+import { CHANGE_COLUMNS, NEXT_NUMBER, NUMBERING, noneUndecided } from './history.js';
+import { ITEM_COLUMNS, ItemRows, type RowStamp } from './item-rows.js';
 import { itemsLockSql, type SellerLock } from './lock.js';
 import { delistItems, recordLookups, removeItems, takeBackDelisting } from './removals.js';
 import { finishRun, markWideFields, type RunCounts, type RunEnd, saveCounts } from './runs.js';
 
 /** Checks of foreign keys wait for a COPY's end: in portions, they are made while the list is read. */
 const ROWS_PER_COPY = 10_000;
+
+/** Bytes of a record in quarantine that are kept. */
+const MAX_RAW_BYTES = 1 << 20;
+
+/** A staged record; a rival competes with a stored row that the list holds as well. */
+export interface Staged {
+  readonly prepared: PreparedItem;
+  readonly rival: boolean;
+}
+
+/** A record that could not be decoded. */
+export interface QuarantineEntry {
+  readonly itemId: number | null;
+  readonly reason: string;
+  readonly bytes: Uint8Array;
+}
 
 /**
  * One transaction in which a run writes items. Everything is visible to others at `commit`, or
@@ -44,28 +48,29 @@ const ROWS_PER_COPY = 10_000;
 export class ItemSession {
   readonly #lock: SellerLock;
   readonly #stamp: RowStamp;
+  readonly #seller: string;
   #inserting: CopyIn | null = null;
   #rowsOfCopy = 0;
-  #staged = false;
+  #hasStage = false;
+  /** Changes wait for the commit in a table of the transaction. */
+  #hasChanges = false;
   /** New items, each of which makes a change; null while the first list is read. */
   #added: number[] | null = [];
-  #changes = false;
-  #firstList = false;
-  #undecided = false;
-  #found: readonly number[] = [];
-  #decided = false;
+  /** Statements that number what followers of the feed must see; sent with the COMMIT. */
+  readonly #publications: string[] = [];
   #over = false;
 
   private constructor(lock: SellerLock, stamp: RowStamp) {
     this.#lock = lock;
     this.#stamp = stamp;
+    this.#seller = escapeLiteral(stamp.sellerId);
   }
 
-  /** Begins the transaction in which a run writes items. */
   static async begin(lock: SellerLock, stamp: RowStamp): Promise<ItemSession> {
-    const shared = itemsLockSql('pg_advisory_xact_lock_shared', escapeLiteral(stamp.sellerId));
+    const session = new ItemSession(lock, stamp);
+    const shared = itemsLockSql('pg_advisory_xact_lock_shared', session.#seller);
     await lock.client.query(`BEGIN; SELECT ${shared}`);
-    return new ItemSession(lock, stamp);
+    return session;
   }
 
   /** Loads what is known before a list is read. Items of the first list make no changes. */
@@ -77,16 +82,26 @@ export class ItemSession {
 
   /** A list that names items was read to its end. */
   listTaken(): void {
-    this.#firstList = this.#added === null;
+    if (this.#added === null) this.#publishPlace('loaded');
   }
 
   async hashesOf(ids: readonly number[]): Promise<Map<number, StoredHashes>> {
-    return storedHashes(await this.#connection(), this.#stamp.sellerId, ids);
+    const rows = await this.#query<StoredHashes & { readonly id: number }>(
+      `SELECT item_id::float8 AS id, content_hash AS "contentHash", extra_hash AS "extraHash",
+              state = 'live' AS live
+         FROM mirror.items WHERE seller_id = $1 AND item_id = ANY($2::bigint[])`,
+      [this.#stamp.sellerId, ids],
+    );
+    return new Map(rows.map((row) => [row.id, row]));
   }
 
-  /** The stored records of some items, as they were received. */
   async rawOf(ids: readonly number[]): Promise<Map<number, Json>> {
-    return storedRaw(await this.#connection(), this.#stamp.sellerId, ids);
+    const rows = await this.#query<{ readonly id: number; readonly raw: Json }>(
+      `SELECT item_id::float8 AS id, raw FROM mirror.items
+        WHERE seller_id = $1 AND item_id = ANY($2::bigint[])`,
+      [this.#stamp.sellerId, ids],
+    );
+    return new Map(rows.map(({ id, raw }) => [id, raw]));
   }
 
   /** Empty rows of this run, to be filled for `insertRows`. */
@@ -96,39 +111,73 @@ export class ItemSession {
 
   /** Sends items that are not in the table yet, and empties `rows`. */
   async insertRows(rows: ItemRows): Promise<void> {
-    if (rows.count === 0) return;
-    this.#inserting ??= openItems(await this.#connection());
-    this.#rowsOfCopy += rows.count;
+    if (rows.rows === 0) return;
+    this.#inserting ??= new CopyIn(
+      await this.#connection(),
+      `mirror.items (${ITEM_COLUMNS.join(', ')})`,
+    );
+    this.#rowsOfCopy += rows.rows;
     for (const id of rows.ids) this.#added?.push(id);
     await this.#inserting.write(rows.data());
     rows.clear();
     if (this.#rowsOfCopy >= ROWS_PER_COPY) await this.#connection();
   }
 
-  /** Writes items that are not in the table yet. */
   async insert(items: readonly PreparedItem[]): Promise<void> {
     const rows = this.newRows();
     for (const item of items) rows.add(item);
     await this.insertRows(rows);
   }
 
-  /** Stages records that differ, or may differ, from stored ones. */
+  /** Stages records that differ, or may differ, from stored ones, for `apply`. */
   async stage(items: readonly Staged[]): Promise<void> {
     if (items.length === 0) return;
-    const client = await this.#connection();
-    if (!this.#staged) await createStage(client);
-    this.#staged = true;
-    await stageItems(client, this.#stamp, items);
+    if (!this.#hasStage) {
+      await this.#query(
+        `CREATE TEMP TABLE incoming_items
+           (LIKE mirror.items, rival boolean NOT NULL) ON COMMIT DROP`,
+      );
+    }
+    this.#hasStage = true;
+    const rows = this.newRows();
+    for (const { prepared, rival } of items) rows.add(prepared, rival);
+    const copy = new CopyIn(
+      await this.#connection(),
+      `pg_temp.incoming_items (${ITEM_COLUMNS.join(', ')}, rival)`,
+    );
+    await copy.write(rows.data());
+    await copy.end();
   }
 
-  /** Applies what was staged. */
   async apply(): Promise<Applied> {
-    if (!this.#staged) return NOTHING_APPLIED;
+    if (!this.#hasStage) return NOTHING_APPLIED;
     return applyStage(await this.#changing(), this.#stamp);
   }
 
+  /** Keeps records that could not be decoded; a record that comes again only renews its dates. */
   async quarantine(entries: readonly QuarantineEntry[]): Promise<void> {
-    if (entries.length > 0) await saveQuarantine(await this.#connection(), this.#stamp, entries);
+    if (entries.length === 0) return;
+    const { sellerId, runId, at } = this.#stamp;
+    const distinct = new Map(entries.map((entry) => [hash('sha256', entry.bytes, 'hex'), entry]));
+    const rows = [...distinct.values()];
+    const storable = (text: string): string => text.replaceAll('\0', '\uFFFD');
+    await this.#query(
+      `INSERT INTO mirror.quarantine
+         (seller_id, item_id, reason, raw, raw_hash, first_run_id, last_run_id, first_seen_at, last_seen_at)
+       SELECT $1, item_id, reason, raw, decode(raw_hash, 'hex'), $2, $2, $3, $3
+         FROM unnest($4::bigint[], $5::text[], $6::text[], $7::text[])
+           AS entry (item_id, reason, raw, raw_hash)
+       ON CONFLICT (seller_id, raw_hash) DO UPDATE
+         SET last_run_id = excluded.last_run_id, last_seen_at = excluded.last_seen_at,
+             reason = excluded.reason`,
+      [
+        ...[sellerId, runId, at],
+        rows.map(({ itemId }) => itemId),
+        rows.map(({ reason }) => storable(reason)),
+        rows.map(({ bytes }) => storable(Buffer.from(bytes.subarray(0, MAX_RAW_BYTES)).toString())),
+        [...distinct.keys()],
+      ],
+    );
   }
 
   /**
@@ -140,23 +189,35 @@ export class ItemSession {
     unlisted: readonly number[],
   ): Promise<{ readonly delisted: number; readonly missing: number }> {
     const counts = await delistItems(await this.#connection(), this.#stamp, unlisted);
-    this.#undecided = counts.delisted > 0;
+    if (counts.delisted > 0) this.#publishPlace('undecided');
     return counts;
   }
 
-  /**
-   * Takes back that this run marked items as missing, since look-ups have found them.
-   * @returns how many of them it had marked
-   */
+  /** @returns how many of the items, which look-ups have found, this run had marked as missing */
   async takeBack(ids: readonly number[]): Promise<number> {
     const taken = await takeBackDelisting(await this.#connection(), this.#stamp, ids);
-    if (taken > 0) this.#found = ids;
+    if (taken > 0) {
+      this.#publications.push(
+        `UPDATE mirror.item_lookups SET found_seq = ${NEXT_NUMBER}
+          WHERE seller_id = ${this.#seller} AND item_id = ANY('{${ids.join(',')}}'::bigint[])`,
+      );
+    }
     return taken;
   }
 
   /** Publishes the items that this run marked as missing and that still are. */
-  tellUndecided(): void {
-    this.#decided = true;
+  async tellUndecided(): Promise<void> {
+    const client = await this.#changing();
+    // An item that became missing in this transaction has its change already.
+    await client.query(
+      `INSERT INTO pg_temp.outgoing_changes (${CHANGE_COLUMNS})
+       SELECT item_id, 'missing', 'state', '"live"', '"missing"'
+         FROM mirror.undecided_items u
+        WHERE seller_id = $1 AND NOT EXISTS (SELECT FROM pg_temp.outgoing_changes c
+                                              WHERE c.item_id = u.item_id AND c.field = 'state')`,
+      [this.#stamp.sellerId],
+    );
+    this.#publications.push(noneUndecided(this.#seller));
   }
 
   async lookedUp(lookups: ReadonlyMap<number, LookupOutcome>): Promise<void> {
@@ -180,38 +241,44 @@ export class ItemSession {
     return readHeldBack(client, this.#stamp.runId);
   }
 
-  /** The present state of the items that another run held back. */
   async fatesOf(heldRunId: bigint): Promise<HeldFates> {
     return readFates(await this.#connection(), this.#stamp, heldRunId);
   }
 
-  /** Records what was decided about another run, in this transaction. */
   async decide(heldRunId: bigint, record: DecisionRecord): Promise<void> {
     return recordDecision({ client: await this.#connection() }, heldRunId, record);
   }
 
-  /** Closes the run in this transaction. */
   async finish(end: RunEnd, counts: Partial<RunCounts>): Promise<void> {
     return finishRun(await this.#connection(), this.#stamp.runId, end, counts);
   }
 
-  /** Marks the run as one that changed these fields in the whole catalogue. */
   async markWideFields(marks: readonly WideChange[]): Promise<void> {
     if (marks.length === 0) return;
     await markWideFields(await this.#connection(), this.#stamp.runId, marks);
   }
 
+  /** Numbers the changes and commits; see `NUMBERING`. */
   async commit(): Promise<void> {
-    const added = this.#added ?? [];
-    if (added.length > 0) await stageAdded(await this.#changing(), added);
+    const { runId, at } = this.#stamp;
+    if (this.#added !== null && this.#added.length > 0) {
+      const client = await this.#changing();
+      await client.query(
+        `INSERT INTO pg_temp.outgoing_changes (${CHANGE_COLUMNS})
+         SELECT id, 'added', 'state', NULL, '"live"' FROM unnest($1::bigint[]) AS id`,
+        [this.#added],
+      );
+    }
+    if (this.#hasChanges) {
+      this.#publications.unshift(
+        `INSERT INTO mirror.item_changes (seller_id, run_id, changed_at, ${CHANGE_COLUMNS})
+         SELECT ${this.#seller}, ${runId}, ${escapeLiteral(at)}::timestamptz, ${CHANGE_COLUMNS}
+           FROM pg_temp.outgoing_changes`,
+      );
+    }
+    if (this.#publications.length > 0) this.#publications.unshift(NUMBERING);
     const client = await this.#connection();
-    await publishAndCommit(client, this.#stamp, {
-      changes: this.#changes,
-      firstList: this.#firstList,
-      undecided: this.#undecided,
-      found: this.#found,
-      decided: this.#decided,
-    });
+    await client.query([...this.#publications, 'COMMIT'].join(';\n'));
     this.#over = true;
   }
 
@@ -223,11 +290,30 @@ export class ItemSession {
     await this.#lock.client.query('ROLLBACK').catch(() => undefined);
   }
 
+  /** Notes the place in the feed of the seller's first list, or of items that look-ups decide about. */
+  #publishPlace(what: 'loaded' | 'undecided'): void {
+    this.#publications.push(
+      `UPDATE mirror.sellers SET ${what}_run_id = ${this.#stamp.runId}, ${what}_seq = ${NEXT_NUMBER}
+        WHERE seller_id = ${this.#seller}`,
+    );
+  }
+
+  async #query<Row extends object>(sql: string, values: readonly unknown[] = []): Promise<Row[]> {
+    const client = await this.#connection();
+    return (await client.query<Row>(sql, [...values])).rows;
+  }
+
   /** The connection, with the table in which changes wait for the commit. */
   async #changing(): Promise<PoolClient> {
     const client = await this.#connection();
-    if (!this.#changes) await createChangeStage(client);
-    this.#changes = true;
+    if (!this.#hasChanges) {
+      await client.query(
+        `CREATE TEMP TABLE outgoing_changes
+           (item_id bigint NOT NULL, class mirror.change_class NOT NULL, field text NOT NULL,
+            old_value jsonb, new_value jsonb) ON COMMIT DROP`,
+      );
+    }
+    this.#hasChanges = true;
     return client;
   }
 
@@ -243,51 +329,9 @@ export class ItemSession {
   }
 }
 
-/** A record that could not be decoded. */
-export interface QuarantineEntry {
-  readonly itemId: number | null;
-  readonly reason: string;
-  readonly bytes: Uint8Array;
-}
-
-const MAX_RAW_BYTES = 1 << 20;
-
-/** Keeps records that could not be decoded; a record that comes again only renews its dates. */
-async function saveQuarantine(
-  client: PoolClient,
-  stamp: RowStamp,
-  entries: readonly QuarantineEntry[],
-): Promise<void> {
-  if (entries.length === 0) return;
-  const distinct = new Map(
-    entries.map((entry) => [hash('sha256', entry.bytes, 'hex'), entry] as const),
-  );
-  const rows = [...distinct.values()];
-  await client.query(
-    `INSERT INTO mirror.quarantine
-       (seller_id, item_id, reason, raw, raw_hash, first_run_id, last_run_id, first_seen_at, last_seen_at)
-     SELECT $1, item_id, reason, raw, decode(raw_hash, 'hex'), $2, $2, $3, $3
-       FROM unnest($4::bigint[], $5::text[], $6::text[], $7::text[])
-         AS entry (item_id, reason, raw, raw_hash)
-     ON CONFLICT (seller_id, raw_hash) DO UPDATE
-       SET last_run_id = excluded.last_run_id, last_seen_at = excluded.last_seen_at,
-           reason = excluded.reason`,
-    [
-      stamp.sellerId,
-      stamp.runId,
-      stamp.at,
-      rows.map((row) => row.itemId),
-      rows.map((row) => storable(row.reason)),
-      rows.map((row) => rawText(row.bytes)),
-      [...distinct.keys()],
-    ],
-  );
-}
-
-function rawText(bytes: Uint8Array): string {
-  return storable(Buffer.from(bytes.subarray(0, MAX_RAW_BYTES)).toString('utf8'));
-}
-
-function storable(text: string): string {
-  return text.replaceAll('\0', '\uFFFD');
+/** Hashes of an item's stored row, and whether it is live. */
+export interface StoredHashes {
+  readonly contentHash: Buffer;
+  readonly extraHash: Buffer;
+  readonly live: boolean;
 }

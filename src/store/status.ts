@@ -1,13 +1,18 @@
 import type { Pool } from 'pg';
 import type { WideChange } from '../domain/changes.js';
 import { type HeldBack, readHeldBack } from './decisions.js';
-import type { PrismaClient, Run } from './generated/prisma/client.js';
-import { isLocked } from './lock.js';
+import type { PrismaClient, Prisma, Run } from './generated/prisma/client.js';
+import { type SellerRow, sellers } from './overview.js';
 import type { Connections } from './pools.js';
-import { DIED } from './runs.js';
 import type { Parking } from './sellers.js';
 
 export type { Run };
+
+/** What is told of a run that did not go well. */
+export type RunEndSeen = Pick<
+  Run,
+  'runId' | 'sellerId' | 'kind' | 'state' | 'startedAt' | 'finishedAt' | 'problemCode' | 'problem'
+>;
 
 /** How current the copy of one seller is. */
 export interface SellerStatus {
@@ -25,9 +30,9 @@ export interface SellerStatus {
   readonly itemsMirroredAt: Date | null;
   /** Why schedules leave the seller alone; null when they don't. */
   readonly parked: Parking | null;
-  readonly running: Run | null;
-  /** Of the newest account run and the newest catalogue run the later one that did not succeed. */
-  readonly lastProblem: Run | null;
+  readonly running: Pick<Run, 'runId' | 'kind' | 'startedAt' | 'holder'> | null;
+  /** Of the newest account run and the newest run of items the later one that did not go well. */
+  readonly lastProblem: RunEndSeen | null;
   /** The items that this run held back, when it waits for a person's decision. */
   readonly held: HeldBack | null;
   /** The newest run of the last days that changed a field in all or nearly all items. */
@@ -38,145 +43,81 @@ export interface SellerStatus {
   } | null;
 }
 
-/** Changes of the whole catalogue are shown for a week (ms), so that a weekly look finds them. */
-const WIDE_TOLD_MS = 7 * 86_400_000;
-
-/** The fields that a run changed in all or nearly all items. */
-function wideChangesOf(run: Pick<Run, 'wideFields' | 'wideItems' | 'compared'>): WideChange[] {
-  const { wideFields, wideItems, compared } = run;
-  // A run from before the figures were kept has the fields only.
-  if (compared === null) return [];
-  return wideFields.map((field, n) => ({
-    field,
-    items: wideItems[n] ?? compared,
-    of: compared,
-  }));
-}
-
-/** The state of every seller in the store, by name. */
-export async function sellerStatuses({
-  prisma,
-  others: pool,
-}: Connections): Promise<SellerStatus[]> {
-  const sellers = await prisma.seller.findMany({
-    orderBy: { sellerId: 'asc' },
-    include: { account: true },
-  });
-  const counts = await prisma.item.groupBy({ by: ['sellerId', 'state'], _count: true });
-  return Promise.all(
-    sellers.map(async (seller) => {
-      const { sellerId, marketplace, account } = seller;
-      const count = (state: string): number =>
-        counts.find((row) => row.sellerId === sellerId && row.state === state)?._count ?? 0;
-      const running = await runningRun(prisma, pool, sellerId);
-      const [catalogue, accountRun, problem, wide] = await Promise.all([
-        lastGood(prisma, sellerId, 'items'),
-        lastGood(prisma, sellerId, 'account'),
-        lastProblem(prisma, sellerId, running),
-        lastWide(prisma, sellerId),
-      ]);
-      return {
-        sellerId,
-        marketplace,
-        account:
-          account === null
-            ? null
-            : {
-                username: account.username,
-                balance: account.balance?.toFixed(2) ?? null,
-                currency: account.currency,
-              },
-        items: { live: count('live'), missing: count('missing'), removed: count('removed') },
-        quarantined: catalogue?.quarantined ?? 0,
-        accountMirroredAt: accountRun?.finishedAt ?? null,
-        itemsMirroredAt: catalogue?.finishedAt ?? null,
-        parked: parkingIn(seller),
-        running,
-        lastProblem: problem,
-        held: problem?.state === 'held' ? await readHeldBack(pool, problem.runId) : null,
-        lastWide: wide,
-      };
-    }),
-  );
-}
-
-/** The parking in a seller's row; null when the seller is not parked. */
-function parkingIn(seller: {
-  readonly parkedAt: Date | null;
-  readonly parkedCode: string | null;
-  readonly parkedReason: string | null;
-  readonly parkedRunId: bigint | null;
-}): Parking | null {
-  const { parkedAt: since, parkedCode: code, parkedReason: reason, parkedRunId: runId } = seller;
-  if (since === null || code === null || reason === null || runId === null) return null;
-  return { since, code, reason, runId };
-}
-
-/** The run under way; null for one whose process died, which holds the seller's lock no more. */
-async function runningRun(prisma: PrismaClient, pool: Pool, sellerId: string): Promise<Run | null> {
-  const find = (): Promise<Run | null> =>
-    prisma.run.findFirst({ where: { sellerId, state: 'running' }, orderBy: { runId: 'desc' } });
-  const run = await find();
-  if (run === null || (await isLocked(pool, sellerId))) return run;
-  // It may have ended, and another begun, since.
-  const again = await find();
-  return again?.runId === run.runId ? null : again;
-}
-
-async function lastWide(prisma: PrismaClient, sellerId: string): Promise<SellerStatus['lastWide']> {
-  const run = await prisma.run.findFirst({
-    where: {
-      ...{ sellerId, kind: 'items', state: { in: ['succeeded', 'held'] } },
-      wideFields: { isEmpty: false },
-      startedAt: { gte: new Date(Date.now() - WIDE_TOLD_MS) },
-    },
-    orderBy: { runId: 'desc' },
-  });
-  const changes = run === null ? [] : wideChangesOf(run);
-  if (run === null || changes.length === 0) return null;
-  return { runId: run.runId, at: run.finishedAt ?? run.startedAt, changes };
-}
-
-/** An item run fails for the item's own reasons, so it says nothing about the copy. */
-async function lastProblem(
-  prisma: PrismaClient,
-  sellerId: string,
-  running: Run | null,
-): Promise<Run | null> {
-  const others = running === null ? {} : { runId: { not: running.runId } };
-  const last = await Promise.all(
-    (['items', 'account'] as const).map((kind) =>
-      prisma.run.findFirst({ where: { sellerId, kind, ...others }, orderBy: { runId: 'desc' } }),
-    ),
-  );
-  const problems = last
-    .filter((run) => run !== null)
-    .filter(({ state, decision }) => state !== 'succeeded' && decision === null);
-  const [newest] = problems.sort((a, b) => Number(b.runId - a.runId));
-  if (newest === undefined) return null;
-  return newest.state === 'running' ? { ...newest, ...DIED } : newest;
-}
-
 /** A held run mirrored all that is present, so the copy is as current as after a success. */
-function lastGood(
+const GOOD = { state: { in: ['succeeded', 'held'] } } satisfies Prisma.RunWhereInput;
+
+/** The newest of a seller's runs; null when there is none. */
+function newestRun(
   prisma: PrismaClient,
   sellerId: string,
-  kind: 'items' | 'account',
+  where: Prisma.RunWhereInput,
 ): Promise<Run | null> {
-  return prisma.run.findFirst({
-    where: { sellerId, kind, state: { in: ['succeeded', 'held'] } },
-    orderBy: { runId: 'desc' },
-  });
+  return prisma.run.findFirst({ where: { sellerId, ...where }, orderBy: { runId: 'desc' } });
 }
 
-/** The newest run of the same kind after this one that went well; null for a run of one item or an approval, which stand for themselves. */
+/** The state of every seller in the store, by name. Prisma Client is not loaded for it. */
+export async function sellerStatuses(pool: Pool): Promise<SellerStatus[]> {
+  return Promise.all((await sellers(pool)).map((row) => statusOf(pool, row)));
+}
+
+async function statusOf(pool: Pool, row: SellerRow): Promise<SellerStatus> {
+  const { sellerId, username, running, problem, wide } = row;
+  const { live, missing, removed } = row;
+  return {
+    sellerId,
+    marketplace: row.marketplace,
+    account: username === null ? null : { username, balance: row.balance, currency: row.currency },
+    items: { live, missing, removed },
+    quarantined: row.quarantined,
+    accountMirroredAt: row.accountMirroredAt,
+    itemsMirroredAt: row.itemsMirroredAt,
+    parked: parkingIn(row),
+    running: running && {
+      ...running,
+      runId: BigInt(running.runId),
+      startedAt: new Date(running.startedAt),
+    },
+    lastProblem: problem && {
+      ...{ sellerId, kind: problem.kind, state: problem.state },
+      ...{ problemCode: problem.problemCode, problem: problem.problem },
+      runId: BigInt(problem.runId),
+      startedAt: new Date(problem.startedAt),
+      finishedAt: problem.finishedAt === null ? null : new Date(problem.finishedAt),
+    },
+    held: problem?.undecided === true ? await readHeldBack(pool, BigInt(problem.runId)) : null,
+    lastWide: wide && {
+      runId: BigInt(wide.runId),
+      at: new Date(wide.at),
+      changes: wide.fields.map((field, n) => {
+        return { field, items: wide.items[n] ?? wide.compared, of: wide.compared };
+      }),
+    },
+  };
+}
+
+/** The parking in a seller's row; null when schedules don't leave the seller alone. */
+function parkingIn({
+  parkedAt: since,
+  parkedCode: code,
+  parkedReason: reason,
+  parkedRunId: runId,
+}: SellerRow): Parking | null {
+  if (since === null || code === null || reason === null) return null;
+  return { since, code, reason, runId: runId === null ? null : BigInt(runId) };
+}
+
+/**
+ * The newest run of the same kind after this one that went well; null for a run of one item or an
+ * approval, which stand for themselves.
+ */
 export async function laterGoodRun(
   { prisma }: Connections,
   { sellerId, kind, runId }: Pick<Run, 'sellerId' | 'kind' | 'runId'>,
 ): Promise<bigint | null> {
   if (kind === 'item' || kind === 'approval') return null;
-  const good = await lastGood(prisma, sellerId, kind);
-  return good !== null && good.runId > runId ? good.runId : null;
+  return (
+    (await newestRun(prisma, sellerId, { kind, ...GOOD, runId: { gt: runId } }))?.runId ?? null
+  );
 }
 
 /** The newest runs, newest first. */

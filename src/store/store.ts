@@ -1,62 +1,40 @@
-import { PrismaPg } from '@prisma/adapter-pg';
+import * as access from './access.js';
 import { saveAccount } from './accounts.js';
-import { nextChunks, pendingOf, withChunk } from './audits/chunks.js';
-import {
-  canariesOf,
-  checksOf,
-  countRunning,
-  knownCodes,
-  recheckCandidates,
-} from './audits/codes.js';
-import {
-  codesToLookAt,
-  deniedCanaries,
-  deniedCodes,
-  recordDeniedCanaries,
-  settleDenied,
-} from './audits/denied.js';
+import * as chunks from './audits/chunks.js';
+import * as codes from './audits/codes.js';
+import * as denied from './audits/denied.js';
 import { beginAudit } from './audits/loader.js';
-import {
-  auditBacklogs,
-  cancelAudit,
-  failAudit,
-  getList,
-  getProgress,
-  listProgress,
-  markResultWritten,
-  noteProblem,
-  resumeAudit,
-  setResultFile,
-} from './audits/progress.js';
+import * as progress from './audits/progress.js';
 import { recordResults } from './audits/record.js';
-import { accountProven, auditResults, unprovenCounts } from './audits/results.js';
+import * as results from './audits/results.js';
 import type { HeldChunk } from './audits/types.js';
-import { storedBudget } from './budget.js';
-import { decisionsOn, readHeldRun, recordDecision } from './decisions.js';
-
-import { PrismaClient } from './generated/prisma/client.js';
-import { countChanges, feedEnd, feedReach, readChanges, readRunFields } from './history-read.js';
+import { addRequests, lastHour, storedBudget } from './budget.js';
+import * as decisions from './decisions.js';
+import type { Exported } from './exports.js';
+import * as feeds from './feeds.js';
+import * as feed from './history-read.js';
 import { tellUndecided } from './history.js';
 import type { RowStamp } from './item-rows.js';
-import { historyStarts, itemsWithId, priceHistory } from './items-read.js';
+import * as items from './items-read.js';
 import { lockSeller, type SellerLock } from './lock.js';
-import { createPools, STORE_TIMES, type StoreTimes, assertWritable } from './pools.js';
-import { beat, endBeat, liveProcesses } from './processes.js';
-import { measurePrune, prune } from './prune/prune.js';
-import { chooseLookups, otherLiveItem } from './removals.js';
-import { coveringRun, finishRun, startRun } from './runs.js';
-import { readSchedules, recordTicks } from './schedules.js';
+import * as overview from './overview.js';
 import {
-  bindingOf,
-  bindSeller,
-  ensureSeller,
-  forgetSeller,
-  parkingOf,
-  parkSeller,
-  readFreshness,
-} from './sellers.js';
+  assertWritable,
+  type Connections,
+  createPools,
+  type Pools,
+  STORE_TIMES,
+  type StoreTimes,
+} from './pools.js';
+import * as processes from './processes.js';
+import { measurePrune, prune } from './prune.js';
+import { chooseLookups, otherLiveItem } from './removals.js';
+import * as reports from './reports.js';
+import * as runs from './runs.js';
+import { readSchedules, recordTicks } from './schedules.js';
+import * as sellers from './sellers.js';
 import { ItemSession } from './session.js';
-import { getRun, laterGoodRun, listRuns, sellerStatuses } from './status.js';
+import * as status from './status.js';
 
 /**
  * The database of the mirror, by subject: `store.runs.list(…)`. Those who use it know neither SQL nor
@@ -71,32 +49,41 @@ export interface Store extends ReturnType<typeof openStore> {}
 export function openStore(url: string, applicationName: string, times: StoreTimes = STORE_TIMES) {
   const pools = createPools(url, applicationName, times);
   const pool = pools.others;
-  const prisma = new PrismaClient({ adapter: new PrismaPg(pool) });
-  const connections = { ...pools, prisma };
+  let opened: Promise<Connections> | null = null;
+  const withPrisma = (): Promise<Connections> => (opened ??= openConnections(pools));
   return {
     sellers: {
-      ...withFirst(connections, {
-        lock: lockSeller,
-        forget: forgetSeller,
-        statuses: sellerStatuses,
-      }),
+      lock: (sellerId: string) => lockSeller(pools, sellerId),
+      ...withLater(withPrisma, { forget: sellers.forgetSeller }),
       ...withFirst(pool, {
-        ensure: ensureSeller,
-        bindingOf,
-        bind: bindSeller,
-        parkingOf,
-        park: parkSeller,
-        freshness: readFreshness,
+        statuses: status.sellerStatuses,
+        ensure: sellers.ensureSeller,
+        bindingOf: sellers.bindingOf,
+        bind: sellers.bindSeller,
+        parkingOf: sellers.parkingOf,
+        park: sellers.parkSeller,
+        pause: sellers.pauseSeller,
+        resume: sellers.resumeSeller,
+        freshness: sellers.readFreshness,
       }),
       saveAccount,
     },
     runs: {
-      start: startRun,
-      covering: coveringRun,
-      decisionsOn,
-      decide: recordDecision,
-      ...withFirst(connections, { list: listRuns, get: getRun, laterGood: laterGoodRun }),
-      ...withFirst(pool, { finish: finishRun, held: readHeldRun, fields: readRunFields }),
+      start: runs.startRun,
+      covering: runs.coveringRun,
+      decisionsOn: decisions.decisionsOn,
+      decide: decisions.recordDecision,
+      ...withLater(withPrisma, {
+        list: status.listRuns,
+        get: status.getRun,
+        laterGood: status.laterGoodRun,
+      }),
+      ...withFirst(pool, {
+        finish: runs.finishRun,
+        progress: runs.writeProgress,
+        held: decisions.readHeldRun,
+        fields: feed.readRunFields,
+      }),
     },
     items: {
       begin: (lock: SellerLock, stamp: RowStamp) => ItemSession.begin(lock, stamp),
@@ -104,55 +91,77 @@ export function openStore(url: string, applicationName: string, times: StoreTime
       tellUndecided,
       otherLive: otherLiveItem,
       ...withFirst(pool, {
-        withId: itemsWithId,
-        priceHistory,
-        historyStarts,
-        changes: readChanges,
-        changeCounts: countChanges,
-        feedEnd,
-        feedReach,
+        withId: items.itemsWithId,
+        search: items.searchItems,
+        priceHistory: items.priceHistory,
+        historyStarts: items.historyStarts,
+        changes: feed.readChanges,
+        changeCounts: feed.countChanges,
+        feedEnd: feed.feedEnd,
+        feedReach: feed.feedReach,
       }),
     },
+    access: withLater(withPrisma, access),
+    overview: withFirst(pool, overview),
+    reports: {
+      ...withFirst(pool, { figures: reports.figures }),
+      download: (
+        what: Parameters<typeof reports.download>[1],
+        signal: AbortSignal,
+        consume: (rows: Pick<Exported, 'columns' | 'batches'>) => Promise<void>,
+      ) => reports.download(url, what, signal, consume),
+    },
+    feeds: withFirst(pool, feeds),
     schedules: withFirst(pool, { read: readSchedules, record: recordTicks }),
-    processes: withFirst(pool, { beat, end: endBeat, live: liveProcesses }),
+    processes: withFirst(pool, {
+      beat: processes.beat,
+      end: processes.endBeat,
+      live: processes.liveProcesses,
+    }),
     audits: {
-      ...withFirst(connections, { begin: beginAudit, results: auditResults, recheckCandidates }),
+      ...withFirst(pools, {
+        begin: beginAudit,
+        results: results.auditResults,
+        recheckCandidates: codes.recheckCandidates,
+      }),
       withChunk: <T>(auditId: bigint, chunk: number, work: (held: HeldChunk) => Promise<T>) =>
-        withChunk(pools, auditId, chunk, work),
+        chunks.withChunk(pools, auditId, chunk, work),
+      ...withFirst(pool, denied),
       ...withFirst(pool, {
-        get: getProgress,
-        list: listProgress,
-        backlogs: auditBacklogs,
-        listOf: getList,
-        nextChunks,
-        pendingOf,
+        get: progress.getProgress,
+        list: progress.listProgress,
+        backlogs: progress.auditBacklogs,
+        listOf: progress.getList,
+        nextChunks: chunks.nextChunks,
+        pendingOf: chunks.pendingOf,
         record: recordResults,
-        cancel: cancelAudit,
-        fail: failAudit,
-        note: noteProblem,
-        resume: resumeAudit,
-        setResultFile,
-        markResultWritten,
-        unprovenCounts,
-        accountProven,
-        countRunning,
-        deniedCodes,
-        codesToLookAt,
-        settleDenied,
-        canariesOf,
-        deniedCanaries,
-        recordDeniedCanaries,
-        knownCodes,
-        checksOf,
+        cancel: progress.cancelAudit,
+        fail: progress.failAudit,
+        note: progress.noteProblem,
+        resume: progress.resumeAudit,
+        setResultFile: progress.setResultFile,
+        markResultWritten: progress.markResultWritten,
+        unprovenCounts: results.unprovenCounts,
+        accountProven: results.accountProven,
+        countRunning: codes.countRunning,
+        canariesOf: codes.canariesOf,
+        knownCodes: codes.knownCodes,
+        checksOf: codes.checksOf,
       }),
     },
-    ...withFirst(connections, { prune, measurePrune }),
+    ...withFirst(pools, { prune, measurePrune }),
+    requests: withFirst(pool, { add: addRequests, lastHour }),
     ...withFirst(pool, { budget: storedBudget, ping: assertWritable }),
     async close(): Promise<void> {
-      await prisma.$disconnect();
+      await (await opened)?.prisma.$disconnect();
       await pools.end();
     },
   };
+}
+
+async function openConnections(pools: Pools): Promise<Connections> {
+  const { openPrisma } = await import('./prisma.js');
+  return { ...pools, prisma: openPrisma(pools.others) };
 }
 
 /** The functions without their first parameter. */
@@ -172,4 +181,17 @@ function withFirst<
 >(first: First, functions: Functions): WithFirst<First, Functions> {
   const bound = Object.entries(functions).map(([name, call]) => [name, call.bind(null, first)]);
   return Object.fromEntries(bound) as WithFirst<First, Functions>;
+}
+
+/** The functions with their first argument given, which is made when one of them is first called. */
+function withLater<
+  First,
+  Functions extends Readonly<Record<string, (first: First, ...rest: never[]) => Promise<unknown>>>,
+>(first: () => Promise<First>, functions: Functions): WithFirst<First, Functions> {
+  const later = Object.entries(functions).map(([name, call]) => [
+    name,
+    async (...rest: never[]): Promise<unknown> =>
+      Reflect.apply(call, null, [await first(), ...rest]),
+  ]);
+  return Object.fromEntries(later) as WithFirst<First, Functions>;
 }

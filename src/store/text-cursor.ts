@@ -21,72 +21,42 @@ class StatementCursor extends Cursor<(string | null)[]> {
 }
 
 /** A query under way, whose rows are read a batch at a time, in bounded memory. */
-export class TextCursor {
-  /** The columns of its rows. */
+export interface TextCursor {
   readonly fields: readonly FieldDef[];
-  readonly #cursor: Cursor<(string | null)[]>;
-  readonly #first: readonly TextRow[];
-
-  private constructor(
-    cursor: Cursor<(string | null)[]>,
-    fields: readonly FieldDef[],
-    first: readonly TextRow[],
-  ) {
-    this.#cursor = cursor;
-    this.fields = fields;
-    this.#first = first;
-  }
-
-  /**
-   * Runs a statement up to its first rows. The extended protocol takes exactly one.
-   * @throws {NoRowsError} when it is empty or a COPY
-   */
-  static async open(
-    client: Client,
-    sql: string,
-    values: readonly unknown[] = [],
-  ): Promise<TextCursor> {
-    const { connection } = client;
-    const refused = new Promise<never>((_, reject) => {
-      const refuse = (problem: string, remedy: string) => (): void =>
-        reject(new NoRowsError(problem, remedy));
-      connection.once(
-        'copyOutResponse',
-        refuse('COPY gives no rows', 'Select them; `sql --format csv` prints CSV.'),
-      );
-      connection.once(
-        'emptyQuery',
-        refuse('there is no statement to run', 'Write one, such as: select * from reporting.items'),
-      );
-    });
-    const cursor = client.query(
-      new StatementCursor(sql, [...values], {
-        rowMode: 'array',
-        types: { getTypeParser: () => (text: string) => text },
-      }),
-    );
-    const { rows, fields } = await Promise.race([readBatch(cursor, FIRST_BATCH), refused]);
-    return new TextCursor(cursor, fields, rows);
-  }
-
   /** All rows, some hundred at a time, fewer of large ones. May be read once. */
-  async *batches(): AsyncGenerator<readonly TextRow[], void, undefined> {
-    let rows = this.#first;
+  readonly batches: AsyncIterable<readonly TextRow[]>;
+  /** Ends the query, whether or not all rows were read. */
+  readonly close: () => Promise<void>;
+}
+
+/** Runs one statement up to its first rows. @throws {NoRowsError} when it is empty or a COPY */
+export async function openTextCursor(
+  client: Client,
+  sql: string,
+  values: readonly unknown[] = [],
+): Promise<TextCursor> {
+  const refused = new Promise<never>((_, reject) => {
+    const refuse = (event: string, problem: string, remedy: string): void =>
+      void client.connection.once(event, () => reject(new NoRowsError(problem, remedy)));
+    refuse('copyOutResponse', 'COPY gives no rows', 'Select them; `sql --format csv` prints CSV.');
+    const example = 'Write one, such as: select * from reporting.items';
+    refuse('emptyQuery', 'there is no statement to run', example);
+  });
+  const cursor = client.query(
+    new StatementCursor(sql, [...values], {
+      rowMode: 'array',
+      types: { getTypeParser: () => (text: string) => text },
+    }),
+  );
+  const first = await Promise.race([readBatch(cursor, FIRST_BATCH), refused]);
+  async function* batches(): AsyncGenerator<readonly TextRow[], void, undefined> {
+    let { rows } = first;
     while (rows.length > 0) {
       yield rows;
-      rows = (await readBatch(this.#cursor, nextSize(rows))).rows;
+      ({ rows } = await readBatch(cursor, nextSize(rows)));
     }
   }
-
-  /** All rows, one by one. May be read once. */
-  async *rows(): AsyncGenerator<TextRow, void, undefined> {
-    for await (const batch of this.batches()) yield* batch;
-  }
-
-  /** Ends the query, whether or not all rows were read. */
-  close(): Promise<void> {
-    return this.#cursor.close();
-  }
+  return { fields: first.fields, batches: batches(), close: () => cursor.close() };
 }
 
 /** How many rows to read next, taking them to be as large as these, and at most twice as many. */

@@ -10,7 +10,6 @@ import type { AuditBacklog } from '../store/audits/types.js';
 import type { Freshness } from '../store/sellers.js';
 import { cachedCall } from './cached-call.js';
 
-/** Content type of the metrics' text. */
 export const METRICS_TYPE = Registry.PROMETHEUS_CONTENT_TYPE;
 
 /** The product's version, as its package states it. */
@@ -30,15 +29,7 @@ export interface MetricSources {
   readonly audits: () => Promise<readonly AuditBacklog[]>;
 }
 
-/** What is counted, to be told of it and to be read by Prometheus. */
-export interface Metrics {
-  onCall(seller: string, call: CallRecord): void;
-  onRun(seller: string, event: RunEvent): void;
-  onJob(event: JobEvent): void;
-  onVerdict(seller: string, verdict: Verdict): void;
-  /** In Prometheus's text format. Series of a source that does not answer in time are left out. */
-  text(): Promise<string>;
-}
+export type Metrics = ReturnType<typeof createMetrics>;
 
 const KINDS = ['account', 'items'] as const;
 const RUN_STATES = ['succeeded', 'held', 'failed', 'interrupted'] as const;
@@ -53,41 +44,46 @@ const WAIT_SECONDS = [0.01, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];
 /** Seconds, from an unchanged account to a huge catalogue behind a small budget. */
 const WORK_SECONDS = [0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600, 14_400];
 
+/** Longest wait for store and queue, milliseconds. */
+const TIMEOUT_MS = 3_000;
+
 /**
  * Store and queue are asked no more often than every few seconds, and spend no more than a
  * twentieth of the time on it, however many ask and however large they are.
  */
-const CACHE = {
-  timeoutMs: 3_000,
-  freshMs: (tookMs: number) => Math.max(2_000, 20 * tookMs),
-};
+const freshMs = (tookMs: number): number => Math.max(2_000, 20 * tookMs);
 
-/** Metrics with a registry of their own; nothing is read from the sources before `text`. */
-export function createMetrics(sources: MetricSources): Metrics {
+/** Counts what it is told; nothing is read from the sources before `text`. */
+export function createMetrics(sources: MetricSources) {
   const series = createSeries();
   const sellers = new Set(sources.sellers);
   const startedAt = Date.now();
   for (const seller of sellers) beginAtZero(series, seller);
-  const freshness = cachedCall(sources.freshness, CACHE);
-  const audits = cachedCall(sources.audits, CACHE);
-  const counts = cachedCall(sources.counts, CACHE);
-  /** The answer, or null and a count of the failure. */
-  const tried = async <T>(source: 'store' | 'queue', call: () => Promise<T>): Promise<T | null> => {
+  /** Returns a function that asks a source: null, and a count of the failure, without an answer. */
+  const asking = <T>(
+    source: 'store' | 'queue',
+    call: () => Promise<T>,
+  ): (() => Promise<T | null>) => {
+    const ask = cachedCall(call, TIMEOUT_MS, freshMs);
     const errors = series.scrapeErrors.labels(source);
     errors.inc(0);
-    return await call().catch(() => {
-      errors.inc();
-      return null;
-    });
+    return () =>
+      ask().catch(() => {
+        errors.inc();
+        return null;
+      });
   };
+  const freshness = asking('store', sources.freshness);
+  const audits = asking('store', sources.audits);
+  const counts = asking('queue', sources.counts);
   return {
-    onCall(seller, { operation, outcome, durationMs, waitedMs }) {
+    onCall(seller: string, { operation, outcome, durationMs, waitedMs }: CallRecord): void {
       if (!sellers.has(seller)) return;
       series.calls.inc({ seller, operation, outcome });
       series.callSeconds.observe({ operation }, durationMs / 1000);
       series.waitSeconds.observe(waitedMs / 1000);
     },
-    onRun(seller, event) {
+    onRun(seller: string, event: RunEvent): void {
       if (!sellers.has(seller) || event.phase === 'started') return;
       const { kind, state, counts: figures, durationMs } = event;
       series.runs.inc({ seller, kind, state });
@@ -96,22 +92,21 @@ export function createMetrics(sources: MetricSources): Metrics {
       if (kind === 'account') return;
       for (const change of CHANGES) series.items.inc({ seller, change }, figures[change]);
     },
-    onJob({ queue, name, outcome, durationMs }) {
+    onJob({ queue, name, outcome, durationMs }: JobEvent): void {
       series.jobs.inc({ queue, name, outcome });
       series.jobSeconds.observe({ queue, name }, durationMs / 1000);
     },
-    onVerdict(seller, verdict) {
+    onVerdict(seller: string, verdict: Verdict): void {
       if (sellers.has(seller)) series.codes.inc({ seller, verdict });
     },
-    async text() {
-      const [copies, backlogs, queues] = await Promise.all([
-        tried('store', freshness),
-        tried('store', audits),
-        tried('queue', counts),
-      ]);
-      showCopies(series, sellers, copies, startedAt, Date.now());
-      showAudits(series, sellers, backlogs);
-      showQueues(series, queues);
+    /** In Prometheus's text format. Series of a source that does not answer in time are left out. */
+    async text(): Promise<string> {
+      const [copies, backlogs, queues] = await Promise.all([freshness(), audits(), counts()]);
+      const { lookedUp } = series;
+      for (const gauge of Object.values(lookedUp)) gauge.reset();
+      if (copies !== null) showCopies(lookedUp, sellers, copies, startedAt);
+      if (backlogs !== null) showAudits(lookedUp, sellers, backlogs);
+      if (queues !== null) showQueues(lookedUp, queues);
       return await series.registry.metrics();
     },
   };
@@ -124,87 +119,98 @@ type Series = ReturnType<typeof createSeries>;
 function createSeries() {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
-  const options = <T extends string>(name: string, help: string, labelNames: T[]) => ({
-    ...{ name: `seller_mirror_${name}`, help, labelNames, registers: [registry] },
+  const options = <T extends string>(name: string, labelNames: T[], help: string) => ({
+    ...{ name: `seller_mirror_${name}`, labelNames, help, registers: [registry] },
   });
-  const counter = <T extends string>(name: string, help: string, labels: T[]) =>
-    new Counter(options(name, help, labels));
-  const gauge = <T extends string>(name: string, help: string, labels: T[]) =>
-    new Gauge(options(name, help, labels));
-  const seconds = <T extends string>(name: string, help: string, buckets: number[], labels: T[]) =>
-    new Histogram({ ...options(name, help, labels), buckets });
+  const counter = <T extends string>(name: string, labels: T[], help: string) =>
+    new Counter(options(`${name}_total`, labels, help));
+  const gauge = <T extends string>(name: string, labels: T[], help: string) =>
+    new Gauge(options(name, labels, help));
+  const seconds = <T extends string>(name: string, labels: T[], buckets: number[], help: string) =>
+    new Histogram({ ...options(`${name}_seconds`, labels, help), buckets });
 
-  const help = 'Always 1; the label tells which version runs.';
-  gauge('build_info', help, ['version']).set({ version: VERSION }, 1);
-  return {
-    registry,
-    runs: counter('runs_total', 'Runs that ended here, by how they ended.', [
-      'seller',
-      'kind',
-      'state',
-    ]),
-    items: counter(
-      'items_total',
-      'Items that runs found changed; quarantined and missing ones count in every run that meets them.',
-      ['seller', 'change'],
-    ),
-    runSeconds: seconds('run_duration_seconds', 'How long runs took.', WORK_SECONDS, ['kind']),
-    calls: counter('api_calls_total', 'Calls of the marketplace, each repetition counted.', [
-      'seller',
-      'operation',
-      'outcome',
-    ]),
-    callSeconds: seconds(
-      'api_call_duration_seconds',
-      'How long calls took, without waits for the budget; of a list, up to its beginning.',
-      CALL_SECONDS,
-      ['operation'],
-    ),
-    waitSeconds: seconds(
-      'budget_wait_seconds',
-      'How long calls waited for the request budget.',
-      WAIT_SECONDS,
-      [],
-    ),
-    jobs: counter('jobs_total', 'Jobs that were worked on here, by what became of them.', [
-      'queue',
-      'name',
-      'outcome',
-    ]),
-    jobSeconds: seconds('job_duration_seconds', 'How long work on jobs took.', WORK_SECONDS, [
-      'queue',
-      'name',
-    ]),
-    scrapeErrors: counter(
-      'scrape_errors_total',
-      'Times that series were left out because their source did not answer.',
-      ['source'],
-    ),
+  gauge('build_info', ['version'], 'Always 1; the label tells which version runs.').set(
+    { version: VERSION },
+    1,
+  );
+  const lookedUp = {
     lastSuccess: gauge(
       'last_success_timestamp_seconds',
-      'When the copy was last known to be current; 0: never.',
       ['seller', 'kind'],
+      'When the copy was last known to be current; 0: never.',
     ),
     age: gauge(
       'last_success_age_seconds',
-      'Time since then, or since the seller was first met when there was no success.',
       ['seller', 'kind'],
+      'Time since then, or since the seller was first met when there was no success.',
     ),
-    parked: gauge('seller_parked', '1 while schedules leave the seller alone.', ['seller']),
-    itemsNow: gauge('items', 'Items in the copy, by state.', ['seller', 'state']),
+    parked: gauge(
+      'seller_parked',
+      ['seller'],
+      '1 while schedules leave the seller alone until a person has mended what went wrong.',
+    ),
+    paused: gauge('seller_paused', ['seller'], '1 while a person has paused the seller.'),
+    itemsNow: gauge('items', ['seller', 'state'], 'Items in the copy, by state.'),
+    audits: gauge('audits_running', ['seller'], 'Audits of purchase codes that run.'),
+    pendingCodes: gauge(
+      'codes_pending',
+      ['seller'],
+      'Codes of running audits that are not settled yet.',
+    ),
+    queueJobs: gauge(
+      'queue_jobs',
+      ['queue', 'state'],
+      'Jobs in the queue, by state; finished ones are kept a while.',
+    ),
+  };
+  return {
+    registry,
+    lookedUp,
+    runs: counter('runs', ['seller', 'kind', 'state'], 'Runs that ended here, by how they ended.'),
+    items: counter(
+      'items',
+      ['seller', 'change'],
+      'Items that runs found changed; quarantined and missing ones count in every run that meets them.',
+    ),
+    runSeconds: seconds('run_duration', ['kind'], WORK_SECONDS, 'How long runs took.'),
+    calls: counter(
+      'api_calls',
+      ['seller', 'operation', 'outcome'],
+      'Calls of the marketplace, each repetition counted.',
+    ),
+    callSeconds: seconds(
+      'api_call_duration',
+      ['operation'],
+      CALL_SECONDS,
+      'How long calls took, without waits for the budget; of a list, up to its beginning.',
+    ),
+    waitSeconds: seconds(
+      'budget_wait',
+      [],
+      WAIT_SECONDS,
+      'How long calls waited for the request budget.',
+    ),
+    jobs: counter(
+      'jobs',
+      ['queue', 'name', 'outcome'],
+      'Jobs that were worked on here, by what became of them.',
+    ),
+    jobSeconds: seconds(
+      'job_duration',
+      ['queue', 'name'],
+      WORK_SECONDS,
+      'How long work on jobs took.',
+    ),
     codes: counter(
-      'codes_checked_total',
-      'Purchase codes that audits settled here, by verdict; unproven ones were given up.',
+      'codes_checked',
       ['seller', 'verdict'],
+      'Purchase codes that audits settled here, by verdict; unproven ones were given up.',
     ),
-    audits: gauge('audits_running', 'Audits of purchase codes that run.', ['seller']),
-    pendingCodes: gauge('codes_pending', 'Codes of running audits that are not settled yet.', [
-      'seller',
-    ]),
-    queueJobs: gauge('queue_jobs', 'Jobs in the queue, by state; finished ones are kept a while.', [
-      'queue',
-      'state',
-    ]),
+    scrapeErrors: counter(
+      'scrape_errors',
+      ['source'],
+      'Times that series were left out because their source did not answer.',
+    ),
   };
 }
 
@@ -217,16 +223,14 @@ function beginAtZero({ runs, items, codes }: Series, seller: string): void {
   for (const verdict of VERDICTS) codes.inc({ seller, verdict }, 0);
 }
 
-/** @param copies null: leave their series out */
+type LookedUp = Series['lookedUp'];
+
 function showCopies(
-  { lastSuccess, age, parked, itemsNow }: Series,
+  { lastSuccess, age, parked, paused, itemsNow }: LookedUp,
   sellers: ReadonlySet<string>,
-  copies: readonly Freshness[] | null,
+  copies: readonly Freshness[],
   startedAt: number,
-  now: number,
 ): void {
-  for (const gauge of [lastSuccess, age, parked, itemsNow]) gauge.reset();
-  if (copies === null) return;
   const known = new Map(copies.map((copy) => [copy.sellerId, copy]));
   for (const seller of sellers) {
     const copy = known.get(seller);
@@ -235,22 +239,19 @@ function showCopies(
       const since = at === 0 ? (copy?.since.getTime() ?? startedAt) : at;
       lastSuccess.set({ seller, kind }, at / 1000);
       // The database's clock may be ahead of this one.
-      age.set({ seller, kind }, Math.max(0, now - since) / 1000);
+      age.set({ seller, kind }, Math.max(0, Date.now() - since) / 1000);
     }
     parked.set({ seller }, copy?.parked === true ? 1 : 0);
+    paused.set({ seller }, copy?.paused === true ? 1 : 0);
     for (const state of ITEM_STATES) itemsNow.set({ seller, state }, copy?.items[state] ?? 0);
   }
 }
 
-/** @param backlogs null: leave their series out */
 function showAudits(
-  { audits, pendingCodes }: Series,
+  { audits, pendingCodes }: LookedUp,
   sellers: ReadonlySet<string>,
-  backlogs: readonly AuditBacklog[] | null,
+  backlogs: readonly AuditBacklog[],
 ): void {
-  audits.reset();
-  pendingCodes.reset();
-  if (backlogs === null) return;
   const known = new Map(backlogs.map((one) => [one.sellerId, one]));
   for (const seller of sellers) {
     audits.set({ seller }, known.get(seller)?.running ?? 0);
@@ -259,11 +260,10 @@ function showAudits(
 }
 
 function showQueues(
-  { queueJobs }: Series,
-  queues: Readonly<Record<QueueName, QueueCounts>> | null,
+  { queueJobs }: LookedUp,
+  queues: Readonly<Record<QueueName, QueueCounts>>,
 ): void {
-  queueJobs.reset();
-  for (const [queue, counts] of Object.entries(queues ?? {})) {
+  for (const [queue, counts] of Object.entries(queues)) {
     for (const [state, jobs] of Object.entries(counts)) {
       queueJobs.set({ queue, state }, jobs as number);
     }

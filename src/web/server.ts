@@ -1,94 +1,48 @@
-import { createServer, type Server } from 'node:http';
-import type { Socket } from 'node:net';
-import { getRequestListener, type HttpBindings } from '@hono/node-server';
 import { Hono } from 'hono';
 import type { HealthCheck } from '../app/service.js';
 import { isLoopback } from '../domain/address.js';
 import type { Log } from '../domain/log.js';
+import { NoAnswer } from '../queue/concurrency.js';
 import { cachedCall } from './cached-call.js';
-import { isLocal, listen, type HealthListen } from './listen.js';
+import { HEALTH, LIMITS, serve, type ListenTarget, type Pages, type WebServer } from './listen.js';
 import { METRICS_TYPE, VERSION } from './metrics.js';
-import { readiness } from './readiness.js';
 
 export interface HealthServerOptions {
-  readonly listen: HealthListen;
+  readonly listen: ListenTarget;
   /** What must work for `/readyz` to say so. */
   readonly checks: readonly HealthCheck[];
-  /** The text of `/metrics`. */
   readonly metrics: () => Promise<string>;
   readonly log: Log;
 }
 
-/** Health endpoints that listen. */
-export interface HealthServer {
-  /** Without a path. */
-  readonly url: string;
-  /** Stops listening and ends every connection at once. */
-  close(): Promise<void>;
-}
-
-/** What a client may cost; times in milliseconds. */
-export interface Limits {
-  readonly headerBytes: number;
-  readonly headersMs: number;
-  readonly requestMs: number;
-  /** Between two requests on one connection. */
-  readonly keepAliveMs: number;
-  /** Without any byte sent or received. */
-  readonly silenceMs: number;
-  /** From a request to the end of its answer's delivery. */
-  readonly answerMs: number;
-  /** Connections that are kept: of more, the oldest are closed at the next look. */
-  readonly connections: number;
-  /** Connections between two looks; further ones are refused. */
-  readonly burst: number;
-  /** Between two looks for connections that are too many, or over their time. */
-  readonly sweepMs: number;
-  readonly checkMs: number;
-  readonly metricsMs: number;
-}
-
-const LIMITS: Limits = {
-  headerBytes: 8 * 1024,
-  headersMs: 5_000,
-  requestMs: 10_000,
-  keepAliveMs: 5_000,
-  silenceMs: 15_000,
-  answerMs: 30_000,
-  connections: 64,
-  burst: 1_024,
-  sweepMs: 100,
+const HEALTH_LIMITS = {
+  ...LIMITS,
+  /** Longest wait for one check, and for the text of metrics, milliseconds. */
   checkMs: 3_000,
   metricsMs: 10_000,
 };
+export type HealthLimits = Readonly<typeof HEALTH_LIMITS>;
 
-/** However often somebody asks, metrics are gathered once a second at most. */
-const METRICS_FRESH_MS = 1_000;
+/** However often somebody asks, checks are made and metrics gathered once a second at most. */
+const freshMs = (): number => 1_000;
 
 /**
  * Serves `/healthz`, `/readyz` and `/metrics`, to anybody who can reach the address: they tell
  * nothing that is secret, and asking costs next to nothing.
- * @throws {HealthListenError} when it can't listen there
+ * @throws {ListenError} when it can't listen there
  */
 export async function startHealthServer(
   options: HealthServerOptions,
-  limits: Limits = LIMITS,
-): Promise<HealthServer> {
-  let local = true;
-  const pages = pagesOf(options, limits, () => local);
-  const server = boundedServer(
+  limits: HealthLimits = HEALTH_LIMITS,
+): Promise<WebServer> {
+  const { listen, log } = options;
+  return await serve(
+    (isOnlyHere) => pagesOf(options, limits, isOnlyHere),
+    listen,
+    HEALTH,
     limits,
-    getRequestListener(pages.fetch, {
-      // Clients of HTTP/1.0 send no host.
-      hostname: 'localhost',
-      // fetch elsewhere in this process keeps its own Request and Response.
-      overrideGlobalObjects: false,
-    }),
+    log,
   );
-  const url = await listen(server, options.listen, options.log);
-  local = isLocal(server);
-  server.on('error', (error) => options.log.error(`health endpoints: ${error.name}`));
-  return { url, close: () => close(server) };
 }
 
 const INDEX = `seller-mirror
@@ -98,18 +52,14 @@ const INDEX = `seller-mirror
 /metrics  for Prometheus
 `;
 
-/** @param isOnlyHere whether the server can be reached from its own machine only */
 function pagesOf(
   { checks, metrics, log }: HealthServerOptions,
-  limits: Limits,
+  { checkMs, metricsMs }: HealthLimits,
   isOnlyHere: () => boolean,
-): Hono<{ Bindings: HttpBindings }> {
-  const results = readiness(checks, log, limits.checkMs);
-  const metricsText = cachedCall(metrics, {
-    timeoutMs: limits.metricsMs,
-    freshMs: () => METRICS_FRESH_MS,
-  });
-  const pages = new Hono<{ Bindings: HttpBindings }>({
+): Pages {
+  const results = readiness(checks, log, checkMs);
+  const metricsText = cachedCall(metrics, metricsMs, freshMs);
+  const pages: Pages = new Hono({
     // As it was sent: nothing is served under another spelling of its path.
     getPath: (_, options) => options?.env?.incoming.url?.split('?', 1)[0] ?? '',
   });
@@ -152,48 +102,49 @@ function isOwnName(host: string | undefined): boolean {
   return name !== undefined && isLoopback(name.toLowerCase());
 }
 
-function boundedServer(limits: Limits, answer: ReturnType<typeof getRequestListener>): Server {
-  const server = createServer(
-    {
-      maxHeaderSize: limits.headerBytes,
-      headersTimeout: limits.headersMs,
-      requestTimeout: limits.requestMs,
-      keepAliveTimeout: limits.keepAliveMs,
-      connectionsCheckingInterval: limits.sweepMs,
-    },
-    (request, response) => {
-      // Who takes the answer a byte at a time is never silent.
-      const deadline = setTimeout(() => response.destroy(), limits.answerMs);
-      response.once('close', () => clearTimeout(deadline));
-      answer(request, response).catch(() => response.destroy());
-    },
-  );
-  server.maxConnections = limits.burst;
-  server.setTimeout(limits.silenceMs);
-  closeOldest(server, limits);
-  return server;
+/** What a check found; `why` is null when it works. */
+interface CheckResult {
+  readonly name: string;
+  readonly ok: boolean;
+  readonly why: string | null;
 }
 
-/**
- * Closes the oldest connections when there are too many. Turning the newest away instead would let
- * slow clients keep a probe from its answer, which takes a moment.
- */
-function closeOldest(server: Server, { connections, sweepMs }: Limits): void {
-  const open = new Set<Socket>();
-  server.on('connection', (socket) => {
-    open.add(socket);
-    socket.once('close', () => open.delete(socket));
+/** Returns a function that makes all checks at the same time, and logs when their results change. */
+function readiness(
+  checks: readonly HealthCheck[],
+  log: Log,
+  timeoutMs: number,
+): () => Promise<readonly CheckResult[]> {
+  const calls = checks.map(({ name, check }) => {
+    const call = cachedCall(check, timeoutMs, () => 0);
+    return async (): Promise<CheckResult> => {
+      const why = await call().then(
+        (text) => text?.replaceAll(/[\s\p{Cc}]+/gu, ' ').slice(0, LONGEST_REASON) ?? null,
+        reasonOf,
+      );
+      return { name, ok: why === null, why };
+    };
   });
-  const sweep = setInterval(() => {
-    const tooMany = Math.max(0, open.size - connections);
-    for (const socket of [...open].slice(0, tooMany)) socket.destroy();
-  }, sweepMs);
-  sweep.unref();
-  server.once('close', () => clearInterval(sweep));
+  let logged = '';
+  const checkAll = async (): Promise<readonly CheckResult[]> => {
+    const results = await Promise.all(calls.map((call) => call()));
+    const problems = results.filter(({ ok }) => !ok).map(({ name, why }) => `${name}: ${why}`);
+    const now = problems.join('; ');
+    if (now !== logged && now !== '') log.warn(`not ready: ${now}`);
+    if (now !== logged && now === '') log.info('ready again');
+    logged = now;
+    return results;
+  };
+  // Each check is bounded, so all are.
+  return cachedCall(checkAll, 2 * timeoutMs, freshMs);
 }
 
-async function close(server: Server): Promise<void> {
-  const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-  server.closeAllConnections();
-  await closed;
+const LONGEST_REASON = 300;
+
+/** Shows of an error only its code, or that of the first error inside it, when it is a plain word. */
+function reasonOf(error: unknown): string {
+  if (error instanceof NoAnswer) return error.message;
+  if (error instanceof AggregateError) return reasonOf(error.errors[0]);
+  const code: unknown = error instanceof Error && 'code' in error ? error.code : null;
+  return typeof code === 'string' && /^\w{2,40}$/.test(code) ? `failed (${code})` : 'failed';
 }

@@ -1,71 +1,35 @@
 import { Webhook as Signer } from 'standardwebhooks';
-import type { Json } from '../domain/item.js';
 import type { Secret } from '../domain/secret.js';
+import { CHAT_FORMATS } from './formats.js';
+import type { AlertChannel, AlertMessage, AlertReply } from './message.js';
 
-/** What is told to a webhook. */
-export interface WebhookMessage {
-  /** The same whenever the same message is sent again, so that the receiver can tell. */
-  readonly id: string;
-  /** Words with dots between them, such as `run.failed`. */
-  readonly type: string;
-  /** When it happened. */
-  readonly at: Date;
-  readonly data: Json;
-}
-
-/** What became of a message. The sentences name neither the address nor the secret. */
-export type WebhookReply =
-  | { readonly kind: 'delivered'; readonly httpStatus: number }
-  /** It may be taken later, but not before `notBefore` (milliseconds since 1970). */
-  | { readonly kind: 'retry'; readonly problem: string; readonly notBefore: number | null }
-  /** The receiver wants no more of them. */
-  | { readonly kind: 'give-up'; readonly problem: string };
-
-/** An address that takes messages. */
-export interface Webhook {
-  /**
-   * Sends a message once. Whatever the receiver does, or fails to do, is a reply.
-   * @throws the signal's reason when it ends first
-   */
-  send(message: WebhookMessage, signal: AbortSignal): Promise<WebhookReply>;
-}
-
-export interface WebhookOptions {
-  /** Where messages go, http or https. A secret, since such addresses often contain a token. */
+/** Where messages are posted to. */
+export interface WebhookTarget {
+  /** http or https; a secret, since such addresses often contain a token. */
   readonly url: Secret;
-  /** `whsec_` and 24 to 64 bytes in base64. */
-  readonly secret: Secret;
-  /** Longest time for one request; default 20 seconds (the specification recommends 15 to 30). */
-  readonly timeoutMs?: number;
-  readonly userAgent?: string;
+  readonly format: 'standard' | keyof typeof CHAT_FORMATS;
+  /** `whsec_` and 24 to 64 bytes in base64; only `standard` is signed. */
+  readonly secret: Secret | null;
 }
 
+/** Longest time for one request; the specification recommends 15 to 30 seconds. */
 const TIMEOUT_MS = 20_000;
 
 /**
- * Sends messages signed as the Standard Webhooks specification says: headers `webhook-id`,
- * `webhook-timestamp` and `webhook-signature`, and a JSON body with `type`, `timestamp`, `data`.
+ * Posts messages. `standard`: signed as the Standard Webhooks specification says, with headers
+ * `webhook-id`, `webhook-timestamp` and `webhook-signature`, and a JSON body with `type`, `timestamp`,
+ * `data`. The other formats are those of chats and push services, which check no signature.
  */
-export function createWebhook(options: WebhookOptions): Webhook {
-  const { timeoutMs = TIMEOUT_MS, userAgent = 'seller-mirror' } = options;
-  const signer = new Signer(options.secret.reveal());
+export function createWebhook(target: WebhookTarget, timeoutMs = TIMEOUT_MS): AlertChannel {
+  const request = requestsTo(target);
   return {
-    async send({ id, type, at, data }, signal) {
+    async send(message, signal) {
       signal.throwIfAborted();
-      const body = JSON.stringify({ type, timestamp: at.toISOString(), data });
-      const sent = new Date();
-      const headers = {
-        'content-type': 'application/json',
-        'user-agent': userAgent,
-        'webhook-id': id,
-        'webhook-timestamp': String(Math.floor(sent.getTime() / 1_000)),
-        'webhook-signature': signer.sign(id, sent, body),
-      };
-      const request = { method: 'POST', headers, body, redirect: 'manual' } as const;
+      const { url, headers, body } = request(message);
       const deadline = AbortSignal.timeout(timeoutMs);
       try {
-        const response = await fetch(options.url.reveal(), {
-          ...request,
+        const response = await fetch(url, {
+          ...{ method: 'POST', headers, body, redirect: 'manual' },
           signal: AbortSignal.any([signal, deadline]),
         });
         // The status says it all: not a byte of the body is waited for.
@@ -73,9 +37,43 @@ export function createWebhook(options: WebhookOptions): Webhook {
         return replyOfStatus(response.status, response.headers.get('retry-after'), Date.now());
       } catch (error) {
         signal.throwIfAborted();
-        return replyOfError(error, deadline.aborted);
+        const why = deadline.aborted
+          ? 'did not answer in time'
+          : `could not be reached${codeOf(error)}`;
+        return { kind: 'retry', problem: `the webhook ${why}`, notBefore: null };
       }
     },
+  };
+}
+
+interface PostRequest {
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+/** Returns a function that makes the request of a message. */
+function requestsTo({
+  url,
+  format,
+  secret,
+}: WebhookTarget): (message: AlertMessage) => PostRequest {
+  const common = { 'content-type': 'application/json', 'user-agent': 'seller-mirror' };
+  if (format !== 'standard') {
+    return (message) => ({ ...CHAT_FORMATS[format](message, url.reveal()), headers: common });
+  }
+  if (secret === null) throw new TypeError('standard alerts are never sent unsigned');
+  const signer = new Signer(secret.reveal());
+  return ({ id, type, at, data }) => {
+    const body = JSON.stringify({ type, timestamp: at.toISOString(), data });
+    const sent = new Date();
+    const headers = {
+      ...common,
+      'webhook-id': id,
+      'webhook-timestamp': String(Math.floor(sent.getTime() / 1_000)),
+      'webhook-signature': signer.sign(id, sent, body),
+    };
+    return { url: url.reveal(), headers, body };
   };
 }
 
@@ -90,8 +88,8 @@ export function replyOfStatus(
   httpStatus: number,
   retryAfter: string | null,
   now: number,
-): WebhookReply {
-  if (httpStatus >= 200 && httpStatus < 300) return { kind: 'delivered', httpStatus };
+): AlertReply {
+  if (httpStatus >= 200 && httpStatus < 300) return { kind: 'delivered', status: httpStatus };
   const answered = `the webhook answered with HTTP ${httpStatus}`;
   if (httpStatus === 410) {
     return { kind: 'give-up', problem: `${answered}: it wants no more alerts` };
@@ -110,12 +108,6 @@ function retryTime(retryAfter: string | null, now: number): number | null {
   if (/^\d{1,9}$/.test(text)) return now + Number(text) * 1_000;
   const date = /[a-z]/i.test(text) ? Date.parse(text) : NaN;
   return Number.isNaN(date) ? null : Math.max(date, now);
-}
-
-/** The receiver could not be asked, or said nothing in time. */
-function replyOfError(error: unknown, timedOut: boolean): WebhookReply {
-  const why = timedOut ? 'did not answer in time' : `could not be reached${codeOf(error)}`;
-  return { kind: 'retry', problem: `the webhook ${why}`, notBefore: null };
 }
 
 /** The code of a network error. Its words are not shown, since they name the host. */

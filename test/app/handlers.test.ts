@@ -1,24 +1,30 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { App } from '../../src/app.js';
-import { auditHandler, mirrorHandler, recheckPlan, RunLog } from '../../src/app/handlers.js';
+import { auditHandler, mirrorHandler, recheckPlan, runLog } from '../../src/app/handlers.js';
 import { adding, watchAudits } from '../../src/app/watches.js';
 import { silentLog, type Log } from '../../src/domain/log.js';
 import { enqueueNext } from '../../src/jobs/codes/perform-chunk.js';
 import type { Queues } from '../../src/queue/queues.js';
-import type { AuditTask } from '../../src/queue/tasks.js';
 import type { JobContext } from '../../src/queue/worker.js';
-import { auditDeps, auditVerdicts, enter, progress } from '../jobs/codes/audit.js';
-import { listOf, openShop, truthOf, type Shop } from '../jobs/codes/support.js';
-import { until } from '../queue/support.js';
-import { postgresTrialAt, redisTrial, type Trial } from '../queue/trial.js';
-import { never, useMirror } from '../support/mirror.js';
 import {
-  hasRedis,
-  redisTarget,
-  redisTitle,
-  startRedis,
-  type RedisProcess,
-} from '../support/redis.js';
+  auditDeps,
+  auditVerdicts,
+  enter,
+  listOf,
+  openShop,
+  progress,
+  type Shop,
+  truthOf,
+} from '../jobs/codes/support.js';
+import {
+  describeOnRedis,
+  postgresTrialAt,
+  redisTrial,
+  type Trial,
+  until,
+} from '../queue/support.js';
+import { never, useMirror } from '../support/mirror.js';
+import { redisTarget } from '../support/redis.js';
 
 const mirror = useMirror();
 const SELLER = {
@@ -33,7 +39,9 @@ function appOf(shop: Shop): App {
     config: {
       sellers: [SELLER],
       recheck: { share: 0.5, olderThanDays: 30 },
-      alerts: {},
+      alertWebhook: {},
+      alertMail: null,
+      feeds: [],
     },
     withJobs: (_seller: unknown, _options: unknown, work: (deps: unknown) => unknown) =>
       work({ ...auditDeps(mirror(), shop.marketplace), callCount: () => shop.sim.requestCount }),
@@ -104,7 +112,7 @@ function describeWork(title: string, trial: () => Trial): void {
       // Nobody puts anything into the queue but the watch.
       const watch = watchAudits(app, queues, silentLog);
       await until(() => isFinished(auditId));
-      watch.stop();
+      watch();
       await worker.stop(1_000);
       expect(await auditVerdicts(mirror(), auditId)).toEqual(truthOf(shop, codes));
     });
@@ -176,17 +184,14 @@ function describeWork(title: string, trial: () => Trial): void {
 
 describeWork('on PostgreSQL', () => postgresTrialAt(mirror().databaseUrl));
 
-describe.skipIf(!hasRedis)(redisTitle('on Redis'), () => {
-  let redis: RedisProcess;
-  beforeAll(async () => {
-    redis = await startRedis();
-  });
-  afterAll(() => redis.dispose());
-  describeWork('on one server', () => redisTrial(redisTarget(redis)));
+describeOnRedis('on Redis', (redis) => {
+  describeWork('on one server', () => redisTrial(redisTarget(redis())));
 });
 
 it('leaves the job of a seller that it does not know for another try: while a fleet gets a new sellers file, old workers and new ones take the same jobs', async () => {
-  const app = { config: { sellers: [SELLER], alerts: null } } as unknown as App;
+  const app = {
+    config: { sellers: [SELLER], alertWebhook: null, alertMail: null },
+  } as unknown as App;
   const chunk = { kind: 'chunk', seller: 'grace', auditId: '1', chunk: 0 } as const;
   const sync = {
     kind: 'sync',
@@ -203,8 +208,7 @@ it('plans re-audits for the time to the schedule’s next instant', () => {
   const seller = { ...SELLER, requestsPerMinute: 60, auditCron: '0 4 * * 1' };
   const settings = { share: 0.25, olderThanDays: 30 };
   const tick = '2026-11-16T04:00:00.000Z';
-  const task: AuditTask = { kind: 'recheck', seller: 'main', tick, askedAt: tick };
-  const plan = recheckPlan(settings, seller as Parameters<typeof recheckPlan>[1], task);
+  const plan = recheckPlan(settings, seller as Parameters<typeof recheckPlan>[1], tick);
   expect(plan).toMatchObject({ share: 0.25, windowMs: 7 * 86_400_000, requestsPerMinute: 60 });
 });
 
@@ -214,12 +218,12 @@ it('tells of look-ups as they begin, and then once a minute, since there is no b
   vi.useFakeTimers();
   const lines: unknown[][] = [];
   const log: Log = { ...silentLog, info: (...line) => lines.push(line), child: () => log };
-  const runLog = new RunLog(log);
-  const begin = (): void => runLog.run({ phase: 'started', runId: 7n, kind: 'items' });
+  const { onRun, onProgress } = runLog(log);
+  const begin = (): void => onRun({ phase: 'started', runId: 7n, kind: 'items' });
   const lookUp = (done: number): void =>
-    runLog.progress({ phase: 'look-up', done, total: 180, saved: 0, leastMs: 376_000 });
+    onProgress({ phase: 'look-up', done, total: 180, saved: 0, leastMs: 376_000 });
   begin();
-  runLog.progress({ phase: 'list', records: 1, bytes: 1, expected: null });
+  onProgress({ phase: 'list', records: 1, bytes: 1, expected: null });
   for (let second = 0; second <= 120; second++) {
     lookUp(Math.floor(second / 2));
     vi.advanceTimersByTime(1_000);

@@ -1,5 +1,4 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { KEY, useMirror } from '../support/mirror.js';
 import {
@@ -8,10 +7,15 @@ import {
   codesMarket,
   codesOf,
   fileWith,
+  folder,
   freePath,
   isValid,
-} from './codes-support.js';
-import { folder, run, settings, start, until } from './support.js';
+  run,
+  settings,
+  start,
+  twoSellers,
+  until,
+} from './support.js';
 
 const mirror = useMirror();
 
@@ -20,19 +24,29 @@ const count = async (table: string): Promise<number> => {
   return Number(row?.number);
 };
 
+/** A marketplace with purchases, and settings for it. */
+async function market() {
+  const sim = await codesMarket(mirror());
+  return { sim, env: settings(mirror().databaseUrl, sim.url) };
+}
+
+const check = (
+  args: readonly string[],
+  env: Parameters<typeof run>[1],
+  how?: Parameters<typeof run>[2],
+) => run(['codes', 'check', ...args], env, how);
+
 describe('codes check --fail-on invalid', () => {
   it('ends with 5 when any code is invalid, so that a shell stops there: codes, lists and resumed audits', async () => {
-    const sim = await codesMarket(mirror());
+    const { sim, env } = await market();
     const [refunded = '', good = ''] = codesOf(sim, 2);
-    const env = settings(mirror().databaseUrl, sim.url);
-    const check = async (...args: string[]): Promise<number | null> =>
-      (await run(['codes', 'check', ...args], env)).code;
-    expect(await check(good, '--fail-on', 'invalid')).toBe(0);
-    expect(await check(good, refunded)).toBe(0);
-    expect(await check(good, refunded, '--fail-on', 'invalid')).toBe(5);
+    const ends = async (...args: string[]): Promise<number | null> => (await check(args, env)).code;
+    expect(await ends(good, '--fail-on', 'invalid')).toBe(0);
+    expect(await ends(good, refunded)).toBe(0);
+    expect(await ends(good, refunded, '--fail-on', 'invalid')).toBe(5);
     const list = fileWith(`code\n${good}\n${refunded}`);
-    expect(await check(list, '--fail-on', 'invalid', '--json')).toBe(5);
-    expect(await check(fileWith(`code\n${good}`), '--fail-on', 'invalid')).toBe(0);
+    expect(await ends(list, '--fail-on', 'invalid', '--json')).toBe(5);
+    expect(await ends(fileWith(`code\n${good}`), '--fail-on', 'invalid')).toBe(0);
     const [last] = await mirror().rows<{ id: string }>(
       `SELECT max(audit_id) AS id FROM mirror.audits WHERE invalid > 0`,
     );
@@ -45,7 +59,7 @@ describe('codes check --fail-on invalid', () => {
     [['--fail-on', 'invalid', '--detach'], /cannot be used with .*--detach/],
     [['--fail-on', 'invalid', '--dry-run'], /cannot be used with .*--dry-run/],
   ])('refuses %j, with which it could never fail', async (args, why) => {
-    const { code, stderr } = await run(['codes', 'check', 'some-code', ...args], {});
+    const { code, stderr } = await check(['some-code', ...args], {});
     expect(stderr).toMatch(why);
     expect(code).toBe(2);
   });
@@ -53,7 +67,7 @@ describe('codes check --fail-on invalid', () => {
 
 describe('codes check of a list', () => {
   it('writes the list in its order with what the marketplace holds to be true of each code', async () => {
-    const sim = await codesMarket(mirror());
+    const { sim, env } = await market();
     const codes = [...codesOf(sim, 120), 'made-up-1', 'made-up-2'];
     const lines = codes.flatMap((code, n) => [
       `c${n},${code}`,
@@ -61,8 +75,7 @@ describe('codes check of a list', () => {
     ]);
     const list = fileWith(['customer,code', ...lines, `again,${codes[1]}`].join('\n'));
     const out = freePath('csv');
-    const env = settings(mirror().databaseUrl, sim.url);
-    const { code, stdout, stderr } = await run(['codes', 'check', list, '--out', out], env);
+    const { code, stdout, stderr } = await check([list, '--out', out], env);
     expect(code, stderr).toBe(0);
 
     const [header, ...rows] = cellsOf(readFileSync(out, 'utf8'));
@@ -90,35 +103,33 @@ describe('codes check of a list', () => {
   });
 
   it('warns as long as no valid code is known, and says which verdicts rest on account details alone', async () => {
-    const sim = await codesMarket(mirror());
-    const env = settings(mirror().databaseUrl, sim.url);
+    const { sim, env } = await market();
     const list = fileWith('code\nmade-up-1\nmade-up-2');
     const warning = /^warning: no valid code of this seller is known yet; .* --canary CODE$/m;
-    const first = await run(['codes', 'check', list], env);
+    const first = await check([list], env);
     expect(first.code, first.stderr).toBe(0);
     expect(first.stderr).toMatch(warning);
     expect(first.stdout).toMatch(
       /\n {2}2 codes invalid by account details alone, .* → check again with --canary CODE\n/,
     );
-    const json = await run(['codes', 'check', list, '--json'], env);
+    const json = await check([list, '--json'], env);
     expect(JSON.parse(json.stdout)).toMatchObject({ account_proven: 2 });
 
     const [, valid = ''] = codesOf(sim, 2);
-    const given = await run(['codes', 'check', list, '--canary', valid], env);
+    const given = await check([list, '--canary', valid], env);
     expect(given.code, given.stderr).toBe(0);
     expect(given.stderr).not.toMatch(warning);
     expect(given.stdout).not.toContain('account details alone');
-    expect((await run(['codes', 'check', valid], env)).code).toBe(0);
-    const known = await run(['codes', 'check', list, '--json'], env);
+    expect((await check([valid], env)).code).toBe(0);
+    const known = await check([list, '--json'], env);
     expect(known.stderr).not.toMatch(warning);
     expect(JSON.parse(known.stdout)).toMatchObject({ account_proven: 0 });
   });
 
   it('asks for no code when the marketplace denies the canary, since every denial would be in vain', async () => {
-    const sim = await codesMarket(mirror());
+    const { sim, env } = await market();
     const [refunded = '', good = ''] = codesOf(sim, 2);
     const list = fileWith('code\nmade-up-1\nmade-up-2\nmade-up-3');
-    const env = settings(mirror().databaseUrl, sim.url);
     for (const what of [[list], [good], ['made-up-1', '--json']]) {
       const before = askedFor(sim).length;
       const args = ['codes', 'check', ...what, '--canary', refunded];
@@ -141,8 +152,10 @@ describe('codes check of a list', () => {
     sim.faults.always('account', { kind: 'key-refused' });
     const denial = JSON.stringify({ status: 'error', msg: 'Invalid purchase code' });
     sim.faults.always('validate', { kind: 'reply', status: 404, body: denial });
-    const args = ['codes', 'check', good, '--canary', canary];
-    const { code, stderr } = await run(args, settings(mirror().databaseUrl, sim.url));
+    const { code, stderr } = await check(
+      [good, '--canary', canary],
+      settings(mirror().databaseUrl, sim.url),
+    );
     expect(askedFor(sim)).toContain(canary);
     expect(stderr).toMatch(/error: .*refused the API key/);
     expect(code).toBe(1);
@@ -152,25 +165,26 @@ describe('codes check of a list', () => {
     const sim = await codesMarket(mirror());
     const [, canary = '', good = ''] = codesOf(sim, 3);
     sim.faults.next('validate', { kind: 'server-error' });
-    const args = ['codes', 'check', fileWith(good, 'txt'), '--canary', canary];
-    const { code, stderr } = await run(args, settings(mirror().databaseUrl, sim.url));
+    const { code, stderr } = await check(
+      [fileWith(good, 'txt'), '--canary', canary],
+      settings(mirror().databaseUrl, sim.url),
+    );
     expect(code, stderr).toBe(0);
   });
 
   it('asks nothing twice that is fresh, across lists', async () => {
-    const sim = await codesMarket(mirror());
+    const { sim, env } = await market();
     const codes = codesOf(sim, 30);
-    const env = settings(mirror().databaseUrl, sim.url);
     const [first, second] = [
       fileWith(codes.slice(0, 20).join('\n'), 'txt'),
       fileWith(codes.join('\n'), 'txt'),
     ];
-    expect((await run(['codes', 'check', first], env)).code).toBe(0);
+    expect((await check([first], env)).code).toBe(0);
     const [before, asked] = [sim.log.length, askedFor(sim).length];
-    const dry = await run(['codes', 'check', second, '--max-age', '7d', '--dry-run'], env);
+    const dry = await check([second, '--max-age', '7d', '--dry-run'], env);
     expect(dry.stderr).toContain('10 codes to ask, 20 checked lately enough');
     expect(sim.log.length).toBe(before);
-    const again = await run(['codes', 'check', second, '--max-age', '7d', '--json'], env);
+    const again = await check([second, '--max-age', '7d', '--json'], env);
     expect(again.code).toBe(0);
     expect(JSON.parse(again.stdout)).toMatchObject({
       audit: { state: 'finished', codes: 30, reused: 20, pending: 0 },
@@ -186,11 +200,10 @@ describe('codes check of a list', () => {
   });
 
   it('needs neither key nor marketplace when every verdict is fresh, else proves the key before there is an audit', async () => {
-    const sim = await codesMarket(mirror());
+    const { sim, env } = await market();
     const [canary = '', ...codes] = codesOf(sim, 5);
-    const env = settings(mirror().databaseUrl, sim.url);
     const list = fileWith(codes.join('\n'), 'txt');
-    expect((await run(['codes', 'check', list], env)).code).toBe(0);
+    expect((await check([list], env)).code).toBe(0);
     const before = sim.log.length;
     const wrong = { ...env, MARKETPLACE_API_KEY: 'a wrong key' };
     const nowhere = { ...env, MARKETPLACE_URL: 'http://127.0.0.1:9' };
@@ -208,7 +221,7 @@ describe('codes check of a list', () => {
 
     const audits = await count('mirror.audits');
     const another = fileWith([...codes, 'made-up-1'].join('\n'), 'txt');
-    const refused = await run(['codes', 'check', another, '--max-age', '1h'], wrong);
+    const refused = await check([another, '--max-age', '1h'], wrong);
     expect(refused.stderr).toMatch(/error: .*refused the API key.*; no code was asked for\n/);
     expect(refused.code).toBe(1);
     expect(await count('mirror.audits')).toBe(audits);
@@ -219,11 +232,11 @@ describe('codes check of a list', () => {
     const sim = await codesMarket(mirror());
     const list = fileWith(['code', ...codesOf(sim, 50), ''].join('\n'));
     const env = { ...settings(mirror().databaseUrl, sim.url), REQUESTS_PER_MINUTE: '60' };
-    const plain = await run(['codes', 'check', list, '--dry-run'], env);
+    const plain = await check([list, '--dry-run'], env);
     expect(plain.code).toBe(0);
     expect(plain.stdout).toBe('');
     expect(plain.stderr).toMatch(/50 codes to ask\n54 calls .* at 60 a minute: about 53 s, until /);
-    const { stdout } = await run(['codes', 'check', list, '--dry-run', '--json'], env);
+    const { stdout } = await check([list, '--dry-run', '--json'], env);
     expect(JSON.parse(stdout)).toMatchObject({
       dry_run: true,
       size: { lines: 50, codes: 50, reused: 0 },
@@ -242,13 +255,12 @@ describe('codes check of a list', () => {
   });
 
   it('gives back the byte order mark of a list, in a file, on stdout and when exported later, but not in JSON', async () => {
-    const sim = await codesMarket(mirror());
+    const { sim, env } = await market();
     const list = fileWith(`\uFEFFname;code\r\nJürgen;${codesOf(sim, 2)[1]}\r\n`);
     const out = freePath('csv');
-    const env = settings(mirror().databaseUrl, sim.url);
-    const { stdout } = await run(['codes', 'check', list, '--out', out], env);
+    const { stdout } = await check([list, '--out', out], env);
     const id = /^✓ audit (\d+) /.exec(stdout)?.[1] ?? '';
-    const printed = await run(['codes', 'check', list, '--out', '-'], env);
+    const printed = await check([list, '--out', '-'], env);
     const exported = await run(['audits', 'export', id], env);
     for (const text of [readFileSync(out, 'utf8'), printed.stdout, exported.stdout]) {
       expect(text).toMatch(/^\uFEFFname;code;verdict;.*\r\nJürgen;\w+;valid;/);
@@ -258,11 +270,11 @@ describe('codes check of a list', () => {
   });
 
   it('reads from a pipe and writes to one, where nothing but the result goes', async () => {
-    const sim = await codesMarket(mirror());
+    const { sim, env } = await market();
     const codes = codesOf(sim, 12);
-    const env = settings(mirror().databaseUrl, sim.url);
-    const args = ['codes', 'check', '-', '--out', '-', '--format', 'ndjson'];
-    const { code, stdout, stderr } = await run(args, env, { stdin: `${codes.join('\n')}\n` });
+    const { code, stdout, stderr } = await check(['-', '--out', '-', '--format', 'ndjson'], env, {
+      stdin: `${codes.join('\n')}\n`,
+    });
     expect(code, stderr).toBe(0);
     const lines = stdout
       .trimEnd()
@@ -276,8 +288,7 @@ describe('codes check of a list', () => {
   });
 
   it('says that it waits for codes to be typed, at a terminal only', async () => {
-    const sim = await codesMarket(mirror());
-    const env = settings(mirror().databaseUrl, sim.url);
+    const { sim, env } = await market();
     const stdin = codesOf(sim, 2).join('\n');
     const args = ['codes', 'check', '-', '--dry-run'];
     const typed = await run(args, env, { stdin, terminal: ['stdin'] });
@@ -288,18 +299,6 @@ describe('codes check of a list', () => {
     expect((await run(args, env, { stdin })).stderr).toMatch(/^stdin:\n/);
   });
 
-  it('takes several lists as one when they have the same columns', async () => {
-    const sim = await codesMarket(mirror());
-    const codes = codesOf(sim, 9);
-    const lists = [0, 3, 6].map((at) => fileWith(['code', ...codes.slice(at, at + 3)].join('\n')));
-    const out = freePath('json');
-    const env = settings(mirror().databaseUrl, sim.url);
-    const { code, stderr } = await run(['codes', 'check', ...lists, '--out', out], env);
-    expect(code, stderr).toBe(0);
-    const rows = JSON.parse(readFileSync(out, 'utf8')) as { code: string }[];
-    expect(rows.map((row) => row.code)).toEqual(codes);
-  });
-
   it('leaves the work to others with --detach, and only watches where others work', async () => {
     const sim = await codesMarket(mirror());
     const list = fileWith(['code', ...codesOf(sim, 100)].join('\n'));
@@ -307,7 +306,7 @@ describe('codes check of a list', () => {
       HEALTH_LISTEN: 'off',
       REQUESTS_PER_MINUTE: '600',
     });
-    const left = await run(['codes', 'check', list, '--detach'], env);
+    const left = await check([list, '--detach'], env);
     expect(left.code).toBe(0);
     const id = /^audit (\d+) · in the queue/.exec(left.stdout)?.[1] ?? '';
     expect(left.stdout).toContain(`audits resume ${id}`);
@@ -329,19 +328,18 @@ describe('codes check of a list', () => {
 
 describe('codes check of a code', () => {
   it('answers what was bought, with proof, and ends with 0 also when the answer is no', async () => {
-    const sim = await codesMarket(mirror());
+    const { sim, env } = await market();
     const [refunded = '', good = ''] = codesOf(sim, 2);
-    const env = settings(mirror().databaseUrl, sim.url);
-    const { code, stdout } = await run(['codes', 'check', good, refunded], env);
+    const { code, stdout } = await check([good, refunded], env);
     expect(code).toBe(0);
     expect(stdout).toMatch(
       new RegExp(`^✓ ${good} · valid\n {2}licence .*\n {2}item +\\d+ · .*\n {2}price .* USD\n`),
     );
     expect(stdout).toContain('proof       the marketplace answered with the purchase');
     expect(stdout).toMatch(
-      new RegExp(`\n\n✗ ${refunded} · invalid\n {2}proof +denied once, at .*Z \\(404 `),
+      new RegExp(`\n\n✗ ${refunded} · invalid\n {2}proof +denied once, at .*Z, while .* \\(404 `),
     );
-    const json = await run(['codes', 'check', good, '--max-age', '1h', '--json'], env);
+    const json = await check([good, '--max-age', '1h', '--json'], env);
     expect(JSON.parse(json.stdout)).toMatchObject([
       { code: good, verdict: 'valid', proof: 'purchase', reason: 'answered' },
     ]);
@@ -349,14 +347,14 @@ describe('codes check of a code', () => {
   });
 
   it('asks again, seconds later, before it calls a code invalid', async () => {
-    const sim = await codesMarket(mirror());
+    const { sim, env } = await market();
     const [refunded = '', good = ''] = codesOf(sim, 2);
-    const env = settings(mirror().databaseUrl, sim.url);
-    const args = ['codes', 'check', good, refunded, '--confirm', 'auto'];
-    const { stdout } = await run(args, env);
+    const { stdout } = await check([good, refunded, '--confirm', 'auto'], env);
     expect(stdout).toContain(`✗ ${refunded} · invalid`);
     const [, evidence = 'no evidence'] =
-      /proof +(denied twice, \d+ s apart, at \S+ \S+Z and \S+ \S+Z) \(404 /.exec(stdout) ?? [];
+      /proof +(denied twice, \d+ s apart, at \S+ \S+Z and \S+ \S+Z, while .*) \(404 /.exec(
+        stdout,
+      ) ?? [];
     const again = [
       ['codes', 'show', refunded],
       ['codes', 'show', refunded, '--json'],
@@ -370,21 +368,19 @@ describe('codes check of a code', () => {
   });
 
   it('says nothing of how codes that were typed are read, which is how they were typed', async () => {
-    const sim = await codesMarket(mirror());
+    const { sim, env } = await market();
     const codes = codesOf(sim, 2);
-    const env = settings(mirror().databaseUrl, sim.url);
-    const { stderr } = await run(['codes', 'check', ...codes, '--dry-run'], env);
+    const { stderr } = await check([...codes, '--dry-run'], env);
     expect(stderr).toMatch(/^2 lines: 2 codes to ask\n/m);
     expect(stderr).not.toMatch(/arguments|json|encoding/);
   });
 
   it('can be shown afterwards, with every check of it and without asking', async () => {
-    const sim = await codesMarket(mirror());
+    const { sim, env } = await market();
     const [, good = '', canary = ''] = codesOf(sim, 3);
-    const env = settings(mirror().databaseUrl, sim.url);
-    await run(['codes', 'check', good, canary], env);
+    await check([good, canary], env);
     sim.seller(KEY).purchases.setState(good, 'refunded');
-    await run(['codes', 'check', good], env);
+    await check([good], env);
     const before = sim.log.length;
     const shown = await run(['codes', 'show', good], env);
     expect(shown.stdout).toMatch(new RegExp(`^✗ ${good} · invalid\n {2}was +valid before`));
@@ -403,11 +399,10 @@ describe('codes check of a code', () => {
   });
 
   it('ends with 4 when the marketplace says nothing, and says what to do', async () => {
-    const sim = await codesMarket(mirror());
+    const { sim, env } = await market();
     const [, good = ''] = codesOf(sim, 2);
     sim.faults.always('validate', { kind: 'maintenance', retryAfter: 3600 });
-    const env = settings(mirror().databaseUrl, sim.url);
-    const { code, stdout } = await run(['codes', 'check', good], env);
+    const { code, stdout } = await check([good], env);
     expect(stdout).toMatch(new RegExp(`^\\? ${good} · unproven\n {2}why +.*\n {2}what to do .*\n`));
     expect(code).toBe(4);
     expect(await count(`mirror.purchase_codes WHERE verdict IS NOT NULL`)).toBe(0);
@@ -419,7 +414,7 @@ describe('codes check of a code', () => {
     const list = fileWith(['code', ...codesOf(sim, 5)].join('\n'));
     const env = settings(mirror().databaseUrl, sim.url, { MARKETPLACE_API_KEY: 'a wrong key' });
     for (const what of [good, list]) {
-      const { code, stdout, stderr } = await run(['codes', 'check', what], env);
+      const { code, stdout, stderr } = await check([what], env);
       expect(stderr).toMatch(/error: .*refused the API key.*\n {2}→ check the API key.*\n$/);
       expect(stdout).toBe('');
       expect(code).toBe(1);
@@ -435,24 +430,23 @@ describe('a list that does not look like one of codes', () => {
   const terminal = ['stdin', 'stderr'] as const;
 
   it('is refused in scripts with a sample of its lines, unless --yes; a dry run only says so', async () => {
-    const sim = await codesMarket(mirror());
-    const env = settings(mirror().databaseUrl, sim.url);
+    const { sim, env } = await market();
     const list = fileWith(PROSE, 'txt');
     const warning =
       /^warning: list-\d+\.txt: 3 of the first 3 records do not look like purchase codes:\n {4}line 1: "Dear customer"\n {4}line 2: /m;
-    const refused = await run(['codes', 'check', list], env);
+    const refused = await check([list], env);
     expect(refused.stderr).toMatch(warning);
     expect(refused.stderr).toMatch(
       /\nerror: this does not look like a list of purchase codes: nothing was asked for\n {2}→ .*--yes/,
     );
     expect(refused.code).toBe(2);
-    const piped = await run(['codes', 'check', '-'], env, { stdin: PROSE, terminal });
+    const piped = await check(['-'], env, { stdin: PROSE, terminal });
     expect(piped.code).toBe(2);
-    const dry = await run(['codes', 'check', list, '--dry-run'], env);
+    const dry = await check([list, '--dry-run'], env);
     expect(dry.stderr).toMatch(warning);
     expect(dry.code).toBe(0);
     expect(sim.log).toEqual([]);
-    const forced = await run(['codes', 'check', list, '--yes'], env);
+    const forced = await check([list, '--yes'], env);
     expect(forced.stderr).not.toMatch(warning);
     expect(forced.code, forced.stderr).toBe(0);
   });
@@ -462,38 +456,33 @@ describe('a list that does not look like one of codes', () => {
     ['n\n', 2],
     ['', 2],
   ])('is asked about at a terminal: %j ends with %i', async (stdin, expected) => {
-    const sim = await codesMarket(mirror());
-    const env = settings(mirror().databaseUrl, sim.url);
+    const { sim, env } = await market();
     const list = fileWith(PROSE, 'txt');
-    const { code, stderr } = await run(['codes', 'check', list], env, { stdin, terminal });
+    const { code, stderr } = await check([list], env, { stdin, terminal });
     expect(stderr).toContain('Check it all the same? [y/N] ');
     expect(code, stderr).toBe(expected);
     expect(sim.log.length > 0).toBe(expected === 0);
   });
 
   it('is told by the codes that are known of the seller; codes as arguments are not questioned', async () => {
-    const sim = await codesMarket(mirror());
-    const env = settings(mirror().databaseUrl, sim.url);
-    expect((await run(['codes', 'check', fileWith(codesOf(sim, 40).join('\n'))], env)).code).toBe(
-      0,
-    );
+    const { sim, env } = await market();
+    expect((await check([fileWith(codesOf(sim, 40).join('\n'))], env)).code).toBe(0);
     const orders = ['order-100001', 'order-100002'];
-    const list = await run(['codes', 'check', fileWith(orders.join('\n'))], env);
+    const list = await check([fileWith(orders.join('\n'))], env);
     expect(list.stderr).toMatch(
       /do not look like the valid codes that are known of main \(37 characters: digits, a to f\):\n {4}line 1: ord… \(12 characters\)\n/,
     );
     expect(list.code).toBe(2);
-    expect((await run(['codes', 'check', ...orders, '--out', freePath('csv')], env)).code).toBe(0);
+    expect((await check([...orders, '--out', freePath('csv')], env)).code).toBe(0);
   });
 });
 
 describe('an API key in place of a code', () => {
   it('is neither sent, kept, printed nor written, in whatever letters and column it stands', async () => {
-    const sim = await codesMarket(mirror());
+    const { sim, env } = await market();
     const [, good = ''] = codesOf(sim, 2);
     const rows = [`${good},${KEY}`, `${KEY},x`, ` ${KEY.toUpperCase()} ,y`];
     const out = freePath('csv');
-    const env = settings(mirror().databaseUrl, sim.url);
     const args = [
       'codes',
       'check',
@@ -527,8 +516,7 @@ describe('an API key in place of a code', () => {
     ['check', 'a-code', '--canary', KEY],
     ['show', KEY],
   ])('is refused as an argument: codes %s %s', async (...args) => {
-    const sim = await codesMarket(mirror());
-    const env = settings(mirror().databaseUrl, sim.url);
+    const { sim, env } = await market();
     const { code, stdout, stderr } = await run(['codes', ...args], env);
     expect(stderr).toMatch(/^error: an API key was given in place of a purchase code: .*\n {2}→ /);
     expect((stdout + stderr).toLowerCase()).not.toContain(KEY);
@@ -539,19 +527,10 @@ describe('an API key in place of a code', () => {
 
   it('of another seller is refused as well', async () => {
     const sim = await codesMarket(mirror());
-    const file = join(folder(), 'keys-sellers.json');
-    const sellers = ['first', 'second'].map((name) => ({ name, url: sim.url, keyEnv: name }));
-    writeFileSync(file, JSON.stringify({ sellers }));
     const other = 'another-key-0123456789';
-    const env = {
-      DATABASE_URL: mirror().databaseUrl,
-      SELLERS_FILE: file,
-      first: KEY,
-      second: other,
-    };
+    const env = twoSellers(mirror().databaseUrl, sim.url, other);
     const list = fileWith(`${codesOf(sim, 2)[1]}\n${other}\n`, 'txt');
-    const args = ['codes', 'check', list, '--seller', 'first'];
-    const { code, stderr } = await run(args, { ...env, REQUESTS_PER_MINUTE: '0' });
+    const { code, stderr } = await check([list, '--seller', 'first'], env);
     expect(code, stderr).toBe(0);
     expect(stderr).toContain('line 2: the code is an API key, which is masked here\n');
     expect(askedFor(sim)).not.toContain(other);
@@ -574,7 +553,7 @@ describe('wrong usage of codes check', () => {
     [['abc', '--out', '/no/such/folder/x.csv'], /there is no such folder\n {2}→ /],
     [['abc'], /^error: MARKETPLACE_URL is not set/],
   ])('of %j ends with 2 and a clear line', async (args, complaint) => {
-    const { code, stdout, stderr } = await run(['codes', 'check', ...args], {});
+    const { code, stdout, stderr } = await check([...args], {});
     expect(stderr).toMatch(complaint);
     expect(stdout).toBe('');
     expect(code).toBe(2);
@@ -598,9 +577,8 @@ describe('wrong usage of codes check', () => {
       /is a folder/,
     ],
   ])('such as %s ends with 2 before anything is asked', async (_what, args, complaint) => {
-    const sim = await codesMarket(mirror());
-    const env = settings(mirror().databaseUrl, sim.url);
-    const { code, stdout, stderr } = await run(['codes', 'check', ...args()], env);
+    const { sim, env } = await market();
+    const { code, stdout, stderr } = await check([...args()], env);
     expect(stderr).toMatch(complaint);
     expect(stderr).toMatch(/\n {2}→ .*\n$/);
     expect(stdout).toBe('');
@@ -610,18 +588,12 @@ describe('wrong usage of codes check', () => {
 
   it('with several sellers asks which one is meant', async () => {
     const sim = await codesMarket(mirror());
-    const file = join(folder(), 'codes-sellers.json');
-    const sellers = ['first', 'second'].map((name) => ({ name, url: sim.url, keyEnv: 'A_KEY' }));
-    writeFileSync(file, JSON.stringify({ sellers }));
-    const env = { DATABASE_URL: mirror().databaseUrl, SELLERS_FILE: file, A_KEY: KEY };
-    const { code, stderr } = await run(['codes', 'check', 'abc-1'], env);
+    const env = twoSellers(mirror().databaseUrl, sim.url);
+    const { code, stderr } = await check(['abc-1'], env);
     expect(stderr).toMatch(/^error: a purchase code belongs to one seller.*\n.*: first, second\n$/);
     expect(code).toBe(2);
     const [, good = ''] = codesOf(sim, 2);
-    const named = await run(['codes', 'check', good, '--seller', 'second'], {
-      ...env,
-      REQUESTS_PER_MINUTE: '0',
-    });
+    const named = await check([good, '--seller', 'second'], env);
     expect(named.code, named.stderr).toBe(0);
   });
 
@@ -630,7 +602,7 @@ describe('wrong usage of codes check', () => {
     const out = freePath('csv');
     writeFileSync(out, 'of before');
     const env = settings(mirror().databaseUrl, 'http://127.0.0.1:9');
-    const { code, stderr } = await run(['codes', 'check', list(), '--out', out], env);
+    const { code, stderr } = await check([list(), '--out', out], env);
     expect(stderr).toMatch(/error: 127\.0\.0\.1:9 can't be reached.*no code was asked for\n {2}→ /);
     // That is what is said of items.
     expect(stderr).not.toContain('the copy is as it was');

@@ -10,17 +10,22 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import type { Simulator } from '../../src/simulator/index.js';
-import { KEY, useMirror } from '../support/mirror.js';
+import { useMirror } from '../support/mirror.js';
 import {
   askedFor,
   cellsOf,
   codesMarket,
   codesOf,
   fileWith,
+  folder,
   freePath,
   isValid,
-} from './codes-support.js';
-import { folder, run, settings, start, until, type Running } from './support.js';
+  run,
+  type Running,
+  settings,
+  start,
+  until,
+} from './support.js';
 
 const mirror = useMirror();
 
@@ -119,8 +124,7 @@ describe('an audit that was stopped', () => {
     expect(new Set(foreign).size, foreign.join()).toBeLessThanOrEqual(2);
   });
 
-  /** Interrupts the audit twice while what it would record in between can't be written. */
-  async function interruptTwice(): Promise<void> {
+  it('by a second Ctrl-C ends though the store does not answer, and loses nothing', async () => {
     const sim = await codesMarket(mirror());
     const codes = codesOf(sim, 200);
     const running = await underWay(sim, codes);
@@ -139,10 +143,6 @@ describe('an audit that was stopped', () => {
       holder.release();
     }
     await goOn(sim, codes);
-  }
-
-  it('by a second Ctrl-C ends though the store does not answer, and loses nothing', async () => {
-    await interruptTwice();
   });
 
   it('by kill -9 goes on likewise, and at once', async () => {
@@ -165,18 +165,8 @@ describe('an audit that was stopped', () => {
     const { code, stderr } = await running.ended;
     expect(code).toBe(130);
     expect(stderr).toContain('paused: the marketplace refused the API key');
-    for (const one of await settled()) {
-      const [row] = await mirror().rows<{ verdict: string }>(
-        'SELECT verdict FROM mirror.purchase_codes WHERE code = $1',
-        [one],
-      );
-      expect(row?.verdict, one).toBe(isValid(sim, one) ? 'valid' : 'invalid');
-    }
     sim.faults.clear();
-    const out = freePath('csv');
-    const env = settings(mirror().databaseUrl, sim.url);
-    const resumed = await run(['audits', 'resume', await newestAudit(), '--out', out], env);
-    expect(resumed.code, resumed.stderr).toBe(0);
+    await goOn(sim, codes);
   });
 });
 
@@ -262,25 +252,5 @@ describe('the result of an audit that was stopped', () => {
     const resumed = await run(hint, env);
     expect(resumed.code, resumed.stderr).toBe(0);
     expect(cellsOf(resumed.stdout)).toHaveLength(121);
-  });
-});
-
-describe('codes recheck', () => {
-  it('calls a code invalid that was refunded since, a minute after its first denial', async () => {
-    const sim = await codesMarket(mirror());
-    const codes = codesOf(sim, 10);
-    const env = settings(mirror().databaseUrl, sim.url);
-    const list = fileWith(codes.join('\n'), 'txt');
-    expect((await run(['codes', 'check', list], env)).code).toBe(0);
-    sim.seller(KEY).purchases.setState(codes[1] ?? '', 'refunded');
-    const out = freePath('json');
-    const args = ['codes', 'recheck', '--older-than', '0', '--valid-only', '--out', out];
-    const { code, stderr } = await run(args, env);
-    expect(code, stderr).toBe(0);
-    const rows = JSON.parse(readFileSync(out, 'utf8')) as { code: string; verdict: string }[];
-    expect(rows).toHaveLength(9);
-    for (const row of rows) {
-      expect(row.verdict, row.code).toBe(isValid(sim, row.code) ? 'valid' : 'invalid');
-    }
   });
 });

@@ -12,9 +12,8 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
-import { seededCatalogue } from '../../src/simulator/index.js';
 import { KEY, useMirror } from '../support/mirror.js';
-import { run, settings } from './support.js';
+import { marketOf, run, settings } from './support.js';
 
 it('config shows settings with where they are from, as a table or JSON, and ends with 2 when one is wrong', async () => {
   const env = settings('postgres://a:pa55word@db/x', 'https://market.example');
@@ -41,8 +40,7 @@ const mirror = useMirror();
 
 /** A folder with a key file that everybody can read, and settings that name it. */
 async function exposedKey() {
-  const catalogue = seededCatalogue({ seed: 3, count: 2 });
-  const sim = await mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
+  const { sim } = await marketOf(mirror(), 2);
   const cwd = mkdtempSync(join(tmpdir(), 'seller-mirror-exposed-'));
   onTestFinished(() => rmSync(cwd, { recursive: true, force: true }));
   writeFileSync(join(cwd, 'main.key'), KEY);

@@ -1,82 +1,46 @@
 import { readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { Client } from 'pg';
 import { beforeEach, describe, expect, inject, it, onTestFinished } from 'vitest';
 import { checkStore } from '../../src/cli/commands/doctor.js';
 import { checkSeller, quirkInWords, type OpenedAccount } from '../../src/cli/marketplace-checks.js';
-import type { Config, SellerConfig } from '../../src/config/index.js';
+import { readConfig, type Config, type SellerConfig } from '../../src/config/index.js';
 import { Secret } from '../../src/domain/secret.js';
 import { syncAccount } from '../../src/jobs/sync-account.js';
-import {
-  notationQuirks,
-  seededCatalogue,
-  type SimulatorOptions,
-} from '../../src/simulator/index.js';
+import { notationQuirks, type SimulatorOptions } from '../../src/simulator/index.js';
 import { openEmbedded } from '../../src/store/embedded/index.js';
 import type { EmbeddedStartError } from '../../src/store/errors.js';
 import { startServer } from '../support/http-server.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
+import { startSmtp } from '../support/smtp-server.js';
 import { createTestDatabase, databaseAt } from '../support/postgres.js';
-import { folder, run, settings } from './support.js';
+import { folder, marketOf, run, settings } from './support.js';
 
 const mirror = useMirror();
 
-async function market(options: Partial<SimulatorOptions> = {}, count = 12) {
-  const catalogue = seededCatalogue({ seed: 3, count });
-  return mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }], ...options });
-}
+const market = async (options: Partial<SimulatorOptions> = {}, count = 12) =>
+  (await marketOf(mirror(), count, options)).sim;
 
-function sellerAt(url: string, more: Partial<SellerConfig> = {}): SellerConfig {
-  const carriage = { placement: 'default', keyHeader: null } as const;
-  return {
-    name: 'main',
-    url: new URL(url),
-    key: new Secret(KEY),
-    requestsPerMinute: 0,
-    carriage,
-    syncCron: null,
-    accountCron: null,
-    auditCron: null,
-    timeZone: 'UTC',
-    ...more,
-  };
+/** The configuration that settings make, with a seller at this address. */
+function configOf(url: string, more: Readonly<Record<string, string>> = {}): Config {
+  const env = { ...settings(mirror().databaseUrl, url), DATA_DIR: '/nowhere', ...more };
+  return readConfig(env, { cwd: folder(), needs: 'sellers', cronFault: () => null });
 }
 
 let config: Config;
 beforeEach(() => {
-  config = {
-    sellers: [],
-    databaseUrl: new Secret(mirror().databaseUrl),
-    dataDir: '/nowhere',
-    allowPlainHttp: false,
-    removalGuard: { items: 10, percent: 20 },
-    lookupsPerRun: 100,
-    logLevel: 'info',
-    logFormat: 'auto',
-    redis: null,
-    queuePrefix: 'seller-mirror',
-    workerConcurrency: 1,
-    recheck: { share: 0.25, olderThanDays: 30 },
-    catchUp: false,
-    shutdownTimeoutMs: 30_000,
-    keepJobsDays: 7,
-    retention: { raw: null, runs: null, versions: null, audits: null },
-    staleAfterHours: 26,
-    health: null,
-    alerts: null,
-    warnings: [],
-    exposedSecrets: [],
-  };
+  config = configOf('https://market.example');
 });
 
 /** `warning limit: …` and so on, remedies behind an arrow. */
 async function checks(
   url: string,
-  more: Partial<SellerConfig> = {},
+  more: Readonly<Record<string, string>> = {},
   others: readonly OpenedAccount[] = [],
 ): Promise<string[]> {
+  const own = configOf(url, more);
   const asked = { store: mirror().store, others };
-  const found = await checkSeller(config, sellerAt(url, more), asked, never);
+  const found = await checkSeller(own, own.sellers[0] as SellerConfig, asked, never);
   for (const { remedy } of found.checks) {
     expect(remedy ?? '', 'who reads it has asked doctor already').not.toMatch(/doctor/);
   }
@@ -116,13 +80,13 @@ describe('doctor about a marketplace', () => {
 
   it('compares the limit with the setting', async () => {
     const sim = await market({ requestsPerMinute: 50 });
-    expect(await checks(sim.url, { requestsPerMinute: 6_000 })).toContain(
+    expect(await checks(sim.url, { REQUESTS_PER_MINUTE: '6000' })).toContain(
       'warning limit: the server allows 50 a minute, 47 left, and is asked 6,000 a minute at most → set REQUESTS_PER_MINUTE to 50',
     );
     sim.limits.reset();
     sim.limits.set({ requestsPerMinute: 6_000 });
     sim.limits.spend(4_000);
-    expect(await checks(sim.url, { requestsPerMinute: 6_000 })).toContainEqual(
+    expect(await checks(sim.url, { REQUESTS_PER_MINUTE: '6000' })).toContainEqual(
       matching(/^warning limit: .*1,997 left: others use the same allowance/),
     );
   });
@@ -264,20 +228,29 @@ describe('doctor about the store', () => {
     expect(readdirSync(folder())).toEqual([]);
   });
 
-  it('fails a DATA_DIR that can’t be made, in the words of the command that would make it', async () => {
-    const file = join(folder(), 'file');
-    writeFileSync(file, '');
-    onTestFinished(() => rmSync(file));
-    const dataDir = join(file, 'data');
-    const { checks: found } = await checkStore({ ...config, databaseUrl: null, dataDir }, never);
-    const opened = openEmbedded({ dataDir, applicationName: 'a test' });
-    const error = await opened.catch((thrown: unknown) => thrown as EmbeddedStartError);
-    expect(found[0]).toMatchObject({
-      result: 'failed',
-      text: matching(/^store: the data folder .* cannot be used: a part of the path is a file/),
-    });
-    expect(found[0]?.text).toBe(`store: ${(error as Error).message}`);
-  });
+  it.each([
+    ['FILE/data', /^store: the data folder .* cannot be used: a part of the path is a file/],
+    [
+      '/proc/zzz',
+      /^store: the data folder \/proc\/zzz cannot be used: it is not there and can’t be/,
+    ],
+  ])(
+    'fails the DATA_DIR %s, in the words of the command that would make it',
+    async (path, text) => {
+      const file = join(folder(), 'FILE');
+      writeFileSync(file, '');
+      onTestFinished(() => rmSync(file));
+      const dataDir = resolve(folder(), path);
+      const { checks: found } = await checkStore({ ...config, databaseUrl: null, dataDir }, never);
+      const opened = openEmbedded({ dataDir, applicationName: 'a test' });
+      const error = await opened.catch((thrown: unknown) => thrown as EmbeddedStartError);
+      expect(found[0]).toMatchObject({
+        result: 'failed',
+        text: matching(text),
+      });
+      expect(found[0]?.text).toBe(`store: ${(error as Error).message}`);
+    },
+  );
 
   it.each([
     [
@@ -363,5 +336,50 @@ describe('doctor', () => {
       /^✗ configuration: MARKETPLACE_URL .*\n {2}→ .*\n✗ configuration: DATABASE_URL .*\n {2}→ .*\n/,
     );
     expect(code).toBe(2);
+  });
+});
+
+describe('doctor --alert', () => {
+  const SECRETS = ['t0ken-of-the-hook', 'pass-word-of-mail'] as const;
+
+  async function alerted(hookStatus: number, more: Readonly<Record<string, string>> = {}) {
+    const [hook, smtp] = [await startServer({ status: hookStatus }), await startSmtp()];
+    const { env } = await marketOf(mirror());
+    const ended = await run(['doctor', '--alert'], {
+      ...env,
+      ...{ ALERT_FORMAT: 'slack', ALERT_WEBHOOK_URL: `${hook.url.href}${SECRETS[0]}` },
+      ...{ ALERT_EMAIL: 'you@shop.example' },
+      SMTP_URL: `smtp://me:${SECRETS[1]}@127.0.0.1:${smtp.port}`,
+      DASHBOARD_URL: 'https://mirror.example',
+      ...more,
+    });
+    for (const secret of SECRETS) expect(ended.stdout + ended.stderr).not.toContain(secret);
+    return { hook, smtp, ...ended };
+  }
+
+  it('sends a test by each way that is configured, and says what came back', async () => {
+    const { hook, smtp, stdout, code } = await alerted(200);
+    expect(stdout).toContain('✓ alert: the webhook took it as slack (HTTP 200)\n');
+    expect(stdout).toContain('✓ alert: the mail server took it for you@shop.example (SMTP 250)\n');
+    expect(hook.requests[0]?.body).toContain('https://mirror.example/');
+    expect(smtp.mails[0]?.source).toContain('Test alert');
+    expect(code).toBe(0);
+  });
+
+  it('fails when an alert is not taken, and says which setting to look at', async () => {
+    const { stdout, code } = await alerted(404, { SMTP_URL: 'smtp://127.0.0.1:1' });
+    expect(stdout).toContain(
+      '✗ alert: the webhook answered with HTTP 404\n  → check ALERT_WEBHOOK_URL and ALERT_FORMAT\n',
+    );
+    expect(stdout).toMatch(/✗ alert: the mail server could not be reached.*\n {2}→ check SMTP_URL/);
+    expect(code).toBe(1);
+  });
+
+  it('fails when nobody is told of anything, and sends nothing without being asked', async () => {
+    const { env } = await marketOf(mirror());
+    expect((await run(['doctor', '--alert'], env)).stdout).toContain(
+      '✗ alert: nobody is told of anything\n  → set ALERT_WEBHOOK_URL, or ALERT_EMAIL and SMTP_URL\n',
+    );
+    expect((await run(['doctor'], env)).stdout).not.toContain('alert');
   });
 });

@@ -114,22 +114,4 @@ describe('export', () => {
     expect((await running.ended).code).toBe(0);
     expect(existsSync(file('gone.cursor'))).toBe(false);
   });
-
-  it.each([
-    [['itmes'], /no view "itmes"\n {2}→ did you mean items\?/],
-    [['freshness', '--since', '3'], /can't be followed.*\n.*item_changes/],
-    [['items', '--since', 'x'], /"x" is not a cursor/],
-    [['items', '--seller', 'nobody'], /no seller "nobody"\n.*main/],
-    [['items', '--out', 'x.txt'], /says no format/],
-    [['items', '--format', 'parquet', '--raw'], /--raw goes with --format csv/],
-    [['items', '--json'], /both write to stdout/],
-    [['items', '--out', 'nowhere/x.csv'], /no such folder/],
-    [['items', '--out', 'x.csv', '--next-cursor-file', './x.csv'], /would overwrite each other/],
-    [['items', '--out', 'x.csv', '--cursor-file', 'x.csv'], /would overwrite each other/],
-    [['items', '--cursor-file', 'c', '--next-cursor-file', 'c'], /would overwrite each other/],
-  ])('refuses %j in a line or two', async (args, complaint) => {
-    const { code, stdout, stderr } = await cli(...args);
-    expect(stderr).toMatch(complaint);
-    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
-  });
 });

@@ -1,20 +1,25 @@
-import { spawn, spawnSync } from 'node:child_process';
+import { execFile, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import {
+  copyFileSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
 import type { Command } from 'commander';
 import { describe, expect, it } from 'vitest';
-import { program } from '../../src/cli/program.js';
 import { reportError } from '../../src/cli/errors.js';
-import { folder, MAIN, run, type Ended } from './support.js';
+import { outlineOf } from '../../src/cli/outline.js';
+import { program } from '../../src/cli/program.js';
+import { useMirror } from '../support/mirror.js';
+import { type Ended, folder, MAIN, run } from './support.js';
 
 const whole = await program();
-
-function all(command: Command): Command[] {
-  const shown = command.createHelp().visibleCommands(command);
-  return [command, ...command.commands.filter((one) => shown.includes(one)).flatMap(all)];
-}
 
 /** What `--help` prints. */
 function helpOf(command: Command): string {
@@ -24,7 +29,7 @@ function helpOf(command: Command): string {
 }
 
 describe('the command line', () => {
-  it.each(all(whole).map((command) => [command.name(), command] as const))(
+  it.each(all(whole).map(([, command]) => [command.name(), command] as const))(
     'shows an example in the help of %s',
     (name, command) => {
       expect(helpOf(command)).toMatch(new RegExp(`Examples?:\\n  \\$ .*seller-mirror.*`));
@@ -46,26 +51,6 @@ describe('the command line', () => {
     }
     expect(help('list', 'audits')).toContain('--seller <name> only this seller (default: all)');
   });
-
-  it.each([
-    [['approve', '4'], 'runs approve'],
-    [['codes', 'list', '--json'], 'audits list'],
-    [['codes', 'export', '12', '--out', 'x.csv'], 'audits export'],
-  ])('tells who types the former name %j the present one', async (args, present) => {
-    const { code, stdout, stderr } = await run(args, {});
-    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
-    expect(stderr).toContain(`it is called '${present}'`);
-  });
-
-  it('tells the next step after wrong usage as after every other error', async () => {
-    for (const args of [['nix'], ['help', 'nix'], ['export', '--nix'], ['completion', 'nix']]) {
-      const { code, stderr } = await run(args, {});
-      expect(code).toBe(2);
-      expect(stderr, args.join(' ')).toMatch(
-        /^error: .*\n {2}→ add --help to see what there is\n$/,
-      );
-    }
-  });
 });
 
 describe('help', () => {
@@ -73,31 +58,28 @@ describe('help', () => {
     expect(helpOf(await program([]))).toBe(helpOf(whole));
   });
 
-  it.each(['--help', '--version'])(
-    'loads no library of settings or databases for %s, since people wait for it',
-    (option) => {
+  it('shows of every command, from its outline alone, what it shows when it is loaded', async () => {
+    const helps = (command: Command) => all(command).map(([, one]) => helpOf(one));
+    const outlined = await program([], outlineOf(whole).commands);
+    expect(helps(outlined)).toEqual(helps(whole));
+  });
+
+  it.each(['--help', '--version', 'codes check --help', 'help runs approve', 'export -h'])(
+    'loads no more for %s than the modules that show help, since people wait for it',
+    (words) => {
       const env = { NODE_DEBUG: 'esm' };
-      const { status, stderr } = spawnSync(process.execPath, [MAIN, option], { env });
-      const loaded = new Set(String(stderr).match(/(?<=\/node_modules\/)(?:@[\w-]+\/)?[\w-]+/g));
+      const args = [MAIN, ...words.split(' ')];
+      const { status, stderr } = spawnSync(process.execPath, args, { env });
       expect(status).toBe(0);
-      expect(loaded).toContain('commander');
-      for (const library of ['zod', 'pg', '@prisma/client']) expect(loaded).not.toContain(library);
+      const loaded = String(stderr).match(/(?<=Translating \w+ file:\/\/)\S+/g) ?? [];
+      const modules = loaded.map((path) => path.replace(/^.*\/(?=dist\/|node_modules\/)/, ''));
+      expect(modules.filter((path) => path.startsWith('node_modules/')).sort()).toEqual([
+        'node_modules/commander/esm.mjs',
+        'node_modules/commander/index.js',
+      ]);
+      expect(modules.length).toBeLessThanOrEqual(10);
     },
   );
-
-  it.each([
-    [['help', 'nix'], "error: unknown command 'nix'\n  → add --help"],
-    [['help', 'snyc'], "error: unknown command 'snyc'\n(Did you mean sync?)"],
-    [['codes', 'help', 'chek'], "error: unknown command 'codes chek'\n(Did you mean codes check?)"],
-    [
-      ['help', 'runs', 'aprove'],
-      "error: unknown command 'runs aprove'\n(Did you mean runs approve?)",
-    ],
-  ])('of an unknown command is an error that names the nearest one: %j', async (args, why) => {
-    const { code, stdout, stderr } = await run(args, {});
-    expect(stderr).toContain(why);
-    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
-  });
 
   it.each([
     [['help'], 'Usage: seller-mirror [options]'],
@@ -135,7 +117,7 @@ describe('a machine that this program can’t run on', () => {
     expect(await runOn(old)).toEqual({
       code: 2,
       stdout: '',
-      stderr: `seller-mirror needs Node ${needed} or newer; this is ${old}\n`,
+      stderr: `seller-mirror needs Node ${needed} or newer; this is ${old.replace(/\.\d+$/, '')}\n`,
     });
   });
 
@@ -196,5 +178,163 @@ describe('a machine that this program can’t run on', () => {
       /^error: the program can’t be loaded: .*program\.js.*\n  → install it again \(npm ci\)/,
     );
     expect(stderr).not.toMatch(/^\s+at /m);
+  });
+});
+
+async function scriptOf(shell: string): Promise<string> {
+  const { code, stdout } = await run(['completion', shell], {});
+  expect(code).toBe(0);
+  return stdout;
+}
+
+const hasShell = (shell: string): boolean => spawnSync(shell, ['-c', 'true']).status === 0;
+
+/** What a real bash completes of a line, its last word unfinished. */
+function completed(script: string, line: string): string[] {
+  const words = line.split(' ').map((word) => `'${word}'`);
+  const probe = `${script}
+    COMP_WORDS=(${words.join(' ')}); COMP_CWORD=${words.length - 1}
+    _seller_mirror; printf '%s\\n' "\${COMPREPLY[@]}"`;
+  const { stdout, stderr, status } = spawnSync('bash', ['--norc', '-u', '-c', probe], {
+    cwd: folder(),
+    encoding: 'utf8',
+  });
+  expect({ stderr, status }).toEqual({ stderr: '', status: 0 });
+  return stdout.split('\n').filter((word) => word !== '');
+}
+
+describe('completion in bash', () => {
+  it('knows commands, options, their values and files, each where it can stand', async () => {
+    const script = await scriptOf('bash');
+    writeFileSync(join(folder(), 'codes.csv'), '');
+    mkdirSync(join(folder(), 'codes of May'));
+    expect(completed(script, 'seller-mirror s')).toEqual(
+      expect.arrayContaining(['sync', 'status', 'sql', 'scheduler', 'simulate']),
+    );
+    expect(completed(script, 'seller-mirror approv'), 'a former name').toEqual([]);
+    expect(completed(script, 'seller-mirror audits re')).toEqual(['resume']);
+    expect(completed(script, 'seller-mirror audits list --li')).toEqual(['--limit']);
+    expect(completed(script, 'seller-mirror items --limit 5 --st')).toEqual(['--state']);
+    expect(completed(script, 'seller-mirror items --state m')).toEqual(['missing']);
+    expect(completed(script, 'seller-mirror sync a')).toEqual(['account']);
+    expect(completed(script, 'seller-mirror items --limit ')).toEqual([]);
+    expect(completed(script, 'seller-mirror codes check co').sort()).toEqual([
+      'codes of May',
+      'codes.csv',
+    ]);
+    expect(completed(script, 'seller-mirror audits export 7 --out codes.')).toEqual(['codes.csv']);
+    expect(completed(script, 'seller-mirror --ver')).toEqual(['--version']);
+  });
+});
+
+/** Commands that help shows, with what is typed to get there. */
+function all(command: Command, path: readonly string[] = []): [readonly string[], Command][] {
+  return [[path, command], ...command.commands.flatMap((one) => all(one, [...path, one.name()]))];
+}
+
+describe.each(['bash', 'zsh', 'fish'])('completion in %s', (shell) => {
+  it('has every command and option that help shows', async () => {
+    const script = await scriptOf(shell);
+    expect(script, 'modifiers in zsh, such as $word:a').not.toMatch(/\$\w+:[a-z]/);
+    for (const [path, command] of all(whole)) {
+      for (const word of path) expect(script).toContain(word);
+      for (const { long } of command.options) {
+        if (long !== undefined && long !== null) expect(script).toContain(long.replace(/^--/, ''));
+      }
+    }
+  });
+
+  it.skipIf(!hasShell(shell))(`is a script that ${shell} can read (needs ${shell})`, async () => {
+    const script = await scriptOf(shell);
+    const { status, stderr } = spawnSync(shell, ['-n'], { input: script, encoding: 'utf8' });
+    expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+  });
+});
+
+const mirror = useMirror();
+/** Commands in messages, and up to two words of each. */
+const QUOTED = /`seller-mirror ([a-z]+(?: [a-z]+)?)/g;
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+
+/** What a command says on stderr. */
+function saidBy(
+  command: string,
+  args: readonly string[],
+  { cwd = folder(), env = {} }: { cwd?: string; env?: Record<string, string> } = {},
+): Promise<string> {
+  const { PATH, HOME } = process.env;
+  const settings = { PATH, HOME, DATABASE_URL: mirror().databaseUrl, ...env };
+  return new Promise((resolve) => {
+    execFile(command, [...args], { cwd, env: settings }, (_, __, stderr) => resolve(stderr));
+  });
+}
+
+function linkTo(place: string): string {
+  const path = join(folder(), place);
+  mkdirSync(dirname(path), { recursive: true });
+  symlinkSync(MAIN, path);
+  return path;
+}
+
+describe('a remedy', () => {
+  it('names commands as the program was started, so that they work when pasted', async () => {
+    const asked = ['runs', 'show', '4711'];
+    const remedy = (program: string): string => `→ \`${program} runs\` lists them`;
+    const installed = linkTo('bin/seller-mirror');
+    expect(await saidBy(process.execPath, [installed, ...asked])).toContain(
+      remedy('seller-mirror'),
+    );
+    const local = linkTo('node_modules/.bin/seller-mirror');
+    expect(await saidBy(process.execPath, [local, ...asked])).toContain(
+      remedy('npx seller-mirror'),
+    );
+    const inPackage = { cwd: ROOT };
+    expect(await saidBy(process.execPath, ['dist/cli/main.js', ...asked], inPackage)).toContain(
+      remedy('node dist/cli/main.js'),
+    );
+    expect(await saidBy('npm', ['start', '--', ...asked], inPackage)).toContain(
+      remedy('npm start --'),
+    );
+    const script = { npm_lifecycle_event: 'mirror', npm_lifecycle_script: 'seller-mirror' };
+    expect(await saidBy(process.execPath, [local, ...asked], { env: script })).toContain(
+      remedy('npm run mirror --'),
+    );
+  });
+
+  it('names the data folder that the environment names, which the next command needs too', async () => {
+    const installed = linkTo('usr/bin/seller-mirror');
+    const env = { DATA_DIR: 'other data', DATABASE_URL: '' };
+    expect(await saidBy(process.execPath, [installed, 'backup', 'x.tar.gz'], { env })).toContain(
+      "`DATABASE_URL= DATA_DIR='other data' seller-mirror sync` creates one",
+    );
+  });
+
+  it('names no command that is not there', async () => {
+    const { commands } = await program();
+    const files = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' });
+    const quoted = files
+      .filter((file) => file.endsWith('.ts') && !file.startsWith(join('store', 'generated')))
+      .flatMap((file) => [...readFileSync(join(ROOT, 'src', file), 'utf8').matchAll(QUOTED)])
+      .map(([, words = '']) => words.trim().split(' '));
+    expect(quoted.length).toBeGreaterThan(30);
+    for (const words of quoted) {
+      const [name, sub] = words;
+      const command = commands.find((one) => one.name() === name);
+      expect(command, words.join(' ')).toBeDefined();
+      // Where there is no subcommand of this name, the word is an argument.
+      const takesWords = (command?.registeredArguments.length ?? 0) > 0;
+      const isThere = command?.commands.some((one) => one.name() === sub) ?? false;
+      expect(sub === undefined || takesWords || isThere, words.join(' ')).toBe(true);
+    }
+  });
+
+  it('is so for wrong usage too', async () => {
+    const local = linkTo('other/node_modules/.bin/seller-mirror');
+    expect(await saidBy(process.execPath, [local, 'audits', 'show', 'x'])).toContain(
+      '`npx seller-mirror audits list` shows them',
+    );
+    expect(await saidBy(process.execPath, [local, 'sync', 'item'])).toContain(
+      'for example: `npx seller-mirror sync item 4711`',
+    );
   });
 });

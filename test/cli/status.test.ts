@@ -1,24 +1,23 @@
 import { describe, expect, it } from 'vitest';
-import { sellerReport } from '../../src/cli/commands/status.js';
+import { reportLines, sellerReport } from '../../src/cli/commands/status.js';
+import { wrap } from '../../src/cli/output/text.js';
+import { asTyped } from '../../src/cli/own-command.js';
 import { performMirrorTask } from '../../src/jobs/mirror-task.js';
 import { syncAccount } from '../../src/jobs/sync-account.js';
 import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
 import { syncItem } from '../../src/jobs/sync-item.js';
-import { seededCatalogue } from '../../src/simulator/index.js';
 import type { FiredSchedule } from '../../src/store/processes.js';
-import { KEY, never, useMirror } from '../support/mirror.js';
-import { run, settings, start, until } from './support.js';
+import { never, useMirror } from '../support/mirror.js';
+import { marketOf, run, settings, start, until } from './support.js';
 
 const mirror = useMirror();
 
 /** A mirrored seller, made without the command line. */
 async function mirrored(username = 'ada') {
-  const catalogue = seededCatalogue({ seed: 3, count: 12 });
-  const sim = await mirror().simulate({ sellers: [{ key: KEY, username, catalogue }] });
-  const deps = mirror().deps(sim.url);
+  const { sim, deps, env, sync } = await marketOf(mirror(), 12, { username });
   await syncAccount(deps, never);
-  await syncCatalogue(deps, never);
-  return { sim, deps };
+  await sync();
+  return { sim, deps, env };
 }
 
 async function report(now = new Date()) {
@@ -126,6 +125,16 @@ describe('the next times of a schedule', () => {
     expect(await scheduleLine()).toContain('no scheduler is running; start `seller-mirror run`');
   });
 
+  it('are not told of a paused seller', async () => {
+    await mirrored();
+    await mirror().store.sellers.pause('main', 'paused by ada');
+    const [stored] = await mirror().store.sellers.statuses();
+    const processes = [process(3, ['scheduler', 'worker'], [fired])];
+    const expectation = { configured: true, staleAfterHours: 26, schedules: [schedule], processes };
+    const { schedules } = sellerReport('main', expectation, stored ?? null, new Date());
+    expect(schedules).toMatchObject([{ obstacle: 'paused', next: [] }]);
+  });
+
   it('are not told of a parked seller, whom schedules leave alone', async () => {
     const { sim, deps } = await mirrored();
     sim.faults.always('any', { kind: 'key-refused' });
@@ -139,6 +148,16 @@ describe('the next times of a schedule', () => {
 });
 
 describe('status', () => {
+  it('wraps a command as it is typed here, and wraps it once', () => {
+    const cron = { cron: '0 2 * * *', timeZone: 'America/Argentina/Buenos_Aires' };
+    const schedule = { seller: 'main', marketplace: 'm.example', kind: 'sync', ...cron } as const;
+    const expectation = { configured: true, staleAfterHours: 26, schedules: [schedule] };
+    const report = sellerReport('main', { ...expectation, processes: [] }, null, new Date());
+    const lines = reportLines(report, new Date(), { columns: 80, colour: false });
+    expect(lines).toMatch(/running;\n {12}start `.+ run`\n/);
+    expect(wrap(asTyped(lines), 80)).toBe(lines);
+  });
+
   it('shows configured sellers and those that only the store knows, hostile names made harmless', async () => {
     const { sim } = await mirrored('ada\u001B[2J\u202E');
     const env = settings(mirror().databaseUrl, sim.url, { SELLER_NAME: 'other' });
@@ -158,8 +177,7 @@ describe('status', () => {
   });
 
   it('with --check ends with 1 as soon as a configured copy is not current, for monitoring', async () => {
-    const { sim } = await mirrored();
-    const env = settings(mirror().databaseUrl, sim.url);
+    const { env } = await mirrored();
     const good = await run(['status', '--check', '--json'], env);
     expect(good.code).toBe(0);
     expect(JSON.parse(good.stdout)).toMatchObject([
@@ -172,11 +190,25 @@ describe('status', () => {
     });
   });
 
+  it('of a paused seller says by whom and how to resume, and --check is content however old its copy is', async () => {
+    const { env } = await mirrored();
+    await mirror().store.sellers.pause('main', 'paused by ada');
+    await mirror().rows(`UPDATE mirror.runs SET finished_at = now() - interval '27 hours'`);
+    const { code, stdout } = await run(['status', '--check'], env);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^– main · paused, items mirrored 27 h ago/);
+    expect(stdout).toMatch(/paused +(?:just now|\d+ s ago): paused by ada; schedules leave/);
+    expect(stdout).toMatch(/remedy +press Resume on the page of main in the dashboard/);
+    const json = await run(['status', '--json'], env);
+    expect(JSON.parse(json.stdout)).toMatchObject([
+      { verdict: 'paused', parked: null, parked_at: null, paused: { reason: 'paused by ada' } },
+    ]);
+  });
+
   it('of a parked seller says why, since when and how to resume, and --check fails', async () => {
-    const { sim, deps } = await mirrored();
+    const { sim, deps, env } = await mirrored();
     sim.faults.always('any', { kind: 'key-refused' });
     await performMirrorTask(deps, { kind: 'sync', askedAt: new Date(), byHand: false }, never);
-    const env = settings(mirror().databaseUrl, sim.url);
     const { code, stdout } = await run(['status', '--check'], env);
     expect(code).toBe(1);
     expect(stdout).toMatch(/^✗ main · parked, items mirrored /);
@@ -191,13 +223,5 @@ describe('status', () => {
     sim.faults.clear();
     expect((await run(['sync', '--seller', 'main'], env)).code).toBe(0);
     expect(await report()).toMatchObject({ verdict: 'current', parked: null });
-  });
-
-  it('refuses a seller that nobody knows', async () => {
-    const { code, stderr } = await run(['status', '--seller', 'nobody'], {
-      DATABASE_URL: mirror().databaseUrl,
-    });
-    expect(stderr).toContain('no seller "nobody"');
-    expect(code).toBe(2);
   });
 });

@@ -1,12 +1,19 @@
-import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process';
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once, setMaxListeners } from 'node:events';
-import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable, Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { expect, onTestFinished, vi } from 'vitest';
-import { KEY } from '../support/mirror.js';
+import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
+import {
+  seededCatalogue,
+  seededPurchases,
+  type Simulator,
+  type SimulatorOptions,
+} from '../../src/simulator/index.js';
+import { KEY, type Mirror, never } from '../support/mirror.js';
 
 export const MAIN = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
 
@@ -207,4 +214,90 @@ export function settings(databaseUrl: string, url: string, more: Environment = {
     REQUESTS_PER_MINUTE: '0',
     ...more,
   };
+}
+
+/** Settings of two sellers of one marketplace, named in a file. */
+export function twoSellers(databaseUrl: string, url: string, secondKey = KEY): Environment {
+  const file = join(folder(), 'sellers.json');
+  const sellers = ['first', 'second'].map((name) => ({ name, url, keyEnv: `KEY_OF_${name}` }));
+  writeFileSync(file, JSON.stringify({ sellers }));
+  return {
+    ...{ DATABASE_URL: databaseUrl, SELLERS_FILE: file, REQUESTS_PER_MINUTE: '0' },
+    ...{ KEY_OF_first: KEY, KEY_OF_second: secondKey },
+  };
+}
+
+/** A marketplace of one seller with a seeded catalogue, what mirrors it, and the settings for it. */
+export async function marketOf(
+  mirror: Mirror,
+  count = 12,
+  { username = 'ada', ...options }: Partial<SimulatorOptions> & { readonly username?: string } = {},
+) {
+  const catalogue = seededCatalogue({ seed: 3, count });
+  const sim = await mirror.simulate({ sellers: [{ key: KEY, username, catalogue }], ...options });
+  const deps = mirror.deps(sim.url);
+  const sync = () => syncCatalogue(deps, never);
+  return { catalogue, sim, deps, sync, env: settings(mirror.databaseUrl, sim.url) };
+}
+
+/** A marketplace with purchases, some of which were refunded. */
+export async function codesMarket(
+  mirror: Mirror,
+  { purchases = 200, requestsPerMinute = 0 } = {},
+): Promise<Simulator> {
+  const simulator = await mirror.simulate({
+    requestsPerMinute,
+    sellers: [
+      {
+        key: KEY,
+        username: 'ada',
+        catalogue: seededCatalogue({ seed: 3, count: 20 }),
+        purchases: seededPurchases({ seed: 5, count: purchases }),
+      },
+    ],
+  });
+  const own = simulator.seller(KEY).purchases;
+  for (let n = 0; n < purchases; n += 10) own.setState(own.codeAt(n), 'refunded');
+  return simulator;
+}
+
+/** The first codes that the marketplace ever gave out. */
+export function codesOf(simulator: Simulator, count: number): string[] {
+  const { purchases } = simulator.seller(KEY);
+  return Array.from({ length: count }, (_, n) => purchases.codeAt(n));
+}
+
+/** What the marketplace holds of a code: the truth that verdicts are measured by. */
+export function isValid(simulator: Simulator, code: string): boolean {
+  const { purchases, catalogue } = simulator.seller(KEY);
+  return purchases.find(code, catalogue)?.state === 'valid';
+}
+
+/** Codes that were asked for, as often as they were. */
+export function askedFor(simulator: Simulator): string[] {
+  return simulator.log
+    .filter(({ operation }) => operation === 'validate')
+    .map(({ parameters }) => parameters['purchase_code'] ?? '');
+}
+
+let files = 0;
+
+/** A file of its own in the folder of the test. */
+export function fileWith(text: string, ending = 'csv'): string {
+  const path = join(folder(), `list-${++files}.${ending}`);
+  writeFileSync(path, text);
+  return path;
+}
+
+/** A path in the folder of the test where nothing is yet. */
+export function freePath(ending: string): string {
+  return join(folder(), `result-${++files}.${ending}`);
+}
+
+/** Rows of simple CSV without quotes. */
+export function cellsOf(csv: string): string[][] {
+  return csv
+    .trimEnd()
+    .split('\r\n')
+    .map((line) => line.split(','));
 }

@@ -1,31 +1,17 @@
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { seededCatalogue } from '../../src/simulator/index.js';
 import { KEY, useMirror } from '../support/mirror.js';
-import { folder, run, settings, start, until } from './support.js';
+import { marketOf, run, start, twoSellers, until } from './support.js';
 
 const mirror = useMirror();
 
-async function market(count = 40) {
-  const catalogue = seededCatalogue({ seed: 3, count });
-  return mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
-}
+const market = (count = 40) => marketOf(mirror(), count);
 
 const counted = (sql: string) => mirror().rows<{ number: string }>(sql);
 
 describe('sync', () => {
   it('goes on with the other sellers when one is being mirrored already', async () => {
-    const sim = await market();
-    const file = join(folder(), 'sellers.json');
-    const sellers = ['first', 'second'].map((name) => ({ name, url: sim.url, keyEnv: 'A_KEY' }));
-    writeFileSync(file, JSON.stringify({ sellers }));
-    const env = {
-      DATABASE_URL: mirror().databaseUrl,
-      SELLERS_FILE: file,
-      A_KEY: KEY,
-      REQUESTS_PER_MINUTE: '0',
-    };
+    const { sim } = await market();
+    const env = twoSellers(mirror().databaseUrl, sim.url);
     const lock = await mirror().store.sellers.lock('first');
     try {
       const { code, stdout, stderr } = await run(['sync', '--json'], env);
@@ -48,8 +34,7 @@ describe('sync', () => {
   });
 
   it('is turned away while another process works, whose Ctrl-C ends it with 130 and changes nothing', async () => {
-    const sim = await market();
-    const env = settings(mirror().databaseUrl, sim.url);
+    const { sim, env } = await market();
     sim.faults.always('list', { kind: 'slow', chunkBytes: 100, pauseMs: 50 });
     const first = start(['sync'], env);
     await until(() =>
@@ -76,8 +61,7 @@ describe('sync', () => {
   it.each(['SIGINT', 'SIGKILL'] as const)(
     'that is ended by %s while it checks missing items goes on with the others when it is run again',
     async (signal) => {
-      const sim = await market(60);
-      const env = settings(mirror().databaseUrl, sim.url);
+      const { sim, env } = await market(60);
       expect((await run(['sync'], env)).code).toBe(0);
       for (let id = 1001; id <= 1030; id++) sim.seller(KEY).catalogue.remove(id);
       sim.faults.always('item', { kind: 'stall', ms: 20 });
@@ -106,8 +90,7 @@ describe('sync', () => {
   );
 
   it('says how many missing items it checks, and about how long that takes', async () => {
-    const sim = await market();
-    const env = settings(mirror().databaseUrl, sim.url);
+    const { sim, env } = await market();
     expect((await run(['sync'], env)).code).toBe(0);
     for (let id = 1001; id <= 1012; id++) sim.seller(KEY).catalogue.remove(id);
     const limited = start(['sync', 'items'], { ...env, REQUESTS_PER_MINUTE: '60' });
@@ -117,22 +100,8 @@ describe('sync', () => {
     expect((await limited.ended).code).toBe(130);
   });
 
-  it('ends with 3 when the removal guard holds the run', async () => {
-    const sim = await market();
-    const env = settings(mirror().databaseUrl, sim.url);
-    expect((await run(['sync'], env)).code).toBe(0);
-    for (let id = 1001; id <= 1020; id++) sim.seller(KEY).catalogue.remove(id);
-    const { code, stdout } = await run(['sync', 'items'], env);
-    expect(stdout).toContain('more than the removal guard allows');
-    expect(code).toBe(3);
-    const status = await run(['status'], env);
-    expect(status.stdout).toContain('(items, held)');
-    expect(status.stdout).toMatch(/^! main · current/);
-  });
-
   it('says in two lines what is wrong with the key or the address, and ends with 1', async () => {
-    const sim = await market();
-    const env = settings(mirror().databaseUrl, sim.url);
+    const { env } = await market();
     const refused = await run(['sync'], { ...env, MARKETPLACE_API_KEY: 'a wrong key' });
     expect(refused.code).toBe(1);
     expect(refused.stdout).toMatch(
@@ -147,24 +116,6 @@ describe('sync', () => {
 });
 
 describe('wrong usage', () => {
-  const env = {};
-
-  it.each([
-    [['sync'], /^error: MARKETPLACE_URL is not set.*\n$/],
-    [['sync', 'item'], /^error: which item\? .*\n {2}→ for example: .*\n$/],
-    [['synk'], /^error: unknown command 'synk'\n.*sync.*\n.*help.*\n$/],
-    [
-      ['sql', '--json', '--format', 'csv', 'select 1'],
-      /^error: option .* cannot be used with.*\n.*\n$/,
-    ],
-    [['status', '--check'], /^error: MARKETPLACE_URL is not set.*\n$/],
-  ])('of %j ends with 2 and a clear line', async (args, complaint) => {
-    const { code, stdout, stderr } = await run(args, env);
-    expect(stderr).toMatch(complaint);
-    expect(stdout).toBe('');
-    expect(code).toBe(2);
-  });
-
   it('of the database address ends with 1, and never shows its password', async () => {
     const ended = await run(['status'], { DATABASE_URL: 'postgres://ada:pa55word@127.0.0.1:9/x' });
     expect(ended).toEqual({

@@ -30,7 +30,13 @@ describe('a configuration that is right', () => {
       ...{ databaseUrl: null, dataDir: join(folder.path(), 'data'), allowPlainHttp: false },
       ...{ removalGuard: { items: 10, percent: 20 }, lookupsPerRun: 100 },
       ...{ redis: null, queuePrefix: 'seller-mirror', workerConcurrency: 4, catchUp: true },
-      ...{ shutdownTimeoutMs: 30_000, keepJobsDays: 7, staleAfterHours: 26, alerts: null },
+      ...{
+        shutdownTimeoutMs: 30_000,
+        keepJobsDays: 7,
+        staleAfterHours: 26,
+        alertWebhook: null,
+        alertMail: null,
+      },
       recheck: { share: 0.25, olderThanDays: 30 },
       retention: { raw: null, runs: null, versions: null, audits: null },
       health: { host: '127.0.0.1', port: 8790, chosen: false },
@@ -78,8 +84,8 @@ describe('a configuration that is right', () => {
     });
     expect(config.databaseUrl?.reveal()).toBe('postgresql://me:pw@db:5432/mirror');
     expect(config.redis?.password?.reveal()).toBe('pw');
-    expect(config.alerts?.url.reveal()).toBe(WEBHOOK.ALERT_WEBHOOK_URL);
-    expect(config.alerts?.secret.reveal()).toBe(SECRET);
+    expect(config.alertWebhook?.url.reveal()).toBe(WEBHOOK.ALERT_WEBHOOK_URL);
+    expect(config.alertWebhook?.secret?.reveal()).toBe(SECRET);
   });
 
   it('may have no seller when only the store is needed, for status and sql', () => {
@@ -109,8 +115,8 @@ describe('a configuration that is right', () => {
 
   it('allows plain http elsewhere when that was asked for', () => {
     const env = { MARKETPLACE_URL: 'http://shop.lan', ALERT_WEBHOOK_URL: 'http://hooks.lan' };
-    const { sellers, alerts } = read({ ...WEBHOOK, ...env, ALLOW_PLAIN_HTTP: 'true' });
-    expect([sellers.length, alerts?.url.reveal()]).toEqual([1, 'http://hooks.lan']);
+    const { sellers, alertWebhook } = read({ ...WEBHOOK, ...env, ALLOW_PLAIN_HTTP: 'true' });
+    expect([sellers.length, alertWebhook?.url.reveal()]).toEqual([1, 'http://hooks.lan']);
   });
 
   it('expands ~/ itself, because no shell does in .env', () => {
@@ -317,9 +323,58 @@ describe('alerts', () => {
   });
 
   it('without an address do nothing, which is worth a warning', () => {
-    const { alerts, warnings } = read({ ALERT_WEBHOOK_SECRET: SECRET });
-    expect(alerts).toBeNull();
+    const { alertWebhook, warnings } = read({ ALERT_WEBHOOK_SECRET: SECRET });
+    expect(alertWebhook).toBeNull();
     expect(warnings).toEqual([expect.stringMatching(/^ALERT_WEBHOOK_SECRET is set without/)]);
+  });
+
+  it.each(['slack', 'discord', 'ntfy'])(
+    'go to %s without a signature, which it checks not',
+    (f) => {
+      const env = { ALERT_WEBHOOK_URL: WEBHOOK.ALERT_WEBHOOK_URL, ALERT_FORMAT: f };
+      expect(read(env).alertWebhook).toMatchObject({ format: f, secret: null });
+    },
+  );
+
+  it('for ntfy need a topic in the address', () => {
+    const env = { ALERT_WEBHOOK_URL: 'https://ntfy.example/', ALERT_FORMAT: 'ntfy' };
+    expect(problems(env)).toEqual([expect.stringMatching(/^ALERT_WEBHOOK_URL names no topic/)]);
+  });
+
+  it.each([
+    ['smtps://me%40a.example:p%2Fw@mail.example', 465, true, 'me@a.example', 'p/w'],
+    ['smtp://me%40a.example:pass-word@mail.example', 587, false, 'me@a.example', 'pass-word'],
+    ['smtp://apikey:pass-word@mail.example:25?from=x@b.example', 25, false, 'x@b.example', null],
+    ['smtp://mail.example', 587, false, 'you@shop.example', null],
+  ])('are mailed by %s', (SMTP_URL, port, isTls, from, password) => {
+    const { alertMail } = read({ SMTP_URL, ALERT_EMAIL: 'you@shop.example, she@shop.example' });
+    expect(alertMail).toMatchObject({
+      ...{ host: 'mail.example', port, isTls, from, mayBePlain: false },
+      to: ['you@shop.example', 'she@shop.example'],
+    });
+    if (password !== null) expect(alertMail?.password?.reveal()).toBe(password);
+  });
+
+  it.each([
+    ['no server', { ALERT_EMAIL: 'a@b.example' }, /^SMTP_URL is not set, but ALERT_EMAIL is/],
+    ['no address', { ALERT_EMAIL: 'Bob <a@b.example>' }, /^ALERT_EMAIL .*no list of mail addr/],
+    ['a line end', { ALERT_EMAIL: 'a@b.example\nBcc: c@d.example' }, /no list of mail addresses/],
+    ['another scheme', { SMTP_URL: 'https://mail.example' }, /^SMTP_URL is no address of a mail/],
+    ['options of a library', { SMTP_URL: 'smtp://m.example?ignoreTLS=1' }, /holds more than/],
+    ['no sender', { SMTP_URL: 'smtp://m.example?from=me' }, /names no mail address after/],
+  ])('can’t be mailed with %s', (_, env, expected) => {
+    const rest = { ALERT_EMAIL: 'a@b.example', SMTP_URL: 'smtp://mail.example' };
+    const given = _ === 'no server' ? env : { ...rest, ...env };
+    expect(problems(given)).toEqual([expect.stringMatching(expected)]);
+  });
+
+  it.each([
+    ['localhost', {}, true],
+    ['mail.example', {}, false],
+    ['mail.example', { ALLOW_PLAIN_HTTP: 'true' }, true],
+  ])('may be mailed without TLS to %s with %j: %s', (host, more, mayBePlain) => {
+    const env = { SMTP_URL: `smtp://${host}`, ALERT_EMAIL: 'a@b.example', ...more };
+    expect(read(env).alertMail?.mayBePlain).toBe(mayBePlain);
   });
 
   it.each([
@@ -334,7 +389,7 @@ describe('alerts', () => {
   it.each([
     ...['http://localhost:9/t', 'http://127.0.0.1/t', 'http://[::1]/t', 'https://a.example/?t=1'],
   ])('go to %s', (url) => {
-    expect(read({ ...WEBHOOK, ALERT_WEBHOOK_URL: url }).alerts?.url.reveal()).toBe(url);
+    expect(read({ ...WEBHOOK, ALERT_WEBHOOK_URL: url }).alertWebhook?.url.reveal()).toBe(url);
   });
 
   it.each([
@@ -342,7 +397,9 @@ describe('alerts', () => {
     ['64 bytes', `whsec_${base64(64)}`],
     ['no padding', `whsec_${base64(32).replace(/=+$/, '')}`],
   ])('are signed with %s', (_, secret) => {
-    expect(read({ ...WEBHOOK, ALERT_WEBHOOK_SECRET: secret }).alerts?.secret.reveal()).toBe(secret);
+    expect(read({ ...WEBHOOK, ALERT_WEBHOOK_SECRET: secret }).alertWebhook?.secret?.reveal()).toBe(
+      secret,
+    );
   });
 
   it.each([
@@ -356,5 +413,136 @@ describe('alerts', () => {
     expect(problems({ ...WEBHOOK, ALERT_WEBHOOK_SECRET: secret })).toEqual([
       expect.stringMatching(/^ALERT_WEBHOOK_SECRET is no secret of the Standard Webhooks form/),
     ]);
+  });
+});
+
+describe('.env', () => {
+  it('is read when it is there, with BOM, CRLF, quotes and export', () => {
+    folder.write(
+      '.env',
+      '\uFEFFMARKETPLACE_URL=https://dotenv.example\r\n# note\r\nexport MARKETPLACE_API_KEY="k e y"\r\n',
+    );
+    const config = folder.read({});
+    expect(config.sellers[0]?.url.host).toBe('dotenv.example');
+    expect(config.sellers[0]?.key.reveal()).toBe('k e y');
+  });
+
+  it('gives way to the real environment, and to an empty value there, so a setting can be taken back', () => {
+    folder.write('.env', 'LOG_LEVEL=debug\nREQUESTS_PER_MINUTE=5\nSELLER_NAME=fromfile\n');
+    const config = folder.read({ ...ONE_SELLER, LOG_LEVEL: 'warn', REQUESTS_PER_MINUTE: '' });
+    expect(config.logLevel).toBe('warn');
+    expect(config.sellers[0]).toMatchObject({ name: 'fromfile', requestsPerMinute: 60 });
+  });
+
+  it('that can’t be read is a problem, because silence would mean other settings', () => {
+    mkdirSync(join(folder.path(), '.env'));
+    expect(folder.problems(ONE_SELLER)).toEqual([expect.stringContaining('EISDIR')]);
+  });
+});
+
+describe('key and address files', () => {
+  it('are read without their line ends, relative to the folder', () => {
+    folder.write('key', '\uFEFFfile-key-12345\r\n');
+    folder.write('db', 'postgresql://me:pw@db/mirror\n');
+    folder.write('redis', 'redis-cluster://:pw@a:1,b:2\n');
+    folder.write('url', 'https://hooks.example/t\n');
+    folder.write('secret', `whsec_${'a'.repeat(32)}\n`);
+    const config = folder.read({
+      MARKETPLACE_URL: 'https://a.example',
+      ...{ MARKETPLACE_API_KEY_FILE: 'key', DATABASE_URL_FILE: 'db', REDIS_URL_FILE: 'redis' },
+      ...{ ALERT_WEBHOOK_URL_FILE: 'url', ALERT_WEBHOOK_SECRET_FILE: 'secret' },
+    });
+    expect(config.redis).toMatchObject({ mode: 'cluster', nodes: [{ host: 'a' }, { host: 'b' }] });
+    expect(config.alertWebhook?.url.reveal()).toBe('https://hooks.example/t');
+    expect(config.alertWebhook?.secret?.reveal()).toBe(`whsec_${'a'.repeat(32)}`);
+    expect(config.sellers[0]?.key.reveal()).toBe('file-key-12345');
+    expect(config.databaseUrl?.reveal()).toBe('postgresql://me:pw@db/mirror');
+    expect(config.warnings).toEqual([]);
+  });
+
+  it.each([
+    ['missing', null, /can't be read \(ENOENT\)/],
+    ['empty', ' \n', /is an empty file/],
+    ['of several lines', 'abc\ndef', /line breaks/],
+    ['larger than any key', 'k'.repeat(70_000), /can't be read \(too large\)/],
+  ])('that are %s are problems', (_, text, expected) => {
+    if (text !== null) folder.write('key', text);
+    const env = { MARKETPLACE_URL: 'https://a.example', MARKETPLACE_API_KEY_FILE: 'key' };
+    expect(folder.problems(env)).toEqual([expect.stringMatching(expected)]);
+  });
+
+  it.skipIf(process.platform === 'win32')(
+    'that every user can read bring a warning (modes of files need an operating system other than Windows)',
+    () => {
+      folder.write('key', 'file-key-12345', 0o644);
+      const env = { MARKETPLACE_URL: 'https://a.example', MARKETPLACE_API_KEY_FILE: 'key' };
+      const { warnings, exposedSecrets } = folder.read(env);
+      expect(exposedSecrets).toEqual([
+        `MARKETPLACE_API_KEY_FILE "key" can be read by every user of this machine: run chmod 600 ${folder.path()}/key`,
+      ]);
+      expect(warnings).toEqual([]);
+    },
+  );
+
+  it.skipIf(process.platform === 'win32').each([
+    ['the key', 'MARKETPLACE_API_KEY=key-0123456789', 'MARKETPLACE_API_KEY'],
+    ['a database’s password', 'DATABASE_URL=postgres://a:pw@db/x', 'DATABASE_URL'],
+    ['a key that the sellers file names', 'SHOP_KEY=key-0123456789', 'SHOP_KEY'],
+    ['a path and an address without a password', 'DATABASE_URL=postgres:///x\nTZ=UTC', null],
+  ])(
+    'as .env itself bring a warning when everybody can read it and it holds %s',
+    (_, text, held) => {
+      const sellers = [{ name: 'shop', url: 'https://a.example', keyEnv: 'SHOP_KEY' }];
+      folder.write('sellers.json', JSON.stringify({ sellers }));
+      folder.write('.env', `${text}\n`, 0o644);
+      const env = {
+        ...(held === 'MARKETPLACE_API_KEY'
+          ? { MARKETPLACE_URL: 'https://a.example' }
+          : { SELLERS_FILE: 'sellers.json' }),
+        ...(held === 'SHOP_KEY' || held === 'MARKETPLACE_API_KEY' ? {} : { SHOP_KEY: 'x' }),
+      };
+      expect(folder.read(env).exposedSecrets).toEqual(
+        held === null
+          ? []
+          : [
+              `.env holds ${held} and can be read by every user of this machine: run chmod 600 ${folder.path()}/.env`,
+            ],
+      );
+      folder.write('.env', `${text}\n`);
+      expect(folder.read(env).exposedSecrets).toEqual([]);
+    },
+  );
+});
+
+describe('names that are almost settings', () => {
+  it.each([
+    ['MARKETPLACE_APIKEY', /did you mean MARKETPLACE_API_KEY\?/],
+    ['MARKETPLACE_KEY', /MARKETPLACE_/],
+    ['DATABASE_URI', /did you mean DATABASE_URL\?/],
+    ['marketplace_url', /did you mean MARKETPLACE_URL\?/],
+    ['SELLER_FILE', /did you mean SELLERS_FILE\?/],
+    ['REQUEST_PER_MINUTE', /did you mean REQUESTS_PER_MINUTE\?/],
+    ['REMOVAL_GUARD', /is no setting/],
+    ['WORKER_CONCURENCY', /did you mean WORKER_CONCURRENCY\?/],
+    ['REDIS_URI', /did you mean REDIS_URL\?/],
+    ['ALERT_WEBHOOK', /is no setting/],
+    ['ALERTS_WEBHOOK_URL', /did you mean ALERT_WEBHOOK_URL\?/],
+    ['SYNC_CORN', /did you mean SYNC_CRON\?/],
+  ])(
+    'bring a warning, because a setting that does nothing fails silently: %s',
+    (name, expected) => {
+      const { warnings } = folder.read({ [name]: 'x' }, 'store');
+      expect(warnings).toEqual([expect.stringMatching(expected)]);
+    },
+  );
+
+  it('do not include what any shell or tool sets, because false alarms teach people to ignore them', () => {
+    const names = [
+      ...['PATH', 'HOME', 'PWD', 'LANG', 'NODE_ENV', 'DATABASE', 'LOGNAME', 'PGHOST', 'SHELL'],
+      ...['POSTGRES_PASSWORD', 'npm_config_cache', 'LS_COLORS', 'LOGLINES', 'REDISCLI_AUTH'],
+      'WORKERS',
+    ];
+    const env = Object.fromEntries(names.map((name) => [name, 'x']));
+    expect(folder.read(env, 'store').warnings).toEqual([]);
   });
 });

@@ -1,11 +1,19 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
-  ITEM_FIELDS,
-  stateChangeClass,
+  describeChange,
+  fileName,
+  listDiff,
+  percentChange,
+  shortenDiff,
+} from '../../src/domain/change-text.js';
+import {
   type ChangeClass,
+  groupChanges,
+  ITEM_FIELDS,
   wideChanges,
 } from '../../src/domain/changes.js';
+import { readMoment } from '../../src/domain/moment.js';
 import { ITEM_VALUE_COLUMNS } from '../../src/store/item-rows.js';
 
 const columnsOf = (wanted: ChangeClass): string[] =>
@@ -23,20 +31,6 @@ describe('the fields of an item', () => {
     expect(columnsOf('release')).toEqual(['version', 'published_at']);
     expect(columnsOf('media')).toHaveLength(5);
     expect(columnsOf('text')).toHaveLength(7);
-  });
-});
-
-describe('a change of state', () => {
-  it('is of a class of its own for each that people act on', () => {
-    expect(stateChangeClass(null, 'live')).toBe('added');
-    expect(stateChangeClass('live', 'removed')).toBe('removed');
-    expect(stateChangeClass('missing', 'removed')).toBe('removed');
-    expect(stateChangeClass('removed', 'live')).toBe('restored');
-  });
-
-  it('is one of missing both ways, since an item that is found again never left', () => {
-    expect(stateChangeClass('live', 'missing')).toBe('missing');
-    expect(stateChangeClass('missing', 'live')).toBe('missing');
   });
 });
 
@@ -63,5 +57,243 @@ describe('a change of the whole catalogue', () => {
 
   it('knows no fields but those of items: that all are restored at once is told by the counts', () => {
     expect(wideChanges(new Map([['state', 50]]), 50)).toEqual([]);
+  });
+});
+
+describe('a change in percent', () => {
+  it.each([
+    ['72.79', '58.23', '-20.0 %'],
+    ['10.00', '12.50', '+25.0 %'],
+    ['3.00', '4.00', '+33.3 %'],
+    ['0.01', '999999999999.99', '+9999999999999800.0 %'],
+    ['200.00', '200.10', '+0.1 %'],
+    ['-10.00', '-5.00', '+50.0 %'],
+  ])('from %s to %s is %s', (old, now, text) => {
+    expect(percentChange(old, now)?.text).toBe(text);
+  });
+
+  it('from nothing, or of what is no amount, is none', () => {
+    expect(percentChange('0.00', '5.00')).toBeNull();
+    expect(percentChange('free', '5.00')).toBeNull();
+    expect(percentChange('1', '1.005')).toBeNull();
+  });
+
+  it('is exact to a hundredth, and shown to a tenth, half of one away from zero, whatever the size', () => {
+    const cents = fc.bigInt({ min: 1n, max: 99_999_999_999_999n });
+    const money = (amount: bigint): string =>
+      `${amount / 100n}.${String(amount % 100n).padStart(2, '0')}`;
+    fc.assert(
+      fc.property(cents, cents, (old, now) => {
+        const change = percentChange(money(old), money(now));
+        // How far a rounded percentage is off is at most half of its last digit.
+        const isNear = (text: string, parts: bigint): boolean => {
+          const rounded = BigInt(text.replaceAll(/[.+]/g, ''));
+          const error = 2n * (100n * parts * (now - old) - rounded * old);
+          return error <= old && -error <= old;
+        };
+        expect(isNear(change?.text.replace(' %', '') ?? '', 10n)).toBe(true);
+        expect(isNear(change?.exact ?? '', 100n)).toBe(true);
+        expect(change?.text.startsWith(now < old ? '-' : '+')).toBe(true);
+      }),
+    );
+  });
+});
+
+const word = fc.constantFrom('a', 'layout', 'PHP 8.3', '🎨🎨', 'ä', 'x'.repeat(50), '\n', '  ');
+const words = fc.array(word, { maxLength: 60 }).map((all) => all.join(' '));
+const any = fc.oneof(words, fc.string({ unit: 'binary', maxLength: 200 }));
+
+describe('the difference of two texts', () => {
+  it('is shown by the words that differ, with a few around', () => {
+    const text = `${'Ten layouts and four colours. '.repeat(40)}For PHP 8.3 and newer.${' Loved by buyers.'.repeat(40)}`;
+    expect(shortenDiff(text, text.replace('8.3', '8.4'), 40)).toEqual({
+      old: '…For PHP 8.3 and…',
+      new: '…For PHP 8.4 and…',
+    });
+  });
+
+  it('is the texts themselves when they are short', () => {
+    expect(shortenDiff('2.6.0', '2.7.0', 20)).toEqual({ old: '2.6.0', new: '2.7.0' });
+  });
+
+  it('keeps to its width, cuts no character in half, and never makes different texts equal', () => {
+    fc.assert(
+      fc.property(
+        any,
+        any,
+        any,
+        any,
+        fc.integer({ min: 16, max: 90 }),
+        (head, a, b, tail, width) => {
+          const whole = (text: string): string => text.toWellFormed().replaceAll('…', '.');
+          const [old, now] = [whole(head + a + tail), whole(head + b + tail)];
+          const diff = shortenDiff(old, now, width);
+          for (const text of [diff.old, diff.new]) {
+            expect(text.length).toBeLessThanOrEqual(width);
+            expect(text.isWellFormed()).toBe(true);
+          }
+          expect(diff.old === diff.new).toBe(old === now);
+        },
+      ),
+      { numRuns: 300 },
+    );
+  });
+
+  it('shows nothing that is not in the text', () => {
+    fc.assert(
+      fc.property(words, words, words, (head, a, b) => {
+        const [old, now] = [head + a, head + b];
+        const diff = shortenDiff(old, now, 40);
+        expect(old).toContain(diff.old.replaceAll('…', ''));
+        expect(now).toContain(diff.new.replaceAll('…', ''));
+      }),
+    );
+  });
+});
+
+describe('the difference of two lists', () => {
+  const list = fc.array(fc.constantFrom<string>('a', 'b', 'c', 'd'), { maxLength: 12 });
+
+  it('turns the one into the other, up to the order', () => {
+    fc.assert(
+      fc.property(list, list, (before, after) => {
+        const { added, removed } = listDiff(before, after);
+        const rest = [...before];
+        for (const part of removed) rest.splice(rest.indexOf(part), 1);
+        expect([...rest, ...added].toSorted()).toEqual(after.toSorted());
+        expect(added.filter((part) => removed.includes(part))).toEqual([]);
+      }),
+    );
+  });
+});
+
+describe('a change in words', () => {
+  const change = { class: 'text', field: 'name', old: null, new: null } as const;
+  const say = (more: Partial<Parameters<typeof describeChange>[0]>) =>
+    describeChange({ ...change, ...more }, 40);
+  const usd = { old: 'USD', new: 'USD' };
+
+  it.each([
+    ['added', null, 'live', 'added'],
+    ['missing', 'live', 'missing', 'missing'],
+    ['missing', 'missing', 'live', 'found again'],
+    ['removed', 'missing', 'removed', 'removed'],
+    ['restored', 'removed', 'live', 'restored'],
+  ] as const)('of state, %s from %s to %s, is “%s”', (kind, old, now, expected) => {
+    const text = describeChange({ class: kind, field: 'state', old, new: now }, 40);
+    expect(text).toEqual({ kind: 'state', word: expected });
+  });
+
+  it('tells prices with their currency, and percent only within one currency', () => {
+    const price = { class: 'price', field: 'price_regular', old: '20.00', new: '15.00' } as const;
+    expect(say({ ...price, currencies: usd })).toMatchObject({
+      ...{ label: 'regular price', old: '20.00', new: '15.00 USD', note: '-25.0 %' },
+    });
+    expect(say({ ...price, currencies: { old: 'USD', new: 'EUR' } })).toMatchObject({
+      ...{ old: '20.00 USD', new: '15.00 EUR', note: null },
+    });
+    expect(say({ ...price, new: null, currencies: usd })).toMatchObject({
+      ...{ old: '20.00 USD', new: '–', note: null },
+    });
+  });
+
+  it('tells lists by what came and went, and counts what is too much to name', () => {
+    const tags = { field: 'tags', old: ['a', 'b'] };
+    expect(say({ ...tags, new: ['b', 'c'] })).toMatchObject({ added: ['c'], removed: ['a'] });
+    expect(say({ ...tags, new: ['b', 'a'] })).toMatchObject({ note: 'in another order' });
+    const many = say({ ...tags, old: [], new: ['1', '2', '3', '4', '5', '6', '7'] });
+    expect(many).toMatchObject({ added: ['1', '2', '3', '4', '5', '2 more'] });
+  });
+
+  it('tells media by file names, by hosts when those are the same, and screenshots with their number', () => {
+    const media = { class: 'media', field: 'thumbnail_url' } as const;
+    const a = 'https://one.example/1/a.png';
+    expect(say({ ...media, old: a, new: 'https://one.example/1/b.png' })).toMatchObject({
+      ...{ old: 'a.png', new: 'b.png', note: null },
+    });
+    expect(say({ ...media, old: a, new: 'https://two.example/1/a.png' })).toMatchObject({
+      ...{ old: 'one.example', new: 'two.example', note: 'a.png' },
+    });
+    expect(say({ ...media, old: a, new: `${a}?v=2` })).toMatchObject({
+      note: 'at another address',
+    });
+    const shots = { class: 'media', field: 'screenshots', old: [a] } as const;
+    expect(say({ ...shots, new: [a, 'https://one.example/c.png'] })).toMatchObject({
+      ...{ added: ['c.png'], removed: [], note: '1 → 2' },
+    });
+    expect(say({ ...shots, new: ['https://two.example/a.png'] })).toMatchObject({
+      ...{ added: [], removed: [], note: '1, at other addresses' },
+    });
+  });
+
+  it('finds the name of a file in whatever stands for an address', () => {
+    expect(fileName('https://x.example/a/b.png?s=1/2#c')).toBe('b.png');
+    expect(fileName('///')).toBe('///');
+    expect(fileName('')).toBe('');
+  });
+});
+
+describe('groups of changes', () => {
+  const placed = fc.record({
+    sellerId: fc.constantFrom('a', 'b'),
+    runId: fc.bigInt({ min: 1n, max: 3n }),
+    changedAt: fc.constant(new Date(0)),
+    itemId: fc.bigInt({ min: 1n, max: 3n }),
+  });
+
+  it('hold every change once, items by their number and runs in the order they are told', () => {
+    fc.assert(
+      fc.property(fc.array(placed, { maxLength: 30 }), (changes) => {
+        const groups = groupChanges(changes);
+        const told = groups.flatMap(({ items }) => items.flatMap((item) => item.changes));
+        expect(new Set(told)).toEqual(new Set(changes));
+        expect(told).toHaveLength(changes.length);
+        for (const { items, runId, sellerId } of groups) {
+          const ids = items.map(({ itemId }) => Number(itemId));
+          expect(ids).toEqual([...new Set(ids)].toSorted((x, y) => x - y));
+          for (const { itemId, changes: ofItem } of items) {
+            const places = ofItem.map((one) => changes.indexOf(one));
+            expect(places).toEqual(places.toSorted((x, y) => x - y));
+            expect(ofItem.every((one) => one.itemId === itemId)).toBe(true);
+            expect(ofItem.every((one) => one.runId === runId)).toBe(true);
+            expect(ofItem.every((one) => one.sellerId === sellerId)).toBe(true);
+          }
+        }
+      }),
+    );
+  });
+});
+
+describe('a moment that a person gives', () => {
+  const now = new Date('2026-03-10T12:00:00Z');
+
+  it.each([
+    ['2026-03-01', '2026-03-01T00:00:00.000Z'],
+    ['2026-03-01T12:30Z', '2026-03-01T12:30:00.000Z'],
+    ['2026-03-01 12:30:05.25', '2026-03-01T12:30:05.250Z'],
+    ['2026-03-01T12:30+02:00', '2026-03-01T10:30:00.000Z'],
+    ['2026-03-01T12:30-0130', '2026-03-01T14:00:00.000Z'],
+    ['7d', '2026-03-03T12:00:00.000Z'],
+    ['1d12h', '2026-03-09T00:00:00.000Z'],
+  ])('as %s is %s', (text, at) => {
+    expect(readMoment(text, now)).toEqual({ at: new Date(at) });
+  });
+
+  it.each(['', 'yesterday', '2026-02-30', '2026-13-01', '2026-03-01T25:00', '2026-3-1', '7'])(
+    'can’t be “%s”',
+    (text) => {
+      expect(readMoment(text, now)).toHaveProperty('fault');
+    },
+  );
+
+  it('is read back from how moments are written', () => {
+    fc.assert(
+      fc.property(
+        fc.date({ min: new Date('0001-01-01'), max: new Date('9999-12-31'), noInvalidDate: true }),
+        (at) => {
+          expect(readMoment(at.toISOString(), now)).toEqual({ at });
+        },
+      ),
+    );
   });
 });

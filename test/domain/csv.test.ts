@@ -13,19 +13,8 @@ const texts = fc.oneof(
 
 describe('a guarded cell', () => {
   it.each([
-    '=1',
-    '+1',
-    '-1+1',
-    '@x',
-    '＝1',
-    '＋1',
-    '－1',
-    '＠x',
-    '\t1',
-    '\r1',
-    '\n1',
-    ' =1',
-    ' \t-x',
+    ...['=1', '+1', '-1+1', '@x', '＝1', '＋1', '－1', '＠x'],
+    ...['\t1', '\r1', '\n1', ' =1', ' \t-x'],
   ])('has an apostrophe before %j, because a spreadsheet would run it', (text) => {
     expect(guarded(text)).toBe(`'${text}`);
   });
@@ -73,14 +62,10 @@ describe('a line of CSV', () => {
 
   it('is read by others as the cells that were given, whatever separates them', () => {
     const cells = fc.array(fc.option(fc.string({ unit: 'binary' })), { minLength: 1 });
-    const form = fc.record({
-      delimiter: fc.constantFrom(',', ';', '\t', '|', '^'),
-      lineEnd: fc.constantFrom('\r\n' as const, '\n' as const),
-    });
     fc.assert(
-      fc.property(cells, form, (given, { delimiter, lineEnd }) => {
-        const options = { delimiter, record_delimiter: lineEnd };
-        expect(parse(csvLine(given, { delimiter, lineEnd }), options)).toEqual([
+      fc.property(cells, fc.constantFrom(',', ';', '\t', '|', '^'), (given, delimiter) => {
+        const options = { delimiter, record_delimiter: '\r\n' };
+        expect(parse(csvLine(given, delimiter), options)).toEqual([
           given.map((cell) => cell ?? ''),
         ]);
       }),

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { decodeAccount, decodeItem, decodePurchase } from '../../src/domain/decode.js';
-import type { Json } from '../../src/domain/item.js';
-import { accountHash } from '../../src/domain/prepare-item.js';
+import type { Account, Decoded, Decoding, Item, Json, Purchase } from '../../src/domain/item.js';
+import { accountHash, extraHash, itemHash } from '../../src/domain/prepare-item.js';
 
 const ITEM = {
   id: 42,
@@ -26,115 +26,65 @@ const ITEM = {
   published_at: '2024-01-02T03:04:05Z',
 } satisfies Json;
 
-function decodedItem(changes: { [key: string]: Json | undefined }) {
-  const entries = Object.entries({ ...ITEM, ...changes }).filter(
-    ([, value]) => value !== undefined,
-  );
-  const decoding = decodeItem(Object.fromEntries(entries));
+function decoded<T>(decoding: Decoding<T>): Decoded<T> {
   if (!decoding.ok) throw new Error(decoding.reason);
   return decoding.decoded;
 }
 
-function refusal(changes: { [key: string]: Json }) {
-  const decoding = decodeItem({ ...ITEM, ...changes });
-  return decoding.ok ? null : decoding.reason;
+/** The item with these fields instead; undefined leaves one out. */
+function decodedItem(changes: { [key: string]: Json | undefined }): Decoded<Item> {
+  const fields = Object.entries({ ...ITEM, ...changes }).filter(([, json]) => json !== undefined);
+  return decoded(decodeItem(Object.fromEntries(fields) as Json));
 }
 
 describe('an item of the contract', () => {
-  it('is read field by field and needs no tolerance', () => {
-    const { value, extra, tolerated } = decodedItem({});
-    expect(value).toEqual({
-      id: 42,
-      name: 'Aurora',
-      description: '<p>Hello</p>',
-      category: 'Themes',
-      subCategory: 'Blog',
-      options: ['Responsive'],
-      version: '1.2.3',
-      demoLink: 'https://demo.example/42',
-      tags: ['clean', 'fast'],
-      thumbnailUrl: 'https://cdn.example/t.png?wrap=0',
-      previewImageUrl: 'https://cdn.example/p.png',
-      previewVideoUrl: 'https://cdn.example/v.mp4',
-      previewAudioUrl: 'https://cdn.example/a.mp3',
-      screenshots: ['https://cdn.example/1.png'],
-      priceRegular: '19.90',
-      priceExtended: '100.00',
-      currency: 'USD',
-      publishedAt: '2024-01-02T03:04:05Z',
-    });
-    expect(extra).toEqual({});
-    expect(tolerated).toEqual([]);
-  });
-
   it('may leave out what the contract lets it leave out', () => {
-    const { value } = decodedItem({
+    const { value, extra, tolerated } = decodedItem({
       version: undefined,
       media: { preview_image: 'https://x/p.png' },
     });
     expect(value).toMatchObject({ version: null, thumbnailUrl: null, screenshots: [] });
+    expect({ extra, tolerated }).toEqual({ extra: {}, tolerated: [] });
   });
 });
 
 describe('notations seen in the field mean the same item', () => {
-  const cases: readonly [string, { [key: string]: Json }, object][] = [
+  const screenshots = { '0': 'https://x/1.png', '1': 'https://x/2.png' };
+  const at = (published_at: string): object => ({ published_at });
+  const price = (regular: Json, extended: Json = 1): object => ({ price: { regular, extended } });
+  it.each<[string, object, object]>([
     ['options as a map of texts', { options: { Layout: 'Fluid' } }, { options: ['Layout: Fluid'] }],
-    [
-      'options as a map of lists',
-      { options: { Files: ['PSD', 'HTML'] } },
-      { options: ['Files: PSD', 'Files: HTML'] },
-    ],
+    ['options as a map of lists', { options: { A: ['B', 'C'] } }, { options: ['A: B', 'A: C'] }],
     ['options null', { options: null }, { options: [] }],
     ['options as an empty array', { options: [] }, { options: [] }],
     ['tags as one comma-separated text', { tags: 'clean, fast' }, { tags: ['clean', 'fast'] }],
     ['tags null', { tags: null }, { tags: [] }],
     [
       'screenshots as an object with numeric keys',
-      { media: { screenshots: { '0': 'https://x/1.png', '1': 'https://x/2.png' } } },
-      { screenshots: ['https://x/1.png', 'https://x/2.png'] },
+      { media: { screenshots } },
+      { screenshots: Object.values(screenshots) },
     ],
     ['screenshots null', { media: { screenshots: null } }, { screenshots: [] }],
     ['an empty map as an empty array', { media: [] }, { previewImageUrl: null, screenshots: [] }],
-    [
-      'microseconds',
-      { published_at: '2024-01-02T03:04:05.000000Z' },
-      { publishedAt: '2024-01-02T03:04:05Z' },
-    ],
-    [
-      'a fraction that is not zero',
-      { published_at: '2024-01-02T03:04:05.120000Z' },
-      { publishedAt: '2024-01-02T03:04:05.12Z' },
-    ],
-    [
-      'another offset',
-      { published_at: '2024-01-02T05:04:05+02:00' },
-      { publishedAt: '2024-01-02T03:04:05Z' },
-    ],
-    ['integer money', { price: { regular: 100, extended: 200 } }, { priceRegular: '100.00' }],
-    [
-      'float noise',
-      { price: { regular: 21.099999999999998, extended: 1 } },
-      { priceRegular: '21.10' },
-    ],
-    [
-      'money as text',
-      { price: { regular: '19.90', extended: '5' } },
-      { priceRegular: '19.90', priceExtended: '5.00' },
-    ],
+    ['microseconds', at('2024-01-02T03:04:05.000000Z'), { publishedAt: '2024-01-02T03:04:05Z' }],
+    ['a fraction', at('2024-01-02T03:04:05.120000Z'), { publishedAt: '2024-01-02T03:04:05.12Z' }],
+    ['another offset', at('2024-01-02T05:04:05+02:00'), { publishedAt: '2024-01-02T03:04:05Z' }],
+    ['integer money', price(100, 200), { priceRegular: '100.00' }],
+    ['float noise', price(21.099999999999998), { priceRegular: '21.10' }],
+    ['money as text', price('19.90', '5'), { priceRegular: '19.90', priceExtended: '5.00' }],
+    ['a negative price', price(-5), { priceRegular: '-5.00' }],
+    ['a price that is null', price(null), { priceRegular: null }],
     ['numbers as text', { id: '42' }, { id: 42 }],
     ['an id as a float', { id: '42.0' }, { id: 42 }],
+    ['an id above 2^31', { id: 4294967296123 }, { id: 4294967296123 }],
     ['version null', { version: null }, { version: null }],
     ['version of two parts', { version: '1.0' }, { version: '1.0' }],
     ['version of four parts', { version: '1.2.3.4' }, { version: '1.2.3.4' }],
     ['demo_link null', { demo_link: null }, { demoLink: null }],
-    ['an id above 2^31', { id: 4294967296123 }, { id: 4294967296123 }],
-    ['a negative price', { price: { regular: -5, extended: 1 } }, { priceRegular: '-5.00' }],
-    ['a price that is null', { price: { regular: null, extended: 1 } }, { priceRegular: null }],
     ['NUL characters in text', { name: 'A\0B' }, { name: 'A\uFFFDB' }],
     ['half a surrogate pair', { name: 'A\ud800' }, { name: 'A\uFFFD' }],
-  ];
-  it.each(cases)('%s', (_title, changes, expected) => {
-    expect(decodedItem(changes).value).toMatchObject(expected);
+  ])('%s', (_title, changes, expected) => {
+    expect(decodedItem(changes as { [key: string]: Json }).value).toMatchObject(expected);
   });
 });
 
@@ -158,27 +108,19 @@ describe('unknown fields', () => {
 });
 
 describe('a record is refused rather than guessed when a field can’t be read', () => {
-  const cases: readonly [string, { [key: string]: Json }, RegExp][] = [
-    ['id missing', { id: null }, /^id is not an integer: null/],
-    ['id with a fraction', { id: 1.5 }, /^id is not an integer/],
-    ['id beyond 2^53', { id: 2 ** 53 }, /^id is beyond 2\^53/],
-    ['name missing', { name: null }, /^name is missing/],
-    ['name an object', { name: { en: 'x' } }, /^name is not text/],
-    ['a huge price', { price: { regular: 1e20, extended: 1 } }, /^price.regular is too large/],
-    [
-      'a price in words',
-      { price: { regular: 'free', extended: 1 } },
-      /^price.regular is not an amount/,
-    ],
-    [
-      'a date that never was',
-      { published_at: '2024-02-30T00:00:00Z' },
-      /^published_at is not a date/,
-    ],
-    ['a date in words', { published_at: 'yesterday' }, /^published_at is not a timestamp/],
-  ];
-  it.each(cases)('%s', (_title, changes, reason) => {
-    expect(refusal(changes)).toMatch(reason);
+  it.each<[{ [key: string]: Json }, RegExp]>([
+    [{ id: null }, /^id is not an integer: null/],
+    [{ id: 1.5 }, /^id is not an integer/],
+    [{ id: 2 ** 53 }, /^id is beyond 2\^53/],
+    [{ name: null }, /^name is missing/],
+    [{ name: { en: 'x' } }, /^name is not text/],
+    [{ price: { regular: 1e20, extended: 1 } }, /^price.regular is too large/],
+    [{ price: { regular: 'free', extended: 1 } }, /^price.regular is not an amount/],
+    [{ published_at: '2024-02-30T00:00:00Z' }, /^published_at is not a date/],
+    [{ published_at: 'yesterday' }, /^published_at is not a timestamp/],
+  ])('%j', (changes, reason) => {
+    const decoding = decodeItem({ ...ITEM, ...changes });
+    expect(decoding.ok ? null : decoding.reason).toMatch(reason);
   });
 
   it('names the id when that much could be read, so that nobody takes the item for missing', () => {
@@ -232,32 +174,9 @@ const ACCOUNT: { [key: string]: Json } = {
   registered_at: '2020-01-01T00:00:00Z',
 };
 
-function decodedAccount(json: Json) {
-  const decoding = decodeAccount(json);
-  if (!decoding.ok) throw new Error(decoding.reason);
-  return decoding.decoded;
-}
+const decodedAccount = (json: Json): Decoded<Account> => decoded(decodeAccount(json));
 
 describe('the account', () => {
-  it('is read field by field as the contract has it', () => {
-    expect(decodedAccount(ACCOUNT).value).toEqual({
-      username: 'ada',
-      firstname: 'Ada',
-      lastname: 'Byron',
-      fullName: 'Ada Byron',
-      email: 'ada@example.com',
-      balance: '1234.50',
-      currency: 'USD',
-      heading: 'Hi',
-      description: '<b>me</b>',
-      contactEmail: 'shop@example.com',
-      socialLinks: { facebook: 'https://f.example/ada', x: 'https://x.example/ada' },
-      avatarUrl: 'https://cdn.example/a.png',
-      coverUrl: 'https://cdn.example/c.png',
-      registeredAt: '2020-01-01T00:00:00Z',
-    });
-  });
-
   it('may have handles, unset networks, or no social links at all', () => {
     const withLinks = (social_links: Json): Json => ({ ...ACCOUNT, profile: { social_links } });
     expect(decodedAccount(withLinks({ x: 'ada', youtube: null })).value.socialLinks).toEqual({
@@ -313,11 +232,7 @@ const PURCHASE: { [key: string]: Json } = {
   date: '2024-05-06T07:08:09Z',
 };
 
-function decodedPurchase(json: Json) {
-  const decoding = decodePurchase(json);
-  if (!decoding.ok) throw new Error(decoding.reason);
-  return decoding.decoded.value;
-}
+const decodedPurchase = (json: Json): Purchase => decoded(decodePurchase(json)).value;
 
 describe('a purchase', () => {
   it('is read in its reduced shape, what is absent being null', () => {
@@ -377,9 +292,8 @@ describe('a purchase', () => {
     [{ id: 'x7', name: 'Aurora' }, { id: null, name: 'Aurora' }, 'item.id.unreadable'],
     [{ id: null, name: 'Aurora' }, { id: null, name: 'Aurora' }, 'item.id.unreadable'],
   ])('keeps of an item what can be read, since forks rename fields: %j', (fields, kept, noted) => {
-    const decoding = decodePurchase({ ...PURCHASE, item: { id: 7, url: 'u', ...fields } });
-    if (!decoding.ok) throw new Error(decoding.reason);
-    const { value, tolerated } = decoding.decoded;
+    const item = { id: 7, url: 'u', ...fields };
+    const { value, tolerated } = decoded(decodePurchase({ ...PURCHASE, item }));
     expect(value.item).toEqual({ ...kept, url: 'u', previewImageUrl: null, full: null });
     expect(tolerated).toEqual([noted]);
   });
@@ -430,5 +344,81 @@ describe('a purchase', () => {
 
   it('is not read when there is no telling whose it is', () => {
     expect(decodePurchase({ ...PURCHASE, purchase_code: ['abc-123'] }).ok).toBe(false);
+  });
+});
+
+function item(json: Json): Item {
+  const decoding = decodeItem(json);
+  if (!decoding.ok) throw new Error(decoding.reason);
+  return decoding.decoded.value;
+}
+
+const BASE = {
+  id: 1,
+  name: 'A',
+  tags: ['x', 'y'],
+  price: { regular: 21.1, extended: 50 },
+  published_at: '2024-01-02T03:04:05Z',
+};
+
+describe('the fingerprint of an item', () => {
+  it('is the same for another notation, so that quirks make no phantom change', () => {
+    const other = {
+      published_at: '2024-01-02T03:04:05.000000Z',
+      price: { extended: '50', regular: 21.099999999999998 },
+      tags: 'x,y',
+      options: [],
+      version: null,
+      name: 'A',
+      id: '1',
+    };
+    expect(itemHash(item(other))).toEqual(itemHash(item(BASE)));
+  });
+
+  it('differs when any one field differs', () => {
+    const changed: { [key: string]: Json } = {
+      name: 'B',
+      description: 'd',
+      category: 'c',
+      sub_category: 's',
+      options: ['o'],
+      version: '2',
+      demo_link: 'l',
+      tags: ['x'],
+      currency: 'EUR',
+      published_at: '2024-01-02T03:04:06Z',
+    };
+    const base = itemHash(item(BASE));
+    for (const [field, value] of Object.entries(changed)) {
+      expect(itemHash(item({ ...BASE, [field]: value })), field).not.toEqual(base);
+    }
+    for (const field of ['thumbnail', 'preview_image', 'preview_video', 'preview_audio']) {
+      expect(itemHash(item({ ...BASE, media: { [field]: 'u' } })), field).not.toEqual(base);
+    }
+    expect(itemHash(item({ ...BASE, media: { screenshots: ['u'] } }))).not.toEqual(base);
+    expect(itemHash(item({ ...BASE, price: { regular: 21.1, extended: 51 } }))).not.toEqual(base);
+  });
+
+  it('is that of the databases there are, or all their items would look changed', () => {
+    expect(itemHash(item(BASE)).toString('hex')).toMatch(/^d7c23e6929f0a6edf1aa562a39f0116c/);
+  });
+
+  it('does not confuse texts that run into each other', () => {
+    expect(itemHash(item({ ...BASE, tags: ['x,y'] }))).not.toEqual(itemHash(item(BASE)));
+  });
+});
+
+describe('the fingerprint of unknown fields', () => {
+  it('does not depend on the order of keys, at any depth', () => {
+    fc.assert(
+      fc.property(fc.dictionary(fc.string(), fc.jsonValue()), (extra) => {
+        const reversed = Object.fromEntries(Object.entries(extra).reverse());
+        expect(extraHash(reversed as { [k: string]: Json })).toEqual(
+          extraHash(extra as { [k: string]: Json }),
+        );
+      }),
+    );
+    expect(extraHash({ a: { b: 1, c: 2 } })).toEqual(extraHash({ a: { c: 2, b: 1 } }));
+    expect(extraHash({ a: { b: 1 } })).not.toEqual(extraHash({ a: { b: 2 } }));
   });
 });

@@ -1,12 +1,57 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { KnownItems, type KnownState } from '../../src/domain/known-items.js';
+import { wireHash } from '../../src/domain/prepare-item.js';
 import {
   checkDecision,
-  planRemovals,
   type Decision,
+  describeRemoval,
   type HeldRun,
   type LookupOutcome,
+  planRemovals,
 } from '../../src/domain/removals.js';
+
+const hashOf = (id: number): Buffer => wireHash(Buffer.from(`record ${id}`));
+
+describe('the table of known items', () => {
+  it('answers like a map, however many items come and whatever their ids', () => {
+    const ids = fc.uniqueArray(fc.oneof(fc.maxSafeNat(), fc.integer({ min: 1, max: 5000 })), {
+      maxLength: 3000,
+      size: 'max',
+    });
+    const states = fc.constantFrom<KnownState>('live', 'missing', 'removed');
+    fc.assert(
+      fc.property(ids, states, fc.nat(100), (all, state, expected) => {
+        const table = new KnownItems(expected);
+        const known = all.filter((_, i) => i % 2 === 0);
+        const fresh = all.filter((_, i) => i % 2 === 1);
+        for (const id of known) table.addKnown(id, hashOf(id), state);
+        for (const id of known.filter((_, i) => i % 3 === 0)) table.markSeen(table.find(id));
+        for (const id of fresh) table.addNew(id, hashOf(id));
+        for (const id of all) {
+          expect(table.hasWireHash(table.find(id), hashOf(id))).toBe(true);
+          expect(table.hasWireHash(table.find(id), hashOf(id + 1))).toBe(false);
+        }
+        const unseen = state === 'removed' ? [] : known.filter((_, i) => i % 3 !== 0);
+        expect(new Set(table.unseen())).toEqual(new Set(unseen));
+        expect(table.presentCount()).toBe(state === 'removed' ? 0 : known.length);
+        expect(table.size).toBe(all.length);
+        const stranger = all.reduce((a, b) => Math.max(a, b), 0) + 1;
+        expect(table.find(stranger)).toBe(-1);
+      }),
+      { numRuns: 30 },
+    );
+  });
+
+  it('tells a live item from one that is missing or removed', () => {
+    const table = new KnownItems(3);
+    table.addKnown(1, hashOf(1), 'live');
+    table.addKnown(2, hashOf(2), 'missing');
+    table.addKnown(3, hashOf(3), 'removed');
+    expect([1, 2, 3].map((id) => table.isLive(table.find(id)))).toEqual([true, false, false]);
+    expect(table.unseen()).toEqual([1, 2]);
+  });
+});
 
 const GUARD = { items: 10, percent: 20 };
 const range = (count: number): number[] => Array.from({ length: count }, (_, i) => i + 1);
@@ -14,30 +59,17 @@ const all = (ids: number[], outcome: LookupOutcome): Map<number, LookupOutcome> 
   new Map(ids.map((id) => [id, outcome]));
 
 describe('an unlisted item', () => {
-  const question = { present: 100, unlisted: [1], guard: GUARD };
-
-  it('is removed when it is proven to be gone', () => {
-    const plan = planRemovals({ ...question, lookups: all([1], 'gone') });
-    expect(plan).toMatchObject({ held: false, remove: [1], missing: [], found: [] });
-  });
-
-  it.each(['denied', 'unanswered'] as const)(
-    'stays missing when its look-up was %s: a bad key is denied everything',
-    (outcome) => {
-      const plan = planRemovals({ ...question, lookups: all([1], outcome) });
-      expect(plan).toMatchObject({ remove: [], missing: [1] });
-    },
-  );
-
-  it('stays missing when nobody asked', () => {
-    expect(planRemovals({ ...question, lookups: new Map() })).toMatchObject({
-      ...{ remove: [], missing: [1] },
-    });
-  });
-
-  it('stays as it is when the marketplace still answers for it', () => {
-    const plan = planRemovals({ ...question, lookups: all([1], 'found') });
-    expect(plan).toMatchObject({ remove: [], missing: [], found: [1] });
+  it.each<[LookupOutcome | null, object]>([
+    ['gone', { held: false, remove: [1], missing: [], found: [] }],
+    // A bad key is denied everything.
+    ['denied', { remove: [], missing: [1] }],
+    ['unanswered', { remove: [], missing: [1] }],
+    [null, { remove: [], missing: [1] }],
+    ['found', { remove: [], missing: [], found: [1] }],
+  ])('is removed only when it is proven to be gone: %s', (outcome, plan) => {
+    const lookups = outcome === null ? new Map() : all([1], outcome);
+    const question = { present: 100, unlisted: [1], guard: GUARD, lookups };
+    expect(planRemovals(question)).toMatchObject(plan);
   });
 });
 
@@ -197,4 +229,15 @@ it('never removes an item without a proven denial and the guard’s leave, and f
       },
     ),
   );
+});
+
+it.each([
+  [
+    { runId: 12n, at: new Date('2026-11-22T02:00:05Z') },
+    new Date('2026-11-22T02:01:00Z'),
+    'not in the list of run 12 at 2026-11-22 02:00:05Z, and denied when looked up at 2026-11-22 02:01:00Z, between two proofs of the key',
+  ],
+  [null, null, 'not in the list, and denied when looked up, between two proofs of the key'],
+])('explains a removal in one sentence: %#', (unlisted, deniedAt, sentence) => {
+  expect(describeRemoval({ unlisted, deniedAt })).toBe(sentence);
 });

@@ -1,7 +1,102 @@
-import fc from 'fast-check';
 import { inspect } from 'node:util';
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { Secret, maskCode, maskLikelyCodes } from '../../src/domain/secret.js';
+import { Redactor } from '../../src/domain/redact.js';
+import { MASK, maskCode, maskLikelyCodes, Secret } from '../../src/domain/secret.js';
+import { holds, spelling, SPELLINGS } from '../support/echoes.js';
+
+const redactorOf = (...texts: string[]): Redactor =>
+  new Redactor(texts.map((text) => new Secret(text)));
+
+/** Secrets of any characters; the mask's own letters would prove nothing. */
+const secrets = fc
+  .string({ unit: 'grapheme', minLength: 4, maxLength: 40 })
+  .filter((text) => text.trim().length >= 4 && !holds(MASK, text.trim()));
+
+describe('a secret in the text of others', () => {
+  it('is masked in any letter case and escape', () => {
+    fc.assert(
+      fc.property(secrets, spelling, (secret, spell) => {
+        const echo = spell(secret.trim());
+        const shown = redactorOf(secret).text(`<a href="?k=${echo}&amp;x=1">`);
+        expect(shown).toContain(MASK);
+        expect(holds(shown, secret.trim()) || holds(shown, echo)).toBe(false);
+      }),
+      { numRuns: 3_000 },
+    );
+  });
+
+  it.each(Object.entries(SPELLINGS))('is masked in capitals %s', (_, spell) => {
+    const secret = 'ab&cd "efgh"/ij';
+    expect(redactorOf(secret).text(`x ${spell(secret.toUpperCase())} y`)).toBe('x [secret] y');
+  });
+
+  it('is told of before it is looked for, where that matters', () => {
+    fc.assert(
+      fc.property(secrets, spelling, fc.string(), (secret, spell, other) => {
+        const redactor = redactorOf(secret);
+        expect(redactor.mayChange(`${other}${spell(secret.trim())}`)).toBe(true);
+        if (!redactor.mayChange(other)) expect(redactor.text(other)).toBe(other);
+      }),
+      { numRuns: 1_000 },
+    );
+    const page = '<p style="color:#65a0ff">50% of \\u00e9 &amp; &#233; \\u003C \\/ %20x</p>';
+    expect(redactorOf('abcd1234').mayChange(page)).toBe(false);
+  });
+
+  it('leaves every other text as it is, escapes too', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary' }), (text) => {
+        expect(redactorOf('a-key-that-is-nowhere').text(text)).toBe(text);
+      }),
+    );
+    const text = 'C:\\new\\u0041 %41 &amp;lt; +';
+    expect(redactorOf('other-key').text(text)).toBe(text);
+  });
+
+  it('keeps JSON what it is where only that may be touched', () => {
+    fc.assert(
+      fc.property(secrets, fc.jsonValue(), (secret, value) => {
+        const line = JSON.stringify([`before "${secret}"`, value]);
+        const shown = redactorOf(secret).literal(line);
+        expect(holds(shown, JSON.stringify(secret.trim()).slice(1, -1))).toBe(false);
+        if (!/["\\{}[\]:,\w]/.test(secret)) expect(() => void JSON.parse(shown)).not.toThrow();
+      }),
+    );
+  });
+
+  it('is masked whole where it contains another', () => {
+    const redactor = redactorOf('pass', 'https://a.example/pass/token');
+    expect(redactor.text('to https://A.example/PASS/token, Pass')).toBe('to [secret], [secret]');
+  });
+
+  it('is found in hex of either letter case, as debug output has it', () => {
+    fc.assert(
+      fc.property(secrets, (secret) => {
+        const hex = Buffer.from(secret.trim()).toString('hex');
+        for (const text of [hex, hex.toUpperCase()]) {
+          expect(holds(redactorOf(secret).text(`raw: ${text}.`), hex)).toBe(false);
+        }
+      }),
+    );
+  });
+
+  it('is found in base64 whatever stands before and after it, as in an Authorization header', () => {
+    const bytes = fc.uint8Array({ maxLength: 20 }).map((array) => Buffer.from(array));
+    const encoding = fc.constantFrom('base64' as const, 'base64url' as const);
+    const long = secrets.filter((secret) => secret.trim().length >= 8);
+    fc.assert(
+      fc.property(bytes, long, bytes, encoding, (before, secret, after, as) => {
+        const text = Buffer.concat([before, Buffer.from(secret.trim()), after]).toString(as);
+        expect(redactorOf(secret).text(text)).toContain(MASK);
+      }),
+    );
+  });
+
+  it('is left alone when it is so short that masking it would shred any text', () => {
+    expect(redactorOf('abc', ' a ').text('abc a')).toBe('abc a');
+  });
+});
 
 it('a secret shows a mask wherever a value may be printed', () => {
   const secret = new Secret('hunter2hunter2');

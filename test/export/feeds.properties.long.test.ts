@@ -268,34 +268,4 @@ describe('who follows the views', () => {
       },
     );
   });
-
-  it('misses nothing that writers commit while exports are taken', async () => {
-    await empty();
-    const copy = new Copy();
-    await copy.begin();
-    const writers = ['a', 'b', 'c', 'd'].map(async (seller, writer) => {
-      for (let n = 0; n < 12; n++) {
-        const items = [1, 2, 3].map((id) => ({ id, name: `${n % 5}`, price: { regular: n } }));
-        const moment = new Date(Date.UTC(2026, 0, 1 + n, 2)).toISOString();
-        await book.night(moment, { listed: n % 4 === 3 ? items.slice(1) : items }, seller);
-        const said = {
-          license: 'Regular',
-          supportedUntil: '2100-01-01T00:00:00Z',
-          item: 1 + (n % 3),
-        };
-        const codes = ['P', 'Q', 'R', 'S'].map((code, c) => {
-          return { code, isValid: (n + c + writer) % 3 !== 0, ...said };
-        });
-        await auditCodes(n, { seller, codes });
-      }
-    });
-    let isOver = false;
-    const following = (async () => {
-      while (!isOver) await copy.followAll();
-    })();
-    await Promise.all(writers).finally(() => (isOver = true));
-    await following;
-    await copy.followAll();
-    await copy.expectEqual();
-  });
 });

@@ -23,7 +23,7 @@ export function take(
   const { raw = true, ...rest } = more;
   return withExports(url, never, (exports) =>
     exports.read(
-      { view, since, deletions: true, sellerId: null, counted: false, ...rest },
+      { view, since, deletions: true, sellerIds: null, counted: false, ...rest },
       async (exported) => {
         const parts: Buffer[] = [];
         for await (const chunk of exportChunks(exported, format, { raw })) {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { doubtOf, readCodes } from '../../src/intake/index.js';
+import { doubtOf } from '../../src/intake/columns.js';
+import { readCodes } from '../../src/intake/read-codes.js';
 import { code, codesOf, pieces, refusal } from './support.js';
 
 const hex = (n: number): string => n.toString(16).padStart(37, 'a1b2c3d4e5f60718');

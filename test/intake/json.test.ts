@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { code, codesOf, readAll, refusal } from './support.js';
+import { planJson } from '../../src/intake/json-list.js';
+import { code, codesOf, readAll, readInPieces, refusal } from './support.js';
 
 describe('a JSON list', () => {
   it('may be of texts', async () => {
@@ -74,21 +75,23 @@ describe('a JSON list', () => {
   });
 
   it('goes on after a value that can’t be used', async () => {
-    const deep = `${'['.repeat(100)}${']'.repeat(100)}`;
-    const list = `["a",\nnull,\n[1],\n{bad},\n1,\n{"code":{}},\n{"x":1},\n${deep},\n"",\n"${'x'.repeat(900)}",\n"z"]`;
-    expect(await codesOf(list, { column: 'code', maxRecordBytes: 500, sizes: [7] })).toEqual([
-      'a',
-      'line 2: is neither a text nor an object',
-      'line 3: is neither a text nor an object',
-      'line 4: is not valid JSON',
-      '1',
-      'line 6: has a list or an object where the code should be',
-      'line 7: has no field with the code',
-      'line 8: nests deeper than 64 levels',
-      expect.stringMatching(/^line 9: .*empty/),
-      'line 10: is longer than the 500 characters a record may have',
-      'z',
-    ]);
+    const deep = `{"code":"x","a":${'['.repeat(200_000)}${']'.repeat(200_000)}}`;
+    const list = `["a",\nnull,\n[1],\n{bad},\n1,\n{"code":{}},\n{"x":1},\n${deep},\n"",\n"${'x'.repeat(500_000)}",\n"z"]`;
+    expect(await codesOf(list, { column: 'code', maxRecordBytes: 450_000, sizes: [7777] })).toEqual(
+      [
+        'a',
+        'line 2: is neither a text nor an object',
+        'line 3: is neither a text nor an object',
+        'line 4: is not valid JSON',
+        '1',
+        'line 6: has a list or an object where the code should be',
+        'line 7: has no field with the code',
+        'line 8: nests too deeply',
+        expect.stringMatching(/^line 9: .*empty/),
+        'line 10: is longer than the 450000 characters a record may have',
+        'z',
+      ],
+    );
   });
 
   it.each([
@@ -116,6 +119,40 @@ describe('a JSON list', () => {
   it('breaks off where it was cut, after all rows before', async () => {
     const text = `[${Array.from({ length: 50_000 }, (_, n) => `"${code(n)}"`).join(',\n')}`;
     expect(await refusal(text)).toContain('line 50000: ends before the document does');
+  });
+
+  it('is read alike wherever its pieces end, sound or not', () => {
+    const value = fc.oneof(
+      fc.json({ maxDepth: 3, noUnicodeString: false }),
+      fc.constantFrom(
+        'nul',
+        '"\\"[',
+        '"\\\\"',
+        '1e5',
+        '{"a" :\r\n"}"}',
+        '"é\\u0041"',
+        '{bad}',
+        '"\n"',
+      ),
+    );
+    const separator = fc.constantFrom(',', ',\r\n', '\r,', ' , ', ',', ' ');
+    const list = fc
+      .array(fc.tuple(value, separator), { maxLength: 6 })
+      .map((parts) => `["x"${parts.map(([text, between]) => between + text).join('')}\r\n]`);
+    const text = fc.oneof(
+      list,
+      fc
+        .tuple(value, list)
+        .map(([beside, of]) => `{"n":${beside},\r"m" : [1, ${beside}],"l":${of}}`),
+    );
+    const sample = { text: '["x"]', whole: true, column: undefined, maxLength: 40 };
+    const plan = planJson({ ...sample, mask: (cell) => cell }, false);
+    fc.assert(
+      fc.property(text, fc.integer({ min: 1, max: 9 }), (given, size) => {
+        expect(readInPieces(plan, given, size)).toEqual(readInPieces(plan, given, Infinity));
+      }),
+      { numRuns: 1000 },
+    );
   });
 
   it('reads back, whatever its objects are', async () => {

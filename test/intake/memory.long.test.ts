@@ -3,12 +3,13 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
 
-const BUILT = new URL('../../dist/intake/index.js', import.meta.url);
+const BUILT = new URL('../../dist/intake/', import.meta.url).href;
 const MOST_MIB = 200;
 
 /** Reads a CSV list of a million records and writes a result of each, in a process of its own. */
 const PROGRAM = `
-  import { readCodes, resultWriter, RESULT_COLUMNS } from '${BUILT.href}';
+  import { readCodes } from '${BUILT}read-codes.js';
+  import { resultText, RESULT_COLUMNS } from '${BUILT}results.js';
   const LINES = 1_000_000;
   async function* source() {
     let text = 'buyer,purchase_code,note\\r\\n';
@@ -26,7 +27,7 @@ const PROGRAM = `
     for await (const batch of intake.rows) for (const { columns } of batch) yield { columns, result };
   }
   let characters = 0;
-  for await (const text of resultWriter('csv', intake.layout.columns).text(rows())) {
+  for await (const text of resultText('csv', intake.layout.columns, rows())) {
     characters += text.length;
   }
   const { rows: read, rejected } = intake.tally;

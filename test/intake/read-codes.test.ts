@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { Secret } from '../../src/domain/secret.js';
-import type { IntakeOptions } from '../../src/intake/index.js';
+import type { IntakeOptions } from '../../src/intake/types.js';
 import { code, codesOf, readAll, refusal } from './support.js';
 
 describe('a list of one code a line', () => {

@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { openSource, readCodes } from '../../src/intake/index.js';
+import { readCodes } from '../../src/intake/read-codes.js';
+import { openSource } from '../../src/intake/source.js';
 import { codesOf, pieces, readAll, refusal, utf16be } from './support.js';
 
 let folder: string;

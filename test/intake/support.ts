@@ -1,9 +1,11 @@
+import { readCodes } from '../../src/intake/read-codes.js';
 import {
   IntakeError,
-  readCodes,
   type IntakeOptions,
   type IntakeRow,
-} from '../../src/intake/index.js';
+  type Plan,
+  type Tally,
+} from '../../src/intake/types.js';
 
 /** The bytes in pieces of the sizes given, again and again. */
 export async function* pieces(
@@ -28,6 +30,21 @@ export async function readAll(given: Given, { sizes, ...options }: Options = {})
   const rows: IntakeRow[] = [];
   for await (const batch of intake.rows) rows.push(...batch);
   return { layout: intake.layout, tally: intake.tally, rows };
+}
+
+/** The rows and counts that a list's reader makes of a text in pieces of this size; or its fault. */
+export function readInPieces(plan: Plan, text: string, size: number) {
+  const tally: Tally = { rows: 0, rejected: 0, blankLines: 0, notes: [] };
+  const read = plan.newReader(tally);
+  const rows: IntakeRow[] = [];
+  try {
+    for (let at = 0; at < text.length; at += size)
+      rows.push(...read(text.slice(at, at + size), false));
+    rows.push(...read('', true));
+  } catch (error) {
+    return { fault: String(error) };
+  }
+  return { rows, tally };
 }
 
 /** The codes as given, or `line N: …` for a rejected line. */

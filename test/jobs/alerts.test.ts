@@ -1,31 +1,28 @@
 import { Webhook as Verifier } from 'standardwebhooks';
 import { describe, expect, it } from 'vitest';
 import { Secret } from '../../src/domain/secret.js';
-import { deliverAlert, findStaleSellers, type Alert } from '../../src/jobs/alerts.js';
+import { alertJobs, deliverAlert, findStaleSellers, type Alert } from '../../src/jobs/alerts.js';
 import { performMirrorTask, type MirrorJob } from '../../src/jobs/mirror-task.js';
 import { syncAccount } from '../../src/jobs/sync-account.js';
 import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
-import { seededCatalogue } from '../../src/simulator/index.js';
 import { openStore } from '../../src/store/store.js';
 import { createWebhook } from '../../src/webhook/webhook.js';
 import { startServer, type Script } from '../support/http-server.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
+import { openMarket } from './market.js';
 
 const mirror = useMirror();
 const SECRET = `whsec_${Buffer.alloc(32, 3).toString('base64')}`;
 
-async function market(count = 5) {
-  const catalogue = seededCatalogue({ seed: 7, count });
-  const sim = await mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
-  return { sim, catalogue, deps: mirror().deps(sim.url, { jobId: 'sync.main.1' }) };
-}
+const market = (count = 5) => openMarket(mirror(), count, {}, { jobId: 'sync.main.1' });
 
 async function receiver(script: Script = { status: 204 }) {
   const server = await startServer(script);
   const url = new Secret(server.url.href);
   const deps = {
     store: mirror().store,
-    webhook: createWebhook({ url, secret: new Secret(SECRET), timeoutMs: 5_000 }),
+    channel: createWebhook({ url, format: 'standard', secret: new Secret(SECRET) }, 5_000),
+    dashboardUrl: null,
   };
   const told = (): unknown[] =>
     server.requests.map(({ body, headers }) => new Verifier(SECRET).verify(body, headers));
@@ -39,8 +36,18 @@ function job(): MirrorJob {
 /** Does the job and returns what there is to tell. */
 async function alertOf(deps: Parameters<typeof performMirrorTask>[0]): Promise<Alert> {
   const outcome = await performMirrorTask(deps, job(), never);
+  // It is kept with the job, as JSON.
+  expect(JSON.parse(JSON.stringify(outcome))).toEqual(outcome);
+  expect(JSON.stringify(outcome)).not.toContain('balance');
   if (!('alert' in outcome) || outcome.alert === null) throw new Error(`no alert: ${outcome.kind}`);
   return outcome.alert;
+}
+
+/** What people are told of an alert. */
+async function toldOf(alert: Alert): Promise<unknown[]> {
+  const { deps, told } = await receiver();
+  await deliverAlert(deps, alert, 'a', never);
+  return told();
 }
 
 const iso = expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/) as string;
@@ -79,14 +86,31 @@ describe('an alert', () => {
     ]);
   });
 
+  it('carries a link to what it is about, once somebody said where the dashboard is', async () => {
+    const { sim, deps } = await market();
+    sim.faults.always('list', { kind: 'server-error' });
+    const alert = await alertOf(deps);
+    const { deps: to, told } = await receiver();
+    await deliverAlert({ ...to, dashboardUrl: 'https://mirror.example' }, alert, 'a', never);
+    const runId = alert.kind === 'run-failed' ? alert.runId : '';
+    expect(told()).toMatchObject([{ data: { link: `https://mirror.example/runs/${runId}` } }]);
+  });
+
+  it('is one job of each way that is configured, since each may fail by itself', () => {
+    const alert: Alert = { kind: 'run-failed', runId: '7' };
+    expect(alertJobs({ alertWebhook: {}, alertMail: {} }, alert)).toEqual([
+      { id: 'run-failed.7', task: alert },
+      { id: 'mail.run-failed.7', task: { ...alert, by: 'mail' } },
+    ]);
+    expect(alertJobs({ alertWebhook: null, alertMail: null }, alert)).toEqual([]);
+  });
+
   it('of a held run says how many items are missing and how to go on', async () => {
     const { sim, catalogue, deps } = await market(40);
     await performMirrorTask(deps, job(), never);
     for (const item of [...catalogue.truth()].slice(0, 30))
       sim.seller(KEY).catalogue.remove(item.id);
-    const { deps: to, told } = await receiver();
-    await deliverAlert(to, await alertOf(deps), 'a', never);
-    expect(told()).toMatchObject([
+    expect(await toldOf(await alertOf(deps))).toMatchObject([
       {
         type: 'run.held',
         data: {
@@ -110,9 +134,7 @@ describe('an alert', () => {
   it('of a parked seller says how to resume', async () => {
     const { sim, deps } = await market();
     sim.faults.always('any', { kind: 'key-refused' });
-    const { deps: to, told } = await receiver();
-    await deliverAlert(to, await alertOf(deps), 'a', never);
-    expect(told()).toMatchObject([
+    expect(await toldOf(await alertOf(deps))).toMatchObject([
       {
         type: 'seller.parked',
         data: {
@@ -134,9 +156,7 @@ describe('an alert', () => {
     const later = new Date(Date.now() + 27 * 3_600_000);
     const [alert] = await findStaleSellers(mirror().store, ['main'], 26, later);
     if (alert === undefined) throw new Error('not stale');
-    const { deps: to, told } = await receiver();
-    await deliverAlert(to, alert, 'a', never);
-    expect(told()).toMatchObject([
+    expect(await toldOf(alert)).toMatchObject([
       { type: 'copy.stale', data: { seller: 'main', lastSuccess: alert.since } },
     ]);
   });
@@ -158,9 +178,7 @@ describe('an alert', () => {
       `INSERT INTO mirror.runs (seller_id, kind, state, holder) VALUES ('main', 'items', 'running', 'x')`,
     );
     const [run] = await mirror().rows<{ id: string }>('SELECT max(run_id) AS id FROM mirror.runs');
-    const { deps: to, told } = await receiver();
-    await deliverAlert(to, { kind: 'run-failed', runId: run?.id ?? '' }, 'a', never);
-    expect(told()).toMatchObject([
+    expect(await toldOf({ kind: 'run-failed', runId: run?.id ?? '' })).toMatchObject([
       {
         data: {
           state: 'interrupted',
@@ -224,6 +242,17 @@ describe('an alert that has nothing to tell any more', () => {
     expect(await dropped(alert)).toMatch(/parked no more/);
   });
 
+  it('is dropped when a person has paused the seller', async () => {
+    const { sim, deps } = await market();
+    sim.faults.always('any', { kind: 'key-refused' });
+    const alert = await alertOf(deps);
+    await mirror().store.sellers.pause('main', 'paused by ada');
+    expect(await dropped(alert)).toMatch(/was paused since/);
+    expect(await dropped({ kind: 'copy-stale', seller: 'main', since: null })).toMatch(
+      /was paused/,
+    );
+  });
+
   it('is dropped when the copy is fresh again', async () => {
     const { deps } = await market();
     await syncCatalogue(deps, never);
@@ -281,6 +310,14 @@ describe('stale sellers', () => {
     const { sim, deps } = await market();
     sim.faults.always('any', { kind: 'key-refused' });
     await performMirrorTask(deps, job(), never);
+    expect(await findStaleSellers(mirror().store, ['main'], 26, hours(27))).toEqual([]);
+  });
+
+  it('are not those that a person paused', async () => {
+    const { deps } = await market();
+    await syncCatalogue(deps, never);
+    expect(await findStaleSellers(mirror().store, ['main'], 26, hours(27))).toHaveLength(1);
+    await mirror().store.sellers.pause('main', 'paused by ada');
     expect(await findStaleSellers(mirror().store, ['main'], 26, hours(27))).toEqual([]);
   });
 });

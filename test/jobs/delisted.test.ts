@@ -1,17 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
 import type { JobDeps } from '../../src/jobs/types.js';
-import { seededCatalogue } from '../../src/simulator/index.js';
-import { cutLock, KEY, never, useMirror } from '../support/mirror.js';
+import { cutLock, useMirror } from '../support/mirror.js';
+import { openSynced } from './market.js';
 
 const mirror = useMirror();
-
-async function market(count: number, options: Partial<JobDeps> = {}) {
-  const catalogue = seededCatalogue({ seed: 7, count });
-  const sim = await mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
-  const deps = mirror().deps(sim.url, options);
-  return { sim, catalogue, deps, sync: (signal = never) => syncCatalogue(deps, signal) };
-}
+const market = (count: number, deps: Partial<JobDeps> = {}) =>
+  openSynced(mirror(), count, {}, deps);
 
 type Names = Readonly<Record<string, string>>;
 interface Snapshot {
@@ -21,6 +15,8 @@ interface Snapshot {
   readonly figures: readonly string[];
 }
 
+const COUNTS = `SELECT count(*) FILTER (WHERE state = 'live') || '/' || count(*) FILTER (WHERE state = 'missing')`;
+
 /** What one reader sees at one moment, in all views that tell the state of items. */
 async function look(): Promise<Snapshot> {
   const [row] = await mirror().rows<Record<string, never>>(
@@ -28,13 +24,10 @@ async function look(): Promise<Snapshot> {
      SELECT (SELECT coalesce(jsonb_object_agg(item_id, name), '{}') FROM rows) AS names,
             (SELECT coalesce(jsonb_object_agg(item_id, state), '{}') FROM rows) AS states,
             (SELECT ARRAY[
-               (SELECT count(*) FILTER (WHERE state = 'live') || '/' || count(*) FILTER (WHERE state = 'missing') FROM rows),
-               (SELECT count(*) FILTER (WHERE state = 'live') || '/' || count(*) FILTER (WHERE state = 'missing')
-                  FROM mirror.items),
-               (SELECT count(*) FILTER (WHERE state = 'live') || '/' || count(*) FILTER (WHERE state = 'missing')
-                  FROM reporting.items_as_of('infinity')),
-               (SELECT count(*) FILTER (WHERE state = 'live') || '/' || count(*) FILTER (WHERE state = 'missing')
-                  FROM reporting.item_history WHERE valid_to IS NULL),
+               (${COUNTS} FROM rows),
+               (${COUNTS} FROM mirror.items),
+               (${COUNTS} FROM reporting.items_as_of('infinity')),
+               (${COUNTS} FROM reporting.item_history WHERE valid_to IS NULL),
                (SELECT live || '/' || missing FROM reporting.items_daily ORDER BY day DESC LIMIT 1),
                (SELECT live_items || '/' || missing_items FROM reporting.freshness)]) AS figures`,
   );
@@ -54,7 +47,6 @@ async function lookDuring(work: Promise<unknown>): Promise<Snapshot[]> {
 describe('an item that a list no longer names', () => {
   it('is missing in the very moment the new list is there: readers see the old list whole, or the new one without it', async () => {
     const { sim, catalogue, sync } = await market(20);
-    await sync();
     const old = await look();
     sim.faults.always('item', { kind: 'stall', ms: 40 });
     for (const id of [1003, 1004]) catalogue.remove(id);
@@ -89,7 +81,6 @@ async function storyOf(id: number): Promise<{ told: string[]; kept: string[] }> 
 describe('what look-ups decide', () => {
   it('is told once: found items have no story, the others only their end', async () => {
     const { sim, catalogue, sync } = await market(20);
-    await sync();
     catalogue.setState(1003, 'unlisted');
     catalogue.setState(1004, 'unlisted');
     catalogue.change(1004, { name: 'Renamed' });
@@ -105,7 +96,6 @@ describe('what look-ups decide', () => {
 
   it('leaves an item live that lists name no more but look-ups find night by night, and writes nothing', async () => {
     const { sim, catalogue, sync } = await market(20);
-    await sync();
     catalogue.setState(1005, 'unlisted');
     await sync();
     const before = await mirror().items();
@@ -134,7 +124,6 @@ const GONE = Array.from({ length: 40 }, (_, n) => 1061 + n);
 async function withdrawn(options: Partial<JobDeps> = {}) {
   const guard = { removalGuard: { items: 100, percent: 100 } };
   const all = await market(100, { ...guard, ...options });
-  await all.sync();
   all.catalogue.setState(1001, 'unlisted');
   all.catalogue.change(1001, { name: 'Renamed' });
   for (const id of GONE) all.catalogue.remove(id);
@@ -227,12 +216,8 @@ describe('a denial that an interrupted run has proven', () => {
     expect((await all.sync()).state).toBe('held');
     const before = all.asks().length;
     expect((await all.sync()).state).toBe('held');
-    expect(
-      all
-        .asks()
-        .slice(before)
-        .filter((id) => id >= 1061),
-    ).toHaveLength(80);
+    const again = all.asks().slice(before);
+    expect(again.filter((id) => id >= 1061)).toHaveLength(80);
   });
 
   it('counts no more when another one of the run that goes on is taken back', async () => {
@@ -254,11 +239,7 @@ describe('a denial that an interrupted run has proven', () => {
     await ENDS.interrupted(all, 40);
     const before = all.asks().length;
     expect(await removedOf(all)).toBe(40);
-    expect(
-      all
-        .asks()
-        .slice(before)
-        .filter((id) => id >= 1061),
-    ).toHaveLength(80);
+    const again = all.asks().slice(before);
+    expect(again.filter((id) => id >= 1061)).toHaveLength(80);
   });
 });

@@ -1,19 +1,15 @@
 import { describe, expect, it } from 'vitest';
-import { syncAccount } from '../../src/jobs/sync-account.js';
-import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
-import { syncItem } from '../../src/jobs/sync-item.js';
 import type { JobDeps } from '../../src/jobs/types.js';
-import { notationQuirks, seededCatalogue } from '../../src/simulator/index.js';
-import { KEY, never, useMirror } from '../support/mirror.js';
+import { notationQuirks } from '../../src/simulator/index.js';
+import { KEY, useMirror } from '../support/mirror.js';
+import { openMarket, openSynced } from './market.js';
 
 const mirror = useMirror();
 
-async function market(count: number, options: Partial<JobDeps> = {}) {
-  const catalogue = seededCatalogue({ seed: 3, count });
-  const sim = await mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
-  const deps = mirror().deps(sim.url, options);
-  return { sim, catalogue, deps, sync: () => syncCatalogue(deps, never) };
-}
+const market = (count: number, deps: Partial<JobDeps> = {}) =>
+  openMarket(mirror(), count, {}, deps);
+const synced = (count: number, deps: Partial<JobDeps> = {}) =>
+  openSynced(mirror(), count, {}, deps);
 
 /** Every row of history, with the system column that a write would change. */
 async function history(): Promise<unknown[]> {
@@ -32,8 +28,7 @@ async function told(): Promise<string[]> {
 
 describe('history', () => {
   it('begins after the first load, and an unchanged night adds nothing, whatever the notation', async () => {
-    const { sim, catalogue, sync } = await market(20);
-    await sync();
+    const { sim, catalogue, sync } = await synced(20);
     const first = await history();
     expect(first).toMatchObject([{ what: 'seller' }]);
     catalogue.shuffle(3);
@@ -78,70 +73,32 @@ describe('history', () => {
     ]);
   });
 
-  it('tells items that a held run keeps as missing, and that they are back', async () => {
-    const { catalogue, sync } = await market(20, { removalGuard: { items: 1, percent: 5 } });
-    await sync();
-    for (const id of [1001, 1002]) catalogue.remove(id);
-    expect(await sync()).toMatchObject({ state: 'held' });
-    for (const id of [1001, 1002]) catalogue.restore(id);
-    await sync();
-    const each = ['1001 missing state', '1002 missing state'];
-    expect((await told()).slice(0, 2)).toEqual(expect.arrayContaining(each));
-    expect((await told()).slice(2)).toEqual(expect.arrayContaining(each));
-  });
-
   it('tells an item that is mirrored by itself, before any list and after', async () => {
-    const { catalogue, deps, sync } = await market(3);
-    await syncItem(deps, 1001, never);
+    const { catalogue, syncItem, sync } = await market(3);
+    await syncItem(1001);
     expect(await told()).toEqual(['1001 added state']);
     await sync();
     expect(await told()).toHaveLength(1);
     catalogue.change(1002, { demoLink: 'https://example.com/demo' });
-    await syncItem(deps, 1002, never);
+    await syncItem(1002);
     catalogue.remove(1003);
-    await syncItem(deps, 1003, never);
+    await syncItem(1003);
     expect((await told()).slice(1)).toEqual(['1002 text demo_link', '1003 removed state']);
   });
 
   it('starts anew where the table was emptied, as with a first load', async () => {
-    const { sync } = await market(5);
-    await sync();
+    const { sync } = await synced(5);
     const before = await mirror().store.items.feedEnd();
     await mirror().pool.query('TRUNCATE mirror.items');
     await sync();
     expect(await told()).toEqual([]);
     expect(await mirror().store.items.feedEnd()).toBeGreaterThan(before);
   });
-
-  it('changes nothing when the list breaks off', async () => {
-    const { sim, catalogue, sync } = await market(20);
-    await sync();
-    const before = await history();
-    catalogue.change(1001, { name: 'Renamed' });
-    for (let n = 0; n < 3; n++) {
-      sim.faults.next('list', { kind: 'truncate', how: 'destroy', fraction: 0.9 });
-    }
-    expect(await sync()).toMatchObject({ state: 'failed' });
-    expect(await history()).toEqual(before);
-  });
 });
 
 describe('a change of the whole catalogue', () => {
   const marks = async (): Promise<unknown[]> =>
     (await mirror().store.runs.list({ limit: 10 })).map((run) => run.wideFields).reverse();
-
-  it('is marked on its run, and only there', async () => {
-    const { catalogue, sync } = await market(12);
-    await sync();
-    for (let id = 1001; id <= 1012; id++) {
-      catalogue.change(id, { priceRegularCents: 900_000 + id, currency: 'CHF' });
-    }
-    await sync();
-    catalogue.change(1001, { priceRegularCents: 1 });
-    await sync();
-    await sync();
-    expect(await marks()).toEqual([[], ['price_regular', 'currency'], [], []]);
-  });
 
   it('is none when most items only came back as they were, missing before or removed', async () => {
     const { catalogue, sync } = await market(40);
@@ -164,10 +121,10 @@ describe('a change of the whole catalogue', () => {
 
 describe('the history of an account', () => {
   it('keeps what was superseded, and nothing when nothing changed', async () => {
-    const { sim, catalogue, deps } = await market(1);
+    const { sim, catalogue, syncAccount } = await market(1);
     const truth: unknown[][] = [];
     const night = async (): Promise<void> => {
-      await syncAccount(deps, never);
+      await syncAccount();
       truth.push(await mirror().rows('SELECT * FROM reporting.accounts'));
     };
     await night();

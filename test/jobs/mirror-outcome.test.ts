@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { alertId, type Alert } from '../../src/jobs/alerts.js';
-import { afterProblem, alertsAfter, type MirrorOutcome } from '../../src/jobs/mirror-outcome.js';
-import { problemOf } from '../../src/jobs/problem.js';
+import { type Alert, alertId } from '../../src/jobs/alerts.js';
+import { alertsAfter, type MirrorOutcome } from '../../src/jobs/mirror-outcome.js';
+import { afterProblem } from '../../src/jobs/mirror-task.js';
+import { describeHeld, problemOf, remedyFor } from '../../src/jobs/problem.js';
 
 describe('what follows from a failed run', () => {
   it.each([
@@ -14,8 +15,8 @@ describe('what follows from a failed run', () => {
     ['store', 'retry', 'hand-back'],
     ['interrupted', 'hand-back', 'hand-back'],
   ] as const)('%s: %s, and while the worker stops: %s', (code, going, stopping) => {
-    expect(afterProblem({ code }, false)).toBe(going);
-    expect(afterProblem({ code }, true)).toBe(stopping);
+    expect(afterProblem(code, false)).toBe(going);
+    expect(afterProblem(code, true)).toBe(stopping);
   });
 
   it('agrees with what a run says of its own problem: what is permanent is not repeated', () => {
@@ -28,7 +29,7 @@ describe('what follows from a failed run', () => {
     ] as const;
     for (const reply of replies) {
       const { problem } = problemOf(reply);
-      expect(afterProblem(problem, false) === 'retry', problem.code).toBe(!problem.permanent);
+      expect(afterProblem(problem.code, false) === 'retry', problem.code).toBe(!problem.permanent);
     }
   });
 });
@@ -78,4 +79,23 @@ describe('alerts', () => {
     for (const id of ids) expect(id).toMatch(/^[A-Za-z][\w.-]*$/);
     expect(alerts.map(alertId)).toEqual(ids);
   });
+});
+
+it.each([
+  [12, 'the marketplace denies each of them'],
+  [5, 'the marketplace denies 5 of them, what became of the others is not proven'],
+  [0, 'what became of them is not proven'],
+])(
+  'what a run holds back, of which %d are denied, is told with what is proven',
+  (confirmed, what) => {
+    const told = describeHeld({ items: 12, confirmed, present: 40, examples: [] });
+    expect(told).toContain(
+      `more than the removal guard allows; ${what}; present items are mirrored`,
+    );
+  },
+);
+
+it('an interrupted run may have taken its list in: the copy need not be as it was', () => {
+  expect(remedyFor('unavailable', 'main')).toContain('the copy is as it was');
+  expect(remedyFor('interrupted', 'main')).toMatch(/again to go on; nothing is half done$/);
 });

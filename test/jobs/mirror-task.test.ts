@@ -1,22 +1,27 @@
 import { describe, expect, it } from 'vitest';
 import { performMirrorTask, type MirrorJob } from '../../src/jobs/mirror-task.js';
-import { syncAccount } from '../../src/jobs/sync-account.js';
+import type { MirrorOutcome } from '../../src/jobs/mirror-outcome.js';
 import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
 import type { JobDeps } from '../../src/jobs/types.js';
-import { seededCatalogue, type Simulator } from '../../src/simulator/index.js';
+import type { Simulator } from '../../src/simulator/index.js';
 import { openStore } from '../../src/store/store.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
+import { openMarket } from './market.js';
 
 const mirror = useMirror();
 
-async function market(count = 5): Promise<Simulator> {
-  const catalogue = seededCatalogue({ seed: 7, count });
-  return mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
-}
+const market = async (count = 5): Promise<Simulator> => (await openMarket(mirror(), count)).sim;
+
+const RUN = expect.any(String) as string;
 
 /** Asked for just now; the database and the test share one clock. */
 function job(kind: 'sync' | 'account' | 'items' = 'sync', byHand = false): MirrorJob {
   return { kind, askedAt: new Date(), byHand };
+}
+
+/** Does a job for the seller of a simulator. */
+function perform(sim: Simulator, asked: MirrorJob, signal = never): Promise<MirrorOutcome> {
+  return performMirrorTask(mirror().deps(sim.url), asked, signal);
 }
 
 function runs() {
@@ -41,8 +46,8 @@ describe('a mirror job', () => {
     expect(outcome).toEqual({
       kind: 'done',
       result: {
-        account: { run: expect.any(String) as string, state: 'succeeded' },
-        items: { run: expect.any(String) as string, state: 'succeeded' },
+        account: { run: RUN, state: 'succeeded' },
+        items: { run: RUN, state: 'succeeded' },
       },
       alert: null,
     });
@@ -52,38 +57,10 @@ describe('a mirror job', () => {
     ]);
   });
 
-  it('can be kept with the job, since its outcome is plain data', async () => {
-    const sim = await market();
-    const outcome = await performMirrorTask(mirror().deps(sim.url), job(), never);
-    expect(JSON.parse(JSON.stringify(outcome))).toEqual(outcome);
-  });
-
-  it('that held removals is done, and people are told', async () => {
-    const sim = await market(40);
-    const deps = mirror().deps(sim.url);
-    await performMirrorTask(deps, job(), never);
-    loseMost(sim);
-    const outcome = await performMirrorTask(deps, job('items'), never);
-    expect(outcome).toMatchObject({
-      kind: 'done',
-      result: { items: { state: 'held' } },
-      alert: { kind: 'run-held' },
-    });
-  });
-
-  it('mirrors one item', async () => {
-    const sim = await market();
-    const item = { kind: 'item', itemId: 1002, askedAt: new Date(), byHand: true } as const;
-    expect(await performMirrorTask(mirror().deps(sim.url), item, never)).toMatchObject({
-      kind: 'done',
-      result: { item: { state: 'succeeded' } },
-    });
-  });
-
   it('for an item that is not there gives up, without alarming anybody over a mistyped id', async () => {
     const sim = await market();
     const item = { kind: 'item', itemId: 99, askedAt: new Date(), byHand: true } as const;
-    const outcome = await performMirrorTask(mirror().deps(sim.url), item, never);
+    const outcome = await perform(sim, item);
     expect(outcome).toMatchObject({ kind: 'give-up', alert: null });
   });
 });
@@ -91,52 +68,30 @@ describe('a mirror job', () => {
 describe('a job that was done already', () => {
   it('asks nothing of the marketplace when it is repeated', async () => {
     const sim = await market();
-    const deps = mirror().deps(sim.url);
     const asked = job();
-    await performMirrorTask(deps, asked, never);
+    await perform(sim, asked);
     const requests = sim.log.length;
-    const again = await performMirrorTask(deps, asked, never);
+    const again = await perform(sim, asked);
     expect(sim.log.length).toBe(requests);
     expect(again).toMatchObject({
       kind: 'done',
-      result: {
-        account: { coveredBy: expect.any(String) as string },
-        items: { coveredBy: expect.any(String) as string },
-      },
+      result: { account: { coveredBy: RUN }, items: { coveredBy: RUN } },
     });
-  });
-
-  it('goes on with the items when it was killed after the account', async () => {
-    const sim = await market();
-    const deps = mirror().deps(sim.url);
-    const asked = job();
-    await syncAccount(deps, never);
-    expect(await performMirrorTask(deps, asked, never)).toMatchObject({
-      result: {
-        account: { coveredBy: expect.any(String) as string },
-        items: { state: 'succeeded' },
-      },
-    });
-    expect((await mirror().items()).length).toBe(5);
   });
 
   it('is done anew when the run began before it was asked for: it may have missed what is new', async () => {
     const sim = await market();
-    const deps = mirror().deps(sim.url);
-    await performMirrorTask(deps, job(), never);
-    expect(await performMirrorTask(deps, job('account'), never)).toMatchObject({
-      result: { account: { run: expect.any(String) as string } },
-    });
+    await perform(sim, job());
+    expect(await perform(sim, job('account'))).toMatchObject({ result: { account: { run: RUN } } });
   });
 
   it('is not covered by a run that failed', async () => {
     const sim = await market();
-    const deps = mirror().deps(sim.url);
     const asked = job('account');
     sim.faults.always('account', { kind: 'html', status: 200 });
-    expect(await performMirrorTask(deps, asked, never)).toMatchObject({ kind: 'retry' });
+    expect(await perform(sim, asked)).toMatchObject({ kind: 'retry' });
     sim.faults.clear();
-    expect(await performMirrorTask(deps, asked, never)).toMatchObject({
+    expect(await perform(sim, asked)).toMatchObject({
       result: { account: { state: 'succeeded' } },
     });
   });
@@ -147,7 +102,7 @@ describe('a job that was done already', () => {
     const first = mirror().deps(sim.url, { jobId: 'item.1' });
     await performMirrorTask(first, item, never);
     expect(await performMirrorTask(first, item, never)).toMatchObject({
-      result: { item: { coveredBy: expect.any(String) as string } },
+      result: { item: { coveredBy: RUN } },
     });
     const other = mirror().deps(sim.url, { jobId: 'item.2' });
     expect(await performMirrorTask(other, { ...item, itemId: 1003 }, never)).toMatchObject({
@@ -157,12 +112,11 @@ describe('a job that was done already', () => {
 
   it('still tells of the removals it held, in case it was killed before it could', async () => {
     const sim = await market(40);
-    const deps = mirror().deps(sim.url);
-    await performMirrorTask(deps, job(), never);
+    await perform(sim, job());
     loseMost(sim);
     const asked = job('items');
-    const first = await performMirrorTask(deps, asked, never);
-    const again = await performMirrorTask(deps, asked, never);
+    const first = await perform(sim, asked);
+    const again = await perform(sim, asked);
     expect(again).toMatchObject({ alert: 'alert' in first ? first.alert : null });
   });
 
@@ -189,7 +143,7 @@ describe('a job whose seller is at work already', () => {
     sim.faults.next('list', { kind: 'stall', ms: 500 });
     const first = syncCatalogue(mirror().deps(sim.url, { holder: 'worker 4711 on atlas' }), never);
     await until(() => sim.log.length >= 2);
-    const outcome = await performMirrorTask(mirror().deps(sim.url), job('items'), never);
+    const outcome = await perform(sim, job('items'));
     expect(outcome).toMatchObject({
       kind: 'later',
       reason: expect.stringMatching(/by worker 4711 on atlas .*not started twice/) as string,
@@ -207,22 +161,19 @@ describe('a job that is told to stop', () => {
     sim.faults.next('list', { kind: 'stall', ms: 5_000 });
     const stop = new AbortController();
     const asked = job();
-    const first = performMirrorTask(mirror().deps(sim.url), asked, stop.signal);
+    const first = perform(sim, asked, stop.signal);
     await until(() => sim.log.length >= 2);
     stop.abort(new Error('SIGTERM'));
     expect(await first).toEqual({ kind: 'hand-back' });
     expect(await runs()).toMatchObject([{ state: 'succeeded' }, { state: 'interrupted' }]);
-    expect(await performMirrorTask(mirror().deps(sim.url), asked, never)).toMatchObject({
-      result: {
-        account: { coveredBy: expect.any(String) as string },
-        items: { state: 'succeeded' },
-      },
+    expect(await perform(sim, asked)).toMatchObject({
+      result: { account: { coveredBy: RUN }, items: { state: 'succeeded' } },
     });
   });
 
   it('before it began does nothing at all', async () => {
     const sim = await market();
-    const outcome = await performMirrorTask(mirror().deps(sim.url), job(), AbortSignal.abort());
+    const outcome = await perform(sim, job(), AbortSignal.abort());
     expect(outcome).toEqual({ kind: 'hand-back' });
     expect(sim.log).toEqual([]);
   });
@@ -254,7 +205,7 @@ describe('what may pass', () => {
   it('is tried again, not before the marketplace said', async () => {
     const sim = await market();
     sim.faults.always('account', { kind: 'rate-limited', retryAfter: 7_200 });
-    const outcome = await performMirrorTask(mirror().deps(sim.url), job(), never);
+    const outcome = await perform(sim, job());
     expect(outcome).toMatchObject({
       kind: 'retry',
       problem: expect.stringMatching(/^run \d+ failed: limited/) as string,
@@ -266,7 +217,7 @@ describe('what may pass', () => {
   it('of the store fails the run, not the process: the job is tried again', async () => {
     const sim = await market(300);
     sim.faults.next('list', { kind: 'slow', chunkBytes: 20_000, pauseMs: 20 });
-    const running = performMirrorTask(mirror().deps(sim.url), job('items'), never);
+    const running = perform(sim, job('items'));
     await until(() => sim.log.length >= 2);
     await mirror().rows(
       `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -291,15 +242,5 @@ describe('what may pass', () => {
     expect(outcome.problem).toMatch(/connection was refused/);
     expect(outcome.problem).not.toContain('pass-word');
     expect(outcome.problem).not.toContain('\n');
-  });
-});
-
-describe('what an outcome says', () => {
-  it('holds nothing that the marketplace sent: it is kept with the job', async () => {
-    const sim = await market();
-    sim.faults.always('account', { kind: 'reply', status: 200, body: '{"private":"balance 12"}' });
-    const outcome = await performMirrorTask(mirror().deps(sim.url), job(), never);
-    expect(outcome).toMatchObject({ kind: 'give-up' });
-    expect(JSON.stringify(outcome)).not.toContain('balance');
   });
 });

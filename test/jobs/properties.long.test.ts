@@ -68,6 +68,8 @@ let changes = 0;
 interface Night {
   over: boolean;
   readonly ending: AbortController;
+  /** Cuts under way: one that came late would hit the run after this night. */
+  readonly cuts: Promise<void>[];
 }
 
 function happen(sim: Simulator, catalogue: Catalogue, what: Event, night: Night): void {
@@ -97,7 +99,7 @@ function happen(sim: Simulator, catalogue: Catalogue, what: Event, night: Night)
         if (night.over) return;
         if (what.kind === 'revoke-after') sim.revoke(KEY);
         else if (what.kind === 'interrupt-after') night.ending.abort(new Error('interrupted'));
-        else void cutLock(mirror());
+        else night.cuts.push(cutLock(mirror()));
       });
   }
 }
@@ -173,7 +175,7 @@ it('keeps its promise through any sequence of states and faults', async () => {
       for (const events of sequence) {
         /** What the list before named. */
         const last = new Set([...catalogue.truth()].map((item) => item.id));
-        const night: Night = { over: false, ending: new AbortController() };
+        const night: Night = { over: false, ending: new AbortController(), cuts: [] };
         const before = await mirror().items();
         for (const what of events) happen(sim, catalogue, what, night);
         const { report, seen } = await runAndLook(deps, night.ending.signal);
@@ -210,6 +212,7 @@ it('keeps its promise through any sequence of states and faults', async () => {
         }
         // The weather clears: a run and a second one, which has nothing left to write.
         night.over = true;
+        await Promise.all(night.cuts);
         sim.faults.clear();
         sim.addSeller(seller);
         expect(await syncCatalogue(deps, never)).toMatchObject({ state: 'succeeded' });
@@ -232,6 +235,16 @@ it('keeps its promise through any sequence of states and faults', async () => {
             [
               { kind: 'unlist', id: FIRST },
               { kind: 'fault', operation: 'item', fault: { kind: 'key-refused' } },
+            ],
+          ],
+        ],
+        // Once an item that look-ups found until now was told as missing twice.
+        [
+          [
+            [{ kind: 'unlist', id: FIRST }],
+            [
+              { kind: 'remove', id: FIRST + 1 },
+              { kind: 'revoke-after', requests: 2 },
             ],
           ],
         ],

@@ -2,72 +2,16 @@ import { describe, expect, it } from 'vitest';
 import { Secret } from '../../src/domain/secret.js';
 import { syncAccount } from '../../src/jobs/sync-account.js';
 import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
-import { seededCatalogue } from '../../src/simulator/index.js';
-import { SellerBusyError } from '../../src/store/lock.js';
+import type { RunEvent } from '../../src/jobs/types.js';
+import { seededCatalogue, type Simulator } from '../../src/simulator/index.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
+import { openMarket } from './market.js';
 
 const mirror = useMirror();
 
-async function market(count = 300) {
-  const catalogue = seededCatalogue({ seed: 7, count });
-  return mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
-}
-
-describe('the seller’s lock', () => {
-  it('lets a second run say who holds it, and start again afterwards', async () => {
-    const sim = await market();
-    sim.faults.next('list', { kind: 'stall', ms: 300 });
-    const first = syncCatalogue(
-      mirror().deps(sim.url, { holder: 'sync (process 4711 on atlas)' }),
-      never,
-    );
-    while (sim.log.length < 2) await new Promise((resolve) => setTimeout(resolve, 5));
-    const second = syncCatalogue(mirror().deps(sim.url), never);
-    await expect(second).rejects.toThrow(SellerBusyError);
-    await expect(second).rejects.toThrow(/process 4711 on atlas/);
-    expect(await first).toMatchObject({ state: 'succeeded' });
-    expect(await syncCatalogue(mirror().deps(sim.url), never)).toMatchObject({
-      state: 'succeeded',
-    });
-  });
-
-  it('keeps sellers apart: another one runs at the same time', async () => {
-    const sim = await market();
-    sim.addSeller({
-      key: 'other-key-0123456789',
-      username: 'grace',
-      catalogue: seededCatalogue({ seed: 2, count: 5 }),
-    });
-    sim.faults.next('list', { kind: 'stall', ms: 200 });
-    const reports = await Promise.all([
-      syncCatalogue(mirror().deps(sim.url), never),
-      syncAccount(mirror().deps(sim.url, { sellerId: 'second' }), never),
-    ]);
-    expect(reports[0].state).toBe('succeeded');
-    expect(reports[1].report.state).toBe('succeeded');
-  });
-});
-
 describe('an interrupted run', () => {
-  it('changes nothing, says so in mirror.runs and frees the seller', async () => {
-    const sim = await market();
-    const deps = mirror().deps(sim.url);
-    await syncCatalogue(deps, never);
-    const before = await mirror().items();
-    sim.seller(KEY).catalogue.touchShare(100, 'price');
-    sim.faults.next('list', { kind: 'slow', chunkBytes: 2000, pauseMs: 20 });
-    const interruption = new AbortController();
-    const run = syncCatalogue(deps, interruption.signal);
-    setTimeout(() => interruption.abort(new Error('interrupted')), 150);
-    await expect(run).rejects.toThrow('interrupted');
-    expect(await mirror().items()).toEqual(before);
-    const runs = await mirror().rows('SELECT state FROM mirror.runs ORDER BY run_id');
-    expect(runs).toEqual([{ state: 'succeeded' }, { state: 'interrupted' }]);
-    expect(await syncCatalogue(deps, never)).toMatchObject({ counts: { changed: 300 } });
-  });
-
   it('of a process that died is marked by the next one', async () => {
-    const sim = await market(3);
+    const sim = await market();
     const deps = mirror().deps(sim.url);
     await syncCatalogue(deps, never);
     await mirror().rows(
@@ -78,28 +22,6 @@ describe('an interrupted run', () => {
       `SELECT state, problem_code FROM mirror.runs WHERE holder = 'gone'`,
     );
     expect(runs).toEqual([{ state: 'interrupted', problem_code: 'interrupted' }]);
-  });
-});
-
-describe('a lost connection to the store', () => {
-  it('in the middle of the list fails the run, changes nothing and does not end the process', async () => {
-    const sim = await market();
-    const deps = mirror().deps(sim.url);
-    await syncCatalogue(deps, never);
-    const before = await mirror().items();
-    sim.seller(KEY).catalogue.touchShare(100, 'price');
-    sim.faults.next('list', { kind: 'slow', chunkBytes: 20_000, pauseMs: 20 });
-    const requests = sim.log.length;
-    const run = syncCatalogue(deps, never);
-    run.catch(() => undefined);
-    while (sim.log.length < requests + 2) await new Promise((resolve) => setTimeout(resolve, 5));
-    await mirror().rows(
-      `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-        WHERE application_name = 'test' AND datname = current_database()`,
-    );
-    await expect(run).rejects.toThrow();
-    expect(await mirror().items()).toEqual(before);
-    expect(await syncCatalogue(deps, never)).toMatchObject({ counts: { changed: 300 } });
   });
 });
 
@@ -132,5 +54,83 @@ describe('the key', () => {
       const rows = await mirror().rows(`SELECT t::text AS text FROM ${name} t`);
       expect(JSON.stringify(rows).toLowerCase(), name).not.toContain(key.toLowerCase());
     }
+  });
+});
+
+const market = async (): Promise<Simulator> => (await openMarket(mirror(), 5)).sim;
+
+describe('who listens to runs', () => {
+  it('hears of each as it begins and ends, with its figures', async () => {
+    const sim = await market();
+    const events: RunEvent[] = [];
+    const deps = mirror().deps(sim.url, { onRun: (event) => events.push(event) });
+    const { report } = await syncAccount(deps, never);
+    sim.faults.always('list', { kind: 'html', status: 200 });
+    const failed = await syncCatalogue(deps, never);
+    expect(events).toEqual([
+      { phase: 'started', runId: report.runId, kind: 'account' },
+      {
+        phase: 'finished',
+        runId: report.runId,
+        kind: 'account',
+        state: 'succeeded',
+        counts: report.counts,
+        problem: null,
+        durationMs: expect.any(Number) as number,
+      },
+      { phase: 'started', runId: failed.runId, kind: 'items' },
+      expect.objectContaining({ state: 'failed', problem: failed.problem }),
+    ]);
+  });
+
+  it('hears that a run was interrupted, which the caller gets as an error', async () => {
+    const sim = await market();
+    sim.faults.next('list', { kind: 'stall', ms: 5_000 });
+    const interruption = new AbortController();
+    const states: string[] = [];
+    const deps = mirror().deps(sim.url, {
+      onRun: (event) => states.push(event.phase === 'finished' ? event.state : event.phase),
+    });
+    const run = syncCatalogue(deps, interruption.signal);
+    while (sim.log.length < 2) await new Promise((resolve) => setTimeout(resolve, 5));
+    interruption.abort(new Error('stop'));
+    await expect(run).rejects.toThrow('stop');
+    expect(states).toEqual(['started', 'interrupted']);
+  });
+
+  it('can’t harm the run by failing: the copy is worth more than a log line', async () => {
+    const sim = await market();
+    const deps = mirror().deps(sim.url, {
+      onRun: () => {
+        throw new Error('the log is full');
+      },
+    });
+    expect(await syncCatalogue(deps, never)).toMatchObject({ state: 'succeeded' });
+  });
+});
+
+describe('a run', () => {
+  it('that was limited or met maintenance says when to come back', async () => {
+    const sim = await market();
+    const deps = mirror().deps(sim.url);
+    const before = Date.now();
+    for (const status of [429, 503]) {
+      sim.faults.clear();
+      sim.faults.always('account', {
+        kind: 'reply',
+        status,
+        body: 'later',
+        headers: { 'retry-after': '7200' },
+      });
+      const { report } = await syncAccount(deps, never);
+      expect(report.problem?.notBefore).toBeGreaterThanOrEqual(before + 7_200_000 - 1_000);
+    }
+  });
+
+  it('that failed otherwise leaves it to whoever repeats it', async () => {
+    const sim = await market();
+    sim.faults.always('account', { kind: 'html', status: 200 });
+    const { report } = await syncAccount(mirror().deps(sim.url), never);
+    expect(report.problem).toMatchObject({ code: 'unavailable', notBefore: null });
   });
 });

@@ -1,20 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
-import type { JobDeps, RunReport } from '../../src/jobs/types.js';
-import { seededCatalogue, type Simulator } from '../../src/simulator/index.js';
-import { KEY, never, useMirror } from '../support/mirror.js';
+import type { Simulator } from '../../src/simulator/index.js';
+import { KEY, useMirror } from '../support/mirror.js';
+import { openMarket, openSynced } from './market.js';
 
 const mirror = useMirror();
-
-async function market(count: number, options: object = {}, deps: Partial<JobDeps> = {}) {
-  const catalogue = seededCatalogue({ seed: 7, count });
-  const sim = await mirror().simulate({
-    sellers: [{ key: KEY, username: 'ada', catalogue }],
-    ...options,
-  });
-  const jobs = mirror().deps(sim.url, deps);
-  return { sim, catalogue, sync: (): Promise<RunReport> => syncCatalogue(jobs, never) };
-}
+const market = (
+  ...args: Parameters<typeof openMarket> extends [unknown, ...infer Rest] ? Rest : never
+) => openSynced(mirror(), ...args);
 
 async function states(): Promise<Record<string, string>> {
   return Object.fromEntries((await mirror().items()).map((row) => [row.item_id, row.state]));
@@ -23,20 +15,25 @@ async function states(): Promise<Record<string, string>> {
 /** All that is stored of items; the rows themselves may have been written meanwhile. */
 const stored = () => mirror().rows('SELECT * FROM mirror.items ORDER BY item_id');
 
+const NO_ITEM = '{"status":"error","msg":"Item Not Found"}';
+
 const lookups = (sim: Simulator): number =>
   sim.log.filter(({ operation }) => operation === 'item').length;
 
 describe('an item that is no longer listed', () => {
   it('is removed once it is denied between two proofs of the key', async () => {
     const { sim, catalogue, sync } = await market(20);
-    await sync();
     catalogue.remove(1004);
     const report = await sync();
     expect(report).toMatchObject({
       state: 'succeeded',
       counts: { removed: 1, missing: 0, unchanged: 19 },
     });
-    expect((await states())['1004']).toBe('removed');
+    const [row] = await mirror().rows('SELECT * FROM mirror.items WHERE item_id = 1004');
+    expect(row).toMatchObject({
+      ...{ state: 'removed', removed_at: expect.any(Date) as Date },
+      name: expect.stringMatching(/1004$/) as string,
+    });
     const order = sim.log.slice(2).map(({ operation }) => operation);
     expect(order).toEqual(['account', 'list', 'item', 'item', 'item', 'account']);
     const asked = sim.log.slice(4, 7).map(({ parameters }) => parameters['item_id']);
@@ -61,7 +58,6 @@ describe('an item that is no longer listed', () => {
 
   it('is not removed by a key that went bad after another item was found, and good again before the end', async () => {
     const { sim, catalogue, sync } = await market(20);
-    await sync();
     for (const id of [1004, 1005]) catalogue.setState(id, 'unlisted');
     // Proof, list and the first look-up pass.
     sim.afterRequests(3, () => {
@@ -73,7 +69,6 @@ describe('an item that is no longer listed', () => {
 
   it('is kept as missing beside one that was denied and found a moment later, since then a denial says little', async () => {
     const { sim, catalogue, sync } = await market(20);
-    await sync();
     catalogue.setState(1004, 'unlisted');
     catalogue.remove(1005);
     sim.faults.next('item', { kind: 'key-refused' });
@@ -83,110 +78,51 @@ describe('an item that is no longer listed', () => {
     expect((await sync()).counts).toMatchObject({ removed: 1 });
   });
 
-  it('stays missing when the marketplace asks for a pause before the denial could be asked for again', async () => {
-    const { sim, catalogue, sync } = await market(20);
-    await sync();
-    catalogue.remove(1004);
-    // Proof, list, look-up and that of a listed item pass.
-    sim.afterRequests(4, () => sim.faults.next('item', { kind: 'rate-limited', retryAfter: 3600 }));
-    const report = await sync();
-    expect(report).toMatchObject({ state: 'succeeded', counts: { removed: 0, missing: 1 } });
-    expect(report.warnings.join()).toMatch(/look-ups ended early/);
-  });
-
   it('is removed also when the first item that is listed can’t be read: another one shows that look-ups work', async () => {
     const { catalogue, sync } = await market(20);
-    await sync();
     catalogue.breakRecord(1001, '{"id":1001,"name":"\u0007"}');
     catalogue.remove(1004);
     expect(await sync()).toMatchObject({ counts: { quarantined: 1, removed: 1, missing: 0 } });
   });
 
-  it('keeps its row, with the date', async () => {
-    const { catalogue, sync } = await market(20);
-    await sync();
-    catalogue.remove(1004);
-    await sync();
-    const [row] = await mirror().rows(
-      'SELECT name, removed_at FROM mirror.items WHERE item_id = 1004',
-    );
-    expect(row?.['removed_at']).toBeInstanceOf(Date);
-    expect(row?.['name']).toMatch(/1004$/);
-  });
-
-  it('stays live when the marketplace still answers for it', async () => {
-    const { catalogue, sync } = await market(20);
-    await sync();
-    const before = await stored();
-    catalogue.setState(1004, 'unlisted');
-    expect(await sync()).toMatchObject({ state: 'succeeded', counts: { removed: 0, missing: 0 } });
-    expect(await stored()).toEqual(before);
-  });
-
-  it('is brought up to date by its look-up', async () => {
-    const { catalogue, sync } = await market(20);
-    await sync();
-    catalogue.setState(1004, 'unlisted');
-    catalogue.change(1004, { name: 'Renamed' });
-    expect((await sync()).counts).toMatchObject({ changed: 1 });
-    const [row] = await mirror().rows('SELECT name, state FROM mirror.items WHERE item_id = 1004');
-    expect(row).toEqual({ name: 'Renamed', state: 'live' });
-  });
-
-  it('becomes missing, not removed, when the look-up is not answered', async () => {
+  const listedDenied = { kind: 'reply', status: 404, body: NO_ITEM } as const;
+  it.each<[string, (sim: Simulator) => void, RegExp]>([
+    [
+      'the look-up is not answered',
+      (sim) => sim.faults.always('item', { kind: 'server-error' }),
+      /look-ups ended early|not proven/,
+    ],
+    [
+      'the marketplace asks for a pause before the denial could be asked for again',
+      // Proof, list, look-up and that of a listed item pass.
+      (sim) =>
+        sim.afterRequests(4, () =>
+          sim.faults.next('item', { kind: 'rate-limited', retryAfter: 3600 }),
+        ),
+      /look-ups ended early/,
+    ],
+    [
+      'the key is refused after the look-up, since a bad key is denied everything',
+      (sim) => sim.afterRequests(2, () => sim.revoke(KEY)),
+      /nothing was removed/,
+    ],
+    [
+      'look-ups deny listed items as well, since then a denial says nothing',
+      (sim) => sim.faults.always('item', listedDenied),
+      /can’t be looked up either/,
+    ],
+  ])('becomes missing, not removed, when %s', async (_, arrange, warning) => {
     const { sim, catalogue, sync } = await market(20);
-    await sync();
     catalogue.remove(1004);
-    sim.faults.always('item', { kind: 'server-error' });
+    arrange(sim);
     const report = await sync();
     expect(report).toMatchObject({ state: 'succeeded', counts: { removed: 0, missing: 1 } });
-    expect((await states())['1004']).toBe('missing');
-    sim.faults.clear();
-    expect((await sync()).counts).toMatchObject({ removed: 1 });
-    expect((await states())['1004']).toBe('removed');
-  });
-
-  it('becomes missing when the key is refused after the look-up, since a bad key is denied everything', async () => {
-    const { sim, catalogue, sync } = await market(20);
-    await sync();
-    catalogue.remove(1004);
-    sim.afterRequests(2, () => sim.revoke(KEY));
-    const report = await sync();
-    expect(report).toMatchObject({ state: 'succeeded', counts: { removed: 0, missing: 1 } });
-    expect(report.warnings.join()).toMatch(/nothing was removed/);
-  });
-
-  it('becomes missing when look-ups deny listed items as well, since then a denial says nothing', async () => {
-    const { sim, catalogue, sync } = await market(20);
-    await sync();
-    catalogue.remove(1004);
-    const body = '{"status":"error","msg":"Item Not Found"}';
-    sim.faults.always('item', { kind: 'reply', status: 404, body });
-    const report = await sync();
-    expect(report).toMatchObject({ state: 'succeeded', counts: { removed: 0, missing: 1 } });
-    expect(report.warnings.join()).toMatch(/can’t be looked up either/);
+    expect(report.warnings.join()).toMatch(warning);
     expect((await states())['1004']).toBe('missing');
   });
-
-  it.each(['Service temporarily unavailable, try later', 'Too many requests'])(
-    'is not removed by an outage that is told at HTTP 200: %s',
-    async (msg) => {
-      const { sim, catalogue, sync } = await market(9);
-      await sync();
-      catalogue.setState(1004, 'unlisted');
-      const body = JSON.stringify({ status: 'error', msg });
-      sim.faults.always('item', { kind: 'reply', status: 200, body });
-      expect((await sync()).counts).toMatchObject({ removed: 0, missing: 1 });
-      const before = await mirror().items();
-      sim.faults.always('list', { kind: 'reply', status: 200, body });
-      expect((await sync()).state).toBe('failed');
-      expect(await mirror().items()).toEqual(before);
-    },
-  );
 
   it('keeps the media that a reduced answer does not speak of', async () => {
     const { sim, catalogue, sync } = await market(20);
-    await sync();
     const before = await stored();
     catalogue.setState(1004, 'unlisted');
     const [row] = await mirror().rows<{ raw: { media: Record<string, unknown> } }>(
@@ -203,7 +139,6 @@ describe('an item that is no longer listed', () => {
 
   it('returns with its row when it is listed again', async () => {
     const { catalogue, sync } = await market(20);
-    await sync();
     const [first] = await mirror().rows(
       'SELECT first_seen_at FROM mirror.items WHERE item_id = 1004',
     );
@@ -223,7 +158,6 @@ describe('an item that is no longer listed', () => {
 
   it('costs nothing more once it is removed', async () => {
     const { sim, catalogue, sync } = await market(20);
-    await sync();
     catalogue.remove(1004);
     await sync();
     const before = lookups(sim);
@@ -234,43 +168,9 @@ describe('an item that is no longer listed', () => {
   });
 });
 
-describe('the removal guard', () => {
-  it('holds the run, removes nothing and mirrors what is present', async () => {
-    const { catalogue, sync } = await market(40);
-    await sync();
-    for (let id = 1001; id <= 1011; id++) catalogue.remove(id);
-    catalogue.change(1030, { name: 'Renamed' });
-    const report = await sync();
-    expect(report).toMatchObject({
-      state: 'held',
-      counts: { removed: 0, missing: 11, changed: 1 },
-    });
-    const all = Object.values(await states());
-    expect(all.filter((state) => state === 'missing')).toHaveLength(11);
-    expect(all.filter((state) => state === 'removed')).toHaveLength(0);
-    const [row] = await mirror().rows('SELECT name FROM mirror.items WHERE item_id = 1030');
-    expect(row).toEqual({ name: 'Renamed' });
-  });
-
-  it('lets go what stays below one of its thresholds', async () => {
-    const { catalogue, sync } = await market(40);
-    await sync();
-    for (let id = 1001; id <= 1010; id++) catalogue.remove(id);
-    expect(await sync()).toMatchObject({ state: 'succeeded', counts: { removed: 10 } });
-  });
-
-  it('can be raised to let a great removal through', async () => {
-    const { catalogue, sync } = await market(40, {}, { removalGuard: { items: 100, percent: 20 } });
-    await sync();
-    for (let id = 1001; id <= 1030; id++) catalogue.remove(id);
-    expect(await sync()).toMatchObject({ state: 'succeeded', counts: { removed: 30 } });
-  });
-});
-
 describe('look-ups', () => {
   it('are bounded in one run, and come round to every item in the next ones', async () => {
     const { sim, catalogue, sync } = await market(40, {}, { lookupsPerRun: 3 });
-    await sync();
     for (let id = 1001; id <= 1008; id++) catalogue.remove(id);
     expect((await sync()).counts).toMatchObject({ removed: 3, missing: 5 });
     expect((await sync()).counts).toMatchObject({ removed: 3, missing: 2 });
@@ -283,7 +183,6 @@ describe('look-ups', () => {
 
   it('take turns among items that are found again and again', async () => {
     const { sim, catalogue, sync } = await market(40, {}, { lookupsPerRun: 2 });
-    await sync();
     for (let id = 1001; id <= 1006; id++) catalogue.setState(id, 'unlisted');
     for (let night = 0; night < 3; night++) await sync();
     const asked = sim.log
@@ -293,60 +192,40 @@ describe('look-ups', () => {
     expect(asked).toHaveLength(6);
   });
 
-  it('end after three without an answer, and leave the rest for the next run', async () => {
+  it.each([
+    ['after three without an answer', { kind: 'switched-off', body: 'json' }, 3, /ended early/],
+    [
+      'at once when the marketplace asks for a long pause, rather than hold the seller’s lock for it',
+      { kind: 'rate-limited', retryAfter: 3600 },
+      1,
+      /too many requests/,
+    ],
+  ] as const)('end %s, and leave the rest for the next run', async (_, fault, asked, warning) => {
     const { sim, catalogue, sync } = await market(40);
-    await sync();
     for (let id = 1001; id <= 1008; id++) catalogue.remove(id);
-    sim.faults.always('item', { kind: 'switched-off', body: 'json' });
-    expect((await sync()).counts).toMatchObject({ removed: 0, missing: 8 });
-    expect(lookups(sim)).toBe(3);
-  });
-
-  it('end at once when the marketplace asks for a long pause, rather than hold the seller’s lock for it', async () => {
-    const { sim, catalogue, sync } = await market(40);
-    await sync();
-    for (let id = 1001; id <= 1008; id++) catalogue.remove(id);
-    sim.faults.always('item', { kind: 'rate-limited', retryAfter: 3600 });
+    sim.faults.always('item', fault);
     const report = await sync();
     expect(report.counts).toMatchObject({ removed: 0, missing: 8 });
-    expect(report.warnings.join()).toMatch(/too many requests/);
-    expect(lookups(sim)).toBe(1);
+    expect(report.warnings.join()).toMatch(warning);
+    expect(lookups(sim)).toBe(asked);
   });
 });
 
 describe('"No items found"', () => {
-  it('does not remove the only item of an account, which servers do not list', async () => {
-    const { catalogue, sync } = await market(3, { profile: 'field-2' });
-    await sync();
-    catalogue.remove(1001);
-    catalogue.remove(1002);
-    const report = await sync();
-    expect(report).toMatchObject({ state: 'succeeded', counts: { listed: 0, removed: 2 } });
-    expect(await states()).toEqual({ '1001': 'removed', '1002': 'removed', '1003': 'live' });
-  });
-
-  it('in another language means the same', async () => {
-    const { sim, catalogue, sync } = await market(3, { profile: 'field-2' });
-    await sync();
-    catalogue.remove(1001);
-    catalogue.remove(1002);
-    sim.language = 'de';
-    expect((await sync()).counts).toMatchObject({ removed: 2 });
-    expect((await states())['1003']).toBe('live');
-  });
-
-  it('and an empty list are settled by the same look-ups', async () => {
-    const { catalogue, sync } = await market(3);
-    await sync();
-    for (const id of [1001, 1002, 1003]) catalogue.setState(id, 'unlisted');
-    const report = await sync();
-    expect(report).toMatchObject({ state: 'succeeded', counts: { removed: 0, missing: 0 } });
-    expect(Object.values(await states())).toEqual(['live', 'live', 'live']);
-  });
+  it.each(['en', 'de'] as const)(
+    'does not remove the only item of an account, which servers do not list, in language %s',
+    async (language) => {
+      const { sim, catalogue, sync } = await market(3, { profile: 'field-2' });
+      catalogue.remove(1001);
+      catalogue.remove(1002);
+      sim.language = language;
+      expect(await sync()).toMatchObject({ state: 'succeeded', counts: { listed: 0, removed: 2 } });
+      expect(await states()).toEqual({ '1001': 'removed', '1002': 'removed', '1003': 'live' });
+    },
+  );
 
   it('to a key that was revoked a moment ago fails the run and changes nothing', async () => {
     const { sim, sync } = await market(3);
-    await sync();
     const before = await mirror().items();
     sim.afterRequests(1, () => sim.revoke(KEY));
     expect(await sync()).toMatchObject({ state: 'failed', problem: { code: 'refused' } });
@@ -355,7 +234,6 @@ describe('"No items found"', () => {
 
   it('fails the run when neither the list nor the look-ups can be believed', async () => {
     const { sim, sync } = await market(3);
-    await sync();
     const before = await mirror().items();
     sim.faults.next('list', { kind: 'key-refused' });
     sim.faults.always('item', { kind: 'switched-off', body: 'json' });
@@ -367,16 +245,8 @@ describe('"No items found"', () => {
     expect(await mirror().items()).toEqual(before);
   });
 
-  it('from an account that had many holds the run', async () => {
-    const { catalogue, sync } = await market(50, { profile: 'field-2' });
-    await sync();
-    catalogue.setShare(100, 'pending');
-    const report = await sync();
-    expect(report).toMatchObject({ state: 'held', counts: { removed: 0, missing: 50 } });
-  });
-
   it('says that an only item can be mirrored by its id', async () => {
-    const { sync } = await market(1, { profile: 'field-2' });
+    const { sync } = await openMarket(mirror(), 1, { profile: 'field-2' });
     const report = await sync();
     expect(report).toMatchObject({ state: 'succeeded', counts: { added: 0 } });
     expect(report.warnings.join()).toMatch(/sync item ID/);

@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Secret } from '../../src/domain/secret.js';
 import { SPELLINGS } from '../support/echoes.js';
-import { useLog } from './lines.js';
-import { BURIALS, purchaseCode, secretText } from './values.js';
+import { useLog } from './support.js';
+import { BURIALS, purchaseCode, secretText } from './support.js';
 
 const FORMATS = ['json', 'pretty'] as const;
 
@@ -62,12 +62,6 @@ describe('masking', () => {
     expect(last()).toMatchObject({ msg: 'asked with [secret]', header: 'X-Key: [secret]' });
   });
 
-  it('takes the longest secret first, because an address may contain another’s password', () => {
-    const { log, last } = useLog({ secrets: ['pass', 'https://a.example/pass/token'] });
-    log.info('to https://a.example/pass/token, pass');
-    expect(last()['msg']).toBe('to [secret], [secret]');
-  });
-
   it('finds a key of digits in numbers too, and the line is JSON still', () => {
     const { log, last } = useLog({ secrets: ['123456'] });
     log.info('done', { durationMs: 12_345_678, big: 123_456n });
@@ -111,36 +105,26 @@ describe('masking', () => {
     });
   });
 
-  it.each([
-    'code',
-    'Code',
-    'codes',
-    'purchaseCode',
-    'purchase_code',
-    'purchase-codes',
-    'licence_code',
-  ])('shows a quarter at most of what is in a field named %s, whatever it looks like', (name) => {
-    const { log, last } = useLog();
-    log.info('x', {
-      [name]: 'SPRING-SALE',
-      in: { [name]: ['abcdefgh', 12_345_678, { x: 'hijklmno' }] },
-    });
-    expect(last()).toMatchObject({ [name]: 'SP…', in: { [name]: ['ab…', '12…', { x: 'hi…' }] } });
-  });
+  it.each('code Code codes purchaseCode purchase_code purchase-codes licence_code'.split(' '))(
+    'shows a quarter at most of what is in a field named %s, whatever it looks like',
+    (name) => {
+      const { log, last } = useLog();
+      log.info('x', {
+        [name]: 'SPRING-SALE',
+        in: { [name]: ['abcdefgh', 12_345_678, { x: 'hijklmno' }] },
+      });
+      expect(last()).toMatchObject({ [name]: 'SP…', in: { [name]: ['ab…', '12…', { x: 'hi…' }] } });
+    },
+  );
 
-  it.each([
-    'password',
-    'apiKey',
-    'api_key',
-    'Authorization',
-    'set-cookie',
-    'clientSecret',
-    'token',
-  ])('shows nothing of what is in a field named %s', (name) => {
-    const { log, last } = useLog();
-    log.info('x', { [name]: 'hunter2', in: { [name]: { of: ['hunter2'] } } });
-    expect(last()).toMatchObject({ [name]: '[secret]', in: { [name]: { of: ['[secret]'] } } });
-  });
+  it.each('password apiKey api_key Authorization set-cookie clientSecret token'.split(' '))(
+    'shows nothing of what is in a field named %s',
+    (name) => {
+      const { log, last } = useLog();
+      log.info('x', { [name]: 'hunter2', in: { [name]: { of: ['hunter2'] } } });
+      expect(last()).toMatchObject({ [name]: '[secret]', in: { [name]: { of: ['[secret]'] } } });
+    },
+  );
 
   it('keeps the code of an error, which a programmer named', () => {
     const { log, last } = useLog();

@@ -2,15 +2,16 @@ import { describe, expect, it } from 'vitest';
 import { Secret } from '../../src/domain/secret.js';
 import { createMarketplace } from '../../src/marketplace/client.js';
 import {
-  DEFAULT_CARRIAGE,
-  RequestBuilder,
-  USER_AGENT,
   checkCarriage,
+  DEFAULT_CARRIAGE,
+  requestBuilder,
+  USER_AGENT,
 } from '../../src/marketplace/request.js';
+import { decideRedirect } from '../../src/marketplace/sender.js';
 import {
   MarketplaceOptionsError,
-  PlainHttpRefusedError,
   type ParameterCarriage,
+  PlainHttpRefusedError,
 } from '../../src/marketplace/types.js';
 import { client } from './support.js';
 
@@ -22,37 +23,20 @@ const make = (url: string, allowPlainHttp?: boolean): unknown =>
   });
 
 describe('the base address', () => {
+  // Which addresses these are is tested with `addressFault`.
   it.each([
-    'http://shop.test',
-    'http://10.0.0.1',
-    'http://127.0.0.1.evil.test',
-    'http://localhost.evil.test',
-  ])('refuses %s, since the key would travel unencrypted to another machine', (url) => {
-    expect(() => make(url)).toThrow(PlainHttpRefusedError);
+    ['http://shop.test', PlainHttpRefusedError],
+    ['https://me:pw@shop.test', MarketplaceOptionsError],
+    ['ftp://shop.test', MarketplaceOptionsError],
+    ['https://shop.test/?a=1', MarketplaceOptionsError],
+  ])('refuses %s, which would show the key or could not be meant', (url, error) => {
+    expect(() => make(url)).toThrow(error);
   });
 
-  it.each([
-    'http://localhost:1',
-    'http://127.0.0.1:1',
-    'http://127.9.8.7',
-    'http://[::1]:1',
-    'https://shop.test',
-  ])('takes %s, where nobody can listen in', (url) => {
-    expect(() => make(url)).not.toThrow();
-  });
-
-  it('takes plain http anywhere once it is allowed', () => {
+  it('takes https, loopback, and plain http anywhere once it is allowed', () => {
+    for (const url of ['https://shop.test', 'http://[::1]:1'])
+      expect(() => make(url)).not.toThrow();
     expect(() => make('http://shop.test', true)).not.toThrow();
-  });
-
-  it.each([
-    'https://me@shop.test',
-    'https://me:pw@shop.test',
-    'ftp://shop.test',
-    'https://shop.test/?a=1',
-    'https://shop.test/#a',
-  ])('refuses %s, which could not be meant', (url) => {
-    expect(() => make(url)).toThrow(MarketplaceOptionsError);
   });
 
   it('names the budget by the host without www, so that both spellings share one', () => {
@@ -66,7 +50,7 @@ const build = (
   values: Readonly<Record<string, string>>,
   secret: Secret,
   how: ParameterCarriage,
-) => new RequestBuilder(secret, how).build(method, values);
+) => requestBuilder(secret, how)(method, values);
 
 const key = new Secret('k&y =+é');
 const FORM_KEY = 'k%26y+%3D%2B%C3%A9';
@@ -143,5 +127,70 @@ describe('the headers of a request', () => {
       accept: 'application/json',
       'accept-encoding': 'gzip, br',
     });
+  });
+});
+
+const PATH = '/api/items/all';
+
+function follow(from: string, location: string | null, allowPlainHttp = false): string {
+  const { to, host } = decideRedirect(new URL(from), location, allowPlainHttp);
+  return to?.href ?? `refused: ${host ?? 'no host'}`;
+}
+
+describe('redirects that may be followed', () => {
+  it.each([
+    ['https://shop.test', 'https://www.shop.test/api/items/all', 'apex to www'],
+    ['https://www.shop.test', 'https://shop.test/api/items/all', 'www to apex'],
+    ['https://www.shop.test:8443', 'https://shop.test:8443/api/items/all', 'on the same port'],
+    ['http://shop.test', 'https://shop.test/api/items/all', 'http to https'],
+    ['http://shop.test', 'https://www.shop.test/api/items/all', 'both at once'],
+    ['https://shop.test', 'https://shop.test/api/items/all/', 'a trailing slash more'],
+    ['https://shop.test', '/api/items/all/', 'a relative address'],
+    ['https://shop.test', '//www.shop.test/api/items/all', 'an address without scheme'],
+    ['https://shop.test', 'HTTPS://WWW.SHOP.TEST/api/items/all', 'in capitals'],
+  ])('%s → %s (%s)', (origin, location) => {
+    expect(follow(origin + PATH, location)).toBe(new URL(location, origin).href);
+  });
+
+  it('takes a trailing slash away too', () => {
+    expect(follow(`https://shop.test${PATH}/`, PATH)).toBe(`https://shop.test${PATH}`);
+  });
+
+  it('takes only origin and path from the server: parameters are ours to attach', () => {
+    expect(follow(`https://shop.test${PATH}`, `https://www.shop.test${PATH}?x=1#y`)).toBe(
+      `https://www.shop.test${PATH}`,
+    );
+  });
+
+  it('stays on plain http only where plain http is allowed', () => {
+    expect(follow(`http://shop.test${PATH}`, `http://www.shop.test${PATH}`, true)).toMatch(
+      /^http:/,
+    );
+    expect(follow(`http://localhost${PATH}`, `http://www.localhost${PATH}`)).toMatch(/^refused/);
+  });
+});
+
+describe('redirects that must not be followed', () => {
+  it.each([
+    ['https://shop.test', 'https://evil.test/api/items/all', 'another host'],
+    ['https://shop.test', 'https://shop.test.evil.test/api/items/all', 'a look-alike'],
+    ['https://shop.test', 'https://www.www.shop.test/api/items/all', 'one label too many'],
+    ['https://shop.test', 'https://api.shop.test/api/items/all', 'another label'],
+    ['https://shop.test', 'http://shop.test/api/items/all', 'https to http'],
+    ['https://shop.test', 'https://shop.test:8443/api/items/all', 'another port'],
+    ['http://shop.test:8080', 'https://shop.test/api/items/all', 'https from an odd port'],
+    ['https://shop.test', 'https://shop.test/', 'the home page'],
+    ['https://shop.test', 'https://shop.test/api/items/all//', 'another path'],
+    ['https://shop.test', 'https://shop.test/API/items/all', 'another path by case'],
+    ['https://shop.test', 'https://www.shop.test@evil.test/api/items/all', 'a disguised host'],
+    ['https://shop.test', 'https://u:p@www.shop.test/api/items/all', 'user name and password'],
+    ['https://shop.test', 'https://u@www.shop.test/api/items/all', 'a user name'],
+    ['https://shop.test', 'javascript:alert(1)', 'another scheme'],
+    ['https://shop.test', 'https://shop.test/api/items/all/../../x', 'a path that climbs'],
+    ['https://shop.test', 'https://shop.test/api/items/all/%2e%2e/x', 'a path that climbs in code'],
+    ['https://shop.test', 'https://[bad/', 'no address'],
+    ['https://shop.test', null, 'nothing'],
+  ])('%s → %s (%s)', (origin: string, location: string | null, _why: string) => {
+    expect(follow(origin + PATH, location, true)).toMatch(/^refused/);
   });
 });

@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import type { Queues } from '../../src/queue/queues.js';
 import type { JobEvent } from '../../src/queue/worker.js';
 import { aborted, DONE, noting, sync, until } from './support.js';
-import type { Trial } from './trial.js';
+import type { Trial } from './support.js';
 
 /** What the product needs of its queue, whatever keeps it. */
 export function describeQueue(title: string, makeTrial: () => Promise<Trial> | Trial): void {
@@ -128,6 +128,34 @@ export function describeQueue(title: string, makeTrial: () => Promise<Trial> | T
       expect(seen.map(({ context }) => context.attempt)).toEqual([1, 2]);
     });
 
+    it('tells of failed jobs with their reason, and tries one again with all its attempts when asked', async () => {
+      let works = false;
+      const { handler, seen } = noting(() =>
+        works ? DONE : { kind: 'give-up', problem: 'the key is refused' },
+      );
+      queues.work('mirror', handler, { concurrency: 1 });
+      const { jobId } = await queues.addMirror(sync('acme'));
+      await until(async () => (await mirror()).failed === 1);
+      expect(await queues.ended('mirror', 'failed', 10)).toMatchObject([
+        { queue: 'mirror', jobId, kind: 'sync', seller: 'acme', problem: 'the key is refused' },
+      ]);
+      works = true;
+      expect(await queues.retry('mirror', jobId)).toBe(true);
+      await until(async () => (await mirror()).completed === 1);
+      expect(seen.map(({ context }) => context.attempt)).toEqual([1, 1]);
+      expect(await queues.ended('mirror', 'failed', 10)).toEqual([]);
+      expect(await queues.ended('mirror', 'completed', 10)).toMatchObject([
+        { jobId, problem: null },
+      ]);
+    });
+
+    it('tries nothing again that did not fail, or is gone', async () => {
+      const { jobId } = await queues.addMirror(sync('acme'));
+      expect(await queues.retry('mirror', jobId)).toBe(false);
+      expect(await queues.retry('mirror', 'gone')).toBe(false);
+      expect(await mirror()).toMatchObject({ waiting: 1 });
+    });
+
     it('does not try again what repeating can not help', async () => {
       const { handler, seen } = noting(() => ({ kind: 'give-up', problem: 'wrong key' }));
       queues.work('mirror', handler, { concurrency: 1 });
@@ -162,7 +190,7 @@ export function describeQueue(title: string, makeTrial: () => Promise<Trial> | T
       await bull.add('sync', payload, { jobId: 'odd', attempts: 5 });
       await bull.add('sync', { something: 'else' }, { jobId: 'odder', attempts: 5 });
       await until(async () => (await mirror()).failed === 2);
-      expect((await bull.getJob('odd'))?.failedReason).toContain('is not understood: seller');
+      expect((await bull.getJob('odd'))?.failedReason).toContain('is not understood: task.seller');
       expect((await bull.getJob('odder'))?.failedReason).toContain('is not understood');
       expect(seen).toEqual([]);
     });
@@ -202,19 +230,6 @@ export function describeQueue(title: string, makeTrial: () => Promise<Trial> | T
       queues.work('mirror', noting().handler, { concurrency: 1, onJob });
       for (let jobs = 0; jobs < 2; jobs += 1) await queues.addMirror(sync('acme'));
       await until(async () => (await mirror()).completed === 2);
-    });
-
-    it('shares jobs among workers, each job to one', async () => {
-      const other = await trial.open();
-      const here = noting(() => sleep(5).then(() => DONE));
-      const there = noting(() => sleep(5).then(() => DONE));
-      const ids = Array.from({ length: 40 }, (_, i) => `items.acme.${i}`);
-      await Promise.all(ids.map((id) => queues.addMirror(sync('acme'), id)));
-      queues.work('mirror', here.handler, { concurrency: 2 });
-      other.work('mirror', there.handler, { concurrency: 2 });
-      await until(async () => (await mirror()).completed === 40);
-      const all = [...here.seen, ...there.seen].map(({ context }) => context.jobId);
-      expect(all.toSorted()).toEqual(ids.toSorted());
     });
 
     it('keeps finished jobs in bounds, and events too', async () => {
@@ -264,28 +279,25 @@ export function describeQueue(title: string, makeTrial: () => Promise<Trial> | T
       expect(await mirror()).toMatchObject({ waiting: 1, active: 0, completed: 1 });
     });
 
-    it('hands a job back that does not end in time, without using up an attempt', async () => {
-      const slow = noting(({ signal }) => aborted(signal).then(() => ({ kind: 'hand-back' })));
-      const worker = queues.work('mirror', slow.handler, { concurrency: 1 });
-      await queues.addMirror(sync('acme'));
-      await until(() => slow.seen.length === 1);
-      expect(await worker.stop(50)).toEqual({ handedBack: 1 });
-      expect(await mirror()).toMatchObject({ waiting: 1, active: 0 });
-      const next = noting();
-      queues.work('mirror', next.handler, { concurrency: 1 });
-      await until(async () => (await mirror()).completed === 1);
-      expect(next.seen[0]?.context.attempt).toBe(1);
-    });
-
-    it('takes what a handler throws when it is told to stop for handing back', async () => {
-      const slow = noting(({ signal }) =>
-        aborted(signal).then(() => signal.throwIfAborted() ?? DONE),
-      );
-      const worker = queues.work('mirror', slow.handler, { concurrency: 1 });
-      await queues.addMirror(sync('acme'));
-      await until(() => slow.seen.length === 1);
-      expect(await worker.stop(50)).toEqual({ handedBack: 1 });
-    });
+    it.each(['says so', 'throws'])(
+      'hands a job back that does not end in time and then %s, without using up an attempt',
+      async (how) => {
+        const slow = noting(async ({ signal }) => {
+          await aborted(signal);
+          if (how === 'throws') signal.throwIfAborted();
+          return { kind: 'hand-back' };
+        });
+        const worker = queues.work('mirror', slow.handler, { concurrency: 1 });
+        await queues.addMirror(sync('acme'));
+        await until(() => slow.seen.length === 1);
+        expect(await worker.stop(50)).toEqual({ handedBack: 1 });
+        expect(await mirror()).toMatchObject({ waiting: 1, active: 0 });
+        const next = noting();
+        queues.work('mirror', next.handler, { concurrency: 1 });
+        await until(async () => (await mirror()).completed === 1);
+        expect(next.seen[0]?.context.attempt).toBe(1);
+      },
+    );
 
     it('stops also when a handler never returns, and another worker takes its job over', async () => {
       const stuck = noting(() => new Promise(() => undefined));
@@ -328,13 +340,8 @@ export function describeQueue(title: string, makeTrial: () => Promise<Trial> | T
       expect(events).toEqual([]);
     });
 
-    it('refuses what can not be the id of a job', async () => {
-      for (const id of ['17', 'sync:acme', '', 'a b', 'x'.repeat(300)]) {
-        await expect(queues.addMirror(sync('acme'), id)).rejects.toThrow('no id for a job');
-      }
-    });
-
-    it('refuses a task that its own workers would not understand', async () => {
+    it('refuses what can not be the id of a job, and a task that its own workers would not understand', async () => {
+      await expect(queues.addMirror(sync('acme'), 'sync:acme')).rejects.toThrow('no id for a job');
       const adding = queues.addMirror(sync('x'.repeat(5_000)), 'sync.x');
       await expect(adding).rejects.toThrow('no task for mirror');
     });

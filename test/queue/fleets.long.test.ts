@@ -1,17 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { RedisTarget } from '../../src/domain/redis-target.js';
-import {
-  placesOf,
-  startCluster,
-  startSentinel,
-  type RedisCluster,
-} from '../support/redis-fleet.js';
-import type { RedisSentinel } from '../support/redis-fleet.js';
+import { placesOf, startCluster, startSentinel, type RedisCluster } from '../support/redis.js';
+import type { RedisSentinel } from '../support/redis.js';
 import { hasRedis, redisTarget, redisTitle, type RedisProcess } from '../support/redis.js';
 import { describeQueue } from './contract.js';
-import { DONE, noting, sync, until } from './support.js';
-import { redisTrial } from './trial.js';
+import { DONE, noting, sync, until, works } from './support.js';
+import { redisTrial } from './support.js';
 
 describe.skipIf(!hasRedis)(redisTitle('the queue on a Redis cluster of three nodes'), () => {
   let cluster: RedisCluster;
@@ -52,12 +47,9 @@ describe.skipIf(!hasRedis)(redisTitle('the queue on a Redis cluster of three nod
       await sleep(300);
       await node.start();
     }
-    const done = (): Promise<boolean> =>
-      queues.counts().then(
-        ({ mirror }) => mirror.completed === ids.length,
-        () => false,
-      );
-    await until(done);
+    await until(
+      async () => (await queues.counts().catch(() => null))?.mirror.completed === ids.length,
+    );
     const worked = new Set(seen.map(({ context }) => context.jobId));
     expect([...worked].toSorted()).toEqual(ids.toSorted());
   });
@@ -96,11 +88,7 @@ describe.skipIf(!hasRedis)(redisTitle('the queue on Redis behind a sentinel'), (
       await until(() => seen.length > 3);
       fleet.master.child.kill(signal);
       await until(async () => (await roleOf(fleet.replica)).includes('master'));
-      const added = (id: string): Promise<boolean> =>
-        queues.addMirror(sync('acme'), id).then(
-          () => true,
-          () => false,
-        );
+      const added = (id: string): Promise<boolean> => works(queues.addMirror(sync('acme'), id));
       await until(() => added('after'));
       await until(() => worked(...ids, 'after'));
       // The old one comes back and is made a replica, to which nobody writes by mistake.

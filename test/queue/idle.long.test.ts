@@ -4,7 +4,7 @@ import { TUNING } from '../../src/queue/tuning.js';
 import { createTestDatabase } from '../support/postgres.js';
 import { hasRedis, redisTarget, redisTitle, startRedis } from '../support/redis.js';
 import { DONE, until } from './support.js';
-import { postgresTrialAt, redisTrial, withClient, type Trial } from './trial.js';
+import { postgresTrialAt, redisTrial, withClient, type Trial } from './support.js';
 
 /** Ten times as fast as in production: two minutes take twelve seconds. */
 const FAST = {

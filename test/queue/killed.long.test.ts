@@ -2,18 +2,12 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest';
+import { describe, expect, inject, it, onTestFinished } from 'vitest';
 import { createTestDatabase } from '../support/postgres.js';
-import {
-  hasRedis,
-  redisTarget,
-  redisTitle,
-  startRedis,
-  type RedisProcess,
-} from '../support/redis.js';
+import { redisTarget } from '../support/redis.js';
 import { startProxy } from '../support/tcp-proxy.js';
 import { noting, SHORT, sync, until } from './support.js';
-import { postgresTrialAt, redisTrial, type Trial } from './trial.js';
+import { describeOnRedis, postgresTrialAt, redisTrial, type Trial } from './support.js';
 
 const INDEX = fileURLToPath(new URL('../../dist/queue/queues.js', import.meta.url));
 
@@ -93,7 +87,7 @@ function describeKills(title: string, place: () => Place): void {
       await until(async () => (await queues.counts()).mirror.failed === 1);
       expect(seen).toEqual([]);
       const job = await (await trial.bull()).getJob('poison');
-      expect(job?.failedReason).toContain('lost its worker');
+      expect(job?.failedReason).toContain('stalled more than');
     });
 
     it('lets a process end that closes in order, also when the server has fallen silent', async () => {
@@ -128,18 +122,13 @@ describeKills('on PostgreSQL', () => {
   };
 });
 
-describe.skipIf(!hasRedis)(redisTitle('on Redis'), () => {
-  let redis: RedisProcess;
-  beforeAll(async () => {
-    redis = await startRedis();
-  });
-  afterAll(() => redis.dispose());
+describeOnRedis('on Redis', (redis) => {
   describeKills('on one server', () => ({
-    host: redis.host,
-    port: redis.port,
+    host: redis().host,
+    port: redis().port,
     trial: (port) =>
       Promise.resolve(
-        redisTrial(redisTarget({ host: redis.host, port }), redisTarget(redis).nodes),
+        redisTrial(redisTarget({ host: redis().host, port }), redisTarget(redis()).nodes),
       ),
   }));
 });

@@ -1,11 +1,13 @@
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { silentLog } from '../../src/domain/log.js';
-import { tickWithoutRun, watchLostJobs } from '../../src/queue/lost-jobs.js';
-import type { SellerSchedule } from '../../src/queue/ticks.js';
+import { Scheduler } from '../../src/queue/scheduler.js';
+import { tickWithoutRun } from '../../src/queue/ticks.js';
 import { openQueues } from '../../src/queue/queues.js';
 import { parseRedisUrl, type RedisTarget } from '../../src/domain/redis-target.js';
 import { useMirror } from '../support/mirror.js';
 import { hasRedis, redisTitle, startRedis } from '../support/redis.js';
+import { nightly } from './scheduler-support.js';
+import { listeningLog } from './support.js';
 
 const mirror = useMirror();
 
@@ -39,8 +41,6 @@ describe('a tick without a run', () => {
 });
 
 describe.skipIf(!hasRedis)(redisTitle('a queue that lost its data'), () => {
-  afterEach(() => vi.useRealTimers());
-
   it('has the job of the night again, once, and a job that is there is left alone', async () => {
     const redis = await startRedis();
     const target = parseRedisUrl(`redis://127.0.0.1:${redis.port}`) as RedisTarget;
@@ -49,46 +49,30 @@ describe.skipIf(!hasRedis)(redisTitle('a queue that lost its data'), () => {
       ...{ applicationName: 'test', log: silentLog },
     });
     const tick = new Date(Math.floor(Date.now() / 60_000) * 60_000);
-    const schedule: SellerSchedule = {
-      seller: 'main',
-      kind: 'sync',
-      marketplace: 'market.example',
-      cron: '0 2 * * *',
-      timeZone: 'UTC',
-    };
+    const schedule = nightly({ seller: 'main' });
     const done = { ...schedule, lastTick: tick, enqueuedAt: new Date() };
     await mirror().store.schedules.record([done], new Date(Date.now() + 86_400_000));
-    const told: string[] = [];
-    let looked = 0;
-    const look = async (): Promise<void> => {
-      const before = looked;
-      const watch = watchLostJobs({
-        schedules: [schedule],
-        store: mirror().store,
-        enqueue: async ({ kind, ...task }, jobId) => {
-          if (kind === 'recheck') throw new Error('not asked for');
-          const added = await queues.addMirror({ kind, ...task }, jobId);
-          looked++;
-          return added;
-        },
-        log: { ...silentLog, warn: (text) => void told.push(text) },
-        keepJobsDays: 7,
-        atOnce: true,
-      });
-      await vi.waitUntil(() => looked > before);
-      watch.stop();
+    const { log, lines } = listeningLog();
+    const scheduler = new Scheduler({
+      schedules: [schedule],
+      store: mirror().store,
+      enqueue: ({ seller, askedAt }, jobId) =>
+        queues.addMirror({ kind: 'sync', seller, tick: null, askedAt }, jobId),
+      ...{ log, catchUp: false, keepJobsDays: 7 },
+    });
+    const look = async (): Promise<number> => {
+      await scheduler.addLostJobs();
+      return lines.filter(({ level }) => level === 'warn').length;
     };
     try {
-      await look();
-      expect(told).toHaveLength(1);
+      expect(await look()).toBe(1);
       expect((await queues.counts()).mirror.waiting).toBe(1);
-      await look();
-      expect(told).toHaveLength(1);
+      expect(await look()).toBe(1);
       await redis.command('FLUSHALL');
-      await look();
-      expect(told).toHaveLength(2);
+      expect(await look()).toBe(2);
       expect((await queues.counts()).mirror.waiting).toBe(1);
     } finally {
+      await scheduler.stop();
       await queues.close();
       await redis.dispose();
     }

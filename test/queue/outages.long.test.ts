@@ -1,19 +1,33 @@
 import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe } from 'vitest';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { Secret } from '../../src/domain/secret.js';
+import type { Queues } from '../../src/queue/queues.js';
 import { hold, release } from '../../src/store/embedded/index.js';
 import { findPostmaster, waitUntilGone } from '../../src/store/embedded/postmaster.js';
 import {
   hasRedis,
+  type RedisProcess,
   redisTarget,
   redisTitle,
   startRedis,
-  type RedisProcess,
 } from '../support/redis.js';
-import { describeOutages, type Breakable } from './outage-suite.js';
-import { postgresTrialAt, redisTrial, withClient } from './trial.js';
+import { startProxy, type TcpProxy } from '../support/tcp-proxy.js';
+import {
+  aborted,
+  DONE,
+  type Line,
+  noting,
+  postgresTrialAt,
+  redisTrial,
+  sync,
+  type Trial,
+  until,
+  withClient,
+  works,
+} from './support.js';
 
 describe('PostgreSQL', () => {
   let folder: string;
@@ -77,3 +91,172 @@ describe.skipIf(!hasRedis)(redisTitle('Redis'), () => {
     },
   }));
 });
+
+/** A server that tests may stop, kill and start. */
+export interface Breakable {
+  readonly host: string;
+  readonly port: number;
+  /** Ends it as an administrator does. */
+  stop(): Promise<void>;
+  /** Ends it as a power cut does. */
+  kill(): Promise<void>;
+  start(): Promise<void>;
+  /** A fresh queue that is reached through `port`. */
+  trial(port: number): Promise<Trial>;
+}
+
+const lost = ({ level, message }: Line): boolean =>
+  level === 'warn' && message === 'the queue can not be used';
+const back = ({ level, message }: Line): boolean =>
+  level === 'info' && message === 'the queue can be used again';
+
+/** What the queue must come through, whatever keeps it. */
+export function describeOutages(title: string, server: () => Breakable): void {
+  describe(title, () => {
+    let proxy: TcpProxy;
+    let trial: Trial;
+    beforeEach(async () => {
+      await server().start();
+      proxy = await startProxy(server());
+      onTestFinished(() => proxy.close());
+      trial = await server().trial(proxy.port);
+    });
+
+    const areFinished = (queues: Queues, jobs: number): Promise<void> =>
+      until(async () => (await queues.counts().catch(() => null))?.mirror.completed === jobs);
+    const wasLost = (): Promise<void> => until(() => trial.lines.some(lost));
+
+    it('works again after its connections were cut', async () => {
+      const queues = await trial.open();
+      const { handler, seen } = noting();
+      queues.work('mirror', handler, { concurrency: 1 });
+      await queues.ping();
+      proxy.cut();
+      await until(() => works(queues.addMirror(sync('acme'))));
+      await until(() => seen.length >= 1);
+    });
+
+    it('finds jobs though a firewall forgot the connection on which it waited for them', async () => {
+      const queues = await trial.open();
+      const { handler, seen } = noting();
+      queues.work('mirror', handler, { concurrency: 1 });
+      await queues.addMirror(sync('acme'), 'before');
+      await until(() => seen.length === 1);
+      proxy.forget();
+      await until(() => works(queues.addMirror(sync('acme'), 'after')));
+      await until(() => seen.length === 2);
+    });
+
+    it.each(['refuse', 'swallow'] as const)(
+      'says so once when the server is away (%s), and goes on when it is back',
+      async (mode) => {
+        const queues = await trial.open();
+        const { handler, seen } = noting();
+        queues.work('mirror', handler, { concurrency: 1 });
+        queues.work('alerts', () => Promise.resolve(DONE), { concurrency: 1 });
+        await queues.addMirror(sync('acme'), 'before');
+        await until(() => seen.length === 1);
+        await proxy.set(mode);
+        await wasLost();
+        await expect(queues.addMirror(sync('acme'), 'during')).rejects.toMatchObject({
+          name: 'QueueError',
+          code: 'QUEUE',
+          remedy: expect.any(String),
+        });
+        await expect(queues.ping()).rejects.toMatchObject({ code: 'QUEUE' });
+        await sleep(1_000);
+        await proxy.set('pass');
+        await until(() => works(queues.addMirror(sync('acme'), 'after')));
+        await until(() => seen.some(({ context }) => context.jobId === 'after'));
+        await until(() => trial.lines.some(back));
+        expect(trial.lines.filter(lost)).toHaveLength(1);
+        expect(trial.lines.filter(back)).toHaveLength(1);
+        expect(trial.lines.filter(({ level }) => level === 'warn')).toHaveLength(1);
+      },
+    );
+
+    it('opens without a server, and works when it comes', async () => {
+      await proxy.set('refuse');
+      const queues = await trial.open();
+      await expect(queues.counts()).rejects.toMatchObject({ code: 'QUEUE' });
+      const { handler, seen } = noting();
+      queues.work('mirror', handler, { concurrency: 1 });
+      await proxy.set('pass');
+      await until(() => works(queues.addMirror(sync('acme'))));
+      await until(() => seen.length === 1);
+    });
+
+    it('never tells a password', async () => {
+      await proxy.set('refuse');
+      const queues = await trial.open();
+      const error: unknown = await queues.ping().catch((error: unknown) => error);
+      const { databaseUrl, target } = trial.options;
+      const password = target?.password?.reveal() ?? new URL(databaseUrl).password;
+      expect(password.length).toBeGreaterThan(3);
+      const told = JSON.stringify([String(error), (error as Error).stack, error, trial.lines]);
+      expect(told).not.toContain(password);
+    });
+
+    it.each(['refuse', 'swallow'] as const)(
+      'writes down what became of a job as soon as it can (%s), without doing it again',
+      async (mode) => {
+        const queues = await trial.open({ tuning: { lockMs: 30_000 } });
+        const { handler, seen } = noting(async () => {
+          await proxy.set(mode);
+          return DONE;
+        });
+        queues.work('mirror', handler, { concurrency: 1 });
+        await queues.addMirror(sync('acme'));
+        await wasLost();
+        await proxy.set('pass');
+        await areFinished(queues, 1);
+        expect(seen).toHaveLength(1);
+      },
+    );
+
+    it('interrupts a job when its lock can not be renewed in time, and repeats it', async () => {
+      const queues = await trial.open();
+      const { handler, seen } = noting(async ({ signal }) => {
+        if (seen.length > 1) return DONE;
+        await proxy.set('swallow');
+        await aborted(signal);
+        expect(signal.reason).toMatchObject({ why: 'lost' });
+        await proxy.set('pass');
+        throw new Error('interrupted');
+      });
+      queues.work('mirror', handler, { concurrency: 1 });
+      await queues.addMirror(sync('acme'));
+      await areFinished(queues, 1);
+      expect(seen).toHaveLength(2);
+      expect(seen[1]?.context.attempt).toBe(1);
+    });
+
+    it.each(['stop', 'kill'] as const)(
+      'loses no job when the server ends (%s) in the middle of work and comes back',
+      async (end) => {
+        const queues = await trial.open();
+        const ids = Array.from({ length: 40 }, (_, i) => `items.acme.${i}`);
+        for (const id of ids) await queues.addMirror(sync('acme'), id);
+        const { handler, seen } = noting(() => sleep(30).then(() => DONE));
+        queues.work('mirror', handler, { concurrency: 2 });
+        await until(() => seen.length > 5);
+        await server()[end]();
+        await wasLost();
+        await server().start();
+        await areFinished(queues, ids.length);
+        const done = new Set(seen.map(({ context }) => context.jobId));
+        expect([...done].toSorted()).toEqual(ids.toSorted());
+      },
+    );
+
+    it('closes also when nobody answers', async () => {
+      const queues = await trial.open();
+      const { handler, seen } = noting(({ signal }) => aborted(signal).then(() => DONE));
+      queues.work('mirror', handler, { concurrency: 1 });
+      await queues.addMirror(sync('acme'));
+      await until(() => seen.length === 1);
+      await proxy.set('swallow');
+      await queues.close();
+    });
+  });
+}

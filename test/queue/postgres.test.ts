@@ -2,8 +2,8 @@ import { MIGRATION_ADVISORY_LOCK_KEY } from 'bullmq';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { createTestDatabase } from '../support/postgres.js';
 import { startProxy } from '../support/tcp-proxy.js';
-import { noting, sync, until } from './support.js';
-import { postgresTrial, postgresTrialAt, withClient } from './trial.js';
+import { noting, sync, until, works } from './support.js';
+import { postgresTrial, postgresTrialAt, withClient } from './support.js';
 
 /** As many finished jobs as are ever kept, with ids as long as those of long names. */
 const MANY_FINISHED = `
@@ -96,12 +96,7 @@ describe('the queue on PostgreSQL', () => {
     await expect(queues.ping()).rejects.toMatchObject({ code: 'QUEUE' });
     expect(trial.lines.map(({ message }) => message)).toEqual(['the queue can not be used']);
     await set('off');
-    await until(() =>
-      queues.ping().then(
-        () => true,
-        () => false,
-      ),
-    );
+    await until(() => works(queues.ping()));
   });
 
   it('can be used by who may not create a schema, once it is there', async () => {

@@ -1,14 +1,8 @@
 import { afterAll, beforeAll, describe } from 'vitest';
 import { createTestDatabase, emptyTables, type TestDatabase } from '../support/postgres.js';
-import {
-  hasRedis,
-  redisTarget,
-  redisTitle,
-  startRedis,
-  type RedisProcess,
-} from '../support/redis.js';
+import { redisTarget } from '../support/redis.js';
 import { describeQueue } from './contract.js';
-import { postgresTrialAt, redisTrial, withClient } from './trial.js';
+import { describeOnRedis, postgresTrialAt, redisTrial, withClient } from './support.js';
 
 describe('the queue on PostgreSQL', () => {
   let database: TestDatabase;
@@ -22,11 +16,6 @@ describe('the queue on PostgreSQL', () => {
   });
 });
 
-describe.skipIf(!hasRedis)(redisTitle('the queue on Redis'), () => {
-  let redis: RedisProcess;
-  beforeAll(async () => {
-    redis = await startRedis();
-  });
-  afterAll(() => redis.dispose());
-  describeQueue('on one server', () => redisTrial(redisTarget(redis)));
+describeOnRedis('the queue on Redis', (redis) => {
+  describeQueue('on one server', () => redisTrial(redisTarget(redis())));
 });

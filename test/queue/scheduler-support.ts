@@ -1,11 +1,6 @@
 import { onTestFinished } from 'vitest';
-import {
-  startScheduler,
-  type Scheduler,
-  type SchedulerOptions,
-  type SellerSchedule,
-} from '../../src/queue/scheduler.js';
-import type { ScheduledTask } from '../../src/queue/ticks.js';
+import { Scheduler, type ScheduledTask, type SchedulerOptions } from '../../src/queue/scheduler.js';
+import type { SellerSchedule } from '../../src/queue/ticks.js';
 import { listeningLog, type Line } from './support.js';
 
 export const at = (iso: string): Date => new Date(iso);
@@ -65,7 +60,7 @@ export type RigOptions = Pick<SchedulerOptions, 'store'> &
 export async function rig({ queue, from, skewMs = 0, ...options }: RigOptions): Promise<Rig> {
   const { log, lines } = listeningLog();
   let clock = at(from).getTime();
-  const scheduler = startScheduler({
+  const scheduler = new Scheduler({
     schedules: [nightly()],
     enqueue: queue.enqueue,
     log,

@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { expect, test, vi } from 'vitest';
-import { recordsCatalogue, seededCatalogue } from '../../src/simulator/index.js';
+import { Purchases, seededCatalogue, seededPurchases } from '../../src/simulator/index.js';
 import { Permutation } from '../../src/simulator/random.js';
-import { call, listed, listedIds, open, PATHS, KEY, seller, started } from './support.js';
+import { call, KEY, listed, listedIds, open, PATHS, seller, started } from './support.js';
 
 const ids = (catalogue: ReturnType<typeof seededCatalogue>): number[] =>
   [...catalogue.truth()].map(({ id }) => id);
@@ -31,16 +31,6 @@ test('a seeded item depends on the seed and its place only, so two runs agree', 
   expect(a.find(1700)).not.toEqual(other.find(1700));
   expect(a.find(1_000_000_500)?.item.id).toBe(1_000_000_500);
   expect(b.find(2001)).toBeNull();
-});
-
-test('items are about 1 KB as JSON, and as long as asked for', async () => {
-  const catalogue = seededCatalogue({ seed: 4, count: 400 });
-  const simulator = await started({ sellers: [seller({ catalogue })] });
-  const { length } = (await call(simulator, 'list')).bytes;
-  expect(length / 400).toBeGreaterThan(900);
-  expect(length / 400).toBeLessThan(1150);
-  const long = seededCatalogue({ seed: 4, count: 1, descriptionBytes: 100_000, firstId: 5 });
-  expect(long.find(5)?.item.description).toHaveLength(100_000);
 });
 
 test('changes show in the list and in look-ups at once', async () => {
@@ -87,17 +77,6 @@ test('single and bulk changes apply in the order in which they were made', () =>
   expect(catalogue.find(1001)?.item.priceRegularCents).toBe(1100);
   catalogue.change(1001, { priceRegularCents: 3 });
   expect(catalogue.find(1001)?.item.priceRegularCents).toBe(3);
-  catalogue.setShare(100, 'removed');
-  catalogue.restore(1050);
-  expect(ids(catalogue)).toEqual([1050]);
-});
-
-test('a share can be removed and restored as one', () => {
-  const catalogue = seededCatalogue({ seed: 1, count: 500 });
-  expect(catalogue.setShare(20, 'removed', 7)).toBe(100);
-  expect(catalogue.countListed()).toBe(400);
-  catalogue.setShare(20, 'listed', 7);
-  expect(catalogue.countListed()).toBe(500);
 });
 
 test('a shuffled list has the same items in another order, the same for the same seed', async () => {
@@ -143,13 +122,6 @@ test('one poisoned item turns the whole list into a 500 until it is gone (field 
   expect((await call(simulator, 'list')).status).toBe(200);
 });
 
-test('explicit records are served as they are, and no id may come twice', async () => {
-  const items = [...seededCatalogue({ seed: 2, count: 3 }).truth()];
-  const simulator = await started({ sellers: [seller({ catalogue: recordsCatalogue(items) })] });
-  expect(await listedIds(simulator)).toEqual([1001, 1002, 1003]);
-  expect(() => recordsCatalogue([...items, ...items])).toThrow('twice');
-});
-
 test('a list of a million items waits for its reader instead of filling memory', async () => {
   const catalogue = seededCatalogue({ seed: 1, count: 1_000_000 });
   const simulator = await started({ sellers: [seller({ catalogue })] });
@@ -192,12 +164,65 @@ test('a prerendered list is the same bytes, rendered again after every change', 
 test('prerendered lists leave no file behind', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'simulator-test-'));
   vi.stubEnv('TMPDIR', folder);
-  vi.stubEnv('TEMP', folder);
   const simulator = await started({ prerender: true });
   vi.unstubAllEnvs();
   await call(simulator, 'list');
   expect(readdirSync(folder)).toHaveLength(1);
   await simulator.close();
-  await simulator.close();
   rmdirSync(folder);
+});
+
+const catalogue = seededCatalogue({ seed: 1, count: 20 });
+
+test('a seeded purchase is found by its code alone, however many there are', () => {
+  const purchases = seededPurchases({ seed: 3, count: 50_000_000 });
+  for (const index of [0, 1, 49_999_999]) {
+    const code = purchases.codeAt(index);
+    expect(code).toMatch(/^[0-9a-f]{37}$/);
+    expect(purchases.find(code.toUpperCase(), catalogue)).toMatchObject({ code, state: 'valid' });
+  }
+});
+
+test('a code that is off by one character, or of another seed, is unknown', () => {
+  const purchases = seededPurchases({ seed: 3, count: 1000 });
+  const code = purchases.codeAt(5);
+  for (const at of [0, 7, 8, 20, 36]) {
+    const wrong = code.slice(0, at) + (code[at] === '0' ? '1' : '0') + code.slice(at + 1);
+    expect(purchases.find(wrong, catalogue)).toBeNull();
+  }
+  expect(seededPurchases({ seed: 4, count: 1000 }).find(code, catalogue)).toBeNull();
+  for (const junk of ['', 'x', '1', '\u0000', 'f'.repeat(37)])
+    expect(purchases.find(junk, catalogue)).toBeNull();
+});
+
+test('codes may be UUIDs, all different', () => {
+  const purchases = seededPurchases({ seed: 3, count: 2000, format: 'uuid' });
+  const codes = [...purchases.codes()];
+  expect(new Set(codes).size).toBe(2000);
+  for (const code of codes) expect(code).toMatch(/^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/);
+  for (const code of codes.slice(0, 9)) expect(purchases.find(code, catalogue)?.code).toBe(code);
+});
+
+test('a purchase keeps its price and item whatever happens to the catalogue, as receipts do', () => {
+  const changing = seededCatalogue({ seed: 1, count: 20 });
+  const purchases = new Purchases({ seed: 3, count: 5 }, [{ code: 'Own', itemId: 1003 }]);
+  const all = (): unknown[] => [...purchases.codes()].map((code) => purchases.find(code, changing));
+  const before = all();
+  expect(before).toHaveLength(6);
+  changing.touchShare(100, 'price');
+  changing.remove(1003);
+  changing.add({ ...changing.original(0), id: 9 });
+  expect(all()).toEqual(before);
+});
+
+test('purchases change by code in any letter case', () => {
+  const purchases = seededPurchases({ seed: 3, count: 5 });
+  const code = purchases.codeAt(0);
+  purchases.change(code.toUpperCase(), { supportedUntil: null, downloaded: null });
+  purchases.setState(code, 'refunded');
+  expect(purchases.find(code, catalogue)).toMatchObject({
+    supportedUntil: null,
+    downloaded: null,
+    state: 'refunded',
+  });
 });

@@ -1,8 +1,8 @@
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import { expect, test } from 'vitest';
-import type { Fault } from '../../src/simulator/index.js';
-import { seededCatalogue } from '../../src/simulator/index.js';
-import { KEY, call, listed, seller, started } from './support.js';
+import { type Fault, type LogEntry, record } from '../../src/simulator/index.js';
+import { Limits } from '../../src/simulator/limits.js';
+import { call, KEY, listed, seller, started } from './support.js';
 
 test('a fault meets as many requests of its operation as it is told to, and no others', async () => {
   const simulator = await started();
@@ -19,108 +19,78 @@ test('a fault meets as many requests of its operation as it is told to, and no o
   expect((await call(simulator, 'account')).json()['status']).toBe('success');
 });
 
-const replies: [string, Fault, number, Record<string, unknown>, RegExp][] = [
+const html = { 'content-type': 'text/html; charset=UTF-8' };
+const challenge = { 'cf-mitigated': 'challenge' };
+const PAGE = /^<!DOCTYPE/;
+const DEBUG = /"message":"SQLSTATE.*"exception".*"trace":\[/;
+const WARNED = /^<br \/>\n<b>Warning[\s\S]*\{"status":"error"\}[\s\S]*\n\{"status":"success"/;
+
+test.each<[Fault, status: number, headers: Record<string, string>, body: RegExp]>([
+  [{ kind: 'rate-limited', retryAfter: 7 }, 429, { 'retry-after': '7' }, /^\{"message":"Too Many/],
+  [{ kind: 'rate-limited', body: 'html' }, 429, html, PAGE],
+  [{ kind: 'server-error' }, 500, {}, DEBUG],
+  [{ kind: 'server-error', status: 502, body: 'html' }, 502, html, PAGE],
+  [{ kind: 'maintenance', retryAfter: 120 }, 503, { 'retry-after': '120' }, /Service Unavailable/],
+  [{ kind: 'maintenance-redirect' }, 302, html, /Redirecting/],
+  [{ kind: 'switched-off', body: 'html' }, 404, html, /Not Found/],
+  [{ kind: 'switched-off', body: 'json' }, 404, {}, /^\{"message":""\}$/],
+  [{ kind: 'challenge' }, 403, challenge, /Just a moment/],
+  [{ kind: 'challenge', status: 503 }, 503, challenge, PAGE],
+  [{ kind: 'html' }, 200, html, PAGE],
+  [{ kind: 'empty' }, 200, { 'content-length': '0' }, /^$/],
+  [{ kind: 'wrong-type', json: 'array' }, 200, {}, /^\[\]$/],
+  [{ kind: 'wrong-type', json: 'string' }, 200, {}, /^"success"$/],
+  [{ kind: 'wrong-type', json: 'null' }, 200, {}, /^null$/],
   [
-    '429 with seconds',
-    { kind: 'rate-limited', retryAfter: 7 },
-    429,
-    { 'retry-after': '7' },
-    /^\{"message":"Too Many Attempts\."\}$/,
-  ],
-  [
-    '429 with a date',
-    { kind: 'rate-limited', retryAfter: 7, form: 'date', body: 'html' },
-    429,
-    { 'retry-after': expect.stringMatching(/GMT$/) },
-    /^<!DOCTYPE/,
-  ],
-  [
-    'a Laravel 500',
-    { kind: 'server-error' },
-    500,
-    {},
-    /"message":"SQLSTATE.*"exception".*"trace":\[/,
-  ],
-  ['a 502 page', { kind: 'server-error', status: 502, body: 'html' }, 502, {}, /^<!DOCTYPE/],
-  [
-    'maintenance',
-    { kind: 'maintenance', retryAfter: 120 },
-    503,
-    { 'retry-after': '120' },
-    /Service Unavailable/,
-  ],
-  [
-    'maintenance by redirect',
-    { kind: 'maintenance-redirect' },
-    302,
-    { location: expect.stringMatching(/\/maintenance$/) },
-    /Redirecting/,
-  ],
-  [
-    'switched off, HTML',
-    { kind: 'switched-off', body: 'html' },
-    404,
-    { 'content-type': expect.stringMatching(/html/) },
-    /Not Found/,
-  ],
-  ['switched off, JSON', { kind: 'switched-off', body: 'json' }, 404, {}, /^\{"message":""\}$/],
-  ['a challenge', { kind: 'challenge' }, 403, { 'cf-mitigated': 'challenge' }, /Just a moment/],
-  [
-    'a challenge at 503',
-    { kind: 'challenge', status: 503 },
-    503,
-    { 'cf-mitigated': 'challenge' },
-    /^<!DOCTYPE/,
-  ],
-  [
-    'HTML at 200',
-    { kind: 'html' },
-    200,
-    { 'content-type': expect.stringMatching(/html/) },
-    /^<!DOCTYPE/,
-  ],
-  ['an empty body', { kind: 'empty' }, 200, { 'content-length': '0' }, /^$/],
-  ['an array', { kind: 'wrong-type', json: 'array' }, 200, {}, /^\[\]$/],
-  ['a string', { kind: 'wrong-type', json: 'string' }, 200, {}, /^"success"$/],
-  ['null', { kind: 'wrong-type', json: 'null' }, 200, {}, /^null$/],
-  [
-    'any reply',
     { kind: 'reply', status: 418, headers: { 'x-a': 'b' }, body: 'tea' },
     418,
     { 'x-a': 'b' },
     /^tea$/,
   ],
-  ['a refused key', { kind: 'key-refused' }, 404, {}, /"No items found"/],
-  ['a BOM', { kind: 'prefix', text: 'bom' }, 200, {}, /^\uFEFF\{"status"/],
-  ['white space', { kind: 'prefix', text: 'whitespace' }, 200, {}, /^\s+\{"status"/],
-  [
-    'PHP warnings with braces',
-    { kind: 'prefix', text: 'php-warnings' },
-    200,
-    {},
-    /^<br \/>\n<b>Warning[\s\S]*\{"status":"error"\}[\s\S]*\n\{"status":"success"/,
-  ],
-  ['own text before', { kind: 'prefix', text: { raw: ")]}'" } }, 200, {}, /^\)\]\}'\{"status"/],
-];
-
-test.each(replies)(
-  'the fault "%s" is sent as the field notes describe it',
-  async (_, fault, status, headers, body) => {
-    const simulator = await started();
-    simulator.faults.next('list', fault);
-    const got = await call(simulator, 'list');
-    expect(got.status).toBe(status);
-    expect(got.headers).toMatchObject(headers);
-    expect(got.text).toMatch(body);
-    expect(got.complete).toBe(true);
-    expect(await listed(simulator)).toHaveLength(10);
-  },
-);
-
-test('a 429 without a time to come back leaves the client to guess', async () => {
+  [{ kind: 'key-refused' }, 404, {}, /"No items found"/],
+  [{ kind: 'translated', language: 'de' }, 200, {}, /^\{"status":"Erfolg","items"/],
+  [{ kind: 'prefix', text: 'bom' }, 200, {}, /^\uFEFF\{"status"/],
+  [{ kind: 'prefix', text: 'whitespace' }, 200, {}, /^\s+\{"status"/],
+  [{ kind: 'prefix', text: 'php-warnings' }, 200, {}, WARNED],
+  [{ kind: 'prefix', text: { raw: ")]}'" } }, 200, {}, /^\)\]\}'\{"status"/],
+  [{ kind: 'stall', ms: 20 }, 200, {}, /^\{"status":"success","items"/],
+  [{ kind: 'slow', chunkBytes: 500, pauseMs: 1 }, 200, {}, /^\{"status":"success","items".*\}$/],
+])('%j is sent once, as the field notes describe it', async (fault, status, headers, body) => {
   const simulator = await started();
+  simulator.faults.next('list', fault);
+  const got = await call(simulator, 'list');
+  expect(got).toMatchObject({ status, headers, complete: true });
+  expect(got.text).toMatch(body);
+  expect(await listed(simulator)).toHaveLength(10);
+});
+
+test('a 429 may say when to come back as a date, or leave the client to guess', async () => {
+  const simulator = await started();
+  simulator.faults.next('any', { kind: 'rate-limited', retryAfter: 7, form: 'date' });
+  expect((await call(simulator, 'account')).headers['retry-after']).toMatch(/GMT$/);
   simulator.faults.next('any', { kind: 'rate-limited' });
   expect((await call(simulator, 'account')).headers).not.toHaveProperty('retry-after');
+});
+
+test.each<[Fault, number, string]>([
+  [{ kind: 'redirect', to: 'https', port: 8443 }, 302, 'https://shop.example:8443/api/items/all?'],
+  [
+    { kind: 'redirect', to: 'trailing-slash', status: 308 },
+    308,
+    'http://shop.example/api/items/all/?',
+  ],
+  [
+    { kind: 'redirect', to: 'origin', origin: 'https://evil.example', status: 301 },
+    301,
+    'https://evil.example/api/items/all?',
+  ],
+])('%j names another place and takes the query along', async (fault, status, place) => {
+  const simulator = await started();
+  simulator.faults.next('any', fault);
+  const got = await call(simulator, 'list', {}, { headers: { host: 'shop.example' } });
+  expect([got.status, got.headers.location]).toEqual([status, `${place}api_key=${KEY}`]);
+  simulator.faults.next('any', { kind: 'redirect', to: 'home' });
+  expect((await call(simulator, 'list')).headers.location).toBe(`${simulator.url}/`);
 });
 
 test('an error body may echo the URL and the input with the key, for redaction to prove itself', async () => {
@@ -130,13 +100,6 @@ test('an error body may echo the URL and the input with the key, for redaction t
   simulator.faults.next('any', { kind: 'server-error', echo: true, body: 'html' });
   const got = await call(simulator, 'validate', { purchase_code: 'c' });
   expect(got.text).toContain(`"api_key":"${KEY}"`);
-});
-
-test('a translated reply speaks another language once', async () => {
-  const simulator = await started();
-  simulator.faults.next('list', { kind: 'translated', language: 'de' });
-  expect((await call(simulator, 'list')).text).toMatch(/^\{"status":"Erfolg","items"/);
-  expect((await call(simulator, 'list')).text).toMatch(/^\{"status":"success","items"/);
 });
 
 test.each(['account', 'list'] as const)(
@@ -157,17 +120,6 @@ test.each(['account', 'list'] as const)(
   },
 );
 
-test('a list can be cut off at any tenth of its bytes, of which it knows the number', async () => {
-  const catalogue = seededCatalogue({ seed: 1, count: 300 });
-  const simulator = await started({ sellers: [seller({ catalogue })] });
-  const whole = (await call(simulator, 'list')).bytes;
-  for (let tenth = 0; tenth < 10; tenth++) {
-    simulator.faults.next('list', { kind: 'truncate', how: 'clean', fraction: tenth / 10 });
-    const got = await call(simulator, 'list');
-    expect(got.bytes.equals(whole.subarray(0, Math.floor((whole.length * tenth) / 10)))).toBe(true);
-  }
-});
-
 test('a connection can be reset before the headers and in the middle of the body', async () => {
   const simulator = await started();
   simulator.faults.next('any', { kind: 'reset' });
@@ -179,20 +131,6 @@ test('a connection can be reset before the headers and in the middle of the body
     (got: unknown) => got instanceof Error || !(got as { complete: boolean }).complete,
   );
   expect(simulator.log[1]).toMatchObject({ status: 200, bytesSent: 50, finished: false });
-});
-
-test('a slow body comes in pieces of the given size, whole in the end', async () => {
-  const simulator = await started();
-  const whole = await call(simulator, 'account');
-  simulator.faults.next('any', { kind: 'slow', chunkBytes: 100, pauseMs: 1 });
-  const got = await call(simulator, 'account');
-  expect(got.text).toBe(whole.text);
-});
-
-test('a stalled answer comes late and well', async () => {
-  const simulator = await started();
-  simulator.faults.next('any', { kind: 'stall', ms: 20 });
-  expect((await call(simulator, 'account')).status).toBe(200);
 });
 
 test('faults of one request add up: always and next together', async () => {
@@ -216,4 +154,76 @@ test('bodies are compressed as the client accepts and the server is set, and nev
   expect(brotliDecompressSync(br.bytes).toString()).toBe(plain.text);
   simulator.faults.next('list', { kind: 'encoding', encoding: 'gzip' });
   expect((await accept('identity')).headers['content-encoding']).toBe('gzip');
+});
+
+test('the limit counts all operations and keys of an address together (field notes: limits)', async () => {
+  let now = 1_700_000_000_500;
+  const other = seller({ key: 'other', username: 'bob' });
+  const simulator = await started({
+    requestsPerMinute: 3,
+    sellers: [seller(), other],
+    now: () => now,
+  });
+  const replies = [
+    await call(simulator, 'account'),
+    await call(simulator, 'list', { api_key: 'other' }),
+    await call(simulator, 'item', { item_id: '1' }),
+    await call(simulator, 'account'),
+  ];
+  expect(replies.map(({ status }) => status)).toEqual([200, 200, 404, 429]);
+  const remaining = replies.map(({ headers }) => headers['x-ratelimit-remaining']);
+  expect([remaining.join(), replies[0]?.headers['x-ratelimit-limit']]).toEqual(['2,1,0,0', '3']);
+  expect(replies[2]?.headers).not.toHaveProperty('retry-after');
+  expect(replies[3]?.headers).toMatchObject({
+    'retry-after': '60',
+    'x-ratelimit-reset': '1700000061',
+  });
+  expect(replies[3]?.json()).toEqual({ message: 'Too Many Attempts.' });
+  now += 60_000;
+  expect((await call(simulator, 'account')).status).toBe(200);
+});
+
+test('a 429 may be HTML with an HTTP date, which never invites too early', async () => {
+  const now = 1_700_000_000_500;
+  const limit = { retryAfter: 'date', body: 'html', windowMs: 10_000 } as const;
+  const simulator = await started({ requestsPerMinute: 1, limit, now: () => now });
+  await call(simulator, 'account');
+  const got = await call(simulator, 'account');
+  expect(got.status).toBe(429);
+  expect(Date.parse(got.headers['retry-after'] ?? '')).toBe(1_700_000_011_000);
+  expect(got.text).toMatch(/^<!DOCTYPE html>/);
+});
+
+test('others behind the same address use up the same budget', async () => {
+  const simulator = await started({ requestsPerMinute: 60 });
+  simulator.limits.spend(59);
+  expect((await call(simulator, 'account')).headers['x-ratelimit-remaining']).toBe('0');
+  expect((await call(simulator, 'account')).status).toBe(429);
+  simulator.limits.set({ requestsPerMinute: 0 });
+  const unlimited = await call(simulator, 'account');
+  expect(unlimited.status).toBe(200);
+  expect(unlimited.headers).not.toHaveProperty('x-ratelimit-limit');
+});
+
+test('every address has a window of its own, open from its first request', () => {
+  let now = 0;
+  const limits = new Limits({ requestsPerMinute: 1 }, () => now);
+  expect(limits.take('a').limited).toBeNull();
+  now = 30_000;
+  expect(limits.take('b').limited).toBeNull();
+  expect(limits.take('a')).toMatchObject({ limited: 'json', headers: { 'Retry-After': '30' } });
+  now = 60_000;
+  expect(limits.take('a').limited).toBeNull();
+  expect(limits.take('b').limited).toBe('json');
+  limits.reset();
+  expect(limits.take('b').limited).toBeNull();
+});
+
+test('the log keeps the last 100,000 requests and no more, or a long bench would fill memory', () => {
+  const log: LogEntry[] = [];
+  for (let at = 1; at <= 250_000; at++) record(log, { at } as LogEntry);
+  expect(log.length).toBeGreaterThanOrEqual(100_000);
+  expect(log.length).toBeLessThan(110_000);
+  expect(log.at(-1)?.at).toBe(250_000);
+  expect(log[0]?.at).toBe(250_000 - log.length + 1);
 });

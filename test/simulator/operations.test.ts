@@ -3,6 +3,89 @@ import { recordsCatalogue, seededCatalogue, seededPurchases } from '../../src/si
 import { KEY, PATHS, call, get, listed, seller, started } from './support.js';
 
 const denied = (msg: string) => ({ status: 'error', msg });
+const INVALID = denied('Invalid purchase code');
+const MOMENT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/;
+const PROFILES = ['documented', 'field-1', 'field-2'] as const;
+
+test('account details have every field of spec 2.1 and 2.2, money with two decimals', async () => {
+  const got = await call(await started(), 'account');
+  expect([got.status, got.headers['content-type']]).toEqual([200, 'application/json']);
+  expect(got.json()).toEqual({
+    status: 'success',
+    data: {
+      name: { firstname: 'Ada', lastname: 'Seller', full_name: 'Ada Seller' },
+      username: 'ada',
+      email: 'ada@mail.example',
+      balance: 1234.5,
+      currency: 'USD',
+      profile: {
+        heading: expect.any(String) as string,
+        description: expect.any(String) as string,
+        contact: { email: 'help@ada.example' },
+        social_links: { facebook: 'https://www.facebook.com/ada', x: 'https://x.com/ada' },
+        media: { avatar: expect.any(String) as string, cover: expect.any(String) as string },
+      },
+      registered_at: '2016-03-04T05:06:07Z',
+    },
+  });
+  expect(got.text).toContain('"balance":1234.50,');
+});
+
+test('items have the fields, types and media of spec 2.3 and 2.4, in the list and looked up', async () => {
+  const catalogue = seededCatalogue({ seed: 3, count: 300 });
+  const simulator = await started({ sellers: [seller({ catalogue })] });
+  const items = await listed(simulator);
+  const kinds = new Set<string>();
+  for (const { version, media, ...item } of items) {
+    expect(item).toEqual({
+      id: expect.any(Number) as number,
+      ...{ name: expect.any(String) as string, description: expect.any(String) as string },
+      ...{ category: expect.any(String) as string, sub_category: expect.any(String) as string },
+      ...{ options: expect.any(Array) as string[], tags: expect.any(Array) as string[] },
+      demo_link: expect.stringMatching(/^https:/) as string,
+      price: { regular: expect.any(Number) as number, extended: expect.any(Number) as number },
+      currency: 'USD',
+      published_at: expect.stringMatching(MOMENT) as string,
+    });
+    if (version !== undefined) expect(version).toMatch(/^\d+\.\d+\.\d+$/);
+    const has = (name: string): boolean => name in (media as object);
+    expect(has('preview_image')).toBe(!has('preview_audio'));
+    expect(has('preview_audio') && has('preview_video')).toBe(false);
+    for (const name of ['preview_audio', 'preview_video', 'thumbnail', 'screenshots']) {
+      kinds.add(`${name} ${has(name)}`);
+    }
+  }
+  expect([items.length, kinds.size]).toEqual([300, 8]);
+  catalogue.change(1001, { priceRegularCents: 1990, priceExtendedCents: 10_000 });
+  const [first] = await listed(simulator);
+  const got = await call(simulator, 'item', { item_id: '1001' });
+  expect(got.text).toContain('"price":{"regular":19.90,"extended":100.00}');
+  expect(got.json()).toEqual({ status: 'success', item: first });
+});
+
+test('a validation answers with the purchase at data.purchase, with its full item (spec 2.5)', async () => {
+  const purchases = seededPurchases({ seed: 5, count: 50 });
+  const simulator = await started({ sellers: [seller({ purchases })] });
+  const items = await listed(simulator);
+  const seen = new Set<unknown>();
+  for (const code of purchases.codes()) {
+    const { data } = (await call(simulator, 'validate', { purchase_code: code })).json();
+    const { purchase } = data as { purchase: Record<string, unknown> };
+    const { license_type, supported_until, ...others } = purchase;
+    expect(others).toEqual({
+      purchase_code: code,
+      price: expect.any(Number) as number,
+      currency: 'USD',
+      item: expect.toSatisfy((item) =>
+        items.some((one) => JSON.stringify(one) === JSON.stringify(item)),
+      ) as unknown,
+      downloaded: expect.any(Boolean) as boolean,
+      date: expect.stringMatching(MOMENT) as string,
+    });
+    seen.add(license_type).add(typeof supported_until);
+  }
+  expect(seen).toEqual(new Set(['Regular', 'Extended', 'string', 'undefined']));
+});
 
 test.each([
   ['account', {}, 400, 'The api key field is required.'],
@@ -15,58 +98,38 @@ test.each([
   ['item', { api_key: 'wrong', item_id: '1001' }, 404, 'Item Not Found'],
 ] as const)(
   '%s with %o answers %i "%s" (field notes: errors)',
-  async (operation, query, status, msg) => {
-    const simulator = await started();
-    const got = await get(simulator.url + PATHS[operation], { query });
-    expect(got.status).toBe(status);
-    expect(got.json()).toEqual(denied(msg));
+  async (name, query, status, msg) => {
+    const got = await get((await started()).url + PATHS[name], { query });
+    expect([got.status, got.json()]).toEqual([status, denied(msg)]);
   },
 );
 
-test('a wrong key makes a valid code look invalid, which is why clients need proof', async () => {
-  const purchases = seededPurchases({ seed: 1, count: 3 });
-  const simulator = await started({ sellers: [seller({ purchases })] });
-  const purchase_code = purchases.codeAt(0);
-  const right = await call(simulator, 'validate', { purchase_code });
-  const wrong = await call(simulator, 'validate', { api_key: 'wrong', purchase_code });
-  expect([right.status, wrong.status]).toEqual([200, 404]);
-  expect(wrong.json()).toEqual(denied('Invalid purchase code'));
-  const missing = await call(simulator, 'validate');
-  expect(missing.status).toBe(400);
-  expect(missing.json()).toEqual(denied('The purchase code field is required.'));
-});
-
-test('refunded and cancelled purchases and codes of another seller answer like unknown codes', async () => {
-  const mine = seededPurchases({ seed: 1, count: 4 });
-  const theirs = seededPurchases({ seed: 2, count: 4 });
-  const other = {
-    key: 'other',
-    username: 'bob',
-    catalogue: seededCatalogue({ seed: 2, count: 4 }),
-  };
-  const simulator = await started({
-    sellers: [seller({ purchases: mine }), { ...other, purchases: theirs }],
-  });
+test('refunds, cancellations, codes of others and every code of a wrong key answer like unknown codes', async () => {
+  const [mine, theirs] = [1, 2].map((seed) => seededPurchases({ seed, count: 4 }));
+  if (mine === undefined || theirs === undefined) throw new Error('no purchases');
+  const other = seller({ key: 'other', username: 'bob', purchases: theirs });
+  const simulator = await started({ sellers: [seller({ purchases: mine }), other] });
+  const ask = (purchase_code: string, api_key = KEY) =>
+    call(simulator, 'validate', { purchase_code, api_key });
   mine.setState(mine.codeAt(0), 'refunded');
   mine.setState(mine.codeAt(1), 'cancelled');
-  for (const code of [mine.codeAt(0), mine.codeAt(1), theirs.codeAt(0)]) {
-    const got = await call(simulator, 'validate', { purchase_code: code });
-    expect(got.status).toBe(404);
-    expect(got.json()).toEqual(denied('Invalid purchase code'));
-  }
+  const replies = [
+    await ask(mine.codeAt(0)),
+    await ask(mine.codeAt(1)),
+    await ask(theirs.codeAt(0)),
+    await ask(mine.codeAt(2), 'wrong'),
+  ];
+  for (const got of replies) expect([got.status, got.json()]).toEqual([404, INVALID]);
   mine.setState(mine.codeAt(0), 'valid');
-  expect((await call(simulator, 'validate', { purchase_code: mine.codeAt(0) })).status).toBe(200);
+  expect((await ask(mine.codeAt(0))).status).toBe(200);
+  expect((await ask('')).json()).toEqual(denied('The purchase code field is required.'));
 });
 
 test('codes are found in any letter case and values are trimmed (field notes: requests)', async () => {
-  const simulator = await started({
-    sellers: [seller({ purchases: [{ code: 'Gift-ABC', itemId: 1002, license: 'Extended' }] })],
-  });
-  const got = await call(simulator, 'validate', {
-    api_key: ` ${KEY} `,
-    purchase_code: ' gift-abc\n',
-  });
-  expect(got.json()).toMatchObject({
+  const purchases = [{ code: 'Gift-ABC', itemId: 1002, license: 'Extended' }] as const;
+  const simulator = await started({ sellers: [seller({ purchases })] });
+  const asked = { api_key: ` ${KEY} `, purchase_code: ' gift-abc\n' };
+  expect((await call(simulator, 'validate', asked)).json()).toMatchObject({
     data: { purchase: { purchase_code: 'Gift-ABC', license_type: 'Extended', item: { id: 1002 } } },
   });
 });
@@ -74,44 +137,30 @@ test('codes are found in any letter case and values are trimmed (field notes: re
 test('the key of a user who sells nothing passes account details and fails everything else', async () => {
   const purchases = seededPurchases({ seed: 1, count: 1 });
   const simulator = await started({ sellers: [seller({ sells: false, purchases })] });
-  expect((await call(simulator, 'account')).status).toBe(200);
-  expect((await call(simulator, 'list')).json()).toEqual(denied('No items found'));
-  expect((await call(simulator, 'item', { item_id: '1001' })).json()).toEqual(
-    denied('Item Not Found'),
-  );
-  const code = { purchase_code: purchases.codeAt(0) };
-  expect((await call(simulator, 'validate', code)).json()).toEqual(denied('Invalid purchase code'));
+  const replies = [
+    await call(simulator, 'account'),
+    await call(simulator, 'list'),
+    await call(simulator, 'item', { item_id: '1001' }),
+    await call(simulator, 'validate', { purchase_code: purchases.codeAt(0) }),
+  ];
+  expect(replies.map(({ status }) => status)).toEqual([200, 404, 404, 404]);
 });
 
-test('an account with exactly one item has "No items found" in the field, and a list by the contract', async () => {
-  const item = seededCatalogue({ seed: 1, count: 1 }).original(0);
-  for (const profile of ['field-1', 'field-2', 'documented'] as const) {
-    const sellers = [seller({ catalogue: recordsCatalogue([item]) })];
-    const simulator = await started({ profile, sellers });
-    const got = await call(simulator, 'list');
-    const found = await call(simulator, 'item', { item_id: '1001' });
-    expect(found.status).toBe(200);
-    if (profile === 'documented') expect(got.json()).toHaveProperty('items');
-    else expect([got.status, got.json()]).toEqual([404, denied('No items found')]);
-  }
-});
-
-test('an empty account has "No items found" under every profile (spec 7)', async () => {
-  for (const profile of ['documented', 'field-1', 'field-2'] as const) {
-    const simulator = await started({
-      profile,
-      sellers: [seller({ catalogue: recordsCatalogue([]) })],
-    });
-    const got = await call(simulator, 'list');
-    expect([got.status, got.json()]).toEqual([404, denied('No items found')]);
-  }
-});
-
-test('other servers of the contract may send error envelopes at 200', async () => {
-  const simulator = await started({ errorStatus: 200 });
-  const got = await call(simulator, 'account', { api_key: 'wrong' });
-  expect([got.status, got.json()]).toEqual([200, denied('Invalid request')]);
-});
+test.each(PROFILES)(
+  'under %s no item is "No items found"; so is exactly one, but by the contract',
+  async (profile) => {
+    const simulator = await started({ profile });
+    const { catalogue } = simulator.seller(KEY);
+    const none = recordsCatalogue([]);
+    simulator.seller(KEY).catalogue = recordsCatalogue([catalogue.original(0)]);
+    const one = await call(simulator, 'list');
+    expect((await call(simulator, 'item', { item_id: '1001' })).status).toBe(200);
+    if (profile === 'documented') expect(one.json()).toHaveProperty('items');
+    else expect([one.status, one.json()]).toEqual([404, denied('No items found')]);
+    simulator.seller(KEY).catalogue = none;
+    expect((await call(simulator, 'list')).json()).toEqual(denied('No items found'));
+  },
+);
 
 test('validation takes POST only and says so; the reads take GET only', async () => {
   const simulator = await started();
@@ -135,35 +184,55 @@ test.each(['Mozilla/5.0', 'x Chrome/1', 'Firefox', 'Opera', 'Edge'])(
   },
 );
 
-test('a broken body or form carries no parameters and breaks nothing', async () => {
+test('parameters are read from query, form and JSON alike; no header is, and what is broken has none', async () => {
   const simulator = await started();
-  const url = simulator.url + PATHS.validate;
-  for (const type of ['application/json', 'multipart/form-data; boundary=q', 'text/plain']) {
-    const ask = { method: 'POST', body: '{"api_key":', headers: { 'content-type': type } };
-    expect((await get(url, ask)).status).toBe(400);
+  const fields = { api_key: KEY, purchase_code: 'x' };
+  const asks = [
+    { query: fields },
+    { form: fields },
+    { json: fields },
+    { query: { api_key: KEY }, json: { purchase_code: 'x' } },
+  ];
+  for (const ask of asks) {
+    const got = await get(simulator.url + PATHS.validate, { method: 'POST', ...ask });
+    expect(got.json()).toEqual(INVALID);
+  }
+  for (const type of ['application/json', 'text/plain']) {
+    const headers = { 'content-type': type, 'x-api-key': KEY };
+    const ask = { method: 'POST', body: '{"api_key":', headers };
+    expect((await get(simulator.url + PATHS.validate, ask)).status).toBe(400);
   }
   expect(simulator.defects).toEqual([]);
 });
 
+test('the log tells what came without the key, so that tests can print it', async () => {
+  const simulator = await started();
+  await call(simulator, 'item', { item_id: '1003' });
+  expect(simulator.log).toEqual([
+    {
+      at: expect.any(Number) as number,
+      ...{ operation: 'item', method: 'GET', path: '/api/items/item' },
+      ...{ hasKey: true, sellerName: 'ada', parameters: { item_id: '1003' } },
+      ...{ status: 200, bytesSent: expect.any(Number) as number, finished: true },
+    },
+  ]);
+  expect(simulator.log[0]?.bytesSent).toBeGreaterThan(300);
+});
+
 test('keys can be revoked or go over to another seller after so many requests', async () => {
   const simulator = await started();
+  const eve = seller({ username: 'eve', catalogue: seededCatalogue({ seed: 9, count: 3 }) });
   simulator.afterRequests(2, () => simulator.revoke(KEY));
-  simulator.afterRequests(3, () => {
-    simulator.addSeller(
-      seller({ username: 'eve', catalogue: seededCatalogue({ seed: 9, count: 3 }) }),
-    );
-  });
-  const statuses = [];
-  for (let n = 0; n < 4; n++) statuses.push((await call(simulator, 'account')).status);
-  expect(statuses).toEqual([200, 200, 401, 200]);
-  expect(await listed(simulator)).toHaveLength(3);
-  expect(simulator.log.map(({ sellerName }) => sellerName)).toEqual([
-    'ada',
-    'ada',
-    null,
-    'eve',
-    'eve',
+  simulator.afterRequests(3, () => void simulator.addSeller(eve));
+  for (let n = 0; n < 4; n++) await call(simulator, 'account');
+  expect(simulator.log.map(({ status, sellerName }) => [status, sellerName])).toEqual([
+    ...[200, 200].map((status) => [status, 'ada']),
+    ...[
+      [401, null],
+      [200, 'eve'],
+    ],
   ]);
+  expect(await listed(simulator)).toHaveLength(3);
 });
 
 test('close ends open connections at once', async () => {

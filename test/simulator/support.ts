@@ -1,7 +1,6 @@
 import { once } from 'node:events';
 import { request as httpRequest } from 'node:http';
 import type { IncomingHttpHeaders, IncomingMessage, RequestOptions } from 'node:http';
-import { request as httpsRequest } from 'node:https';
 import { onTestFinished } from 'vitest';
 import { seededCatalogue, startSimulator } from '../../src/simulator/index.js';
 import type { SellerSpec, Simulator, SimulatorOptions } from '../../src/simulator/index.js';
@@ -62,10 +61,7 @@ export async function open(url: string, ask: Ask = {}): Promise<IncomingMessage>
   }
   if (body !== undefined) headers['content-length'] = String(Buffer.byteLength(body));
   const options: RequestOptions = { method: ask.method ?? 'GET', headers, agent: false };
-  const secure = target.protocol === 'https:';
-  const request = secure
-    ? httpsRequest(target, { ...options, rejectUnauthorized: false })
-    : httpRequest(target, options);
+  const request = httpRequest(target, options);
   request.end(body);
   const [response] = (await once(request, 'response')) as [IncomingMessage];
   return response;

@@ -23,20 +23,16 @@ async function complaint(url: string): Promise<StoreError> {
 }
 
 describe('a wrong DATABASE_URL', () => {
-  it('with a host that does not exist is named', async () => {
-    const error = await complaint('postgresql://me:pa55word@no-such-host.invalid/shop');
-    expect(error.message).toMatch(/shop at no-such-host\.invalid: the host name/);
-    expect(error.remedy).toContain('DATABASE_URL');
-  });
-
-  it('with a port where nothing listens is named', async () => {
-    const { message } = await complaint('postgresql://me:pa55word@127.0.0.1:1/shop');
-    expect(message).toMatch(/shop at 127\.0\.0\.1:1: the connection was refused/);
-  });
-
-  it('with a database that does not exist is named', async () => {
-    const { message } = await complaint(databaseAt(inject('testServer').userUrl, 'no_such'));
-    expect(message).toMatch(/no_such at .*: the database does not exist/);
+  const noSuch = (): string => databaseAt(inject('testServer').userUrl, 'no_such');
+  it.each([
+    ['no-such-host.invalid/shop', /shop at no-such-host\.invalid: the host name/],
+    ['127.0.0.1:1/shop', /shop at 127\.0\.0\.1:1: the connection was refused/],
+    [null, /no_such at .*: the database does not exist/],
+  ])('is named: host, port or database of %s', async (address, expected) => {
+    const url = address === null ? noSuch() : `postgresql://me:pa55word@${address}`;
+    const { message, remedy } = await complaint(url);
+    expect(message).toMatch(expected);
+    expect(remedy).toContain('DATABASE_URL');
   });
 
   it.skipIf(process.env['TEST_DATABASE_URL'])(
@@ -57,32 +53,19 @@ describe('a wrong DATABASE_URL', () => {
 });
 
 describe('an error of the database', () => {
-  it('that is about a query and not about reaching it is left to the caller', () => {
-    expect(explainDatabaseError({ code: '23505' }, 'postgresql://h/d')).toBeNull();
-    expect(explainDatabaseError(new Error('whatever'), 'postgresql://h/d')).toBeNull();
-  });
-
-  it('for want of disk space is called that', () => {
-    const error = explainDatabaseError({ code: '53100' }, 'postgresql://h/d');
-    expect(error).toMatchObject({ code: 'DISK_FULL' });
-  });
-
-  it('of two addresses tried is that of the first', () => {
-    const both = new AggregateError([{ code: 'ECONNREFUSED' }, { code: 'ETIMEDOUT' }]);
-    expect(explainDatabaseError(both, 'postgresql://h/d')?.message).toContain('refused');
+  const refused = new AggregateError([{ code: 'ECONNREFUSED' }, { code: 'ETIMEDOUT' }]);
+  it.each([
+    ['about a query and not about reaching it is left to the caller', { code: '23505' }, null],
+    ['without a code is left to the caller', new Error('whatever'), null],
+    ['for want of disk space is called that', { code: '53100' }, 'd at h: the disk is full'],
+    ['of two addresses is that of the first', refused, 'd at h: the connection was refused'],
+  ])('%s', (_, error, expected) => {
+    const explained = explainDatabaseError(error, 'postgresql://h/d');
+    expect(explained?.message ?? null).toBe(expected === null ? null : `database ${expected}`);
   });
 });
 
-describe('the version of the server', () => {
-  it('is accepted from the oldest on', () => {
-    expect(() => {
-      assertServerVersion(OLDEST_SERVER * 10_000);
-    }).not.toThrow();
-  });
-
-  it('is refused below that, named as people write it', () => {
-    expect(() => {
-      assertServerVersion(130_011);
-    }).toThrow('PostgreSQL 13.11');
-  });
+it('refuses a server that is too old, named as people write it', () => {
+  expect(() => assertServerVersion(OLDEST_SERVER * 10_000)).not.toThrow();
+  expect(() => assertServerVersion(130_011)).toThrow('PostgreSQL 13.11');
 });

@@ -5,6 +5,7 @@ import { performMirrorTask } from '../../src/jobs/mirror-task.js';
 import { seededCatalogue } from '../../src/simulator/index.js';
 import { CopyIn } from '../../src/store/copy.js';
 import { StoreConnectionError } from '../../src/store/errors.js';
+import type { SellerLock } from '../../src/store/lock.js';
 import { openStore, type Store } from '../../src/store/store.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
 import { startProxy, type TcpProxy } from '../support/tcp-proxy.js';
@@ -38,47 +39,57 @@ afterEach(async () => {
   await proxy.close();
 });
 
+/** Begins a COPY on the connection of a run. */
+async function copyOn({ client }: SellerLock): Promise<CopyIn> {
+  await client.query('CREATE TEMP TABLE t (a int)');
+  return new CopyIn(client, 't (a)');
+}
+
 describe('a run’s connection that died without a word', () => {
-  it('fails its next statement, since the server is not at work on it', async () => {
+  type Case = [what: string, work: (lock: SellerLock, lose: () => unknown) => Promise<unknown>];
+  const nextStatement: Case[1] = async ({ client }, lose) => {
+    await lose();
+    return client.query('SELECT 2');
+  };
+
+  it.each<Case>([
+    ['its next statement, since the server is not at work on it', nextStatement],
+    [
+      'the statement whose answer got lost',
+      async ({ client }, lose) => {
+        const statement = client.query('SELECT pg_sleep(0.1)');
+        statement.catch(() => undefined);
+        await sleep(30);
+        await lose();
+        return statement;
+      },
+    ],
+    [
+      'the COPY whose end got lost, for which the server waits as we wait for the server',
+      async (lock, lose) => {
+        const copy = await copyOn(lock);
+        await sleep(50);
+        await lose();
+        return copy.end();
+      },
+    ],
+  ])('fails %s', async (_, work) => {
     const lock = await store.sellers.lock(seller);
-    proxy.forget();
-    await expect(lock.client.query('SELECT 2')).rejects.toThrow(StoreConnectionError);
+    await expect(work(lock, () => proxy.forget())).rejects.toThrow(StoreConnectionError);
     expect(() => lock.assertHeld()).toThrow(StoreConnectionError);
     await lock.release();
     expect(await store.sellers.bindingOf('main')).toBeNull();
   });
 
-  it('fails the statement whose answer got lost', async () => {
-    const lock = await store.sellers.lock(seller);
-    const statement = lock.client.query('SELECT pg_sleep(0.1)');
-    statement.catch(() => undefined);
-    await sleep(30);
-    proxy.forget();
-    await expect(statement).rejects.toThrow(StoreConnectionError);
-    await lock.release();
-  });
-
-  it('fails the COPY whose end got lost, for which the server waits as we wait for the server', async () => {
-    const lock = await store.sellers.lock(seller);
-    await lock.client.query('CREATE TEMP TABLE t (a int)');
-    const copy = new CopyIn(lock.client, 't (a)');
-    await sleep(50);
-    proxy.forget();
-    await expect(copy.end()).rejects.toThrow(StoreConnectionError);
-    await lock.release();
-  });
-
-  it('fails too when the way to the server is gone altogether, so that nobody can be asked', async () => {
-    const lock = await store.sellers.lock(seller);
-    await proxy.set('swallow');
-    await expect(lock.client.query('SELECT 2')).rejects.toThrow(StoreConnectionError);
-    await lock.release();
-  });
-
-  it('fails the unlocking at the latest, which no run may hang on', async () => {
-    const lock = await store.sellers.lock(seller);
-    await proxy.set('swallow');
-    await lock.release();
+  it('fails too when the way to the server is gone altogether, so that nobody can be asked; no run hangs on its unlocking', async () => {
+    const [lock, other] = [
+      await store.sellers.lock(seller),
+      await store.sellers.lock(`${seller}-2`),
+    ];
+    await expect(nextStatement(lock, () => proxy.set('swallow'))).rejects.toThrow(
+      StoreConnectionError,
+    );
+    await Promise.all([lock.release(), other.release()]);
   });
 
   it('is noticed by the server within two minutes, which frees the lock', async () => {
@@ -97,43 +108,40 @@ describe('a run’s connection that died without a word', () => {
 });
 
 describe('a run’s connection that is only silent', () => {
-  it('is left alone while the server is at work, however long', async () => {
+  it.each<[what: string, work: (lock: SellerLock) => Promise<unknown>]>([
+    ['the server is at work, however long', ({ client }) => client.query('SELECT pg_sleep(1.5)')],
+    [
+      'no statement is under way, in a transaction as well',
+      async ({ client }) => {
+        await client.query('BEGIN');
+        await sleep(1_000);
+        await client.query('COMMIT');
+      },
+    ],
+    [
+      'a COPY waits for a slow list',
+      async (lock) => {
+        const copy = await copyOn(lock);
+        await sleep(1_000);
+        await copy.end();
+      },
+    ],
+    [
+      'it waits for another session’s lock',
+      async ({ client }) => {
+        const other = await store.sellers.lock(`${seller}-2`);
+        await other.client.query('SELECT pg_advisory_lock(4711)');
+        const waiting = client.query('SELECT pg_advisory_lock(4711)');
+        await sleep(1_000);
+        await other.client.query('SELECT pg_advisory_unlock(4711)');
+        await Promise.all([waiting, other.release()]);
+      },
+    ],
+  ])('is left alone while %s', async (_, work) => {
     const lock = await store.sellers.lock(seller);
-    const { rowCount } = await lock.client.query('SELECT pg_sleep(1.5)');
-    expect(rowCount).toBe(1);
-    await lock.release();
-  });
-
-  it('is left alone while no statement is under way, in a transaction as well', async () => {
-    const lock = await store.sellers.lock(seller);
-    await lock.client.query('BEGIN');
-    await sleep(1_000);
-    await lock.client.query('COMMIT');
+    await work(lock);
     lock.assertHeld();
     await lock.release();
-  });
-
-  it('is left alone while a COPY waits for a slow list', async () => {
-    const lock = await store.sellers.lock(seller);
-    await lock.client.query('CREATE TEMP TABLE t (a int)');
-    const copy = new CopyIn(lock.client, 't (a)');
-    await sleep(1_000);
-    await copy.end();
-    lock.assertHeld();
-    await lock.release();
-  });
-
-  it('is left alone while it waits for another session’s lock', async () => {
-    const [lock, other] = [
-      await store.sellers.lock(seller),
-      await store.sellers.lock(`${seller}-2`),
-    ];
-    await other.client.query('SELECT pg_advisory_lock(4711)');
-    const waiting = lock.client.query('SELECT pg_advisory_lock(4711)');
-    await sleep(1_000);
-    await other.client.query('SELECT pg_advisory_unlock(4711)');
-    await waiting;
-    await Promise.all([lock.release(), other.release()]);
   });
 });
 

@@ -95,7 +95,7 @@ export class HistoryBook {
       await session.lookedUp(new Map(found.map((id) => [id, 'found'])));
       await session.takeBack(found);
       await session.remove({ remove, missing });
-      session.tellUndecided();
+      await session.tellUndecided();
     });
   }
 

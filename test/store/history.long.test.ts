@@ -121,30 +121,6 @@ describe('what is kept', () => {
   const catalogue = (names: readonly string[]): Json[] =>
     names.map((name, n) => ({ id: n + 1, name }));
 
-  it('is nothing of a first load, nor of an unchanged night', async () => {
-    const listed = catalogue(['A', 'B', 'C']);
-    await book.night(at(0), { listed });
-    expect(await kept()).toEqual([0, 0]);
-    await book.night(at(1), { listed });
-    expect(await kept()).toEqual([0, 0]);
-  });
-
-  it('is nothing of another notation, nor of unknown fields, which the row itself keeps', async () => {
-    await book.night(at(0), {
-      listed: [{ id: 1, name: 'A', tags: ['x', 'y'], price: { regular: 5 } }],
-    });
-    const before = await book.present();
-    await book.night(at(1), {
-      listed: [{ id: '1', price: { regular: '5.00' }, tags: 'x,y', name: 'A' }],
-    });
-    await book.night(at(2), {
-      listed: [{ id: 1, name: 'A', tags: ['x', 'y'], price: { regular: 5 }, r: 1 }],
-    });
-    expect(await kept()).toEqual([0, 0]);
-    expect(await book.present()).toEqual(before);
-    expect(await book.rows('SELECT extra FROM mirror.items')).toEqual([{ extra: { r: 1 } }]);
-  });
-
   it('is nothing of copies within one list, which no one ever saw', async () => {
     await book.write(await book.begin(at(0)), takeBoth);
     expect(await kept()).toEqual([0, 0]);
@@ -175,15 +151,6 @@ describe('what is kept', () => {
         runs: '1',
       },
     ]);
-  });
-
-  it('is nothing of a transaction that was undone', async () => {
-    await book.night(at(0), { listed: catalogue(['A']) });
-    const session = await book.begin(at(1));
-    await session.loadKnown();
-    await session.remove({ remove: [1], missing: [] });
-    await session.rollback();
-    expect(await kept()).toEqual([0, 0]);
   });
 
   async function takeBoth(session: ItemSession): Promise<void> {

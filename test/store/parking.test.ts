@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { performRecheck } from '../../src/jobs/codes/recheck.js';
 import { performMirrorTask, type MirrorJob } from '../../src/jobs/mirror-task.js';
 import { syncAccount } from '../../src/jobs/sync-account.js';
 import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
@@ -96,7 +97,8 @@ describe('a seller whose key is refused', () => {
     const late = await mirror().store.sellers.parkingOf('main');
     sim.faults.clear();
     await syncAccount(deps, never);
-    const { code = '', reason = '', runId = 0n } = late ?? {};
+    const { code = '', reason = '' } = late ?? {};
+    const runId = late?.runId ?? 0n;
     expect(await mirror().store.sellers.park('main', { code, reason, runId })).toBe(false);
     expect(await mirror().store.sellers.parkingOf('main')).toBeNull();
   });
@@ -106,7 +108,8 @@ describe('a seller whose key is refused', () => {
       const { sim, deps } = await parked();
       const late = await mirror().store.sellers.parkingOf('main');
       sim.faults.clear();
-      const { code = '', reason = '', runId = 0n } = late ?? {};
+      const { code = '', reason = '' } = late ?? {};
+      const runId = late?.runId ?? 0n;
       await Promise.all([
         syncAccount(deps, never),
         new Promise((resolve) => setTimeout(resolve, 2 * round)).then(() =>
@@ -135,6 +138,89 @@ describe('a seller whose key opens another account', () => {
     const accepting = { ...deps, acceptAccount: true };
     expect((await syncAccount(accepting, never)).report.state).toBe('succeeded');
     expect(await mirror().store.sellers.parkingOf('main')).toBeNull();
+  });
+});
+
+describe('a seller that a person paused', () => {
+  async function paused() {
+    const sim = await market();
+    const deps = mirror().deps(sim.url);
+    await performMirrorTask(deps, job(), never);
+    expect(await mirror().store.sellers.pause('main', 'paused by ada')).toBe(true);
+    return { sim, deps };
+  }
+  const parking = () => mirror().store.sellers.parkingOf('main');
+  const PAUSE = { code: 'paused', reason: 'paused by ada', runId: null };
+
+  it('is left alone by schedules of every kind, and nobody is alerted', async () => {
+    const { sim, deps } = await paused();
+    const requests = sim.log.length;
+    for (const kind of ['sync', 'account', 'items'] as const) {
+      expect(await performMirrorTask(deps, job(kind), never)).toEqual({
+        kind: 'done',
+        result: { parked: { code: 'paused', since: expect.any(String) as string, run: null } },
+        alert: null,
+      });
+    }
+    const recheck = { ...deps, enqueueChunk: () => Promise.reject(new Error('nothing to do')) };
+    const plan = { requestsPerMinute: 60, share: 1, windowMs: 86_400_000, olderThan: 0 };
+    expect(await performRecheck(recheck, { ...plan, validOnly: false }, never)).toMatchObject({
+      kind: 'done',
+      result: { parked: { code: 'paused' } },
+    });
+    expect(sim.log.length).toBe(requests);
+  });
+
+  it('is mirrored when a person asks, which does not end the pause', async () => {
+    const { deps } = await paused();
+    const asked = await performMirrorTask(deps, job('sync', true), never);
+    expect(asked).toMatchObject({ kind: 'done', result: { items: { state: 'succeeded' } } });
+    expect(await parking()).toMatchObject(PAUSE);
+  });
+
+  it('stays paused when a run finds its key refused, so that only a person ends the pause', async () => {
+    const { sim, deps } = await paused();
+    sim.faults.always('any', { kind: 'key-refused' });
+    const outcome = await performMirrorTask(deps, job('sync', true), never);
+    expect(outcome).toMatchObject({ kind: 'give-up', alert: { kind: 'run-failed' } });
+    expect(await parking()).toMatchObject(PAUSE);
+  });
+
+  it('keeps the moment and the name of who paused it first', async () => {
+    await paused();
+    const before = await parking();
+    expect(await mirror().store.sellers.pause('main', 'paused by grace')).toBe(false);
+    expect(await parking()).toEqual(before);
+  });
+
+  it('is mirrored by schedules again when it is resumed, and parked if its key is refused then', async () => {
+    const { sim, deps } = await paused();
+    expect(await mirror().store.sellers.resume('main')).toBe(true);
+    expect(await mirror().store.sellers.resume('main')).toBe(false);
+    expect(await performMirrorTask(deps, job(), never)).toMatchObject({
+      result: { items: { state: 'succeeded' } },
+    });
+    sim.faults.always('any', { kind: 'key-refused' });
+    expect(await performMirrorTask(deps, job(), never)).toMatchObject({
+      alert: { kind: 'seller-parked' },
+    });
+  });
+
+  it('may have been parked before: the pause takes its place, and resuming lifts either', async () => {
+    await parked();
+    expect(await mirror().store.sellers.pause('main', 'paused by ada')).toBe(true);
+    expect(await parking()).toMatchObject(PAUSE);
+    await mirror().reset();
+    await parked();
+    expect(await mirror().store.sellers.resume('main')).toBe(true);
+    expect(await parking()).toBeNull();
+  });
+
+  it('is counted as paused, not as parked, since nothing is wrong', async () => {
+    await paused();
+    expect(await mirror().store.sellers.freshness()).toMatchObject([
+      { sellerId: 'main', parked: false, paused: true },
+    ]);
   });
 });
 

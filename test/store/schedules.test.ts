@@ -39,26 +39,18 @@ async function addRun(kind: string, state: string, startedAt: string): Promise<v
 describe('schedules on record', () => {
   it('are told together with those that are not, in the order asked', async () => {
     await record(done('acme', '2026-11-21T01:00:00Z'));
-    expect(
-      await mirror().store.schedules.read([
-        { seller: 'other', kind: 'sync' },
-        { seller: 'acme', kind: 'account' },
-        { seller: 'acme', kind: 'sync' },
-      ]),
-    ).toEqual([
-      { seller: 'other', kind: 'sync', record: null, enqueuedAt: null, lastRunAt: null },
-      { seller: 'acme', kind: 'account', record: null, enqueuedAt: null, lastRunAt: null },
-      {
-        seller: 'acme',
-        kind: 'sync',
-        record: {
-          cron: '0 2 * * *',
-          timeZone: 'Europe/Berlin',
-          lastTick: at('2026-11-21T01:00:00Z'),
-        },
-        enqueuedAt: NOW,
-        lastRunAt: null,
-      },
+    const [other, account, sync] = [
+      { seller: 'other', kind: 'sync' },
+      { seller: 'acme', kind: 'account' },
+      { seller: 'acme', kind: 'sync' },
+    ] as const;
+    const nothing = { record: null, enqueuedAt: null, lastRunAt: null };
+    const lastTick = at('2026-11-21T01:00:00Z');
+    const record_ = { cron: '0 2 * * *', timeZone: 'Europe/Berlin', lastTick };
+    expect(await mirror().store.schedules.read([other, account, sync])).toEqual([
+      { ...other, ...nothing },
+      { ...account, ...nothing },
+      { ...sync, record: record_, enqueuedAt: NOW, lastRunAt: null },
     ]);
   });
 

@@ -1,3 +1,9 @@
+import { readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { PrismaPg } from '@prisma/adapter-pg';
+import { bindMigrationAwareSqlAdapterFactory } from '@prisma/driver-adapter-utils';
+import type { SchemaEngine } from '@prisma/schema-engine-wasm/schema_engine_bg';
 import { Pool } from 'pg';
 import { onTestFinished } from 'vitest';
 import { createTestDatabase } from '../support/postgres.js';
@@ -42,3 +48,46 @@ export async function shape(pool: Pool): Promise<string[]> {
   await pool.query(`SET search_path = ''`); // so that every name is told in full
   return (await pool.query<{ line: string }>(SHAPE)).rows.map(({ line }) => line);
 }
+
+const ENGINE = '@prisma/schema-engine-wasm/schema_engine_bg';
+
+/** The little of WebAssembly that is used here; TypeScript has it only in its browser types. */
+declare const WebAssembly: {
+  instantiate(
+    code: Uint8Array,
+    imports: Record<string, object>,
+  ): Promise<{ instance: { exports: Record<string, unknown> } }>;
+};
+
+let glue: ReturnType<typeof instantiate> | null = null;
+
+/** The package's own entry imports the .wasm file, which Node only does with a flag. */
+async function instantiate() {
+  const loaded = await import('@prisma/schema-engine-wasm/schema_engine_bg');
+  const folder = dirname(createRequire(import.meta.url).resolve(ENGINE));
+  const code = await readFile(join(folder, 'schema_engine_bg.wasm'));
+  const { instance } = await WebAssembly.instantiate(code, { './schema_engine_bg.js': loaded });
+  loaded.__wbg_set_wasm(instance.exports);
+  (instance.exports['__wbindgen_start'] as () => void)();
+  return loaded;
+}
+
+/** Works with Prisma's own schema engine (the native one would be downloaded) on a database. */
+export async function withEngine<T>(
+  pool: Pool,
+  work: (engine: SchemaEngine) => Promise<T>,
+  schemaPrisma?: string,
+): Promise<T> {
+  const { SchemaEngine } = await (glue ??= instantiate());
+  const factory = bindMigrationAwareSqlAdapterFactory(new PrismaPg(pool, { schema: 'mirror' }));
+  const datamodels: [string, string][] | undefined =
+    schemaPrisma === undefined ? undefined : [['schema.prisma', schemaPrisma]];
+  const engine = await SchemaEngine.new({ datamodels }, () => {}, factory);
+  try {
+    return await work(engine);
+  } finally {
+    engine.free();
+  }
+}
+
+export const NO_FILTERS = { externalTables: [], externalEnums: [] };

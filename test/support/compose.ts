@@ -9,6 +9,7 @@ const environment = z.record(z.string(), z.string());
 const service = z.strictObject({
   image: z.string(),
   build: z.string().optional(),
+  profiles: strings.optional(),
   command: strings.optional(),
   init: z.boolean().optional(),
   environment: environment.optional(),

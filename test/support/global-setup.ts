@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { chmod, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises';
+import { chmod, cp, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -117,11 +117,15 @@ async function ensureBuild(): Promise<void> {
   if (await isBuilt()) return;
   const fresh = join(ROOT, `.dist-${process.pid}`);
   const old = join(ROOT, `.dist-${process.pid}-old`);
-  const compiler = join(ROOT, 'node_modules/typescript/bin/tsc');
-  const args = [compiler, '-p', 'tsconfig.build.json', '--outDir', fresh];
-  try {
+  const node = (...args: string[]) => promisify(execFile)(process.execPath, args, { cwd: ROOT });
+  const compile = (project: string, outDir: string): Promise<unknown> =>
     // Type errors do not keep it from compiling, and `npm run types` is there to tell of them.
-    await promisify(execFile)(process.execPath, args, { cwd: ROOT }).catch(() => {});
+    node('node_modules/typescript/bin/tsc', '-p', project, '--outDir', outDir).catch(() => {});
+  try {
+    await compile('tsconfig.build.json', fresh);
+    await compile('src/dashboard/client', join(fresh, 'dashboard/client'));
+    await cp(join(ROOT, 'src/dashboard/styles.css'), join(fresh, 'dashboard/styles.css'));
+    await node('scripts/finish-build.mjs', fresh);
     await rename(join(ROOT, 'dist'), old).catch(() => {});
     await rename(fresh, join(ROOT, 'dist')).catch(() => {}); // another test run was first
   } finally {
@@ -132,9 +136,11 @@ async function ensureBuild(): Promise<void> {
 
 async function isBuilt(): Promise<boolean> {
   const entries = await readdir(join(ROOT, 'src'), { recursive: true });
-  for (const name of entries.filter((entry) => entry.endsWith('.ts'))) {
+  // What Prisma generates becomes a part of store/prisma.js.
+  const ours = entries.filter((name) => !name.startsWith(join('store', 'generated')));
+  for (const name of ours.filter((entry) => /\.(?:tsx?|css)$/.test(entry))) {
     const source = await stat(join(ROOT, 'src', name));
-    const built = await stat(join(ROOT, 'dist', name.replace(/ts$/, 'js'))).catch(() => null);
+    const built = await stat(join(ROOT, 'dist', name.replace(/tsx?$/, 'js'))).catch(() => null);
     if (built === null || built.mtimeMs < source.mtimeMs) return false;
   }
   return true;

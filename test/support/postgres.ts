@@ -71,7 +71,7 @@ export async function emptyTables(
       WITH RECURSIVE depths AS (
         SELECT oid, 0 AS depth FROM pg_class
          WHERE relkind = 'r' AND relnamespace = to_regnamespace('${schema}')
-           AND relname NOT IN ('_prisma_migrations', 'migration')
+           AND relname NOT IN ('_prisma_migrations', 'migration', 'epochs')
         UNION
         SELECT k.confrelid, depth + 1 FROM depths d JOIN pg_constraint k ON k.conrelid = d.oid
          WHERE k.contype = 'f' AND k.confrelid <> k.conrelid

@@ -1,7 +1,7 @@
-import { execFile, execFileSync, spawn, type ChildProcess } from 'node:child_process';
+import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { createServer, type AddressInfo } from 'node:net';
+import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -117,14 +117,70 @@ async function freePort(): Promise<number> {
 /** A target for one server, with what a test wants otherwise. */
 export function redisTarget(node: RedisNode, more: Partial<RedisTarget> = {}): RedisTarget {
   return {
-    mode: 'single',
-    nodes: [{ host: node.host, port: node.port }],
-    masterName: null,
-    username: null,
-    password: null,
-    sentinelPassword: null,
-    database: 0,
-    tls: false,
+    ...{ mode: 'single', nodes: [{ host: node.host, port: node.port }], masterName: null },
+    ...{ username: null, password: null, sentinelPassword: null, database: 0, tls: false },
     ...more,
   };
+}
+
+/** A cluster of three masters, which share the keys among them. */
+export interface RedisCluster {
+  readonly nodes: readonly RedisProcess[];
+  dispose(): Promise<void>;
+}
+
+export async function startCluster(): Promise<RedisCluster> {
+  const settings = { 'cluster-enabled': 'yes', 'cluster-node-timeout': '1000' };
+  const nodes = await Promise.all([1, 2, 3].map(() => startRedis(settings)));
+  const places = nodes.map(({ host, port }) => `${host}:${port}`);
+  const create = ['--cluster', 'create', ...places, '--cluster-replicas', '0', '--cluster-yes'];
+  await promisify(execFile)('redis-cli', create);
+  for (const node of nodes) await says(node, ['CLUSTER', 'INFO'], 'cluster_state:ok');
+  return { nodes, dispose: () => disposeAll(nodes) };
+}
+
+/** A master, a replica of it, and a sentinel that makes the replica the master when that one ends. */
+export interface RedisSentinel {
+  readonly masterName: string;
+  readonly sentinel: RedisProcess;
+  readonly master: RedisProcess;
+  readonly replica: RedisProcess;
+  dispose(): Promise<void>;
+}
+
+export async function startSentinel(): Promise<RedisSentinel> {
+  const masterName = 'jobs';
+  const master = await startRedis();
+  const replica = await startRedis({ replicaof: `${master.host} ${master.port}` });
+  await says(replica, ['INFO', 'replication'], 'master_link_status:up');
+  const sentinel = await startRedis(
+    {
+      'sentinel monitor': `${masterName} ${master.host} ${master.port} 1`,
+      'sentinel down-after-milliseconds': `${masterName} 500`,
+      'sentinel failover-timeout': `${masterName} 3000`,
+    },
+    'sentinel',
+  );
+  await says(sentinel, ['SENTINEL', 'REPLICAS', masterName], String(replica.port));
+  return {
+    masterName,
+    sentinel,
+    master,
+    replica,
+    dispose: () => disposeAll([sentinel, replica, master]),
+  };
+}
+
+/** Waits until what a server says to a command contains some words. */
+async function says(node: RedisProcess, command: readonly string[], words: string): Promise<void> {
+  while (!(await node.command(...command)).includes(words)) await sleep(50);
+}
+
+async function disposeAll(nodes: readonly RedisProcess[]): Promise<void> {
+  await Promise.all(nodes.map((node) => node.dispose()));
+}
+
+/** Just the places of servers. */
+export function placesOf(nodes: readonly RedisNode[]): RedisNode[] {
+  return nodes.map(({ host, port }) => ({ host, port }));
 }

@@ -1,16 +1,16 @@
-import { describe, expect, it, onTestFinished } from 'vitest';
-import type { RunEvent } from '../../src/jobs/types.js';
-import type { CallRecord } from '../../src/marketplace/types.js';
-import type { QueueCounts } from '../../src/queue/queues.js';
-import type { QueueName } from '../../src/queue/tasks.js';
+import { describe, expect, it } from 'vitest';
 import { syncAccount } from '../../src/jobs/sync-account.js';
 import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
+import type { RunEvent } from '../../src/jobs/types.js';
+import type { CallRecord } from '../../src/marketplace/types.js';
+import { NoAnswer } from '../../src/queue/concurrency.js';
+import type { QueueCounts } from '../../src/queue/queues.js';
+import type { QueueName } from '../../src/queue/tasks.js';
 import { seededCatalogue } from '../../src/simulator/index.js';
 import type { Freshness } from '../../src/store/sellers.js';
-import { openStore } from '../../src/store/store.js';
+import { cachedCall } from '../../src/web/cached-call.js';
 import { createMetrics, type Metrics, type MetricSources } from '../../src/web/metrics.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
-import { createTestDatabase } from '../support/postgres.js';
 import { parseExposition, valueOf } from './exposition.js';
 
 const NO_JOBS: QueueCounts = { waiting: 0, active: 0, delayed: 0, completed: 0, failed: 0 };
@@ -18,6 +18,7 @@ const COUNTS: Record<QueueName, QueueCounts> = {
   mirror: { ...NO_JOBS, waiting: 3, failed: 1 },
   audits: NO_JOBS,
   alerts: NO_JOBS,
+  feeds: NO_JOBS,
 };
 
 function metricsOf(sources: Partial<MetricSources> = {}): Metrics {
@@ -44,6 +45,7 @@ function copy(sellerId: string, parts: Partial<Freshness> = {}): Freshness {
     accountMirroredAt: null,
     itemsMirroredAt: null,
     parked: false,
+    paused: false,
     items: { live: 0, missing: 0, removed: 0 },
     ...parts,
   };
@@ -195,7 +197,8 @@ describe('what is looked up for each scrape', () => {
       items: { live: 7, missing: 2, removed: 1 },
     });
     const second = copy('second', { since: new Date(now - 30_000), parked: true });
-    const shown = await scrape(metricsOf({ freshness: () => Promise.resolve([main, second]) }));
+    const paused = { ...main, paused: true };
+    const shown = await scrape(metricsOf({ freshness: () => Promise.resolve([paused, second]) }));
     const of = (seller: string, name: string, labels: Record<string, string> = {}) =>
       shown(name, { seller, ...labels });
     const ofItems = { kind: 'items' };
@@ -205,6 +208,7 @@ describe('what is looked up for each scrape', () => {
     expect(of('main', 'items', { state: 'live' })).toBe(7);
     expect(of('main', 'items', { state: 'missing' })).toBe(2);
     expect([of('main', 'seller_parked'), of('second', 'seller_parked')]).toEqual([0, 1]);
+    expect([of('main', 'seller_paused'), of('second', 'seller_paused')]).toEqual([1, 0]);
     // Never a success: as old as the seller, or a copy that never comes would look new for ever.
     expect(of('second', 'last_success_age_seconds', ofItems)).toBeGreaterThanOrEqual(30);
     expect(of('second', 'last_success_timestamp_seconds', ofItems)).toBe(0);
@@ -250,13 +254,6 @@ describe('what is looked up for each scrape', () => {
     expect(of('queue_jobs')).toBeUndefined();
     expect(of('scrape_errors_total', { source: 'queue' })).toBe(0);
   });
-
-  it('costs the source one question, however many scrape', async () => {
-    let asked = 0;
-    const metrics = metricsOf({ freshness: () => Promise.resolve((asked++, [])) });
-    await Promise.all(Array.from({ length: 20 }, () => metrics.text()));
-    expect(asked).toBe(1);
-  });
 });
 
 describe('the text', () => {
@@ -278,18 +275,6 @@ describe('the text', () => {
       expect(name?.endsWith('_total')).toBe(type === 'counter');
       if (type === 'histogram') expect(name).toMatch(/_seconds$/);
     }
-  });
-
-  it('holds a thousand sellers', async () => {
-    const sellers = Array.from({ length: 1_000 }, (_, n) => `seller-${n}`);
-    const metrics = metricsOf({
-      sellers,
-      freshness: () => Promise.resolve(sellers.map((seller) => copy(seller))),
-    });
-    for (const seller of sellers) metrics.onRun(seller, FINISHED);
-    const samples = parseExposition(await metrics.text());
-    const parked = samples.filter(({ name }) => name === 'seller_mirror_seller_parked');
-    expect(parked).toHaveLength(1_000);
   });
 });
 
@@ -318,14 +303,75 @@ describe('on a real store', () => {
     }
     expect(of('api_calls_total', { operation: 'list', outcome: 'answered' })).toBe(1);
   });
+});
 
-  it('goes on when the database is gone, without its series', async () => {
-    const database = await createTestDatabase();
-    const store = openStore(database.url, 'test');
-    onTestFinished(() => store.close());
-    await database.drop();
-    const of = await scrape(metricsOf({ freshness: () => store.sellers.freshness() }));
-    expect(of('scrape_errors_total', { source: 'store' })).toBe(1);
-    expect(of('seller_parked')).toBeUndefined();
+const HOUR = 3_600_000;
+
+describe('a question that costs something', () => {
+  it('is asked once for all who ask while its answer is awaited or good', async () => {
+    let asked = 0;
+    const ask = cachedCall(
+      () => Promise.resolve(++asked),
+      HOUR,
+      () => HOUR,
+    );
+    expect(await Promise.all(Array.from({ length: 1_000 }, ask))).toEqual(Array(1_000).fill(1));
+    expect(await ask()).toBe(1);
+  });
+
+  it('is asked again when its answer is no longer good', async () => {
+    let asked = 0;
+    const ask = cachedCall(
+      () => Promise.resolve(++asked),
+      HOUR,
+      () => 0,
+    );
+    expect([await ask(), await ask()]).toEqual([1, 2]);
+  });
+
+  it('keeps nobody waiting, and is not asked again while it hangs', async () => {
+    let asked = 0;
+    let answer: (text: string) => void = () => undefined;
+    const ask = cachedCall(
+      () => {
+        asked++;
+        return new Promise<string>((resolve) => (answer = resolve));
+      },
+      10,
+      () => HOUR,
+    );
+    const first = await Promise.allSettled(Array.from({ length: 100 }, ask));
+    expect(first.every(({ status }) => status === 'rejected')).toBe(true);
+    await expect(ask()).rejects.toThrow(NoAnswer);
+    expect(asked).toBe(1);
+    answer('at last');
+    expect(await ask()).toBe('at last');
+    expect(asked).toBe(1);
+  });
+
+  it('fails for all who ask together, without being asked by each, even if it throws at once', async () => {
+    let asked = 0;
+    const ask = cachedCall<never>(
+      () => {
+        asked++;
+        throw new Error('gone');
+      },
+      HOUR,
+      () => HOUR,
+    );
+    const all = await Promise.allSettled(Array.from({ length: 100 }, ask));
+    expect(all.every(({ status }) => status === 'rejected')).toBe(true);
+    expect(asked).toBe(1);
+  });
+
+  it('is told how long it took, so that a dear answer can be good for longer', async () => {
+    const took: number[] = [];
+    const ask = cachedCall(
+      () => Promise.resolve(),
+      HOUR,
+      (ms) => took.push(ms),
+    );
+    await ask();
+    expect(took).toEqual([expect.any(Number)]);
   });
 });

@@ -15,7 +15,9 @@ const message = {
   type: 'run.failed',
   at: new Date('2026-11-21T02:00:07.123Z'),
   data: { seller: 'main', text: 'größer als „gedacht“' },
-};
+  ...{ title: 'main: mirroring failed', text: 'the marketplace failed', remedy: null, link: null },
+  tone: 'bad',
+} as const;
 const never = new AbortController().signal;
 
 /** A port on which nobody listens; not one of the low ones, to which fetch does not go at all. */
@@ -31,13 +33,16 @@ async function closedPort(): Promise<number> {
 async function receiver(script: Script, timeoutMs = 5_000) {
   const server = await startServer(script);
   const url = new Secret(`${server.url.href}hooks/${TOKEN}?t=${TOKEN}`);
-  return { server, webhook: createWebhook({ url, secret: new Secret(SECRET), timeoutMs }) };
+  return {
+    server,
+    webhook: createWebhook({ url, format: 'standard', secret: new Secret(SECRET) }, timeoutMs),
+  };
 }
 
 describe('a message', () => {
   it('is signed as the specification says, which the library’s own verification confirms', async () => {
     const { server, webhook } = await receiver({ status: 204 });
-    expect(await webhook.send(message, never)).toEqual({ kind: 'delivered', httpStatus: 204 });
+    expect(await webhook.send(message, never)).toEqual({ kind: 'delivered', status: 204 });
     const [request] = server.requests;
     const body = request?.body ?? '';
     expect(new Verifier(SECRET).verify(body, request?.headers ?? {})).toEqual({
@@ -107,7 +112,7 @@ describe('the receiver’s answer', () => {
         socket.on('close', () => clearInterval(flood));
       },
     });
-    expect(await webhook.send(message, never)).toEqual({ kind: 'delivered', httpStatus: 200 });
+    expect(await webhook.send(message, never)).toEqual({ kind: 'delivered', status: 200 });
   });
 });
 
@@ -130,7 +135,9 @@ describe('a receiver that does not answer', () => {
   it('is told of by the code of the error only, since its words name the host', async () => {
     const closed = await closedPort();
     for (const address of [`http://127.0.0.1:${closed}/${TOKEN}`, `http://${TOKEN}.invalid/`]) {
-      const webhook = createWebhook({ url: new Secret(address), secret: new Secret(SECRET) });
+      const webhook = createWebhook({
+        ...{ url: new Secret(address), format: 'standard', secret: new Secret(SECRET) },
+      });
       const reply = await webhook.send(message, never);
       expect(reply).toMatchObject({ kind: 'retry', notBefore: null });
       expect(JSON.stringify(reply)).toMatch(/could not be reached \([A-Z_]+\)/);

@@ -1,23 +1,15 @@
-import type * as SimulatorModule from '../../../src/simulator/index.js';
-import { product } from '../../product.js';
-import { between, pick, type Random } from '../random.js';
+import {
+  seededCatalogue,
+  seededPurchases,
+  type Catalogue,
+  type Purchases,
+} from '#product/simulator/index.js';
+import { between, pick, type Random } from '../stage.js';
 
-const { seededCatalogue, seededPurchases, Purchases } = (await product(
-  'simulator/index.js',
-)) as typeof SimulatorModule;
-
-export const ITEMS = 60;
-
-/** A code of the list with what the marketplace holds of it. */
-export interface KnownCode {
-  readonly code: string;
-  readonly valid: boolean;
-  /** What kind of code it is, for the figures. */
-  readonly kind: string;
-}
+const ITEMS = 60;
 
 /** A record of the list. */
-export interface ListLine {
+interface ListLine {
   /** As it stands in the list: perhaps with quotes and white space around it. */
   readonly cell: string;
   /** Null where the line holds no code. */
@@ -25,11 +17,11 @@ export interface ListLine {
 }
 
 export interface KnownCodes {
-  readonly catalogue: SimulatorModule.Catalogue;
-  readonly own: SimulatorModule.Purchases;
-  readonly others: SimulatorModule.Purchases;
-  /** Each code once. */
-  readonly codes: ReadonlyMap<string, KnownCode>;
+  readonly catalogue: Catalogue;
+  readonly own: Purchases;
+  readonly others: Purchases;
+  /** Each code once: whether it is valid, and what kind of code it is, for the figures. */
+  readonly codes: ReadonlyMap<string, { readonly valid: boolean; readonly kind: string }>;
   readonly lines: readonly ListLine[];
 }
 
@@ -60,16 +52,20 @@ export function makeCodes(count: number, random: Random): KnownCodes {
   const others = seededPurchases({ seed: 2, count });
   const uuids = seededPurchases({ seed: 3, count, format: 'uuid' });
   const items = [...catalogue.truth()];
-  const codes = new Map<string, KnownCode>();
+  const codes = new Map<string, { valid: boolean; kind: string }>();
   for (let n = 0; codes.size < count; n++) {
     const add = (kind: string, code: string, valid: boolean): void => {
-      if (codes.size < count && !codes.has(code)) codes.set(code, { kind, code, valid });
+      if (codes.size < count && !codes.has(code)) codes.set(code, { kind, valid });
     };
     const code = own.codeAt(n);
     const what = random();
     if (what < 0.5) add('hex', code, true);
-    else if (what < 0.56) addUuid(add, own, uuids.codeAt(n), pick(random, items).id, random);
-    else if (what < 0.61) {
+    else if (what < 0.56) {
+      const uuid = uuids.codeAt(n);
+      const license = random() < 0.3 ? 'Extended' : 'Regular';
+      own.add({ code: uuid, itemId: pick(random, items).id, license });
+      add('uuid', uuid, true);
+    } else if (what < 0.61) {
       add('upper case', code.toUpperCase(), true);
       // Asked for by itself: nothing says that letter case does not matter.
       if (random() < 0.3) add('hex', code, true);
@@ -89,17 +85,6 @@ export function makeCodes(count: number, random: Random): KnownCodes {
     else add('made up', hexOf(random), false);
   }
   return { catalogue, own, others, codes, lines: linesOf([...codes.keys()], random) };
-}
-
-function addUuid(
-  add: (kind: string, code: string, valid: boolean) => void,
-  own: InstanceType<typeof Purchases>,
-  code: string,
-  itemId: number,
-  random: Random,
-): void {
-  own.add({ code, itemId, license: random() < 0.3 ? 'Extended' : 'Regular' });
-  add('uuid', code, true);
 }
 
 function hexOf(random: Random): string {
@@ -128,10 +113,9 @@ function linesOf(codes: readonly string[], random: Random): readonly ListLine[] 
 
 /** The list as CSV, each record with a column of its own before the code and one behind it. */
 export function listText(lines: readonly ListLine[]): string {
-  const rows = lines.map(({ cell }, n) => [`customer ${n}`, quoted(cell), `note ${n}`].join(','));
+  const rows = lines.map(({ cell }, n) => {
+    const quoted = /[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell;
+    return `customer ${n},${quoted},note ${n}`;
+  });
   return `name,code,note\r\n${rows.join('\r\n')}\r\n`;
-}
-
-function quoted(cell: string): string {
-  return /[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell;
 }

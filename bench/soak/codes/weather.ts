@@ -1,15 +1,13 @@
 import { createServer, type Server } from 'node:http';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
-import type * as SimulatorModule from '../../../src/simulator/index.js';
-import { between, pick, type Random } from '../random.js';
-
-type Fault = SimulatorModule.Fault;
+import type { Fault, SellerSpec, Simulator } from '#product/simulator/index.js';
+import { pick, type Random } from '../stage.js';
 
 /**
  * Faults of single calls, in every form the simulator has, but for one: a single call answered as if
  * the key were unknown, with good calls around it, can't be told from a true denial by any rule. Keys
- * that are bad for a stretch of time are in `STRETCHES`.
+ * that are bad for a stretch of time are in `stretchesOf`.
  */
 function faultsOfCalls(elsewhere: string): readonly Fault[] {
   return [
@@ -29,10 +27,9 @@ function faultsOfCalls(elsewhere: string): readonly Fault[] {
     { kind: 'challenge', status: 503 },
     ...[200, 400, 401, 403, 404, 422, 500].map((status): Fault => ({ kind: 'html', status })),
     ...[200, 404, 500].map((status): Fault => ({ kind: 'empty', status })),
-    ...(['array', 'string', 'null', 'number'] as const).map((json): Fault => ({
-      kind: 'wrong-type',
-      json,
-    })),
+    ...each('array', 'string', 'null', 'number').map(
+      (json) => ({ kind: 'wrong-type', json }) as const,
+    ),
     { kind: 'reply', status: 404, body: '{"message":"Not found"}' },
     { kind: 'reply', status: 200, body: '{"status":"success","data":{"purchase":{}}}' },
     { kind: 'reply', status: 200, body: '{"status":"success"}' },
@@ -41,25 +38,21 @@ function faultsOfCalls(elsewhere: string): readonly Fault[] {
     { kind: 'redirect', to: 'home' },
     { kind: 'redirect', to: 'origin', origin: elsewhere, status: 307 },
     { kind: 'redirect', to: 'https', port: 9 },
-    ...(['EN', 'de', 'ja'] as const).map((language): Fault => ({ kind: 'translated', language })),
-    ...(['bom', 'whitespace', 'php-warnings'] as const).map((text): Fault => ({
-      kind: 'prefix',
-      text,
-    })),
-    ...(['destroy', 'clean', 'short'] as const).map((how): Fault => ({
-      kind: 'truncate',
-      how,
-      fraction: 0.6,
-    })),
+    ...each('EN', 'de', 'ja').map((language) => ({ kind: 'translated', language }) as const),
+    ...each('bom', 'whitespace', 'php-warnings').map((text) => ({ kind: 'prefix', text }) as const),
+    ...each('destroy', 'clean', 'short').map(
+      (how) => ({ kind: 'truncate', how, fraction: 0.6 }) as const,
+    ),
     { kind: 'slow', chunkBytes: 200, pauseMs: 30 },
     { kind: 'stall', ms: 1_500 },
     { kind: 'reset' },
     { kind: 'reset', afterBytes: 40 },
-    ...(['gzip', 'br', 'deflate'] as const).map((encoding): Fault => ({
-      kind: 'encoding',
-      encoding,
-    })),
+    ...each('gzip', 'br', 'deflate').map((encoding) => ({ kind: 'encoding', encoding }) as const),
   ];
+}
+
+function each<T extends string>(...words: T[]): T[] {
+  return words;
 }
 
 /** They stop everything for a minute, so there are only a few. */
@@ -69,82 +62,46 @@ const RARE: readonly Fault[] = [
   { kind: 'reply', status: 429, body: '<h1>Too Many Requests</h1>' },
 ];
 
-/** Something that is wrong for a while. */
-export interface Stretch {
-  readonly name: string;
-  /** Begins when this share of the codes is settled. */
-  readonly at: number;
-  readonly seconds: number;
-  readonly begin: () => void;
-  readonly end: () => void;
-}
-
-/** Gives calls their faults, counts them, and has stretches of time in which all calls go wrong. */
+/** Gives calls their faults, and counts them. */
 export class Weather {
+  /** Faults by what they were. */
   readonly faults: Record<string, number> = {};
   /** Requests that came where a redirect led to; there must be none. */
   elsewhere = 0;
-  readonly #simulator: SimulatorModule.Simulator;
-  readonly #random: Random;
   readonly #trap: Server;
-  readonly #faults: readonly Fault[];
-  #rare = [...RARE];
-  readonly #onRare: (what: string) => void;
-  #gap: () => number = () => Infinity;
-
-  private constructor(
-    simulator: SimulatorModule.Simulator,
-    random: Random,
-    trap: Server,
-    onRare: (what: string) => void,
-  ) {
-    this.#simulator = simulator;
-    this.#random = random;
-    this.#onRare = onRare;
-    this.#trap = trap;
-    const { port } = trap.address() as AddressInfo;
-    this.#faults = faultsOfCalls(`http://127.0.0.1:${port}`);
-  }
+  readonly #rare = [...RARE];
 
   /** @param onRare told of faults that stop everything for a while */
-  static async over(
-    simulator: SimulatorModule.Simulator,
-    random: Random,
-    onRare: (what: string) => void,
-  ): Promise<Weather> {
-    const trap = createServer((_, response) => {
-      weather.elsewhere++;
+  constructor(
+    readonly simulator: Simulator,
+    readonly random: Random,
+    readonly onRare: (what: string) => void,
+  ) {
+    this.#trap = createServer((_, response) => {
+      this.elsewhere++;
       response.end('{"status":"success"}');
-    }).listen(0, '127.0.0.1');
-    await once(trap, 'listening');
-    const weather = new Weather(simulator, random, trap, onRare);
-    return weather;
-  }
-
-  get total(): number {
-    return Object.values(this.faults).reduce((sum, one) => sum + one, 0);
-  }
-
-  /** From now on so many of a hundred calls meet a fault. */
-  begin(percent: number): void {
-    this.#gap = () => Math.ceil(Math.log(1 - this.#random()) / Math.log(1 - percent / 100)) - 1;
-    this.#next();
-  }
-
-  #next(): void {
-    this.#simulator.afterRequests(this.#gap(), () => {
-      const rare = this.#random() < 0.004 ? this.#rare.pop() : undefined;
-      const fault = rare ?? pick(this.#random, this.#faults);
-      if (rare !== undefined) this.#onRare(`for a minute: ${nameOf(rare)}`);
-      this.faults[nameOf(fault)] = (this.faults[nameOf(fault)] ?? 0) + 1;
-      this.#simulator.faults.next('any', fault);
-      this.#next();
     });
   }
 
-  /** How long, milliseconds. */
-  between(least: number, most: number): number {
-    return between(this.#random, least, most);
+  /** From now on so many of a hundred calls meet a fault. */
+  async begin(percent: number): Promise<void> {
+    await once(this.#trap.listen(0, '127.0.0.1'), 'listening');
+    const { port } = this.#trap.address() as AddressInfo;
+    const faults = faultsOfCalls(`http://127.0.0.1:${port}`);
+    const { simulator, random } = this;
+    const next = (): void => {
+      const gap = Math.ceil(Math.log(1 - random()) / Math.log(1 - percent / 100)) - 1;
+      simulator.afterRequests(gap, () => {
+        const rare = random() < 0.004 ? this.#rare.pop() : undefined;
+        const fault = rare ?? pick(random, faults);
+        const name = nameOf(fault);
+        if (rare !== undefined) this.onRare(`for a minute: ${name}`);
+        this.faults[name] = (this.faults[name] ?? 0) + 1;
+        simulator.faults.next('any', fault);
+        next();
+      });
+    };
+    next();
   }
 
   async close(): Promise<void> {
@@ -154,76 +111,49 @@ export class Weather {
   }
 }
 
-function nameOf(fault: Fault): string {
-  switch (fault.kind) {
-    case 'rate-limited':
-      return `429 ${fault.body}, Retry-After ${fault.retryAfter === null ? 'none' : (fault.form ?? 'seconds')}`;
-    case 'server-error':
-      return `${fault.status} ${fault.body}`;
-    case 'html':
-    case 'empty':
-    case 'challenge':
-      return `${fault.kind} ${fault.status}`;
-    case 'reply':
-      return `${fault.status} ${fault.body.slice(0, 30)}`;
-    case 'redirect':
-      return `redirect to ${fault.to}`;
-    case 'translated':
-      return `translated ${fault.language}`;
-    case 'truncate':
-      return `cut off, ${fault.how}`;
-    case 'encoding':
-      return fault.encoding;
-    case 'prefix':
-      return `${typeof fault.text === 'string' ? fault.text : 'text'} before the body`;
-    default:
-      return fault.kind;
-  }
+/** `rate-limited, body json, retryAfter 1` */
+function nameOf({ kind, ...rest }: Fault): string {
+  const { origin: _, ...shown } = rest as Record<string, string | number | boolean | null>;
+  const parts = Object.entries(shown).map(
+    ([name, value]) => `${name} ${String(value).slice(0, 30)}`,
+  );
+  return [kind, ...parts].join(', ');
 }
 
-/** @param seller as it is to be when the key works again */
-export function stretchesOf(
-  simulator: SimulatorModule.Simulator,
-  seller: SimulatorModule.SellerSpec,
-): readonly Stretch[] {
-  const { faults } = simulator;
-  const all = (fault: Fault) => () => faults.always('any', fault);
-  const end = (): void => faults.clear();
-  const key = {
+/** Something that is wrong for a while. */
+interface Stretch {
+  readonly name: string;
+  /** Begins when this share of the codes is settled. */
+  readonly at: number;
+  readonly seconds: number;
+  readonly begin: () => void;
+  readonly end: () => void;
+}
+
+/** @param seller as it must be when the key works again */
+export function stretchesOf(simulator: Simulator, seller: SellerSpec): readonly Stretch[] {
+  const all = (fault: Fault): Pick<Stretch, 'begin' | 'end'> => ({
+    begin: () => simulator.faults.always('any', fault),
+    end: () => simulator.faults.clear(),
+  });
+  const sells = (is: boolean) => () => {
+    simulator.seller(seller.key).sells = is;
+  };
+  const revoked = {
+    name: 'key revoked',
     begin: () => simulator.revoke(seller.key),
     end: () => void simulator.addSeller(seller),
   };
-  const refused = all({ kind: 'key-refused' });
+  const maintenance = all({ kind: 'maintenance', retryAfter: 5 });
+  const switchedOff = all({ kind: 'switched-off', body: 'html' });
   return [
-    { name: 'the key sells nothing', at: 0.12, seconds: 8, ...sellsNothing(simulator, seller.key) },
-    { name: '500 for all', at: 0.25, seconds: 10, begin: all({ kind: 'server-error' }), end },
-    { name: 'answers as to a wrong key', at: 0.35, seconds: 8, begin: refused, end },
-    { name: 'key revoked', at: 0.5, seconds: 40, ...key },
-    {
-      name: 'maintenance for all',
-      at: 0.62,
-      seconds: 10,
-      begin: all({ kind: 'maintenance', retryAfter: 5 }),
-      end,
-    },
-    {
-      name: 'API switched off',
-      at: 0.7,
-      seconds: 8,
-      begin: all({ kind: 'switched-off', body: 'html' }),
-      end,
-    },
-    { name: 'key revoked', at: 0.8, seconds: 8, ...key },
-    { name: 'bot challenge for all', at: 0.9, seconds: 3, begin: all({ kind: 'challenge' }), end },
+    { name: 'the key sells nothing', at: 0.12, seconds: 8, begin: sells(false), end: sells(true) },
+    { name: '500 for all', at: 0.25, seconds: 10, ...all({ kind: 'server-error' }) },
+    { name: 'answers as to a wrong key', at: 0.35, seconds: 8, ...all({ kind: 'key-refused' }) },
+    { at: 0.5, seconds: 40, ...revoked },
+    { name: 'maintenance for all', at: 0.62, seconds: 10, ...maintenance },
+    { name: 'API switched off', at: 0.7, seconds: 8, ...switchedOff },
+    { at: 0.8, seconds: 8, ...revoked },
+    { name: 'bot challenge for all', at: 0.9, seconds: 3, ...all({ kind: 'challenge' }) },
   ];
-}
-
-function sellsNothing(
-  simulator: SimulatorModule.Simulator,
-  key: string,
-): Pick<Stretch, 'begin' | 'end'> {
-  const set = (sells: boolean) => () => {
-    simulator.seller(key).sells = sells;
-  };
-  return { begin: set(false), end: set(true) };
 }

@@ -1,14 +1,6 @@
 import type { App } from '../../app.js';
-import type { SellerConfig } from '../../config/index.js';
-import { auditCost, type AuditCost } from '../../domain/codes/cost.js';
-import {
-  askAgain,
-  describeUnproven,
-  isUnprovenReason,
-  type UnprovenReason,
-} from '../../domain/codes/outcome.js';
+import type { AuditCost } from '../../domain/codes/cost.js';
 import { moment } from '../../domain/moment.js';
-import { callsAtOnce } from '../../jobs/codes/pace.js';
 import type { AuditProgress, AuditState, UnprovenCount } from '../../store/audits/types.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { pairs, table, type TableCell } from '../output/table.js';
@@ -25,7 +17,7 @@ import {
 } from '../output/text.js';
 import { asTyped, ownCommand } from '../own-command.js';
 import type { FailOptions } from './options.js';
-import type { OutPlace } from './result-file.js';
+import { unprovenLines } from './verdict.js';
 
 const STYLES: Readonly<Record<AuditState, Style | null>> = {
   running: null,
@@ -34,7 +26,6 @@ const STYLES: Readonly<Record<AuditState, Style | null>> = {
   failed: 'red',
 };
 
-/** Formats audits as a table, one line each. */
 export function auditsTable(
   audits: readonly AuditProgress[],
   look: Look,
@@ -67,12 +58,11 @@ function stateOf({ state, pending }: AuditProgress): string {
 
 function stateAndShare(audit: AuditProgress): string {
   const { codes, pending } = audit;
-  if (pending === 0) return stateOf(audit);
-  return `${stateOf(audit)}, ${Math.floor((100 * (codes - pending)) / codes)} %`;
+  const share = pending === 0 ? '' : `, ${Math.floor((100 * (codes - pending)) / codes)} %`;
+  return `${stateOf(audit)}${share}`;
 }
 
-/** Details of an audit besides its progress. */
-interface AuditNotes {
+interface AuditDetails {
   readonly unproven: readonly UnprovenCount[];
   /** Sentences on how the list was read. */
   readonly reading: readonly string[];
@@ -82,41 +72,37 @@ interface AuditNotes {
   readonly next: readonly string[];
 }
 
-/** Formats one audit with all its details. */
 export function auditDetails(
   audit: AuditProgress,
-  notes: AuditNotes,
+  { unproven, reading, costLeft, next }: AuditDetails,
   look: Look,
   now: Date,
 ): string {
+  const { auditId, sellerId, source, createdAt, finishedAt, problem } = audit;
   const style = STYLES[audit.state];
   const state = style === null ? stateOf(audit) : paint(style, stateOf(audit), look);
-  const { auditId, sellerId, source } = audit;
-  const head = [
-    paint('bold', `audit ${auditId}`, look),
-    safeLine(sellerId),
-    safeLine(source),
-    state,
+  const name = paint('bold', `audit ${auditId}`, look);
+  const lines: [string, TableCell][] = [
+    ['begun', `${moment(createdAt)}, ${age(createdAt, now)}`],
+    ['finished', finishedAt === null ? null : `${moment(finishedAt)} (${took(audit)})`],
+    ...figures(audit),
+    ['left', costLeft],
+    ['result', resultText(audit, now)],
+    ['problem', problem],
   ];
+  const section = (title: string, texts: readonly string[]): string =>
+    texts.length === 0
+      ? ''
+      : `${paint('bold', title, look)}\n${texts.map((text) => `  ${safeLine(text)}\n`).join('')}`;
   return [
-    `${head.join(' · ')}\n`,
+    `${[name, safeLine(sellerId), safeLine(source), state].join(' · ')}\n`,
     pairs(
-      [
-        ['begun', `${moment(audit.createdAt)}, ${age(audit.createdAt, now)}`],
-        [
-          'finished',
-          audit.finishedAt === null ? null : `${moment(audit.finishedAt)} (${took(audit)})`,
-        ],
-        ...figures(audit),
-        ['left', notes.costLeft],
-        ['result', resultText(audit, now)],
-        ['problem', audit.problem],
-      ].filter((line): line is [string, TableCell] => line[1] !== null),
+      lines.filter(([, value]) => value !== null),
       look,
     ),
-    section('how the list was read', notes.reading, look),
-    section('why there is no verdict', unprovenLines(notes.unproven), look),
-    section('to go on', notes.next, look),
+    section('how the list was read', reading),
+    section('why there is no verdict', unprovenLines(unproven)),
+    section('to go on', next),
   ].join('');
 }
 
@@ -148,56 +134,46 @@ function took({ createdAt, finishedAt }: AuditProgress): string {
   return duration((finishedAt ?? createdAt).getTime() - createdAt.getTime());
 }
 
-function section(title: string, lines: readonly string[], look: Look): string {
-  if (lines.length === 0) return '';
-  const shown = lines.map((line) => `  ${safeLine(line)}\n`);
-  return `${paint('bold', title, look)}\n${shown.join('')}`;
-}
-
-interface SummaryNotes {
+/** Counts that a summary tells besides an audit's progress. */
+export interface SummaryNotes {
   readonly unproven: readonly UnprovenCount[];
   /** Invalid codes proven by account details alone. */
   readonly accountProven: number;
-  /** Where the result was written; null when it was not. */
-  readonly place: OutPlace | null;
-  /** How to type this program. */
-  readonly program: string;
 }
 
-/** Reads and formats the summary of an audit. @param place of its result */
-export async function summaryOf(
-  { store }: App,
-  audit: AuditProgress,
-  place: OutPlace | null,
-  look: Look,
-): Promise<string> {
-  const unproven = await store.audits.unprovenCounts(audit.auditId);
-  const accountProven = await accountProvenOf(store, audit);
-  const program = ownCommand();
-  return summaryLines(audit, { unproven, accountProven, place, program }, look);
-}
-
-/** Counts the codes of an audit that are invalid by account details alone. */
-export async function accountProvenOf(
+export async function notesOn(
   { audits }: App['store'],
   { auditId, invalid }: AuditProgress,
-): Promise<number> {
-  return invalid === 0 ? 0 : audits.accountProven(auditId);
+): Promise<SummaryNotes> {
+  const unproven = await audits.unprovenCounts(auditId);
+  return { unproven, accountProven: invalid === 0 ? 0 : await audits.accountProven(auditId) };
 }
 
-/** Formats the summary of an audit, also of one that has not ended. */
-export function summaryLines(audit: AuditProgress, notes: SummaryNotes, look: Look): string {
-  const { auditId, sellerId, source } = audit;
+/**
+ * Formats the summary of an audit, also of one that has not ended.
+ * @param written where its result was written; null when it was not
+ */
+export function summaryLines(
+  audit: AuditProgress,
+  { unproven, accountProven }: SummaryNotes,
+  written: string | null,
+  look: Look,
+): string {
+  const { auditId, sellerId, source, problem } = audit;
   const counts = verdictCounts(audit) || (audit.codes === 0 ? 'no codes' : 'nothing asked yet');
-  const lines = [
-    `${mark(audit, look)} audit ${auditId} · ${safeLine(sellerId)} · ${safeLine(source)} · ${counts}`,
-    `  ${effort(audit)}`,
-    ...unprovenLines(notes.unproven).map((line) => `  ${line}`),
-    ...weakProofLines(notes.accountProven).map((line) => `  ${line}`),
-    ...(audit.problem === null ? [] : [`  ${safeLine(audit.problem)}`]),
-    ...nextLines(audit, notes).map((line) => `  ${line}`),
+  // A key of an account without sales passes this weaker proof too.
+  const weakProof = `${plural(accountProven, 'code')} invalid by account details alone, as no valid code was known → check again with --canary CODE`;
+  const details = [
+    effort(audit),
+    ...unprovenLines(unproven),
+    ...(accountProven === 0 ? [] : [weakProof]),
+    ...(problem === null ? [] : [safeLine(problem)]),
+    ...nextLines(audit, written),
   ];
-  return lines.map((line) => `${line}\n`).join('');
+  return [
+    `${mark(audit, look)} audit ${auditId} · ${safeLine(sellerId)} · ${safeLine(source)} · ${counts}\n`,
+    ...details.map((line) => `  ${line}\n`),
+  ].join('');
 }
 
 function mark({ state, pending, unproven }: AuditProgress, look: Look): string {
@@ -207,19 +183,10 @@ function mark({ state, pending, unproven }: AuditProgress, look: Look): string {
     : paint('yellow', '!', look);
 }
 
-function effort({
-  apiCalls,
-  createdAt,
-  finishedAt,
-  reused,
-  rejected,
-  pending,
-  state,
-}: AuditProgress): string {
-  const time =
-    finishedAt === null ? '' : ` in ${duration(finishedAt.getTime() - createdAt.getTime())}`;
+function effort(audit: AuditProgress): string {
+  const { apiCalls, finishedAt, reused, rejected, pending, state } = audit;
   return [
-    `${plural(apiCalls, 'request')}${time}`,
+    `${plural(apiCalls, 'request')}${finishedAt === null ? '' : ` in ${took(audit)}`}`,
     ...(reused > 0 ? [`${plural(reused, 'verdict')} known already`] : []),
     ...(rejected > 0 ? [`${plural(rejected, 'line')} rejected`] : []),
     ...(pending > 0 ? [`${plural(pending, 'code')} not asked yet`] : []),
@@ -227,36 +194,25 @@ function effort({
   ].join(' · ');
 }
 
-/** Warns about verdicts that only account details prove: a key of an account without sales passes too. */
-function weakProofLines(accountProven: number): string[] {
-  if (accountProven === 0) return [];
+/** Where the result is or how to export it, and how to get the missing verdicts. */
+function nextLines(audit: AuditProgress, written: string | null): string[] {
+  const { auditId, state, pending, unproven, result } = audit;
+  const path = written ?? (result !== null && result.writtenAt !== null ? result.path : null);
+  const program = ownCommand();
   return [
-    `${plural(accountProven, 'code')} invalid by account details alone, as no valid code was known → check again with --canary CODE`,
+    path === null
+      ? `→ ${program} audits export ${auditId} --out result.csv`
+      : `result: ${safeLine(path)}`,
+    ...(state === 'running' && pending > 0 ? [`→ ${program} audits resume ${auditId}`] : []),
+    ...(state === 'finished' && unproven > 0
+      ? ['→ check the list again with --max-age 7d: only codes without a verdict are asked for']
+      : []),
   ];
 }
 
-/** Where the result is or how to export it, and how to get the missing verdicts. */
-function nextLines(
-  { auditId, state, pending, unproven, result: file }: AuditProgress,
-  { place, program }: SummaryNotes,
-): string[] {
-  const written = place ?? (file !== null && file.writtenAt !== null ? file : null);
-  const result =
-    written === null
-      ? `→ ${program} audits export ${auditId} --out result.csv`
-      : `result: ${safeLine(written.path ?? 'on stdout')}`;
-  const goOn = state === 'running' && pending > 0 ? [`→ ${program} audits resume ${auditId}`] : [];
-  const again =
-    state === 'finished' && unproven > 0
-      ? ['→ check the list again with --max-age 7d: only codes without a verdict are asked for']
-      : [];
-  return [result, ...goOn, ...again];
-}
-
-/** The exit code of a command that waited for an audit's end. */
 export function exitCodeOf(
   { state, invalid, unproven }: AuditProgress,
-  { failOn }: FailOptions = {},
+  failOn?: FailOptions['failOn'],
 ): ExitCode {
   if (state !== 'finished') return EXIT.failed;
   if (failOn === 'invalid' && invalid > 0) return EXIT.invalid;
@@ -264,74 +220,11 @@ export function exitCodeOf(
 }
 
 /** The figures that are not zero: `9,120 valid · 871 invalid · 9 unproven`. */
-export function verdictCounts({
-  valid,
-  invalid,
-  unproven,
-}: Pick<AuditProgress, 'valid' | 'invalid' | 'unproven'>): string {
-  const parts: [number, string][] = [
-    [valid, 'valid'],
-    [invalid, 'invalid'],
-    [unproven, 'unproven'],
-  ];
-  return parts
-    .filter(([number]) => number > 0)
-    .map(([number, word]) => `${count(number)} ${word}`)
+export function verdictCounts(audit: AuditProgress): string {
+  return (['valid', 'invalid', 'unproven'] as const)
+    .filter((verdict) => audit[verdict] > 0)
+    .map((verdict) => `${count(audit[verdict])} ${verdict}`)
     .join(' · ');
-}
-
-/** Why codes have no verdict, and what to do about it; the most frequent reason first. */
-export function unprovenLines(groups: readonly UnprovenCount[]): readonly string[] {
-  return [...groups]
-    .sort((a, b) => b.codes - a.codes)
-    .map(
-      ({ reason, codes }) =>
-        `${plural(codes, 'code')}: ${safeLine(whyUnproven(reason))} → ${unprovenRemedy(reason)}`,
-    );
-}
-
-const KEY =
-  'check the API key in the workspace settings of the marketplace; `seller-mirror doctor` tries it';
-const ADDRESS = 'check MARKETPLACE_URL, and that the API is switched on';
-const ANSWERS = '`seller-mirror doctor` shows how the marketplace answers';
-
-const REMEDIES: Partial<Record<UnprovenReason, string>> = {
-  limited: 'wait a while; lower REQUESTS_PER_MINUTE if others share this address',
-  refused: KEY,
-  'account-changed': `find out whose API key it is; ${KEY}`,
-  'switched-off': ADDRESS,
-  redirect: ADDRESS,
-  'no-canary': 'name a code that you know is valid with --canary CODE',
-  'no-canary-before': 'name a code that you know is valid with --canary CODE',
-  unreadable: ANSWERS,
-  'no-purchase': ANSWERS,
-  'another-code': ANSWERS,
-};
-
-/** Says why there is no verdict; a reason of an older version is shown as it is. */
-export function whyUnproven(reason: string): string {
-  return isUnprovenReason(reason) ? describeUnproven(reason) : reason;
-}
-
-/** Says what to do about a missing verdict, as the end of a line. */
-export function unprovenRemedy(reason: string): string {
-  if (!isUnprovenReason(reason)) return 'ask again later';
-  return REMEDIES[reason] ?? (askAgain(reason) === 'now' ? 'ask again' : 'ask again later');
-}
-
-/**
- * Computes what asking for codes of this seller costs.
- * @param chunkSize codes of a chunk
- * @param now milliseconds since 1970
- */
-export function costOf(
-  { requestsPerMinute }: Pick<SellerConfig, 'requestsPerMinute'>,
-  toAsk: number,
-  chunkSize: number,
-  now: number,
-): AuditCost {
-  const concurrency = callsAtOnce(requestsPerMinute);
-  return auditCost({ toAsk, requestsPerMinute, chunkSize, concurrency }, now);
 }
 
 /**

@@ -1,21 +1,25 @@
 import { once } from 'node:events';
 import { createInterface } from 'node:readline/promises';
-import { setFlagsFromString } from 'node:v8';
 import type { App } from '../../app.js';
 import type { SellerConfig } from '../../config/index.js';
-import { hostName } from '../../domain/address.js';
-import { describeCodeFault, readCode } from '../../domain/codes/code.js';
 import type { AuditCost } from '../../domain/codes/cost.js';
-import { doubtOf, type Doubt, type IntakeRow } from '../../intake/index.js';
+import { doubtOf, type Doubt } from '../../intake/columns.js';
+import {
+  costOf,
+  enterLists,
+  repeatedIn,
+  toAsk,
+  type LoadReport,
+} from '../../jobs/codes/enter-list.js';
 import { chunkSizeFor } from '../../jobs/codes/pace.js';
-import type { AuditLoader, AuditRow, AuditSize, NewAudit } from '../../store/audits/types.js';
+import type { AuditSize } from '../../store/audits/types.js';
 import { note, printJson } from '../console.js';
 import { usageError } from '../errors.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { Progress } from '../output/progress.js';
 import { count, plural, safeLine } from '../output/text.js';
-import { costOf, costText } from './audit-view.js';
-import { layoutJson, type OpenList } from './lists.js';
+import { costText } from './audit-view.js';
+import type { OpenList } from './lists.js';
 import type { CheckOptions } from './options.js';
 import type { OutPlace } from './result-file.js';
 import { proveKey } from './prove-key.js';
@@ -29,35 +33,39 @@ export async function checkLists(
   options: CheckOptions & { readonly place: OutPlace | null },
   signal: AbortSignal,
 ): Promise<ExitCode> {
-  const { dryRun, detach, json, place, maxAge, failOn } = options;
+  const { dryRun, json, maxAge, yes, canary } = options;
   noteLines(layoutLines(lists));
-  if (options.yes !== true) await confirmDoubts(app, seller, lists, dryRun === true, signal);
-  const prove = () => proveKey(app, seller, options.canary, signal);
+  if (yes !== true) await confirmDoubts(app, seller, lists, dryRun === true, signal);
+  const prove = () => proveKey(app, seller, canary, signal);
   // Checks the key before a million lines are read. With --max-age, perhaps no code must be asked for.
   if (dryRun !== true && maxAge === undefined) await prove();
-  if (options.canary === undefined) await warnOfWeakProof(app, seller);
-  const loader = await app.store.audits.begin(newAudit(seller, lists, options));
-  let auditId: bigint;
-  try {
-    const report = await load(lists, loader, signal);
-    if (dryRun === true) {
-      const size = await loader.measure();
-      const cost = noteSize(seller, size);
-      if (json === true) await printJson(dryRunJson(size, cost, report));
-      return EXIT.done;
-    }
-    if (maxAge !== undefined && toAsk(await loader.measure()) > 0) await prove();
-    await app.store.sellers.ensure(seller.name, hostName(seller.url));
-    const entered = await loader.finish();
-    noteSize(seller, entered);
-    auditId = entered.auditId;
-  } finally {
-    // Does nothing after finish().
-    await loader.abort();
-  }
-  const how = { json: json === true, detach: detach === true, place, failOn };
-  return runAudit(app, auditId, how, signal);
+  const known = canary ?? (await app.store.audits.canariesOf(seller.name, 1))[0];
+  if (known === undefined) noteLines([NO_VALID_CODE]);
+  const bar = readingBar();
+  const entered = await enterLists(app.store, seller, lists, options, {
+    signal,
+    onRead: bar.show,
+    async onLoaded(report, loader) {
+      bar.finish();
+      noteLines(reportLines(report, lists.length));
+      if (dryRun === true) {
+        const size = await loader.measure();
+        const cost = noteSize(seller, size);
+        if (json === true) await printJson(dryRunJson(size, cost, report));
+        return false;
+      }
+      if (maxAge !== undefined && toAsk(await loader.measure()) > 0) await prove();
+      return true;
+    },
+  }).finally(bar.finish);
+  if (entered === null) return EXIT.done;
+  noteSize(seller, entered);
+  return runAudit(app, entered.auditId, options, signal);
 }
+
+/** Account details alone prove the API key then. */
+const NO_VALID_CODE =
+  'warning: no valid code of this seller is known yet; until one is found, "invalid" is proven by account details alone → give one with --canary CODE';
 
 /** Known codes read to learn what a seller's codes look like. */
 const MOST_KNOWN = 200;
@@ -117,156 +125,28 @@ async function isConfirmed(signal: AbortSignal): Promise<boolean> {
   }
 }
 
-/** Warns when no valid code is known: account details alone prove the API key then. */
-async function warnOfWeakProof({ store }: App, { name }: SellerConfig): Promise<void> {
-  const known = await store.audits.canariesOf(name, 1);
-  if (known.length === 0) noteLines([NO_VALID_CODE]);
-}
-
-const NO_VALID_CODE =
-  'warning: no valid code of this seller is known yet; until one is found, "invalid" is proven by account details alone → give one with --canary CODE';
-
-function newAudit(
-  seller: SellerConfig,
-  lists: readonly OpenList[],
-  { maxAge, canary, confirm = 'auto' }: CheckOptions,
-): NewAudit {
-  return {
-    sellerId: seller.name,
-    source: lists.map(({ name }) => name).join(', '),
-    layout: layoutJson(lists),
-    columns: lists[0]?.intake.layout.columns ?? [],
-    maxAgeSeconds: maxAge === undefined ? null : Math.floor(maxAge / 1000),
-    canary: canary ?? null,
-    confirm,
-    chunkSize: chunkSizeFor(seller.requestsPerMinute),
+/** Shows how much of which list is read. */
+function readingBar() {
+  let shown: { readonly list: OpenList; readonly bar: Progress } | null = null;
+  const finish = (): void => {
+    shown?.bar.finish();
+    shown = null;
   };
-}
-
-async function load(
-  lists: readonly OpenList[],
-  loader: AuditLoader,
-  signal: AbortSignal,
-): Promise<LoadReport> {
-  const progress = new LoadProgress();
-  try {
-    const report = await loadLists(lists, loader, signal, {
-      onRows: (list, rows) => progress.show(list, rows),
-    });
-    progress.finish();
-    noteLines(reportLines(report, lists.length));
-    return report;
-  } finally {
-    progress.finish();
-  }
-}
-
-/** Shows the progress of reading on stderr: bytes and lines. */
-class LoadProgress {
-  #list: OpenList | null = null;
-  #bar: Progress | null = null;
-
-  show(list: OpenList, rows: number): void {
-    if (this.#bar === null || this.#list !== list) {
-      this.finish();
-      const { name, size: total } = list;
-      this.#list = list;
-      this.#bar = new Progress({
-        output: process.stderr,
-        label: `reading ${name}`,
-        unit: 'bytes',
-        total,
-      });
-    }
-    this.#bar.update(list.read(), { detail: plural(rows, 'line') });
-  }
-
-  finish(): void {
-    this.#bar?.finish();
-    this.#bar = null;
-  }
-}
-
-/** A record that holds no code. */
-interface RejectedLine {
-  readonly list: string;
-  /** `line 5`; `record 3` where several share a line. */
-  readonly place: string;
-  readonly why: string;
-}
-
-/** What the lists came to while they were read. */
-interface LoadReport {
-  readonly rows: number;
-  readonly rejected: number;
-  readonly blankLines: number;
-  /** The first ones; all of them are in the result. */
-  readonly firstRejected: readonly RejectedLine[];
-  /** What had to be tolerated, as sentences. */
-  readonly notes: readonly string[];
-}
-
-interface LoadEvents {
-  /** Told after each batch. */
-  readonly onRows?: (list: OpenList, rows: number) => void;
-}
-
-/** As many as a person reads. */
-export const SHOWN_REJECTED = 20;
-
-/**
- * Loads all lists into the store as one: the second list's line numbers continue the first's. Each
- * record has its own number, also where several share a line, as in JSON.
- * @throws {IntakeError} when a list breaks off or can't be read further
- */
-export async function loadLists(
-  lists: readonly OpenList[],
-  loader: Pick<AuditLoader, 'add'>,
-  signal: AbortSignal,
-  events: LoadEvents = {},
-): Promise<LoadReport> {
-  // V8 would allocate rows in the old generation once some have lived long; there they wait for a full
-  // collection: 70 MB of rows that are not needed any more.
-  setFlagsFromString('--no-allocation-site-pretenuring');
-  const firstRejected: RejectedLine[] = [];
-  let [rows, last] = [0, 0];
-  for (const list of lists) {
-    const before = last;
-    for await (const batch of list.intake.rows) {
-      signal.throwIfAborted();
-      const taken: AuditRow[] = [];
-      for (const row of batch) {
-        last = Math.max(last + 1, before + row.line);
-        taken.push(auditRow(row, last));
-        if ('rejected' in row && firstRejected.length < SHOWN_REJECTED) {
-          const number = last - before;
-          const place = number === row.line ? `line ${number}` : `record ${number}`;
-          firstRejected.push({ list: list.name, place, why: row.rejected });
-        }
+  return {
+    show: (list: OpenList): void => {
+      if (shown?.list !== list) {
+        finish();
+        const label = `reading ${list.name}`;
+        const total = list.size;
+        shown = {
+          list,
+          bar: new Progress({ output: process.stderr, label, unit: 'bytes', total }),
+        };
       }
-      await loader.add(taken);
-      rows += taken.length;
-      events.onRows?.(list, rows);
-    }
-  }
-  const tallies = lists.map(({ intake }) => intake.tally);
-  return {
-    rows,
-    rejected: tallies.reduce((sum, tally) => sum + tally.rejected, 0),
-    blankLines: tallies.reduce((sum, tally) => sum + tally.blankLines, 0),
-    firstRejected,
-    notes: lists.flatMap(({ name, intake }) =>
-      intake.tally.notes.map((note) => (lists.length === 1 ? note : `${name}: ${note}`)),
-    ),
+      shown?.bar.update(list.read(), { detail: plural(list.intake.tally.rows, 'line') });
+    },
+    finish,
   };
-}
-
-function auditRow(row: IntakeRow, line: number): AuditRow {
-  const { columns } = row;
-  if ('rejected' in row) return { line, rejected: row.rejected, columns };
-  const read = readCode(row.text);
-  if ('code' in read) return { line, code: read.code, columns };
-  return { line, rejected: `the code ${describeCodeFault(read.reason)}`, columns };
 }
 
 /** Says how each list is read, and why. */
@@ -280,16 +160,15 @@ export function layoutLines(lists: readonly OpenList[]): readonly string[] {
 /** Reports what was tolerated or left out while reading, and the lines without a code. */
 export function reportLines(report: LoadReport, lists: number): readonly string[] {
   const { firstRejected, rejected, blankLines, notes } = report;
-  const shown = firstRejected.map(
-    ({ list, place, why }) =>
-      `  ${lists === 1 ? '' : `${safeLine(list)}, `}${place}: ${safeLine(why)}`,
-  );
   const more = rejected - firstRejected.length;
   return [
     ...notes.map((note) => `  ${safeLine(note)}`),
     ...(blankLines === 0 ? [] : [`  ${plural(blankLines, 'blank line')} left out`]),
     ...(rejected === 0 ? [] : [`  ${plural(rejected, 'line')} can't be asked for:`]),
-    ...shown.map((line) => `  ${line}`),
+    ...firstRejected.map(({ list, place, why }) => {
+      const where = lists === 1 ? place : `${safeLine(list)}, ${place}`;
+      return `    ${where}: ${safeLine(why)}`;
+    }),
     ...(more > 0
       ? [`    and ${count(more)} more; all of them are in the result as "rejected"`]
       : []),
@@ -298,7 +177,7 @@ export function reportLines(report: LoadReport, lists: number): readonly string[
 
 function noteSize(seller: SellerConfig, size: AuditSize): AuditCost {
   const chunkSize = chunkSizeFor(seller.requestsPerMinute);
-  const cost = costOf(seller, toAsk(size), chunkSize, Date.now());
+  const cost = costOf(seller, toAsk(size), chunkSize);
   noteLines([sizeLine(size), costText(cost, seller.requestsPerMinute, size.codes)]);
   return cost;
 }
@@ -306,7 +185,7 @@ function noteSize(seller: SellerConfig, size: AuditSize): AuditCost {
 /** `10,012 lines: 10,000 codes to ask, 8 more than once, 1 known already, 3 rejected`. */
 export function sizeLine(size: AuditSize): string {
   const { lines, rejected, codes, reused } = size;
-  const repeated = lines - rejected - codes;
+  const repeated = repeatedIn(size);
   const parts = [
     `${plural(codes - reused, 'code')} to ask`,
     ...(repeated > 0 ? [`${count(repeated)} listed again`] : []),
@@ -320,11 +199,6 @@ export function sizeLine(size: AuditSize): string {
 function dryRunJson(size: AuditSize, cost: AuditCost, { firstRejected }: LoadReport): object {
   const finishAt = new Date(cost.finishAt);
   return { dryRun: true, size, cost: { ...cost, finishAt }, rejected: firstRejected };
-}
-
-/** The number of codes without a fresh verdict. */
-function toAsk({ codes, reused }: AuditSize): number {
-  return codes - reused;
 }
 
 /** Prints lines to stderr, so that results on stdout can be piped. */

@@ -1,15 +1,16 @@
 import { stat } from 'node:fs/promises';
 import { basename } from 'node:path';
-import { Readable, addAbortSignal } from 'node:stream';
+import { addAbortSignal } from 'node:stream';
 import { describeCodeFault, readCode } from '../../domain/codes/code.js';
-import type { Json } from '../../domain/item.js';
 import type { Secret } from '../../domain/secret.js';
-import { openSource, readCodes, type Format, type Intake } from '../../intake/index.js';
+import { readCodes } from '../../intake/read-codes.js';
+import { openSource } from '../../intake/source.js';
+import type { Format } from '../../intake/types.js';
+import { listOfCodes, type NamedList } from '../../jobs/codes/enter-list.js';
 import { usageError } from '../errors.js';
 
 const STDIN = '-';
 
-/** The arguments of `codes check`. */
 export type CheckInput =
   /** Files and `-`, which is stdin, in their order. */
   | { readonly kind: 'lists'; readonly places: readonly string[] }
@@ -65,21 +66,16 @@ function codesIn(given: readonly string[]): readonly string[] {
 const EXAMPLE = 'for example: `seller-mirror codes check customers.csv --column code`';
 
 /** A list that is open and whose layout is known; its rows are not read yet. */
-export interface OpenList {
-  /** File name, or `stdin`. */
-  readonly name: string;
-  readonly intake: Intake;
+export interface OpenList extends NamedList {
   readonly isStdin: boolean;
   /** Bytes of the file; null when unknown. */
   readonly size: number | null;
-  /** Bytes read so far. */
-  read(): number;
+  readonly read: () => number;
 }
 
 export interface ListOptions {
   readonly format?: Format;
   readonly column?: string;
-  /** API keys, which are masked. */
   readonly keys: readonly Secret[];
 }
 
@@ -115,29 +111,20 @@ async function openList(
   const name = isStdin ? 'stdin' : basename(place);
   const source = isStdin ? addAbortSignal(signal, process.stdin) : await openSource(place);
   if (isStdin && process.stdin.isTTY) process.stderr.write(TYPE_CODES);
-  const counter = { bytes: 0 };
-  const size = isStdin ? null : await sizeOf(place);
-  const intake = await readCodes(counted(source, counter), { name, ...options });
-  return { name, intake, isStdin, size, read: () => counter.bytes };
+  // Pipes and devices have no size.
+  const file = isStdin ? null : await stat(place);
+  let read = 0;
+  async function* counted(): AsyncGenerator<Uint8Array, void, undefined> {
+    for await (const chunk of source as AsyncIterable<Uint8Array>) {
+      read += chunk.length;
+      yield chunk;
+    }
+  }
+  const intake = await readCodes(counted(), { name, ...options });
+  return { name, intake, isStdin, size: file?.isFile() ? file.size : null, read: () => read };
 }
 
 const TYPE_CODES = 'reading codes from the terminal, one a line; end with Ctrl-D\n';
-
-/** The size of a file; null for pipes and devices. */
-async function sizeOf(path: string): Promise<number | null> {
-  const found = await stat(path);
-  return found.isFile() ? found.size : null;
-}
-
-async function* counted(
-  source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
-  counter: { bytes: number },
-): AsyncGenerator<Uint8Array, void, undefined> {
-  for await (const chunk of source) {
-    counter.bytes += chunk.length;
-    yield chunk;
-  }
-}
 
 function checkColumns(lists: readonly OpenList[]): void {
   const [first, last] = [lists[0], lists.at(-1)];
@@ -154,37 +141,9 @@ function checkColumns(lists: readonly OpenList[]): void {
 
 /** Makes a list of codes that were given as arguments. Nobody is asked whether they look like codes. */
 export function listOf(codes: readonly string[]): OpenList {
-  const rows = codes.map((text, index) => ({ line: index + 1, text, columns: [text] }));
-  const intake: Intake = {
-    layout: {
-      ...{ format: 'json', encoding: 'utf-8', bom: false, compressed: false, delimiter: null },
-      ...{ header: false, columns: ['code'], codeColumn: 0, reasons: [] },
-    },
-    first: [],
-    rows: Readable.from([rows]),
-    tally: { rows: rows.length, rejected: 0, blankLines: 0, notes: [] },
-    close: () => Promise.resolve(),
-  };
-  return { name: 'arguments', intake, isStdin: false, size: null, read: () => 0 };
+  return { ...listOfCodes(codes), isStdin: false, size: null, read: () => 0 };
 }
 
 export async function closeLists(lists: readonly OpenList[]): Promise<void> {
   for (const { intake } of lists) await intake.close();
-}
-
-/** The layouts of the lists, as the audit keeps them. */
-export function layoutJson(lists: readonly OpenList[]): Json {
-  return {
-    lists: lists.map(({ name, intake: { layout } }) => ({
-      name,
-      format: layout.format,
-      encoding: layout.encoding,
-      bom: layout.bom,
-      compressed: layout.compressed,
-      delimiter: layout.delimiter,
-      header: layout.header,
-      column: layout.columns[layout.codeColumn] ?? null,
-      reasons: [...layout.reasons],
-    })),
-  };
 }

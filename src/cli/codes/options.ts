@@ -4,15 +4,14 @@ import type { Config, SellerConfig } from '../../config/index.js';
 import { describeCodeFault, readCode } from '../../domain/codes/code.js';
 import { parseDuration } from '../../domain/codes/recheck.js';
 import type { Confirm } from '../../domain/codes/second-look.js';
-import { RESULT_FORMATS, type Format, type ResultFormat } from '../../intake/index.js';
+import { RESULT_FORMATS, type ResultFormat } from '../../intake/results.js';
+import type { Format } from '../../intake/types.js';
 import type { AuditProgress } from '../../store/audits/types.js';
 import { CommandError, usageError } from '../errors.js';
-import { chosenSellers, type CommonOptions, unknownSeller } from '../options.js';
-import { asTyped, ownCommand } from '../own-command.js';
+import { chosenSellers, type CommonOptions, rowNumber, unknownSeller } from '../options.js';
+import { ownCommand } from '../own-command.js';
 
-/** Explains the columns of a result. */
-export const RESULT_HELP = `
-A result is the list, in its order and with its own columns, with these columns added:
+export const RESULT_HELP = `A result is the list, in its order and with its own columns, with these columns added:
   verdict          valid, invalid, unproven; pending: not asked yet; rejected: the line holds no code
   license_type, item_id, item_name, price, currency, purchased_at, supported_until
                    of the purchase; for an invalid code, those of when it was valid
@@ -22,7 +21,6 @@ A result is the list, in its order and with its own columns, with these columns 
 Cells of CSV that a spreadsheet would take for a formula get an apostrophe in front. CSV begins with a
 byte order mark when the list did, or was not UTF-8: Excel needs it.`;
 
-/** Options that say where a result goes, for commands that work on an audit. */
 export interface OutOptions {
   readonly out?: string;
   readonly format?: ResultFormat;
@@ -49,7 +47,6 @@ export function withFailOption(command: Command, without: string[]): Command {
 export const VERDICT_EXIT_CODES =
   'Exit codes: 0 all have a verdict, 1 failed, 2 usage, 4 some are unproven, 5 some are invalid (with --fail-on invalid), 130 interrupted';
 
-/** Options of `codes check`. */
 export interface CheckOptions extends CommonOptions, OutOptions, FailOptions {
   readonly column?: string;
   readonly inputFormat?: Format;
@@ -62,7 +59,6 @@ export interface CheckOptions extends CommonOptions, OutOptions, FailOptions {
   readonly detach?: true;
 }
 
-/** Adds `--out` and `--format`. */
 export function withOutOptions(command: Command): Command {
   return command
     .option('--out <file>', 'write the result there when it is done; - is stdout')
@@ -86,7 +82,6 @@ export function oneSeller(config: Config, name: string | undefined): SellerConfi
   );
 }
 
-/** Reads a duration. @returns milliseconds */
 export function lengthOfTime(text: string): number {
   const read = parseDuration(text);
   if ('ms' in read) return read.ms;
@@ -100,17 +95,9 @@ export function purchaseCode(text: string): string {
   throw new InvalidArgumentError(`It ${describeCodeFault(read.reason)}.`);
 }
 
-const MOST_AUDITS = 2n ** 63n - 1n;
-
-/** Reads the number of an audit. */
-export function auditNumber(text: string): bigint {
-  if (/^\d{1,19}$/.test(text) && BigInt(text) > 0n && BigInt(text) <= MOST_AUDITS) {
-    return BigInt(text);
-  }
-  throw new InvalidArgumentError(
-    asTyped('Audits are numbered 1, 2, 3 and so on; `seller-mirror audits list` shows them.'),
-  );
-}
+export const auditNumber = rowNumber(
+  'Audits are numbered 1, 2, 3 and so on; `seller-mirror audits list` shows them.',
+);
 
 /** Checks that a seller exists. @throws {CommandError} when neither settings nor store know it */
 export async function checkSeller({ store, config }: App, name: string | undefined): Promise<void> {

@@ -1,6 +1,6 @@
 import type { App } from '../../app.js';
 import type { SellerConfig } from '../../config/index.js';
-import { maskCode } from '../../domain/codes/code.js';
+import { maskCode } from '../../domain/secret.js';
 import { describeFailure } from '../../domain/reply.js';
 import { remedyOf } from '../../jobs/problem.js';
 import { CommandError } from '../errors.js';

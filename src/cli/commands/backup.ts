@@ -3,68 +3,50 @@ import { stat } from 'node:fs/promises';
 import type { Command } from 'commander';
 import type { Config } from '../../config/index.js';
 import { moment } from '../../domain/moment.js';
-import { IntakeError, assertWritable, writeWhole } from '../../intake/index.js';
+import { IntakeError } from '../../intake/types.js';
+import { assertWritable, writeWhole } from '../../intake/write-whole.js';
 import { NotABackupError, type BackupManifest } from '../../store/backup/format.js';
-import { checkBackup, restore, type OpenFile } from '../../store/backup/restore.js';
+import { checkBackup, restore } from '../../store/backup/restore.js';
 import { backUp } from '../../store/backup/write.js';
-import { describeEmbedded, openEmbedded } from '../../store/embedded/index.js';
-import { openDatabase } from '../../store/open.js';
-import { print, printJson } from '../console.js';
+import { errorCode } from '../../store/errors.js';
+import { openDatabase, openUnmigrated } from '../../store/open.js';
+import { printResult } from '../console.js';
 import { CommandError, usageError } from '../errors.js';
-import { configFor, execute, unlessAborted } from '../execute.js';
-import { EXIT, type ExitCode } from '../exit-codes.js';
-import { type CommonOptions, withCommonOptions } from '../options.js';
+import { action, configFor, unlessAborted } from '../execute.js';
+import { type CommonOptions, described, JSON_OPTION } from '../options.js';
 import { Progress } from '../output/progress.js';
-import { bytes, duration, plural, safeLine } from '../output/text.js';
+import { bytes } from '../../domain/units.js';
+import { duration, plural, safeLine } from '../output/text.js';
 import { ownCommand } from '../own-command.js';
 
-/** `backup FILE`: the store in one file. */
-export function addBackup(program: Command): void {
-  const command = program
-    .command('backup')
-    .description(
+export function add(program: Command): void {
+  const command = program.command('backup').argument('<file>', 'the file; replaced if it exists');
+  described(command, {
+    about:
       'Writes the whole store, as of one moment, into one compressed file, while syncs and audits go on. The file is written whole or not at all. Only its owner can read it: it holds whole purchase codes. It holds no API keys. `restore` restores it, also into another kind of store.',
-    )
-    .argument('<file>', 'the file; replaced if it exists')
-    .addHelpText(
-      'after',
-      '\nFor large stores on a database server of your own, use its tools (pg_dump, replicas); this works too.\n\nExamples:\n  $ seller-mirror backup mirror.tar.gz\n  $ seller-mirror backup "/backups/mirror-$(date +%a).tar.gz"',
-    );
-  withCommonOptions(command, { seller: false }).action((file: string, options: CommonOptions) =>
-    execute((signal) => backupTo(file, options, signal)),
-  );
+    notes:
+      'For large stores on a database server of your own, use its tools (pg_dump, replicas); this works too.',
+    examples: [
+      'seller-mirror backup mirror.tar.gz',
+      'seller-mirror backup "/backups/mirror-$(date +%a).tar.gz"',
+    ],
+    options: [JSON_OPTION],
+  }).action(action(backupTo));
 }
 
-async function backupTo(
-  file: string,
-  { json }: CommonOptions,
-  signal: AbortSignal,
-): Promise<ExitCode> {
+async function backupTo(signal: AbortSignal, file: string, options: CommonOptions): Promise<void> {
   if (file === '-') {
     const why = 'backup writes to a file, which it checks and puts in place whole, not to stdout';
     throw usageError(why, 'name a file, such as mirror.tar.gz');
   }
   await assertWritable(file);
   const started = performance.now();
-  const store = await unlessAborted(openUnmigrated(await configFor('store'), signal), signal);
+  const store = await unlessAborted(openStore(await configFor('store'), signal), signal);
   const progress = new Progress({ output: process.stderr, label: 'backup' });
+  const onProgress = (rows: number, total: number): void => progress.update(rows, { total });
+  const backup = backUp(store.url, { signal, onProgress });
   try {
-    const backup = backUp(store.url, {
-      signal,
-      onProgress: (rows, total) => progress.update(rows, { total }),
-    });
     await writeWhole(file, backup.bytes, { signal });
-    progress.finish();
-    const { size } = await stat(file);
-    const manifest = backup.manifest();
-    if (json === true) await printJson({ file, bytes: size, ...contentsJson(manifest) });
-    else {
-      await print(
-        `✓ ${safeLine(file)} · ${bytes(size)} in ${duration(performance.now() - started)}\n`,
-        `  ${contentsText(manifest)}\n`,
-      );
-    }
-    return EXIT.done;
   } catch (error) {
     // Not wrong usage any more: the file's name was checked before.
     if (error instanceof IntakeError) throw new CommandError(error.message, error.remedy);
@@ -73,115 +55,97 @@ async function backupTo(
     progress.finish();
     await store.close();
   }
+  const { size } = await stat(file);
+  const took = duration(performance.now() - started);
+  const manifest = backup.manifest();
+  await printResult(options, { file, bytes: size, ...contentsJson(manifest) }, () =>
+    [`✓ ${safeLine(file)} · ${bytes(size)} in ${took}\n`, `  ${contentsText(manifest)}\n`].join(''),
+  );
 }
 
 /**
- * Opens the configured store without migrating it, so that a backup can be made before another
- * version of the program migrates it.
+ * The configured store, not migrated, so that it can be backed up before another version migrates it.
  * @throws {CommandError} when there is no embedded store yet
  */
-async function openUnmigrated(
-  { databaseUrl, dataDir }: Config,
-  signal: AbortSignal,
-): Promise<{ readonly url: string; close(): Promise<void> }> {
-  if (databaseUrl !== null) return { url: databaseUrl.reveal(), close: () => Promise.resolve() };
-  if ((await describeEmbedded(dataDir)) === null) {
-    throw new CommandError(
-      `there is no database in ${dataDir} yet`,
-      'DATA_DIR says where it is; `seller-mirror sync` creates one',
-    );
-  }
-  return openEmbedded({ dataDir, applicationName: 'seller-mirror backup', signal });
+async function openStore({ databaseUrl, dataDir }: Config, signal: AbortSignal) {
+  const applicationName = 'seller-mirror backup';
+  const store = await openUnmigrated({ databaseUrl, dataDir, applicationName, signal });
+  if (store !== null) return store;
+  throw new CommandError(
+    `there is no database in ${dataDir} yet`,
+    'DATA_DIR says where it is; `seller-mirror sync` creates one',
+  );
 }
 
 const NAME_A_BACKUP = 'name a file that `seller-mirror backup` wrote';
 
 interface RestoreOptions extends CommonOptions {
-  readonly replace?: true;
-  readonly check?: true;
+  readonly replace?: boolean;
+  readonly check?: boolean;
 }
 
-/** `restore FILE`: brings back the store that `backup` wrote. */
 export function addRestore(program: Command): void {
   const command = program
     .command('restore')
-    .description(
-      'Restores a backup into an empty store or, with --replace, into one whose contents it replaces. The whole file is checked before anything is changed, and the store changes all at once or not at all. No other process may use the store meanwhile.',
-    )
     .argument('<file>', 'the backup')
     .option('--replace', 'delete what the store has now')
-    .option('--check', 'only check that the file can be restored')
-    .addHelpText(
-      'after',
-      '\nAfterwards `sync` brings the copy up to date, and `run` or `audits resume` continue audits that were running. Followers of the change feed must start over.\n\nExamples:\n  $ seller-mirror restore mirror.tar.gz --check\n  $ DATA_DIR=./elsewhere seller-mirror restore mirror.tar.gz',
-    );
-  withCommonOptions(command, { seller: false }).action((file: string, options: RestoreOptions) =>
-    execute((signal) => restoreFrom(file, options, signal)),
-  );
+    .option('--check', 'only check that the file can be restored');
+  described(command, {
+    about:
+      'Restores a backup into an empty store or, with --replace, into one whose contents it replaces. The whole file is checked before anything is changed, and the store changes all at once or not at all. No other process may use the store meanwhile.',
+    notes:
+      'Afterwards `sync` brings the copy up to date, and `run` or `audits resume` continue audits that were running. Followers of the change feed must start over.',
+    examples: [
+      'seller-mirror restore mirror.tar.gz --check',
+      'DATA_DIR=./elsewhere seller-mirror restore mirror.tar.gz',
+    ],
+    options: [JSON_OPTION],
+  }).action(action(restoreFrom));
 }
 
 async function restoreFrom(
-  file: string,
-  { json, replace, check }: RestoreOptions,
   signal: AbortSignal,
-): Promise<ExitCode> {
+  file: string,
+  options: RestoreOptions,
+): Promise<void> {
+  const { replace = false, check = false } = options;
   await assertReadable(file);
-  const open: OpenFile = () => createReadStream(file, { highWaterMark: 1 << 18 });
+  const open = () => createReadStream(file, { highWaterMark: 1 << 18 });
   const manifest = await checkBackup(open, signal).catch((error: unknown) => {
     if (!(error instanceof NotABackupError)) throw error;
     throw new CommandError(`${safeLine(file)} is not a seller-mirror backup`, NAME_A_BACKUP);
   });
-  const config = check === true ? null : await configFor('store');
-  if (config !== null) await restoreStore(config, open, manifest, replace === true, signal);
-  if (json === true) {
-    await printJson({ file, restored: check !== true, ...contentsJson(manifest) });
-    return EXIT.done;
+  if (!check) {
+    const { databaseUrl, dataDir } = await configFor('store');
+    const applicationName = 'seller-mirror restore';
+    const opening = openDatabase({ databaseUrl, dataDir, applicationName, signal });
+    const database = await unlessAborted(opening, signal);
+    const progress = new Progress({ output: process.stderr, label: 'restore' });
+    const onProgress = (rows: number, total: number): void => progress.update(rows, { total });
+    try {
+      await restore(database.url, open, manifest, { replace, signal, onProgress });
+    } finally {
+      progress.finish();
+      await database.close();
+    }
   }
-  const contents = `${contentsText(manifest)}\n`;
-  if (config === null) await print(`✓ ${safeLine(file)} is complete\n  ${contents}`);
-  else {
+  await printResult(options, { file, restored: !check, ...contentsJson(manifest) }, () => {
+    const contents = `  ${contentsText(manifest)}\n`;
+    if (check) return `✓ ${safeLine(file)} is complete\n${contents}`;
     const next = `  \`${ownCommand()} sync\` brings it up to date\n`;
-    await print(`✓ restored from ${safeLine(file)}\n  ${contents}`, next);
-  }
-  return EXIT.done;
-}
-
-async function restoreStore(
-  { databaseUrl, dataDir }: Config,
-  open: OpenFile,
-  manifest: BackupManifest,
-  replace: boolean,
-  signal: AbortSignal,
-): Promise<void> {
-  const applicationName = 'seller-mirror restore';
-  const database = await unlessAborted(
-    openDatabase({ databaseUrl, dataDir, applicationName, signal }),
-    signal,
-  );
-  const progress = new Progress({ output: process.stderr, label: 'restore' });
-  try {
-    await restore(database.url, open, manifest, {
-      replace,
-      signal,
-      onProgress: (rows, total) => progress.update(rows, { total }),
-    });
-  } finally {
-    progress.finish();
-    await database.close();
-  }
+    return `✓ restored from ${safeLine(file)}\n${contents}${next}`;
+  });
 }
 
 async function assertReadable(file: string): Promise<void> {
-  const found = await stat(file).catch((error: unknown) => error as NodeJS.ErrnoException);
-  if (!(found instanceof Error) && found.isFile()) return;
-  const code = found instanceof Error ? found.code : null;
-  const problem =
-    code === null
-      ? 'not an ordinary file'
-      : code === 'ENOENT'
-        ? 'there is no such file'
-        : `it can't be read (${code ?? 'for no known reason'})`;
-  throw usageError(`${safeLine(file)}: ${problem}`, NAME_A_BACKUP);
+  const problem = await stat(file).then(
+    (found) => (found.isFile() ? null : 'not an ordinary file'),
+    (error: unknown) => {
+      const code = errorCode(error);
+      return code === 'ENOENT' ? 'there is no such file' : `it can't be read (${code})`;
+    },
+  );
+  if (problem !== null) throw usageError(`${safeLine(file)}: ${problem}`, NAME_A_BACKUP);
 }
 
 /** The tables that a summary counts, with the words for their rows. */
@@ -205,7 +169,6 @@ function contentsText({ createdAt, tables }: BackupManifest): string {
   return `the state of ${moment(new Date(createdAt))}: ${parts.join(' · ') || 'no rows'}`;
 }
 
-/** The same for scripts. */
 function contentsJson({ createdAt, migrations, tables }: BackupManifest): object {
   const rows = Object.fromEntries(tables.map((table) => [table.name, table.rows]));
   return { createdAt, migrations, rows };

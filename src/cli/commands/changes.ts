@@ -4,7 +4,6 @@ import type { App } from '../../app.js';
 import { CHANGE_CLASSES, type ChangeClass, type ChangeFold } from '../../domain/changes.js';
 import { explainDatabaseError } from '../../store/errors.js';
 import type { ChangeFilter, ItemChange } from '../../store/history-read.js';
-import type { Store } from '../../store/store.js';
 import {
   CHANGE_COLUMNS,
   ChangeLines,
@@ -15,13 +14,16 @@ import {
 } from '../change-lines.js';
 import { note, print, printJson, stdoutLook } from '../console.js';
 import { CommandError, usageError } from '../errors.js';
-import { execute, withApp } from '../execute.js';
-import { EXIT, type ExitCode } from '../exit-codes.js';
+import { appAction } from '../execute.js';
 import {
+  described,
+  given,
+  JSON_OPTION,
   momentOf,
   notInStore,
+  onlySeller,
   positiveInteger,
-  withCommonOptions,
+  SELLER_OPTION,
   type CommonOptions,
 } from '../options.js';
 import { csv, type CsvCell, ndjsonLine, withColumnNames } from '../output/formats.js';
@@ -36,39 +38,34 @@ interface ChangesOptions extends CommonOptions {
   readonly class?: readonly ChangeClass[];
   readonly item?: number;
   readonly limit?: number;
-  readonly follow?: true;
-  readonly summary?: true;
-  readonly all?: true;
+  readonly follow?: boolean;
+  readonly summary?: boolean;
+  readonly all?: boolean;
   readonly format?: (typeof FORMATS)[number];
 }
 
-/** Where changes start: after a number of the feed, or at a moment. */
-type Since = { readonly after: bigint } | { readonly from: Date };
-
-const MOST_NUMBER = 2n ** 63n - 1n;
+interface Since {
+  readonly after?: bigint;
+  readonly from?: Date;
+}
 
 /** Reads `--since`: a number of the feed, with or without `#`, or a moment. */
 function since(text: string): Since {
   const [, number] = /^#?(\d+)$/.exec(text.trim()) ?? [];
-  if (number !== undefined) {
-    if (BigInt(number) <= MOST_NUMBER) return { after: BigInt(number) };
-    throw new InvalidArgumentError(`"${text}" is not the number of a change.`);
-  }
-  return { from: momentOf(text) };
+  if (number === undefined) return { from: momentOf(text) };
+  if (BigInt(number) < 2n ** 63n) return { after: BigInt(number) };
+  throw new InvalidArgumentError(`"${text}" is not the number of a change.`);
 }
 
 /** Reads `--class`: classes separated by commas; the option may be repeated. */
 function changeClasses(text: string, before: readonly ChangeClass[] = []): ChangeClass[] {
-  const given = text.split(',').map((one) => one.trim().toLowerCase());
-  return [...new Set([...before, ...given.map(changeClass)])];
-}
-
-function changeClass(text: string): ChangeClass {
-  const found = CHANGE_CLASSES.find((one) => one === text);
-  if (found !== undefined) return found;
-  throw new InvalidArgumentError(
-    `"${text}" is not a class; classes are ${CHANGE_CLASSES.join(', ')}.`,
-  );
+  const found = text.split(',').map((one) => {
+    const known = CHANGE_CLASSES.find((kind) => kind === one.trim().toLowerCase());
+    if (known !== undefined) return known;
+    const classes = CHANGE_CLASSES.join(', ');
+    throw new InvalidArgumentError(`"${one.trim()}" is not a class; classes are ${classes}.`);
+  });
+  return [...new Set([...before, ...found])];
 }
 
 /** Without --since, at most this many of the newest changes. */
@@ -76,13 +73,9 @@ const NEWEST = 50;
 /** With --since, at most this many; the next page starts after them. */
 const PAGE = 1_000;
 
-/** `changes`: lists, counts or follows the changes of items. */
-export function addChanges(program: Command): void {
+export function add(program: Command): void {
   const command = program
     .command('changes')
-    .description(
-      `Lists the changes of items, run by run, oldest first: the newest ${NEWEST} changes, or those since a moment or a number of the feed. History begins with the items of the first list: they are no changes. A change that more than half of a seller’s items share in one run, and more than 20, is one line, unless --all is given.`,
-    )
     .option('--since <when>', 'a day, a moment (UTC), so long ago, or after #number', since)
     .option(
       '--class <classes>',
@@ -96,128 +89,127 @@ export function addChanges(program: Command): void {
       positiveInteger,
     )
     .option('--follow', 'then print new changes as they come, until Ctrl-C; in JSON a line each')
-    .option('--all', 'each change, also where most items of a run share it; CSV and JSON have each')
-    .addOption(
-      new Option(
-        '--summary',
-        'only how many changes there are, by seller, class and field: all, or those since a place',
-      ).conflicts(['follow', 'limit', 'all']),
-    )
-    .addOption(
-      new Option('--format <format>', 'how to print them (default: table)')
-        .choices(FORMATS)
-        .conflicts('json'),
-    )
-    .addHelpText(
-      'after',
-      '\nExamples:\n  $ seller-mirror changes --since 7d --class price\n  $ seller-mirror changes --since 7d --summary\n  $ seller-mirror changes --item 4711\n  $ seller-mirror changes --since 1234 --follow --json\n\nJSON has in `next` the number to give to --since the next time.',
+    .option(
+      '--all',
+      'each change, also where most items of a run share it; CSV and JSON have each',
     );
-  withCommonOptions(command, { seller: true }).action((options: ChangesOptions) =>
-    execute((signal) =>
-      withApp('changes', 'store', signal, async (app) => {
-        const format = options.json === true ? 'json' : (options.format ?? 'table');
-        const isFolded = format === 'table' && options.all !== true && options.item === undefined;
-        const folds = isFolded ? new Folds(app.store) : null;
-        const view = { app, options, format, folds, lines: new ChangeLines(stdoutLook()) };
-        await checkSeller(app, options.seller);
-        await checkPlace(app, options.since);
-        if (options.summary === true) return await summarize(view);
-        return options.follow === true ? await follow(view, signal) : await printPage(view);
-      }),
-    ),
-  );
+  const summary = new Option(
+    '--summary',
+    'only how many changes there are, by seller, class and field: all, or those since a place',
+  ).conflicts(['follow', 'limit', 'all']);
+  const format = new Option('--format <format>', 'how to print them (default: table)');
+  described(command, {
+    about: `Lists the changes of items, run by run, oldest first: the newest ${NEWEST} changes, or those since a moment or a number of the feed. History begins with the items of the first list: they are no changes. A change that more than half of a seller’s items share in one run, and more than 20, is one line, unless --all is given.`,
+    examples: [
+      'seller-mirror changes --since 7d --class price',
+      'seller-mirror changes --since 7d --summary',
+      'seller-mirror changes --item 4711',
+      'seller-mirror changes --since 1234 --follow --json',
+    ],
+    more: 'JSON has in `next` the number to give to --since the next time.',
+    options: [summary, format.choices(FORMATS).conflicts('json'), JSON_OPTION, SELLER_OPTION],
+  }).action(appAction('store', changes));
+}
+
+async function changes(app: App, signal: AbortSignal, options: ChangesOptions): Promise<void> {
+  const { json, all, item: itemId, class: classes, seller, since: place = {} } = options;
+  const format = json === true ? 'json' : (options.format ?? 'table');
+  const isFolded = format === 'table' && all !== true && itemId === undefined;
+  const { from, after } = place;
+  if (seller !== undefined && (await app.store.sellers.bindingOf(seller)) === null) {
+    throw notInStore(seller);
+  }
+  if (after !== undefined) await checkPlace(app, after);
+  const view: View = {
+    app,
+    options,
+    format,
+    filter: { ...given({ from, classes, itemId }), ...onlySeller(seller) },
+    folds: isFolded ? new Folds(app.store) : null,
+    lines: new ChangeLines(stdoutLook()),
+  };
+  if (options.summary === true) await summarize(view);
+  else if (options.follow === true) await follow(view, signal);
+  else await printPage(view);
 }
 
 interface View {
   readonly app: App;
   readonly options: ChangesOptions;
   readonly format: (typeof FORMATS)[number];
+  readonly filter: Omit<ChangeFilter, 'after'>;
   /** Null: each change is shown. */
   readonly folds: Folds | null;
   readonly lines: ChangeLines;
 }
 
-async function checkSeller({ store }: App, seller: string | undefined): Promise<void> {
-  if (seller === undefined || (await store.sellers.bindingOf(seller)) !== null) return;
-  throw notInStore(seller);
-}
-
 /** Refuses a number that is not given yet: the changes up to it would be missed. */
-async function checkPlace({ store }: App, place: Since | undefined): Promise<void> {
-  if (place === undefined || !('after' in place)) return;
+async function checkPlace({ store }: App, after: bigint): Promise<void> {
   const reach = await store.items.feedReach();
-  if (place.after <= reach) return;
+  if (after <= reach) return;
   throw new CommandError(
-    `change ${place.after} is still to come: this store has given numbers up to ${reach}`,
+    `change ${after} is still to come: this store has given numbers up to ${reach}`,
     'for a year give a day, such as 2026-01-01; if the store was restored from a backup or is another one, start over with --since 0',
   );
 }
 
-function filterOf(options: ChangesOptions): Omit<ChangeFilter, 'after'> {
-  const { since: place, class: classes, item: itemId, seller } = options;
-  return {
-    ...(place !== undefined && 'from' in place ? { from: place.from } : {}),
-    ...(classes === undefined ? {} : { classes }),
-    ...(itemId === undefined ? {} : { itemId }),
-    ...(seller === undefined ? {} : { sellerIds: [seller] }),
-  };
-}
-
-/** A page of changes: the number after which the next page starts, and whether there are more. */
 interface Page extends FoldedChanges {
   readonly next: bigint;
   readonly more: boolean;
 }
 
 /** Reads a page. A fold counts as one change, so that it does not fill the page. */
-async function readPage({ app: { store }, options, folds: finder }: View): Promise<Page> {
-  const { since: place } = options;
-  const filter = filterOf(options);
+async function readPage({ app: { store }, options, filter, folds: finder }: View): Promise<Page> {
+  const { since: place, class: classes } = options;
   // Read first: changes committed meanwhile have later numbers.
   const end = await store.items.feedEnd();
   const limit = options.limit ?? (place === undefined ? NEWEST : PAGE);
-  const after = place !== undefined && 'after' in place ? place.after : 0n;
+  const after = place?.after ?? 0n;
   const direction = place === undefined ? { newest: true } : { after };
-  let without: readonly ChangeFold[] = [];
-  let found: ItemChange[] = [];
+  let [without, found]: [readonly ChangeFold[], readonly ItemChange[]] = [[], []];
+  // Folds leave room for further changes, which may be folds.
   for (let isDone = false; !isDone;) {
     found = await store.items.changes({ ...filter, ...direction, without, limit: limit + 1 });
     const news = (await finder?.of(found)) ?? [];
     without = [...without, ...news];
     isDone = news.length === 0;
   }
-  const isChosen = ({ class: kind, place: at }: ChangeFold): boolean =>
-    at > after && options.class?.includes(kind) !== false;
-  const places = [
-    ...found.map(({ seq }) => seq),
-    ...without.filter(isChosen).map((fold) => fold.place),
-  ].sort((a, b) => (a < b ? -1 : 1));
+  const folds = without.filter(
+    (fold) => fold.place > after && classes?.includes(fold.class) !== false,
+  );
+  const places = [...found.map(({ seq }) => seq), ...folds.map((fold) => fold.place)].sort(
+    (a, b) => (a < b ? -1 : 1),
+  );
   const shown = place === undefined ? places.slice(-limit) : places.slice(0, limit);
-  const [first = 0n, last = after] = [shown[0], shown.at(-1)];
+  const [first = 1n, last = 0n] = [shown[0], shown.at(-1)];
   const isShown = (at: bigint): boolean => at >= first && at <= last;
   const more = places.length > limit;
-  const reached = last > end ? last : end;
+  const reached = [after, last, end].reduce((most, one) => (one > most ? one : most));
   return {
-    changes: shown.length === 0 ? [] : found.filter(({ seq }) => isShown(seq)),
-    folds:
-      shown.length === 0 ? [] : without.filter((fold) => isChosen(fold) && isShown(fold.place)),
-    next: more && place !== undefined ? last : reached > after ? reached : after,
+    changes: found.filter(({ seq }) => isShown(seq)),
+    folds: folds.filter((fold) => isShown(fold.place)),
+    next: more && place !== undefined ? last : reached,
     more,
   };
 }
 
-async function printPage(view: View): Promise<ExitCode> {
+async function printPage(view: View): Promise<void> {
   const { options, format, lines } = view;
   const page = await readPage(view);
   const { changes, folds, next, more } = page;
+  const shown = plural(changes.length + folds.length, 'change');
   if (format === 'json') {
     await printJson({ changes: changes.map(changeJson), next, more });
-    return EXIT.done;
+    return;
   }
   if (format === 'csv') await printCsv(CHANGE_COLUMNS, changes.map(changeCells));
   else await print(changes.length + folds.length === 0 ? nothing(options) : lines.of(page));
-  if (more) note(moreHint(options, changes.length + folds.length, next));
-  return EXIT.done;
+  if (!more) return;
+  note(
+    options.since === undefined
+      ? `(the newest ${shown}; there are more: --limit or --since)\n`
+      : `(the first ${shown}; the next ones: --since ${next})\n`,
+  );
 }
 
 async function printCsv(
@@ -227,40 +219,27 @@ async function printCsv(
   await writeAll(process.stdout, csv(header, rows, { terminal: stdoutLook().columns !== null }));
 }
 
-/** Counts changes by seller and class, and by field where fields changed. */
-async function summarize({ app: { store }, options, format }: View): Promise<ExitCode> {
-  const { since: place } = options;
-  const after = place !== undefined && 'after' in place ? { after: place.after } : {};
-  const counted = await store.items.changeCounts({ ...filterOf(options), ...after });
+async function summarize({ app: { store }, options, filter, format }: View): Promise<void> {
+  const { after } = options.since ?? {};
+  const counted = await store.items.changeCounts({ ...filter, ...given({ after }) });
   const counts = counted.map(({ sellerId, class: kind, field, changes, items }) => {
-    return {
-      seller_id: sellerId,
-      class: kind,
-      field: field === 'state' ? null : field,
-      changes,
-      items,
-    };
+    const shown = field === 'state' ? null : field;
+    return { seller_id: sellerId, class: kind, field: shown, changes, items };
   });
   const columns = ['seller_id', 'class', 'field', 'changes', 'items'] as const;
   if (format === 'json') {
     await printJson({ changes: counts.reduce((sum, { changes }) => sum + changes, 0), counts });
   } else if (format === 'csv') {
-    await printCsv(
-      columns,
-      counts.map((row) => columns.map((name) => row[name])),
-    );
+    await printCsv(columns, counts.map(Object.values));
   } else if (counts.length === 0) {
     await print(nothing(options));
   } else {
-    const shown = columns.map((name) => {
-      const isNumber = name === 'changes' || name === 'items';
-      const header = name === 'seller_id' ? 'seller' : name;
-      const align = isNumber ? ('right' as const) : ('left' as const);
-      return { header, align, value: (row: (typeof counts)[number]) => row[name] };
-    });
+    const shown = columns.map((name) => ({
+      header: name === 'seller_id' ? 'seller' : name,
+      value: (row: (typeof counts)[number]) => row[name],
+    }));
     await print(table(counts, shown, stdoutLook()));
   }
-  return EXIT.done;
 }
 
 function nothing({ since: place, class: classes, item }: ChangesOptions): string {
@@ -269,75 +248,43 @@ function nothing({ since: place, class: classes, item }: ChangesOptions): string
     : 'There is no such change.\n';
 }
 
-function moreHint({ since: place }: ChangesOptions, shown: number, next: bigint): string {
-  return place === undefined
-    ? `(the newest ${plural(shown, 'change')}; there are more: --limit or --since)\n`
-    : `(the first ${plural(shown, 'change')}; the next ones: --since ${next})\n`;
-}
-
-async function follow(view: View, signal: AbortSignal): Promise<ExitCode> {
-  const { app, options, format, folds, lines } = view;
+async function follow(view: View, signal: AbortSignal): Promise<void> {
+  const { options, format, folds, lines } = view;
   if (format === 'csv') {
     const why = '--follow prints a table, or with --json a line for each change';
     throw usageError(why, 'leave --format csv or --follow out');
   }
-  const json = format === 'json';
   const show = (found: FoldedChanges): Promise<void> =>
     print(
-      json
+      format === 'json'
         ? found.changes.map((one) => ndjsonLine(withColumnNames(changeJson(one)))).join('')
         : lines.of(found),
     );
-  let after = await placeToFollow(view, show);
-  const following = {
-    ...{ store: app.store, databaseUrl: app.database.url, filter: filterOf(options), after },
-    onOutage: (problem: string | null): void => {
-      const text = problem === null ? 'the database is back' : `${problem}; trying again`;
-      note(`${safeLine(text)}\n`);
-    },
-  };
-  for await (const changes of followChanges(following, signal)) {
+  let after = options.since?.after ?? 0n;
+  if (options.since === undefined) {
+    // The newest changes are shown first, as `tail -f` does.
+    const page = await readPage(view);
+    await show(page);
+    after = page.next;
+  }
+  for await (const changes of followChanges(view, after, signal)) {
     await show((await folds?.fold(changes)) ?? { changes, folds: [] });
     after = changes.at(-1)?.seq ?? after;
   }
-  if (!json) note(`to continue from here: --since ${after} --follow\n`);
-  return EXIT.done;
+  if (format !== 'json') note(`to continue from here: --since ${after} --follow\n`);
 }
 
-/** Where following starts. Without --since the newest changes are shown first, as `tail -f` does. */
-async function placeToFollow(
-  view: View,
-  show: (found: FoldedChanges) => Promise<void>,
-): Promise<bigint> {
-  const { since: place } = view.options;
-  if (place !== undefined) return 'after' in place ? place.after : 0n;
-  const page = await readPage(view);
-  if (page.changes.length + page.folds.length > 0) await show(page);
-  return page.next;
-}
-
-/** How often new changes are looked for. */
 const POLL_MS = 1_000;
 const FOLLOW_PAGE = 500;
 
-interface Following {
-  readonly store: Pick<Store, 'items'>;
-  /** Used to explain the database driver's errors; never shown. */
-  readonly databaseUrl: string;
-  readonly filter: Omit<ChangeFilter, 'after'>;
-  /** The number in the feed after which following starts. */
-  readonly after: bigint;
-  /** Called when the database can't be reached, and with null when it can again. */
-  readonly onOutage: (problem: string | null) => void;
-}
-
 /**
- * Yields changes as they are committed, in pages, until the signal. None is missed and none comes
- * twice, also when the database restarts. Polls, because notifications pass neither poolers nor
- * connections that died silently.
+ * Yields changes after a number of the feed as they are committed, in pages, until the signal. None is
+ * missed and none comes twice, also when the database restarts. Polls, because notifications pass
+ * neither poolers nor connections that died silently.
  */
 async function* followChanges(
-  { store, databaseUrl, filter, after, onOutage }: Following,
+  { app: { store, database }, filter }: View,
+  after: bigint,
   signal: AbortSignal,
 ): AsyncGenerator<readonly ItemChange[], void, undefined> {
   let [place, out] = [after, false];
@@ -345,12 +292,12 @@ async function* followChanges(
     let page: readonly ItemChange[] = [];
     try {
       page = await store.items.changes({ ...filter, after: place, limit: FOLLOW_PAGE });
-      if (out) onOutage(null);
+      if (out) note('the database is back\n');
       out = false;
     } catch (error) {
-      const problem = explainDatabaseError(error, databaseUrl);
+      const problem = explainDatabaseError(error, database.url);
       if (problem === null) throw error;
-      if (!out) onOutage(problem.message);
+      if (!out) note(`${safeLine(problem.message)}; trying again\n`);
       out = true;
     }
     place = page.at(-1)?.seq ?? place;

@@ -6,18 +6,11 @@ import { normalizeCode } from '../../domain/codes/code.js';
 import { CONFIRM_MODES } from '../../domain/codes/second-look.js';
 import { cellMaskOf } from '../../domain/redact.js';
 import type { Secret } from '../../domain/secret.js';
-import { FORMATS } from '../../intake/index.js';
-import { beginRecheck, type RecheckPlan } from '../../jobs/codes/recheck.js';
+import { FORMATS } from '../../intake/types.js';
+import { beginRecheck } from '../../jobs/codes/recheck.js';
 import { answerCodes, showCode } from '../codes/answer.js';
 import { checkLists } from '../codes/check-lists.js';
-import {
-  closeLists,
-  listOf,
-  openLists,
-  sortArguments,
-  type CheckInput,
-  type ListOptions,
-} from '../codes/lists.js';
+import { closeLists, listOf, openLists, sortArguments, type CheckInput } from '../codes/lists.js';
 import {
   RESULT_HELP,
   VERDICT_EXIT_CODES,
@@ -31,35 +24,39 @@ import {
   withOutOptions,
 } from '../codes/options.js';
 import { proveKey } from '../codes/prove-key.js';
-import { checkOut, keepLists, placeOf, type OutPlace } from '../codes/result-file.js';
+import { checkOut, keepLists, placeOf } from '../codes/result-file.js';
 import { runAudit } from '../codes/run-audit.js';
-import { print, printJson } from '../console.js';
+import { printResult } from '../console.js';
 import { usageError } from '../errors.js';
-import { execute, readSettings, withApp } from '../execute.js';
-import { EXIT, type ExitCode } from '../exit-codes.js';
-import { positiveInteger, type CommonOptions, withCommonOptions } from '../options.js';
+import { action, appAction, readSettings, withApp } from '../execute.js';
+import type { ExitCode } from '../exit-codes.js';
+import {
+  described,
+  DETACH_OPTION,
+  given,
+  JSON_OPTION,
+  ONE_SELLER_OPTION,
+  positiveInteger,
+  SELLER_OPTION,
+  type CommonOptions,
+} from '../options.js';
 
-/** `codes check|show|recheck`: purchase codes and their verdicts. */
-export function addCodes(program: Command): void {
-  const codes = program
-    .command('codes')
-    .description(
+export function add(program: Command): void {
+  const codes = described(program.command('codes'), {
+    about:
       'Checks purchase codes, one or a million. A code is called invalid only when the marketplace denied it between two proofs of the API key; what can’t be proven either way is unproven. Answers are kept: a resumed audit does not ask again. `audits` lists, resumes and exports audits.',
-    )
-    .addHelpText(
-      'after',
-      '\nExamples:\n  $ seller-mirror codes check 86781236-23d0-4b3c-7dfa-c1c147e0dece\n  $ seller-mirror codes check customers.csv --column code --out result.csv',
-    );
-  for (const add of [addCheck, addShow, addRecheck]) add(codes);
-}
-
-function addCheck(codes: Command): void {
+    examples: [
+      'seller-mirror codes check 86781236-23d0-4b3c-7dfa-c1c147e0dece',
+      'seller-mirror codes check customers.csv --column code --out result.csv',
+    ],
+  });
+  const confirm = new Option(
+    '--confirm <which>',
+    'denied codes that are asked for again, a minute later (5 s for codes given as arguments), before they are invalid: auto is all of 1,000 or of a tenth of the list, else one in 12, at least 1,000',
+  );
+  const dryRun = new Option('--dry-run', 'only say what it would cost; nothing is kept');
   const command = codes
     .command('check')
-    .summary('check codes, or lists of codes')
-    .description(
-      'Checks the codes of lists, or codes given as arguments. What exists as a file is a list: text, CSV, JSON or NDJSON, also compressed with gzip; `-` is a list on stdin; anything else is a code. Several lists with the same columns make one result. The same code is asked for once. When more than half of the first 1,000 lines do not look like codes, or like the valid codes that are known of the seller, a person is asked; in scripts the list is refused without --yes.',
-    )
     .argument('<codes...>', 'files, - for stdin, or codes')
     .option('--column <name>', 'the column that holds the codes, by name or number from 1')
     .addOption(new Option('--input-format <format>', 'read lists as this').choices(FORMATS))
@@ -70,54 +67,86 @@ function addCheck(codes: Command): void {
     )
     .option('--canary <code>', 'a code that you know is valid, for more proof', purchaseCode)
     .option('--yes', 'check lists most lines of which do not look like codes')
-    .addOption(
-      new Option(
-        '--confirm <which>',
-        'denied codes that are asked for again, a minute later (5 s for codes given as arguments), before they are invalid: auto is all of 1,000 or of a tenth of the list, else one in 12, at least 1,000',
-      )
-        .choices(CONFIRM_MODES)
-        .default('auto'),
-    )
-    .addOption(
-      new Option('--dry-run', 'only say what it would cost; nothing is kept').conflicts('detach'),
-    )
-    .addOption(
-      new Option('--detach', 'leave the work to `run` or `worker`').conflicts(['out', 'format']),
-    );
-  withOutOptions(withFailOption(command, ['detach', 'dryRun'])).addHelpText(
-    'after',
-    `${RESULT_HELP}\n\nExamples:\n  $ seller-mirror codes check 86781236-23d0-4b3c-7dfa-c1c147e0dece\n  $ seller-mirror codes check "$CODE" --fail-on invalid && activate "$CODE"\n  $ seller-mirror codes check customers.csv --column code --out result.csv\n  $ seller-mirror codes check customers.csv --max-age 7d --dry-run\n  $ mysql shop -Ne 'select code from licences' | seller-mirror codes check - --out - > result.csv\n\n${VERDICT_EXIT_CODES}`,
+    .addOption(confirm.choices(CONFIRM_MODES).default('auto'))
+    .addOption(dryRun.conflicts('detach'))
+    .addOption(DETACH_OPTION);
+  described(withOutOptions(withFailOption(command, ['detach', 'dryRun'])), {
+    summary: 'check codes, or lists of codes',
+    about:
+      'Checks the codes of lists, or codes given as arguments. What exists as a file is a list: text, CSV, JSON or NDJSON, also compressed with gzip; `-` is a list on stdin; anything else is a code. Several lists with the same columns make one result. The same code is asked for once. When more than half of the first 1,000 lines do not look like codes, or like the valid codes that are known of the seller, a person is asked; in scripts the list is refused without --yes.',
+    notes: RESULT_HELP,
+    examples: [
+      'seller-mirror codes check 86781236-23d0-4b3c-7dfa-c1c147e0dece',
+      'seller-mirror codes check "$CODE" --fail-on invalid && activate "$CODE"',
+      'seller-mirror codes check customers.csv --column code --out result.csv',
+      'seller-mirror codes check customers.csv --max-age 7d --dry-run',
+      "mysql shop -Ne 'select code from licences' | seller-mirror codes check - --out - > result.csv",
+    ],
+    more: VERDICT_EXIT_CODES,
+    options: [JSON_OPTION, ONE_SELLER_OPTION],
+  }).action(action(check));
+  described(codes.command('show').argument('<code>', 'the code', purchaseCode), {
+    summary: 'show what is known of a code',
+    about: 'Shows what is known of a code and every check of it. The marketplace is not asked.',
+    examples: ['seller-mirror codes show 86781236-23d0-4b3c-7dfa-c1c147e0dece'],
+    options: [JSON_OPTION, SELLER_OPTION],
+  }).action(
+    appAction('store', (app, _, code: string, options: CommonOptions) => {
+      const keys = app.config.sellers.map(({ key }) => key);
+      refuseKeys([code], keys);
+      return showCode(app, code, options);
+    }),
   );
-  withCommonOptions(command, { seller: 'one' }).action((given: string[], options: CheckOptions) =>
-    execute((signal) => check(given, options, signal)),
-  );
+  const again = codes
+    .command('recheck')
+    .requiredOption(
+      '--older-than <time>',
+      'only codes not asked for this long: 12h, 30d (required)',
+      lengthOfTime,
+    )
+    .option('--valid-only', 'leave out codes that were invalid')
+    .option('--limit <n>', 'no more codes than this', positiveInteger)
+    .addOption(DETACH_OPTION);
+  described(withOutOptions(withFailOption(again, ['detach'])), {
+    summary: 'ask again for codes that are known',
+    about:
+      'Asks again for known codes, the most useful first: valid ones whose support ends soon or has ended since, then those that were not asked for the longest time. A recheck is an audit like any other.',
+    notes: RESULT_HELP,
+    examples: [
+      'seller-mirror codes recheck --older-than 30d --valid-only --limit 1000 --out again.csv',
+    ],
+    more: VERDICT_EXIT_CODES,
+    options: [JSON_OPTION, ONE_SELLER_OPTION],
+  }).action(appAction('sellers', recheck));
 }
 
 /** More codes than a person reads answers to are a list. */
 const MOST_ANSWERS = 25;
 
 async function check(
-  given: readonly string[],
-  options: CheckOptions,
   signal: AbortSignal,
+  words: readonly string[],
+  options: CheckOptions,
 ): Promise<ExitCode> {
   const keys = configuredKeys();
-  refuseKeys([...given, options.canary ?? ''], keys);
-  const input = sortArguments(given, existsSync);
+  refuseKeys([...words, options.canary ?? ''], keys);
+  const input = sortArguments(words, existsSync);
   const place = placeOf(options);
   refuseListOptions(input, options);
   if (input.kind === 'lists') keepLists(place, input.places);
   await checkOut(place);
-  if (input.kind === 'codes' && wantsAnswers(input.codes, options)) {
-    const { codes } = input;
+  const { column, inputFormat: format, out, detach, dryRun } = options;
+  const asList = out !== undefined || detach === true || dryRun === true;
+  const codes = input.kind === 'codes' ? input.codes : [];
+  if (input.kind === 'codes' && !asList && codes.length <= MOST_ANSWERS) {
     return withApp('codes check', 'sellers', signal, (app) =>
       answerCodes(app, oneSeller(app.config, options.seller), codes, options, signal),
     );
   }
   const lists =
     input.kind === 'codes'
-      ? [listOf(input.codes)]
-      : await openLists(input.places, { ...listOptions(options), keys }, signal);
+      ? [listOf(codes)]
+      : await openLists(input.places, { ...given({ column, format }), keys }, signal);
   try {
     return await withApp('codes check', 'sellers', signal, (app) => {
       const seller = oneSeller(app.config, options.seller);
@@ -148,18 +177,6 @@ function refuseKeys(given: readonly string[], keys: readonly Secret[]): void {
   );
 }
 
-function listOptions({ column, inputFormat }: CheckOptions): Omit<ListOptions, 'keys'> {
-  return {
-    ...(column === undefined ? {} : { column }),
-    ...(inputFormat === undefined ? {} : { format: inputFormat }),
-  };
-}
-
-function wantsAnswers(codes: readonly string[], { out, detach, dryRun }: CheckOptions): boolean {
-  const asList = out !== undefined || detach === true || dryRun === true;
-  return !asList && codes.length <= MOST_ANSWERS;
-}
-
 function refuseListOptions(input: CheckInput, { column, inputFormat }: CheckOptions): void {
   if (input.kind === 'lists' || (column === undefined && inputFormat === undefined)) return;
   throw usageError(
@@ -168,92 +185,32 @@ function refuseListOptions(input: CheckInput, { column, inputFormat }: CheckOpti
   );
 }
 
-function addShow(codes: Command): void {
-  const command = codes
-    .command('show')
-    .summary('show what is known of a code')
-    .description(
-      'Shows what is known of a code and every check of it. The marketplace is not asked.',
-    )
-    .argument('<code>', 'the code', purchaseCode)
-    .addHelpText(
-      'after',
-      '\nExample:\n  $ seller-mirror codes show 86781236-23d0-4b3c-7dfa-c1c147e0dece',
-    );
-  withCommonOptions(command, { seller: true }).action((code: string, options: CommonOptions) =>
-    execute((signal) =>
-      withApp('codes show', 'store', signal, (app) => {
-        refuseKeys(
-          [code],
-          app.config.sellers.map(({ key }) => key),
-        );
-        return showCode(app, code, options);
-      }),
-    ),
-  );
-}
-
 interface RecheckOptions extends CommonOptions, OutOptions, FailOptions {
   /** Milliseconds. */
   readonly olderThan: number;
-  readonly validOnly?: true;
+  readonly validOnly?: boolean;
   readonly limit?: number;
-  readonly detach?: true;
-}
-
-function addRecheck(codes: Command): void {
-  const command = codes
-    .command('recheck')
-    .summary('ask again for codes that are known')
-    .description(
-      'Asks again for known codes, the most useful first: valid ones whose support ends soon or has ended since, then those that were not asked for the longest time. A recheck is an audit like any other.',
-    )
-    .requiredOption(
-      '--older-than <time>',
-      'only codes not asked for this long: 12h, 30d (required)',
-      lengthOfTime,
-    )
-    .option('--valid-only', 'leave out codes that were invalid')
-    .option('--limit <n>', 'no more codes than this', positiveInteger)
-    .addOption(
-      new Option('--detach', 'leave the work to `run` or `worker`').conflicts(['out', 'format']),
-    );
-  withOutOptions(withFailOption(command, ['detach'])).addHelpText(
-    'after',
-    `${RESULT_HELP}\n\nExample:\n  $ seller-mirror codes recheck --older-than 30d --valid-only --limit 1000 --out again.csv\n\n${VERDICT_EXIT_CODES}`,
-  );
-  withCommonOptions(command, { seller: 'one' }).action((options: RecheckOptions) =>
-    execute(async (signal) => {
-      const place = placeOf(options);
-      await checkOut(place);
-      return withApp('codes recheck', 'sellers', signal, (app) =>
-        recheck(app, place, options, signal),
-      );
-    }),
-  );
+  readonly detach?: boolean;
 }
 
 async function recheck(
   app: App,
-  place: OutPlace | null,
-  options: RecheckOptions,
   signal: AbortSignal,
-): Promise<ExitCode> {
-  const { json, detach, failOn } = options;
+  options: RecheckOptions,
+): Promise<ExitCode | void> {
+  const { json = false, detach = false, failOn, olderThan, validOnly = false, limit = 0 } = options;
+  const place = placeOf(options);
+  await checkOut(place);
   const seller = oneSeller(app.config, options.seller);
   await proveKey(app, seller, undefined, signal);
-  const auditId = await beginRecheck(app.store, seller.name, planOf(options), Date.now());
-  if (auditId === null) {
-    if (json === true) await printJson({ audit: null });
-    else await print('No code is due: all known ones were asked for more recently.\n');
-    return EXIT.done;
-  }
-  const how = { json: json === true, detach: detach === true, place, failOn };
-  return runAudit(app, auditId, how, signal);
-}
-
-/** Takes as many codes as wanted, whatever their share of the budget. */
-function planOf({ olderThan, validOnly, limit = 0 }: RecheckOptions): RecheckPlan {
+  // As many codes as wanted, whatever their share of the budget.
   const once = { requestsPerMinute: limit, share: 1, windowMs: 60_000 };
-  return { olderThan, validOnly: validOnly === true, ...once };
+  const plan = { olderThan, validOnly, ...once };
+  const auditId = await beginRecheck(app.store, seller.name, plan, Date.now());
+  if (auditId !== null) return runAudit(app, auditId, { json, detach, place, failOn }, signal);
+  await printResult(
+    options,
+    { audit: null },
+    () => 'No code is due: all known ones were asked for more recently.\n',
+  );
 }

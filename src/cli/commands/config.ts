@@ -1,50 +1,40 @@
 import type { Command } from 'commander';
-import { loadConfigReport, type ConfigReport, type SettingReport } from '../../config/index.js';
+import {
+  processEnvironment,
+  readConfigReport,
+  type ConfigReport,
+  type SettingReport,
+} from '../../config/index.js';
 import { cronFault } from '../../queue/cron.js';
-import { print, printJson, stdoutLook } from '../console.js';
-import { execute } from '../execute.js';
+import { printResult, stdoutLook } from '../console.js';
+import { action } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { table } from '../output/table.js';
 import { type Look, paint, safeLine } from '../output/text.js';
-import { withCommonOptions, type CommonOptions } from '../options.js';
+import { described, JSON_OPTION, type CommonOptions } from '../options.js';
 
-/** `config`: shows the settings and where they come from. */
-export function addConfig(program: Command): void {
-  const command = program
-    .command('config')
-    .description(
+export function add(program: Command): void {
+  described(program.command('config'), {
+    about:
       'Shows each setting that is in effect and where it comes from: the environment, .env, the sellers file or its default; and their errors. It opens only the files that settings name, and shows no secrets.',
-    )
-    .addHelpText(
-      'after',
-      '\nExample:\n  $ seller-mirror config\n\nExit codes: 0 all can be used, 2 something is wrong',
-    );
-  withCommonOptions(command, { seller: false }).action((options: CommonOptions) =>
-    execute(() => config(options)),
-  );
+    examples: ['seller-mirror config'],
+    more: 'Exit codes: 0 all can be used, 2 something is wrong',
+    options: [JSON_OPTION],
+  }).action(action((_, options: CommonOptions) => config(options)));
 }
 
-async function config({ json }: CommonOptions): Promise<ExitCode> {
-  const report = loadConfigReport(cronFault);
-  if (json === true) await printJson(reportJson(report));
-  else await print(reportText(report, stdoutLook()));
-  return report.problems.length > 0 ? EXIT.usage : EXIT.done;
-}
-
-function reportJson({ settings, sellers, problems, warnings }: ConfigReport): object {
-  return {
-    settings: settings.map(settingJson),
-    sellers: sellers.map((seller) => ({
-      sellerId: seller.name,
-      settings: seller.settings.map(settingJson),
-    })),
+async function config(options: CommonOptions): Promise<ExitCode> {
+  const where = { cwd: process.cwd(), needs: 'store', cronFault } as const;
+  const report = readConfigReport(processEnvironment(), where);
+  const { settings, sellers, problems, warnings } = report;
+  const json = {
+    settings,
+    sellers: sellers.map(({ name, settings }) => ({ sellerId: name, settings })),
     problems,
     warnings,
   };
-}
-
-function settingJson({ name, value, from, isSecret }: SettingReport): object {
-  return { name, value, from, is_secret: isSecret };
+  await printResult(options, json, () => reportText(report, stdoutLook()));
+  return problems.length > 0 ? EXIT.usage : EXIT.done;
 }
 
 function reportText({ settings, sellers, problems, warnings }: ConfigReport, look: Look): string {

@@ -7,56 +7,47 @@ import {
   type EmbeddedDescription,
 } from '../../store/embedded/index.js';
 import { migrate } from '../../store/migrate.js';
-import { print, printJson, stdoutLook, note } from '../console.js';
+import { note, print, printResult, stdoutLook } from '../console.js';
 import { CommandError, usageError } from '../errors.js';
-import { configFor, execute } from '../execute.js';
-import { EXIT, type ExitCode } from '../exit-codes.js';
-import { pairs, type TableCell } from '../output/table.js';
+import { action, configFor } from '../execute.js';
+import { pairs } from '../output/table.js';
 import { plural, safeLine } from '../output/text.js';
-import { withCommonOptions, type CommonOptions } from '../options.js';
+import { described, JSON_OPTION, type CommonOptions } from '../options.js';
 import { ownCommand, quietCommand } from '../own-command.js';
 
-/** `db start|stop|url|status`: the embedded server, for psql and BI tools. */
-export function addDb(program: Command): void {
-  const db = program
-    .command('db')
-    .description(
+export function add(program: Command): void {
+  const db = described(program.command('db'), {
+    about:
       'The embedded PostgreSQL runs while a command needs it. These commands keep it running for psql and BI tools, and show how to connect. They don’t manage a server of your own (DATABASE_URL).',
-    )
-    .addHelpText(
-      'after',
-      '\nExample:\n  $ seller-mirror db start\n  $ psql "$(seller-mirror db url)" -c "select * from reporting.items"',
-    );
-  const start = db
-    .command('start')
-    .summary('start it and keep it up')
-    .description('Starts the server if need be and keeps it up until `db stop`.')
-    .addHelpText('after', '\nExample:\n  $ seller-mirror db start');
-  withCommonOptions(start, { seller: false }).action((options: CommonOptions) =>
-    execute((signal) => startServer(options, signal)),
-  );
-  db.command('stop')
-    .summary('let it stop')
-    .description('Lets the server stop when the last session ends.')
-    .option('--now', 'stop it at once and cut off who is connected')
-    .addHelpText('after', '\nExample:\n  $ seller-mirror db stop --now')
-    .action((options: { readonly now?: true }) => execute(() => stopServer(options.now === true)));
-  db.command('url')
-    .summary('print its address, password included')
-    .description('Prints the connection address of the running server, with its password.')
-    .addHelpText('after', '\nExample:\n  $ psql "$(seller-mirror db url)"')
-    .action(() => execute(printUrl));
-  const status = db
-    .command('status')
-    .summary('tell whether it runs, and who is connected')
-    .description('Tells where the data is, whether the server runs, and who is connected.')
-    .addHelpText('after', '\nExample:\n  $ seller-mirror db status');
-  withCommonOptions(status, { seller: false }).action((options: CommonOptions) =>
-    execute(() => showStatus(options)),
-  );
+    examples: [
+      'seller-mirror db start',
+      'psql "$(seller-mirror db url)" -c "select * from reporting.items"',
+    ],
+  });
+  described(db.command('start'), {
+    summary: 'start it and keep it up',
+    about: 'Starts the server if need be and keeps it up until `db stop`.',
+    examples: ['seller-mirror db start'],
+    options: [JSON_OPTION],
+  }).action(action(start));
+  described(db.command('stop').option('--now', 'stop it at once and cut off who is connected'), {
+    summary: 'let it stop',
+    about: 'Lets the server stop when the last session ends.',
+    examples: ['seller-mirror db stop --now'],
+  }).action(action(stop));
+  described(db.command('url'), {
+    summary: 'print its address, password included',
+    about: 'Prints the connection address of the running server, with its password.',
+    examples: ['psql "$(seller-mirror db url)"'],
+  }).action(action(printUrl));
+  described(db.command('status'), {
+    summary: 'tell whether it runs, and who is connected',
+    about: 'Tells where the data is, whether the server runs, and who is connected.',
+    examples: ['seller-mirror db status'],
+    options: [JSON_OPTION],
+  }).action(action(status));
 }
 
-/** The configuration, when there is an embedded server to manage. */
 async function embeddedConfig(): Promise<Config> {
   const config = await configFor('store');
   if (config.databaseUrl === null) return config;
@@ -66,27 +57,16 @@ async function embeddedConfig(): Promise<Config> {
   );
 }
 
-async function startServer({ json }: CommonOptions, signal: AbortSignal): Promise<ExitCode> {
-  const config = await embeddedConfig();
-  const { dataDir } = config;
-  const { url, location, port, startedHere } = await hold({
-    dataDir,
-    applicationName: 'seller-mirror db',
-    signal,
-  });
+async function start(signal: AbortSignal, options: CommonOptions): Promise<void> {
+  const { dataDir } = await embeddedConfig();
+  const held = await hold({ dataDir, applicationName: 'seller-mirror db', signal });
+  const { url, location, port, startedHere } = held;
   await migrate(url);
-  const { host, database, user } = connectionOf(url);
-  if (json === true) {
-    await printJson({ host, port, database, user, location, startedHere });
-    return EXIT.done;
-  }
-  const command = ownCommand();
-  const quiet = quietCommand();
-  await print(
-    `The embedded PostgreSQL ${startedHere ? 'is started' : 'runs'} and stays up until \`${command} db stop\`.\n\n`,
-    `  psql "$(${quiet} db url)"\n\n`,
-    'For BI tools and other programs:\n',
-    indented([
+  const { hostname: host, pathname, username } = new URL(url);
+  const [database, user] = [pathname.slice(1), decodeURIComponent(username)];
+  await printResult(options, { host, port, database, user, location, startedHere }, () => {
+    const command = ownCommand();
+    const connection = [
       ['host', host],
       ['port', port],
       ['database', database],
@@ -94,96 +74,74 @@ async function startServer({ json }: CommonOptions, signal: AbortSignal): Promis
       ['password', `in the address that \`${command} db url\` prints`],
       ['schema', 'reporting'],
       ['data', location],
-    ]),
-  );
-  return EXIT.done;
+    ] as const;
+    return [
+      `The embedded PostgreSQL ${startedHere ? 'is started' : 'runs'} and stays up until \`${command} db stop\`.\n\n`,
+      `  psql "$(${quietCommand()} db url)"\n\n`,
+      'For BI tools and other programs:\n',
+      pairs(connection, stdoutLook(), '  '),
+    ].join('');
+  });
 }
 
-function connectionOf(url: string): { host: string; database: string; user: string } {
-  const { hostname, pathname, username } = new URL(url);
-  return { host: hostname, database: pathname.slice(1), user: decodeURIComponent(username) };
-}
-
-function indented(lines: readonly (readonly [string, TableCell])[]): string {
-  return pairs(lines, stdoutLook(), '  ');
-}
-
-async function stopServer(now: boolean): Promise<ExitCode> {
+async function stop(_: AbortSignal, { now = false }: { readonly now?: boolean }): Promise<void> {
   const { dataDir } = await embeddedConfig();
   const server = (await release(dataDir, { now }))?.server ?? null;
-  if (server === null) {
-    await print('The embedded server does not run.\n');
-  } else if (now) {
-    await print('The embedded server is stopped.\n');
-  } else {
-    const users = usersOf(server.sessions);
+  const users = server === null ? '' : usersOf(server.sessions);
+  if (server === null) await print('The embedded server does not run.\n');
+  else if (now) await print('The embedded server is stopped.\n');
+  else if (users === '') await print('The embedded server stops in a few seconds.\n');
+  else {
     await print(
-      users.length === 0
-        ? 'The embedded server stops in a few seconds.\n'
-        : `The embedded server stops when the last session ends; connected: ${users.join(', ')}. \`--now\` cuts them off.\n`,
+      `The embedded server stops when the last session ends; connected: ${users}. \`--now\` cuts them off.\n`,
     );
   }
-  return EXIT.done;
 }
 
 type Sessions = NonNullable<EmbeddedDescription['server']>['sessions'];
 
 /** Programs that are connected, each once, with the number of its sessions. */
-function usersOf(sessions: Sessions): string[] {
+function usersOf(sessions: Sessions): string {
   const numbers = new Map<string, number>();
   for (const { applicationName } of sessions) {
     const name = safeLine(applicationName) || 'a program without a name';
     numbers.set(name, (numbers.get(name) ?? 0) + 1);
   }
-  return [...numbers].map(([name, number]) => `${name} (${plural(number, 'session')})`);
+  return [...numbers].map(([name, number]) => `${name} (${plural(number, 'session')})`).join(', ');
 }
 
-async function printUrl(): Promise<ExitCode> {
-  const config = await embeddedConfig();
-  const found = await describeEmbedded(config.dataDir);
-  if (found === null || found.server === null) {
+async function printUrl(): Promise<void> {
+  const { dataDir } = await embeddedConfig();
+  const { server = null, held = false } = (await describeEmbedded(dataDir)) ?? {};
+  if (server === null) {
     throw new CommandError(
       'the embedded server does not run, so it has no address',
       `\`${ownCommand()} db start\` starts it and keeps it up`,
     );
   }
-  if (!found.held) {
+  if (!held) {
     note(
       'warning: the server stops when nobody needs it any more; `seller-mirror db start` keeps it up\n',
     );
   }
-  await print(`${found.server.url}\n`);
-  return EXIT.done;
+  await print(`${server.url}\n`);
 }
 
-async function showStatus({ json }: CommonOptions): Promise<ExitCode> {
+async function status(_: AbortSignal, options: CommonOptions): Promise<void> {
   const { dataDir } = await embeddedConfig();
   const found = await describeEmbedded(dataDir);
-  if (json === true) await printJson(withoutPassword(found));
-  else if (found === null) await print(`There is no database in ${dataDir} yet.\n`);
-  else await print(indentedStatus(found));
-  return EXIT.done;
-}
-
-function withoutPassword(found: EmbeddedDescription | null) {
-  if (found === null) return { location: null, held: false, server: null };
-  const { location, held, server } = found;
-  if (server === null) return { location, held, server };
-  const { pid, port, sessions } = server;
-  return { location, held, server: { pid, port, sessions } };
-}
-
-function indentedStatus({ location, held, server }: EmbeddedDescription): string {
-  const users = server === null ? [] : usersOf(server.sessions);
-  const state = server === null ? 'not running' : `running on port ${server.port}`;
-  const until = held ? 'until `seller-mirror db stop`' : 'while a command needs it';
-  return pairs(
-    [
-      ['server', state],
-      ['stays up', until],
-      ['connected', users.length === 0 ? 'nobody' : users.join(', ')],
+  const { location = null, held = false, server = null } = found ?? {};
+  // Without the address, which has the password.
+  const { pid, port, sessions = [] } = server ?? {};
+  const json = { location, held, server: server && { pid, port, sessions } };
+  await printResult(options, json, () => {
+    if (location === null) return `There is no database in ${dataDir} yet.\n`;
+    const lines = [
+      ['server', server === null ? 'not running' : `running on port ${port}`],
+      ['stays up', held ? `until \`${ownCommand()} db stop\`` : 'while a command needs it'],
+      ['connected', usersOf(sessions) || 'nobody'],
       ['data', location],
-    ],
-    stdoutLook(),
-  );
+    ] as const;
+    return pairs(lines, stdoutLook());
+  });
 }

@@ -1,8 +1,8 @@
 import { InvalidArgumentError, Option, type Command } from 'commander';
-import { editDistance } from '../../config/nearest.js';
+import { nearest } from '../../config/nearest.js';
 import { cursorText, parseCursor, type FeedCursor } from '../../domain/feed-cursor.js';
-import { EXPORT_FORMATS, exportChunks, type ExportFormat } from '../../export/index.js';
-import { writeWhole } from '../../intake/index.js';
+import { EXPORT_FORMATS, exportChunks } from '../../export/index.js';
+import { writeWhole } from '../../intake/write-whole.js';
 import {
   type Exported,
   type ExportableView,
@@ -10,10 +10,9 @@ import {
   withExports,
 } from '../../store/exports.js';
 import { FOLLOWED_VIEWS } from '../../store/feed-rules.js';
-import { note, print, printJson, stdoutLook } from '../console.js';
+import { note, print, printJson, printResult, stdoutLook } from '../console.js';
 import { usageError, type CommandError } from '../errors.js';
-import { execute, withApp } from '../execute.js';
-import { EXIT, type ExitCode } from '../exit-codes.js';
+import { action, withApp } from '../execute.js';
 import {
   cursorOf,
   isFollowing,
@@ -23,61 +22,53 @@ import {
   type Place,
   writeCursorFile,
 } from '../export-options.js';
-import { withCommonOptions } from '../options.js';
+import { described, JSON_OPTION, SELLER_OPTION } from '../options.js';
 import { safeJson } from '../output/formats.js';
 import { Progress } from '../output/progress.js';
 import { table } from '../output/table.js';
-import { bytes as bytesText, plural, safeLine, safeLines } from '../output/text.js';
+import { bytes as bytesText } from '../../domain/units.js';
+import { plural, safeLine, safeLines } from '../output/text.js';
 import { writeAll } from '../output/write.js';
 
-const HELP = `
-CSV is RFC 4180: NULL is an empty cell, an empty text "". Text that a spreadsheet would take for a
+const NOTES = `CSV is RFC 4180: NULL is an empty cell, an empty text "". Text that a spreadsheet would take for a
 formula gets an apostrophe in front; for databases, --raw leaves it as it is. NDJSON and Parquet are
 always exact. A file is written whole or not at all.
 
 Views with a key can be followed: with --since, or a cursor file, only rows written after the cursor
 come, and a column _deleted marks deleted ones. No row is missed while others write; a row may come
-again, so load rows by their key. A cursor file is read first, and written after the export.
+again, so load rows by their key. A cursor file is read first, and written after the export.`;
 
-Examples:
-  $ seller-mirror export
-  $ seller-mirror export purchases --out purchases.parquet
-  $ seller-mirror export items --raw --since 4711 --out changed.csv
-  $ seller-mirror export items --format ndjson --cursor-file items.cursor | gzip > "items-$(date +%F).ndjson.gz"`;
-
-/** `export VIEW`: rows of a view for other databases and programs. */
-export function addExport(program: Command): void {
+export function add(program: Command): void {
+  const format = new Option('--format <format>', 'by default the ending of --out, else csv');
+  const since = new Option('--since <cursor>', 'only what was written after this cursor');
+  const cursorFile = new Option(
+    '--cursor-file <file>',
+    'start after the cursor in this file, then write the next one into it',
+  );
   const command = program
     .command('export')
-    .description(
-      'Writes the rows of a view of schema reporting, all as of one moment. Without a view, lists the views.',
-    )
     .argument('[view]', 'the view, such as items')
-    .addOption(
-      new Option('--format <format>', 'by default the ending of --out, else csv').choices(
-        EXPORT_FORMATS,
-      ),
-    )
+    .addOption(format.choices(EXPORT_FORMATS))
     .option('--out <file>', 'the file; - is stdout (default: -)')
-    .addOption(
-      new Option('--since <cursor>', 'only what was written after this cursor').argParser(
-        cursorArgument,
-      ),
-    )
-    .addOption(
-      new Option(
-        '--cursor-file <file>',
-        'start after the cursor in this file, then write the next one into it',
-      ).conflicts('since'),
-    )
+    .addOption(since.argParser(cursorArgument))
+    .addOption(cursorFile.conflicts('since'))
     .option('--next-cursor-file <file>', 'write the next cursor here instead')
-    .option('--raw', 'in CSV, leave text that looks like a formula as it is')
-    .addHelpText('after', HELP);
-  withCommonOptions(command, { seller: true }).action(
-    (view: string | undefined, options: ExportOptions) =>
-      execute((signal) =>
-        view === undefined ? listViews(options, signal) : exportView(view, options, signal),
-      ),
+    .option('--raw', 'in CSV, leave text that looks like a formula as it is');
+  described(command, {
+    about:
+      'Writes the rows of a view of schema reporting, all as of one moment. Without a view, lists the views.',
+    notes: NOTES,
+    examples: [
+      'seller-mirror export',
+      'seller-mirror export purchases --out purchases.parquet',
+      'seller-mirror export items --raw --since 4711 --out changed.csv',
+      'seller-mirror export items --format ndjson --cursor-file items.cursor | gzip > "items-$(date +%F).ndjson.gz"',
+    ],
+    options: [JSON_OPTION, SELLER_OPTION],
+  }).action(
+    action((signal, view: string | undefined, options: ExportOptions) =>
+      view === undefined ? listViews(options, signal) : exportView(view, options, signal),
+    ),
   );
 }
 
@@ -89,21 +80,20 @@ function cursorArgument(text: string): FeedCursor {
   );
 }
 
-function listViews({ json }: ExportOptions, signal: AbortSignal): Promise<ExitCode> {
+function withViews(signal: AbortSignal, work: (exports: Exports) => Promise<void>): Promise<void> {
   return withApp('export', 'store', signal, ({ database: { url } }) =>
-    withExports(url, signal, async (exports) => {
-      const views = await exports.views();
-      if (json === true) {
-        await printJson(views.map(({ name, comment, key }) => ({ view: name, key, comment })));
-      } else {
-        await print(
-          viewsTable(views),
-          '\n`seller-mirror export items --format ndjson` exports one. Those with a key can be followed with --since.\n',
-        );
-      }
-      return EXIT.done;
-    }),
+    withExports(url, signal, work),
   );
+}
+
+function listViews(options: ExportOptions, signal: AbortSignal): Promise<void> {
+  return withViews(signal, async (exports) => {
+    const views = await exports.views();
+    const json = views.map(({ name, comment, key }) => ({ view: name, key, comment }));
+    const hint =
+      '\n`seller-mirror export items --format ndjson` exports one. Those with a key can be followed with --since.\n';
+    await printResult(options, json, () => viewsTable(views) + hint);
+  });
 }
 
 function viewsTable(views: readonly ExportableView[]): string {
@@ -122,7 +112,6 @@ function firstSentence(text: string): string {
   return text.split(/(?<=[.:,]) /, 1)[0]?.replace(/[.:,]$/, '') ?? '';
 }
 
-/** Result of an export. */
 interface Report {
   readonly view: string;
   readonly rows: number;
@@ -133,38 +122,34 @@ interface Report {
 }
 
 /** Exports a view, then writes the cursor for the next export, if there is a file for it. */
-function exportView(name: string, options: ExportOptions, signal: AbortSignal): Promise<ExitCode> {
+function exportView(name: string, options: ExportOptions, signal: AbortSignal): Promise<void> {
   const place = placeOf(options, process.stdout.isTTY);
-  return withApp('export', 'store', signal, ({ database: { url } }) =>
-    withExports(url, signal, async (exports) => {
-      const view = await findView(exports, name, options);
-      const scope = { view: view.name, seller: options.seller ?? null };
-      const since = await cursorOf(options, scope);
-      await prepareFiles(place, options);
+  return withViews(signal, async (exports) => {
+    const view = await findView(exports, name, options);
+    const scope = { view: view.name, seller: options.seller ?? null };
+    const since = await cursorOf(options, scope);
+    await prepareFiles(place, options);
+    const request = {
+      view: view.name,
+      since,
+      sellerIds: scope.seller === null ? null : [scope.seller],
+      deletions: isFollowing(options),
       // Counting rows takes time: only a progress bar needs it, and only a terminal shows one.
-      const isShown = process.stderr.isTTY && (place.path !== null || !process.stdout.isTTY);
-      const request = {
-        ...{ view: view.name, since, sellerId: scope.seller },
-        ...{ deletions: isFollowing(options), counted: isShown },
-      };
-      const report = await exports.read(request, (exported) =>
-        writeRows(view.name, since, exported, place, options, signal),
-      );
-      if (report === null) return EXIT.done; // the reader of stdout is gone
-      const cursorFile = options.nextCursorFile ?? options.cursorFile;
-      if (cursorFile !== undefined && report.cursor !== null) {
-        await writeCursorFile(cursorFile, scope, report.cursor);
-      }
-      await printReport(report, place, options);
-      return EXIT.done;
-    }),
-  );
+      counted: process.stderr.isTTY && (place.path !== null || !process.stdout.isTTY),
+    };
+    const report = await exports.read(request, (exported) =>
+      writeRows(view.name, since, exported, place, options, signal),
+    );
+    if (report === null) return; // the reader of stdout is gone
+    const cursorFile = options.nextCursorFile ?? options.cursorFile;
+    if (cursorFile !== undefined && report.cursor !== null) {
+      await writeCursorFile(cursorFile, scope, report.cursor);
+    }
+    await printReport(report, place, options);
+  });
 }
 
-/**
- * Finds the view of this name, with or without `reporting.` before it.
- * @throws {CommandError} when there is none, or the options don't fit it
- */
+/** @throws {CommandError} when there is no such view, or the options don't fit it */
 async function findView(
   exports: Exports,
   name: string,
@@ -186,19 +171,12 @@ async function findView(
 
 function unknownView(name: string, views: readonly ExportableView[]): CommandError {
   const names = views.map((view) => view.name);
-  const near = nearestOf(name.toLowerCase(), names);
+  const near = nearest(name, names, 1 / 3);
   const meant = near === null ? '' : `did you mean ${near}? `;
   return usageError(
     `there is no view ${JSON.stringify(name)}`,
     `${meant}views: ${names.join(', ')}`,
   );
-}
-
-/** The nearest name in which at most one letter in three differs. */
-function nearestOf(name: string, names: readonly string[]): string | null {
-  const distances = names.map((one) => ({ one, distance: editDistance(name, one) }));
-  const [best] = distances.toSorted((a, b) => a.distance - b.distance);
-  return best !== undefined && best.distance * 3 <= best.one.length ? best.one : null;
 }
 
 async function checkSeller(exports: Exports, view: ExportableView, seller: string): Promise<void> {
@@ -213,90 +191,59 @@ async function checkSeller(exports: Exports, view: ExportableView, seller: strin
   );
 }
 
+type Chunks = AsyncIterable<string | Uint8Array>;
+
+/** @returns null when the reader of stdout went away before the end */
 async function writeRows(
   view: string,
   since: FeedCursor | null,
   { columns, batches, total, cursor }: Exported,
-  place: Place,
-  options: ExportOptions,
+  { path, format }: Place,
+  { raw = false }: ExportOptions,
   signal: AbortSignal,
 ): Promise<Report | null> {
   const progress = new Progress({ output: process.stderr, label: view, total });
-  let rows = 0;
+  let [rows, bytes] = [0, 0];
   const counted = async function* (): Exported['batches'] {
     for await (const batch of batches) {
       progress.update((rows += batch.length));
       yield batch;
     }
   };
+  const chunks = async function* (): Chunks {
+    for await (const chunk of exportChunks({ columns, batches: counted() }, format, { raw })) {
+      bytes += Buffer.byteLength(chunk);
+      // The marketplace's text must not act on a terminal.
+      if (typeof chunk !== 'string' || path !== null || !process.stdout.isTTY) yield chunk;
+      else yield format === 'ndjson' ? safeJson(chunk) : safeLines(chunk);
+    }
+  };
   try {
-    const chunks = exportChunks({ columns, batches: counted() }, place.format, {
-      raw: options.raw === true,
-    });
-    const bytes = await writeTo(place, chunks, signal);
-    return bytes === null ? null : { view, rows, bytes, since, cursor };
+    if (path !== null) await writeWhole(path, chunks(), { signal });
+    else if (!(await writeAll(process.stdout, chunks()))) return null;
+    // Waits until the last chunk has been taken.
+    else await print('');
+    return { view, rows, bytes, since, cursor };
   } finally {
     progress.finish();
   }
 }
 
-type Chunks = AsyncIterable<string | Uint8Array>;
-
-/**
- * Writes chunks to a file, whole or not at all, or to stdout as they come.
- * @returns the number of bytes; null when the reader of stdout went away before the end
- */
-async function writeTo(
-  { path, format }: Place,
-  chunks: Chunks,
-  signal: AbortSignal,
-): Promise<number | null> {
-  let bytes = 0;
-  const counted = async function* (): Chunks {
-    for await (const chunk of chunks) {
-      bytes += Buffer.byteLength(chunk);
-      yield chunk;
-    }
-  };
-  if (path !== null) {
-    await writeWhole(path, counted(), { signal });
-    return bytes;
-  }
-  const isTaken = await writeAll(process.stdout, forTerminal(counted(), format));
-  // Waits until the last chunk has been taken.
-  if (isTaken) await print('');
-  return isTaken ? bytes : null;
-}
-
-/** Escapes control characters for a terminal: the marketplace's text must not act on it. */
-async function* forTerminal(chunks: Chunks, format: ExportFormat): Chunks {
-  for await (const chunk of chunks) {
-    if (typeof chunk !== 'string' || !process.stdout.isTTY) yield chunk;
-    else yield format === 'ndjson' ? safeJson(chunk) : safeLines(chunk);
-  }
-}
-
 async function printReport(report: Report, place: Place, options: ExportOptions): Promise<void> {
-  const { view, rows, bytes, since, cursor } = report;
+  const { view, rows, bytes } = report;
+  const since = report.since && cursorText(report.since);
+  const cursor = report.cursor && cursorText(report.cursor);
   if (options.json === true) {
-    const text = (one: FeedCursor | null): string | null => (one === null ? null : cursorText(one));
-    await printJson({
-      ...{ view, sellerId: options.seller ?? null, format: place.format, out: place.path },
-      ...{ rows, bytes, since: text(since), cursor: text(cursor) },
-    });
+    const { path: out, format } = place;
+    const sellerId = options.seller ?? null;
+    await printJson({ view, sellerId, format, out, rows, bytes, since, cursor });
     return;
   }
-  const what = since === null ? '' : ` since ${cursorText(since)}`;
+  const what = since === null ? '' : ` since ${since}`;
   const where = place.path === null ? '' : ` → ${safeLine(place.path)}`;
-  note(
-    `${view}: ${plural(rows, 'row')}${what}${where} (${bytesText(bytes)})${nextText(cursor, options)}\n`,
-  );
-}
-
-function nextText(cursor: FeedCursor | null, options: ExportOptions): string {
-  if (cursor === null) return '';
   const file = options.nextCursorFile ?? options.cursorFile;
-  return file === undefined
-    ? `; next time: --since ${cursorText(cursor)}`
-    : `; cursor ${cursorText(cursor)} → ${safeLine(file)}`;
+  const next =
+    file === undefined ? `next time: --since ${cursor}` : `cursor ${cursor} → ${safeLine(file)}`;
+  const then = cursor === null ? '' : `; ${next}`;
+  note(`${view}: ${plural(rows, 'row')}${what}${where} (${bytesText(bytes)})${then}\n`);
 }

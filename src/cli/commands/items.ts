@@ -1,103 +1,98 @@
 import { Option, type Command } from 'commander';
 import type { App } from '../../app.js';
 import { historyGap } from '../../domain/moment.js';
-import {
-  itemColumns,
-  itemsStatement,
-  type ItemFilter,
-  type TextRows,
-} from '../../store/items-read.js';
+import { itemColumns, itemsStatement, type TextRows } from '../../store/items-read.js';
 import { queryReadOnly } from '../../store/read-only.js';
 import { note, print, stdoutLook } from '../console.js';
 import { CommandError, usageError } from '../errors.js';
-import { execute, withApp } from '../execute.js';
-import { EXIT, type ExitCode } from '../exit-codes.js';
+import { appAction } from '../execute.js';
 import {
+  described,
+  given,
+  JSON_OPTION,
   momentOf,
   notInStore,
+  ofSeller,
+  onlySeller,
+  PAGER_OPTION,
   positiveInteger,
+  SELLER_OPTION,
+  VERTICAL_OPTION,
   type CommonOptions,
   type TableOptions,
-  withCommonOptions,
-  withTableOptions,
 } from '../options.js';
 import { pairs, table } from '../output/table.js';
 import { cut, paint, safeLine } from '../output/text.js';
-import { FORMATS, RowJson, cellOf, tableColumns, type Format, writeRows } from '../rows.js';
+import {
+  cellOf,
+  formatOf,
+  formatOption,
+  rowEncoder,
+  tableColumns,
+  writeRows,
+  type FormatOptions,
+} from '../rows.js';
 
 const STATES = ['live', 'missing', 'removed', 'all'] as const;
 
-interface ItemsOptions extends CommonOptions, TableOptions {
+interface ItemsOptions extends CommonOptions, TableOptions, FormatOptions {
   readonly asOf?: Date;
   readonly state?: (typeof STATES)[number];
   readonly item?: number;
   readonly limit?: number;
-  readonly format?: Format;
 }
 
-/** `items`, `items view ID`: lists items as they are or were, and shows one. */
-export function addItems(program: Command): void {
+export function add(program: Command): void {
+  const state = new Option('--state <state>', 'only these (default: live; with --item all)');
   const command = program
     .command('items')
-    .description(
-      'Lists the items as they are now or, with --as-of, exactly as the mirror knew them at a moment. A table has the columns that matter most, the other formats have all.',
-    )
     .option('--as-of <moment>', 'a day (its beginning, UTC), a moment, or so long ago', momentOf)
-    .addOption(
-      new Option('--state <state>', 'only these (default: live; with --item all)').choices(STATES),
-    )
+    .addOption(state.choices(STATES))
     .option('--item <id>', 'only this item', positiveInteger)
     .option('--limit <n>', 'how many at most (default: all)', positiveInteger)
-    .addOption(
-      new Option('--format <format>', 'how to print them (default: table)')
-        .choices(FORMATS)
-        .conflicts('json'),
-    )
-    .addHelpText(
-      'after',
-      '\nExamples:\n  $ seller-mirror items --as-of 2026-03-01\n  $ seller-mirror items view 4711\n  $ seller-mirror items --state removed --format csv > removed.csv\n  $ seller-mirror items --item 4711 --as-of 30d --json',
-    );
-  withTableOptions(withCommonOptions(command, { seller: true })).action((options: ItemsOptions) =>
-    execute((signal) => withApp('items', 'store', signal, (app) => items(app, options, signal))),
-  );
-  addView(command);
+    .addOption(formatOption('how to print them (default: table)'));
+  described(command, {
+    about:
+      'Lists the items as they are now or, with --as-of, exactly as the mirror knew them at a moment. A table has the columns that matter most, the other formats have all.',
+    examples: [
+      'seller-mirror items --as-of 2026-03-01',
+      'seller-mirror items view 4711',
+      'seller-mirror items --state removed --format csv > removed.csv',
+      'seller-mirror items --item 4711 --as-of 30d --json',
+    ],
+    options: [JSON_OPTION, SELLER_OPTION, VERTICAL_OPTION, PAGER_OPTION],
+  }).action(appAction('store', items));
+  described(command.command('view').argument('<id>', 'the item’s id', positiveInteger), {
+    summary: 'show one item whole',
+    about:
+      'Shows one item whole: all its fields, what it cost and since when, and how many of its purchases are known. JSON also has the record as the marketplace sent it.',
+    examples: ['seller-mirror items view 4711', 'seller-mirror items view 4711 --json'],
+    options: [JSON_OPTION, SELLER_OPTION],
+  }).action(appAction('store', view));
 }
 
-async function items(app: App, options: ItemsOptions, signal: AbortSignal): Promise<ExitCode> {
-  const { asOf, item: itemId, limit, json, seller } = options;
+async function items(app: App, signal: AbortSignal, options: ItemsOptions): Promise<void> {
+  const { asOf, item: itemId, limit, seller } = options;
   const sellers = await sellersIn(app, options);
   const state = options.state ?? (itemId === undefined ? 'live' : 'all');
-  const filter: ItemFilter = {
-    ...(asOf === undefined ? {} : { asOf }),
-    ...(state === 'all' ? {} : { states: [state] }),
-    ...(itemId === undefined ? {} : { itemId }),
-    ...(limit === undefined ? {} : { limit }),
-    ...(seller === undefined ? {} : { sellerIds: [seller] }),
-  };
-  const format = json === true ? 'json' : (options.format ?? 'table');
-  const columns = itemColumns(format === 'table' ? 'few' : 'all', {
+  const columns = itemColumns(formatOf(options) === 'table' ? 'few' : 'all', {
     seller: sellers > 1,
     state: state === 'all' || stdoutLook().columns === null,
   });
+  const states = state === 'all' ? undefined : [state];
   await queryReadOnly(
     app.database.url,
-    itemsStatement(columns, filter),
-    (answer) => writeRows(answer, format, { ...options, moments: 'short' }),
+    itemsStatement(columns, { ...given({ asOf, states, itemId, limit }), ...onlySeller(seller) }),
+    (answer) => writeRows(answer, { ...options, moments: 'short' }),
     signal,
   );
-  return EXIT.done;
 }
 
-/**
- * Counts the sellers whose items are listed. Warns where history begins after the moment.
- * @throws {CommandError} when there is no seller, or nothing is known about the moment
- */
+/** @throws {CommandError} when there is no seller, or nothing is known about the moment */
 async function sellersIn({ store }: App, { seller, asOf }: ItemsOptions): Promise<number> {
   const all = await store.items.historyStarts();
   const chosen = all.filter(({ sellerId }) => seller === undefined || sellerId === seller);
-  if (chosen.length === 0 && seller !== undefined) {
-    throw notInStore(seller);
-  }
+  if (chosen.length === 0 && seller !== undefined) throw notInStore(seller);
   const gap = asOf === undefined ? null : historyGap(chosen, asOf, new Date());
   if (gap === null) return chosen.length;
   if (gap.kind === 'future') {
@@ -119,53 +114,37 @@ async function sellersIn({ store }: App, { seller, asOf }: ItemsOptions): Promis
   return chosen.length;
 }
 
-function addView(items: Command): void {
-  const command = items
-    .command('view')
-    .summary('show one item whole')
-    .description(
-      'Shows one item whole: all its fields, what it cost and since when, and how many of its purchases are known. JSON also has the record as the marketplace sent it.',
-    )
-    .argument('<id>', 'the item’s id', positiveInteger)
-    .addHelpText(
-      'after',
-      '\nExamples:\n  $ seller-mirror items view 4711\n  $ seller-mirror items view 4711 --json',
-    );
-  withCommonOptions(command, { seller: true }).action((id: number, options: CommonOptions) =>
-    execute((signal) => withApp('items view', 'store', signal, (app) => view(app, id, options))),
-  );
-}
-
-async function view({ store }: App, id: number, options: CommonOptions): Promise<ExitCode> {
-  const { columns, rows } = await store.items.withId(id, options.seller ?? null);
-  const [row] = rows;
-  if (row === undefined) {
+async function view(
+  { store }: App,
+  _: AbortSignal,
+  id: number,
+  { json, seller }: CommonOptions,
+): Promise<void> {
+  const item = await store.items.withId(id, seller ?? null);
+  const sellers = item.rows.map((row) => row[0] ?? '');
+  const [sellerId] = sellers;
+  if (sellerId === undefined) {
     throw new CommandError(
-      `there is no item ${id}${options.seller === undefined ? '' : ' of this seller'}`,
+      `there is no item ${id}${ofSeller(seller)}`,
       '`seller-mirror items --state all` lists them',
     );
   }
-  const sellers = rows.map((one) => one[0] ?? '');
   if (sellers.length > 1) {
     throw usageError(
       `several sellers have an item ${id}`,
       `name one with --seller: ${sellers.join(', ')}`,
     );
   }
-  const item = { columns, rows };
-  const prices = await store.items.priceHistory(sellers[0] ?? '', id);
-  await print(options.json === true ? itemJson(item, prices) : itemText(item, prices));
-  return EXIT.done;
+  const prices = await store.items.priceHistory(sellerId, id);
+  await print(json === true ? itemJson(item, prices) : itemText(item, prices));
 }
 
 /** Formats an item as JSON: the columns of `reporting.items` and the price history. */
 function itemJson({ columns, rows: [row = []] }: TextRows, prices: TextRows): string {
-  const lines = new RowJson(prices.columns);
-  const history = prices.rows.map((one) => `    ${lines.object(one)}`).join(',\n');
-  const members = columns.map((column, n) => {
-    return `  ${new RowJson([column]).object([row[n] ?? null]).slice(1, -1)}`;
-  });
-  return `{\n${[...members, `  "price_history":[\n${history}\n  ]`].join(',\n')}\n}\n`;
+  const history = prices.rows.map(rowEncoder(prices.columns)).join(',\n    ');
+  const members = columns.map((column, n) => rowEncoder([column])([row[n] ?? null]).slice(1, -1));
+  members.push(`"price_history":[\n    ${history}\n  ]`);
+  return `{\n  ${members.join(',\n  ')}\n}\n`;
 }
 
 /** Characters shown of a field; JSON has all of them. */
@@ -179,21 +158,16 @@ function itemText({ columns, rows: [row = []] }: TextRows, prices: TextRows): st
   const shown = columns.flatMap(({ name, type }, n): [string, string][] => {
     const value = row[n] ?? null;
     const isEmpty = value === null || (name === 'extra' && value === '{}');
-    return isEmpty || name === 'raw' ? [] : [[name, String(cellOf(value, type))]];
+    const text = cut(String(cellOf(value, type)), MOST_CHARACTERS);
+    return isEmpty || name === 'raw' ? [] : [[name, text]];
   });
+  const priceColumns = tableColumns(prices.columns).map((column) =>
+    column.header === 'valid_from' ? { ...column, header: 'since' } : column,
+  );
   return [
     `${paint('bold', safeLine(title.join(' · ')), look)}\n`,
-    pairs(
-      shown.map(([name, value]) => [name, cut(value, MOST_CHARACTERS)]),
-      look,
-    ),
+    pairs(shown, look),
     `${paint('bold', 'prices', look)}\n`,
-    table(
-      prices.rows,
-      tableColumns(prices.columns).map((column) =>
-        column.header === 'valid_from' ? { ...column, header: 'since' } : column,
-      ),
-      look,
-    ),
+    table(prices.rows, priceColumns, look),
   ].join('');
 }

@@ -1,95 +1,70 @@
 import type { Command } from 'commander';
-import type { Config } from '../../config/index.js';
-import { describeEmbedded, openEmbedded } from '../../store/embedded/index.js';
 import { migrationState, type MigrationState } from '../../store/migrate.js';
-import { openDatabase } from '../../store/open.js';
-import { print, printJson } from '../console.js';
-import { configFor, execute, unlessAborted } from '../execute.js';
-import { EXIT, type ExitCode } from '../exit-codes.js';
+import { openDatabase, openUnmigrated, type DatabaseOptions } from '../../store/open.js';
+import { printResult } from '../console.js';
+import { action, configFor, unlessAborted } from '../execute.js';
 import { plural } from '../output/text.js';
-import { withCommonOptions, type CommonOptions } from '../options.js';
+import { described, JSON_OPTION, type CommonOptions } from '../options.js';
 
 interface MigrateOptions extends CommonOptions {
-  readonly status?: true;
+  readonly status?: boolean;
 }
 
-/** `migrate`: brings the database's schema up to date; every other command does so too. */
-export function addMigrate(program: Command): void {
+export function add(program: Command): void {
   const command = program
     .command('migrate')
-    .description(
+    .option('--status', 'only show which migrations are pending');
+  described(command, {
+    about:
       'Applies pending migrations, each in a transaction of its own. The other commands do so too; this one does nothing else, for deployments.',
-    )
-    .option('--status', 'only show which migrations are pending')
-    .addHelpText(
-      'after',
-      '\nExamples:\n  $ seller-mirror migrate\n  $ seller-mirror migrate --status',
-    );
-  withCommonOptions(command, { seller: false }).action((options: MigrateOptions) =>
-    execute((signal) => (options.status === true ? show(options, signal) : apply(options, signal))),
-  );
+    examples: ['seller-mirror migrate', 'seller-mirror migrate --status'],
+    options: [JSON_OPTION],
+  }).action(action(migrate));
 }
 
-async function apply({ json }: MigrateOptions, signal: AbortSignal): Promise<ExitCode> {
+async function migrate(signal: AbortSignal, options: MigrateOptions): Promise<void> {
   const { databaseUrl, dataDir } = await configFor('store');
-  const applicationName = 'seller-mirror migrate';
-  const database = await unlessAborted(
-    openDatabase({ databaseUrl, dataDir, applicationName, signal }),
-    signal,
-  );
+  const store = { databaseUrl, dataDir, applicationName: 'seller-mirror migrate', signal };
+  if (options.status === true) {
+    const state = await unlessAborted(schemaState(store), signal);
+    await printResult(options, state ?? NO_STATE, () => stateText(state));
+    return;
+  }
+  const database = await unlessAborted(openDatabase(store), signal);
   await database.close();
   const { applied } = database;
-  if (json === true) await printJson(applied);
-  else if (applied.length === 0) await print('The database is up to date.\n');
-  else await print(`Applied ${plural(applied.length, 'migration')}:\n`, listed(applied).join(''));
-  return EXIT.done;
+  await printResult(
+    options,
+    applied,
+    () => section(`Applied ${plural(applied.length, 'migration')}:`, applied) || UP_TO_DATE,
+  );
 }
 
-async function show({ json }: MigrateOptions, signal: AbortSignal): Promise<ExitCode> {
-  const state = await unlessAborted(schemaState(await configFor('store'), signal), signal);
-  if (json === true) await printJson(state ?? NO_STATE);
-  else await print(stateLines(state).join(''));
-  return EXIT.done;
-}
-
-/** State of a database that does not exist yet. */
 const NO_STATE = { pending: null, failed: null, edited: null, unknown: null };
+const UP_TO_DATE = 'The database is up to date.\n';
 
-/** Reads the state of the schema without changing it; null when there is no embedded database yet. */
-async function schemaState(
-  { databaseUrl, dataDir }: Config,
-  signal: AbortSignal,
-): Promise<MigrationState | null> {
-  if (databaseUrl !== null) return migrationState(databaseUrl.reveal());
-  if ((await describeEmbedded(dataDir)) === null) return null;
-  const database = await openEmbedded({
-    dataDir,
-    applicationName: 'seller-mirror migrate',
-    signal,
-  });
+/** Null when there is no embedded database yet. */
+async function schemaState(store: DatabaseOptions): Promise<MigrationState | null> {
+  const server = await openUnmigrated(store);
+  if (server === null) return null;
   try {
-    return await migrationState(database.url);
+    return await migrationState(server.url);
   } finally {
-    await database.close();
+    await server.close();
   }
 }
 
-function stateLines(state: MigrationState | null): string[] {
-  if (state === null) return ['There is no database yet; the first command makes it.\n'];
+function stateText(state: MigrationState | null): string {
+  if (state === null) return 'There is no database yet; the first command makes it.\n';
   const { pending, failed, edited, unknown } = state;
-  const lines = [
-    ...section('Pending, `seller-mirror migrate` applies them:', pending),
-    ...section('Begun and not finished, `seller-mirror migrate` tries them again:', failed),
-    ...section('Applied in another wording than this program has:', edited),
-    ...section('Applied by a newer version of this program, upgrade it:', unknown),
-  ];
-  return lines.length === 0 ? ['The database is up to date.\n'] : lines;
+  return (
+    section('Pending, `seller-mirror migrate` applies them:', pending) +
+      section('Begun and not finished, `seller-mirror migrate` tries them again:', failed) +
+      section('Applied in another wording than this program has:', edited) +
+      section('Applied by a newer version of this program, upgrade it:', unknown) || UP_TO_DATE
+  );
 }
 
-function section(title: string, names: readonly string[]): string[] {
-  return names.length === 0 ? [] : [`${title}\n`, ...listed(names)];
-}
-
-function listed(names: readonly string[]): string[] {
-  return names.map((name) => `  ${name}\n`);
+function section(title: string, names: readonly string[]): string {
+  return names.length === 0 ? '' : `${title}\n${names.map((name) => `  ${name}\n`).join('')}`;
 }

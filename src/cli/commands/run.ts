@@ -1,55 +1,63 @@
 import type { Command } from 'commander';
 import type { Roles } from '../../app/service.js';
+import type { Config } from '../../config/index.js';
 import { complain } from '../execute.js';
 import { EXIT } from '../exit-codes.js';
+import { described } from '../options.js';
+import type { Serving } from '../serve.js';
 
-/** `run`: scheduler and worker in one process. */
-export function addRun(program: Command): void {
-  program
-    .command('run')
-    .description(
-      'Runs the schedules (SYNC_CRON, ACCOUNT_CRON) and does their work, in one process, until SIGINT or SIGTERM. Health and metrics are at HEALTH_LISTEN.',
-    )
-    .addHelpText(
-      'after',
-      '\nExample:\n  $ SYNC_CRON="30 3 * * *" TZ=Europe/Berlin seller-mirror run\n\nExit codes: 0 stopped in order, 1 could not start, 2 configuration, 130 second Ctrl-C',
-    )
-    .action(() => serveUntilSignal('run', { scheduler: true, worker: true }));
+export function add(program: Command): void {
+  addService(
+    program.command('run'),
+    { scheduler: true, worker: true, dashboard: true },
+    'Runs the schedules (SYNC_CRON, ACCOUNT_CRON) and does their work, in one process, until SIGINT or SIGTERM. The dashboard is at DASHBOARD_LISTEN, health and metrics at HEALTH_LISTEN.',
+    'SYNC_CRON="30 3 * * *" TZ=Europe/Berlin',
+  );
 }
 
-/** `scheduler`: puts scheduled jobs into the queue. */
 export function addScheduler(program: Command): void {
-  program
-    .command('scheduler')
-    .description(
-      'Puts the jobs of each schedule into the queue, for `worker` processes. Any number may run: each tick is enqueued once.',
-    )
-    .addHelpText(
-      'after',
-      '\nExample:\n  $ REDIS_URL=redis://queue.example:6379 seller-mirror scheduler\n\nExit codes: 0 stopped in order, 1 could not start, 2 configuration, 130 second Ctrl-C',
-    )
-    .action(() => serveUntilSignal('scheduler', { scheduler: true, worker: false }));
+  addService(
+    program.command('scheduler'),
+    { scheduler: true, worker: false, dashboard: false },
+    'Puts the jobs of each schedule into the queue, for `worker` processes. Any number may run: each tick is enqueued once.',
+    'REDIS_URL=redis://queue.example:6379',
+  );
 }
 
-/** `worker`: does the jobs in the queue. */
 export function addWorker(program: Command): void {
-  program
-    .command('worker')
-    .description(
-      'Does the jobs that `scheduler` and `sync --queue` put into the queue, WORKER_CONCURRENCY at a time. Any number may run, on any number of machines; they share the request budget.',
-    )
-    .addHelpText(
-      'after',
-      '\nExample:\n  $ WORKER_CONCURRENCY=8 seller-mirror worker\n\nExit codes: 0 stopped in order, 1 could not start, 2 configuration, 130 second Ctrl-C',
-    )
-    .action(() => serveUntilSignal('worker', { scheduler: false, worker: true }));
+  addService(
+    program.command('worker'),
+    { scheduler: false, worker: true, dashboard: false },
+    'Does the jobs that `scheduler` and `sync --queue` put into the queue, WORKER_CONCURRENCY at a time. Any number may run, on any number of machines; they share the request budget.',
+    'WORKER_CONCURRENCY=8',
+  );
+}
+
+function addService(command: Command, roles: Roles, about: string, settings: string): void {
+  const name = command.name();
+  described(command, {
+    about,
+    examples: [`${settings} seller-mirror ${name}`],
+    more: 'Exit codes: 0 stopped in order, 1 could not start, 2 configuration, 130 second Ctrl-C',
+  }).action(() => serveUntilSignal(name, roles));
+}
+
+interface ServeOptions {
+  /** Other than that of this process. */
+  readonly config?: Config | null;
+  /** Called once it serves; the signal ends what it starts. */
+  readonly onServing?: (service: Serving, signal: AbortSignal) => Promise<void>;
 }
 
 /**
  * Runs a service until SIGINT or SIGTERM, then stops it in order and ends with 0. A second signal ends
  * it at once with 130: the next worker repeats the unfinished jobs.
  */
-async function serveUntilSignal(name: string, roles: Roles): Promise<void> {
+export async function serveUntilSignal(
+  name: string,
+  roles: Roles,
+  { config = null, onServing }: ServeOptions = {},
+): Promise<void> {
   const interruption = new AbortController();
   const interrupted = new Promise<void>((resolve) => {
     const onSignal = (): void => {
@@ -63,7 +71,8 @@ async function serveUntilSignal(name: string, roles: Roles): Promise<void> {
   let exitCode: number = EXIT.done;
   try {
     const { serve } = await import('../serve.js'); // takes long to load: it brings the queue
-    const service = await serve(name, roles, interruption.signal);
+    const service = await serve(name, roles, interruption.signal, config);
+    await onServing?.(service, interruption.signal);
     await interrupted;
     await service.stop();
   } catch (error) {

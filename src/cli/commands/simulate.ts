@@ -10,15 +10,14 @@ import {
   type LogEntry,
   type ProfileName,
   type SellerSpec,
-  type Simulator,
 } from '../../simulator/index.js';
 import { errorCode } from '../../store/errors.js';
-import { print, printJson } from '../console.js';
+import { printResult } from '../console.js';
 import { CommandError } from '../errors.js';
-import { execute } from '../execute.js';
-import { EXIT, type ExitCode } from '../exit-codes.js';
-import { bytes, count, plural, safeLine } from '../output/text.js';
-import { positiveInteger } from '../options.js';
+import { action } from '../execute.js';
+import { bytes } from '../../domain/units.js';
+import { count, plural, safeLine } from '../output/text.js';
+import { described, positiveInteger } from '../options.js';
 import { ownCommand } from '../own-command.js';
 
 interface SimulateOptions {
@@ -31,42 +30,37 @@ interface SimulateOptions {
   readonly requestsPerMinute: number;
   readonly language: Language;
   readonly seed: number;
-  readonly json?: true;
+  readonly json?: boolean;
 }
 
 const LANGUAGES: readonly Language[] = ['en', 'EN', 'de', 'ja'];
-const LARGEST_PORT = 65_535;
 
-/** `simulate`: runs a simulated marketplace. */
-export function addSimulate(program: Command): void {
-  program
+export function add(program: Command): void {
+  const profile = new Option('--profile <name>', 'the contract, or a dialect seen in the field');
+  const language = new Option(
+    '--language <code>',
+    'of status, messages and licences; EN is upper case',
+  );
+  const command = program
     .command('simulate')
-    .description(
-      'Runs a simulated marketplace until Ctrl-C: the same API with made-up sellers, items and purchases. The same seed makes the same keys, items and codes. Requests are shown on stderr.',
-    )
-    .option('--port <n>', 'port; 0 takes any free one', upTo(LARGEST_PORT), 8080)
+    .option('--port <n>', 'port; 0 takes any free one', upTo(65_535), 8080)
     .option('--host <address>', 'address to listen on', '127.0.0.1')
-    .addOption(
-      new Option('--profile <name>', 'the contract, or a dialect seen in the field')
-        .choices(Object.keys(profiles))
-        .default('documented'),
-    )
+    .addOption(profile.choices(Object.keys(profiles)).default('documented'))
     .option('--items <n>', 'items of each seller', upTo(10_000_000), 200)
     .option('--sellers <n>', 'how many sellers', positiveInteger, 1)
     .option('--purchases <n>', 'purchase codes of each seller', upTo(1_000_000_000), 1000)
     .option('--requests-per-minute <n>', 'its limit; 0 means none', upTo(1_000_000), 60)
-    .addOption(
-      new Option('--language <code>', 'of status, messages and licences; EN is upper case')
-        .choices(LANGUAGES)
-        .default('en'),
-    )
+    .addOption(language.choices(LANGUAGES).default('en'))
     .option('--seed <n>', 'another number makes another marketplace', upTo(2 ** 32 - 1), 1)
-    .option('--json', 'print address, keys and codes as JSON')
-    .addHelpText(
-      'after',
-      '\nExamples:\n  $ seller-mirror simulate\n  $ seller-mirror simulate --port 8081 --profile field-2 --items 50000 --language de',
-    )
-    .action((options: SimulateOptions) => execute((signal) => simulate(options, signal)));
+    .option('--json', 'print address, keys and codes as JSON');
+  described(command, {
+    about:
+      'Runs a simulated marketplace until Ctrl-C: the same API with made-up sellers, items and purchases. The same seed makes the same keys, items and codes. Requests are shown on stderr.',
+    examples: [
+      'seller-mirror simulate',
+      'seller-mirror simulate --port 8081 --profile field-2 --items 50000 --language de',
+    ],
+  }).action(action(simulate));
 }
 
 function upTo(most: number): (text: string) => number {
@@ -77,7 +71,7 @@ function upTo(most: number): (text: string) => number {
   };
 }
 
-async function simulate(options: SimulateOptions, signal: AbortSignal): Promise<ExitCode> {
+async function simulate(signal: AbortSignal, options: SimulateOptions): Promise<void> {
   const { port, host, profile, requestsPerMinute, language } = options;
   const simulator = await startSimulator({
     port,
@@ -87,20 +81,29 @@ async function simulate(options: SimulateOptions, signal: AbortSignal): Promise<
     language,
     sellers: sellersOf(options),
     compression: 'auto',
-    onAnswered: (entry) => process.stderr.write(logLine(entry, new Date())),
+    onAnswered: (entry) => process.stderr.write(logLine(entry)),
   }).catch((error: unknown) => {
     throw explained(error, options);
   });
+  const url = ['0.0.0.0', '::'].includes(host)
+    ? `http://127.0.0.1:${simulator.port}`
+    : simulator.url;
+  const sellers = simulator.sellers.map(({ username, key, purchases }) => {
+    const shown = Math.min(SHOWN_CODES, purchases.size);
+    const codes = Array.from({ length: shown }, (_, index) => purchases.codeAt(index));
+    return { username, key, codes };
+  });
   try {
-    if (options.json === true) await printJson(asJson(simulator, options));
-    else await print(introduction(simulator, options));
+    await printResult(options, { url, profile, sellers }, () =>
+      introduction(url, sellers, options),
+    );
     if (!signal.aborted) await once(signal, 'abort');
-    return EXIT.done;
   } finally {
     await simulator.close();
   }
 }
 
+const SHOWN_CODES = 3;
 const USERNAMES = ['ada', 'grace', 'alan', 'barbara', 'edsger', 'frances', 'donald', 'radia'];
 
 function sellersOf({ sellers, items, purchases, seed }: SimulateOptions): SellerSpec[] {
@@ -137,61 +140,37 @@ function explained(error: unknown, { port, host }: SimulateOptions): unknown {
   }
 }
 
-const SHOWN_CODES = 3;
-
-function codesOf({ purchases }: Simulator['sellers'][number]): string[] {
-  return Array.from({ length: Math.min(SHOWN_CODES, purchases.size) }, (_, index) =>
-    purchases.codeAt(index),
-  );
-}
-
-/** An address that clients on this machine can use. */
-function addressOf(simulator: Simulator, { host }: SimulateOptions): string {
-  return ['0.0.0.0', '::'].includes(host) ? `http://127.0.0.1:${simulator.port}` : simulator.url;
-}
-
-function asJson(simulator: Simulator, options: SimulateOptions) {
-  const sellers = simulator.sellers.map((seller) => ({
-    username: seller.username,
-    key: seller.key,
-    codes: codesOf(seller),
-  }));
-  return { url: addressOf(simulator, options), profile: options.profile, sellers };
-}
-
-function introduction(simulator: Simulator, options: SimulateOptions): string {
-  const { profile, items, requestsPerMinute } = options;
-  const url = addressOf(simulator, options);
+function introduction(
+  url: string,
+  sellers: readonly { username: string; key: string; codes: readonly string[] }[],
+  { profile, items, requestsPerMinute }: SimulateOptions,
+): string {
   const limit =
     requestsPerMinute === 0 ? 'no limit' : `${count(requestsPerMinute)} requests a minute`;
-  const sellers = simulator.sellers.map((seller) => {
-    const codes = codesOf(seller).join(' ');
-    return `\nseller ${seller.username}\n  key    ${seller.key}\n  codes  ${codes || 'none'}\n`;
-  });
-  const command = ownCommand();
-  const one = simulator.sellers.length === 1;
-  const lines = simulator.sellers.map(({ username, key }) => {
-    const name = one ? '' : `SELLER_NAME=${username} `;
-    return `  ${name}MARKETPLACE_URL=${url} MARKETPLACE_API_KEY=${key} ${command} sync\n`;
-  });
   return [
     `A simulated marketplace runs at ${url} (${profile}, ${plural(items, 'item')} a seller, ${limit}). Ctrl-C ends it.\n`,
-    ...sellers,
+    ...sellers.map(
+      ({ username, key, codes }) =>
+        `\nseller ${username}\n  key    ${key}\n  codes  ${codes.join(' ') || 'none'}\n`,
+    ),
     '\nMirror it from another terminal:\n',
-    ...lines,
+    ...sellers.map(({ username, key }) => {
+      const name = sellers.length === 1 ? '' : `SELLER_NAME=${username} `;
+      return `  ${name}MARKETPLACE_URL=${url} MARKETPLACE_API_KEY=${key} ${ownCommand()} sync\n`;
+    }),
     '\n',
   ].join('');
 }
 
 /** `02:00:12 GET /api/items/all ada 200 1.2 MB`. Paths are whatever a client sends. */
-function logLine(entry: LogEntry, now: Date): string {
+function logLine(entry: LogEntry): string {
   const asked = Object.entries(entry.parameters).map(([name, value]) => `${name}=${value}`);
   const parts = [
-    now.toISOString().slice(11, 19),
+    new Date().toISOString().slice(11, 19),
     entry.method,
     entry.path,
     ...asked,
-    entry.sellerName ?? (entry.keySeenIn === null ? 'no key' : 'unknown key'),
+    entry.sellerName ?? (entry.hasKey ? 'unknown key' : 'no key'),
     entry.status === 0 ? 'no answer' : String(entry.status),
     bytes(entry.bytesSent),
     ...(entry.finished ? [] : ['broken off']),

@@ -1,52 +1,44 @@
 import { addAbortSignal } from 'node:stream';
-import { Option, type Command } from 'commander';
+import type { Command } from 'commander';
 import { errorCode, explainDatabaseError } from '../../store/errors.js';
 import { queryReadOnly } from '../../store/read-only.js';
 import { NoRowsError } from '../../store/text-cursor.js';
 import { CommandError, usageError } from '../errors.js';
-import { execute, withApp } from '../execute.js';
-import { EXIT, type ExitCode } from '../exit-codes.js';
-import { type TableOptions, withTableOptions } from '../options.js';
-import { FORMATS, type Format, writeRows } from '../rows.js';
+import { action, withApp } from '../execute.js';
+import { described, PAGER_OPTION, type TableOptions, VERTICAL_OPTION } from '../options.js';
+import { formatOption, writeRows, type FormatOptions } from '../rows.js';
 
-interface SqlOptions extends TableOptions {
-  readonly format?: Format;
-  readonly json?: true;
-}
-
-/** `sql "select …"`: a read-only query, also where psql is not installed. */
-export function addSql(program: Command): void {
+export function add(program: Command): void {
   const command = program
     .command('sql')
-    .description(
-      'Runs one read-only SQL statement. Views for reports are in schema reporting, tables in schema mirror. `-` reads the statement from stdin.',
-    )
     .argument('<statement>', 'the statement, or - for stdin')
-    .addOption(
-      new Option('--format <format>', 'how to print rows (default: table)').choices(FORMATS),
-    )
-    .addOption(new Option('--json', 'the same as --format json').conflicts('format'))
-    .addHelpText(
-      'after',
-      '\nIn CSV, NULL is empty and text that a spreadsheet would take for a formula gets an apostrophe.\nIn JSON, decimals such as money, and whole numbers beyond 2^53, are text. A table repeats its header every 500 rows.\n\nExamples:\n  $ seller-mirror sql "select name, price_regular from reporting.items"\n  $ seller-mirror sql --format csv - < report.sql > report.csv',
-    );
-  withTableOptions(command).action((statement: string, options: SqlOptions) =>
-    execute((signal) => sql(statement, options, signal)),
-  );
+    .addOption(formatOption('how to print rows (default: table)'))
+    .option('--json', 'the same as --format json');
+  described(command, {
+    about:
+      'Runs one read-only SQL statement. Views for reports are in schema reporting, tables in schema mirror. `-` reads the statement from stdin.',
+    notes:
+      'In CSV, NULL is empty and text that a spreadsheet would take for a formula gets an apostrophe.\nIn JSON, decimals such as money, and whole numbers beyond 2^53, are text. A table repeats its header every 500 rows.',
+    examples: [
+      'seller-mirror sql "select name, price_regular from reporting.items"',
+      'seller-mirror sql --format csv - < report.sql > report.csv',
+    ],
+    options: [VERTICAL_OPTION, PAGER_OPTION],
+  }).action(action(sql));
 }
 
-async function sql(argument: string, options: SqlOptions, signal: AbortSignal): Promise<ExitCode> {
-  const format = options.json === true ? 'json' : (options.format ?? 'table');
+async function sql(
+  signal: AbortSignal,
+  argument: string,
+  options: TableOptions & FormatOptions,
+): Promise<void> {
   const statement = argument === '-' ? await readStdin(signal) : argument;
-  return withApp('sql', 'store', signal, async ({ database }) => {
+  await withApp('sql', 'store', signal, async ({ database }) => {
     const url = await database.readOnlyUrl(signal);
     try {
-      await queryReadOnly(url, statement, (answer) => writeRows(answer, format, options), signal);
-      return EXIT.done;
+      await queryReadOnly(url, statement, (answer) => writeRows(answer, options), signal);
     } catch (error) {
-      if (error instanceof NoRowsError) {
-        throw usageError(error.message, error.remedy);
-      }
+      if (error instanceof NoRowsError) throw usageError(error.message, error.remedy);
       throw explainDatabaseError(error, url) ?? queryProblem(error, statement) ?? error;
     }
   });
@@ -67,58 +59,49 @@ async function readStdin(signal: AbortSignal): Promise<string> {
   return text.replace(/^\uFEFF/, '');
 }
 
-// Codes of PostgreSQL's errors.
-const READ_ONLY = '25006';
-const SYNTAX = '42601';
-const DENIED = '42501';
-const CANCELLED = '57014';
+interface QueryError extends Error {
+  readonly hint?: string;
+  readonly detail?: string;
+  readonly position?: string;
+}
 
 /** PostgreSQL's error about a statement, with its place and hint; null for any other error. */
 function queryProblem(error: unknown, statement: string): CommandError | null {
   const code = errorCode(error);
   if (!(error instanceof Error) || !/^[0-9A-Z]{5}$/.test(code)) return null;
-  const message = error.message;
-  if (code === READ_ONLY) {
+  const { message, hint, detail, position } = error as QueryError;
+  if (code === '25006') {
     return new CommandError(
       `this command only reads: ${message}`,
       'to change data, connect with psql; `seller-mirror db start` tells how',
     );
   }
-  if (code === SYNTAX && message.includes('multiple commands')) {
+  if (code === '42601' && message.includes('multiple commands')) {
     return new CommandError(
       'there is more than one statement',
       'run them one after the other, each with its own `seller-mirror sql`',
     );
   }
-  return new CommandError(
-    `${message}${placeOf(error, statement)}`,
-    textOf(error, 'hint') ?? textOf(error, 'detail') ?? remedyOf(code),
-  );
+  const remedy = hint || detail || REMEDIES[code] || null;
+  return new CommandError(`${message}${placeOf(Number(position), statement)}`, remedy);
 }
 
 /** The line and character of an error. PostgreSQL counts characters from 1, without lines. */
-function placeOf(error: Error, statement: string): string {
-  const position = Number(textOf(error, 'position'));
+function placeOf(position: number, statement: string): string {
   if (!Number.isInteger(position) || position < 1) return '';
   const before = Array.from(statement)
     .slice(0, position - 1)
     .join('')
     .split('\n');
-  const column = Array.from(before.at(-1) ?? '').length + 1;
-  return before.length === 1
-    ? ` (character ${column})`
-    : ` (line ${before.length}, character ${column})`;
+  const character = `character ${Array.from(before.at(-1) ?? '').length + 1}`;
+  return before.length === 1 ? ` (${character})` : ` (line ${before.length}, ${character})`;
 }
 
-function textOf(error: Error, field: 'hint' | 'detail' | 'position'): string | null {
-  const value: unknown = (error as Error & Partial<Record<typeof field, unknown>>)[field];
-  return typeof value === 'string' && value !== '' ? value : null;
-}
+const VIEWS = 'views are in schema reporting, such as reporting.items; tables in schema mirror';
 
-function remedyOf(code: string): string | null {
-  if (code === '42P01' || code === '3F000') {
-    return 'views are in schema reporting, such as reporting.items; tables in schema mirror';
-  }
-  if (code === DENIED) return 'this command reads schemas reporting and mirror, and nothing else';
-  return code === CANCELLED ? 'the server cancelled it; ask for less at a time' : null;
-}
+const REMEDIES: Readonly<Record<string, string>> = {
+  '42P01': VIEWS,
+  '3F000': VIEWS,
+  '42501': 'this command reads schemas reporting and mirror, and nothing else',
+  '57014': 'the server cancelled it; ask for less at a time',
+};

@@ -9,10 +9,7 @@ export interface CsvOptions {
   readonly terminal?: boolean;
 }
 
-/**
- * Header and rows as lines of CSV, one by one, so that any number of rows can be written. Text that a
- * spreadsheet would run as a formula gets a leading apostrophe; numbers stay numbers.
- */
+/** Lines of CSV, one by one. A formula gets a leading apostrophe; numbers stay numbers. */
 export async function* csv(
   header: readonly string[],
   rows: Iterable<readonly CsvCell[]> | AsyncIterable<readonly CsvCell[]>,
@@ -64,15 +61,13 @@ export function withColumnNames(value: unknown): unknown {
   );
 }
 
-/** Formats a value as indented JSON with a line end; see `ndjsonLine`. */
 export function json(value: unknown): string {
   return `${encode(value, 2)}\n`;
 }
 
 /**
- * Formats a value as one line of JSON. Integers of any size are numbers as long as every reader reads them
- * exactly, else text; dates are ISO 8601; bytes are hexadecimal as PostgreSQL writes them. Control
- * characters are escaped, so that the text is safe on a terminal.
+ * One line of JSON. Integers that not every reader reads exactly are text; dates are ISO 8601; bytes are
+ * hexadecimal as in PostgreSQL. Control characters are escaped, for terminals.
  */
 export function ndjsonLine(value: unknown): string {
   return `${encode(value, 0)}\n`;

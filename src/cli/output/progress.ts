@@ -1,15 +1,12 @@
-import { count, bytes, duration } from './text.js';
-import { cut, safeLine } from './text.js';
-import type { Output } from './text.js';
+import { bytes } from '../../domain/units.js';
+import { count, cut, duration, safeLine, type Output } from './text.js';
 
 export interface ProgressOptions {
   /** Where to show it: stderr, so that results can be piped. */
   readonly output: Output;
-  /** The work, such as `main: items`. */
   readonly label: string;
   /** Unit of the numbers; default `count`. */
   readonly unit?: 'count' | 'bytes';
-  /** Total; null or absent when unknown. */
   readonly total?: number | null;
   /** Done before the start, so not counted for the rate. Default 0. */
   readonly from?: number;
@@ -25,13 +22,10 @@ const CLEAR_LINE = '\r\u001B[2K';
  * cleared at the end; elsewhere a line every ten seconds. Shorter work shows nothing.
  */
 export class Progress {
-  readonly #output: Output;
-  readonly #label: string;
+  readonly #options: ProgressOptions;
   readonly #format: (number: number) => string;
-  readonly #terminal: boolean;
   readonly #startedAt = performance.now();
   readonly #timer: NodeJS.Timeout;
-  readonly #from: number;
   #total: number | null;
   #done: number;
   #detail = '';
@@ -39,15 +33,12 @@ export class Progress {
   #drawn = false;
 
   constructor(options: ProgressOptions) {
-    this.#output = options.output;
-    this.#label = options.label;
+    this.#options = options;
     this.#format = options.unit === 'bytes' ? bytes : count;
     this.#total = options.total ?? null;
-    this.#from = options.from ?? 0;
-    this.#done = this.#from;
-    this.#terminal = options.output.isTTY === true;
-    this.#timer = setInterval(() => this.#show(), this.#terminal ? REDRAW_MS : LOG_MS);
-    this.#timer.unref();
+    this.#done = options.from ?? 0;
+    const everyMs = options.output.isTTY === true ? REDRAW_MS : LOG_MS;
+    this.#timer = setInterval(() => this.#show(), everyMs).unref();
   }
 
   /** Cheap: may be called for every item. */
@@ -62,15 +53,16 @@ export class Progress {
   ): void {
     this.#done = done;
     if (more.total !== undefined) this.#total = more.total;
-    if (more.detail !== undefined) this.#detail = more.detail;
+    this.#detail = more.detail ?? this.#detail;
     this.#paused = more.paused ?? false;
   }
 
   /** Writes a line of its own, such as a warning, without mixing it with the bar. */
   note(line: string): void {
+    const { output } = this.#options;
     this.#clear();
-    this.#output.write(`${safeLine(line)}\n`);
-    if (this.#terminal) this.#show();
+    output.write(`${safeLine(line)}\n`);
+    if (output.isTTY === true) this.#show();
   }
 
   /** Ends it and clears the line. May be called twice. */
@@ -80,17 +72,18 @@ export class Progress {
   }
 
   #show(): void {
-    if (!this.#terminal) {
-      this.#output.write(`${this.#text('')}\n`);
+    const { output } = this.#options;
+    if (output.isTTY !== true) {
+      output.write(`${this.#text('')}\n`);
       return;
     }
-    const columns = (this.#output.columns || 80) - 1;
-    this.#output.write(`${CLEAR_LINE}${cut(this.#text(this.#bar()), columns)}`);
+    const columns = (output.columns || 80) - 1;
+    output.write(`${CLEAR_LINE}${cut(this.#text(this.#bar()), columns)}`);
     this.#drawn = true;
   }
 
   #clear(): void {
-    if (this.#drawn) this.#output.write(CLEAR_LINE);
+    if (this.#drawn) this.#options.output.write(CLEAR_LINE);
     this.#drawn = false;
   }
 
@@ -101,25 +94,21 @@ export class Progress {
   }
 
   #text(bar: string): string {
+    const { label, from = 0 } = this.#options;
+    const [format, total, done] = [this.#format, this.#total, this.#done];
     const seconds = (performance.now() - this.#startedAt) / 1000;
-    const perSecond = seconds > 0 && !this.#paused ? (this.#done - this.#from) / seconds : 0;
-    const parts = [
-      this.#total === null
-        ? this.#format(this.#done)
-        : `${this.#format(this.#done)} of ${this.#format(this.#total)}`,
-    ];
-    if (perSecond > 0) parts.push(this.#rate(perSecond));
-    if (perSecond > 0 && this.#total !== null && this.#total > this.#done) {
-      parts.push(`${duration(((this.#total - this.#done) / perSecond) * 1000)} left`);
+    const rate = seconds > 0 && !this.#paused ? (done - from) / seconds : 0;
+    const parts = [total === null ? format(done) : `${format(done)} of ${format(total)}`];
+    if (rate > 0) {
+      // Slow work is counted by the minute.
+      parts.push(
+        rate >= 2 ? `${format(Math.round(rate))}/s` : `${format(Math.round(rate * 60))}/min`,
+      );
+      if (total !== null && total > done) {
+        parts.push(`${duration(((total - done) / rate) * 1000)} left`);
+      }
     }
     if (this.#detail !== '') parts.push(safeLine(this.#detail));
-    return `${safeLine(this.#label)} ${bar}${parts.join(' · ')}`;
-  }
-
-  /** The rate; by the minute when it is below two a second. */
-  #rate(perSecond: number): string {
-    return perSecond >= 2
-      ? `${this.#format(Math.round(perSecond))}/s`
-      : `${this.#format(Math.round(perSecond * 60))}/min`;
+    return `${safeLine(label)} ${bar}${parts.join(' · ')}`;
   }
 }

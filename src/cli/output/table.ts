@@ -38,9 +38,8 @@ export interface TableOptions {
 }
 
 /**
- * Formats rows as a table, or as records one below the other. To fit a terminal, a table breaks headers
- * and cuts the longest texts; in pipes and files nothing is cut. Cells may hold any text: it is made
- * safe here.
+ * Formats rows as a table, or as records. To fit a terminal, a table breaks headers and cuts the longest
+ * texts; in pipes and files nothing is cut. Any text in cells is made safe here.
  */
 export function table<Row>(
   rows: readonly Row[],
@@ -60,32 +59,29 @@ export function fits<Row>(
   look: Look,
 ): boolean {
   if (look.columns === null || rows.length === 0) return true;
-  const { widths } = layoutOf(rows, all, look);
+  const widths = layoutOf(rows, all, look).map(({ width: one }) => one);
   return total(widths) <= look.columns;
 }
 
 function aligned<Row>(rows: readonly Row[], all: readonly TableColumn<Row>[], look: Look): string {
-  const { columns, cells, headers, aligns, widths } = layoutOf(rows, all, look);
+  const layout = layoutOf(rows, all, look);
   const notes = look.columns === null ? [] : all.filter(({ isNote }) => isNote === true);
-  const line = (texts: readonly string[], style: (index: number) => Style | null): string =>
-    layOut(texts, widths, aligns, style, look);
-  const depth = headers.reduce((most, parts) => Math.max(most, parts.length), 1);
-  const heads = Array.from({ length: depth }, (_, n) =>
+  const depth = layout.reduce((most, { header }) => Math.max(most, header.length), 1);
+  const lines: string[] = [];
+  for (let n = 0; n < depth; n++) {
     // Short headers are at the bottom, next to their column.
-    line(
-      headers.map((parts) => parts[n - depth + parts.length] ?? ''),
-      () => 'bold',
-    ),
-  );
-  const body = cells.map((texts, index) => {
-    const row = rows[index] as Row;
-    const noted = notes.map((column) => cellText(column.value(row), look)).filter(Boolean);
-    return [
-      line(texts, (n) => columns[n]?.style?.(row) ?? null),
-      ...noted.map((note) => `${wrap(`  ${note}`, look.columns ?? Infinity)}\n`),
-    ].join('');
-  });
-  return [...heads, ...body].join('');
+    const texts = layout.map(({ header }) => header[n - depth + header.length] ?? '');
+    lines.push(lineOf(texts, layout, () => 'bold', look));
+  }
+  for (const [at, row] of rows.entries()) {
+    const texts = layout.map(({ cells }) => cells[at] ?? '');
+    lines.push(lineOf(texts, layout, ({ style }) => style?.(row) ?? null, look));
+    for (const { value } of notes) {
+      const note = cellText(value(row), look);
+      if (note !== '') lines.push(`${wrap(`  ${note}`, look.columns ?? Infinity)}\n`);
+    }
+  }
+  return lines.join('');
 }
 
 function records<Row>(
@@ -110,11 +106,7 @@ function fieldText(value: TableCell, most: number): string {
   return text.length > most ? `${text.slice(0, most).toWellFormed()}…` : text;
 }
 
-/**
- * Formats names and values in two columns without headers. On a terminal, long values wrap below their
- * beginning.
- * @param margin before each line
- */
+/** Names and values in two columns; long values wrap on a terminal. @param margin before each line */
 export function pairs(
   lines: readonly (readonly [string, TableCell])[],
   look: Look,
@@ -134,44 +126,39 @@ export function pairs(
     .join('');
 }
 
-/** The parts of a table. */
-interface Layout<Row> {
-  readonly columns: readonly TableColumn<Row>[];
-  readonly cells: readonly (readonly string[])[];
-  /** The parts of each header, one below the other. */
-  readonly headers: readonly (readonly string[])[];
-  readonly aligns: readonly ('left' | 'right')[];
-  readonly widths: readonly number[];
+interface ShownColumn<Row> {
+  readonly style: TableColumn<Row>['style'];
+  readonly cells: readonly string[];
+  readonly header: readonly string[];
+  readonly align: 'left' | 'right';
+  readonly width: number;
 }
 
 function layoutOf<Row>(
   rows: readonly Row[],
   all: readonly TableColumn<Row>[],
   look: Look,
-): Layout<Row> {
-  const columns = look.columns === null ? all : all.filter(({ isNote }) => isNote !== true);
-  const values = rows.map((row) => columns.map((column) => column.value(row)));
-  const cells = values.map((line) => line.map((value) => cellText(value, look)));
-  const numeric = columns.map((_, index) => isNumeric(values.map((line) => line[index])));
-  const aligns = columns.map(
-    (column, index) => column.align ?? (numeric[index] === true ? 'right' : 'left'),
-  );
-  const ofCells = columns.map((_, index) => widest(cells.map((line) => line[index] ?? '')));
-  const whole = columns.map(({ header }) => [safeLine(header)]);
-  const widthsOf = (headers: readonly (readonly string[])[]): number[] =>
-    ofCells.map((cell, index) => Math.max(cell, widest(headers[index] ?? [])));
-  const natural = widthsOf(whole);
-  if (look.columns === null || total(natural) <= look.columns) {
-    return { columns, cells, headers: whole, aligns, widths: natural };
-  }
-  const headers = whole.map(([text = ''], index) => broken(text, ofCells[index] ?? 0));
-  // A number that is cut would be another number.
-  const least = ofCells.map((cell, index) => {
-    const text = numeric[index] === true ? cell : Math.min(cell, LEAST);
-    return Math.max(text, widest(headers[index] ?? []));
+): ShownColumn<Row>[] {
+  const shown = look.columns === null ? all : all.filter(({ isNote }) => isNote !== true);
+  const columns = shown.map(({ header, value, align, style }) => {
+    const values = rows.map(value);
+    const isNumber = isNumeric(values);
+    const cells = values.map((one) => cellText(one, look));
+    const side = align ?? (isNumber ? ('right' as const) : ('left' as const));
+    return { style, cells, isNumber, align: side, widest: widest(cells), title: safeLine(header) };
   });
-  const widths = fit(widthsOf(headers), least, look.columns);
-  return { columns, cells, headers, aligns, widths };
+  const natural = columns.map((one) => Math.max(one.widest, width(one.title)));
+  if (look.columns === null || total(natural) <= look.columns) {
+    return columns.map((one, n) => ({ ...one, header: [one.title], width: natural[n] ?? 0 }));
+  }
+  const headers = columns.map((one) => broken(one.title, one.widest));
+  const broadest = columns.map((one, n) => Math.max(one.widest, widest(headers[n] ?? [])));
+  // A number that is cut would be another number.
+  const least = columns.map((one, n) =>
+    Math.max(one.isNumber ? one.widest : Math.min(one.widest, LEAST), widest(headers[n] ?? [])),
+  );
+  const widths = fit(broadest, least, look.columns);
+  return columns.map((one, n) => ({ ...one, header: headers[n] ?? [], width: widths[n] ?? 0 }));
 }
 
 /** Breaks a header that is wider than its cells, after underscores and blanks. */
@@ -203,10 +190,7 @@ function cellText(value: TableCell, look: Look): string {
 
 function isNumeric(values: readonly TableCell[]): boolean {
   const given = values.filter((value) => value !== null && value !== undefined);
-  return (
-    given.length > 0 &&
-    given.every((value) => typeof value === 'number' || typeof value === 'bigint')
-  );
+  return given.length > 0 && given.every((value) => /^(?:number|bigint)$/.test(typeof value));
 }
 
 /** Narrows the widest column that is above its least width, until the table fits. */
@@ -227,24 +211,22 @@ function fit(
   return out;
 }
 
-function layOut(
+function lineOf<Row>(
   texts: readonly string[],
-  widths: readonly number[],
-  aligns: readonly ('left' | 'right')[],
-  style: (index: number) => Style | null,
+  layout: readonly ShownColumn<Row>[],
+  styleOf: (column: ShownColumn<Row>) => Style | null,
   look: Look,
 ): string {
   let room = look.columns ?? Infinity;
   const parts: string[] = [];
-  for (const [index, text] of texts.entries()) {
+  for (const [n, column] of layout.entries()) {
     if (room <= 0) break;
-    const columns = Math.min(widths[index] ?? 0, room);
-    const fitting = look.columns === null ? text : cut(text, columns);
-    const padded = pad(fitting, columns, aligns[index] ?? 'left');
-    const last = index === texts.length - 1;
-    const painted = style(index);
-    const visible = last ? padded.trimEnd() : padded;
-    parts.push(painted === null ? visible : paint(painted, visible, look));
+    const columns = Math.min(column.width, room);
+    const text = texts[n] ?? '';
+    const padded = pad(look.columns === null ? text : cut(text, columns), columns, column.align);
+    const visible = n === layout.length - 1 ? padded.trimEnd() : padded;
+    const style = styleOf(column);
+    parts.push(style === null ? visible : paint(style, visible, look));
     room -= columns + GAP.length;
   }
   return `${parts.join(GAP).trimEnd()}\n`;

@@ -29,7 +29,6 @@ export function safeLine(text: string): string {
   return safeLines(text).replaceAll(/\s*\n\s*/g, ' ');
 }
 
-/** The columns of the text on a terminal: wide characters and emoji take two. */
 export function width(text: string): number {
   return stringWidth(text);
 }
@@ -52,7 +51,6 @@ export function cut(text: string, columns: number): string {
   return `${out.trimEnd()}…`;
 }
 
-/** Fills up with blanks to `columns`. */
 export function pad(text: string, columns: number, align: 'left' | 'right'): string {
   const blanks = ' '.repeat(Math.max(0, columns - width(text)));
   return align === 'left' ? text + blanks : blanks + text;
@@ -91,7 +89,6 @@ function wrapLine(line: string, columns: number, hang: number | undefined): stri
   return [...lines, current];
 }
 
-/** A stream that may be a terminal, such as `process.stdout`. */
 export interface Output extends Writable {
   readonly isTTY?: boolean;
   readonly columns?: number;
@@ -99,17 +96,13 @@ export interface Output extends Writable {
 
 export type Style = Parameters<typeof styleText>[0];
 
-/** Width and colours of a stream. */
 export interface Look {
   /** Columns to fit into; null for pipes and files, which are never cut. */
   readonly columns: number | null;
   readonly colour: boolean;
 }
 
-/**
- * Colours only on a terminal and without NO_COLOR (any value but an empty one, as no-color.org
- * says) or TERM=dumb.
- */
+/** Colours only on a terminal, without NO_COLOR (see no-color.org) and TERM=dumb. */
 export function lookOf(output: Output, env: NodeJS.ProcessEnv): Look {
   if (output.isTTY !== true) return { columns: null, colour: false };
   const noColour = (env['NO_COLOR'] ?? '') !== '' || env['TERM'] === 'dumb';
@@ -124,27 +117,12 @@ export function paint(style: Style, text: string, look: Look): string {
 const COUNT = new Intl.NumberFormat('en');
 const ONE_DIGIT = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });
 
-/** 12345 → `12,345`. */
 export function count(number: number | bigint): string {
   return COUNT.format(number);
 }
 
-/** `1 item`, `2 items`. */
 export function plural(number: number | bigint, one: string, many = `${one}s`): string {
   return `${count(number)} ${Number(number) === 1 ? one : many}`;
-}
-
-/** Bytes in decimal units: 1500 → `1.5 kB`. */
-export function bytes(number: number): string {
-  const units = ['B', 'kB', 'MB', 'GB', 'TB', 'PB'];
-  let value = number;
-  let unit = 0;
-  // 999.95 and more would round up to 1,000 of its unit.
-  while (Math.abs(value) >= (unit === 0 ? 1000 : 999.95) && unit < units.length - 1) {
-    value /= 1000;
-    unit++;
-  }
-  return `${ONE_DIGIT.format(value)} ${units[unit]}`;
 }
 
 /** Formats milliseconds in one or two units: `0.04 s`, `4.2 s`, `3 min 5 s`, `2 h 10 min`, `3 d 4 h`. */
@@ -154,16 +132,14 @@ export function duration(milliseconds: number): string {
   if (ms < 9950) return `${ONE_DIGIT.format(ms / 1000)} s`;
   const seconds = Math.round(ms / 1000);
   if (seconds < 60) return `${seconds} s`;
-  if (seconds < 3600) return two(Math.floor(seconds / 60), 'min', seconds % 60, 's');
+  const two = (number: number, of: number, large: string, small: string): string => {
+    const rest = number % of === 0 ? '' : ` ${number % of} ${small}`;
+    return `${count(Math.floor(number / of))} ${large}${rest}`;
+  };
+  if (seconds < 3600) return two(seconds, 60, 'min', 's');
   const minutes = Math.round(seconds / 60);
-  if (minutes < 24 * 60) return two(Math.floor(minutes / 60), 'h', minutes % 60, 'min');
-  const hours = Math.round(minutes / 60);
-  return two(Math.floor(hours / 24), 'd', hours % 24, 'h');
-}
-
-function two(large: number, largeUnit: string, small: number, smallUnit: string): string {
-  const rest = small === 0 ? '' : ` ${small} ${smallUnit}`;
-  return `${count(large)} ${largeUnit}${rest}`;
+  if (minutes < 24 * 60) return two(minutes, 60, 'h', 'min');
+  return two(Math.round(minutes / 60), 24, 'd', 'h');
 }
 
 /** Says how long ago something was: `just now`, `12 min ago`, `3 h ago`, `5 d ago`; the future is `in 3 h`. */
@@ -171,15 +147,12 @@ export function age(at: Date, now: Date): string {
   const ms = now.getTime() - at.getTime();
   const seconds = Math.floor(Math.abs(ms) / 1000);
   if (seconds < 5) return 'just now';
-  const text = wholeUnit(seconds);
+  const [unit, length] = seconds < 60 ? ['s', 1] : seconds < 3600 ? ['min', 60] : ['h', 3600];
+  const text =
+    seconds < 48 * 3600
+      ? `${Math.floor(seconds / length)} ${unit}`
+      : `${count(Math.floor(seconds / 86_400))} d`;
   return ms < 0 ? `in ${text}` : `${text} ago`;
-}
-
-function wholeUnit(seconds: number): string {
-  if (seconds < 60) return `${seconds} s`;
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
-  if (seconds < 48 * 3600) return `${Math.floor(seconds / 3600)} h`;
-  return `${count(Math.floor(seconds / 86_400))} d`;
 }
 
 /** A moment in a column, UTC: on a terminal the day, or the time if it was today; elsewhere whole. */

@@ -18,8 +18,7 @@ export function guardStdout(): void {
 const CHUNK_CHARACTERS = 64 * 1024;
 
 /**
- * Writes lines no faster than they are read, so that any number of them needs little memory. Returns
- * early when the reader goes away; leaves the stream open otherwise.
+ * Writes lines no faster than they are read. Leaves the stream open.
  * @returns false when the reader went away
  */
 export async function writeAll(

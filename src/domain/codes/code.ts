@@ -1,6 +1,3 @@
-export { maskCode } from '../secret.js';
-
-/** Why a text can't be a purchase code. */
 export type CodeFault =
   | 'empty'
   | 'too-long'
@@ -9,7 +6,6 @@ export type CodeFault =
   /** U+FFFD or half a character: what the text was is lost, most likely to a wrong encoding. */
   | 'unreadable-characters';
 
-/** A code that can be asked for, or why the text is none. */
 export type CodeReading = { readonly code: string } | { readonly reason: CodeFault };
 
 /** Characters; what is longer is no code but a line of something else. */
@@ -19,21 +15,17 @@ export const LONGEST_CODE = 255;
 const UNSEEN = /^[\p{White_Space}\p{Cf}\p{Default_Ignorable_Code_Point}]$/u;
 /** Which quotes go together differs from country to country, so any two will do. */
 const QUOTE = /^["'`´\p{Pi}\p{Pf}\u201A\u201E\u300C-\u300F\u301D-\u301F\uFF02\uFF07]$/u;
-/** What spreadsheets take for the beginning of a formula. */
 const FORMULA = /^[=+\-@＝＋－＠]$/u;
 const CONTROL = /[\p{Cc}\p{Zl}\p{Zp}]/u;
 const UNREADABLE = /[\p{Cs}\uFFFD]/u;
 
 /**
- * The code in a text: without what surrounds it unseen, without quotes around it, without the
- * apostrophe by which spreadsheets, and this product's own CSV, tell text from a formula, and out of
- * `="…"`, the formula by which shops keep spreadsheets from reformatting a text. What is left is not
- * touched: codes have no fixed format (field notes: requests), so nothing else is known not to
- * belong to one. Doing it twice changes nothing more. Takes time linear in the text.
+ * The code in a text: without what surrounds it unseen, quotes, the apostrophe that marks text for
+ * spreadsheets, and the formula `="…"`. Codes have no fixed format (field notes: requests), so nothing
+ * else is touched. Doing it twice changes nothing more. Takes linear time.
  *
- * Two codes are one when this text is the same, letter case included. Look-up is only probably
- * case-insensitive (field notes: requests). Where it is not, one answer for two spellings would be
- * wrong for one of them; where it is, asking for both costs one call and is right all the same.
+ * Letter case counts: where look-up ignores it, which is only probable, two spellings cost one call more;
+ * where it does not, one answer for both would be wrong.
  */
 export function normalizeCode(text: string): string {
   let [start, end] = [0, text.length];
@@ -94,15 +86,11 @@ export function describeCodeFault(reason: CodeFault): string {
   }
 }
 
-/**
- * Whether the code that an answer names is the one that was asked for. Servers trim codes and may
- * spell them in another letter case than they were sent in (field notes: requests).
- */
+/** Servers may trim a code and change its letter case (field notes: requests). */
 export function isSameCode(named: string, asked: string): boolean {
   return named === asked || named.trim().toLowerCase() === asked.trim().toLowerCase();
 }
 
-/** Counts whole characters, and of those no more than needed. */
 function isLonger(text: string, characters: number): boolean {
   if (text.length <= characters) return false;
   if (text.length > 2 * characters) return true;

@@ -1,8 +1,6 @@
-/** What an audit is to ask for, and with what means. */
 export interface AuditSize {
   /** Codes that need a call: neither fresh nor in the list twice. */
   readonly toAsk: number;
-  /** 0: unlimited. */
   readonly requestsPerMinute: number;
   /** Codes in a chunk, at least 1. */
   readonly chunkSize: number;
@@ -31,11 +29,9 @@ const CODES_AN_ACCOUNT = 100;
 const DEFAULT_CALL_MS = 250;
 
 /**
- * What an audit costs. A chunk ends with account details and a canary, and the next one begins with
- * what that one ended with, so that only the first has to open with its own. Account details are asked
- * for within a chunk too. A chunk in which nothing is denied needs less; one in which most is, a canary
- * more for every 17 denials. Second looks come on top: how many codes are denied is not known before.
- * @param now milliseconds since 1970
+ * A chunk ends with account details and a canary, with which the next one begins; account details are asked
+ * for within a chunk too. Chunks in which nothing is denied need less, others a canary more for every 17
+ * denials. Second looks come on top. @param now milliseconds since 1970
  */
 export function auditCost(size: AuditSize, now: number): AuditCost {
   const { toAsk, requestsPerMinute, chunkSize, concurrency, callMs = DEFAULT_CALL_MS } = size;

@@ -1,5 +1,5 @@
 import type { Account, Purchase } from '../item.js';
-import type { Failure, Reply, Unavailable } from '../reply.js';
+import type { Failure, Reply } from '../reply.js';
 import { isSameCode } from './code.js';
 
 /**
@@ -36,7 +36,6 @@ export type SilenceReason =
   /** An answer that holds nothing of a purchase; a mere echo of the code is none. */
   | 'no-purchase';
 
-/** What of a reply is kept as evidence. */
 export interface Evidence {
   /** Null when no answer came. */
   readonly httpStatus: number | null;
@@ -44,23 +43,18 @@ export interface Evidence {
   readonly message: string | null;
 }
 
-/** An outcome with its evidence. */
 export interface Heard {
   readonly outcome: CallOutcome;
   readonly evidence: Evidence;
 }
 
-/** Reads the reply to a validation of `code`, be it one of the chunk's or a canary. */
 export function hearCode(code: string, reply: Reply<{ readonly value: Purchase }>): Heard {
   if (reply.kind !== 'answered') return { outcome: outcomeOf(reply), evidence: evidenceOf(reply) };
-  const outcome = answerTo(code, reply.data.value);
-  return { outcome, evidence: { httpStatus: reply.httpStatus, message: null } };
+  const { httpStatus, data } = reply;
+  return { outcome: answerTo(code, data.value), evidence: { httpStatus, message: null } };
 }
 
-/**
- * Reads the reply to account details. A denial is a refusal there: account details has no other
- * (spec 7). `account` is the user name, null when there was no answer.
- */
+/** A denial of account details is a refusal (spec 7). `account` is null when there was no answer. */
 export function hearAccount(
   reply: Reply<{ readonly value: Pick<Account, 'username'> }>,
 ): Heard & { readonly account: string | null } {
@@ -68,21 +62,20 @@ export function hearAccount(
     const evidence = { httpStatus: reply.httpStatus, message: null };
     return { outcome: { kind: 'affirmed' }, evidence, account: reply.data.value.username };
   }
-  const outcome: CallOutcome =
-    reply.kind === 'denied' ? { kind: 'doubtful', reason: 'refused' } : outcomeOf(reply);
+  const outcome = reply.kind === 'denied' ? REFUSED : outcomeOf(reply);
   return { outcome, evidence: evidenceOf(reply), account: null };
 }
 
+const REFUSED: CallOutcome = { kind: 'doubtful', reason: 'refused' };
+const ANOTHER_CODE: CallOutcome = { kind: 'doubtful', reason: 'another-code' };
+
 /**
- * An answer counts when it is about the code asked for. Forks may leave the code out of it or rename
- * the field (field notes: extra fields); then it is taken for what it was sent in reply to. What
- * holds no fact of a purchase says nothing, whether it repeats the code or not.
+ * An answer counts when it is about the code asked for; forks may leave the code out of it (field notes).
+ * What holds no fact of a purchase says nothing, whether it repeats the code or not.
  */
 function answerTo(code: string, purchase: Purchase): CallOutcome {
   const { purchaseCode, item, licenseType, price, purchasedAt } = purchase;
-  if (purchaseCode !== null && !isSameCode(purchaseCode, code)) {
-    return { kind: 'doubtful', reason: 'another-code' };
-  }
+  if (purchaseCode !== null && !isSameCode(purchaseCode, code)) return ANOTHER_CODE;
   const facts = [item, licenseType, price, purchasedAt];
   return facts.some((fact) => fact !== null)
     ? { kind: 'affirmed' }
@@ -94,34 +87,29 @@ function outcomeOf(failure: Failure): CallOutcome {
     case 'denied':
       return { kind: 'denied' };
     case 'refused':
-      return { kind: 'doubtful', reason: 'refused' };
+      return REFUSED;
     case 'limited':
       return { kind: 'silent', reason: 'limited', retryAt: failure.retryAt };
-    case 'unavailable':
-      return unavailableOutcome(failure);
+    case 'unavailable': {
+      // An outage says nothing of the key; an API that is not there may not be asked through it either.
+      const { reason, retryAt } = failure;
+      return reason === 'switched-off' || reason === 'redirect'
+        ? { kind: 'doubtful', reason }
+        : { kind: 'silent', reason: 'unavailable', retryAt };
+    }
     case 'unreadable':
       return failure.isAboutAnother === true
-        ? { kind: 'doubtful', reason: 'another-code' }
+        ? ANOTHER_CODE
         : { kind: 'silent', reason: 'unreadable', retryAt: null };
   }
 }
 
-/** Weather says nothing of the key; an API that is not there may not be asked through it either. */
-function unavailableOutcome({ reason, retryAt }: Unavailable): CallOutcome {
-  return reason === 'switched-off' || reason === 'redirect'
-    ? { kind: 'doubtful', reason }
-    : { kind: 'silent', reason: 'unavailable', retryAt };
-}
-
 function evidenceOf(failure: Failure): Evidence {
-  const { httpStatus } = failure;
-  if (failure.kind === 'limited') return { httpStatus, message: null };
-  const { kind } = failure;
-  const message = kind === 'denied' || kind === 'refused' ? failure.message : failure.detail;
-  return { httpStatus, message };
+  const message =
+    'detail' in failure ? failure.detail : 'message' in failure ? failure.message : null;
+  return { httpStatus: failure.httpStatus, message };
 }
 
-/** Why a denial is not believed. */
 export type DenialFault =
   | 'account-changed'
   | 'no-account-before'
@@ -134,7 +122,6 @@ export type DenialFault =
   | 'row-too-long'
   | 'unconfirmed';
 
-/** Why a code has no verdict. */
 export type UnprovenReason = SilenceReason | DoubtReason | DenialFault;
 
 /** When asking again may help: at once, when the cause is gone, or hardly ever. */
@@ -166,12 +153,10 @@ export function isUnprovenReason(word: string): word is UnprovenReason {
   return Object.hasOwn(REASONS, word);
 }
 
-/** The reason as the middle of a sentence for a person. */
 export function describeUnproven(reason: UnprovenReason): string {
   return REASONS[reason][1];
 }
 
-/** When it is of use to ask again for a code that is unproven for this reason. */
 export function askAgain(reason: UnprovenReason): AskAgain {
   return REASONS[reason][0];
 }

@@ -17,22 +17,15 @@ import type { DenialFault, Heard } from './outcome.js';
  * comes with its evidence: `denied twice, 61 s apart`, and when. What can't be proven is unproven and
  * asked again; limits, outages and odd answers never become a verdict.
  *
- * More exactly:
+ * More exactly: one checkpoint had ended before the denied call began, another began after it had
+ * ended, and the time from the beginning of the first to the end of the other counts. A find parts two
+ * denials in a row only when it began after one of them had ended, and ended before the other began: of
+ * calls that ran at the same time nobody knows which the marketplace met first.
  *
- * 1. One checkpoint had ended before the denied call began, and another began after it had ended.
- * 2. At most `LONGEST_GAP_MS` passed from the beginning of one checkpoint to the end of the other.
- * 3. No proof failed in between, and no reply refused the key.
- * 4. At most `LONGEST_ROW` denials came in a row. A find parts two denials only when it began after
- *    one of them had ended, and ended before the other began: of calls that ran at the same time
- *    nobody knows which the marketplace met first.
- *
- * This file has the rules of one denial; `second-look.ts` has those of the second one, since no
- * checkpoint can see a key that was bad, or a marketplace that was out of date, only between two of
- * them. `denials.ts` puts the evidence into words. A valid code needs no checkpoint: the purchase is its
- * own proof, unless account details last spoke of another account.
+ * `second-look.ts` has the rules of the second denial. A valid code needs no checkpoint: the purchase is
+ * its own proof, unless account details last spoke of another account.
  */
 
-/** What is made of a code. */
 export type Verdict = 'valid' | 'invalid' | 'unproven';
 
 /** What proved a verdict: the purchase itself, a checkpoint with a valid code, or one without. */
@@ -44,11 +37,9 @@ export const LONGEST_GAP_MS = 120_000;
 const REQUESTS_A_GAP = 10;
 /** Most denials in a row that count. */
 export const LONGEST_ROW = 25;
-
 /** How long a gap may be for requests that leave so far apart, milliseconds. */
-export function longestGapMs(spacingMs: number): number {
-  return Math.max(LONGEST_GAP_MS, REQUESTS_A_GAP * spacingMs);
-}
+export const longestGapMs = (spacingMs: number): number =>
+  Math.max(LONGEST_GAP_MS, REQUESTS_A_GAP * spacingMs);
 
 /**
  * When a call was under way. `begun` and `ended` are numbers of one counter that every beginning and
@@ -57,12 +48,10 @@ export function longestGapMs(spacingMs: number): number {
 export interface Span {
   readonly begun: number;
   readonly ended: number;
-  /** Milliseconds since 1970. */
   readonly beganAt: number;
   readonly endedAt: number;
 }
 
-/** Account details, asked to prove the key. */
 export interface AccountCall extends Span, Heard {
   readonly kind: 'account';
   /** The user name in the answer; null when none came. */
@@ -80,32 +69,28 @@ export type Call = AccountCall | CodeCall;
 /** `waits`: the checkpoint after it is still to come. */
 export type DenialJudgement = 'counts' | 'waits' | DenialFault;
 
-/** What the calls so far prove of the key, and of the denials among them. */
 export class Proofs {
   /** User name of the seller's account; null until the first account details tell it. */
   account: string | null;
   /** The first account details that were answered for another account. */
   stranger: AccountCall | null = null;
+  /** Whether any code is known to be valid, so that checkpoints need a find. */
+  needsFind: boolean;
   readonly #longestGapMs: number;
-  #knowsValidCode: boolean;
   /** Each list in the order in which its calls ended. */
-  readonly #accounts: Span[] = [];
-  readonly #finds: Span[] = [];
-  readonly #faults: Call[] = [];
+  readonly #accounts: AccountCall[] = [];
+  readonly #finds: CodeCall[] = [];
+  readonly #faults: Span[] = [];
   readonly #denials: Span[] = [];
-  /** Beginnings of the denied calls, ascending. */
+  /** Ascending. */
   readonly #denialsBegun: number[] = [];
-  /** The finds in the order in which they began. */
-  readonly #findsByBegin: Span[] = [];
-  readonly #accountsByBegin: Span[] = [];
+  /** What parts rows of denials, in the order of their beginnings: finds, or account details without any. */
+  #partings: Span[] = [];
 
-  /**
-   * @param account user name that the seller is bound to; null when the first answer tells it
-   * @param knowsValidCode whether any code is known to be valid, so that checkpoints need a find
-   */
-  constructor(account: string | null, knowsValidCode: boolean, longestGap = LONGEST_GAP_MS) {
+  /** @param account user name that the seller is bound to; null when the first answer tells it */
+  constructor(account: string | null, needsFind: boolean, longestGap = LONGEST_GAP_MS) {
     this.account = account;
-    this.#knowsValidCode = knowsValidCode;
+    this.needsFind = needsFind;
     this.#longestGapMs = longestGap;
   }
 
@@ -120,21 +105,20 @@ export class Proofs {
       insert(this.#denialsBegun, call.begun, (begun) => begun);
     } else if (call.kind === 'account') {
       this.account ??= call.account;
-      if (!isSameAccount(call.account, this.account)) this.stranger ??= call;
-      else {
-        this.#accounts.push(call);
-        insert(this.#accountsByBegin, call, ({ begun }) => begun);
-      }
+      // Letter case does not tell accounts apart.
+      if (call.account?.toLowerCase() !== this.account?.toLowerCase()) this.stranger ??= call;
+      else this.#accounts.push(call);
+      if (!this.needsFind) insert(this.#partings, call, ({ begun }) => begun);
     } else if (this.believes(call)) {
-      this.#knowsValidCode = true;
+      if (!this.needsFind) this.#partings = [];
+      this.needsFind = true;
       this.#finds.push(call);
-      insert(this.#findsByBegin, call, ({ begun }) => begun);
+      insert(this.#partings, call, ({ begun }) => begun);
     }
   }
 
-  /** What a denial that counts is proven by. */
   get proof(): 'canary' | 'account' {
-    return this.#knowsValidCode ? 'canary' : 'account';
+    return this.needsFind ? 'canary' : 'account';
   }
 
   /** Whether an answer is believed: the key had not been seen to open another account before it. */
@@ -143,18 +127,29 @@ export class Proofs {
   }
 
   /** The last account details, unless something has spoken against the key since they were asked for. */
-  get standingAccount(): Span | null {
+  get standingAccount(): AccountCall | null {
     return this.#standing(this.#accounts);
   }
 
-  /** The last valid code that was found, unless something has spoken against the key since. */
-  get standingFind(): Span | null {
+  /** The same of the last valid code that was found. */
+  get standingFind(): CodeCall | null {
     return this.#standing(this.#finds);
+  }
+
+  #standing<T extends Call>(proofs: readonly T[]): T | null {
+    const last = proofs.at(-1) ?? null;
+    return last === null || this.stranger !== null || this.#hasFailedSince(last.begun)
+      ? null
+      : last;
+  }
+
+  #hasFailedSince(number: number): boolean {
+    return (this.#faults.at(-1)?.ended ?? -Infinity) > number;
   }
 
   /** Denials that have ended since the last thing that parts rows of denials was asked for. */
   get row(): number {
-    const since = this.#parting.at(-1)?.begun ?? 0;
+    const since = this.#partings.at(-1)?.begun ?? 0;
     return this.#denials.length - countUpTo(this.#denials, since, ({ ended }) => ended);
   }
 
@@ -166,23 +161,25 @@ export class Proofs {
   judge(denial: CodeCall, quiet: number, now: number): DenialJudgement {
     if (this.stranger !== null) return 'account-changed';
     const account = around(denial, this.#accounts);
-    const find = this.#knowsValidCode ? around(denial, this.#finds) : account;
+    const find = this.needsFind ? around(denial, this.#finds) : account;
     if (account.before === null) return 'no-account-before';
     if (find.before === null) return 'no-canary-before';
+    const isTooLong = (before: Span, after: Span | null): boolean => {
+      const gapMs = (after?.endedAt ?? now) - before.beganAt;
+      // A clock that was set back tells nothing of the time between.
+      return gapMs > this.#longestGapMs || (after !== null && gapMs < 0);
+    };
+    const isGap = isTooLong(account.before, account.after) || isTooLong(find.before, find.after);
     const begun = Math.min(account.before.begun, find.before.begun);
     if (account.after === null || find.after === null) {
       // What spoke against the key since then lies between, whatever proof is still to come.
-      if (this.#faults.some((one) => one.ended > begun)) return 'proof-failed';
-      const isTooLate = [account, find].some(
-        ({ before, after }) =>
-          after === null && now - (before as Span).beganAt > this.#longestGapMs,
-      );
-      return isTooLate ? 'gap' : 'waits';
+      if (this.#hasFailedSince(begun)) return 'proof-failed';
+      return isGap ? 'gap' : 'waits';
     }
     const ended = Math.max(account.after.ended, find.after.ended);
     if (ended > quiet) return 'waits';
     if (this.#faults.some((one) => one.ended > begun && one.begun < ended)) return 'proof-failed';
-    if (this.#isTooLong(account) || this.#isTooLong(find)) return 'gap';
+    if (isGap) return 'gap';
     return this.#rowOf(denial) > LONGEST_ROW ? 'row-too-long' : 'counts';
   }
 
@@ -191,25 +188,9 @@ export class Proofs {
     const lacking = { account: false, find: false };
     for (const denial of denials) {
       lacking.account ||= around(denial, this.#accounts).after === null;
-      lacking.find ||= this.#knowsValidCode && around(denial, this.#finds).after === null;
+      lacking.find ||= this.needsFind && around(denial, this.#finds).after === null;
     }
     return lacking;
-  }
-
-  #isTooLong({ before, after }: Around): boolean {
-    const gap = (after as Span).endedAt - (before as Span).beganAt;
-    // A clock that was set back tells nothing of the time between.
-    return gap > this.#longestGapMs || gap < 0;
-  }
-
-  get #parting(): readonly Span[] {
-    return this.#knowsValidCode ? this.#finds : this.#accounts;
-  }
-
-  #standing(proofs: readonly Span[]): Span | null {
-    const last = proofs.at(-1);
-    if (last === undefined || this.stranger !== null) return null;
-    return this.#faults.some(({ ended }) => ended > last.begun) ? null : last;
   }
 
   /**
@@ -219,10 +200,9 @@ export class Proofs {
    * and the call, are counted.
    */
   #rowOf(denial: Span): number {
-    const finds = this.#knowsValidCode ? this.#findsByBegin : this.#accountsByBegin;
+    const finds = this.#partings;
     let longest = 1;
     for (let i = countUpTo(finds, denial.ended, ({ begun }) => begun) - 1; i >= -1; i--) {
-      const begun = finds[i]?.begun ?? 0;
       let ended = Infinity;
       for (let next = i + 1; next < finds.length; next++) {
         const find = finds[next] as Span;
@@ -230,6 +210,7 @@ export class Proofs {
         ended = Math.min(ended, find.ended);
       }
       if (ended < denial.begun) break;
+      const begun = finds[i]?.begun ?? 0;
       const endedBefore = countUpTo(this.#denials, begun, (one) => one.ended);
       const begunBefore = countUpTo(this.#denialsBegun, ended, (one) => one);
       longest = Math.max(longest, begunBefore - endedBefore);
@@ -238,19 +219,12 @@ export class Proofs {
   }
 }
 
-interface Around {
-  readonly before: Span | null;
-  readonly after: Span | null;
-}
-
 /** The nearest proof on either side, neither of them under way at the same time as the call. */
-function around(call: Span, proofs: readonly Span[]): Around {
+function around(call: Span, proofs: readonly Span[]) {
   const before = proofs[countUpTo(proofs, call.begun, ({ ended }) => ended) - 1] ?? null;
-  for (let i = countUpTo(proofs, call.ended, ({ ended }) => ended); i < proofs.length; i++) {
-    const after = proofs[i] as Span;
-    if (after.begun > call.ended) return { before, after };
-  }
-  return { before, after: null };
+  let next = countUpTo(proofs, call.ended, ({ ended }) => ended);
+  while (next < proofs.length && (proofs[next] as Span).begun <= call.ended) next++;
+  return { before, after: proofs[next] ?? null };
 }
 
 /** How many of the values are at most this. @param values in ascending order of `of` */
@@ -264,14 +238,7 @@ function countUpTo<T>(values: readonly T[], most: number, of: (value: T) => numb
   return low;
 }
 
-/** Puts a value where it belongs; mostly that is the end. */
 function insert<T>(values: T[], value: T, of: (value: T) => number): void {
-  let place = values.length;
-  while (place > 0 && of(values[place - 1] as T) > of(value)) place--;
+  const place = values.findLastIndex((one) => of(one) <= of(value)) + 1;
   values.splice(place, 0, value);
-}
-
-/** Whether two spellings name one account; letter case does not tell accounts apart. */
-export function isSameAccount(a: string | null, b: string | null): boolean {
-  return a !== null && b !== null && a.toLowerCase() === b.toLowerCase();
 }

@@ -27,9 +27,8 @@ export const FEW = 1_000;
 /** And with such a share of the list or less. */
 const SMALL_SHARE = 0.1;
 /**
- * Of very many, one in so many in the order of the list: a row of 25 denied codes, which the rules of
- * checkpoints let pass, holds at least one that is looked at. Where true and false denials are mixed,
- * that one may be a true one: a short stretch of false denials can still go unseen.
+ * One in so many, in the order of the list: a row of 25 denied codes, which the rules of checkpoints let
+ * pass, holds at least one. A short stretch of false denials among true ones can still go unseen.
  */
 export const ONE_IN = 12;
 /** How likely it may be that any code of an audit is called invalid by chance alone. */
@@ -37,7 +36,6 @@ const RISK = 1 / 10_000;
 /** Most looks. Where these are not enough, denials prove nothing and the codes stay unproven. */
 const MOST_DENIALS = 10;
 
-/** What an audit knows of its codes once each was asked for. */
 export interface DenialCounts {
   readonly confirm: Confirm;
   /** Distinct codes of the list that were to be asked for. */
@@ -50,7 +48,6 @@ export interface DenialCounts {
   readonly overturned: number;
 }
 
-/** What to do about the denied codes. */
 export type LookPlan =
   /** Those denied fewer times than `denials` are asked for again: all, or one in `oneIn`. */
   | { readonly kind: 'look'; readonly denials: number; readonly oneIn: number }
@@ -58,11 +55,9 @@ export type LookPlan =
   | { readonly kind: 'unproven' };
 
 /**
- * How often denied codes must be denied, and which of them.
- *
- * Once codes were overturned, the share of valid codes that are denied is known: `f`. So many denials
- * in a row are asked for that less than one code in 10,000 audits is called invalid by chance, were
- * each denial false with the chance `f`.
+ * How often denied codes must be denied, and which of them. The share of valid codes that are denied is known
+ * once codes were overturned: so many denials are asked for that less than one code in 10,000 audits is
+ * called invalid by chance.
  */
 export function planLook({ confirm, asked, denied, valid, overturned }: DenialCounts): LookPlan {
   if (confirm === 'none') return { kind: 'look', denials: 1, oneIn: 1 };
@@ -78,6 +73,19 @@ export function planLook({ confirm, asked, denied, valid, overturned }: DenialCo
   return denials > MOST_DENIALS ? { kind: 'unproven' } : { kind: 'look', denials, oneIn: 1 };
 }
 
+/** @param deniedAt when each was denied last, milliseconds since 1970 */
+export function waitBeforeLook(
+  deniedAt: readonly number[],
+  lookAfterMs: number,
+  overturned: number,
+  now: number,
+): number {
+  // Looks after the first are against chance: time is of no use there.
+  const afterMs = overturned > 0 ? Math.min(lookAfterMs, LOOK_SOON_AFTER_MS) : lookAfterMs;
+  const last = deniedAt.reduce((latest, at) => Math.max(latest, at), 0);
+  return Math.min(afterMs, Math.max(0, last + afterMs - now));
+}
+
 /** How often a code was denied between two checkpoints before it was called invalid, and when. */
 export interface Denials {
   /** 1 or more. */
@@ -86,10 +94,7 @@ export interface Denials {
   readonly lastAt: Date;
 }
 
-/**
- * The evidence of a denied code in one sentence, without its full stop:
- * `denied twice, 61 s apart, at 2026-11-21 10:00:00Z and 2026-11-21 10:01:01Z`.
- */
+/** `denied twice, 61 s apart, at 2026-11-21 10:00:00Z and 2026-11-21 10:01:01Z`. */
 export function describeDenials({ times, firstAt, lastAt }: Denials): string {
   const [first, last] = [moment(firstAt), moment(lastAt)];
   if (times < 2) return `denied once, at ${last}`;

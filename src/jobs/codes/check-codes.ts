@@ -3,19 +3,25 @@ import { readCode, type CodeFault } from '../../domain/codes/code.js';
 import type { Proof, Verdict } from '../../domain/codes/proof.js';
 import {
   LOOK_AFTER_MS,
-  LOOK_SOON_AFTER_MS,
   planLook,
+  waitBeforeLook,
   type Confirm,
 } from '../../domain/codes/second-look.js';
 import type { UnprovenReason } from '../../domain/codes/outcome.js';
 import type { Json, Purchase } from '../../domain/item.js';
 import { Deadline } from '../../marketplace/retry.js';
-import { askCodes, type CodeMarketplace } from './ask-codes.js';
-import { Relay, interruptible } from './async-iterables.js';
+import { Asking } from './ask-codes.js';
 import { afterAsking, countsAgainst, isGivenUp } from './chunk-outcome.js';
-import type { AskReport, Carried, SettledCode, Stop, StopReason, UnprovenCode } from './types.js';
+import type {
+  AskReport,
+  Carried,
+  CodeMarketplace,
+  SettledCode,
+  Stop,
+  StopReason,
+  UnprovenCode,
+} from './types.js';
 
-/** What to check, and how. */
 export interface CheckCodesOptions {
   /** Its key, its budget and its patience are those it was created with. */
   readonly marketplace: CodeMarketplace;
@@ -46,7 +52,6 @@ export interface CheckCodesOptions {
   readonly signal?: AbortSignal;
 }
 
-/** A code with its verdict. */
 export interface CheckedCode {
   /** Without what surrounded it, such as white space and quotes. */
   readonly code: string;
@@ -114,7 +119,7 @@ export async function* checkCodes(
     const code = 'code' in reading ? reading.code : text;
     if (seen.has(code)) continue;
     seen.add(code);
-    if ('reason' in reading) yield notAsked(code, reading.reason, null);
+    if ('reason' in reading) yield unproven(code, reading.reason);
     else if (chunk.push(code) >= chunkSize) {
       yield* checking.check(chunk);
       chunk = [];
@@ -125,23 +130,22 @@ export async function* checkCodes(
 }
 
 function assertSound(options: CheckCodesOptions): void {
-  const { codes, chunkSize, concurrency, patienceMs, confirmAfterMs } = options;
-  if (typeof codes === 'string')
+  const { codes, chunkSize = 1, concurrency = 1, patienceMs = 1, confirmAfterMs = 0 } = options;
+  if (typeof codes === 'string') {
     throw new TypeError('codes is a text; give a list, such as [code]');
-  const callsAtOnce = concurrency ?? DEFAULT_CONCURRENCY;
-  if (!Number.isInteger(callsAtOnce) || callsAtOnce < 1 || callsAtOnce > MOST_CONCURRENCY) {
+  }
+  if (!Number.isInteger(concurrency) || concurrency < 1 || concurrency > MOST_CONCURRENCY) {
     throw new RangeError(
       `concurrency is ${concurrency}; it must be a whole number from 1 to ${MOST_CONCURRENCY}`,
     );
   }
-  const least = {
-    chunkSize: [chunkSize, 1],
-    patienceMs: [patienceMs, 1],
-    confirmAfterMs: [confirmAfterMs, 0],
-  };
-  for (const [name, [value, most = 1]] of Object.entries(least)) {
-    if (value === undefined || value >= most) continue;
-    throw new RangeError(`${name} is ${value}; it must be ${most} or more`);
+  const bounds = [
+    ['chunkSize', chunkSize, 1],
+    ['patienceMs', patienceMs, 1],
+    ['confirmAfterMs', confirmAfterMs, 0],
+  ] as const;
+  for (const [name, value, least] of bounds) {
+    if (!(value >= least)) throw new RangeError(`${name} is ${value}; it must be ${least} or more`);
   }
 }
 
@@ -152,16 +156,46 @@ function assertText(code: unknown, place: number): void {
   throw new TypeError(`code ${place} of codes is no text but ${kind}; give every code as a text`);
 }
 
-/** What one round came to. */
+/**
+ * The values of a source, of which none is waited for once the signal is aborted: a source may have
+ * nothing to give for hours.
+ * @throws the signal's reason; what the source throws
+ */
+async function* interruptible<T>(
+  source: Iterable<T> | AsyncIterable<T>,
+  signal: AbortSignal,
+): AsyncGenerator<T, void, undefined> {
+  if (!(Symbol.asyncIterator in source)) {
+    yield* source;
+    return;
+  }
+  const values = source[Symbol.asyncIterator]();
+  try {
+    for (;;) {
+      const next = await new Promise<IteratorResult<T>>((resolve, reject) => {
+        signal.throwIfAborted();
+        const onAbort = (): void => reject(signal.reason as Error);
+        signal.addEventListener('abort', onAbort, { once: true });
+        const forget = (): void => signal.removeEventListener('abort', onAbort);
+        values.next().then(resolve, reject).finally(forget);
+      });
+      if (next.done === true) return;
+      yield next.value;
+    }
+  } finally {
+    // One that is waited for still closes when it comes to that, if ever.
+    const closed = Promise.resolve(values.return?.());
+    if (signal.aborted) closed.catch(() => undefined);
+    else await closed;
+  }
+}
+
 interface Round extends AskReport {
   readonly settled: number;
 }
 
-/** A denied code that is asked for again. */
-interface Denied {
-  readonly last: SettledCode;
-  readonly denials: number;
-}
+/** A code that was denied so many times, with the last denial. */
+type Denied = SettledCode & { readonly denials: number };
 
 class Checking {
   readonly #options: CheckCodesOptions;
@@ -171,7 +205,6 @@ class Checking {
   #carried: Carried | null = null;
   readonly #patienceMs: number;
   readonly #deadline: Deadline;
-  /** Asks with the deadline. */
   readonly #marketplace: CodeMarketplace;
   /** When anything was settled last. */
   #settledAt = Date.now();
@@ -183,14 +216,14 @@ class Checking {
   readonly #counts = { asked: 0, valid: 0, overturned: 0 };
 
   constructor(options: CheckCodesOptions) {
+    const { marketplace, account, canaries, patienceMs, signal } = options;
     this.#options = options;
-    this.signal = options.signal ?? new AbortController().signal;
-    this.#account = options.account ?? null;
-    this.#canaries = options.canaries ?? [];
-    this.#patienceMs = options.patienceMs ?? DEFAULT_PATIENCE_MS;
+    this.signal = signal ?? new AbortController().signal;
+    this.#account = account ?? null;
+    this.#canaries = canaries ?? [];
+    this.#patienceMs = patienceMs ?? DEFAULT_PATIENCE_MS;
     const deadline = new Deadline(this.#patienceMs);
     this.#deadline = deadline;
-    const { marketplace } = options;
     this.#marketplace = {
       account: (call) => marketplace.account({ ...call, deadline }),
       validate: (code, call) => marketplace.validate(code, { ...call, deadline }),
@@ -207,10 +240,10 @@ class Checking {
       const round = yield* this.#ask(open);
       this.signal.throwIfAborted();
       const again: string[] = [];
-      for (const [code, unproven] of round.unproven) {
-        const inVain = (rounds.get(code) ?? 0) + Number(countsAgainst(unproven.reason, round.stop));
+      for (const [code, one] of round.unproven) {
+        const inVain = (rounds.get(code) ?? 0) + Number(countsAgainst(one.reason, round.stop));
         rounds.set(code, inVain);
-        if (isGivenUp(inVain, round.stop)) yield this.#givenUp(code, unproven);
+        if (isGivenUp(inVain, round.stop)) yield this.#givenUp(code, one);
         else again.push(code);
       }
       // Those whose turn did not come go first.
@@ -221,104 +254,79 @@ class Checking {
     if (end === null) return;
     for (const code of open) {
       this.#denied.delete(code);
-      yield notAsked(code, end.reason, end.detail);
+      yield unproven(code, end.reason, { message: end.detail });
     }
   }
 
   /** Asks for denied codes again, until they were denied as often as it takes to call them invalid. */
   async *lookAgain(): AsyncGenerator<CheckedCode, void, undefined> {
-    const { confirm = 'auto' } = this.#options;
-    const drawn = new Map<number, string>();
+    const { confirm = 'auto', confirmAfterMs = LOOK_AFTER_MS } = this.#options;
+    let sample: ReadonlySet<string> | null = null;
     for (;;) {
-      const denied = [...this.#denied];
+      const denied = [...this.#denied.values()];
       const plan = planLook({ confirm, ...this.#counts, denied: denied.length });
-      const again =
-        plan.kind === 'look' && this.#end === null
-          ? drawFrom(denied, plan.oneIn, drawn).filter(([, one]) => one.denials < plan.denials)
-          : [];
-      if (again.length === 0) {
-        const isProven = plan.kind === 'look' && this.#end === null;
-        for (const [code, { last }] of denied) {
-          yield isProven ? invalid(last) : this.#givenUp(code, { ...last, reason: 'unconfirmed' });
+      if (plan.kind === 'unproven' || this.#end !== null) {
+        for (const { code, ...last } of denied) {
+          yield this.#givenUp(code, { ...last, reason: 'unconfirmed' });
         }
         return;
       }
-      await this.#waitToLook(again.map(([, { last }]) => last.at));
-      yield* this.check(again.map(([code]) => code));
+      const { denials, oneIn } = plan;
+      if (oneIn > 1) sample ??= sampleOf(denied, oneIn);
+      const again = denied.filter(
+        (one) => one.denials < denials && (oneIn === 1 || sample?.has(one.code) === true),
+      );
+      if (again.length === 0) {
+        for (const one of denied) yield answered(one);
+        return;
+      }
+      const deniedAt = again.map(({ at }) => at);
+      await this.#sleep(
+        waitBeforeLook(deniedAt, confirmAfterMs, this.#counts.overturned, Date.now()),
+      );
+      yield* this.check(again.map(({ code }) => code));
     }
-  }
-
-  async #waitToLook(deniedAt: readonly number[]): Promise<void> {
-    const { confirmAfterMs = LOOK_AFTER_MS } = this.#options;
-    // Looks after the first are against chance: time is of no use there.
-    const isFirst = this.#counts.overturned === 0;
-    const afterMs = isFirst ? confirmAfterMs : Math.min(confirmAfterMs, LOOK_SOON_AFTER_MS);
-    const last = deniedAt.reduce((latest, at) => Math.max(latest, at), 0);
-    const waitMs = Math.min(afterMs, last + afterMs - Date.now());
-    if (waitMs > 0) await sleep(waitMs, undefined, { signal: this.signal }).catch(() => undefined);
-    this.signal.throwIfAborted();
   }
 
   #givenUp(code: string, { reason, evidence, at }: UnprovenCode): CheckedCode {
     this.#denied.delete(code);
-    const checkedAt = new Date(at);
-    return { ...notAsked(code, reason, null), ...evidence, checkedAt };
+    return unproven(code, reason, { ...evidence, checkedAt: new Date(at) });
   }
 
   /** Asks for codes and yields verdicts as they come. A reader that leaves ends the asking. */
   async *#ask(codes: readonly string[]): AsyncGenerator<CheckedCode, Round, undefined> {
     const { concurrency = DEFAULT_CONCURRENCY } = this.#options;
-    const relay = new Relay<SettledCode>();
-    const leaving = new AbortController();
-    const asking = askCodes(this.#marketplace, {
-      account: this.#account,
-      codes,
-      canaries: this.#canaries,
-      concurrency,
-      spacingMs: 0,
-      carried: this.#carried,
-      now: Date.now,
-      signal: AbortSignal.any([this.signal, leaving.signal]),
-      onSettled: (settled) => relay.put(settled),
-    }).finally(() => relay.close());
-    // The reader may be busy with a value when it fails, and is told when it comes back.
-    asking.catch(() => undefined);
+    const asking = new Asking(this.#marketplace, {
+      ...{ account: this.#account, codes, canaries: this.#canaries, carried: this.#carried },
+      ...{ concurrency, spacingMs: 0, now: Date.now, signal: this.signal },
+    });
     const found: string[] = [];
     let settled = 0;
-    try {
-      for await (const one of relay.read()) {
-        settled++;
-        const { code, kind } = one;
+    for await (const news of asking) {
+      settled += news.length;
+      for (const one of news) {
+        const { code } = one;
         const before = this.#denied.get(code);
-        if (kind === 'denied') {
-          if (before === undefined) this.#counts.asked++;
-          this.#denied.set(code, { last: one, denials: (before?.denials ?? 0) + 1 });
+        if (before === undefined) this.#counts.asked++;
+        if (one.kind === 'denied') {
+          this.#denied.set(code, { ...one, denials: (before?.denials ?? 0) + 1 });
           continue;
         }
-        if (before === undefined) this.#counts.asked++;
-        else this.#counts.overturned++;
-        this.#counts.valid++;
         this.#denied.delete(code);
+        this.#counts.valid++;
+        if (before !== undefined) this.#counts.overturned++;
         if (found.length < KEPT_CANARIES) found.push(code);
-        yield valid(one);
+        yield answered(one);
       }
-      const report = await asking;
-      this.#learn(report, found);
-      return { ...report, settled };
-    } finally {
-      leaving.abort();
-      relay.close();
-      await asking.catch(() => undefined);
     }
-  }
-
-  #learn({ account, carried, lostCanaries }: AskReport, found: readonly string[]): void {
-    this.#account = account;
-    this.#carried = carried;
+    const { report } = asking;
+    this.#account = report.account;
+    this.#carried = report.carried;
+    const { lostCanaries } = report;
     const kept = this.#canaries.filter((code) => !lostCanaries.includes(code));
     const most = KEPT_CANARIES + (this.#options.canaries?.length ?? 0);
-    const all = [...new Set([...kept, ...found, ...lostCanaries])];
-    this.#canaries = all.slice(0, most);
+    this.#canaries = [...new Set([...kept, ...found, ...lostCanaries])].slice(0, most);
+    return { ...report, settled };
   }
 
   /** Waits for what may pass; what does not, or takes longer than there is patience for, is the end. */
@@ -332,8 +340,7 @@ class Checking {
     if (next.kind === 'done') return;
     const delayMs = next.kind === 'later' ? this.#delay(stop, next.delayMs, now) : null;
     if (delayMs === null) this.#end = stop ?? OUT_OF_PATIENCE;
-    else await sleep(delayMs, undefined, { signal: this.signal }).catch(() => undefined);
-    this.signal.throwIfAborted();
+    else await this.#sleep(delayMs);
   }
 
   /** Where the server did not say when to come back, the last try is before patience ends; null: none. */
@@ -345,48 +352,45 @@ class Checking {
     this.#isLastTry = true;
     return Math.max(0, patience * LAST_TRY);
   }
+
+  /** @throws the signal's reason */
+  async #sleep(ms: number): Promise<void> {
+    if (ms > 0) await sleep(ms, undefined, { signal: this.signal }).catch(() => undefined);
+    this.signal.throwIfAborted();
+  }
 }
 
-/** One of each `oneIn` codes by chance, always the same; all with `oneIn` 1. */
-function drawFrom(
-  denied: readonly (readonly [string, Denied])[],
-  oneIn: number,
-  drawn: Map<number, string>,
-): readonly (readonly [string, Denied])[] {
-  if (oneIn === 1) return denied;
-  const chosen: (readonly [string, Denied])[] = [];
+/** One of each `oneIn` codes in their order, by chance. */
+function sampleOf(denied: readonly Denied[], oneIn: number): ReadonlySet<string> {
+  const sample = new Set<string>();
   for (let from = 0; from < denied.length; from += oneIn) {
     const block = denied.slice(from, from + oneIn);
-    const again = block.find(([code]) => code === drawn.get(from));
-    const one = again ?? block[Math.floor(Math.random() * block.length)];
-    if (one === undefined) continue;
-    drawn.set(from, one[0]);
-    chosen.push(one);
+    const one = block[Math.floor(Math.random() * block.length)];
+    if (one !== undefined) sample.add(one.code);
   }
-  return chosen;
+  return sample;
 }
 
-function valid({ code, evidence, at, answer }: SettledCode): CheckedCode {
-  return {
-    ...{ code, verdict: 'valid', reason: 'answered', proof: 'purchase', ...evidence },
-    ...{ purchase: answer?.value ?? null, raw: answer?.raw ?? null, checkedAt: new Date(at) },
-  };
+function checked(
+  code: string,
+  facts: Pick<CheckedCode, 'verdict' | 'reason'> & Partial<CheckedCode>,
+): CheckedCode {
+  const nothing = { purchase: null, raw: null, checkedAt: null, httpStatus: null, message: null };
+  return { code, proof: 'none', ...nothing, ...facts };
 }
 
-function invalid({ code, proof, evidence, at }: SettledCode): CheckedCode {
-  return {
-    ...{ code, verdict: 'invalid', reason: 'denied', proof, ...evidence },
-    ...{ purchase: null, raw: null, checkedAt: new Date(at) },
-  };
+function answered({ code, proof, evidence, at, answer }: SettledCode): CheckedCode {
+  const facts = { proof, ...evidence, checkedAt: new Date(at) };
+  return answer === null
+    ? checked(code, { verdict: 'invalid', reason: 'denied', ...facts })
+    : checked(code, {
+        ...{ verdict: 'valid', reason: 'answered', ...facts },
+        ...{ purchase: answer.value, raw: answer.raw },
+      });
 }
 
-function notAsked(
+const unproven = (
   code: string,
   reason: CheckedCode['reason'],
-  message: string | null,
-): CheckedCode {
-  return {
-    ...{ code, verdict: 'unproven', reason, proof: 'none', message },
-    ...{ purchase: null, raw: null, checkedAt: null, httpStatus: null },
-  };
-}
+  facts: Partial<CheckedCode> = {},
+): CheckedCode => checked(code, { verdict: 'unproven', reason, ...facts });

@@ -10,7 +10,6 @@ const MOST_WITHOUT_CANARY = 200;
 /** As long as no code known to be valid is found, a round tells little, and costs as much. */
 const ROUNDS_WITHOUT_CANARY = 2;
 
-/** What asking for codes came to. */
 export interface AskResult {
   readonly stop: Stop | null;
   /** Codes that got a verdict, or were given up. */
@@ -21,14 +20,12 @@ export interface AskResult {
   readonly roundsToWait: number;
 }
 
-/** What became of a chunk, once it is recorded. */
 export interface ChunkResult extends AskResult {
   /** No code of the audit ever got a verdict by asking. */
   readonly isFirst: boolean;
   readonly state: AuditState;
 }
 
-/** What to do next about the codes. */
 export type Consequence =
   | { readonly kind: 'done' }
   | { readonly kind: 'hand-back' }
@@ -41,10 +38,13 @@ const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
 /** Pause where a few codes got no verdict, for a reason that waiting does not help against, ms. */
 const SOON_MS = 2 * SECOND;
-/** A few codes got no answer while others did; doubles with each round. */
+/** A few codes got no answer while others did; doubles with each round: some eight minutes in all. */
 const FIRST_WAIT_MS = 15 * SECOND;
-const AFTER_CHALLENGE_MS = 10 * MINUTE;
-const AFTER_LIMIT_MS = MINUTE;
+const AFTER_STOP_MS: Partial<Record<StopReason, number>> = {
+  'canary-lost': SOON_MS,
+  limited: MINUTE,
+  challenge: 10 * MINUTE,
+};
 /** Outages that let answers through are short ones. */
 const AFTER_BREAK_MS = 15 * SECOND;
 const AFTER_OUTAGE_MS = 3 * MINUTE;
@@ -69,7 +69,12 @@ export function afterAsking(result: AskResult, now: number, random: number): Con
   if (isHelpless || (stop !== null && BLOCKING.has(stop.reason))) {
     return { kind: 'blocked', notBefore };
   }
-  const pauseMs = stop === null ? pauseAfterRound(result) : pauseAfterStop(stop, settled);
+  const { roundsToWait } = result;
+  const afterRoundMs = roundsToWait === 0 ? SOON_MS : FIRST_WAIT_MS * 2 ** (roundsToWait - 1);
+  const pauseMs =
+    stop === null
+      ? afterRoundMs
+      : (AFTER_STOP_MS[stop.reason] ?? (settled > 0 ? AFTER_BREAK_MS : AFTER_OUTAGE_MS));
   // What the server asked for is waited for exactly; the budget spaces who comes back.
   const delayMs = notBefore !== null && notBefore > now ? notBefore - now : pauseMs * (1 + random);
   return { kind: 'later', delayMs: Math.ceil(delayMs) };
@@ -81,24 +86,6 @@ export function afterAsking(result: AskResult, now: number, random: number): Con
  */
 export function isHopeless({ stop, settled, isFirst }: ChunkResult): boolean {
   return isFirst && settled === 0 && stop !== null && KEY_FAULTS.has(stop.reason);
-}
-
-/** In all rounds together this waits out some eight minutes. */
-function pauseAfterRound({ roundsToWait }: AskResult): number {
-  return roundsToWait === 0 ? SOON_MS : FIRST_WAIT_MS * 2 ** (roundsToWait - 1);
-}
-
-function pauseAfterStop({ reason }: Stop, settled: number): number {
-  switch (reason) {
-    case 'canary-lost':
-      return SOON_MS;
-    case 'limited':
-      return AFTER_LIMIT_MS;
-    case 'challenge':
-      return AFTER_CHALLENGE_MS;
-    default:
-      return settled > 0 ? AFTER_BREAK_MS : AFTER_OUTAGE_MS;
-  }
 }
 
 /**
@@ -115,21 +102,20 @@ export function isGivenUp(attempts: number, stop: Stop | null): boolean {
   return attempts >= (stop?.reason === 'canary-lost' ? ROUNDS_WITHOUT_CANARY : ROUNDS);
 }
 
-/** Why a chunk stopped, in a sentence for a person; null when there is nothing to tell. */
 export function describeStop(stop: Stop | null): string | null {
   if (stop === null || stop.reason === 'aborted') return null;
-  const words = wordsFor(stop.reason);
-  const until = stop.notBefore === null ? '' : `, not before ${moment(new Date(stop.notBefore))}`;
-  return `${words}${until}${stop.detail === null ? '' : `: ${stop.detail}`}`;
+  const { reason, notBefore, detail } = stop;
+  const words = isOwn(reason) ? WORDS[reason] : describeUnproven(reason);
+  const until = notBefore === null ? '' : `, not before ${moment(new Date(notBefore))}`;
+  return `${words}${until}${detail === null ? '' : `: ${detail}`}`;
 }
 
-function wordsFor(reason: Exclude<StopReason, 'aborted'>): string {
-  switch (reason) {
-    case 'challenge':
-      return 'the marketplace’s bot protection wants to see a browser';
-    case 'canary-lost':
-      return 'every code that was known to be valid is denied, so no denial can be proven; name one that is valid with --canary';
-    default:
-      return describeUnproven(reason);
-  }
+const WORDS = {
+  challenge: 'the marketplace’s bot protection wants to see a browser',
+  'canary-lost':
+    'every code that was known to be valid is denied, so no denial can be proven; name one that is valid with --canary',
+};
+
+function isOwn(reason: StopReason): reason is keyof typeof WORDS {
+  return Object.hasOwn(WORDS, reason);
 }

@@ -15,7 +15,6 @@ export function callsAtOnce(requestsPerMinute: number): number {
   return Math.min(MOST_OF_BUDGET, 1 + Math.ceil((requestsPerMinute / 60) * SLOW_CALL));
 }
 
-/** How fast codes are asked for. */
 export interface Pace {
   /** Most validations under way at the same time. */
   readonly concurrency: number;
@@ -41,4 +40,66 @@ const UNLIMITED_CHUNK = 20_000;
  */
 export function chunkSizeFor(requestsPerMinute: number): number {
   return requestsPerMinute === 0 ? UNLIMITED_CHUNK : CHUNK;
+}
+
+/** So many denials may be under way at the same time; the more codes are denied, the fewer calls that is. */
+const DENIALS_UNDER_WAY = 4.5;
+/** How much the last reply counts in the share of codes that are denied. */
+const WEIGHT = 1 / 16;
+/** Denials between checkpoints where the server's limit interrupts: those without one when a pause begins are asked again. */
+const DENIALS_A_CHECKPOINT = 10;
+/** Denials that counted without an interruption, after which none is expected any more. */
+const UNINTERRUPTED = 100;
+
+/** How many calls about codes may be under way, given how many are denied and how often a limit interrupts. */
+export class Throttle {
+  /** Of the last replies about codes, the share that were denials. */
+  deniedShare = 0.5;
+  /** Denials that counted. */
+  #proven = 0;
+  #concurrency: number;
+  readonly #denialsACheckpoint: number;
+
+  /** @param denialsACheckpoint as carried over; `Infinity` where no limit interrupts */
+  constructor(concurrency: number, denialsACheckpoint: number) {
+    this.#concurrency = concurrency;
+    this.#denialsACheckpoint = denialsACheckpoint;
+  }
+
+  hear(isDenied: boolean): void {
+    this.deniedShare += WEIGHT * (Number(isDenied) - this.deniedShare);
+  }
+
+  count(): void {
+    this.#proven++;
+  }
+
+  /** Replies are so slow that checkpoints lie too far apart. */
+  slowDown(): void {
+    this.#concurrency = Math.max(1, this.#concurrency >> 1);
+  }
+
+  /** Denials between two checkpoints; `Infinity` where the server's limit does not interrupt. */
+  get denialsACheckpoint(): number {
+    return this.#proven < UNINTERRUPTED ? this.#denialsACheckpoint : Infinity;
+  }
+
+  /** Most codes under way. @param waiting denials whose next checkpoint is still to come */
+  most(waiting: number): number {
+    const most = Math.max(1, Math.floor(DENIALS_UNDER_WAY / this.deniedShare));
+    return Math.min(this.#concurrency, most, this.denialsACheckpoint - waiting);
+  }
+
+  /**
+   * Denials between two checkpoints from now on.
+   * @param isPaused the server asked for a pause of minutes
+   * @param lost denials that have no checkpoint after them
+   */
+  denialsAfter(isPaused: boolean, lost: number): number {
+    const denials = this.denialsACheckpoint;
+    if (!isPaused) return denials;
+    if (denials > DENIALS_A_CHECKPOINT) return DENIALS_A_CHECKPOINT;
+    // A server that allows very little interrupted before anything was proven.
+    return this.#proven === 0 && lost > 0 ? Math.max(1, denials >> 1) : denials;
+  }
 }

@@ -1,32 +1,13 @@
-import type { Verdict } from '../../domain/codes/proof.js';
-import { LOOK_AFTER_MS, LOOK_SOON_AFTER_MS, planLook } from '../../domain/codes/second-look.js';
+import { LOOK_AFTER_MS, planLook, waitBeforeLook } from '../../domain/codes/second-look.js';
 import { AuditNotRunningError, ChunkBusyError } from '../../store/audits/chunks.js';
-import type { HeldChunk, PendingCode } from '../../store/audits/types.js';
+import type { HeldChunk } from '../../store/audits/types.js';
 import type { Store } from '../../store/store.js';
 import type { Alert } from '../alerts.js';
 import type { MirrorOutcome } from '../mirror-outcome.js';
 import { moment } from '../../domain/moment.js';
 import { wordsOf } from '../problem.js';
-import type { JobDeps } from '../types.js';
 import { afterAsking, describeStop, isHopeless, type ChunkResult } from './chunk-outcome.js';
-import type { Pace } from './pace.js';
-import type { Carried } from './types.js';
-import { workOnCodes } from './work-on-chunk.js';
-
-/** What a chunk is worked on with. */
-export interface AuditDeps
-  extends Pace, Pick<JobDeps, 'store' | 'marketplace' | 'sellerId' | 'callCount'> {
-  /** What the last chunk of each seller told the next; shared by all chunks of a process. */
-  readonly carried: Map<string, Carried>;
-  /** As in `AskOptions`. */
-  readonly closing?: AbortSignal;
-  /** From a denial to the second look at it, milliseconds; default a minute. */
-  readonly lookAfterMs?: number;
-  /** Told of every code that gets a verdict, or is given up. */
-  readonly onVerdict?: (verdict: Verdict) => void;
-  /** Puts a chunk into the queue; harmless when it is there already. */
-  readonly enqueueChunk: (auditId: bigint, chunk: number) => Promise<void>;
-}
+import { workOnCodes, type AuditDeps } from './work-on-chunk.js';
 
 export interface ChunkJob {
   readonly auditId: bigint;
@@ -115,7 +96,9 @@ async function lookAgain(
       await audits.note(auditId, plan.kind === 'look' ? null : CONTRADICTED);
       return goOn(deps, job, settled + denied);
     }
-    const wait = waitBefore(deps, codes, counts.overturned);
+    const { lookAfterMs = LOOK_AFTER_MS } = deps;
+    const deniedAt = codes.map(({ lastDeniedAt }) => lastDeniedAt?.getTime() ?? 0);
+    const wait = waitBeforeLook(deniedAt, lookAfterMs, counts.overturned, Date.now());
     if (wait > 0) {
       const at = new Date(Date.now() + wait);
       await audits.note(auditId, waiting(codes.length, at));
@@ -138,20 +121,6 @@ function waiting(codes: number, at: Date): string {
     : `${codes} denied codes are asked for again at ${moment(at)}, before they are called invalid`;
 }
 
-/** Milliseconds until the codes may be asked for again. */
-function waitBefore(
-  { lookAfterMs = LOOK_AFTER_MS }: AuditDeps,
-  codes: readonly PendingCode[],
-  overturned: number,
-): number {
-  // Looks after the first are against chance: time is of no use there.
-  const afterMs = overturned > 0 ? Math.min(lookAfterMs, LOOK_SOON_AFTER_MS) : lookAfterMs;
-  let last = 0;
-  for (const { lastDeniedAt } of codes) last = Math.max(last, lastDeniedAt?.getTime() ?? 0);
-  return Math.min(afterMs, Math.max(0, last + afterMs - Date.now()));
-}
-
-/** The chunk is done: others come next. */
 async function goOn(
   deps: AuditDeps,
   { auditId, chunk }: ChunkJob,

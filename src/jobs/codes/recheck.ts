@@ -8,7 +8,8 @@ import type { Store } from '../../store/store.js';
 import type { MirrorOutcome } from '../mirror-outcome.js';
 import { wordsOf } from '../problem.js';
 import { chunkSizeFor } from './pace.js';
-import { enqueueNext, type AuditDeps } from './perform-chunk.js';
+import { enqueueNext } from './perform-chunk.js';
+import type { AuditDeps } from './work-on-chunk.js';
 
 /** Which known codes to ask for again, and how many. */
 export interface RecheckPlan extends RecheckFilter {
@@ -20,7 +21,7 @@ export interface RecheckPlan extends RecheckFilter {
 }
 
 /** What audits that re-ask known codes are called. */
-export const RECHECK_SOURCE = 'recheck';
+const RECHECK_SOURCE = 'recheck';
 /** Most codes of a re-audit, whatever the budget allows: they are chosen in memory. */
 const MOST_CODES = 200_000;
 /** Audits among which one that still runs is looked for. */
@@ -38,16 +39,18 @@ export async function beginRecheck(
   plan: RecheckPlan,
   now: number,
 ): Promise<bigint | null> {
-  const codes = await chooseCodes(store, sellerId, plan, now);
+  const { requestsPerMinute, share, windowMs } = plan;
+  const limit = Math.min(callsWithin(requestsPerMinute, share, windowMs), MOST_CODES);
+  let codes: readonly RecheckCandidate[] = [];
+  for await (const portion of store.audits.recheckCandidates(sellerId, plan, now)) {
+    codes = planRecheck([...codes, ...portion], plan, limit, now);
+  }
   if (codes.length === 0) return null;
   const loader = await store.audits.begin({
     sellerId,
-    source: RECHECK_SOURCE,
-    layout: {},
-    columns: ['code'],
-    maxAgeSeconds: null,
-    canary: null,
-    chunkSize: chunkSizeFor(plan.requestsPerMinute),
+    ...{ source: RECHECK_SOURCE, layout: {}, columns: ['code'] },
+    ...{ maxAgeSeconds: null, canary: null },
+    chunkSize: chunkSizeFor(requestsPerMinute),
   });
   try {
     await loader.add(codes.map(({ code }, i) => ({ line: i + 1, code, columns: [code] })));
@@ -58,24 +61,10 @@ export async function beginRecheck(
   }
 }
 
-async function chooseCodes(
-  { audits }: Pick<Store, 'audits'>,
-  sellerId: string,
-  plan: RecheckPlan,
-  now: number,
-): Promise<readonly RecheckCandidate[]> {
-  const { requestsPerMinute, share, windowMs } = plan;
-  const limit = Math.min(callsWithin(requestsPerMinute, share, windowMs), MOST_CODES);
-  let chosen: readonly RecheckCandidate[] = [];
-  for await (const portion of audits.recheckCandidates(sellerId, plan, now)) {
-    chosen = planRecheck([...chosen, ...portion], plan, limit, now);
-  }
-  return chosen;
-}
-
 /**
- * Does a re-audit's job: begins one, or leaves it to the one before as long as that runs. Never
- * throws, and repeating it is harmless.
+ * Does a re-audit's job: begins one, or leaves it to the one before as long as that runs. Schedules
+ * ask for it, so nothing is done for a seller that they leave alone. Never throws, and repeating it is
+ * harmless.
  */
 export async function performRecheck(
   deps: Pick<AuditDeps, 'store' | 'sellerId' | 'marketplace' | 'enqueueChunk'>,
@@ -85,6 +74,10 @@ export async function performRecheck(
   const { store, sellerId, marketplace } = deps;
   try {
     signal.throwIfAborted();
+    const parked = await store.sellers.parkingOf(sellerId);
+    if (parked !== null) {
+      return { kind: 'done', result: { parked: { code: parked.code } }, alert: null };
+    }
     await store.sellers.ensure(sellerId, marketplace.host);
     const latest = await store.audits.list({ sellerIds: [sellerId], limit: LATEST_AUDITS });
     const running = latest.find(

@@ -6,13 +6,13 @@ import type {
 } from '../../domain/codes/outcome.js';
 import type { Call, Proof } from '../../domain/codes/proof.js';
 import type { Purchase } from '../../domain/item.js';
-import type { Sourced } from '../../marketplace/types.js';
+import type { Marketplace, Sourced } from '../../marketplace/types.js';
 
-/** The codes to ask for, and how. */
+export type CodeMarketplace = Pick<Marketplace, 'account' | 'validate'>;
+
 export interface AskOptions {
   /** User name that the seller is bound to; null when the first proof is to tell. */
   readonly account: string | null;
-  /** Each of them once. */
   readonly codes: readonly string[];
   /** Codes that are not of the list, and asked for after it when another code was found. */
   readonly also?: readonly string[];
@@ -30,11 +30,6 @@ export interface AskOptions {
   readonly signal: AbortSignal;
   /** Once aborted no further code is asked for; the checkpoint that is due still is. */
   readonly closing?: AbortSignal;
-  /**
-   * Told of codes as soon as it is certain that they are valid, or that a denial counts; of no code
-   * twice. When it returns a promise, no further code is asked for until it is fulfilled.
-   */
-  readonly onSettled?: (settled: readonly SettledCode[]) => Promise<void> | void;
 }
 
 /** A code that was found, or whose denial counts (see `domain/codes/proof.ts`). */
@@ -77,7 +72,6 @@ export type StopReason =
   | 'canary-lost'
   | 'aborted';
 
-/** What came of asking. */
 export interface AskReport {
   /** Codes of the list that were asked for and not settled. */
   readonly unproven: ReadonlyMap<string, UnprovenCode>;
@@ -85,8 +79,6 @@ export interface AskReport {
   readonly left: readonly string[];
   /** Null when every code was asked for. */
   readonly stop: Stop | null;
-  /** Questions put to the marketplace; the client may have repeated some. */
-  readonly calls: { readonly codes: number; readonly proofs: number };
   /** User name of the account that the key opened; null when nothing told it. */
   readonly account: string | null;
   /** Canaries that were denied. As soon as another is found they are asked for as codes, and settled like those. */
@@ -101,6 +93,6 @@ export interface Carried {
   readonly checkpoint: readonly Call[];
   /** A canary that was found. */
   readonly canary: string | null;
-  /** Denials between two checkpoints, where the server asks for pauses that are longer than those may be apart. */
-  readonly denialsACheckpoint: number | null;
+  /** Denials between two checkpoints where the server asks for long pauses; `Infinity` where it does not. */
+  readonly denialsACheckpoint: number;
 }

@@ -1,6 +1,6 @@
 import type { Pool, PoolClient } from 'pg';
 import { tryLock, type LockPools } from '../advisory-lock.js';
-import { readKnown } from './known-row.js';
+import { KNOWN } from './columns.js';
 import type { AuditState, HeldChunk, PendingCode } from './types.js';
 
 /** Another process, or another job of this one, works on the chunk. */
@@ -49,52 +49,54 @@ export async function pendingOf(
   auditId: bigint,
   chunk: number,
 ): Promise<PendingCode[]> {
-  const { rows: audits } = await pool.query<{ chunk_size: number }>(
-    'SELECT chunk_size FROM mirror.audits WHERE audit_id = $1',
+  const { rows: audits } = await pool.query<{ size: number }>(
+    'SELECT chunk_size AS size FROM mirror.audits WHERE audit_id = $1',
     [auditId],
   );
-  const size = audits[0]?.chunk_size;
-  if (size === undefined) return [];
+  const size = audits[0]?.size ?? 0;
   // Bounds that the planner can't see it takes for far apart, and reads all codes of the seller.
-  const { rows } = await pool.query<{
-    position: number;
-    code_id: string;
-    code: string;
-    attempts: number;
-    is_known: boolean;
-  }>(
-    `SELECT a.position, a.code_id, p.code, a.attempts, p.verdict IS NOT NULL AS is_known
+  const { rows } = await pool.query<PendingRow>(
+    `SELECT ${PENDING_COLUMNS}
        FROM mirror.audit_codes a JOIN mirror.purchase_codes p ON p.code_id = a.code_id
       WHERE a.audit_id = $1 AND a.position >= $2 AND a.position < $3
         AND a.verdict IS NULL AND a.denials = 0
       ORDER BY a.position`,
     [auditId, chunk * size, (chunk + 1) * size],
   );
-  const known = await readKnown(pool, rows);
-  return rows.map(({ position, code_id, code, attempts }) => ({
-    ...{ position, codeId: BigInt(code_id), code, attempts, lastDeniedAt: null },
-    known: known.get(code_id) ?? null,
-  }));
+  return rows.map(pendingIn);
 }
 
-/**
- * Works on a chunk while nobody else does.
- * @throws {ChunkBusyError} when somebody else works on it
- * @throws {AuditNotRunningError} when the audit does not run
- */
+/** Columns of `mirror.audit_codes a` and its `mirror.purchase_codes p` that make a `PendingCode`. */
+export const PENDING_COLUMNS = `
+  a.position, a.code_id AS "codeId", p.code, a.attempts, a.last_denied_at AS "lastDeniedAt",
+  ${KNOWN} AS known`;
+
+export type PendingRow = Omit<PendingCode, 'codeId'> & { readonly codeId: string };
+
+export function pendingIn(row: PendingRow): PendingCode {
+  return { ...row, codeId: BigInt(row.codeId) };
+}
+
+/** Works on a chunk while nobody else does. @throws {ChunkBusyError | AuditNotRunningError} */
 export async function withChunk<T>(
   pools: LockPools,
   auditId: bigint,
   chunk: number,
   work: (held: HeldChunk) => Promise<T>,
 ): Promise<T> {
-  const name = `seller-mirror/audit/${auditId}/${chunk}`;
-  const lock = await tryLock(pools, name, () =>
+  const lock = await tryLock(pools, `seller-mirror/audit/${auditId}/${chunk}`, () =>
     Promise.resolve(new ChunkBusyError(auditId, chunk)),
   );
   let endUse = (): Promise<unknown> => Promise.resolve();
   try {
-    const audit = await runningAudit(lock.client, auditId);
+    const { rows } = await lock.client.query<
+      Pick<HeldChunk, 'sellerId' | 'canary'> & { readonly state: AuditState }
+    >(`SELECT seller_id AS "sellerId", canary, state FROM mirror.audits WHERE audit_id = $1`, [
+      auditId,
+    ]);
+    if (rows[0] === undefined) throw new AuditNotRunningError(auditId, null);
+    const { state, ...audit } = rows[0];
+    if (state !== 'running') throw new AuditNotRunningError(auditId, state);
     endUse = useRegularly(lock.client, pools.times.silentMs / 2);
     const { lost, assertHeld } = lock;
     return await work({ auditId, chunk, ...audit, lost, assertHeld });
@@ -122,19 +124,4 @@ function useRegularly(client: PoolClient, everyMs: number): () => Promise<unknow
     clearInterval(timer);
     return using ?? Promise.resolve();
   };
-}
-
-async function runningAudit(
-  client: PoolClient,
-  auditId: bigint,
-): Promise<Pick<HeldChunk, 'sellerId' | 'canary'>> {
-  const { rows } = await client.query<{
-    state: AuditState;
-    seller_id: string;
-    canary: string | null;
-  }>('SELECT state, seller_id, canary FROM mirror.audits WHERE audit_id = $1', [auditId]);
-  const audit = rows[0];
-  if (audit === undefined) throw new AuditNotRunningError(auditId, null);
-  if (audit.state !== 'running') throw new AuditNotRunningError(auditId, audit.state);
-  return { sellerId: audit.seller_id, canary: audit.canary };
 }

@@ -2,14 +2,7 @@ import type { Pool } from 'pg';
 import type { RecheckCandidate, RecheckFilter } from '../../domain/codes/recheck.js';
 import type { LockPools } from '../advisory-lock.js';
 import { streamRows } from './results.js';
-import {
-  denialsIn,
-  KNOWN_COLUMNS,
-  knownIn,
-  LEDGER_DENIALS,
-  type DenialsRow,
-  type KnownRow,
-} from './known-row.js';
+import { denialsIn, KNOWN, LEDGER_DENIALS, type DenialsRow } from './columns.js';
 import type { CodeCheck, CodeState } from './types.js';
 
 /** Codes that are looked at from both ends of what was proven. */
@@ -70,42 +63,27 @@ export async function knownCodes(
   codes: readonly string[],
 ): Promise<Map<string, CodeState>> {
   const { rows } = await pool.query<
-    KnownRow &
-      DenialsRow & {
-        readonly code_id: string;
-        readonly code: string;
-        readonly proof: string | null;
-        readonly last_check_id: string | null;
-        readonly verdict_since: Date | null;
-        readonly first_checked_at: Date | null;
-      }
+    Omit<CodeState, 'codeId' | 'lastCheckId' | 'denials'> &
+      DenialsRow & { readonly codeId: string; readonly lastCheckId: string | null }
   >(
-    `SELECT p.code_id, p.code, p.proof, p.last_check_id, p.verdict_since, p.first_checked_at,
-            n.denials, n.first_denied_at, n.last_denied_at, ${KNOWN_COLUMNS}
+    `SELECT p.code_id AS "codeId", p.code, ${KNOWN} AS known, p.proof, p.last_check_id AS "lastCheckId",
+            p.verdict_since AS "verdictSince", p.first_checked_at AS "firstCheckedAt",
+            n.times, n."firstAt", n."lastAt"
        FROM mirror.purchase_codes p
        LEFT JOIN mirror.code_checks k ON k.check_id = p.last_check_id
        LEFT JOIN LATERAL (${LEDGER_DENIALS}) n ON p.verdict = 'invalid'
       WHERE p.seller_id = $1 AND p.code = ANY($2::text[])`,
     [sellerId, codes],
   );
-  return new Map(
-    rows.map((row) => [
-      row.code,
-      {
-        codeId: BigInt(row.code_id),
-        code: row.code,
-        known: knownIn(row),
-        proof: row.proof,
-        denials: denialsIn(row),
-        lastCheckId: row.last_check_id === null ? null : BigInt(row.last_check_id),
-        verdictSince: row.verdict_since,
-        firstCheckedAt: row.first_checked_at,
-      },
-    ]),
-  );
+  const states = rows.map(({ codeId, lastCheckId, times, firstAt, lastAt, ...row }) => ({
+    ...row,
+    codeId: BigInt(codeId),
+    lastCheckId: lastCheckId === null ? null : BigInt(lastCheckId),
+    denials: denialsIn({ times, firstAt, lastAt }),
+  }));
+  return new Map(states.map((state) => [state.code, state]));
 }
 
-/** The ledger of a code, the newest check first. */
 export async function checksOf(pool: Pool, codeId: bigint, limit: number): Promise<CodeCheck[]> {
   const { rows } = await pool.query<
     Omit<CodeCheck, 'checkId' | 'auditId'> & { checkId: string; auditId: string | null }

@@ -1,13 +1,14 @@
 import type { Pool } from 'pg';
-import type { Confirm, LookPlan } from '../../domain/codes/second-look.js';
+import type { LookPlan } from '../../domain/codes/second-look.js';
 import { inTransaction } from '../pools.js';
-import { readKnown } from './known-row.js';
-import { LONGEST_TEXT, storable } from './text.js';
+import { PENDING_COLUMNS, pendingIn, type PendingRow } from './chunks.js';
+import { addCounts } from './record.js';
+import { LONGEST_TEXT, storable } from './columns.js';
 import type { DeniedCanary, DeniedCodes, PendingCode } from './types.js';
 
 /** Counts of an audit's denied codes, for the plan of the second look; null when there is no such audit. */
 export async function deniedCodes(pool: Pool, auditId: bigint): Promise<DeniedCodes | null> {
-  const { rows } = await pool.query<DeniedCodes & { readonly confirm: Confirm }>(
+  const { rows } = await pool.query<DeniedCodes>(
     `SELECT confirm, codes - reused AS asked, denied, valid, overturned, pending - denied AS open
        FROM mirror.audits WHERE audit_id = $1`,
     [auditId],
@@ -25,33 +26,21 @@ export async function codesToLookAt(
   { denials, oneIn }: Extract<LookPlan, { kind: 'look' }>,
   limit: number,
 ): Promise<PendingCode[]> {
-  const { rows } = await pool.query<{
-    position: number;
-    code_id: string;
-    code: string;
-    attempts: number;
-    last_denied_at: Date;
-    is_known: boolean;
-  }>(
+  const { rows } = await pool.query<PendingRow>(
     `WITH waiting AS (
-       SELECT position, code_id, attempts, denials, last_denied_at,
-              (row_number() OVER (ORDER BY position) - 1) / $2::int AS block
+       SELECT *, (row_number() OVER (ORDER BY position) - 1) / $2::int AS block
          FROM mirror.audit_codes WHERE audit_id = $1 AND verdict IS NULL AND denials > 0
      ), drawn AS (
        SELECT *, row_number() OVER (PARTITION BY block ORDER BY md5($1::text || '/' || position)) AS lot
          FROM waiting
      )
-     SELECT d.position, d.code_id, p.code, d.attempts, d.last_denied_at, p.verdict IS NOT NULL AS is_known
-       FROM drawn d JOIN mirror.purchase_codes p ON p.code_id = d.code_id
-      WHERE d.denials < $3::int AND (d.lot = 1 OR (p.verdict = 'valid' AND $3::int > 1))
-      ORDER BY d.position LIMIT $4`,
+     SELECT ${PENDING_COLUMNS}
+       FROM drawn a JOIN mirror.purchase_codes p ON p.code_id = a.code_id
+      WHERE a.denials < $3::int AND (a.lot = 1 OR (p.verdict = 'valid' AND $3::int > 1))
+      ORDER BY a.position LIMIT $4`,
     [auditId, oneIn, denials, limit],
   );
-  const known = await readKnown(pool, rows);
-  return rows.map(({ position, code_id, code, attempts, last_denied_at }) => ({
-    ...{ position, codeId: BigInt(code_id), code, attempts, lastDeniedAt: last_denied_at },
-    known: known.get(code_id) ?? null,
-  }));
+  return rows.map(pendingIn);
 }
 
 /** Codes that are settled in one transaction. */
@@ -90,21 +79,10 @@ const SETTLE = `
   ), entries AS (
     UPDATE mirror.audit_codes a SET verdict = $2::mirror.code_verdict
       FROM picked WHERE a.audit_id = $1 AND a.position = picked.position
-  ), counted AS (SELECT count(*)::int AS settled FROM picked)
-  UPDATE mirror.audits
-     SET invalid = invalid + CASE WHEN $2 = 'invalid' THEN settled ELSE 0 END,
-         unproven = unproven + CASE WHEN $2 = 'unproven' THEN settled ELSE 0 END,
-         pending = pending - settled, denied = denied - settled,
-         state = CASE WHEN state = 'running' AND pending = settled THEN 'finished' ELSE state END,
-         finished_at = CASE WHEN state = 'running' AND pending = settled
-                            THEN clock_timestamp() ELSE finished_at END
-    FROM counted WHERE audit_id = $1
-  RETURNING settled`;
+  )
+  SELECT count(*)::int AS settled FROM picked`;
 
-/**
- * Gives every denied code of an audit its verdict: the second look is over.
- * @returns how many codes that were
- */
+/** Gives every denied code of an audit its verdict. @returns how many codes that were */
 export async function settleDenied(
   pool: Pool,
   auditId: bigint,
@@ -113,7 +91,10 @@ export async function settleDenied(
   for (let settled = 0; ;) {
     const batch = await inTransaction(pool, async (client) => {
       const { rows } = await client.query<{ settled: number }>(SETTLE, [auditId, verdict, BATCH]);
-      return rows[0]?.settled ?? 0;
+      const done = rows[0]?.settled ?? 0;
+      const none = { valid: 0, invalid: 0, unproven: 0, apiCalls: 0, overturned: 0 };
+      await addCounts(client, auditId, { ...none, [verdict]: done, denied: -done }, []);
+      return done;
     });
     settled += batch;
     if (batch < BATCH) return settled;
@@ -141,17 +122,15 @@ const CANARIES = `
     INSERT INTO mirror.code_transitions (seller_id, code_id, check_id, happened_at, kind, old_value, new_value)
     SELECT $1, i.code_id, k.check_id, i.checked_at, 'became-invalid', 'valid', 'invalid'
       FROM incoming i JOIN checks k USING (code_id) WHERE i.confirmed ORDER BY k.check_id
+  ), invalid AS (
+    UPDATE mirror.purchase_codes p
+       SET verdict = 'invalid', proof = i.proof, verdict_since = i.checked_at,
+           last_checked_at = i.checked_at, last_check_id = k.check_id, denied_at = NULL,
+           changed_seq = nextval('mirror.item_changes_seq_seq')
+      FROM incoming i JOIN checks k USING (code_id) WHERE p.code_id = i.code_id AND i.confirmed
   )
-  UPDATE mirror.purchase_codes p
-     SET denied_at = CASE WHEN i.confirmed THEN NULL ELSE coalesce(i.denied_at, i.checked_at) END,
-         verdict = CASE WHEN i.confirmed THEN 'invalid' ELSE p.verdict END,
-         proof = CASE WHEN i.confirmed THEN i.proof ELSE p.proof END,
-         verdict_since = CASE WHEN i.confirmed THEN i.checked_at ELSE p.verdict_since END,
-         last_checked_at = CASE WHEN i.confirmed THEN i.checked_at ELSE p.last_checked_at END,
-         last_check_id = CASE WHEN i.confirmed THEN k.check_id ELSE p.last_check_id END,
-         changed_seq = CASE WHEN i.confirmed THEN nextval('mirror.item_changes_seq_seq')
-                            ELSE p.changed_seq END
-    FROM incoming i JOIN checks k USING (code_id) WHERE p.code_id = i.code_id`;
+  UPDATE mirror.purchase_codes p SET denied_at = coalesce(i.denied_at, i.checked_at)
+    FROM incoming i WHERE p.code_id = i.code_id AND NOT i.confirmed`;
 
 /**
  * Records denials, between two checkpoints, of codes that were known to be valid and asked for as

@@ -1,8 +1,8 @@
 import type { PoolClient } from 'pg';
 import { type LockPools, type LongConnection, openLong } from '../advisory-lock.js';
 import { BinaryRows, CopyIn } from '../copy.js';
-import { LONGEST_CELL, LONGEST_TEXT, storable, storableJsonText } from './text.js';
-import type { AuditLoader, AuditRow, AuditSize, EnteredAudit, NewAudit } from './types.js';
+import { LONGEST_CELL, LONGEST_TEXT, storable, storableJsonText } from './columns.js';
+import type { AuditRow, AuditSize, EnteredAudit, NewAudit } from './types.js';
 
 /** Rows are sent in portions of about this size; two of them are in memory, and what sends them. */
 const PORTION_BYTES = 1 << 18;
@@ -23,20 +23,21 @@ export async function beginAudit(pools: LockPools, audit: NewAudit): Promise<Aud
          entry bigint NOT NULL, line bigint NOT NULL, code text COLLATE "C", rejected text,
          columns text[] NOT NULL)`,
     );
-    return new Loader(audit, connection);
+    return new AuditLoader(audit, connection);
   } catch (error) {
     connection.release(false);
     throw error;
   }
 }
 
-class Loader implements AuditLoader {
+/** A list on its way into the store. Until `finish` nothing of it is seen, and it has no number. */
+export class AuditLoader {
   readonly #audit: NewAudit;
   readonly #connection: LongConnection;
   #filling = new BinaryRows(PORTION_BYTES * 2);
   #spare = new BinaryRows(PORTION_BYTES * 2);
   #sending: Promise<void> = Promise.resolve();
-  #entries = 0;
+  #lines = 0;
   #rejected = 0;
   #isOver = false;
 
@@ -45,6 +46,7 @@ class Loader implements AuditLoader {
     this.#connection = connection;
   }
 
+  /** Takes rows in the list's order; resolves when more may come. */
   async add(rows: readonly AuditRow[]): Promise<void> {
     this.#assertOpen();
     for (const row of rows) {
@@ -53,13 +55,22 @@ class Loader implements AuditLoader {
     }
   }
 
+  /** Counts the rows so far as if the list ended here. */
   async measure(): Promise<AuditSize> {
     this.#assertOpen();
     await this.#send();
     await this.#sending;
-    return measureList(this.#connection.client, this.#audit, this.#counts);
+    const { sellerId, maxAgeSeconds } = this.#audit;
+    const { rows } = await this.#connection.client.query<Pick<AuditSize, 'codes' | 'reused'>>(
+      `SELECT count(*)::int AS codes, count(*) FILTER (WHERE ${FRESH})::int AS reused
+         FROM (SELECT DISTINCT code FROM pg_temp.incoming_entries WHERE code IS NOT NULL) l
+         LEFT JOIN mirror.purchase_codes p ON p.seller_id = $1 AND p.code = l.code`,
+      [sellerId, maxAgeSeconds],
+    );
+    return this.#size(rows[0] ?? { codes: 0, reused: 0 });
   }
 
+  /** Makes the audit ready to be worked on, or, with nothing to ask, finished. */
   async finish(): Promise<EnteredAudit> {
     this.#assertOpen();
     this.#isOver = true;
@@ -67,9 +78,10 @@ class Loader implements AuditLoader {
     try {
       await this.#send();
       await this.#sending;
-      const entered = await enterList(client, this.#audit, this.#counts);
+      const counts = { lines: this.#lines, rejected: this.#rejected };
+      const { auditId, ...codes } = await enterList(client, this.#audit, counts);
       this.#connection.release(true);
-      return entered;
+      return { auditId, ...this.#size(codes) };
     } catch (error) {
       // With the connection go the transaction and the rows.
       this.#connection.release(false);
@@ -77,6 +89,7 @@ class Loader implements AuditLoader {
     }
   }
 
+  /** Leaves nothing behind. */
   async abort(): Promise<void> {
     if (this.#isOver) return;
     this.#isOver = true;
@@ -84,8 +97,9 @@ class Loader implements AuditLoader {
     this.#connection.release(false);
   }
 
-  get #counts(): ListCounts {
-    return { lines: this.#entries, rejected: this.#rejected };
+  #size({ codes, reused }: Pick<AuditSize, 'codes' | 'reused'>): AuditSize {
+    const chunks = Math.ceil((codes - reused) / this.#audit.chunkSize);
+    return { lines: this.#lines, rejected: this.#rejected, codes, reused, chunks };
   }
 
   #assertOpen(): void {
@@ -95,7 +109,7 @@ class Loader implements AuditLoader {
   #addRow(row: AuditRow): void {
     const rows = this.#filling;
     rows.startRow(5);
-    rows.bigint(++this.#entries);
+    rows.bigint(++this.#lines);
     rows.bigint(row.line);
     if ('code' in row) {
       rows.text(sound(row.code));
@@ -135,20 +149,6 @@ function sound(code: string): string {
   return code;
 }
 
-/** Figures of the list that the loader has counted. */
-export interface ListCounts {
-  readonly lines: number;
-  readonly rejected: number;
-}
-
-/** Counts of the list's codes. */
-interface CodeCounts {
-  readonly codes: number;
-  readonly reused: number;
-  readonly valid: number;
-  readonly invalid: number;
-}
-
 /** The codes of the list, each with the first record that holds it. */
 const LISTED = `
   CREATE TEMP TABLE listed_codes ON COMMIT DROP AS
@@ -165,8 +165,8 @@ const NEW_CODES = `
    ORDER BY l.entry`;
 
 /**
- * Whether a code of `mirror.purchase_codes p` is fresh, which is what `isFresh` says: a moment that is
- * to come, by another machine's clock, is as far off as a past one. $2: seconds, or null.
+ * Whether a code of `mirror.purchase_codes p` is fresh: a moment that is to come, by another
+ * machine's clock, is as far off as a past one. $2: seconds, or null.
  */
 const FRESH = `coalesce(p.last_checked_at > now() - $2::int * interval '1 s'
                           AND p.last_checked_at < now() + $2::int * interval '1 s', false)`;
@@ -181,12 +181,6 @@ const PLACED = `
                  ${FRESH} AS fresh
             FROM pg_temp.listed_codes l
             JOIN mirror.purchase_codes p ON p.seller_id = $1 AND p.code = l.code) codes`;
-
-const COUNTS = `
-  SELECT count(*)::int AS codes, count(*) FILTER (WHERE fresh)::int AS reused,
-         count(*) FILTER (WHERE verdict = 'valid')::int AS valid,
-         count(*) FILTER (WHERE verdict = 'invalid')::int AS invalid
-    FROM pg_temp.placed_codes`;
 
 /** Takes the audit's number. */
 const AUDIT = `
@@ -213,25 +207,6 @@ const ENTRIES = `
   SELECT $1, i.entry, $2, i.line, c.position, i.rejected, i.columns
     FROM pg_temp.incoming_entries i LEFT JOIN pg_temp.placed_codes c ON c.code = i.code`;
 
-const MEASURED = `
-  SELECT count(*)::int AS codes, count(*) FILTER (WHERE ${FRESH})::int AS reused
-    FROM (SELECT DISTINCT code FROM pg_temp.incoming_entries WHERE code IS NOT NULL) l
-    LEFT JOIN mirror.purchase_codes p ON p.seller_id = $1 AND p.code = l.code`;
-
-/** Counts what the list in `incoming_entries` would be if it were entered now. Enters nothing. */
-async function measureList(
-  client: PoolClient,
-  { sellerId, maxAgeSeconds, chunkSize }: NewAudit,
-  { lines, rejected }: ListCounts,
-): Promise<AuditSize> {
-  const { rows } = await client.query<Pick<CodeCounts, 'codes' | 'reused'>>(MEASURED, [
-    sellerId,
-    maxAgeSeconds,
-  ]);
-  const { codes, reused } = rows[0] as CodeCounts;
-  return { lines, rejected, codes, reused, chunks: Math.ceil((codes - reused) / chunkSize) };
-}
-
 /**
  * Makes an audit of the list in `incoming_entries`, in one transaction. Two lists of a seller are
  * entered one after the other: to guard every single code against the other list would take far longer.
@@ -239,8 +214,8 @@ async function measureList(
 async function enterList(
   client: PoolClient,
   audit: NewAudit,
-  { lines, rejected }: ListCounts,
-): Promise<EnteredAudit> {
+  { lines, rejected }: Pick<AuditSize, 'lines' | 'rejected'>,
+): Promise<Pick<EnteredAudit, 'auditId' | 'codes' | 'reused'>> {
   const { sellerId, chunkSize, maxAgeSeconds } = audit;
   await client.query('BEGIN ISOLATION LEVEL READ COMMITTED');
   // Enough for the joins of a million codes; compiling these statements takes longer than it saves.
@@ -255,8 +230,13 @@ async function enterList(
   await client.query(NEW_CODES, [sellerId]);
   await client.query(PLACED, [sellerId, maxAgeSeconds]);
   await client.query('ANALYZE pg_temp.placed_codes');
-  const { rows } = await client.query<CodeCounts>(COUNTS);
-  const { codes, reused, valid, invalid } = rows[0] as CodeCounts;
+  const { rows } = await client.query<Record<'codes' | 'reused' | 'valid' | 'invalid', number>>(
+    `SELECT count(*)::int AS codes, count(*) FILTER (WHERE fresh)::int AS reused,
+            count(*) FILTER (WHERE verdict = 'valid')::int AS valid,
+            count(*) FILTER (WHERE verdict = 'invalid')::int AS invalid
+       FROM pg_temp.placed_codes`,
+  );
+  const { codes = 0, reused = 0, valid = 0, invalid = 0 } = rows[0] ?? {};
   const pending = codes - reused;
   const entered = await client.query<{ audit_id: string }>(AUDIT, [
     ...[sellerId, storable(audit.source, LONGEST_TEXT), storableJsonText(audit.layout)],
@@ -271,5 +251,5 @@ async function enterList(
   await client.query(ENTRIES, [auditId, sellerId]);
   await client.query('DROP TABLE pg_temp.incoming_entries');
   await client.query('COMMIT');
-  return { auditId, lines, rejected, codes, reused, chunks: Math.ceil(pending / chunkSize) };
+  return { auditId, codes, reused };
 }

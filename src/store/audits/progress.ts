@@ -1,5 +1,5 @@
 import type { Pool } from 'pg';
-import { LONGEST_TEXT, storable } from './text.js';
+import { LONGEST_TEXT, storable } from './columns.js';
 import type { AuditBacklog, AuditList, AuditProgress, AuditState, ResultFile } from './types.js';
 
 /** The counts are kept in the audit's row, so that progress costs the same however long the list is. */
@@ -23,7 +23,6 @@ export async function getProgress(pool: Pool, auditId: bigint): Promise<AuditPro
   return rows[0] === undefined ? null : progressIn(rows[0]);
 }
 
-/** The newest audits, of all sellers or of some. */
 export async function listProgress(
   pool: Pool,
   { sellerIds, limit }: { readonly sellerIds?: readonly string[]; readonly limit: number },
@@ -113,10 +112,7 @@ export async function markResultWritten(pool: Pool, auditId: bigint): Promise<vo
   );
 }
 
-/**
- * Lets a cancelled or failed audit run again; one whose last code was settled meanwhile is finished.
- * Returns as `cancelAudit`.
- */
+/** Lets a cancelled or failed audit run again. Returns as `cancelAudit`. */
 export async function resumeAudit(pool: Pool, auditId: bigint): Promise<AuditState | null> {
   const set = `problem = NULL,
     state = (CASE WHEN pending = 0 THEN 'finished' ELSE 'running' END)::mirror.audit_state,

@@ -1,19 +1,73 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import type { Pool, PoolClient } from 'pg';
 import type { Verdict } from '../../domain/codes/proof.js';
+import { settle, type KnownCode, type Settlement } from '../../domain/codes/known-code.js';
 import type { Json, Purchase } from '../../domain/item.js';
 import { isObject } from '../../domain/values.js';
 import { inTransaction } from '../pools.js';
-import { purchaseColumns, readKnown } from './known-row.js';
-import {
-  type AuditCodeUpdate,
-  type CodeBefore,
-  type CodeUpdate,
-  planRecord,
-  type RecordPlan,
-} from './plan-record.js';
-import { LARGEST_JSON, LONGEST_TEXT, storable, storableJsonText } from './text.js';
+import { LONGEST_TEXT, storable, storableJsonText, KNOWN } from './columns.js';
 import type { AuditState, CodeResult, Recorded } from './types.js';
+
+/**
+ * All rows are reached one by one. The planner, which does not know how large the tables are when a list
+ * has just been loaded, would rather read all codes for every few results.
+ */
+const ONE_BY_ONE = 'SET LOCAL enable_seqscan = off';
+
+/**
+ * Records what came of asking for codes of an audit, in one transaction: the ledger, what is known of
+ * the codes, the feed, the audit's codes and counts. What is recorded already is left as it is, so that
+ * a call that failed may be repeated. Results count whatever the audit's state, since they were paid for.
+ * @param apiCalls calls to the marketplace that were made for them, proofs included
+ */
+export async function recordResults(
+  pool: Pool,
+  auditId: bigint,
+  results: readonly CodeResult[],
+  apiCalls: number,
+): Promise<Recorded> {
+  return inTransaction(
+    pool,
+    async (client) => {
+      const codes = await lockCodes(client, auditId, results);
+      const checks = applyResults(codes, results);
+      if (checks.length > 0) await write(client, auditId, codes, checks);
+      return count(client, auditId, codes, checks.length, apiCalls);
+    },
+    ONE_BY_ONE,
+  );
+}
+
+interface LockedRow {
+  readonly position: number;
+  readonly code_id: string;
+  readonly settled: boolean;
+  readonly attempts: number;
+  readonly denials: number;
+  readonly known: KnownCode | null;
+  /** Where the rows are; they stay there as long as they are locked. */
+  readonly entry_place: string;
+  readonly code_place: string;
+}
+
+/** A code of an audit, locked, with what results make of it. */
+interface AuditCode {
+  readonly before: LockedRow;
+  /** Moments of its checks in this audit without a proven verdict, milliseconds since 1970. */
+  readonly moments: Set<number>;
+  /** The newest of the results that count, which the rows of the code get their values from. */
+  newest: CodeResult | null;
+  /** Null when it stays to be asked. */
+  verdict: Verdict | null;
+  /** New answers without a proven verdict. */
+  attempts: number;
+  /** New denials that count, without a verdict yet. */
+  denials: number;
+  /** Of the newest of these. */
+  deniedAt: Date | null;
+  /** What is known of the code from now on; null when that stays as it was. */
+  news: (Settlement & { readonly known: KnownCode }) | null;
+}
 
 /**
  * A statement that each connection parses and plans once: with few results at a time that takes
@@ -32,23 +86,11 @@ const LOCK = named(
   'lock',
   `
   SELECT a.position, a.code_id, a.verdict IS NOT NULL AS settled, a.attempts, a.denials,
-         p.verdict IS NOT NULL AS is_known, a.ctid AS entry_place, p.ctid AS code_place
+         ${KNOWN} AS known, a.ctid AS entry_place, p.ctid AS code_place
     FROM mirror.audit_codes a JOIN mirror.purchase_codes p ON p.code_id = a.code_id
    WHERE a.audit_id = $1 AND a.position = ANY($2::int[]) AND a.position BETWEEN $3 AND $4
    ORDER BY p.code_id FOR NO KEY UPDATE OF p, a`,
 );
-
-interface LockedRow {
-  readonly position: number;
-  readonly code_id: string;
-  readonly settled: boolean;
-  readonly attempts: number;
-  readonly denials: number;
-  readonly is_known: boolean;
-  /** Where the rows are; they stay there as long as they are locked. */
-  readonly entry_place: string;
-  readonly code_place: string;
-}
 
 const RECORDED = named(
   'recorded',
@@ -56,6 +98,69 @@ const RECORDED = named(
   SELECT code_id, checked_at FROM mirror.code_checks
    WHERE code_id = ANY($2::bigint[]) AND audit_id = $1`,
 );
+
+/** Locks the codes of the results. @returns them by position */
+async function lockCodes(
+  client: PoolClient,
+  auditId: bigint,
+  results: readonly CodeResult[],
+): Promise<Map<number, AuditCode>> {
+  const positions = [...new Set(results.map(({ position }) => position))].sort((a, b) => a - b);
+  const range = [positions[0], positions.at(-1)];
+  const { rows } = await client.query<LockedRow>(LOCK, [auditId, positions, ...range]);
+  const byId = new Map<string, AuditCode>();
+  for (const before of rows) {
+    const nothing = { newest: null, verdict: null, deniedAt: null, news: null };
+    byId.set(before.code_id, { before, moments: new Set(), attempts: 0, denials: 0, ...nothing });
+  }
+  const asked = rows.filter((row) => row.attempts + row.denials > 0 && !row.settled);
+  if (asked.length > 0) {
+    // A statement after the locks sees everything.
+    const recorded = await client.query<{ code_id: string; checked_at: Date }>(RECORDED, [
+      auditId,
+      asked.map((row) => row.code_id),
+    ]);
+    for (const { code_id, checked_at } of recorded.rows) {
+      byId.get(code_id)?.moments.add(checked_at.getTime());
+    }
+  }
+  return new Map([...byId.values()].map((code) => [code.before.position, code]));
+}
+
+/**
+ * Works out what becomes of codes by results, in their order. Nothing of a code that the audit has
+ * settled counts, and no result twice: that of an unproven answer is told by its moment.
+ * @returns the results that count
+ */
+function applyResults(
+  codes: ReadonlyMap<number, AuditCode>,
+  results: readonly CodeResult[],
+): CodeResult[] {
+  return results.filter((result) => {
+    const { position, codeId, news, checkedAt, denied } = result;
+    const code = codes.get(position);
+    if (code?.before.code_id !== String(codeId)) {
+      throw new Error(`position ${position} of the audit does not hold code ${codeId}`);
+    }
+    if (code.before.settled || code.verdict !== null) return false;
+    const moment = checkedAt.getTime();
+    if (news.verdict === 'unproven') {
+      if (code.moments.has(moment)) return false;
+      code.moments.add(moment);
+      if (denied === true) {
+        code.denials++;
+        code.deniedAt = checkedAt;
+      } else code.attempts++;
+      if (result.final) code.verdict = 'unproven';
+    } else {
+      code.verdict = news.verdict;
+      const { known, transitions } = settle(code.before.known, news, moment);
+      if (known !== null && known !== code.before.known) code.news = { known, transitions };
+    }
+    code.newest = result;
+    return true;
+  });
+}
 
 /**
  * Everything but the counts. The numbers of checks are given under the locks: of a code they ascend.
@@ -68,13 +173,11 @@ const WRITE = named(
   WITH incoming AS MATERIALIZED (
     SELECT c.*, nextval('mirror.code_checks_check_id_seq') AS check_id
       FROM json_to_recordset($2) AS c (
-        place int, code_id bigint, checked_at timestamptz, verdict mirror.code_verdict, reason text,
-        proof text, http_status int, message text, raw_hash bytea,
-        code_place tid, entry_place tid, position int, settled mirror.code_verdict, attempts int,
-        denials int, denied_at timestamptz, turned boolean, answered boolean, raw jsonb, answered_code text, license_type text,
-        price numeric, currency text, item_id bigint, item_name text, item_url text,
-        item_preview_url text, item_full boolean, supported_until timestamptz, downloaded boolean,
-        purchased_at timestamptz)
+        code_id bigint, checked_at timestamptz, verdict mirror.code_verdict, reason text, proof text,
+        http_status int, message text, raw_hash bytea,
+        entry_place tid, position int, settled mirror.code_verdict, attempts int, denials int,
+        denied_at timestamptz,
+        code_place tid, turned boolean, answered boolean, raw jsonb, purchase jsonb, transitions json)
   ), checks AS (
     INSERT INTO mirror.code_checks (check_id, seller_id, code_id, audit_id, checked_at, verdict,
                                     reason, proof, http_status, message, raw_hash)
@@ -86,24 +189,29 @@ const WRITE = named(
        SET verdict = i.verdict, proof = i.proof, last_checked_at = i.checked_at,
            last_check_id = i.check_id, changed_seq = nextval('mirror.item_changes_seq_seq'),
            verdict_since = CASE WHEN i.turned THEN i.checked_at ELSE p.verdict_since END,
-           first_checked_at = coalesce(p.first_checked_at, i.checked_at),
+           first_checked_at = coalesce(p.first_checked_at, i.checked_at), denied_at = NULL,
            purchase_seen_at = CASE WHEN i.answered THEN i.checked_at ELSE p.purchase_seen_at END,
            raw = CASE WHEN i.answered THEN i.raw ELSE p.raw END,
-           answered_code = i.answered_code, license_type = i.license_type, price = i.price,
-           currency = i.currency, item_id = i.item_id, item_name = i.item_name, item_url = i.item_url,
-           item_preview_url = i.item_preview_url, item_full = coalesce(i.item_full, false),
-           supported_until = i.supported_until, downloaded = i.downloaded,
-           purchased_at = i.purchased_at, denied_at = NULL
+           answered_code = i.purchase->>'purchaseCode', license_type = i.purchase->>'licenseType',
+           price = (i.purchase->>'price')::numeric, currency = i.purchase->>'currency',
+           item_id = (i.purchase #>> '{item,id}')::bigint, item_name = i.purchase #>> '{item,name}',
+           item_url = i.purchase #>> '{item,url}',
+           item_preview_url = i.purchase #>> '{item,previewImageUrl}',
+           item_full = coalesce((i.purchase #>> '{item,full}')::boolean, false),
+           supported_until = (i.purchase->>'supportedUntil')::timestamptz,
+           downloaded = (i.purchase->>'downloaded')::boolean,
+           purchased_at = (i.purchase->>'purchasedAt')::timestamptz
       FROM incoming i
      WHERE p.ctid = i.code_place AND p.code_id + 0 = i.code_id
     RETURNING 1
   ), feed AS (
     INSERT INTO mirror.code_transitions (seller_id, code_id, check_id, happened_at, kind, old_value, new_value)
     SELECT a.seller_id, i.code_id, i.check_id, i.checked_at, f.kind, f.old_value, f.new_value
-      FROM json_to_recordset($3) AS f (
-        turn int, place int, kind text, old_value text, new_value text)
-      JOIN incoming i ON i.place = f.place JOIN mirror.audits a ON a.audit_id = $1
-     ORDER BY f.turn
+      FROM incoming i JOIN mirror.audits a ON a.audit_id = $1
+     CROSS JOIN LATERAL ROWS FROM (
+       json_to_recordset(i.transitions) AS (kind text, "from" text, "to" text)
+     ) WITH ORDINALITY AS f (kind, old_value, new_value, turn)
+     ORDER BY i.check_id, f.turn
   ), entries AS (
     UPDATE mirror.audit_codes c
        SET verdict = i.settled, check_id = i.check_id, attempts = c.attempts + i.attempts,
@@ -116,6 +224,101 @@ const WRITE = named(
   )
   SELECT (SELECT count(*) FROM codes)::int AS codes, (SELECT count(*) FROM entries)::int AS entries`,
 );
+
+/** Rows that are made in one go. */
+const PORTION = 16;
+
+/**
+ * Sends a row for each check, with what it makes of the code and of its place in the audit: a check
+ * does either for one row at most.
+ */
+async function write(
+  client: PoolClient,
+  auditId: bigint,
+  codes: ReadonlyMap<number, AuditCode>,
+  checks: readonly CodeResult[],
+): Promise<void> {
+  const sent: string[] = [];
+  for (const result of checks) {
+    const code = codes.get(result.position);
+    sent.push(checkRow(result, code?.newest === result ? code : null));
+    // Answers are heard in between: the marketplace is not to wait for the store.
+    if (sent.length % PORTION === 0) await turn();
+  }
+  const { rows } = await client.query<{ codes: number; entries: number }>(WRITE, [
+    auditId,
+    `[${sent.join()}]`,
+  ]);
+  const all = [...codes.values()];
+  const entries = all.filter(({ newest }) => newest !== null).length;
+  const changed = all.filter(({ news }) => news !== null).length;
+  if (rows[0]?.codes !== changed || rows[0].entries !== entries) {
+    throw new Error(`rows of audit ${auditId} are not where they were locked`);
+  }
+}
+
+/** A check as JSON text. @param code whose newest check it is; null: a newer one follows */
+function checkRow(result: CodeResult, code: AuditCode | null): string {
+  const { codeId, checkedAt, news, reason, proof, httpStatus, message, rawHash } = result;
+  const check = {
+    code_id: String(codeId),
+    checked_at: checkedAt,
+    verdict: news.verdict,
+    reason: storable(reason, LONGEST_TEXT),
+    proof: storable(proof, LONGEST_TEXT),
+    http_status: httpStatus,
+    message: message === null ? null : storable(message, LONGEST_TEXT),
+    raw_hash: rawHash === null ? null : `\\x${rawHash}`,
+  };
+  if (code === null) return JSON.stringify(check);
+  const { before, verdict, attempts, denials, deniedAt } = code;
+  const { entry_place, code_place, position } = before;
+  const entry = { entry_place, position, settled: verdict, attempts, denials, denied_at: deniedAt };
+  if (code.news === null) return JSON.stringify({ ...check, ...entry });
+  const { known, transitions } = code.news;
+  const { purchase } = known;
+  const item = purchase?.item ?? null;
+  const row = JSON.stringify({
+    ...{ ...check, ...entry, code_place, transitions },
+    turned: before.known?.verdict !== known.verdict,
+    answered: news.verdict === 'valid',
+    purchase:
+      item === null ? purchase : { ...purchase, item: { ...item, full: item.full !== null } },
+  });
+  const raw = news.verdict === 'valid' ? storableJsonText(kept(news.purchase.raw, purchase)) : null;
+  return raw === null ? row : `${row.slice(0, -1)},"raw":${raw}}`;
+}
+
+/** The answer without its item, where its id tells which of the mirror's it is: a million purchases are of few. */
+function kept(raw: Json, purchase: Purchase | null): Json {
+  if (!isObject(raw) || (purchase?.item?.id ?? null) === null) return raw;
+  const { item: _, ...rest } = raw;
+  return rest;
+}
+
+async function count(
+  client: PoolClient,
+  auditId: bigint,
+  codes: ReadonlyMap<number, AuditCode>,
+  recorded: number,
+  apiCalls: number,
+): Promise<Recorded> {
+  const counts = { valid: 0, invalid: 0, unproven: 0, denied: 0, overturned: 0, apiCalls };
+  /** Codes that their chunk need not ask for any more. */
+  const positions: number[] = [];
+  for (const [position, { before, newest, verdict, denials }] of codes) {
+    if (newest === null) continue;
+    if (verdict !== null) counts[verdict]++;
+    const wasDenied = before.denials > 0;
+    const isDenied = wasDenied || denials > 0;
+    if (!wasDenied && (isDenied || verdict !== null)) positions.push(position);
+    counts.denied += Number(isDenied && verdict === null) - Number(wasDenied);
+    if (isDenied && verdict === 'valid') counts.overturned++;
+  }
+  const state = await addCounts(client, auditId, counts, positions);
+  const settled = counts.valid + counts.invalid + counts.unproven;
+  return { recorded, settled, state, finished: settled > 0 && state === 'finished' };
+}
 
 /** The audit's row comes last, since all that record for this audit wait for it. */
 const COUNT = named(
@@ -141,246 +344,25 @@ const COUNT = named(
   RETURNING state`,
 );
 
-/**
- * All rows are reached one by one. The planner, which does not know how large the tables are when a list
- * has just been loaded, would rather read all codes for every few results.
- */
-const ONE_BY_ONE = 'SET LOCAL enable_seqscan = off';
-
-/**
- * Records what came of asking for codes of an audit, in one transaction: the ledger, what is known of
- * the codes, the feed, the audit's codes and counts. What is recorded already is left as it is, so that
- * a call that failed may be repeated. Results count whatever the audit's state, since they were paid for.
- * @param apiCalls calls to the marketplace that were made for them, proofs included
- */
-export async function recordResults(
-  pool: Pool,
-  auditId: bigint,
-  results: readonly CodeResult[],
-  apiCalls: number,
-): Promise<Recorded> {
-  return inTransaction(
-    pool,
-    async (client) => {
-      const { before, places } = await lockCodes(client, auditId, results);
-      const plan = planRecord(before, results);
-      if (plan.checks.length > 0) await write(client, auditId, plan, places);
-      return count(client, auditId, plan, before, apiCalls);
-    },
-    ONE_BY_ONE,
-  );
+interface Counts {
+  readonly valid: number;
+  readonly invalid: number;
+  readonly unproven: number;
+  readonly apiCalls: number;
+  readonly denied: number;
+  readonly overturned: number;
 }
 
-async function lockCodes(
+/** @param positions codes that their chunk need not ask for any more */
+export async function addCounts(
   client: PoolClient,
   auditId: bigint,
-  results: readonly CodeResult[],
-): Promise<{ readonly before: Map<number, CodeBefore>; readonly places: Places }> {
-  const before = new Map<number, CodeBefore>();
-  const codes = new Map<bigint, string>();
-  const entries = new Map<number, string>();
-  const places = { codes, entries };
-  const positions = [...new Set(results.map(({ position }) => position))];
-  if (positions.length === 0) return { before, places };
-  const range = [
-    positions.reduce((least, position) => Math.min(least, position)),
-    positions.reduce((most, position) => Math.max(most, position)),
-  ];
-  const { rows } = await client.query<LockedRow>(LOCK, [auditId, positions, ...range]);
-  const known = await readKnown(client, rows);
-  const moments = await recordedMoments(client, auditId, rows);
-  for (const { position, settled, denials, code_id, code_place, entry_place } of rows) {
-    const codeId = BigInt(code_id);
-    const recordedAt = moments.get(code_id) ?? NO_MOMENTS;
-    before.set(position, {
-      position,
-      codeId,
-      settled,
-      denials,
-      known: known.get(code_id) ?? null,
-      recordedAt,
-    });
-    codes.set(codeId, code_place);
-    entries.set(position, entry_place);
-  }
-  return { before, places };
-}
-
-const NO_MOMENTS: ReadonlySet<number> = new Set();
-
-/** When codes were asked for in this audit before, by code; a statement after the locks sees it all. */
-async function recordedMoments(
-  client: PoolClient,
-  auditId: bigint,
-  locked: readonly LockedRow[],
-): Promise<ReadonlyMap<string, ReadonlySet<number>>> {
-  const moments = new Map<string, Set<number>>();
-  const asked = locked.filter(
-    ({ attempts, denials, settled }) => attempts + denials > 0 && !settled,
-  );
-  if (asked.length === 0) return moments;
-  const { rows } = await client.query<{ code_id: string; checked_at: Date }>(RECORDED, [
-    auditId,
-    asked.map((row) => row.code_id),
-  ]);
-  for (const { code_id, checked_at } of rows) {
-    const known = moments.get(code_id);
-    if (known === undefined) moments.set(code_id, new Set([checked_at.getTime()]));
-    else known.add(checked_at.getTime());
-  }
-  return moments;
-}
-
-async function write(
-  client: PoolClient,
-  auditId: bigint,
-  plan: RecordPlan,
-  places: Places,
-): Promise<void> {
-  const { codes, auditCodes } = plan;
-  const { rows } = await client.query<{ codes: number; entries: number }>(WRITE, [
-    auditId,
-    await checkRows(plan, places),
-    feedRows(plan),
-  ]);
-  const [written] = rows;
-  if (written?.codes !== codes.length || written.entries !== auditCodes.length) {
-    throw new Error(`rows of audit ${auditId} are not where they were locked`);
-  }
-}
-
-async function count(
-  client: PoolClient,
-  auditId: bigint,
-  { checks, auditCodes }: RecordPlan,
-  before: ReadonlyMap<number, CodeBefore>,
-  apiCalls: number,
-): Promise<Recorded> {
-  const settled = auditCodes.filter(({ verdict }) => verdict !== null);
-  const of = (verdict: Verdict): number => settled.filter((c) => c.verdict === verdict).length;
-  /** Codes that their chunk need not ask for any more. */
-  const positions: number[] = [];
-  let [denied, overturned] = [0, 0];
-  for (const { position, verdict, denials } of auditCodes) {
-    const wasDenied = (before.get(position)?.denials ?? 0) > 0;
-    const isDenied = wasDenied || denials > 0;
-    if (!wasDenied && (isDenied || verdict !== null)) positions.push(position);
-    denied += Number(isDenied && verdict === null) - Number(wasDenied);
-    if (isDenied && verdict === 'valid') overturned++;
-  }
+  { valid, invalid, unproven, apiCalls, denied, overturned }: Counts,
+  positions: readonly number[],
+): Promise<AuditState> {
   const { rows } = await client.query<{ state: AuditState }>(COUNT, [
-    ...[auditId, positions, of('valid'), of('invalid'), of('unproven'), apiCalls],
-    ...[denied, overturned],
+    ...[auditId, positions, valid, invalid, unproven, apiCalls, denied, overturned],
   ]);
-  const state = rows[0]?.state;
-  if (state === undefined) throw new Error(`there is no audit ${auditId}`);
-  const finished = settled.length > 0 && state === 'finished';
-  return { recorded: checks.length, settled: settled.length, state, finished };
-}
-
-/** Where the rows are that results change, by what they are of. */
-export interface Places {
-  readonly codes: ReadonlyMap<bigint, string>;
-  readonly entries: ReadonlyMap<number, string>;
-}
-
-/** Rows that are made in one go. */
-const PORTION = 16;
-
-/**
- * The checks as JSON text, an object for each, with what they make of the code and of its place in the
- * audit: a check does either for one row at most. What is null is left out. Made in portions, between
- * which answers are heard and more codes asked for: the marketplace is not to wait for the store.
- */
-async function checkRows(
-  { checks, codes, auditCodes }: RecordPlan,
-  places: Places,
-): Promise<string> {
-  const codeOf = new Map(codes.map((update) => [update.check, update]));
-  const entryOf = new Map(auditCodes.map((update) => [update.check, update]));
-  const rows: string[] = [];
-  for (const [place, result] of checks.entries()) {
-    rows.push(checkRow(result, place, codeOf.get(place), entryOf.get(place), places));
-    if (place % PORTION === PORTION - 1) await turn();
-  }
-  return `[${rows.join()}]`;
-}
-
-/** The entries of the feed as JSON text, in their order, each with the place of its check. */
-function feedRows({ feed }: RecordPlan): string {
-  const rows = feed.map(({ check, kind, from, to }, turn) => ({
-    turn,
-    place: check,
-    kind,
-    old_value: from ?? undefined,
-    new_value: to ?? undefined,
-  }));
-  return JSON.stringify(rows);
-}
-
-function checkRow(
-  result: CodeResult,
-  place: number,
-  code: CodeUpdate | undefined,
-  entry: AuditCodeUpdate | undefined,
-  places: Places,
-): string {
-  const { codeId, checkedAt, news, reason, proof, httpStatus, message, rawHash } = result;
-  const check = {
-    place,
-    code_id: String(codeId),
-    checked_at: checkedAt,
-    verdict: news.verdict,
-    reason: storable(reason, LONGEST_TEXT),
-    proof: storable(proof, LONGEST_TEXT),
-    http_status: httpStatus ?? undefined,
-    message: message === null ? undefined : storable(message, LONGEST_TEXT),
-    raw_hash: rawHash === null ? undefined : `\\x${rawHash}`,
-    code_place: code === undefined ? undefined : places.codes.get(code.codeId),
-    entry_place: entry === undefined ? undefined : places.entries.get(entry.position),
-    position: entry?.position,
-    settled: entry?.verdict,
-    attempts: entry?.attempts,
-    denials: entry?.denials,
-    denied_at: entry?.deniedAt ?? undefined,
-    turned: code?.turned,
-    answered: code === undefined ? undefined : code.raw !== undefined,
-  };
-  return code === undefined ? JSON.stringify(check) : withCode(JSON.stringify(check), code);
-}
-
-/** The purchase is in the text as it is, which is most of it. */
-function withCode(check: string, { known, raw }: CodeUpdate): string {
-  const { purchase } = known;
-  const columns = purchase === null ? '{}' : JSON.stringify(purchaseColumns(purchase));
-  const kept = raw === undefined ? null : keptText(withoutItem(raw, hasItemId(purchase)));
-  const joined = columns === '{}' ? check : `${check.slice(0, -1)},${columns.slice(1)}`;
-  return kept === null ? joined : `${joined.slice(0, -1)},"raw":${kept}}`;
-}
-
-/** JSON text for the store; null when it is too large to be kept. */
-function keptText(json: Json): string | null {
-  const text = JSON.stringify(json);
-  // What the store can't hold is written as an escape, and a number beyond all bounds as null.
-  if (text.includes('\\u') || (text.includes('null') && isBoundless(json))) {
-    return storableJsonText(json);
-  }
-  return text.length > LARGEST_JSON ? null : text;
-}
-
-function isBoundless(json: Json): boolean {
-  if (typeof json === 'number') return !Number.isFinite(json);
-  return typeof json === 'object' && json !== null && Object.values(json).some(isBoundless);
-}
-
-/** An item without an id can't be found in the mirror. */
-function hasItemId(purchase: Purchase | null): boolean {
-  return (purchase?.item?.id ?? null) !== null;
-}
-
-/** Items are in the mirror, and those of a million purchases are mostly the same few. */
-function withoutItem(raw: Json, hasId: boolean): Json {
-  if (!hasId || !isObject(raw)) return raw;
-  const { item: _, ...rest } = raw;
-  return rest;
+  if (rows[0] === undefined) throw new Error(`there is no audit ${auditId}`);
+  return rows[0].state;
 }

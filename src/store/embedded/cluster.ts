@@ -42,7 +42,6 @@ const SETTINGS = {
   log_timezone: 'UTC',
 };
 
-/** Where the copy of the binaries goes, should one be needed. */
 export function binaryFolders(dataDir: string, fallback: Fallback): readonly string[] {
   return isRoot() ? fallback.binaries : [join(dirname(pointerOf(dataDir)), '.postgres-programs')];
 }
@@ -138,10 +137,9 @@ async function run(
   );
 }
 
-/** A database is built in a draft, a folder beside its final place, and published by a rename. */
 const DRAFT = '.postgres-new-';
-/** A draft is done in seconds; an older one of a dead process is rubbish. */
-const DRAFT_LIFE_MS = 60_000;
+/** A draft is done in seconds; an older one is of a start that was killed. */
+const DRAFT_LIFE_MS = 15 * 60_000;
 
 /** An empty draft in `base` that `user` was seen to reach and write to, or null. */
 async function makeDraft(
@@ -149,7 +147,7 @@ async function makeDraft(
   user: ServiceUser | null,
   own: boolean,
 ): Promise<string | null> {
-  const draft = join(base, `${DRAFT}${process.pid}-${randomBytes(4).toString('hex')}`);
+  const draft = join(base, `${DRAFT}${randomBytes(6).toString('hex')}`);
   try {
     if (!own && !(await makeOwnFolder(base))) return null;
     await mkdir(draft);
@@ -167,7 +165,6 @@ async function makeDraft(
   return null;
 }
 
-/** Gives the draft its final name, unless another process was first. */
 async function publish(draft: string, pointer: string, user: ServiceUser | null): Promise<void> {
   if (dirname(draft) === dirname(pointer)) {
     await unlessTaken(rename(draft, pointer));
@@ -217,16 +214,6 @@ export async function sweepDrafts(folder: string): Promise<void> {
     const draft = join(folder, name);
     const found = await lstat(draft).catch(() => null);
     const ours = found?.isDirectory() === true && found.uid === process.geteuid?.();
-    if (!ours || Date.now() - found.mtimeMs < DRAFT_LIFE_MS) continue;
-    if (!isAlive(Number(name.slice(DRAFT.length).split('-')[0]))) await removeDraft(draft);
-  }
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return errorCode(error) !== 'ESRCH';
+    if (ours && Date.now() - found.mtimeMs > DRAFT_LIFE_MS) await removeDraft(draft);
   }
 }

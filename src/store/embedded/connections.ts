@@ -11,6 +11,9 @@ export const LEASE_LOCK = '21325, 1';
 /** Held by the one keeper. */
 export const KEEPER_LOCK = '21325, 2';
 
+/** A setting of the server's in which it carries the mark of the task it was started for. */
+export const START_MARK = 'seller_mirror.start_mark';
+
 /** How a keeper's own session is called, with its process number behind. */
 export const KEEPER_NAME = 'seller-mirror keeper';
 
@@ -18,14 +21,9 @@ export const ADMIN_ROLE = 'seller_mirror_admin';
 export const APP_ROLE = 'seller_mirror';
 
 /** Passwords of the two roles; both are of letters that need no escape in SQL or a URL. */
-export interface Credentials {
-  readonly admin: string;
-  readonly app: string;
-}
-
 const CREDENTIALS = z.object({ admin: z.string(), app: z.string() });
+export type Credentials = z.infer<typeof CREDENTIALS>;
 
-/** The passwords of the database at `location`. */
 export async function readCredentials(location: string): Promise<Credentials> {
   const text = await readSmall(files.credentials(location));
   try {

@@ -1,6 +1,5 @@
 import { lstat, mkdtemp, rm, rmdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { errorCode } from '../errors.js';
 import { assertPlatform } from './binaries.js';
 import { SYSTEM_FALLBACK, binaryFolders, createPlace, type Fallback } from './cluster.js';
 import {
@@ -17,16 +16,16 @@ import {
   files,
   findPlace,
   pointerOf,
+  unlessMissing,
   type Place,
 } from './place.js';
-import { Lease, leaseServer } from './lease.js';
+import { keepLease, leaseServer } from './lease.js';
 import { findPostmaster, stopPostmaster, waitUntilGone } from './postmaster.js';
 import { newServiceUser } from './service-user.js';
 
 export interface EmbeddedOptions {
   /** The data folder; the database is `postgres` in it. */
   readonly dataDir: string;
-  /** Name of the sessions on the server. */
   readonly applicationName: string;
   readonly signal?: AbortSignal;
   /** False: commits need not survive a power cut. For tests. Default true. */
@@ -35,7 +34,6 @@ export interface EmbeddedOptions {
   readonly fallback?: Fallback;
 }
 
-/** The embedded database, in use until `close`. */
 export interface EmbeddedDatabase {
   /** Connection string, password included: not for logs. */
   readonly url: string;
@@ -50,7 +48,6 @@ export interface EmbeddedDatabase {
   close(): Promise<void>;
 }
 
-/** A session on the embedded server. */
 export interface EmbeddedSession {
   readonly applicationName: string;
   readonly database: string | null;
@@ -71,10 +68,9 @@ export interface EmbeddedDescription {
 }
 
 /**
- * Opens the embedded PostgreSQL under `dataDir`: makes it when there is none, starts it when it
- * does not run, shares it when it does. Any number of processes may do so at once. The server
+ * Makes the embedded PostgreSQL under `dataDir`, starts or shares it; any number of processes may. It
  * outlives a killed caller, and stops by itself when nobody is connected any more.
- * @throws StoreError (EmbeddedStartError, DiskFullError); the signal's reason when aborted.
+ * @throws StoreError (EmbeddedStartError, DiskFullError); the signal's reason when aborted
  */
 export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedDatabase> {
   const { dataDir, applicationName, signal, durable = true, fallback = SYSTEM_FALLBACK } = options;
@@ -88,14 +84,13 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedDa
       binaryFolders: binaryFolders(dataDir, fallback),
     };
     const first = await leaseServer(place, credentials, { ...settings, signal });
-    const lease = new Lease(first, () => leaseServer(place, credentials, settings));
     return {
       url: addressOf(credentials, first.port, 'app'),
       adminUrl: addressOf(credentials, first.port, 'admin'),
       location: place.location,
       port: first.port,
       startedHere: first.startedHere,
-      close: () => lease.close(),
+      close: keepLease(first, () => leaseServer(place, credentials, settings)),
     };
   } catch (error) {
     if (signal?.aborted === true) throw error;
@@ -117,10 +112,7 @@ export async function hold(options: EmbeddedOptions): Promise<EmbeddedDatabase> 
   }
 }
 
-/**
- * Ends a `hold`: the server stops when the last session ends; with `now` it stops at once and cuts
- * off everybody. What was running before the stop is told.
- */
+/** Ends a `hold`; `now` cuts off everybody at once. @returns what was running before */
 export async function release(
   dataDir: string,
   { now = false } = {},
@@ -146,10 +138,7 @@ export async function describeEmbedded(dataDir: string): Promise<EmbeddedDescrip
   return place === null ? null : await describe(place);
 }
 
-/**
- * Makes sure that a database could be made under `dataDir`, and leaves nothing there.
- * @throws EmbeddedStartError when it could not, with the reason
- */
+/** @throws EmbeddedStartError when no database could be made under `dataDir`; leaves nothing there */
 export async function assertCanBeMade(dataDir: string): Promise<void> {
   await newServiceUser();
   await assertPlatform();
@@ -161,13 +150,9 @@ export async function assertCanBeMade(dataDir: string): Promise<void> {
   }
 }
 
-/** The folder, or the nearest one above it that is there. */
 async function nearestFolder(path: string): Promise<string> {
-  const found = await lstat(path).catch((error: unknown) => {
-    if (errorCode(error) === 'ENOENT' && dirname(path) !== path) return null;
-    throw error;
-  });
-  return found === null ? nearestFolder(dirname(path)) : path;
+  const found = await unlessMissing(lstat(path));
+  return found === null && dirname(path) !== path ? nearestFolder(dirname(path)) : path;
 }
 
 async function describe(place: Place): Promise<EmbeddedDescription> {

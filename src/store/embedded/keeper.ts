@@ -12,8 +12,8 @@ import {
   KEEPER_NAME,
   LEASE_LOCK,
   readCredentials,
+  START_MARK,
 } from './connections.js';
-import { KEEPER_TASK, type KeeperTask, START_MARK } from './keeper-task.js';
 import { files, type Place, readSmall, writePrivate } from './place.js';
 import {
   boundLog,
@@ -24,6 +24,21 @@ import {
   waitUntilGone,
 } from './postmaster.js';
 import { asUser, plainEnvironment, runAs } from './service-user.js';
+
+/*
+ * The keeper is a small process of its own that starts the embedded server, and stops it when nobody
+ * has been connected for a while and nobody holds it. The server does not depend on it: a killed
+ * keeper is replaced by the next command.
+ */
+
+/** A keeper's first argument, as JSON. It holds no secret: arguments can be seen. */
+export interface KeeperTask {
+  readonly place: Place;
+  readonly postgres: string;
+  readonly durable: boolean;
+  /** Tells the server started for this task from others; see `START_MARK`. */
+  readonly mark: string;
+}
 
 /** Time that backends of a killed server, or another start, have to end (ms). */
 const START_PATIENCE_MS = 60_000;
@@ -45,7 +60,6 @@ async function ensureServer(task: KeeperTask): Promise<boolean> {
   return false;
 }
 
-/** Troubles of a start that are gone at the next try. */
 function mayPass(log: string): boolean {
   return (
     /pre-existing shared memory block .* still in use/.test(log) || // of a server that was killed
@@ -134,105 +148,76 @@ async function isFree(port: number): Promise<boolean> {
   }
 }
 
-/**
- * The keeper: a small process of its own that starts the embedded server, and stops it when nobody
- * has been connected for a while and nobody holds it. The server does not depend on it: a killed
- * keeper is replaced by the next command.
- */
-
 const POLL_MS = 500;
 const IDLE_MS = 2_000;
 /** How long the keeper waits for a server that does not let it in, or does not stop, ms. */
 const PATIENCE_MS = 60_000;
 
-class Keeper {
-  readonly #task: KeeperTask;
-  readonly #pid: number;
-  #client: Client | null = null;
-  /** Since when nobody but this keeper has been connected. */
-  #idleSince: number | null = null;
-  #lastAnswer = Date.now();
-  #asked = false;
-
-  constructor(task: KeeperTask, pid: number) {
-    this.#task = task;
-    this.#pid = pid;
+/** Watches server `pid` until it is stopped or gone, or another keeper turns out to be there. */
+async function watch({ place }: KeeperTask, pid: number): Promise<void> {
+  let isAsked = false;
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
+    process.on(signal, () => (isAsked = true));
   }
-
-  /** Until the server is stopped or gone, or another keeper turns out to be there. */
-  async watch(): Promise<void> {
-    for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
-      process.on(signal, () => (this.#asked = true));
-    }
-    for (; ; await sleep(POLL_MS)) {
-      const { location } = this.#task.place;
-      const server = await findPostmaster(location);
-      if (server?.pid !== this.#pid) return await this.#stop('QUIT'); // gone, or its files are
-      if (this.#asked) return await this.#stop('INT');
-      await boundLog(location).catch(() => {}); // a full disk must not end the keeper
-      try {
-        if (this.#client === null && !(await this.#enter(server.port ?? 0))) return;
-        this.#lastAnswer = Date.now();
-        if (await this.#isDone()) return await this.#stop('INT');
-      } catch (error) {
-        await this.#leave();
-        if (isPassing(error)) this.#lastAnswer = Date.now(); // it recovers from a crash, or stops
-        if (Date.now() - this.#lastAnswer > PATIENCE_MS) {
-          report(error);
-          return await this.#stop('INT');
-        }
+  let client: Client | null = null;
+  let idleSince: number | null = null;
+  let lastAnswer = Date.now();
+  for (; ; await sleep(POLL_MS)) {
+    const server = await findPostmaster(place.location);
+    if (server?.pid !== pid) return await stop(place, pid, 'QUIT'); // gone, or its files are
+    if (isAsked) return await stop(place, pid, 'INT');
+    await boundLog(place.location).catch(() => {}); // a full disk must not end the keeper
+    try {
+      if (client === null) {
+        const credentials = await readCredentials(place.location);
+        const name = `${KEEPER_NAME} ${process.pid}`;
+        client = await connect(credentials, server.port ?? 0, 'admin', name);
+        client.once('end', () => (client = null));
+        const isOnly = await ask(client, `SELECT pg_try_advisory_lock(${KEEPER_LOCK}) AS answer`);
+        if (!isOnly) return;
+      }
+      lastAnswer = Date.now();
+      if (await isWanted(client, place)) idleSince = null;
+      else {
+        idleSince ??= Date.now();
+        const isIdle = Date.now() - idleSince >= IDLE_MS;
+        if (isIdle && (await closeLeases(client, place))) return await stop(place, pid, 'INT');
+      }
+    } catch (error) {
+      await client?.end().catch(() => {});
+      client = null;
+      if (isPassing(error)) lastAnswer = Date.now(); // it recovers from a crash, or stops
+      if (Date.now() - lastAnswer > PATIENCE_MS) {
+        report(error);
+        return await stop(place, pid, 'INT');
       }
     }
   }
-
-  /** Connects, and takes the keeper's lock; false when another keeper has it. */
-  async #enter(port: number): Promise<boolean> {
-    const credentials = await readCredentials(this.#task.place.location);
-    const client = await connect(credentials, port, 'admin', `${KEEPER_NAME} ${process.pid}`);
-    this.#client = client;
-    client.once('end', () => (this.#client = null));
-    return await ask(client, `SELECT pg_try_advisory_lock(${KEEPER_LOCK}) AS answer`);
-  }
-
-  async #leave(): Promise<void> {
-    const client = this.#client;
-    this.#client = null;
-    await client?.end().catch(() => {});
-  }
-
-  /** True when nobody was connected for a while, `db start` does not hold it, and leases are closed. */
-  async #isDone(): Promise<boolean> {
-    const client = this.#client;
-    if (client === null) return false;
-    if ((await hasGuests(client)) || (await this.#isHeld())) {
-      this.#idleSince = null;
-      return false;
-    }
-    this.#idleSince ??= Date.now();
-    if (Date.now() - this.#idleSince < IDLE_MS) return false;
-    // A process that asks for a lease from now on waits until the server is gone, and starts another.
-    if (!(await ask(client, `SELECT pg_try_advisory_lock(${LEASE_LOCK}) AS answer`))) return false;
-    const late = (await this.#isHeld()) || (await hasGuests(client));
-    if (late) await client.query(`SELECT pg_advisory_unlock(${LEASE_LOCK})`);
-    return !late;
-  }
-
-  /** A hold on a database that DATA_DIR no longer points to would last for ever. */
-  async #isHeld(): Promise<boolean> {
-    const { location, pointer } = this.#task.place;
-    if ((await lstat(files.held(location)).catch(() => null)) === null) return false;
-    return (await realpath(pointer).catch(() => null)) === location;
-  }
-
-  async #stop(signal: 'INT' | 'QUIT'): Promise<void> {
-    if (await waitUntilGone(this.#pid, 1)) return;
-    await stopPostmaster(this.#task.place, this.#pid, signal);
-    if (await waitUntilGone(this.#pid, PATIENCE_MS)) return;
-    await stopPostmaster(this.#task.place, this.#pid, 'QUIT');
-  }
 }
 
-/** Sessions of programs and people, other than this one. */
+/** Whether anybody is connected, or `db start` holds the server. */
+async function isWanted(client: Client, { location, pointer }: Place): Promise<boolean> {
+  if (await hasGuests(client)) return true;
+  if ((await lstat(files.held(location)).catch(() => null)) === null) return false;
+  // A hold on a database that DATA_DIR no longer points to would last for ever.
+  return (await realpath(pointer).catch(() => null)) === location;
+}
+
+/** Lets new leases wait until the server is gone. @returns false when one was taken meanwhile */
+async function closeLeases(client: Client, place: Place): Promise<boolean> {
+  if (!(await ask(client, `SELECT pg_try_advisory_lock(${LEASE_LOCK}) AS answer`))) return false;
+  if (!(await isWanted(client, place))) return true;
+  await client.query(`SELECT pg_advisory_unlock(${LEASE_LOCK})`);
+  return false;
+}
+
+async function stop(place: Place, pid: number, signal: 'INT' | 'QUIT'): Promise<void> {
+  if (await waitUntilGone(pid, 1)) return;
+  await stopPostmaster(place, pid, signal);
+  if (await waitUntilGone(pid, PATIENCE_MS)) return;
+  await stopPostmaster(place, pid, 'QUIT');
+}
+
 async function hasGuests(client: Client): Promise<boolean> {
   return await ask(
     client,
@@ -255,10 +240,10 @@ function report(error: unknown): void {
 }
 
 async function main(): Promise<number> {
-  const task = KEEPER_TASK.parse(JSON.parse(process.argv[2] ?? ''));
+  const task = JSON.parse(process.argv[2] ?? '') as KeeperTask;
   if (!(await ensureServer(task))) return 1;
   const server = await findPostmaster(task.place.location);
-  if (server !== null) await new Keeper(task, server.pid).watch();
+  if (server !== null) await watch(task, server.pid);
   return 0;
 }
 

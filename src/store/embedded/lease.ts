@@ -1,16 +1,26 @@
-import type { ChildProcess } from 'node:child_process';
+import { spawn, type ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { open } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import type { Client } from 'pg';
 import { EmbeddedStartError, errorCode, type StoreError } from '../errors.js';
 import { findBinaries } from './binaries.js';
 import { sweepDrafts } from './cluster.js';
-import { connect, type Credentials, isPassing, KEEPER_LOCK, LEASE_LOCK } from './connections.js';
-import { START_MARK, startKeeper } from './keeper-task.js';
+import {
+  connect,
+  type Credentials,
+  isPassing,
+  KEEPER_LOCK,
+  LEASE_LOCK,
+  START_MARK,
+} from './connections.js';
+import type { KeeperTask } from './keeper.js';
 import { assertSameMajor, diskFull, files, type Place } from './place.js';
 import { findPostmaster, lastWords, logSince, logSize } from './postmaster.js';
-import { runAs } from './service-user.js';
+import { plainEnvironment, runAs } from './service-user.js';
 
 const RENEW_PAUSE_MS = 5_000;
 
@@ -18,16 +28,11 @@ const RENEW_PAUSE_MS = 5_000;
 export interface Taken {
   readonly client: Client;
   readonly port: number;
-  /** Whether a keeper watches the server. */
   readonly kept: boolean;
-  /** The mark the server was started with. */
-  readonly mark: string;
+  readonly mark: string | null;
 }
 
-/**
- * Takes a lease on the server of `place`; null when there is no server yet, or it is just starting
- * or stopping.
- */
+/** Null when there is no server yet, or it is just starting or stopping. */
 async function tryLease(
   place: Place,
   credentials: Credentials,
@@ -46,12 +51,8 @@ async function tryLease(
            AND classid = ${classId} AND objid = ${objectId} AND objsubid = 2
        ) AS kept`,
     );
-    return {
-      client,
-      port: server.port,
-      kept: rows[0]?.kept === true,
-      mark: rows[0]?.mark ?? '',
-    };
+    const { kept = false, mark = null } = rows[0] ?? {};
+    return { client, port: server.port, kept, mark };
   } catch (error) {
     await client?.end().catch(() => {});
     if (isPassing(error)) return null;
@@ -73,69 +74,55 @@ function refused(error: unknown, place: Place): StoreError {
 }
 
 /**
- * Holds a lease until `close`. When the server crashes and recovers, or is killed, the lease is
- * taken again, and the server started again if need be: a command that waits, such as `run`, goes
- * on. A server that was told to stop is left in peace.
+ * Keeps a lease until the returned function is called: takes it again when the server crashes or is killed,
+ * so that a command that waits, such as `run`, goes on. A server told to stop is left in peace.
  */
-export class Lease {
-  readonly #take: () => Promise<Taken>;
-  #client: Client;
-  #closed = false;
-
-  constructor(first: Taken, take: () => Promise<Taken>) {
-    this.#take = take;
-    this.#client = this.#watch(first.client);
-  }
-
-  #watch(client: Client): Client {
-    let dismissed = false;
+export function keepLease(first: Taken, take: () => Promise<Taken>): () => Promise<void> {
+  let isClosed = false;
+  const watch = (client: Client): Client => {
+    let isDismissed = false;
     client.on('error', (error) => {
       // The server reports an orderly end and a crash under the same code.
       const died = error.message.includes('unexpected postmaster exit');
-      if (errorCode(error) === '57P01' && !died) dismissed = true;
+      if (errorCode(error) === '57P01' && !died) isDismissed = true;
     });
     client.once('end', () => {
-      if (!this.#closed && !dismissed) void this.#renew();
+      if (!isDismissed) void renew();
     });
     return client;
-  }
-
-  /** Until it succeeds: who runs for months must outlive a full disk. Its users meet the trouble themselves. */
-  async #renew(): Promise<void> {
-    while (!this.#closed) {
-      const taken = await this.#take().catch(() => null);
-      if (taken === null) {
-        await sleep(RENEW_PAUSE_MS, undefined, { ref: false });
-        continue;
+  };
+  // Until it succeeds: who runs for months must outlive a full disk. Its users meet the trouble themselves.
+  const renew = async (): Promise<void> => {
+    while (!isClosed) {
+      const taken = await take().catch(() => null);
+      if (taken === null) await sleep(RENEW_PAUSE_MS, undefined, { ref: false });
+      else if (isClosed) await taken.client.end();
+      else {
+        current = watch(taken.client);
+        return;
       }
-      if (this.#closed) await taken.client.end();
-      else this.#client = this.#watch(taken.client);
-      return;
     }
-  }
-
-  async close(): Promise<void> {
-    if (this.#closed) return;
-    this.#closed = true;
-    await this.#client.end().catch(() => {});
-  }
+  };
+  let current = watch(first.client);
+  return async () => {
+    if (isClosed) return;
+    isClosed = true;
+    await current.end().catch(() => {});
+  };
 }
 
 /** Longest wait for a server to be ready; recovery after a crash may take that long. */
 const PATIENCE_MS = 60_000;
 
 export interface StartOptions {
-  /** Name of the sessions on the server. */
   readonly applicationName: string;
   /** Where binaries are copied to when the account that runs PostgreSQL can't reach them. */
   readonly binaryFolders: readonly string[];
-  /** False: commits need not survive a power cut. For tests. */
   readonly durable: boolean;
   readonly signal?: AbortSignal | undefined;
 }
 
 export interface Started extends Taken {
-  /** Whether the server was started for this call. */
   readonly startedHere: boolean;
 }
 
@@ -157,11 +144,19 @@ export async function leaseServer(
       if (!taken.kept && !isRunning(keeper)) await launch(place, options, mark);
       return { ...taken, startedHere: taken.mark === mark };
     }
-    if (keeper?.exitCode === 1) throw startFailed(location, await logSince(location, logStart));
+    if (keeper?.exitCode === 1) {
+      const log = await logSince(location, logStart);
+      throw startFailed(location, 'did not start', log, 'Its log may tell more:');
+    }
     if (isRunning(keeper) || (await findPostmaster(location)) !== null) continue;
     keeper = await launch(place, options, mark);
   }
-  throw tooLate(location, await logSince(location, logStart));
+  throw startFailed(
+    location,
+    `was not ready after ${PATIENCE_MS / 1000} s`,
+    await logSince(location, logStart),
+    'It may be recovering from a crash: try again in a minute. Its log:',
+  );
 }
 
 function isRunning(child: ChildProcess | null): boolean {
@@ -183,18 +178,39 @@ async function launch(place: Place, options: StartOptions, mark: string): Promis
   return await startKeeper({ place, postgres: binaries.postgres, durable, mark });
 }
 
-function startFailed(location: string, log: string): StoreError {
-  if (/No space left on device|quota exceeded/i.test(log)) return diskFull(location);
-  return new EmbeddedStartError(
-    `the embedded database in ${location} did not start: ${lastWords(log)}`,
-    `Its log may tell more: ${files.log(location)}`,
-  );
+/**
+ * Starts a keeper that outlives this process and shares no stream or setting with it. It ends with exit
+ * code 1 when it could not start the server.
+ */
+async function startKeeper(task: KeeperTask): Promise<ChildProcess> {
+  // A process of its own needs compiled JavaScript, even where tests run TypeScript.
+  const isSource = import.meta.url.endsWith('.ts');
+  const compiled = isSource ? '../../../dist/store/embedded/keeper.js' : './keeper.js';
+  const program = fileURLToPath(new URL(compiled, import.meta.url));
+  if (!existsSync(program)) {
+    throw new EmbeddedStartError(`${program} is missing`, 'Build the program first: npm run build');
+  }
+  const log = await open(files.log(task.place.location), 'a', 0o600);
+  try {
+    const child = spawn(process.execPath, [program, JSON.stringify(task)], {
+      detached: true,
+      cwd: '/',
+      env: plainEnvironment(),
+      stdio: ['ignore', log.fd, log.fd],
+    });
+    child.on('error', () => {}); // then it has no pid and no exit code; the caller's wait times out
+    child.unref();
+    return child;
+  } finally {
+    await log.close();
+  }
 }
 
-function tooLate(location: string, log: string): StoreError {
+/** @param what happened to the start @param log what the server wrote meanwhile */
+function startFailed(location: string, what: string, log: string, advice: string): StoreError {
   if (/No space left on device|quota exceeded/i.test(log)) return diskFull(location);
   return new EmbeddedStartError(
-    `the embedded database in ${location} was not ready after ${PATIENCE_MS / 1000} s: ${lastWords(log) || 'its log is silent'}`,
-    `It may be recovering from a crash: try again in a minute. Its log: ${files.log(location)}`,
+    `the embedded database in ${location} ${what}: ${lastWords(log) || 'its log is silent'}`,
+    `${advice} ${files.log(location)}`,
   );
 }

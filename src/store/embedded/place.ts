@@ -12,13 +12,11 @@ import { isRoot, type ServiceUser, userName } from './service-user.js';
 export interface Place {
   /** `DATA_DIR/postgres`: the folder itself, or a link to it. */
   readonly pointer: string;
-  /** The real folder. */
   readonly location: string;
   /** The user who runs PostgreSQL; null: the current one. */
   readonly user: ServiceUser | null;
 }
 
-/** Files and folders in `location`. */
 export const files = {
   data: (location: string) => join(location, 'data'),
   postmaster: (location: string) => join(location, 'data', 'postmaster.pid'),
@@ -44,10 +42,7 @@ export function pointerOf(dataDir: string): string {
 export async function findPlace(dataDir: string): Promise<Place | null> {
   const pointer = pointerOf(dataDir);
   try {
-    const found = await lstat(pointer).catch((error: unknown) => {
-      if (errorCode(error) === 'ENOENT') return null;
-      throw error;
-    });
+    const found = await unlessMissing(lstat(pointer));
     if (found === null) return null;
     // A link of root's is as good as one of ours; anybody else's could lead us astray.
     if (!found.isSymbolicLink() || found.uid !== 0) assertOwner(found.uid, pointer);
@@ -56,7 +51,10 @@ export async function findPlace(dataDir: string): Promise<Place | null> {
     assertOwner(owner.uid, location);
     if ((await lstat(files.data(location)).catch(() => null)) === null) {
       if ((await readdir(location)).length === 0) return null;
-      throw foreignFolder(pointer);
+      throw new EmbeddedStartError(
+        `${pointer} is there, but is no database of this program`,
+        'Move that folder away, or set DATA_DIR to another one.',
+      );
     }
     return { pointer, location, user: await ownerOfData(location) };
   } catch (error) {
@@ -64,18 +62,22 @@ export async function findPlace(dataDir: string): Promise<Place | null> {
   }
 }
 
-async function followPointer(pointer: string): Promise<string> {
+export async function unlessMissing<T>(step: Promise<T>): Promise<T | null> {
   try {
-    return await realpath(pointer);
+    return await step;
   } catch (error) {
-    if (errorCode(error) !== 'ENOENT') throw error;
-    const target = await readlink(pointer);
-    throw new EmbeddedStartError(
-      `the database should be in ${target}, where ${pointer} points to, but that folder is gone`,
-      `Bring the folder back (is a disk not mounted?); or delete ${pointer} to start with an empty database.`,
-      { cause: error },
-    );
+    if (errorCode(error) === 'ENOENT') return null;
+    throw error;
   }
+}
+
+async function followPointer(pointer: string): Promise<string> {
+  const location = await unlessMissing(realpath(pointer));
+  if (location !== null) return location;
+  throw new EmbeddedStartError(
+    `the database should be in ${await readlink(pointer)}, where ${pointer} points to, but that folder is gone`,
+    `Bring the folder back (is a disk not mounted?); or delete ${pointer} to start with an empty database.`,
+  );
 }
 
 /** Another owner could lay a link for us to write through, and PostgreSQL would refuse anyway. */
@@ -100,13 +102,6 @@ async function ownerOfData(location: string): Promise<ServiceUser | null> {
   throw new EmbeddedStartError(
     `the files of the database in ${location} belong to root, and PostgreSQL does not run as root`,
     `Give them back to the account that made them, such as: chown -R nobody ${quoted(files.data(location))}`,
-  );
-}
-
-function foreignFolder(pointer: string): EmbeddedStartError {
-  return new EmbeddedStartError(
-    `${pointer} is there, but is no database of this program`,
-    'Move that folder away, or set DATA_DIR to another one.',
   );
 }
 
@@ -175,46 +170,39 @@ export async function syncFolder(folder: string): Promise<void> {
  * a folder that is there takes no other, as `/proc`.
  */
 export async function makeFolders(path: string): Promise<boolean> {
-  const wasMade = await makeFolder(path);
-  if (wasMade !== null) return wasMade;
-  await makeFolders(dirname(path));
-  return (await makeFolder(path)) ?? fail(path);
-}
-
-/** Null when the one above it is not there. */
-async function makeFolder(path: string): Promise<boolean | null> {
+  const makeOne = async (): Promise<boolean> => {
+    try {
+      await mkdir(path);
+      return true;
+    } catch (error) {
+      if (errorCode(error) === 'EEXIST' && (await stat(path)).isDirectory()) return false;
+      throw error;
+    }
+  };
   try {
-    await mkdir(path);
-    return true;
+    return await makeOne();
   } catch (error) {
-    const code = errorCode(error);
-    if (code === 'ENOENT') return null;
-    if (code === 'EEXIST' && (await stat(path)).isDirectory()) return false;
-    throw error;
+    if (errorCode(error) !== 'ENOENT') throw error;
+    await makeFolders(dirname(path));
+    return await makeOne();
   }
 }
 
-function fail(path: string): never {
-  throw new Error(`no folder can be made in ${dirname(path)}`);
-}
-
-/**
- * Makes sure of a folder of ours that everybody can enter and nobody else can write to. False when
- * one is there already that somebody else could tamper with.
- */
+/** False when there is a folder already that somebody else could tamper with. */
 export async function makeOwnFolder(path: string): Promise<boolean> {
   if (await makeFolders(path)) await chmod(path, 0o755);
   const found = await lstat(path);
   return found.isDirectory() && found.uid === process.geteuid?.() && (found.mode & 0o022) === 0;
 }
 
-/** What a failed file operation under `path` means to a person. */
 export function explainFileError(error: unknown, path: string): StoreError {
   if (error instanceof StoreError) return error;
   const code = errorCode(error);
   if (code === 'ENOSPC' || code === 'EDQUOT') return diskFull(path, error);
-  const reason = error instanceof Error ? error.message : String(error);
+  // Without the path at hand, which may be an internal one.
+  const reason = error instanceof Error ? error.message.replace(/, \w+ '.*$/s, '') : String(error);
   const told: Record<string, string> = {
+    ENOENT: 'it is not there and can’t be made',
     EACCES: 'this user may not enter or write it',
     EPERM: 'this user may not change it',
     EROFS: 'it is read-only',

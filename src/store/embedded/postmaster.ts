@@ -23,10 +23,7 @@ export async function findPostmaster(location: string): Promise<Postmaster | nul
   return { pid, port: port > 0 ? port : null, ready: lines[7]?.trim() === 'ready' };
 }
 
-/**
- * Whether process `pid` is alive and works in folder `data`, as a server always does: process
- * numbers come round again, quickly so in containers.
- */
+/** A server works in its folder `data`; process numbers come round again, quickly so in containers. */
 async function runsIn(pid: number, data: string): Promise<boolean> {
   if (!isRunning(pid)) return false;
   if (process.platform !== 'linux') return true;
@@ -47,9 +44,8 @@ function isRunning(pid: number): boolean {
 }
 
 /**
- * Asks the server to stop: `INT` ends sessions and writes everything out, `QUIT` drops dead and
- * recovers at the next start. Sent under the service user's name, so that a forged lock file can't
- * make root hit another process.
+ * `INT` ends sessions and writes everything out, `QUIT` drops dead and recovers at the next start. Sent under
+ * the service user's name, so that a forged lock file can't make root hit another process.
  */
 export async function stopPostmaster(
   { user }: Place,
@@ -110,10 +106,7 @@ export function lastWords(log: string): string {
   return (trouble.length > 0 ? trouble : lines).slice(-3).join(' | ');
 }
 
-/**
- * Keeps the log within 8 MiB and one older part of the same size. Writers append, so the file can be cut under
- * them.
- */
+/** Keeps the log and one older part within 8 MiB each. Writers append, so the file can be cut. */
 export async function boundLog(location: string): Promise<void> {
   if ((await logSize(location)) <= MAX_BYTES) return;
   await copyFile(files.log(location), `${files.log(location)}.1`);

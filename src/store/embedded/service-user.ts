@@ -22,11 +22,10 @@ export function isRoot(): boolean {
   return process.geteuid?.() === 0;
 }
 
-/** The account for a new database, or null when it is simply the current one. */
 export async function newServiceUser(): Promise<ServiceUser | null> {
   if (!isRoot()) return null;
   for (const name of CANDIDATES) {
-    const user = fromPasswd(name) ?? (await fromId(name));
+    const user = await accountOf(name);
     if (user !== null && user.uid !== 0) return user;
   }
   throw new EmbeddedStartError(
@@ -35,29 +34,18 @@ export async function newServiceUser(): Promise<ServiceUser | null> {
   );
 }
 
-function fromPasswd(name: string): ServiceUser | null {
-  const fields = passwd().find((entry) => entry[0] === name);
-  const [uid, gid] = [Number(fields?.[2]), Number(fields?.[3])];
-  if (!Number.isInteger(uid) || !Number.isInteger(gid)) return null;
-  return { uid: uid >>> 0, gid: gid >>> 0 };
-}
-
-/** The name of an account, for messages. */
 export function userName(uid: number): string {
-  return passwd().find((entry) => entry[2] === String(uid))?.[0] ?? String(uid);
-}
-
-function passwd(): string[][] {
   try {
     const lines = readFileSync('/etc/passwd', 'utf8').split('\n');
-    return lines.map((line) => line.split(':'));
+    const entries = lines.map((line) => line.split(':'));
+    return entries.find((entry) => entry[2] === String(uid))?.[0] ?? String(uid);
   } catch {
-    return [];
+    return String(uid);
   }
 }
 
-/** For accounts kept elsewhere than in /etc/passwd. */
-async function fromId(name: string): Promise<ServiceUser | null> {
+/** Null when there is none. The system knows of more accounts than /etc/passwd lists. */
+async function accountOf(name: string): Promise<ServiceUser | null> {
   const ask = async (flag: string) =>
     Number((await promisify(execFile)('id', [flag, name])).stdout) >>> 0;
   try {
@@ -85,10 +73,7 @@ export function asUser(user: ServiceUser | null): { uid?: number; gid?: number }
   return user === null ? {} : { uid: user.uid, gid: user.gid };
 }
 
-/**
- * Runs a program under `user` (null: as ourselves) and waits for its end.
- * @throws EmbeddedStartError when the system does not let us change user.
- */
+/** @throws EmbeddedStartError when the system does not let us change user */
 export async function runAs(
   user: ServiceUser | null,
   file: string,

@@ -1,46 +1,18 @@
+import { parse as read } from 'csv-parse/sync';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
   csv,
-  json,
-  ndjsonLine,
   type CsvCell,
   type CsvOptions,
+  json,
+  ndjsonLine,
   withColumnNames,
 } from '../../../src/cli/output/formats.js';
+import { rowEncoder } from '../../../src/cli/rows.js';
 import { unguarded } from '../../../src/domain/csv.js';
 
-/** A reader written from RFC 4180 alone: what comes back must be what went in. */
-function parse(text: string): string[][] {
-  const rows: string[][] = [];
-  let row: string[] = [];
-  let at = 0;
-  while (at < text.length) {
-    let cell = '';
-    if (text[at] === '"') {
-      for (at++; ; at++) {
-        if (text[at] === '"' && text[at + 1] === '"') at++;
-        else if (text[at] === '"') break;
-        if (at >= text.length) throw new Error('a quote is never closed');
-        cell += text[at];
-      }
-      at++;
-    } else {
-      while (at < text.length && text[at] !== ',' && text[at] !== '\r') cell += text[at++];
-    }
-    row.push(cell);
-    if (text[at] === ',') {
-      at++;
-      if (text[at] === '\r') row.push('');
-    }
-    if (text.startsWith('\r\n', at)) {
-      rows.push(row);
-      row = [];
-      at += 2;
-    }
-  }
-  return rows;
-}
+const parse = (text: string): string[][] => read(text, { record_delimiter: '\r\n' });
 
 /** The line of a single row. */
 async function line(cells: readonly CsvCell[], options?: CsvOptions): Promise<string> {
@@ -50,31 +22,24 @@ async function line(cells: readonly CsvCell[], options?: CsvOptions): Promise<st
 }
 
 describe('CSV', () => {
-  it('quotes what must be quoted and ends lines with CRLF', async () => {
-    expect(await line(['a', 'b,c', 'say "x"', 'two\nlines', null, true])).toBe(
-      'a,"b,c","say ""x""","two\nlines",,true\r\n',
-    );
-  });
-
-  it.each(['=1+1', '+1', '-1', '@SUM(A1)', '\t=1', '\r=1', '\n=1', '＝1+1'])(
-    'puts an apostrophe before %j, because a spreadsheet would run it',
-    async (text) => {
-      expect(parse(await line([text, 'x']))[0]?.[0]).toBe(`'${text}`);
-    },
-  );
-
-  it('keeps numbers numbers, negative ones and those that PostgreSQL gives as text', async () => {
-    expect(await line([-5, 12n, '-5.00', '-5.00'], { numeric: [true, true, true, false] })).toBe(
-      "-5,12,-5.00,'-5.00\r\n",
-    );
-  });
-
-  it('guards text in a numeric column that is no number after all', async () => {
-    expect(await line(['-1+cmd()'], { numeric: [true] })).toBe("'-1+cmd()\r\n");
-  });
-
-  it('writes dates as ISO 8601', async () => {
-    expect(await line([new Date(0), new Date(NaN)])).toBe('1970-01-01T00:00:00.000Z,\r\n');
+  const numeric = [true, true, true, false];
+  it.each<[string, CsvCell[], CsvOptions, string]>([
+    [
+      'quotes what must be',
+      ['a', 'b,c', '"x"', '2\nl', null, true],
+      {},
+      'a,"b,c","""x""","2\nl",,true',
+    ],
+    [
+      'keeps numbers, also as text of PostgreSQL',
+      [-5, 12n, '-5.0', '-5.0'],
+      { numeric },
+      "-5,12,-5.0,'-5.0",
+    ],
+    ['guards text in a numeric column', ['-1+cmd()'], { numeric }, "'-1+cmd()"],
+    ['has dates in ISO 8601', [new Date(0), new Date(NaN)], {}, '1970-01-01T00:00:00.000Z,'],
+  ])('%s', async (_what, cells, options, expected) => {
+    expect(await line(cells, options)).toBe(`${expected}\r\n`);
   });
 
   it('shows no control character on a terminal, but keeps every one in a file', async () => {
@@ -99,22 +64,24 @@ describe('CSV', () => {
 });
 
 describe('JSON', () => {
-  it('writes integers as numbers while every reader reads them exactly, else as text', () => {
-    expect(ndjsonLine({ a: 7n, b: 2n ** 53n - 1n, c: 2n ** 53n + 1n, d: -(2n ** 60n) })).toBe(
-      '{"a":7,"b":9007199254740991,"c":"9007199254740993","d":"-1152921504606846976"}\n',
-    );
-  });
-
-  it('writes dates as ISO 8601, bytes as hexadecimal and what is no number as text', () => {
-    expect(ndjsonLine([new Date(0), Buffer.from([1, 255]), new Uint8Array([10]), NaN])).toBe(
-      '["1970-01-01T00:00:00.000Z","\\\\x01ff","\\\\x0a","NaN"]\n',
-    );
-  });
-
-  it('escapes what JSON alone would leave to act on a terminal', () => {
-    expect(ndjsonLine('\u001B[2J\u009B2J\u007F\u202E\u2028é')).toBe(
-      String.raw`"\u001b[2J\u009b2J\u007f\u202e\u2028é"` + '\n',
-    );
+  it.each([
+    [
+      'integers as numbers while every reader reads them exactly, else as text',
+      { a: 7n, b: 2n ** 53n - 1n, c: 2n ** 53n + 1n, d: -(2n ** 60n) },
+      '{"a":7,"b":9007199254740991,"c":"9007199254740993","d":"-1152921504606846976"}',
+    ],
+    [
+      'dates as ISO 8601, bytes as hexadecimal and what is no number as text',
+      [new Date(0), Buffer.from([1, 255]), new Uint8Array([10]), NaN],
+      '["1970-01-01T00:00:00.000Z","\\\\x01ff","\\\\x0a","NaN"]',
+    ],
+    [
+      'escapes where a terminal would act on characters that JSON leaves alone',
+      '\u001B[2J\u009B2J\u007F\u202E\u2028é',
+      String.raw`"\u001b[2J\u009b2J\u007f\u202e\u2028é"`,
+    ],
+  ])('has %s', (_what, value, expected) => {
+    expect(ndjsonLine(value)).toBe(`${expected}\n`);
   });
 
   it('is indented for people and one line for programs', () => {
@@ -140,3 +107,78 @@ describe('JSON', () => {
     );
   });
 });
+
+type Type = Parameters<typeof rowEncoder>[0][number]['type'];
+
+function value(text: string | null, type: Type): string {
+  const line = rowEncoder([{ name: 'v', type }])([text]);
+  return line.slice('{"v":'.length, -1);
+}
+
+describe('a row as JSON', () => {
+  it.each([
+    ['19.90', '19.90'],
+    ['-0.10', '-0.10'],
+    ['0.00', '0.00'],
+    ['1200', '1200'],
+    ['1e+20', '1e+20'],
+    ['9007199254740992', '9007199254740992'],
+    ['9007199254740993', '"9007199254740993"'],
+    ['0.12345678901234567891', '"0.12345678901234567891"'],
+    ['NaN', '"NaN"'],
+    ['-Infinity', '"-Infinity"'],
+  ])('has the number %s as %s, exact for every reader', (text, json) => {
+    expect(value(text, 'number')).toBe(json);
+  });
+
+  it('has decimals, such as money, as text with their digits, which no reader can round', () => {
+    expect(value('19.90', 'decimal')).toBe('"19.90"');
+    expect(value('-0.10', 'decimal')).toBe('"-0.10"');
+  });
+
+  it('loses no digit of any number', () => {
+    fc.assert(
+      fc.property(fc.bigInt(), fc.integer({ min: 0, max: 20 }), (unscaled, scale) => {
+        const digits = String(unscaled < 0n ? -unscaled : unscaled).padStart(scale + 1, '0');
+        const whole = digits.slice(0, digits.length - scale);
+        const text = `${unscaled < 0n ? '-' : ''}${whole}${scale === 0 ? '' : `.${digits.slice(-scale)}`}`;
+        const read = JSON.parse(value(text, 'number')) as unknown;
+        if (typeof read === 'string') expect(read).toBe(text);
+        else expect(exact(String(read))).toBe(exact(text));
+      }),
+    );
+  });
+
+  it('keeps JSON as it is but for what a terminal would act on, in one line', () => {
+    expect(value('{"a":\n  1.10, "b": "\u009B2J\u202E"}', 'json')).toBe(
+      '{"a":   1.10, "b": "\\u009b2J\\u202e"}',
+    );
+  });
+
+  it('has texts, lists, truth and nothing', () => {
+    expect(value('say "hi"\n', 'text')).toBe('"say \\"hi\\"\\n"');
+    expect(value('{a,"b c",NULL,"{}"}', 'texts')).toBe('["a","b c",null,"{}"]');
+    expect(value('f', 'boolean')).toBe('false');
+    expect(value(null, 'number')).toBe('null');
+  });
+
+  it('tells columns of one name apart, and takes no name for more than a name', () => {
+    const names = ['a', 'a', '__proto__', 'a_2'];
+    const columns = names.map((name) => ({ name, type: 'number' as const }));
+    expect(rowEncoder(columns)(['1', '2', '3', '4'])).toBe('{"a":1,"a_3":2,"__proto__":3,"a_2":4}');
+  });
+});
+
+/** A decimal number as a fraction of integers in lowest form. */
+function exact(text: string): string {
+  const [, sign = '', whole = '', fraction = '', exponent = '0'] =
+    /^(-?)(\d+)(?:\.(\d+))?(?:e([+-]?\d+))?$/.exec(text) ?? [];
+  let unscaled = BigInt(whole + fraction);
+  let power = Number(exponent) - fraction.length;
+  if (unscaled === 0n) return '0';
+  while (unscaled % 10n === 0n) {
+    unscaled /= 10n;
+    power++;
+  }
+  return `${sign}${unscaled}e${power}`;
+}

@@ -4,8 +4,10 @@ import {
   mergePurchase,
   supportAt,
   type PurchaseReading,
-} from '../../../src/domain/codes/purchase.js';
-import { settle, type CodeNews, type KnownCode } from '../../../src/domain/codes/transition.js';
+  settle,
+  type CodeNews,
+  type KnownCode,
+} from '../../../src/domain/codes/known-code.js';
 import { decodePurchase } from '../../../src/domain/decode.js';
 import type { Json, Purchase } from '../../../src/domain/item.js';
 

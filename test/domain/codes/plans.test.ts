@@ -5,7 +5,6 @@ import {
   SOON_MS,
   byUsefulness,
   callsWithin,
-  isFresh,
   parseDuration,
   planRecheck,
   type RecheckCandidate,
@@ -61,20 +60,6 @@ describe('a length of time', () => {
         expect(parseDuration(text)).toEqual({ ms });
       }),
     );
-  });
-});
-
-describe('a verdict', () => {
-  it('is fresh until it is as old as it may be', () => {
-    expect(isFresh(NOW - DAY + 1, DAY, NOW)).toBe(true);
-    expect(isFresh(NOW - DAY, DAY, NOW)).toBe(false);
-    expect(isFresh(NOW, 0, NOW)).toBe(false);
-    expect(isFresh(null, DAY, NOW)).toBe(false);
-  });
-
-  it('given by a clock ahead of ours is not fresh for ever', () => {
-    expect(isFresh(NOW + 1000, DAY, NOW)).toBe(true);
-    expect(isFresh(NOW + 365 * DAY, DAY, NOW)).toBe(false);
   });
 });
 

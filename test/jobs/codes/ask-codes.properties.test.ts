@@ -5,8 +5,8 @@ import { hearAccount, hearCode } from '../../../src/domain/codes/outcome.js';
 import { LONGEST_ROW, Proofs, type Call, type CodeCall } from '../../../src/domain/codes/proof.js';
 import type { Purchase } from '../../../src/domain/item.js';
 import type { Reply } from '../../../src/domain/reply.js';
-import { askCodes, type CodeMarketplace } from '../../../src/jobs/codes/ask-codes.js';
-import type { AskReport, SettledCode } from '../../../src/jobs/codes/types.js';
+import { Asking } from '../../../src/jobs/codes/ask-codes.js';
+import type { AskReport, CodeMarketplace, SettledCode } from '../../../src/jobs/codes/types.js';
 import type { Sourced } from '../../../src/marketplace/types.js';
 import * as replies from '../../domain/codes/support.js';
 import { diceOf } from '../../domain/codes/support.js';
@@ -189,18 +189,12 @@ async function ask(
   const valid = new Set([CANARY, ...codes.filter((_, i) => list[i] === true)]);
   const market = new Market(valid, conditions, diceOf(seed));
   const settled: SettledCode[] = [];
-  const report = await askCodes(market, {
-    account: 'ada',
-    codes,
-    canaries,
-    concurrency,
-    spacingMs,
-    now: () => market.now,
-    signal: never,
-    onSettled: (news) => {
-      settled.push(...news);
-    },
+  const asking = new Asking(market, {
+    ...{ account: 'ada', codes, canaries, concurrency, spacingMs },
+    ...{ now: () => market.now, signal: never },
   });
+  for await (const news of asking) settled.push(...news);
+  const { report } = asking;
   return { codes, market, report, settled };
 }
 

@@ -10,6 +10,7 @@ import {
 import type { Stop, StopReason } from '../../../src/jobs/codes/types.js';
 
 const NOW = 1_000_000;
+const AFTER_LIMIT = { kind: 'later', delayMs: 60_000 };
 
 function stop(reason: StopReason, notBefore: number | null = null): Stop {
   return { reason, notBefore, detail: null };
@@ -21,27 +22,32 @@ function after(fields: Partial<AskResult>) {
 }
 
 describe('what follows when asking has ended', () => {
-  it('is nothing when all is settled, whatever ended it', () => {
-    for (const reason of ['refused', 'limited', 'aborted'] as const) {
-      expect(after({ stop: stop(reason), open: 0 })).toEqual({ kind: 'done' });
-    }
-  });
-
-  it('is another worker after an abort', () => {
-    expect(after({ stop: stop('aborted') })).toEqual({ kind: 'hand-back' });
-  });
-
-  it('is a pause of exactly the length that the server asked for', () => {
-    for (const reason of ['limited', 'unavailable', 'challenge'] as const) {
-      const next = after({ stop: stop(reason, NOW + 12_345) });
-      expect(next).toEqual({ kind: 'later', delayMs: 12_345 });
-    }
-  });
-
-  it('is a pause of ours when the server gave none, or one that is over', () => {
-    for (const notBefore of [null, NOW - 1]) {
-      const next = after({ stop: stop('limited', notBefore) });
-      expect(next).toEqual({ kind: 'later', delayMs: 60_000 });
+  it.each<[string, readonly StopReason[], Partial<AskResult>, object, number?]>([
+    [
+      'is nothing when all is settled, whatever ended it',
+      ['refused', 'limited', 'aborted'],
+      { open: 0 },
+      { kind: 'done' },
+    ],
+    ['is another worker after an abort', ['aborted'], {}, { kind: 'hand-back' }],
+    [
+      'is a pause of exactly the length that the server asked for',
+      ['limited', 'unavailable', 'challenge'],
+      {},
+      { kind: 'later', delayMs: 12_345 },
+      NOW + 12_345,
+    ],
+    ['is a pause of ours when the server gave none', ['limited'], {}, AFTER_LIMIT],
+    ['is a pause of ours when its own is over', ['limited'], {}, AFTER_LIMIT, NOW - 1],
+    [
+      'is to wait for a person, or for the marketplace to come back, when the key or the API is gone',
+      ['refused', 'account-changed', 'switched-off', 'redirect'],
+      {},
+      { kind: 'blocked', notBefore: null },
+    ],
+  ])('%s', (_, reasons, result, expected, notBefore) => {
+    for (const reason of reasons) {
+      expect(after({ stop: stop(reason, notBefore), ...result })).toEqual(expected);
     }
   });
 
@@ -51,21 +57,11 @@ describe('what follows when asking has ended', () => {
     expect(none.delayMs).toBeGreaterThan(some.delayMs);
   });
 
-  it('is a pause that doubles with each round for codes that got no answer while others did', () => {
-    const pauses = [1, 2, 3, 4].map((roundsToWait) => after({ roundsToWait }));
+  it('is a pause that doubles with each round for codes that got no answer while others did; none to speak of where time would not help', () => {
+    const pauses = [0, 1, 2, 3, 4].map((roundsToWait) => after({ roundsToWait }));
     expect(pauses).toEqual(
-      [15_000, 30_000, 60_000, 120_000].map((delayMs) => ({ kind: 'later', delayMs })),
+      [2_000, 15_000, 30_000, 60_000, 120_000].map((delayMs) => ({ kind: 'later', delayMs })),
     );
-  });
-
-  it('is no pause to speak of when time would not help', () => {
-    expect(after({ roundsToWait: 0 })).toEqual({ kind: 'later', delayMs: 2_000 });
-  });
-
-  it('is to wait for a person, or for the marketplace to come back, when the key or the API is gone', () => {
-    for (const reason of ['refused', 'account-changed', 'switched-off', 'redirect'] as const) {
-      expect(after({ stop: stop(reason) })).toEqual({ kind: 'blocked', notBefore: null });
-    }
   });
 });
 
@@ -112,15 +108,8 @@ describe('a key that is refused', () => {
 
 it('why a chunk stopped is a sentence for a person', () => {
   const reasons: readonly StopReason[] = [
-    ...([
-      'limited',
-      'unavailable',
-      'unreadable',
-      'no-purchase',
-      'refused',
-      'switched-off',
-    ] as const),
-    ...(['redirect', 'challenge', 'account-changed', 'canary-lost'] as const),
+    ...(['limited', 'unavailable', 'unreadable', 'no-purchase', 'refused'] as const),
+    ...(['switched-off', 'redirect', 'challenge', 'account-changed', 'canary-lost'] as const),
   ];
   for (const reason of reasons) expect(describeStop(stop(reason))).toMatch(/^[a-z].* .*[a-z]$/);
   expect(describeStop(stop('aborted'))).toBeNull();

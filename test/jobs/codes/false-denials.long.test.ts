@@ -4,8 +4,17 @@ import { describe, expect, it } from 'vitest';
 import type { Marketplace } from '../../../src/marketplace/types.js';
 import { diceOf } from '../../domain/codes/support.js';
 import { useMirror } from '../../support/mirror.js';
-import { auditDeps, auditVerdicts, enter, workThrough } from './audit.js';
-import { listOf, openShop, shuffled, truthOf, type Shop } from './support.js';
+import {
+  auditDeps,
+  auditVerdicts,
+  enter,
+  listOf,
+  openShop,
+  type Shop,
+  shuffled,
+  truthOf,
+  workThrough,
+} from './support.js';
 
 const mirror = useMirror();
 const CODES = 150;

@@ -1,10 +1,20 @@
 import { describe, expect, it } from 'vitest';
-import type { Fault, ProfileName } from '../../../src/simulator/index.js';
-import { KEY, never, useMirror } from '../../support/mirror.js';
 import { performAuditChunk } from '../../../src/jobs/codes/perform-chunk.js';
-import { auditDeps, auditVerdicts, enter, progress, workThrough } from './audit.js';
-import { EVERY_FAULT, plague } from './faults.js';
-import { ask, listOf, openShop, truthOf, verdictsOf } from './support.js';
+import type { Fault, Simulator } from '../../../src/simulator/index.js';
+import { diceOf } from '../../domain/codes/support.js';
+import { KEY, never, useMirror } from '../../support/mirror.js';
+import {
+  ask,
+  auditDeps,
+  auditVerdicts,
+  enter,
+  listOf,
+  openShop,
+  progress,
+  truthOf,
+  verdictsOf,
+  workThrough,
+} from './support.js';
 
 const mirror = useMirror();
 
@@ -28,17 +38,6 @@ describe('each kind of fault, met by every validation', () => {
       }
     },
   );
-
-  it.each(['documented', 'field-1', 'field-2'] satisfies ProfileName[])(
-    'has true verdicts in the notation of %s, in any language',
-    async (profile) => {
-      for (const language of ['en', 'EN', 'de', 'ja'] as const) {
-        const shop = await openShop({ profile, language });
-        const codes = listOf(shop, 40, 4);
-        expect(verdictsOf(await ask(shop, { codes }))).toEqual(truthOf(shop, codes));
-      }
-    },
-  );
 });
 
 describe('an audit of 2,000 codes', () => {
@@ -51,42 +50,6 @@ describe('an audit of 2,000 codes', () => {
     expect(await auditVerdicts(mirror(), auditId)).toEqual(truthOf(shop, codes));
     expect(await progress(mirror(), auditId)).toMatchObject({ state: 'finished', unproven: 0 });
     expect(shop.sim.defects).toEqual([]);
-  });
-
-  it('ends with the truth in weather in which every third request fails', async () => {
-    const shop = await openShop();
-    const codes = listOf(shop, 600, 3);
-    const canary = shop.canary;
-    const options = { chunkSize: 100, canary };
-    const auditId = await enter(mirror(), shop.marketplace.host, codes, options);
-    plague(shop.sim, 0.33, 2);
-    await workThrough(auditDeps(mirror(), shop.marketplace), [auditId]);
-    const verdicts = await auditVerdicts(mirror(), auditId);
-    for (const code of codes) {
-      if (verdicts[code] !== 'unproven')
-        expect([code, verdicts[code]]).toEqual([code, shop.truth(code)]);
-    }
-    const { state, unproven } = await progress(mirror(), auditId);
-    expect(state).toBe('finished');
-    // Five rounds in which a code met nothing that can be read are possible, but few.
-    expect(unproven).toBeLessThan(10);
-  });
-
-  it('ends with the truth although the key is revoked and restored again and again', async () => {
-    const shop = await openShop();
-    const codes = listOf(shop, 2_000, 7);
-    const auditId = await enter(mirror(), shop.marketplace.host, codes, { chunkSize: 250 });
-    const owner = shop.sim.seller(KEY);
-    const revoke = (): void => {
-      shop.sim.revoke(KEY);
-      shop.sim.afterRequests(60, () => {
-        shop.sim.addSeller(owner);
-        shop.sim.afterRequests(400, revoke);
-      });
-    };
-    shop.sim.afterRequests(300, revoke);
-    await workThrough(auditDeps(mirror(), shop.marketplace), [auditId]);
-    expect(await auditVerdicts(mirror(), auditId)).toEqual(truthOf(shop, codes));
   });
 
   it('has no code found valid that is another seller’s, though the key was theirs for a while', async () => {
@@ -102,11 +65,12 @@ describe('an audit of 2,000 codes', () => {
     });
     const job = { auditId, chunk: 0, isLastAttempt: false };
     await performAuditChunk(auditDeps(mirror(), shop.marketplace), job, never);
-    let outcomes = 0;
-    await workThrough(auditDeps(mirror(), shop.marketplace), [auditId], () => {
-      if (++outcomes === 3) shop.sim.addSeller(owner);
+    const problems: (string | null)[] = [];
+    await workThrough(auditDeps(mirror(), shop.marketplace), [auditId], async () => {
+      problems.push((await progress(mirror(), auditId)).problem);
+      if (problems.length === 3) shop.sim.addSeller(owner);
     });
-    expect(outcomes).toBeGreaterThanOrEqual(3);
+    expect(problems.slice(0, 3).join()).toMatch(/(?:opened the account "eve".*){3}/);
     const verdicts = await auditVerdicts(mirror(), auditId);
     const wrong = codes.filter((code) => verdicts[code] !== shop.truth(code));
     // The few that were found while nobody could know that the account had changed.
@@ -114,3 +78,61 @@ describe('an audit of 2,000 codes', () => {
     expect(wrong.filter((code) => verdicts[code] === 'invalid')).toEqual([]);
   });
 });
+
+/**
+ * Every kind of fault, in several notations. Left out is a key that is refused for a single
+ * validation: the marketplace then gives the very denial of an invalid code.
+ */
+export const EVERY_FAULT: readonly Fault[] = [
+  { kind: 'rate-limited', retryAfter: 0 },
+  { kind: 'rate-limited', body: 'html', retryAfter: 0, form: 'date' },
+  { kind: 'rate-limited', retryAfter: null },
+  { kind: 'server-error', status: 500, echo: true },
+  { kind: 'server-error', status: 502, body: 'html' },
+  { kind: 'maintenance' },
+  { kind: 'maintenance', body: 'html', retryAfter: 0 },
+  { kind: 'maintenance-redirect' },
+  { kind: 'switched-off', body: 'json' },
+  { kind: 'switched-off', body: 'html' },
+  { kind: 'challenge', status: 403 },
+  { kind: 'challenge', status: 429 },
+  { kind: 'challenge', status: 503 },
+  { kind: 'html' },
+  { kind: 'html', status: 404 },
+  { kind: 'empty' },
+  { kind: 'empty', status: 404 },
+  { kind: 'wrong-type', json: 'array' },
+  { kind: 'wrong-type', json: 'null' },
+  { kind: 'reply', status: 404, body: '{"message":"Not Found"}' },
+  { kind: 'reply', status: 400, body: '{"status":"error","msg":"Something went wrong"}' },
+  { kind: 'reply', status: 200, body: '{"status":"success"}' },
+  { kind: 'redirect', to: 'origin', origin: 'http://127.0.0.1:9' },
+  { kind: 'redirect', to: 'home' },
+  { kind: 'translated', language: 'de' },
+  { kind: 'translated', language: 'ja' },
+  { kind: 'translated', language: 'EN' },
+  { kind: 'prefix', text: 'bom' },
+  { kind: 'prefix', text: 'whitespace' },
+  { kind: 'prefix', text: 'php-warnings' },
+  { kind: 'truncate', how: 'destroy', fraction: 0.5 },
+  { kind: 'truncate', how: 'clean', fraction: 0.5 },
+  { kind: 'truncate', how: 'short', fraction: 0.9 },
+  { kind: 'slow', chunkBytes: 200, pauseMs: 1 },
+  { kind: 'reset' },
+  { kind: 'reset', afterBytes: 20 },
+  { kind: 'encoding', encoding: 'gzip' },
+  { kind: 'encoding', encoding: 'br' },
+  { kind: 'encoding', encoding: 'deflate' },
+];
+
+/** Lets a share of all further requests meet a fault, each kind as often as any other. */
+export function plague(sim: Simulator, share: number, seed: number): void {
+  const dice = diceOf(seed);
+  const onRequest = (): void => {
+    sim.afterRequests(0, onRequest);
+    if (dice() >= share) return;
+    const fault = EVERY_FAULT[Math.floor(dice() * EVERY_FAULT.length)];
+    if (fault !== undefined) sim.faults.next('any', fault);
+  };
+  sim.afterRequests(0, onRequest);
+}

@@ -3,15 +3,36 @@ import { expect, it } from 'vitest';
 import { KEY, never, useMirror } from '../../support/mirror.js';
 import { messageOf } from '../../../src/jobs/alerts.js';
 import { performAuditChunk, SECOND_LOOK } from '../../../src/jobs/codes/perform-chunk.js';
-import { auditDeps, auditVerdicts, enter, progress, workThrough } from './audit.js';
-import { failingOn, listOf, openShop, truthOf } from './support.js';
+import type { Marketplace } from '../../../src/marketplace/types.js';
+import type { NewAudit } from '../../../src/store/audits/types.js';
+import {
+  auditDeps,
+  auditVerdicts,
+  enter,
+  failingOn,
+  listOf,
+  openShop,
+  progress,
+  truthOf,
+  workThrough,
+} from './support.js';
 
 const mirror = useMirror();
 
-it('settles every code of an audit with its purchase, at one call for each and few proofs', async () => {
+/** An audit of a list as `listOf` makes it, and what its chunks are worked on with. */
+async function entered(
+  [count, nth = 10]: readonly [number, number?],
+  options: Partial<NewAudit> = {},
+) {
   const shop = await openShop();
-  const codes = listOf(shop, 1_000);
-  const auditId = await enter(mirror(), shop.marketplace.host, codes);
+  const codes = listOf(shop, count, nth);
+  const auditId = await enter(mirror(), shop.marketplace.host, codes, options);
+  const deps = auditDeps(mirror(), shop.marketplace);
+  return { shop, codes, auditId, deps, job: { auditId, chunk: 0, isLastAttempt: false } };
+}
+
+it('settles every code of an audit with its purchase, at one call for each and few proofs', async () => {
+  const { shop, codes, auditId } = await entered([1_000]);
   const callCount = (): number => shop.sim.requestCount;
   const queue = await workThrough(auditDeps(mirror(), shop.marketplace, { callCount }), [auditId]);
   expect(await auditVerdicts(mirror(), auditId)).toEqual(truthOf(shop, codes));
@@ -56,17 +77,13 @@ it('keeps the hash of each reply as it came, by which it can be told from anothe
 });
 
 it('binds the seller to the account that its first proof opened', async () => {
-  const shop = await openShop();
-  const auditId = await enter(mirror(), shop.marketplace.host, listOf(shop, 5));
-  await workThrough(auditDeps(mirror(), shop.marketplace), [auditId]);
+  const { auditId, deps } = await entered([5]);
+  await workThrough(deps, [auditId]);
   expect(await mirror().store.sellers.bindingOf('main')).toMatchObject({ username: 'ada' });
 });
 
 it('tells people once that an audit is finished, also when the one that finished it could not', async () => {
-  const shop = await openShop();
-  const auditId = await enter(mirror(), shop.marketplace.host, listOf(shop, 20));
-  const deps = auditDeps(mirror(), shop.marketplace);
-  const job = { auditId, chunk: 0, isLastAttempt: false };
+  const { shop, auditId, deps, job } = await entered([20]);
   const alert = { kind: 'audit-finished', auditId: String(auditId) };
   expect(await performAuditChunk(deps, job, never)).toMatchObject({ kind: 'done', alert: null });
   const look = { ...job, chunk: SECOND_LOOK };
@@ -76,8 +93,7 @@ it('tells people once that an audit is finished, also when the one that finished
 });
 
 it('tells of an audit that failed why it did, and nothing any more once it goes on', async () => {
-  const shop = await openShop();
-  const auditId = await enter(mirror(), shop.marketplace.host, listOf(shop, 5));
+  const { auditId } = await entered([5]);
   const { store } = mirror();
   const alert = { kind: 'audit-finished', auditId: String(auditId) } as const;
   await store.audits.fail(auditId, 'the marketplace refused the API key');
@@ -95,13 +111,11 @@ it('tells of an audit that failed why it did, and nothing any more once it goes 
 });
 
 it('goes on after the key was revoked in the middle and restored, and calls nothing wrongly invalid', async () => {
-  const shop = await openShop();
-  const codes = listOf(shop, 600, 5);
-  const auditId = await enter(mirror(), shop.marketplace.host, codes);
+  const { shop, codes, auditId, deps } = await entered([600, 5]);
   const owner = shop.sim.seller(KEY);
   shop.sim.afterRequests(250, () => shop.sim.revoke(KEY));
   const seen: string[] = [];
-  await workThrough(auditDeps(mirror(), shop.marketplace), [auditId], async (outcome) => {
+  await workThrough(deps, [auditId], async (outcome) => {
     seen.push(outcome.kind);
     const { state, problem } = await progress(mirror(), auditId);
     expect(state).toBe('running');
@@ -114,13 +128,9 @@ it('goes on after the key was revoked in the middle and restored, and calls noth
 });
 
 it('fails at once with a key that never worked, and goes on when it is resumed with one that does', async () => {
-  const shop = await openShop();
-  const codes = listOf(shop, 300);
-  const auditId = await enter(mirror(), shop.marketplace.host, codes);
+  const { shop, codes, auditId, deps, job } = await entered([300]);
   const owner = shop.sim.seller(KEY);
   shop.sim.revoke(KEY);
-  const deps = auditDeps(mirror(), shop.marketplace);
-  const job = { auditId, chunk: 0, isLastAttempt: false };
   const alert = { kind: 'audit-finished', auditId: String(auditId) };
   expect(await performAuditChunk(deps, job, never)).toMatchObject({ kind: 'give-up', alert });
   const { state, problem } = await progress(mirror(), auditId);
@@ -136,26 +146,22 @@ it('fails at once with a key that never worked, and goes on when it is resumed w
 });
 
 it('fails when the key is not mended within the last attempt', async () => {
-  const shop = await openShop();
-  const auditId = await enter(mirror(), shop.marketplace.host, listOf(shop, 300));
+  const { shop, auditId, deps, job } = await entered([300]);
   shop.sim.afterRequests(50, () => shop.sim.revoke(KEY));
-  const deps = auditDeps(mirror(), shop.marketplace);
-  const first = await performAuditChunk(deps, { auditId, chunk: 0, isLastAttempt: false }, never);
+  const first = await performAuditChunk(deps, job, never);
   expect(first).toMatchObject({ kind: 'retry', alert: null });
-  const last = await performAuditChunk(deps, { auditId, chunk: 0, isLastAttempt: true }, never);
+  const last = await performAuditChunk(deps, { ...job, isLastAttempt: true }, never);
   expect(last).toMatchObject({ kind: 'give-up' });
   expect(await progress(mirror(), auditId)).toMatchObject({ state: 'failed' });
 });
 
 it('asks no further once the audit is cancelled, and nothing twice when it is resumed', async () => {
-  const shop = await openShop();
-  const codes = listOf(shop, 400, 100);
-  const auditId = await enter(mirror(), shop.marketplace.host, codes, { chunkSize: 400 });
+  const { shop, codes, auditId, job } = await entered([400, 100], { chunkSize: 400 });
   shop.sim.afterRequests(150, () => void mirror().store.audits.cancel(auditId));
   // It is heard of with the next write, which comes within a second.
   shop.sim.faults.always('any', { kind: 'stall', ms: 20 });
   const deps = auditDeps(mirror(), shop.marketplace, { concurrency: 2 });
-  const outcome = await performAuditChunk(deps, { auditId, chunk: 0, isLastAttempt: false }, never);
+  const outcome = await performAuditChunk(deps, job, never);
   expect(outcome).toMatchObject({ kind: 'done', result: { state: 'cancelled' } });
   expect(shop.sim.requestCount).toBeLessThan(400);
   shop.sim.faults.clear();
@@ -168,13 +174,9 @@ it('asks no further once the audit is cancelled, and nothing twice when it is re
 });
 
 it('hands a chunk back when the worker stops, with everything recorded that was answered', async () => {
-  const shop = await openShop();
-  const codes = listOf(shop, 400, 100);
-  const auditId = await enter(mirror(), shop.marketplace.host, codes, { chunkSize: 400 });
+  const { shop, codes, auditId, deps, job } = await entered([400, 100], { chunkSize: 400 });
   const stopping = new AbortController();
   shop.sim.afterRequests(150, () => stopping.abort());
-  const deps = auditDeps(mirror(), shop.marketplace);
-  const job = { auditId, chunk: 0, isLastAttempt: false };
   expect(await performAuditChunk(deps, job, stopping.signal)).toEqual({ kind: 'hand-back' });
   const { valid } = await progress(mirror(), auditId);
   expect(valid).toBeGreaterThan(130);
@@ -183,27 +185,25 @@ it('hands a chunk back when the worker stops, with everything recorded that was 
 });
 
 it('leaves a chunk alone that somebody else works on', async () => {
-  const shop = await openShop();
-  const auditId = await enter(mirror(), shop.marketplace.host, listOf(shop, 10));
-  const deps = auditDeps(mirror(), shop.marketplace);
+  const { shop, auditId, deps, job } = await entered([10]);
   const outcome = await mirror().store.audits.withChunk(auditId, 0, () =>
-    performAuditChunk(deps, { auditId, chunk: 0, isLastAttempt: false }, never),
+    performAuditChunk(deps, job, never),
   );
   expect(outcome).toMatchObject({ kind: 'later' });
   expect(shop.sim.requestCount).toBe(0);
 });
 
 it('waits as long as the server asks for, and counts it against no code', async () => {
-  const shop = await openShop();
-  const auditId = await enter(mirror(), shop.marketplace.host, listOf(shop, 50));
+  const { shop, auditId, job } = await entered([50]);
   const marketplace = shop.client({ retry: { attempts: 1, baseMs: 1, maxMs: 20 } });
   shop.sim.afterRequests(20, () =>
     shop.sim.faults.always('any', { kind: 'rate-limited', retryAfter: 3_600 }),
   );
-  const job = { auditId, chunk: 0, isLastAttempt: false };
   const outcome = await performAuditChunk(auditDeps(mirror(), marketplace), job, never);
   expect(outcome).toMatchObject({ kind: 'later', reason: 'limited' });
   if (outcome.kind === 'later') expect(outcome.delayMs).toBeGreaterThan(3_500_000);
+  // Those that were under way.
+  expect(shop.sim.requestCount).toBeLessThanOrEqual(30);
   const pending = await mirror().store.audits.pendingOf(auditId, 0);
   expect(pending.length).toBeGreaterThan(25);
   expect(new Set(pending.map(({ attempts }) => attempts))).toEqual(new Set([0]));
@@ -217,19 +217,14 @@ it('gives up on a code whose answer can’t be understood after five rounds, and
   const auditId = await enter(mirror(), real.host, codes);
   shop.sim.faults.clear();
   let asked = 0;
-  const marketplace = {
-    host: real.host,
-    account: real.account.bind(real),
-    items: real.items.bind(real),
-    item: real.item.bind(real),
-    close: real.close.bind(real),
-    async validate(...[code, options]: Parameters<typeof real.validate>) {
-      if (code === broken) {
-        asked++;
-        shop.sim.faults.next('validate', { kind: 'wrong-type', json: 'array' });
-      }
-      return real.validate(code, options);
-    },
+  const marketplace: Marketplace = Object.create(real);
+  marketplace.account = (options) => real.account(options);
+  marketplace.validate = (code, options) => {
+    if (code === broken) {
+      asked++;
+      shop.sim.faults.next('validate', { kind: 'wrong-type', json: 'array' });
+    }
+    return real.validate(code, options);
   };
   const deps = auditDeps(mirror(), marketplace, { concurrency: 1 });
   await workThrough(deps, [auditId]);
@@ -309,26 +304,17 @@ it('lets two audits at once take turns, chunk by chunk', async () => {
   }
 });
 
-it('comes to the codes behind those that the marketplace fails on, also where no canary is known', async () => {
+it.each([
+  ['comes to the codes behind those that it fails on, also where no canary is known', 30, 60],
+  ['ends where it denies the others, since account details show that it is up', 3, 0],
+])('of a marketplace that fails on some codes an audit %s', async (_, fails, sold) => {
   const shop = await openShop();
-  const failing = Array.from({ length: 30 }, (_, i) => `of-a-deleted-item-${i}`);
-  const others = listOf(shop, 60, 4);
+  const failing = Array.from({ length: fails }, (_, i) => `of-a-deleted-item-${i}`);
+  const others = sold > 0 ? listOf(shop, sold, 4) : ['nobody-bought-1', 'nobody-bought-2'];
   const auditId = await enter(mirror(), shop.marketplace.host, [...failing, ...others]);
   const { marketplace } = failingOn(shop, failing);
   await workThrough(auditDeps(mirror(), marketplace), [auditId]);
   const unproven = Object.fromEntries(failing.map((code) => [code, 'unproven']));
   expect(await auditVerdicts(mirror(), auditId)).toEqual({ ...truthOf(shop, others), ...unproven });
-  expect(await progress(mirror(), auditId)).toMatchObject({ state: 'finished', pending: 0 });
-});
-
-it('ends where it fails on some codes and denies the others, since account details show that it is up', async () => {
-  const shop = await openShop();
-  const failing = ['of-a-deleted-item-1', 'of-a-deleted-item-2', 'of-a-deleted-item-3'];
-  const denied = ['nobody-bought-1', 'nobody-bought-2'];
-  const auditId = await enter(mirror(), shop.marketplace.host, [...failing, ...denied]);
-  const { marketplace } = failingOn(shop, failing);
-  await workThrough(auditDeps(mirror(), marketplace), [auditId]);
-  const unproven = Object.fromEntries(failing.map((code) => [code, 'unproven']));
-  expect(await auditVerdicts(mirror(), auditId)).toEqual({ ...truthOf(shop, denied), ...unproven });
   expect(await progress(mirror(), auditId)).toMatchObject({ state: 'finished', pending: 0 });
 });

@@ -3,19 +3,23 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { onTestFinished } from 'vitest';
 import type { Unavailable } from '../../../src/domain/reply.js';
 import { Secret } from '../../../src/domain/secret.js';
-import { askCodes } from '../../../src/jobs/codes/ask-codes.js';
+import { Asking } from '../../../src/jobs/codes/ask-codes.js';
+import { enqueueNext, performAuditChunk } from '../../../src/jobs/codes/perform-chunk.js';
 import type { AskOptions, AskReport, SettledCode } from '../../../src/jobs/codes/types.js';
+import type { AuditDeps } from '../../../src/jobs/codes/work-on-chunk.js';
+import type { MirrorOutcome } from '../../../src/jobs/mirror-outcome.js';
 import { unlimitedBudget } from '../../../src/marketplace/budget.js';
 import { createMarketplace } from '../../../src/marketplace/client.js';
 import type { Marketplace, MarketplaceOptions } from '../../../src/marketplace/types.js';
 import {
   Purchases,
   seededCatalogue,
-  startSimulator,
   type Simulator,
   type SimulatorOptions,
+  startSimulator,
 } from '../../../src/simulator/index.js';
-import { KEY, never } from '../../support/mirror.js';
+import type { AuditProgress, NewAudit } from '../../../src/store/audits/types.js';
+import { KEY, type Mirror, never } from '../../support/mirror.js';
 
 /** How many seeded purchases a seller of these tests has. */
 export const SOLD = 5_000;
@@ -141,23 +145,24 @@ export function shuffled(codes: readonly string[]): string[] {
 /** Asks for codes and keeps what was told on the way. */
 export async function ask(
   { marketplace, canary }: Shop,
-  options: Partial<AskOptions> & Pick<AskOptions, 'codes'>,
+  {
+    onSettled,
+    ...options
+  }: Partial<AskOptions> &
+    Pick<AskOptions, 'codes'> & {
+      readonly onSettled?: (settled: readonly SettledCode[]) => Promise<void> | void;
+    },
 ): Promise<AskReport & { readonly settled: readonly SettledCode[] }> {
   const settled: SettledCode[] = [];
-  const report = await askCodes(marketplace, {
-    account: 'ada',
-    canaries: [canary],
-    concurrency: 8,
-    spacingMs: 0,
-    now: Date.now,
-    signal: never,
-    ...options,
-    onSettled: (news) => {
-      settled.push(...news);
-      return options.onSettled?.(news);
-    },
+  const asking = new Asking(marketplace, {
+    ...{ account: 'ada', canaries: [canary], concurrency: 8, spacingMs: 0 },
+    ...{ now: Date.now, signal: never, ...options },
   });
-  return { ...report, settled };
+  for await (const news of asking) {
+    settled.push(...news);
+    await onSettled?.(news);
+  }
+  return { ...asking.report, settled };
 }
 
 /** What was told of each code, as a verdict. */
@@ -174,4 +179,105 @@ export function verdictsOf({
 /** What the verdicts should be. */
 export function truthOf(shop: Shop, codes: readonly string[]): Record<string, string> {
   return Object.fromEntries(codes.map((code) => [code, shop.truth(code)]));
+}
+
+export const SELLER = 'main';
+
+/** Enters a list of codes. */
+export async function enter(
+  { store }: Mirror,
+  host: string,
+  codes: readonly string[],
+  options: Partial<NewAudit> = {},
+): Promise<bigint> {
+  await store.sellers.ensure(options.sellerId ?? SELLER, host);
+  const loader = await store.audits.begin({
+    sellerId: SELLER,
+    source: 'arguments',
+    layout: {},
+    columns: ['code'],
+    maxAgeSeconds: null,
+    canary: null,
+    chunkSize: 100,
+    ...options,
+  });
+  await loader.add(codes.map((code, i) => ({ line: i + 1, code, columns: [code] })));
+  return (await loader.finish()).auditId;
+}
+
+/** A queue in memory: chunks that wait, each once. */
+export class ChunkQueue {
+  readonly #waiting: { readonly auditId: bigint; readonly chunk: number }[] = [];
+  /** The most that waited at a time. */
+  longest = 0;
+
+  readonly add = (auditId: bigint, chunk: number): Promise<void> => {
+    const isThere = this.#waiting.some((one) => one.auditId === auditId && one.chunk === chunk);
+    if (!isThere) this.#waiting.push({ auditId, chunk });
+    this.longest = Math.max(this.longest, this.#waiting.length);
+    return Promise.resolve();
+  };
+
+  take(): { readonly auditId: bigint; readonly chunk: number } | undefined {
+    return this.#waiting.shift();
+  }
+}
+
+export function auditDeps(
+  { store }: Mirror,
+  marketplace: Marketplace,
+  options: Partial<AuditDeps> = {},
+): AuditDeps {
+  return {
+    store,
+    marketplace,
+    sellerId: SELLER,
+    callCount: () => 0,
+    concurrency: 8,
+    spacingMs: 0,
+    carried: new Map(),
+    lookAfterMs: 0,
+    enqueueChunk: () => Promise.resolve(),
+    ...options,
+  };
+}
+
+/** Told of each chunk that is to be done again, before it is. */
+export type OnOutcome = (outcome: MirrorOutcome) => Promise<void> | void;
+
+/** Works on audits, one chunk at a time and without pauses, until nothing is in the queue. */
+export async function workThrough(
+  deps: AuditDeps,
+  audits: readonly bigint[],
+  onOutcome: OnOutcome = () => undefined,
+  signal = never,
+): Promise<ChunkQueue> {
+  const queue = new ChunkQueue();
+  const working = { ...deps, enqueueChunk: queue.add };
+  for (const auditId of audits) await enqueueNext(deps.store, auditId, queue.add);
+  for (let next = queue.take(); next !== undefined; next = queue.take()) {
+    const outcome = await performAuditChunk(working, { ...next, isLastAttempt: false }, signal);
+    if (outcome.kind === 'done' || outcome.kind === 'give-up') continue;
+    await onOutcome(outcome);
+    await queue.add(next.auditId, next.chunk);
+  }
+  return queue;
+}
+
+export async function progress({ store }: Mirror, auditId: bigint): Promise<AuditProgress> {
+  const audit = await store.audits.get(auditId);
+  if (audit === null) throw new Error(`there is no audit ${auditId}`);
+  return audit;
+}
+
+/** The audit's verdict on each code. */
+export async function auditVerdicts(
+  { store }: Mirror,
+  auditId: bigint,
+): Promise<Record<string, string | null>> {
+  const verdicts: Record<string, string | null> = {};
+  for await (const { code, verdict } of store.audits.results(auditId)) {
+    if (code !== null) verdicts[code] = verdict;
+  }
+  return verdicts;
 }

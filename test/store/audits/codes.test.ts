@@ -1,15 +1,18 @@
 import { describe, expect, it } from 'vitest';
 import { planRecheck, type RecheckCandidate } from '../../../src/domain/codes/recheck.js';
 import type { Store } from '../../../src/store/store.js';
-import { useMirror, type Mirror } from '../../support/mirror.js';
+import { type Mirror, useMirror } from '../../support/mirror.js';
 import {
   at,
+  denied,
   enterSeller,
   invalid,
   ITEM,
   load,
   loadPending,
+  pending,
   purchaseOf,
+  resultsOf,
   SELLER,
   unproven,
   valid,
@@ -44,21 +47,6 @@ async function checked(
 }
 
 describe('codes of a seller', () => {
-  it('make canaries when they were proven valid, the newest proof first', async () => {
-    const audits = await enterSeller(mirror());
-    expect(await audits.canariesOf(SELLER, 5)).toEqual([]);
-    await checked(audits, 'older', 1, 'valid');
-    await checked(audits, 'newest', 9, 'valid');
-    await checked(audits, 'refunded', 8, 'valid');
-    await checked(audits, 'refunded', 10, 'invalid');
-    await checked(audits, 'old', 2, 'valid');
-    await loadPending(audits, 'never asked');
-    await checked(audits, 'new', 7, 'valid');
-    expect(await audits.canariesOf(SELLER, 3)).toEqual(['newest', 'new', 'old']);
-    expect(await audits.canariesOf(SELLER, 5)).toEqual(['newest', 'new', 'old', 'older']);
-    expect(await audits.canariesOf('somebody else', 2)).toEqual([]);
-  });
-
   it('make canaries first where the item is listed, and of different items, since codes of withdrawn ones are denied', async () => {
     const audits = await enterSeller(mirror());
     const states = { 1: 'live', 2: 'removed', 3: 'missing', 4: 'live' };
@@ -72,6 +60,8 @@ describe('codes of a seller', () => {
       ['f', 9, 5],
     ] as const;
     for (const [code, item, minute] of sold) await checked(audits, code, minute, 'valid', item);
+    await checked(audits, 'refunded', 8, 'valid');
+    await checked(audits, 'refunded', 10, 'invalid');
     expect(await audits.canariesOf(SELLER, 9)).toEqual(['b', 'e', 'a', 'f', 'd', 'c']);
     await audits.recordDeniedCanaries(
       SELLER,
@@ -171,11 +161,11 @@ describe('the list of live processes', () => {
     await processes.beat(info(2, 'scheduler'));
     await processes.beat(info(1, 'worker', 'scheduler'));
     expect(await processes.live(60_000)).toHaveLength(2);
-    expect(await processes.live(60_000, 'worker')).toEqual([
+    expect(await processes.live(60_000, 'worker')).toMatchObject([
       { ...info(1, 'worker', 'scheduler'), seenAt: expect.any(Date) as Date },
     ]);
     await processes.end(info(1).processId);
-    expect(await processes.live(60_000, 'worker')).toEqual([]);
+    expect(await processes.live(60_000, 'worker')).toMatchObject([]);
   });
 
   it('leaves out who was silent for too long, and forgets who was for a day', async () => {
@@ -186,10 +176,130 @@ describe('the list of live processes', () => {
       `UPDATE mirror.processes
           SET seen_at = now() - CASE pid WHEN 1 THEN interval '25 hours' ELSE interval '2 minutes' END`,
     );
-    expect(await processes.live(60_000, 'worker')).toEqual([]);
+    expect(await processes.live(60_000, 'worker')).toMatchObject([]);
     await processes.beat(info(3, 'worker'));
     expect(await mirror().rows('SELECT pid FROM mirror.processes ORDER BY pid')).toEqual([
       ...[{ pid: 2 }, { pid: 3 }],
     ]);
   });
+});
+
+it('results tell what this audit found, whatever a later one found, and the purchase as known now', async () => {
+  const audits = await enterSeller(mirror());
+  const first = await loadPending(audits, 'A', 'B', 'C');
+  const [a, b, c] = first.codes;
+  const old = purchaseOf('A');
+  await audits.record(
+    first.auditId,
+    [valid(a, at(1), old), invalid(b, at(1)), unproven(c, at(1), true)],
+    3,
+  );
+  const second = await loadPending(audits, 'A', 'B', 'C');
+  const [a2, b2, c2] = second.codes;
+  const newer = { ...old, value: { ...old.value, licenseType: 'Extended' } };
+  await audits.record(
+    second.auditId,
+    [valid(b2, at(2), purchaseOf('B')), valid(a2, at(2), newer), unproven(c2, at(2))],
+    3,
+  );
+  const results = await resultsOf(audits, first.auditId);
+  expect(results).toMatchObject([
+    { code: 'A', verdict: 'valid', checkedAt: at(1), purchase: { licenseType: 'Extended' } },
+    { code: 'B', verdict: 'invalid', checkedAt: at(1), proof: 'canary', reason: 'denied' },
+    { code: 'C', verdict: 'unproven', proof: 'none', reason: 'unavailable', purchase: null },
+  ]);
+  expect(await audits.unprovenCounts(first.auditId)).toEqual([{ reason: 'unavailable', codes: 1 }]);
+  expect(await audits.unprovenCounts(second.auditId)).toEqual([
+    { reason: 'unavailable', codes: 1 },
+  ]);
+});
+
+it('results tell how often and when an invalid code was denied, also in an audit that took the verdict over', async () => {
+  const audits = await enterSeller(mirror());
+  const first = await loadPending(audits, 'A', 'B');
+  const [a, b] = first.codes;
+  await audits.record(first.auditId, [denied(a, at(1)), invalid(b, at(1))], 2);
+  await audits.record(first.auditId, [unproven(a, at(2))], 1);
+  await audits.record(first.auditId, [denied(a, at(3))], 1);
+  await audits.settleDenied(first.auditId, 'invalid');
+  const second = await load(audits, ['A', 'B'], { maxAgeSeconds: 1_000_000_000 });
+  for (const auditId of [first.auditId, second.auditId]) {
+    const results = await resultsOf(audits, auditId);
+    expect(results.map(({ verdict, denials }) => [verdict, denials])).toEqual([
+      ['invalid', { times: 2, firstAt: at(1), lastAt: at(3) }],
+      ['invalid', { times: 1, firstAt: at(1), lastAt: at(1) }],
+    ]);
+  }
+  const known = await audits.knownCodes(SELLER, ['A', 'B']);
+  expect(known.get('A')?.denials).toEqual({ times: 2, firstAt: at(1), lastAt: at(3) });
+  expect(known.get('B')?.denials).toEqual({ times: 1, firstAt: at(1), lastAt: at(1) });
+});
+
+it('of a code that was denied as a canary the two denials count that made it invalid', async () => {
+  const audits = await enterSeller(mirror());
+  const { auditId, codes } = await loadPending(audits, 'A');
+  await audits.record(auditId, [valid(codes[0], at(1), purchaseOf('A'))], 1);
+  const canary = { code: 'A', proof: 'canary', httpStatus: 404, message: 'no' };
+  // Found again after the first, which therefore says nothing.
+  await audits.recordDeniedCanaries(SELLER, [{ ...canary, checkedAt: at(2) }], [], 60_000);
+  await audits.recordDeniedCanaries(SELLER, [], ['A'], 60_000);
+  for (const minute of [10, 12]) {
+    await audits.recordDeniedCanaries(SELLER, [{ ...canary, checkedAt: at(minute) }], [], 60_000);
+  }
+  const state = (await audits.knownCodes(SELLER, ['A'])).get('A');
+  expect(state?.known?.verdict).toBe('invalid');
+  expect(state?.denials).toEqual({ times: 2, firstAt: at(10), lastAt: at(12) });
+});
+
+it('results are those of one moment, however long the reading takes, and need not be read to the end', async () => {
+  const audits = await enterSeller(mirror());
+  const { auditId } = await load(
+    audits,
+    Array.from({ length: 4_500 }, (_, n) => `code ${n}`),
+    { chunkSize: 5_000 },
+  );
+  const codes = await pending(audits, auditId);
+  let read = 0;
+  for await (const { verdict, code } of audits.results(auditId)) {
+    if (read === 0) {
+      await audits.record(
+        auditId,
+        codes.map((one) => invalid(one, at(1))),
+        4_500,
+      );
+    }
+    expect([code, verdict]).toEqual([`code ${read++}`, null]);
+  }
+  expect(read).toBe(4_500);
+  for await (const { verdict } of audits.results(auditId)) {
+    expect(verdict).toBe('invalid');
+    break;
+  }
+  // What nobody reads any more holds no transaction open; the server takes a moment to end it.
+  const open = (): Promise<unknown> =>
+    mirror().rows(
+      `SELECT count(*)::int AS open FROM pg_stat_activity
+        WHERE datname = current_database() AND state LIKE '%in transaction%'`,
+    );
+  await expect.poll(open, { timeout: 30_000 }).toEqual([{ open: 0 }]);
+});
+
+it('results fail when their connection is lost, instead of ending early', async () => {
+  const audits = await enterSeller(mirror());
+  const { auditId } = await load(
+    audits,
+    Array.from({ length: 9_000 }, (_, n) => `code ${n}`),
+  );
+  const readAll = async (): Promise<void> => {
+    let isCut = false;
+    for await (const _ of audits.results(auditId)) {
+      if (isCut) continue;
+      isCut = true;
+      await mirror().rows(
+        `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+          WHERE datname = current_database() AND query LIKE 'FETCH %'`,
+      );
+    }
+  };
+  await expect(readAll()).rejects.toThrow();
 });

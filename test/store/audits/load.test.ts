@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Store } from '../../../src/store/store.js';
-import type { AuditResult, AuditRow } from '../../../src/store/audits/types.js';
+import type { AuditRow } from '../../../src/store/audits/types.js';
 import { useMirror } from '../../support/mirror.js';
 import {
   at,
@@ -11,18 +11,13 @@ import {
   loadPending,
   pending,
   purchaseOf,
+  resultsOf,
   rowsOf,
   SELLER,
   valid,
 } from './support.js';
 
 const mirror = useMirror();
-
-async function resultsOf(audits: Store['audits'], auditId: bigint): Promise<AuditResult[]> {
-  const out: AuditResult[] = [];
-  for await (const row of audits.results(auditId)) out.push(row);
-  return out;
-}
 
 /** Everything that a list may leave in the store. */
 async function leftovers(): Promise<Record<string, unknown>> {

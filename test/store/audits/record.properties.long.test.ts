@@ -4,7 +4,7 @@ import {
   settle,
   type CodeTransition,
   type KnownCode,
-} from '../../../src/domain/codes/transition.js';
+} from '../../../src/domain/codes/known-code.js';
 import type { Store } from '../../../src/store/store.js';
 import type { CodeResult, PendingCode } from '../../../src/store/audits/types.js';
 import { useMirror } from '../../support/mirror.js';

@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto';
-import type { PurchaseReading } from '../../../src/domain/codes/purchase.js';
+import type { PurchaseReading } from '../../../src/domain/codes/known-code.js';
 import type { Item, PurchasedItem } from '../../../src/domain/item.js';
 import type { Store } from '../../../src/store/store.js';
 import type {
+  AuditResult,
   AuditRow,
   CodeResult,
   EnteredAudit,
@@ -58,6 +59,13 @@ export async function pending(audits: Store['audits'], auditId: bigint): Promise
   for (const chunk of await audits.nextChunks(auditId, 0, 1_000_000)) {
     out.push(...(await audits.pendingOf(auditId, chunk)));
   }
+  return out;
+}
+
+/** The whole result of an audit. */
+export async function resultsOf(audits: Store['audits'], auditId: bigint): Promise<AuditResult[]> {
+  const out: AuditResult[] = [];
+  for await (const row of audits.results(auditId)) out.push(row);
   return out;
 }
 
@@ -135,23 +143,12 @@ export function invalid({ position, codeId }: Place, checkedAt: Date): CodeResul
 }
 
 /** A denial that counts, of a code that is to be asked for again. */
-export function denied({ position, codeId }: Place, checkedAt: Date): CodeResult {
-  return {
-    ...{ position, codeId, checkedAt, news: { verdict: 'unproven' } },
-    ...{
-      reason: 'unconfirmed',
-      proof: 'canary',
-      httpStatus: 404,
-      message: 'Invalid purchase code',
-    },
-    ...{ rawHash: null, final: false, denied: true },
-  };
+export function denied(place: Place, checkedAt: Date): CodeResult {
+  const again = { news: { verdict: 'unproven' }, reason: 'unconfirmed', denied: true } as const;
+  return { ...invalid(place, checkedAt), ...again };
 }
 
-export function unproven({ position, codeId }: Place, checkedAt: Date, final = false): CodeResult {
-  return {
-    ...{ position, codeId, checkedAt, news: { verdict: 'unproven' } },
-    ...{ reason: 'unavailable', proof: 'none', httpStatus: 503, message: null },
-    ...{ rawHash: null, final },
-  };
+export function unproven(place: Place, checkedAt: Date, final = false): CodeResult {
+  const silent = { reason: 'unavailable', proof: 'none', httpStatus: 503, message: null, final };
+  return { ...invalid(place, checkedAt), news: { verdict: 'unproven' }, ...silent };
 }

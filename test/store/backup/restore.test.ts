@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { cp, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import { setTimeout as pause } from 'node:timers/promises';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import fc from 'fast-check';
@@ -13,9 +14,8 @@ import {
   MANIFEST_FILE,
   type BackupManifest,
 } from '../../../src/store/backup/format.js';
-import { NUMBERED } from '../../../src/store/backup/read.js';
 import { checkBackup, restore } from '../../../src/store/backup/restore.js';
-import { TAR_END, tarFile } from '../../../src/store/backup/tar.js';
+import { readTar, TAR_END, tarFile, type TarFile } from '../../../src/store/backup/tar.js';
 import { migrate, migrationState, MIGRATIONS_FOLDER } from '../../../src/store/migrate.js';
 import { openStore } from '../../../src/store/store.js';
 import { never } from '../../support/mirror.js';
@@ -27,6 +27,8 @@ const FILL = [
   `INSERT INTO mirror.purchase_codes (seller_id, code, raw)
    SELECT 'main', 'code-' || n, jsonb_build_object('n', md5(n::text)) FROM generate_series(1, 3000) n`,
 ];
+
+const CODE_IDS = 'purchase_codes_code_id_seq';
 
 let bytes: Buffer;
 beforeAll(async () => {
@@ -125,100 +127,50 @@ describe('restoring', () => {
     );
   });
 
-  it.each<[why: string, change: (parts: Parts) => void, problem: string]>([
-    [
-      'has no number left',
-      ({ manifest }) => setLast(manifest, 'purchase_codes_code_id_seq', String(2n ** 63n - 1n)),
-      'its sequence purchase_codes_code_id_seq leaves no room for further numbers',
-    ],
-    [
-      'is no number of PostgreSQL',
-      ({ manifest }) => setLast(manifest, 'runs_run_id_seq', '9'.repeat(30)),
-      'its sequence runs_run_id_seq leaves no room for further numbers',
-    ],
-    [
-      'gives out numbers that rows have',
-      ({ manifest }) => setLast(manifest, 'purchase_codes_code_id_seq', '2999'),
-      'its sequence purchase_codes_code_id_seq is behind the numbers of purchase_codes',
-    ],
-    [
-      'gave out none, though rows have some',
-      ({ manifest }) => setLast(manifest, 'purchase_codes_code_id_seq', null),
-      'its sequence purchase_codes_code_id_seq is behind the numbers of purchase_codes',
-    ],
-    [
-      'is not in the file',
-      ({ manifest }) => manifest.sequences.splice(0),
-      'its sequence purchase_codes_code_id_seq is behind the numbers of purchase_codes',
-    ],
-  ])('refuses a file with a sequence that %s', async (_why, change, problem) => {
-    await expect(checkBackup(fileOf(rewritten(bytes, change)), never)).rejects.toThrow(
-      `the backup is damaged: ${problem}`,
-    );
-  });
+  it.each([String(2n ** 63n - 1n), '9'.repeat(30)])(
+    'refuses a file with a sequence at %s, which leaves no room for further numbers',
+    async (last) => {
+      const file = await rewritten(({ manifest }) => setLast(manifest, CODE_IDS, last));
+      await expect(checkBackup(fileOf(file), never)).rejects.toThrow(
+        `the backup is damaged: its sequence ${CODE_IDS} leaves no room for further numbers`,
+      );
+    },
+  );
 
-  it.each<[why: string, rows: (rows: string) => string, problem: string]>([
-    ['end its rows too early', (rows) => rows.replace('\n', '\n\\.\n'), 'its rows of'],
-    ['end its rows at once', (rows) => `\\.\n${rows}`, 'its rows of'],
-    ['end its rows at their end', (rows) => `${rows}\\.`, 'its rows of'],
-    ['are not ended', (rows) => rows.slice(0, -1), 'its rows of'],
-    [
-      'disguise a number',
-      (rows) => rows.replace(/\n3000\t/, '\n0x7FFFFFFFFFFFFFFF\t'),
-      'its rows of',
-    ],
-    [
-      'write a number with escapes',
-      (rows) => rows.replace(/\n3000\t/, '\n\\063000\t'),
-      'its rows of',
-    ],
-    [
-      'have a number of the feed beyond its sequence',
-      (rows) => withCell(rows, 23, '7'),
-      'its sequence item_changes_seq_seq is behind the numbers of purchase_codes',
-    ],
-  ])('refuses a file with lines that %s', async (_why, change, problem) => {
-    const file = rewritten(bytes, ({ rows }) => {
-      rows.set('purchase_codes', change(rows.get('purchase_codes') ?? ''));
+  it.each<[why: string, change: (parts: Parts) => void]>([
+    ['is behind those of its rows', ({ manifest }) => setLast(manifest, CODE_IDS, '2999')],
+    ['gave out none', ({ manifest }) => setLast(manifest, CODE_IDS, null)],
+    ['is not in the file', ({ manifest }) => manifest.sequences.splice(0)],
+  ])('gives out no number of its rows again where a sequence %s', async (_why, change) => {
+    const { url } = await database();
+    const file = await rewritten((parts) => {
+      change(parts);
+      parts.rows.set('purchase_codes', withCell(parts.rows.get('purchase_codes') ?? '', 23, '7'));
     });
-    await expect(checkBackup(fileOf(file), never)).rejects.toThrow(
-      `the backup is damaged: ${problem}`,
-    );
+    await restoreInto(url, file);
+    const next = `SELECT nextval('mirror.${CODE_IDS}') AS code,
+                         nextval('mirror.item_changes_seq_seq') AS change`;
+    expect(await execute(url, next)).toEqual([{ code: '3001', change: '8' }]);
   });
 
   it.each<[why: string, rows: (rows: string) => string]>([
     ['leave out a value that must be there', (rows) => withCell(rows, 1, '\\N')],
     ['lack a cell', (rows) => rows.replace(/\t[^\t\n]*\n/, '\n')],
     ['are there twice', (rows) => rows.replace('\n', `\n${rows.slice(0, rows.indexOf('\n') + 1)}`)],
+    ['end too early', (rows) => rows.replace('\n', '\n\\.\n')],
+    ['end at once', (rows) => `\\.\n${rows}`],
+    ['are not ended', (rows) => rows.slice(0, -1)],
+    ['disguise a number', (rows) => rows.replace(/\n3000\t/, '\n0x7FFFFFFFFFFFFFFF\t')],
   ])('refuses rows that %s, in words, and leaves the store as it was', async (_why, change) => {
-    const file = rewritten(bytes, ({ rows }) => {
+    const file = await rewritten(({ rows }) => {
       rows.set('purchase_codes', change(rows.get('purchase_codes') ?? ''));
     });
     const url = await filled();
     const before = await rowsIn(url);
-    await expect(restoreInto(url, file, { replace: true })).rejects.toThrow(BackupError);
-    expect(await rowsIn(url)).toEqual(before);
-  });
-
-  it('knows every column that takes its numbers from a sequence', async () => {
-    const { url } = await database();
-    const numbered = await execute(
-      url,
-      `SELECT c.relname AS table, a.attname AS column,
-              (SELECT count(*)::int FROM pg_attribute b
-                WHERE b.attrelid = c.oid AND b.attnum BETWEEN 1 AND a.attnum - 1
-                  AND NOT b.attisdropped AND b.attgenerated = '') AS place,
-              s.relname AS sequence
-         FROM pg_class s JOIN pg_depend d ON d.objid = s.oid AND d.deptype = 'a'
-         JOIN pg_class c ON c.oid = d.refobjid
-         JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = d.refobjsubid
-        WHERE s.relkind = 'S' AND s.relnamespace = 'mirror'::regnamespace
-       UNION ALL
-       SELECT 'purchase_codes', 'changed_seq', attnum - 1, 'item_changes_seq_seq'
-         FROM pg_attribute WHERE attrelid = 'mirror.purchase_codes'::regclass AND attname = 'changed_seq'
-       ORDER BY 1, 2`,
+    await expect(restoreInto(url, file, { replace: true })).rejects.toThrow(
+      'the backup is damaged: ',
     );
-    expect(NUMBERED).toEqual(numbered);
+    expect(await rowsIn(url)).toEqual(before);
   });
 
   it('tells a file that is no backup from a damaged one', async () => {
@@ -334,15 +286,9 @@ function withCell(rows: string, place: number, value: string): string {
 }
 
 /** A backup that was changed by somebody who knows how it is written: all its proofs are right. */
-function rewritten(backup: Buffer, change: (parts: Parts) => void): Buffer {
-  const tar = gunzipSync(backup);
-  const files: { name: string; data: Buffer }[] = [];
-  for (let at = 0; tar[at] !== 0;) {
-    const name = tar.toString('latin1', at, at + 100).replace(/\0.*/s, '');
-    const size = Number.parseInt(tar.toString('latin1', at + 124, at + 135), 8);
-    files.push({ name, data: tar.subarray(at + 512, at + 512 + size) });
-    at += 512 + Math.ceil(size / 512) * 512;
-  }
+async function rewritten(change: (parts: Parts) => void): Promise<Buffer> {
+  const files: TarFile[] = [];
+  for await (const file of readTar(Readable.from([gunzipSync(bytes)]))) files.push(file);
   const manifest = JSON.parse(files.pop()?.data.toString() ?? '') as Manifest;
   const rows = new Map<string, string>();
   for (const { name, data } of files.slice(1)) {

@@ -49,7 +49,7 @@ export async function rowsIn(url: string): Promise<Record<string, string[]>> {
     const { rows: tables } = await client.query<{ name: string }>(
       `SELECT relname AS name FROM pg_class
         WHERE relnamespace = 'mirror'::regnamespace AND relkind = 'r'
-          AND relname NOT IN ('_prisma_migrations', 'processes', 'request_budgets')`,
+          AND relname NOT IN ('_prisma_migrations', 'processes', 'request_budgets', 'epochs')`,
     );
     const all: Record<string, string[]> = {};
     for (const { name } of tables) {

@@ -139,23 +139,41 @@ describe('a start says in one line, with a remedy, that', () => {
     return message;
   };
 
-  it('the folder holds something else', async () => {
+  it.each<[what: string, expected: RegExp, spoil: (dataDir: string) => Promise<unknown>]>([
+    [
+      'the folder holds something else',
+      /no database of this program/,
+      (dataDir) => mkdir(join(dataDir, 'postgres/photos'), { recursive: true }),
+    ],
+    [
+      'the link to the database leads nowhere, instead of making an empty one',
+      /\/nowhere\/at\/all/,
+      async (dataDir) => {
+        await mkdir(dataDir);
+        await symlink('/nowhere/at/all', join(dataDir, 'postgres'));
+      },
+    ],
+    ['the data folder is a file', /file, not a folder/, (dataDir) => writeFile(dataDir, '')],
+    [
+      'another major version made the database',
+      /made by PostgreSQL 15, this program brings PostgreSQL 18/,
+      async (dataDir) => writeFile(join(await stopped(dataDir), 'data/PG_VERSION'), '15\n'),
+    ],
+    [
+      'the passwords are lost, without showing what is left of them',
+      /^(?!.*s3cret)/,
+      async (dataDir) =>
+        writeFile(join(await stopped(dataDir), 'credentials.json'), '{"admin":"s3cret'),
+    ],
+    [
+      'the server does not start, with the last words of its log',
+      /did not start: .*pg_control/,
+      async (dataDir) => rm(join(await stopped(dataDir), 'data/global'), { recursive: true }),
+    ],
+  ])('%s', async (_, expected, spoil) => {
     const dataDir = await trialDataDir();
-    await mkdir(join(dataDir, 'postgres/photos'), { recursive: true });
-    expect(await refusal(dataDir)).toContain('no database of this program');
-  });
-
-  it('the link to the database leads nowhere, instead of making an empty one', async () => {
-    const dataDir = await trialDataDir();
-    await mkdir(dataDir);
-    await symlink('/nowhere/at/all', join(dataDir, 'postgres'));
-    expect(await refusal(dataDir)).toContain('/nowhere/at/all');
-  });
-
-  it('the data folder is a file', async () => {
-    const dataDir = await trialDataDir();
-    await writeFile(dataDir, '');
-    expect(await refusal(dataDir)).toMatch(/file, not a folder/);
+    await spoil(dataDir);
+    expect(await refusal(dataDir)).toMatch(expected);
   });
 
   it.runIf(process.platform === 'linux')(
@@ -164,29 +182,6 @@ describe('a start says in one line, with a remedy, that', () => {
       expect(await refusal('/proc/nowhere/data')).toMatch(/data folder .* cannot be used/);
     },
   );
-
-  it('another major version made the database', async () => {
-    const dataDir = await trialDataDir();
-    const location = await stopped(dataDir);
-    await writeFile(join(location, 'data/PG_VERSION'), '15\n');
-    expect(await refusal(dataDir)).toMatch(
-      /made by PostgreSQL 15, this program brings PostgreSQL 18/,
-    );
-  });
-
-  it('the passwords are lost, without showing what is left of them', async () => {
-    const dataDir = await trialDataDir();
-    const location = await stopped(dataDir);
-    await writeFile(join(location, 'credentials.json'), '{"admin":"s3cret');
-    expect(await refusal(dataDir)).not.toContain('s3cret');
-  });
-
-  it('the server does not start, with the last words of its log', async () => {
-    const dataDir = await trialDataDir();
-    const location = await stopped(dataDir);
-    await rm(join(location, 'data/global'), { recursive: true });
-    expect(await refusal(dataDir)).toMatch(/did not start: .*pg_control/);
-  });
 
   it.runIf(isRoot())('it belongs to another user (needs root to give it away)', async () => {
     const dataDir = await trialDataDir();

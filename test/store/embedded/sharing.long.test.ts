@@ -4,20 +4,6 @@ import { describeEmbedded, hold, release } from '../../../src/store/embedded/ind
 import { keeperPids, open, query, serverPid, startCommand, trialDataDir } from './trial.js';
 
 describe('the embedded server is shared', () => {
-  it('by two commands at once, which see the same data', async () => {
-    const dataDir = await trialDataDir();
-    const [first, second] = [startCommand(dataDir), startCommand(dataDir)];
-    const opened = [await first.opened, await second.opened];
-    expect(opened[0]?.url).toBe(opened[1]?.url);
-    await query(opened[0]?.url ?? '', 'CREATE TABLE shared AS SELECT 42 AS answer');
-    expect(await query(opened[1]?.url ?? '', 'SELECT answer FROM shared')).toEqual([
-      { answer: 42 },
-    ]);
-    expect(await first.end()).toBe(0);
-    // The second command's lease outlives the first command.
-    expect(await query(opened[1]?.url ?? '', 'SELECT answer FROM shared')).toHaveLength(1);
-  });
-
   it('by four commands that start first at the same time: one makes it, all use it', async () => {
     const dataDir = await trialDataDir();
     const commands = [1, 2, 3, 4].map(() => startCommand(dataDir));
@@ -47,23 +33,26 @@ describe('the embedded server is shared', () => {
 });
 
 describe('the embedded database', () => {
-  it('is owned by a user who is no superuser and may create schemas', async () => {
-    const { url } = await open(await trialDataDir());
+  it('is owned by a user who is no superuser and may create schemas; nobody comes in without the password, which only its owner can read', async () => {
+    const { url, location } = await open(await trialDataDir());
     expect(await query(url, 'SELECT rolsuper FROM pg_roles WHERE rolname = current_user')).toEqual([
       { rolsuper: false },
     ]);
     await query(url, 'CREATE SCHEMA mine');
     await expect(query(url, 'CREATE ROLE other')).rejects.toThrow(/permission denied/);
-  });
-
-  it('lets nobody in without the password, which only its owner can read', async () => {
-    const { url, location } = await open(await trialDataDir());
     const stranger = new URL(url);
     stranger.password = 'guessed';
     await expect(query(stranger.href, 'SELECT 1')).rejects.toThrow(
       /password authentication failed/,
     );
     expect((await stat(`${location}/credentials.json`)).mode & 0o777).toBe(0o600);
+    // Pages are checked and written through to the disk unless told otherwise.
+    const [settings] = await query(
+      url,
+      `SELECT current_setting('fsync') AS fsync, current_setting('data_checksums') AS checksums,
+              current_setting('server_encoding') AS encoding`,
+    );
+    expect(settings).toEqual({ fsync: 'on', checksums: 'on', encoding: 'UTF8' });
   });
 
   it('keeps its address over a restart, so that saved connections stay good', async () => {
@@ -73,25 +62,9 @@ describe('the embedded database', () => {
     await release(dataDir, { now: true });
     expect((await open(dataDir)).url).toBe(first.url);
   });
-
-  it('checks its pages and writes through to the disk unless told otherwise', async () => {
-    const { url } = await open(await trialDataDir());
-    const [settings] = await query(
-      url,
-      `SELECT current_setting('fsync') AS fsync, current_setting('data_checksums') AS checksums,
-              current_setting('server_encoding') AS encoding`,
-    );
-    expect(settings).toEqual({ fsync: 'on', checksums: 'on', encoding: 'UTF8' });
-  });
 });
 
 describe('the embedded server stops by itself', () => {
-  it('when the last command is done', async () => {
-    const database = await open(await trialDataDir());
-    await database.close();
-    await expect.poll(() => serverPid(database.location), { timeout: 30_000 }).toBeNull();
-  });
-
   it('but not while psql or another program is connected', async () => {
     const database = await open(await trialDataDir());
     const sleeping = query(database.url, 'SELECT pg_sleep(5), 1 AS done');

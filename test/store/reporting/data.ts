@@ -1,12 +1,11 @@
 import { randomBytes } from 'node:crypto';
-import type { PurchaseReading } from '../../../src/domain/codes/purchase.js';
+import type { PurchaseReading } from '../../../src/domain/codes/known-code.js';
 import type { Purchase, PurchasedItem } from '../../../src/domain/item.js';
 import { syncAccount } from '../../../src/jobs/sync-account.js';
 import { syncCatalogue } from '../../../src/jobs/sync-catalogue.js';
 import { syncItem } from '../../../src/jobs/sync-item.js';
 import { seededCatalogue } from '../../../src/simulator/index.js';
 import type { Store } from '../../../src/store/store.js';
-import type { CodeResult, PendingCode } from '../../../src/store/audits/types.js';
 import { KEY, never, type Mirror } from '../../support/mirror.js';
 import { at, invalid, ITEM, load, pending, unproven, valid } from '../audits/support.js';
 
@@ -105,7 +104,7 @@ export const ODD_CURRENCY = randomBytes(6000).toString('base64');
 const EXPIRED = '2025-07-01T00:00:00Z';
 const FUTURE = '2999-01-15T00:00:00Z';
 
-function purchase(code: string, told: Partial<Purchase>): PurchaseReading {
+function purchase(code: string, told: Partial<Purchase> = {}): PurchaseReading {
   const value: Purchase = {
     purchaseCode: code.toLowerCase(),
     licenseType: 'Regular',
@@ -124,72 +123,35 @@ function item(id: number, name = `Told ${id}`): PurchasedItem {
   return { ...ITEM, id, name };
 }
 
-/** What `main` learns of its codes, in the order of the list. */
-const FOUND: readonly (readonly [code: string, found: readonly (PurchaseReading | Denial)[]])[] = [
-  [
-    'P1',
-    [
-      purchase('P1', {
-        price: '19.90',
-        currency: 'USD',
-        supportedUntil: FUTURE,
-        purchasedAt: '2025-01-02T03:04:05Z',
-      }),
-    ],
+/** A price paid for item 1001: when, and until when there is support. */
+const paid = (price: string, currency: string, supportedUntil: string, purchasedAt: string) => ({
+  ...{ price, currency, supportedUntil, purchasedAt },
+});
+
+const GHOST = { price: '5.00', currency: 'USD', supportedUntil: EXPIRED };
+
+/** What `main` learns of its codes one after the other, in the order of the list. */
+const FOUND: Readonly<Record<string, readonly (Partial<Purchase> | Denial)[]>> = {
+  P1: [paid('19.90', 'USD', FUTURE, '2025-01-02T03:04:05Z')],
+  P2: [paid('0.10', 'USD', FUTURE, '2025-01-31T23:59:59.999999Z')],
+  P3: [paid('10.00', 'EUR', EXPIRED, '2025-02-01T00:00:00Z')],
+  P4: [{}],
+  P5: [
+    { ...GHOST, item: item(9999, 'Ghost') },
+    { ...GHOST, item: item(9999, 'Ghost II'), licenseType: 'Extended' },
   ],
-  [
-    'P2',
-    [
-      purchase('P2', {
-        price: '0.10',
-        currency: 'USD',
-        supportedUntil: FUTURE,
-        purchasedAt: '2025-01-31T23:59:59.999999Z',
-      }),
-    ],
-  ],
-  [
-    'P3',
-    [
-      purchase('P3', {
-        price: '10.00',
-        currency: 'EUR',
-        supportedUntil: EXPIRED,
-        purchasedAt: '2025-02-01T00:00:00Z',
-      }),
-    ],
-  ],
-  ['P4', [purchase('P4', {})]],
-  [
-    'P5',
-    [
-      purchase('P5', {
-        item: item(9999, 'Ghost'),
-        price: '5.00',
-        currency: 'USD',
-        supportedUntil: EXPIRED,
-      }),
-      purchase('P5', {
-        item: item(9999, 'Ghost II'),
-        price: '5.00',
-        currency: 'USD',
-        supportedUntil: EXPIRED,
-        licenseType: 'Extended',
-      }),
-    ],
-  ],
-  ['P6', [purchase('P6', { item: item(1003), price: '8.00', currency: 'USD' }), 'invalid']],
-  ['P7', ['invalid']],
-  ['P8', ['unproven']],
-  ['P9', [purchase('P9', { item: null })]],
-];
+  P6: [{ item: item(1003), price: '8.00', currency: 'USD' }, 'invalid'],
+  P7: ['invalid'],
+  P8: ['unproven'],
+  P9: [{ item: null }],
+};
 
 type Denial = 'invalid' | 'unproven';
 
 async function auditCodes({ store: { audits } }: Mirror): Promise<void> {
   await audit(audits, 'main', FOUND);
   const odd = { item: item(1001), price: '7.77', currency: ODD_CURRENCY };
-  await audit(audits, 'second', [['P1', [purchase('P1', odd)]]]);
+  await audit(audits, 'second', { P1: [odd] });
 }
 
 /** Records what is found of each code, a minute between two answers. */
@@ -198,28 +160,18 @@ async function audit(
   sellerId: string,
   found: typeof FOUND,
 ): Promise<void> {
-  const rounds = Math.max(...found.map(([, answers]) => answers.length));
-  for (let round = 0; round < rounds; round++) {
-    const asked = found.filter(([, answers]) => answers.length > round);
-    const { auditId } = await load(
-      audits,
-      asked.map(([code]) => code),
-      { sellerId },
-    );
-    const codes = await pending(audits, auditId);
-    const results = asked.map(([, answers], n) =>
-      result(codes[n], answers[round], at(round * 60 + n)),
-    );
+  for (let round = 0; round < 2; round++) {
+    const asked = Object.entries(found).filter(([, answers]) => answers.length > round);
+    const names = asked.map(([code]) => code);
+    if (names.length === 0) continue;
+    const { auditId } = await load(audits, names, { sellerId });
+    const results = (await pending(audits, auditId)).map((code, n) => {
+      const moment = at(round * 60 + n);
+      const answer = found[code.code]?.[round];
+      if (answer === 'invalid') return invalid(code, moment);
+      if (answer === 'unproven') return unproven(code, moment, true);
+      return valid(code, moment, purchase(code.code, answer));
+    });
     await audits.record(auditId, results, results.length);
   }
-}
-
-function result(
-  code: PendingCode | undefined,
-  answer: PurchaseReading | Denial | undefined,
-  moment: Date,
-): CodeResult {
-  if (code === undefined || answer === undefined) throw new Error('a code is not pending');
-  if (answer === 'invalid') return invalid(code, moment);
-  return answer === 'unproven' ? unproven(code, moment, true) : valid(code, moment, answer);
 }

@@ -154,35 +154,19 @@ describe('reporting.support_calendar', () => {
 });
 
 describe('reporting.revenue_by_item', () => {
-  it('adds no different currencies, leaves refunds out, and counts prices that are not known apart', async () => {
+  it('adds no different currencies, leaves refunds out, counts prices that are not known apart, and names items that the mirror does not hold as told last', async () => {
     const revenue = await table(
-      `SELECT item_id, item_name IS NOT NULL, currency, purchases, without_price, revenue,
-              first_purchased_at, last_purchased_at
+      `SELECT item_id, CASE item_id WHEN 9999 THEN item_name ELSE left(item_name, 0) END, currency, purchases,
+              without_price, revenue, first_purchased_at::date, last_purchased_at
          FROM reporting.revenue_by_item WHERE seller_id = 'main' ORDER BY item_id, currency`,
     );
     expect(revenue).toEqual([
-      ['1001', 't', 'EUR', '1', '0', '10.00', '2025-02-01 00:00:00+00', '2025-02-01 00:00:00+00'],
-      [
-        '1001',
-        't',
-        'USD',
-        '2',
-        '0',
-        '20.00',
-        '2025-01-02 03:04:05+00',
-        '2025-01-31 23:59:59.999999+00',
-      ],
-      ['1001', 't', null, '1', '1', null, null, null],
-      ['9999', 't', 'USD', '1', '0', '5.00', null, null],
-      [null, 'f', null, '1', '1', null, null, null],
+      ['1001', '', 'EUR', '1', '0', '10.00', '2025-02-01', '2025-02-01 00:00:00+00'],
+      ['1001', '', 'USD', '2', '0', '20.00', '2025-01-02', '2025-01-31 23:59:59.999999+00'],
+      ['1001', '', null, '1', '1', null, null, null],
+      ['9999', 'Ghost II', 'USD', '1', '0', '5.00', null, null],
+      [null, null, null, '1', '1', null, null, null],
     ]);
-  });
-
-  it('names items that the mirror does not hold as the purchase told last', async () => {
-    const names = await table(
-      'SELECT item_name FROM reporting.revenue_by_item WHERE item_id = 9999',
-    );
-    expect(names).toEqual([['Ghost II']]);
   });
 
   it('keeps currencies that are too long for any index', async () => {
@@ -232,27 +216,18 @@ describe('a purchase whose code was audited in several spellings', () => {
               'code', ${spelling}))).*
        FROM mirror.purchase_codes AS p WHERE verdict = 'valid' AND code LIKE 'P_'`;
 
-  it('counts once also when the marketplace has come to spell it as the other row does', async () => {
-    const client = await mirror.pool.connect();
-    try {
-      await client.query('BEGIN');
-      const before = (await client.query(SUMS[1] ?? '')).rows;
-      await client.query(respell('lower(code)'));
-      await client.query(
-        `UPDATE mirror.purchase_codes SET answered_code = upper(code)
-          WHERE verdict = 'valid' AND code = lower(code)`,
-      );
-      expect((await client.query(SUMS[1] ?? '')).rows).toEqual(before);
-    } finally {
-      await client.query('ROLLBACK');
-      client.release();
-    }
-  });
-
   it.each([
     ['the marketplace’s own among them', [respell('lower(code)')]],
     ['none of them the marketplace’s own', [respell(`code || ' '`)]],
     ['three of them', [respell(`code || ' '`), respell('lower(code)')]],
+    [
+      'the marketplace’s own in another case by now',
+      [
+        respell('lower(code)'),
+        `UPDATE mirror.purchase_codes SET answered_code = upper(code)
+          WHERE verdict = 'valid' AND code = lower(code)`,
+      ],
+    ],
   ])('counts once in sums: %s', async (_, respellings) => {
     const client = await mirror.pool.connect();
     const sums = async (): Promise<unknown[]> => {
@@ -351,7 +326,9 @@ describe('reporting.freshness', () => {
     await mirror.store.sellers.ensure('new', 'market.example');
     const rows = await table(`SELECT * FROM reporting.freshness WHERE seller_id = 'new'`);
     await mirror.pool.query(`DELETE FROM mirror.sellers WHERE seller_id = 'new'`);
-    expect(rows).toEqual([['new', 'market.example', null, null, null, null, '0', '0', '0', null]]);
+    expect(rows).toEqual([
+      ['new', 'market.example', null, null, null, null, '0', '0', '0', null, null],
+    ]);
   });
 });
 

@@ -1,0 +1,91 @@
+/** Plain ways of doing what the product does, each measured in a process of its own. */
+import { createReadStream, readFileSync } from 'node:fs';
+import { pipeline } from 'node:stream/promises';
+import { Client } from 'pg';
+import { from as copyFrom } from 'pg-copy-streams';
+import { Agent, request } from 'undici';
+import { download, given, tell } from './tell.js';
+
+/** Download of the whole list and one `JSON.parse`. */
+async function parse({ listUrl }: { listUrl: string }): Promise<number> {
+  const started = performance.now();
+  const chunks: Buffer[] = [];
+  await download(listUrl, (chunk) => chunks.push(chunk));
+  JSON.parse(Buffer.concat(chunks).toString());
+  return performance.now() - started;
+}
+
+interface CopyInput {
+  /** Downloaded before; null for none. */
+  readonly listUrl: string | null;
+  readonly databaseUrl: string;
+  readonly file: string;
+  readonly into: string;
+}
+
+/** COPY of finished rows from a file. */
+async function copy({ listUrl, databaseUrl, file, into }: CopyInput): Promise<number> {
+  const client = new Client(databaseUrl);
+  await client.connect();
+  const started = performance.now();
+  if (listUrl !== null) await download(listUrl);
+  const source = createReadStream(file, { highWaterMark: 1 << 20 });
+  await pipeline(source, client.query(copyFrom(`COPY ${into}`)));
+  const ms = performance.now() - started;
+  await client.end();
+  return ms;
+}
+
+/** A Prisma upsert per row, of rows that are ready in memory, into the emptied table. */
+async function upsert(input: { databaseUrl: string; rows: number }): Promise<number> {
+  const { openPrisma } = await import('#product/store/prisma.js');
+  const prisma = openPrisma({ connectionString: input.databaseUrl });
+  const rows = await prisma.item.findMany({ take: input.rows });
+  await prisma.$executeRawUnsafe('TRUNCATE mirror.items');
+  const started = performance.now();
+  for (const row of rows) {
+    const data = { ...row, extra: row.extra ?? {}, raw: row.raw ?? {} };
+    const { sellerId, itemId } = row;
+    const where = { sellerId_itemId: { sellerId, itemId } };
+    await prisma.item.upsert({ where, create: data, update: data });
+  }
+  const ms = performance.now() - started;
+  await prisma.$disconnect();
+  return ms;
+}
+
+interface ValidateInput {
+  readonly url: string;
+  readonly key: string;
+  readonly file: string;
+  readonly concurrency: number;
+}
+
+/** Every code validated by a bare loop of undici, so many at a time; the answers are thrown away. */
+async function validate({ url, key, file, concurrency }: ValidateInput): Promise<number> {
+  const codes = readFileSync(file, 'utf8').trim().split('\n').values();
+  const dispatcher = new Agent({ connections: concurrency });
+  const headers = {
+    'content-type': 'application/x-www-form-urlencoded',
+    accept: 'application/json',
+  };
+  const loop = async (): Promise<void> => {
+    for (const code of codes) {
+      const body = new URLSearchParams({ api_key: key, purchase_code: code }).toString();
+      const options = { method: 'POST', headers, body, dispatcher } as const;
+      const answer = await request(`${url}/api/purchases/validation`, options);
+      await answer.body.dump();
+    }
+  };
+  const started = performance.now();
+  await Promise.all(Array.from({ length: concurrency }, loop));
+  const ms = performance.now() - started;
+  await dispatcher.close();
+  return ms;
+}
+
+const baselines = { parse, copy, upsert, validate };
+export type Baselines = typeof baselines;
+
+const { name, input } = given() as { name: keyof Baselines; input: never };
+tell({ ms: await baselines[name](input) });

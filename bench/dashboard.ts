@@ -1,0 +1,191 @@
+import { gzipSync } from 'node:zlib';
+import { Client } from 'pg';
+import { readConfig } from '#product/config/index.js';
+import { dashboardApp } from '#product/dashboard/app.js';
+import { newToken, tokenHash } from '#product/dashboard/doors.js';
+import { LiveWork } from '#product/dashboard/live.js';
+import { silentLog } from '#product/domain/log.js';
+import { openQueues } from '#product/queue/queues.js';
+import { openMirror } from '#product/store/mirror.js';
+import { openStore } from '#product/store/store.js';
+import { BenchDatabase } from './database.js';
+import { dataStatements } from './reporting.js';
+import { bounded, type Line } from './table.js';
+
+/** Server time of a page, milliseconds. */
+const TARGET_MS = 50;
+/** Bytes of the first page with all that it loads, as a browser gets them from this server. */
+const TARGET_BYTES = 100_000;
+const SELLERS = 1_000;
+const ORIGIN = 'http://127.0.0.1:8791';
+
+/**
+ * Measures every page of the dashboard on a store that is as full as `items` calls for. A page is asked
+ * for several times, database and all, without the network; the least counts: what takes longer is the
+ * machine's other work.
+ */
+export async function dashboardLines(items: number, repetitions: number): Promise<Line[]> {
+  const database = await BenchDatabase.open();
+  const client = new Client(database.url);
+  try {
+    await client.connect();
+    process.stderr.write(`  filling a store for the dashboard\n`);
+    for (const statement of [...dataStatements(items), ...MORE]) await client.query(statement);
+    return await measurePages(database.url, await pagesOf(client), 2 * repetitions + 1);
+  } finally {
+    await client.end();
+    await database.close();
+  }
+}
+
+async function measurePages(
+  databaseUrl: string,
+  pages: readonly Page[],
+  times: number,
+): Promise<Line[]> {
+  const env = { DATABASE_URL: databaseUrl };
+  const config = readConfig(env, { cwd: '/', needs: 'store', cronFault: () => null });
+  const store = openStore(databaseUrl, 'bench');
+  const mirror = await openMirror({ databaseUrl });
+  const queues = await openQueues({
+    ...{ target: null, databaseUrl, prefix: 'bench', keepJobsDays: 1 },
+    ...{ applicationName: 'bench', log: silentLog },
+  });
+  const live = new LiveWork(() => store.overview.running());
+  const door = { hosts: [], isSecure: false, isBehindProxy: false };
+  const database = { url: databaseUrl, location: null };
+  const uploads = { mostBytes: 1024 ** 2, ended: new AbortController().signal };
+  const parts = { config, store, mirror, queues, live, door, database, uploads };
+  const app = dashboardApp({ ...parts, log: silentLog });
+  try {
+    const link = newToken();
+    await store.access.addLink(tokenHash(link), 'bench');
+    const reply = await app.request(`${ORIGIN}/login?token=${link}`);
+    const cookie = reply.headers.get('set-cookie')?.split(';')[0] ?? '';
+    const ask = async (path: string): Promise<Uint8Array> => {
+      const answer = await app.request(`${ORIGIN}${path}`, { headers: { cookie } });
+      const bytes = new Uint8Array(await answer.arrayBuffer());
+      if (answer.status !== 200) throw new Error(`${path} answered ${answer.status}`);
+      return bytes;
+    };
+    const lines: Line[] = [];
+    for (const [what, path] of pages) {
+      await ask(path);
+      const took: number[] = [];
+      for (let n = 0; n < times; n++) {
+        const before = performance.now();
+        await ask(path);
+        took.push(performance.now() - before);
+      }
+      lines.push(bounded(`dashboard: ${what}`, Math.min(...took), TARGET_MS, milliseconds));
+    }
+    const first = await ask('/');
+    const assets = [
+      ...Buffer.from(first)
+        .toString()
+        .matchAll(/"(\/assets\/[^"]+)"/g),
+    ];
+    const parts = [first];
+    for (const path of new Set(assets.map(([, one]) => one ?? ''))) parts.push(await ask(path));
+    const bytes = parts.reduce((sum, part) => sum + part.length, 0);
+    const packed = parts.reduce((sum, part) => sum + gzipSync(part).length, 0);
+    return [
+      ...lines,
+      {
+        ...bounded('dashboard: weight of the first page', bytes, TARGET_BYTES, kilobytes),
+        ratio: `${kilobytes(packed)} behind a proxy that compresses`,
+      },
+    ];
+  } finally {
+    live.close();
+    await queues.close();
+    await mirror.close();
+    await store.close();
+  }
+}
+
+const milliseconds = (ms: number): string => `${ms.toFixed(1)} ms`;
+const kilobytes = (bytes: number): string => `${(bytes / 1_000).toFixed(1)} kB`;
+
+/** What it is, and its path with query. */
+type Page = readonly [what: string, path: string];
+
+/** Every page that can be asked for, of the largest seller, run, audit, item and code. */
+async function pagesOf(client: Client): Promise<Page[]> {
+  const { rows } = await client.query<{ run: string; held: string; audit: string; code: string }>(
+    `SELECT (SELECT run_id FROM mirror.item_changes WHERE seller_id = 'large' GROUP BY 1
+              ORDER BY count(*) DESC LIMIT 1)::text AS run,
+            (SELECT max(run_id) FROM mirror.held_items)::text AS held,
+            (SELECT max(audit_id) FROM mirror.audits)::text AS audit,
+            (SELECT max(code_id) FROM mirror.purchase_codes)::text AS code`,
+  );
+  const [{ run, held, audit, code } = { run: '', held: '', audit: '', code: '' }] = rows;
+  return [
+    ['overview', '/'],
+    ['overview, the last sellers', `/?from=${SELLERS - 10}`],
+    ['a seller', '/sellers/large'],
+    ['runs', '/runs'],
+    ['runs, failed', '/runs?state=failed'],
+    ['runs of a seller', '/runs?seller=large'],
+    ['a run', `/runs/${run}`],
+    ['a held run to decide', `/runs/${held}/decide`],
+    ['changes', '/changes'],
+    ['changes of prices', '/changes?class=price'],
+    ['changes of a seller', '/changes?seller=small'],
+    ['changes of an item', '/changes?item=4711&seller=large'],
+    ['changes of a run', `/changes?run=${run}`],
+    ['changes since a day', `/changes?since=${lastWeek()}`],
+    ['items', '/items'],
+    ['items by name', '/items?q=item+4711'],
+    ['items by a word that none has', '/items?q=zebra'],
+    ['items by price', '/items?sort=price&seller=large'],
+    ['items missing', '/items?state=missing'],
+    ['items on a later page', '/items?from=5000'],
+    ['items as of a day', `/items?as-of=${lastWeek()}`],
+    ['an item', '/items/large/4711'],
+    ['audits', '/audits'],
+    ['a new audit', '/audits/new'],
+    ['an audit of 100,000 codes', `/audits/${audit}`],
+    ['codes', '/codes'],
+    ['a code', `/codes/${code}`],
+    ['reports', '/reports'],
+    ['system', '/system'],
+  ];
+}
+
+function lastWeek(): string {
+  return new Date(Date.now() - 7 * 86_400_000).toISOString().slice(0, 10);
+}
+
+/** What the dashboard shows and reports do not ask for: many sellers, a held run, an audit, actions. */
+const MORE = [
+  `INSERT INTO mirror.sellers (seller_id, marketplace, created_at)
+   SELECT 'shop-' || n, 'market.example', now() - interval '60 days'
+     FROM generate_series(1, ${SELLERS - 2}) AS n`,
+  `INSERT INTO mirror.runs (seller_id, kind, state, started_at, finished_at, holder, listed)
+   SELECT 'shop-' || n, k::mirror.run_kind, (CASE WHEN n % 100 = 0 AND d = 0 THEN 'failed' ELSE 'succeeded' END)::mirror.run_state,
+          now() - interval '1 day' * d - interval '2 hours', now() - interval '1 day' * d - interval '1 hour', 'bench', 10
+     FROM generate_series(60, 0, -1) AS d, unnest('{items,account}'::text[]) AS k,
+          generate_series(1, ${SELLERS - 2}) AS n`,
+  `INSERT INTO mirror.accounts (seller_id, username, balance, currency, social_links, first_seen_at,
+                                changed_at, synced_run_id, content_hash, extra, raw)
+   SELECT 'shop-' || n, 'shop-' || n, 1000, 'USD', '{}', now(), now(), 1, '', '{}', '{}'
+     FROM generate_series(1, ${SELLERS - 2}) AS n`,
+  `WITH run AS (
+     INSERT INTO mirror.runs (seller_id, kind, state, started_at, finished_at, holder, listed, problem)
+     VALUES ('large', 'items', 'held', now() - interval '1 hour', now(), 'bench', 10, 'held') RETURNING run_id)
+   INSERT INTO mirror.held_items (run_id, item_id, seller_id, confirmed)
+   SELECT run_id, item_id, 'large', true FROM run, mirror.items
+    WHERE seller_id = 'large' AND state = 'live' ORDER BY item_id LIMIT 20000`,
+  `INSERT INTO mirror.audits (seller_id, state, source, layout, columns, chunk_size, lines, rejected, codes,
+                              reused, valid, invalid, unproven, pending, finished_at)
+   SELECT 'large', 'finished', 'list-' || n || '.csv', '{}', '{code}', 500, 100000, 0, 100000, 0, 90000,
+          9990, 10, 0, now() FROM generate_series(1, 20) AS n`,
+  `INSERT INTO mirror.audit_codes (audit_id, position, seller_id, code_id, verdict, reused)
+   SELECT a.audit_id, row_number() OVER (ORDER BY c.code_id) - 1, 'large', c.code_id, c.verdict, false
+     FROM (SELECT max(audit_id) AS audit_id FROM mirror.audits) a,
+          (SELECT * FROM mirror.purchase_codes WHERE seller_id = 'large' ORDER BY code_id LIMIT 100000) c`,
+  `INSERT INTO mirror.actions (who, action, target, outcome, at)
+   SELECT 'alice', 'sync now', 'large', 'done', now() FROM generate_series(1, 10000)`,
+  'VACUUM (ANALYZE)',
+];

@@ -1,0 +1,108 @@
+/**
+ * The last step of the build, on what the compiler wrote into `dist`: makes of it what is published.
+ * @param argv the folder, `dist` by default
+ */
+import { copyFile, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { dirname, join, relative, resolve } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { rolldown } from 'rolldown';
+
+const DIST = resolve(process.argv[2] ?? fileURLToPath(new URL('../dist', import.meta.url)));
+const STORE = join(DIST, 'store');
+const GENERATED = join(STORE, 'generated/prisma');
+
+await bundlePrisma();
+await copyTypesOfPrisma();
+await dropOtherTypes();
+await writeOutlines();
+
+/**
+ * Puts Prisma's code into `store/prisma.js`. As dependencies, Prisma's packages would bring its tools
+ * along, which are three quarters of an install, and which the product never runs.
+ */
+async function bundlePrisma() {
+  const bundle = await rolldown({
+    input: join(STORE, 'prisma.js'),
+    platform: 'node',
+    external: [/^node:/, /^pg$/],
+  });
+  const { output } = await bundle.write({
+    dir: STORE,
+    entryFileNames: '[name].js',
+    // The compiler of queries, which is loaded at the first of them.
+    chunkFileNames: 'generated/prisma/[name].js',
+    minify: true,
+  });
+  const written = new Set(output.map(({ fileName }) => join(STORE, fileName)));
+  for (const path of await filesIn(GENERATED, /\.js(?:\.map)?$/)) {
+    if (!written.has(path)) await rm(path);
+  }
+  await rm(join(STORE, 'prisma.js.map'), { force: true });
+  const modules = output.flatMap(({ moduleIds = [] }) => moduleIds);
+  await writeFile(join(STORE, 'prisma.LICENSES.txt'), await licencesOf(modules));
+}
+
+/** The licences of the packages that these modules are from, which ask to be passed on. */
+async function licencesOf(modules) {
+  const packages = modules.flatMap(
+    (path) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path) ?? [],
+  );
+  const texts = [...new Set(packages)].map(async (folder) => {
+    const { name, version } = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8'));
+    const file = (await readdir(folder)).find((one) => /^licen[cs]e/i.test(one));
+    if (file === undefined) throw new Error(`${name} has no licence to pass on`);
+    return `${name} ${version}\n\n${await readFile(join(folder, file), 'utf8')}`;
+  });
+  return (await Promise.all(texts)).join(`\n${'-'.repeat(80)}\n\n`);
+}
+
+/** Gives the generated types those of Prisma that they are made of. */
+async function copyTypesOfPrisma() {
+  const client = createRequire(import.meta.url).resolve('@prisma/client/runtime/client');
+  const utils = createRequire(client).resolve('@prisma/client-runtime-utils');
+  const copies = [
+    ['@prisma/client/runtime/client', client, 'prisma-runtime'],
+    ['@prisma/client-runtime-utils', utils, 'prisma-utils'],
+  ];
+  for (const [, path, copy] of copies) {
+    await copyFile(path.replace(/\.[cm]?js$/, '.d.ts'), join(GENERATED, `${copy}.d.ts`));
+  }
+  for (const path of await filesIn(GENERATED, /\.d\.ts$/)) {
+    const up = relative(dirname(path), GENERATED) || '.';
+    let text = await readFile(path, 'utf8');
+    for (const [specifier, , copy] of copies) {
+      text = text.replaceAll(new RegExp(`(["'])${specifier}\\1`, 'g'), `'${up}/${copy}.js'`);
+    }
+    await writeFile(path, text);
+  }
+}
+
+/** Removes the types that `index.d.ts` does not lead to: nobody can import them. */
+async function dropOtherTypes() {
+  const reached = new Set();
+  const next = [join(DIST, 'index.d.ts')];
+  for (let path = next.pop(); path !== undefined; path = next.pop()) {
+    if (reached.has(path)) continue;
+    reached.add(path);
+    const text = await readFile(path, 'utf8');
+    for (const [, specifier] of text.matchAll(/(?:from|import)\s*\(?["'](\.[^"']+)\.js["']/g)) {
+      next.push(resolve(dirname(path), `${specifier}.d.ts`));
+    }
+  }
+  for (const path of await filesIn(DIST, /\.d\.ts$/)) {
+    if (!reached.has(path)) await rm(path);
+  }
+}
+
+/** Writes what help shows, so that it need not load what the commands do. */
+async function writeOutlines() {
+  const { program } = await import(pathToFileURL(join(DIST, 'cli/program.js')).href);
+  const { outlineOf } = await import(pathToFileURL(join(DIST, 'cli/outline.js')).href);
+  await writeFile(join(DIST, 'cli/outline.json'), JSON.stringify(outlineOf(await program())));
+}
+
+async function filesIn(folder, name) {
+  const files = await readdir(folder, { recursive: true });
+  return files.filter((file) => name.test(file)).map((file) => join(folder, file));
+}

@@ -1,0 +1,5 @@
+/** Builds after an install that brought the tools for it: one without them (`--omit=dev`) keeps its `dist`. */
+import { execSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+
+if (existsSync('node_modules/rolldown')) execSync('npm run --silent build', { stdio: 'inherit' });

@@ -1,0 +1,77 @@
+import { hostname, userInfo } from 'node:os';
+import type { Command } from 'commander';
+import type { App } from '../../app.js';
+import { newToken, tokenHash } from '../../dashboard/doors.js';
+import { ALIVE_MS, isAlive } from '../../store/processes.js';
+import type { Store } from '../../store/store.js';
+import { note, print } from '../console.js';
+import { usageError } from '../errors.js';
+import { appAction } from '../execute.js';
+import { serveUntilSignal } from './run.js';
+
+/** `dashboard`: serves the pages; `dashboard link`: prints a login link. */
+export function add(program: Command): void {
+  const dashboard = program
+    .command('dashboard')
+    .description(
+      'Serves the dashboard at DASHBOARD_LISTEN until SIGINT or SIGTERM. `run` serves it too; this is for another machine, or to look at a store that nothing works on.',
+    )
+    .addHelpText(
+      'after',
+      '\nExamples:\n  $ seller-mirror dashboard\n  $ seller-mirror dashboard link\n\nExit codes: 0 stopped in order, 1 could not start, 2 configuration, 130 second Ctrl-C',
+    )
+    .action(() =>
+      serveUntilSignal(
+        'dashboard',
+        { scheduler: false, worker: false, dashboard: true },
+        {
+          async onServing({ store, dashboardUrl }) {
+            if (dashboardUrl === null) {
+              throw usageError('the dashboard is turned off', 'unset DASHBOARD_LISTEN');
+            }
+            await print(`The dashboard is at ${dashboardUrl}\n`);
+            if (process.stdout.isTTY) await print(await linkLines(store, dashboardUrl));
+            else note('`seller-mirror dashboard link` prints a link that logs you in\n');
+          },
+        },
+      ),
+    );
+  dashboard
+    .command('link')
+    .description(
+      'Prints a link that logs in once, within 10 minutes, as an operator. Whoever may run commands on the store may do everything.',
+    )
+    .addHelpText('after', '\nExample:\n  $ seller-mirror dashboard link')
+    .action(appAction('store', printLink));
+}
+
+/** The lines that show a new login link. */
+export async function linkLines(store: Store, dashboardUrl: string): Promise<string> {
+  return `Log in, once and within 10 minutes:\n\n  ${await newLink(store, dashboardUrl)}\n\n`;
+}
+
+async function printLink({ config, store }: App): Promise<void> {
+  const processes = await store.processes.live(ALIVE_MS, 'dashboard');
+  const served = processes.find(isAlive)?.dashboardUrl ?? null;
+  if (served === null && config.dashboard.url === null) {
+    throw usageError(
+      'no dashboard is running on this store',
+      'start one with `seller-mirror dashboard` or `seller-mirror run`, then ask for a link',
+    );
+  }
+  await print(`${await newLink(store, config.dashboard.url ?? served ?? '')}\n`);
+}
+
+async function newLink(store: Store, dashboardUrl: string): Promise<string> {
+  const token = newToken();
+  await store.access.addLink(tokenHash(token), `${userName()}@${hostname()}`);
+  return `${dashboardUrl}/login?token=${token}`;
+}
+
+function userName(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    return 'somebody'; // a user without a name, as in a container
+  }
+}

@@ -1,0 +1,255 @@
+import type { Command } from 'commander';
+import type { App } from '../../app.js';
+import type { FeedConfig } from '../../config/index.js';
+import { openTarget, runFeed } from '../../feeds/open.js';
+import type { ViewReport } from '../../feeds/deliver.js';
+import { TargetError } from '../../feeds/target.js';
+import { print, printResult, stdoutLook } from '../console.js';
+import { usageError } from '../errors.js';
+import { appAction } from '../execute.js';
+import { EXIT, type ExitCode } from '../exit-codes.js';
+import { JSON_OPTION, type CommonOptions } from '../options.js';
+import { Progress } from '../output/progress.js';
+import { table } from '../output/table.js';
+import { count, duration, momentCell, plural } from '../output/text.js';
+
+/** `feed [list|run|status|check|reset]`: reporting databases and folders that are kept full. */
+export function add(program: Command): void {
+  const feed = program
+    .command('feed')
+    .description(
+      'Keeps reporting databases and folders full: FEEDS_FILE says which. `run` and `worker` deliver after each sync and audit, or on the feed’s own cron.',
+    )
+    .addHelpText(
+      'after',
+      '\nExamples:\n  $ FEEDS_FILE=feeds.json seller-mirror feed check warehouse\n  $ seller-mirror feed run warehouse',
+    );
+  feed
+    .command('list', { isDefault: true })
+    .description('Lists the feeds that FEEDS_FILE has.')
+    .addOption(JSON_OPTION)
+    .addHelpText('after', '\nExample:\n  $ seller-mirror feed list')
+    .action(appAction('store', list));
+  feed
+    .command('run')
+    .description(
+      'Delivers now: one feed, or all. Interrupted, it goes on from there the next time.',
+    )
+    .argument('[name]', 'of the feed (default: all)')
+    .addOption(JSON_OPTION)
+    .addHelpText(
+      'after',
+      '\nExample:\n  $ seller-mirror feed run warehouse\n\nExit codes: 0 delivered, 1 a feed or view failed, 2 usage, 130 interrupted',
+    )
+    .action(appAction('store', run));
+  feed
+    .command('status')
+    .description('Shows how far each view of each feed is, as its target says.')
+    .addOption(JSON_OPTION)
+    .addHelpText('after', '\nExample:\n  $ seller-mirror feed status')
+    .action(appAction('store', status));
+  feed
+    .command('check')
+    .description('Connects to the target of a feed and says what is there. Writes nothing.')
+    .argument('<name>', 'of the feed')
+    .addOption(JSON_OPTION)
+    .addHelpText('after', '\nExample:\n  $ seller-mirror feed check warehouse')
+    .action(appAction('store', check));
+  feed
+    .command('reset')
+    .description('Has views delivered whole the next time. Deletes no rows.')
+    .argument('<name>', 'of the feed')
+    .option('--view <view>', 'only this view (default: all of the feed)')
+    .addHelpText('after', '\nExample:\n  $ seller-mirror feed reset warehouse --view items')
+    .action(appAction('store', reset));
+}
+
+/** @throws {CommandError} when there is no such feed */
+function feedOf({ config }: App, name: string): FeedConfig {
+  const found = config.feeds.find((feed) => feed.name === name);
+  if (found !== undefined) return found;
+  const names = config.feeds.map((feed) => feed.name).join(', ');
+  throw usageError(
+    `there is no feed "${name}"`,
+    names === '' ? 'FEEDS_FILE names the file with the feeds' : `feeds: ${names}`,
+  );
+}
+
+async function list({ config }: App, _: AbortSignal, options: CommonOptions): Promise<void> {
+  const feeds = config.feeds.map(({ name, place, views, sellers, cron, deletes }) => ({
+    ...{ feed: name, target: place, views, sellers, when: cron ?? 'after-sync', deletes },
+  }));
+  await printResult(options, feeds, () =>
+    feeds.length === 0
+      ? 'There is no feed: name a file with feeds in FEEDS_FILE; docs/feeds.md shows one.\n'
+      : table(
+          feeds,
+          [
+            { header: 'feed', value: ({ feed }) => feed },
+            { header: 'target', value: ({ target }) => target },
+            { header: 'when', value: ({ when }) => when },
+            { header: 'views', value: ({ views }) => views.join(', ') },
+          ],
+          stdoutLook(),
+        ),
+  );
+}
+
+async function run(
+  app: App,
+  signal: AbortSignal,
+  name: string | undefined,
+  options: CommonOptions,
+): Promise<ExitCode> {
+  const feeds = name === undefined ? app.config.feeds : [feedOf(app, name)];
+  if (feeds.length === 0) throw usageError('there is no feed', 'name their file in FEEDS_FILE');
+  const results: { feed: string; problem: string | null; views: readonly ViewReport[] }[] = [];
+  for (const feed of feeds) {
+    const progress = new Progress({ output: process.stderr, label: feed.name });
+    let problem: string | null = null;
+    let views: ViewReport[] = [];
+    try {
+      const onProgress = (view: string, rows: number): void =>
+        progress.update(rows, { detail: view });
+      views = await runFeed(app.database.url, feed, { signal, onProgress });
+      const failed = views.find((view) => view.problem !== null)?.problem;
+      if (failed !== undefined && failed !== null) problem = `${failed.message}: ${failed.remedy}`;
+    } catch (error) {
+      if (signal.aborted || !(error instanceof TargetError)) throw error;
+      problem = `${error.message}: ${error.remedy}`;
+    } finally {
+      progress.finish();
+    }
+    await app.store.feeds.note(feed.name, problem);
+    results.push({ feed: feed.name, problem, views });
+    if (options.json !== true) await print(feedLines(feed, problem, views));
+  }
+  if (options.json === true) await printResult(options, results, () => '');
+  return results.some(({ problem }) => problem !== null) ? EXIT.failed : EXIT.done;
+}
+
+/** What came of a delivery, for people. */
+export function feedLines(
+  { name, place }: FeedConfig,
+  problem: string | null,
+  views: readonly ViewReport[],
+): string {
+  const rows = views.reduce((sum, view) => sum + view.rows, 0);
+  const head =
+    views.length === 0
+      ? `✗ ${name} · ${problem ?? 'nothing was delivered'}\n`
+      : `${problem === null ? '✓' : '!'} ${name} · ${place} · ${plural(rows, 'row')}\n`;
+  const lines = views.map(({ view, kind, rows: n, ms, problem: fault }) => {
+    if (fault !== null) return `  ${view}: ${fault.message}\n    → ${fault.remedy}\n`;
+    const what = { all: 'all of it', changes: 'what changed', same: 'no change' }[kind];
+    return `  ${view}: ${kind === 'same' ? what : `${count(n)} rows, ${what}`} (${duration(ms)})\n`;
+  });
+  return head + lines.join('');
+}
+
+async function status(app: App, _: AbortSignal, options: CommonOptions): Promise<ExitCode> {
+  const states = new Map((await app.store.feeds.list()).map((state) => [state.feed, state]));
+  const rows: {
+    feed: string;
+    view: string;
+    deliveredAt: Date | null;
+    rows: number | null;
+    problem: string | null;
+  }[] = [];
+  for (const feed of app.config.feeds) {
+    let problem = states.get(feed.name)?.problem ?? null;
+    try {
+      const target = await openTarget(feed);
+      try {
+        for (const view of feed.views) {
+          const told = await target.delivered(view);
+          const { deliveredAt = null, rows: last = null } = told ?? {};
+          rows.push({ feed: feed.name, view, deliveredAt, rows: last, problem });
+        }
+      } finally {
+        await target.close();
+      }
+    } catch (error) {
+      if (!(error instanceof TargetError)) throw error;
+      problem = `${error.message}: ${error.remedy}`;
+      rows.push({ feed: feed.name, view: '', deliveredAt: null, rows: null, problem });
+    }
+  }
+  const look = stdoutLook();
+  await printResult(options, rows, () =>
+    rows.length === 0
+      ? 'There is no feed: name a file with feeds in FEEDS_FILE; docs/feeds.md shows one.\n'
+      : table(
+          rows,
+          [
+            { header: 'feed', value: (row) => row.feed },
+            { header: 'view', value: (row) => row.view },
+            {
+              header: 'delivered',
+              value: ({ deliveredAt }) =>
+                deliveredAt === null ? 'never' : momentCell(deliveredAt, new Date(), look),
+            },
+            { header: 'last rows', value: (row) => row.rows },
+            { header: 'problem', value: (row) => row.problem ?? '', isNote: true },
+          ],
+          look,
+        ),
+  );
+  return rows.some(({ problem }) => problem !== null) ? EXIT.failed : EXIT.done;
+}
+
+async function check(
+  app: App,
+  _: AbortSignal,
+  name: string,
+  options: CommonOptions,
+): Promise<ExitCode> {
+  const feed = feedOf(app, name);
+  let found: { version: string | null; problem: string | null };
+  const views: { view: string; delivered: Date | null }[] = [];
+  try {
+    const target = await openTarget(feed);
+    try {
+      found = { version: await target.check(), problem: null };
+      for (const view of feed.views) {
+        views.push({ view, delivered: (await target.delivered(view))?.deliveredAt ?? null });
+      }
+    } finally {
+      await target.close();
+    }
+  } catch (error) {
+    if (!(error instanceof TargetError)) throw error;
+    found = { version: null, problem: `${error.message}: ${error.remedy}` };
+  }
+  await printResult(options, { feed: name, target: feed.place, ...found, views }, () =>
+    found.problem === null
+      ? `✓ ${name} · ${feed.place} · ${found.version}\n${views
+          .map(({ view, delivered }) =>
+            delivered === null
+              ? `  ${view}: would be delivered whole\n`
+              : `  ${view}: delivered ${momentCell(delivered, new Date(), stdoutLook())}\n`,
+          )
+          .join('')}`
+      : `✗ ${name} · ${found.problem}\n`,
+  );
+  return found.problem === null ? EXIT.done : EXIT.failed;
+}
+
+async function reset(
+  app: App,
+  _: AbortSignal,
+  name: string,
+  { view }: { readonly view?: string },
+): Promise<void> {
+  const feed = feedOf(app, name);
+  if (view !== undefined && !feed.views.includes(view)) {
+    throw usageError(`feed ${name} has no view "${view}"`, `views: ${feed.views.join(', ')}`);
+  }
+  const target = await openTarget(feed);
+  try {
+    for (const one of view === undefined ? feed.views : [view]) await target.forget(one);
+  } finally {
+    await target.close();
+  }
+  await print(`${view ?? 'every view'} of ${name} is delivered whole the next time\n`);
+}

@@ -1,0 +1,138 @@
+import { once } from 'node:events';
+import { createInterface } from 'node:readline/promises';
+import { Writable } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import { InvalidArgumentError, Option, type Command } from 'commander';
+import type { App } from '../../app.js';
+import { hashPassword, isUserName, passwordFault } from '../../dashboard/passwords.js';
+import type { Role } from '../../store/access.js';
+import { print, printResult, stdoutLook } from '../console.js';
+import { type CommandError, usageError } from '../errors.js';
+import { appAction } from '../execute.js';
+import { JSON_OPTION, type CommonOptions } from '../options.js';
+import { table } from '../output/table.js';
+import { momentCell } from '../output/text.js';
+
+const ROLES = ['viewer', 'operator'] as const satisfies readonly Role[];
+
+/** `users [list|add|password|remove]`: accounts at the dashboard. */
+export function add(program: Command): void {
+  const users = program
+    .command('users')
+    .description(
+      'Accounts of people at the dashboard. A viewer looks, with purchase codes masked; an operator also acts.',
+    )
+    .addHelpText(
+      'after',
+      '\nExamples:\n  $ seller-mirror users add alice --role operator\n  $ seller-mirror users add bob --role viewer < password.txt',
+    );
+  users
+    .command('list', { isDefault: true })
+    .description('Lists the accounts.')
+    .addOption(JSON_OPTION)
+    .addHelpText('after', '\nExample:\n  $ seller-mirror users list')
+    .action(appAction('store', list));
+  users
+    .command('add')
+    .description('Adds an account. The password is asked for, or read from stdin.')
+    .argument('<name>', 'letters, digits and . _ - @', userName)
+    .addOption(new Option('--role <role>', 'what it may do').choices(ROLES).makeOptionMandatory())
+    .addHelpText('after', '\nExample:\n  $ seller-mirror users add alice --role operator')
+    .action(appAction('store', addUser));
+  users
+    .command('password')
+    .description('Sets an account’s password, and ends its sessions.')
+    .argument('<name>', 'of the account', userName)
+    .addHelpText('after', '\nExample:\n  $ seller-mirror users password alice')
+    .action(appAction('store', setPassword));
+  users
+    .command('remove')
+    .description('Removes an account, and ends its sessions.')
+    .argument('<name>', 'of the account', userName)
+    .addHelpText('after', '\nExample:\n  $ seller-mirror users remove alice')
+    .action(appAction('store', removeUser));
+}
+
+function userName(name: string): string {
+  if (isUserName(name)) return name;
+  throw new InvalidArgumentError('a name has 1 to 63 letters, digits and . _ - @');
+}
+
+async function list({ store }: App, _: AbortSignal, options: CommonOptions): Promise<void> {
+  const users = await store.access.users();
+  const look = stdoutLook();
+  await printResult(options, users, () =>
+    users.length === 0
+      ? 'Nobody has an account. `seller-mirror users add NAME --role operator` adds one.\n'
+      : table(
+          users,
+          [
+            { header: 'name', value: ({ name }) => name },
+            { header: 'role', value: ({ role }) => role },
+            { header: 'since', value: ({ createdAt }) => momentCell(createdAt, new Date(), look) },
+          ],
+          look,
+        ),
+  );
+}
+
+async function addUser(
+  { store }: App,
+  signal: AbortSignal,
+  name: string,
+  { role }: { readonly role: Role },
+): Promise<void> {
+  const passwordHash = await hashPassword(await newPassword(signal));
+  if (!(await store.access.addUser({ name, role, passwordHash }))) {
+    throw usageError(
+      `there is an account "${name}" already`,
+      '`seller-mirror users password` changes its password',
+    );
+  }
+  await print(`${name} may log in as ${role}\n`);
+}
+
+async function setPassword({ store }: App, signal: AbortSignal, name: string): Promise<void> {
+  const passwordHash = await hashPassword(await newPassword(signal));
+  if (!(await store.access.setPassword(name, passwordHash))) throw noUser(name);
+  await print(`the password of ${name} is set, and its sessions have ended\n`);
+}
+
+async function removeUser({ store }: App, _: AbortSignal, name: string): Promise<void> {
+  if (!(await store.access.removeUser(name))) throw noUser(name);
+  await print(`${name} is removed, and its sessions have ended\n`);
+}
+
+function noUser(name: string): CommandError {
+  return usageError(`there is no account "${name}"`, '`seller-mirror users` lists them');
+}
+
+/** Asks for a password twice on a terminal, or reads the first line of stdin. */
+async function newPassword(signal: AbortSignal): Promise<string> {
+  const isTerminal = process.stdin.isTTY;
+  const password = isTerminal
+    ? await askHidden('Password: ', signal)
+    : ((await text(process.stdin)).split(/\r?\n/, 1)[0] ?? '');
+  const fault = passwordFault(password);
+  if (fault !== null) throw usageError(fault, 'choose another one');
+  if (isTerminal && (await askHidden('Again: ', signal)) !== password) {
+    throw usageError('the two passwords differ', 'nothing was changed; repeat the command');
+  }
+  return password;
+}
+
+/** Asks on the terminal without showing what is typed. */
+async function askHidden(question: string, signal: AbortSignal): Promise<string> {
+  const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() });
+  const asking = createInterface({ input: process.stdin, output: nowhere, terminal: true });
+  asking.on('SIGINT', () => process.kill(process.pid, 'SIGINT'));
+  // Not before: until the interface is there, the terminal itself shows what is typed.
+  process.stderr.write(question);
+  try {
+    const ended = once(asking, 'close', { signal }).then(() => '');
+    return await Promise.race([asking.question('', { signal }), ended]);
+  } finally {
+    asking.close();
+    process.stderr.write('\n');
+  }
+}

@@ -1,0 +1,155 @@
+import { readFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { z } from 'zod';
+import { Secret } from '../domain/secret.js';
+import { absolutePath, readSecretFile, type Reader } from './reader.js';
+import { zoneOfMachine } from './schemas.js';
+
+/** Where a feed goes. */
+export type FeedTarget =
+  | { readonly kind: 'postgres'; readonly url: Secret; readonly schema: string }
+  | { readonly kind: 'mysql'; readonly url: Secret }
+  | { readonly kind: 'sqlite'; readonly path: string }
+  | {
+      readonly kind: 'folder';
+      readonly path: string;
+      readonly format: 'parquet' | 'ndjson' | 'csv';
+    };
+
+/** One feed: what goes where, and when. */
+export interface FeedConfig {
+  readonly name: string;
+  readonly target: FeedTarget;
+  /** The target for people, without a password. */
+  readonly place: string;
+  readonly views: readonly string[];
+  /** Null: of all sellers. */
+  readonly sellers: readonly string[] | null;
+  /** A cron expression; null: after each sync and audit. */
+  readonly cron: string | null;
+  /** Of the cron expression, an IANA name. */
+  readonly timeZone: string;
+  /** Whether rows that are gone go in the target too, or stay there, marked. */
+  readonly deletes: 'delete' | 'mark';
+}
+
+const NAME = /^[A-Za-z0-9][\w.-]{0,62}$/;
+
+const ENTRY = z.strictObject({
+  name: z.string().regex(NAME, 'is no name: use 1 to 63 letters, digits and . _ -'),
+  target: z.string().optional(),
+  folder: z.string().min(1).optional(),
+  format: z.enum(['parquet', 'ndjson', 'csv']).optional(),
+  schema: z
+    .string()
+    .regex(/^[A-Za-z_]\w{0,62}$/, 'is no name of a schema')
+    .optional(),
+  passwordFile: z.string().min(1).optional(),
+  views: z
+    .array(z.string().regex(/^\w{1,63}$/, 'is no name of a view'))
+    .min(1, 'names no view: list at least one, such as "items"'),
+  sellers: z.array(z.string().min(1)).min(1).optional(),
+  when: z.string().min(1).default('after-sync'),
+  deletes: z.enum(['delete', 'mark']).default('delete'),
+});
+
+const FILE = z.strictObject({ feeds: z.array(ENTRY).min(1, 'lists no feed: add one') });
+
+type Entry = z.infer<typeof ENTRY>;
+
+/** The feeds in FEEDS_FILE; what is wrong with it is reported, all of it at once. */
+export function readFeeds(reader: Reader): readonly FeedConfig[] {
+  const file = reader.given('FEEDS_FILE');
+  if (file === null) return [];
+  const { findings } = reader;
+  const path = absolutePath(reader.options.cwd, file.text);
+  let json: unknown;
+  try {
+    json = JSON.parse(readFileSync(path, 'utf8').replace(/^\uFEFF/, ''));
+  } catch (error) {
+    // The parser's own message quotes the text around the fault, which may be a password.
+    const what =
+      error instanceof SyntaxError
+        ? 'is not valid JSON: check it with a JSON editor; comments are not allowed'
+        : 'can’t be read: name a JSON file that this user may read';
+    findings.problem(file, what);
+    return [];
+  }
+  const parsed = FILE.safeParse(json);
+  if (!parsed.success) {
+    for (const { path: at, message } of parsed.error.issues) {
+      const place = at.map((part) => (typeof part === 'number' ? `[${part}]` : `.${String(part)}`));
+      findings.problem(`FEEDS_FILE ${place.join('').slice(1)}`.trim(), message);
+    }
+    return [];
+  }
+  return parsed.data.feeds.flatMap((entry, index, all) => {
+    const where = (field: string): string => `FEEDS_FILE feeds[${index}].${field}`;
+    const problem = (field: string, message: string): void =>
+      findings.problem(where(field), message);
+    if (all.findIndex(({ name }) => name.toLowerCase() === entry.name.toLowerCase()) < index) {
+      problem('name', `is taken by another feed, "${entry.name}": give each its own`);
+    }
+    const cron = entry.when === 'after-sync' ? null : entry.when;
+    const fault = cron === null ? null : reader.options.cronFault(cron);
+    if (fault !== null) {
+      problem('when', `${fault}: write after-sync, or a cron expression such as 0 5 * * *`);
+    }
+    const target = targetOf(entry, dirname(path), reader, where);
+    if (target === null) return [];
+    const { name, views, sellers = null, deletes } = entry;
+    const timeZone = reader.value('TZ') ?? zoneOfMachine();
+    return [{ name, target, place: placeOf(target), views, sellers, cron, timeZone, deletes }];
+  });
+}
+
+/** Where an entry goes; null when that can't be used, which has been reported. */
+function targetOf(
+  entry: Entry,
+  base: string,
+  reader: Reader,
+  where: (field: string) => string,
+): FeedTarget | null {
+  const { target, folder, format = 'parquet', schema = 'public', passwordFile } = entry;
+  const { findings } = reader;
+  if ((target === undefined) === (folder === undefined)) {
+    findings.problem(where('target'), 'and folder: give exactly one of them');
+    return null;
+  }
+  if (folder !== undefined) return { kind: 'folder', path: absolutePath(base, folder), format };
+  const sqlite = /^sqlite:(?:\/\/(?=\/))?(.+)$/.exec(target ?? '')?.[1];
+  if (sqlite !== undefined) return { kind: 'sqlite', path: absolutePath(base, sqlite) };
+  const url = URL.canParse(target ?? '') ? new URL(target ?? '') : null;
+  const kind = KINDS[url?.protocol ?? ''];
+  if (url === null || kind === undefined || url.pathname.length < 2) {
+    findings.problem(
+      where('target'),
+      'is no address: write postgresql://user@host/database, mysql://user@host/database or sqlite:reports.db',
+    );
+    return null;
+  }
+  if (url.password !== '') findings.hide([decodeURIComponent(url.password), url.href]);
+  if (passwordFile !== undefined) {
+    const given = { where: where('passwordFile'), text: passwordFile };
+    const path = absolutePath(base, passwordFile);
+    const password = readSecretFile(given, path, 'the password of the target', findings);
+    if (password === null) return null;
+    url.password = encodeURIComponent(password);
+  }
+  const secret = new Secret(url.href);
+  return kind === 'mysql' ? { kind, url: secret } : { kind, url: secret, schema };
+}
+
+const KINDS: Readonly<Record<string, 'postgres' | 'mysql'>> = {
+  'postgresql:': 'postgres',
+  'postgres:': 'postgres',
+  'mysql:': 'mysql',
+  'mariadb:': 'mysql',
+};
+
+function placeOf(target: FeedTarget): string {
+  if (target.kind === 'folder') return `${target.path} (${target.format})`;
+  if (target.kind === 'sqlite') return target.path;
+  const { protocol, host, pathname } = new URL(target.url.reveal());
+  return `${protocol}//${host}${pathname}`;
+}

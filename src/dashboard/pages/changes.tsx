@@ -1,0 +1,241 @@
+import type { FC } from 'hono/jsx';
+import { stream } from 'hono/streaming';
+import { describeChange, labelOf } from '../../domain/change-text.js';
+import { csvLine, guarded } from '../../domain/csv.js';
+import type { ChangeFilter, ItemChange } from '../../store/history-read.js';
+import type { Dashboard, DashboardContext, DashboardParts } from '../context.js';
+import { page } from '../layout.js';
+import { Choice, Foreign, moment, Pages, Percent, Section, Table, valueText } from '../parts.js';
+import { numberIn, oneOf, withValue, without } from '../query.js';
+
+const PAGE_CHANGES = 100;
+/** Changes read at a time for a download. */
+const BATCH = 2_000;
+/** Characters of an old or new text. */
+const WIDTH = 120;
+
+const CLASSES = [
+  ...(['price', 'release', 'text', 'media'] as const),
+  ...(['added', 'missing', 'removed', 'restored'] as const),
+];
+
+/** `/changes`: what changed, night by night, and the same as CSV. */
+export function addChanges(app: Dashboard, { store }: DashboardParts): void {
+  app.get('/changes', async (c) => {
+    const filter = filterOf(c);
+    const changes = (
+      await store.items.changes({ ...filter, limit: PAGE_CHANGES + 1, newest: true })
+    ).toReversed();
+    const shown = changes.slice(0, PAGE_CHANGES);
+    const query = new URL(c.req.url).searchParams;
+    const last = shown.at(-1);
+    return page(
+      c,
+      {
+        title: 'Changes',
+        lead: 'What changed about items, newest first.',
+        actions: (
+          <a class="button" href={`/changes.csv?${without(query, 'before')}`}>
+            Download CSV
+          </a>
+        ),
+      },
+      <>
+        <form class="filter" method="get">
+          <Choice name="class" label="Class" of={CLASSES} chosen={c.req.query('class')} />
+          <label>
+            Item
+            <input name="item" inputmode="numeric" value={c.req.query('item') ?? ''} />
+          </label>
+          <label>
+            Seller
+            <input name="seller" value={c.req.query('seller') ?? ''} />
+          </label>
+          <label>
+            Since
+            <input name="since" type="date" value={c.req.query('since') ?? ''} />
+          </label>
+          <button>Filter</button>
+        </form>
+        {nightsOf(shown).map(({ day, of }) => (
+          <Section title={day}>
+            <ChangeTable changes={of} />
+          </Section>
+        ))}
+        {shown.length === 0 ? (
+          <p class="empty">
+            No change matches. Each sync adds what it finds; a seller’s first list is no change.
+          </p>
+        ) : null}
+        <Pages
+          first={query.has('before') ? `/changes?${without(query, 'before')}` : null}
+          next={
+            changes.length > PAGE_CHANGES && last !== undefined
+              ? `/changes?${withValue(query, 'before', String(last.seq))}`
+              : null
+          }
+        />
+      </>,
+    );
+  });
+
+  app.get('/changes.csv', (c) => {
+    const filter = filterOf(c);
+    c.header('content-type', 'text/csv; charset=utf-8');
+    c.header('content-disposition', 'attachment; filename="changes.csv"');
+    return stream(c, async (out) => {
+      await out.write(csvLine(CSV_COLUMNS));
+      let before = filter.before;
+      while (!out.aborted) {
+        const limits = { limit: BATCH, newest: true, ...(before === undefined ? {} : { before }) };
+        const batch = (await store.items.changes({ ...filter, ...limits })).toReversed();
+        await out.write(batch.map(csvOf).join(''));
+        const last = batch.at(-1);
+        if (last === undefined || batch.length < BATCH) return;
+        before = last.seq;
+      }
+    });
+  });
+}
+
+function filterOf(c: DashboardContext): ChangeFilter {
+  const { item, since, seller, class: kind, before, run } = c.req.query();
+  const [itemId, place, runId] = [numberIn(item), numberIn(before), numberIn(run)];
+  const from = since === undefined || since === '' ? NaN : Date.parse(`${since}T00:00:00`);
+  const chosen = oneOf(CLASSES, kind);
+  return {
+    ...(itemId === null ? {} : { itemId: Number(itemId) }),
+    ...(place === null ? {} : { before: place }),
+    ...(runId === null ? {} : { runId }),
+    ...(Number.isNaN(from) ? {} : { from: new Date(from) }),
+    ...(seller === undefined || seller === '' ? {} : { sellerIds: [seller] }),
+    ...(chosen === undefined ? {} : { classes: [chosen] }),
+  };
+}
+
+const CSV_COLUMNS = [
+  ...['seq', 'changed_at', 'seller_id', 'item_id', 'item_name', 'class', 'field'],
+  ...['old_value', 'new_value', 'percent'],
+];
+
+function csvOf(change: ItemChange): string {
+  const percent = percentOf(change);
+  const texts = [
+    change.itemName,
+    change.class,
+    change.field,
+    valueText(change.old),
+    valueText(change.new),
+  ];
+  return csvLine([
+    String(change.seq),
+    change.changedAt.toISOString(),
+    guarded(change.sellerId),
+    String(change.itemId),
+    ...texts.map((text) => (text === null ? null : guarded(text))),
+    percent === null ? null : percent.toFixed(2),
+  ]);
+}
+
+/** By how much a price changed; null for all else, and where it was 0 or in another currency. */
+function percentOf({ class: kind, field, old, new: now, currencies }: ItemChange): number | null {
+  if (kind !== 'price' || field === 'currency' || currencies?.old !== currencies?.new) return null;
+  const [before, after] = [Number(old ?? NaN), Number(now ?? NaN)];
+  return before > 0 && !Number.isNaN(after) ? (100 * (after - before)) / before : null;
+}
+
+/** The changes, parted by the day on which their runs began. */
+function nightsOf(changes: readonly ItemChange[]): { day: string; of: ItemChange[] }[] {
+  const nights: { day: string; of: ItemChange[] }[] = [];
+  for (const change of changes) {
+    const day = moment(change.changedAt).slice(0, 10);
+    const last = nights.at(-1);
+    if (last?.day === day) last.of.push(change);
+    else nights.push({ day, of: [change] });
+  }
+  return nights;
+}
+
+/** Changes, one line each. */
+export const ChangeTable: FC<{ changes: readonly ItemChange[]; hasItem?: boolean }> = ({
+  changes,
+  hasItem = true,
+}) => (
+  <Table
+    caption="Changes"
+    rows={changes}
+    empty="Nothing changed."
+    columns={[
+      {
+        name: 'At',
+        isMinor: hasItem,
+        cell: ({ changedAt }) => {
+          const [day, time = ''] = moment(changedAt).split(' ');
+          return (
+            <time datetime={changedAt.toISOString()}>
+              {hasItem ? null : day} <span class={hasItem ? '' : 'roomy'}>{time.slice(0, 5)}</span>
+            </time>
+          );
+        },
+      },
+      ...(hasItem
+        ? [
+            {
+              name: 'Item',
+              cell: ({ sellerId, itemId, itemName }: ItemChange) => (
+                <a href={`/items/${encodeURIComponent(sellerId)}/${itemId}`}>
+                  <Foreign text={itemName ?? String(itemId)} />
+                </a>
+              ),
+            },
+          ]
+        : []),
+      {
+        name: 'What',
+        cell: ({ field }) => labelOf(field),
+      },
+      { name: 'Change', cell: (change) => <ChangeWords of={change} /> },
+    ]}
+  />
+);
+
+const ChangeWords: FC<{ of: ItemChange }> = ({ of }) => {
+  const words = describeChange(of, WIDTH);
+  const percent = percentOf(of);
+  if (words.kind === 'state') return <span>{words.word}</span>;
+  if (words.kind === 'list') {
+    return (
+      <>
+        {words.removed.map((entry) => (
+          <del>
+            <Foreign text={entry} />
+          </del>
+        ))}{' '}
+        {words.added.map((entry) => (
+          <ins>
+            <Foreign text={entry} />
+          </ins>
+        ))}
+        {words.note === null ? null : <small> {words.note}</small>}
+      </>
+    );
+  }
+  return (
+    <>
+      <del>
+        <Foreign text={words.old} />
+      </del>{' '}
+      →{' '}
+      <ins>
+        <Foreign text={words.new} />
+      </ins>{' '}
+      {percent === null ? (
+        words.note === null ? null : (
+          <small>{words.note}</small>
+        )
+      ) : (
+        <Percent of={percent} />
+      )}
+    </>
+  );
+};

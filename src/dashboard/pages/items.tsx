@@ -1,0 +1,353 @@
+import type { Child } from 'hono/jsx';
+import { maskCode } from '../../domain/secret.js';
+import { describeRemoval } from '../../domain/removals.js';
+import type { Prisma } from '../../store/mirror.js';
+import type { TextRows } from '../../store/items-read.js';
+import { StepChart } from '../charts.js';
+import type { Dashboard, DashboardParts } from '../context.js';
+import { Problem } from '../context.js';
+import { page } from '../layout.js';
+import {
+  Ago,
+  Choice,
+  count,
+  Facts,
+  Figures,
+  Foreign,
+  moment,
+  money,
+  Pages,
+  printable,
+  Section,
+  State,
+  Table,
+  WebLink,
+} from '../parts.js';
+import { idIn, numberIn, oneOf, withValue, without } from '../query.js';
+import { ChangeTable } from './changes.js';
+
+const PAGE_ITEMS = 50;
+const STATES = ['live', 'missing', 'removed'] as const;
+const SORTS = ['id', 'name', 'price', 'changed'] as const;
+/** Changes and purchases shown of one item. */
+const MOST_ROWS = 50;
+/** Characters of a raw record. */
+const MOST_RAW = 20_000;
+
+/** `/items`, `/items/SELLER/ID`. */
+export function addItems(app: Dashboard, { store, mirror }: DashboardParts): void {
+  app.get('/items', async (c) => {
+    const text = (c.req.query('q') ?? '').trim().slice(0, 200);
+    const state = oneOf(STATES, c.req.query('state')) ?? null;
+    const sort = oneOf(SORTS, c.req.query('sort')) ?? 'id';
+    const sellerId = c.req.query('seller') || null;
+    const day = c.req.query('as-of') ?? '';
+    const asOf = day === '' ? null : endOf(day);
+    const from = Number(numberIn(c.req.query('from')) ?? 0n);
+    const items = await store.items.search({
+      ...{ text, state, sellerId, asOf, sort, limit: PAGE_ITEMS + 1 },
+      offset: Math.min(from, 1_000_000),
+    });
+    const query = new URL(c.req.url).searchParams;
+    const shown = items.slice(0, PAGE_ITEMS);
+    return page(
+      c,
+      {
+        title: 'Items',
+        lead: asOf === null ? 'As they are now.' : `As they were at the end of ${day}.`,
+      },
+      <>
+        <form class="filter" method="get">
+          <label>
+            Search
+            <input type="search" name="q" value={text} placeholder="name, id or tag" />
+          </label>
+          <Choice name="state" label="State" of={STATES} chosen={state ?? undefined} />
+          <label>
+            Seller
+            <input name="seller" value={sellerId ?? ''} />
+          </label>
+          <label>
+            As of
+            <input name="as-of" type="date" value={day} />
+          </label>
+          <label>
+            Sort
+            <select name="sort">
+              {SORTS.map((one) => (
+                <option value={one} selected={one === sort}>
+                  {one}
+                </option>
+              ))}
+            </select>
+          </label>
+          <button>Search</button>
+        </form>
+        <Table
+          caption="Items"
+          rows={shown}
+          empty={
+            text === '' && state === null && asOf === null ? (
+              <>
+                No item yet: press Sync now on the overview, or run <code>seller-mirror sync</code>.
+              </>
+            ) : (
+              'No item matches.'
+            )
+          }
+          columns={[
+            { name: 'Item', isMinor: true, cell: ({ itemId }) => itemId },
+            {
+              name: 'Name',
+              cell: ({ sellerId: seller, itemId, name }) => (
+                <a href={`/items/${encodeURIComponent(seller)}/${itemId}`}>
+                  <Foreign text={name} />
+                </a>
+              ),
+            },
+            {
+              name: 'Category',
+              isMinor: true,
+              cell: ({ category }) => <Foreign text={category} />,
+            },
+            { name: 'State', cell: (item) => <State of={item.state} /> },
+            {
+              name: 'Price',
+              isFigure: true,
+              cell: ({ priceRegular, currency }) => money(priceRegular, currency),
+            },
+            { name: 'Changed', isMinor: true, cell: ({ changedAt }) => <Ago at={changedAt} /> },
+            { name: 'Seller', isMinor: true, cell: ({ sellerId: seller }) => seller },
+          ]}
+        />
+        <Pages
+          first={from > 0 ? `/items?${without(query, 'from')}` : null}
+          next={
+            items.length > PAGE_ITEMS
+              ? `/items?${withValue(query, 'from', String(from + PAGE_ITEMS))}`
+              : null
+          }
+          words={['First', 'Next']}
+        />
+      </>,
+    );
+  });
+
+  app.get('/items/:seller/:id', async (c) => {
+    const sellerId = c.req.param('seller');
+    const itemId = idIn(c.req.param('id'));
+    const isOperator = c.get('session').role === 'operator';
+    const where = { sellerId_itemId: { sellerId, itemId } };
+    const [item, prices, changes, purchases, unlisted, lookup] = await Promise.all([
+      mirror.item.findUnique({ where }),
+      store.items.priceHistory(sellerId, Number(itemId)),
+      store.items.changes({
+        ...{ itemId: Number(itemId), sellerIds: [sellerId], limit: MOST_ROWS, newest: true },
+      }),
+      mirror.reportingPurchases.findMany({
+        where: { sellerId, itemId },
+        orderBy: { purchasedAt: 'desc' },
+        take: MOST_ROWS,
+      }),
+      mirror.itemChange.findFirst({
+        where: { sellerId, itemId, field: 'state', class: 'missing' },
+        orderBy: { seq: 'desc' },
+      }),
+      mirror.itemLookup.findUnique({ where }),
+    ]);
+    if (item === null) {
+      throw new Problem('There is no such item', 'Items lists the items there are.', 404);
+    }
+    const points = pricePoints(prices);
+    const title = headingOf(item.name);
+    return page(
+      c,
+      {
+        title,
+        lead: (
+          <>
+            <State of={item.state} /> item {String(itemId)} of{' '}
+            <a href={`/sellers/${encodeURIComponent(sellerId)}`}>{sellerId}</a>
+          </>
+        ),
+      },
+      <>
+        <Figures
+          of={[
+            { label: 'Regular price', value: money(item.priceRegular, item.currency) },
+            { label: 'Extended price', value: money(item.priceExtended, item.currency) },
+            { label: 'Version', value: <Foreign text={item.version} /> },
+            { label: 'Changed', value: <Ago at={item.changedAt} /> },
+          ]}
+        />
+        {points.length === 0 ? null : (
+          <Section title="Regular price">
+            <div class="chart-box">
+              <StepChart
+                label={`Regular price of ${title} over time`}
+                points={points}
+                unit={item.currency}
+              />
+              <details>
+                <summary>As a table</summary>
+                <PriceTable prices={prices} />
+              </details>
+            </div>
+          </Section>
+        )}
+        <Section
+          title="History"
+          note={changes.length === MOST_ROWS ? `the newest ${MOST_ROWS}` : undefined}
+        >
+          <ChangeTable changes={changes.toReversed()} hasItem={false} />
+        </Section>
+        <Section title="Purchases" note="that audits know of">
+          <Table
+            caption="Purchases"
+            rows={purchases}
+            empty="No purchase of it is known. Audits of purchase codes find them."
+            columns={[
+              {
+                name: 'Code',
+                cell: ({ codeId, code }) => (
+                  <a class="code" href={`/codes/${codeId}`}>
+                    {isOperator ? code : maskCode(code)}
+                  </a>
+                ),
+              },
+              { name: 'Purchased', cell: ({ purchasedAt }) => <Ago at={purchasedAt} none="–" /> },
+              {
+                name: 'License',
+                isMinor: true,
+                cell: ({ licenseType }) => <Foreign text={licenseType} />,
+              },
+              {
+                name: 'Price',
+                isFigure: true,
+                cell: ({ price, currency }) => money(price, currency),
+              },
+              { name: 'Support', cell: ({ support }) => support },
+            ]}
+          />
+        </Section>
+        <Section title="Details">
+          {item.state === 'removed' ? (
+            <p class="notice bad">
+              {describeRemoval({
+                unlisted:
+                  unlisted === null ? null : { runId: unlisted.runId, at: unlisted.changedAt },
+                deniedAt: lookup?.outcome === 'gone' ? lookup.lookedUpAt : null,
+              }).replace(/^./, (first) => `Removed: ${first}`)}
+              .
+            </p>
+          ) : null}
+          <Facts of={factsOf(item)} />
+        </Section>
+        <Section title="Record">
+          <details>
+            <summary>As it was received</summary>
+            <pre>{printable(JSON.stringify(item.raw, null, 2).slice(0, MOST_RAW))}</pre>
+          </details>
+        </Section>
+      </>,
+    );
+  });
+}
+
+/** Characters of a name in a heading, and in the title of a window. */
+const MOST_HEADING = 120;
+
+function headingOf(name: string): string {
+  return printable(name.length > MOST_HEADING ? `${name.slice(0, MOST_HEADING)}…` : name);
+}
+
+type Item = Prisma.ItemGetPayload<object>;
+
+function factsOf(item: Item): (readonly [string, Child])[] {
+  return [
+    ...(item.name.length > MOST_HEADING
+      ? [['Name', <Foreign text={item.name} isWhole />] as const]
+      : []),
+    ['Category', <Foreign text={[item.category, item.subCategory].filter(Boolean).join(' / ')} />],
+    ['Tags', <Foreign text={item.tags.join(', ')} />],
+    ['Options', <Foreign text={item.options.join(', ')} />],
+    ['Published', <Ago at={item.publishedAt} none="–" />],
+    ['First seen', <Ago at={item.firstSeenAt} />],
+    ...(item.removedAt === null ? [] : [['Removed', <Ago at={item.removedAt} />] as const]),
+    ...(
+      [
+        ['Demo', item.demoLink],
+        ['Thumbnail', item.thumbnailUrl],
+        ['Preview image', item.previewImageUrl],
+        ['Preview video', item.previewVideoUrl],
+        ['Preview audio', item.previewAudioUrl],
+      ] as const
+    ).flatMap(([name, url]) =>
+      url === null || url === '' ? [] : [[name, <WebLink url={url} />] as const],
+    ),
+    ...(item.screenshots.length === 0
+      ? []
+      : [
+          [
+            `Screenshots (${count(item.screenshots.length)})`,
+            <ul class="plain">
+              {item.screenshots.map((url) => (
+                <li>
+                  <WebLink url={url} />
+                </li>
+              ))}
+            </ul>,
+          ] as const,
+        ]),
+    ['Description', <Foreign text={readable(item.description)} isWhole />],
+  ];
+}
+
+/** The text of some HTML, to read and not to render: without its tags, paragraphs apart. */
+function readable(html: string | null): string | null {
+  if (html === null) return null;
+  return html
+    .replace(/<(?:br|\/p|\/li|\/h\d|\/div)\b[^<>]*>/gi, '\n')
+    .replace(/<\/?[a-z][^<>]*>/gi, '')
+    .replace(/&(amp|lt|gt|quot|#39|nbsp);/g, (_, name: string) => ENTITIES[name] ?? '')
+    .replace(/\s*\n\s*/g, '\n')
+    .trim();
+}
+
+const ENTITIES: Readonly<Record<string, string>> = {
+  ...{ amp: '&', lt: '<', gt: '>', quot: '"', '#39': "'", nbsp: ' ' },
+};
+
+/** The end of a day in the server's time zone. @throws {Problem} when it is no day */
+function endOf(day: string): Date {
+  const end = new Date(`${day}T23:59:59.999`);
+  if (!Number.isNaN(end.getTime())) return end;
+  throw new Problem(`"${day.slice(0, 40)}" is no day`, 'Write it as 2026-11-23.');
+}
+
+function pricePoints({ rows }: TextRows): { at: Date; value: number }[] {
+  return rows.flatMap(([at = null, price = null]) =>
+    at === null || price === null ? [] : [{ at: new Date(at), value: Number(price) }],
+  );
+}
+
+const PriceTable = ({ prices }: { prices: TextRows }) => (
+  <Table
+    caption="Prices"
+    rows={prices.rows}
+    empty="No price is known."
+    columns={[
+      { name: 'Since', cell: ([at = null]) => (at === null ? '–' : moment(new Date(at))) },
+      {
+        name: 'Regular',
+        isFigure: true,
+        cell: ([, regular, , currency]) => money(regular ?? null, currency ?? null),
+      },
+      {
+        name: 'Extended',
+        isFigure: true,
+        cell: ([, , extended, currency]) => money(extended ?? null, currency ?? null),
+      },
+    ]}
+  />
+);

@@ -1,0 +1,442 @@
+import type { FC } from 'hono/jsx';
+import { adding } from '../../app/watches.js';
+import type { SellerConfig } from '../../config/index.js';
+import { describeCodeFault, readCode } from '../../domain/codes/code.js';
+import type { AuditCost } from '../../domain/codes/cost.js';
+import { CONFIRM_MODES } from '../../domain/codes/second-look.js';
+import { cellMaskOf } from '../../domain/redact.js';
+import { doubtOf, type Doubt } from '../../intake/columns.js';
+import { readCodes } from '../../intake/read-codes.js';
+import { openSource } from '../../intake/source.js';
+import { IntakeError } from '../../intake/types.js';
+import {
+  costOf,
+  enterLists,
+  repeatedIn,
+  toAsk,
+  type AuditOptions,
+  type LoadReport,
+  type NamedList,
+} from '../../jobs/codes/enter-list.js';
+import { chunkSizeFor } from '../../jobs/codes/pace.js';
+import { enqueueNext } from '../../jobs/codes/perform-chunk.js';
+import type { AuditSize } from '../../store/audits/types.js';
+import {
+  act,
+  Problem,
+  queuedNotice,
+  type Dashboard,
+  type DashboardContext,
+  type DashboardParts,
+} from '../context.js';
+import { isFormToken } from '../doors.js';
+import { Drafts, type Draft } from '../drafts.js';
+import { message, page } from '../layout.js';
+import {
+  ActionButton,
+  count,
+  duration,
+  Facts,
+  Figures,
+  Foreign,
+  Moment,
+  plural,
+  Section,
+  Table,
+  Token,
+} from '../parts.js';
+
+/** What a list came to when it was read. */
+export interface ListFacts {
+  readonly name: string;
+  readonly seller: string;
+  readonly column: string | null;
+  /** How it was read, and why, as sentences. */
+  readonly reasons: readonly string[];
+  readonly report: LoadReport;
+  readonly size: AuditSize;
+  readonly cost: AuditCost;
+  readonly requestsPerMinute: number;
+  /** It does not look like a list of codes. */
+  readonly doubt: Doubt | null;
+  /** A valid code of the seller is known. */
+  readonly hasValidCode: boolean;
+}
+
+/** Known codes read to learn what a seller's codes look like. */
+const MOST_KNOWN = 200;
+
+/** `/audits/new`: a list comes in, what was read is shown, and the audit is started. */
+export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
+  const { store, config, queues } = parts;
+  const drafts = new Drafts<ListFacts>(parts.uploads);
+
+  app.get('/audits/new', (c) => {
+    const token = c.get('token');
+    if (c.get('session').role !== 'operator') {
+      return page(c, { title: 'New audit' }, <p class="empty">An operator starts audits.</p>);
+    }
+    const id = c.req.query('draft');
+    if (id !== undefined) {
+      const draft = drafts.get(token, id);
+      return draftPage(c, draft);
+    }
+    return page(
+      c,
+      {
+        title: 'New audit',
+        lead: 'Finds out which codes of a list are valid. Nothing is asked before you start it.',
+        isStill: true,
+      },
+      config.sellers.length === 0 ? (
+        <p class="empty">
+          No seller is configured for this dashboard: see <code>seller-mirror config</code>.
+        </p>
+      ) : (
+        <ListForm token={token} sellers={config.sellers} />
+      ),
+    );
+  });
+
+  app.post('/audits/new', async (c) => {
+    const contentType = c.req.header('content-type') ?? '';
+    if (!contentType.startsWith('multipart/form-data')) {
+      throw new Problem('There is no list', 'Send it with the form of this page.');
+    }
+    const token = c.get('token');
+    const sent = await drafts.receive(contentType, c.req.raw.body, (fields) =>
+      isFormToken(c, fields.get('token')),
+    );
+    if (sent === null) return tooOld(c);
+    const { fields, name, path } = sent;
+    try {
+      const seller = sellerOf(fields.get('seller'));
+      const column = fields.get('column')?.trim() || null;
+      const facts = await read({ name, path, column }, seller);
+      const { id } = drafts.add(token, path, facts);
+      return c.redirect(`/audits/new?draft=${id}`, 303);
+    } catch (error) {
+      await drafts.drop({ id: '', path });
+      throw problemOf(error);
+    }
+  });
+
+  app.post('/audits/start', async (c) => {
+    const form = await c.req.parseBody();
+    const token = c.get('token');
+    const canary = canaryIn(form['canary']);
+    const confirm = CONFIRM_MODES.find((mode) => mode === form['confirm']) ?? 'auto';
+    const draft = drafts.take(token, form['draft']);
+    const { facts } = draft;
+    const target = `${facts.seller}: ${facts.name}`;
+    const auditId = await act(c, parts, { action: 'start audit', target }, async () => {
+      try {
+        if (facts.doubt !== null && form['yes'] !== 'yes') {
+          throw new Problem(
+            'This does not look like a list of purchase codes',
+            'Go back and tick that you want it checked all the same, or send the right list.',
+          );
+        }
+        if (toAsk(facts.size) === 0) throw new Problem('There is nothing to ask', NO_CODES);
+        const options = { confirm, ...(canary === null ? {} : { canary }) };
+        const source = { ...facts, path: draft.path };
+        return await start(source, sellerOf(facts.seller), options);
+      } catch (error) {
+        drafts.putBack(draft);
+        throw problemOf(error);
+      }
+    });
+    await drafts.drop(draft);
+    return c.redirect(`/audits/${auditId}?notice=${await queuedNotice(store)}`, 303);
+  });
+
+  app.post('/audits/discard', async (c) => {
+    const { draft } = await c.req.parseBody();
+    await drafts.drop(drafts.get(c.get('token'), draft));
+    return c.redirect('/audits/new', 303);
+  });
+
+  function sellerOf(name: unknown): SellerConfig {
+    const seller = config.sellers.find((one) => one.name === name);
+    if (seller !== undefined) return seller;
+    throw new Problem('Nothing was read', 'Choose the seller whose codes these are.');
+  }
+
+  function canaryIn(given: unknown): string | null {
+    if (typeof given !== 'string' || given.trim() === '') return null;
+    const reading = readCode(given);
+    if ('reason' in reading) {
+      throw new Problem(
+        `The code that you know is valid ${describeCodeFault(reading.reason)}`,
+        'Correct it, or leave it empty.',
+      );
+    }
+    const mask = cellMaskOf(config.sellers.map(({ key }) => key));
+    if (mask(reading.code) === reading.code) return reading.code;
+    throw new Problem(
+      'An API key was given in place of a code: it was not kept',
+      'Give the code of a purchase.',
+    );
+  }
+
+  interface SavedList {
+    readonly name: string;
+    readonly path: string;
+    readonly column: string | null;
+  }
+
+  async function withList<T>(saved: SavedList, work: (list: NamedList) => Promise<T>): Promise<T> {
+    const { name, path, column } = saved;
+    const keys = config.sellers.map(({ key }) => key);
+    const options = { name, keys, ...(column === null ? {} : { column }) };
+    const intake = await readCodes(await openSource(path), options);
+    try {
+      return await work({ name, intake });
+    } finally {
+      await intake.close();
+    }
+  }
+
+  /** Reads a list as `codes check --dry-run` does. */
+  function read(saved: SavedList, seller: SellerConfig): Promise<ListFacts> {
+    return withList(saved, async (list) => {
+      const known = await store.audits.canariesOf(seller.name, MOST_KNOWN);
+      const facts: ListFacts[] = [];
+      await enterLists(
+        store,
+        seller,
+        [list],
+        {},
+        {
+          signal: AbortSignal.timeout(READING_MS),
+          async onLoaded(report, loader) {
+            const size = await loader.measure();
+            const { requestsPerMinute } = seller;
+            facts.push({
+              ...{ name: saved.name, seller: seller.name, column: saved.column },
+              ...{ reasons: list.intake.layout.reasons, report, size, requestsPerMinute },
+              cost: costOf(seller, toAsk(size), chunkSizeFor(requestsPerMinute)),
+              doubt: doubtOf(list.intake, known),
+              hasValidCode: known.length > 0,
+            });
+            return false;
+          },
+        },
+      );
+      const [read] = facts;
+      if (read === undefined) throw new Error('the list was not measured');
+      return read;
+    });
+  }
+
+  function start(saved: SavedList, seller: SellerConfig, options: AuditOptions): Promise<bigint> {
+    return withList(saved, async (list) => {
+      const signal = AbortSignal.timeout(READING_MS);
+      const events = { signal, onLoaded: () => true };
+      const entered = await enterLists(store, seller, [list], options, events);
+      if (entered === null) throw new Error('the list was not entered');
+      await enqueueNext(store, entered.auditId, adding(queues, seller.name));
+      return entered.auditId;
+    });
+  }
+}
+
+/** Longest time for reading a list into the store (ms). */
+const READING_MS = 10 * 60_000;
+
+const NO_CODES = 'No line of the list holds a code. Send another list, or name its column.';
+
+function tooOld(c: DashboardContext): Response {
+  return message(
+    c,
+    403,
+    'Nothing was read',
+    'The form was too old. Go back, reload the page and try again.',
+  );
+}
+
+/** What a person can do about a list that can't be read; other errors stay as they are. */
+function problemOf(error: unknown): unknown {
+  if (!(error instanceof IntakeError)) return error;
+  const words = error.message.replace(/^./, (first) => first.toUpperCase());
+  return new Problem(words, error.remedy.replaceAll('--column', 'the field Column'));
+}
+
+const ListForm: FC<{ token: string; sellers: readonly SellerConfig[] }> = ({ token, sellers }) => (
+  <form class="form" method="post" action="/audits/new" enctype="multipart/form-data">
+    <Token value={token} />
+    <label>
+      Seller
+      <select name="seller" required>
+        {sellers.length === 1 ? null : <option value="">choose</option>}
+        {sellers.map(({ name }) => (
+          <option value={name}>{name}</option>
+        ))}
+      </select>
+    </label>
+    <label>
+      Column
+      <input
+        name="column"
+        maxlength={200}
+        autocomplete="off"
+        placeholder="found by itself; name or number, if it is not"
+      />
+    </label>
+    <label>
+      Codes
+      <textarea name="list" rows={8} spellcheck={false} placeholder="paste them here, one a line" />
+    </label>
+    <label class="drop">
+      Or drop a file: text, CSV, JSON or NDJSON, also compressed with gzip
+      <input type="file" name="file" />
+    </label>
+    <progress data-upload hidden aria-label="Sent so far"></progress>
+    <p class="notice bad" data-upload-error hidden>
+      The list did not arrive. Check the connection and send it again.
+    </p>
+    <div class="actions">
+      <button class="main">Read list</button>
+    </div>
+  </form>
+);
+
+function draftPage(c: DashboardContext, { id, facts }: Draft<ListFacts>): Response {
+  const { name, seller, size, report, reasons, doubt, hasValidCode } = facts;
+  const token = c.get('token');
+  const asks = toAsk(size);
+  return page(
+    c,
+    {
+      title: 'New audit',
+      lead: (
+        <>
+          <Foreign text={name} /> for {seller}. Nothing was asked yet.
+        </>
+      ),
+      actions: (
+        <ActionButton action="/audits/discard" token={token} fields={{ draft: id }}>
+          Use another list
+        </ActionButton>
+      ),
+      isStill: true,
+    },
+    <>
+      <Figures
+        of={[
+          { label: 'Codes to ask', value: count(asks) },
+          { label: 'Lines', value: count(size.lines) },
+          { label: 'Listed again', value: count(repeatedIn(size)) },
+          { label: 'Rejected', value: count(size.rejected) },
+          { label: 'Calls', value: count(facts.cost.calls), note: callsNote(facts) },
+        ]}
+      />
+      {doubt === null ? null : <DoubtNotice doubt={doubt} />}
+      {asks === 0 ? (
+        <p class="notice warn">There is nothing to ask. {NO_CODES}</p>
+      ) : (
+        <form class="form" method="post" action="/audits/start">
+          <Token value={token} />
+          <input type="hidden" name="draft" value={id} />
+          <Facts of={[['Finished', finishOf(facts)]]} />
+          <label>
+            Denied codes that are asked for again before they are called invalid
+            <select name="confirm">
+              <option value="auto">auto: all of a few, a sample of many</option>
+              <option value="all">all: surest, up to twice the calls</option>
+              <option value="none">none: one denial is enough</option>
+            </select>
+          </label>
+          <label>
+            A code that you know is valid
+            <input
+              name="canary"
+              autocomplete="off"
+              spellcheck={false}
+              maxlength={400}
+              placeholder={hasValidCode ? 'not needed: some are known' : 'proves more'}
+            />
+          </label>
+          {hasValidCode ? null : (
+            <p class="muted">
+              No valid code of {seller} is known yet. Until one is found, account details alone
+              prove a denial.
+            </p>
+          )}
+          {doubt === null ? null : (
+            <label class="check">
+              <input type="checkbox" name="yes" value="yes" required /> Check it all the same
+            </label>
+          )}
+          <div class="actions">
+            <button class="main">Start audit</button>
+          </div>
+        </form>
+      )}
+      <Section title="How it was read">
+        <ul class="lines">
+          {[...reasons, ...report.notes, ...blank(report)].map((reason) => (
+            <li>
+              <Foreign text={reason} isWhole />
+            </li>
+          ))}
+        </ul>
+      </Section>
+      {report.rejected === 0 ? null : (
+        <Section
+          title="Rejected lines"
+          note={
+            report.rejected > report.firstRejected.length
+              ? `the first ${report.firstRejected.length} of ${count(report.rejected)}; the result has all`
+              : 'they stay in the result, as rejected'
+          }
+        >
+          <Table
+            caption="Rejected lines"
+            rows={report.firstRejected}
+            empty=""
+            columns={[
+              { name: 'Place', cell: ({ place }) => place },
+              { name: 'Why', cell: ({ why }) => <Foreign text={why} /> },
+            ]}
+          />
+        </Section>
+      )}
+    </>,
+  );
+}
+
+const DoubtNotice: FC<{ doubt: Doubt }> = ({ doubt: { odd, of, known, samples } }) => (
+  <div class="notice warn">
+    <p>
+      {count(odd)} of the first {plural(of, 'record')} do not look like{' '}
+      {known === null ? 'purchase codes' : `the valid codes that are known (${known})`}:
+    </p>
+    <ul class="lines">
+      {samples.map((sample) => (
+        <li>
+          <Foreign text={sample} />
+        </li>
+      ))}
+    </ul>
+  </div>
+);
+
+function callsNote({ requestsPerMinute }: ListFacts): string {
+  return requestsPerMinute === 0 ? 'without a limit' : `at ${count(requestsPerMinute)} a minute`;
+}
+
+function finishOf({ cost, requestsPerMinute }: ListFacts) {
+  // Without a limit the time depends on the marketplace's speed, which is not known yet.
+  if (requestsPerMinute === 0) return 'as soon as the marketplace has answered';
+  return (
+    <>
+      in about {duration(cost.leastMs)}, at <Moment at={new Date(Date.now() + cost.leastMs)} />, if
+      few codes are denied
+    </>
+  );
+}
+
+function blank({ blankLines }: LoadReport): string[] {
+  return blankLines === 0 ? [] : [`${plural(blankLines, 'blank line')} left out.`];
+}

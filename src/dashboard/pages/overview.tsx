@@ -1,0 +1,435 @@
+import type { FC } from 'hono/jsx';
+import type { Happened, Night, PriceMove, Running, SellerRow } from '../../store/overview.js';
+import { ALIVE_MS, isAlive, type LiveProcess } from '../../store/processes.js';
+import { PAUSED } from '../../store/sellers.js';
+import type { LiveBar } from '../live.js';
+import { act, type Dashboard, type DashboardParts, Problem, queuedNotice } from '../context.js';
+import { withValue, without } from '../query.js';
+import { ageOf, nextTimes, obstacleOf, schedulesOf, stateOf } from '../seller-state.js';
+import { NightStrip } from '../charts.js';
+import { page } from '../layout.js';
+import {
+  ActionButton,
+  Ago,
+  Bar,
+  Card,
+  count,
+  Count,
+  duration,
+  Figures,
+  Foreign,
+  money,
+  Pages,
+  Percent,
+  plural,
+  Section,
+  State,
+  Table,
+} from '../parts.js';
+
+const NIGHTS = 30;
+const DAY_MS = 86_400_000;
+/** Sellers on one page. */
+const PAGE_SELLERS = 20;
+const MOST_MOVES = 5;
+/** Cards; the rest is counted. */
+const MOST_CARDS = 12;
+
+/** `/`: is my copy current, what happened overnight, what needs me? */
+export function addOverview(app: Dashboard, parts: DashboardParts): void {
+  const { store, mirror, config, queues, live } = parts;
+
+  app.get('/', async (c) => {
+    const since = new Date(Date.now() - DAY_MS);
+    const staleMs = config.staleAfterHours * 3_600_000;
+    const [sellers, happened, running, unproven, moves, beats] = await Promise.all([
+      store.overview.sellers(),
+      store.overview.happenedSince(since),
+      store.overview.running(),
+      mirror.audit.findMany({
+        where: {
+          state: 'finished',
+          unproven: { gt: 0 },
+          finishedAt: { gte: new Date(Date.now() - 7 * DAY_MS) },
+        },
+        orderBy: { auditId: 'desc' },
+        take: 3,
+      }),
+      store.overview.priceMoves(since, MOST_MOVES),
+      store.processes.live(ALIVE_MS),
+    ]);
+    const processes = beats.filter(isAlive);
+    const search = c.req.query('seller')?.toLowerCase() ?? '';
+    const query = new URL(c.req.url).searchParams;
+    const from = Math.max(0, Number(c.req.query('from') ?? 0) || 0);
+    const listed = sellers.filter(({ sellerId }) => sellerId.toLowerCase().includes(search));
+    const shown = listed.slice(from, from + PAGE_SELLERS);
+    const nights = await store.overview.nights(
+      shown.map(({ sellerId }) => sellerId),
+      NIGHTS,
+    );
+    const token = c.get('token');
+    const isOperator = c.get('session').role === 'operator';
+    const needs = sellers.flatMap((seller) => needOf(seller, staleMs));
+    return page(
+      c,
+      {
+        title: 'Overview',
+        lead: sentence(sellers, staleMs),
+        actions:
+          isOperator && sellers.length > 0 ? (
+            <ActionButton action="/sync" token={token} isMain>
+              Sync now
+            </ActionButton>
+          ) : undefined,
+      },
+      <>
+        <Section title="Needs you">
+          {needs.length + unproven.length === 0 ? (
+            <p class="empty">Nothing needs you.</p>
+          ) : (
+            <div class="cards">
+              {needs.slice(0, MOST_CARDS).map((need) => (
+                <NeedCard need={need} token={token} isOperator={isOperator} />
+              ))}
+              {unproven.map((audit) => (
+                <Card
+                  tone="warn"
+                  title={`Audit ${audit.auditId}: ${plural(audit.unproven, 'code')} unproven`}
+                  actions={
+                    <a class="button" href={`/audits/${audit.auditId}`}>
+                      Look at audit {String(audit.auditId)}
+                    </a>
+                  }
+                >
+                  <Foreign text={audit.source} /> finished without a verdict for them. Check them
+                  again later.
+                </Card>
+              ))}
+            </div>
+          )}
+          {needs.length > MOST_CARDS ? (
+            <p class="muted">and {needs.length - MOST_CARDS} more</p>
+          ) : null}
+        </Section>
+        <Work bars={live.barsOf(running)} running={running} />
+        <Overnight happened={happened} />
+        <Section title="Sellers">
+          {sellers.length > PAGE_SELLERS ? (
+            <form class="filter" method="get" action="/">
+              <label>
+                Seller
+                <input type="search" name="seller" value={c.req.query('seller') ?? ''} />
+              </label>
+              <button>Search</button>
+            </form>
+          ) : null}
+          <SellerTable sellers={shown} nights={nights} staleMs={staleMs} processes={processes} />
+          <Pages
+            first={from === 0 ? null : `/?${without(query, 'from')}`}
+            next={
+              from + PAGE_SELLERS < listed.length
+                ? `/?${withValue(query, 'from', String(from + PAGE_SELLERS))}`
+                : null
+            }
+            words={['First', 'More']}
+          />
+        </Section>
+        <PriceMoves moves={moves} />
+      </>,
+    );
+  });
+
+  app.post('/sync', async (c) => {
+    const { seller } = await c.req.parseBody();
+    const sellers =
+      typeof seller === 'string'
+        ? [seller]
+        : (await store.overview.sellers()).map(({ sellerId }) => sellerId);
+    await act(
+      c,
+      parts,
+      { action: 'sync now', target: sellers.join(', ').slice(0, 200) },
+      async () => {
+        for (const name of sellers) {
+          if ((await store.sellers.bindingOf(name)) === null)
+            throw new Problem(
+              'There is no such seller',
+              'The overview lists the sellers there are.',
+              404,
+            );
+          await queues.addMirror({
+            kind: 'sync',
+            seller: name,
+            tick: null,
+            askedAt: new Date().toISOString(),
+          });
+        }
+      },
+    );
+    return c.redirect(`/?notice=${await queuedNotice(store)}`, 303);
+  });
+}
+
+/** Runs and audits at work, with bars that move. */
+const Work: FC<{ running: Running; bars: readonly LiveBar[] }> = ({ running, bars }) => {
+  const runs = running.runs.map(({ runId, kind, sellerId }) => ({
+    id: `run ${runId}`,
+    link: `/runs/${runId}`,
+    what: `${sellerId}: ${kind}`,
+  }));
+  const audits = running.audits.map(({ auditId, sellerId, source }) => ({
+    id: `audit ${auditId}`,
+    link: `/audits/${auditId}`,
+    what: `${sellerId}: ${source}`,
+  }));
+  if (runs.length + audits.length === 0) return null;
+  return (
+    <Section title="Running">
+      <div class="cards">
+        {[...runs, ...audits].map(({ id, link, what }) => {
+          const bar = bars.find((one) => one.id === id);
+          return (
+            <Card tone="busy" title={<a href={link}>{id.replace(/^./, (c) => c.toUpperCase())}</a>}>
+              <Foreign text={what} />
+              {bar === undefined ? null : <Bar {...bar} label={id} />}
+            </Card>
+          );
+        })}
+      </div>
+    </Section>
+  );
+};
+
+const PriceMoves: FC<{ moves: readonly PriceMove[] }> = ({ moves }) =>
+  moves.length === 0 ? null : (
+    <Section title="Biggest price moves" note="of the last 24 hours">
+      <Table
+        caption="Biggest price moves"
+        rows={moves}
+        empty=""
+        columns={[
+          {
+            name: 'Item',
+            cell: ({ sellerId, itemId, itemName }) => (
+              <a href={`/items/${encodeURIComponent(sellerId)}/${itemId}`}>
+                <Foreign text={itemName ?? itemId} />
+              </a>
+            ),
+          },
+          { name: 'Price', isMinor: true, cell: ({ price }) => price },
+          {
+            name: 'Old',
+            isFigure: true,
+            cell: ({ oldPrice, oldCurrency }) => money(oldPrice, oldCurrency),
+          },
+          {
+            name: 'New',
+            isFigure: true,
+            cell: ({ newPrice, currency }) => money(newPrice, currency),
+          },
+          {
+            name: 'Change',
+            isFigure: true,
+            cell: ({ percent }) => <Percent of={Number(percent)} />,
+          },
+        ]}
+      />
+    </Section>
+  );
+
+/** `2 copies current, the oldest 6 h old`. */
+function sentence(sellers: readonly SellerRow[], staleMs: number): string {
+  if (sellers.length === 0) return 'No seller was mirrored yet.';
+  const active = sellers.filter(({ parkedCode }) => parkedCode !== PAUSED);
+  const paused = sellers.length - active.length;
+  const ages = active.map(ageOf);
+  const stale = ages.filter((age) => age > staleMs).length;
+  const known = ages.filter((age) => age < Infinity);
+  const oldest = known.length === 0 ? null : duration(known.reduce((a, b) => Math.max(a, b)));
+  const current = active.length - stale;
+  const parts = [
+    current > 0 ? `${plural(current, 'copy', 'copies')} current` : '',
+    stale > 0 ? `${plural(stale, 'copy', 'copies')} stale` : '',
+    oldest === null ? '' : `${active.length === 1 ? '' : 'the oldest '}${oldest} old`,
+    paused > 0 ? `${paused} paused` : '',
+  ];
+  return parts.filter((part) => part !== '').join(', ');
+}
+
+interface Need {
+  readonly kind: 'held' | 'parked' | 'failed' | 'stale';
+  readonly seller: SellerRow;
+}
+
+function needOf(seller: SellerRow, staleMs: number): Need[] {
+  const { problem, parkedAt, parkedCode } = seller;
+  if (parkedAt !== null && parkedCode !== PAUSED) return [{ kind: 'parked', seller }];
+  if (problem?.undecided === true) return [{ kind: 'held', seller }];
+  if (parkedCode === PAUSED) return [];
+  if (problem !== null) return [{ kind: 'failed', seller }];
+  return ageOf(seller) > staleMs ? [{ kind: 'stale', seller }] : [];
+}
+
+const NeedCard: FC<{ need: Need; token: string; isOperator: boolean }> = ({
+  need: { kind, seller },
+  token,
+  isOperator,
+}) => {
+  const { sellerId, problem } = seller;
+  const sync = isOperator ? (
+    <ActionButton action="/sync" token={token} fields={{ seller: sellerId }}>
+      Sync now
+    </ActionButton>
+  ) : null;
+  const run = problem === null ? null : <a href={`/runs/${problem.runId}`}>Run {problem.runId}</a>;
+  if (kind === 'held') {
+    return (
+      <Card
+        tone="warn"
+        title={`${sellerId}: a run waits for your decision`}
+        actions={
+          <a class="button main" href={`/runs/${problem?.runId}/decide`}>
+            Decide
+          </a>
+        }
+      >
+        {run} would have removed more items than the guard allows. {problem?.problem}
+      </Card>
+    );
+  }
+  if (kind === 'parked') {
+    return (
+      <Card
+        tone="bad"
+        title={`${sellerId} is parked`}
+        actions={
+          <a class="button" href={`/sellers/${encodeURIComponent(sellerId)}`}>
+            Look at {sellerId}
+          </a>
+        }
+      >
+        <Foreign text={seller.parkedReason} />. Schedules leave it alone until this is mended.
+      </Card>
+    );
+  }
+  if (kind === 'failed') {
+    return (
+      <Card tone="bad" title={`${sellerId}: the last run failed`} actions={sync}>
+        {run}: <Foreign text={problem?.problem ?? 'it ended without a reason'} />
+      </Card>
+    );
+  }
+  return (
+    <Card tone="warn" title={`${sellerId}: the copy is stale`} actions={sync}>
+      {seller.itemsMirroredAt === null ? (
+        'It was never mirrored whole.'
+      ) : (
+        <>
+          It was mirrored <Ago at={seller.itemsMirroredAt} />.
+        </>
+      )}{' '}
+      Check that <code>seller-mirror run</code> is running.
+    </Card>
+  );
+};
+
+const Overnight: FC<{ happened: Happened }> = ({ happened }) => (
+  <Section title="Last 24 hours" actions={<a href="/changes">All changes</a>}>
+    <Figures
+      of={[
+        { label: 'New items', value: count(happened.added) },
+        { label: 'Changed items', value: count(happened.changed) },
+        { label: 'Removed items', value: count(happened.removed) },
+        { label: 'Newly invalid codes', value: count(happened.newlyInvalid) },
+        {
+          label: 'Balance',
+          value:
+            happened.balances.length === 0
+              ? 'unchanged'
+              : happened.balances.map(({ change, currency }) => (
+                  <span class={change.startsWith('-') ? 'down' : 'up'}>
+                    {change.startsWith('-') ? '' : '+'}
+                    {money(change, currency)}
+                  </span>
+                )),
+        },
+      ]}
+    />
+  </Section>
+);
+
+const SellerTable: FC<{
+  sellers: readonly SellerRow[];
+  nights: readonly Night[];
+  staleMs: number;
+  processes: readonly LiveProcess[];
+}> = ({ sellers, nights, staleMs, processes }) => (
+  <Table
+    caption="Sellers"
+    rows={sellers}
+    empty={
+      <>
+        No seller was mirrored yet: configure one and run <code>seller-mirror sync</code>.
+      </>
+    }
+    columns={[
+      {
+        name: 'Seller',
+        cell: ({ sellerId }) => <a href={`/sellers/${encodeURIComponent(sellerId)}`}>{sellerId}</a>,
+      },
+      { name: 'Copy', cell: (seller) => <State of={stateOf(seller, staleMs)} /> },
+      { name: 'Mirrored', cell: ({ itemsMirroredAt }) => <Ago at={itemsMirroredAt} /> },
+      { name: 'Live', isFigure: true, cell: ({ live }) => <Count of={live} /> },
+      {
+        name: 'Missing',
+        isFigure: true,
+        isMinor: true,
+        cell: ({ missing }) => <Count of={missing} />,
+      },
+      {
+        name: 'Removed',
+        isFigure: true,
+        isMinor: true,
+        cell: ({ removed }) => <Count of={removed} />,
+      },
+      {
+        name: 'Balance',
+        isFigure: true,
+        isMinor: true,
+        cell: ({ balance, currency }) => money(balance, currency),
+      },
+      {
+        name: 'Next run',
+        isMinor: true,
+        cell: (seller) => <Ago at={nextRunOf(seller, processes)} none="–" />,
+      },
+      {
+        name: '30 nights',
+        isMinor: true,
+        cell: ({ sellerId }) => (
+          <NightStrip
+            nights={Array.from({ length: NIGHTS }, (_, n) => {
+              const daysAgo = NIGHTS - 1 - n;
+              const night = nights.find(
+                (one) => one.sellerId === sellerId && one.daysAgo === daysAgo,
+              );
+              return {
+                day: daysAgo === 0 ? 'today' : `${daysAgo} days ago`,
+                state: night?.state ?? 'none',
+              };
+            })}
+          />
+        ),
+      },
+    ]}
+  />
+);
+
+/** When schedules mirror a seller's items next; null when they don't. */
+function nextRunOf(seller: SellerRow, processes: readonly LiveProcess[]): Date | null {
+  if (obstacleOf(seller, processes) !== null) return null;
+  const syncs = schedulesOf(seller.sellerId, processes).filter(({ kind }) => kind === 'sync');
+  const times = syncs.flatMap((one) => nextTimes(one)).map((at) => at.getTime());
+  return times.length === 0 ? null : new Date(times.reduce((a, b) => Math.min(a, b)));
+}

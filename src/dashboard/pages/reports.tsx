@@ -1,0 +1,556 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import type { Child, FC } from 'hono/jsx';
+import { stream } from 'hono/streaming';
+import { exportChunks } from '../../export/index.js';
+import {
+  REPORTS,
+  type ReportFigures,
+  type ReportName,
+  type ReportRow,
+  reportSql,
+} from '../../store/reports.js';
+import { BarChart, type ChartBar, Share, StepChart } from '../charts.js';
+import { Problem, type Dashboard, type DashboardContext, type DashboardParts } from '../context.js';
+import { page } from '../layout.js';
+import {
+  Choice,
+  type Column,
+  Copyable,
+  Count,
+  dayName,
+  Empty,
+  Foreign,
+  moment,
+  money,
+  monthName,
+  Percent,
+  Section,
+  Table,
+} from '../parts.js';
+import { oneOf } from '../query.js';
+
+/** More sellers than these are not listed in the filter, but typed. */
+const MOST_SELLERS = 50;
+/** Charts of one report, a currency each; the table has all of them. */
+const MOST_CURRENCIES = 3;
+/** Rows of a table beside its chart. */
+const MOST_MONTHS = 36;
+const MOST_DAYS = 31;
+
+/** Downloads at a time; each keeps a connection to the database. */
+const MOST_DOWNLOADS = 4;
+const DOWNLOAD_MS = 10 * 60_000;
+
+const FORMATS = {
+  csv: 'text/csv; charset=utf-8',
+  parquet: 'application/vnd.apache.parquet',
+} as const;
+
+/** `/reports`, and each report as a file. */
+export function addReports(app: Dashboard, { store, mirror }: DashboardParts): void {
+  const kept = new KeptFigures((sellerId) => store.reports.figures(sellerId));
+  let downloads = 0;
+
+  /** The seller that the query asks for; null: all. @throws {Problem} when there is no such one */
+  async function sellerOf(c: DashboardContext): Promise<string | null> {
+    const sellerId = c.req.query('seller') || null;
+    if (sellerId !== null && (await store.sellers.bindingOf(sellerId)) === null) {
+      throw new Problem(
+        'There is no such seller',
+        'The overview lists the sellers there are.',
+        404,
+      );
+    }
+    return sellerId;
+  }
+
+  app.get('/reports', async (c) => {
+    const sellerId = await sellerOf(c);
+    const [figures, sellers] = await Promise.all([
+      kept.of(sellerId),
+      mirror.seller.findMany({
+        select: { sellerId: true },
+        orderBy: { sellerId: 'asc' },
+        take: MOST_SELLERS + 1,
+      }),
+    ]);
+    const names = sellers.map((seller) => seller.sellerId);
+    return page(
+      c,
+      {
+        title: 'Reports',
+        lead: (
+          <>
+            As of <time datetime={figures.at.toISOString()}>{moment(figures.at)}</time>, from what
+            was mirrored and audited. Months, weeks and days are in UTC.
+          </>
+        ),
+      },
+      <>
+        <SellerFilter names={names} chosen={sellerId} />
+        <RevenueByMonth figures={figures} sellerId={sellerId} />
+        <RevenueByItem figures={figures} sellerId={sellerId} />
+        <SupportCalendar figures={figures} sellerId={sellerId} />
+        <PriceMoves figures={figures} sellerId={sellerId} />
+        <CatalogueSize figures={figures} sellerId={sellerId} />
+      </>,
+    );
+  });
+
+  app.get('/reports/:file', async (c) => {
+    const [, name, ending] = /^([a-z-]+)\.(csv|parquet)$/.exec(c.req.param('file')) ?? [];
+    const [report, format] = [oneOf(REPORTS, name), oneOf(['csv', 'parquet'], ending)];
+    if (report === undefined || format === undefined) {
+      throw new Problem('There is no such report', '/reports lists the reports there are.', 404);
+    }
+    if (downloads >= MOST_DOWNLOADS) {
+      throw new Problem('Too many downloads are under way', 'Try again in a minute.', 409);
+    }
+    const sellerId = await sellerOf(c);
+    const ended = new AbortController();
+    const signal = AbortSignal.any([ended.signal, AbortSignal.timeout(DOWNLOAD_MS)]);
+    c.header('content-type', FORMATS[format]);
+    c.header('content-disposition', `attachment; filename="${report}.${format}"`);
+    downloads += 1;
+    return stream(c, async (out) => {
+      out.onAbort(() => ended.abort());
+      try {
+        await store.reports.download({ report, sellerId }, signal, async (rows) => {
+          for await (const chunk of exportChunks(rows, format, { raw: false })) {
+            await out.write(chunk);
+          }
+        });
+      } finally {
+        downloads -= 1;
+      }
+    });
+  });
+}
+
+/** Figures are computed again when they are this old (ms), or so many times as old as that took. */
+const FRESH_MS = 2_000;
+const FRESH_TIMES = 50;
+/** A page waits so long (ms) for new figures before it shows those it has. */
+const WAIT_MS = 25;
+/** Sellers whose figures are kept. */
+const MOST_KEPT = 20;
+
+interface Kept {
+  figures: Promise<ReportFigures>;
+  /** Time after which they are computed again (ms since 1970). */
+  until: number;
+}
+
+/** Keeps the figures of each seller for a while: sums over all purchases can take a second. */
+class KeptFigures {
+  readonly #compute: (sellerId: string | null) => Promise<ReportFigures>;
+  readonly #kept = new Map<string | null, Kept>();
+
+  constructor(compute: (sellerId: string | null) => Promise<ReportFigures>) {
+    this.#compute = compute;
+  }
+
+  of(sellerId: string | null): Promise<ReportFigures> {
+    const old = this.#kept.get(sellerId);
+    if (old !== undefined && Date.now() < old.until) return old.figures;
+    const fresh = this.#compute(sellerId);
+    // Until they are there, others get the old ones and nobody computes them twice.
+    const kept = { figures: old?.figures ?? fresh, until: Infinity };
+    this.#kept.delete(sellerId);
+    this.#kept.set(sellerId, kept);
+    const [oldest] = this.#kept.keys();
+    if (this.#kept.size > MOST_KEPT && oldest !== undefined) this.#kept.delete(oldest);
+    void this.#keep(sellerId, kept, fresh);
+    if (old === undefined) return fresh;
+    return Promise.race([fresh, wait(WAIT_MS).then(() => old.figures)]);
+  }
+
+  async #keep(sellerId: string | null, kept: Kept, fresh: Promise<ReportFigures>): Promise<void> {
+    const begunAt = Date.now();
+    try {
+      await fresh;
+      kept.figures = fresh;
+      kept.until = Date.now() + Math.max(FRESH_MS, FRESH_TIMES * (Date.now() - begunAt));
+    } catch {
+      this.#kept.delete(sellerId);
+    }
+  }
+}
+
+const SellerFilter: FC<{ names: readonly string[]; chosen: string | null }> = ({
+  names,
+  chosen,
+}) =>
+  names.length < 2 && chosen === null ? null : (
+    <form class="filter" method="get" action="/reports">
+      {names.length <= MOST_SELLERS ? (
+        <Choice name="seller" label="Seller" of={names} chosen={chosen ?? undefined} />
+      ) : (
+        <label>
+          Seller
+          <input name="seller" value={chosen ?? ''} placeholder="all" />
+        </label>
+      )}
+      <button>Filter</button>
+    </form>
+  );
+
+/** A report with its downloads, its chart beside its table, and its SQL. */
+const Report: FC<{
+  name: ReportName;
+  sellerId: string | null;
+  title: string;
+  note: string;
+  chart: Child;
+  table: Child;
+  /** Says what fills it; null: it has rows. */
+  empty: Child;
+}> = ({ name, sellerId, title, note, chart, table, empty }) => {
+  const query = sellerId === null ? '' : `?seller=${encodeURIComponent(sellerId)}`;
+  return (
+    <Section
+      title={title}
+      id={name}
+      note={note}
+      actions={
+        <span class="actions">
+          <a
+            class="button small"
+            href={`/reports/${name}.csv${query}`}
+            aria-label={`CSV: ${title}`}
+          >
+            CSV
+          </a>
+          <a
+            class="button small"
+            href={`/reports/${name}.parquet${query}`}
+            aria-label={`Parquet: ${title}`}
+          >
+            Parquet
+          </a>
+        </span>
+      }
+    >
+      {empty === null ? (
+        <div class="beside">
+          <div class="chart-box">{chart}</div>
+          {table}
+        </div>
+      ) : (
+        <Empty>{empty}</Empty>
+      )}
+      <details class="sql">
+        <summary>SQL</summary>
+        <Copyable text={reportSql(name, sellerId)} />
+      </details>
+    </Section>
+  );
+};
+
+interface ReportProps {
+  readonly figures: ReportFigures;
+  readonly sellerId: string | null;
+}
+
+const NO_PURCHASE = (
+  <>
+    No purchase is known yet. An audit of your purchase codes fills this:{' '}
+    <a href="/audits/new">audit a list</a>, or run <code>seller-mirror codes check FILE</code>.
+  </>
+);
+
+const RevenueByMonth: FC<ReportProps> = ({ figures, sellerId }) => {
+  const rows = figures['revenue-by-month'];
+  const currencies = currenciesOf(rows);
+  return (
+    <Report
+      name="revenue-by-month"
+      sellerId={sellerId}
+      title="Revenue by month"
+      note="What buyers paid in purchases known to be valid."
+      empty={rows.length === 0 ? NO_PURCHASE : null}
+      chart={currencies.slice(0, MOST_CURRENCIES).map((currency) => (
+        <BarChart
+          label={`Revenue by month in ${currency}`}
+          size="half"
+          unit={currency}
+          format={(value) => money(value.toFixed(2), currency)}
+          bars={monthBars(
+            rows
+              .filter((row) => row['currency'] === currency)
+              .map(({ month = null, revenue = null }) => ({ month, parts: [Number(revenue)] }))
+              .slice(0, MOST_MONTHS),
+          )}
+        />
+      ))}
+      table={
+        <Table
+          caption="Revenue by month"
+          rows={rows.slice(0, MOST_MONTHS)}
+          empty=""
+          columns={[
+            { name: 'Month', cell: ({ month = null }) => monthName(month) },
+            {
+              name: 'Purchases',
+              isFigure: true,
+              cell: ({ purchases = null }) => <Count of={Number(purchases)} />,
+            },
+            { name: 'Revenue', isFigure: true, cell: revenueOf },
+          ]}
+        />
+      }
+    />
+  );
+};
+
+const RevenueByItem: FC<ReportProps> = ({ figures, sellerId }) => {
+  const rows = figures['revenue-by-item'];
+  return (
+    <Report
+      name="revenue-by-item"
+      sellerId={sellerId}
+      title="Revenue by item"
+      note="The ten best of each currency. Downloads have all."
+      empty={rows.length === 0 ? NO_PURCHASE : null}
+      chart={currenciesOf(rows)
+        .slice(0, MOST_CURRENCIES)
+        .map((currency) => (
+          <Ranks rows={rows.filter((row) => row['currency'] === currency)} />
+        ))}
+      table={
+        <Table
+          caption="Revenue by item"
+          rows={rows}
+          empty=""
+          columns={[
+            { name: 'Item', cell: (row) => <ItemLink row={row} text={row['item_id'] ?? null} /> },
+            {
+              name: 'Purchases',
+              isFigure: true,
+              cell: ({ purchases = null }) => <Count of={Number(purchases)} />,
+            },
+            { name: 'Revenue', isFigure: true, cell: revenueOf },
+          ]}
+        />
+      }
+    />
+  );
+};
+
+/** The rows of one currency as bars: the first is the longest. */
+const Ranks: FC<{ rows: readonly ReportRow[] }> = ({ rows }) => {
+  const most = Number(rows[0]?.['revenue'] ?? 0);
+  return (
+    <ol class="ranks">
+      {rows.map((row) => (
+        <li>
+          <ItemLink row={row} text={row['item_name'] ?? row['item_id'] ?? null} />
+          <span class="figure">{revenueOf(row)}</span>
+          <Share of={most > 0 ? Number(row['revenue'] ?? 0) / most : 0} />
+        </li>
+      ))}
+    </ol>
+  );
+};
+
+const ItemLink: FC<{ row: ReportRow; text: string | null }> = ({ row, text }) => {
+  const { seller_id: seller = null, item_id: item = null } = row;
+  if (seller === null || item === null) return <Foreign text={text} none="unknown item" />;
+  return (
+    <a href={`/items/${encodeURIComponent(seller)}/${item}`}>
+      <Foreign text={text} />
+    </a>
+  );
+};
+
+const SupportCalendar: FC<ReportProps> = ({ figures, sellerId }) => {
+  const rows = figures['support-calendar'];
+  const figureOf =
+    (name: string): Column<ReportRow>['cell'] =>
+    (row) => <Count of={Number(row[name] ?? 0)} />;
+  return (
+    <Report
+      name="support-calendar"
+      sellerId={sellerId}
+      title="Support calendar"
+      note="Purchases whose support ends in each month."
+      empty={rows.length === 0 ? NO_PURCHASE : null}
+      chart={
+        <BarChart
+          label="Purchases whose support ends, by month"
+          size="half"
+          series={['active', 'expired']}
+          bars={monthBars(
+            rows.map(({ month = null, active = null, expired = null }) => ({
+              month,
+              parts: [Number(active), Number(expired)],
+            })),
+          )}
+        />
+      }
+      table={
+        <Table
+          caption="Support calendar"
+          rows={rows}
+          empty=""
+          columns={[
+            { name: 'Month', cell: ({ month = null }) => monthName(month) },
+            { name: 'Active', isFigure: true, cell: figureOf('active') },
+            { name: 'Expired', isFigure: true, cell: figureOf('expired') },
+          ]}
+        />
+      }
+    />
+  );
+};
+
+const PriceMoves: FC<ReportProps> = ({ figures, sellerId }) => {
+  const { moveWeeks, 'price-moves': moves } = figures;
+  return (
+    <Report
+      name="price-moves"
+      sellerId={sellerId}
+      title="Price moves"
+      note="Prices raised and cut in the last 90 days, week by week, and the largest moves."
+      empty={
+        moves.length === 0
+          ? 'No price changed in the last 90 days. Each sync adds those that it finds.'
+          : null
+      }
+      chart={
+        <BarChart
+          label="Prices raised and cut, by week"
+          size="half"
+          series={['raised', 'cut']}
+          bars={weekBars(moveWeeks, figures.at)}
+        />
+      }
+      table={
+        <Table
+          caption="Largest price moves"
+          rows={moves}
+          empty=""
+          columns={[
+            {
+              name: 'Item',
+              cell: (row) => (
+                <ItemLink row={row} text={row['item_name'] ?? row['item_id'] ?? null} />
+              ),
+            },
+            {
+              name: 'Old',
+              isFigure: true,
+              isMinor: true,
+              cell: ({ old_price: old = null }) => money(old, null),
+            },
+            {
+              name: 'New',
+              isFigure: true,
+              cell: ({ new_price: now = null, currency = null }) => money(now, currency),
+            },
+            {
+              name: 'Change',
+              isFigure: true,
+              cell: ({ percent = null }) => <Percent of={Number(percent)} />,
+            },
+          ]}
+        />
+      }
+    />
+  );
+};
+
+const CatalogueSize: FC<ReportProps> = ({ figures, sellerId }) => {
+  const days = figures['catalogue-size'];
+  const figureOf =
+    (name: string): Column<ReportRow>['cell'] =>
+    (row) => <Count of={Number(row[name] ?? 0)} />;
+  return (
+    <Report
+      name="catalogue-size"
+      sellerId={sellerId}
+      title="Catalogue size"
+      note="Live items at the end of each day."
+      empty={
+        days.length === 0 ? (
+          <>
+            No list was mirrored yet: press Sync now on the overview, or run{' '}
+            <code>seller-mirror sync</code>.
+          </>
+        ) : null
+      }
+      chart={
+        <StepChart
+          label="Live items over time"
+          size="half"
+          points={days.toReversed().map((row) => ({
+            at: new Date(`${row['day']}T00:00:00`),
+            value: Number(row['live']),
+          }))}
+          until={figures.at}
+        />
+      }
+      table={
+        <Table
+          caption={`The newest ${MOST_DAYS} days`}
+          rows={days.slice(0, MOST_DAYS)}
+          empty=""
+          columns={[
+            { name: 'Day', cell: ({ day }) => <span class="nowrap">{day}</span> },
+            { name: 'Live', isFigure: true, cell: figureOf('live') },
+            { name: 'New', isFigure: true, cell: figureOf('added') },
+            { name: 'Removed', isFigure: true, cell: figureOf('removed') },
+            { name: 'Changed', isFigure: true, isMinor: true, cell: figureOf('changed') },
+          ]}
+        />
+      }
+    />
+  );
+};
+
+/** Currencies in the order of the rows, each once. */
+function currenciesOf(rows: readonly ReportRow[]): (string | null)[] {
+  return [...new Set(rows.map(({ currency = null }) => currency))];
+}
+
+function revenueOf({ revenue = null, currency = null }: ReportRow): string {
+  return money(revenue, currency);
+}
+
+interface MonthFigures {
+  readonly month: string | null;
+  readonly parts: readonly number[];
+}
+
+/** A bar for each month from the first to the last, also for those of which there is no row. */
+function monthBars(rows: readonly MonthFigures[]): ChartBar[] {
+  const byMonth = new Map(rows.map(({ month, parts }) => [month, parts]));
+  const known = rows.flatMap(({ month }) => (month === null ? [] : [month])).sort();
+  const [first, last] = [known[0], known.at(-1)];
+  if (first === undefined || last === undefined) return [];
+  const bars: ChartBar[] = [];
+  const at = new Date(`${first}T00:00:00Z`);
+  // Hostile dates could be far apart.
+  for (; bars.length < 120 && at <= new Date(last); at.setUTCMonth(at.getUTCMonth() + 1)) {
+    const month = at.toISOString().slice(0, 10);
+    bars.push(barOf(monthName(month), byMonth.get(month) ?? [0]));
+  }
+  return bars;
+}
+
+/** A bar for each of the last 13 weeks. */
+function weekBars(rows: readonly ReportRow[], until: Date): ChartBar[] {
+  const byWeek = new Map(rows.map((row) => [row['week'], row]));
+  const monday = new Date(until);
+  monday.setUTCDate(monday.getUTCDate() - ((monday.getUTCDay() + 6) % 7) - 12 * 7);
+  return Array.from({ length: 13 }, () => {
+    const week = monday.toISOString().slice(0, 10);
+    monday.setUTCDate(monday.getUTCDate() + 7);
+    const { raised = '0', cut = '0' } = byWeek.get(week) ?? {};
+    return barOf(dayName(week), [Number(raised), Number(cut)]);
+  });
+}
+
+function barOf(name: string, parts: readonly number[]): ChartBar {
+  return { name, parts, value: parts.reduce((a, b) => a + b, 0) };
+}

@@ -1,0 +1,385 @@
+import type { FC } from 'hono/jsx';
+import { parkedRemedy } from '../../jobs/problem.js';
+import type { RequestSlot } from '../../store/budget.js';
+import type { SellerRow } from '../../store/overview.js';
+import { ALIVE_MS, isAlive, type LiveProcess } from '../../store/processes.js';
+import { PAUSED } from '../../store/sellers.js';
+import { BarChart, StepChart } from '../charts.js';
+import {
+  act,
+  type Dashboard,
+  type DashboardContext,
+  type DashboardParts,
+  Problem,
+  queuedNotice,
+} from '../context.js';
+import { page } from '../layout.js';
+import {
+  ActionButton,
+  Ago,
+  count,
+  Empty,
+  Facts,
+  Figures,
+  Foreign,
+  moment,
+  Moment,
+  money,
+  Section,
+  State,
+  Table,
+  TIME_ZONE,
+} from '../parts.js';
+import { nextTimes, obstacleOf, schedulesOf, stateOf } from '../seller-state.js';
+import { newestRuns, RunTable } from './runs.js';
+
+/** Days of the catalogue's chart. */
+const DAYS = 90;
+/** Balances of the balance's chart, the newest. */
+const BALANCES = 200;
+/** Rows shown of a table beside a chart. */
+const TABLE_ROWS = 40;
+const RUNS = 8;
+
+/** `/sellers/NAME`: one seller's copy, its schedules and its share of requests. */
+export function addSellers(app: Dashboard, parts: DashboardParts): void {
+  const { store, mirror, config, queues } = parts;
+
+  app.get('/sellers/:name', async (c) => {
+    const sellerId = c.req.param('name');
+    const [[seller], account, processes, slots, days, balances, runs] = await Promise.all([
+      store.overview.sellers(sellerId),
+      mirror.account.findUnique({ where: { sellerId } }),
+      store.processes.live(ALIVE_MS),
+      store.requests.lastHour(sellerId),
+      mirror.reportingItemsDaily.findMany({
+        where: { sellerId },
+        orderBy: { day: 'desc' },
+        take: DAYS,
+      }),
+      mirror.reportingBalanceHistory.findMany({
+        where: { sellerId },
+        orderBy: { validFrom: 'desc' },
+        take: BALANCES,
+      }),
+      newestRuns(mirror, { sellerId }, RUNS),
+    ]);
+    if (seller === undefined) throw noSeller();
+    const staleMs = config.staleAfterHours * 3_600_000;
+    const path = `/sellers/${encodeURIComponent(sellerId)}`;
+    const token = c.get('token');
+    const configured = config.sellers.find(({ name }) => name === sellerId);
+    const known = balances.filter(({ balance }) => balance !== null);
+    return page(
+      c,
+      {
+        title: sellerId,
+        lead: (
+          <>
+            <State of={stateOf(seller, staleMs)} /> on {seller.marketplace}
+          </>
+        ),
+        actions:
+          c.get('session').role === 'operator' ? (
+            <>
+              {seller.parkedCode === PAUSED ? null : (
+                <ActionButton action={`${path}/pause`} token={token}>
+                  Pause
+                </ActionButton>
+              )}
+              {seller.parkedAt === null ? null : (
+                <ActionButton action={`${path}/resume`} token={token}>
+                  Resume
+                </ActionButton>
+              )}
+              <ActionButton action={`${path}/sync`} token={token} isMain>
+                Sync now
+              </ActionButton>
+            </>
+          ) : undefined,
+      },
+      <>
+        <LeftAlone seller={seller} />
+        <LastProblem seller={seller} />
+        <Figures
+          of={[
+            { label: 'Live items', value: count(seller.live) },
+            { label: 'Missing', value: count(seller.missing) },
+            { label: 'Removed', value: count(seller.removed) },
+            { label: 'Items mirrored', value: <Ago at={seller.itemsMirroredAt} /> },
+            { label: 'Account mirrored', value: <Ago at={seller.accountMirroredAt} /> },
+            { label: 'Balance', value: money(seller.balance, seller.currency) },
+          ]}
+        />
+        <Section
+          title="Account"
+          actions={
+            <span>
+              <a href={`/items?seller=${encodeURIComponent(sellerId)}`}>Items</a>{' '}
+              <a href={`/changes?seller=${encodeURIComponent(sellerId)}`}>Changes</a>
+            </span>
+          }
+        >
+          {account === null ? (
+            <Empty>Its account was not mirrored yet: press Sync now.</Empty>
+          ) : (
+            <Facts
+              of={[
+                ['Username', <Foreign text={account.username} />],
+                ['Name', <Foreign text={account.fullName} />],
+                ['Email', <Foreign text={account.email} />],
+                ['Registered', <Moment at={account.registeredAt} />],
+                ['Changed', <Ago at={account.changedAt} />],
+              ]}
+            />
+          )}
+        </Section>
+        <Schedules seller={seller} processes={processes.filter(isAlive)} />
+        <Requests slots={slots} seller={seller} perMinute={configured?.requestsPerMinute ?? null} />
+        <Section title="Items over time" note={`the last ${DAYS} days, in UTC`}>
+          {days.length === 0 ? (
+            <Empty>The first sync of the items begins the chart.</Empty>
+          ) : (
+            <div class="chart-box">
+              <StepChart
+                label={`Live items of ${sellerId} over time`}
+                points={days
+                  .toReversed()
+                  .map(({ day, live }) => ({ at: day, value: Number(live) }))}
+              />
+              <details>
+                <summary>As a table</summary>
+                <Table
+                  caption="Items over time"
+                  rows={days.slice(0, TABLE_ROWS)}
+                  empty=""
+                  columns={[
+                    { name: 'Day', cell: ({ day }) => day.toISOString().slice(0, 10) },
+                    { name: 'Live', isFigure: true, cell: ({ live }) => count(live) },
+                    { name: 'Missing', isFigure: true, cell: ({ missing }) => count(missing) },
+                    { name: 'New', isFigure: true, cell: ({ added }) => count(added) },
+                    { name: 'Removed', isFigure: true, cell: ({ removed }) => count(removed) },
+                    {
+                      name: 'Changed',
+                      isFigure: true,
+                      isMinor: true,
+                      cell: ({ changed }) => count(changed),
+                    },
+                  ]}
+                />
+              </details>
+            </div>
+          )}
+        </Section>
+        <Section title="Balance over time">
+          {known.length === 0 ? (
+            <Empty>The first sync of the account begins the chart.</Empty>
+          ) : (
+            <div class="chart-box">
+              <StepChart
+                label={`Balance of ${sellerId} over time`}
+                points={known
+                  .toReversed()
+                  .map(({ validFrom, balance }) => ({ at: validFrom, value: Number(balance) }))}
+                format={(value) => money(value.toFixed(2), seller.currency)}
+              />
+              <details>
+                <summary>As a table</summary>
+                <Table
+                  caption="Balances"
+                  rows={balances.slice(0, TABLE_ROWS)}
+                  empty=""
+                  columns={[
+                    { name: 'Since', cell: ({ validFrom }) => moment(validFrom) },
+                    {
+                      name: 'Balance',
+                      isFigure: true,
+                      cell: ({ balance, currency }) => money(balance, currency),
+                    },
+                    {
+                      name: 'Change',
+                      isFigure: true,
+                      cell: ({ change, currency }) => money(change, currency),
+                    },
+                  ]}
+                />
+              </details>
+            </div>
+          )}
+        </Section>
+        <Section
+          title="Newest runs"
+          actions={<a href={`/runs?seller=${encodeURIComponent(sellerId)}`}>All runs</a>}
+        >
+          <RunTable runs={runs} />
+        </Section>
+      </>,
+    );
+  });
+
+  app.post('/sellers/:name/sync', async (c) => {
+    const { seller, path } = await sellerIn(c, parts);
+    await act(c, parts, { action: 'sync now', target: seller }, () =>
+      queues.addMirror({
+        ...{ kind: 'sync', seller, tick: null },
+        askedAt: new Date().toISOString(),
+      }),
+    );
+    return c.redirect(`${path}?notice=${await queuedNotice(store)}`, 303);
+  });
+
+  app.post('/sellers/:name/pause', async (c) => {
+    const { seller, path } = await sellerIn(c, parts);
+    await act(c, parts, { action: 'pause', target: seller }, () =>
+      store.sellers.pause(seller, `paused by ${c.get('session').who}`),
+    );
+    return c.redirect(`${path}?notice=paused`, 303);
+  });
+
+  app.post('/sellers/:name/resume', async (c) => {
+    const { seller, path } = await sellerIn(c, parts);
+    await act(c, parts, { action: 'resume', target: seller }, () => store.sellers.resume(seller));
+    return c.redirect(`${path}?notice=resumed`, 303);
+  });
+}
+
+function noSeller(): Problem {
+  return new Problem('There is no such seller', 'The overview lists the sellers there are.', 404);
+}
+
+/** The seller in a path. @throws {Problem} when the store does not know it */
+async function sellerIn(
+  c: DashboardContext,
+  { store }: DashboardParts,
+): Promise<{ seller: string; path: string }> {
+  const seller = c.req.param('name') ?? '';
+  if ((await store.sellers.bindingOf(seller)) === null) throw noSeller();
+  return { seller, path: `/sellers/${encodeURIComponent(seller)}` };
+}
+
+/** Why schedules leave the seller alone, and what to do about it. */
+const LeftAlone: FC<{ seller: SellerRow }> = ({ seller }) => {
+  const { sellerId, parkedAt, parkedCode, parkedReason, parkedRunId } = seller;
+  if (parkedAt === null) return null;
+  if (parkedCode === PAUSED) {
+    return (
+      <p class="notice">
+        Schedules leave this seller alone: <Foreign text={parkedReason} />, <Ago at={parkedAt} />.
+        Press Resume to have them mirror it again.
+      </p>
+    );
+  }
+  return (
+    <p class="notice bad">
+      Parked <Ago at={parkedAt} />
+      {parkedRunId === null ? null : (
+        <>
+          {' '}
+          by <a href={`/runs/${parkedRunId}`}>run {parkedRunId}</a>
+        </>
+      )}
+      : <Foreign text={parkedReason} />. Schedules leave it alone. To go on:{' '}
+      {parkedRemedy(parkedCode ?? '', sellerId).replaceAll('`', '')}. Sync now and Resume do so too,
+      once it is mended.
+    </p>
+  );
+};
+
+const LastProblem: FC<{ seller: SellerRow }> = ({ seller: { problem, parkedRunId } }) =>
+  problem === null || problem.runId === parkedRunId ? null : (
+    <p class={`notice ${problem.undecided ? 'warn' : 'bad'}`}>
+      <a href={`/runs/${problem.runId}`}>Run {problem.runId}</a>{' '}
+      {problem.undecided ? 'waits for your decision' : `ended as ${problem.state}`}
+      {problem.problem === null ? '' : ': '}
+      {problem.problem === null ? null : <Foreign text={problem.problem} />}
+    </p>
+  );
+
+const DOES = {
+  sync: 'account and items',
+  account: 'account only',
+  recheck: 'known codes again',
+} as const;
+
+const Schedules: FC<{ seller: SellerRow; processes: readonly LiveProcess[] }> = ({
+  seller,
+  processes,
+}) => {
+  const fired = schedulesOf(seller.sellerId, processes);
+  const obstacle = obstacleOf(seller, processes);
+  return (
+    <Section title="Schedules">
+      <Table
+        caption="Schedules"
+        rows={fired}
+        empty={
+          <>
+            No running scheduler mirrors this seller: start <code>seller-mirror run</code>, or set
+            SYNC_CRON and start it again.
+          </>
+        }
+        columns={[
+          { name: 'Mirrors', cell: ({ kind }) => DOES[kind] },
+          { name: 'Cron', cell: ({ cron }) => <code>{cron}</code> },
+          { name: 'Time zone', isMinor: true, cell: ({ timeZone }) => timeZone },
+          {
+            name: `Next times (${TIME_ZONE})`,
+            cell: (schedule) =>
+              obstacle ??
+              (nextTimes(schedule)
+                .map((at) => moment(at).slice(0, 16))
+                .join(', ') ||
+                'never'),
+          },
+        ]}
+      />
+    </Section>
+  );
+};
+
+/** How much of the budget was used in the last hour. */
+const Requests: FC<{
+  slots: readonly RequestSlot[];
+  seller: SellerRow;
+  perMinute: number | null;
+}> = ({ slots, seller: { sellerId, marketplace }, perMinute }) => {
+  const own = slots.reduce((sum, slot) => sum + slot.own, 0);
+  const all = slots.reduce((sum, slot) => sum + slot.all, 0);
+  const bars = slots.map((slot) => ({ name: moment(slot.at).slice(11, 16), value: slot.own }));
+  const limit = perMinute === null || perMinute === 0 ? null : perMinute * 60;
+  return (
+    <Section title="Requests in the last hour" note="counted every five minutes">
+      <Figures
+        of={[
+          { label: 'Of this seller', value: count(own) },
+          { label: `All on ${marketplace}`, value: count(all) },
+          {
+            label: 'Budget an hour',
+            value: limit === null ? (perMinute === 0 ? 'no limit' : '–') : count(limit),
+            ...(limit === null ? {} : { note: `${Math.round((100 * all) / limit)} % used` }),
+          },
+        ]}
+      />
+      {own === 0 ? (
+        <Empty>No request was made for it in the last hour. Syncs and audits make them.</Empty>
+      ) : (
+        <div class="chart-box">
+          <BarChart label={`Requests for ${sellerId} in the last hour`} bars={bars} />
+          <details>
+            <summary>As a table</summary>
+            <Table
+              caption="Requests in the last hour"
+              rows={slots}
+              empty=""
+              columns={[
+                { name: 'From', cell: ({ at }) => moment(at).slice(11, 16) },
+                { name: 'Of this seller', isFigure: true, cell: (slot) => count(slot.own) },
+                { name: 'All', isFigure: true, cell: (slot) => count(slot.all) },
+              ]}
+            />
+          </details>
+        </div>
+      )}
+    </Section>
+  );
+};

@@ -1,0 +1,46 @@
+import { describeSchedule } from '../queue/ticks.js';
+import type { SellerRow } from '../store/overview.js';
+import type { FiredSchedule, LiveProcess } from '../store/processes.js';
+import { PAUSED } from '../store/sellers.js';
+
+/** Age of the older part of a copy (ms); Infinity when it was never made. */
+export function ageOf({ itemsMirroredAt, accountMirroredAt }: SellerRow): number {
+  if (itemsMirroredAt === null || accountMirroredAt === null) return Infinity;
+  return Date.now() - Math.min(itemsMirroredAt.getTime(), accountMirroredAt.getTime());
+}
+
+/** How current a seller's copy is, in a word. */
+export function stateOf(seller: SellerRow, staleMs: number): string {
+  if (seller.parkedCode === PAUSED) return PAUSED;
+  if (seller.parkedAt !== null) return 'parked';
+  const age = ageOf(seller);
+  if (age === Infinity) return 'never';
+  return age > staleMs ? 'stale' : 'current';
+}
+
+/** The schedules that living processes fire for a seller, each once. */
+export function schedulesOf(
+  sellerId: string,
+  processes: readonly LiveProcess[],
+): readonly FiredSchedule[] {
+  const own = processes.flatMap(({ schedules }) =>
+    schedules.filter(({ seller }) => seller === sellerId),
+  );
+  return [...new Map(own.map((one) => [`${one.kind} ${one.cron} ${one.timeZone}`, one])).values()];
+}
+
+/** Why nothing happens at the times of a seller's schedules; null when nothing keeps it from that. */
+export function obstacleOf(
+  { parkedAt, parkedCode }: SellerRow,
+  processes: readonly LiveProcess[],
+): string | null {
+  if (parkedAt !== null) {
+    return `not while the seller is ${parkedCode === PAUSED ? PAUSED : 'parked'}`;
+  }
+  return processes.some(({ roles }) => roles.includes('worker')) ? null : 'no worker is running';
+}
+
+/** The next three times of a schedule. */
+export function nextTimes(schedule: FiredSchedule): readonly Date[] {
+  return describeSchedule({ ...schedule, marketplace: '' }, new Date()).next;
+}

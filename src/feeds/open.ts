@@ -1,0 +1,40 @@
+import type { FeedConfig } from '../config/index.js';
+import { withExports } from '../store/exports.js';
+import { deliverFeed, type DeliverOptions, type ViewReport } from './deliver.js';
+import { folderTarget } from './folder.js';
+import type { Target } from './target.js';
+
+/** Opens the target of a feed; a driver is loaded only for those who use it. @throws {TargetError} */
+export async function openTarget({ name, target }: FeedConfig): Promise<Target> {
+  switch (target.kind) {
+    case 'folder':
+      return folderTarget(target.path, target.format);
+    case 'sqlite':
+      return (await import('./sqlite.js')).sqliteTarget(target.path, name);
+    case 'postgres': {
+      const { postgresTarget } = await import('./postgres.js');
+      return postgresTarget(new URL(target.url.reveal()), target.schema, name);
+    }
+    case 'mysql':
+      return (await import('./mysql.js')).mysqlTarget(new URL(target.url.reveal()), name);
+  }
+}
+
+/**
+ * Delivers a feed once.
+ * @throws {TargetError} when the target can't be reached; what was delivered stays
+ */
+export async function runFeed(
+  databaseUrl: string,
+  feed: FeedConfig,
+  options: DeliverOptions,
+): Promise<ViewReport[]> {
+  const target = await openTarget(feed);
+  try {
+    return await withExports(databaseUrl, options.signal, (exports) =>
+      deliverFeed(exports, target, feed, options),
+    );
+  } finally {
+    await target.close();
+  }
+}

@@ -1,0 +1,204 @@
+import { Readable } from 'node:stream';
+import { setFlagsFromString } from 'node:v8';
+import { hostName } from '../../domain/address.js';
+import { normalizeCode } from '../../domain/codes/code.js';
+import { auditCost, type AuditCost } from '../../domain/codes/cost.js';
+import type { Confirm } from '../../domain/codes/second-look.js';
+import type { Json } from '../../domain/item.js';
+import type { Intake, IntakeRow } from '../../intake/types.js';
+import type { AuditLoader } from '../../store/audits/loader.js';
+import type { AuditRow, AuditSize, EnteredAudit, NewAudit } from '../../store/audits/types.js';
+import type { Store } from '../../store/store.js';
+import { callsAtOnce, chunkSizeFor } from './pace.js';
+
+export interface NamedList {
+  readonly name: string;
+  readonly intake: Intake;
+}
+
+export interface AuditOptions {
+  /** Milliseconds. */
+  readonly maxAge?: number;
+  readonly canary?: string;
+  readonly confirm?: Confirm;
+}
+
+/** An audit of codes with these options. */
+export function newAudit(
+  { name }: { readonly name: string },
+  what: Pick<NewAudit, 'source' | 'layout' | 'columns' | 'chunkSize'>,
+  { maxAge, canary, confirm = 'auto' }: AuditOptions,
+): NewAudit {
+  const maxAgeSeconds = maxAge === undefined ? null : Math.floor(maxAge / 1000);
+  return { ...what, sellerId: name, maxAgeSeconds, canary: canary ?? null, confirm };
+}
+
+/** A seller whose codes are asked for. */
+interface AuditSeller {
+  readonly name: string;
+  readonly url: URL;
+  readonly requestsPerMinute: number;
+}
+
+interface EnterEvents<List> {
+  readonly signal: AbortSignal;
+  /** Told after each portion of a list. */
+  readonly onRead?: (list: List) => void;
+  /** Told when all is read. False: nothing is kept. */
+  readonly onLoaded: (report: LoadReport, loader: AuditLoader) => Promise<boolean> | boolean;
+}
+
+/**
+ * Makes an audit of lists that are read as one. Nobody works on it yet.
+ * @returns null when `onLoaded` does not want it
+ * @throws {IntakeError} when a list breaks off or can't be read further
+ */
+export async function enterLists<List extends NamedList>(
+  { audits, sellers }: Pick<Store, 'audits' | 'sellers'>,
+  seller: AuditSeller,
+  lists: readonly List[],
+  options: AuditOptions,
+  { signal, onRead, onLoaded }: EnterEvents<List>,
+): Promise<EnteredAudit | null> {
+  const what = {
+    source: lists.map(({ name }) => name).join(', '),
+    layout: layoutJson(lists),
+    columns: lists[0]?.intake.layout.columns ?? [],
+    chunkSize: chunkSizeFor(seller.requestsPerMinute),
+  };
+  const loader = await audits.begin(newAudit(seller, what, options));
+  try {
+    const report = await loadLists(lists, loader, signal, onRead);
+    if (!(await onLoaded(report, loader))) return null;
+    await sellers.ensure(seller.name, hostName(seller.url));
+    return await loader.finish();
+  } finally {
+    // Does nothing after finish().
+    await loader.abort();
+  }
+}
+
+/** Makes a list of codes that somebody typed. */
+export function listOfCodes(codes: readonly string[]): NamedList {
+  const rows = codes.map((text, index) => ({ line: index + 1, text, columns: [text] }));
+  const intake: Intake = {
+    layout: {
+      ...{ format: 'json', encoding: 'utf-8', bom: false, compressed: false, delimiter: null },
+      ...{ header: false, columns: ['code'], codeColumn: 0, reasons: [] },
+    },
+    first: [],
+    rows: Readable.from([rows]),
+    tally: { rows: rows.length, rejected: 0, blankLines: 0, notes: [] },
+    close: () => Promise.resolve(),
+  };
+  return { name: 'arguments', intake };
+}
+
+/** The layouts of the lists, as the audit keeps them. */
+export function layoutJson(lists: readonly NamedList[]): Json {
+  return {
+    lists: lists.map(({ name, intake }) => {
+      const { columns, codeColumn, reasons, ...layout } = intake.layout;
+      return { name, ...layout, column: columns[codeColumn] ?? null, reasons: [...reasons] };
+    }),
+  };
+}
+
+interface RejectedLine {
+  readonly list: string;
+  /** `line 5`; `record 3` where several share a line. */
+  readonly place: string;
+  readonly why: string;
+}
+
+export interface LoadReport {
+  readonly rejected: number;
+  readonly blankLines: number;
+  /** The first ones; all of them are in the result. */
+  readonly firstRejected: readonly RejectedLine[];
+  /** What had to be tolerated, as sentences. */
+  readonly notes: readonly string[];
+}
+
+/** As many as a person reads. */
+export const SHOWN_REJECTED = 20;
+
+/**
+ * Loads all lists into the store as one: the second list's line numbers continue the first's. Each
+ * record has its own number, also where several share a line, as in JSON.
+ * @param onRead told after each portion of a list
+ * @throws {IntakeError} when a list breaks off or can't be read further
+ */
+export async function loadLists<List extends NamedList>(
+  lists: readonly List[],
+  loader: Pick<AuditLoader, 'add'>,
+  signal: AbortSignal,
+  onRead: (list: List) => void = () => undefined,
+): Promise<LoadReport> {
+  // V8 would allocate rows in the old generation once some have lived long; there they wait for a full
+  // collection: 70 MB of rows that are not needed any more.
+  setFlagsFromString('--no-allocation-site-pretenuring');
+  const firstRejected: RejectedLine[] = [];
+  let last = 0;
+  for (const list of lists) {
+    const before = last;
+    for await (const batch of list.intake.rows) {
+      signal.throwIfAborted();
+      const rows: AuditRow[] = [];
+      for (const row of batch) {
+        last = Math.max(last + 1, before + row.line);
+        rows.push(auditRow(row, last));
+        if ('rejected' in row && firstRejected.length < SHOWN_REJECTED) {
+          const number = last - before;
+          const place = number === row.line ? `line ${number}` : `record ${number}`;
+          firstRejected.push({ list: list.name, place, why: row.rejected });
+        }
+      }
+      await loader.add(rows);
+      onRead(list);
+    }
+  }
+  const tallies = lists.map(({ intake }) => intake.tally);
+  return {
+    rejected: tallies.reduce((sum, tally) => sum + tally.rejected, 0),
+    blankLines: tallies.reduce((sum, tally) => sum + tally.blankLines, 0),
+    firstRejected,
+    notes: lists.flatMap(({ name, intake }) =>
+      intake.tally.notes.map((note) => (lists.length === 1 ? note : `${name}: ${note}`)),
+    ),
+  };
+}
+
+/** Intake has checked the code. */
+function auditRow(row: IntakeRow, line: number): AuditRow {
+  const { columns } = row;
+  if ('rejected' in row) return { line, rejected: row.rejected, columns };
+  return { line, code: normalizeCode(row.text), columns };
+}
+
+/** The number of codes without a fresh verdict. */
+export function toAsk({ codes, reused }: Pick<AuditSize, 'codes' | 'reused'>): number {
+  return codes - reused;
+}
+
+/** Records of a list that name a code which an earlier one named. */
+export function repeatedIn({
+  lines,
+  rejected,
+  codes,
+}: Pick<AuditSize, 'lines' | 'rejected' | 'codes'>): number {
+  return lines - rejected - codes;
+}
+
+/**
+ * Computes what asking for codes of this seller costs.
+ * @param chunkSize codes of a chunk
+ */
+export function costOf(
+  { requestsPerMinute }: { readonly requestsPerMinute: number },
+  codes: number,
+  chunkSize: number,
+): AuditCost {
+  const concurrency = callsAtOnce(requestsPerMinute);
+  return auditCost({ toAsk: codes, requestsPerMinute, chunkSize, concurrency }, Date.now());
+}

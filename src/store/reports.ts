@@ -1,0 +1,172 @@
+import { type Client, escapeLiteral, type Pool } from 'pg';
+import type { ExportColumn, Exported } from './exports.js';
+import { inTransaction, withOwnClient } from './pools.js';
+import { openTextCursor, type TextRow } from './text-cursor.js';
+
+/** A report: one statement for its chart, its table, its downloads, and whoever copies it. */
+interface ReportRule {
+  readonly select: string;
+  readonly from: string;
+  /** Conditions beside the one on the seller. */
+  readonly where?: string;
+  readonly group?: string;
+  readonly order: string;
+  /** What a page shows of it. @param all the statement without its order */
+  readonly shown: (all: string) => string;
+}
+
+const RULES = {
+  'revenue-by-month': {
+    select: `month, currency, sum(purchases)::bigint AS purchases,
+       sum(without_price)::bigint AS without_price, sum(revenue)::numeric(24,2) AS revenue`,
+    from: 'reporting.revenue_by_month',
+    group: 'month, currency',
+    order: 'month, currency',
+    shown: (all) => `${all} ORDER BY month DESC NULLS LAST, currency LIMIT 240`,
+  },
+  'revenue-by-item': {
+    select: 'seller_id, item_id, item_name, currency, purchases, without_price, revenue',
+    from: 'reporting.revenue_by_item',
+    order: 'currency, revenue DESC NULLS LAST, seller_id, item_id',
+    // The best of each currency: amounts in different ones have no order.
+    shown: (all) =>
+      `SELECT seller_id, item_id, left(item_name, 300) AS item_name, currency, purchases,
+              without_price, revenue
+         FROM (SELECT r.*, row_number() OVER (PARTITION BY currency
+                                              ORDER BY revenue DESC NULLS LAST, seller_id, item_id) AS place,
+                      sum(purchases) OVER (PARTITION BY currency) AS sold
+                 FROM (${all}) AS r) AS placed
+        WHERE place <= 10 ORDER BY sold DESC, currency, place LIMIT 60`,
+  },
+  'support-calendar': {
+    select: `month, sum(purchases)::bigint AS purchases, sum(active)::bigint AS active,
+       sum(expired)::bigint AS expired`,
+    from: 'reporting.support_calendar',
+    group: 'month',
+    order: 'month',
+    shown: (all) =>
+      `SELECT * FROM (${all}) AS calendar
+        WHERE month BETWEEN now() - interval '12 months' AND now() + interval '18 months'
+        ORDER BY month`,
+  },
+  'price-moves': {
+    select: `changed_at, seller_id, item_id, item_name, price, old_price, old_currency, new_price,
+       currency, percent`,
+    from: 'reporting.price_changes',
+    where: `changed_at >= now() - interval '90 days'`,
+    order: 'changed_at DESC, seller_id, item_id, price',
+    shown: (all) =>
+      `SELECT changed_at, seller_id, item_id, left(item_name, 300) AS item_name, price, old_price,
+              old_currency, new_price, currency, percent
+         FROM (${all}) AS moves WHERE percent IS NOT NULL
+        ORDER BY abs(percent) DESC, changed_at DESC LIMIT 15`,
+  },
+  'catalogue-size': {
+    select: `day, sum(live)::bigint AS live, sum(missing)::bigint AS missing, sum(added)::bigint AS added,
+       sum(removed)::bigint AS removed, sum(changed)::bigint AS changed`,
+    from: 'reporting.items_daily',
+    group: 'day',
+    order: 'day',
+    shown: (all) => `${all} ORDER BY day DESC LIMIT 366`,
+  },
+} satisfies Readonly<Record<string, ReportRule>>;
+
+export type ReportName = keyof typeof RULES;
+
+export const REPORTS = Object.keys(RULES) as ReportName[];
+
+/** The statement of a report, as people may run it. @param sellerId null: of all sellers */
+export function reportSql(report: ReportName, sellerId: string | null): string {
+  return `${unordered(report, sellerId)}\n ORDER BY ${RULES[report].order}`;
+}
+
+function unordered(report: ReportName, sellerId: string | null): string {
+  const { select, from, where, group }: ReportRule = RULES[report];
+  const conditions = [
+    sellerId === null ? undefined : `seller_id = ${escapeLiteral(sellerId)}`,
+    where,
+  ].filter((one) => one !== undefined);
+  return [
+    `SELECT ${select}`,
+    `  FROM ${from}`,
+    ...(conditions.length === 0 ? [] : [` WHERE ${conditions.join(' AND ')}`]),
+    ...(group === undefined ? [] : [` GROUP BY ${group}`]),
+  ].join('\n');
+}
+
+/** A row of a report by column, each value in PostgreSQL's own text form. */
+export type ReportRow = Readonly<Record<string, string | null>>;
+
+/** What the page of reports shows, all as of one moment. */
+export interface ReportFigures extends Readonly<Record<ReportName, readonly ReportRow[]>> {
+  readonly at: Date;
+  /** Prices raised and cut, by week (its Monday in UTC), of the last 90 days. */
+  readonly moveWeeks: readonly ReportRow[];
+}
+
+/** Values in the forms that every reader knows. */
+const READING = `SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY;
+  SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO, YMD'`;
+
+/** The reports as a page shows them. */
+export function figures(pool: Pool, sellerId: string | null): Promise<ReportFigures> {
+  const at = new Date();
+  return inTransaction(
+    pool,
+    async (client) => {
+      const rows = async (sql: string): Promise<ReportRow[]> => {
+        const types = { getTypeParser: () => (text: string) => text };
+        return (await client.query<Record<string, string | null>>({ text: sql, types })).rows;
+      };
+      const shown = (report: ReportName): Promise<ReportRow[]> =>
+        rows(RULES[report].shown(unordered(report, sellerId)));
+      return {
+        at,
+        'revenue-by-month': await shown('revenue-by-month'),
+        'revenue-by-item': await shown('revenue-by-item'),
+        'support-calendar': await shown('support-calendar'),
+        'price-moves': await shown('price-moves'),
+        'catalogue-size': await shown('catalogue-size'),
+        moveWeeks: await rows(
+          `SELECT date_trunc('week', changed_at)::date AS week,
+                  count(*) FILTER (WHERE percent > 0) AS raised,
+                  count(*) FILTER (WHERE percent < 0) AS cut
+             FROM (${unordered('price-moves', sellerId)}) AS moves GROUP BY 1 ORDER BY 1`,
+        ),
+      };
+    },
+    READING,
+  );
+}
+
+/**
+ * Hands all rows of a report, as they are at one moment, to `consume`, in bounded memory, on a
+ * connection of its own. `signal` ends it.
+ */
+export function download<T>(
+  url: string,
+  { report, sellerId }: { readonly report: ReportName; readonly sellerId: string | null },
+  signal: AbortSignal,
+  consume: (rows: Pick<Exported, 'columns' | 'batches'>) => Promise<T>,
+): Promise<T> {
+  return withOwnClient(url, 'report', signal, async (client) => {
+    await client.query(`BEGIN; ${READING}; SET LOCAL statement_timeout = 0`);
+    const sql = reportSql(report, sellerId);
+    const columns = await columnsOf(client, sql);
+    const { batches, close } = await openTextCursor(client, sql);
+    const result = await consume({ columns, batches: batches as AsyncIterable<TextRow[]> });
+    await close();
+    return result;
+  });
+}
+
+/** The columns of a statement with their types. */
+async function columnsOf(client: Client, sql: string): Promise<ExportColumn[]> {
+  const { fields } = await client.query(`SELECT * FROM (${sql}) AS report LIMIT 0`);
+  const { rows } = await client.query<{ type: string }>(
+    `SELECT format_type(oid, modifier) AS type
+       FROM unnest($1::oid[], $2::int[]) WITH ORDINALITY AS t (oid, modifier, n) ORDER BY n`,
+    [fields.map(({ dataTypeID }) => dataTypeID), fields.map((field) => field.dataTypeModifier)],
+  );
+  return rows.map(({ type }, n) => ({ name: fields[n]?.name ?? '', type }));
+}

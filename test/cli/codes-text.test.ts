@@ -1,0 +1,309 @@
+import { describe, expect, it } from 'vitest';
+import {
+  auditDetails,
+  auditsTable,
+  costText,
+  exitCodeOf,
+  summaryLines,
+} from '../../src/cli/codes/audit-view.js';
+import { answerJson, answerLines, unprovenLines } from '../../src/cli/codes/verdict.js';
+import { ownCommand } from '../../src/cli/own-command.js';
+import { auditCost } from '../../src/domain/codes/cost.js';
+import type { Purchase } from '../../src/domain/item.js';
+import { RESULT_COLUMNS } from '../../src/intake/results.js';
+import { resultOf, type Answer } from '../../src/jobs/codes/audit-result.js';
+import type { AuditProgress } from '../../src/store/audits/types.js';
+
+const look = { columns: null, colour: false };
+const now = new Date('2026-11-21T10:00:00Z');
+const purchase: Purchase = {
+  purchaseCode: '86781236-23d0-4b3c-7dfa-c1c147e0dece',
+  licenseType: 'Regular',
+  price: '19.00',
+  currency: 'USD',
+  item: { id: 1042, name: 'Dark\u001B[31m Theme', url: null, previewImageUrl: null, full: null },
+  supportedUntil: '2026-12-01T00:00:00Z',
+  downloaded: true,
+  purchasedAt: '2024-05-01T10:00:12Z',
+};
+const valid: Answer = {
+  code: '86781236-23d0-4b3c-7dfa-c1c147e0dece',
+  verdict: 'valid',
+  reason: 'answered',
+  proof: 'purchase',
+  purchase,
+  checkedAt: new Date('2026-11-21T09:59:59Z'),
+  httpStatus: 200,
+  message: null,
+  denials: null,
+};
+const invalid: Answer = {
+  ...valid,
+  verdict: 'invalid',
+  reason: 'denied',
+  proof: 'canary',
+  httpStatus: 404,
+  message: 'Invalid purchase code',
+  denials: {
+    times: 2,
+    firstAt: new Date('2026-11-21T09:58:58Z'),
+    lastAt: new Date('2026-11-21T09:59:59Z'),
+  },
+};
+const EVIDENCE =
+  'denied twice, 61 s apart, at 2026-11-21 09:58:58Z and 2026-11-21 09:59:59Z, while the API key opened the account and found a valid code before and after';
+const unproven: Answer = {
+  ...invalid,
+  verdict: 'unproven',
+  reason: 'refused',
+  proof: 'none',
+  httpStatus: 401,
+  message: 'Invalid request',
+  denials: null,
+};
+
+const rejected = { ...unproven, verdict: 'rejected', reason: 'the code is empty' } as const;
+
+describe('the answer about a code', () => {
+  it('of a valid one says what was bought and until when support runs, safe for a terminal', () => {
+    expect(answerLines(valid, now, look)).toBe(
+      [
+        '✓ 86781236-23d0-4b3c-7dfa-c1c147e0dece · valid',
+        '  licence     Regular',
+        '  item        1042 · Dark Theme',
+        '  price       19.00 USD',
+        '  purchased   2024-05-01 10:00:12Z',
+        '  support     active until 2026-12-01 00:00:00Z, in 9 d',
+        '  downloaded  yes',
+        '  proof       the marketplace answered with the purchase at 2026-11-21 09:59:59Z',
+        '  checked     2026-11-21 09:59:59Z, just now',
+        '',
+      ].join('\n'),
+    );
+  });
+
+  it.each([
+    [{ id: 1042, name: null }, '1042'],
+    [{ id: null, name: 'Theme' }, 'Theme'],
+    [{ id: null, name: null }, 'https://x/7'],
+  ])('tells of the item what is known of it: %j', (known, text) => {
+    const item = { url: 'https://x/7', previewImageUrl: null, full: null, ...known };
+    const lines = answerLines({ ...valid, purchase: { ...purchase, item } }, now, look);
+    expect(lines).toContain(`  item        ${text}\n`);
+    const { item_id, item_name } = resultOf({ ...valid, purchase: { ...purchase, item } }, 0);
+    expect([item_id, item_name]).toEqual([known.id, known.name]);
+  });
+
+  it.each([
+    ['2026-11-20T00:00:00Z', 'expired since 2026-11-20 00:00:00Z, 34 h ago'],
+    [null, 'none'],
+  ])('tells support that has ended from none: %s', (supportedUntil, support) => {
+    const lines = answerLines({ ...valid, purchase: { ...purchase, supportedUntil } }, now, look);
+    expect(lines).toContain(`  support     ${support}\n`);
+  });
+
+  it('of an invalid one says what proved it, and what it was when it was valid', () => {
+    const text = answerLines(invalid, now, look);
+    expect(text).toMatch(/^✗ .* · invalid\n {2}was +valid before; probably refunded/);
+    expect(text).toContain('item        1042');
+    expect(text).not.toContain('support');
+    expect(text).toContain(`${EVIDENCE} (404 "Invalid purchase code")`);
+    const never = answerLines({ ...invalid, purchase: null, proof: 'account' }, now, look);
+    expect(never).not.toContain('valid before');
+    expect(never).toContain('a code known to be valid (--canary) would prove more');
+  });
+
+  it('of an unproven one says why and what to do, and nothing of a purchase', () => {
+    expect(answerLines(unproven, now, look)).toBe(
+      [
+        '? 86781236-23d0-4b3c-7dfa-c1c147e0dece · unproven',
+        '  why         the marketplace refused the API key (401 "Invalid request")',
+        '  what to do  check the API key in the workspace settings of the marketplace; `seller-mirror doctor` tries it',
+        '  checked     2026-11-21 09:59:59Z, just now',
+        '',
+      ].join('\n'),
+    );
+    expect(answerLines({ ...unproven, reason: 'from-the-future' }, now, look)).toContain(
+      'why         from-the-future',
+    );
+  });
+
+  it('for scripts has the columns of a result, the reason and what the server said', () => {
+    expect(answerJson(invalid, now)).toEqual({
+      code: invalid.code,
+      verdict: 'invalid',
+      license_type: 'Regular',
+      item_id: 1042,
+      item_name: 'Dark\u001B[31m Theme',
+      price: '19.00',
+      currency: 'USD',
+      purchased_at: '2024-05-01T10:00:12Z',
+      supported_until: '2026-12-01T00:00:00Z',
+      support: null,
+      checked_at: '2026-11-21T09:59:59.000Z',
+      proof: 'canary',
+      reason: 'denied',
+      evidence: EVIDENCE,
+      http_status: 404,
+      message: 'Invalid purchase code',
+    });
+  });
+});
+
+describe('a line of a result', () => {
+  it('always has every column', () => {
+    for (const one of [
+      valid,
+      invalid,
+      unproven,
+      rejected,
+      { ...rejected, verdict: 'pending' as const },
+    ]) {
+      expect(Object.keys(resultOf(one, now.getTime())).sort()).toEqual([...RESULT_COLUMNS].sort());
+    }
+  });
+
+  it.each([
+    ['unproven', unproven, 'none: the marketplace refused the API key'],
+    ['rejected', rejected, 'none: the code is empty'],
+    ['pending', { ...rejected, verdict: 'pending' as const }, null],
+  ])('says why there is no verdict where the proof would be: %s', (verdict, facts, proof) => {
+    const nothing = { item_id: null, price: null, support: null };
+    expect(resultOf(facts, now.getTime())).toMatchObject({ verdict, ...nothing, proof });
+  });
+
+  it('says of an invalid code when it was denied, since an invalid code may cost a customer their support', () => {
+    expect(resultOf(invalid, now.getTime())['proof']).toBe(`canary: ${EVIDENCE}`);
+    expect(resultOf(valid, now.getTime())['proof']).toBe('purchase');
+  });
+
+  it('tells the state of support at the moment it is written', () => {
+    expect(resultOf(valid, now.getTime())['support']).toBe('active');
+    expect(resultOf(valid, Date.parse('2026-12-02T00:00:00Z'))['support']).toBe('expired');
+  });
+});
+
+describe('what an audit will cost', () => {
+  it.each([
+    [
+      'calls, time and the moment of its end',
+      10_000,
+      10_001,
+      '10,268 calls (268 proofs of the API key included) at 60 a minute: about 2 h 51 min, until 2026-11-21 12:51:07Z; up to one call more for each denied code',
+    ],
+    ['nothing when every verdict is fresh', 0, 10_000, 'nothing to ask: every verdict is known'],
+    // That must not read as if all were well.
+    ['nothing when every line was rejected', 0, 0, 'nothing to ask: no line holds a code'],
+  ])('is told: %s', (_what, toAsk, codes, text) => {
+    const size = { toAsk, requestsPerMinute: 60, chunkSize: 100, concurrency: 4 };
+    expect(costText(auditCost(size, now.getTime()), 60, codes)).toBe(text);
+  });
+});
+
+const afterwards = new Date('2026-11-21T13:00:00Z');
+const finished: AuditProgress = {
+  auditId: 12n,
+  sellerId: 'main',
+  state: 'finished',
+  source: 'customers.csv',
+  createdAt: new Date('2026-11-21T10:00:00Z'),
+  finishedAt: new Date('2026-11-21T12:47:00Z'),
+  lines: 10_012,
+  rejected: 3,
+  codes: 10_001,
+  reused: 1,
+  valid: 9_121,
+  invalid: 871,
+  unproven: 9,
+  pending: 0,
+  denied: 0,
+  apiCalls: 10_104,
+  chunkSize: 100,
+  problem: null,
+  result: null,
+};
+const running: AuditProgress = {
+  ...finished,
+  state: 'running',
+  finishedAt: null,
+  valid: 1,
+  invalid: 0,
+  unproven: 0,
+  pending: 10_000,
+};
+const reasons = [
+  { reason: 'refused', codes: 2 },
+  { reason: 'unavailable', codes: 7 },
+];
+
+describe('the summary of an audit', () => {
+  it('tells verdicts, effort, why some have none and where the result is', () => {
+    expect(
+      summaryLines(finished, { unproven: reasons, accountProven: 0 }, 'result.csv', look),
+    ).toBe(
+      [
+        '! audit 12 · main · customers.csv · 9,121 valid · 871 invalid · 9 unproven',
+        '  10,104 requests in 2 h 47 min · 1 verdict known already · 3 lines rejected',
+        '  7 codes: the marketplace was not available → ask again later',
+        '  2 codes: the marketplace refused the API key → check the API key in the workspace settings of the marketplace; `seller-mirror doctor` tries it',
+        '  result: result.csv',
+        '  → check the list again with --max-age 7d: only codes without a verdict are asked for',
+        '',
+      ].join('\n'),
+    );
+  });
+
+  it('of one that has not ended says how to go on', () => {
+    const text = summaryLines(running, { unproven: [], accountProven: 0 }, null, look);
+    expect(text).toContain('10,000 codes not asked yet');
+    expect(text).toContain(`→ ${ownCommand()} audits resume 12\n`);
+    expect(text).toContain(`→ ${ownCommand()} audits export 12 --out result.csv\n`);
+  });
+
+  it('is a good end only with a verdict on every code', () => {
+    expect(exitCodeOf(finished)).toBe(4);
+    expect(exitCodeOf({ ...finished, unproven: 0 })).toBe(0);
+    expect(exitCodeOf({ ...finished, state: 'cancelled', unproven: 0 })).toBe(1);
+    expect(exitCodeOf({ ...finished, state: 'failed', unproven: 0 })).toBe(1);
+  });
+});
+
+describe('audits for a person', () => {
+  it('are a table in which nothing is done before it is', () => {
+    const almost = { ...running, pending: 1 };
+    const text = auditsTable([finished, almost], look);
+    expect(text.split('\n')[1]).toMatch(
+      /^ +12 +main +customers\.csv +finished +\S+ \S+ +10001 +9121/,
+    );
+    expect(text.split('\n')[2]).toMatch(/unfinished, 99 %/);
+  });
+
+  it('are shown whole, one by one, with problems and how to go on', () => {
+    const text = auditDetails(
+      { ...running, problem: 'the marketplace refused the API key' },
+      {
+        unproven: reasons,
+        reading: ['Read as csv.'],
+        costLeft: '10 calls',
+        next: ['audits resume 12'],
+      },
+      look,
+      afterwards,
+    );
+    expect(text).toMatch(/^audit 12 · main · customers\.csv · unfinished\n/);
+    expect(text).toContain('begun          2026-11-21 10:00:00Z, 3 h ago\n');
+    expect(text).toContain('lines          10,012 (3 rejected, 8 with a code listed before)\n');
+    expect(text).toContain('codes          10,001 (1 checked lately enough)\n');
+    expect(text).toContain('problem        the marketplace refused the API key\n');
+    expect(text).toContain('how the list was read\n  Read as csv.\n');
+    expect(text).toContain('to go on\n  audits resume 12\n');
+    expect(text).not.toMatch(/^finished/m);
+  });
+
+  it('tell the most frequent reason first', () => {
+    expect(unprovenLines(reasons).map((line) => line.split(':')[0])).toEqual([
+      '7 codes',
+      '2 codes',
+    ]);
+  });
+});

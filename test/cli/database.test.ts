@@ -1,0 +1,197 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Client } from 'pg';
+import { beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest';
+import { query, trialDataDir } from '../store/embedded/trial.js';
+import { useMirror } from '../support/mirror.js';
+import { createTestDatabase, databaseAt } from '../support/postgres.js';
+import { run, start, until } from './support.js';
+
+const mirror = useMirror();
+let env: Record<string, string>;
+beforeAll(() => {
+  env = { DATABASE_URL: mirror().databaseUrl };
+});
+
+const sql = (...args: string[]) => run(['sql', ...args], env);
+
+describe('sql', () => {
+  const select = `select 1 as id, 19.90 as price, '=1+1' as text, null as nothing, true as yes, '{"n": 12345678901234567890}'::jsonb as data`;
+
+  it('prints a table, in which nothing a marketplace wrote acts on a terminal', async () => {
+    const { code, stdout, stderr } = await sql(`select 7 as id, E'a\\u001b[2Jb\\nc' as name`);
+    expect({ code, stdout, stderr }).toEqual({
+      code: 0,
+      stdout: 'id  name\n 7  ab c\n',
+      stderr: '',
+    });
+  });
+
+  it('prints CSV that no spreadsheet runs, with numbers as they are and NULL as nothing', async () => {
+    const { stdout } = await sql('--format', 'csv', `${select}, -5 as minus`);
+    expect(stdout).toBe(
+      'id,price,text,nothing,yes,data,minus\r\n1,19.90,\'=1+1,,t,"{""n"": 12345678901234567890}",-5\r\n',
+    );
+  });
+
+  it('prints JSON with numbers, truth values, lists and objects as such', async () => {
+    const { stdout } = await sql('--json', `${select}, array['a','b c'] as list, 1 as id`);
+    expect(stdout).toBe(
+      `[\n  {"id":1,"price":"19.90","text":"=1+1","nothing":null,"yes":true,"data":{"n": 12345678901234567890},"list":["a","b c"],"id_2":1}\n]\n`,
+    );
+    expect((await sql('--json', 'select 1 where false')).stdout).toBe('[]\n');
+  });
+
+  it('reads the statement from stdin', async () => {
+    const ended = await run(['sql', '--format', 'ndjson', '-'], env, {
+      stdin: '\uFEFF-- from a file\nselect x from generate_series(1, 2) x;\n',
+    });
+    expect(ended).toEqual({ code: 0, stdout: '{"x":1}\n{"x":2}\n', stderr: '' });
+  });
+
+  it('takes a statement that begins with a comment for no option, as those of docs/reporting.md do', async () => {
+    const statement = '-- what is there\nselect 7 as id';
+    for (const args of [
+      [statement, '--json'],
+      ['--json', statement],
+      ['--json', '--', statement],
+    ]) {
+      const { code, stdout, stderr } = await sql(...args);
+      expect({ code, stdout, stderr }).toEqual({
+        code: 0,
+        stdout: '[\n  {"id":7}\n]\n',
+        stderr: '',
+      });
+    }
+    const wrong = await sql('-- what is there\nselect 7 as id frm x');
+    expect(wrong.stderr).toMatch(/\(line 2, character \d+\)/);
+  });
+
+  it('streams what is larger than its memory', async () => {
+    const ended = await run(
+      ['sql', '--json', `select repeat('x', 10000) as x from generate_series(1, 9000)`],
+      { ...env, NODE_OPTIONS: '--max-old-space-size=64' },
+    );
+    expect(ended.code).toBe(0);
+    expect(ended.stdout.length).toBeGreaterThan(90_000_000);
+    expect(ended.stdout.endsWith('"}\n]\n')).toBe(true);
+  });
+
+  it('ends quietly when its reader goes away, as `| head` does', async () => {
+    const running = start(['sql', 'select * from generate_series(1, 5000000)'], env);
+    await until(() => running.stdout() !== '');
+    running.process.stdout.destroy();
+    expect(await running.ended).toMatchObject({ code: 0, stderr: '' });
+  });
+
+  it('on Ctrl-C ends with 130, and so does its query in the server', async () => {
+    const running = start(['sql', 'select pg_sleep(600)'], env);
+    const sessions = () =>
+      mirror().rows(`SELECT FROM pg_stat_activity WHERE query = 'select pg_sleep(600)'`);
+    await until(async () => (await sessions()).length > 0);
+    running.process.kill('SIGINT');
+    expect((await running.ended).code).toBe(130);
+    await until(async () => (await sessions()).length === 0);
+  });
+});
+
+describe('sql on a server whose superuser DATABASE_URL names', () => {
+  it('reads as a role of its own, for which statements about the server are not', async () => {
+    const database = new URL(mirror().databaseUrl).pathname.slice(1);
+    const { adminUrl } = inject('testServer');
+    const own = { DATABASE_URL: databaseAt(adminUrl, database) };
+    const asked = await run(['sql', '--format', 'ndjson', 'select current_user as role'], own);
+    const { role } = JSON.parse(asked.stdout) as { role: string };
+    onTestFinished(async () => {
+      const admin = new Client(own.DATABASE_URL);
+      await admin.connect();
+      await admin.query(`DROP OWNED BY ${role}; DROP ROLE ${role}`);
+      await admin.end();
+    });
+    expect(role).toMatch(/^mirror_reader_\d+$/);
+    const refused = await run(['sql', `select pg_read_file('/etc/hostname')`], own);
+    expect(refused).toEqual({
+      code: 1,
+      stdout: '',
+      stderr:
+        'error: permission denied for function pg_read_file\n  → this command reads schemas reporting and mirror, and nothing else\n',
+    });
+  });
+});
+
+describe('migrate', () => {
+  it('shows what is pending, applies it, and finds nothing to do the next time', async () => {
+    const database = await createTestDatabase({ empty: true });
+    const own = { DATABASE_URL: database.url };
+    try {
+      const before = await run(['migrate', '--status'], own);
+      expect(before.stdout).toMatch(/^Pending, .*\n {2}\d+_init\n/);
+      const applied = await run(['migrate'], own);
+      expect(applied.stdout).toMatch(/^Applied \d+ migrations?:\n {2}\d+_init\n/);
+      const again = await run(['migrate', '--json'], own);
+      expect(JSON.parse(again.stdout)).toEqual([]);
+      const after = await run(['migrate', '--status'], own);
+      expect(after.stdout).toBe('The database is up to date.\n');
+      expect([before, applied, again, after].map(({ code }) => code)).toEqual([0, 0, 0, 0]);
+    } finally {
+      await database.drop();
+    }
+  });
+});
+
+describe('db', () => {
+  it('keeps the embedded server up for other tools until it is told to stop', async () => {
+    const env = { DATA_DIR: await trialDataDir('db') };
+    expect(await run(['db', 'url'], env)).toMatchObject({ code: 1, stdout: '' });
+
+    const started = await run(['db', 'start'], env);
+    expect(started.code).toBe(0);
+    const psql = /^ {2}psql "\$\((.* db url)\)"$/m.exec(started.stdout)?.[1] ?? '';
+    expect(psql).toMatch(/^DATA_DIR=\S*data \S/);
+
+    const { stdout } = await run(['db', 'url'], env);
+    const address = new URL(stdout);
+    // The password is shown where it is asked for, and nowhere else.
+    expect(address.password).not.toBe('');
+    expect(started.stdout).not.toContain(address.password);
+    expect(started.stdout).toMatch(new RegExp(`^ {2}port +${address.port}$`, 'm'));
+    expect(await query(stdout.trim(), 'SELECT count(*)::int AS n FROM reporting.items')).toEqual([
+      { n: 0 },
+    ]);
+
+    const asked = await run(['sql', '--format', 'ndjson', 'select current_user as role'], env);
+    expect(asked.stdout).toMatch(/^\{"role":"mirror_reader_\d+"\}\n$/);
+
+    const status = await run(['db', 'status', '--json'], env);
+    expect(JSON.parse(status.stdout)).toMatchObject({
+      held: true,
+      server: { port: Number(address.port), sessions: [] },
+    });
+    expect(status.stdout).not.toContain(address.password);
+
+    expect(await run(['db', 'stop', '--now'], env)).toMatchObject({
+      code: 0,
+      stdout: 'The embedded server is stopped.\n',
+    });
+    expect((await run(['db', 'status'], env)).stdout).toMatch(/^server +not running$/m);
+  });
+
+  it.each(['start', 'stop', 'url', 'status'])(
+    'has nothing to %s when DATABASE_URL is set, and does not print that address',
+    async (command) => {
+      const env = { DATABASE_URL: 'postgres://ada:pa55word@db.example/x' };
+      const { code, stdout, stderr } = await run(['db', command], env);
+      expect(stderr).toMatch(/^error: DATABASE_URL is set, so there is no embedded server/);
+      expect(stdout + stderr).not.toContain('pa55word');
+      expect(code).toBe(2);
+    },
+  );
+
+  it('says what is wrong with a data folder', async () => {
+    const dataDir = await trialDataDir('file');
+    writeFileSync(dataDir, 'a file');
+    const { code, stderr } = await run(['db', 'start'], { DATA_DIR: join(dataDir, 'below') });
+    expect(stderr).toMatch(/^error: .*\n {2}→ .*DATA_DIR.*\n$/);
+    expect(code).toBe(1);
+  });
+});

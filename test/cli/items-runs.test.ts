@@ -1,0 +1,255 @@
+import { describe, expect, it } from 'vitest';
+import { useMirror } from '../support/mirror.js';
+import { marketOf, run } from './support.js';
+
+const mirror = useMirror();
+const items = (...args: string[]) =>
+  run(['items', ...args], { DATABASE_URL: mirror().databaseUrl });
+
+interface Row {
+  readonly item_id: number;
+  readonly name: string;
+  readonly state: string;
+}
+
+const rows = async (...args: string[]): Promise<Row[]> =>
+  JSON.parse((await items('--json', ...args)).stdout) as Row[];
+
+/** Five items; then one is renamed, one is removed, and one is new. Returns a moment in between. */
+async function history(): Promise<string> {
+  const { catalogue, sync } = await marketOf(mirror(), 5);
+  await sync();
+  const [now] = await mirror().rows<{ at: Date }>('SELECT clock_timestamp() AS at');
+  const [item] = catalogue.truth();
+  if (item === undefined || now === undefined) throw new Error('there is nothing to change');
+  catalogue.change(1001, { name: 'Renamed' });
+  catalogue.remove(1002);
+  catalogue.add({ ...item, id: 2001, name: 'New' });
+  await new Promise((resolve) => setTimeout(resolve, 2)); // moments are told to the millisecond
+  await sync();
+  return now.at.toISOString();
+}
+
+describe('items', () => {
+  it('lists the live ones, others when they are asked for', async () => {
+    await history();
+    const { code, stdout } = await items();
+    expect(code).toBe(0);
+    expect(stdout).toMatch(
+      /^item_id +name +price_regular +price_extended +currency +version +state/,
+    );
+    expect(stdout.trimEnd().split('\n')).toHaveLength(6);
+    expect(await rows('--state', 'removed')).toMatchObject([{ item_id: 1002, state: 'removed' }]);
+    expect(await rows('--state', 'all', '--limit', '4')).toHaveLength(4);
+    expect(await rows('--item', '1002')).toHaveLength(1);
+    expect((await items('--format', 'csv', '--item', '2001')).stdout).toMatch(
+      /^seller_id,item_id,name,.*\r\nmain,2001,New,/,
+    );
+  });
+
+  it('lists them as they were, exactly', async () => {
+    const moment = await history();
+    const were = await rows('--as-of', moment, '--state', 'all');
+    expect(were.map(({ item_id }) => item_id)).toEqual([1001, 1002, 1003, 1004, 1005]);
+    expect(were.every(({ state }) => state === 'live')).toBe(true);
+    expect(were[0]?.name).not.toBe('Renamed');
+    expect((await rows('--state', 'all')).map(({ name }) => name)).toContain('Renamed');
+  });
+
+  it('of a moment before the first list says since when there is history', async () => {
+    await history();
+    const [first] = await mirror().rows<{ at: Date }>(
+      'SELECT min(first_seen_at) AS at FROM mirror.items',
+    );
+    const begin = first?.at.toISOString() ?? '';
+    const early = await items('--as-of', '2001-01-01');
+    expect(early).toMatchObject({ code: 1, stdout: '' });
+    expect(early.stderr).toContain(`history of seller "main" begins at ${begin}`);
+    expect(await rows('--as-of', begin)).toHaveLength(5);
+    // Of what is deleted after a time nothing is known any more, too.
+    await mirror().rows(`UPDATE mirror.sellers SET history_since = now() - interval '1 second'`);
+    expect((await items('--as-of', '1h')).code).toBe(1);
+  });
+
+  it('of a seller that was added later warns, and lists the others', async () => {
+    const moment = await history();
+    await mirror().store.sellers.ensure('second', 'market.example');
+    const { code, stderr, stdout } = await items('--as-of', moment, '--json');
+    expect(stderr).toBe('warning: of seller "second" no list was mirrored yet\n');
+    expect(code).toBe(0);
+    expect(JSON.parse(stdout)).toHaveLength(5);
+  });
+});
+
+describe('items view', () => {
+  it('shows an item whole, with what it cost since when, and as JSON with the record as received', async () => {
+    const { catalogue, sync } = await marketOf(mirror(), 3);
+    catalogue.change(1002, { name: 'Basalt \u001B[31mKit', priceRegularCents: 1900 });
+    await sync();
+    catalogue.change(1002, { version: '9.9' });
+    await sync();
+    catalogue.change(1002, { priceRegularCents: 2150 });
+    await sync();
+
+    const { code, stdout } = await items('view', '1002');
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^item 1002 · Basalt Kit · live\n/);
+    expect(stdout).toMatch(/\nversion +9\.9\n/);
+    expect(stdout).toMatch(/\npurchases +0\n/);
+    const prices = stdout.slice(stdout.indexOf('\nprices\n')).trimEnd().split('\n').slice(3);
+    expect(prices.map((line) => line.split(/ {2,}/)[1])).toEqual(['19.00', '21.50']);
+
+    const [listed] = await rows('--item', '1002');
+    const json = JSON.parse((await items('view', '1002', '--json')).stdout) as object;
+    expect(json).toMatchObject({
+      ...listed,
+      purchases: 0,
+      raw: { id: 1002, name: 'Basalt \u001B[31mKit' },
+      price_history: [{ currency: 'USD' }, { currency: 'USD' }],
+    });
+  });
+});
+
+/** Two runs; the second met a record that can't be read. */
+async function twoRuns(): Promise<bigint> {
+  const { catalogue, sync } = await marketOf(mirror(), 12, { profile: 'field-2' });
+  await sync();
+  catalogue.breakRecord(
+    1003,
+    `{"id":1003,"name":"\u001B]0;owned\u0007","price":"${'x'.repeat(5000)}"}`,
+  );
+  return (await sync()).runId;
+}
+
+describe('runs', () => {
+  it('lists the newest first, as many as wanted', async () => {
+    const newest = await twoRuns();
+    const env = { DATABASE_URL: mirror().databaseUrl };
+    const { code, stdout } = await run(['runs', '--limit', '1'], env);
+    expect(code).toBe(0);
+    const [head, first, ...rest] = stdout.trimEnd().split('\n');
+    expect(head).toMatch(/^ *run +seller +kind +state +started/);
+    expect(first).toMatch(new RegExp(`^ *${newest} +main +items +succeeded`));
+    expect(rest).toEqual([]);
+  });
+
+  it('shows one whole: figures, warnings, quirks, and records it could not read, shortened', async () => {
+    const id = await twoRuns();
+    const env = { DATABASE_URL: mirror().databaseUrl };
+    const { code, stdout } = await run(['runs', String(id)], env);
+    expect(code).toBe(0);
+    expect(stdout).toContain(`run ${id} · main · items · succeeded`);
+    expect(stdout).toMatch(/^listed +12$/m);
+    expect(stdout).toMatch(/^quarantined +1$/m);
+    expect(stdout).toContain('could not be read and are in mirror.quarantine');
+    expect(stdout).toContain('envelope.items-object');
+    expect(stdout).toMatch(/item 1003: .*\n {4}\{"id":1003,"name":"","price":"x+…\n/);
+    expect(Math.max(...stdout.split('\n').map((line) => line.length))).toBeLessThan(400);
+    const json = await run(['runs', String(id), '--json'], env);
+    expect(JSON.parse(json.stdout)).toMatchObject({
+      run: { run_id: Number(id), quarantined: 1 },
+      quarantine: [{ item_id: 1003, raw: expect.stringMatching(/^\{"id":1003.*…$/s) as string }],
+    });
+  });
+});
+
+/** Forty items, of which twenty are gone, one with a hostile name; all others got a new price. */
+async function held(more: Readonly<Record<string, string>> = {}) {
+  const { catalogue, sync: mirrorItems, ...market } = await marketOf(mirror(), 40);
+  const env = { ...market.env, ...more };
+  catalogue.change(1001, { name: 'Evil \u001B]0;owned\u0007\u202E name' });
+  await mirrorItems();
+  for (const { id } of [...catalogue.truth()]) {
+    if (id <= 1020) catalogue.remove(id);
+    else catalogue.change(id, { priceRegularCents: 100 });
+  }
+  const sync = await run(['sync', 'items'], env);
+  const [newest] = await mirror().rows<{ id: string }>('SELECT max(run_id) AS id FROM mirror.runs');
+  return { env, sync, id: newest?.id ?? '' };
+}
+
+describe('a held run', () => {
+  it('is told with names and both remedies by sync, status and runs, beside what changed everywhere', async () => {
+    const { env, sync, id } = await held();
+    expect(sync.code).toBe(3);
+    const sentence = '20 of 40 items are no longer listed (1001 Evil';
+    const [approve, reject] = [
+      `seller-mirror runs approve ${id}`,
+      `seller-mirror runs reject ${id}`,
+    ];
+    const wide = 'price_regular changed in all 20 items';
+    const status = await run(['status'], env);
+    const details = await run(['runs', 'show', id], env);
+    for (const { stdout } of [sync, status, details]) {
+      for (const words of [sentence, 'and 17 more', approve, reject, wide]) {
+        expect(stdout).toContain(words);
+      }
+      expect(stdout).not.toMatch(/(?!\n)\p{Cc}|\u202E/u);
+    }
+    expect(status.stdout).toMatch(/^! main · current/m);
+    expect(status.stdout).toMatch(/^ {2}held +.*run \d+ \(items, held\)/m);
+    const json = await run(['status', '--json'], env);
+    expect(JSON.parse(json.stdout)).toMatchObject([
+      {
+        last_problem: { problem_code: 'held', held: { items: 20, confirmed: 20, present: 40 } },
+        last_wide: { changes: [{ field: 'price_regular', items: 20, of: 20 }] },
+      },
+    ]);
+  });
+
+  it('is settled by approve, which says what it did and is no harm twice', async () => {
+    const { env, id } = await held();
+    const { code, stdout } = await run(['runs', 'approve', id], env);
+    expect(stdout).toMatch(
+      new RegExp(`^✓ main · run ${id} approved: 20 of 20 items removed \\(run \\d+\\)\n$`),
+    );
+    expect(code).toBe(0);
+    const again = await run(['runs', 'approve', id, '--json'], env);
+    expect(again.code).toBe(0);
+    expect(JSON.parse(again.stdout)).toMatchObject({
+      ...{ run_id: Number(id), decision: 'approved', already: true, removed: 0 },
+      decided_by: expect.stringMatching(/ on /) as string,
+    });
+    const status = await run(['status'], env);
+    expect(status.stdout).toContain('20 live · 0 missing · 20 removed');
+    expect(status.stdout).not.toMatch(/held|remedy/);
+    expect((await run(['runs', 'show', id], env)).stdout).toMatch(
+      /approved at .* by .*; run \d+ carried/,
+    );
+    const late = await run(['runs', 'reject', id], env);
+    expect(late.stderr).toMatch(/^error: run \d+ was approved already.*\n {2}→ /);
+    expect(late.code).toBe(1);
+  });
+
+  it('is settled by reject, which keeps the items missing', async () => {
+    const { env, id } = await held();
+    const { code, stdout } = await run(['runs', 'reject', id], env);
+    expect(stdout).toContain(`run ${id} rejected: 20 items stay missing`);
+    expect(code).toBe(0);
+    expect((await run(['sync', 'items'], env)).code).toBe(0);
+    expect((await run(['status'], env)).stdout).toContain('20 live · 20 missing · 0 removed');
+  });
+
+  it('is told by reject as it is after an approval that could not remove all', async () => {
+    const { env, id } = await held({ LOOKUPS_PER_RUN: '12' });
+    const approved = await run(['runs', 'approve', id], env);
+    expect(approved.stdout).toContain(`run ${id} approved: 12 of 20 items removed`);
+    const { code, stdout } = await run(['runs', 'reject', id], env);
+    expect(stdout).toMatch(
+      /rejected: 8 items stay missing\n {2}12 removed before, by run \d+ when it was approved, /,
+    );
+    expect(code).toBe(0);
+    expect((await run(['runs', 'show', id], env)).stdout).toMatch(
+      /rejected at .* by .*; run \d+ removed items before, when it was approved\n/,
+    );
+  });
+
+  it('waits while a run works for the seller, and names it', async () => {
+    const { env, id } = await held();
+    const lock = await mirror().store.sellers.lock('main');
+    const { code, stderr } = await run(['runs', 'approve', id], env);
+    await lock.release();
+    expect(stderr).toMatch(/^error: seller "main" is being mirrored already by .*\n {2}→ /);
+    expect(code).toBe(1);
+  });
+});

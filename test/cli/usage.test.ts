@@ -1,0 +1,100 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+import { useMirror } from '../support/mirror.js';
+import { run } from './support.js';
+
+const mirror = useMirror();
+beforeEach(async () => {
+  await mirror().store.sellers.ensure('main', 'market.example');
+});
+
+/** Everything that is wrong is one line on stderr, mostly with a remedy in a second one. */
+async function expectRefusal(args: readonly string[], exitCode: number, why: RegExp) {
+  const ended = await run(args, { DATABASE_URL: mirror().databaseUrl });
+  expect(ended.stderr).toMatch(why);
+  expect(ended).toMatchObject({ code: exitCode, stdout: '' });
+}
+
+describe('wrong usage', () => {
+  it.each<[args: string[], why: RegExp]>([
+    [['sync'], /^error: MARKETPLACE_URL is not set.*\n$/],
+    [['run'], /there is no seller to mirror|MARKETPLACE_URL is not set/],
+    [['sync', 'item'], /^error: which item\? .*\n {2}→ for example: .*\n$/],
+    [['synk'], /^error: unknown command 'synk'\n.*sync.*\n.*help.*\n$/],
+    [['status', '--check'], /^error: MARKETPLACE_URL is not set.*\n$/],
+    [['status', '--seller', 'nobody'], /no seller "nobody"/],
+    [['prune', '--seller', 'nobody'], /the store knows no seller "nobody"/],
+    [['runs', 'approve', '0'], /Runs are numbered/],
+    [['runs', 'approve', 'twelve'], /Runs are numbered/],
+    [['audits', 'show', '0'], /Audits are numbered/],
+    [['codes', 'recheck'], /^error: required option '--older-than/],
+    // The present names of commands that had others, and the nearest one.
+    [['approve', '4'], /it is called 'runs approve'/],
+    [['codes', 'list', '--json'], /it is called 'audits list'/],
+    [['codes', 'export', '12', '--out', 'x.csv'], /it is called 'audits export'/],
+    [['help', 'nix'], /error: unknown command 'nix'\n {2}→ add --help/],
+    [['help', 'snyc'], /error: unknown command 'snyc'\n\(Did you mean sync\?\)/],
+    [['codes', 'help', 'chek'], /error: unknown command 'codes chek'\n\(Did you mean codes check/],
+    [['help', 'runs', 'aprove'], /unknown command 'runs aprove'\n\(Did you mean runs approve\?\)/],
+    [['nix'], /^error: .*\n {2}→ add --help to see what there is\n$/],
+    [['export', '--nix'], /^error: .*\n {2}→ add --help to see what there is\n$/],
+    [['completion', 'nix'], /^error: .*\n {2}→ add --help to see what there is\n$/],
+    [['changes', '--class', 'prices'], /"prices" is not a class; classes are price, release/],
+    [['changes', '--since', 'yesterday'], /"yesterday" is not a moment; give one such as 2026-03/],
+    [['changes', '--since', '2026-02-30'], /"2026-02-30" does not exist/],
+    [['changes', '--seller', 'nobody'], /no seller "nobody" is in the store/],
+    [['changes', '--summary', '--follow'], /'--summary/],
+    [['changes', '--summary', '--limit', '3'], /'--summary/],
+    [['changes', '--summary', '--all'], /'--summary/],
+    [['items', '--as-of', '2999-01-01'], /still to come/],
+    [['items', '--as-of', 'once'], /"once" is not a moment/],
+    [['items', '--seller', 'nobody'], /no seller "nobody"/],
+    [['items', '--json', '--format', 'csv'], /cannot be used with/],
+    [['sql', '--json', '--format', 'csv', 'select 1'], /^error: option .* cannot be used with/],
+    [['sql', '--jsn', 'select 1'], /^error: unknown option '--jsn'/],
+    [
+      ['sql', ' -- none\n/* at /* all */ */ ;'],
+      /^error: there is no statement to run\n {2}→ .*\n$/,
+    ],
+    [
+      ['sql', 'copy mirror.items to stdout'],
+      /^error: COPY gives no rows\n {2}→ .*--format csv.*\n$/,
+    ],
+    [['sql', 'copy (select generate_series(1, 5000000)) to stdout'], /^error: COPY gives no rows/],
+    [['export', 'itmes'], /no view "itmes"\n {2}→ did you mean items\?/],
+    [['export', 'freshness', '--since', '3'], /can't be followed.*\n.*item_changes/],
+    [['export', 'items', '--since', 'x'], /"x" is not a cursor/],
+    [['export', 'items', '--seller', 'nobody'], /no seller "nobody"\n.*main/],
+    [['export', 'items', '--out', 'x.txt'], /says no format/],
+    [['export', 'items', '--format', 'parquet', '--raw'], /--raw goes with --format csv/],
+    [['export', 'items', '--json'], /both write to stdout/],
+    [['export', 'items', '--out', 'nowhere/x.csv'], /no such folder/],
+    [['export', 'items', '--out', 'x.csv', '--next-cursor-file', './x.csv'], /would overwrite/],
+    [['export', 'items', '--out', 'x.csv', '--cursor-file', 'x.csv'], /would overwrite each other/],
+    [['export', 'items', '--cursor-file', 'c', '--next-cursor-file', 'c'], /would overwrite/],
+    [['backup', 'nowhere/mirror.tar.gz'], /there is no such folder/],
+    [['backup', '-'], /not to stdout/],
+    [['restore', 'nowhere/mirror.tar.gz'], /there is no such file/],
+  ])('%j ends with 2 and says why', (args, why) => expectRefusal(args, 2, why));
+
+  it.each<[args: string[], why: RegExp]>([
+    [['runs', '4711'], /^error: there is no run 4711\n {2}→ `seller-mirror runs` lists them\n$/],
+    [['runs', 'approve', '4711'], /there is no run 4711\n {2}→ `seller-mirror runs`/],
+    [['items', 'view', '4711'], /^error: there is no item 4711\n {2}→ .*items --state all/],
+    [
+      ['sql', 'insert into mirror.sellers values (1)'],
+      /^error: this command only reads: .*INSERT.*\n {2}→ .*\n$/,
+    ],
+    [
+      ['sql', 'select 1; drop schema mirror cascade'],
+      /^error: there is more than one statement\n {2}→ .*\n$/,
+    ],
+    [
+      ['sql', 'select *\nfrom itms'],
+      /^error: relation "itms" does not exist \(line 2, character 6\)\n {2}→ .*reporting\.items.*\n$/,
+    ],
+    [
+      ['sql', 'select nam from mirror.items'],
+      /^error: column "nam" .* \(character 8\)\n {2}→ .*"items\.name".*\n$/,
+    ],
+  ])('%j ends with 1: what it asks for is not there', (args, why) => expectRefusal(args, 1, why));
+});

@@ -1,0 +1,431 @@
+import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { App } from '../../src/app.js';
+import { auditHandler } from '../../src/app/handlers.js';
+import { maskCode } from '../../src/domain/secret.js';
+import { resultsOf } from '../store/audits/support.js';
+import { folder, run } from '../cli/support.js';
+import {
+  auditDeps,
+  enter,
+  listOf,
+  openShop,
+  progress,
+  truthOf,
+  workThrough,
+  type Shop,
+} from '../jobs/codes/support.js';
+import { until } from '../queue/support.js';
+import { KEY, useMirror } from '../support/mirror.js';
+import { HOST, openDashboard, type TestDashboard, type Visitor } from './dashboard.js';
+
+const mirror = useMirror();
+const SELLER = { SELLER_NAME: 'main', REQUESTS_PER_MINUTE: '0', MARKETPLACE_API_KEY: KEY };
+let shop: Shop;
+let dashboard: TestDashboard;
+let operator: Visitor;
+
+beforeEach(async () => {
+  shop = await openShop();
+  const settings = { ...SELLER, MARKETPLACE_URL: shop.sim.url };
+  dashboard = await openDashboard(mirror(), {}, { settings });
+  operator = await dashboard.login();
+});
+
+afterEach(async () => {
+  await dashboard.close();
+});
+
+async function tokenOf(visitor: Visitor): Promise<string> {
+  return /name="token" value="([^"]+)"/.exec(await visitor.page('/'))?.[1] ?? '';
+}
+
+interface Sent {
+  readonly name?: string;
+  readonly token?: string;
+  readonly fields?: Readonly<Record<string, string>>;
+  readonly visitor?: Visitor;
+}
+
+/** Sends a list as the form of the page does. */
+async function send(list: string | Uint8Array<ArrayBuffer>, sent: Sent = {}): Promise<Response> {
+  const { name = 'customers.csv', fields = {}, visitor = operator } = sent;
+  const form = new FormData();
+  form.append('token', sent.token ?? (await tokenOf(visitor)));
+  for (const [field, value] of Object.entries({ seller: 'main', ...fields })) {
+    form.append(field, value);
+  }
+  form.append('file', new Blob([list], { type: 'text/csv' }), name);
+  return dashboard.request('/audits/new', {
+    method: 'POST',
+    headers: { cookie: visitor.cookie, origin: HOST },
+    body: form,
+  });
+}
+
+/** Sends a list that can be read. @returns the address of the page that says what was read */
+async function sendGood(list: string | Uint8Array<ArrayBuffer>, sent?: Sent): Promise<string> {
+  const reply = await send(list, sent);
+  expect(reply.status, await reply.clone().text()).toBe(303);
+  return reply.headers.get('location') ?? '';
+}
+
+/** Starts the audit of a list that was read. @returns its number */
+async function start(address: string, fields: Record<string, string> = {}): Promise<bigint> {
+  const draft = new URL(address, HOST).searchParams.get('draft') ?? '';
+  const reply = await operator.post('/audits/start', { draft, confirm: 'none', ...fields });
+  const [, id = ''] = /^\/audits\/(\d+)/.exec(reply.headers.get('location') ?? '') ?? [];
+  expect(id, await reply.clone().text()).not.toBe('');
+  return BigInt(id);
+}
+
+/** A worker of the dashboard's queue, until the work is done. */
+async function withWorker(isDone: () => Promise<boolean>): Promise<void> {
+  const { store } = mirror();
+  const app = {
+    store,
+    config: {
+      sellers: [{ name: 'main', requestsPerMinute: 0, auditCron: null, timeZone: 'UTC' }],
+      alerts: null,
+    },
+    withJobs: (_seller: unknown, _options: unknown, work: (deps: unknown) => unknown) =>
+      work({ ...auditDeps(mirror(), shop.marketplace), callCount: () => shop.sim.requestCount }),
+  } as unknown as App;
+  const worker = dashboard.queues.work('audits', auditHandler(app, dashboard.queues), {
+    concurrency: 1,
+  });
+  try {
+    await until(isDone);
+  } finally {
+    await worker.stop(1_000);
+  }
+}
+
+async function isFinished(auditId: bigint): Promise<boolean> {
+  return (await progress(mirror(), auditId)).state === 'finished';
+}
+
+/** Folders of lists that were sent. */
+function places(): string[] {
+  return readdirSync(tmpdir()).filter((name) => name.startsWith('seller-mirror-lists-'));
+}
+
+describe('a list that is sent', () => {
+  it('is read, started, worked on by a worker, and comes back with verdicts: the bytes of `audits export`', async () => {
+    const codes = listOf(shop, 40);
+    const list = ['customer;purchase code', ...codes.map((code, n) => `=Müller ${n};${code}`)];
+    const text = `\uFEFF${[...list, `again;${codes[0]}`, 'nobody;'].join('\r\n')}\r\n`;
+    const before = places();
+    const address = await sendGood(text);
+    const page = await operator.page(address);
+    expect(page).toContain('Codes to ask</dt><dd>40');
+    expect(page).toContain('Listed again</dt><dd>1<');
+    expect(page).toContain('Rejected</dt><dd>1<');
+    expect(page).toContain('line 43');
+    expect(page).toContain('The codes are in column 2');
+    const [place = ''] = places().filter((one) => !before.includes(one));
+    const [file = ''] = readdirSync(join(tmpdir(), place));
+    expect(statSync(join(tmpdir(), place, file)).mode & 0o777).toBe(0o600);
+    expect(shop.sim.requestCount, 'nothing is asked before the start').toBe(0);
+    const auditId = await start(address);
+    expect(readdirSync(join(tmpdir(), place)), 'the list is deleted').toEqual([]);
+    expect(await operator.page(`/audits/${auditId}`)).toContain(`data-live="audit ${auditId}"`);
+    await withWorker(() => isFinished(auditId));
+    const reply = await operator.get(`/audits/${auditId}/result.csv`);
+    expect(reply.headers.get('content-disposition')).toBe(
+      `attachment; filename="audit-${auditId}.csv"`,
+    );
+    const downloaded = Buffer.from(await reply.arrayBuffer());
+    const out = join(folder(), 'result.csv');
+    const env = { ...SELLER, MARKETPLACE_URL: shop.sim.url, DATABASE_URL: mirror().databaseUrl };
+    expect((await run(['audits', 'export', String(auditId), '--out', out], env)).code).toBe(0);
+    expect(downloaded.equals(readFileSync(out))).toBe(true);
+    const results = await resultsOf(mirror().store.audits, auditId);
+    const verdicts = results.flatMap(({ code, verdict }) =>
+      code === null ? [] : [[code, verdict]],
+    );
+    expect(Object.fromEntries(verdicts)).toEqual(truthOf(shop, codes));
+  });
+
+  it('may be pasted, or compressed', async () => {
+    const codes = listOf(shop, 5);
+    const pasted = await sendGood('', { name: '', fields: { list: codes.join('\n') } });
+    expect(await operator.page(pasted)).toContain('pasted list');
+    const packed = await sendGood(new Uint8Array(gzipSync(codes.join('\n'))), { name: 'a.gz' });
+    expect(await operator.page(packed)).toContain('Codes to ask</dt><dd>5');
+  });
+
+  it('is refused unread when the token is wrong, or missing, however long it is', async () => {
+    for (const token of ['wrong', null]) {
+      let pulled = 0;
+      const part = (name: string, value: string): string =>
+        `--x\r\ncontent-disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`;
+      const head =
+        (token === null ? '' : part('token', token)) +
+        `--x\r\ncontent-disposition: form-data; name="file"; filename="a.txt"\r\n\r\n`;
+      const body = new ReadableStream<Uint8Array>({
+        pull(controller) {
+          pulled += 1;
+          controller.enqueue(Buffer.from(pulled === 1 ? head : 'x'.repeat(65_536)));
+          if (pulled > 1_000) controller.close();
+        },
+      });
+      const reply = await dashboard.request('/audits/new', {
+        method: 'POST',
+        headers: {
+          ...{ cookie: operator.cookie, origin: HOST },
+          'content-type': 'multipart/form-data; boundary=x',
+        },
+        body,
+        duplex: 'half',
+      });
+      expect(reply.status).toBe(403);
+      expect(pulled, 'portions of the list').toBeLessThan(20);
+    }
+  });
+
+  it('is refused from a viewer, whatever the token', async () => {
+    const viewer = await dashboard.login('viewer');
+    expect((await send('a\nb', { visitor: viewer })).status).toBe(403);
+    expect(await viewer.page('/audits/new')).not.toContain('<textarea');
+  });
+
+  it('is refused when it is too large, and leaves nothing', async () => {
+    const before = places();
+    const reply = await send('x'.repeat(1_100_000));
+    expect(reply.status).toBe(413);
+    expect(await reply.text()).toContain('The list is too large');
+    const place = places().find((one) => !before.includes(one)) ?? '';
+    expect(readdirSync(join(tmpdir(), place))).toEqual([]);
+  });
+
+  it('that breaks off is refused, and leaves nothing', async () => {
+    const before = places();
+    const token = await tokenOf(operator);
+    const start = `--x\r\ncontent-disposition: form-data; name="token"\r\n\r\n${token}\r\n--x\r\ncontent-disposition: form-data; name="file"; filename="a.txt"\r\n\r\n${'x'.repeat(1_000)}`;
+    let pulled = 0;
+    const body = new ReadableStream<Uint8Array>({
+      pull(controller) {
+        if (pulled++ === 0) controller.enqueue(Buffer.from(start));
+        else controller.error(new Error('the connection was cut'));
+      },
+    });
+    const reply = await dashboard.request('/audits/new', {
+      method: 'POST',
+      headers: {
+        ...{ cookie: operator.cookie, origin: HOST },
+        'content-type': 'multipart/form-data; boundary=x',
+      },
+      body,
+      duplex: 'half',
+    });
+    expect(reply.status).toBe(422);
+    const place = places().find((one) => !before.includes(one)) ?? '';
+    expect(readdirSync(join(tmpdir(), place))).toEqual([]);
+  });
+
+  it.each([
+    ['an empty file', '', 'x.csv', 'The list is empty'],
+    [
+      'a workbook',
+      'PK\u0003\u0004 [Content_Types].xml \0\0\0\0\0\0\0\0',
+      'x.xlsx',
+      'an Excel workbook',
+    ],
+    ['binary data', '\0\u0001\u0002'.repeat(500), 'x.csv', 'binary data'],
+    ['no column of codes', 'a,b\n1,2\n3,4\n', 'x.csv', 'the field Column'],
+  ])('is refused with what to do when it is no list: %s', async (_, text, name, words) => {
+    const reply = await send(text, { name });
+    expect(reply.status).toBe(422);
+    expect(await reply.text()).toContain(words);
+  });
+
+  it('that does not look like codes is started only when a person says so', async () => {
+    const letter = Array.from({ length: 30 }, (_, n) => `Dear customer number ${n}`).join('\n');
+    const address = await sendGood(letter, { name: 'letter.txt' });
+    expect(await operator.page(address)).toContain('do not look like purchase codes');
+    const draft = new URL(address, HOST).searchParams.get('draft') ?? '';
+    expect((await operator.post('/audits/start', { draft })).status).toBe(422);
+    expect(await mirror().store.audits.list({ limit: 1 })).toEqual([]);
+    await start(address, { yes: 'yes' });
+  });
+
+  it.each([
+    ['../../etc/passwd', 'passwd'],
+    ['C:\\lists\\codes.txt', 'codes.txt'],
+    ['<img src=x onerror=alert(1)>.txt', '&lt;img src=x onerror=alert(1)&gt;.txt'],
+    ['a\u202Etxt.csv', 'atxt.csv'],
+  ])('has a name that harms nothing: %j', async (name, shown) => {
+    const address = await sendGood(listOf(shop, 3).join('\n'), { name });
+    const page = await operator.page(address);
+    expect(page).toContain(shown);
+    expect(page).not.toContain('<img');
+    expect(page).not.toContain('\u202E');
+  });
+
+  it('shows hostile cells as text, and no API key', async () => {
+    const codes = listOf(shop, 3);
+    const cell = '<script>alert(1)</script>';
+    const rows = [
+      `code,${cell}`,
+      ...codes.map((code) => `${code},${cell}`),
+      `${KEY},x`,
+      `,${cell}`,
+    ];
+    const address = await sendGood(rows.join('\n'));
+    const page = await operator.page(address);
+    expect(page).not.toContain(cell);
+    expect(page).not.toContain(KEY);
+    const auditId = await start(address);
+    const result = await (await operator.get(`/audits/${auditId}/result.csv`)).text();
+    expect(result).toContain(cell);
+    expect(result).not.toContain(KEY);
+  });
+
+  it('is of the session that sent it, and of no other', async () => {
+    const address = await sendGood(listOf(shop, 3).join('\n'));
+    const other = await dashboard.login();
+    expect((await other.get(address)).status).toBe(404);
+    const draft = new URL(address, HOST).searchParams.get('draft') ?? '';
+    expect((await other.post('/audits/start', { draft })).status).toBe(404);
+    await start(address);
+    expect((await operator.post('/audits/start', { draft })).status, 'once').toBe(404);
+  });
+
+  it('is deleted when the dashboard ends', async () => {
+    const before = places();
+    await sendGood(listOf(shop, 3).join('\n'));
+    expect(places().length).toBe(before.length + 1);
+    await dashboard.close();
+    expect(places()).toEqual(before);
+    dashboard = await openDashboard(mirror());
+  });
+});
+
+describe('the pages of audits', () => {
+  it('list audits by state and seller, and say what fills an empty list', async () => {
+    expect(await operator.page('/audits')).toContain('No audit yet: press New audit');
+    const codes = listOf(shop, 3);
+    const auditId = await enter(mirror(), shop.marketplace.host, codes);
+    const other = await enter(mirror(), shop.marketplace.host, codes, { sellerId: 'other' });
+    await mirror().store.audits.cancel(other);
+    const running = await operator.page('/audits?state=running');
+    expect(running).toContain(`href="/audits/${auditId}"`);
+    expect(running).not.toContain(`href="/audits/${other}"`);
+    const others = await operator.page('/audits?seller=other');
+    expect(others).toContain(`href="/audits/${other}"`);
+    expect(others).not.toContain(`href="/audits/${auditId}"`);
+    expect(await operator.page(`/audits?before=${auditId}`)).toContain('No audit matches.');
+  });
+
+  it('cancel and resume: the rest is in the queue again, for a worker', async () => {
+    const auditId = await enter(mirror(), shop.marketplace.host, listOf(shop, 10), {
+      confirm: 'none',
+    });
+    expect(await operator.page(`/audits/${auditId}`)).toContain('Cancel');
+    await operator.post(`/audits/${auditId}/cancel`);
+    expect((await progress(mirror(), auditId)).state).toBe('cancelled');
+    expect(await operator.page(`/audits/${auditId}`)).toContain('Resume');
+    const reply = await operator.post(`/audits/${auditId}/resume`);
+    expect(reply.headers.get('location')).toContain('notice=no-worker');
+    await withWorker(() => isFinished(auditId));
+    for (const action of ['cancel', 'resume']) {
+      expect((await operator.post(`/audits/${auditId}/${action}`)).status).toBe(409);
+    }
+    const logged = (await mirror().store.access.actions(10)).map(({ action }) => action);
+    expect(logged).toContain('cancel audit');
+    expect(logged).toContain('resume audit');
+  });
+
+  it('a viewer sees figures, and can neither act nor download codes', async () => {
+    const auditId = await enter(mirror(), shop.marketplace.host, listOf(shop, 3));
+    const viewer = await dashboard.login('viewer');
+    const page = await viewer.page(`/audits/${auditId}`);
+    expect(page).toContain('3 waiting');
+    expect(page).not.toMatch(/Cancel|Download result/);
+    expect((await viewer.get(`/audits/${auditId}/result.csv`)).status).toBe(403);
+    expect((await viewer.post(`/audits/${auditId}/cancel`)).status).toBe(403);
+  });
+});
+
+describe('the page of a code', () => {
+  /** Codes with verdicts: valid ones, and denied ones. */
+  async function settled(): Promise<{ valid: string; invalid: string }> {
+    const codes = listOf(shop, 30);
+    const auditId = await enter(mirror(), shop.marketplace.host, codes, { confirm: 'all' });
+    await workThrough(auditDeps(mirror(), shop.marketplace), [auditId]);
+    expect(await isFinished(auditId)).toBe(true);
+    const valid = codes.find((code) => shop.truth(code) === 'valid') ?? '';
+    const invalid = codes.find((code) => shop.truth(code) === 'invalid') ?? '';
+    return { valid, invalid };
+  }
+
+  async function pathOf(code: string, visitor = operator): Promise<string> {
+    const reply = await visitor.post('/codes', { code: ` "${code}" ` });
+    const path = reply.headers.get('location') ?? '';
+    expect(path).toMatch(/^\/codes\/\d+$/);
+    return path;
+  }
+
+  it('explains its verdict with the sentence of `codes show` and of the result', async () => {
+    const { valid, invalid } = await settled();
+    const env = { ...SELLER, MARKETPLACE_URL: shop.sim.url, DATABASE_URL: mirror().databaseUrl };
+    for (const [code, words] of [
+      [valid, /he marketplace answered with the purchase at [^<.]+Z/],
+      [
+        invalid,
+        /enied twice, [^<.]+, while the API key opened the account and found a valid code before and after/,
+      ],
+    ] as const) {
+      const page = await operator.page(await pathOf(code));
+      const [sentence = 'no sentence'] = words.exec(page) ?? [];
+      expect((await run(['codes', 'show', code], env)).stdout).toContain(sentence);
+      if (code === invalid) {
+        const [{ auditId } = { auditId: 0n }] = await mirror().store.audits.list({ limit: 1 });
+        const result = await (await operator.get(`/audits/${auditId}/result.csv`)).text();
+        expect(result).toContain(sentence);
+      }
+    }
+  });
+
+  it('masks the code for viewers, who may look one up that they know', async () => {
+    const { invalid } = await settled();
+    const viewer = await dashboard.login('viewer');
+    const page = await viewer.page(await pathOf(invalid, viewer));
+    expect(page).toContain(maskCode(invalid));
+    expect(page).not.toContain(invalid);
+    expect((await viewer.post(`${await pathOf(invalid)}/check`)).status).toBe(403);
+  });
+
+  it('Check now makes an audit of this code; the page shows how far it is', async () => {
+    const { valid } = await settled();
+    const path = await pathOf(valid);
+    await operator.post(`${path}/check`);
+    const [newest] = await mirror().store.audits.list({ limit: 1 });
+    expect(newest).toMatchObject({ codes: 1, source: 'arguments', state: 'running' });
+    expect(await operator.page(path)).toContain(`data-live="audit ${newest?.auditId}"`);
+    await withWorker(() => isFinished(newest?.auditId ?? 0n));
+    expect(await operator.page(path)).not.toContain('data-live');
+  });
+
+  it('a code that nobody knows can be checked, and gets its page', async () => {
+    const [code = ''] = listOf(shop, 1);
+    const reply = await operator.post('/codes', { code });
+    expect(reply.status).toBe(404);
+    expect(await reply.text()).toContain('Check now');
+    const checked = await operator.post('/codes/check', { seller: 'main', code });
+    expect(checked.headers.get('location')).toMatch(/^\/codes\/\d+\?notice=/);
+  });
+
+  it('refuses an API key in place of a code, and keeps it nowhere', async () => {
+    for (const path of ['/codes', '/codes/check']) {
+      const reply = await operator.post(path, { seller: 'main', code: KEY });
+      expect(reply.status).toBe(422);
+      expect(await reply.text()).not.toContain(KEY);
+    }
+    expect(await mirror().rows('SELECT FROM mirror.purchase_codes')).toEqual([]);
+  });
+});

@@ -1,0 +1,337 @@
+import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { enter } from '../jobs/codes/support.js';
+import { openMarket, type Market } from '../jobs/market.js';
+import {
+  axeFaults,
+  browserTitle,
+  faultsOf,
+  hasBrowser,
+  overhang,
+  startBrowser,
+} from '../support/browser.js';
+import { KEY, useMirror } from '../support/mirror.js';
+import { PASSWORD } from './dashboard.js';
+import { serveProduct, type Served } from './served.js';
+import { showcase } from './showcase.js';
+
+const mirror = useMirror();
+const PHONE = { viewport: { width: 390, height: 844 } };
+
+let browser: Browser;
+let served: Served | null = null;
+const contexts: BrowserContext[] = [];
+
+beforeAll(async () => {
+  if (hasBrowser) browser = await startBrowser();
+});
+
+afterEach(async () => {
+  await Promise.all(contexts.splice(0).map((context) => context.close()));
+  await served?.stop();
+  served = null;
+});
+
+afterAll(async () => {
+  if (hasBrowser) await browser.close();
+});
+
+/** A marketplace with so many items, and the product served on it. */
+async function openShop(items: number): Promise<Market & { served: Served }> {
+  const market = await openMarket(mirror(), items);
+  served = await serveProduct(mirror(), [{ name: 'main', url: market.sim.url, key: KEY }]);
+  return { ...market, served };
+}
+
+/** A new window, and what went wrong in it. */
+async function newPage(
+  options: BrowserContextOptions = {},
+): Promise<{ page: Page; faults: string[] }> {
+  const context = await browser.newContext(options);
+  contexts.push(context);
+  return { page: await context.newPage(), faults: faultsOf(context) };
+}
+
+/** A window in which an operator is logged in. */
+async function operatorPage(served: Served, options?: BrowserContextOptions) {
+  const opened = await newPage(options);
+  await opened.page.goto(await served.link());
+  return opened;
+}
+
+const button = (page: Page, name: string) => page.getByRole('button', { name, exact: true });
+const heading = (page: Page, name: string) => page.getByRole('heading', { name, exact: true });
+
+describe.skipIf(!hasBrowser)(browserTitle('the dashboard in a browser'), () => {
+  it('a login link logs in, and shows a way to a new one when it is used again', async () => {
+    const shop = await openShop(3);
+    const link = await shop.served.link();
+    const { page } = await newPage();
+    await page.goto(link);
+    await heading(page, 'Overview').waitFor();
+    const other = await newPage();
+    await other.page.goto(link);
+    expect(await other.page.textContent('main')).toContain('seller-mirror dashboard link');
+  });
+
+  it('Sync now shows progress that moves, and the result, without a reload', async () => {
+    const shop = await openShop(2_500);
+    await shop.syncAccount();
+    await shop.sync();
+    const { page, faults } = await operatorPage(shop.served);
+    shop.catalogue.change(1_001, { name: 'Renamed overnight' });
+    shop.sim.faults.next('list', { kind: 'slow', chunkBytes: 40_000, pauseMs: 150 });
+    await button(page, 'Sync now').click();
+    await page.getByText('The job is in the queue').waitFor();
+    // Lost when the page is loaded again.
+    await page.evaluate('globalThis.sameDocument = true');
+    const bar = page.locator('.bar [data-live-text]').first();
+    await bar.waitFor({ timeout: 60_000 });
+    const texts = new Set<string>();
+    const look = async (): Promise<number> => {
+      const text = await bar.textContent({ timeout: 500 }).catch(() => null);
+      return text === null ? texts.size : texts.add(text).size;
+    };
+    await expect.poll(look, { timeout: 60_000, interval: 100 }).toBeGreaterThan(1);
+    await heading(page, 'Running').waitFor({ state: 'detached', timeout: 60_000 });
+    await expect
+      .poll(() => page.locator('.figures').textContent(), { timeout: 30_000 })
+      .toContain('Changed items1');
+    expect(await page.evaluate('globalThis.sameDocument')).toBe(true);
+    expect(faults).toEqual([]);
+  });
+
+  it('a held run is approved by who typed its number of items', async () => {
+    const shop = await openShop(40);
+    await shop.syncAccount();
+    await shop.sync();
+    for (let id = 1_001; id <= 1_020; id++) shop.catalogue.remove(id);
+    const { runId } = await shop.sync();
+    const { page } = await operatorPage(shop.served);
+    await page.getByRole('link', { name: 'Decide' }).click();
+    expect(await page.locator('tbody tr').count()).toBe(20);
+    const field = page.getByLabel('Type the number of items, 20, to confirm');
+    await field.fill('19');
+    await button(page, 'Approve removals').click();
+    expect(await page.textContent('main')).toContain('the number of items does not match');
+    await page.goBack();
+    await field.fill('20');
+    await page.getByLabel('Note').fill('withdrawn by us');
+    await button(page, 'Approve removals').click();
+    await page.waitForURL(`**/runs/${runId}?notice=approved`);
+    expect(await page.textContent('main')).toContain('approved by ada@laptop: withdrawn by us');
+    const states = await mirror().rows(
+      `SELECT count(*)::int AS removed FROM mirror.items WHERE state = 'removed'`,
+    );
+    expect(states).toEqual([{ removed: 20 }]);
+  });
+
+  it('a viewer sees everything, has no button that acts, and is refused without one', async () => {
+    const shop = await openShop(5);
+    const { runId } = await shop.sync();
+    await shop.served.addUser('viewer');
+    const { page } = await newPage();
+    await page.goto(`${shop.served.url}/runs/${runId}`);
+    await page.getByLabel('Name').fill('viewer');
+    await page.getByLabel('Password').fill(PASSWORD);
+    await button(page, 'Log in').click();
+    await heading(page, `Run ${runId}`).waitFor();
+    const acting = await page.locator('main button').allTextContents();
+    expect(acting).toEqual([]);
+    await page.goto(shop.served.url);
+    expect(await button(page, 'Sync now').count()).toBe(0);
+    const status = await page.evaluate(
+      `fetch('/sync', { method: 'POST', body: new URLSearchParams({ token:
+        document.querySelector('[name=token]').value }) }).then(({ status }) => status)`,
+    );
+    expect(status).toBe(403);
+  });
+
+  it('the keyboard is enough: skip link, focus that shows, keys for places, search and help', async () => {
+    const shop = await openShop(5);
+    await shop.sync();
+    const { page } = await operatorPage(shop.served);
+    await page.keyboard.press('Tab');
+    const skip = page.getByRole('link', { name: 'Skip to content' });
+    expect(await skip.evaluate('document.activeElement.textContent')).toBe('Skip to content');
+    expect((await skip.boundingBox())?.y).toBeGreaterThanOrEqual(0);
+    expect(await page.evaluate('getComputedStyle(document.activeElement).outlineStyle')).toBe(
+      'solid',
+    );
+    await page.keyboard.press('Enter');
+    expect(await page.evaluate('document.activeElement.id')).toBe('main');
+    await page.keyboard.press('?');
+    const help = page.getByRole('dialog', { name: 'Keys' });
+    await help.waitFor();
+    await page.keyboard.press('Escape');
+    await help.waitFor({ state: 'hidden' });
+    await page.keyboard.press('g');
+    await page.keyboard.press('r');
+    await page.waitForURL('**/runs');
+    await page.keyboard.press('/');
+    await page.waitForURL('**/items#search');
+    expect(await page.evaluate('document.activeElement.name')).toBe('q');
+    // Letters typed into a field are text.
+    await page.keyboard.type('gr?');
+    expect(await page.getByLabel('Search').inputValue()).toBe('gr?');
+    await page.keyboard.press('Enter');
+    await page.getByText('No item matches.').waitFor();
+  });
+
+  it('nothing needs JavaScript: filters, Sync now and what came of it by reload', async () => {
+    const shop = await openShop(12);
+    await shop.syncAccount();
+    await shop.sync();
+    shop.catalogue.change(1_003, { name: 'Renamed overnight' });
+    const { page } = await operatorPage(shop.served, { javaScriptEnabled: false });
+    await button(page, 'Sync now').click();
+    await page.getByText('The job is in the queue').waitFor();
+    await expect
+      .poll(async () => (await page.reload(), page.locator('.figures').textContent()), {
+        timeout: 60_000,
+      })
+      .toContain('Changed items1');
+    await page.getByRole('link', { name: 'Items', exact: true }).click();
+    await page.getByLabel('Search').fill('Renamed');
+    await button(page, 'Search').click();
+    expect(await page.locator('tbody tr').count()).toBe(1);
+    await page.getByRole('link', { name: 'Renamed overnight' }).click();
+    await heading(page, 'Renamed overnight').waitFor();
+  });
+
+  it.each([
+    ['on a desk', {}],
+    ['on a phone', PHONE],
+  ])('says that it is current, and clearly when the server is gone: %s', async (_, options) => {
+    const shop = await openShop(3);
+    const { page } = await operatorPage(shop.served, options);
+    const mark = page.getByRole('status').first();
+    await page.getByText(/^updated \d+ s ago$/).waitFor();
+    await served?.stop();
+    served = null;
+    await page.getByText(/no answer from the server/).waitFor({ timeout: 60_000 });
+    expect(await mark.getAttribute('data-freshness')).toBe('gone');
+    expect(await mark.isVisible()).toBe(true);
+    expect(await overhang(page)).toBe(0);
+  });
+
+  it.each([
+    ['on a desk', {}],
+    ['on a desk, dark', { colorScheme: 'dark' }],
+    ['on a phone', PHONE],
+    ['on a phone, dark', { ...PHONE, colorScheme: 'dark' }],
+  ] as const)(
+    'every page there is keeps nobody out and needs no scrolling sideways: %s',
+    async (_, options) => {
+      const show = await showcase(mirror());
+      served = await serveProduct(mirror(), show.sellers, { REQUESTS_PER_MINUTE: '300' });
+      await enter(mirror(), new URL(show.sim.url).host, show.newCodes, { source: 'more.csv' });
+      const { page, faults } = await operatorPage(served, options);
+      const found: string[] = [];
+      const visited = await visitAll(page, served.url, async (path) => {
+        const wider = await overhang(page);
+        if (wider > 0) found.push(`${path} is ${wider} pixels too wide`);
+        for (const fault of await axeFaults(page)) found.push(`${path}: ${fault}`);
+      });
+      expect(found).toEqual([]);
+      expect(faults).toEqual([]);
+      expect(visited).toEqual(
+        expect.arrayContaining(['/', '/runs', '/changes', '/items', '/reports']),
+      );
+      const ground = await page.evaluate('getComputedStyle(document.body).backgroundColor');
+      const isDark = 'colorScheme' in options;
+      expect(ground).toBe(isDark ? 'rgb(16, 20, 22)' : 'rgb(247, 248, 248)');
+    },
+  );
+
+  it.each([
+    ['on a desk', {}],
+    ['on a phone', PHONE],
+  ])('a hostile catalogue runs nothing and breaks no page: %s', async (_, options) => {
+    const shop = await openShop(40);
+    await shop.syncAccount();
+    await shop.sync();
+    HOSTILE.forEach((text, n) => {
+      shop.catalogue.change(1_001 + n, {
+        ...{ name: text, description: text, category: text, subCategory: text, version: text },
+        ...{ tags: [text], options: [text], demoLink: text, thumbnail: text, screenshots: [text] },
+      });
+      shop.catalogue.change(1_020 + n, { previewImage: `javascript:globalThis.hacked=${n}` });
+    });
+    shop.catalogue.breakRecord(1_015, JSON.stringify({ id: 1_015, name: { a: HOSTILE } }));
+    shop.sim.seller(KEY).account = { ...shop.sim.seller(KEY).account, heading: HOSTILE.join('') };
+    await shop.syncAccount();
+    const { runId } = await shop.sync();
+    await enter(mirror(), new URL(shop.sim.url).host, ['0'.repeat(36)], {
+      source: HOSTILE.join('').slice(0, 200),
+    });
+    const { page, faults } = await operatorPage(shop.served, options);
+    const items = HOSTILE.map((_text, n) => `/items/main/${1_001 + n}`);
+    const found: string[] = [];
+    await visitAll(
+      page,
+      shop.served.url,
+      async (path) => {
+        const wider = await overhang(page);
+        if (wider > 0) found.push(`${path} is ${wider} pixels too wide`);
+        const ran = await page.evaluate('String(globalThis.hacked)');
+        if (ran !== 'undefined') found.push(`${path} ran ${ran as string}`);
+        const links = await page.evaluate(`[...document.querySelectorAll('a[href], form[action]')]
+          .map((one) => one.getAttribute('href') ?? one.getAttribute('action'))
+          .filter((target) => !/^(?:[/?#]|https?:)/.test(target))`);
+        for (const link of links as string[]) found.push(`${path} links to ${link}`);
+        const strange = await page.evaluate(
+          `document.querySelectorAll('main :is(script, img, iframe, object, style)').length`,
+        );
+        if (strange !== 0) found.push(`${path} has elements of the catalogue`);
+        const text = (await page.textContent('body')) ?? '';
+        // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
+        if (/[\u0000-\u0008\u001b\u202a-\u202e\u2066-\u2069]/.test(text))
+          found.push(`${path} shows marks`);
+      },
+      [...items, `/runs/${runId}`, '/items?q=script', '/changes?class=text'],
+    );
+    expect(found).toEqual([]);
+    expect(faults).toEqual([]);
+  });
+});
+
+const HOSTILE = [
+  '<script>globalThis.hacked = 1</script>',
+  '"><img src=x onerror="globalThis.hacked = 2">',
+  `'"></title></textarea><svg/onload=globalThis.hacked=3>`,
+  'javascript:globalThis.hacked=4',
+  'https://market.example/"onmouseover="globalThis.hacked=5',
+  '\u202egnp.elif\u202c \u2066abc\u2069 שלום עולם مرحبا',
+  '\u001b[31mred\u001b[0m\u001b]0;title\u0007',
+  '=HYPERLINK("https://evil.example","click")',
+  'W'.repeat(5_000),
+  '\u0301'.repeat(400),
+  '{{constructor.constructor("globalThis.hacked = 6")()}}',
+  '&lt;script&gt;globalThis.hacked = 7&lt;/script&gt;',
+];
+
+/** Visits every page that links lead to, one of each kind: of `/runs/1` and `/runs/2` one is visited. */
+async function visitAll(
+  page: Page,
+  url: string,
+  look: (path: string) => Promise<void>,
+  more: readonly string[] = [],
+): Promise<string[]> {
+  const kindOf = (path: string): string =>
+    more.includes(path) ? path : path.replace(/\d+/g, '1').replace(/\?.*/, '');
+  const visited = new Map<string, string>();
+  const waiting = ['/', ...more];
+  for (let path = waiting.shift(); path !== undefined; path = waiting.shift()) {
+    if (visited.has(kindOf(path)) || /\.(?:csv|parquet|json|ndjson)\b|\/result/.test(path))
+      continue;
+    visited.set(kindOf(path), path);
+    const reply = await page.goto(url + path);
+    if (reply === null || reply.status() !== 200) throw new Error(`${path}: ${reply?.status()}`);
+    await look(path);
+    const links = await page.evaluate(`[...document.querySelectorAll('a[href^="/"]')]
+      .map((link) => link.getAttribute('href'))`);
+    waiting.push(...(links as string[]));
+  }
+  return [...visited.values()];
+}

@@ -1,0 +1,123 @@
+import { dashboardApp } from '../../src/dashboard/app.js';
+import type { Door } from '../../src/dashboard/context.js';
+import { newToken, tokenHash } from '../../src/dashboard/doors.js';
+import { LiveWork } from '../../src/dashboard/live.js';
+import { hashPassword } from '../../src/dashboard/passwords.js';
+import { silentLog } from '../../src/domain/log.js';
+import { readConfig, type Config } from '../../src/config/index.js';
+import { openQueues, type Queues } from '../../src/queue/queues.js';
+import type { Role } from '../../src/store/access.js';
+import { openMirror } from '../../src/store/mirror.js';
+import type { Mirror } from '../support/mirror.js';
+
+export const HOST = 'http://127.0.0.1:8791';
+
+/** The dashboard on a test's mirror, asked without a socket. */
+export interface TestDashboard {
+  readonly queues: Queues;
+  readonly config: Config;
+  readonly request: (path: string, init?: RequestInit) => Promise<Response>;
+  /** Logs in by a link, as an operator, or as an account with this role. */
+  login(role?: Role): Promise<Visitor>;
+  close(): Promise<void>;
+}
+
+/** Who is logged in. */
+export interface Visitor {
+  readonly cookie: string;
+  /** The text of a page. */
+  page(path: string): Promise<string>;
+  get(path: string, headers?: Record<string, string>): Promise<Response>;
+  /** Sends a form as the page does, with its token. */
+  post(path: string, fields?: Record<string, string>): Promise<Response>;
+}
+
+interface DashboardOptions {
+  readonly settings?: Readonly<Record<string, string>>;
+  /** Largest list that can be sent. */
+  readonly mostBytes?: number;
+}
+
+export async function openDashboard(
+  mirror: Mirror,
+  door: Partial<Door> = {},
+  { settings = {}, mostBytes = 1024 ** 2 }: DashboardOptions = {},
+): Promise<TestDashboard> {
+  const config = readConfig(
+    { DATABASE_URL: mirror.databaseUrl, ...settings },
+    { cwd: '/', needs: 'store', cronFault: () => null },
+  );
+  const { store, databaseUrl } = mirror;
+  const reader = await openMirror({ databaseUrl });
+  const queues = await openQueues({
+    ...{ target: null, databaseUrl, prefix: 'test', keepJobsDays: 1 },
+    ...{ applicationName: 'test', log: silentLog },
+  });
+  const live = new LiveWork(() => store.overview.running());
+  const ended = new AbortController();
+  const app = dashboardApp({
+    ...{ config, store, queues, live, mirror: reader, log: silentLog },
+    database: { url: databaseUrl, location: null },
+    uploads: { mostBytes, ended: ended.signal },
+    door: { hosts: [], isSecure: false, isBehindProxy: false, ...door },
+  });
+  const request = async (path: string, init: RequestInit = {}): Promise<Response> =>
+    app.request(`${HOST}${path}`, init);
+
+  const visit = async (reply: Response): Promise<Visitor> => {
+    const cookie = reply.headers.get('set-cookie')?.split(';')[0] ?? '';
+    const get = (path: string, headers: Record<string, string> = {}): Promise<Response> =>
+      request(path, { headers: { cookie, ...headers } });
+    const page = async (path: string): Promise<string> => (await get(path)).text();
+    const token = /name="token" value="([^"]+)"/.exec(await page('/'))?.[1] ?? '';
+    return {
+      cookie,
+      get,
+      page,
+      post: (path, fields = {}) =>
+        request(path, {
+          method: 'POST',
+          headers: { cookie, origin: HOST },
+          body: new URLSearchParams({ token, ...fields }),
+        }),
+    };
+  };
+
+  return {
+    queues,
+    config,
+    request,
+    async login(role) {
+      if (role === undefined) {
+        const token = newToken();
+        await store.access.addLink(tokenHash(token), 'a test');
+        return visit(await request(`/login?token=${token}`));
+      }
+      const passwordHash = await hashPassword(PASSWORD);
+      await store.access.addUser({ name: role, role, passwordHash });
+      return visit(await logIn(request, role, PASSWORD));
+    },
+    async close() {
+      live.close();
+      ended.abort();
+      await queues.close();
+      await reader.close();
+    },
+  };
+}
+
+export const PASSWORD = 'correct horse battery';
+
+/** Sends the login form. */
+export function logIn(
+  request: TestDashboard['request'],
+  name: string,
+  password: string,
+  more: Record<string, string> = {},
+): Promise<Response> {
+  return request('/login', {
+    method: 'POST',
+    headers: { origin: HOST },
+    body: new URLSearchParams({ name, password, ...more }),
+  });
+}

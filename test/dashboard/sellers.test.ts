@@ -1,0 +1,198 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { performMirrorTask } from '../../src/jobs/mirror-task.js';
+import { seededCatalogue } from '../../src/simulator/index.js';
+import { KEY, never, useMirror } from '../support/mirror.js';
+import { openDashboard, type TestDashboard } from './dashboard.js';
+
+const mirror = useMirror();
+let dashboard: TestDashboard;
+
+beforeEach(async () => {
+  dashboard = await openDashboard(mirror());
+});
+
+afterEach(async () => {
+  await dashboard.close();
+});
+
+/** A seller that was mirrored once. */
+async function mirrored() {
+  const catalogue = seededCatalogue({ seed: 3, count: 5 });
+  const sim = await mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
+  const deps = mirror().deps(sim.url);
+  const job = { kind: 'sync', askedAt: new Date(), byHand: true } as const;
+  await performMirrorTask(deps, job, never);
+  return { sim, deps };
+}
+
+/** A process that lives, so far as the store knows. */
+function beat(roles: readonly string[], kinds: readonly ('sync' | 'account' | 'recheck')[] = []) {
+  return mirror().store.processes.beat({
+    ...{ processId: crypto.randomUUID(), roles, host: 'elsewhere', pid: 7, startedAt: new Date() },
+    schedules: kinds.map((kind) => {
+      return { seller: 'main', kind, cron: '0 2 * * *', timeZone: 'UTC' };
+    }),
+  });
+}
+
+describe('the page of a seller', () => {
+  it('shows account, size, requests, charts with their tables, and the newest runs', async () => {
+    await mirrored();
+    await mirror().store.requests.add('main', 17);
+    const visitor = await dashboard.login();
+    const text = await visitor.page('/sellers/main');
+    expect(text).toContain('ada');
+    expect(text).toMatch(/Live items<\/dt><dd>5</);
+    expect(text).toMatch(/Of this seller<\/dt><dd>17</);
+    for (const chart of [
+      'Requests for main in the last hour',
+      'Live items of main over time',
+      'Balance of main over time',
+    ]) {
+      expect(text).toContain(`aria-label="${chart}"`);
+    }
+    expect(text.match(/As a table/g)).toHaveLength(3);
+    expect(text).toContain('href="/runs/');
+    for (const button of ['Sync now', 'Pause']) expect(text).toContain(`>${button}</button>`);
+    expect(text).not.toContain('>Resume</button>');
+  });
+
+  it('says what fills each part of a seller that was never mirrored', async () => {
+    await mirror().store.sellers.ensure('main', 'market.example');
+    const text = await (await dashboard.login()).page('/sellers/main');
+    for (const empty of [
+      'press Sync now',
+      'start <code>seller-mirror run</code>',
+      'Syncs and audits make them',
+      'first sync of the items begins the chart',
+      'first sync of the account begins the chart',
+    ]) {
+      expect(text).toContain(empty);
+    }
+  });
+
+  it('is not there for a seller that the store does not know', async () => {
+    const visitor = await dashboard.login();
+    expect((await visitor.get('/sellers/nobody')).status).toBe(404);
+    for (const action of ['sync', 'pause', 'resume']) {
+      expect((await visitor.post(`/sellers/nobody/${action}`)).status).toBe(404);
+    }
+  });
+
+  it('tells the next times of schedules that living processes fire, and what keeps them from running', async () => {
+    await mirrored();
+    const visitor = await dashboard.login();
+    await beat(['scheduler'], ['sync', 'recheck']);
+    expect(await visitor.page('/sellers/main')).toContain('no worker is running');
+    await beat(['worker']);
+    const text = await visitor.page('/sellers/main');
+    expect(text).toContain('account and items');
+    expect(text).toContain('known codes again');
+    expect(text).not.toContain('no worker is running');
+    const tomorrow = new Date(Date.now() + 86_400_000).toISOString().slice(0, 10);
+    expect(text).toContain(tomorrow);
+  });
+
+  it('shows a name of the marketplace as text, whatever it is', async () => {
+    await mirrored();
+    await mirror().rows(`UPDATE mirror.accounts SET full_name = '<script>alert(1)</script>'`);
+    const text = await (await dashboard.login()).page('/sellers/main');
+    expect(text).not.toContain('<script>alert');
+    expect(text).toContain('&lt;script&gt;');
+  });
+});
+
+describe('Sync now', () => {
+  it('puts one job into the queue and says when nobody is there to do it', async () => {
+    await mirror().store.sellers.ensure('main', 'market.example');
+    const visitor = await dashboard.login();
+    const reply = await visitor.post('/sellers/main/sync');
+    expect(reply.headers.get('location')).toBe('/sellers/main?notice=no-worker');
+    expect(await dashboard.queues.counts()).toMatchObject({ mirror: { waiting: 1 } });
+  });
+});
+
+describe('Pause and Resume', () => {
+  it('keep schedules away from the seller and let them back, with the name of who did it', async () => {
+    const { sim, deps } = await mirrored();
+    await beat(['scheduler', 'worker'], ['sync']);
+    const operator = await dashboard.login('operator');
+    const requests = sim.log.length;
+    const tick = () =>
+      performMirrorTask(deps, { kind: 'sync', askedAt: new Date(), byHand: false }, never);
+
+    const paused = await operator.post('/sellers/main/pause');
+    expect(paused.headers.get('location')).toBe('/sellers/main?notice=paused');
+    await tick();
+    expect(sim.log.length).toBe(requests);
+    const text = await operator.page('/sellers/main');
+    expect(text).toContain('paused by operator');
+    expect(text).toContain('not while the seller is paused');
+    expect(text).toContain('>Resume</button>');
+    expect(text).not.toContain('>Pause</button>');
+
+    const resumed = await operator.post('/sellers/main/resume');
+    expect(resumed.headers.get('location')).toBe('/sellers/main?notice=resumed');
+    await tick();
+    expect(sim.log.length).toBeGreaterThan(requests);
+    expect(await mirror().store.access.actions(10)).toMatchObject([
+      { who: 'operator', action: 'resume', target: 'main', outcome: 'done' },
+      { who: 'operator', action: 'pause', target: 'main', outcome: 'done' },
+      { action: 'log in' },
+    ]);
+  });
+
+  it('make a paused seller no problem of the overview, however old its copy is', async () => {
+    await mirrored();
+    await mirror().rows(`UPDATE mirror.runs SET finished_at = now() - interval '27 hours'`);
+    const visitor = await dashboard.login();
+    expect(await visitor.page('/')).toContain('the copy is stale');
+    await visitor.post('/sellers/main/pause');
+    const text = await visitor.page('/');
+    expect(text).toContain('Nothing needs you');
+    expect(text).not.toContain('stale');
+    expect(text).toContain('1 paused');
+  });
+
+  it('lift a parking too, and show its reason and remedy until then', async () => {
+    const { sim, deps } = await mirrored();
+    sim.faults.always('any', { kind: 'key-refused' });
+    await performMirrorTask(deps, { kind: 'sync', askedAt: new Date(), byHand: false }, never);
+    const visitor = await dashboard.login();
+    const text = await visitor.page('/sellers/main');
+    expect(text).toContain('refused the API key');
+    expect(text).toContain('mend the key, then seller-mirror sync --seller main');
+    await visitor.post('/sellers/main/resume');
+    expect(await mirror().store.sellers.parkingOf('main')).toBeNull();
+  });
+});
+
+describe('the page of a seller, for a viewer', () => {
+  it('has no buttons, and its actions are refused', async () => {
+    await mirrored();
+    const viewer = await dashboard.login('viewer');
+    const text = await viewer.page('/sellers/main');
+    for (const button of ['Sync now', 'Pause', 'Resume']) {
+      expect(text).not.toContain(`>${button}</button>`);
+    }
+    for (const action of ['sync', 'pause', 'resume']) {
+      expect((await viewer.post(`/sellers/main/${action}`)).status).toBe(403);
+    }
+    expect(await mirror().store.sellers.parkingOf('main')).toBeNull();
+  });
+});
+
+describe('the overview of 1,000 sellers', () => {
+  it('stays below 100 kB, and every seller is within reach', async () => {
+    await mirror().rows(
+      `INSERT INTO mirror.sellers (seller_id, marketplace)
+       SELECT 'shop-' || to_char(n, 'FM0000'), 'market.example' FROM generate_series(1, 1000) n`,
+    );
+    const visitor = await dashboard.login();
+    const first = await visitor.page('/');
+    expect(first.length).toBeLessThan(100_000);
+    expect(first).toContain('>More</a>');
+    expect(await visitor.page('/?from=980')).toContain('href="/sellers/shop-1000"');
+    expect(await visitor.page('/?seller=SHOP-0777')).toContain('href="/sellers/shop-0777"');
+  });
+});

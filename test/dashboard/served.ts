@@ -1,0 +1,72 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { serve } from '../../src/cli/serve.js';
+import { readConfig } from '../../src/config/index.js';
+import { newToken, tokenHash } from '../../src/dashboard/doors.js';
+import { hashPassword } from '../../src/dashboard/passwords.js';
+import type { Role } from '../../src/store/access.js';
+import type { Mirror } from '../support/mirror.js';
+import { PASSWORD } from './dashboard.js';
+
+/** The product at work on a test's mirror: worker and dashboard, as `run` starts them. */
+export interface Served {
+  readonly url: string;
+  /** A link that logs an operator in. */
+  link(): Promise<string>;
+  /** Adds an account whose name is its role; its password is `PASSWORD`. */
+  addUser(role: Role): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** A seller whom the product mirrors. */
+interface ServedSeller {
+  readonly name: string;
+  /** Of the marketplace. */
+  readonly url: string;
+  readonly key: string;
+}
+
+/** @param settings beside those of the sellers, such as `REQUESTS_PER_MINUTE` */
+export async function serveProduct(
+  { databaseUrl, store }: Mirror,
+  sellers: readonly ServedSeller[],
+  settings: Readonly<Record<string, string>> = {},
+): Promise<Served> {
+  const folder = await mkdtemp(join(tmpdir(), `seller-mirror-tests-${process.pid}-served-`));
+  const file = join(folder, 'sellers.json');
+  const listed = sellers.map(({ name, url }) => ({ name, url, keyFile: `${name}.key` }));
+  await writeFile(file, JSON.stringify({ sellers: listed }));
+  for (const { name, key } of sellers) {
+    await writeFile(join(folder, `${name}.key`), key, { mode: 0o600 });
+  }
+  const config = readConfig(
+    {
+      ...{ DATABASE_URL: databaseUrl, SELLERS_FILE: file, DATA_DIR: folder },
+      ...{ REQUESTS_PER_MINUTE: '0', SYNC_CRON: 'off', CATCH_UP: 'false' },
+      ...{ DASHBOARD_LISTEN: '127.0.0.1:0', HEALTH_LISTEN: 'off', LOG_LEVEL: 'silent' },
+      ...settings,
+    },
+    { cwd: folder, needs: 'sellers', cronFault: () => null },
+  );
+  const roles = { scheduler: false, worker: true, dashboard: true };
+  const service = await serve('test', roles, new AbortController().signal, config);
+  const { dashboardUrl } = service;
+  if (dashboardUrl === null) throw new Error('no dashboard is served');
+  return {
+    url: dashboardUrl,
+    async link() {
+      const token = newToken();
+      await store.access.addLink(tokenHash(token), 'ada@laptop');
+      return `${dashboardUrl}/login?token=${token}`;
+    },
+    async addUser(role) {
+      const passwordHash = await hashPassword(PASSWORD);
+      await store.access.addUser({ name: role, role, passwordHash });
+    },
+    async stop() {
+      await service.stop();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}

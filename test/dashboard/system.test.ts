@@ -1,0 +1,127 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { useMirror } from '../support/mirror.js';
+import { until } from '../queue/support.js';
+import { openDashboard, type TestDashboard } from './dashboard.js';
+
+const mirror = useMirror();
+let dashboard: TestDashboard;
+
+beforeEach(async () => {
+  dashboard = await openDashboard(mirror());
+});
+
+afterEach(async () => {
+  await dashboard.close();
+});
+
+/** A job that failed for good. @returns its id */
+async function failedJob(problem = 'the key is refused'): Promise<string> {
+  const { queues } = dashboard;
+  const worker = queues.work('mirror', () => Promise.resolve({ kind: 'give-up', problem }), {
+    concurrency: 1,
+  });
+  const askedAt = new Date().toISOString();
+  const { jobId } = await queues.addMirror({ kind: 'sync', seller: 'main', tick: null, askedAt });
+  await until(async () => (await queues.counts()).mirror.failed === 1);
+  await worker.stop(0);
+  return jobId;
+}
+
+describe('the system page', () => {
+  it('shows queues, checks, processes, accounts and actions, and says what fills what is empty', async () => {
+    const { queues } = dashboard;
+    const askedAt = new Date().toISOString();
+    await queues.addMirror({ kind: 'sync', seller: 'main', tick: null, askedAt });
+    const visitor = await dashboard.login('operator');
+    const text = await visitor.page('/system');
+    expect(text).toMatch(/<td>mirror<\/td><td class="figure">1<\/td>/);
+    expect(text).toContain('schema: up to date');
+    expect(text).toContain('queue: in the database');
+    expect(text).toContain('configuration: no seller to mirror');
+    expect(text).toContain('set MARKETPLACE_URL');
+    expect(text).toContain('start <code>seller-mirror run</code>');
+    expect(text).toContain('No job failed.');
+    expect(text).toContain('No alert was delivered.');
+    expect(text).toContain('<td>operator</td>');
+    expect(text).toContain('<td>log in</td>');
+  });
+
+  it('never shows the password of the database', async () => {
+    const { password } = new URL(mirror().databaseUrl);
+    const text = await (await dashboard.login()).page('/system');
+    expect(text).toContain('store: ');
+    if (password !== '') expect(text).not.toContain(password);
+  });
+
+  it('tells living processes from those that were killed', async () => {
+    const base = { roles: ['worker'], host: 'elsewhere', startedAt: new Date(), schedules: [] };
+    for (const [pid, processId] of [
+      [11, '00000000-0000-4000-8000-000000000011'],
+      [12, '00000000-0000-4000-8000-000000000012'],
+    ] as const) {
+      await mirror().store.processes.beat({ ...base, pid, processId });
+    }
+    await mirror().rows(
+      `UPDATE mirror.processes SET seen_at = now() - interval '5 minutes' WHERE pid = 12`,
+    );
+    const text = await (await dashboard.login()).page('/system');
+    expect(text).toMatch(/11 on elsewhere.*?alive/);
+    expect(text).toMatch(/12 on elsewhere(?:(?!alive).)*?gone/);
+  });
+
+  it('says how feeds are doing, and why one does not deliver', async () => {
+    const { feeds } = mirror().store;
+    await feeds.ask('lake');
+    await feeds.note('lake', null);
+    await feeds.note('warehouse', 'MySQL at db: connect ECONNREFUSED');
+    const visitor = await dashboard.login('viewer');
+    const text = await visitor.page('/system');
+    expect(text).toMatch(/<td>lake<\/td>.*?<span class="state good">ok<\/span>/);
+    expect(text).toMatch(/<td>warehouse<\/td>.*?failed.*?connect ECONNREFUSED/);
+  });
+
+  it('lists alerts with what became of them', async () => {
+    const { queues } = dashboard;
+    const result = { dropped: 'run 17 was approved' };
+    queues.work('alerts', () => Promise.resolve({ kind: 'done', result }), { concurrency: 1 });
+    await queues.addAlert({ kind: 'run-held', runId: '17' }, 'run-held.17');
+    await until(async () => (await queues.counts()).alerts.completed === 1);
+    const text = await (await dashboard.login()).page('/system');
+    expect(text).toContain('run-held 17');
+    expect(text).toContain('dropped: run 17 was approved');
+  });
+});
+
+describe('Retry', () => {
+  it('puts a failed job into the queue again and enters it into the log', async () => {
+    const job = await failedJob('no <b>such</b> key');
+    const operator = await dashboard.login('operator');
+    const text = await operator.page('/system');
+    expect(text).toContain('sync of main');
+    expect(text).toContain('no &lt;b&gt;such&lt;/b&gt; key');
+    expect(text).toContain('>Retry</button>');
+    const reply = await operator.post('/system/retry', { queue: 'mirror', job });
+    expect(reply.headers.get('location')).toBe('/system?notice=retried');
+    expect(await dashboard.queues.counts()).toMatchObject({ mirror: { waiting: 1, failed: 0 } });
+    expect(await mirror().store.access.actions(1)).toMatchObject([
+      { who: 'operator', action: 'retry job', target: job, outcome: 'done' },
+    ]);
+  });
+
+  it('says so when the job is gone, was tried again meanwhile, or is in no queue of ours', async () => {
+    const job = await failedJob();
+    const operator = await dashboard.login('operator');
+    await operator.post('/system/retry', { queue: 'mirror', job });
+    for (const fields of [{ queue: 'mirror', job }, { queue: 'other', job }, { job: 'x' }, {}]) {
+      expect((await operator.post('/system/retry', fields)).status).toBe(409);
+    }
+  });
+
+  it('is not offered to viewers, and refused to them', async () => {
+    const job = await failedJob();
+    const viewer = await dashboard.login('viewer');
+    expect(await viewer.page('/system')).not.toContain('>Retry</button>');
+    expect((await viewer.post('/system/retry', { queue: 'mirror', job })).status).toBe(403);
+    expect(await dashboard.queues.counts()).toMatchObject({ mirror: { failed: 1 } });
+  });
+});

@@ -1,0 +1,138 @@
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { feedHandler, askForFeeds, watchFeeds } from '../../src/app/feeds.js';
+import { readConfig } from '../../src/config/index.js';
+import { silentLog } from '../../src/domain/log.js';
+import { openQueues } from '../../src/queue/queues.js';
+import { run } from '../cli/support.js';
+import { openSynced } from '../jobs/market.js';
+import { until } from '../queue/support.js';
+import { useMirror } from '../support/mirror.js';
+
+const mirror = useMirror();
+const PASSWORD = 'a-secret-of-the-target';
+let dir: string;
+let env: Record<string, string>;
+
+beforeEach(async () => {
+  dir = mkdtempSync(join(tmpdir(), 'smfeeds-'));
+  env = { DATABASE_URL: mirror().databaseUrl, FEEDS_FILE: join(dir, 'feeds.json') };
+  feeds([{ name: 'lake', folder: 'lake', format: 'ndjson', views: ['items', 'accounts'] }]);
+  await openSynced(mirror(), 12);
+});
+
+function feeds(list: readonly object[]): void {
+  writeFileSync(join(dir, 'feeds.json'), JSON.stringify({ feeds: list }));
+}
+
+const cli = (...args: string[]) => run(['feed', ...args], env);
+
+describe('feed', () => {
+  it('lists what FEEDS_FILE has, and says how to begin without one', async () => {
+    expect((await cli()).stdout).toContain('lake');
+    const none = await run(['feed'], { DATABASE_URL: mirror().databaseUrl });
+    expect(none.stdout).toContain('FEEDS_FILE');
+  });
+
+  it('delivers, says what came, and delivers nothing again', async () => {
+    const first = await cli('run', 'lake');
+    expect(first).toMatchObject({ code: 0 });
+    expect(first.stdout).toContain('items: 12 rows, all of it');
+    expect((await cli('run')).stdout).toContain('items: no change');
+    expect((await cli('status')).stdout).toMatch(/lake +items/);
+    expect((await cli('reset', 'lake', '--view', 'items')).code).toBe(0);
+    const again = JSON.parse((await cli('run', '--json')).stdout) as { views: object[] }[];
+    expect(again[0]?.views[0]).toMatchObject({ view: 'items', kind: 'all', rows: 12 });
+  });
+
+  it('says what is wrong with a target, without its password', async () => {
+    writeFileSync(join(dir, 'password'), PASSWORD, { mode: 0o600 });
+    feeds([
+      {
+        name: 'bi',
+        target: 'postgresql://bi@127.0.0.1:1/bi',
+        passwordFile: 'password',
+        views: ['items'],
+      },
+    ]);
+    for (const command of [['check', 'bi'], ['run', 'bi'], ['status']]) {
+      const { code, stdout, stderr } = await cli(...command);
+      expect(code).toBe(1);
+      expect(stdout + stderr).toContain('check the host and port');
+      expect(stdout + stderr).not.toContain(PASSWORD);
+    }
+    expect((await cli('list')).stdout).toContain('postgresql://127.0.0.1:1/bi');
+    const rows = await mirror().rows('SELECT f::text FROM mirror.feeds f');
+    expect(JSON.stringify(rows)).not.toContain(PASSWORD);
+  });
+
+  it.each([
+    ['no target', { name: 'a', views: ['items'] }, 'give exactly one'],
+    [
+      'two targets',
+      { name: 'a', target: 'sqlite:x', folder: 'y', views: ['items'] },
+      'exactly one',
+    ],
+    ['no address', { name: 'a', target: 'reports', views: ['items'] }, 'is no address'],
+    ['an unknown word', { name: 'a', folder: 'x', views: ['items'], often: true }, 'often'],
+    ['no views', { name: 'a', folder: 'x', views: [] }, 'names no view'],
+    ['a bad time', { name: 'a', folder: 'x', views: ['items'], when: 'at night' }, 'when'],
+    ['a bad name', { name: '../a', folder: 'x', views: ['items'] }, 'is no name'],
+  ])('refuses a file with %s, with the place of the fault', async (_, feed, words) => {
+    feeds([feed]);
+    const { code, stderr } = await cli('list');
+    expect(code).toBe(2);
+    expect(stderr).toContain('FEEDS_FILE feeds[0]');
+    expect(stderr).toContain(words);
+  });
+
+  it('reports all faults of the file at once', async () => {
+    feeds([
+      { name: 'a', folder: 'x', views: ['items'], when: 'never' },
+      { name: 'a', target: 'x', views: ['items'] },
+    ]);
+    const { stderr } = await cli('list');
+    expect(stderr.match(/FEEDS_FILE feeds/g)).toHaveLength(3);
+  });
+});
+
+describe('feeds of a service', () => {
+  it('deliver as jobs when a sync has ended, once however often they are asked for', async () => {
+    const config = readConfig(env, { cwd: dir, needs: 'store', cronFault: () => null });
+    const app = { config, database: { url: mirror().databaseUrl }, store: mirror().store } as never;
+    const queues = await openQueues({
+      ...{ target: null, databaseUrl: mirror().databaseUrl, prefix: 'test', keepJobsDays: 1 },
+      ...{ applicationName: 'test', log: silentLog },
+    });
+    try {
+      await askForFeeds(app, queues, silentLog);
+      await askForFeeds(app, queues, silentLog);
+      expect((await queues.counts()).feeds.waiting).toBe(1);
+      queues.work('feeds', feedHandler(app), { concurrency: 1 });
+      await until(async () => (await mirror().store.feeds.list())[0]?.deliveredAt instanceof Date);
+      await until(async () => (await queues.counts()).feeds.active === 0);
+      expect((await queues.counts()).feeds).toMatchObject({ waiting: 0, failed: 0 });
+      expect((await cli('run')).stdout).toContain('items: no change');
+    } finally {
+      await queues.close();
+    }
+  });
+
+  it('whose job the queue has lost are put into it again', async () => {
+    const config = readConfig(env, { cwd: dir, needs: 'store', cronFault: () => null });
+    await mirror().store.feeds.ask('lake');
+    const asked: string[] = [];
+    const queues = {
+      addFeed: (feed: string) => {
+        asked.push(feed);
+        return Promise.resolve({ jobId: feed, added: true });
+      },
+    };
+    const stop = watchFeeds({ config, store: mirror().store } as never, queues, silentLog);
+    await until(() => Promise.resolve(asked.length > 0));
+    stop?.();
+    expect(asked).toEqual(['lake']);
+  });
+});

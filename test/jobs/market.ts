@@ -1,0 +1,36 @@
+import { syncAccount } from '../../src/jobs/sync-account.js';
+import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
+import { syncItem } from '../../src/jobs/sync-item.js';
+import type { JobDeps, RunReport } from '../../src/jobs/types.js';
+import { seededCatalogue, type SimulatorOptions } from '../../src/simulator/index.js';
+import { KEY, never, type Mirror } from '../support/mirror.js';
+
+/** A simulated seller with so many items, and the runs that mirror them. */
+export async function openMarket(
+  mirror: Mirror,
+  count: number,
+  options: Partial<SimulatorOptions> = {},
+  more: Partial<JobDeps> = {},
+) {
+  const catalogue = seededCatalogue({ seed: 7, count });
+  const sellers = [{ key: KEY, username: 'ada', catalogue }];
+  const sim = await mirror.simulate({ sellers, ...options });
+  const deps = mirror.deps(sim.url, more);
+  return {
+    ...{ sim, catalogue, deps },
+    sync: (signal = never): Promise<RunReport> => syncCatalogue(deps, signal),
+    syncItem: (id: number): Promise<RunReport> => syncItem(deps, id, never),
+    /** Mirrors the account; `fields` replace what the run works with. */
+    syncAccount: async (fields: Partial<JobDeps> = {}): Promise<RunReport> =>
+      (await syncAccount({ ...deps, ...fields }, never)).report,
+  };
+}
+
+export type Market = Awaited<ReturnType<typeof openMarket>>;
+
+/** The same, mirrored once. */
+export async function openSynced(...args: Parameters<typeof openMarket>): Promise<Market> {
+  const market = await openMarket(...args);
+  await market.sync();
+  return market;
+}

@@ -1,0 +1,77 @@
+import fc from 'fast-check';
+import { Secret } from '../../src/domain/secret.js';
+import { createLog, type LogOptions, type OpenLog } from '../../src/log/index.js';
+
+/** A log whose lines are kept. */
+export function useLog(
+  options: Partial<Omit<LogOptions, 'secrets'>> & { secrets?: string[] } = {},
+): {
+  log: OpenLog;
+  lines: string[];
+  /** The last line, read. */
+  last: () => Record<string, unknown>;
+} {
+  const lines: string[] = [];
+  const log = createLog({
+    level: 'info',
+    format: 'json',
+    colors: false,
+    write: (line) => lines.push(line),
+    ...options,
+    secrets: (options.secrets ?? []).map((text) => new Secret(text)),
+  });
+  return {
+    log,
+    lines,
+    last: () => JSON.parse(lines.at(-1) ?? 'null') as Record<string, unknown>,
+  };
+}
+
+/** Ways in which a text gets into a line. */
+export const BURIALS: Readonly<Record<string, (text: string) => unknown>> = {
+  'a text': (text) => text,
+  'the middle of a text': (text) => `before ${text} after`,
+  'a list': (text) => [1, [text]],
+  'an object': (text) => ({ a: { b: text } }),
+  'a name': (text) => ({ [text]: 1 }),
+  'an error': (text) => new Error(`failed with ${text}`),
+  'an error’s code': (text) => Object.assign(new Error('failed'), { code: text }),
+  'an error’s name': (text) => Object.assign(new Error('failed'), { name: text }),
+  'a cause': (text) => new Error('failed', { cause: new TypeError(text) }),
+  'a cause that is no error': (text) => new Error('failed', { cause: { detail: text } }),
+  'errors together': (text) => new AggregateError([new Error(text)], 'failed'),
+  'a map': (text) => new Map([[text, text]]),
+  'a set': (text) => new Set([text]),
+  'an address': (text) => new URL(`https://a.example/?key=${encodeURIComponent(text)}`),
+  'a query': (text) => `https://a.example/?${new URLSearchParams({ key: text }).toString()}`,
+  JSON: (text) => JSON.stringify({ text }),
+  'a login': (text) => `redis://me:${encodeURIComponent(text)}@cache`,
+  'a header': (text) => `Basic ${Buffer.from(`me:${text}`).toString('base64')}`,
+};
+
+/** Texts that could be keys or passwords; not so short that they turn up by chance. */
+export const secretText = fc
+  .string({ unit: 'grapheme', minLength: 12, maxLength: 80 })
+  .filter((text) => text.trim() === text && text.isWellFormed());
+
+/** A purchase code of the two usual forms. */
+export const purchaseCode = fc.oneof(
+  fc.uuid(),
+  fc.string({
+    unit: fc.constantFrom(...'0123456789abcdef'.split('')),
+    minLength: 32,
+    maxLength: 64,
+  }),
+);
+
+/** Whatever a caller may pass by mistake. */
+export const anyValue = fc.anything({
+  withBigInt: true,
+  withDate: true,
+  withMap: true,
+  withSet: true,
+  withTypedArray: true,
+  withNullPrototype: true,
+  withObjectString: true,
+  stringUnit: 'binary',
+});

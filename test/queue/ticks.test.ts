@@ -1,0 +1,105 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { nextTicks } from '../../src/domain/schedule.js';
+import { parseCron } from '../../src/queue/cron.js';
+import { planTick, type TickPlan, type Timetable } from '../../src/queue/ticks.js';
+import type { ScheduleRecord } from '../../src/store/schedules.js';
+import { at, nightly } from './scheduler-support.js';
+
+const START = at('2026-03-20T00:00:00Z').getTime();
+
+const crons = fc.constantFrom(
+  '0 2 * * *',
+  '30 2 * * *',
+  '15 * * * *',
+  '0 */6 * * *',
+  '0 4 * * mon',
+);
+const zones = fc.constantFrom('UTC', 'Europe/Berlin', 'Australia/Lord_Howe', 'America/New_York');
+const instants = fc.integer({ min: 0, max: 60 * 24 * 60 }).map((n) => new Date(START + n * 60_000));
+
+const timetables: fc.Arbitrary<Timetable> = fc
+  .record({ cron: crons, timeZone: zones })
+  .map((given) => ({ ...nightly(given), pattern: parseCron(given.cron) }));
+const records: fc.Arbitrary<ScheduleRecord | null> = fc.option(
+  fc.record({ cron: crons, timeZone: zones, lastTick: instants }),
+);
+const moments = fc
+  .tuple(instants, instants, fc.boolean())
+  .map(([a, b, catchUp]) =>
+    a < b ? { watchedSince: a, now: b, catchUp } : { watchedSince: b, now: a, catchUp },
+  );
+
+/** What is on record once a plan is carried out. */
+function after(timetable: Timetable, plan: TickPlan, record: ScheduleRecord | null) {
+  if (plan.kind === 'nothing') return record;
+  const { cron, timeZone } = timetable;
+  return { cron, timeZone, lastTick: plan.reach };
+}
+
+describe('what a schedule needs', () => {
+  it('is at most one tick, from the past and later than what was dealt with, and then nothing', () => {
+    const lastRuns = fc.option(instants);
+    fc.assert(
+      fc.property(
+        timetables,
+        records,
+        lastRuns,
+        moments,
+        (timetable, record, lastRunAt, moment) => {
+          const plan = planTick(timetable, { record, lastRunAt }, moment);
+          const handled = record !== null && record.lastTick <= moment.now ? record.lastTick : null;
+          if (plan.kind === 'enqueue') {
+            expect(plan.tick <= moment.now).toBe(true);
+            expect(plan.reach >= plan.tick).toBe(true);
+            if (handled !== null) expect(plan.tick > handled).toBe(true);
+          }
+          if (handled !== null) expect(plan.reach >= handled).toBe(true);
+          const settled = after(timetable, plan, record);
+          expect(planTick(timetable, { record: settled, lastRunAt }, moment).kind).toBe('nothing');
+        },
+      ),
+    );
+  });
+
+  it('never passes over a tick that came while it was watched for', () => {
+    fc.assert(
+      fc.property(timetables, records, moments, (timetable, record, moment) => {
+        const { pattern, timeZone } = timetable;
+        const since = moment.watchedSince;
+        const from = record !== null && record.lastTick > since ? record.lastTick : since;
+        const due = nextTicks(pattern, timeZone, from, 2_000).filter((tick) => tick <= moment.now);
+        const plan = planTick(timetable, { record, lastRunAt: moment.now }, moment);
+        const newest = due.at(-1);
+        if (newest === undefined) return;
+        expect(plan).toEqual({ kind: 'enqueue', tick: newest, reach: newest });
+      }),
+    );
+  });
+
+  it('does not depend on when the scheduler looks: each look finds the newest tick since the last', () => {
+    const pauses = fc.array(fc.integer({ min: 1, max: 30 * 60 }), { minLength: 1, maxLength: 60 });
+    fc.assert(
+      fc.property(timetables, pauses, (timetable, minutes) => {
+        const { cron, timeZone, pattern } = timetable;
+        const watchedSince = new Date(START);
+        let record: ScheduleRecord | null = { cron, timeZone, lastTick: watchedSince };
+        let before = START;
+        for (const pause of minutes) {
+          const now = new Date(before + pause * 60_000);
+          const ticks = nextTicks(pattern, timeZone, new Date(before), 40 * 24);
+          const newest = ticks.findLast((tick) => tick <= now);
+          const plan = planTick(
+            timetable,
+            { record, lastRunAt: null },
+            { now, watchedSince, catchUp: false },
+          );
+          expect(plan.kind === 'enqueue' ? plan.tick : undefined).toEqual(newest);
+          record = after(timetable, plan, record);
+          before = now.getTime();
+        }
+      }),
+      { numRuns: 50 },
+    );
+  });
+});

@@ -1,0 +1,39 @@
+import { expect, it } from 'vitest';
+import { RESULTS } from '../../../src/store/audits/results.js';
+import { useMirror } from '../../support/mirror.js';
+import { enterSeller, load } from './support.js';
+
+const mirror = useMirror();
+
+/** Lets a statement run as results are read, and tells how it was planned. */
+async function planOf(sql: string, value: bigint): Promise<string> {
+  const client = await mirror().pool.connect();
+  try {
+    await client.query('BEGIN');
+    const text = sql.replaceAll('$1', String(value));
+    const { rows } = await client.query<{ 'QUERY PLAN': string }>(
+      `EXPLAIN DECLARE streamed NO SCROLL CURSOR FOR ${text}`,
+    );
+    await client.query('ROLLBACK');
+    return rows.map((row) => row['QUERY PLAN']).join('\n');
+  } finally {
+    client.release();
+  }
+}
+
+it.each(['right after a load', 'of an audit that is newer than the figures'])(
+  'a result is read by keys, %s: comparing each of 30,000 records with each code took four minutes',
+  async (when) => {
+    const audits = await enterSeller(mirror());
+    const codes = Array.from({ length: 30_000 }, (_, n) => `code ${n}`);
+    let { auditId } = await load(audits, codes);
+    if (when !== 'right after a load') {
+      await mirror().rows('ANALYZE');
+      ({ auditId } = await load(audits, codes));
+    }
+    const plan = await planOf(RESULTS, auditId);
+    expect(plan).toContain('audit_codes');
+    expect(plan).not.toMatch(/Join Filter: .*position/);
+    expect(plan).toMatch(/Index Cond: \(\(audit_id = .*\) AND \("?position"? = .*\)\)/);
+  },
+);

@@ -1,0 +1,80 @@
+import { execFile, spawn, spawnSync } from 'node:child_process';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir, userInfo } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { createConnection } from 'mysql2/promise';
+
+/** Whether this machine has MariaDB's server. */
+export const hasMariaDb = spawnSync('mariadbd', ['--version'], { stdio: 'ignore' }).status === 0;
+
+/** A MariaDB server of a test's own, without a network. */
+export interface TestMariaDb {
+  /** Address of a new, empty database. */
+  database(): Promise<string>;
+  /** Ends the server at once, as a crash does. */
+  kill(): Promise<void>;
+  start(): Promise<void>;
+  close(): Promise<void>;
+}
+
+export async function startMariaDb(): Promise<TestMariaDb> {
+  const folder = await mkdtemp(join(tmpdir(), 'smdb-'));
+  const [data, socket] = [join(folder, 'data'), join(folder, 's')];
+  const user = userInfo().username;
+  await promisify(execFile)('mariadb-install-db', [
+    ...['--no-defaults', `--datadir=${data}`, '--auth-root-authentication-method=normal'],
+    ...['--skip-test-db', `--user=${user}`],
+  ]);
+  let server: ReturnType<typeof spawn> | null = null;
+  let databases = 0;
+  const start = async (): Promise<void> => {
+    server = spawn(
+      'mariadbd',
+      [
+        ...['--no-defaults', `--datadir=${data}`, `--socket=${socket}`, '--skip-networking'],
+        ...[
+          `--user=${user}`,
+          '--innodb-flush-log-at-trx-commit=2',
+          '--innodb-buffer-pool-size=64M',
+        ],
+      ],
+      { stdio: 'ignore' },
+    );
+    for (let tries = 0; ; tries++) {
+      try {
+        const client = await createConnection({ socketPath: socket, user: 'root' });
+        await client.end();
+        return;
+      } catch (error) {
+        if (tries > 300) throw error;
+        await sleep(100);
+      }
+    }
+  };
+  const end = async (signal: NodeJS.Signals): Promise<void> => {
+    const running = server;
+    if (running === null) return;
+    server = null;
+    const ended = new Promise((resolve) => running.once('exit', resolve));
+    running.kill(signal);
+    await ended;
+  };
+  await start();
+  return {
+    start,
+    async database() {
+      const name = `feed_${(databases += 1)}`;
+      const client = await createConnection({ socketPath: socket, user: 'root' });
+      await client.query(`CREATE DATABASE ${name}`);
+      await client.end();
+      return `mysql://root@localhost/${name}?socketPath=${encodeURIComponent(socket)}`;
+    },
+    kill: () => end('SIGKILL'),
+    async close() {
+      await end('SIGKILL');
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}

@@ -43,6 +43,9 @@ export interface KeeperTask {
 /** Time that backends of a killed server, or another start, have to end (ms). */
 const START_PATIENCE_MS = 60_000;
 
+/** How long the port of a server that was killed is waited for (ms). */
+const PORT_PATIENCE_MS = 10_000;
+
 /**
  * Makes sure that a server runs, and waits until it takes connections, however long recovery
  * takes. False when it could not be started; the server's log says why.
@@ -71,8 +74,8 @@ function mayPass(log: string): boolean {
 /** Starts the server and waits for it to be ready (true) or to end (false). */
 async function startOnce(task: KeeperTask): Promise<boolean> {
   const { place } = task;
-  await removeStaleLock(place);
   const port = await choosePort(place.location);
+  await removeStaleLock(place);
   const log = await open(files.log(place.location), 'a', 0o600);
   const child = spawn(task.postgres, serverArguments(task, port), {
     ...asUser(place.user),
@@ -124,10 +127,19 @@ async function exists(pid: number): Promise<boolean> {
   return process.platform === 'linux' && (await readSmall(`/proc/${pid}/stat`)) !== null;
 }
 
-/** The port of last time; else one below those that systems give to outgoing connections. */
+/**
+ * The port of last time; else one below those that systems give to outgoing connections. Who used a server
+ * that was killed knows only its old port, which a dying backend may hold for a moment.
+ */
 async function choosePort(location: string): Promise<number> {
   const last = Number(await readSmall(files.port(location)));
-  if (Number.isInteger(last) && last > 1023 && last < 65_536 && (await isFree(last))) return last;
+  if (Number.isInteger(last) && last > 1023 && last < 65_536) {
+    const wasKilled = (await readSmall(files.postmaster(location)).catch(() => null)) !== null;
+    for (const end = Date.now() + (wasKilled ? PORT_PATIENCE_MS : 0); ; await sleep(100)) {
+      if (await isFree(last)) return last;
+      if (Date.now() >= end) break;
+    }
+  }
   for (let tries = 0; tries < 100; tries += 1) {
     const port = randomInt(20_000, 32_768);
     if (await isFree(port)) return port;

@@ -1,6 +1,9 @@
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { chown, mkdir, readdir, rm, stat, symlink, utimes, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { openEmbedded, release } from '../../../src/store/embedded/index.js';
 import { isRoot } from '../../../src/store/embedded/service-user.js';
@@ -92,6 +95,18 @@ describe('a command that waits, such as `run`,', () => {
     const answers = () => query(url, 'SELECT 1 AS one').catch(() => []);
     await expect.poll(answers, PATIENT).toEqual([{ one: 1 }]);
     expect(await serverPid(location)).not.toBe(pid);
+  });
+
+  it('gets it back at the same address, though a dying backend holds the port for a moment', async () => {
+    const { url, location, port } = await open(await trialDataDir());
+    process.kill((await serverPid(location)) ?? 0, 'SIGKILL');
+    const holder = createServer((socket) => socket.destroy());
+    const listening = () => once(holder.listen(port, '127.0.0.1'), 'listening').catch(() => null);
+    await expect.poll(listening, { ...PATIENT, interval: 5 }).not.toBeNull();
+    await sleep(2_000);
+    holder.close();
+    const answers = () => query(url, 'SELECT 1 AS one').catch(() => []);
+    await expect.poll(answers, PATIENT).toEqual([{ one: 1 }]);
   });
 });
 

@@ -133,8 +133,12 @@ describe('what README says of proof', () => {
     const few = FEW.toLocaleString('en');
     expect(told).toContain(`where they are at most ${few} or a tenth`);
     expect(told).toContain(`else for one in ${ONE_IN}, but at least ${few},`);
-    const firstAt = new Date(0);
-    const evidence = describeDenials({ times: 2, firstAt, lastAt: new Date(61_000) });
+    const untimed = { checkpointBefore: null, checkpointAfter: null };
+    const [first, last] = [
+      { at: new Date(0), ...untimed },
+      { at: new Date(61_000), ...untimed },
+    ];
+    const evidence = describeDenials({ times: 2, first, last });
     expect(told).toContain(`\`${evidence.split(', at ')[0]}\``);
   });
 });

@@ -337,7 +337,9 @@ describe('codes check of a code', () => {
     );
     expect(stdout).toContain('proof       the marketplace answered with the purchase');
     expect(stdout).toMatch(
-      new RegExp(`\n\n✗ ${refunded} · invalid\n {2}proof +denied once, at .*Z, while .* \\(404 `),
+      new RegExp(
+        `\n\n✗ ${refunded} · invalid\n {2}proof +denied once, at .*Z \\(between .*Z\\), while .* \\(404 `,
+      ),
     );
     const json = await check([good, '--max-age', '1h', '--json'], env);
     expect(JSON.parse(json.stdout)).toMatchObject([
@@ -352,7 +354,7 @@ describe('codes check of a code', () => {
     const { stdout } = await check([good, refunded, '--confirm', 'auto'], env);
     expect(stdout).toContain(`✗ ${refunded} · invalid`);
     const [, evidence = 'no evidence'] =
-      /proof +(denied twice, \d+ s apart, at \S+ \S+Z and \S+ \S+Z, while .*) \(404 /.exec(
+      /proof +(denied twice, \d+ s apart, at \S+ \S+Z \(between checkpoints at \S+Z and \S+Z\) and \S+ \S+Z \(between checkpoints at \S+Z and \S+Z\), while .*) \(404 /.exec(
         stdout,
       ) ?? [];
     const again = [

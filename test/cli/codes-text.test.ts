@@ -46,12 +46,20 @@ const invalid: Answer = {
   message: 'Invalid purchase code',
   denials: {
     times: 2,
-    firstAt: new Date('2026-11-21T09:58:58Z'),
-    lastAt: new Date('2026-11-21T09:59:59Z'),
+    first: {
+      at: new Date('2026-11-21T09:58:58Z'),
+      checkpointBefore: new Date('2026-11-21T09:58:40Z'),
+      checkpointAfter: new Date('2026-11-21T09:59:00Z'),
+    },
+    last: {
+      at: new Date('2026-11-21T09:59:59Z'),
+      checkpointBefore: new Date('2026-11-21T09:59:58Z'),
+      checkpointAfter: new Date('2026-11-21T10:00:01Z'),
+    },
   },
 };
 const EVIDENCE =
-  'denied twice, 61 s apart, at 2026-11-21 09:58:58Z and 2026-11-21 09:59:59Z, while the API key opened the account and found a valid code before and after';
+  'denied twice, 61 s apart, at 2026-11-21 09:58:58Z (between checkpoints at 09:58:40Z and 09:59:00Z) and 2026-11-21 09:59:59Z (between checkpoints at 09:59:58Z and 10:00:01Z), while the API key opened the account and found a valid code before and after';
 const unproven: Answer = {
   ...invalid,
   verdict: 'unproven',

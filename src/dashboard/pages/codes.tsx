@@ -377,10 +377,13 @@ const CheckTable: FC<{ checks: readonly CodeCheck[]; hide: (text: string) => str
   />
 );
 
-function checkWords({ verdict, reason, proof }: CodeCheck): string {
+function checkWords({ verdict, reason, proof, checkedAt: at, ...check }: CodeCheck): string {
   // One denial of several that make a code invalid.
   const isDenial = verdict === 'unproven' && proof !== 'none';
-  const facts = { reason, proof, denials: null, checkedAt: null };
+  const { checkpointBefore, checkpointAfter } = check;
+  const denial = { at, checkpointBefore, checkpointAfter };
+  const denials = checkpointAfter === null ? null : { times: 1, first: denial, last: denial };
+  const facts = { reason, proof, denials, checkedAt: null };
   return describeVerdict({ ...facts, verdict: isDenial ? 'invalid' : verdict });
 }
 

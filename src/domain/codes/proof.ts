@@ -66,8 +66,10 @@ export interface CodeCall extends Span, Heard {
 
 export type Call = AccountCall | CodeCall;
 
-/** `waits`: the checkpoint after it is still to come. */
-export type DenialJudgement = 'counts' | 'waits' | DenialFault;
+/** When the checkpoints around a denial were complete, milliseconds since 1970. */
+export type Checkpoints = { readonly before: number; readonly after: number };
+/** The checkpoints make it count; `waits`: the one after it is still to come. */
+export type DenialJudgement = Checkpoints | 'waits' | DenialFault;
 
 export class Proofs {
   /** User name of the seller's account; null until the first account details tell it. */
@@ -180,7 +182,9 @@ export class Proofs {
     if (ended > quiet) return 'waits';
     if (this.#faults.some((one) => one.ended > begun && one.begun < ended)) return 'proof-failed';
     if (isGap) return 'gap';
-    return this.#rowOf(denial) > LONGEST_ROW ? 'row-too-long' : 'counts';
+    if (this.#rowOf(denial) > LONGEST_ROW) return 'row-too-long';
+    const before = Math.max(account.before.endedAt, find.before.endedAt);
+    return { before, after: Math.max(account.after.endedAt, find.after.endedAt) };
   }
 
   /** Whether the checkpoint after these denials lacks its account details, or its find. */

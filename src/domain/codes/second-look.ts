@@ -86,22 +86,42 @@ export function waitBeforeLook(
   return Math.min(afterMs, Math.max(0, last + afterMs - now));
 }
 
+/** A denial that counts. */
+export interface Denial {
+  readonly at: Date;
+  /** When the checkpoints around it were complete; null where an older version recorded it. */
+  readonly checkpointBefore: Date | null;
+  readonly checkpointAfter: Date | null;
+}
+
 /** How often a code was denied between two checkpoints before it was called invalid, and when. */
 export interface Denials {
   /** 1 or more. */
   readonly times: number;
-  readonly firstAt: Date;
-  readonly lastAt: Date;
+  readonly first: Denial;
+  readonly last: Denial;
 }
 
-/** `denied twice, 61 s apart, at 2026-11-21 10:00:00Z and 2026-11-21 10:01:01Z`. */
-export function describeDenials({ times, firstAt, lastAt }: Denials): string {
-  const [first, last] = [moment(firstAt), moment(lastAt)];
-  if (times < 2) return `denied once, at ${last}`;
-  const between = interval(lastAt.getTime() - firstAt.getTime());
+/**
+ * Says in words when a code was denied: `denied twice, 61 s apart, at 2026-11-21 10:00:00Z (between
+ * checkpoints at 09:59:58Z and 10:00:02Z) and 2026-11-21 10:01:01Z (between …)`.
+ */
+export function describeDenials({ times, first, last }: Denials): string {
+  if (times < 2) return `denied once, at ${denialText(last)}`;
+  const apart = interval(last.at.getTime() - first.at.getTime());
   return times === 2
-    ? `denied twice, ${between} apart, at ${first} and ${last}`
-    : `denied ${times} times within ${between}, from ${first} to ${last}`;
+    ? `denied twice, ${apart} apart, at ${denialText(first)} and ${denialText(last)}`
+    : `denied ${times} times within ${apart}, from ${denialText(first)} to ${denialText(last)}`;
+}
+
+function denialText({ at, checkpointBefore, checkpointAfter }: Denial): string {
+  const text = moment(at);
+  if (checkpointBefore === null || checkpointAfter === null) return text;
+  const day = text.slice(0, 'YYYY-MM-DD '.length);
+  const [before, after] = [checkpointBefore, checkpointAfter].map((checkpoint) =>
+    moment(checkpoint).replace(day, ''),
+  );
+  return `${text} (between checkpoints at ${before} and ${after})`;
 }
 
 const UNITS = [

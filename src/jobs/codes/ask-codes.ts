@@ -5,6 +5,7 @@ import {
   Proofs,
   longestGapMs,
   type Call,
+  type Checkpoints,
   type CodeCall,
   type Span,
 } from '../../domain/codes/proof.js';
@@ -269,16 +270,17 @@ export class Asking implements AsyncIterable<readonly SettledCode[]> {
     else if (!this.#proofs.believes(call)) this.#codes.fail(call, 'account-changed');
     else if (reply.kind === 'answered') {
       this.#canaries.found ??= call.code;
-      this.#settle(call, reply.data);
+      this.#settle(call, null, reply.data);
     }
   }
 
-  /** @param answer null where a denial counts */
-  #settle({ code, evidence, endedAt: at }: CodeCall, answer: SettledCode['answer']): void {
+  /** @param checkpoints those around a denial that counts; null where the code was found */
+  #settle(call: CodeCall, checkpoints: Checkpoints | null, answer: SettledCode['answer'] = null) {
+    const { code, evidence, endedAt: at } = call;
     const found = { kind: 'found', proof: 'purchase' } as const;
     const how = answer === null ? { kind: 'denied' as const, proof: this.#proofs.proof } : found;
     this.#codes.unproven.delete(code);
-    this.#settled.push({ code, ...how, evidence, at, answer });
+    this.#settled.push({ code, ...how, evidence, at, checkpoints, answer });
   }
 
   /** Settles the denials that count by now; those that never will are asked for again. */
@@ -291,9 +293,9 @@ export class Asking implements AsyncIterable<readonly SettledCode[]> {
       const judgement = this.#proofs.judge(denial, oldest, now);
       if (judgement === 'waits') continue;
       this.#waiting.delete(denial);
-      if (judgement === 'counts') {
+      if (typeof judgement === 'object') {
         this.#throttle.count();
-        this.#settle(denial, null);
+        this.#settle(denial, judgement);
       } else {
         hasGap ||= judgement === 'gap';
         this.#codes.fail(denial, judgement);

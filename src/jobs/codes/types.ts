@@ -4,7 +4,7 @@ import type {
   SilenceReason,
   UnprovenReason,
 } from '../../domain/codes/outcome.js';
-import type { Call, Proof } from '../../domain/codes/proof.js';
+import type { Call, Checkpoints, Proof } from '../../domain/codes/proof.js';
 import type { Purchase } from '../../domain/item.js';
 import type { Marketplace, Sourced } from '../../marketplace/types.js';
 
@@ -40,6 +40,8 @@ export interface SettledCode {
   readonly evidence: Evidence;
   /** When it was answered or denied, milliseconds since 1970. */
   readonly at: number;
+  /** Those around a denial; null when it was found. */
+  readonly checkpoints: Checkpoints | null;
   /** Null when it was denied. */
   readonly answer: Sourced<Purchase> | null;
 }

@@ -86,11 +86,11 @@ export async function workOnCodes(
   for await (const news of asking) {
     const results: CodeResult[] = [];
     for (const one of news) {
-      const { code, kind, proof, evidence, at } = one;
+      const { code, kind, proof, evidence, at, checkpoints } = one;
       const known = codes.get(code);
       if (known !== undefined) results.push(settledResult(one, known, confirm));
       else if (kind === 'found') found.push(code);
-      else denied.push({ code, proof, ...evidence, checkedAt: new Date(at) });
+      else denied.push({ code, proof, ...evidence, checkedAt: new Date(at), checkpoints });
     }
     await record(results);
   }
@@ -154,12 +154,12 @@ async function askOptions(
 }
 
 function settledResult(
-  { kind, proof, evidence, at, answer }: SettledCode,
+  { kind, proof, evidence, at, checkpoints, answer }: SettledCode,
   { position, codeId }: PendingCode,
   confirm: Confirm,
 ): CodeResult {
   const isWaiting = kind === 'denied' && confirm !== 'none';
-  const common = { position, codeId, proof, ...evidence, checkedAt: new Date(at) };
+  const common = { position, codeId, proof, ...evidence, checkedAt: new Date(at), checkpoints };
   if (answer !== null) {
     const news = { verdict: 'valid', purchase: leanReading(answer) } as const;
     const rawHash = hash('sha256', answer.text);
@@ -178,7 +178,7 @@ function unprovenResult(
 ): CodeResult {
   return {
     ...{ position, codeId, news: { verdict: 'unproven' }, reason, proof: 'none', ...evidence },
-    ...{ checkedAt: new Date(at), rawHash: null, final },
+    ...{ checkedAt: new Date(at), checkpoints: null, rawHash: null, final },
   };
 }
 

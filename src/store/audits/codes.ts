@@ -2,7 +2,7 @@ import type { Pool } from 'pg';
 import type { RecheckCandidate, RecheckFilter } from '../../domain/codes/recheck.js';
 import type { LockPools } from '../advisory-lock.js';
 import { streamRows } from './results.js';
-import { denialsIn, KNOWN, LEDGER_DENIALS, type DenialsRow } from './columns.js';
+import { DENIALS_COLUMNS, KNOWN, LEDGER_DENIALS, withDenials, type DenialsRow } from './columns.js';
 import type { CodeCheck, CodeState } from './types.js';
 
 /** Codes that are looked at from both ends of what was proven. */
@@ -68,18 +68,17 @@ export async function knownCodes(
   >(
     `SELECT p.code_id AS "codeId", p.code, ${KNOWN} AS known, p.proof, p.last_check_id AS "lastCheckId",
             p.verdict_since AS "verdictSince", p.first_checked_at AS "firstCheckedAt",
-            n.times, n."firstAt", n."lastAt"
+            ${DENIALS_COLUMNS}
        FROM mirror.purchase_codes p
        LEFT JOIN mirror.code_checks k ON k.check_id = p.last_check_id
        LEFT JOIN LATERAL (${LEDGER_DENIALS}) n ON p.verdict = 'invalid'
       WHERE p.seller_id = $1 AND p.code = ANY($2::text[])`,
     [sellerId, codes],
   );
-  const states = rows.map(({ codeId, lastCheckId, times, firstAt, lastAt, ...row }) => ({
+  const states = rows.map(withDenials).map(({ codeId, lastCheckId, ...row }) => ({
     ...row,
     codeId: BigInt(codeId),
     lastCheckId: lastCheckId === null ? null : BigInt(lastCheckId),
-    denials: denialsIn({ times, firstAt, lastAt }),
   }));
   return new Map(states.map((state) => [state.code, state]));
 }
@@ -89,7 +88,8 @@ export async function checksOf(pool: Pool, codeId: bigint, limit: number): Promi
     Omit<CodeCheck, 'checkId' | 'auditId'> & { checkId: string; auditId: string | null }
   >(
     `SELECT check_id AS "checkId", audit_id AS "auditId", checked_at AS "checkedAt", verdict, reason,
-            proof, http_status AS "httpStatus", message, encode(raw_hash, 'hex') AS "rawHash"
+            proof, http_status AS "httpStatus", message, checkpoint_before AS "checkpointBefore",
+            checkpoint_after AS "checkpointAfter", encode(raw_hash, 'hex') AS "rawHash"
        FROM mirror.code_checks WHERE code_id = $1 ORDER BY check_id DESC LIMIT $2`,
     [codeId, limit],
   );

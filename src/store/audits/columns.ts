@@ -1,4 +1,5 @@
-import type { Denials } from '../../domain/codes/second-look.js';
+import type { Checkpoints } from '../../domain/codes/proof.js';
+import type { Denial, Denials } from '../../domain/codes/second-look.js';
 import type { Json } from '../../domain/item.js';
 import { storableJson, storableText } from '../../domain/values.js';
 
@@ -37,19 +38,52 @@ export const KNOWN = `
  * denials made it invalid.
  */
 export const LEDGER_DENIALS = `
-  SELECT count(*)::int AS times, min(checked_at) AS "firstAt", max(checked_at) AS "lastAt"
-    FROM (SELECT checked_at FROM mirror.code_checks d
+  SELECT count(*)::int AS times, min(checked_at) AS "firstAt", max(checked_at) AS "lastAt",
+         count(checkpoint_after) = count(*) AS timed,
+         min(checkpoint_before) AS "firstBefore", min(checkpoint_after) AS "firstAfter",
+         max(checkpoint_before) AS "lastBefore", max(checkpoint_after) AS "lastAfter"
+    FROM (SELECT checked_at, checkpoint_before, checkpoint_after FROM mirror.code_checks d
            WHERE d.code_id = k.code_id AND d.check_id <= k.check_id
              AND d.audit_id IS NOT DISTINCT FROM k.audit_id
              AND d.verdict <> 'valid' AND d.proof <> 'none'
            ORDER BY d.check_id DESC LIMIT CASE WHEN k.audit_id IS NULL THEN 2 END) denied`;
 
-/** Columns of that subquery; null where there is no denial. */
-export type DenialsRow = { readonly [column in keyof Denials]: Denials[column] | null };
+/** SQL of its columns, where it is joined as `n`. */
+export const DENIALS_COLUMNS = `
+  n.times, n.timed, n."firstAt", n."firstBefore", n."firstAfter", n."lastAt", n."lastBefore", n."lastAfter"`;
 
-/** The denials of a row; null when it has none. */
-export function denialsIn({ times, firstAt, lastAt }: DenialsRow): Denials | null {
-  return times === null || firstAt === null || lastAt === null ? null : { times, firstAt, lastAt };
+/** These columns; null where there is no denial. */
+export interface DenialsRow {
+  readonly times: number | null;
+  /** Whether the checkpoints around all of them are known. */
+  readonly timed: boolean | null;
+  readonly firstAt: Date | null;
+  readonly firstBefore: Date | null;
+  readonly firstAfter: Date | null;
+  readonly lastAt: Date | null;
+  readonly lastBefore: Date | null;
+  readonly lastAfter: Date | null;
+}
+
+/** Splits a row into the denials, null when it has none, and its other columns. */
+export function withDenials<T extends DenialsRow>(row: T) {
+  const { times, timed, firstAt, firstBefore, firstAfter, lastAt, lastBefore, lastAfter, ...rest } =
+    row;
+  if (times === null || firstAt === null || lastAt === null) return { ...rest, denials: null };
+  const denial = (at: Date, before: Date | null, after: Date | null): Denial =>
+    timed === true
+      ? { at, checkpointBefore: before, checkpointAfter: after }
+      : { at, checkpointBefore: null, checkpointAfter: null };
+  const first = denial(firstAt, firstBefore, firstAfter);
+  const denials: Denials = { times, first, last: denial(lastAt, lastBefore, lastAfter) };
+  return { ...rest, denials };
+}
+
+/** Columns of `mirror.code_checks` for the checkpoints around a denial. */
+export function checkpointColumns(checkpoints: Checkpoints | null) {
+  if (checkpoints === null) return {};
+  const { before, after } = checkpoints;
+  return { checkpoint_before: new Date(before), checkpoint_after: new Date(after) };
 }
 
 /** Longest cell that is kept of a list, in UTF-16 units: the longest that spreadsheets can hold. */

@@ -3,7 +3,7 @@ import type { LookPlan } from '../../domain/codes/second-look.js';
 import { inTransaction } from '../pools.js';
 import { PENDING_COLUMNS, pendingIn, type PendingRow } from './chunks.js';
 import { addCounts } from './record.js';
-import { LONGEST_TEXT, storable } from './columns.js';
+import { checkpointColumns, LONGEST_TEXT, storable } from './columns.js';
 import type { DeniedCanary, DeniedCodes, PendingCode } from './types.js';
 
 /** Counts of an audit's denied codes, for the plan of the second look; null when there is no such audit. */
@@ -106,16 +106,18 @@ const CANARIES = `
     SELECT p.code_id, c.*, p.denied_at,
            p.denied_at IS NOT NULL AND c.checked_at - p.denied_at >= $3::int * interval '1 ms' AS confirmed
       FROM json_to_recordset($2) AS c (
-        code text, checked_at timestamptz, proof text, http_status int, message text)
+        code text, checked_at timestamptz, proof text, http_status int, message text,
+        checkpoint_before timestamptz, checkpoint_after timestamptz)
       JOIN mirror.purchase_codes p ON p.seller_id = $1 AND p.code = c.code
      WHERE p.verdict = 'valid' AND p.last_checked_at < c.checked_at
      ORDER BY p.code_id FOR NO KEY UPDATE OF p
   ), checks AS (
     INSERT INTO mirror.code_checks (seller_id, code_id, audit_id, checked_at, verdict, reason, proof,
-                                    http_status, message)
+                                    http_status, message, checkpoint_before, checkpoint_after)
     SELECT $1, code_id, NULL, checked_at,
            (CASE WHEN confirmed THEN 'invalid' ELSE 'unproven' END)::mirror.code_verdict,
-           CASE WHEN confirmed THEN 'denied' ELSE 'unconfirmed' END, proof, http_status, message
+           CASE WHEN confirmed THEN 'denied' ELSE 'unconfirmed' END, proof, http_status, message,
+           checkpoint_before, checkpoint_after
       FROM incoming
     RETURNING check_id, code_id
   ), feed AS (
@@ -152,9 +154,10 @@ export async function recordDeniedCanaries(
     );
   }
   if (canaries.length === 0) return;
-  const rows = canaries.map(({ code, checkedAt, proof, httpStatus, message }) => ({
+  const rows = canaries.map(({ code, checkedAt, checkpoints, proof, httpStatus, message }) => ({
     ...{ code, checked_at: checkedAt, proof, http_status: httpStatus },
     message: message === null ? null : storable(message, LONGEST_TEXT),
+    ...checkpointColumns(checkpoints),
   }));
   await pool.query(CANARIES, [sellerId, JSON.stringify(rows), afterMs]);
 }

@@ -5,7 +5,7 @@ import { settle, type KnownCode, type Settlement } from '../../domain/codes/know
 import type { Json, Purchase } from '../../domain/item.js';
 import { isObject } from '../../domain/values.js';
 import { inTransaction } from '../pools.js';
-import { LONGEST_TEXT, storable, storableJsonText, KNOWN } from './columns.js';
+import { checkpointColumns, LONGEST_TEXT, storable, storableJsonText, KNOWN } from './columns.js';
 import type { AuditState, CodeResult, Recorded } from './types.js';
 
 /**
@@ -175,14 +175,16 @@ const WRITE = named(
       FROM json_to_recordset($2) AS c (
         code_id bigint, checked_at timestamptz, verdict mirror.code_verdict, reason text, proof text,
         http_status int, message text, raw_hash bytea,
+        checkpoint_before timestamptz, checkpoint_after timestamptz,
         entry_place tid, position int, settled mirror.code_verdict, attempts int, denials int,
         denied_at timestamptz,
         code_place tid, turned boolean, answered boolean, raw jsonb, purchase jsonb, transitions json)
   ), checks AS (
     INSERT INTO mirror.code_checks (check_id, seller_id, code_id, audit_id, checked_at, verdict,
-                                    reason, proof, http_status, message, raw_hash)
+                                    reason, proof, http_status, message, raw_hash,
+                                    checkpoint_before, checkpoint_after)
     SELECT i.check_id, a.seller_id, i.code_id, a.audit_id, i.checked_at, i.verdict, i.reason, i.proof,
-           i.http_status, i.message, i.raw_hash
+           i.http_status, i.message, i.raw_hash, i.checkpoint_before, i.checkpoint_after
       FROM incoming i JOIN mirror.audits a ON a.audit_id = $1
   ), codes AS (
     UPDATE mirror.purchase_codes p
@@ -216,7 +218,6 @@ const WRITE = named(
     UPDATE mirror.audit_codes c
        SET verdict = i.settled, check_id = i.check_id, attempts = c.attempts + i.attempts,
            denials = c.denials + i.denials,
-           first_denied_at = coalesce(c.first_denied_at, i.denied_at),
            last_denied_at = coalesce(i.denied_at, c.last_denied_at)
       FROM incoming i
      WHERE c.ctid = i.entry_place AND c.audit_id + 0 = $1 AND c.position = i.position
@@ -259,7 +260,8 @@ async function write(
 
 /** A check as JSON text. @param code whose newest check it is; null: a newer one follows */
 function checkRow(result: CodeResult, code: AuditCode | null): string {
-  const { codeId, checkedAt, news, reason, proof, httpStatus, message, rawHash } = result;
+  const { codeId, checkedAt, checkpoints, news, reason, proof } = result;
+  const { httpStatus, message, rawHash } = result;
   const check = {
     code_id: String(codeId),
     checked_at: checkedAt,
@@ -269,6 +271,7 @@ function checkRow(result: CodeResult, code: AuditCode | null): string {
     http_status: httpStatus,
     message: message === null ? null : storable(message, LONGEST_TEXT),
     raw_hash: rawHash === null ? null : `\\x${rawHash}`,
+    ...checkpointColumns(checkpoints),
   };
   if (code === null) return JSON.stringify(check);
   const { before, verdict, attempts, denials, deniedAt } = code;

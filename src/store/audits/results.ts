@@ -1,12 +1,16 @@
 import type { Pool, QueryResult, QueryResultRow } from 'pg';
 import { type LockPools, openLong } from '../advisory-lock.js';
-import { denialsIn, type DenialsRow, LEDGER_DENIALS, PURCHASE } from './columns.js';
+import {
+  DENIALS_COLUMNS,
+  type DenialsRow,
+  LEDGER_DENIALS,
+  PURCHASE,
+  withDenials,
+} from './columns.js';
 import type { AuditResult, UnprovenCount } from './types.js';
 
 /**
- * The denials of a verdict that was taken over are in the ledger; those of this audit are with its codes,
- * where one that was asked for once only has none but its check. The last check of an invalid code only
- * says that it was denied once more.
+ * The last check of an invalid code only says that it was denied once more.
  *
  * `OFFSET 0` makes PostgreSQL look up the code of each record by its key. Of an audit whose figures it
  * has not gathered yet it expects a handful of codes, and would compare each record with all of them.
@@ -15,20 +19,14 @@ export const RESULTS = `
   SELECT e.line, e.columns, e.rejected, p.code, c.verdict, coalesce(c.reused, false) AS reused,
          k.checked_at AS "checkedAt", k.proof,
          CASE WHEN c.verdict = 'invalid' THEN 'denied' ELSE k.reason END AS reason,
-         n.times, n."firstAt", n."lastAt", ${PURCHASE} AS purchase
+         ${DENIALS_COLUMNS}, ${PURCHASE} AS purchase
     FROM mirror.audit_entries e
     LEFT JOIN LATERAL (
       SELECT * FROM mirror.audit_codes
        WHERE audit_id = e.audit_id AND position = e.position OFFSET 0) c ON true
     LEFT JOIN mirror.purchase_codes p ON p.code_id = c.code_id
     LEFT JOIN mirror.code_checks k ON k.check_id = c.check_id
-    LEFT JOIN LATERAL (
-      SELECT greatest(c.denials, 1) AS times, coalesce(c.first_denied_at, k.checked_at) AS "firstAt",
-             coalesce(c.last_denied_at, k.checked_at) AS "lastAt"
-       WHERE c.verdict = 'invalid' AND NOT c.reused
-       UNION ALL
-      SELECT * FROM (${LEDGER_DENIALS}) ledger WHERE c.verdict = 'invalid' AND c.reused
-    ) n ON true
+    LEFT JOIN LATERAL (${LEDGER_DENIALS}) n ON c.verdict = 'invalid'
    WHERE e.audit_id = $1 ORDER BY e.entry`;
 
 type Row = Omit<AuditResult, 'denials'> & DenialsRow;
@@ -39,9 +37,7 @@ export async function* auditResults(
   auditId: bigint,
 ): AsyncGenerator<AuditResult, void, undefined> {
   for await (const rows of streamRows<Row>(pools, RESULTS, [auditId])) {
-    for (const { times, firstAt, lastAt, ...row } of rows) {
-      yield { ...row, denials: denialsIn({ times, firstAt, lastAt }) };
-    }
+    yield* rows.map(withDenials);
   }
 }
 

@@ -1,4 +1,4 @@
-import type { Verdict } from '../../domain/codes/proof.js';
+import type { Checkpoints, Verdict } from '../../domain/codes/proof.js';
 import type { Confirm, DenialCounts, Denials } from '../../domain/codes/second-look.js';
 import type { CodeNews, KnownCode } from '../../domain/codes/known-code.js';
 import type { Json, Purchase } from '../../domain/item.js';
@@ -57,6 +57,8 @@ export interface CodeResult {
   readonly position: number;
   readonly codeId: bigint;
   readonly checkedAt: Date;
+  /** Those around a denial that counts; else null. */
+  readonly checkpoints: Checkpoints | null;
   readonly news: CodeNews;
   /** Why, in a word for programs. */
   readonly reason: string;
@@ -76,6 +78,7 @@ export interface CodeResult {
 export interface DeniedCanary {
   readonly code: string;
   readonly checkedAt: Date;
+  readonly checkpoints: Checkpoints | null;
   readonly proof: string;
   readonly httpStatus: number | null;
   readonly message: string | null;
@@ -209,6 +212,9 @@ export interface CodeCheck {
   /** Null when the code was asked for by itself. */
   readonly auditId: bigint | null;
   readonly checkedAt: Date;
+  /** When the checkpoints around a denial were complete; null for other answers, and in old rows. */
+  readonly checkpointBefore: Date | null;
+  readonly checkpointAfter: Date | null;
   readonly verdict: Verdict;
   readonly reason: string;
   readonly proof: string;

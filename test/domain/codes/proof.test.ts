@@ -1,6 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type Call, type CodeCall, LONGEST_ROW, Proofs } from '../../../src/domain/codes/proof.js';
+import {
+  LONGEST_ROW,
+  Proofs,
+  type Call,
+  type CodeCall,
+  type DenialJudgement,
+} from '../../../src/domain/codes/proof.js';
 import {
   account,
   canary,
@@ -15,13 +21,15 @@ import {
 } from './support.js';
 
 const NOBODYS = 'nobody-bought';
+/** The checkpoints around a denial that counts. */
+const COUNTS = { before: expect.any(Number) as number, after: expect.any(Number) as number };
 
 /** Judges a denial by these calls and itself, once all have ended. */
 function judge(
   denial: CodeCall,
   others: readonly Call[],
   { knowsValidCode = true, quiet = Infinity, now = 0, longestGapMs = 120_000 } = {},
-): string {
+): DenialJudgement {
   const proofs = new Proofs('ada', knowsValidCode, longestGapMs);
   const calls = [...others, denial].sort((a, b) => a.ended - b.ended);
   for (const call of calls) proofs.add(call);
@@ -66,8 +74,13 @@ describe('a denial counts', () => {
       [...BEFORE, ...AFTER, account(30, 31, refused)],
     ],
   ])('%s', (_, calls, options) => {
-    expect(judge(DENIAL, calls, options)).toBe('counts');
+    expect(judge(DENIAL, calls, options)).toEqual(COUNTS);
   });
+});
+
+it('a denial that counts tells when both checkpoints were complete', () => {
+  const judged = judge(DENIAL, [...BEFORE, ...AFTER]);
+  expect(judged).toEqual({ before: BEFORE[1].endedAt, after: AFTER[1].endedAt });
 });
 
 describe('a denial does not count', () => {
@@ -153,7 +166,7 @@ describe('a denial does not count', () => {
 
 it('a small budget has more time between two checkpoints', () => {
   const calls = [...BEFORE, canary('c', 200, 201, found('c')), account(202, 203, opened('ada'))];
-  expect(judge(DENIAL, calls, { longestGapMs: 600_000 })).toBe('counts');
+  expect(judge(DENIAL, calls, { longestGapMs: 600_000 })).toEqual(COUNTS);
 });
 
 describe('of denials in a row', () => {
@@ -174,7 +187,7 @@ describe('of denials in a row', () => {
     const proofs = new Proofs('ada', true, 1e9);
     const calls = [...BEFORE, ...after, ...finds, ...denials];
     for (const call of calls.toSorted((a, b) => a.ended - b.ended)) proofs.add(call);
-    return denials.filter((denial) => proofs.judge(denial, Infinity, 0) === 'counts').length;
+    return denials.filter((denial) => typeof proofs.judge(denial, Infinity, 0) === 'object').length;
   }
 
   it.each([
@@ -302,7 +315,7 @@ it('no false denial counts of a stretch in which more than 25 codes were denied,
       const answersLeft = trial.calls - trial.bad.from;
       fc.pre(answersLeft > LONGEST_ROW);
       for (const { call, isFalse } of denials) {
-        if (isFalse) expect(proofs.judge(call, Infinity, 0)).not.toBe('counts');
+        if (isFalse) expect(proofs.judge(call, Infinity, 0)).not.toEqual(COUNTS);
       }
     }),
     { numRuns: 400 },
@@ -315,7 +328,9 @@ it('denials count where calls overlap little and valid codes are many, or nothin
       const answered = play({ ...trial, valid: 0.8, together: 8, bad: { from: 0, answers: 0 } });
       const denials = answered.filter(({ call }) => call.outcome.kind === 'denied');
       const proofs = proofsOf(answered);
-      const counting = denials.filter(({ call }) => proofs.judge(call, Infinity, 0) === 'counts');
+      const counting = denials.filter(
+        ({ call }) => typeof proofs.judge(call, Infinity, 0) === 'object',
+      );
       // Those at either end have no find on one side.
       expect(counting.length).toBeGreaterThanOrEqual(denials.length - 16);
     }),

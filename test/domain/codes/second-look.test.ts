@@ -5,6 +5,7 @@ import {
   type DenialCounts,
   ONE_IN,
   describeDenials,
+  type Denial,
   planLook,
 } from '../../../src/domain/codes/second-look.js';
 
@@ -67,6 +68,8 @@ it('chance calls hardly any code invalid: less than one in 10,000 audits', () =>
 
 const firstAt = new Date('2026-11-21T10:00:00.400Z');
 const after = (seconds: number): Date => new Date(firstAt.getTime() + seconds * 1_000);
+/** As an older version recorded it. */
+const OLD = { checkpointBefore: null, checkpointAfter: null };
 
 it.each([
   [1, 0, 'denied once, at 2026-11-21 10:00:00Z'],
@@ -79,5 +82,40 @@ it.each([
   // A clock that was set back.
   [2, -3, 'denied twice, 0 s apart, at 2026-11-21 10:00:00Z and 2026-11-21 09:59:57Z'],
 ])('%i denials, the last after %f s, are told in one sentence', (times, seconds, sentence) => {
-  expect(describeDenials({ times, firstAt, lastAt: after(seconds) })).toBe(sentence);
+  const [first, last] = [firstAt, after(seconds)].map((at) => ({ at, ...OLD })) as [Denial, Denial];
+  expect(describeDenials({ times, first, last })).toBe(sentence);
+});
+
+it.each([
+  [1, 'denied once, at 2026-11-21 23:59:30Z (between checkpoints at 23:59:20Z and 23:59:32Z)'],
+  [
+    2,
+    'denied twice, 61 s apart, at 2026-11-21 23:58:29Z (between checkpoints at 23:58:19Z and 23:58:31Z) and 2026-11-21 23:59:30Z (between checkpoints at 23:59:20Z and 23:59:32Z)',
+  ],
+  [
+    3,
+    'denied 3 times within 61 s, from 2026-11-21 23:58:29Z (between checkpoints at 23:58:19Z and 23:58:31Z) to 2026-11-21 23:59:30Z (between checkpoints at 23:59:20Z and 23:59:32Z)',
+  ],
+])(
+  'the times of the checkpoints are told of the first and the last of %i denials',
+  (times, sentence) => {
+    const denial = (at: number): Denial => ({
+      at: new Date(at),
+      checkpointBefore: new Date(at - 10_000),
+      checkpointAfter: new Date(at + 2_000),
+    });
+    const last = Date.parse('2026-11-21T23:59:30Z');
+    expect(describeDenials({ times, first: denial(last - 61_000), last: denial(last) })).toBe(
+      sentence,
+    );
+  },
+);
+
+it('the day of a checkpoint is told where it is not that of the denial', () => {
+  const at = new Date('2026-11-22T00:00:01Z');
+  const checkpointBefore = new Date('2026-11-21T23:59:50Z');
+  const denial = { at, checkpointBefore, checkpointAfter: at };
+  expect(describeDenials({ times: 1, first: denial, last: denial })).toBe(
+    'denied once, at 2026-11-22 00:00:01Z (between checkpoints at 2026-11-21 23:59:50Z and 00:00:01Z)',
+  );
 });

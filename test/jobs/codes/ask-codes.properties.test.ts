@@ -237,13 +237,15 @@ describe('asking for codes, whatever happens to the key and the weather meanwhil
             if (known.kind !== 'code' || known.outcome.kind !== 'denied') continue;
             denials.set(known.code, [...(denials.get(known.code) ?? []), known]);
           }
-          for (const { code, kind, proof } of settled) {
+          for (const { code, kind, proof, at, checkpoints } of settled) {
             if (kind !== 'denied' || code === CANARY) continue;
             // Later news of another account, or the first find, may still come after a verdict.
             if (proofs.stranger !== null || (canaries.length === 0 && proof === 'account'))
               continue;
             const judged = denials.get(code)?.map((one) => proofs.judge(one, Infinity, market.now));
-            expect([code, judged]).toEqual([code, expect.arrayContaining(['counts'])]);
+            expect([code, judged]).toEqual([code, expect.arrayContaining([checkpoints])]);
+            expect(checkpoints?.before).toBeLessThanOrEqual(at);
+            expect(checkpoints?.after).toBeGreaterThanOrEqual(at);
           }
         },
       ),

@@ -4,6 +4,8 @@ import type { Store } from '../../../src/store/store.js';
 import { type Mirror, useMirror } from '../../support/mirror.js';
 import {
   at,
+  checkpointsAround,
+  denialAt,
   denied,
   enterSeller,
   invalid,
@@ -65,7 +67,16 @@ describe('codes of a seller', () => {
     expect(await audits.canariesOf(SELLER, 9)).toEqual(['b', 'e', 'a', 'f', 'd', 'c']);
     await audits.recordDeniedCanaries(
       SELLER,
-      [{ code: 'b', checkedAt: at(20), proof: 'canary', httpStatus: 404, message: 'no' }],
+      [
+        {
+          code: 'b',
+          checkedAt: at(20),
+          checkpoints: null,
+          proof: 'canary',
+          httpStatus: 404,
+          message: 'no',
+        },
+      ],
       [],
       60_000,
     );
@@ -98,12 +109,12 @@ describe('codes of a seller', () => {
       {
         ...{ checkId: expect.any(BigInt) as bigint, auditId, checkedAt: at(3), verdict: 'valid' },
         ...{ reason: 'answered', proof: 'purchase', httpStatus: 200, message: null },
-        rawHash: sure.rawHash,
+        ...{ checkpointBefore: null, checkpointAfter: null, rawHash: sure.rawHash },
       },
       {
         ...{ checkId: expect.any(BigInt) as bigint, auditId, checkedAt: at(2) },
         ...{ verdict: 'unproven', reason: 'unavailable', proof: 'none', httpStatus: 503 },
-        ...{ message: null, rawHash: null },
+        ...{ message: null, checkpointBefore: null, checkpointAfter: null, rawHash: null },
       },
     ]);
     expect(await audits.checksOf(4_711n, 2)).toEqual([]);
@@ -223,32 +234,49 @@ it('results tell how often and when an invalid code was denied, also in an audit
   await audits.record(first.auditId, [denied(a, at(3))], 1);
   await audits.settleDenied(first.auditId, 'invalid');
   const second = await load(audits, ['A', 'B'], { maxAgeSeconds: 1_000_000_000 });
+  const twice = { times: 2, first: denialAt(at(1)), last: denialAt(at(3)) };
+  const once = { times: 1, first: denialAt(at(1)), last: denialAt(at(1)) };
   for (const auditId of [first.auditId, second.auditId]) {
     const results = await resultsOf(audits, auditId);
     expect(results.map(({ verdict, denials }) => [verdict, denials])).toEqual([
-      ['invalid', { times: 2, firstAt: at(1), lastAt: at(3) }],
-      ['invalid', { times: 1, firstAt: at(1), lastAt: at(1) }],
+      ['invalid', twice],
+      ['invalid', once],
     ]);
   }
   const known = await audits.knownCodes(SELLER, ['A', 'B']);
-  expect(known.get('A')?.denials).toEqual({ times: 2, firstAt: at(1), lastAt: at(3) });
-  expect(known.get('B')?.denials).toEqual({ times: 1, firstAt: at(1), lastAt: at(1) });
+  expect(known.get('A')?.denials).toEqual(twice);
+  expect(known.get('B')?.denials).toEqual(once);
+  // As an older version left the first of them.
+  await mirror().pool.query(
+    `UPDATE mirror.code_checks SET checkpoint_before = NULL, checkpoint_after = NULL
+      WHERE checked_at = $1`,
+    [at(1)],
+  );
+  const untimed = { checkpointBefore: null, checkpointAfter: null };
+  expect((await audits.knownCodes(SELLER, ['A'])).get('A')?.denials).toEqual({
+    times: 2,
+    first: { at: at(1), ...untimed },
+    last: { at: at(3), ...untimed },
+  });
 });
 
 it('of a code that was denied as a canary the two denials count that made it invalid', async () => {
   const audits = await enterSeller(mirror());
   const { auditId, codes } = await loadPending(audits, 'A');
   await audits.record(auditId, [valid(codes[0], at(1), purchaseOf('A'))], 1);
-  const canary = { code: 'A', proof: 'canary', httpStatus: 404, message: 'no' };
+  const canary = (minute: number) => ({
+    ...{ code: 'A', proof: 'canary', httpStatus: 404, message: 'no' },
+    ...{ checkedAt: at(minute), checkpoints: checkpointsAround(at(minute)) },
+  });
   // Found again after the first, which therefore says nothing.
-  await audits.recordDeniedCanaries(SELLER, [{ ...canary, checkedAt: at(2) }], [], 60_000);
+  await audits.recordDeniedCanaries(SELLER, [canary(2)], [], 60_000);
   await audits.recordDeniedCanaries(SELLER, [], ['A'], 60_000);
   for (const minute of [10, 12]) {
-    await audits.recordDeniedCanaries(SELLER, [{ ...canary, checkedAt: at(minute) }], [], 60_000);
+    await audits.recordDeniedCanaries(SELLER, [canary(minute)], [], 60_000);
   }
   const state = (await audits.knownCodes(SELLER, ['A'])).get('A');
   expect(state?.known?.verdict).toBe('invalid');
-  expect(state?.denials).toEqual({ times: 2, firstAt: at(10), lastAt: at(12) });
+  expect(state?.denials).toEqual({ times: 2, first: denialAt(at(10)), last: denialAt(at(12)) });
 });
 
 it('results are those of one moment, however long the reading takes, and need not be read to the end', async () => {

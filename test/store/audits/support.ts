@@ -1,5 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { PurchaseReading } from '../../../src/domain/codes/known-code.js';
+import type { Checkpoints } from '../../../src/domain/codes/proof.js';
+import type { Denial } from '../../../src/domain/codes/second-look.js';
 import type { Item, PurchasedItem } from '../../../src/domain/item.js';
 import type { Store } from '../../../src/store/store.js';
 import type {
@@ -128,15 +130,27 @@ export function valid(
   purchase: PurchaseReading,
 ): CodeResult {
   return {
-    ...{ position, codeId, checkedAt, news: { verdict: 'valid', purchase } },
+    ...{ position, codeId, checkedAt, checkpoints: null, news: { verdict: 'valid', purchase } },
     ...{ reason: 'answered', proof: 'purchase', httpStatus: 200, message: null },
     ...{ rawHash: createHash('sha256').update(String(codeId)).digest('hex'), final: false },
   };
 }
 
+/** Seconds before and after an answer. */
+export function checkpointsAround(at: Date): Checkpoints {
+  return { before: at.getTime() - 10_000, after: at.getTime() + 2_000 };
+}
+
+/** A denial as it is read from the ledger. */
+export function denialAt(at: Date): Denial {
+  const { before, after } = checkpointsAround(at);
+  return { at, checkpointBefore: new Date(before), checkpointAfter: new Date(after) };
+}
+
 export function invalid({ position, codeId }: Place, checkedAt: Date): CodeResult {
   return {
     ...{ position, codeId, checkedAt, news: { verdict: 'invalid' } },
+    checkpoints: checkpointsAround(checkedAt),
     ...{ reason: 'denied', proof: 'canary', httpStatus: 404, message: 'Invalid purchase code' },
     ...{ rawHash: null, final: false },
   };
@@ -150,5 +164,6 @@ export function denied(place: Place, checkedAt: Date): CodeResult {
 
 export function unproven(place: Place, checkedAt: Date, final = false): CodeResult {
   const silent = { reason: 'unavailable', proof: 'none', httpStatus: 503, message: null, final };
-  return { ...invalid(place, checkedAt), news: { verdict: 'unproven' }, ...silent };
+  const news = { verdict: 'unproven' } as const;
+  return { ...invalid(place, checkedAt), checkpoints: null, news, ...silent };
 }

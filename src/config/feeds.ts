@@ -1,7 +1,6 @@
-import { readFileSync } from 'node:fs';
-import { dirname } from 'node:path';
 import { z } from 'zod';
 import { Secret } from '../domain/secret.js';
+import { placeIn, readListFile } from './list-file.js';
 import { absolutePath, readSecretFile, type Reader } from './reader.js';
 import { zoneOfMachine } from './schemas.js';
 
@@ -53,49 +52,31 @@ const ENTRY = z.strictObject({
   deletes: z.enum(['delete', 'mark']).default('delete'),
 });
 
-const FILE = z.strictObject({ feeds: z.array(ENTRY).min(1, 'lists no feed: add one') });
+const FILE = {
+  setting: 'FEEDS_FILE',
+  list: 'feeds',
+  one: 'feed',
+  entry: ENTRY,
+  sameName: (name: string) => name.toLowerCase(),
+} as const;
 
 type Entry = z.infer<typeof ENTRY>;
 
 /** The feeds in FEEDS_FILE; what is wrong with it is reported, all of it at once. */
 export function readFeeds(reader: Reader): readonly FeedConfig[] {
-  const file = reader.given('FEEDS_FILE');
+  const file = readListFile(reader, FILE);
   if (file === null) return [];
   const { findings } = reader;
-  const path = absolutePath(reader.options.cwd, file.text);
-  let json: unknown;
-  try {
-    json = JSON.parse(readFileSync(path, 'utf8').replace(/^\uFEFF/, ''));
-  } catch (error) {
-    // The parser's own message quotes the text around the fault, which may be a password.
-    const what =
-      error instanceof SyntaxError
-        ? 'is not valid JSON: check it with a JSON editor; comments are not allowed'
-        : 'can’t be read: name a JSON file that this user may read';
-    findings.problem(file, what);
-    return [];
-  }
-  const parsed = FILE.safeParse(json);
-  if (!parsed.success) {
-    for (const { path: at, message } of parsed.error.issues) {
-      const place = at.map((part) => (typeof part === 'number' ? `[${part}]` : `.${String(part)}`));
-      findings.problem(`FEEDS_FILE ${place.join('').slice(1)}`.trim(), message);
-    }
-    return [];
-  }
-  return parsed.data.feeds.flatMap((entry, index, all) => {
-    const where = (field: string): string => `FEEDS_FILE feeds[${index}].${field}`;
+  return file.entries.flatMap((entry, index) => {
+    const where = (field: string): string => `${placeIn(FILE)(index)}.${field}`;
     const problem = (field: string, message: string): void =>
       findings.problem(where(field), message);
-    if (all.findIndex(({ name }) => name.toLowerCase() === entry.name.toLowerCase()) < index) {
-      problem('name', `is taken by another feed, "${entry.name}": give each its own`);
-    }
     const cron = entry.when === 'after-sync' ? null : entry.when;
     const fault = cron === null ? null : reader.options.cronFault(cron);
     if (fault !== null) {
       problem('when', `${fault}: write after-sync, or a cron expression such as 0 5 * * *`);
     }
-    const target = targetOf(entry, dirname(path), reader, where);
+    const target = targetOf(entry, file.folder, reader, where);
     if (target === null) return [];
     const { name, views, sellers = null, deletes } = entry;
     const timeZone = reader.value('TZ') ?? zoneOfMachine();

@@ -3,7 +3,6 @@ import { isLoopback, mayCarryKey } from '../domain/address.js';
 import type { Secret } from '../domain/secret.js';
 import { Findings } from './findings.js';
 import { absolutePath, Reader, type ConfigOptions } from './reader.js';
-import { reportOf, type ConfigReport } from './report.js';
 import {
   HOW_TO_MAKE_A_SECRET,
   isMailAddress,
@@ -12,15 +11,16 @@ import {
   USUAL_HEALTH,
   type ListenAddress,
   type SmtpTarget,
+  zoneOfMachine,
 } from './schemas.js';
 import { readFeeds } from './feeds.js';
-import { readSellers } from './sellers.js';
+import { readSellers, sellerPlace, SETTING_OF_FIELD, type SellerEntry } from './sellers.js';
+import { defaultOf, isSecretName, SETTINGS, type SettingName } from './settings.js';
 
 export { ConfigError } from './findings.js';
-export type { ConfigReport, SettingReport } from './report.js';
 export type { FeedConfig, FeedTarget } from './feeds.js';
 export type { SellerConfig } from './sellers.js';
-export { defaultOf, SETTINGS, type SettingName } from './settings.js';
+export { defaultOf, SETTINGS, type SettingName };
 export type { ConfigOptions };
 
 /** The environment of this process. All else of the product gets it from here. */
@@ -182,8 +182,8 @@ function readAlertWebhook(reader: Reader): AlertWebhook | null {
   const { findings } = reader;
   const [url, secret] = [reader.value('ALERT_WEBHOOK_URL'), reader.value('ALERT_WEBHOOK_SECRET')];
   const format = reader.value('ALERT_FORMAT');
-  const urlPlace = placeOf(reader, 'ALERT_WEBHOOK_URL');
-  const secretPlace = placeOf(reader, 'ALERT_WEBHOOK_SECRET');
+  const urlPlace = givenAt(reader, 'ALERT_WEBHOOK_URL');
+  const secretPlace = givenAt(reader, 'ALERT_WEBHOOK_SECRET');
   if (url !== null && !mayCarryKey(new URL(url.reveal()), reader.value('ALLOW_PLAIN_HTTP'))) {
     findings.problem(urlPlace ?? '', `would get alerts unencrypted: ${UNENCRYPTED_REMEDY}`);
   }
@@ -227,7 +227,7 @@ export interface AlertMail extends Omit<SmtpTarget, 'from'> {
 function readAlertMail(reader: Reader): AlertMail | null {
   const { findings } = reader;
   const [to, server] = [reader.value('ALERT_EMAIL'), reader.value('SMTP_URL')];
-  const [toPlace, serverPlace] = [placeOf(reader, 'ALERT_EMAIL'), placeOf(reader, 'SMTP_URL')];
+  const [toPlace, serverPlace] = [givenAt(reader, 'ALERT_EMAIL'), givenAt(reader, 'SMTP_URL')];
   if (toPlace !== undefined && serverPlace === undefined) {
     findings.problem(
       'SMTP_URL',
@@ -253,10 +253,72 @@ function readAlertMail(reader: Reader): AlertMail | null {
 }
 
 /** Where a setting is given, itself or as a file; also of one that could not be read, which was reported. */
-function placeOf(
+function givenAt(
   reader: Reader,
   name: 'ALERT_WEBHOOK_URL' | 'ALERT_WEBHOOK_SECRET' | 'ALERT_EMAIL' | 'SMTP_URL',
 ): string | undefined {
   const file = name === 'ALERT_EMAIL' ? null : reader.given(`${name}_FILE`);
   return (reader.given(name) ?? file)?.where;
+}
+
+export interface SettingReport {
+  readonly name: string;
+  /** Null when it is not set and has no default, and of a secret. */
+  readonly value: string | null;
+  /** Null when it is not set and has no default. */
+  readonly from: 'environment' | '.env' | 'sellers file' | 'default' | 'this machine' | null;
+  readonly isSecret: boolean;
+}
+
+/** What the settings are, where each comes from, and what is wrong with them. No secret is in it. */
+export interface ConfigReport {
+  readonly settings: readonly SettingReport[];
+  /** Those of the sellers file, each with its fields; for fields it leaves out, the settings hold. */
+  readonly sellers: readonly {
+    readonly name: string;
+    readonly settings: readonly SettingReport[];
+  }[];
+  /** Sentences, each with a remedy behind its last colon. */
+  readonly problems: readonly string[];
+  readonly warnings: readonly string[];
+}
+
+/** @param entries of the sellers file; null: there is none */
+export function reportOf(entries: readonly SellerEntry[] | null, reader: Reader): ConfigReport {
+  const { findings } = reader;
+  const names = Object.keys(SETTINGS) as SettingName[];
+  return {
+    settings: names.map((name) => settingReport(name, reader)),
+    sellers: (entries ?? []).map((entry, index) => sellerReport(entry, sellerPlace(index), reader)),
+    problems: findings.sentences('problem'),
+    warnings: [...findings.sentences('warning'), ...findings.sentences('exposed')],
+  };
+}
+
+function settingReport(name: SettingName, reader: Reader): SettingReport {
+  const isSecret = isSecretName(name);
+  const given = reader.given(name);
+  if (given !== null) {
+    const value = isSecret ? null : reader.findings.shownValue(name, given.text);
+    return { name, value, from: reader.sourceOf(name), isSecret };
+  }
+  if (name === 'TZ') return { name, value: zoneOfMachine(), from: 'this machine', isSecret };
+  const usual = defaultOf(name);
+  return { name, value: usual, from: usual === null ? null : 'default', isSecret };
+}
+
+function sellerReport(
+  { name: seller, ...entry }: SellerEntry,
+  where: string,
+  reader: Reader,
+): ConfigReport['sellers'][number] {
+  const shown = (field: string, value: unknown): string =>
+    reader.findings.shownValue(`${where}.${field}`, String(value));
+  const own = Object.entries(entry).map(([name, value]): SettingReport => {
+    return { name, value: shown(name, value), from: 'sellers file', isSecret: false };
+  });
+  const others = Object.entries(SETTING_OF_FIELD)
+    .filter(([field]) => !(field in entry))
+    .map(([field, setting]) => ({ ...settingReport(setting, reader), name: field }));
+  return { name: shown('name', seller), settings: [...own, ...others] };
 }

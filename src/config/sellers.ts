@@ -1,13 +1,9 @@
-import { readFileSync } from 'node:fs';
-import { dirname } from 'node:path';
 import { z } from 'zod';
 import { hostName, travelsInHeader } from '../domain/address.js';
-import type { Json } from '../domain/item.js';
 import type { Secret } from '../domain/secret.js';
-import { isObject } from '../domain/values.js';
 import type { Findings, Given } from './findings.js';
-import { nearest } from './nearest.js';
-import { absolutePath, codeOf, type Reader, type SecretPlaces } from './reader.js';
+import { placeIn, readListFile } from './list-file.js';
+import type { Reader, SecretPlaces } from './reader.js';
 import { marketplaceFault, zoneOfMachine } from './schemas.js';
 import type { SettingName, ValueOf } from './settings.js';
 
@@ -25,9 +21,25 @@ const ENTRY = z.strictObject({
   auditCron: z.string().optional(),
   timeZone: z.string().optional(),
 });
-const FILE = z.strictObject({ sellers: z.array(ENTRY) });
 
 export type SellerEntry = z.infer<typeof ENTRY>;
+
+/** Names under which people write the key itself. */
+const PLAIN_KEY = /^(?:marketplace)?(?:api)?(?:key|token|secret)$/;
+
+const FILE = {
+  setting: 'SELLERS_FILE',
+  list: 'sellers',
+  one: 'seller',
+  entry: ENTRY,
+  unknownField: (field: string) =>
+    PLAIN_KEY.test(field.toLowerCase().replaceAll(/[^a-z]/g, ''))
+      ? `has the key itself in "${field}": put the key into a file of its own and name that in keyFile, or into an environment variable and name that in keyEnv`
+      : null,
+} as const;
+
+/** Where an entry of the sellers file is, for messages. */
+export const sellerPlace = placeIn(FILE);
 
 /** The settings that hold for a seller whose entry does not say. */
 export const SETTING_OF_FIELD = {
@@ -66,7 +78,7 @@ export interface SellersRead {
 export function readSellers(reader: Reader): SellersRead {
   const { findings, options } = reader;
   const common = choicesOf((field) => reader.value(SETTING_OF_FIELD[field]));
-  const file = reader.given('SELLERS_FILE');
+  const file = readListFile(reader, FILE);
   const single = SINGLE_SELLER.filter((name) => reader.given(name) !== null);
   if (file === null) {
     reader.checkVariables(new Set());
@@ -79,10 +91,9 @@ export function readSellers(reader: Reader): SellersRead {
     }
     return { sellers: [], entries: null };
   }
-  const path = absolutePath(options.cwd, file.text);
-  const entries = readEntries(path, findings);
+  const { entries, folder } = file;
   const sellers = entries.flatMap((entry, index) =>
-    readSeller(entry, placeOf(index), dirname(path), reader),
+    readSeller(entry, sellerPlace(index), folder, reader),
   );
   const used = new Set(entries.flatMap(({ keyEnv }) => keyEnv ?? []));
   reader.checkVariables(used);
@@ -243,79 +254,4 @@ function shareBudgets(
     );
     return { ...seller, requestsPerMinute: limit };
   });
-}
-
-export function placeOf(index: number): string {
-  return `SELLERS_FILE sellers[${index}]`;
-}
-
-/** What the sellers file lists; empty when it can't be read, which has been reported. */
-function readEntries(path: string, findings: Findings): readonly SellerEntry[] {
-  const problem = (message: string): readonly SellerEntry[] => {
-    findings.problem({ where: 'SELLERS_FILE', text: path }, message);
-    return [];
-  };
-  let json: Json;
-  try {
-    json = JSON.parse(readFileSync(path, 'utf8').replace(/^\uFEFF/, '')) as Json;
-  } catch (error) {
-    // The parser's own message quotes the text around the fault, which may be a key.
-    return error instanceof SyntaxError
-      ? problem('is not valid JSON: check it with a JSON editor; comments are not allowed')
-      : problem(
-          `can't be read (${codeOf(error) ?? 'unknown reason'}): name a JSON file that this user may read`,
-        );
-  }
-  if (!isObject(json)) {
-    return problem('is no object: write {"sellers": […]}, with the sellers in the list');
-  }
-  const parsed = FILE.safeParse(json);
-  if (!parsed.success) {
-    for (const issue of parsed.error.issues) reportIssue(issue, findings);
-    return [];
-  }
-  const { sellers } = parsed.data;
-  if (sellers.length === 0) {
-    return problem('lists no seller: add one to "sellers", or take the setting away');
-  }
-  for (const [index, { name }] of sellers.entries()) {
-    const first = sellers.findIndex((one) => one.name === name);
-    if (first === index) continue;
-    findings.problem(
-      { where: `${placeOf(index)}.name`, text: name },
-      `is the name of ${placeOf(first)} too: give every seller a name of its own`,
-    );
-  }
-  return sellers;
-}
-
-/** Names under which people write the key itself. */
-const PLAIN_KEY = /^(?:marketplace)?(?:api)?(?:key|token|secret)$/;
-
-function reportIssue(issue: z.core.$ZodIssue, findings: Findings): void {
-  const path = issue.path.map((part) =>
-    typeof part === 'number' ? `[${part}]` : `.${String(part)}`,
-  );
-  const where = `SELLERS_FILE ${path.join('').slice(1)}`.trim();
-  if (issue.code === 'unrecognized_keys') {
-    for (const key of issue.keys) reportUnknown(where, key, path.length > 0, findings);
-    return;
-  }
-  const wanted = issue.code === 'invalid_type' ? issue.expected : 'other value';
-  const article = /^[aeio]/.test(wanted) ? 'an' : 'a';
-  findings.problem(where, `is missing or no ${wanted}: give ${article} ${wanted}`);
-}
-
-function reportUnknown(where: string, key: string, inSeller: boolean, findings: Findings): void {
-  if (inSeller && PLAIN_KEY.test(key.toLowerCase().replaceAll(/[^a-z]/g, ''))) {
-    findings.problem(
-      where,
-      `has the key itself in "${key}": put the key into a file of its own and name that in keyFile, or into an environment variable and name that in keyEnv`,
-    );
-    return;
-  }
-  const known = Object.keys(inSeller ? ENTRY.shape : FILE.shape);
-  const meant = nearest(key, known);
-  const remedy = meant === null ? `the fields are ${known.join(', ')}` : `did you mean ${meant}?`;
-  findings.problem({ where, text: key }, `is no field: ${remedy}`);
 }

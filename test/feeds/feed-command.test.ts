@@ -94,7 +94,7 @@ describe('feed', () => {
       { name: 'a', target: 'x', views: ['items'] },
     ]);
     const { stderr } = await cli('list');
-    expect(stderr.match(/FEEDS_FILE feeds/g)).toHaveLength(3);
+    expect(stderr.match(/- FEEDS_FILE feeds/g)).toHaveLength(3);
   });
 });
 

@@ -2,7 +2,7 @@ import { hostname } from 'node:os';
 import type { Config, SellerConfig } from './config/index.js';
 import type { JobDeps, Progress, RunEvent } from './jobs/types.js';
 import { requestCounter } from './app/request-counter.js';
-import { progressWriter } from './jobs/run-progress.js';
+import { progressWriter } from './jobs/run.js';
 import { hostName } from './domain/address.js';
 import type { CallRecord, Marketplace } from './marketplace/types.js';
 import { openDatabase, type Database } from './store/open.js';

@@ -17,7 +17,8 @@ import {
 import { silentLog } from '../src/domain/log.js';
 import { parseRedisUrl } from '../src/domain/redis-target.js';
 import { Secret } from '../src/domain/secret.js';
-import { deliverAlert, type Alert } from '../src/jobs/alerts.js';
+import { deliverAlert } from '../src/jobs/alerts.js';
+import type { Alert } from '../src/jobs/types.js';
 import { performMirrorTask } from '../src/jobs/mirror-task.js';
 import { seededCatalogue } from '../src/simulator/index.js';
 import { createMetrics } from '../src/web/metrics.js';

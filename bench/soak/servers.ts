@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { Client } from 'pg';
-import { addressOf, readCredentials } from '#product/store/embedded/connections.js';
+import { addressOf, readCredentials } from '#product/store/embedded/server.js';
 import { describeEmbedded, openEmbedded, release } from '#product/store/embedded/index.js';
 
 export type Postgres = Awaited<ReturnType<typeof startPostgres>>;

@@ -4,10 +4,11 @@ import type { Log } from '../domain/log.js';
 import { lastTick } from '../domain/schedule.js';
 import { runFeed } from '../feeds/open.js';
 import { TargetError } from '../feeds/target.js';
+import type { JobOutcome } from '../jobs/types.js';
 import { parseCron } from '../queue/cron.js';
 import type { Queues } from '../queue/queues.js';
 import type { FeedTask } from '../queue/tasks.js';
-import type { JobHandler, JobOutcome } from '../queue/worker.js';
+import type { JobHandler } from '../queue/worker.js';
 import { watch, type StopWatch } from './watches.js';
 
 type FeedApp = Pick<App, 'config' | 'database' | 'store'>;

@@ -3,19 +3,18 @@ import type { Config, SellerConfig } from '../config/index.js';
 import type { Verdict } from '../domain/codes/proof.js';
 import type { Log } from '../domain/log.js';
 import { DAY_MS, nextTicks } from '../domain/schedule.js';
-import { alertJobs, deliverAlert, type AlertChannelName } from '../jobs/alerts.js';
+import { alertJobs, alertsAfter, deliverAlert, type AlertChannelName } from '../jobs/alerts.js';
 import { paceOf } from '../jobs/codes/pace.js';
 import { performAuditChunk } from '../jobs/codes/perform-chunk.js';
 import type { AuditDeps } from '../jobs/codes/work-on-chunk.js';
 import { performRecheck, type RecheckPlan } from '../jobs/codes/recheck.js';
 import type { Carried } from '../jobs/codes/types.js';
-import { alertsAfter, type MirrorOutcome } from '../jobs/mirror-outcome.js';
 import { performMirrorTask } from '../jobs/mirror-task.js';
-import type { RunEvent } from '../jobs/types.js';
+import type { JobOutcome, RunEvent } from '../jobs/types.js';
 import { parseCron } from '../queue/cron.js';
 import type { Queues } from '../queue/queues.js';
 import type { AlertTask, AuditTask, MirrorTask } from '../queue/tasks.js';
-import type { JobContext, JobHandler, JobOutcome } from '../queue/worker.js';
+import type { JobContext, JobHandler } from '../queue/worker.js';
 import type { AlertChannel } from '../webhook/message.js';
 import { askForFeeds } from './feeds.js';
 import { adding } from './watches.js';
@@ -119,7 +118,7 @@ export function alertHandler(
 async function queueAlerts(
   { config }: App,
   queues: Queues,
-  outcome: MirrorOutcome,
+  outcome: JobOutcome,
   context: JobContext,
 ): Promise<void> {
   for (const { id, task } of alertsAfter(outcome, context).flatMap((one) =>

@@ -2,7 +2,7 @@ import { ConfigError } from '../config/index.js';
 import { IntakeError } from '../intake/types.js';
 import { MarketplaceOptionsError } from '../marketplace/types.js';
 import { StoreError, explainDatabaseError } from '../store/errors.js';
-import { SellerBusyError } from '../store/lock.js';
+import { SellerBusyError } from '../store/locks.js';
 import { QueueError } from '../queue/errors.js';
 import { TargetError } from '../feeds/target.js';
 import { ListenError } from '../web/listen.js';

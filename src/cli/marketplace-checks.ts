@@ -2,7 +2,7 @@ import { failed, ok, warning, type Check } from '../app/checks.js';
 import type { Config, SellerConfig } from '../config/index.js';
 import { hostName, isLoopback, sameHost } from '../domain/address.js';
 import { describeFailure, type Failure } from '../domain/reply.js';
-import { examine, type Examination } from '../jobs/prove.js';
+import { examine, type Examination } from '../jobs/account.js';
 import { remedyOf } from '../jobs/problem.js';
 import { evenlySpacedBudget, unlimitedBudget } from '../marketplace/budget.js';
 import { createMarketplace } from '../marketplace/client.js';

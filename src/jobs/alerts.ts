@@ -8,18 +8,7 @@ import { DIED } from '../store/runs.js';
 import type { Store } from '../store/store.js';
 import type { AlertChannel, AlertMessage } from '../webhook/message.js';
 import { auditRemedy, parkedRemedy, runProblem, runRemedy, wordsOf } from './problem.js';
-
-/** Something to tell people about, by ids; the text is made when it is delivered. */
-export type Alert =
-  | { readonly kind: 'run-failed' | 'run-held'; readonly runId: string }
-  | { readonly kind: 'audit-finished'; readonly auditId: string }
-  | { readonly kind: 'seller-parked'; readonly seller: string; readonly runId: string | null }
-  | {
-      readonly kind: 'copy-stale';
-      readonly seller: string;
-      /** The last success, ISO 8601; null when there never was one. */
-      readonly since: string | null;
-    };
+import type { Alert, JobOutcome } from './types.js';
 
 /** The ways in which people are told; each alert is one job of each, since each may fail by itself. */
 export const ALERT_CHANNELS = ['webhook', 'mail'] as const;
@@ -52,6 +41,20 @@ export function alertId(alert: Alert): string {
       return `${alert.kind}.${alert.seller}.${since}`;
     }
   }
+}
+
+/**
+ * The alerts of a job's outcome. Each incident has one: a failure that may pass is told when the last
+ * attempt has failed too. A parked seller is told as that, not as a failed run besides.
+ * @param job.attempt 1 for the first, of `attempts`
+ */
+export function alertsAfter(
+  outcome: JobOutcome,
+  { attempt, attempts }: { readonly attempt: number; readonly attempts: number },
+): readonly Alert[] {
+  const alert = 'alert' in outcome ? (outcome.alert ?? null) : null;
+  const isRepeated = outcome.kind === 'retry' && attempt < attempts;
+  return alert === null || isRepeated ? [] : [alert];
 }
 
 /** What an alert says; `path` is where the dashboard shows it. */
@@ -243,19 +246,6 @@ function sellerPage(seller: string): Pick<Told, 'path' | 'label'> {
   return { path: `/sellers/${encodeURIComponent(seller)}`, label: `${seller} in the dashboard` };
 }
 
-/** What became of an alert, as plain data. */
-export type AlertOutcome =
-  /** Delivered, or dropped since there is nothing to tell any more. */
-  | {
-      readonly kind: 'done';
-      readonly result: { readonly delivered: number } | { readonly dropped: string };
-    }
-  /** It may work later, but not before `notBefore` (milliseconds since 1970). */
-  | { readonly kind: 'retry'; readonly problem: string; readonly notBefore: number | null }
-  | { readonly kind: 'give-up'; readonly problem: string }
-  /** It was told to stop. */
-  | { readonly kind: 'hand-back' };
-
 /**
  * Tells people about something, in the words it deserves now. Never throws.
  * @param deps.dashboardUrl for links; null: nobody said where the dashboard is
@@ -270,7 +260,7 @@ export async function deliverAlert(
   alert: Alert,
   jobId: string,
   signal: AbortSignal,
-): Promise<AlertOutcome> {
+): Promise<JobOutcome> {
   try {
     signal.throwIfAborted();
     const told = await messageOf(deps.store, alert, new Date());

@@ -1,6 +1,6 @@
 import { checkDecision, type Decision } from '../domain/removals.js';
 import type { HeldFates, HeldRunRecord } from '../store/decisions.js';
-import type { SellerLock } from '../store/lock.js';
+import type { SellerLock } from '../store/locks.js';
 import type { Store } from '../store/store.js';
 import { storeProblem } from './problem.js';
 

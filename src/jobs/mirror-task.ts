@@ -1,13 +1,10 @@
-import { SellerBusyError } from '../store/lock.js';
-import type { Alert } from './alerts.js';
-import type { MirrorOutcome } from './mirror-outcome.js';
+import { SellerBusyError } from '../store/locks.js';
 import { wordsOf } from './problem.js';
-import type { Proof } from './prove.js';
+import { syncAccount, type Proof } from './account.js';
 import { CoveredError } from './run.js';
-import { syncAccount } from './sync-account.js';
 import { syncCatalogue } from './sync-catalogue.js';
 import { syncItem } from './sync-item.js';
-import type { JobDeps, Problem, ProblemCode, RunReport } from './types.js';
+import type { Alert, JobDeps, JobOutcome, Problem, ProblemCode, RunReport } from './types.js';
 
 export type MirrorJob = {
   /** When it was asked for: what a run that began later has done is not done again. */
@@ -30,7 +27,7 @@ export async function performMirrorTask(
   deps: JobDeps,
   job: MirrorJob,
   signal: AbortSignal,
-): Promise<MirrorOutcome> {
+): Promise<JobOutcome> {
   let unfinished: bigint | null = null;
   const watched: JobDeps = {
     ...deps,
@@ -55,7 +52,7 @@ export async function performMirrorTask(
   }
 }
 
-async function perform(deps: JobDeps, job: MirrorJob, signal: AbortSignal): Promise<MirrorOutcome> {
+async function perform(deps: JobDeps, job: MirrorJob, signal: AbortSignal): Promise<JobOutcome> {
   signal.throwIfAborted();
   const parked = job.byHand ? null : await deps.store.sellers.parkingOf(deps.sellerId);
   if (parked !== null) {
@@ -127,7 +124,7 @@ async function afterFailure(
   runId: bigint,
   { code, message, notBefore }: Problem,
   signal: AbortSignal,
-): Promise<MirrorOutcome> {
+): Promise<JobOutcome> {
   // The run's own words stay in the store: they may quote what the marketplace said.
   const problem = `run ${runId} failed: ${code}; \`seller-mirror runs ${runId}\` tells more`;
   const alert = runAlert('run-failed', runId);

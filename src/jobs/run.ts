@@ -1,11 +1,12 @@
 import type { RowStamp } from '../store/item-rows.js';
-import type { SellerLock } from '../store/lock.js';
-import type { RunCounts, RunKind } from '../store/runs.js';
+import type { SellerLock } from '../store/locks.js';
+import type { RunCounts, RunKind, RunProgress } from '../store/runs.js';
 import type { Binding } from '../store/sellers.js';
 import type { HeldBack } from '../store/decisions.js';
 import type { ItemSession } from '../store/session.js';
+import type { Store } from '../store/store.js';
 import { INTERRUPTED, RunProblem, storeProblem } from './problem.js';
-import type { JobDeps, Problem, RunEvent, RunReport } from './types.js';
+import type { JobDeps, Problem, Progress, RunEvent, RunReport } from './types.js';
 
 export interface RunContext {
   readonly deps: JobDeps;
@@ -154,4 +155,44 @@ export function forgetChanges(run: RunContext): void {
 
 export function noteTolerated(run: RunContext, names: readonly string[]): void {
   for (const name of names) run.tolerated.set(name, (run.tolerated.get(name) ?? 0) + 1);
+}
+
+/** Shortest time between two writes of a run's progress (ms). */
+const WRITE_EVERY_MS = 1_000;
+
+/**
+ * Writes the progress of the runs of one piece of work into the store, for those who watch from
+ * elsewhere. Never throws and never waits: a run does not depend on being watched.
+ */
+export function progressWriter({
+  runs,
+}: Pick<Store, 'runs'>): Required<Pick<JobDeps, 'onRun' | 'onProgress'>> {
+  let runId: bigint | null = null;
+  let wroteAt = 0;
+  let isWriting = false;
+  return {
+    onRun(event) {
+      runId = event.phase === 'started' ? event.runId : null;
+      wroteAt = 0;
+    },
+    onProgress(progress) {
+      if (runId === null || isWriting || Date.now() - wroteAt < WRITE_EVERY_MS) return;
+      wroteAt = Date.now();
+      isWriting = true;
+      void runs
+        .progress(runId, stepOf(progress))
+        .catch(() => undefined)
+        .finally(() => (isWriting = false));
+    },
+  };
+}
+
+function stepOf(progress: Progress): RunProgress {
+  const { phase } = progress;
+  if (phase === 'list') {
+    const { records, expected } = progress;
+    return { phase, done: records, total: expected === null ? null : Math.max(records, expected) };
+  }
+  if (phase === 'look-up') return { phase, done: progress.done, total: progress.total };
+  return { phase, done: 0, total: null };
 }

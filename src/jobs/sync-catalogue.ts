@@ -4,10 +4,9 @@ import { ListBroken } from '../marketplace/types.js';
 import type { ItemList } from '../marketplace/types.js';
 import { isTransient } from '../marketplace/retry.js';
 import { CatalogueIntake } from './catalogue-intake.js';
-import { proveCredential, type Proof } from './prove.js';
+import { proveCredential, syncAccount, type Proof } from './account.js';
 import { problemOf, RunProblem } from './problem.js';
 import { forgetChanges, performRun, type RunContext } from './run.js';
-import { syncAccount } from './sync-account.js';
 import { settleUnlisted, type Unlisted } from './unlisted.js';
 import type { JobDeps, RunReport } from './types.js';
 

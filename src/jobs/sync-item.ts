@@ -2,7 +2,7 @@ import type { Json } from '../domain/item.js';
 import { completeMedia, prepareAnswer } from '../domain/prepare-item.js';
 import { describeFailure } from '../domain/reply.js';
 import { comeBackAt, problemOf, RunProblem } from './problem.js';
-import { proveCredential } from './prove.js';
+import { proveCredential } from './account.js';
 import { inSession, noteTolerated, performRun, type RunContext } from './run.js';
 import type { JobDeps, RunReport } from './types.js';
 

@@ -97,3 +97,43 @@ export type RunEvent =
       readonly problem: Problem | null;
       readonly durationMs: number;
     };
+
+/** Something to tell people about, by ids; the text is made when it is delivered. */
+export type Alert =
+  | { readonly kind: 'run-failed' | 'run-held'; readonly runId: string }
+  | { readonly kind: 'audit-finished'; readonly auditId: string }
+  | { readonly kind: 'seller-parked'; readonly seller: string; readonly runId: string | null }
+  | {
+      readonly kind: 'copy-stale';
+      readonly seller: string;
+      /** The last success, ISO 8601; null when there never was one. */
+      readonly since: string | null;
+    };
+
+/** What became of a job, as plain data that holds ids, codes, counts and sentences. */
+export type JobOutcome =
+  /** Done for good, or needless; `result` is kept with the job for a while. */
+  | {
+      readonly kind: 'done';
+      readonly result: Readonly<Record<string, unknown>>;
+      readonly alert?: Alert | null;
+    }
+  /** Failed in a way that may pass: again after a backoff, not before `notBefore` (ms since 1970). */
+  | {
+      readonly kind: 'retry';
+      readonly problem: string;
+      readonly notBefore: number | null;
+      readonly alert?: Alert | null;
+    }
+  /** Can't be done now: again after `delayMs`, without using up an attempt. */
+  | {
+      readonly kind: 'later';
+      readonly reason: string;
+      readonly delayMs: number;
+      /** Another process works on the same, and may be done any moment. */
+      readonly isBusy?: true;
+    }
+  /** Failed, and repeating can't help. */
+  | { readonly kind: 'give-up'; readonly problem: string; readonly alert?: Alert | null }
+  /** Not done because the process stops: another one, or the next start, does it. */
+  | { readonly kind: 'hand-back' };

@@ -5,7 +5,7 @@ import { describeFailure } from '../domain/reply.js';
 import type { LookupChoice } from '../store/removals.js';
 import type { ItemSession, Staged } from '../store/session.js';
 import { RunProblem, comeBackAt, describeHeld } from './problem.js';
-import { proveCredential } from './prove.js';
+import { proveCredential } from './account.js';
 import { inSession, noteTolerated, type RunContext } from './run.js';
 
 export interface Unlisted {

@@ -1,8 +1,7 @@
 import { Queue, type BackendFactory, type IQueueBackend } from 'bullmq';
 import type { Log } from '../domain/log.js';
 import { within } from './concurrency.js';
-import { QueueError, wordsOf } from './errors.js';
-import type { Outage } from './outage.js';
+import { QueueError, wordsOf, type Outage } from './errors.js';
 import { QUEUE_NAMES, type Payload, type QueueName } from './tasks.js';
 import type { Tuning } from './tuning.js';
 

@@ -1,7 +1,6 @@
 import type { RedisTarget } from '../domain/redis-target.js';
 import { Connection, type QueueSettings } from './connection.js';
-import { wordsOf } from './errors.js';
-import { Outage } from './outage.js';
+import { Outage, wordsOf } from './errors.js';
 import { postgresServer } from './postgres.js';
 import { redisServer } from './redis.js';
 import {
@@ -19,7 +18,8 @@ import {
   type TaskOf,
 } from './tasks.js';
 import { TUNING, type Tuning } from './tuning.js';
-import { isRefused, QueueWorker, type JobHandler, type WorkOptions } from './worker.js';
+import { QueueWorker, type JobHandler, type WorkOptions } from './worker.js';
+import { isRefused } from './worker-backend.js';
 
 export interface QueueOptions extends Omit<QueueSettings, 'tuning'> {
   /** Redis or Valkey; null keeps the queue in PostgreSQL, in schema `bullmq` of `databaseUrl`. */

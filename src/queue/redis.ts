@@ -3,8 +3,7 @@ import { createRedisBackend } from 'bullmq';
 import type { RedisTarget } from '../domain/redis-target.js';
 import { within } from './concurrency.js';
 import { refusal, type QueueSettings, type Server } from './connection.js';
-import { QueueError, wordsOf } from './errors.js';
-import type { Outage } from './outage.js';
+import { QueueError, wordsOf, type Outage } from './errors.js';
 import type { Tuning } from './tuning.js';
 
 /** Without an option whose types contradict each other in the driver. */

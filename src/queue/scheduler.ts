@@ -3,8 +3,7 @@ import type { ScheduleKey, ScheduleState, TickDone } from '../store/schedules.js
 import type { Store } from '../store/store.js';
 import { eachOf, within } from './concurrency.js';
 import { parseCron, startAlarm } from './cron.js';
-import { wordsOf } from './errors.js';
-import { Outage } from './outage.js';
+import { Outage, wordsOf } from './errors.js';
 import { tickId } from './tasks.js';
 import {
   credibleAt,

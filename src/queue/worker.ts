@@ -8,11 +8,13 @@ import {
   type JobProgress,
 } from 'bullmq';
 import type { Log } from '../domain/log.js';
+import type { JobOutcome } from '../jobs/types.js';
 import { pause, within } from './concurrency.js';
 import type { Connection } from './connection.js';
 import { bounded, wordsOf } from './errors.js';
 import { readPayload, type Payload, type QueueName, type TaskOf } from './tasks.js';
 import type { Tuning } from './tuning.js';
+import { isRefused, steadyBackend } from './worker-backend.js';
 
 export interface JobContext {
   readonly jobId: string;
@@ -26,18 +28,6 @@ export interface JobContext {
   /** Its lines carry the job's id and seller. */
   readonly log: Log;
 }
-
-export type JobOutcome =
-  /** Done for good; `result` is kept with the job for a while. */
-  | { readonly kind: 'done'; readonly result: Readonly<Record<string, unknown>> }
-  /** Failed in a way that may pass: again after a backoff, not before `notBefore` (ms since 1970). */
-  | { readonly kind: 'retry'; readonly problem: string; readonly notBefore: number | null }
-  /** Can't be done now: again after `delayMs`, without using up an attempt. */
-  | { readonly kind: 'later'; readonly reason: string; readonly delayMs: number }
-  /** Failed, and repeating can't help. */
-  | { readonly kind: 'give-up'; readonly problem: string }
-  /** Not done because the worker stops: another worker, or the next start, does it. */
-  | { readonly kind: 'hand-back' };
 
 export type JobHandler<T> = (task: T, context: JobContext) => Promise<JobOutcome>;
 
@@ -108,8 +98,8 @@ interface JobEnd {
 
 /**
  * Works on a queue with BullMQ's worker until it is stopped, from now on or as soon as the server can
- * be reached, and through outages. BullMQ fetches jobs and renews their locks. The end of a job is recorded here: BullMQ would take an outage
- * at that moment for a failure of the job.
+ * be reached, and through outages. BullMQ fetches jobs and renews their locks. The end of a job is
+ * recorded here: BullMQ would take an outage at that moment for a failure of the job.
  */
 export class QueueWorker<N extends QueueName = QueueName> {
   readonly #setup: WorkerSetup<N>;
@@ -195,7 +185,11 @@ export class QueueWorker<N extends QueueName = QueueName> {
             error instanceof TryAgain ? error.delayMs : 0,
         },
       },
-      (name, options, more) => this.#steady(factory(name, options, more)),
+      (name, options, more) =>
+        steadyBackend(factory(name, options, more), {
+          ...{ connection, tuning, retryMs: this.#retryMs, ending: this.#ending.signal },
+          onRenewed: (token, isLost, ageMs) => this.#renewed(token, isLost, ageMs),
+        }),
     );
     bull.on('error', () => undefined); // logged where the command failed
     bull.on('stalled', (job) => {
@@ -225,67 +219,11 @@ export class QueueWorker<N extends QueueName = QueueName> {
     }
   }
 
-  /**
-   * The backend of BullMQ's worker, with three changes. It never waits for a job longer than
-   * `blockMs` (BullMQ waits up to an hour on PostgreSQL, also on a connection that is half open), and
-   * a failed wait ends as one without a job, so that the worker looks for jobs next. Renewals of locks
-   * are heard. BullMQ retries after a pause when a connection is refused, and without one after other
-   * errors (the server shuts down, is full, or does not answer): so all get that error's code, except
-   * what the server says of a job.
-   */
-  #steady(backend: IQueueBackend): IQueueBackend {
-    const { connection, tuning } = this.#setup;
-    const ending = this.#ending.signal;
-    const answered = async (answer: Promise<unknown>): Promise<unknown> => {
-      try {
-        const result = await answer;
-        connection.worked();
-        return result;
-      } catch (error) {
-        if (isRefused(error)) throw error;
-        connection.failed(error);
-        throw Object.assign(new Error(wordsOf(error), { cause: error }), { code: 'ECONNREFUSED' });
-      }
-    };
-    const changed: Partial<IQueueBackend> = {
-      maximumBlockTimeout: tuning.blockMs / 1_000,
-      waitForJob: async (seconds) => {
-        try {
-          return await backend.waitForJob(seconds);
-        } catch (error) {
-          if (ending.aborted) throw error; // its connection was closed
-          connection.failed(error);
-          backend.reconnectBlocking().catch(() => undefined);
-          await pause(this.#retryMs, ending);
-          return null;
-        }
-      },
-      extendLocks: async (ids, tokens, durationMs) => {
-        const sentAt = performance.now();
-        const lost = await (answered(backend.extendLocks(ids, tokens, durationMs)) as Promise<
-          string[]
-        >);
-        for (const [index, token] of tokens.entries()) {
-          const active = this.#active.get(token);
-          if (active === undefined) continue;
-          if (lost.includes(ids[index] ?? '')) interruptLost(active);
-          else this.#setDeadline(active, performance.now() - sentAt);
-        }
-        return lost;
-      },
-    };
-    return new Proxy(backend, {
-      get(target, name) {
-        if (name in changed) return Reflect.get(changed, name) as unknown;
-        const value: unknown = Reflect.get(target, name, target);
-        if (typeof value !== 'function') return value;
-        return (...args: unknown[]): unknown => {
-          const answer: unknown = Reflect.apply(value, target, args);
-          const isCommand = answer instanceof Promise && !NO_COMMANDS.has(name);
-          return isCommand ? answered(answer) : answer;
-        };
-      },
-    });
+  #renewed(token: string, isLost: boolean, ageMs: number): void {
+    const active = this.#active.get(token);
+    if (active === undefined) return;
+    if (isLost) interruptLost(active);
+    else this.#setDeadline(active, ageMs);
   }
 
   async #process(job: BullJob, token: string): Promise<never> {
@@ -445,21 +383,6 @@ function endsWithin(ms: number, end: Promise<unknown>): Promise<boolean> {
     () => true,
     () => false,
   );
-}
-
-/** Methods of a backend that handle its connections instead of giving a command. */
-const NO_COMMANDS = new Set<string | symbol>([
-  'waitUntilReady',
-  'disconnectBlocking',
-  'reconnectBlocking',
-  'disconnect',
-  'close',
-]);
-
-/** The job is gone, not active, or locked by another worker: BullMQ's errors with a negative code. */
-export function isRefused(error: unknown): boolean {
-  if (!(error instanceof Error) || !('code' in error)) return false;
-  return typeof error.code === 'number' && error.code < 0;
 }
 
 /** Most characters of a result: it is kept for days. */

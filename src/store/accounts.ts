@@ -2,7 +2,7 @@ import { accountHash, extraHash } from '../domain/prepare-item.js';
 import type { Account, Json } from '../domain/item.js';
 import { storableJson } from '../domain/values.js';
 import type { RowStamp } from './item-rows.js';
-import type { SellerLock } from './lock.js';
+import type { SellerLock } from './locks.js';
 
 export interface AccountRecord {
   readonly value: Account;

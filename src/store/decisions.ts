@@ -1,7 +1,7 @@
 import type { Pool, PoolClient } from 'pg';
 import type { Decision, HeldRun, RemovalPlan } from '../domain/removals.js';
 import type { RowStamp } from './item-rows.js';
-import type { SellerLock } from './lock.js';
+import type { SellerLock } from './locks.js';
 
 export interface NamedItem {
   readonly itemId: number;

@@ -1,6 +1,6 @@
 import { escapeLiteral } from 'pg';
 import { ITEM_FIELDS } from '../domain/changes.js';
-import type { SellerLock } from './lock.js';
+import type { SellerLock } from './locks.js';
 
 /** Columns of `mirror.items` that a version keeps: all that reports show, and since when. */
 const STATE_COLUMNS = [

@@ -1,5 +1,5 @@
 import type { Pool } from 'pg';
-import { sellerIsLocked } from './lock.js';
+import { sellerIsLocked } from './locks.js';
 import { DIED, type RunKind, type RunProgress, type RunState } from './runs.js';
 
 /** A seller as the dashboard lists it. */

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, Pool, type PoolClient, type PoolConfig } from 'pg';
-import { type LockPools, WATCH_TIMES, type WatchTimes } from './advisory-lock.js';
+import { type LockPools, WATCH_TIMES, type WatchTimes } from './locks.js';
 import { StoreReadOnlyError } from './errors.js';
 import type { PrismaClient } from './generated/prisma/client.js';
 

@@ -1,8 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { PoolClient } from 'pg';
 import type { RetentionPart, RetentionPlan } from '../domain/retention.js';
-import { openLong, tryLock, type LockPools } from './advisory-lock.js';
-import { itemsLockSql } from './lock.js';
+import { itemsLockSql, type LockPools, openLong, tryLock } from './locks.js';
 
 /** Rows of one batch, and so of one transaction: some ten milliseconds. */
 const BATCH = 2_000;

@@ -2,7 +2,7 @@ import type { PoolClient } from 'pg';
 import type { LookupOutcome, Removals } from '../domain/removals.js';
 import { CHANGE_COLUMNS, keepVersions, NEXT_VALID_FROM } from './history.js';
 import type { RowStamp } from './item-rows.js';
-import type { SellerLock } from './lock.js';
+import type { SellerLock } from './locks.js';
 
 /** Which unlisted items to look up in a run. */
 export interface LookupChoice {

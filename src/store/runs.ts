@@ -2,7 +2,7 @@ import type { Pool, PoolClient } from 'pg';
 import type { WideChange } from '../domain/changes.js';
 import type { RunKind, RunState } from './generated/prisma/enums.js';
 import { tellUndecided } from './history.js';
-import type { SellerLock } from './lock.js';
+import type { SellerLock } from './locks.js';
 import { PAUSED } from './sellers.js';
 
 export type { RunKind, RunState };

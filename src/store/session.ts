@@ -18,7 +18,7 @@ import {
 } from './decisions.js';
 import { CHANGE_COLUMNS, NEXT_NUMBER, NUMBERING, noneUndecided } from './history.js';
 import { ITEM_COLUMNS, ItemRows, type RowStamp } from './item-rows.js';
-import { itemsLockSql, type SellerLock } from './lock.js';
+import { itemsLockSql, type SellerLock } from './locks.js';
 import { delistItems, recordLookups, removeItems, takeBackDelisting } from './removals.js';
 import { finishRun, markWideFields, type RunCounts, type RunEnd, saveCounts } from './runs.js';
 

@@ -16,7 +16,7 @@ import * as feed from './history-read.js';
 import { tellUndecided } from './history.js';
 import type { RowStamp } from './item-rows.js';
 import * as items from './items-read.js';
-import { lockSeller, type SellerLock } from './lock.js';
+import { lockSeller, type SellerLock } from './locks.js';
 import * as overview from './overview.js';
 import {
   assertWritable,

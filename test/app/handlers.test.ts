@@ -61,7 +61,8 @@ function describeWork(title: string, trial: () => Trial): void {
   describe(title, () => {
     it('works an audit off chunk by chunk, one of them in the queue at a time, and tells of its end', async () => {
       const shop = await openShop();
-      const queues = await trial().open();
+      // It counts all the time: a slow machine answers late.
+      const queues = await trial().open({ tuning: { commandMs: 10_000, answerMs: 20_000 } });
       const codes = listOf(shop, 600);
       const auditId = await enter(mirror(), shop.marketplace.host, codes, { chunkSize: 20 });
       await enqueueNext(mirror().store, auditId, adding(queues, 'main'));

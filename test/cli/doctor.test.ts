@@ -6,7 +6,7 @@ import { checkStore } from '../../src/cli/commands/doctor.js';
 import { checkSeller, quirkInWords, type OpenedAccount } from '../../src/cli/marketplace-checks.js';
 import { readConfig, type Config, type SellerConfig } from '../../src/config/index.js';
 import { Secret } from '../../src/domain/secret.js';
-import { syncAccount } from '../../src/jobs/sync-account.js';
+import { syncAccount } from '../../src/jobs/account.js';
 import { notationQuirks, type SimulatorOptions } from '../../src/simulator/index.js';
 import { openEmbedded } from '../../src/store/embedded/index.js';
 import type { EmbeddedStartError } from '../../src/store/errors.js';

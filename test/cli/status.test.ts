@@ -3,7 +3,7 @@ import { reportLines, sellerReport } from '../../src/cli/commands/status.js';
 import { wrap } from '../../src/cli/output/text.js';
 import { asTyped } from '../../src/cli/own-command.js';
 import { performMirrorTask } from '../../src/jobs/mirror-task.js';
-import { syncAccount } from '../../src/jobs/sync-account.js';
+import { syncAccount } from '../../src/jobs/account.js';
 import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
 import { syncItem } from '../../src/jobs/sync-item.js';
 import type { FiredSchedule } from '../../src/store/processes.js';

@@ -1,5 +1,5 @@
 import { Secret } from '../../src/domain/secret.js';
-import { syncAccount } from '../../src/jobs/sync-account.js';
+import { syncAccount } from '../../src/jobs/account.js';
 import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
 import { seededCatalogue, seededPurchases, type Simulator } from '../../src/simulator/index.js';
 import { auditDeps, enter, workThrough } from '../jobs/codes/support.js';

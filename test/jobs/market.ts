@@ -1,4 +1,4 @@
-import { syncAccount } from '../../src/jobs/sync-account.js';
+import { syncAccount } from '../../src/jobs/account.js';
 import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
 import { syncItem } from '../../src/jobs/sync-item.js';
 import type { JobDeps, RunReport } from '../../src/jobs/types.js';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { performMirrorTask, type MirrorJob } from '../../src/jobs/mirror-task.js';
-import type { MirrorOutcome } from '../../src/jobs/mirror-outcome.js';
+import type { JobOutcome } from '../../src/jobs/types.js';
 import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
 import type { JobDeps } from '../../src/jobs/types.js';
 import type { Simulator } from '../../src/simulator/index.js';
@@ -20,7 +20,7 @@ function job(kind: 'sync' | 'account' | 'items' = 'sync', byHand = false): Mirro
 }
 
 /** Does a job for the seller of a simulator. */
-function perform(sim: Simulator, asked: MirrorJob, signal = never): Promise<MirrorOutcome> {
+function perform(sim: Simulator, asked: MirrorJob, signal = never): Promise<JobOutcome> {
   return performMirrorTask(mirror().deps(sim.url), asked, signal);
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { Secret } from '../../src/domain/secret.js';
-import { syncAccount } from '../../src/jobs/sync-account.js';
+import { syncAccount } from '../../src/jobs/account.js';
 import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
 import type { RunEvent } from '../../src/jobs/types.js';
 import { seededCatalogue, type Simulator } from '../../src/simulator/index.js';

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished }
 import { Secret } from '../../src/domain/secret.js';
 import type { Queues } from '../../src/queue/queues.js';
 import { hold, release } from '../../src/store/embedded/index.js';
-import { findPostmaster, waitUntilGone } from '../../src/store/embedded/postmaster.js';
+import { findPostmaster, waitUntilGone } from '../../src/store/embedded/server.js';
 import {
   hasRedis,
   type RedisProcess,

@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { bounded, wordsOf } from '../../src/queue/errors.js';
-import { Outage } from '../../src/queue/outage.js';
+import { bounded, Outage, wordsOf } from '../../src/queue/errors.js';
 import { backoffMs, TUNING } from '../../src/queue/tuning.js';
 import { smallResult } from '../../src/queue/worker.js';
 import { listeningLog } from './support.js';

@@ -9,7 +9,8 @@ import type { RedisTarget } from '../../src/domain/redis-target.js';
 import { openQueues, type QueueOptions, type Queues } from '../../src/queue/queues.js';
 import type { MirrorTask } from '../../src/queue/tasks.js';
 import type { Tuning } from '../../src/queue/tuning.js';
-import type { JobContext, JobHandler, JobOutcome } from '../../src/queue/worker.js';
+import type { JobOutcome } from '../../src/jobs/types.js';
+import type { JobContext, JobHandler } from '../../src/queue/worker.js';
 import { createTestDatabase } from '../support/postgres.js';
 import { hasRedis, type RedisProcess, redisTitle, startRedis } from '../support/redis.js';
 

@@ -5,7 +5,7 @@ import { performMirrorTask } from '../../src/jobs/mirror-task.js';
 import { seededCatalogue } from '../../src/simulator/index.js';
 import { CopyIn } from '../../src/store/copy.js';
 import { StoreConnectionError } from '../../src/store/errors.js';
-import type { SellerLock } from '../../src/store/lock.js';
+import type { SellerLock } from '../../src/store/locks.js';
 import { openStore, type Store } from '../../src/store/store.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
 import { startProxy, type TcpProxy } from '../support/tcp-proxy.js';

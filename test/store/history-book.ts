@@ -3,8 +3,7 @@ import type { Item, Json } from '../../src/domain/item.js';
 import { prepareItem, type PreparedItem } from '../../src/domain/prepare-item.js';
 import type { ItemRow } from '../support/mirror.js';
 import { tellUndecided } from '../../src/store/history.js';
-import { WATCH_TIMES } from '../../src/store/advisory-lock.js';
-import { lockSeller, type SellerLock } from '../../src/store/lock.js';
+import { lockSeller, type SellerLock, WATCH_TIMES } from '../../src/store/locks.js';
 import { ItemSession } from '../../src/store/session.js';
 import { createTestDatabase, emptyTables } from '../support/postgres.js';
 

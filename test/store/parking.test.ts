@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { performRecheck } from '../../src/jobs/codes/recheck.js';
 import { performMirrorTask, type MirrorJob } from '../../src/jobs/mirror-task.js';
-import { syncAccount } from '../../src/jobs/sync-account.js';
+import { syncAccount } from '../../src/jobs/account.js';
 import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
 import { syncItem } from '../../src/jobs/sync-item.js';
 import { seededCatalogue } from '../../src/simulator/index.js';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { RetentionPlan } from '../../src/domain/retention.js';
-import { syncAccount } from '../../src/jobs/sync-account.js';
+import { syncAccount } from '../../src/jobs/account.js';
 import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
 import { syncItem } from '../../src/jobs/sync-item.js';
 import { seededCatalogue, type Simulator } from '../../src/simulator/index.js';

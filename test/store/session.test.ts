@@ -2,8 +2,7 @@ import pg from 'pg';
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import { prepareItem, type PreparedItem } from '../../src/domain/prepare-item.js';
 import { ItemSession } from '../../src/store/session.js';
-import { WATCH_TIMES } from '../../src/store/advisory-lock.js';
-import { lockSeller, type SellerLock } from '../../src/store/lock.js';
+import { lockSeller, type SellerLock, WATCH_TIMES } from '../../src/store/locks.js';
 import type { RowStamp } from '../../src/store/item-rows.js';
 import { createTestDatabase } from '../support/postgres.js';
 

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { Client } from 'pg';
 import type { TestProject } from 'vitest/node';
-import { addressOf, readCredentials } from '../../src/store/embedded/connections.js';
+import { addressOf, readCredentials } from '../../src/store/embedded/server.js';
 import { openEmbedded, release } from '../../src/store/embedded/index.js';
 import { migrate } from '../../src/store/migrate.js';
 import { databaseAt } from './postgres.js';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { syncAccount } from '../../src/jobs/sync-account.js';
+import { syncAccount } from '../../src/jobs/account.js';
 import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
 import type { RunEvent } from '../../src/jobs/types.js';
 import type { CallRecord } from '../../src/marketplace/types.js';

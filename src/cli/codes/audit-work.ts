@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { App } from '../../app.js';
-import { alertJobs } from '../../jobs/alerts.js';
+import { alertJobs, alertsAfter } from '../../jobs/alerts.js';
 import { paceOf } from '../../jobs/codes/pace.js';
 import { enqueueNext, performAuditChunk } from '../../jobs/codes/perform-chunk.js';
 import type { AuditDeps } from '../../jobs/codes/work-on-chunk.js';
-import { alertsAfter, type MirrorOutcome } from '../../jobs/mirror-outcome.js';
+import type { JobOutcome } from '../../jobs/types.js';
 import type { AuditProgress } from '../../store/audits/types.js';
 import { explainDatabaseError } from '../../store/errors.js';
 import { usageError } from '../errors.js';
@@ -106,7 +106,7 @@ export async function workOnAudit(
 }
 
 /** Sends the alerts of an audit's end, as a worker would. */
-async function sendAlerts(app: App, outcome: MirrorOutcome): Promise<void> {
+async function sendAlerts(app: App, outcome: JobOutcome): Promise<void> {
   const alerts = alertsAfter(outcome, { attempt: ATTEMPTS, attempts: ATTEMPTS });
   const jobs = alerts.flatMap((alert) => alertJobs(app.config, alert));
   if (jobs.length === 0) return;

@@ -1,7 +1,7 @@
 import { Argument, Option, type Command } from 'commander';
 import type { App } from '../../app.js';
 import type { SellerConfig } from '../../config/index.js';
-import { syncAccount } from '../../jobs/sync-account.js';
+import { syncAccount } from '../../jobs/account.js';
 import { syncCatalogue, syncSeller } from '../../jobs/sync-catalogue.js';
 import { syncItem } from '../../jobs/sync-item.js';
 import type { JobDeps, RunReport } from '../../jobs/types.js';

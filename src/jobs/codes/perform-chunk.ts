@@ -2,10 +2,9 @@ import { LOOK_AFTER_MS, planLook, waitBeforeLook } from '../../domain/codes/seco
 import { AuditNotRunningError, ChunkBusyError } from '../../store/audits/chunks.js';
 import type { HeldChunk } from '../../store/audits/types.js';
 import type { Store } from '../../store/store.js';
-import type { Alert } from '../alerts.js';
-import type { MirrorOutcome } from '../mirror-outcome.js';
 import { moment } from '../../domain/moment.js';
 import { wordsOf } from '../problem.js';
+import type { Alert, JobOutcome } from '../types.js';
 import { afterAsking, describeStop, isHopeless, type ChunkResult } from './chunk-outcome.js';
 import { workOnCodes, type AuditDeps } from './work-on-chunk.js';
 
@@ -54,7 +53,7 @@ export async function performAuditChunk(
   deps: AuditDeps,
   job: ChunkJob,
   signal: AbortSignal,
-): Promise<MirrorOutcome> {
+): Promise<JobOutcome> {
   const { auditId, chunk } = job;
   const { audits } = deps.store;
   try {
@@ -80,7 +79,7 @@ async function lookAgain(
   job: ChunkJob,
   held: HeldChunk,
   signal: AbortSignal,
-): Promise<MirrorOutcome> {
+): Promise<JobOutcome> {
   const { auditId } = job;
   const { audits } = deps.store;
   for (let settled = 0; ;) {
@@ -125,7 +124,7 @@ async function goOn(
   deps: AuditDeps,
   { auditId, chunk }: ChunkJob,
   settled: number,
-): Promise<MirrorOutcome> {
+): Promise<JobOutcome> {
   await enqueueNext(deps.store, auditId, deps.enqueueChunk, chunk + 1);
   const isFinished = (await deps.store.audits.get(auditId))?.state === 'finished';
   const alert = isFinished ? finished(auditId) : null;
@@ -137,7 +136,7 @@ async function notDone(
   deps: AuditDeps,
   { auditId, chunk, isLastAttempt }: ChunkJob,
   result: ChunkResult,
-): Promise<MirrorOutcome | null> {
+): Promise<JobOutcome | null> {
   const { stop, state } = result;
   const { audits } = deps.store;
   const next = afterAsking(result, Date.now(), Math.random());
@@ -168,7 +167,7 @@ async function notDone(
   }
 }
 
-function afterError(error: unknown, auditId: bigint, signal: AbortSignal): MirrorOutcome {
+function afterError(error: unknown, auditId: bigint, signal: AbortSignal): JobOutcome {
   if (error instanceof AuditNotRunningError) return notRunning(auditId, error.state ?? 'gone');
   // Whatever came of being told to stop, another worker takes it from here.
   if (signal.aborted) return { kind: 'hand-back' };
@@ -180,7 +179,7 @@ function afterError(error: unknown, auditId: bigint, signal: AbortSignal): Mirro
 }
 
 /** The one that finished it may have been killed before it could tell; an alert is sent once. */
-function notRunning(auditId: bigint, state: string): MirrorOutcome {
+function notRunning(auditId: bigint, state: string): JobOutcome {
   const alert = state === 'finished' ? finished(auditId) : null;
   return { kind: 'done', result: { audit: String(auditId), state }, alert };
 }

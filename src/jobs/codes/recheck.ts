@@ -5,8 +5,8 @@ import {
   type RecheckFilter,
 } from '../../domain/codes/recheck.js';
 import type { Store } from '../../store/store.js';
-import type { MirrorOutcome } from '../mirror-outcome.js';
 import { wordsOf } from '../problem.js';
+import type { JobOutcome } from '../types.js';
 import { chunkSizeFor } from './pace.js';
 import { enqueueNext } from './perform-chunk.js';
 import type { AuditDeps } from './work-on-chunk.js';
@@ -70,13 +70,13 @@ export async function performRecheck(
   deps: Pick<AuditDeps, 'store' | 'sellerId' | 'marketplace' | 'enqueueChunk'>,
   plan: RecheckPlan,
   signal: AbortSignal,
-): Promise<MirrorOutcome> {
+): Promise<JobOutcome> {
   const { store, sellerId, marketplace } = deps;
   try {
     signal.throwIfAborted();
     const parked = await store.sellers.parkingOf(sellerId);
     if (parked !== null) {
-      return { kind: 'done', result: { parked: { code: parked.code } }, alert: null };
+      return { kind: 'done', result: { parked: { code: parked.code } } };
     }
     await store.sellers.ensure(sellerId, marketplace.host);
     const latest = await store.audits.list({ sellerIds: [sellerId], limit: LATEST_AUDITS });
@@ -85,9 +85,9 @@ export async function performRecheck(
     );
     const auditId = running?.auditId ?? (await beginRecheck(store, sellerId, plan, Date.now()));
     if (auditId !== null) await enqueueNext(store, auditId, deps.enqueueChunk);
-    return { kind: 'done', result: { audit: auditId && String(auditId) }, alert: null };
+    return { kind: 'done', result: { audit: auditId && String(auditId) } };
   } catch (error) {
     if (signal.aborted) return { kind: 'hand-back' };
-    return { kind: 'retry', problem: wordsOf(error), notBefore: null, alert: null };
+    return { kind: 'retry', problem: wordsOf(error), notBefore: null };
   }
 }

@@ -1,5 +1,5 @@
 import type { Pool, PoolClient } from 'pg';
-import { tryLock, type LockPools } from '../advisory-lock.js';
+import { tryLock, type LockPools } from '../locks.js';
 import { KNOWN } from './columns.js';
 import type { AuditState, HeldChunk, PendingCode } from './types.js';
 

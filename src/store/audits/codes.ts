@@ -1,6 +1,6 @@
 import type { Pool } from 'pg';
 import type { RecheckCandidate, RecheckFilter } from '../../domain/codes/recheck.js';
-import type { LockPools } from '../advisory-lock.js';
+import type { LockPools } from '../locks.js';
 import { streamRows } from './results.js';
 import { DENIALS_COLUMNS, KNOWN, LEDGER_DENIALS, withDenials, type DenialsRow } from './columns.js';
 import type { CodeCheck, CodeState } from './types.js';

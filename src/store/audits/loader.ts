@@ -1,5 +1,5 @@
 import type { PoolClient } from 'pg';
-import { type LockPools, type LongConnection, openLong } from '../advisory-lock.js';
+import { type LockPools, type LongConnection, openLong } from '../locks.js';
 import { BinaryRows, CopyIn } from '../copy.js';
 import { LONGEST_CELL, LONGEST_TEXT, storable, storableJsonText } from './columns.js';
 import type { AuditRow, AuditSize, EnteredAudit, NewAudit } from './types.js';

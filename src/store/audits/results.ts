@@ -1,5 +1,5 @@
 import type { Pool, QueryResult, QueryResultRow } from 'pg';
-import { type LockPools, openLong } from '../advisory-lock.js';
+import { type LockPools, openLong } from '../locks.js';
 import {
   DENIALS_COLUMNS,
   type DenialsRow,

@@ -18,7 +18,7 @@ import {
   type BackupTable,
   type TableShape,
 } from './format.js';
-import { TAR_END, tarFile } from './tar.js';
+import { TAR_END, tarFile } from './archive.js';
 
 /** Rows of a table come in files of about this size, one of which is in memory. */
 const FILE_BYTES = 1 << 20;

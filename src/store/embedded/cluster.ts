@@ -3,7 +3,7 @@ import { chmod, chown, lstat, mkdir, readdir, rename, rm, rmdir, symlink } from 
 import { basename, dirname, join } from 'node:path';
 import { EmbeddedStartError, errorCode } from '../errors.js';
 import { type Binaries, findBinaries } from './binaries.js';
-import { ADMIN_ROLE, APP_ROLE, type Credentials } from './connections.js';
+import { ADMIN_ROLE, APP_ROLE, type Credentials } from './server.js';
 import {
   diskFull,
   explainFileError,

@@ -3,13 +3,16 @@ import { dirname, join } from 'node:path';
 import { assertPlatform } from './binaries.js';
 import { SYSTEM_FALLBACK, binaryFolders, createPlace, type Fallback } from './cluster.js';
 import {
-  KEEPER_NAME,
   addressOf,
   connect,
-  isPassing,
-  readCredentials,
   type Credentials,
-} from './connections.js';
+  findPostmaster,
+  isPassing,
+  KEEPER_NAME,
+  readCredentials,
+  stopPostmaster,
+  waitUntilGone,
+} from './server.js';
 import {
   explainFileError,
   writePrivate,
@@ -20,7 +23,6 @@ import {
   type Place,
 } from './place.js';
 import { keepLease, leaseServer } from './lease.js';
-import { findPostmaster, stopPostmaster, waitUntilGone } from './postmaster.js';
 import { newServiceUser } from './service-user.js';
 
 export interface EmbeddedOptions {

@@ -6,23 +6,21 @@ import { createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from 'pg';
 import {
+  boundLog,
   connect,
+  findPostmaster,
   isPassing,
   KEEPER_LOCK,
   KEEPER_NAME,
   LEASE_LOCK,
-  readCredentials,
-  START_MARK,
-} from './connections.js';
-import { files, type Place, readSmall, writePrivate } from './place.js';
-import {
-  boundLog,
-  findPostmaster,
   logSince,
   logSize,
+  readCredentials,
+  START_MARK,
   stopPostmaster,
   waitUntilGone,
-} from './postmaster.js';
+} from './server.js';
+import { files, type Place, readSmall, writePrivate } from './place.js';
 import { asUser, plainEnvironment, runAs } from './service-user.js';
 
 /*

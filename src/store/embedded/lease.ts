@@ -12,14 +12,17 @@ import { sweepDrafts } from './cluster.js';
 import {
   connect,
   type Credentials,
+  findPostmaster,
   isPassing,
   KEEPER_LOCK,
+  lastWords,
   LEASE_LOCK,
+  logSince,
+  logSize,
   START_MARK,
-} from './connections.js';
+} from './server.js';
 import type { KeeperTask } from './keeper.js';
 import { assertSameMajor, diskFull, files, type Place } from './place.js';
-import { findPostmaster, lastWords, logSince, logSize } from './postmaster.js';
 import { plainEnvironment, runAs } from './service-user.js';
 
 const RENEW_PAUSE_MS = 5_000;

@@ -7,7 +7,7 @@ import { Asking } from '../../../src/jobs/codes/ask-codes.js';
 import { enqueueNext, performAuditChunk } from '../../../src/jobs/codes/perform-chunk.js';
 import type { AskOptions, AskReport, SettledCode } from '../../../src/jobs/codes/types.js';
 import type { AuditDeps } from '../../../src/jobs/codes/work-on-chunk.js';
-import type { MirrorOutcome } from '../../../src/jobs/mirror-outcome.js';
+import type { JobOutcome } from '../../../src/jobs/types.js';
 import { unlimitedBudget } from '../../../src/marketplace/budget.js';
 import { createMarketplace } from '../../../src/marketplace/client.js';
 import type { Marketplace, MarketplaceOptions } from '../../../src/marketplace/types.js';
@@ -243,7 +243,7 @@ export function auditDeps(
 }
 
 /** Told of each chunk that is to be done again, before it is. */
-export type OnOutcome = (outcome: MirrorOutcome) => Promise<void> | void;
+export type OnOutcome = (outcome: JobOutcome) => Promise<void> | void;
 
 /** Works on audits, one chunk at a time and without pauses, until nothing is in the queue. */
 export async function workThrough(

@@ -2,7 +2,7 @@ import { gunzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Json } from '../../../src/domain/item.js';
-import { syncAccount } from '../../../src/jobs/sync-account.js';
+import { syncAccount } from '../../../src/jobs/account.js';
 import { syncCatalogue } from '../../../src/jobs/sync-catalogue.js';
 import { seededCatalogue } from '../../../src/simulator/index.js';
 import { BackupError } from '../../../src/store/backup/format.js';

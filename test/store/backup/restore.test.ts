@@ -15,7 +15,7 @@ import {
   type BackupManifest,
 } from '../../../src/store/backup/format.js';
 import { checkBackup, restore } from '../../../src/store/backup/restore.js';
-import { readTar, TAR_END, tarFile, type TarFile } from '../../../src/store/backup/tar.js';
+import { readTar, TAR_END, tarFile, type TarFile } from '../../../src/store/backup/archive.js';
 import { migrate, migrationState, MIGRATIONS_FOLDER } from '../../../src/store/migrate.js';
 import { openStore } from '../../../src/store/store.js';
 import { never } from '../../support/mirror.js';

@@ -7,9 +7,13 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { Client } from 'pg';
 import { onTestFinished } from 'vitest';
-import { connect, readCredentials, KEEPER_NAME } from '../../../src/store/embedded/connections.js';
+import {
+  connect,
+  findPostmaster,
+  KEEPER_NAME,
+  readCredentials,
+} from '../../../src/store/embedded/server.js';
 import { openEmbedded, release, type EmbeddedDatabase } from '../../../src/store/embedded/index.js';
-import { findPostmaster } from '../../../src/store/embedded/postmaster.js';
 
 export const DIST = fileURLToPath(new URL('../../../dist', import.meta.url));
 

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { PurchaseReading } from '../../../src/domain/codes/known-code.js';
 import type { Purchase, PurchasedItem } from '../../../src/domain/item.js';
-import { syncAccount } from '../../../src/jobs/sync-account.js';
+import { syncAccount } from '../../../src/jobs/account.js';
 import { syncCatalogue } from '../../../src/jobs/sync-catalogue.js';
 import { syncItem } from '../../../src/jobs/sync-item.js';
 import { seededCatalogue } from '../../../src/simulator/index.js';

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { type Alert, alertId } from '../../src/jobs/alerts.js';
-import { alertsAfter, type MirrorOutcome } from '../../src/jobs/mirror-outcome.js';
+import { alertId, alertsAfter } from '../../src/jobs/alerts.js';
 import { afterProblem } from '../../src/jobs/mirror-task.js';
 import { describeHeld, problemOf, remedyFor } from '../../src/jobs/problem.js';
+import type { Alert, JobOutcome } from '../../src/jobs/types.js';
 
 describe('what follows from a failed run', () => {
   it.each([
@@ -36,7 +36,7 @@ describe('what follows from a failed run', () => {
 
 describe('alerts', () => {
   const failed: Alert = { kind: 'run-failed', runId: '7' };
-  const retry: MirrorOutcome = { kind: 'retry', problem: '', notBefore: null, alert: failed };
+  const retry: JobOutcome = { kind: 'retry', problem: '', notBefore: null, alert: failed };
 
   it('of a failure that may pass come when the last attempt has failed too, not at each', () => {
     const of = (attempt: number) => alertsAfter(retry, { attempt, attempts: 12 });
@@ -54,7 +54,7 @@ describe('alerts', () => {
 
   it('are not sent when there is nothing to tell', () => {
     const last = { attempt: 12, attempts: 12 };
-    const quiet: MirrorOutcome[] = [
+    const quiet: JobOutcome[] = [
       { kind: 'done', result: {}, alert: null },
       { kind: 'later', reason: '', delayMs: 1 },
       { kind: 'hand-back' },

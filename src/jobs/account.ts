@@ -4,7 +4,8 @@ import { prepareItem } from '../domain/prepare-item.js';
 import type { Reply } from '../domain/reply.js';
 import { ListBroken, type ItemList, type Marketplace, type Sourced } from '../marketplace/types.js';
 import { RunProblem, problemOf } from './problem.js';
-import type { RunContext } from './run.js';
+import { noteTolerated, performRun, type RunContext } from './run.js';
+import type { JobDeps, RunReport } from './types.js';
 
 /** Account details answered with success: the key is good, and whose it is. */
 export type Proof = Sourced<Account>;
@@ -44,6 +45,36 @@ function changed(sellerId: string, message: string, otherwise: string): RunProbl
   const command = `seller-mirror sync account --seller ${sellerId} --accept-account`;
   const remedy = `give the other one a seller name of its own; ${otherwise}, run \`${command}\` once`;
   return new RunProblem('account-changed', message, remedy, { permanent: true });
+}
+
+/** Mirrors the account. The proof that comes with a success serves the catalogue run that follows. */
+export async function syncAccount(
+  deps: JobDeps,
+  signal: AbortSignal,
+): Promise<{ report: RunReport; proof: Proof | null }> {
+  let proof: Proof | null = null;
+  const report = await performRun(deps, 'account', signal, async (run) => {
+    deps.onProgress?.({ phase: 'account' });
+    proof = await proveCredential(run);
+    await saveAccount(run, proof);
+    return 'succeeded';
+  });
+  return { report, proof };
+}
+
+async function saveAccount(run: RunContext, proof: Proof): Promise<void> {
+  noteTolerated(run, proof.tolerated);
+  const unreadable = proof.tolerated.filter((name) => name.endsWith('.unreadable'));
+  if (unreadable.length > 0) {
+    const fields = unreadable.map((name) => name.slice(0, -'.unreadable'.length)).join(', ');
+    run.warnings.push(`could not be read, and are kept as they came in "extra": ${fields}`);
+  }
+  const change = await run.deps.store.sellers.saveAccount(run.lock, run.stamp, proof);
+  run.counts.listed = 1;
+  if (change === 'added') run.counts.added = 1;
+  else if (change === 'changed') run.counts.changed = 1;
+  else if (change === 'extra-changed') run.counts.extraChanged = 1;
+  else run.counts.unchanged = 1;
 }
 
 /** What a marketplace was seen to do; null for what was not asked. */

@@ -82,7 +82,6 @@ describe.skipIf(!hasBrowser)(browserTitle('the dashboard in a browser'), () => {
     shop.catalogue.change(1_001, { name: 'Renamed overnight' });
     shop.sim.faults.next('list', { kind: 'slow', chunkBytes: 40_000, pauseMs: 150 });
     await button(page, 'Sync now').click();
-    await page.getByText('The job is in the queue').waitFor();
     // Lost when the page is loaded again.
     await page.evaluate('globalThis.sameDocument = true');
     const bar = page.locator('.bar [data-live-text]').first();
@@ -118,7 +117,9 @@ describe.skipIf(!hasBrowser)(browserTitle('the dashboard in a browser'), () => {
     await field.fill('20');
     await page.getByLabel('Note').fill('withdrawn by us');
     await button(page, 'Approve removals').click();
-    await page.waitForURL(`**/runs/${runId}?notice=approved`);
+    await page.getByText('The removals were approved.').waitFor();
+    // Told once: a reload would tell it again.
+    expect(page.url()).toBe(`${shop.served.url}/runs/${runId}`);
     expect(await page.textContent('main')).toContain('approved by ada@laptop: withdrawn by us');
     const states = await mirror().rows(
       `SELECT count(*)::int AS removed FROM mirror.items WHERE state = 'removed'`,
@@ -165,6 +166,13 @@ describe.skipIf(!hasBrowser)(browserTitle('the dashboard in a browser'), () => {
     await help.waitFor();
     await page.keyboard.press('Escape');
     await help.waitFor({ state: 'hidden' });
+    // By its button too, and more than once.
+    for (let n = 0; n < 2; n++) {
+      await page.keyboard.press('?');
+      await help.waitFor();
+      await button(page, 'Close').press('Enter');
+      await help.waitFor({ state: 'hidden' });
+    }
     await page.keyboard.press('g');
     await page.keyboard.press('r');
     await page.waitForURL('**/runs');
@@ -215,6 +223,32 @@ describe.skipIf(!hasBrowser)(browserTitle('the dashboard in a browser'), () => {
     expect(await overhang(page)).toBe(0);
   });
 
+  it('asks again for live figures after the server refused them for a while', async () => {
+    const shop = await openShop(3);
+    const { page } = await operatorPage(shop.served);
+    let refused = 0;
+    // As a database that is away, or a proxy without a server, answers.
+    await page.route('**/events', (route) =>
+      refused++ < 2 ? route.fulfill({ status: 503, body: 'not now' }) : route.continue(),
+    );
+    const heard = page.waitForResponse(
+      (reply) => reply.url().endsWith('/events') && reply.status() === 200,
+      { timeout: 60_000 },
+    );
+    await page.reload();
+    await heard;
+  });
+
+  it('leads an open tab to the login page when its session ends elsewhere', async () => {
+    const shop = await openShop(3);
+    const { page } = await operatorPage(shop.served);
+    await page.goto(`${shop.served.url}/runs`);
+    await page.getByText(/^updated \d+ s ago$/).waitFor();
+    await mirror().rows('DELETE FROM mirror.sessions');
+    await button(page, 'Log in').waitFor({ timeout: 60_000 });
+    expect(page.url()).toBe(`${shop.served.url}/login?to=%2Fruns`);
+  });
+
   it.each([
     ['on a desk', {}],
     ['on a desk, dark', { colorScheme: 'dark' }],
@@ -262,6 +296,7 @@ describe.skipIf(!hasBrowser)(browserTitle('the dashboard in a browser'), () => {
     shop.sim.seller(KEY).account = { ...shop.sim.seller(KEY).account, heading: HOSTILE.join('') };
     await shop.syncAccount();
     const { runId } = await shop.sync();
+    await mirror().store.sellers.ensure('n'.repeat(63), new URL(shop.sim.url).host);
     await enter(mirror(), new URL(shop.sim.url).host, ['0'.repeat(36)], {
       source: HOSTILE.join('').slice(0, 200),
     });

@@ -18,22 +18,41 @@ interface Live {
 /** Without a message for this long (ms), the server counts as gone. It sends one each second. */
 const GONE_MS = 8_000;
 
+/** Time before a stream that the server refused is asked for again (ms). */
+const RETRY_MS = 4_000;
+
 let source: EventSource | null = null;
 /** What the page shows; the server sends another version when it may look different. */
 let version = document.body.dataset['version'];
 let isRefreshing = false;
 let heardAt = Date.now();
+let isLoggedOut = false;
 
 function listen(): void {
   if (source !== null || document.hidden) return;
   source = new EventSource('/events');
-  heardAt = Date.now();
+  source.addEventListener('error', () => {
+    // Browsers ask again after a broken connection, but not after an answer that is no stream, such as
+    // one without a database, of a proxy without a server, or without a session.
+    if (source?.readyState !== EventSource.CLOSED) return;
+    source = null;
+    setTimeout(() => void listenAgain(), RETRY_MS);
+  });
   source.addEventListener('live', ({ data }: MessageEvent<string>) => {
     heardAt = Date.now();
     const live = JSON.parse(data) as Live;
     live.bars.forEach(showBar);
     if (version !== live.version && !isRefreshing) void refresh(live.version);
   });
+}
+
+async function listenAgain(): Promise<void> {
+  const headers = { accept: 'text/event-stream' };
+  const reply = await fetch('/codes', { method: 'HEAD', headers }).catch(() => null);
+  isLoggedOut = reply?.status === 401;
+  // The page goes with the session, but not what somebody types in it.
+  if (isLoggedOut && !isBusy()) location.reload();
+  else listen();
 }
 
 function hush(): void {
@@ -56,11 +75,18 @@ function showBar({ id, done, total, text }: Live['bars'][number]): void {
   }
 }
 
-/** Fetches the page again and puts its new content in place, unless somebody is typing in it. */
+/** Whether somebody may be typing, or the page is one that stays as it is. */
+function isBusy(): boolean {
+  return (
+    document.activeElement?.closest('main form') instanceof HTMLElement ||
+    document.querySelector('main[data-still]') !== null
+  );
+}
+
+/** Fetches the page again and puts its new content in place, unless somebody is busy in it. */
 async function refresh(to: string): Promise<void> {
   const focused = document.activeElement;
-  const isTyping = focused instanceof HTMLElement && focused.closest('main form') !== null;
-  if (isTyping || document.querySelector('main[data-still]') !== null) return;
+  if (isBusy()) return;
   isRefreshing = true;
   const reply = await fetch(location.href, { headers: { accept: 'text/html' } }).catch(() => null);
   isRefreshing = false;
@@ -80,45 +106,55 @@ function showFreshness(): void {
   const mark = document.querySelector<HTMLElement>('[data-freshness]');
   if (mark === null) return;
   const silentMs = Date.now() - heardAt;
-  const isGone = silentMs > GONE_MS;
+  const isGone = isLoggedOut || silentMs > GONE_MS;
   mark.dataset['freshness'] = isGone ? 'gone' : 'live';
   const seconds = Math.round(silentMs / 1_000);
-  mark.textContent = isGone
-    ? `no answer from the server for ${seconds} s`
-    : `updated ${seconds} s ago`;
+  mark.textContent = isLoggedOut
+    ? 'logged out: reload the page'
+    : isGone
+      ? `no answer from the server for ${seconds} s`
+      : `updated ${seconds} s ago`;
 }
 
 if (version !== undefined) {
   listen();
-  document.addEventListener('visibilitychange', () => (document.hidden ? hush() : listen()));
+  document.addEventListener('visibilitychange', () => {
+    if (document.hidden) return hush();
+    heardAt = Date.now();
+    listen();
+  });
   setInterval(showFreshness, 1_000);
+}
+
+// --- What was done ---
+
+// It is told once: not again when the page is loaded again or changes.
+const address = new URL(location.href);
+if (address.searchParams.has('notice')) {
+  address.searchParams.delete('notice');
+  history.replaceState(null, '', address);
 }
 
 // --- Forms ---
 
-/** A button that waits for a number to be typed again. */
-function checkRetyped(field: HTMLInputElement): void {
-  const button = field.form?.querySelector<HTMLButtonElement>('button[data-needs-retype]');
-  if (button) button.disabled = field.value.trim() !== field.dataset['retype'];
+function setButtons(form: HTMLFormElement, areEnabled: boolean): void {
+  form.querySelectorAll('button').forEach((one) => (one.disabled = !areEnabled));
 }
 
-document.addEventListener('input', ({ target }) => {
-  if (target instanceof HTMLInputElement && target.dataset['retype'] !== undefined) {
-    checkRetyped(target);
-  }
+// The page that the back button shows is the one that was left, with its buttons as they were.
+window.addEventListener('pageshow', ({ persisted }) => {
+  if (persisted) document.querySelectorAll('form').forEach((form) => setButtons(form, true));
 });
-document.querySelectorAll<HTMLInputElement>('input[data-retype]').forEach(checkRetyped);
 
 /** Sends a form with a file so that its progress shows; the plain form does the same without. */
 document.addEventListener('submit', (event) => {
   const form = event.target;
   if (!(form instanceof HTMLFormElement)) return;
+  if (form.method === 'dialog') return;
   const bar = form.querySelector<HTMLProgressElement>('progress[data-upload]');
-  if (bar === null) {
-    // A second click would do it twice.
-    setTimeout(() => form.querySelectorAll('button').forEach((one) => (one.disabled = true)));
-    return;
-  }
+  // A second click would do it twice. Later, since the form carries the button's own value.
+  setTimeout(() => setButtons(form, false));
+  if (bar === null) return;
   event.preventDefault();
   const request = new XMLHttpRequest();
   request.open('POST', form.action);
@@ -139,6 +175,7 @@ document.addEventListener('submit', (event) => {
   });
   request.addEventListener('error', () => {
     bar.hidden = true;
+    setButtons(form, true);
     form.querySelector('[data-upload-error]')?.removeAttribute('hidden');
   });
   request.send(new FormData(form));

@@ -2,7 +2,7 @@ import type { Child, FC, PropsWithChildren } from 'hono/jsx';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import type { DashboardContext } from './context.js';
 import { ASSETS } from './assets.js';
-import { Token } from './parts.js';
+import { TIME_ZONE, Token } from './parts.js';
 
 /** The sections, in the order of the navigation; the key goes there after `g`. */
 const SECTIONS = [
@@ -114,6 +114,7 @@ const Frame: FC<PropsWithChildren<FrameProps>> = (props) => {
         </div>
         <Notice of={notice} />
         {children}
+        <footer>Times are in {TIME_ZONE}.</footer>
       </main>
       <Keys />
     </Document>

@@ -146,27 +146,34 @@ export interface Column<Row> {
   readonly cell: (row: Row) => Child;
   /** Figures stand at the right, in columns. */
   readonly isFigure?: boolean;
-  /** Left out on a phone. */
+  /** Left out on a phone, unless the table flows there. */
   readonly isMinor?: boolean;
+  /** Its name stands before the value where a table flows, as that of figures does. */
+  readonly isNamed?: boolean;
 }
 
-/** A table; what fills it when it is empty is the caller's to say. */
+/**
+ * A table; what fills it when it is empty is the caller's to say.
+ * @param flows on a phone each row is a paragraph: for more columns than fit there
+ */
 export function Table<Row>({
   caption,
   columns,
   rows,
   empty,
+  flows = false,
 }: {
   caption: string;
   columns: readonly Column<Row>[];
   rows: readonly Row[];
   empty: Child;
+  flows?: boolean;
 }) {
   if (rows.length === 0) return <Empty>{empty}</Empty>;
   const classOf = ({ isFigure, isMinor }: Column<Row>): string | undefined =>
     [isFigure ? 'figure' : '', isMinor ? 'minor' : ''].filter(Boolean).join(' ') || undefined;
   return (
-    <div class="table" tabindex={0} role="region" aria-label={caption}>
+    <div class={flows ? 'table flows' : 'table'} tabindex={0} role="region" aria-label={caption}>
       <table>
         <caption class="unseen">{caption}</caption>
         <thead>
@@ -182,7 +189,12 @@ export function Table<Row>({
           {rows.map((row) => (
             <tr>
               {columns.map((column) => (
-                <td class={classOf(column)}>{column.cell(row)}</td>
+                <td
+                  class={classOf(column)}
+                  data-name={flows && (column.isFigure || column.isNamed) ? column.name : undefined}
+                >
+                  {column.cell(row)}
+                </td>
               ))}
             </tr>
           ))}
@@ -326,10 +338,20 @@ export const Foreign: FC<{ text: string | null; none?: string; isWhole?: boolean
 /** Control characters but for tabs and line ends, and marks that turn the direction of text. */
 const UNPRINTABLE = /(?![\t\n]|\r\n)\p{Cc}|[\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
 
-/** Makes characters visible that would hide or turn others. */
+/** More marks above each other than any script has: they would cover the lines around theirs. */
+const PILE = /(\p{M}{6})\p{M}+/gu;
+
+/** Makes characters visible that would hide or turn others, and keeps those that pile up in their line. */
 export function printable(text: string): string {
-  return text.replace(UNPRINTABLE, '\ufffd');
+  return text.replace(UNPRINTABLE, '\ufffd').replace(PILE, '$1');
 }
+
+/** A seller's name, as a link to its page. */
+export const SellerLink: FC<{ name: string }> = ({ name }) => (
+  <a class="seller" href={`/sellers/${encodeURIComponent(name)}`}>
+    {name}
+  </a>
+);
 
 /** A link to an address of the marketplace; plain text when it is no web address. */
 export const WebLink: FC<{ url: string | null }> = ({ url }) => {

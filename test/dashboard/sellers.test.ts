@@ -1,6 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { printable } from '../../src/dashboard/parts.js';
 import { performMirrorTask } from '../../src/jobs/mirror-task.js';
 import { seededCatalogue } from '../../src/simulator/index.js';
+import { enter } from '../jobs/codes/support.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
 import { openDashboard, type TestDashboard } from './dashboard.js';
 
@@ -179,6 +181,47 @@ describe('the page of a seller, for a viewer', () => {
       expect((await viewer.post(`/sellers/main/${action}`)).status).toBe(403);
     }
     expect(await mirror().store.sellers.parkingOf('main')).toBeNull();
+  });
+});
+
+describe('what needs somebody', () => {
+  it('begins with held runs: behind a thousand stale copies nobody would see them', async () => {
+    const { store } = mirror();
+    for (let n = 0; n < 30; n++) await store.sellers.ensure(`never-mirrored-${n}`, 'm');
+    await store.sellers.ensure('zoe', 'm');
+    await mirror().rows(
+      `INSERT INTO mirror.runs (seller_id, kind, state, holder, finished_at)
+       VALUES ('zoe', 'items', 'held', 'x', now())`,
+    );
+    const text = await (await dashboard.login()).page('/');
+    expect(text).toContain('zoe: a run waits for your decision');
+    expect(text).toContain('and 19 more sellers');
+  });
+
+  it('has failed audits, which nobody goes on with by himself', async () => {
+    const auditId = await enter(mirror(), 'm', ['0'.repeat(36)], { source: 'list.csv' });
+    await mirror().store.audits.fail(auditId, 'the key was refused');
+    const text = await (await dashboard.login()).page('/');
+    expect(text).toContain(`Audit ${auditId} failed`);
+    expect(text).toContain('the key was refused');
+  });
+});
+
+describe('texts of the marketplace', () => {
+  it('are apart where a list has changed', async () => {
+    await mirrored();
+    await mirror().rows(
+      `INSERT INTO mirror.item_changes (seller_id, item_id, run_id, changed_at, class, field, old_value, new_value)
+       SELECT 'main', 1, max(run_id), now(), 'text', 'tags', '["red","blue"]', '["green","grey"]'
+         FROM mirror.runs`,
+    );
+    const text = await (await dashboard.login()).page('/changes');
+    expect(text.replaceAll(/<[^>]+>/g, '')).toContain('red, blue → green, grey');
+  });
+
+  it('cover no other line with marks that pile up', () => {
+    expect(printable(`e${'\u0301'.repeat(400)}`)).toHaveLength(7);
+    expect(printable('Tiếng Việt')).toBe('Tiếng Việt');
   });
 });
 

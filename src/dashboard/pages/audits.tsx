@@ -14,6 +14,7 @@ import {
   Bar,
   Choice,
   count,
+  Count,
   duration,
   Facts,
   Figures,
@@ -21,6 +22,7 @@ import {
   Moment,
   Pages,
   Section,
+  SellerLink,
   State,
   Table,
 } from '../parts.js';
@@ -93,6 +95,7 @@ export function addAudits(app: Dashboard, parts: DashboardParts): void {
       store.audits.listOf(auditId),
       unproven > 0 || (!isRunning && pending > 0) ? store.audits.unprovenCounts(auditId) : [],
     ]);
+    const reading = readingOf(list?.layout ?? null);
     const bar =
       running === null
         ? undefined
@@ -173,15 +176,17 @@ export function addAudits(app: Dashboard, parts: DashboardParts): void {
             ]}
           />
         </Section>
-        <Section title="How it was read">
-          <ul class="lines">
-            {readingOf(list?.layout ?? null).map((reason) => (
-              <li>
-                <Foreign text={reason} isWhole />
-              </li>
-            ))}
-          </ul>
-        </Section>
+        {reading.length === 0 ? null : (
+          <Section title="How it was read">
+            <ul class="lines">
+              {reading.map((reason) => (
+                <li>
+                  <Foreign text={reason} isWhole />
+                </li>
+              ))}
+            </ul>
+          </Section>
+        )}
       </>,
     );
   });
@@ -321,6 +326,7 @@ const AuditTable: FC<{ audits: readonly AuditRow[]; isFiltered: boolean }> = ({
 }) => (
   <Table
     caption="Audits"
+    flows
     rows={audits}
     empty={
       isFiltered ? (
@@ -337,14 +343,14 @@ const AuditTable: FC<{ audits: readonly AuditRow[]; isFiltered: boolean }> = ({
         cell: ({ auditId }) => <a href={`/audits/${auditId}`}>{String(auditId)}</a>,
       },
       { name: 'List', cell: ({ source }) => <Foreign text={source} /> },
-      { name: 'Seller', isMinor: true, cell: ({ sellerId }) => sellerId },
+      { name: 'Seller', cell: ({ sellerId }) => <SellerLink name={sellerId} /> },
       { name: 'State', cell: ({ state }) => <State of={state} /> },
-      { name: 'Begun', isMinor: true, cell: ({ createdAt }) => <Ago at={createdAt} /> },
-      { name: 'Codes', isFigure: true, cell: ({ codes }) => count(codes) },
-      { name: 'Valid', isFigure: true, isMinor: true, cell: ({ valid }) => count(valid) },
-      { name: 'Invalid', isFigure: true, cell: ({ invalid }) => count(invalid) },
-      { name: 'Unproven', isFigure: true, isMinor: true, cell: ({ unproven }) => count(unproven) },
-      { name: 'Waiting', isFigure: true, isMinor: true, cell: ({ pending }) => count(pending) },
+      { name: 'Begun', cell: ({ createdAt }) => <Ago at={createdAt} /> },
+      { name: 'Codes', isFigure: true, cell: ({ codes }) => <Count of={codes} /> },
+      { name: 'Valid', isFigure: true, cell: ({ valid }) => <Count of={valid} /> },
+      { name: 'Invalid', isFigure: true, cell: ({ invalid }) => <Count of={invalid} /> },
+      { name: 'Unproven', isFigure: true, cell: ({ unproven }) => <Count of={unproven} /> },
+      { name: 'Waiting', isFigure: true, cell: ({ pending }) => <Count of={pending} /> },
     ]}
   />
 );

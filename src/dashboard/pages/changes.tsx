@@ -156,28 +156,31 @@ function nightsOf(changes: readonly ItemChange[]): { day: string; of: ItemChange
   return nights;
 }
 
-/** Changes, one line each. */
-export const ChangeTable: FC<{ changes: readonly ItemChange[]; hasItem?: boolean }> = ({
-  changes,
-  hasItem = true,
-}) => (
+/** Changes, one line each. @param hasTime false where all of them have the same */
+export const ChangeTable: FC<{
+  changes: readonly ItemChange[];
+  hasItem?: boolean;
+  hasTime?: boolean;
+  empty?: string;
+}> = ({ changes, hasItem = true, hasTime = true, empty = 'Nothing changed.' }) => (
   <Table
     caption="Changes"
+    flows
     rows={changes}
-    empty="Nothing changed."
+    empty={empty}
     columns={[
-      {
-        name: 'At',
-        isMinor: hasItem,
-        cell: ({ changedAt }) => {
-          const [day, time = ''] = moment(changedAt).split(' ');
-          return (
-            <time datetime={changedAt.toISOString()}>
-              {hasItem ? null : day} <span class={hasItem ? '' : 'roomy'}>{time.slice(0, 5)}</span>
-            </time>
-          );
-        },
-      },
+      ...(hasTime
+        ? [
+            {
+              name: 'At',
+              cell: ({ changedAt }: ItemChange) => (
+                <time datetime={changedAt.toISOString()}>
+                  {hasItem ? moment(changedAt).slice(11, 16) : moment(changedAt).slice(0, 16)}
+                </time>
+              ),
+            },
+          ]
+        : []),
       ...(hasItem
         ? [
             {
@@ -206,15 +209,22 @@ const ChangeWords: FC<{ of: ItemChange }> = ({ of }) => {
   if (words.kind === 'list') {
     return (
       <>
-        {words.removed.map((entry) => (
-          <del>
-            <Foreign text={entry} />
-          </del>
-        ))}{' '}
-        {words.added.map((entry) => (
-          <ins>
-            <Foreign text={entry} />
-          </ins>
+        {words.removed.map((entry, n) => (
+          <>
+            {n > 0 ? ', ' : ''}
+            <del>
+              <Foreign text={entry} />
+            </del>
+          </>
+        ))}
+        {words.removed.length > 0 && words.added.length > 0 ? ' → ' : ''}
+        {words.added.map((entry, n) => (
+          <>
+            {n > 0 ? ', ' : ''}
+            <ins>
+              <Foreign text={entry} />
+            </ins>
+          </>
         ))}
         {words.note === null ? null : <small> {words.note}</small>}
       </>

@@ -57,6 +57,7 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
         <Section title="Latest changes" note="of codes that were known before">
           <Table
             caption="Latest changes"
+            flows
             rows={latest}
             empty="No known code has changed. Audits and re-checks find changes."
             columns={[
@@ -69,10 +70,10 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
                 ),
               },
               { name: 'What', cell: ({ kind }) => kind.replaceAll('-', ' ') },
-              { name: 'Old', isMinor: true, cell: ({ oldValue }) => <Foreign text={oldValue} /> },
-              { name: 'New', isMinor: true, cell: ({ newValue }) => <Foreign text={newValue} /> },
+              { name: 'Old', isNamed: true, cell: ({ oldValue }) => <Foreign text={oldValue} /> },
+              { name: 'New', isNamed: true, cell: ({ newValue }) => <Foreign text={newValue} /> },
               { name: 'When', cell: ({ happenedAt }) => <Ago at={happenedAt} /> },
-              { name: 'Item', isMinor: true, cell: ({ itemName }) => <Foreign text={itemName} /> },
+              { name: 'Item', cell: ({ itemName }) => <Foreign text={itemName} /> },
             ]}
           />
         </Section>
@@ -194,13 +195,14 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
         <Section title="Transitions">
           <Table
             caption="Transitions"
+            flows
             rows={transitions}
             empty="Nothing changed since it was first proven."
             columns={[
               { name: 'When', cell: ({ happenedAt }) => <Moment at={happenedAt} /> },
               { name: 'What', cell: ({ kind }) => kind.replaceAll('-', ' ') },
-              { name: 'Old', cell: ({ oldValue }) => <Foreign text={oldValue} /> },
-              { name: 'New', cell: ({ newValue }) => <Foreign text={newValue} /> },
+              { name: 'Old', isNamed: true, cell: ({ oldValue }) => <Foreign text={oldValue} /> },
+              { name: 'New', isNamed: true, cell: ({ newValue }) => <Foreign text={newValue} /> },
             ]}
           />
         </Section>
@@ -354,6 +356,7 @@ const CheckTable: FC<{ checks: readonly CodeCheck[]; hide: (text: string) => str
 }) => (
   <Table
     caption="Checks"
+    flows
     rows={checks}
     empty="It was not asked for yet. Check now asks the marketplace."
     columns={[
@@ -362,16 +365,20 @@ const CheckTable: FC<{ checks: readonly CodeCheck[]; hide: (text: string) => str
       { name: 'What it proves', cell: (check) => <Foreign text={checkWords(check)} /> },
       {
         name: 'The marketplace said',
-        isMinor: true,
+        isNamed: true,
         cell: ({ httpStatus, message }) => (
           <Foreign text={hide([httpStatus, message].filter((one) => one !== null).join(' '))} />
         ),
       },
       {
         name: 'Audit',
-        isMinor: true,
+        isNamed: true,
         cell: ({ auditId }) =>
-          auditId === null ? '–' : <a href={`/audits/${auditId}`}>{String(auditId)}</a>,
+          auditId === null ? (
+            <span class="muted">–</span>
+          ) : (
+            <a href={`/audits/${auditId}`}>{String(auditId)}</a>
+          ),
       },
     ]}
   />

@@ -19,6 +19,7 @@ import {
   Pages,
   printable,
   Section,
+  SellerLink,
   State,
   Table,
   WebLink,
@@ -117,7 +118,11 @@ export function addItems(app: Dashboard, { store, mirror }: DashboardParts): voi
               cell: ({ priceRegular, currency }) => money(priceRegular, currency),
             },
             { name: 'Changed', isMinor: true, cell: ({ changedAt }) => <Ago at={changedAt} /> },
-            { name: 'Seller', isMinor: true, cell: ({ sellerId: seller }) => seller },
+            {
+              name: 'Seller',
+              isMinor: true,
+              cell: ({ sellerId: seller }) => <SellerLink name={seller} />,
+            },
           ]}
         />
         <Pages
@@ -204,6 +209,7 @@ export function addItems(app: Dashboard, { store, mirror }: DashboardParts): voi
         <Section title="Purchases" note="that audits know of">
           <Table
             caption="Purchases"
+            flows
             rows={purchases}
             empty="No purchase of it is known. Audits of purchase codes find them."
             columns={[

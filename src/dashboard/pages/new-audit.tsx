@@ -393,6 +393,7 @@ function draftPage(c: DashboardContext, { id, facts }: Draft<ListFacts>): Respon
         >
           <Table
             caption="Rejected lines"
+            flows
             rows={report.firstRejected}
             empty=""
             columns={[

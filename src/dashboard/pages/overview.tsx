@@ -1,4 +1,5 @@
 import type { FC } from 'hono/jsx';
+import type { AuditProgress } from '../../store/audits/types.js';
 import type { Happened, Night, PriceMove, Running, SellerRow } from '../../store/overview.js';
 import { ALIVE_MS, isAlive, type LiveProcess } from '../../store/processes.js';
 import { PAUSED } from '../../store/sellers.js';
@@ -23,6 +24,7 @@ import {
   Percent,
   plural,
   Section,
+  SellerLink,
   State,
   Table,
 } from '../parts.js';
@@ -32,8 +34,11 @@ const DAY_MS = 86_400_000;
 /** Sellers on one page. */
 const PAGE_SELLERS = 20;
 const MOST_MOVES = 5;
-/** Cards; the rest is counted. */
+/** Cards of sellers; the rest is counted. */
 const MOST_CARDS = 12;
+/** Cards of audits that were begun within so many days. */
+const MOST_AUDITS = 3;
+const AUDIT_DAYS = 7;
 
 /** `/`: is my copy current, what happened overnight, what needs me? */
 export function addOverview(app: Dashboard, parts: DashboardParts): void {
@@ -42,18 +47,17 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
   app.get('/', async (c) => {
     const since = new Date(Date.now() - DAY_MS);
     const staleMs = config.staleAfterHours * 3_600_000;
-    const [sellers, happened, running, unproven, moves, beats] = await Promise.all([
+    const [sellers, happened, running, audits, moves, beats] = await Promise.all([
       store.overview.sellers(),
       store.overview.happenedSince(since),
       store.overview.running(),
       mirror.audit.findMany({
         where: {
-          state: 'finished',
-          unproven: { gt: 0 },
-          finishedAt: { gte: new Date(Date.now() - 7 * DAY_MS) },
+          OR: [{ state: 'failed' }, { state: 'finished', unproven: { gt: 0 } }],
+          createdAt: { gte: new Date(Date.now() - AUDIT_DAYS * DAY_MS) },
         },
         orderBy: { auditId: 'desc' },
-        take: 3,
+        take: MOST_AUDITS,
       }),
       store.overview.priceMoves(since, MOST_MOVES),
       store.processes.live(ALIVE_MS),
@@ -70,7 +74,9 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
     );
     const token = c.get('token');
     const isOperator = c.get('session').role === 'operator';
-    const needs = sellers.flatMap((seller) => needOf(seller, staleMs));
+    const needs = sellers
+      .flatMap((seller) => needOf(seller, staleMs))
+      .sort((a, b) => URGENCY.indexOf(a.kind) - URGENCY.indexOf(b.kind));
     return page(
       c,
       {
@@ -85,31 +91,23 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
       },
       <>
         <Section title="Needs you">
-          {needs.length + unproven.length === 0 ? (
+          {needs.length + audits.length === 0 ? (
             <p class="empty">Nothing needs you.</p>
           ) : (
             <div class="cards">
               {needs.slice(0, MOST_CARDS).map((need) => (
                 <NeedCard need={need} token={token} isOperator={isOperator} />
               ))}
-              {unproven.map((audit) => (
-                <Card
-                  tone="warn"
-                  title={`Audit ${audit.auditId}: ${plural(audit.unproven, 'code')} unproven`}
-                  actions={
-                    <a class="button" href={`/audits/${audit.auditId}`}>
-                      Look at audit {String(audit.auditId)}
-                    </a>
-                  }
-                >
-                  <Foreign text={audit.source} /> finished without a verdict for them. Check them
-                  again later.
-                </Card>
+              {audits.map((audit) => (
+                <AuditCard audit={audit} />
               ))}
             </div>
           )}
           {needs.length > MOST_CARDS ? (
-            <p class="muted">and {needs.length - MOST_CARDS} more</p>
+            <p class="muted">
+              and {plural(needs.length - MOST_CARDS, 'more seller', 'more sellers')}: the list below
+              has all
+            </p>
           ) : null}
         </Section>
         <Work bars={live.barsOf(running)} running={running} />
@@ -206,6 +204,7 @@ const PriceMoves: FC<{ moves: readonly PriceMove[] }> = ({ moves }) =>
     <Section title="Biggest price moves" note="of the last 24 hours">
       <Table
         caption="Biggest price moves"
+        flows
         rows={moves}
         empty=""
         columns={[
@@ -217,7 +216,7 @@ const PriceMoves: FC<{ moves: readonly PriceMove[] }> = ({ moves }) =>
               </a>
             ),
           },
-          { name: 'Price', isMinor: true, cell: ({ price }) => price },
+          { name: 'Price', cell: ({ price }) => price },
           {
             name: 'Old',
             isFigure: true,
@@ -257,8 +256,11 @@ function sentence(sellers: readonly SellerRow[], staleMs: number): string {
   return parts.filter((part) => part !== '').join(', ');
 }
 
+/** What needs somebody, the most urgent first: of a thousand stale copies, a held run is not the last. */
+const URGENCY = ['held', 'parked', 'failed', 'stale'] as const;
+
 interface Need {
-  readonly kind: 'held' | 'parked' | 'failed' | 'stale';
+  readonly kind: (typeof URGENCY)[number];
   readonly seller: SellerRow;
 }
 
@@ -269,6 +271,10 @@ function needOf(seller: SellerRow, staleMs: number): Need[] {
   if (parkedCode === PAUSED) return [];
   if (problem !== null) return [{ kind: 'failed', seller }];
   return ageOf(seller) > staleMs ? [{ kind: 'stale', seller }] : [];
+}
+
+function upper(text: string | null): string | null {
+  return text?.replace(/^./u, (first) => first.toUpperCase()) ?? null;
 }
 
 const NeedCard: FC<{ need: Need; token: string; isOperator: boolean }> = ({
@@ -309,7 +315,8 @@ const NeedCard: FC<{ need: Need; token: string; isOperator: boolean }> = ({
           </a>
         }
       >
-        <Foreign text={seller.parkedReason} />. Schedules leave it alone until this is mended.
+        <Foreign text={upper(seller.parkedReason)} />. Schedules leave it alone until this is
+        mended.
       </Card>
     );
   }
@@ -333,6 +340,33 @@ const NeedCard: FC<{ need: Need; token: string; isOperator: boolean }> = ({
     </Card>
   );
 };
+
+const AuditCard: FC<{
+  audit: Pick<AuditProgress, 'auditId' | 'source' | 'state' | 'unproven' | 'problem'>;
+}> = ({ audit: { auditId, source, state, unproven, problem } }) => (
+  <Card
+    tone={state === 'failed' ? 'bad' : 'warn'}
+    title={
+      state === 'failed'
+        ? `Audit ${auditId} failed`
+        : `Audit ${auditId}: ${plural(unproven, 'code')} unproven`
+    }
+    actions={
+      <a class="button" href={`/audits/${auditId}`}>
+        Look at audit {String(auditId)}
+      </a>
+    }
+  >
+    List <Foreign text={source} />{' '}
+    {state === 'failed' ? (
+      <>
+        stopped: <Foreign text={problem ?? 'it ended without a reason'} />. Resume goes on with it.
+      </>
+    ) : (
+      'finished without a verdict for them. Check them again later.'
+    )}
+  </Card>
+);
 
 const Overnight: FC<{ happened: Happened }> = ({ happened }) => (
   <Section title="Last 24 hours" actions={<a href="/changes">All changes</a>}>
@@ -367,6 +401,7 @@ const SellerTable: FC<{
 }> = ({ sellers, nights, staleMs, processes }) => (
   <Table
     caption="Sellers"
+    flows
     rows={sellers}
     empty={
       <>
@@ -376,37 +411,29 @@ const SellerTable: FC<{
     columns={[
       {
         name: 'Seller',
-        cell: ({ sellerId }) => <a href={`/sellers/${encodeURIComponent(sellerId)}`}>{sellerId}</a>,
+        cell: ({ sellerId }) => <SellerLink name={sellerId} />,
       },
       { name: 'Copy', cell: (seller) => <State of={stateOf(seller, staleMs)} /> },
-      { name: 'Mirrored', cell: ({ itemsMirroredAt }) => <Ago at={itemsMirroredAt} /> },
+      {
+        name: 'Mirrored',
+        isNamed: true,
+        cell: ({ itemsMirroredAt }) => <Ago at={itemsMirroredAt} />,
+      },
       { name: 'Live', isFigure: true, cell: ({ live }) => <Count of={live} /> },
-      {
-        name: 'Missing',
-        isFigure: true,
-        isMinor: true,
-        cell: ({ missing }) => <Count of={missing} />,
-      },
-      {
-        name: 'Removed',
-        isFigure: true,
-        isMinor: true,
-        cell: ({ removed }) => <Count of={removed} />,
-      },
+      { name: 'Missing', isFigure: true, cell: ({ missing }) => <Count of={missing} /> },
+      { name: 'Removed', isFigure: true, cell: ({ removed }) => <Count of={removed} /> },
       {
         name: 'Balance',
         isFigure: true,
-        isMinor: true,
         cell: ({ balance, currency }) => money(balance, currency),
       },
       {
         name: 'Next run',
-        isMinor: true,
+        isNamed: true,
         cell: (seller) => <Ago at={nextRunOf(seller, processes)} none="–" />,
       },
       {
         name: '30 nights',
-        isMinor: true,
         cell: ({ sellerId }) => (
           <NightStrip
             nights={Array.from({ length: NIGHTS }, (_, n) => {

@@ -20,12 +20,13 @@ import {
   plural,
   printable,
   Section,
+  SellerLink,
   State,
   Table,
   Token,
-  valueText,
 } from '../parts.js';
 import { idIn, numberIn, oneOf, withValue, without } from '../query.js';
+import { ChangeTable } from './changes.js';
 
 const PAGE_RUNS = 50;
 /** Items, records and changes shown of one run. */
@@ -88,10 +89,8 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
     const found = await store.runs.get(idIn(c.req.param('id')));
     if (found === null) throw noRun();
     const { run, quarantine, held } = found;
-    const changes = await mirror.reportingItemChanges.findMany({
-      where: { sellerId: run.sellerId, runId: run.runId },
-      orderBy: { seq: 'asc' },
-      take: PAGE_ROWS,
+    const changes = await store.items.changes({
+      ...{ sellerIds: [run.sellerId], runId: run.runId, limit: PAGE_ROWS },
     });
     const isOperator = c.get('session').role === 'operator';
     const canRepeat = isOperator && (run.kind === 'items' || run.kind === 'account');
@@ -124,7 +123,7 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
       <>
         {run.problem === null ? null : (
           <p class={`notice ${run.state === 'held' ? 'warn' : 'bad'}`}>
-            <Foreign text={run.problem} />
+            <Foreign text={run.problem} isWhole />
           </p>
         )}
         <Figures
@@ -143,7 +142,7 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
             ['Started', <Moment at={run.startedAt} />],
             ['Took', tookOf(run)],
             ['Calls', count(run.apiCalls)],
-            ['Downloaded', `${(Number(run.bytes) / 1e6).toFixed(1)} MB`],
+            ['Downloaded', size(Number(run.bytes))],
             ['Worked on by', run.holder],
             ...(run.decision === null
               ? []
@@ -162,7 +161,7 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
             <ul class="lines">
               {run.warnings.map((warning) => (
                 <li>
-                  <Foreign text={warning} />
+                  <Foreign text={warning} isWhole />
                 </li>
               ))}
             </ul>
@@ -198,23 +197,7 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
           note={changes.length === PAGE_ROWS ? `the first ${PAGE_ROWS}` : undefined}
           actions={<a href={`/changes?run=${run.runId}`}>All changes of this run</a>}
         >
-          <Table
-            caption="Changes"
-            rows={changes}
-            empty="This run changed nothing."
-            columns={[
-              {
-                name: 'Item',
-                cell: ({ itemId, sellerId }) => (
-                  <a href={`/items/${encodeURIComponent(sellerId)}/${itemId}`}>{String(itemId)}</a>
-                ),
-              },
-              { name: 'Class', cell: (change) => change.class },
-              { name: 'Field', cell: ({ field }) => field },
-              { name: 'Old', cell: ({ oldValue }) => <Foreign text={valueText(oldValue)} /> },
-              { name: 'New', cell: ({ newValue }) => <Foreign text={valueText(newValue)} /> },
-            ]}
-          />
+          <ChangeTable changes={changes} hasTime={false} empty="This run changed nothing." />
         </Section>
       </>,
     );
@@ -274,10 +257,11 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
         </p>
         <Table
           caption="Items held back"
+          flows
           rows={items}
           empty="Which items were held back is not recorded."
           columns={[
-            { name: 'Item', isMinor: true, cell: ({ itemId }) => String(itemId) },
+            { name: 'Item', isFigure: true, cell: ({ itemId }) => String(itemId) },
             {
               name: 'Name',
               cell: ({ itemId }) => (
@@ -401,6 +385,7 @@ const DecisionForm: FC<{ runId: bigint; items: number; token: string }> = ({
 export const RunTable: FC<{ runs: readonly Run[] }> = ({ runs }) => (
   <Table
     caption="Runs"
+    flows
     rows={runs}
     empty={
       <>
@@ -409,30 +394,15 @@ export const RunTable: FC<{ runs: readonly Run[] }> = ({ runs }) => (
     }
     columns={[
       { name: 'Run', cell: ({ runId }) => <a href={`/runs/${runId}`}>{String(runId)}</a> },
-      { name: 'Seller', cell: ({ sellerId }) => sellerId },
+      { name: 'Seller', cell: ({ sellerId }) => <SellerLink name={sellerId} /> },
       { name: 'Kind', cell: ({ kind }) => kind },
       { name: 'State', cell: ({ state }) => <State of={state} /> },
       { name: 'Started', cell: ({ startedAt }) => <Ago at={startedAt} /> },
-      { name: 'Took', isFigure: true, isMinor: true, cell: tookOf },
-      { name: 'New', isFigure: true, isMinor: true, cell: ({ added }) => <Count of={added} /> },
-      {
-        name: 'Changed',
-        isFigure: true,
-        isMinor: true,
-        cell: ({ changed }) => <Count of={changed} />,
-      },
-      {
-        name: 'Removed',
-        isFigure: true,
-        isMinor: true,
-        cell: ({ removed }) => <Count of={removed} />,
-      },
-      {
-        name: 'Calls',
-        isFigure: true,
-        isMinor: true,
-        cell: ({ apiCalls }) => <Count of={apiCalls} />,
-      },
+      { name: 'Took', isFigure: true, cell: tookOf },
+      { name: 'New', isFigure: true, cell: ({ added }) => <Count of={added} /> },
+      { name: 'Changed', isFigure: true, cell: ({ changed }) => <Count of={changed} /> },
+      { name: 'Removed', isFigure: true, cell: ({ removed }) => <Count of={removed} /> },
+      { name: 'Calls', isFigure: true, cell: ({ apiCalls }) => <Count of={apiCalls} /> },
     ]}
   />
 );
@@ -440,7 +410,13 @@ export const RunTable: FC<{ runs: readonly Run[] }> = ({ runs }) => (
 function tookOf({ startedAt, finishedAt }: Pick<Run, 'startedAt' | 'finishedAt'>): string {
   if (finishedAt === null) return '–';
   const ms = finishedAt.getTime() - startedAt.getTime();
-  return ms < 1_000 ? `${(ms / 1_000).toFixed(1)} s` : duration(ms);
+  return ms < 1_000 ? `${ms} ms` : duration(ms);
+}
+
+/** `1.4 MB` */
+function size(bytes: number): string {
+  if (bytes < 1_000) return `${bytes} B`;
+  return bytes < 1e6 ? `${(bytes / 1e3).toFixed(1)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
 }
 
 function noRun(): Problem {

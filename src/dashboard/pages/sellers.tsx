@@ -114,8 +114,8 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
         <Section
           title="Account"
           actions={
-            <span>
-              <a href={`/items?seller=${encodeURIComponent(sellerId)}`}>Items</a>{' '}
+            <span class="links">
+              <a href={`/items?seller=${encodeURIComponent(sellerId)}`}>Items</a>
               <a href={`/changes?seller=${encodeURIComponent(sellerId)}`}>Changes</a>
             </span>
           }
@@ -311,6 +311,7 @@ const Schedules: FC<{ seller: SellerRow; processes: readonly LiveProcess[] }> = 
     <Section title="Schedules">
       <Table
         caption="Schedules"
+        flows
         rows={fired}
         empty={
           <>
@@ -320,10 +321,11 @@ const Schedules: FC<{ seller: SellerRow; processes: readonly LiveProcess[] }> = 
         }
         columns={[
           { name: 'Mirrors', cell: ({ kind }) => DOES[kind] },
-          { name: 'Cron', cell: ({ cron }) => <code>{cron}</code> },
-          { name: 'Time zone', isMinor: true, cell: ({ timeZone }) => timeZone },
+          { name: 'Cron', cell: ({ cron }) => <code class="nowrap">{cron}</code> },
+          { name: 'Time zone', cell: ({ timeZone }) => timeZone },
           {
             name: `Next times (${TIME_ZONE})`,
+            isNamed: true,
             cell: (schedule) =>
               obstacle ??
               (nextTimes(schedule)

@@ -21,6 +21,7 @@ import {
   ActionButton,
   Ago,
   count,
+  Count,
   Foreign,
   Moment,
   printable,
@@ -67,12 +68,19 @@ export function addSystem(app: Dashboard, parts: DashboardParts): void {
         >
           <Table
             caption="Checks"
+            flows
             rows={[...jobs.problems, ...found]}
             empty=""
             columns={[
               { name: 'Result', cell: ({ result }) => <State of={result} tone={TONES[result]} /> },
               { name: 'Found', cell: ({ text }) => printable(text) },
-              { name: 'What to do', cell: ({ remedy }) => remedy?.replaceAll('`', '') ?? '–' },
+              {
+                name: 'What to do',
+                isNamed: true,
+                cell: ({ remedy }) => (
+                  <Foreign text={remedy?.replaceAll('`', '') ?? null} isWhole />
+                ),
+              },
             ]}
           />
         </Section>
@@ -83,16 +91,17 @@ export function addSystem(app: Dashboard, parts: DashboardParts): void {
         >
           <Table
             caption="Failed jobs"
+            flows
             rows={jobs.failed}
             empty="No job failed."
             columns={[
-              { name: 'Queue', isMinor: true, cell: ({ queue }) => queue },
+              { name: 'Queue', cell: ({ queue }) => queue },
               {
                 name: 'Job',
                 cell: ({ kind, seller }) => [kind, seller].filter(Boolean).join(' of '),
               },
               { name: 'Failed', cell: ({ endedAt }) => <Ago at={endedAt} /> },
-              { name: 'Attempts', isFigure: true, isMinor: true, cell: ({ attempts }) => attempts },
+              { name: 'Attempts', isFigure: true, cell: ({ attempts }) => attempts },
               { name: 'Why', cell: ({ problem }) => <Foreign text={problem} /> },
               ...(isOperator
                 ? [
@@ -118,6 +127,7 @@ export function addSystem(app: Dashboard, parts: DashboardParts): void {
         <Section title="Alerts" note={`the newest ${MOST_ALERTS} that were delivered or dropped`}>
           <Table
             caption="Alerts"
+            flows
             rows={jobs.alerts}
             empty="No alert was delivered. ALERT_WEBHOOK_URL and ALERT_EMAIL say where they go."
             columns={[
@@ -147,6 +157,7 @@ export function addSystem(app: Dashboard, parts: DashboardParts): void {
         <Section title="Log of actions" note={`the newest ${MOST_ACTIONS}`}>
           <Table
             caption="Log of actions"
+            flows
             rows={actions}
             empty="Nobody did anything here yet."
             columns={[
@@ -154,7 +165,7 @@ export function addSystem(app: Dashboard, parts: DashboardParts): void {
               { name: 'Who', cell: ({ who }) => <Foreign text={who} /> },
               { name: 'Action', cell: ({ action }) => action },
               { name: 'To', cell: ({ target }) => <Foreign text={target} /> },
-              { name: 'Outcome', isMinor: true, cell: ({ outcome }) => <Foreign text={outcome} /> },
+              { name: 'Outcome', cell: ({ outcome }) => <Foreign text={outcome} /> },
             ]}
           />
         </Section>
@@ -251,6 +262,7 @@ const Processes: FC<{ processes: readonly LiveProcess[] }> = ({ processes }) => 
   <Section title="Processes" note="seen within a day; those that ended in order are not listed">
     <Table
       caption="Processes"
+      flows
       rows={processes}
       empty={
         <>
@@ -265,13 +277,12 @@ const Processes: FC<{ processes: readonly LiveProcess[] }> = ({ processes }) => 
           cell: (one) =>
             isLive(one) ? <State of="alive" tone="good" /> : <State of="gone" tone="bad" />,
         },
-        { name: 'Last seen', cell: ({ seenAt }) => <Ago at={seenAt} /> },
-        { name: 'Started', isMinor: true, cell: ({ startedAt }) => <Ago at={startedAt} /> },
+        { name: 'Last seen', isNamed: true, cell: ({ seenAt }) => <Ago at={seenAt} /> },
+        { name: 'Started', isNamed: true, cell: ({ startedAt }) => <Ago at={startedAt} /> },
         {
           name: 'Schedules',
           isFigure: true,
-          isMinor: true,
-          cell: ({ schedules }) => count(schedules.length),
+          cell: ({ schedules }) => <Count of={schedules.length} />,
         },
       ]}
     />
@@ -298,6 +309,7 @@ const Feeds: FC<{ configured: readonly FeedConfig[]; states: readonly FeedState[
   <Section title="Feeds">
     <Table
       caption="Feeds"
+      flows
       rows={states}
       empty={
         configured.length === 0 ? (
@@ -312,7 +324,6 @@ const Feeds: FC<{ configured: readonly FeedConfig[]; states: readonly FeedState[
         { name: 'Feed', cell: ({ feed }) => feed },
         {
           name: 'Target',
-          isMinor: true,
           cell: ({ feed }) => configured.find(({ name }) => name === feed)?.place ?? '–',
         },
         {
@@ -321,7 +332,7 @@ const Feeds: FC<{ configured: readonly FeedConfig[]; states: readonly FeedState[
             <State of={problem !== null ? 'failed' : deliveredAt === null ? 'waiting' : 'ok'} />
           ),
         },
-        { name: 'Delivered', cell: ({ deliveredAt }) => <Ago at={deliveredAt} /> },
+        { name: 'Delivered', isNamed: true, cell: ({ deliveredAt }) => <Ago at={deliveredAt} /> },
         { name: 'Problem', cell: ({ problem }) => <Foreign text={problem} /> },
       ]}
     />

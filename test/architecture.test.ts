@@ -126,7 +126,7 @@ const HOMES: readonly (readonly [RegExp, string])[] = [
   [/^(?:hono|@hono\/node-server)$/, 'web or dashboard'],
   [/^(?:d3-\w+|@fastify\/busboy)$/, 'dashboard'],
   [/^(?:standardwebhooks|nodemailer)$/, 'webhook'],
-  [/^csv-parse$/, 'intake'],
+  [/^(?:csv-parse|sax|yauzl|yazl)$/, 'intake'],
   [/^hyparquet(?:-writer)?$/, 'export'],
   [/^(?:pino|pino-pretty)$/, 'log'],
 ];

@@ -2,7 +2,7 @@ import { unguarded, uniqueNames } from '../domain/csv.js';
 import { chooseColumn, kindOf, nameRank, plainName } from './columns.js';
 import { cellsOf, recordJoiner, type CsvRecord } from './csv-records.js';
 import { IntakeError } from './types.js';
-import type { IntakeRow, Plan, Sample, Splitter, Tally } from './types.js';
+import type { Columns, IntakeRow, Plan, Sample, Splitter, Tally } from './types.js';
 import { lineSplitter, type Line } from './text-list.js';
 
 type Cells = readonly string[];
@@ -14,16 +14,39 @@ export function planCsv(sample: Sample): Plan {
   const { delimiter, line: named, reason } = findDelimiter(lines, maxLength);
   const records = firstRecords(lines.slice(named), delimiter, maxLength, whole);
   const cells = records.map((record) => record.cells.map((cell) => mask(unguarded(cell))));
-  const header = findHeader(cells, column);
-  const [first = []] = cells;
-  const rows = header === null ? cells : cells.slice(1);
+  const { reasons, ...table } = planTable(cells, whole, column);
+  const { header, columns, codeColumn } = table;
+  const skipped = header ? (records[0]?.lastLine ?? 0) : named;
+  const shape = { delimiter, maxLength, width: columns.length, codeColumn, skipped };
+  return {
+    ...table,
+    delimiter,
+    reasons: [reason, ...reasons],
+    newReader: (tally) => csvReader(shape, tally),
+  };
+}
+
+/**
+ * Finds the header and the column of codes.
+ * @param records the first ones that are not empty
+ * @param whole there are no others
+ * @throws IntakeError when there is no record, or the column of codes is not clear
+ */
+export function planTable(
+  records: readonly Cells[],
+  whole: boolean,
+  column: string | number | undefined,
+): Omit<Columns, 'delimiter'> {
+  const header = findHeader(records, column);
+  const [first = []] = records;
+  const rows = header === null ? records : records.slice(1);
   if (rows.length === 0 && whole) {
     throw new IntakeError(
       header === null ? 'the list is empty' : 'the list has a header and nothing else',
       'Check that the right file was exported.',
     );
   }
-  const width = header === null ? mostFrequent(cells.map(({ length }) => length)) : first.length;
+  const width = header === null ? mostFrequent(records.map(({ length }) => length)) : first.length;
   const names = header === null ? blank(width) : first;
   const columns = uniqueNames(names.map((name) => name.trim()));
   const choice = chooseColumn(
@@ -35,19 +58,11 @@ export function planCsv(sample: Sample): Plan {
     },
     column,
   );
-  const skipped = header === null ? named : (records[0]?.lastLine ?? 0);
-  const shape = { delimiter, maxLength, width, codeColumn: choice.index, skipped };
   return {
-    delimiter,
     header: header !== null,
     columns,
     codeColumn: choice.index,
-    reasons: [
-      reason,
-      header ?? 'The first line is not a header: it looks like the others.',
-      choice.reason,
-    ],
-    newReader: (tally) => csvReader(shape, tally),
+    reasons: [header ?? 'The first line is not a header: it looks like the others.', choice.reason],
   };
 }
 
@@ -270,7 +285,7 @@ function firstRecords(
 }
 
 /** True for empty records, also `;;;`, which spreadsheets write for emptied rows. */
-function isEmpty(cells: Cells): boolean {
+export function isEmpty(cells: Cells): boolean {
   return cells.every((cell) => cell.trim() === '');
 }
 

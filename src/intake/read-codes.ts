@@ -10,13 +10,23 @@ import {
   decoderOf,
   findEncoding,
   isGzip,
+  isWorkbook,
   refuseBinary,
   unpacked,
   type Begun,
 } from './source.js';
 import { planText } from './text-list.js';
 import { IntakeError, shown } from './types.js';
-import type { Format, Intake, IntakeOptions, IntakeRow, Plan, Sample, Tally } from './types.js';
+import type {
+  Format,
+  Intake,
+  IntakeOptions,
+  IntakeRow,
+  Plan,
+  Reading,
+  Sample,
+  Tally,
+} from './types.js';
 
 /** Bytes decoded at once: few, so that their rows are collected as garbage before the next piece. */
 const PIECE_BYTES = 32 * 1024;
@@ -37,7 +47,8 @@ export async function readCodes(
       begun = await begin(unpacked(begun.bytes, options.maxUnpackedBytes));
       close.unshift(begun.close);
     }
-    return intakeOf(begun, compressed, options, async () => {
+    const reading = await readingOf(begun, options);
+    return intakeOf(reading, compressed, options, async () => {
       for (const one of close) await one();
     });
   } catch (error) {
@@ -46,38 +57,77 @@ export async function readCodes(
   }
 }
 
-function intakeOf(
-  begun: Begun,
-  compressed: boolean,
-  options: IntakeOptions,
-  close: () => Promise<void>,
-): Intake {
-  const { head, bytes } = begun;
+async function readingOf(begun: Begun, options: IntakeOptions): Promise<Reading> {
+  const { sheet, format } = options;
   const mask = cellMaskOf(options.keys ?? []);
-  const { encoding, mark, reason } = findEncoding(begun);
-  refuseBinary(head, encoding);
-  const whole = begun.whole && head.length <= HEAD_BYTES;
-  const sample: Sample = {
-    text: decoderOf(encoding, [])(head.subarray(mark, HEAD_BYTES), whole),
-    whole,
+  const wanted = {
     column: typeof options.column === 'string' ? mask(options.column) : options.column,
     mask,
     maxLength: options.maxRecordBytes ?? MAX_RECORD,
   };
-  if (whole && sample.text.trim() === '') {
+  if (isWorkbook(begun.head) && (format === undefined || format === 'xlsx')) {
+    // Only workbooks need the libraries for them.
+    const { readXlsx } = await import('./xlsx-list.js');
+    return readXlsx(begun.bytes, { ...wanted, sheet, maxBytes: options.maxUnpackedBytes });
+  }
+  const reading = readText(begun, options, wanted);
+  if (sheet === undefined) return reading;
+  throw new IntakeError(
+    `there is no sheet in a list that is read as ${reading.format}`,
+    'Leave --sheet out, or name an Excel workbook (.xlsx).',
+  );
+}
+
+/** @throws IntakeError when it is not a list of codes, or the column of codes is not clear */
+function readText(
+  begun: Begun,
+  options: IntakeOptions,
+  wanted: Omit<Sample, 'text' | 'whole'>,
+): Reading {
+  const { head, bytes } = begun;
+  const { encoding, mark, reason } = findEncoding(begun);
+  refuseBinary(head, encoding);
+  const whole = begun.whole && head.length <= HEAD_BYTES;
+  const text = decoderOf(encoding, [])(head.subarray(mark, HEAD_BYTES), whole);
+  const sample: Sample = { ...wanted, text, whole };
+  if (whole && text.trim() === '') {
     throw new IntakeError('the list is empty', 'Check that the right file was exported.');
   }
   const found = findFormat(sample, options.name, options.format);
   const { newReader, ...columns } = planOf(found.format, sample);
-  const newTally = (): Tally => ({ rows: 0, rejected: 0, blankLines: 0, notes: [] });
-  const check = (row: IntakeRow): IntakeRow => checked(row, columns.codeColumn, mask);
-  const tally = newTally();
 
-  async function* rows(): AsyncGenerator<readonly IntakeRow[], void, undefined> {
+  async function* rows(tally: Tally): AsyncGenerator<readonly IntakeRow[], void, undefined> {
     const read = newReader(tally);
     const decode = decoderOf(encoding, tally.notes);
     for await (const piece of piecesOf(bytes, mark)) {
-      const found = read(decode(piece, piece.length === 0), piece.length === 0);
+      yield read(decode(piece, piece.length === 0), piece.length === 0);
+    }
+  }
+
+  return {
+    ...columns,
+    ...{ format: found.format, encoding, bom: mark > 0, rows },
+    reasons: [found.reason, reason, ...columns.reasons],
+    first: newReader(newTally())(text, whole).slice(0, MAX_FIRST_ROWS),
+  };
+}
+
+function newTally(): Tally {
+  return { rows: 0, rejected: 0, blankLines: 0, notes: [] };
+}
+
+function intakeOf(
+  { first, rows, ...layout }: Reading,
+  compressed: boolean,
+  options: IntakeOptions,
+  close: () => Promise<void>,
+): Intake {
+  const mask = cellMaskOf(options.keys ?? []);
+  const check = (row: IntakeRow): IntakeRow => checked(row, layout.codeColumn, mask);
+  const tally = newTally();
+
+  async function* checkedRows(): AsyncGenerator<readonly IntakeRow[], void, undefined> {
+    for await (const found of rows(tally)) {
       for (let at = 0; at < found.length; at += MAX_BATCH) {
         const batch = found.slice(at, at + MAX_BATCH).map(check);
         tally.rows += batch.length;
@@ -89,24 +139,18 @@ function intakeOf(
 
   return {
     layout: {
-      ...columns,
-      format: found.format,
-      encoding,
-      bom: mark > 0,
+      ...layout,
       compressed,
-      reasons: [
-        ...(compressed ? ['It is compressed with gzip.'] : []),
-        ...[found.reason, reason, ...columns.reasons],
-      ],
+      reasons: [...(compressed ? ['It is compressed with gzip.'] : []), ...layout.reasons],
     },
-    first: newReader(newTally())(sample.text, whole).slice(0, MAX_FIRST_ROWS).map(check),
-    rows: rows(),
+    first: first.map(check),
+    rows: checkedRows(),
     tally,
     close,
   };
 }
 
-function planOf(format: Format, sample: Sample): Plan {
+function planOf(format: TextFormat, sample: Sample): Plan {
   if (format === 'txt') return planText(sample);
   return format === 'csv' ? planCsv(sample) : planJson(sample, format === 'ndjson');
 }
@@ -148,18 +192,23 @@ function checked(row: IntakeRow, codeColumn: number, mask: Sample['mask']): Inta
   return isSafe ? row : { line, text: row.text, columns };
 }
 
+type TextFormat = Exclude<Format, 'xlsx'>;
+
 interface FormatFound {
-  readonly format: Format;
+  readonly format: TextFormat;
   readonly reason: string;
 }
 
-const BY_ENDING: Readonly<Record<string, Format>> = {
+const BY_ENDING: Readonly<Record<string, TextFormat>> = {
   ...{ csv: 'csv', tsv: 'csv', tab: 'csv', psv: 'csv' },
   ...{ json: 'json', ndjson: 'ndjson', jsonl: 'ndjson', jsonlines: 'ndjson' },
 };
 
 /** The format asked for, or the one of the content, or of the name. Excel saves tables as `.txt`. */
 function findFormat(sample: Sample, name: string, asked: Format | undefined): FormatFound {
+  if (asked === 'xlsx') {
+    throw new IntakeError('this is not an Excel workbook', 'Leave --input-format out.');
+  }
   if (asked !== undefined) return { format: asked, reason: `Read as ${asked}, as asked for.` };
   if (/^\s*<(?:!doctype|html|\?xml)/i.test(sample.text)) {
     return { format: 'txt', reason: 'Read as txt, because it is a web page or XML.' };

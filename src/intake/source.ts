@@ -2,7 +2,7 @@ import { isAscii, isUtf8 } from 'node:buffer';
 import { open } from 'node:fs/promises';
 import { Readable, pipeline } from 'node:stream';
 import { createGunzip } from 'node:zlib';
-import { IntakeError, errorCode, fileError, type FileProblems } from './types.js';
+import { IntakeError, TO_CSV, errorCode, fileError, type FileProblems } from './types.js';
 import type { Encoding } from './types.js';
 
 const NO_FILE = ['there is no such file', 'Check the path.'] as const;
@@ -219,12 +219,11 @@ function asBuffer(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
-const TO_CSV = 'Save it as CSV (UTF-8) and check that file.';
+const TO_XLSX = 'Save it in Excel as .xlsx or CSV (UTF-8), and check that file.';
 const UNPACK = 'Unpack it and check the list inside.';
 
 /** First bytes, as Latin-1 text, of files that people mistake for a list. */
 const KINDS: readonly (readonly [start: string, what: string, remedy: string])[] = [
-  ['\xd0\xcf\x11\xe0', 'an Excel workbook of the old kind', TO_CSV],
   ['7z\xbc\xaf', 'a 7z archive', UNPACK],
   ['Rar!', 'a RAR archive', UNPACK],
   ['BZh', 'compressed with bzip2', UNPACK],
@@ -239,9 +238,11 @@ const KINDS: readonly (readonly [start: string, what: string, remedy: string])[]
 /** @throws IntakeError for a binary file, saying what it is */
 export function refuseBinary(head: Buffer, encoding: Encoding): void {
   const start = head.toString('latin1', 0, 4096);
-  const kind = start.startsWith('PK\x03\x04')
+  const kind = start.startsWith(ZIP)
     ? zipKind(head)
-    : KINDS.find(([s]) => start.startsWith(s));
+    : start.startsWith('\xd0\xcf\x11\xe0')
+      ? oldOfficeKind(head)
+      : KINDS.find(([s]) => start.startsWith(s));
   // A code may begin with the same characters, and among these files only a PDF may be mostly text.
   if (kind !== undefined && (kind[0] === '%PDF-' || !isMostlyText(head))) {
     throw new IntakeError(`this is ${kind[1]}, not a list of codes`, kind[2]);
@@ -257,11 +258,27 @@ export function refuseBinary(head: Buffer, encoding: Encoding): void {
   }
 }
 
-function zipKind(head: Buffer): readonly [string, string, string] {
+const ZIP = 'PK\x03\x04';
+
+/** True for an archive that begins like an Excel workbook. */
+export function isWorkbook(head: Buffer): boolean {
   const text = head.toString('latin1');
-  if (/\[Content_Types\]\.xml|xl\//.test(text)) return ['PK', 'an Excel workbook', TO_CSV];
+  return text.startsWith(ZIP) && /\[Content_Types\]\.xml|xl\//.test(text);
+}
+
+function zipKind(head: Buffer): readonly [string, string, string] {
+  if (isWorkbook(head)) return ['PK', 'an Excel workbook', 'Leave --input-format out.'];
+  const text = head.toString('latin1');
   if (text.includes('opendocument.spreadsheet')) return ['PK', 'an OpenDocument table', TO_CSV];
   return ['PK', 'a ZIP archive', UNPACK];
+}
+
+/** Workbooks with a password are in a file of the old kind, which names what is in it. */
+function oldOfficeKind(head: Buffer): readonly [string, string, string] {
+  const hasPassword = head.includes(Buffer.from('EncryptedPackage', 'utf16le'));
+  return hasPassword
+    ? ['', 'an Excel workbook with a password', `Take the password off. ${TO_XLSX}`]
+    : ['', 'an Excel workbook of the old kind (.xls), or one with a password', TO_XLSX];
 }
 
 /** Up to one control character in fifty is damage to single lines, which are reported; more is binary. */

@@ -1,6 +1,6 @@
 import type { Secret } from '../domain/secret.js';
 
-export const FORMATS = ['txt', 'csv', 'json', 'ndjson'] as const;
+export const FORMATS = ['txt', 'csv', 'json', 'ndjson', 'xlsx'] as const;
 export type Format = (typeof FORMATS)[number];
 
 export type Encoding = 'utf-8' | 'utf-16le' | 'utf-16be' | 'windows-1252';
@@ -11,6 +11,8 @@ export interface IntakeOptions {
   readonly format?: Format;
   /** The column of codes: its name (any letter case) or its number from 1. */
   readonly column?: string | number;
+  /** The sheet of an Excel workbook: its name (any letter case) or its number from 1. */
+  readonly sheet?: string;
   /** Longest line or record, in UTF-16 units, which are bytes in most lists. Default 1,048,576. */
   readonly maxRecordBytes?: number;
   /** API keys: they are masked in rows and messages and never taken for codes. Default: none. */
@@ -85,6 +87,17 @@ export interface Intake {
   close(): Promise<void>;
 }
 
+/** A list whose format is known. */
+export interface Reading extends Columns {
+  readonly format: Format;
+  readonly encoding: Encoding;
+  readonly bom: boolean;
+  /** The first rows, at most 1,000. Codes are not checked yet. */
+  readonly first: readonly IntakeRow[];
+  /** Reads all rows, from the first; counts blank lines and notes in `tally`. Can be called once. */
+  readonly rows: (tally: Tally) => AsyncIterable<readonly IntakeRow[]>;
+}
+
 /** Cuts a text that arrives in pieces: returns what ends in this piece, or with the last one. */
 export type Splitter<Part> = (piece: string, isLast: boolean) => Part[];
 
@@ -102,6 +115,8 @@ export interface Sample {
   /** Masks API keys in a cell. */
   readonly mask: (cell: string) => string;
 }
+
+export const TO_CSV = 'Save it as CSV (UTF-8) and check that file.';
 
 /** A list can't be read or a result can't be written. Says what to do about it. */
 export class IntakeError extends Error {

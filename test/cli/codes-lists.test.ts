@@ -10,6 +10,7 @@ import { RESULT_FORMATS } from '../../src/intake/results.js';
 import { resultOptions } from '../../src/jobs/codes/audit-result.js';
 import { layoutJson, loadLists, SHOWN_REJECTED } from '../../src/jobs/codes/enter-list.js';
 import type { AuditRow } from '../../src/store/audits/types.js';
+import { inline, workbookOf } from '../intake/zip.js';
 import { never } from '../support/mirror.js';
 import { folder } from './support.js';
 
@@ -117,6 +118,14 @@ async function load(places: string[], column?: string) {
 }
 
 describe('lists on their way into the store', () => {
+  it('have rejected rows of a workbook named as Excel shows them', async () => {
+    const rows = `<row r="3">${inline('A3', 'code')}</row><row r="9"><c><v>1.2E+17</v></c></row>`;
+    const { rows: loaded, report } = await load([file('load.xlsx', await workbookOf(rows))]);
+    const rejected = 'Excel has shortened this number';
+    expect(loaded).toEqual([{ line: 9, rejected, columns: ['120000000000000000'] }]);
+    expect(reportLines(report, 1)).toContain(`    row 9: ${rejected}`);
+  });
+
   it('are read with their own columns, codes without what surrounds them, and what holds none by line and reason', async () => {
     const path = file('load.csv', 'name,code\r\nAda," abc-1 "\r\nBob,\r\nCid,abc-1\r\n');
     const { lists, rows, report } = await load([path], 'code');
@@ -185,6 +194,8 @@ describe('lists on their way into the store', () => {
   });
 });
 
+const WORKBOOK = await workbookOf(`<row>${inline('A1', 'abc-1')}</row>`);
+
 describe('the result of lists', () => {
   const MARKED = '\uFEFFname;code\nJürgen;abc-1\n';
   const PLAIN = MARKED.slice(1);
@@ -197,6 +208,7 @@ describe('the result of lists', () => {
     ['of a list in Windows-1252', { 'kunden.csv': Buffer.from(PLAIN, 'latin1') }, true],
     ['of JSON with one', { 'k.json': '\uFEFF[{"name":"Jürgen","code":"abc-1"}]' }, true],
     ['of text with one', { 'k.txt': '\uFEFFabc-1\nabc-2\n' }, true],
+    ['of a workbook', { 'k.xlsx': WORKBOOK }, true],
   ])('begins with a byte order mark where Excel needs one: %s', async (_what, files, bom) => {
     const lists = await open(Object.entries(files).map(([name, text]) => file(name, text)));
     expect(resultOptions(layoutJson(lists)).bom).toBe(bom);

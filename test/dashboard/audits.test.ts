@@ -18,6 +18,7 @@ import {
   workThrough,
   type Shop,
 } from '../jobs/codes/support.js';
+import { inline, workbookFiles, zipOf } from '../intake/zip.js';
 import { until } from '../queue/support.js';
 import { KEY, useMirror } from '../support/mirror.js';
 import { HOST, openDashboard, type TestDashboard, type Visitor } from './dashboard.js';
@@ -230,10 +231,10 @@ describe('a list that is sent', () => {
   it.each([
     ['an empty file', '', 'x.csv', 'The list is empty'],
     [
-      'a workbook',
+      'a workbook that is cut off',
       'PK\u0003\u0004 [Content_Types].xml \0\0\0\0\0\0\0\0',
       'x.xlsx',
-      'an Excel workbook',
+      'The workbook is damaged or cut off',
     ],
     ['binary data', '\0\u0001\u0002'.repeat(500), 'x.csv', 'binary data'],
     ['no column of codes', 'a,b\n1,2\n3,4\n', 'x.csv', 'the field Column'],
@@ -241,6 +242,23 @@ describe('a list that is sent', () => {
     const reply = await send(text, { name });
     expect(reply.status).toBe(422);
     expect(await reply.text()).toContain(words);
+  });
+
+  it('may be a workbook, of which a person names the sheet; without codes in it, it says what to do', async () => {
+    const row = (reference: string, text: string) => `<row>${inline(reference, text)}</row>`;
+    const bytes = await zipOf(
+      workbookFiles([
+        { name: 'Old', rows: row('A1', 'code') + row('A2', 'old-1') },
+        { name: 'New', rows: row('A1', 'code') + row('A2', 'new-1') + row('A3', 'new-2') },
+      ]),
+    );
+    const fields = { sheet: 'new' };
+    const address = await sendGood(new Uint8Array(bytes), { name: 'codes.xlsx', fields });
+    expect(await operator.page(address)).toContain('sheet &quot;New&quot;, as asked for');
+    await start(address, { yes: 'yes' });
+    expect((await mirror().store.audits.list({ limit: 1 }))[0]).toMatchObject({ codes: 2 });
+    const reply = await send(new Uint8Array(bytes), { fields: { sheet: 'None' } });
+    expect(await reply.text()).toContain('say which with the field Sheet');
   });
 
   it('that does not look like codes is started only when a person says so', async () => {

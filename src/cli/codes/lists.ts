@@ -18,7 +18,7 @@ export type CheckInput =
   | { readonly kind: 'codes'; readonly codes: readonly string[] };
 
 /** Endings of files; no known code ends in one. */
-const FILE_ENDING = /\.(?:csv|tsv|tab|psv|txt|json|ndjson|jsonl|xlsx?|ods|zip|gz|log|bak)$/i;
+const FILE_ENDING = /\.(?:csv|tsv|tab|psv|txt|json|ndjson|jsonl|xls[xmb]?|ods|zip|gz|log|bak)$/i;
 
 /**
  * Tells lists from codes: an existing file is a list, and so is what looks like a path. Anything else
@@ -76,6 +76,7 @@ export interface OpenList extends NamedList {
 export interface ListOptions {
   readonly format?: Format;
   readonly column?: string;
+  readonly sheet?: string;
   readonly keys: readonly Secret[];
 }
 

@@ -49,6 +49,7 @@ export const VERDICT_EXIT_CODES =
 
 export interface CheckOptions extends CommonOptions, OutOptions, FailOptions {
   readonly column?: string;
+  readonly sheet?: string;
   readonly inputFormat?: Format;
   /** Milliseconds. */
   readonly maxAge?: number;

@@ -59,6 +59,7 @@ export function add(program: Command): void {
     .command('check')
     .argument('<codes...>', 'files, - for stdin, or codes')
     .option('--column <name>', 'the column that holds the codes, by name or number from 1')
+    .option('--sheet <name>', 'the sheet of an Excel workbook, by name or number from 1')
     .addOption(new Option('--input-format <format>', 'read lists as this').choices(FORMATS))
     .option(
       '--max-age <time>',
@@ -73,12 +74,13 @@ export function add(program: Command): void {
   described(withOutOptions(withFailOption(command, ['detach', 'dryRun'])), {
     summary: 'check codes, or lists of codes',
     about:
-      'Checks the codes of lists, or codes given as arguments. What exists as a file is a list: text, CSV, JSON or NDJSON, also compressed with gzip; `-` is a list on stdin; anything else is a code. Several lists with the same columns make one result. The same code is asked for once. When more than half of the first 1,000 lines do not look like codes, or like the valid codes that are known of the seller, a person is asked; in scripts the list is refused without --yes.',
+      'Checks the codes of lists, or codes given as arguments. What exists as a file is a list: text, CSV, JSON, NDJSON or an Excel workbook (.xlsx), also compressed with gzip; `-` is a list on stdin; anything else is a code. Several lists with the same columns make one result. The same code is asked for once. When more than half of the first 1,000 lines do not look like codes, or like the valid codes that are known of the seller, a person is asked; in scripts the list is refused without --yes.',
     notes: RESULT_HELP,
     examples: [
       'seller-mirror codes check 86781236-23d0-4b3c-7dfa-c1c147e0dece',
       'seller-mirror codes check "$CODE" --fail-on invalid && activate "$CODE"',
       'seller-mirror codes check customers.csv --column code --out result.csv',
+      'seller-mirror codes check customers.xlsx --sheet 2026',
       'seller-mirror codes check customers.csv --max-age 7d --dry-run',
       "mysql shop -Ne 'select code from licences' | seller-mirror codes check - --out - > result.csv",
     ],
@@ -135,7 +137,7 @@ async function check(
   refuseListOptions(input, options);
   if (input.kind === 'lists') keepLists(place, input.places);
   await checkOut(place);
-  const { column, inputFormat: format, out, detach, dryRun } = options;
+  const { column, sheet, inputFormat: format, out, detach, dryRun } = options;
   const asList = out !== undefined || detach === true || dryRun === true;
   const codes = input.kind === 'codes' ? input.codes : [];
   if (input.kind === 'codes' && !asList && codes.length <= MOST_ANSWERS) {
@@ -146,7 +148,7 @@ async function check(
   const lists =
     input.kind === 'codes'
       ? [listOf(codes)]
-      : await openLists(input.places, { ...given({ column, format }), keys }, signal);
+      : await openLists(input.places, { ...given({ column, sheet, format }), keys }, signal);
   try {
     return await withApp('codes check', 'sellers', signal, (app) => {
       const seller = oneSeller(app.config, options.seller);
@@ -177,10 +179,17 @@ function refuseKeys(given: readonly string[], keys: readonly Secret[]): void {
   );
 }
 
-function refuseListOptions(input: CheckInput, { column, inputFormat }: CheckOptions): void {
-  if (input.kind === 'lists' || (column === undefined && inputFormat === undefined)) return;
+function refuseListOptions(input: CheckInput, options: CheckOptions): void {
+  const { column, sheet, inputFormat } = options;
+  const given = Object.entries({
+    '--column': column,
+    '--sheet': sheet,
+    '--input-format': inputFormat,
+  });
+  const [option] = given.find(([, value]) => value !== undefined) ?? [];
+  if (input.kind === 'lists' || option === undefined) return;
   throw usageError(
-    `${column === undefined ? '--input-format' : '--column'} goes with a list, and a code was given`,
+    `${option} goes with a list, and a code was given`,
     'is the name of the file misspelt?',
   );
 }

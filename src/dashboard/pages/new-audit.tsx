@@ -51,6 +51,7 @@ export interface ListFacts {
   readonly name: string;
   readonly seller: string;
   readonly column: string | null;
+  readonly sheet: string | null;
   /** How it was read, and why, as sentences. */
   readonly reasons: readonly string[];
   readonly report: LoadReport;
@@ -112,7 +113,8 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
     try {
       const seller = sellerOf(fields.get('seller'));
       const column = fields.get('column')?.trim() || null;
-      const facts = await read({ name, path, column }, seller);
+      const sheet = fields.get('sheet')?.trim() || null;
+      const facts = await read({ name, path, column, sheet }, seller);
       const { id } = drafts.add(token, path, facts);
       return c.redirect(`/audits/new?draft=${id}`, 303);
     } catch (error) {
@@ -183,12 +185,17 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
     readonly name: string;
     readonly path: string;
     readonly column: string | null;
+    readonly sheet: string | null;
   }
 
   async function withList<T>(saved: SavedList, work: (list: NamedList) => Promise<T>): Promise<T> {
-    const { name, path, column } = saved;
+    const { name, path, column, sheet } = saved;
     const keys = config.sellers.map(({ key }) => key);
-    const options = { name, keys, ...(column === null ? {} : { column }) };
+    const options = {
+      ...{ name, keys },
+      ...(column === null ? {} : { column }),
+      ...(sheet === null ? {} : { sheet }),
+    };
     const intake = await readCodes(await openSource(path), options);
     try {
       return await work({ name, intake });
@@ -213,7 +220,8 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
             const size = await loader.measure();
             const { requestsPerMinute } = seller;
             facts.push({
-              ...{ name: saved.name, seller: seller.name, column: saved.column },
+              ...{ name: saved.name, seller: seller.name },
+              ...{ column: saved.column, sheet: saved.sheet },
               ...{ reasons: list.intake.layout.reasons, report, size, requestsPerMinute },
               cost: costOf(seller, toAsk(size), chunkSizeFor(requestsPerMinute)),
               doubt: doubtOf(list.intake, known),
@@ -259,7 +267,14 @@ function tooOld(c: DashboardContext): Response {
 function problemOf(error: unknown): unknown {
   if (!(error instanceof IntakeError)) return error;
   const words = error.message.replace(/^./, (first) => first.toUpperCase());
-  return new Problem(words, error.remedy.replaceAll('--column', 'the field Column'));
+  return new Problem(words, inForm(error.remedy));
+}
+
+function inForm(remedy: string): string {
+  return remedy
+    .replaceAll('--column', 'the field Column')
+    .replaceAll('Leave --sheet out', 'Leave the field Sheet empty')
+    .replaceAll('--sheet', 'the field Sheet');
 }
 
 const ListForm: FC<{ token: string; sellers: readonly SellerConfig[] }> = ({ token, sellers }) => (
@@ -284,11 +299,20 @@ const ListForm: FC<{ token: string; sellers: readonly SellerConfig[] }> = ({ tok
       />
     </label>
     <label>
+      Sheet
+      <input
+        name="sheet"
+        maxlength={200}
+        autocomplete="off"
+        placeholder="of an Excel workbook; the first with codes, if you name none"
+      />
+    </label>
+    <label>
       Codes
       <textarea name="list" rows={8} spellcheck={false} placeholder="paste them here, one a line" />
     </label>
     <label class="drop">
-      Or drop a file: text, CSV, JSON or NDJSON, also compressed with gzip
+      Or drop a file: Excel (.xlsx), text, CSV, JSON or NDJSON, also compressed with gzip
       <input type="file" name="file" />
     </label>
     <progress data-upload hidden aria-label="Sent so far"></progress>

@@ -79,7 +79,7 @@ export function resultOf(facts: RecordFacts, now: number): Result {
 
 /**
  * The CSV dialect of a result: the delimiter of the first list, and a byte order mark when one of the
- * lists had one or was not UTF-8. Such lists come from spreadsheets, and Excel needs the mark to read
+ * lists had one, was not UTF-8 or is a workbook. Such lists come from spreadsheets, and Excel needs the mark to read
  * UTF-8.
  */
 export function resultOptions(layout: Json): ResultOptions {
@@ -88,7 +88,8 @@ export function resultOptions(layout: Json): ResultOptions {
   return {
     ...(typeof delimiter === 'string' ? { delimiter } : {}),
     bom: lists.some(
-      ({ bom, encoding }) => bom === true || (typeof encoding === 'string' && encoding !== 'utf-8'),
+      ({ bom, encoding, format }) =>
+        bom === true || format === 'xlsx' || (typeof encoding === 'string' && encoding !== 'utf-8'),
     ),
   };
 }

@@ -106,7 +106,7 @@ export function layoutJson(lists: readonly NamedList[]): Json {
 
 interface RejectedLine {
   readonly list: string;
-  /** `line 5`; `record 3` where several share a line. */
+  /** `line 5`; in a workbook `row 5`; `record 3` where several share a line. */
   readonly place: string;
   readonly why: string;
 }
@@ -150,7 +150,8 @@ export async function loadLists<List extends NamedList>(
         rows.push(auditRow(row, last));
         if ('rejected' in row && firstRejected.length < SHOWN_REJECTED) {
           const number = last - before;
-          const place = number === row.line ? `line ${number}` : `record ${number}`;
+          const line = list.intake.layout.format === 'xlsx' ? 'row' : 'line';
+          const place = number === row.line ? `${line} ${number}` : `record ${number}`;
           firstRejected.push({ list: list.name, place, why: row.rejected });
         }
       }

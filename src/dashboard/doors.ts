@@ -27,7 +27,9 @@ export const headers: MiddlewareHandler<DashboardEnv> = async (c, next) => {
   sent.set('referrer-policy', 'same-origin');
   sent.set('cross-origin-opener-policy', 'same-origin');
   sent.set('cross-origin-resource-policy', 'same-origin');
-  if (!sent.has('cache-control')) sent.set('cache-control', 'no-store');
+  if (sent.get('cache-control')?.startsWith('public') !== true) {
+    sent.set('cache-control', 'no-store');
+  }
 };
 
 /**

@@ -8,6 +8,8 @@ const SESSION_CHECK_MS = 5_000;
 /** `/events`: tells browsers how far running work is, by one query a second for all of them. */
 export function addEvents(app: Dashboard, { store, door, live }: DashboardParts): void {
   app.get('/events', (c) => {
+    // Nobody reads the stream of a HEAD, so nobody would end its watch.
+    if (c.req.method === 'HEAD') return c.body(null);
     const token = cookieOf(c, door) ?? '';
     return streamSSE(c, async (stream) => {
       let number = Number(c.req.header('last-event-id') ?? 0) || 0;

@@ -152,6 +152,36 @@ describe('another encoding of a form', () => {
   });
 });
 
+describe('a form with values that nobody types', () => {
+  it('is refused with a character that PostgreSQL does not keep, instead of blaming the database', async () => {
+    const operator = await dashboard.login();
+    for (const path of ['/sync', '/system/retry', '/runs/1/decide', '/codes']) {
+      const reply = await operator.post(path, { seller: 'ma\0in', job: '\0', queue: 'mirror' });
+      expect(reply.status, path).toBe(422);
+    }
+  });
+
+  it.each(['1.5', '-15', '15e0', '1 5', '0x0f', '15.0', ''])(
+    'approves no removals of 15 items by %j',
+    async (items) => {
+      await mirror().store.sellers.ensure('main', 'm');
+      await mirror().rows(
+        `WITH run AS (
+           INSERT INTO mirror.runs (seller_id, kind, state, holder, finished_at)
+           VALUES ('main', 'items', 'held', 'x', now()) RETURNING run_id)
+         INSERT INTO mirror.held_items (run_id, seller_id, item_id, confirmed)
+         SELECT run_id, 'main', n, true FROM run, generate_series(1, 15) n`,
+      );
+      const [{ id } = { id: '' }] = await mirror().rows<{ id: string }>(
+        'SELECT max(run_id)::text AS id FROM mirror.runs',
+      );
+      const operator = await dashboard.login();
+      const reply = await operator.post(`/runs/${id}/decide`, { decision: 'approved', items });
+      expect(await reply.text()).toContain('the number of items does not match');
+    },
+  );
+});
+
 describe('a session', () => {
   it('has a new token at each login: one that somebody put into the browser is worth nothing', async () => {
     await addAccount('alice');
@@ -295,9 +325,25 @@ describe('values of an address', () => {
   const VALUES = [
     ...['', '%00', '%ff', '%ED%A0%80', "';DROP TABLE mirror.items--", '%25', '_', '%5C', '-1'],
     ...['999999999999999999', '9'.repeat(30), '1e9', 'NaN', '__proto__', 'constructor', '[]'],
-    ...['0001-01-01', '9999-12-31', '%2B275760-09-12', '2026-02-31', 'x'.repeat(4_000)],
+    ...[
+      '0001-01-01',
+      '9999-12-31',
+      '-100000-01-01',
+      '%2B275760-09-12',
+      '2026-02-31',
+      'x'.repeat(4_000),
+    ],
     ...['<script>alert(1)</script>', '%22%3E%3Cscript%3Ealert(1)%3C/script%3E', '%0d%0ax:%20y'],
   ];
+
+  it('are a day only where the calendar has it', async () => {
+    const operator = await dashboard.login();
+    for (const day of ['2026-02-31', '-000001-01-01', '%2B012026-01-01', '2026-1-1', '1']) {
+      expect((await operator.get(`/items?as-of=${day}`)).status, day).toBe(422);
+      // PostgreSQL knows no day a hundred thousand years ago.
+      expect((await operator.get(`/changes?since=-1${day}`)).status, day).toBe(200);
+    }
+  });
 
   const WORST = new Set(['%ff', '9'.repeat(30), '__proto__']);
 

@@ -205,6 +205,17 @@ describe('what an answer says to the browser', () => {
     }
   });
 
+  it('the stream of live figures is kept by nobody, and begins for GET only', async () => {
+    const visitor = await dashboard.login();
+    const stream = await visitor.get('/events');
+    expect(stream.headers.get('cache-control')).toBe('no-store');
+    await stream.body?.cancel();
+    // Its watch would never end: nobody reads the body.
+    const { cookie } = visitor;
+    const looked = await dashboard.request('/events', { method: 'HEAD', headers: { cookie } });
+    expect(looked.headers.get('content-type')).toBeNull();
+  });
+
   it('the cookie is out of reach for scripts and other sites', async () => {
     const cookie = (await dashboard.request(await link())).headers.get('set-cookie');
     expect(cookie).toMatch(/; HttpOnly/);

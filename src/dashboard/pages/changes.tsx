@@ -6,7 +6,7 @@ import type { ChangeFilter, ItemChange } from '../../store/history-read.js';
 import type { Dashboard, DashboardContext, DashboardParts } from '../context.js';
 import { page } from '../layout.js';
 import { Choice, Foreign, moment, Pages, Percent, Section, Table, valueText } from '../parts.js';
-import { numberIn, oneOf, withValue, without } from '../query.js';
+import { dayIn, numberIn, oneOf, withValue, without } from '../query.js';
 
 const PAGE_CHANGES = 100;
 /** Changes read at a time for a download. */
@@ -101,13 +101,13 @@ export function addChanges(app: Dashboard, { store }: DashboardParts): void {
 function filterOf(c: DashboardContext): ChangeFilter {
   const { item, since, seller, class: kind, before, run } = c.req.query();
   const [itemId, place, runId] = [numberIn(item), numberIn(before), numberIn(run)];
-  const from = since === undefined || since === '' ? NaN : Date.parse(`${since}T00:00:00`);
+  const from = dayIn(since ?? '');
   const chosen = oneOf(CLASSES, kind);
   return {
     ...(itemId === null ? {} : { itemId: Number(itemId) }),
     ...(place === null ? {} : { before: place }),
     ...(runId === null ? {} : { runId }),
-    ...(Number.isNaN(from) ? {} : { from: new Date(from) }),
+    ...(from === null ? {} : { from }),
     ...(seller === undefined || seller === '' ? {} : { sellerIds: [seller] }),
     ...(chosen === undefined ? {} : { classes: [chosen] }),
   };

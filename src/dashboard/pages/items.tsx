@@ -24,7 +24,7 @@ import {
   Table,
   WebLink,
 } from '../parts.js';
-import { idIn, numberIn, oneOf, withValue, without } from '../query.js';
+import { dayIn, idIn, numberIn, oneOf, withValue, without } from '../query.js';
 import { ChangeTable } from './changes.js';
 
 const PAGE_ITEMS = 50;
@@ -326,8 +326,7 @@ const ENTITIES: Readonly<Record<string, string>> = {
 
 /** The end of a day in the server's time zone. @throws {Problem} when it is no day */
 function endOf(day: string): Date {
-  const end = new Date(`${day}T23:59:59.999`);
-  if (!Number.isNaN(end.getTime())) return end;
+  if (dayIn(day) !== null) return new Date(`${day}T23:59:59.999`);
   throw new Problem(`"${day.slice(0, 40)}" is no day`, 'Write it as 2026-11-23.');
 }
 

@@ -307,7 +307,7 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
     }
     const held = (await store.runs.get(runId))?.held ?? null;
     if (held === null) throw noRun();
-    if (typeof items !== 'string' || items.replace(/[\s,.]/g, '') !== String(held.items)) {
+    if (numberTyped(items) !== String(held.items)) {
       throw new Problem(
         'Nothing was decided: the number of items does not match',
         `Go back and type ${held.items}, the number of items of this run.`,
@@ -411,6 +411,13 @@ function tookOf({ startedAt, finishedAt }: Pick<Run, 'startedAt' | 'finishedAt'>
   if (finishedAt === null) return '–';
   const ms = finishedAt.getTime() - startedAt.getTime();
   return ms < 1_000 ? `${ms} ms` : duration(ms);
+}
+
+/** The digits of a whole number that a person typed, maybe with its thousands apart; null for all else. */
+function numberTyped(text: unknown): string | null {
+  if (typeof text !== 'string') return null;
+  const isNumber = /^\d+$|^\d{1,3}(?:[\s,.]\d{3})+$/.test(text.trim());
+  return isNumber ? text.replace(/\D/g, '') : null;
 }
 
 /** `1.4 MB` */

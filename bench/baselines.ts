@@ -19,18 +19,22 @@ interface CopyInput {
   /** Downloaded before; null for none. */
   readonly listUrl: string | null;
   readonly databaseUrl: string;
-  readonly file: string;
-  readonly into: string;
+  /** Files of finished rows, and the table and format that each is for. */
+  readonly copies: readonly { readonly file: string; readonly into: string }[];
 }
 
-/** COPY of finished rows from a file. */
-async function copy({ listUrl, databaseUrl, file, into }: CopyInput): Promise<number> {
+/** COPY of finished rows from files, in one transaction. */
+async function copy({ listUrl, databaseUrl, copies }: CopyInput): Promise<number> {
   const client = new Client(databaseUrl);
   await client.connect();
   const started = performance.now();
   if (listUrl !== null) await download(listUrl);
-  const source = createReadStream(file, { highWaterMark: 1 << 20 });
-  await pipeline(source, client.query(copyFrom(`COPY ${into}`)));
+  await client.query('BEGIN');
+  for (const { file, into } of copies) {
+    const source = createReadStream(file, { highWaterMark: 1 << 20 });
+    await pipeline(source, client.query(copyFrom(`COPY ${into}`)));
+  }
+  await client.query('COMMIT');
   const ms = performance.now() - started;
   await client.end();
   return ms;

@@ -154,7 +154,7 @@ class Rounds {
       await database.empty('bench.items');
       const into = `bench.items FROM STDIN (FORMAT ${format})`;
       const file = database.rowsFile(format);
-      const input = { listUrl, databaseUrl: database.url, file, into };
+      const input = { listUrl, databaseUrl: database.url, copies: [{ file, into }] };
       await this.#note(`download + COPY, ${format}`, measureBaseline('copy', input));
     }
     const input = { databaseUrl: database.url, rows: UPSERTED_ROWS };

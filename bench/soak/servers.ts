@@ -1,5 +1,6 @@
 import { execFile, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -19,6 +20,11 @@ export async function startPostgres() {
   await chmod(folder, 0o755); // root lends it to another account
   const options = { dataDir: folder, applicationName: 'bench' };
   let database = await openEmbedded(options);
+  const pidOfServer = async (): Promise<number> => {
+    const pid = (await describeEmbedded(folder))?.server?.pid;
+    if (pid === undefined) throw new Error('PostgreSQL is gone');
+    return pid;
+  };
   return {
     name: 'PostgreSQL',
     url: database.url,
@@ -36,11 +42,14 @@ export async function startPostgres() {
     },
     /** It keeps its connections and answers nothing for a while. */
     async freeze(forMs: number): Promise<void> {
-      const pid = (await describeEmbedded(folder))?.server?.pid;
-      if (pid === undefined) throw new Error('PostgreSQL is gone');
+      const pid = await pidOfServer();
       process.kill(pid, 'SIGSTOP');
       await sleep(forMs);
       process.kill(pid, 'SIGCONT');
+    },
+    /** Processor time of all its processes so far, milliseconds; 0 where the system does not tell. */
+    async cpuMs(): Promise<number> {
+      return process.platform === 'linux' ? processorMs(await pidOfServer()) : 0;
     },
     async close(): Promise<void> {
       await database.close();
@@ -49,6 +58,29 @@ export async function startPostgres() {
       await rm(folder, { recursive: true, force: true });
     },
   };
+}
+
+/** A tick of the times in /proc, milliseconds. */
+const TICK_MS = 10;
+
+/** Processor time of a process and its children, also of those that have ended. */
+function processorMs(pid: number): number {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim();
+  return [pid, ...children.split(' ').map(Number)]
+    .filter((one) => one > 0)
+    .flatMap((one) => ticksOf(one).slice(0, one === pid ? 4 : 2))
+    .reduce((sum, ticks) => sum + ticks * TICK_MS, 0);
+}
+
+/** In user mode and in the kernel; then the same of the children that have ended. */
+function ticksOf(pid: number): readonly number[] {
+  try {
+    // The name, in parentheses, may contain blanks.
+    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
+    return fields.slice(11, 15).map(Number);
+  } catch {
+    return []; // It has just ended, and counts with its parent.
+  }
 }
 
 /** A Redis that survives a crash as a careful operator's does: every write is on disk before it is answered. */

@@ -9,7 +9,7 @@ import {
   type PlacedChange,
 } from '../domain/changes.js';
 import { moment } from '../domain/moment.js';
-import type { ItemChange, RunField } from '../store/history-read.js';
+import type { ItemChange, RunField } from '../store/item-changes.js';
 import type { Store } from '../store/store.js';
 import type { CsvCell } from './output/formats.js';
 import { count, cut, type Look, pad, paint, safeLine, type Style, width } from './output/text.js';

@@ -58,7 +58,8 @@ export class Exports {
     const { since } = request;
     if (since !== null && (cursor === null || since.seq > cursor.seq))
       throw new CursorAheadError(since);
-    const columns = await columnsOf(client, request);
+    const all = await columnsOf(client, `SELECT * FROM reporting."${request.view}"`);
+    const columns = request.deletions ? [...all, { name: DELETED, type: 'boolean' }] : all;
     const { sql, values } = statement(request, rule, columns);
     const total = request.counted ? await count(client, sql, values) : null;
     const rows = await openTextCursor(client, sql, values);
@@ -141,19 +142,15 @@ export class CursorAheadError extends StoreError {
   }
 }
 
-async function columnsOf(
-  client: Client,
-  { view, deletions }: ExportRequest,
-): Promise<ExportColumn[]> {
-  const { rows } = await client.query<ExportColumn>(
-    `SELECT a.attname AS name, format_type(a.atttypid, a.atttypmod) AS type
-       FROM pg_attribute a
-      WHERE a.attrelid = ('reporting.' || quote_ident($1))::regclass AND a.attnum > 0
-        AND NOT a.attisdropped
-      ORDER BY a.attnum`,
-    [view],
+/** The columns of a statement with their types. */
+export async function columnsOf(client: Client, sql: string): Promise<ExportColumn[]> {
+  const { fields } = await client.query(`SELECT * FROM (${sql}) AS rows LIMIT 0`);
+  const { rows } = await client.query<{ type: string }>(
+    `SELECT format_type(oid, modifier) AS type
+       FROM unnest($1::oid[], $2::int[]) WITH ORDINALITY AS t (oid, modifier, n) ORDER BY n`,
+    [fields.map(({ dataTypeID }) => dataTypeID), fields.map((field) => field.dataTypeModifier)],
   );
-  return deletions ? [...rows, { name: DELETED, type: 'boolean' }] : rows;
+  return rows.map(({ type }, n) => ({ name: fields[n]?.name ?? '', type }));
 }
 
 function statement(

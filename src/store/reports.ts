@@ -1,5 +1,5 @@
-import { type Client, escapeLiteral, type Pool } from 'pg';
-import type { ExportColumn, Exported } from './exports.js';
+import { escapeLiteral, type Pool } from 'pg';
+import { columnsOf, type Exported } from './exports.js';
 import { inTransaction, withOwnClient } from './pools.js';
 import { openTextCursor, type TextRow } from './text-cursor.js';
 
@@ -158,15 +158,4 @@ export function download<T>(
     await close();
     return result;
   });
-}
-
-/** The columns of a statement with their types. */
-async function columnsOf(client: Client, sql: string): Promise<ExportColumn[]> {
-  const { fields } = await client.query(`SELECT * FROM (${sql}) AS report LIMIT 0`);
-  const { rows } = await client.query<{ type: string }>(
-    `SELECT format_type(oid, modifier) AS type
-       FROM unnest($1::oid[], $2::int[]) WITH ORDINALITY AS t (oid, modifier, n) ORDER BY n`,
-    [fields.map(({ dataTypeID }) => dataTypeID), fields.map((field) => field.dataTypeModifier)],
-  );
-  return rows.map(({ type }, n) => ({ name: fields[n]?.name ?? '', type }));
 }

@@ -12,7 +12,7 @@ import { addRequests, lastHour, storedBudget } from './budget.js';
 import * as decisions from './decisions.js';
 import type { Exported } from './exports.js';
 import * as feeds from './feeds.js';
-import * as feed from './history-read.js';
+import * as feed from './item-changes.js';
 import { tellUndecided } from './history.js';
 import type { RowStamp } from './item-rows.js';
 import * as items from './items-read.js';

@@ -3,7 +3,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { ChangeLines } from '../../src/cli/change-lines.js';
 import { width } from '../../src/cli/output/text.js';
 import type { ChangeClass } from '../../src/domain/changes.js';
-import type { ItemChange } from '../../src/store/history-read.js';
+import type { ItemChange } from '../../src/store/item-changes.js';
 import { useMirror } from '../support/mirror.js';
 import { startProxy } from '../support/tcp-proxy.js';
 import { marketOf, run, start, until } from './support.js';

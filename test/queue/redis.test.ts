@@ -8,9 +8,14 @@ import { createServer } from 'node:tls';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { silentLog } from '../../src/domain/log.js';
+import { parseRedisUrl, type RedisTarget } from '../../src/domain/redis-target.js';
 import { Secret } from '../../src/domain/secret.js';
+import { openQueues } from '../../src/queue/queues.js';
 import { warningsIn } from '../../src/queue/redis.js';
+import { Scheduler } from '../../src/queue/scheduler.js';
 import { selfSigned } from '../support/certificate.js';
+import { useMirror } from '../support/mirror.js';
 import {
   hasRedis,
   type RedisProcess,
@@ -18,7 +23,10 @@ import {
   redisTitle,
   startRedis,
 } from '../support/redis.js';
-import { redisTrial, SHORT, sync, until, works } from './support.js';
+import { nightly } from './scheduler-support.js';
+import { listeningLog, redisTrial, SHORT, sync, until, works } from './support.js';
+
+const mirror = useMirror();
 
 const INDEX = fileURLToPath(new URL('../../dist/queue/queues.js', import.meta.url));
 
@@ -181,4 +189,43 @@ describe('what is said of a Redis server', () => {
       }
     },
   );
+});
+
+describe.skipIf(!hasRedis)(redisTitle('a queue that lost its data'), () => {
+  it('has the job of the night again, once, and a job that is there is left alone', async () => {
+    const redis = await startRedis();
+    const target = parseRedisUrl(`redis://127.0.0.1:${redis.port}`) as RedisTarget;
+    const queues = await openQueues({
+      ...{ target, databaseUrl: '', prefix: 'lost', keepJobsDays: 7 },
+      ...{ applicationName: 'test', log: silentLog },
+    });
+    const tick = new Date(Math.floor(Date.now() / 60_000) * 60_000);
+    const schedule = nightly({ seller: 'main' });
+    const done = { ...schedule, lastTick: tick, enqueuedAt: new Date() };
+    await mirror().store.schedules.record([done], new Date(Date.now() + 86_400_000));
+    const { log, lines } = listeningLog();
+    const scheduler = new Scheduler({
+      schedules: [schedule],
+      store: mirror().store,
+      enqueue: ({ seller, askedAt }, jobId) =>
+        queues.addMirror({ kind: 'sync', seller, tick: null, askedAt }, jobId),
+      ...{ log, catchUp: false, keepJobsDays: 7 },
+    });
+    const look = async (): Promise<number> => {
+      await scheduler.addLostJobs();
+      return lines.filter(({ level }) => level === 'warn').length;
+    };
+    try {
+      expect(await look()).toBe(1);
+      expect((await queues.counts()).mirror.waiting).toBe(1);
+      expect(await look()).toBe(1);
+      await redis.command('FLUSHALL');
+      expect(await look()).toBe(2);
+      expect((await queues.counts()).mirror.waiting).toBe(1);
+    } finally {
+      await scheduler.stop();
+      await queues.close();
+      await redis.dispose();
+    }
+  });
 });

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { nextTicks } from '../../src/domain/schedule.js';
 import { parseCron } from '../../src/queue/cron.js';
-import { planTick, type TickPlan, type Timetable } from '../../src/queue/ticks.js';
+import { planTick, tickWithoutRun, type TickPlan, type Timetable } from '../../src/queue/ticks.js';
 import type { ScheduleRecord } from '../../src/store/schedules.js';
 import { at, nightly } from './scheduler-support.js';
 
@@ -101,5 +101,34 @@ describe('what a schedule needs', () => {
       }),
       { numRuns: 50 },
     );
+  });
+});
+
+describe('a tick without a run', () => {
+  const day = (time: string): Date => at(`2026-03-02T${time}Z`);
+  const record = { cron: '0 2 * * *', timeZone: 'UTC', lastTick: day('02:00:00') };
+  const enqueuedAt = day('02:00:01');
+  const NOW = day('09:00:00');
+
+  it('is one whose job was put into the queue and after which no good run began', () => {
+    expect(tickWithoutRun({ record, enqueuedAt, lastRunAt: null }, NOW, 7)).toEqual(
+      record.lastTick,
+    );
+    const before = day('01:59:59');
+    expect(tickWithoutRun({ record, enqueuedAt, lastRunAt: before }, NOW, 7)).not.toBeNull();
+    expect(tickWithoutRun({ record, enqueuedAt, lastRunAt: enqueuedAt }, NOW, 7)).toBeNull();
+  });
+
+  it('is none when it was passed over, since nothing was to come of it', () => {
+    expect(tickWithoutRun({ record: null, enqueuedAt, lastRunAt: null }, NOW, 7)).toBeNull();
+    const never = { record, enqueuedAt: null, lastRunAt: null };
+    expect(tickWithoutRun(never, NOW, 7)).toBeNull();
+    const before = { record, enqueuedAt: day('01:00:00'), lastRunAt: null };
+    expect(tickWithoutRun(before, NOW, 7)).toBeNull();
+  });
+
+  it('is none when its job may have been removed with the finished ones', () => {
+    const later = new Date(NOW.getTime() + 7 * 86_400_000);
+    expect(tickWithoutRun({ record, enqueuedAt, lastRunAt: null }, later, 7)).toBeNull();
   });
 });

@@ -3,7 +3,7 @@ import { InvalidArgumentError, Option, type Command } from 'commander';
 import type { App } from '../../app.js';
 import { CHANGE_CLASSES, type ChangeClass, type ChangeFold } from '../../domain/changes.js';
 import { explainDatabaseError } from '../../store/errors.js';
-import type { ChangeFilter, ItemChange } from '../../store/history-read.js';
+import type { ChangeFilter, ItemChange } from '../../store/item-changes.js';
 import {
   CHANGE_COLUMNS,
   ChangeLines,

@@ -2,7 +2,7 @@ import type { FC } from 'hono/jsx';
 import { stream } from 'hono/streaming';
 import { describeChange, labelOf } from '../../domain/change-text.js';
 import { csvLine, guarded } from '../../domain/csv.js';
-import type { ChangeFilter, ItemChange } from '../../store/history-read.js';
+import type { ChangeFilter, ItemChange } from '../../store/item-changes.js';
 import type { Dashboard, DashboardContext, DashboardParts } from '../context.js';
 import { page } from '../layout.js';
 import { Choice, Foreign, moment, Pages, Percent, Section, Table, valueText } from '../parts.js';

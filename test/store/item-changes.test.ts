@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { ITEM_FIELDS } from '../../src/domain/changes.js';
 import type { Item, Json } from '../../src/domain/item.js';
-import type { ItemChange } from '../../src/store/history-read.js';
+import type { ItemChange } from '../../src/store/item-changes.js';
 import { openStore, type Store } from '../../src/store/store.js';
 import { HistoryBook, canonical, takeIn } from './history-book.js';
 

@@ -110,8 +110,8 @@ const formDoor: typeof operatorDoor = async (c, next) => {
   const { token, ...fields } = await c.req.parseBody();
   if (isFormToken(c, token)) {
     // PostgreSQL keeps no such character: not even the log of actions could say what was asked.
-    const isWhole = !Object.values(fields).some((value) => String(value).includes('\0'));
-    if (isWhole) return next();
+    const texts = Object.values(fields).filter((value) => typeof value === 'string');
+    if (!texts.some((text) => text.includes('\0'))) return next();
     return message(c, 422, 'Nothing was done', 'A field held a character that is no text.');
   }
   return message(

@@ -331,6 +331,27 @@ describe.skipIf(!hasBrowser)(browserTitle('the dashboard in a browser'), () => {
   });
 });
 
+it('a list that is read for long is waited for, though nothing is said meanwhile', async () => {
+  const shop = await openShop(3);
+  await shop.sync();
+  const { url } = shop.served;
+  const login = await fetch(await shop.served.link(), { redirect: 'manual' });
+  const cookie = login.headers.get('set-cookie')?.split(';')[0] ?? '';
+  const home = await (await fetch(url, { headers: { cookie } })).text();
+  const form = new FormData();
+  form.set('token', /name="token" value="([^"]+)"/.exec(home)?.[1] ?? '');
+  form.set('seller', 'main');
+  form.set('list', '0'.repeat(36));
+  // Longer than a silent connection is kept.
+  const busy = mirror().rows('LOCK TABLE mirror.purchase_codes; SELECT pg_sleep(18)');
+  const headers = { cookie, origin: url };
+  const sent = fetch(`${url}/audits/new`, {
+    ...{ method: 'POST', redirect: 'manual', headers, body: form },
+  });
+  const [reply] = await Promise.all([sent, busy]);
+  expect(reply.headers.get('location')).toMatch(/^\/audits\/new\?draft=/);
+});
+
 const HOSTILE = [
   '<script>globalThis.hacked = 1</script>',
   '"><img src=x onerror="globalThis.hacked = 2">',

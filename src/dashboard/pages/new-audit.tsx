@@ -110,6 +110,7 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
     );
     if (sent === null) return tooOld(c);
     const { fields, name, path } = sent;
+    waitForReading(c);
     try {
       const seller = sellerOf(fields.get('seller'));
       const column = fields.get('column')?.trim() || null;
@@ -131,6 +132,7 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
     const draft = drafts.take(token, form['draft']);
     const { facts } = draft;
     const target = `${facts.seller}: ${facts.name}`;
+    waitForReading(c);
     const auditId = await act(c, parts, { action: 'start audit', target }, async () => {
       try {
         if (facts.doubt !== null && form['yes'] !== 'yes') {
@@ -251,6 +253,11 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
 
 /** Longest time for reading a list into the store (ms). */
 const READING_MS = 10 * 60_000;
+
+/** Keeps a connection on which nothing is said until a list was read: millions of codes take longer. */
+function waitForReading(c: DashboardContext): void {
+  c.env?.incoming?.socket.setTimeout(READING_MS);
+}
 
 const NO_CODES = 'No line of the list holds a code. Send another list, or name its column.';
 

@@ -203,7 +203,7 @@ describe('what an audit will cost', () => {
     // That must not read as if all were well.
     ['nothing when every line was rejected', 0, 0, 'nothing to ask: no line holds a code'],
   ])('is told: %s', (_what, toAsk, codes, text) => {
-    const size = { toAsk, requestsPerMinute: 60, chunkSize: 100, concurrency: 4 };
+    const size = { toAsk, requestsPerMinute: 60, chunkSize: 100 };
     expect(costText(auditCost(size, now.getTime()), 60, codes)).toBe(text);
   });
 });

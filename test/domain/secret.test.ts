@@ -31,6 +31,13 @@ describe('a secret in the text of others', () => {
     expect(redactorOf(secret).text(`x ${spell(secret.toUpperCase())} y`)).toBe('x [secret] y');
   });
 
+  it.each([
+    ['the shorter first', 'key-of-ada', 'key-of-ada-and-more'],
+    ['the longer first', 'key-of-ada-and-more', 'key-of-ada'],
+  ])('is masked as a whole where another is its beginning, given %s', (_, ...both) => {
+    expect(redactorOf(...both).text('x key-of-ada-and-more y')).toBe('x [secret] y');
+  });
+
   it('is told of before it is looked for, where that matters', () => {
     fc.assert(
       fc.property(secrets, spelling, fc.string(), (secret, spell, other) => {

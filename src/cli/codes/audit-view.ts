@@ -239,7 +239,8 @@ export function costText(cost: AuditCost, requestsPerMinute: number, codes: numb
     cost.proofCalls === 0 ? '' : ` (${plural(cost.proofCalls, 'proof')} of the API key included)`;
   const calls = `${plural(cost.calls, 'call')}${proofs} ${pace}`;
   // Without a limit the time depends on the marketplace's speed, which is not known yet.
-  if (requestsPerMinute === 0) return `${calls}; how long they take is shown on the way`;
+  if (cost.leastMs === null || cost.finishAt === null)
+    return `${calls}; how long they take is shown on the way`;
   const until = moment(new Date(cost.finishAt));
   return `${calls}: about ${duration(cost.leastMs)}, until ${until}; up to one call more for each denied code`;
 }

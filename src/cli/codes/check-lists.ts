@@ -197,7 +197,7 @@ export function sizeLine(size: AuditSize): string {
 
 /** Formats the result of a dry run for `--json`. */
 function dryRunJson(size: AuditSize, cost: AuditCost, { firstRejected }: LoadReport): object {
-  const finishAt = new Date(cost.finishAt);
+  const finishAt = cost.finishAt === null ? null : new Date(cost.finishAt);
   return { dryRun: true, size, cost: { ...cost, finishAt }, rejected: firstRejected };
 }
 

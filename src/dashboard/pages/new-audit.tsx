@@ -458,13 +458,13 @@ function callsNote({ requestsPerMinute }: ListFacts): string {
   return requestsPerMinute === 0 ? 'without a limit' : `at ${count(requestsPerMinute)} a minute`;
 }
 
-function finishOf({ cost, requestsPerMinute }: ListFacts) {
+function finishOf({ cost: { leastMs } }: ListFacts) {
   // Without a limit the time depends on the marketplace's speed, which is not known yet.
-  if (requestsPerMinute === 0) return 'as soon as the marketplace has answered';
+  if (leastMs === null) return 'as soon as the marketplace has answered';
   return (
     <>
-      in about {duration(cost.leastMs)}, at <Moment at={new Date(Date.now() + cost.leastMs)} />, if
-      few codes are denied
+      in about {duration(leastMs)}, at <Moment at={new Date(Date.now() + leastMs)} />, if few codes
+      are denied
     </>
   );
 }

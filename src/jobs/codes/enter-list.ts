@@ -9,7 +9,7 @@ import type { Intake, IntakeRow } from '../../intake/types.js';
 import type { AuditLoader } from '../../store/audits/loader.js';
 import type { AuditRow, AuditSize, EnteredAudit, NewAudit } from '../../store/audits/types.js';
 import type { Store } from '../../store/store.js';
-import { callsAtOnce, chunkSizeFor } from './pace.js';
+import { chunkSizeFor } from './pace.js';
 
 export interface NamedList {
   readonly name: string;
@@ -200,6 +200,5 @@ export function costOf(
   codes: number,
   chunkSize: number,
 ): AuditCost {
-  const concurrency = callsAtOnce(requestsPerMinute);
-  return auditCost({ toAsk: codes, requestsPerMinute, chunkSize, concurrency }, Date.now());
+  return auditCost({ toAsk: codes, requestsPerMinute, chunkSize }, Date.now());
 }

@@ -195,6 +195,3 @@ async function sessionsOn(
     throw error;
   }
 }
-
-export { SYSTEM_FALLBACK, pointerOf };
-export type { Fallback };

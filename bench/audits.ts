@@ -103,7 +103,7 @@ class AuditRounds {
     const { bare, audits } = await this.#compare({ codes: CODES }, this.#queues, ROUNDS);
     const lines = audits.map(({ queue, rate, ratio }) => {
       const what = `Audit of ${count(CODES)} codes, queue in ${queue}`;
-      return atLeast(what, perSecond(rate), ratio, 0.6, 'the bare loop');
+      return atLeast(what, perSecond(rate), ratio, 0.8, 'the bare loop');
     });
     return [information('Baseline: bare undici loop', perSecond(bare)), ...lines];
   }

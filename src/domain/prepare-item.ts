@@ -23,7 +23,14 @@ type Preparation =
  * Valid JSON that jsonb may refuse: NUL and surrogate escapes, numbers with huge exponents or more
  * digits than `numeric` holds. A record that matches is serialized again.
  */
-const RISKY_JSON = /\\u(?:0000|d[89a-f])|\d[eE][-+]?\d{3}|\d{400}/i;
+const RISKY_JSON = /\\u(?:0000|[dD][89a-fA-F])|\d[eE][-+]?\d{3}/;
+const MANY_DIGITS = /\d{400}/;
+/** Bytes. jsonb takes 16,383 digits after the point, and more before it. */
+const ANY_DIGITS_BYTES = 16_000;
+
+function isRisky(text: string): boolean {
+  return RISKY_JSON.test(text) || (text.length > ANY_DIGITS_BYTES && MANY_DIGITS.test(text));
+}
 
 /** @param wire the record's wire hash, when the caller has it already */
 export function prepareItem(bytes: Uint8Array, wire: Uint8Array = wireHash(bytes)): Preparation {
@@ -49,9 +56,7 @@ export function prepareItem(bytes: Uint8Array, wire: Uint8Array = wireHash(bytes
       extraHash: extraHash(extra),
       wireHash: wire,
       raw:
-        isUtf8(buffer) && !RISKY_JSON.test(text)
-          ? buffer
-          : Buffer.from(JSON.stringify(storableJson(json))),
+        isUtf8(buffer) && !isRisky(text) ? buffer : Buffer.from(JSON.stringify(storableJson(json))),
     },
   };
 }

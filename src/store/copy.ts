@@ -61,13 +61,16 @@ const EPOCH_MS = 946_684_800_000;
  */
 export class BinaryRows {
   #buffer: Buffer;
+  /** Of the same memory: its writes take a fraction of the time of the buffer's. */
+  #view: DataView;
   #length = 0;
   #lastTimestamp = '';
   #lastMicros = 0n;
   rows = 0;
 
   constructor(initialBytes = 1 << 20) {
-    this.#buffer = Buffer.allocUnsafe(initialBytes);
+    this.#buffer = Buffer.allocUnsafeSlow(initialBytes);
+    this.#view = new DataView(this.#buffer.buffer);
   }
 
   get size(): number {
@@ -88,13 +91,20 @@ export class BinaryRows {
     this.#reserve(4 + value.length * 3);
     const start = this.#length + 4;
     const bytes = this.#buffer.write(value, start, 'utf8');
-    this.#buffer.writeInt32BE(bytes, this.#length);
+    this.#view.setInt32(this.#length, bytes);
     this.#length = start + bytes;
   }
 
   bytes(value: Uint8Array): void {
     this.#int32(value.length);
-    this.#append(value);
+    this.append(value);
+  }
+
+  /** Appends fields that were encoded before. */
+  append(bytes: Uint8Array): void {
+    this.#reserve(bytes.length);
+    this.#buffer.set(bytes, this.#length);
+    this.#length += bytes.length;
   }
 
   /** @param json JSON text in UTF-8 */
@@ -102,7 +112,7 @@ export class BinaryRows {
     this.#int32(json.length + 1);
     this.#reserve(1);
     this.#buffer[this.#length++] = 1; // the version of jsonb's binary form
-    this.#append(json);
+    this.append(json);
   }
 
   boolean(value: boolean): void {
@@ -127,7 +137,7 @@ export class BinaryRows {
       this.#int32(1); // lower bound
       for (const value of values) this.text(value);
     }
-    this.#buffer.writeInt32BE(this.#length - start, start - 4);
+    this.#view.setInt32(start - 4, this.#length - start);
   }
 
   /** @param value ISO 8601 in UTC with at most six digits of fraction */
@@ -145,16 +155,18 @@ export class BinaryRows {
   /** @param value decimal text with two decimals */
   money(value: string | null): void {
     if (value === null) return this.null();
-    const negative = value.startsWith('-');
-    const [whole = '', cents = '00'] = (negative ? value.slice(1) : value).split('.');
-    const digits = base10000(whole);
-    const weight = digits.length - 1;
-    digits.push(Number(cents) * 100);
+    const cents = Math.round(Math.abs(Number(value)) * 100);
+    // In base 10,000, most significant first, without zeros at either end; its last digit are the cents.
+    const digits = [(cents % 100) * 100];
+    for (let rest = Math.floor(cents / 100); rest > 0; rest = Math.floor(rest / 10_000)) {
+      digits.unshift(rest % 10_000);
+    }
+    const weight = digits.length - 2;
     while (digits.at(-1) === 0) digits.pop();
     this.#int32(8 + digits.length * 2);
     this.#int16(digits.length);
     this.#int16(digits.length === 0 ? 0 : weight);
-    this.#int16(negative ? 0x4000 : 0);
+    this.#int16(value.startsWith('-') ? 0x4000 : 0);
     this.#int16(2); // decimals shown
     for (const digit of digits) this.#int16(digit);
   }
@@ -169,33 +181,31 @@ export class BinaryRows {
     this.rows = 0;
   }
 
-  #append(bytes: Uint8Array): void {
-    this.#reserve(bytes.length);
-    this.#buffer.set(bytes, this.#length);
-    this.#length += bytes.length;
-  }
-
   #int16(value: number): void {
     this.#reserve(2);
-    this.#length = this.#buffer.writeInt16BE(value, this.#length);
+    this.#view.setInt16(this.#length, value);
+    this.#length += 2;
   }
 
   #int32(value: number): void {
     this.#reserve(4);
-    this.#length = this.#buffer.writeInt32BE(value, this.#length);
+    this.#view.setInt32(this.#length, value);
+    this.#length += 4;
   }
 
   #int64(value: bigint): void {
     this.#reserve(8);
-    this.#length = this.#buffer.writeBigInt64BE(value, this.#length);
+    this.#view.setBigInt64(this.#length, value);
+    this.#length += 8;
   }
 
   #reserve(bytes: number): void {
     const needed = this.#length + bytes;
     if (needed <= this.#buffer.length) return;
-    const bigger = Buffer.allocUnsafe(Math.max(needed, this.#buffer.length * 2));
+    const bigger = Buffer.allocUnsafeSlow(Math.max(needed, this.#buffer.length * 2));
     this.#buffer.copy(bigger, 0, 0, this.#length);
     this.#buffer = bigger;
+    this.#view = new DataView(bigger.buffer);
   }
 }
 
@@ -204,14 +214,4 @@ function postgresMicros(timestamp: string): bigint {
   const [seconds = '', fraction] = timestamp.slice(0, -1).split('.');
   const micros = BigInt(Date.parse(`${seconds}Z`) - EPOCH_MS) * 1000n;
   return fraction === undefined ? micros : micros + BigInt(fraction.padEnd(6, '0'));
-}
-
-/** Digits in base 10,000, most significant first, without leading zeros. */
-function base10000(whole: string): number[] {
-  const digits: number[] = [];
-  for (let end = whole.length; end > 0; end -= 4) {
-    digits.unshift(Number(whole.slice(Math.max(0, end - 4), end)));
-  }
-  while (digits[0] === 0) digits.shift();
-  return digits;
 }

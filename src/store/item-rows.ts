@@ -9,7 +9,7 @@ export interface RowStamp {
   readonly at: string;
 }
 
-type WriteField = (row: ItemRows, prepared: PreparedItem, stamp: RowStamp) => void;
+type WriteField = (row: BinaryRows, prepared: PreparedItem) => void;
 
 /** The columns of `mirror.items` that hold what the marketplace said, and the hashes over it. */
 const VALUES: Readonly<Record<string, WriteField>> = {
@@ -33,44 +33,55 @@ const VALUES: Readonly<Record<string, WriteField>> = {
   content_hash: (row, { contentHash }) => row.bytes(contentHash),
   extra_hash: (row, { extraHash }) => row.bytes(extraHash),
   wire_hash: (row, { wireHash }) => row.bytes(wireHash),
-  extra: (row, { extra }) => row.jsonb(Buffer.from(JSON.stringify(extra))),
+  extra: (row, { extra }) => row.jsonb(jsonOf(extra)),
   raw: (row, { raw }) => row.jsonb(raw),
 };
 
-const COLUMNS: Readonly<Record<string, WriteField>> = {
-  seller_id: (row, _, { sellerId }) => row.text(sellerId),
-  item_id: (row, { item }) => row.bigint(item.id),
-  ...VALUES,
+/** The columns that are alike in all rows of a run. */
+const STAMPED: Readonly<Record<string, (row: BinaryRows, stamp: RowStamp) => void>> = {
+  seller_id: (row, { sellerId }) => row.text(sellerId),
   state: (row) => row.text('live'),
-  first_seen_at: (row, _, { at }) => row.timestamp(at),
-  changed_at: (row, _, { at }) => row.timestamp(at),
-  synced_run_id: (row, _, { runId }) => row.bigint(Number(runId)),
-  valid_from: (row, _, { at }) => row.timestamp(at),
+  first_seen_at: (row, { at }) => row.timestamp(at),
+  changed_at: (row, { at }) => row.timestamp(at),
+  synced_run_id: (row, { runId }) => row.bigint(Number(runId)),
+  valid_from: (row, { at }) => row.timestamp(at),
 };
 
-const WRITE_FIELDS = Object.values(COLUMNS);
-/** Columns of `mirror.items` in the order in which rows have them. */
-export const ITEM_COLUMNS = Object.keys(COLUMNS);
+const WRITE_VALUES = Object.values(VALUES);
 export const ITEM_VALUE_COLUMNS = Object.keys(VALUES);
+/** Columns of `mirror.items` in the order in which rows have them. */
+export const ITEM_COLUMNS = [...Object.keys(STAMPED), 'item_id', ...ITEM_VALUE_COLUMNS];
+
+const NO_EXTRA = Buffer.from('{}');
+
+function jsonOf(extra: PreparedItem['extra']): Uint8Array {
+  for (const _ in extra) return Buffer.from(JSON.stringify(extra));
+  return NO_EXTRA;
+}
 
 /**
  * Items to be copied into the table, encoded as they are added: the bytes of a catalogue take far less
  * time and memory than its objects.
  */
 export class ItemRows extends BinaryRows {
-  readonly #stamp: RowStamp;
+  /** The fields of `STAMPED`, encoded once. */
+  readonly #stamped: Uint8Array;
   /** Of the items added since `clear`. */
   ids: number[] = [];
 
   constructor(stamp: RowStamp) {
     super();
-    this.#stamp = stamp;
+    const stamped = new BinaryRows(256);
+    for (const write of Object.values(STAMPED)) write(stamped, stamp);
+    this.#stamped = stamped.data();
   }
 
   /** Adds a live row of `ITEM_COLUMNS`, and `rival` when it is given. */
   add(prepared: PreparedItem, rival?: boolean): void {
-    this.startRow(WRITE_FIELDS.length + (rival === undefined ? 0 : 1));
-    for (const write of WRITE_FIELDS) write(this, prepared, this.#stamp);
+    this.startRow(ITEM_COLUMNS.length + (rival === undefined ? 0 : 1));
+    this.append(this.#stamped);
+    this.bigint(prepared.item.id);
+    for (const write of WRITE_VALUES) write(this, prepared);
     if (rival !== undefined) this.boolean(rival);
     this.ids.push(prepared.item.id);
   }

@@ -22,6 +22,8 @@ it('makes the pictures of the docs', async () => {
     const context = await browser.newContext({ viewport: { width: 1280, height: 860 } });
     const page = await context.newPage();
     await page.goto(await served.link());
+    // A bar without anything in it shows nothing.
+    await page.getByText(/^[2-9]\d of \d+ /).waitFor({ timeout: 300_000 });
     await mkdir(FOLDER, { recursive: true });
     for (const [name, path] of Object.entries(pages)) {
       for (const colorScheme of ['light', 'dark'] as const) {

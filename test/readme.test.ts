@@ -245,6 +245,8 @@ describe('health and metrics in README', () => {
       counts: () => Promise.resolve({ mirror: none, audits: none, alerts: none, feeds: none }),
       freshness: () => Promise.resolve([]),
       audits: () => Promise.resolve([]),
+      feeds: [{ name: 'bi', views: ['items'] }],
+      feedStates: () => Promise.resolve([]),
     }).text();
   }
 
@@ -313,6 +315,7 @@ describe('alerts in README', () => {
     const parked = 'alert' in outcome ? outcome.alert : null;
     if (parked?.kind !== 'seller-parked' || parked.runId === null) throw new Error(outcome.kind);
     const { seller, runId } = parked;
+    const since = new Date();
     // Of each kind there is; the delivery does not ask whether a run was really held.
     const alerts: { readonly [K in Alert['kind']]: Extract<Alert, { readonly kind: unknown }> } = {
       'run-failed': { kind: 'run-failed', runId },
@@ -320,7 +323,11 @@ describe('alerts in README', () => {
       'seller-parked': parked,
       'audit-finished': { kind: 'audit-finished', auditId: await finishedAudit(seller) },
       'copy-stale': { kind: 'copy-stale', seller, since: null },
+      'feed-stale': { kind: 'feed-stale', feed: 'bi', since: since.toISOString() },
+      'feed-recovered': { kind: 'feed-recovered', feed: 'bi', since: since.toISOString() },
     };
+    await mirror().store.feeds.ask('bi', ['items']);
+    await mirror().store.feeds.markStale('bi', since);
     const messages: Message[] = [];
     for (const alert of Object.values(alerts)) messages.push(await sent(alert));
     expect(messages.map(({ type }) => type)).toEqual(firstCells('Type'));

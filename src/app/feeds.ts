@@ -2,6 +2,7 @@ import type { App } from '../app.js';
 import type { FeedConfig } from '../config/index.js';
 import type { Log } from '../domain/log.js';
 import { lastTick } from '../domain/schedule.js';
+import type { ViewReport } from '../feeds/deliver.js';
 import { runFeed } from '../feeds/open.js';
 import { TargetError } from '../feeds/target.js';
 import type { JobOutcome } from '../jobs/types.js';
@@ -9,6 +10,7 @@ import { parseCron } from '../queue/cron.js';
 import type { Queues } from '../queue/queues.js';
 import type { FeedTask } from '../queue/tasks.js';
 import type { JobHandler } from '../queue/worker.js';
+import type { FeedOutcome } from '../store/feeds.js';
 import { watch, type StopWatch } from './watches.js';
 
 type FeedApp = Pick<App, 'config' | 'database' | 'store'>;
@@ -38,23 +40,21 @@ export function feedHandler({ config, database, store }: FeedApp): JobHandler<Fe
       try {
         const reports = await runFeed(database.url, feed, { signal });
         rows += reports.reduce((sum, view) => sum + view.rows, 0);
-        const failed = reports.find(({ problem }) => problem !== null);
-        if (failed !== undefined) {
-          const problem = `${failed.problem?.message}: ${failed.problem?.remedy}`;
-          await feeds.note(name, problem);
+        const { problem, views } = outcomeOf(reports);
+        await feeds.note(name, { problem, views, askedAt: asked });
+        if (problem !== null) {
           log.warn('a view of a feed does not fit its target', { feed: name, problem });
           return { kind: 'done', result: { feed: name, rows, problem } };
         }
       } catch (error) {
         if (signal.aborted) return { kind: 'hand-back' };
         if (!(error instanceof TargetError)) throw error;
-        const problem = `${error.message}: ${error.remedy}`;
-        const failures = await feeds.note(name, problem);
+        const outcome = failureOf(feed, error);
+        const { problem } = outcome;
+        const failures = await feeds.note(name, { ...outcome, askedAt: asked });
         log.warn('a feed could not deliver', { feed: name, problem, failures });
-        const delayMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (failures - 1));
-        return { kind: 'later', reason: problem, delayMs };
+        return { kind: 'later', reason: problem, delayMs: pauseAfter(failures) };
       }
-      await feeds.note(name, null);
       const again = await feeds.askedAt(name);
       if (again === null || asked === null || again <= asked) {
         log.info('feed delivered', { feed: name, rows });
@@ -62,6 +62,26 @@ export function feedHandler({ config, database, store }: FeedApp): JobHandler<Fe
       }
     }
   };
+}
+
+/** What came of a delivery, as the store notes it. */
+export function outcomeOf(reports: readonly ViewReport[]): Omit<FeedOutcome, 'askedAt'> {
+  const views = reports.map(({ view, problem }) => ({
+    view,
+    problem: problem === null ? null : `${problem.message}: ${problem.remedy}`,
+  }));
+  return { views, problem: views.find(({ problem }) => problem !== null)?.problem ?? null };
+}
+
+/** A delivery that failed as a whole, as the store notes it. */
+export function failureOf({ views }: Pick<FeedConfig, 'views'>, error: TargetError) {
+  const problem = `${error.message}: ${error.remedy}`;
+  return { problem, views: views.map((view) => ({ view, problem })) };
+}
+
+/** How long a feed is left alone after so many failures in a row (ms). */
+export function pauseAfter(failures: number): number {
+  return Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (Math.max(1, failures) - 1));
 }
 
 /** Asks the feeds that go after each sync and audit to deliver. Logs what fails; never throws. */
@@ -78,11 +98,11 @@ export async function askForFeeds(
 }
 
 async function askFor(
-  { name }: FeedConfig,
+  { name, views }: FeedConfig,
   { feeds }: FeedApp['store'],
   queues: Pick<Queues, 'addFeed'>,
 ): Promise<void> {
-  await feeds.ask(name);
+  await feeds.ask(name, views);
   await queues.addFeed(name);
 }
 

@@ -12,7 +12,7 @@ import { createWebhook } from '../webhook/webhook.js';
 import { feedHandler, watchFeeds } from './feeds.js';
 import { alertHandler, auditHandler, mirrorHandler, type OnVerdict } from './handlers.js';
 import { schedulesOf } from './schedules.js';
-import { watchAge, watchAudits, watchRetention } from './watches.js';
+import { watchAge, watchAudits, watchFeedLag, watchRetention } from './watches.js';
 
 /** What a process does: fire schedules, work on jobs, serve the dashboard. */
 export interface Roles {
@@ -31,8 +31,6 @@ export interface ServiceEvents {
   readonly onVerdict: OnVerdict;
 }
 
-/** Feeds wait for their targets, and for each other's reading of the store. */
-const FEEDS_AT_A_TIME = 2;
 /** Alerts are small and wait for a network. */
 const ALERTS_AT_A_TIME = 2;
 
@@ -53,6 +51,7 @@ export function startService(
   const scheduler = roles.scheduler ? startScheduler(app, queues, log) : null;
   const stopWatches = [
     roles.scheduler && hasAlerts ? watchAge(app, queues, log) : null,
+    roles.scheduler && hasAlerts ? watchFeedLag(app, queues, log) : null,
     roles.scheduler ? watchRetention(app, log) : null,
     roles.worker ? watchAudits(app, queues, log) : null,
     roles.scheduler ? watchFeeds(app, queues, log) : null,
@@ -99,7 +98,9 @@ function startWorkers(
     queues.work('audits', audits, { concurrency, onJob }),
   ];
   if (app.config.feeds.length > 0) {
-    workers.push(queues.work('feeds', feedHandler(app), { concurrency: FEEDS_AT_A_TIME, onJob }));
+    // All at a time: one whose target hangs must not hold up another.
+    const together = { concurrency: app.config.feeds.length, onJob };
+    workers.push(queues.work('feeds', feedHandler(app), together));
   }
   if (channels === null) return workers;
   const handler = alertHandler(app, channels);

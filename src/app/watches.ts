@@ -2,7 +2,7 @@ import type { App } from '../app.js';
 import type { Log } from '../domain/log.js';
 import { DAY_MS } from '../domain/schedule.js';
 import { keepsForEver, planRetention } from '../domain/retention.js';
-import { alertJobs, findStaleSellers } from '../jobs/alerts.js';
+import { alertJobs, findFeedAlerts, findStaleSellers } from '../jobs/alerts.js';
 import { enqueueNext } from '../jobs/codes/perform-chunk.js';
 import type { Queues } from '../queue/queues.js';
 import { PruneBusyError } from '../store/prune.js';
@@ -72,6 +72,34 @@ export function watchAge(
     },
     // The next look alerts of the others. Store and queue log their outages themselves.
     (error) => log.debug('the look for stale copies was cut short', { error }),
+  );
+}
+
+/**
+ * Alerts people, once each time, of feeds whose targets lack for too long what they should have, and once
+ * when such a target has it all. Null without feeds.
+ */
+export function watchFeedLag(
+  { config, store }: Pick<App, 'config' | 'store'>,
+  queues: Pick<Queues, 'addAlert'>,
+  log: Log,
+): StopWatch | null {
+  const { feeds, feedStaleAfterHours } = config;
+  if (feeds.length === 0) return null;
+  return watch(
+    MINUTE_MS,
+    async (signal) => {
+      for (const alert of await findFeedAlerts(store, feeds, feedStaleAfterHours, new Date())) {
+        for (const { id, task } of alertJobs(config, alert)) {
+          if (signal.aborted) return;
+          await queues.addAlert(task, id);
+        }
+        // Only now: a process that is killed before this tells it after its next start.
+        if (alert.kind === 'feed-recovered') await store.feeds.markStale(alert.feed, null);
+      }
+    },
+    (error) => log.debug('the look for stale feeds was cut short', { error }),
+    { atOnce: true },
   );
 }
 

@@ -72,6 +72,8 @@ export async function serve(
       counts: async () => (queues === null ? null : await queues.counts()),
       freshness: async () => (app === null ? [] : await app.store.sellers.freshness()),
       audits: async () => (app === null ? [] : await app.store.audits.backlogs()),
+      feeds: config.feeds,
+      feedStates: async () => (app === null ? [] : await app.store.feeds.list()),
     });
     app = await openApp(config, name, signal, metrics);
     opened.push(app);

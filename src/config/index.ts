@@ -101,6 +101,7 @@ function read(env: NodeJS.ProcessEnv, options: ConfigOptions) {
     /** Whom alerts are mailed to; null: nobody. */
     alertMail: readAlertMail(reader),
     feeds: readFeeds(reader),
+    feedStaleAfterHours: reader.value('FEED_STALE_AFTER_HOURS'),
     logLevel: reader.value('LOG_LEVEL'),
     logFormat: reader.value('LOG_FORMAT'),
   } as const;

@@ -201,6 +201,9 @@ export const SETTINGS = {
   FEEDS_FILE: z
     .string()
     .describe('JSON file with feeds: reporting databases and folders that are kept full'),
+  FEED_STALE_AFTER_HOURS: wholeNumber(1, 8_760)
+    .prefault('3')
+    .describe('Hours that a feed’s target may lack what it should have before people are told'),
   LOG_LEVEL: oneOf(['info', 'trace', 'debug', 'warn', 'error', 'fatal', 'silent'])
     .prefault('info')
     .describe('trace, debug, info, warn, error, fatal or silent'),

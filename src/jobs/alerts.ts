@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { lagOf } from '../domain/feed-lag.js';
 import type { Json } from '../domain/item.js';
 import { shownName } from '../domain/values.js';
 import type { HeldBack } from '../store/decisions.js';
@@ -40,6 +41,9 @@ export function alertId(alert: Alert): string {
       const since = alert.since === null ? 'never' : String(Date.parse(alert.since));
       return `${alert.kind}.${alert.seller}.${since}`;
     }
+    case 'feed-stale':
+    case 'feed-recovered':
+      return `${alert.kind}.${alert.feed}.${Date.parse(alert.since)}`;
   }
 }
 
@@ -82,6 +86,9 @@ export function messageOf(store: Store, alert: Alert, now: Date): Promise<Tellin
       return parkedMessage(store, alert.seller);
     case 'copy-stale':
       return staleMessage(store, alert, now);
+    case 'feed-stale':
+    case 'feed-recovered':
+      return feedMessage(store, alert, now);
   }
 }
 
@@ -242,6 +249,41 @@ async function staleMessage(
   };
 }
 
+type FeedAlert = Extract<Alert, { readonly feed: string }>;
+
+async function feedMessage(
+  store: Store,
+  { kind, feed, since }: FeedAlert,
+  now: Date,
+): Promise<Telling> {
+  const state = (await store.feeds.list()).find((one) => one.feed === feed);
+  if (state === undefined) return { dropped: `feed ${feed} is no longer in the store` };
+  const isOver = state.staleSince?.toISOString() !== since;
+  const page = { path: '/system', label: 'Feeds in the dashboard' };
+  if (kind === 'feed-recovered') {
+    if (state.staleSince !== null && isOver) return { dropped: `feed ${feed} is stale again` };
+    const message = `the target of feed "${feed}" has again all that it should have`;
+    return {
+      ...{ type: 'feed.recovered', at: state.deliveredAt ?? now, text: message, ...page },
+      ...{ title: `Feed ${feed} delivers again`, remedy: null, tone: 'good' },
+      data: { feed, since, deliveredAt: state.deliveredAt?.toISOString() ?? null },
+    };
+  }
+  if (isOver) return { dropped: `feed ${feed} has delivered since` };
+  const views = state.views.flatMap(({ view, waitingSince }) =>
+    waitingSince === null ? [] : [view],
+  );
+  const why =
+    state.problem === null ? 'it did not fail, so no worker may deliver it' : state.problem;
+  const message = `feed "${feed}" has not delivered ${views.join(', ')} since ${since}: ${why}`;
+  const remedy = `\`seller-mirror feed check ${feed}\` tries the target, \`seller-mirror feed run ${feed}\` delivers`;
+  return {
+    ...{ type: 'feed.stale', at: now, title: `Feed ${feed} is stale`, text: message, remedy },
+    ...{ tone: 'bad', ...page },
+    data: { feed, since, views, problem: { code: 'stale', message, remedy } },
+  };
+}
+
 function sellerPage(seller: string): Pick<Told, 'path' | 'label'> {
   return { path: `/sellers/${encodeURIComponent(seller)}`, label: `${seller} in the dashboard` };
 }
@@ -337,4 +379,32 @@ function isStale(
 ): boolean {
   if (parked || paused) return false;
   return now.getTime() - (itemsMirroredAt ?? since).getTime() > hours * 3_600_000;
+}
+
+/**
+ * Alerts of feeds whose targets have lacked something for longer than they may, and of those that were
+ * stale and are no more. Notes in the store since when a feed is stale, which makes the alert the same at
+ * every look.
+ * @param feeds those configured
+ */
+export async function findFeedAlerts(
+  store: { readonly feeds: Pick<Store['feeds'], 'list' | 'markStale'> },
+  feeds: readonly { readonly name: string; readonly views: readonly string[] }[],
+  staleAfterHours: number,
+  now: Date,
+): Promise<readonly FeedAlert[]> {
+  const alerts: FeedAlert[] = [];
+  for (const state of await store.feeds.list()) {
+    const feed = feeds.find(({ name }) => name === state.feed);
+    if (feed === undefined) continue;
+    const { ms, since } = lagOf(state.views, feed.views, now);
+    const isStale = since !== null && ms > staleAfterHours * 3_600_000;
+    if (isStale && state.staleSince === null) await store.feeds.markStale(state.feed, since);
+    const told = state.staleSince ?? (isStale ? since : null);
+    if (told === null) continue;
+    const kind = isStale ? 'feed-stale' : 'feed-recovered';
+    // Something may wait again that has not waited for long.
+    alerts.push({ kind, feed: state.feed, since: told.toISOString() });
+  }
+  return alerts;
 }

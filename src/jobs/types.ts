@@ -108,6 +108,12 @@ export type Alert =
       readonly seller: string;
       /** The last success, ISO 8601; null when there never was one. */
       readonly since: string | null;
+    }
+  | {
+      readonly kind: 'feed-stale' | 'feed-recovered';
+      readonly feed: string;
+      /** When something began to wait, ISO 8601. */
+      readonly since: string;
     };
 
 /** What became of a job, as plain data that holds ids, codes, counts and sentences. */

@@ -8,6 +8,7 @@ export type QueueName = (typeof QUEUE_NAMES)[number];
 
 const seller = z.string().min(1).max(100);
 const instant = z.iso.datetime().max(40);
+const feed = z.string().min(1).max(63);
 const bigId = z.string().regex(/^\d{1,19}$/);
 
 /** The time of the schedule that added a job, ISO 8601; null when a person did. */
@@ -42,10 +43,12 @@ const ALERT = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('seller-parked'), seller, runId: bigId.nullable(), by }),
   /** `since` is the last success, ISO 8601; null when there never was one. */
   z.object({ kind: z.literal('copy-stale'), seller, since: instant.nullable(), by }),
+  /** `since` is when something began to wait, ISO 8601. */
+  z.object({ kind: z.enum(['feed-stale', 'feed-recovered']), feed, since: instant, by }),
 ]);
 
 /** Delivers a feed into its target: whatever there is by then. */
-const FEED = z.object({ kind: z.literal('deliver'), feed: z.string().min(1).max(63) });
+const FEED = z.object({ kind: z.literal('deliver'), feed });
 
 const TASKS = { mirror: MIRROR, audits: AUDIT, alerts: ALERT, feeds: FEED } as const;
 

@@ -7,6 +7,8 @@ import type { QueueCounts } from '../queue/queues.js';
 import type { QueueName } from '../queue/tasks.js';
 import type { JobEvent } from '../queue/worker.js';
 import type { AuditBacklog } from '../store/audits/types.js';
+import { lagOf } from '../domain/feed-lag.js';
+import type { FeedState } from '../store/feeds.js';
 import type { Freshness } from '../store/sellers.js';
 import { cachedCall } from './cached-call.js';
 
@@ -27,6 +29,9 @@ export interface MetricSources {
   readonly freshness: () => Promise<readonly Freshness[]>;
   /** Sellers without an audit that runs may be left out. */
   readonly audits: () => Promise<readonly AuditBacklog[]>;
+  /** Names and views of the configured feeds; no other becomes a label. */
+  readonly feeds: readonly { readonly name: string; readonly views: readonly string[] }[];
+  readonly feedStates: () => Promise<readonly FeedState[]>;
 }
 
 export type Metrics = ReturnType<typeof createMetrics>;
@@ -75,6 +80,9 @@ export function createMetrics(sources: MetricSources) {
   };
   const freshness = asking('store', sources.freshness);
   const audits = asking('store', sources.audits);
+  const feeds = asking('store', () =>
+    sources.feeds.length === 0 ? Promise.resolve([]) : sources.feedStates(),
+  );
   const counts = asking('queue', sources.counts);
   return {
     onCall(seller: string, { operation, outcome, durationMs, waitedMs }: CallRecord): void {
@@ -101,11 +109,17 @@ export function createMetrics(sources: MetricSources) {
     },
     /** In Prometheus's text format. Series of a source that does not answer in time are left out. */
     async text(): Promise<string> {
-      const [copies, backlogs, queues] = await Promise.all([freshness(), audits(), counts()]);
+      const [copies, backlogs, states, queues] = await Promise.all([
+        freshness(),
+        audits(),
+        feeds(),
+        counts(),
+      ]);
       const { lookedUp } = series;
       for (const gauge of Object.values(lookedUp)) gauge.reset();
       if (copies !== null) showCopies(lookedUp, sellers, copies, startedAt);
       if (backlogs !== null) showAudits(lookedUp, sellers, backlogs);
+      if (states !== null) showFeeds(lookedUp, sources.feeds, states);
       if (queues !== null) showQueues(lookedUp, queues);
       return await series.registry.metrics();
     },
@@ -157,6 +171,17 @@ function createSeries() {
       ['seller'],
       'Codes of running audits that are not settled yet.',
     ),
+    feedLag: gauge(
+      'feed_lag_seconds',
+      ['feed', 'view'],
+      'How long the target of a feed has lacked something that it should have; 0: it lacks nothing.',
+    ),
+    feedSuccess: gauge(
+      'feed_last_success_timestamp_seconds',
+      ['feed', 'view'],
+      'When a view was last delivered, or found to be the same; 0: never.',
+    ),
+    feedFailures: gauge('feed_failures', ['feed'], 'Deliveries of a feed that failed in a row.'),
     queueJobs: gauge(
       'queue_jobs',
       ['queue', 'state'],
@@ -256,6 +281,24 @@ function showAudits(
   for (const seller of sellers) {
     audits.set({ seller }, known.get(seller)?.running ?? 0);
     pendingCodes.set({ seller }, known.get(seller)?.pending ?? 0);
+  }
+}
+
+function showFeeds(
+  { feedLag, feedSuccess, feedFailures }: LookedUp,
+  feeds: MetricSources['feeds'],
+  states: readonly FeedState[],
+): void {
+  const now = new Date();
+  for (const { name: feed, views } of feeds) {
+    const state = states.find((one) => one.feed === feed);
+    feedFailures.set({ feed }, state?.failures ?? 0);
+    for (const view of views) {
+      const known = state?.views.find((one) => one.view === view);
+      const waiting = known === undefined ? [] : [known];
+      feedLag.set({ feed, view }, lagOf(waiting, views, now).ms / 1000);
+      feedSuccess.set({ feed, view }, (known?.deliveredAt?.getTime() ?? 0) / 1000);
+    }
   }
 }
 

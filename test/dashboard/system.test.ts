@@ -71,13 +71,17 @@ describe('the system page', () => {
 
   it('says how feeds are doing, and why one does not deliver', async () => {
     const { feeds } = mirror().store;
-    await feeds.ask('lake');
-    await feeds.note('lake', null);
-    await feeds.note('warehouse', 'MySQL at db: connect ECONNREFUSED');
+    const problem = 'MySQL at db: connect ECONNREFUSED';
+    await feeds.ask('lake', ['items']);
+    const askedAt = await feeds.askedAt('lake');
+    await feeds.note('lake', { problem: null, views: [{ view: 'items', problem: null }], askedAt });
+    await feeds.ask('warehouse', ['items', 'purchases']);
+    const views = ['items', 'purchases'].map((view) => ({ view, problem }));
+    await feeds.note('warehouse', { problem, views, askedAt });
     const visitor = await dashboard.login('viewer');
     const text = await visitor.page('/system');
     expect(text).toMatch(/<td>lake<\/td>.*?<span class="state good">ok<\/span>/);
-    expect(text).toMatch(/<td>warehouse<\/td>.*?failed.*?connect ECONNREFUSED/);
+    expect(text).toMatch(/<td>warehouse<\/td>.*?failed.*?items, purchases.*?connect ECONNREFUSED/);
   });
 
   it('lists alerts with what became of them', async () => {

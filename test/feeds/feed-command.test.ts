@@ -2,13 +2,14 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { feedHandler, askForFeeds, watchFeeds } from '../../src/app/feeds.js';
+import { askForFeeds, feedHandler, pauseAfter, watchFeeds } from '../../src/app/feeds.js';
+import { mirrorHandler } from '../../src/app/handlers.js';
 import { readConfig } from '../../src/config/index.js';
 import { silentLog } from '../../src/domain/log.js';
 import { openQueues } from '../../src/queue/queues.js';
 import { run } from '../cli/support.js';
-import { openSynced } from '../jobs/market.js';
-import { until } from '../queue/support.js';
+import { openMarket, openSynced } from '../jobs/market.js';
+import { sync, until } from '../queue/support.js';
 import { useMirror } from '../support/mirror.js';
 
 const mirror = useMirror();
@@ -120,9 +121,56 @@ describe('feeds of a service', () => {
     }
   });
 
+  it('with a dead target wait for it, longer each time, and hold up neither syncs nor other feeds', async () => {
+    feeds([
+      { name: 'dead', target: 'postgresql://bi@127.0.0.1:1/bi', views: ['items'] },
+      { name: 'lake', folder: 'lake', format: 'ndjson', views: ['items'] },
+    ]);
+    const config = readConfig(env, { cwd: dir, needs: 'store', cronFault: () => null });
+    const { store, databaseUrl } = mirror();
+    const market = await openMarket(mirror(), 13);
+    const withJobs = (_: unknown, _options: unknown, work: (deps: unknown) => unknown) =>
+      work(market.deps);
+    const sellers = [{ name: 'main' }];
+    const app = {
+      ...{ config: { ...config, sellers }, database: { url: databaseUrl }, store, withJobs },
+    } as never;
+    const queues = await openQueues({
+      ...{ target: null, databaseUrl, prefix: 'test', keepJobsDays: 1 },
+      ...{ applicationName: 'test', log: silentLog },
+    });
+    const stateOf = async (name: string) =>
+      (await store.feeds.list()).find(({ feed }) => feed === name);
+    try {
+      queues.work('feeds', feedHandler(app), { concurrency: 2 });
+      queues.work('mirror', mirrorHandler(app, queues), { concurrency: 1 });
+      for (const n of [1, 2]) {
+        const { deliveredAt: before = null } = (await stateOf('lake')) ?? {};
+        await queues.addMirror(sync('main'), `sync-${n}`);
+        await until(async () => (await queues.counts()).mirror.completed === n);
+        await until(async () => {
+          const { deliveredAt = null } = (await stateOf('lake')) ?? {};
+          return deliveredAt !== null && deliveredAt > (before ?? new Date(0));
+        });
+        await until(async () => (await queues.counts()).feeds.delayed === 1);
+      }
+      // Asked for twice, it is tried once until its pause is over.
+      expect(await stateOf('dead')).toMatchObject({ failures: 1, deliveredAt: null });
+      expect((await queues.counts()).mirror.failed).toBe(0);
+      const { stdout } = await run(['status'], env);
+      expect(stdout).toMatch(/✗ feed dead · behind since .*never delivered/);
+      expect(stdout).toMatch(/✓ feed lake · current, all delivered/);
+    } finally {
+      await queues.close();
+    }
+    expect([1, 2, 3, 7, 8, 99].map(pauseAfter)).toEqual(
+      [30, 60, 120, 1_920, 3_600, 3_600].map((seconds) => seconds * 1_000),
+    );
+  });
+
   it('whose job the queue has lost are put into it again', async () => {
     const config = readConfig(env, { cwd: dir, needs: 'store', cronFault: () => null });
-    await mirror().store.feeds.ask('lake');
+    await mirror().store.feeds.ask('lake', ['items']);
     const asked: string[] = [];
     const queues = {
       addFeed: (feed: string) => {

@@ -1,7 +1,13 @@
 import { Webhook as Verifier } from 'standardwebhooks';
 import { describe, expect, it } from 'vitest';
 import { Secret } from '../../src/domain/secret.js';
-import { alertJobs, deliverAlert, findStaleSellers } from '../../src/jobs/alerts.js';
+import {
+  alertJobs,
+  deliverAlert,
+  findFeedAlerts,
+  findStaleSellers,
+  messageOf,
+} from '../../src/jobs/alerts.js';
 import type { Alert } from '../../src/jobs/types.js';
 import { performMirrorTask, type MirrorJob } from '../../src/jobs/mirror-task.js';
 import { syncAccount } from '../../src/jobs/account.js';
@@ -277,6 +283,65 @@ describe('the delivery of an alert', () => {
     const { deps } = await receiver();
     const outcome = await deliverAlert(deps, alert, 'a', AbortSignal.abort());
     expect(outcome).toEqual({ kind: 'hand-back' });
+  });
+});
+
+describe('stale feeds', () => {
+  const hours = (number: number): Date => new Date(Date.now() + number * 3_600_000);
+  const bi = { name: 'bi', views: ['items', 'purchases'] };
+  const find = (at: Date) => findFeedAlerts(mirror().store, [bi], 3, at);
+  const note = async (problem: string | null, views = bi.views): Promise<unknown> => {
+    const { feeds } = mirror().store;
+    const askedAt = await feeds.askedAt('bi');
+    return feeds.note('bi', { problem, views: views.map((view) => ({ view, problem })), askedAt });
+  };
+
+  it('are told once for as long as their target lacks something, and once when it has all again', async () => {
+    const { feeds } = mirror().store;
+    await feeds.ask('bi', bi.views);
+    await feeds.ask('bi', bi.views);
+    await note('PostgreSQL at db: connect ECONNREFUSED');
+    expect(await find(hours(2.9))).toEqual([]);
+    const [stale] = await find(hours(3.1));
+    expect(stale).toMatchObject({ kind: 'feed-stale', feed: 'bi' });
+    if (stale === undefined) return;
+    await feeds.ask('bi', bi.views);
+    await note('PostgreSQL at db: the disk is full');
+    expect(await find(hours(5))).toEqual([stale]);
+    const message = await messageOf(mirror().store, stale, hours(5));
+    expect(message).toMatchObject({ type: 'feed.stale', data: { views: bi.views } });
+    expect(message).toMatchObject({ text: expect.stringContaining('the disk is full') as string });
+    await note(null);
+    const [over] = await find(hours(6));
+    expect(over).toEqual({ ...stale, kind: 'feed-recovered' });
+    await feeds.markStale('bi', null);
+    expect(await find(hours(7))).toEqual([]);
+    expect(await messageOf(mirror().store, { ...stale, kind: 'feed-recovered' }, hours(7))).toEqual(
+      expect.objectContaining({ type: 'feed.recovered', tone: 'good' }),
+    );
+    expect(await messageOf(mirror().store, stale, hours(7))).toEqual({
+      dropped: 'feed bi has delivered since',
+    });
+  });
+
+  it('are those of which a view does not fit its target, though the others are delivered', async () => {
+    await mirror().store.feeds.ask('bi', bi.views);
+    await note(null, ['purchases']);
+    await note('column name is date', ['items']);
+    const [stale] = await find(hours(4));
+    expect(stale?.kind).toBe('feed-stale');
+    if (stale === undefined) return;
+    expect(await messageOf(mirror().store, stale, hours(4))).toMatchObject({
+      data: { views: ['items'] },
+    });
+  });
+
+  it('are not those that were asked for nothing, or are no longer configured', async () => {
+    const { feeds } = mirror().store;
+    await feeds.ask('bi', bi.views);
+    await note(null);
+    await feeds.ask('old', ['items']);
+    expect(await find(hours(9))).toEqual([]);
   });
 });
 

@@ -34,6 +34,11 @@ const alertTask: fc.Arbitrary<AlertTask> = fc.oneof(
   fc.record({ kind: fc.constantFrom('run-failed' as const, 'run-held' as const), runId }),
   fc.record({ kind: fc.constant('seller-parked' as const), seller, runId: fc.option(runId) }),
   fc.record({ kind: fc.constant('copy-stale' as const), seller, since: fc.option(iso) }),
+  fc.record({
+    kind: fc.constantFrom('feed-stale' as const, 'feed-recovered' as const),
+    feed: fc.constantFrom('bi', 'lake'),
+    since: iso,
+  }),
 );
 
 describe('a task', () => {

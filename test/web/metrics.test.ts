@@ -27,6 +27,8 @@ function metricsOf(sources: Partial<MetricSources> = {}): Metrics {
     counts: () => Promise.resolve(COUNTS),
     freshness: () => Promise.resolve([]),
     audits: () => Promise.resolve([]),
+    feeds: [],
+    feedStates: () => Promise.resolve([]),
     ...sources,
   });
 }
@@ -225,6 +227,40 @@ describe('what is looked up for each scrape', () => {
     expect(of('queue_jobs', { queue: 'mirror', state: 'waiting' })).toBe(3);
     expect(of('queue_jobs', { queue: 'mirror', state: 'failed' })).toBe(1);
     expect(of('queue_jobs', { queue: 'audits', state: 'active' })).toBe(0);
+  });
+
+  it('is how long each view of each configured feed has waited, and how often the feed failed', async () => {
+    const [waitingSince, deliveredAt] = [new Date(Date.now() - 90_000), new Date(1_000)];
+    const view = { problem: null, waitingSince, deliveredAt };
+    const state = {
+      ...{ askedAt: new Date(), deliveredAt: null, failures: 3, problem: 'down', failedAt: null },
+      staleSince: null,
+      views: [
+        { ...view, view: 'items' },
+        { ...view, view: 'purchases', waitingSince: null },
+        { ...view, view: 'dropped' },
+      ],
+    };
+    const metrics = metricsOf({
+      feeds: [
+        { name: 'bi', views: ['items', 'purchases'] },
+        { name: 'new', views: ['items'] },
+      ],
+      feedStates: () =>
+        Promise.resolve([
+          { feed: 'bi', ...state },
+          { feed: 'old', ...state },
+        ]),
+    });
+    const of = await scrape(metrics);
+    expect(of('feed_lag_seconds', { feed: 'bi', view: 'items' })).toBeGreaterThanOrEqual(90);
+    expect(of('feed_lag_seconds', { feed: 'bi', view: 'purchases' })).toBe(0);
+    expect(of('feed_lag_seconds', { feed: 'bi', view: 'dropped' })).toBeUndefined();
+    expect(of('feed_lag_seconds', { feed: 'old', view: 'items' })).toBeUndefined();
+    expect(of('feed_last_success_timestamp_seconds', { feed: 'bi', view: 'items' })).toBe(1);
+    expect(of('feed_last_success_timestamp_seconds', { feed: 'new', view: 'items' })).toBe(0);
+    expect(of('feed_failures', { feed: 'bi' })).toBe(3);
+    expect(of('feed_failures', { feed: 'new' })).toBe(0);
   });
 
   it('is left out and counted when its source fails, and never fails the scrape', async () => {

@@ -1,9 +1,12 @@
 import type { Command } from 'commander';
 import type { App } from '../../app.js';
 import type { FeedConfig } from '../../config/index.js';
+import { lagOf } from '../../domain/feed-lag.js';
+import { failureOf, outcomeOf } from '../../app/feeds.js';
 import { openTarget, runFeed } from '../../feeds/open.js';
 import type { ViewReport } from '../../feeds/deliver.js';
 import { TargetError } from '../../feeds/target.js';
+import type { FeedOutcome } from '../../store/feeds.js';
 import { print, printResult, stdoutLook } from '../console.js';
 import { usageError } from '../errors.js';
 import { appAction } from '../execute.js';
@@ -103,24 +106,28 @@ async function run(
 ): Promise<ExitCode> {
   const feeds = name === undefined ? app.config.feeds : [feedOf(app, name)];
   if (feeds.length === 0) throw usageError('there is no feed', 'name their file in FEEDS_FILE');
+  const { feeds: states } = app.store;
   const results: { feed: string; problem: string | null; views: readonly ViewReport[] }[] = [];
   for (const feed of feeds) {
     const progress = new Progress({ output: process.stderr, label: feed.name });
+    const askedAt = await states.askedAt(feed.name);
     let problem: string | null = null;
     let views: ViewReport[] = [];
+    let outcome: Omit<FeedOutcome, 'askedAt'>;
     try {
       const onProgress = (view: string, rows: number): void =>
         progress.update(rows, { detail: view });
       views = await runFeed(app.database.url, feed, { signal, onProgress });
-      const failed = views.find((view) => view.problem !== null)?.problem;
-      if (failed !== undefined && failed !== null) problem = `${failed.message}: ${failed.remedy}`;
+      outcome = outcomeOf(views);
+      problem = outcome.problem;
     } catch (error) {
       if (signal.aborted || !(error instanceof TargetError)) throw error;
-      problem = `${error.message}: ${error.remedy}`;
+      outcome = failureOf(feed, error);
+      problem = outcome.problem;
     } finally {
       progress.finish();
     }
-    await app.store.feeds.note(feed.name, problem);
+    await states.note(feed.name, { ...outcome, askedAt });
     results.push({ feed: feed.name, problem, views });
     if (options.json !== true) await print(feedLines(feed, problem, views));
   }
@@ -154,25 +161,34 @@ async function status(app: App, _: AbortSignal, options: CommonOptions): Promise
     view: string;
     deliveredAt: Date | null;
     rows: number | null;
+    lagSeconds: number;
     problem: string | null;
   }[] = [];
+  const now = new Date();
   for (const feed of app.config.feeds) {
-    let problem = states.get(feed.name)?.problem ?? null;
+    const known = states.get(feed.name)?.views ?? [];
+    const storedOf = (view: string) => ({
+      lagSeconds: Math.round(lagOf(known, [view], now).ms / 1000),
+      problem: known.find((one) => one.view === view)?.problem ?? null,
+    });
     try {
       const target = await openTarget(feed);
       try {
         for (const view of feed.views) {
           const told = await target.delivered(view);
           const { deliveredAt = null, rows: last = null } = told ?? {};
-          rows.push({ feed: feed.name, view, deliveredAt, rows: last, problem });
+          rows.push({ feed: feed.name, view, deliveredAt, rows: last, ...storedOf(view) });
         }
       } finally {
         await target.close();
       }
     } catch (error) {
       if (!(error instanceof TargetError)) throw error;
-      problem = `${error.message}: ${error.remedy}`;
-      rows.push({ feed: feed.name, view: '', deliveredAt: null, rows: null, problem });
+      const { problem } = failureOf(feed, error);
+      for (const view of feed.views) {
+        const { lagSeconds } = storedOf(view);
+        rows.push({ feed: feed.name, view, deliveredAt: null, rows: null, lagSeconds, problem });
+      }
     }
   }
   const look = stdoutLook();
@@ -187,7 +203,11 @@ async function status(app: App, _: AbortSignal, options: CommonOptions): Promise
             {
               header: 'delivered',
               value: ({ deliveredAt }) =>
-                deliveredAt === null ? 'never' : momentCell(deliveredAt, new Date(), look),
+                deliveredAt === null ? 'never' : momentCell(deliveredAt, now, look),
+            },
+            {
+              header: 'behind',
+              value: ({ lagSeconds }) => (lagSeconds === 0 ? '' : duration(lagSeconds * 1000)),
             },
             { header: 'last rows', value: (row) => row.rows },
             { header: 'problem', value: (row) => row.problem ?? '', isNote: true },

@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import type { App } from '../../app.js';
 import { schedulesOf } from '../../app/schedules.js';
 import { describeWide } from '../../domain/changes.js';
+import { lagOf } from '../../domain/feed-lag.js';
 import { parkedRemedy, runProblem, runRemedy } from '../../jobs/problem.js';
 import { describeSchedule, type SellerSchedule } from '../../queue/ticks.js';
 import { ALIVE_MS, isAlive, type LiveProcess } from '../../store/processes.js';
@@ -24,7 +25,7 @@ export function add(program: Command): void {
   program
     .command('status')
     .description(
-      'Shows for each seller whether its copy is current, and when `run` or `scheduler` mirrors it next. A copy is stale when its items were last mirrored more than STALE_AFTER_HOURS (26) hours ago.',
+      'Shows for each seller whether its copy is current, and when `run` or `scheduler` mirrors it next; and how far each feed is. A copy is stale when its items were last mirrored more than STALE_AFTER_HOURS (26) hours ago.',
     )
     .option('--check', 'end with exit code 1 when the copy of a configured seller is not current')
     .addHelpText(
@@ -42,10 +43,22 @@ function status(signal: AbortSignal, options: StatusOptions): Promise<ExitCode> 
   return withApp('status', needs, signal, async (app) => {
     const now = new Date();
     const reports = chosen(await reportsOf(app, now), options.seller);
-    await printResult(options, reports.map(reportJson), () =>
-      reports.length === 0
-        ? NO_SELLER
-        : reports.map((report) => reportLines(report, now, stdoutLook())).join('\n'),
+    const feeds = await feedReports(app, now);
+    const ofSeller = (seller: string): FeedReport[] =>
+      feeds.filter(({ sellers }) => sellers?.includes(seller) !== false);
+    const shown = options.seller === undefined ? feeds : ofSeller(options.seller);
+    await printResult(
+      options,
+      reports.map((report) => ({
+        ...reportJson(report),
+        feeds: ofSeller(report.name).map(feedJson),
+      })),
+      () => {
+        const look = stdoutLook();
+        const blocks = reports.map((report) => reportLines(report, now, look));
+        if (blocks.length === 0) blocks.push(NO_SELLER);
+        return [...blocks, ...shown.map((feed) => feedLines(feed, now, look))].join('\n');
+      },
     );
     // A person wants the copy of a paused seller to grow old.
     const lacking = reports.some(
@@ -81,6 +94,61 @@ function chosen(reports: SellerReport[], name: string | undefined): SellerReport
   if (found.length > 0 || name === undefined) return found;
   const known = reports.map((report) => report.name);
   throw unknownSeller(name, known);
+}
+
+/** How far the configured feeds are, by what the store knows: no target is asked. */
+async function feedReports({ config, store }: App, now: Date) {
+  const states = config.feeds.length === 0 ? [] : await store.feeds.list();
+  return config.feeds.map(({ name, place, views, sellers }) => {
+    const state = states.find(({ feed }) => feed === name);
+    const known = state?.views ?? [];
+    return {
+      ...{ name, place, sellers, lag: lagOf(known, views, now) },
+      deliveredAt: state?.deliveredAt ?? null,
+      failures: state?.failures ?? 0,
+      problem: state?.problem ?? null,
+      views: views.map((view) => ({
+        view,
+        lagMs: lagOf(known, [view], now).ms,
+        deliveredAt: known.find((one) => one.view === view)?.deliveredAt ?? null,
+        problem: known.find((one) => one.view === view)?.problem ?? null,
+      })),
+    };
+  });
+}
+
+type FeedReport = Awaited<ReturnType<typeof feedReports>>[number];
+
+function feedJson({ name, place, lag, views, ...rest }: Omit<FeedReport, 'sellers'>): object {
+  const { deliveredAt, failures, problem } = rest;
+  return {
+    ...{ feed: name, target: place, lagSeconds: Math.round(lag.ms / 1000) },
+    ...{ deliveredAt, failures, problem },
+    views: views.map(({ lagMs, ...view }) => ({ ...view, lagSeconds: Math.round(lagMs / 1000) })),
+  };
+}
+
+/** A feed's state as lines for a person. */
+function feedLines(
+  { name, place, lag, deliveredAt, failures, problem }: FeedReport,
+  now: Date,
+  look: Look,
+): string {
+  const [mark, colour] = problem !== null ? MARKS.failing : MARKS[lag.ms > 0 ? 'stale' : 'current'];
+  const last = deliveredAt === null ? 'never delivered' : `all delivered ${age(deliveredAt, now)}`;
+  const behind = lag.since === null ? 'current' : `behind since ${age(lag.since, now)}`;
+  const state = deliveredAt === null && lag.since === null ? last : `${behind}, ${last}`;
+  const head = `${paint(colour, mark, look)} feed ${safeLine(name)} · ${state}\n`;
+  const times = failures > 1 ? ` (failed ${count(failures)} times)` : '';
+  const details = [
+    ['target', place],
+    ['behind', lag.views.length === 0 ? null : lag.views.join(', ')],
+    ['problem', problem && `${problem}${times}`],
+  ] as const;
+  const known = details.flatMap(([label, text]) =>
+    text === null ? [] : [[label, asTyped(text)] as const],
+  );
+  return head + pairs(known, look, '  ');
 }
 
 /** What a seller's copy should be, by the settings and the running processes. */

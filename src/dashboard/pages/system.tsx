@@ -8,6 +8,7 @@ import {
   settingsChecks,
 } from '../../app/checks.js';
 import type { FeedConfig } from '../../config/index.js';
+import { lagOf } from '../../domain/feed-lag.js';
 import { type EndedJob, type QueueCounts } from '../../queue/queues.js';
 import { QUEUE_NAMES, type QueueName } from '../../queue/tasks.js';
 import { QueueError } from '../../queue/errors.js';
@@ -306,35 +307,46 @@ const Feeds: FC<{ configured: readonly FeedConfig[]; states: readonly FeedState[
   configured,
   states,
 }) => (
-  <Section title="Feeds">
+  <Section title="Feeds" note="seller-mirror feed status asks the targets themselves">
     <Table
       caption="Feeds"
       flows
-      rows={states}
+      rows={feedRows(configured, states)}
       empty={
-        configured.length === 0 ? (
-          <>
-            No feed: <code>FEEDS_FILE</code> names reporting databases that are kept full.
-          </>
-        ) : (
-          'No feed has delivered yet. The next sync asks them to.'
-        )
+        <>
+          No feed: <code>FEEDS_FILE</code> names reporting databases that are kept full.
+        </>
       }
       columns={[
-        { name: 'Feed', cell: ({ feed }) => feed },
-        {
-          name: 'Target',
-          cell: ({ feed }) => configured.find(({ name }) => name === feed)?.place ?? '–',
-        },
-        {
-          name: 'State',
-          cell: ({ problem, deliveredAt }) => (
-            <State of={problem !== null ? 'failed' : deliveredAt === null ? 'waiting' : 'ok'} />
-          ),
-        },
+        { name: 'Feed', cell: ({ name }) => name },
+        { name: 'Target', cell: ({ place }) => place },
+        { name: 'State', cell: ({ state, tone }) => <State of={state} tone={tone} /> },
         { name: 'Delivered', isNamed: true, cell: ({ deliveredAt }) => <Ago at={deliveredAt} /> },
+        { name: 'Behind since', isNamed: true, cell: ({ since }) => <Ago at={since} /> },
+        { name: 'Views behind', isNamed: true, cell: ({ views }) => views.join(', ') || '–' },
         { name: 'Problem', cell: ({ problem }) => <Foreign text={problem} /> },
       ]}
     />
   </Section>
 );
+
+/** Feeds that are configured here, and those that only other processes know. */
+function feedRows(configured: readonly FeedConfig[], states: readonly FeedState[]) {
+  const names = new Set([...configured.map(({ name }) => name), ...states.map(({ feed }) => feed)]);
+  return [...names].map((name) => {
+    const feed = configured.find((one) => one.name === name);
+    const found = states.find((one) => one.feed === name);
+    const known = found?.views ?? [];
+    const lag = lagOf(known, feed?.views ?? known.map(({ view }) => view), new Date());
+    const { problem = null, deliveredAt = null } = found ?? {};
+    const isWaiting = lag.since !== null || deliveredAt === null;
+    const [state, tone] =
+      problem !== null
+        ? (['failed', 'bad'] as const)
+        : isWaiting
+          ? (['waiting', 'warn'] as const)
+          : (['ok', 'good'] as const);
+    const place = feed?.place ?? '–';
+    return { name, place, state, tone, deliveredAt, problem, since: lag.since, views: lag.views };
+  });
+}

@@ -106,7 +106,8 @@ export async function tablesOf(client: ClientBase): Promise<TableShape[]> {
        FROM pg_class c
       WHERE c.relnamespace = to_regnamespace('mirror') AND c.relkind = 'r'
         AND c.relname NOT IN ('_prisma_migrations', 'processes', 'request_budgets', 'run_progress',
-                              'request_counts', 'sessions', 'login_links', 'epochs', 'feeds')
+                              'request_counts', 'sessions', 'login_links', 'epochs', 'feeds',
+                              'feed_views')
       ORDER BY c.relname`,
   );
   const ordered: TableShape[] = [];

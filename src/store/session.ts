@@ -51,7 +51,8 @@ export class ItemSession {
   readonly #seller: string;
   #inserting: CopyIn | null = null;
   #rowsOfCopy = 0;
-  #hasStage = false;
+  /** Encodes staged records, each portion in the same memory; null until one is staged. */
+  #staging: ItemRows | null = null;
   /** Changes wait for the commit in a table of the transaction. */
   #hasChanges = false;
   /** New items, each of which makes a change; null while the first list is read. */
@@ -132,14 +133,14 @@ export class ItemSession {
   /** Stages records that differ, or may differ, from stored ones, for `apply`. */
   async stage(items: readonly Staged[]): Promise<void> {
     if (items.length === 0) return;
-    if (!this.#hasStage) {
+    if (this.#staging === null) {
       await this.#query(
         `CREATE TEMP TABLE incoming_items
            (LIKE mirror.items, rival boolean NOT NULL) ON COMMIT DROP`,
       );
     }
-    this.#hasStage = true;
-    const rows = this.newRows();
+    const rows = (this.#staging ??= this.newRows());
+    rows.clear();
     for (const { prepared, rival } of items) rows.add(prepared, rival);
     const copy = new CopyIn(
       await this.#connection(),
@@ -150,7 +151,7 @@ export class ItemSession {
   }
 
   async apply(): Promise<Applied> {
-    if (!this.#hasStage) return NOTHING_APPLIED;
+    if (this.#staging === null) return NOTHING_APPLIED;
     return applyStage(await this.#changing(), this.#stamp);
   }
 

@@ -104,7 +104,7 @@ const ALLOWED: Readonly<Record<string, string>> = {
   jobs: 'marketplace store webhook intake domain',
   webhook: 'domain',
   intake: 'domain',
-  export: 'store domain',
+  export: 'store intake domain',
   log: 'domain',
   marketplace: 'domain',
   store: 'domain',

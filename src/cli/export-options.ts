@@ -40,8 +40,9 @@ export function placeOf(options: ExportOptions, terminal: boolean): Place {
       'name a file with --out, or say --format ndjson for rows in JSON',
     );
   }
-  if (path === null && format === 'parquet' && terminal) {
-    throw usageError('Parquet is not for terminals', 'name a file with --out, or pipe it on');
+  if (path === null && (format === 'parquet' || format === 'xlsx') && terminal) {
+    const what = format === 'parquet' ? 'Parquet' : 'A workbook';
+    throw usageError(`${what} is not for terminals`, 'name a file with --out, or pipe it on');
   }
   return { path, format };
 }

@@ -1,11 +1,12 @@
 import { csvLine, guarded } from '../domain/csv.js';
 import { parquetChunks } from './parquet.js';
 import { isNumeric, isoMoment, jsonOf, kindOf } from './values.js';
+import type { WorkbookColumn } from '../intake/write-workbook.js';
 import type { ExportColumn, Exported } from '../store/exports.js';
 import type { QueryColumn } from '../store/read-only.js';
 import type { TextRow } from '../store/text-cursor.js';
 
-export const EXPORT_FORMATS = ['csv', 'ndjson', 'parquet'] as const;
+export const EXPORT_FORMATS = ['csv', 'ndjson', 'parquet', 'xlsx'] as const;
 export type ExportFormat = (typeof EXPORT_FORMATS)[number];
 
 /**
@@ -22,10 +23,39 @@ export async function* exportChunks(
     yield* parquetChunks(columns, batches);
     return;
   }
+  if (format === 'xlsx') {
+    // Only workbooks need the library for them.
+    const { workbookChunks } = await import('../intake/write-workbook.js');
+    yield* workbookChunks(columns.map(sheetColumn), sheetRows(columns, batches));
+    return;
+  }
   const names = columns.map(({ name }) => name);
   const line = format === 'csv' ? csvRow(columns, raw) : jsonRow(columns);
   if (format === 'csv') yield csvLine(names);
   for await (const rows of batches) yield rows.map(line).join('');
+}
+
+function sheetColumn(column: ExportColumn): WorkbookColumn {
+  const { name } = column;
+  const kind = kindOf(column);
+  if (isNumeric(kind)) return { name, kind: 'number' };
+  return { name, kind: kind.kind === 'date' || kind.kind === 'moment' ? kind.kind : 'text' };
+}
+
+async function* sheetRows(
+  columns: readonly ExportColumn[],
+  batches: Exported['batches'],
+): AsyncGenerator<readonly (string | null)[], void, undefined> {
+  const kinds = columns.map((column) => kindOf(column).kind);
+  for await (const rows of batches) {
+    for (const row of rows) {
+      yield row.map((text, n) => {
+        if (text === null) return null;
+        if (kinds[n] === 'boolean') return text === 't' ? 'true' : 'false';
+        return kinds[n] === 'moment' ? isoMoment(text) : text;
+      });
+    }
+  }
 }
 
 function csvRow(columns: readonly ExportColumn[], raw: boolean): (row: TextRow) => string {

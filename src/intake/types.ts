@@ -116,6 +116,9 @@ export interface Sample {
   readonly mask: (cell: string) => string;
 }
 
+/** Rows that a sheet of Excel takes below its header. */
+export const MOST_SHEET_ROWS = 1_048_575;
+
 export const TO_CSV = 'Save it as CSV (UTF-8) and check that file.';
 
 /** A list can't be read or a result can't be written. Says what to do about it. */

@@ -547,7 +547,7 @@ describe('wrong usage of codes check', () => {
     [[], /^error: missing required argument 'codes'/],
     [['abc', '--column', 'code'], /^error: --column goes with a list/],
     [['abc', '--max-age', '7'], /error: option '--max-age .* has no unit/],
-    [['abc', '--out', 'result.xlsx'], /^error: the ending of "result.xlsx" says no format\n {2}→ /],
+    [['abc', '--out', 'result.xls'], /^error: the ending of "result.xls" says no format\n {2}→ /],
     [['abc', '--out', '-', '--json'], /^error: --json and --out - both write to stdout\n {2}→ /],
     [['abc', '--format', 'csv'], /^error: --format goes with --out\n {2}→ /],
     [['abc', '--detach', '--dry-run'], /^error: option '--dry-run' cannot be used with/],

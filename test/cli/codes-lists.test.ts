@@ -55,6 +55,7 @@ describe('the place of a result', () => {
 
   it.each([
     ['result.csv', undefined, { path: 'result.csv', format: 'csv' }],
+    ['result.xlsx', undefined, { path: 'result.xlsx', format: 'xlsx' }],
     ['a.b/Result.JSON', undefined, { path: 'a.b/Result.JSON', format: 'json' }],
     ['result.jsonl', undefined, { path: 'result.jsonl', format: 'ndjson' }],
     ['result.csv', 'json', { path: 'result.csv', format: 'json' }],
@@ -66,8 +67,8 @@ describe('the place of a result', () => {
   });
 
   it('must say its format one way or the other', () => {
-    expect(() => outPlace('result.xlsx', undefined, RESULT_FORMATS)).toThrow(
-      'the ending of "result.xlsx" says no format',
+    expect(() => outPlace('result.xls', undefined, RESULT_FORMATS)).toThrow(
+      'the ending of "result.xls" says no format',
     );
     expect(() => outPlace('result', undefined, RESULT_FORMATS)).toThrow('says no format');
   });

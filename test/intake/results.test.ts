@@ -29,7 +29,7 @@ function row(columns: readonly string[], result: Partial<ResultRow['result']> = 
 }
 
 async function written(
-  format: ResultFormat,
+  format: Exclude<ResultFormat, 'xlsx'>,
   columns: readonly string[],
   rows: Iterable<ResultRow>,
   options?: ResultOptions,

@@ -4,6 +4,7 @@ import type { App } from '../../app.js';
 import type { SellerConfig } from '../../config/index.js';
 import type { AuditCost } from '../../domain/codes/cost.js';
 import { doubtOf, type Doubt } from '../../intake/columns.js';
+import { MOST_SHEET_ROWS } from '../../intake/types.js';
 import {
   costOf,
   enterLists,
@@ -47,6 +48,13 @@ export async function checkLists(
     onRead: bar.show,
     async onLoaded(report, loader) {
       bar.finish();
+      const rows = lists.reduce((sum, { intake }) => sum + intake.tally.rows, 0);
+      if (options.place?.format === 'xlsx' && rows > MOST_SHEET_ROWS) {
+        throw usageError(
+          `an Excel sheet has no room for ${count(rows)} lines, but for ${count(MOST_SHEET_ROWS)}`,
+          'name a file ending in .csv with --out',
+        );
+      }
       noteLines(reportLines(report, lists.length));
       if (dryRun === true) {
         const size = await loader.measure();

@@ -19,7 +19,8 @@ export const RESULT_HELP = `A result is the list, in its order and with its own 
   checked_at       when the marketplace was asked
   proof            purchase, canary or account; without a verdict \`none:\` and the reason
 Cells of CSV that a spreadsheet would take for a formula get an apostrophe in front. CSV begins with a
-byte order mark when the list did, or was not UTF-8: Excel needs it.`;
+byte order mark when the list did, or was not UTF-8: Excel needs it. In xlsx codes and other cells are
+text, prices numbers, and times dates in UTC.`;
 
 export interface OutOptions {
   readonly out?: string;

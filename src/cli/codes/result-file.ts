@@ -3,7 +3,7 @@ import type { App } from '../../app.js';
 import { RESULT_FORMATS, type ResultFormat } from '../../intake/results.js';
 import { IntakeError } from '../../intake/types.js';
 import { assertWritable, writeWhole } from '../../intake/write-whole.js';
-import { auditResultText } from '../../jobs/codes/audit-result.js';
+import { auditResultChunks } from '../../jobs/codes/audit-result.js';
 import type { AuditProgress } from '../../store/audits/types.js';
 import { CommandError, usageError } from '../errors.js';
 import { outPlace, STDOUT, type CommonOptions, type FilePlace } from '../options.js';
@@ -56,6 +56,9 @@ export async function rememberedPlace({
 
 /** Checks that the result can be written, before hours of work are spent. */
 export async function checkOut(place: OutPlace | null): Promise<void> {
+  if (place?.path === null && place.format === 'xlsx' && process.stdout.isTTY) {
+    throw usageError('a workbook is not for terminals', 'name a file with --out, or pipe it on');
+  }
   if (place !== null && place.path !== null) await assertWritable(place.path);
 }
 
@@ -87,7 +90,7 @@ export async function writeResult(
   signal: AbortSignal,
 ): Promise<void> {
   const program = ownCommand();
-  const text = await auditResultText(store, auditId, place.format);
+  const text = await auditResultChunks(store, auditId, place.format);
   if (text === null) {
     throw new CommandError(
       `the list of audit ${auditId} is no longer kept`,

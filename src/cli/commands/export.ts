@@ -32,7 +32,9 @@ import { writeAll } from '../output/write.js';
 
 const NOTES = `CSV is RFC 4180: NULL is an empty cell, an empty text "". Text that a spreadsheet would take for a
 formula gets an apostrophe in front; for databases, --raw leaves it as it is. NDJSON and Parquet are
-always exact. A file is written whole or not at all.
+always exact. xlsx is for people: texts are typed as such, times are dates in UTC to the millisecond,
+numbers of more than 15 digits are text, and a sheet has at most 1,048,575 rows. A file is written whole
+or not at all.
 
 Views with a key can be followed: with --since, or a cursor file, only rows written after the cursor
 come, and a column _deleted marks deleted ones. No row is missed while others write; a row may come

@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 import type { FC } from 'hono/jsx';
 import { adding } from '../../app/watches.js';
 import { unprovenRemedy, whyUnproven } from '../../domain/codes/evidence.js';
-import { auditResultText, readingOf } from '../../jobs/codes/audit-result.js';
+import { auditResultChunks, readingOf } from '../../jobs/codes/audit-result.js';
 import { repeatedIn } from '../../jobs/codes/enter-list.js';
 import { enqueueNext } from '../../jobs/codes/perform-chunk.js';
 import type { AuditProgress, UnprovenCount } from '../../store/audits/types.js';
@@ -238,7 +238,7 @@ export function addAudits(app: Dashboard, parts: DashboardParts): void {
     const { auditId, sellerId } = await auditIn(c.req.param('id'));
     const what = { action: 'download result', target: targetOf(auditId, sellerId) };
     const text = await act(c, parts, what, async () => {
-      const found = await auditResultText(store, auditId, 'csv');
+      const found = await auditResultChunks(store, auditId, 'csv');
       if (found !== null) return found;
       throw new Problem(
         `The list of audit ${auditId} is no longer kept`,
@@ -261,7 +261,9 @@ export function addAudits(app: Dashboard, parts: DashboardParts): void {
   }
 }
 
-async function* encoded(text: AsyncIterable<string>): AsyncGenerator<Buffer, void, undefined> {
+async function* encoded(
+  text: AsyncIterable<string | Uint8Array>,
+): AsyncGenerator<Buffer, void, undefined> {
   for await (const piece of text) yield Buffer.from(piece);
 }
 

@@ -2,7 +2,7 @@ import { describeVerdict, whyUnproven, type RecordFacts } from '../../domain/cod
 import { supportAt } from '../../domain/codes/known-code.js';
 import type { Json } from '../../domain/item.js';
 import {
-  resultText,
+  resultChunks,
   type Result,
   type ResultFormat,
   type ResultOptions,
@@ -12,17 +12,17 @@ import type { AuditResult, CodeCheck, CodeState } from '../../store/audits/types
 import type { Store } from '../../store/store.js';
 
 /**
- * The result of an audit as it is now, as text in pieces: its list as it came, with verdicts.
+ * The result of an audit as it is now, in chunks: its list as it came, with verdicts.
  * @returns null when its list is no longer kept
  */
-export async function auditResultText(
+export async function auditResultChunks(
   { audits }: Pick<Store, 'audits'>,
   auditId: bigint,
   format: ResultFormat,
-): Promise<AsyncGenerator<string, void, undefined> | null> {
+): Promise<AsyncGenerator<string | Uint8Array, void, undefined> | null> {
   const { columns, layout, prunedAt } = (await audits.listOf(auditId)) ?? NO_LIST;
   if (prunedAt !== null) return null;
-  return resultText(format, columns, resultRows(audits.results(auditId)), resultOptions(layout));
+  return resultChunks(format, columns, resultRows(audits.results(auditId)), resultOptions(layout));
 }
 
 const NO_LIST = { columns: [], layout: null, prunedAt: null };

@@ -117,7 +117,7 @@ export interface HeldChunk {
 export interface ResultFile {
   /** Absolute. */
   readonly path: string;
-  readonly format: 'csv' | 'json' | 'ndjson';
+  readonly format: 'csv' | 'json' | 'ndjson' | 'xlsx';
   /** When the result was written there after the audit had finished; null: not yet. */
   readonly writtenAt: Date | null;
 }

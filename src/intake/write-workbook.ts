@@ -1,0 +1,150 @@
+import { Readable } from 'node:stream';
+import { ZipFile } from 'yazl';
+import { isNumberText } from '../domain/csv.js';
+import { IntakeError, MOST_SHEET_ROWS } from './types.js';
+
+const MOST_SHEET_COLUMNS = 16_384;
+const MOST_CHARACTERS = 32_767;
+/** Bytes of a part of an archive that every program reads. */
+const MOST_BYTES = 4 * 1024 ** 3 - 1;
+
+export interface WorkbookColumn {
+  readonly name: string;
+  /** `number` for decimals, `moment` for ISO 8601, `date` for its day. Values that are none stay text. */
+  readonly kind: 'text' | 'number' | 'moment' | 'date';
+}
+
+type Value = string | number | null;
+
+/**
+ * A table as an Excel workbook with one sheet, in chunks and bounded memory. Every text is typed as one, so
+ * that Excel neither runs it as a formula nor makes a number or date of it. Numbers of more than 15
+ * digits, which Excel would round, are text too. Moments are dates of Excel, in UTC; those before March 1900 are text.
+ * A text of more than 32,767 characters, which no cell holds, is cut and says so.
+ * @throws IntakeError when there are more rows, columns or bytes than a sheet has room for
+ */
+export async function* workbookChunks(
+  columns: readonly WorkbookColumn[],
+  rows: AsyncIterable<readonly Value[]>,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  if (columns.length > MOST_SHEET_COLUMNS) throw tooMuch(`${MOST_SHEET_COLUMNS} columns`);
+  const zip = new ZipFile();
+  const output = zip.outputStream as Readable;
+  const sheet = Readable.from(sheetXml(columns, rows), { objectMode: false });
+  const fail = (error: unknown): void => void output.destroy(error as Error);
+  sheet.on('error', fail);
+  zip.on('error', fail);
+  for (const [path, xml] of Object.entries(PARTS)) zip.addBuffer(Buffer.from(HEAD + xml), path);
+  zip.addReadStream(sheet, 'xl/worksheets/sheet1.xml');
+  zip.end();
+  try {
+    for await (const chunk of output) yield chunk as Uint8Array;
+  } finally {
+    sheet.destroy();
+  }
+}
+
+const CHUNK_CHARACTERS = 64 * 1024;
+
+async function* sheetXml(
+  columns: readonly WorkbookColumn[],
+  rows: AsyncIterable<readonly Value[]>,
+): AsyncGenerator<Buffer, void, undefined> {
+  const letters = columns.map((_, at) => lettersOf(at));
+  const header = columns.map(({ name }, at) => textCell(`${letters[at]}1`, name, STYLE.header));
+  let xml = `${HEAD}<worksheet ${MAIN}><sheetViews><sheetView workbookViewId="0"><pane ySplit="1" topLeftCell="A2" activePane="bottomLeft" state="frozen"/></sheetView></sheetViews><sheetFormatPr defaultColWidth="22" defaultRowHeight="15"/><sheetData><row r="1">${header.join('')}</row>`;
+  let [number, bytes] = [1, 0];
+  for await (const values of rows) {
+    if (++number > MOST_SHEET_ROWS + 1) throw tooMuch(`${MOST_SHEET_ROWS} rows`);
+    xml += `<row r="${number}">`;
+    for (const [at, { kind }] of columns.entries()) {
+      xml += cellOf(`${letters[at]}${number}`, values[at] ?? null, kind);
+    }
+    xml += '</row>';
+    if (xml.length < CHUNK_CHARACTERS) continue;
+    const chunk = Buffer.from(xml);
+    if ((bytes += chunk.length) > MOST_BYTES) throw tooMuch('4 GiB');
+    yield chunk;
+    xml = '';
+  }
+  yield Buffer.from(`${xml}</sheetData></worksheet>`);
+}
+
+function tooMuch(what: string): IntakeError {
+  return new IntakeError(
+    `an Excel sheet has no room for more than ${what}`,
+    'Write it as CSV, which has no such limit.',
+  );
+}
+
+/** 0 → A, 26 → AA. */
+function lettersOf(column: number): string {
+  const last = String.fromCharCode(65 + (column % 26));
+  return column < 26 ? last : lettersOf(Math.floor(column / 26) - 1) + last;
+}
+
+function cellOf(place: string, value: Value, kind: WorkbookColumn['kind']): string {
+  if (value === null || value === '') return '';
+  const text = String(value);
+  if (kind === 'number' && isNumberText(text) && text.replaceAll(/\D/g, '').length <= 15) {
+    const style = /\.\d\d$/.test(text) ? STYLE.hundredths : STYLE.general;
+    return `<c r="${place}" s="${style}"><v>${Number(text)}</v></c>`;
+  }
+  const days = kind === 'moment' || kind === 'date' ? excelDays(text) : null;
+  if (days !== null) {
+    return `<c r="${place}" s="${kind === 'date' ? STYLE.date : STYLE.moment}"><v>${days}</v></c>`;
+  }
+  return textCell(place, text, STYLE.text);
+}
+
+const ISO = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d))?$/;
+/** From Excel's day 0, 1899-12-30, to 1970-01-01. */
+const DAYS_TO_1970 = 25_569;
+/** 1900-03-01: before it Excel counts a day that never was. */
+const FIRST_DAY = 61;
+
+/** ISO 8601 as days of Excel, in UTC; null for other text and what is too old. */
+function excelDays(text: string): number | null {
+  const ms = ISO.test(text) ? Date.parse(text) : NaN;
+  const days = ms / 86_400_000 + DAYS_TO_1970;
+  return days >= FIRST_DAY && days < 2_958_466 ? days : null;
+}
+
+const CUT = `… (cut: a cell of Excel holds ${MOST_CHARACTERS} characters)`;
+
+function textCell(place: string, text: string, style: number): string {
+  const whole = text.toWellFormed();
+  const fitting =
+    whole.length <= MOST_CHARACTERS
+      ? whole
+      : whole.slice(0, MOST_CHARACTERS - CUT.length).replace(/[\uD800-\uDBFF]$/, '') + CUT;
+  return `<c r="${place}" s="${style}" t="inlineStr"><is><t xml:space="preserve">${escaped(fitting)}</t></is></c>`;
+}
+
+const ENTITIES: Readonly<Record<string, string>> = { '<': '&lt;', '>': '&gt;', '&': '&amp;' };
+
+/** XML has no other control characters; workbooks write them, and what looks like one, as `_x0001_`. */
+function escaped(text: string): string {
+  return text.replaceAll(
+    /[<>&]|[^\t\n\x20-\uFFFD\u{10000}-\u{10FFFF}]|_(?=x[\dA-Fa-f]{4}_)/gu,
+    (char) =>
+      ENTITIES[char] ?? `_x${char.charCodeAt(0).toString(16).toUpperCase().padStart(4, '0')}_`,
+  );
+}
+
+const STYLE = { general: 0, text: 1, moment: 2, date: 3, hundredths: 4, header: 5 };
+
+const HEAD = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n';
+const MAIN = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"';
+const OFFICE = 'http://schemas.openxmlformats.org/officeDocument/2006/relationships';
+const PACKAGE = 'http://schemas.openxmlformats.org/package/2006';
+const CONTENT = 'application/vnd.openxmlformats-officedocument.spreadsheetml';
+
+/** The parts that are the same in every workbook. Texts have the format Text, also when they are edited. */
+const PARTS = {
+  '[Content_Types].xml': `<Types xmlns="${PACKAGE}/content-types"><Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/><Default Extension="xml" ContentType="application/xml"/><Override PartName="/xl/workbook.xml" ContentType="${CONTENT}.sheet.main+xml"/><Override PartName="/xl/styles.xml" ContentType="${CONTENT}.styles+xml"/><Override PartName="/xl/worksheets/sheet1.xml" ContentType="${CONTENT}.worksheet+xml"/></Types>`,
+  '_rels/.rels': `<Relationships xmlns="${PACKAGE}/relationships"><Relationship Id="rId1" Type="${OFFICE}/officeDocument" Target="xl/workbook.xml"/></Relationships>`,
+  'xl/workbook.xml': `<workbook ${MAIN} xmlns:r="${OFFICE}"><sheets><sheet name="Sheet1" sheetId="1" r:id="rId1"/></sheets></workbook>`,
+  'xl/_rels/workbook.xml.rels': `<Relationships xmlns="${PACKAGE}/relationships"><Relationship Id="rId1" Type="${OFFICE}/worksheet" Target="worksheets/sheet1.xml"/><Relationship Id="rId2" Type="${OFFICE}/styles" Target="styles.xml"/></Relationships>`,
+  'xl/styles.xml': `<styleSheet ${MAIN}><numFmts count="2"><numFmt numFmtId="164" formatCode="yyyy\\-mm\\-dd\\ hh:mm:ss"/><numFmt numFmtId="165" formatCode="yyyy\\-mm\\-dd"/></numFmts><fonts count="2"><font><sz val="11"/><name val="Calibri"/></font><font><b/><sz val="11"/><name val="Calibri"/></font></fonts><fills count="2"><fill><patternFill patternType="none"/></fill><fill><patternFill patternType="gray125"/></fill></fills><borders count="1"><border><left/><right/><top/><bottom/><diagonal/></border></borders><cellStyleXfs count="1"><xf numFmtId="0" fontId="0" fillId="0" borderId="0"/></cellStyleXfs><cellXfs count="6">${[0, 49, 164, 165, 2].map((format) => `<xf numFmtId="${format}" fontId="0" fillId="0" borderId="0" xfId="0" applyNumberFormat="1"/>`).join('')}<xf numFmtId="49" fontId="1" fillId="0" borderId="0" xfId="0" applyNumberFormat="1" applyFont="1"/></cellXfs></styleSheet>`,
+};

@@ -1,0 +1,123 @@
+import { buffer } from 'node:stream/consumers';
+import { Readable } from 'node:stream';
+import fc from 'fast-check';
+import { readSheet } from 'read-excel-file/node';
+import { describe, expect, it } from 'vitest';
+import { resultChunks, type ResultRow } from '../../src/intake/results.js';
+import { workbookChunks, type WorkbookColumn } from '../../src/intake/write-workbook.js';
+import { code, readAll } from './support.js';
+
+type Kind = WorkbookColumn['kind'];
+
+async function written(
+  kinds: readonly Kind[],
+  rows: Iterable<readonly (string | number | null)[]>,
+): Promise<Buffer> {
+  const columns = kinds.map((kind, n) => ({ name: `c${n}`, kind }));
+  return buffer(Readable.from(workbookChunks(columns, Readable.from(rows))));
+}
+
+describe('a workbook', () => {
+  it.each<[Kind, string | number | null, unknown]>([
+    ['text', '=1+1', '=1+1'],
+    ['text', "+cmd|'/c calc'!A0", "+cmd|'/c calc'!A0"],
+    ['text', '00123', '00123'],
+    ['text', '1.23E+17', '1.23E+17'],
+    ['text', '2026-11-23', '2026-11-23'],
+    ['text', '<a> & "b"', '<a> & "b"'],
+    ['text', 'a_x0041_', 'a_x0041_'],
+    ['text', null, null],
+    ['number', '19.90', 19.9],
+    ['number', -5, -5],
+    ['number', '123456789012345', 123456789012345],
+    ['number', '1234567890123456', '1234567890123456'],
+    ['number', 'NaN', 'NaN'],
+    ['number', '=1', '=1'],
+    ['moment', '2026-11-23T14:05:00Z', new Date('2026-11-23T14:05:00Z')],
+    ['moment', '2026-11-23T14:00:00+02:00', new Date('2026-11-23T12:00:00Z')],
+    ['moment', '1899-01-01T00:00:00Z', '1899-01-01T00:00:00Z'],
+    ['moment', 'infinity', 'infinity'],
+    ['date', '2026-11-23', new Date('2026-11-23T00:00:00Z')],
+  ])('is read by another program as it was meant: %s %s', async (kind, value, expected) => {
+    const sheet = await readSheet(await written([kind, 'text'], [[value, 'x']]), { trim: false });
+    expect(sheet).toEqual([
+      ['c0', 'c1'],
+      [expected, 'x'],
+    ]);
+  });
+
+  it('has every text come back as it was, also what XML can not hold', async () => {
+    const text = fc.oneof(
+      fc.string({ unit: 'binary' }),
+      fc.string({
+        unit: fc.constantFrom('_', 'x', '0', '4', '1', '=', '\r', '\n', '\t', '\0', '<'),
+      }),
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.tuple(text, text), { minLength: 1 }), async (given) => {
+        const rows = given.map((cells, n) => [code(n), ...cells]);
+        const { rows: read } = await readAll(await written(['text', 'text', 'text'], rows), {
+          ...{ name: 'r.xlsx', column: 1 },
+        });
+        expect(read.map(({ columns }) => columns)).toEqual(rows);
+      }),
+      { numRuns: 40 },
+    );
+  });
+
+  it('has a text that no cell holds cut, and that is said in it', async () => {
+    const long = '\u{1F600}'.repeat(20_000);
+    const [, [cell] = []] = await readSheet(await written(['text'], [[long]]));
+    expect(String(cell).length).toBeLessThanOrEqual(32_767);
+    expect(cell).toMatch(/\u{1F600}… \(cut: a cell of Excel holds 32767 characters\)$/u);
+  });
+
+  it('is refused when a sheet has no room for its columns', async () => {
+    const kinds = Array.from({ length: 16_385 }, (): Kind => 'text');
+    await expect(written(kinds, [])).rejects.toThrow('no room for more than 16384 columns');
+  });
+
+  it('fails with the error of its rows, and lets them go when nobody wants them', async () => {
+    let [opened, closed] = [0, 0];
+    async function* rows(failing: boolean): AsyncGenerator<readonly string[], void, undefined> {
+      opened++;
+      try {
+        for (let n = 0; n < 1e6; n++) {
+          if (failing && n === 50_000) throw new Error('the connection is gone');
+          yield [code(n * 7919)];
+          await Promise.resolve();
+        }
+      } finally {
+        closed++;
+      }
+    }
+    const columns = [{ name: 'code', kind: 'text' as const }];
+    await expect(buffer(Readable.from(workbookChunks(columns, rows(true))))).rejects.toThrow(
+      'the connection is gone',
+    );
+    expect(closed).toBe(1);
+    for await (const _ of workbookChunks(columns, rows(false))) if (opened === 2) break;
+    await expect.poll(() => closed).toBe(2);
+  });
+});
+
+describe('a result in a workbook', () => {
+  it('is a list that can be checked again, with prices as numbers and times as dates', async () => {
+    const result: ResultRow['result'] = {
+      ...{ verdict: 'valid', license_type: '=cmd()', item_id: '0042', item_name: null },
+      ...{ price: '19.90', currency: 'EUR', purchased_at: '2024-01-02T03:04:05Z' },
+      ...{ supported_until: null, support: 'none', checked_at: null, proof: 'purchase' },
+    };
+    const rows = Readable.from([{ columns: ['1.0', code(1)], result }]);
+    const bytes = await buffer(Readable.from(resultChunks('xlsx', ['verdict', 'code'], rows)));
+    const { rows: read, layout } = await readAll(bytes, { name: 'result.xlsx' });
+    expect(layout.columns.slice(0, 4)).toEqual(['verdict', 'code', 'verdict_2', 'license_type']);
+    expect(read[0]).toMatchObject({
+      text: code(1),
+      columns: [
+        ...['1.0', code(1), 'valid', '=cmd()', '0042', '', '19.9', 'EUR', '2024-01-02 03:04:05'],
+        ...['', 'none', '', 'purchase'],
+      ],
+    });
+  });
+});

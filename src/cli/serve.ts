@@ -111,10 +111,14 @@ export async function serve(
     return { store: app.store, dashboardUrl };
   }
 
-  async function openDashboard({ database, store }: App, queues: Queues) {
+  async function openDashboard(app: App, queues: Queues) {
+    const { database, store } = app;
     const mirror = await openMirror({ databaseUrl: database.url });
     opened.push(mirror);
-    const dashboard = await startDashboard({ config, store, database, mirror, queues, log });
+    const dashboard = await startDashboard({
+      ...{ config, store, database, mirror, queues, log },
+      withJobs: (seller, options, work) => app.withJobs(seller, options, work),
+    });
     if (dashboard !== null) opened.push(dashboard);
     return dashboard;
   }

@@ -1,5 +1,6 @@
 import type { HttpBindings } from '@hono/node-server';
 import type { Context, Hono } from 'hono';
+import type { App } from '../app.js';
 import type { Config } from '../config/index.js';
 import type { Log } from '../domain/log.js';
 import type { Queues } from '../queue/queues.js';
@@ -41,6 +42,8 @@ export interface DashboardParts {
   /** Reads tables and reporting views; PostgreSQL refuses writes on it. */
   readonly mirror: Mirror;
   readonly queues: Queues;
+  /** Asks the marketplace, with the key that this machine has of a seller. */
+  readonly withJobs: App['withJobs'];
   /** Running work, for live pages. */
   readonly live: LiveWork;
   readonly log: Log;

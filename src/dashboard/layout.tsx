@@ -166,6 +166,8 @@ const NOTICES: Readonly<Record<string, string>> = {
   paused: 'Schedules leave this seller alone until you resume it.',
   resumed: 'Schedules mirror this seller again.',
   retried: 'The job is in the queue again, with all its attempts.',
+  'key-untried':
+    'The audit is in the queue. The marketplace did not answer this machine, so the worker tries the API key: with a bad one the audit fails, and says so here.',
   cancelled: 'The audit was cancelled. Verdicts that it found are kept.',
 };
 

@@ -52,6 +52,10 @@ const OUTAGES: ReadonlySet<UnavailableReason> = new Set<UnavailableReason>([
   ...(['network', 'timeout', 'server-error', 'maintenance', 'cut-off'] as const),
 ]);
 
+export function isOutage(failure: Failure): boolean {
+  return failure.kind === 'unavailable' && OUTAGES.has(failure.reason);
+}
+
 /** When the marketplace said to come back, milliseconds since 1970; null when it did not say. */
 export function comeBackAt(failure: Failure): number | null {
   return 'retryAt' in failure ? failure.retryAt : null;
@@ -71,7 +75,7 @@ export function problemOf(failure: Failure, isList = false): RunProblem {
   const reason = failure.kind === 'unavailable' ? failure.reason : null;
   const notes = [
     remedyOf(failure),
-    ...(reason !== null && OUTAGES.has(reason) ? ['the copy is as it was'] : []),
+    ...(isOutage(failure) ? ['the copy is as it was'] : []),
     ...(isList && reason === 'server-error' ? [ONE_BROKEN_ITEM] : []),
   ];
   return new RunProblem(code, describeFailure(failure), notes.join('; '), {

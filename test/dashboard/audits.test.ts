@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -269,6 +270,48 @@ describe('a list that is sent', () => {
     expect((await operator.post('/audits/start', { draft })).status).toBe(422);
     expect(await mirror().store.audits.list({ limit: 1 })).toEqual([]);
     await start(address, { yes: 'yes' });
+  });
+
+  it('is not taken while the API key opens no account, since its audit would wait for a better one', async () => {
+    shop.sim.faults.always('account', { kind: 'key-refused' });
+    const address = await sendGood(listOf(shop, 3).join('\n'));
+    const draft = new URL(address, HOST).searchParams.get('draft') ?? '';
+    const reply = await operator.post('/audits/start', { draft });
+    expect(reply.status).toBe(422);
+    const page = await reply.text();
+    expect(page).toMatch(/The marketplace refused the API key.*no code was asked for/s);
+    expect(page).toContain('Check the API key in the workspace settings');
+    expect(await mirror().store.audits.list({ limit: 1 })).toEqual([]);
+    shop.sim.faults.clear();
+    await start(address);
+  });
+
+  it('is not taken with a canary that the marketplace denies, since no denial could be proven', async () => {
+    const address = await sendGood(listOf(shop, 3).join('\n'));
+    const draft = new URL(address, HOST).searchParams.get('draft') ?? '';
+    const canary = 'nobody-bought-this';
+    const reply = await operator.post('/audits/start', { draft, canary });
+    expect(reply.status).toBe(422);
+    const page = await reply.text();
+    expect(page).toContain(`The marketplace denies the canary ${maskCode(canary)}`);
+    expect(page).not.toContain(canary);
+    expect(await mirror().store.audits.list({ limit: 1 })).toEqual([]);
+    await start(address, { canary: shop.canary });
+  });
+
+  it('is taken where this machine gets no answer, since a worker on another one may', async () => {
+    shop.sim.faults.always('account', { kind: 'reply', status: 503, body: 'down' });
+    const address = await sendGood(listOf(shop, 3).join('\n'));
+    const draft = new URL(address, HOST).searchParams.get('draft') ?? '';
+    await mirror().store.processes.beat({
+      ...{ processId: randomUUID(), roles: ['worker'], host: 'elsewhere', pid: 1 },
+      ...{ startedAt: new Date(), schedules: [] },
+    });
+    const reply = await operator.post('/audits/start', { draft });
+    expect(await operator.page(reply.headers.get('location') ?? '')).toContain(
+      'so the worker tries the API key',
+    );
+    expect(await mirror().store.audits.list({ limit: 2 })).toHaveLength(1);
   });
 
   it.each([

@@ -1,3 +1,4 @@
+import { openApp, type App } from '../../src/app.js';
 import { dashboardApp } from '../../src/dashboard/app.js';
 import type { Door } from '../../src/dashboard/context.js';
 import { newToken, tokenHash } from '../../src/dashboard/doors.js';
@@ -55,8 +56,13 @@ export async function openDashboard(
   });
   const live = new LiveWork(() => store.overview.running());
   const ended = new AbortController();
+  let opened: Promise<App> | null = null;
+  const withJobs: App['withJobs'] = async (...work) => {
+    opened ??= openApp(config, 'test', ended.signal);
+    return (await opened).withJobs(...work);
+  };
   const app = dashboardApp({
-    ...{ config, store, queues, live, mirror: reader, log: silentLog },
+    ...{ config, store, queues, live, mirror: reader, log: silentLog, withJobs },
     database: { url: databaseUrl, location: null },
     uploads: { mostBytes, ended: ended.signal },
     door: { hosts: [], isSecure: false, isBehindProxy: false, ...door },
@@ -100,6 +106,7 @@ export async function openDashboard(
     async close() {
       live.close();
       ended.abort();
+      await (await opened)?.close();
       await queues.close();
       await reader.close();
     },

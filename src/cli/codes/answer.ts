@@ -8,6 +8,7 @@ import { moment } from '../../domain/moment.js';
 import { answerFromChecks, type Answer } from '../../jobs/codes/audit-result.js';
 import { newAudit } from '../../jobs/codes/enter-list.js';
 import { paceOf } from '../../jobs/codes/pace.js';
+import { proveCanary } from '../../jobs/codes/prove-key.js';
 import { SECOND_LOOK, performAuditChunk } from '../../jobs/codes/perform-chunk.js';
 import type { AuditDeps } from '../../jobs/codes/work-on-chunk.js';
 import type { AuditResult, CodeCheck, EnteredAudit } from '../../store/audits/types.js';
@@ -19,8 +20,8 @@ import { Progress } from '../output/progress.js';
 import { table } from '../output/table.js';
 import { type Look, plural } from '../output/text.js';
 import { ownCommand, shellWord } from '../own-command.js';
+import { refuse } from './check-lists.js';
 import { checkSeller, oneSeller, type CheckOptions } from './options.js';
-import { proveCanary } from './prove-key.js';
 import { answerJson, answerLines } from './verdict.js';
 
 export async function answerCodes(
@@ -76,7 +77,13 @@ async function enterCodes(
     await loader.add(codes.map((code, index) => ({ line: index + 1, code, columns: [code] })));
     const { codes: all, reused } = await loader.measure();
     const { canary } = options;
-    if (canary !== undefined && reused < all) await proveCanary(app, seller, canary, signal);
+    if (canary !== undefined && reused < all) {
+      refuse(
+        await app.withJobs(seller, {}, ({ marketplace }) =>
+          proveCanary(marketplace, canary, signal),
+        ),
+      );
+    }
     return await loader.finish();
   } catch (error) {
     await loader.abort();

@@ -13,9 +13,10 @@ import {
   type LoadReport,
 } from '../../jobs/codes/enter-list.js';
 import { chunkSizeFor } from '../../jobs/codes/pace.js';
+import { proveKey, type KeyFault } from '../../jobs/codes/prove-key.js';
 import type { AuditSize } from '../../store/audits/types.js';
 import { note, printJson } from '../console.js';
-import { usageError } from '../errors.js';
+import { CommandError, usageError } from '../errors.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { Progress } from '../output/progress.js';
 import { count, plural, safeLine } from '../output/text.js';
@@ -23,7 +24,6 @@ import { costText } from './audit-view.js';
 import type { OpenList } from './lists.js';
 import type { CheckOptions } from './options.js';
 import type { OutPlace } from './result-file.js';
-import { proveKey } from './prove-key.js';
 import { runAudit } from './run-audit.js';
 
 /** Makes an audit of the lists and runs it to its end; a dry run only prints what it would cost. */
@@ -37,7 +37,10 @@ export async function checkLists(
   const { dryRun, json, maxAge, yes, canary } = options;
   noteLines(layoutLines(lists));
   if (yes !== true) await confirmDoubts(app, seller, lists, dryRun === true, signal);
-  const prove = () => proveKey(app, seller, canary, signal);
+  const prove = async (): Promise<void> =>
+    refuse(
+      await app.withJobs(seller, {}, ({ marketplace }) => proveKey(marketplace, canary, signal)),
+    );
   // Checks the key before a million lines are read. With --max-age, perhaps no code must be asked for.
   if (dryRun !== true && maxAge === undefined) await prove();
   const known = canary ?? (await app.store.audits.canariesOf(seller.name, 1))[0];
@@ -69,6 +72,11 @@ export async function checkLists(
   if (entered === null) return EXIT.done;
   noteSize(seller, entered);
   return runAudit(app, entered.auditId, options, signal);
+}
+
+/** @throws {CommandError} when there is a fault */
+export function refuse(fault: KeyFault | null): void {
+  if (fault !== null) throw new CommandError(fault.message, fault.remedy);
 }
 
 /** Account details alone prove the API key then. */

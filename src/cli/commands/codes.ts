@@ -7,9 +7,10 @@ import { CONFIRM_MODES } from '../../domain/codes/second-look.js';
 import { cellMaskOf } from '../../domain/redact.js';
 import type { Secret } from '../../domain/secret.js';
 import { FORMATS } from '../../intake/types.js';
+import { proveKey } from '../../jobs/codes/prove-key.js';
 import { beginRecheck } from '../../jobs/codes/recheck.js';
 import { answerCodes, showCode } from '../codes/answer.js';
-import { checkLists } from '../codes/check-lists.js';
+import { checkLists, refuse } from '../codes/check-lists.js';
 import { closeLists, listOf, openLists, sortArguments, type CheckInput } from '../codes/lists.js';
 import {
   RESULT_HELP,
@@ -23,7 +24,6 @@ import {
   withFailOption,
   withOutOptions,
 } from '../codes/options.js';
-import { proveKey } from '../codes/prove-key.js';
 import { checkOut, keepLists, placeOf } from '../codes/result-file.js';
 import { runAudit } from '../codes/run-audit.js';
 import { printResult } from '../console.js';
@@ -211,7 +211,9 @@ async function recheck(
   const place = placeOf(options);
   await checkOut(place);
   const seller = oneSeller(app.config, options.seller);
-  await proveKey(app, seller, undefined, signal);
+  refuse(
+    await app.withJobs(seller, {}, ({ marketplace }) => proveKey(marketplace, undefined, signal)),
+  );
   // As many codes as wanted, whatever their share of the budget.
   const once = { requestsPerMinute: limit, share: 1, windowMs: 60_000 };
   const plan = { olderThan, validOnly, ...once };

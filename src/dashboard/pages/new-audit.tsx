@@ -19,6 +19,7 @@ import {
   type NamedList,
 } from '../../jobs/codes/enter-list.js';
 import { chunkSizeFor } from '../../jobs/codes/pace.js';
+import { proveKey, type KeyFault } from '../../jobs/codes/prove-key.js';
 import { enqueueNext } from '../../jobs/codes/perform-chunk.js';
 import type { AuditSize } from '../../store/audits/types.js';
 import {
@@ -133,25 +134,34 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
     const { facts } = draft;
     const target = `${facts.seller}: ${facts.name}`;
     waitForReading(c);
-    const auditId = await act(c, parts, { action: 'start audit', target }, async () => {
-      try {
-        if (facts.doubt !== null && form['yes'] !== 'yes') {
-          throw new Problem(
-            'This does not look like a list of purchase codes',
-            'Go back and tick that you want it checked all the same, or send the right list.',
-          );
+    const { auditId, isTried } = await act(
+      c,
+      parts,
+      { action: 'start audit', target },
+      async () => {
+        try {
+          if (facts.doubt !== null && form['yes'] !== 'yes') {
+            throw new Problem(
+              'This does not look like a list of purchase codes',
+              'Go back and tick that you want it checked all the same, or send the right list.',
+            );
+          }
+          if (toAsk(facts.size) === 0) throw new Problem('There is nothing to ask', NO_CODES);
+          const options = { confirm, ...(canary === null ? {} : { canary }) };
+          const source = { ...facts, path: draft.path };
+          const seller = sellerOf(facts.seller);
+          const isTried = await proveKeyOf(seller, canary);
+          return { auditId: await start(source, seller, options), isTried };
+        } catch (error) {
+          drafts.putBack(draft);
+          throw problemOf(error);
         }
-        if (toAsk(facts.size) === 0) throw new Problem('There is nothing to ask', NO_CODES);
-        const options = { confirm, ...(canary === null ? {} : { canary }) };
-        const source = { ...facts, path: draft.path };
-        return await start(source, sellerOf(facts.seller), options);
-      } catch (error) {
-        drafts.putBack(draft);
-        throw problemOf(error);
-      }
-    });
+      },
+    );
     await drafts.drop(draft);
-    return c.redirect(`/audits/${auditId}?notice=${await queuedNotice(store)}`, 303);
+    const queued = await queuedNotice(store);
+    const notice = queued === 'queued' && !isTried ? 'key-untried' : queued;
+    return c.redirect(`/audits/${auditId}?notice=${notice}`, 303);
   });
 
   app.post('/audits/discard', async (c) => {
@@ -181,6 +191,25 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
       'An API key was given in place of a code: it was not kept',
       'Give the code of a purchase.',
     );
+  }
+
+  /**
+   * Tries the key and the given canary, as `codes check` does before it takes a list. Where the marketplace
+   * is out of order, or can't be reached from this machine, the worker tries them.
+   * @returns whether they were tried
+   * @throws {Problem} when the key opens no account, or the canary is denied
+   */
+  async function proveKeyOf(seller: SellerConfig, canary: string | null): Promise<boolean> {
+    const signal = AbortSignal.timeout(PROVING_MS);
+    const fault = await parts
+      .withJobs(seller, {}, ({ marketplace }) => proveKey(marketplace, canary ?? undefined, signal))
+      .catch((error: unknown) => {
+        if (signal.aborted) return NO_ANSWER;
+        throw error;
+      });
+    if (fault === null) return true;
+    if (fault.isOutage) return false;
+    throw new Problem(sentence(fault.message), `${sentence(fault.remedy)}.`);
   }
 
   interface SavedList {
@@ -251,6 +280,10 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
   }
 }
 
+/** Longest time that a person waits for the key to be tried (ms). */
+const PROVING_MS = 15_000;
+const NO_ANSWER: KeyFault = { message: '', remedy: '', isOutage: true };
+
 /** Longest time for reading a list into the store (ms). */
 const READING_MS = 10 * 60_000;
 
@@ -273,8 +306,7 @@ function tooOld(c: DashboardContext): Response {
 /** What a person can do about a list that can't be read; other errors stay as they are. */
 function problemOf(error: unknown): unknown {
   if (!(error instanceof IntakeError)) return error;
-  const words = error.message.replace(/^./, (first) => first.toUpperCase());
-  return new Problem(words, inForm(error.remedy));
+  return new Problem(sentence(error.message), inForm(error.remedy));
 }
 
 function inForm(remedy: string): string {
@@ -282,6 +314,10 @@ function inForm(remedy: string): string {
     .replaceAll('--column', 'the field Column')
     .replaceAll('Leave --sheet out', 'Leave the field Sheet empty')
     .replaceAll('--sheet', 'the field Sheet');
+}
+
+function sentence(words: string): string {
+  return words.replace(/^./, (first) => first.toUpperCase());
 }
 
 const ListForm: FC<{ token: string; sellers: readonly SellerConfig[] }> = ({ token, sellers }) => (

@@ -35,9 +35,14 @@ export async function openTextCursor(
   sql: string,
   values: readonly unknown[] = [],
 ): Promise<TextCursor> {
+  const { connection } = client;
+  const listeners: [string, () => void][] = [];
   const refused = new Promise<never>((_, reject) => {
-    const refuse = (event: string, problem: string, remedy: string): void =>
-      void client.connection.once(event, () => reject(new NoRowsError(problem, remedy)));
+    const refuse = (event: string, problem: string, remedy: string): void => {
+      const listener = (): void => reject(new NoRowsError(problem, remedy));
+      connection.once(event, listener);
+      listeners.push([event, listener]);
+    };
     refuse('copyOutResponse', 'COPY gives no rows', 'Select them; `sql --format csv` prints CSV.');
     const example = 'Write one, such as: select * from reporting.items';
     refuse('emptyQuery', 'there is no statement to run', example);
@@ -48,7 +53,10 @@ export async function openTextCursor(
       types: { getTypeParser: () => (text: string) => text },
     }),
   );
-  const first = await Promise.race([readBatch(cursor, FIRST_BATCH), refused]);
+  const first = await Promise.race([readBatch(cursor, FIRST_BATCH), refused]).finally(() => {
+    // A connection has many queries one after the other.
+    for (const [event, listener] of listeners) connection.off(event, listener);
+  });
   async function* batches(): AsyncGenerator<readonly TextRow[], void, undefined> {
     let { rows } = first;
     while (rows.length > 0) {

@@ -3,12 +3,19 @@ import pg from 'pg';
 import initSqlJs from 'sql.js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { FeedCursor } from '../../src/domain/feed-cursor.js';
-import type { Json } from '../../src/domain/item.js';
 import { FOLLOWED_VIEWS, feedRule } from '../../src/store/feed-rules.js';
 import { openStore, type Store } from '../../src/store/store.js';
-import { at, invalid, load, pending, purchaseOf, valid } from '../store/audits/support.js';
 import { HistoryBook } from '../store/history-book.js';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.js';
+import {
+  auditCodes,
+  audit,
+  emptyBook,
+  mirrorNight,
+  night,
+  SELLERS,
+  type Valued,
+} from './sequences.js';
 import { documented, linesOf, take } from './support.js';
 
 let book: HistoryBook;
@@ -118,74 +125,10 @@ class LiteCopy {
   }
 }
 
-async function empty(): Promise<void> {
-  await book.empty();
-  await book.pool.query(
-    'TRUNCATE mirror.purchase_codes, mirror.code_checks, mirror.code_transitions',
-  );
-}
-
-const SELLERS = ['ada', 'bob'];
-const record = fc.record({
-  name: fc.constantFrom('A', '=1+1', 'B\n\\.\n\'"ä,;'),
-  version: fc.option(fc.constantFrom('', '1.0')),
-  tags: fc.subarray(['x', 'y,"z"', '{}', 'NULL', '']),
-  currency: fc.constantFrom('USD', 'EUR'),
-  price: fc.record({
-    regular: fc.option(fc.constantFrom(0, 10.5, 999999999999.99)),
-    extended: fc.constantFrom(1, 20),
-  }),
-  published_at: fc.option(fc.constantFrom('2024-01-02T03:04:05.120000Z', '1999-12-31')),
-  rating: fc.constantFrom(1, 2), // a field that nobody has documented
-});
-const night = fc.record({
-  kind: fc.constant('night' as const),
-  seller: fc.constantFrom(...SELLERS),
-  items: fc.tuple(
-    ...[7, 8, 9].map((id) =>
-      fc.tuple(
-        fc.constant(id),
-        fc.constantFrom('list', 'list', 'missing', 'removed', 'found'),
-        record,
-      ),
-    ),
-  ),
-  /** Followed after the list was taken in, before look-ups have decided about the rest. */
-  followed: fc.subarray([...FOLLOWED_VIEWS]),
-  isKilled: fc.boolean(),
-});
-const audit = fc.record({
-  kind: fc.constant('audit' as const),
-  seller: fc.constantFrom(...SELLERS),
-  codes: fc.uniqueArray(
-    fc.record({
-      code: fc.constantFrom('P', 'Q', '=R'),
-      isValid: fc.boolean(),
-      license: fc.constantFrom('Regular', 'Extended'),
-      supportedUntil: fc.constantFrom('2024-01-02T03:04:05Z', '2100-01-02T03:04:05Z'),
-      item: fc.constantFrom(7, 9, 99),
-    }),
-    { selector: ({ code }) => code, minLength: 1 },
-  ),
-});
 const follow = fc.record({
   kind: fc.constant('follow' as const),
   views: fc.subarray([...FOLLOWED_VIEWS]),
 });
-type Valued<A> = A extends fc.Arbitrary<infer T> ? T : never;
-
-/** Codes of one seller, and what the marketplace says of them. */
-interface Audit {
-  readonly seller: string;
-  readonly codes: readonly {
-    readonly code: string;
-    readonly isValid: boolean;
-    readonly license: string;
-    readonly supportedUntil: string;
-    readonly item: number;
-  }[];
-}
-
 /** A night of one seller whose items all have the same fate. */
 function nightOfOne(fate: string): Valued<typeof night> {
   const fields = { name: 'A', version: null, tags: [], currency: 'USD', published_at: null };
@@ -195,57 +138,23 @@ function nightOfOne(fate: string): Valued<typeof night> {
   return { kind: 'night', seller: 'ada', ...rest } as unknown as Valued<typeof night>;
 }
 
-async function mirrorNight(
-  n: number,
-  step: Valued<typeof night>,
-  meanwhile: () => Promise<void>,
-): Promise<void> {
-  const having = (what: string): number[] =>
-    step.items.flatMap(([id, fate]) => (fate === what ? [id] : []));
-  const listed = step.items.flatMap(([id, fate, fields]): Json[] =>
-    fate === 'list' ? [{ id, ...fields }] : [],
-  );
-  const moment = new Date(Date.UTC(2026, 0, 1 + n, 2)).toISOString();
-  const left = { missing: having('missing'), removed: having('removed'), found: having('found') };
-  const { isKilled } = step;
-  await book.night(moment, { listed, ...left, meanwhile, isKilled }, step.seller);
-}
-
-async function auditCodes(n: number, step: Audit): Promise<void> {
-  await store.sellers.ensure(step.seller, 'x');
-  const names = step.codes.map(({ code }) => code);
-  const { auditId } = await load(store.audits, names, { sellerId: step.seller });
-  const asked = await pending(store.audits, auditId);
-  const results = asked.map((place) => {
-    const said = step.codes.find(({ code }) => code === place.code);
-    if (said?.isValid !== true) return invalid(place, at(n));
-    const { value, raw } = purchaseOf(place.code, {
-      ...{ id: said.item, name: `Item ${said.item}`, url: 'https://example.com' },
-      ...{ previewImageUrl: null, full: null },
-    });
-    const purchase = { licenseType: said.license, supportedUntil: said.supportedUntil };
-    return valid(place, at(n), { raw, value: { ...value, ...purchase } });
-  });
-  await store.audits.record(auditId, results, results.length);
-}
-
 describe('who follows the views', () => {
   it('has in another PostgreSQL and in SQLite what the views show, after any sequence of nights and audits', async () => {
     const steps = fc.array(fc.oneof(night, audit, follow), { minLength: 8, maxLength: 24 });
     await fc.assert(
       fc.asyncProperty(steps, async (sequence) => {
-        await empty();
+        await emptyBook(book);
         const copy = new Copy();
         await copy.begin();
         const lite = new LiteCopy();
         for (const [n, step] of sequence.entries()) {
           if (step.kind === 'night') {
-            await mirrorNight(n, step, async () => {
+            await mirrorNight(book, n, step, async () => {
               for (const view of step.followed) await copy.follow(view);
               await lite.follow();
               await lite.expectEqual();
             });
-          } else if (step.kind === 'audit') await auditCodes(n, step);
+          } else if (step.kind === 'audit') await auditCodes(store, n, step);
           else {
             for (const view of step.views) await copy.follow(view);
             await lite.follow();

@@ -1,5 +1,12 @@
 import { once } from 'node:events';
-import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+import {
+  connect,
+  createServer,
+  type AddressInfo,
+  type NetConnectOpts,
+  type Server,
+  type Socket,
+} from 'node:net';
 
 /**
  * What the proxy does with connections. `pass`: what it should. `refuse`: nobody listens. `swallow`:
@@ -16,15 +23,18 @@ export interface TcpProxy {
   forget(): void;
   /** Ends every connection there is without a goodbye; new ones are treated by the mode. */
   cut(): void;
+  /** Looks at what passes until it is replaced; whatever it answers `false` to cuts all connections instead. */
+  inspect(look: Inspection | null): void;
   close(): Promise<void>;
 }
 
+/** Whether a piece of data may pass. */
+export type Inspection = (data: Buffer, isToServer: boolean) => boolean;
+
 const HOST = '127.0.0.1';
 
-export async function startProxy(to: {
-  readonly host: string;
-  readonly port: number;
-}): Promise<TcpProxy> {
+export async function startProxy(to: NetConnectOpts): Promise<TcpProxy> {
+  let inspection: Inspection | null = null;
   let mode: ProxyMode = 'pass';
   const sockets = new Set<Socket>();
   const forgotten = new WeakSet<Socket>();
@@ -34,9 +44,10 @@ export async function startProxy(to: {
     socket.on('error', () => undefined);
     socket.on('close', () => sockets.delete(socket));
   };
-  const carry = (from: Socket, onTo: Socket): void => {
+  const carry = (from: Socket, onTo: Socket, isToServer: boolean): void => {
     from.on('data', (data) => {
-      if (isOpen(from)) onTo.write(data);
+      if (inspection?.(data, isToServer) === false) cut();
+      else if (isOpen(from)) onTo.write(data);
     });
     from.on('close', () => {
       if (isOpen(from)) onTo.destroy();
@@ -45,10 +56,10 @@ export async function startProxy(to: {
   const listen = async (port: number): Promise<Server> => {
     const server = createServer((near) => {
       keep(near);
-      const far = connect(to.port, to.host);
+      const far = connect(to);
       keep(far);
-      carry(near, far);
-      carry(far, near);
+      carry(near, far, true);
+      carry(far, near, false);
     });
     server.listen(port, HOST);
     await once(server, 'listening');
@@ -78,6 +89,9 @@ export async function startProxy(to: {
       for (const socket of sockets) forgotten.add(socket);
     },
     cut,
+    inspect(look) {
+      inspection = look;
+    },
     close: stopListening,
   };
 }

@@ -1,9 +1,22 @@
 import { createHash } from 'node:crypto';
-import { access, constants, mkdir, readdir, readFile, rename, rm, open } from 'node:fs/promises';
+import { access, constants, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { exportChunks, type ExportFormat } from '../export/index.js';
 import type { TextRow } from '../store/text-cursor.js';
-import { DELETED, TargetError, TargetMovedError, type Delivered, type Target } from './target.js';
+import { rowsOf } from './lines.js';
+import {
+  DELETED,
+  MovedError,
+  TargetError,
+  type Delivered,
+  type Description,
+  type Lines,
+  type Loading,
+  type NewlyDelivered,
+  type Position,
+  type Target,
+  type ViewShape,
+} from './target.js';
 
 /** One file of a view. */
 interface Part {
@@ -23,100 +36,269 @@ interface Manifest extends Omit<Delivered, 'deliveredAt'> {
   readonly parts: readonly Part[];
 }
 
+/** What is known of a load; readers do not look at it. */
+interface LoadState extends Loading {
+  readonly parts: readonly Part[];
+}
+
 /**
- * A folder as the target of a feed: `VIEW/DATE/part-SEQ.EXT`, each written whole, and `VIEW/manifest.json`,
- * which lists them and is replaced last. A part holds the rows that changed, with `_deleted`; a first part
- * holds all of them.
+ * A folder as the target of a feed: `VIEW/DATE/part-SEQ-HASH.EXT`, each written whole, and
+ * `VIEW/manifest.json`, which lists them and is replaced last. The first parts hold all rows, later ones
+ * the rows that changed, with `_deleted`.
  */
 export function folderTarget(folder: string, format: ExportFormat): Target {
-  const manifestPath = (view: string): string => join(folder, view, 'manifest.json');
+  return new FolderTarget(folder, format);
+}
 
-  const read = async (view: string): Promise<Manifest | null> => {
+class FolderTarget implements Target {
+  readonly partBytes = 64 * 1024 * 1024;
+
+  constructor(
+    readonly folder: string,
+    readonly format: ExportFormat,
+  ) {}
+
+  valueSql(this: void, _: unknown, value: string): string {
+    return value;
+  }
+
+  describe(shapes: readonly ViewShape[]): Promise<Description> {
+    return this.#attempt(async () => {
+      let place = this.folder;
+      while (!(await isThere(place)) && dirname(place) !== place) place = dirname(place);
+      await access(place, constants.W_OK);
+      const views: { view: string; plan: string; fits: boolean }[] = [];
+      for (const { view } of shapes) {
+        const manifest = await this.#manifest(view);
+        const parts = manifest?.parts.length ?? 0;
+        views.push({
+          view,
+          plan: parts === 0 ? 'would write the first part' : `${parts} parts`,
+          fits: true,
+        });
+      }
+      return { server: `folder, ${this.format}`, clockMs: null, views };
+    });
+  }
+
+  async ensure({ view }: ViewShape): Promise<boolean> {
+    return (await this.#manifest(view)) !== null;
+  }
+
+  cursor(view: string): Promise<Position> {
+    return this.#attempt(async () => {
+      const [manifest, state] = [await this.#manifest(view), await this.#load(view)];
+      const told = manifest === null ? null : deliveredOf(manifest);
+      const kept = await Promise.all(
+        (state?.parts ?? []).map(({ path }) => isThere(join(this.folder, path))),
+      );
+      const loading = kept.includes(false) ? null : state;
+      return { delivered: told, loading, token: JSON.stringify([told, state?.id, state?.rows]) };
+    });
+  }
+
+  begin({ view }: ViewShape, position: Position, loading: Loading): Promise<Position> {
+    return this.#attempt(async () => {
+      await this.#assertAt(view, position);
+      const state: LoadState = { ...loading, parts: [] };
+      await this.#replace(view, LOAD, state);
+      return this.cursor(view);
+    });
+  }
+
+  load(
+    shape: ViewShape,
+    position: Position,
+    lines: Lines,
+    after: () => readonly string[] | null,
+  ): Promise<Position> {
+    return this.#attempt(async () => {
+      const { view, key } = shape;
+      const state = position.loading as LoadState | null;
+      if (state === null) throw new MovedError(`no load of ${view} is under way`);
+      const rows = key === null ? rowsIn(lines) : withFlag(rowsIn(lines));
+      const part = await this.#write(shape, rows, state.parts.length + 1);
+      await this.#assertAt(view, position);
+      const parts = part === null ? state.parts : [...state.parts, part];
+      const loaded = state.rows + (part?.rows ?? 0);
+      const next: LoadState = { ...state, parts, after: after() ?? state.after, rows: loaded };
+      await this.#replace(view, LOAD, next);
+      return this.cursor(view);
+    });
+  }
+
+  publish(
+    shape: ViewShape,
+    position: Position,
+    lines: Lines,
+    next: () => NewlyDelivered,
+  ): Promise<void> {
+    return this.#attempt(async () => {
+      const { view } = shape;
+      const state = position.loading as LoadState | null;
+      if (state === null) throw new MovedError(`no load of ${view} is under way`);
+      const changes = await this.#write(shape, rowsIn(lines), state.parts.length + 1);
+      await this.#assertAt(view, position);
+      const parts = changes === null ? state.parts : [...state.parts, changes];
+      await this.#deliver(shape, next(), parts, state.rows);
+      await this.#removeOthers(view, parts);
+    });
+  }
+
+  apply(
+    shape: ViewShape,
+    position: Position,
+    lines: Lines,
+    next: () => NewlyDelivered,
+  ): Promise<number> {
+    return this.#attempt(async () => {
+      const { view } = shape;
+      const before = (await this.#manifest(view))?.parts ?? [];
+      const part = await this.#write(shape, rowsIn(lines), before.length + 1);
+      await this.#assertAt(view, position);
+      const parts = part === null ? before : [...before, part];
+      await this.#deliver(shape, next(), parts, part?.rows ?? 0);
+      return part?.rows ?? 0;
+    });
+  }
+
+  forget(view: string): Promise<void> {
+    return this.#attempt(async () => {
+      await rm(join(this.folder, view, MANIFEST), { force: true });
+      await rm(join(this.folder, view, LOAD), { force: true });
+    });
+  }
+
+  close(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  async #attempt<T>(work: () => Promise<T>): Promise<T> {
     try {
-      return JSON.parse(await readFile(manifestPath(view), 'utf8')) as Manifest;
+      return await work();
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
-      throw failed(error);
-    }
-  };
-  const failed = (error: unknown): TargetError => {
-    if (error instanceof TargetError) return error;
-    const words = error instanceof Error ? error.message : 'failed';
-    return new TargetError(
-      `folder ${folder}: ${'code' in (error as object) ? String((error as NodeJS.ErrnoException).code) : words}`,
-      'make the folder writable for this user, and see that its disk has room',
-    );
-  };
-  const told = (manifest: Manifest | null): Delivered | null => {
-    if (manifest === null) return null;
-    const { epoch, cursor, shape, digest, rows, deliveredAt } = manifest;
-    return { epoch, cursor, shape, digest, rows, deliveredAt: new Date(deliveredAt) };
-  };
-
-  return {
-    async check() {
-      try {
-        await mkdir(folder, { recursive: true });
-        await access(folder, constants.W_OK);
-        return `folder ${folder}, ${format}`;
-      } catch (error) {
-        throw failed(error);
-      }
-    },
-    delivered: async (view) => told(await read(view)),
-    async deliver({ shape, kind, batches, from, next }) {
-      const { view, columns, key } = shape;
-      const before = await read(view);
-      const withDeleted = key === null || kind === 'changes' ? batches : withFlag(batches);
-      const shown = key === null ? columns : [...columns, { name: DELETED, type: 'boolean' }];
-      const day = new Date().toISOString().slice(0, 10);
-      const number = String(1 + (before?.parts.length ?? 0)).padStart(6, '0');
-      try {
-        const place = join(view, day);
-        await mkdir(join(folder, place), { recursive: true });
-        const draft = join(folder, place, `.part-${number}.${process.pid}`);
-        const part = await writePart(draft, shown, withDeleted, format);
-        if (JSON.stringify(told(await read(view))) !== JSON.stringify(from)) {
-          await rm(draft, { force: true });
-          throw new TargetMovedError(`somebody else delivers ${view}`);
-        }
-        const old = kind === 'all' ? [] : (before?.parts ?? []);
-        const isEmpty = part.rows === 0 && kind === 'changes';
-        // A new first part never takes the name of an old one, which somebody may be reading.
-        const stamp = kind === 'all' ? `-${Date.now()}` : '';
-        const path = join(place, `part-${number}${stamp}.${format}`);
-        if (isEmpty) await rm(draft, { force: true });
-        else await rename(draft, join(folder, path));
-        const parts = isEmpty ? old : [...old, { path, ...part }];
-        const manifest: Manifest = {
-          ...{ view, key, format, ...next(), rows: part.rows },
-          ...{ deliveredAt: new Date().toISOString(), parts },
-        };
-        await writeWhole(manifestPath(view), JSON.stringify(manifest, null, 2));
-        if (kind === 'all') await removeOthers(view, parts);
-        return part.rows;
-      } catch (error) {
-        if (error instanceof TargetMovedError) throw error;
-        throw failed(error);
-      }
-    },
-    async forget(view) {
-      await rm(manifestPath(view), { force: true }).catch((error: unknown) => {
-        throw failed(error);
-      });
-    },
-    close: () => Promise.resolve(),
-  };
-
-  /** Removes parts that the manifest no longer lists, and what killed processes left. */
-  async function removeOthers(view: string, parts: readonly Part[]): Promise<void> {
-    const kept = new Set(parts.map(({ path }) => path));
-    const entries = await readdir(join(folder, view), { recursive: true }).catch(() => []);
-    for (const name of entries) {
-      if (!/(?:^|[/\\])\.?part-\d/.test(name) || kept.has(join(view, name))) continue;
-      await rm(join(folder, view, name), { force: true }).catch(() => undefined);
+      if (!(error instanceof Error) || !('syscall' in error)) throw error;
+      const { code } = error as NodeJS.ErrnoException;
+      throw new TargetError(
+        `folder ${this.folder}: ${code}`,
+        'make the folder writable for this user, and see that its disk has room',
+      );
     }
   }
+
+  /** @throws {MovedError} */
+  async #assertAt(view: string, { token }: Position): Promise<void> {
+    const now = await this.cursor(view);
+    if (now.token !== token) throw new MovedError(`somebody else delivers ${view}`);
+  }
+
+  #manifest(view: string): Promise<Manifest | null> {
+    return this.#read<Manifest>(view, MANIFEST);
+  }
+
+  #load(view: string): Promise<LoadState | null> {
+    return this.#read<LoadState>(view, LOAD);
+  }
+
+  async #read<T>(view: string, name: string): Promise<T | null> {
+    try {
+      return JSON.parse(await readFile(join(this.folder, view, name), 'utf8')) as T;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+      if (!(error instanceof SyntaxError)) throw error;
+      throw new TargetError(
+        `${join(this.folder, view, name)} is not valid JSON`,
+        'delete it: the view is then delivered whole',
+      );
+    }
+  }
+
+  /** Replaces a file, so that readers see the old one or the new one. */
+  async #replace(view: string, name: string, content: object): Promise<void> {
+    const path = join(this.folder, view, name);
+    await mkdir(dirname(path), { recursive: true });
+    const draft = `${path}.${process.pid}`;
+    const file = await open(draft, 'w', 0o644);
+    try {
+      await file.writeFile(JSON.stringify(content, null, 2));
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await rename(draft, path);
+    await syncFolder(dirname(path));
+  }
+
+  async #deliver(
+    { view, key }: ViewShape,
+    next: NewlyDelivered,
+    parts: readonly Part[],
+    rows: number,
+  ): Promise<void> {
+    const deliveredAt = new Date().toISOString();
+    const manifest: Manifest = {
+      view,
+      key,
+      format: this.format,
+      ...next,
+      rows,
+      deliveredAt,
+      parts,
+    };
+    await this.#replace(view, MANIFEST, manifest);
+    await rm(join(this.folder, view, LOAD), { force: true });
+  }
+
+  /** Writes rows into a new part. @returns null when there are none: then there is no part */
+  async #write(
+    { view, columns, key }: ViewShape,
+    batches: AsyncIterable<readonly TextRow[]>,
+    number: number,
+  ): Promise<Part | null> {
+    const place = join(view, new Date().toISOString().slice(0, 10));
+    await mkdir(join(this.folder, place), { recursive: true });
+    const name = `part-${String(number).padStart(6, '0')}`;
+    const draft = join(this.folder, place, `.${name}.${process.pid}`);
+    const shown = key === null ? columns : [...columns, { name: DELETED, type: 'boolean' }];
+    const written = await writeFile(draft, shown, batches, this.format);
+    if (written.rows === 0) {
+      await rm(draft, { force: true });
+      return null;
+    }
+    // Two processes never write different rows into files of one name.
+    const path = join(place, `${name}-${written.sha256.slice(0, 8)}.${this.format}`);
+    await rename(draft, join(this.folder, path));
+    await syncFolder(join(this.folder, place));
+    return { path, ...written };
+  }
+
+  /** Removes parts that the manifest no longer lists, and what killed processes left. */
+  async #removeOthers(view: string, parts: readonly Part[]): Promise<void> {
+    const kept = new Set(parts.map(({ path }) => path));
+    const names = await readdir(join(this.folder, view), { recursive: true }).catch(() => []);
+    for (const name of names) {
+      if (!/(?:^|[/\\])\.?part-\d/.test(name) || kept.has(join(view, name))) continue;
+      await rm(join(this.folder, view, name), { force: true }).catch(() => undefined);
+    }
+  }
+}
+
+const MANIFEST = 'manifest.json';
+const LOAD = '.load.json';
+
+function deliveredOf({ epoch, cursor, shape, digest, rows, deliveredAt }: Manifest): Delivered {
+  return { epoch, cursor, shape, digest, rows, deliveredAt: new Date(deliveredAt) };
+}
+
+function isThere(path: string): Promise<boolean> {
+  return access(path).then(
+    () => true,
+    () => false,
+  );
+}
+
+async function* rowsIn(lines: Lines): AsyncGenerator<readonly TextRow[]> {
+  for await (const chunk of lines) yield rowsOf(chunk);
 }
 
 async function* withFlag(
@@ -126,7 +308,7 @@ async function* withFlag(
 }
 
 /** Writes rows into a new file, down to the disk. */
-async function writePart(
+async function writeFile(
   path: string,
   columns: Parameters<typeof exportChunks>[0]['columns'],
   batches: AsyncIterable<readonly TextRow[]>,
@@ -142,9 +324,8 @@ async function writePart(
   const hash = createHash('sha256');
   const file = await open(path, 'w', 0o644);
   try {
-    for await (const chunk of exportChunks({ columns, batches: counted() }, format, {
-      raw: true,
-    })) {
+    const chunks = exportChunks({ columns, batches: counted() }, format, { raw: true });
+    for await (const chunk of chunks) {
       hash.update(chunk);
       bytes += Buffer.byteLength(chunk);
       await file.writeFile(chunk);
@@ -156,16 +337,13 @@ async function writePart(
   return { rows, bytes, sha256: hash.digest('hex') };
 }
 
-/** Replaces a file, so that readers see the old one or the new one. */
-async function writeWhole(path: string, text: string): Promise<void> {
-  await mkdir(dirname(path), { recursive: true });
-  const draft = `${path}.${process.pid}`;
-  const file = await open(draft, 'w', 0o644);
+/** Makes names in a folder last, where the system can. */
+async function syncFolder(path: string): Promise<void> {
   try {
-    await file.writeFile(text);
-    await file.sync();
-  } finally {
-    await file.close();
+    const folder = await open(path, 'r');
+    await folder.sync();
+    await folder.close();
+  } catch {
+    // Windows has no such thing.
   }
-  await rename(draft, path);
 }

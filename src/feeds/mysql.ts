@@ -1,26 +1,36 @@
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import type { Socket } from 'node:net';
+import { Readable } from 'node:stream';
+import type { Connection, ResultSetHeader, RowDataPacket } from 'mysql2/promise';
+import { kindOf } from '../export/values.js';
 import type { ExportColumn } from '../store/exports.js';
-import { textsOf } from '../store/read-only.js';
+import type { TextRow } from '../store/text-cursor.js';
+import { rowsOf } from './lines.js';
 import {
   connectionError,
-  kindIn,
   sqlTarget,
   type Dialect,
+  type FoundColumn,
+  type Merge,
   type SqlConnection,
   type SqlValue,
-  type ValueReader,
 } from './sql-target.js';
-import type { Target, TargetError } from './target.js';
+import { TargetConflictError, TargetError, type Lines, type Target } from './target.js';
 
 const CONNECT_MS = 15_000;
-/** Values of one INSERT; the server's limit on its bytes is at least 1 MB, usually 16. */
-const MOST_BYTES = 512 * 1024;
+/** Characters of one INSERT; the server's limit on its bytes is at least 1 MB, usually 16. */
+const MOST_CHARACTERS = 512 * 1024;
+/** How long one process waits for another one that delivers the same view (s). */
+const ALONE_SECONDS = 60;
 
 /**
  * Opens a MySQL 8 or MariaDB 10.6, or newer, as the target of a feed. The tables are in the database that
  * the address names.
+ * @param signal cuts the connection off
  * @throws {TargetError} when it can't be reached
  */
-export async function mysqlTarget(url: URL, feed: string): Promise<Target> {
+export async function mysqlTarget(url: URL, feed: string, signal: AbortSignal): Promise<Target> {
   const { createConnection } = await import('mysql2/promise');
   const place = `${url.hostname}${url.port === '' ? '' : `:${url.port}`}`;
   const failed = (error: unknown): TargetError => connectionError(error, `MySQL at ${place}`);
@@ -36,66 +46,171 @@ export async function mysqlTarget(url: URL, feed: string): Promise<Target> {
     charset: 'utf8mb4',
     timezone: 'Z',
     connectTimeout: CONNECT_MS,
+    enableKeepAlive: true,
     ...(url.searchParams.get('ssl') === 'true' ? { ssl: {} } : {}),
   }).catch((error: unknown) => {
     throw failed(error);
   });
   // Without a listener the loss of the connection would end the process.
   client.on('error', () => undefined);
-  const run = async (sql: string, values: readonly SqlValue[]): Promise<unknown> => {
-    try {
-      const [rows] = await client.query({ sql, rowsAsArray: false }, [...values]);
-      return rows;
-    } catch (error) {
-      throw failed(error);
-    }
-  };
+  const abort = (): void => client.destroy();
+  signal.addEventListener('abort', abort, { once: true });
+  let takesFiles = false;
   const connection: SqlConnection = {
     async query(sql, values = []) {
-      const rows = await run(sql, values);
-      return Array.isArray(rows) ? (rows as Record<string, unknown>[]) : [];
-    },
-    async insert(table, columns, batches) {
-      const readers = columns.map(readerOf);
-      const names = columns.map(({ name }) => quoted(name)).join(', ');
-      let [rows, bytes, values] = [0, 0, [] as SqlValue[][]];
-      const flush = async (): Promise<void> => {
-        if (values.length === 0) return;
-        const sql = `INSERT INTO ${table} (${names}) VALUES ?`;
-        try {
-          await client.query(sql, [values]);
-        } catch (error) {
-          throw failed(error);
-        }
-        [bytes, values] = [0, []];
-      };
-      for await (const batch of batches) {
-        for (const row of batch) {
-          values.push(row.map((text, n) => (text === null ? null : (readers[n]?.(text) ?? null))));
-          bytes += row.reduce((sum, text) => sum + (text?.length ?? 4), 0);
-          rows += 1;
-          if (bytes >= MOST_BYTES) await flush();
-        }
+      try {
+        const [rows] = await client.query({ sql, rowsAsArray: false }, [...values]);
+        return Array.isArray(rows) ? (rows as Record<string, unknown>[]) : [];
+      } catch (error) {
+        throw failed(error);
       }
-      await flush();
-      return rows;
     },
-    close: () => client.end().catch(() => client.destroy()),
+    bulk: (table, columns, lines) =>
+      takesFiles
+        ? loadData(client, table, columns, lines, failed)
+        : insertRows(client, table, columns, lines, failed),
+    async close() {
+      signal.removeEventListener('abort', abort);
+      await client.end().catch(() => client.destroy());
+    },
   };
   try {
-    // Strict: a value that does not fit is an error, never cut. ANSI_QUOTES is not assumed.
+    // Strict: a value that does not fit is an error, never cut.
     await connection.query(
       `SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE', time_zone = '+00:00'`,
     );
-    const [row] = await connection.query('SELECT version() AS version');
+    const [row] = await connection.query(
+      'SELECT version() AS version, @@GLOBAL.local_infile AS files',
+    );
+    takesFiles = Number(row?.['files']) === 1;
     const version = String(row?.['version']);
     const name = /mariadb/i.test(version) ? 'MariaDB' : 'MySQL';
-    const dialect = dialectOf(connection, database, `${name} ${version}`);
-    return sqlTarget(connection, dialect, feed);
+    return sqlTarget(connection, dialectOf(connection, database, `${name} ${version}`), feed);
   } catch (error) {
     await connection.close();
     throw failed(error);
   }
+}
+
+type Failed = (error: unknown) => TargetError;
+
+/**
+ * Puts lines into a table by LOAD DATA LOCAL. The server asks for a file by its name; whatever it asks for,
+ * it gets these lines or nothing.
+ */
+async function loadData(
+  client: Connection,
+  table: string,
+  columns: readonly string[],
+  lines: Lines,
+  failed: Failed,
+): Promise<number> {
+  const name = `seller-mirror ${randomUUID()}`;
+  const { stream: socket } = client as unknown as { readonly stream?: Socket };
+  const source: { error?: unknown } = {};
+  const read = async function* (): AsyncGenerator<Buffer> {
+    try {
+      for await (const chunk of lines) {
+        yield withRawBlanks(chunk);
+        // The driver writes without looking whether the server keeps up.
+        if (socket?.writableNeedDrain === true) await once(socket, 'drain');
+      }
+    } catch (error) {
+      source.error = error;
+      throw error;
+    }
+  };
+  const stream = Readable.from(read(), { objectMode: true, highWaterMark: 4 });
+  const refused = (): Readable => Readable.from(refusal(), { objectMode: true });
+  try {
+    const [result] = await client.query<ResultSetHeader>({
+      sql: `LOAD DATA LOCAL INFILE '${name}' INTO TABLE ${table} CHARACTER SET utf8mb4
+            FIELDS TERMINATED BY '\\t' ESCAPED BY '\\\\' LINES TERMINATED BY '\\n'
+            (${columns.join(', ')})`,
+      infileStreamFactory: (asked) => (asked === name ? stream : refused()),
+    });
+    if (result.warningStatus > 0 || !/\bSkipped: 0\b/.test(result.info)) {
+      await refuseWarnings(client, table, result.info);
+    }
+    return result.affectedRows;
+  } catch (error) {
+    throw source.error instanceof Error ? source.error : failed(error);
+  } finally {
+    stream.destroy();
+  }
+}
+
+// oxlint-disable-next-line typescript/require-await, require-yield -- it only fails
+async function* refusal(): AsyncGenerator<Buffer> {
+  throw new TargetError(
+    'the server asked for another file than the one it was to load',
+    'look who answers at the target’s address',
+  );
+}
+
+/** With LOCAL, values that do not fit are cut, and told as warnings. @throws {TargetConflictError} */
+async function refuseWarnings(client: Connection, table: string, info: string): Promise<void> {
+  const [rows] = await client.query<RowDataPacket[]>('SHOW WARNINGS');
+  const warning = rows.find(({ Level }) => Level !== 'Note');
+  if (warning === undefined && /\bSkipped: 0\b/.test(info)) return;
+  throw new TargetConflictError(
+    `table ${table} does not take the view’s rows: ${String(warning?.['Message'] ?? info)}`,
+    'change the table so that it takes the view’s rows',
+  );
+}
+
+const [BACKSLASH, FORM_FEED, VERTICAL_TAB] = [0x5c, 'f'.charCodeAt(0), 'v'.charCodeAt(0)];
+
+/** MySQL knows all of COPY's escapes but two; it takes these characters as they are. */
+function withRawBlanks(chunk: Buffer): Buffer {
+  if (!chunk.includes('\\f') && !chunk.includes('\\v')) return chunk;
+  const bytes = Buffer.allocUnsafe(chunk.length);
+  let length = 0;
+  for (let at = 0; at < chunk.length; at++) {
+    const byte = chunk[at] ?? 0;
+    if (byte !== BACKSLASH) {
+      bytes[length++] = byte;
+      continue;
+    }
+    const escaped = chunk[(at += 1)] ?? 0;
+    if (escaped === FORM_FEED || escaped === VERTICAL_TAB) {
+      bytes[length++] = escaped === FORM_FEED ? 0x0c : 0x0b;
+      continue;
+    }
+    bytes[length++] = byte;
+    bytes[length++] = escaped;
+  }
+  return bytes.subarray(0, length);
+}
+
+/** Puts lines into a table by INSERTs of many rows, for servers without `local_infile`. */
+async function insertRows(
+  client: Connection,
+  table: string,
+  columns: readonly string[],
+  lines: Lines,
+  failed: Failed,
+): Promise<number> {
+  let [rows, characters, values] = [0, 0, [] as TextRow[]];
+  const flush = async (): Promise<void> => {
+    if (values.length === 0) return;
+    try {
+      await client.query(`INSERT INTO ${table} (${columns.join(', ')}) VALUES ?`, [values]);
+    } catch (error) {
+      throw failed(error);
+    }
+    [characters, values] = [0, []];
+  };
+  for await (const chunk of lines) {
+    for (const row of rowsOf(chunk)) {
+      values.push(row);
+      for (const text of row) characters += text?.length ?? 4;
+      rows += 1;
+      if (characters >= MOST_CHARACTERS) await flush();
+    }
+  }
+  await flush();
+  return rows;
 }
 
 function quoted(name: string): string {
@@ -105,8 +220,11 @@ function quoted(name: string): string {
 /** Longest text of a key: 191 characters of four bytes fit into every index. */
 const KEY_TEXT = 'varchar(191)';
 
-function typeOf(column: ExportColumn, isKey: boolean): string {
-  const kind = kindIn(column);
+/** Names that differ only in case are different. What is compared with a column has its collation. */
+const BINARY = 'utf8mb4_bin';
+
+function typeOf(column: ExportColumn, isKey: boolean, found?: FoundColumn): string {
+  const kind = kindOf(column);
   switch (kind.kind) {
     case 'boolean':
       return 'tinyint(1)';
@@ -126,62 +244,137 @@ function typeOf(column: ExportColumn, isKey: boolean): string {
     case 'texts':
       return 'json';
     case 'text':
-      return isKey ? KEY_TEXT : 'longtext';
+      return isKey ? `${KEY_TEXT} COLLATE ${found?.rest ?? BINARY}` : `longtext COLLATE ${BINARY}`;
   }
 }
 
-function readerOf(column: ExportColumn): ValueReader {
-  switch (kindIn(column).kind) {
+function valueSql(column: ExportColumn, value: string): string {
+  switch (kindOf(column).kind) {
     case 'boolean':
-      return (text) => (text === 't' ? 1 : 0);
-    case 'moment':
-      // The session is in UTC. Years that DATETIME can't hold, and infinity, are null.
-      return (text) => /^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?)\+00$/.exec(text)?.[1] ?? null;
-    case 'date':
-      return (text) => (/^\d{4}-\d\d-\d\d$/.test(text) ? text : null);
+      return `${value}::int`;
+    case 'number':
+      return `round(${value}, 20)`;
     case 'texts':
-      return (text) => JSON.stringify(textsOf(text));
+      return `to_json(${value})::text`;
+    // Years that MySQL can't hold, and infinity, are null.
+    case 'moment':
+      return `CASE WHEN ${value} >= '0001-01-01 00:00:00+00' AND ${value} < '10000-01-01 00:00:00+00'
+                   THEN (${value} AT TIME ZONE 'UTC')::text END`;
+    case 'date':
+      return `CASE WHEN ${value} >= '0001-01-01' AND ${value} < '10000-01-01' THEN ${value}::text END`;
     default:
-      return (text) => text;
+      return value;
   }
 }
 
-function dialectOf(connection: SqlConnection, database: string, version: string): Dialect {
+/** Columns are updated and missing rows are inserted: people may have unique indexes of their own. */
+function merged({ into, from, columns, key, isWhole, isMarked, own }: Merge): string[] {
+  const of = (table: string, name: string): string => `${table}.${quoted(name)}`;
+  const same = key.map((name) => `${of('s', name)} = ${of(into, name)}`).join(' AND ');
+  const isGone = isWhole ? `${of('s', key[0] ?? '')} IS NULL` : 's._deleted';
+  const joined = `${into} ${isWhole ? 'LEFT' : 'INNER'} JOIN ${from} s ON ${same}`;
+  const others = columns.filter((name) => !key.includes(name));
+  const set = others.map((name) => `${of(into, name)} = ${of('s', name)}`);
+  const marked = isMarked ? [`${into}._deleted = false`] : [];
+  const names = columns.map(quoted).join(', ');
+  const values = columns.map((name) => of('s', name)).join(', ');
+  const isLive = isWhole ? 'true' : 'NOT s._deleted';
+  return [
+    isMarked
+      ? `UPDATE ${joined} SET ${into}._deleted = true WHERE ${isGone}${own}`
+      : `DELETE ${into} FROM ${joined} WHERE ${isGone}${own}`,
+    `UPDATE ${into} INNER JOIN ${from} s ON ${same} SET ${[...set, ...marked].join(', ')}
+      WHERE ${isLive}`,
+    `INSERT INTO ${into} (${names})
+     SELECT ${values} FROM ${from} s LEFT JOIN ${into} ON ${same}
+      WHERE ${of(into, key[0] ?? '')} IS NULL AND ${isLive}`,
+  ];
+}
+
+function dialectOf(connection: SqlConnection, database: string, server: string): Dialect {
+  const one = async (sql: string, values: readonly SqlValue[] = []): Promise<number> => {
+    const [row] = await connection.query(`SELECT ${sql} AS value`, values);
+    return Number(row?.['value']);
+  };
   return {
-    version,
+    server,
     quote: quoted,
+    tableName: quoted,
+    typeOf,
+    valueSql,
+    merge: merged,
     begin: 'START TRANSACTION',
     forUpdate: ' FOR UPDATE',
+    hasTransactionalDdl: false,
+    addKey: null,
+    makePlace: () => Promise.resolve(),
     fits: (found, wanted) => familyOf(found) === familyOf(wanted),
-    trueValue: '1',
-    falseValue: '0',
-    typeOf: (column, isKey) =>
-      kindIn(column).kind === 'text'
-        ? // Names that differ only in case, or in blanks at their end, are different.
-          `${typeOf(column, isKey)} CHARACTER SET utf8mb4 COLLATE utf8mb4_bin`
-        : typeOf(column, isKey),
-    tableName: quoted,
     temporary: (table, columns) => `CREATE TEMPORARY TABLE ${table} (${columns}) ENGINE = InnoDB`,
     insertIgnore: (into, values) => `INSERT IGNORE INTO ${into} VALUES (${values})`,
-    overwrite: (key, others) => {
-      const [first = ''] = key;
-      const set = others.length === 0 ? [first] : others;
-      return `ON DUPLICATE KEY UPDATE ${set.map((name) => `${quoted(name)} = VALUES(${quoted(name)})`).join(', ')}`;
-    },
-    async columnsOf(table) {
-      const rows = await connection.query(
-        `SELECT column_name AS name, column_type AS type
+    rename: (from, to) => `RENAME TABLE ${from} TO ${quoted(to)}`,
+    clock: () => one('unix_timestamp(now(6)) * 1000'),
+    async table(name) {
+      const columns = await connection.query(
+        `SELECT column_name AS name, column_type AS type, character_set_name AS charset,
+                collation_name AS collation
            FROM information_schema.columns WHERE table_schema = ? AND table_name = ?`,
-        [database, table],
+        [database, name],
       );
-      return new Map(rows.map((row) => [String(row['name']), String(row['type'])]));
+      if (columns.length === 0) return null;
+      const indexes = await connection.query(
+        `SELECT group_concat(column_name ORDER BY seq_in_index SEPARATOR '\\n') AS names
+           FROM information_schema.statistics
+          WHERE table_schema = ? AND table_name = ? AND non_unique = 0 GROUP BY index_name`,
+        [database, name],
+      );
+      return {
+        columns: new Map(columns.map((row) => [String(row['name']), foundColumn(row)])),
+        unique: indexes.map((row) => String(row['names']).split('\n')),
+      };
+    },
+    async tablesLike(beginning) {
+      const rows = await connection.query(
+        `SELECT table_name AS name FROM information_schema.tables
+          WHERE table_schema = ? AND left(table_name, ?) = ?`,
+        [database, beginning.length, beginning],
+      );
+      return rows.map(({ name }) => String(name));
+    },
+    async index(name, table, column) {
+      const there = await connection.query(`SHOW INDEX FROM ${table} WHERE Key_name = ?`, [name]);
+      if (there.length > 0) return;
+      await connection.query(`CREATE INDEX ${quoted(name)} ON ${table} (${quoted(column)})`);
+    },
+    async alone(name, work) {
+      // A lock of the server, not of the database; it goes with the session.
+      const values = [`${database}/${name}`.slice(-64)];
+      if ((await one(`get_lock(?, ${ALONE_SECONDS})`, values)) !== 1) {
+        throw new TargetError(
+          'another process has been delivering this view for a minute',
+          'the feed goes on by itself',
+        );
+      }
+      try {
+        return await work();
+      } finally {
+        await one('release_lock(?)', values).catch(() => undefined);
+      }
     },
   };
 }
 
+function foundColumn(row: Readonly<Record<string, unknown>>): FoundColumn {
+  const text = (name: string): string | null => (row[name] as string | null) ?? null;
+  const [charset, collation] = [text('charset'), text('collation')];
+  // Another character set has no room for every character.
+  const other = charset !== null && charset !== 'utf8mb4' ? ` ${charset}` : '';
+  const type = `${text('type')}${other}`;
+  return collation === null ? { type } : { type, rest: collation };
+}
+
 /** A type without what servers add to it or leave out: widths, collations; MariaDB's JSON is LONGTEXT. */
 function familyOf(type: string): string {
-  const name = type.toLowerCase().replace(/ .*$/s, '');
+  const name = type.toLowerCase().replace(/ collate .*$/s, '');
   if (name === 'json') return 'longtext';
   return name
     .replace(/^(tinyint|smallint|int|bigint)\(\d+\)$/, '$1')

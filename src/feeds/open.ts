@@ -4,8 +4,15 @@ import { deliverFeed, type DeliverOptions, type ViewReport } from './deliver.js'
 import { folderTarget } from './folder.js';
 import type { Target } from './target.js';
 
-/** Opens the target of a feed; a driver is loaded only for those who use it. @throws {TargetError} */
-export async function openTarget({ name, target }: FeedConfig): Promise<Target> {
+/**
+ * Opens the target of a feed; a driver is loaded only for those who use it.
+ * @param signal cuts its connection off
+ * @throws {TargetError}
+ */
+export async function openTarget(
+  { name, target }: FeedConfig,
+  signal: AbortSignal,
+): Promise<Target> {
   switch (target.kind) {
     case 'folder':
       return folderTarget(target.path, target.format);
@@ -13,10 +20,10 @@ export async function openTarget({ name, target }: FeedConfig): Promise<Target> 
       return (await import('./sqlite.js')).sqliteTarget(target.path, name);
     case 'postgres': {
       const { postgresTarget } = await import('./postgres.js');
-      return postgresTarget(new URL(target.url.reveal()), target.schema, name);
+      return postgresTarget(new URL(target.url.reveal()), target.schema, name, signal);
     }
     case 'mysql':
-      return (await import('./mysql.js')).mysqlTarget(new URL(target.url.reveal()), name);
+      return (await import('./mysql.js')).mysqlTarget(new URL(target.url.reveal()), name, signal);
   }
 }
 
@@ -29,7 +36,7 @@ export async function runFeed(
   feed: FeedConfig,
   options: DeliverOptions,
 ): Promise<ViewReport[]> {
-  const target = await openTarget(feed);
+  const target = await openTarget(feed, options.signal);
   try {
     return await withExports(databaseUrl, options.signal, (exports) =>
       deliverFeed(exports, target, feed, options),

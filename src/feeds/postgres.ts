@@ -2,30 +2,44 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { Client, escapeIdentifier } from 'pg';
 import { from as copyFrom } from 'pg-copy-streams';
-import type { ExportColumn } from '../store/exports.js';
-import type { TextRow } from '../store/text-cursor.js';
-import { connectionError, sqlTarget, type Dialect, type SqlConnection } from './sql-target.js';
+import {
+  connectionError,
+  sqlTarget,
+  standardMerge,
+  type Dialect,
+  type SqlConnection,
+} from './sql-target.js';
 import type { Target, TargetError } from './target.js';
 
 /** Longest wait for a connection (ms). */
 const CONNECT_MS = 15_000;
+/** How long a statement waits for those who hold a table or a row (ms). */
+const LOCK_MS = 60_000;
 
 /**
  * Opens a PostgreSQL, 13 or newer, as the target of a feed.
- * @param schema where the tables are; it is made when it is not there
+ * @param schema where the tables are; the first delivery makes it
+ * @param signal cuts the connection off
  * @throws {TargetError} when it can't be reached
  */
-export async function postgresTarget(url: URL, schema: string, feed: string): Promise<Target> {
+export async function postgresTarget(
+  url: URL,
+  schema: string,
+  feed: string,
+  signal: AbortSignal,
+): Promise<Target> {
   const client = new Client({
     connectionString: url.href,
     application_name: `seller-mirror feed ${feed}`.slice(0, 63),
     connectionTimeoutMillis: CONNECT_MS,
     keepAlive: true,
+    keepAliveInitialDelayMillis: 10_000,
   });
   // The loss of the connection fails the statement under way; unheard, it would end the process.
   client.on('error', () => undefined);
   const place = `${url.hostname}${url.port === '' ? '' : `:${url.port}`}`;
   const failed = (error: unknown): TargetError => connectionError(error, `PostgreSQL at ${place}`);
+  const abort = (): void => void client.end();
   const connection: SqlConnection = {
     async query(sql, values = []) {
       let n = 0;
@@ -36,93 +50,127 @@ export async function postgresTarget(url: URL, schema: string, feed: string): Pr
         throw failed(error);
       }
     },
-    async insert(table, columns, batches) {
-      let rows = 0;
-      const lines = async function* (): AsyncGenerator<string> {
-        for await (const batch of batches) {
-          rows += batch.length;
-          yield batch.map(copyLine).join('');
+    async bulk(table, columns, lines) {
+      const copy = client.query(copyFrom(`COPY ${table} (${columns.join(', ')}) FROM STDIN`));
+      // A failure of the source is no failure of the target.
+      const source: { error?: unknown } = {};
+      const read = async function* (): AsyncGenerator<Buffer> {
+        try {
+          yield* lines;
+        } catch (error) {
+          source.error = error;
+          throw error;
         }
       };
-      const names = columns.map(({ name }) => escapeIdentifier(name)).join(', ');
-      const copy = client.query(copyFrom(`COPY ${table} (${names}) FROM STDIN`));
       try {
-        await pipeline(Readable.from(lines()), copy);
+        await pipeline(Readable.from(read(), { objectMode: true, highWaterMark: 4 }), copy);
       } catch (error) {
-        throw failed(error);
+        throw source.error instanceof Error ? source.error : failed(error);
       }
-      return rows;
+      return copy.rowCount;
     },
-    close: () => client.end().catch(() => undefined),
+    async close() {
+      signal.removeEventListener('abort', abort);
+      await client.end().catch(() => undefined);
+    },
   };
   try {
     await client.connect();
+    signal.addEventListener('abort', abort, { once: true });
     await client.query(
-      `SET TimeZone = 'UTC'; SET DateStyle = 'ISO, YMD'; SET client_encoding = 'UTF8'`,
+      `SET TimeZone = 'UTC'; SET DateStyle = 'ISO, YMD'; SET client_encoding = 'UTF8';
+       SET lock_timeout = ${LOCK_MS}; SET statement_timeout = 0;
+       SET idle_in_transaction_session_timeout = 0; SET search_path = ${escapeIdentifier(schema)}`,
     );
-    await client.query(`SET search_path = ${escapeIdentifier(schema)}`);
-    if (!(await hasSchema(connection, schema))) {
-      await connection.query(`CREATE SCHEMA IF NOT EXISTS ${escapeIdentifier(schema)}`);
-    }
     const [row] = await connection.query('SHOW server_version');
-    const version = `PostgreSQL ${String(row?.['server_version'])}`;
-    return sqlTarget(connection, dialectOf(connection, schema, version), feed);
+    const server = `PostgreSQL ${String(row?.['server_version'])}`;
+    return sqlTarget(connection, dialectOf(connection, schema, server), feed);
   } catch (error) {
     await connection.close();
     throw failed(error);
   }
 }
 
-async function hasSchema(connection: SqlConnection, schema: string): Promise<boolean> {
-  const rows = await connection.query('SELECT 1 FROM pg_namespace WHERE nspname = ?', [schema]);
-  return rows.length > 0;
-}
-
-function dialectOf(connection: SqlConnection, schema: string, version: string): Dialect {
+function dialectOf(connection: SqlConnection, schema: string, server: string): Dialect {
   const quote = escapeIdentifier;
+  const tableName = (name: string): string => `${quote(schema)}.${quote(name)}`;
+  const isThere = async (name: string): Promise<boolean> => {
+    const [row] = await connection.query('SELECT to_regclass(?) IS NOT NULL AS there', [
+      tableName(name),
+    ]);
+    return row?.['there'] === true;
+  };
   return {
-    version,
+    server,
     quote,
+    tableName,
     begin: 'BEGIN ISOLATION LEVEL READ COMMITTED',
     forUpdate: ' FOR UPDATE',
+    hasTransactionalDdl: true,
+    alone: null,
     fits: (found, wanted) => found === wanted,
-    trueValue: 'true',
-    falseValue: 'false',
-    // Exactly the types of the views.
-    typeOf: ({ type }: ExportColumn) => type,
-    tableName: (name) => `${quote(schema)}.${quote(name)}`,
+    // Exactly the types of the views, and their text.
+    typeOf: ({ type }) => type,
+    valueSql: (_, value) => value,
     temporary: (table, columns) => `CREATE TEMPORARY TABLE ${table} (${columns})`,
     insertIgnore: (into, values) => `INSERT INTO ${into} VALUES (${values}) ON CONFLICT DO NOTHING`,
-    overwrite: (key, others) =>
-      `ON CONFLICT (${key.map(quote).join(', ')}) DO ${
-        others.length === 0
-          ? 'NOTHING'
-          : `UPDATE SET ${others.map((name) => `${quote(name)} = excluded.${quote(name)}`).join(', ')}`
-      }`,
-    async columnsOf(table) {
-      const rows = await connection.query(
-        `SELECT a.attname AS name, format_type(a.atttypid, a.atttypmod) AS type
-           FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
-           JOIN pg_namespace n ON n.oid = c.relnamespace
-          WHERE n.nspname = ? AND c.relname = ? AND a.attnum > 0 AND NOT a.attisdropped`,
-        [schema, table],
+    merge: (merge) => standardMerge(quote, merge),
+    rename: (from, to) => `ALTER TABLE ${from} RENAME TO ${quote(to)}`,
+    async clock() {
+      const [row] = await connection.query(
+        'SELECT extract(epoch FROM clock_timestamp()) * 1000 AS now',
       );
-      return new Map(rows.map((row) => [String(row['name']), String(row['type'])]));
+      return Number(row?.['now']);
+    },
+    async makePlace() {
+      const [there] = await connection.query('SELECT 1 FROM pg_namespace WHERE nspname = ?', [
+        schema,
+      ]);
+      if (there === undefined) {
+        await connection.query(`CREATE SCHEMA IF NOT EXISTS ${quote(schema)}`);
+      }
+    },
+    async table(name) {
+      const [row] = await connection.query(
+        `SELECT (SELECT json_agg(json_build_array(a.attname, format_type(a.atttypid, a.atttypmod)))
+                   FROM pg_attribute a
+                  WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) AS columns,
+                (SELECT json_agg((SELECT json_agg(a.attname) FROM pg_attribute a
+                                   WHERE a.attrelid = c.oid
+                                     AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1])))
+                   FROM pg_index i
+                  WHERE i.indrelid = c.oid AND i.indisunique AND i.indisvalid AND i.indpred IS NULL
+                    AND i.indexprs IS NULL) AS uniques
+           FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+          WHERE n.nspname = ? AND c.relname = ? AND c.relkind IN ('r', 'p', 'v', 'm', 'f')`,
+        [schema, name],
+      );
+      if (row === undefined) return null;
+      const columns = (row['columns'] ?? []) as [string, string][];
+      return {
+        columns: new Map(columns.map(([column, type]) => [column, { type }])),
+        unique: (row['uniques'] ?? []) as string[][],
+      };
+    },
+    async tablesLike(beginning) {
+      const rows = await connection.query(
+        `SELECT c.relname AS name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+          WHERE n.nspname = ? AND c.relkind = 'r' AND starts_with(c.relname, ?)`,
+        [schema, beginning],
+      );
+      return rows.map(({ name }) => String(name));
+    },
+    // A table that is filled first and indexed afterwards is done sooner.
+    async addKey(table, view, key) {
+      const name = `${view}_pkey`;
+      const named = (await isThere(name)) ? '' : `CONSTRAINT ${quote(name)} `;
+      await connection.query(
+        `ALTER TABLE ${table} ADD ${named}PRIMARY KEY (${key.map(quote).join(', ')})`,
+      );
+    },
+    async index(name, table, column) {
+      if (await isThere(name)) return;
+      await connection.query(`CREATE INDEX ${quote(name)} ON ${table} (${quote(column)})`);
     },
   };
-}
-
-const ESCAPES: Readonly<Record<string, string>> = {
-  '\\': '\\\\',
-  '\t': '\\t',
-  '\n': '\\n',
-  '\r': '\\r',
-};
-
-/** A row as COPY reads it: the values are in PostgreSQL's own text form already. */
-function copyLine(row: TextRow): string {
-  const cells = row.map((text) =>
-    text === null ? '\\N' : text.replace(/[\\\t\n\r]/g, (found) => ESCAPES[found] ?? found),
-  );
-  return `${cells.join('\t')}\n`;
 }

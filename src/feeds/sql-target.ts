@@ -1,14 +1,16 @@
-import { kindOf, type ValueKind } from '../export/values.js';
+import { createHash } from 'node:crypto';
 import type { ExportColumn } from '../store/exports.js';
-import type { TextRow } from '../store/text-cursor.js';
 import {
   CURSORS,
   DELETED,
+  MovedError,
   TargetConflictError,
   TargetError,
-  TargetMovedError,
-  type Delivered,
-  type Delivery,
+  type Description,
+  type Lines,
+  type Loading,
+  type NewlyDelivered,
+  type Position,
   type Target,
   type ViewShape,
 } from './target.js';
@@ -20,254 +22,557 @@ export type SqlValue = string | number | bigint | null;
 export interface SqlConnection {
   /** Runs a statement; `?` stands for a value. @throws {TargetError} */
   query(sql: string, values?: readonly SqlValue[]): Promise<Readonly<Record<string, unknown>>[]>;
-  /** Puts rows into a table that this connection made, as fast as it can. @throws {TargetError} */
-  insert(
-    table: string,
-    columns: readonly ExportColumn[],
-    batches: AsyncIterable<readonly TextRow[]>,
-  ): Promise<number>;
+  /** Puts lines into a table, as fast as it can. @returns the number of rows @throws {TargetError} */
+  bulk(table: string, columns: readonly string[], lines: Lines): Promise<number>;
   close(): Promise<void>;
+}
+
+/** A column as it is in the target. */
+export interface FoundColumn {
+  readonly type: string;
+  /** What else a column that is compared with it must have, such as its collation. */
+  readonly rest?: string;
+}
+
+/** A table as it is in the target. */
+export interface FoundTable {
+  readonly columns: ReadonlyMap<string, FoundColumn>;
+  /** The columns of each of its unique indexes. */
+  readonly unique: readonly (readonly string[])[];
+}
+
+/** Rows that go into a table by their key. */
+export interface Merge {
+  /** Quoted, as `from` is. */
+  readonly into: string;
+  readonly from: string;
+  readonly columns: readonly string[];
+  readonly key: readonly string[];
+  /** `from` has all rows: those that it lacks go. Otherwise those go that it has as `_deleted`. */
+  readonly isWhole: boolean;
+  /** Rows that go stay, marked. */
+  readonly isMarked: boolean;
+  /** SQL of the condition for rows of the feed's sellers. */
+  readonly own: string;
 }
 
 /** In what databases differ. */
 export interface Dialect {
   /** Server and version for people. */
-  readonly version: string;
+  readonly server: string;
+  /** The server's own time (ms since 1970); null when it has no clock of its own. */
+  readonly clock: () => Promise<number | null>;
   readonly begin: string;
   readonly quote: (name: string) => string;
-  /** The type of a column. Columns of a key need a type that can be indexed. */
-  readonly typeOf: (column: ExportColumn, isKey: boolean) => string;
-  /** The columns of a table with their types as `typeOf` writes them; none: no such table. */
-  readonly columnsOf: (table: string) => Promise<ReadonlyMap<string, string>>;
+  readonly valueSql: Target['valueSql'];
+  /** The type of a column. Columns of a key need a type that can be indexed. @param found the one to compare with */
+  readonly typeOf: (column: ExportColumn, isKey: boolean, found?: FoundColumn) => string;
+  /** Null: there is no such table. */
+  readonly table: (name: string) => Promise<FoundTable | null>;
+  /** Names of the tables that begin like this. */
+  readonly tablesLike: (beginning: string) => Promise<string[]>;
   /** A name that SQL can use for a table. */
   readonly tableName: (name: string) => string;
+  /** Makes the place for tables, where a server has more than one. */
+  readonly makePlace: () => Promise<void>;
   readonly temporary: (table: string, columns: string) => string;
-  /** The end of an INSERT that overwrites rows with the same key. */
-  readonly overwrite: (key: readonly string[], others: readonly string[]) => string;
   /** The end of a SELECT that keeps others from writing the row. */
   readonly forUpdate: string;
   /** An INSERT that does nothing when the row is there. */
   readonly insertIgnore: (into: string, values: string) => string;
-  readonly trueValue: string;
-  readonly falseValue: string;
+  readonly merge: (merge: Merge) => readonly string[];
+  /** Makes an index of a table unless there is one of this name. */
+  readonly index: (name: string, table: string, column: string) => Promise<void>;
+  /** Whether tables are made and renamed within transactions. If not, there is `alone`. */
+  readonly hasTransactionalDdl: boolean;
+  /** Adds the primary key to a table that was filled without one; null: tables have it from the start. */
+  readonly addKey: ((table: string, view: string, key: readonly string[]) => Promise<void>) | null;
+  readonly rename: (from: string, to: string) => string;
+  /** Does work while no other session does any of this name; null where transactions are enough. */
+  readonly alone: (<T>(name: string, work: () => Promise<T>) => Promise<T>) | null;
   /** Whether a column of the target can take the view's values as they are. */
   readonly fits: (found: string, wanted: string) => boolean;
 }
 
+/** What is known of a load, in the target. */
+interface LoadState extends Loading {
+  /** The rows are whole; what is left to do is to give the table its name. */
+  readonly ready?: NewlyDelivered & { readonly deliveredAt: number };
+}
+
+/** The statements of most databases. */
+export function standardMerge(quote: (name: string) => string, merge: Merge): string[] {
+  const { into, from, columns, key, isWhole, isMarked, own } = merge;
+  const keys = key.map(quote).join(', ');
+  const same = key.map((name) => `s.${quote(name)} = ${into}.${quote(name)}`).join(' AND ');
+  const gone = isWhole
+    ? `NOT EXISTS (SELECT 1 FROM ${from} s WHERE ${same})`
+    : `(${keys}) IN (SELECT ${keys} FROM ${from} WHERE ${DELETED})`;
+  const list = columns.map(quote).join(', ');
+  const others = columns.filter((name) => !key.includes(name)).map(quote);
+  const set = [...others, ...(isMarked ? [DELETED] : [])];
+  const ofTable = set.map((name) => `t.${name}`).join(', ');
+  const given = set.map((name) => `excluded.${name}`).join(', ');
+  return [
+    isMarked
+      ? `UPDATE ${into} SET ${DELETED} = true WHERE ${gone} AND NOT ${DELETED}${own}`
+      : `DELETE FROM ${into} WHERE ${gone}${own}`,
+    `INSERT INTO ${into} AS t (${list}${isMarked ? `, ${DELETED}` : ''})
+     SELECT ${list}${isMarked ? ', false' : ''} FROM ${from} s WHERE ${isWhole ? 'true' : `NOT s.${DELETED}`}
+     ON CONFLICT (${keys}) DO UPDATE SET ${set.map((name) => `${name} = excluded.${name}`).join(', ')}
+      WHERE (${ofTable}) IS DISTINCT FROM (${given})`,
+  ];
+}
+
+/** How a target is known to others, which is no secret. */
+const STAGING = '_seller_mirror_load_';
+
 /** A database that takes feeds, whatever its dialect. */
 export function sqlTarget(connection: SqlConnection, dialect: Dialect, feed: string): Target {
-  const { quote, tableName } = dialect;
-  const cursors = tableName(CURSORS);
+  return new SqlTarget(connection, dialect, feed);
+}
 
-  const delivered = async (view: string, lock = ''): Promise<Delivered | null> => {
-    const [row] = await connection.query(
-      `SELECT epoch, cursor_text, shape, digest, row_count, delivered_at FROM ${cursors}
-        WHERE feed = ? AND view_name = ?${lock}`,
-      [feed, view],
-    );
-    if (row === undefined || row['epoch'] === null) return null;
-    const text = (name: string): string | null => (row[name] as string | null) ?? null;
-    return {
-      epoch: text('epoch') ?? '',
-      cursor: text('cursor_text'),
-      shape: text('shape') ?? '',
-      digest: text('digest'),
-      rows: Number(row['row_count']),
-      deliveredAt: new Date(Number(row['delivered_at'])),
-    };
-  };
+class SqlTarget implements Target {
+  readonly partBytes = 16 * 1024 * 1024;
+  readonly valueSql: Target['valueSql'];
+  readonly #db: SqlConnection;
+  readonly #dialect: Dialect;
+  readonly #feed: string;
+  readonly #cursors: string;
+  #hasCursors = false;
 
-  const ensureCursors = async (): Promise<void> => {
-    if ((await dialect.columnsOf(CURSORS)).size > 0) return;
-    await connection.query(
-      `CREATE TABLE IF NOT EXISTS ${cursors} (
-         feed varchar(63) NOT NULL, view_name varchar(63) NOT NULL, epoch varchar(40),
-         cursor_text varchar(80), shape varchar(64), digest varchar(64),
-         row_count bigint NOT NULL DEFAULT 0, delivered_at bigint NOT NULL DEFAULT 0,
-         PRIMARY KEY (feed, view_name))`,
-    );
-  };
+  constructor(connection: SqlConnection, dialect: Dialect, feed: string) {
+    this.#db = connection;
+    this.#dialect = dialect;
+    this.#feed = feed;
+    this.#cursors = dialect.tableName(CURSORS);
+    this.valueSql = dialect.valueSql;
+  }
 
-  /** Makes the view's table, or adds columns that it lacks. */
-  const ensure = async ({ view, columns, key }: ViewShape, isMarked: boolean): Promise<void> => {
-    const wanted = [...columns, ...(isMarked ? [{ name: DELETED, type: 'boolean' }] : [])];
-    const define = (column: ExportColumn): string =>
-      `${quote(column.name)} ${dialect.typeOf(column, key?.includes(column.name) === true)}`;
-    const there = await dialect.columnsOf(view);
-    if (there.size === 0) {
-      const notNull = (column: ExportColumn): string =>
-        key?.includes(column.name) === true ? `${define(column)} NOT NULL` : define(column);
-      const primary = key === null ? '' : `, PRIMARY KEY (${key.map(quote).join(', ')})`;
-      await connection.query(
-        `CREATE TABLE ${tableName(view)} (${wanted.map(notNull).join(', ')}${primary})`,
-      );
-      return;
+  async describe(shapes: readonly ViewShape[]): Promise<Description> {
+    const asked = Date.now();
+    const clock = await this.#dialect.clock();
+    const clockMs = clock === null ? null : clock - (asked + Date.now()) / 2;
+    const views: { view: string; plan: string; fits: boolean }[] = [];
+    for (const shape of shapes) {
+      const { view, columns } = shape;
+      const found = await this.#dialect.table(view);
+      if (found === null) {
+        views.push({
+          view,
+          plan: `would make the table, with ${columns.length} columns`,
+          fits: true,
+        });
+        continue;
+      }
+      try {
+        const added = this.#missing(shape, found).map(({ name }) => name);
+        const plan = added.length === 0 ? 'the table fits' : `would add ${added.join(', ')}`;
+        views.push({ view, plan, fits: true });
+      } catch (error) {
+        if (!(error instanceof TargetConflictError)) throw error;
+        views.push({ view, plan: `${error.message}: ${error.remedy}`, fits: false });
+      }
     }
-    for (const column of wanted) {
+    return { server: this.#dialect.server, clockMs, views };
+  }
+
+  async ensure(shape: ViewShape): Promise<boolean> {
+    const { table, tableName } = this.#dialect;
+    const { view } = shape;
+    await this.#makeCursors();
+    const found = await table(view);
+    if (found === null) return false;
+    for (const column of this.#missing(shape, found)) {
+      await this.#db.query(`ALTER TABLE ${tableName(view)} ADD COLUMN ${this.#define(column)}`);
+    }
+    return true;
+  }
+
+  /** Columns that a table lacks. @throws {TargetConflictError} */
+  #missing(
+    { view, columns, key, isMarked }: ViewShape,
+    { columns: there, unique }: FoundTable,
+  ): ExportColumn[] {
+    const { typeOf, fits } = this.#dialect;
+    const again = `then \`seller-mirror feed run ${this.#feed}\``;
+    const missing: ExportColumn[] = [];
+    for (const column of isMarked ? [...columns, DELETED_COLUMN] : columns) {
       const found = there.get(column.name);
-      const type = dialect.typeOf(column, key?.includes(column.name) === true);
-      if (found === undefined) {
-        await connection.query(`ALTER TABLE ${tableName(view)} ADD COLUMN ${define(column)}`);
-      } else if (!dialect.fits(found, type)) {
+      const type = typeOf(column, key?.includes(column.name) === true);
+      if (found === undefined) missing.push(column);
+      else if (!fits(found.type, type)) {
         throw new TargetConflictError(
-          `column ${column.name} of table ${view} is ${found}, and the view has ${type}`,
-          `change the column’s type to ${type}, or rename the table; then \`seller-mirror feed run ${feed}\``,
+          `column ${column.name} of table ${view} is ${found.type}, and the view has ${type}`,
+          `change the column’s type to ${type}, or rename the table; ${again}`,
         );
       }
     }
-  };
-
-  const deliver = async (delivery: Delivery): Promise<number> => {
-    const { shape, kind, sellers, deletes, from, next } = delivery;
-    const { view, columns, key } = shape;
-    const isMarked = deletes === 'mark' && key !== null;
-    await ensureCursors();
-    await ensure(shape, isMarked);
-    const names = columns.map(({ name }) => quote(name));
-    const [table, staged] = [tableName(view), quote(`_seller_mirror_new_${view}`)];
-    const deleted = { name: DELETED, type: 'boolean' };
-    const incoming = kind === 'changes' ? [...columns, deleted] : columns;
-    const staging = new Staging(connection, dialect, staged, incoming, key);
-    const rows = await staging.fill(delivery.batches);
-    await connection.query(dialect.insertIgnore(`${cursors} (feed, view_name)`, '?, ?'), [
-      feed,
-      view,
-    ]);
-    await connection.query(dialect.begin);
-    try {
-      const now = await delivered(view, dialect.forUpdate);
-      if (
-        now?.cursor !== from?.cursor ||
-        now?.epoch !== from?.epoch ||
-        now?.digest !== from?.digest
-      ) {
-        throw new TargetMovedError(`somebody else delivers ${view}`);
-      }
-      if (rows > 0 || kind === 'all') await apply();
-      const { epoch, cursor, shape: mark, digest } = next();
-      await connection.query(
-        `UPDATE ${cursors} SET epoch = ?, cursor_text = ?, shape = ?, digest = ?, row_count = ?,
-                delivered_at = ? WHERE feed = ? AND view_name = ?`,
-        [epoch, cursor, mark, digest, rows, Date.now(), feed, view],
+    const wanted = [...(key ?? [])].sort().join(', ');
+    if (key !== null && !unique.some((names) => [...names].sort().join(', ') === wanted)) {
+      throw new TargetConflictError(
+        `table ${view} has no primary key or unique index on ${key.join(', ')}`,
+        `add a primary key on (${key.join(', ')}), or rename the table; ${again}`,
       );
-      await connection.query('COMMIT');
+    }
+    return missing;
+  }
+
+  #define(column: ExportColumn, isKey = false, found?: FoundColumn): string {
+    const type = this.#dialect.typeOf(column, isKey, found);
+    const rest = isKey ? ' NOT NULL' : column === DELETED_COLUMN ? ' NOT NULL DEFAULT false' : '';
+    return `${this.#dialect.quote(column.name)} ${type}${rest}`;
+  }
+
+  async #makeCursors(): Promise<void> {
+    if (this.#hasCursors) return;
+    const there = await this.#dialect.table(CURSORS);
+    if (there === null) {
+      await this.#dialect.makePlace();
+      await this.#db.query(
+        `CREATE TABLE IF NOT EXISTS ${this.#cursors} (
+           feed varchar(63) NOT NULL, view_name varchar(63) NOT NULL, epoch varchar(40),
+           cursor_text varchar(80), shape varchar(64), digest varchar(64),
+           row_count bigint NOT NULL DEFAULT 0, delivered_at bigint NOT NULL DEFAULT 0,
+           load_state text, PRIMARY KEY (feed, view_name))`,
+      );
+    } else if (!there.columns.has('load_state')) {
+      await this.#db.query(`ALTER TABLE ${this.#cursors} ADD COLUMN load_state text`);
+    }
+    this.#hasCursors = true;
+  }
+
+  async cursor(view: string): Promise<Position> {
+    if (!this.#hasCursors && (await this.#dialect.table(CURSORS)) === null) return NOWHERE;
+    const position = await this.#position(view);
+    const state: LoadState | null = position.loading;
+    if (state === null) return position;
+    const { ready, ...loading } = state;
+    const isStaged = (await this.#dialect.tablesLike(this.#staging(view, state.id))).length > 0;
+    if (ready === undefined) return isStaged ? position : { ...position, loading: null };
+    // The process was killed between giving the table its name and saying so, or just before.
+    return isStaged
+      ? { ...position, loading: { ...loading, cursor: ready.cursor } }
+      : {
+          ...{ token: position.token, loading: null },
+          delivered: { ...ready, rows: state.rows, deliveredAt: new Date(ready.deliveredAt) },
+        };
+  }
+
+  async #position(view: string, lock = ''): Promise<Position> {
+    const [row] = await this.#db.query(
+      `SELECT * FROM ${this.#cursors} WHERE feed = ? AND view_name = ?${lock}`,
+      [this.#feed, view],
+    );
+    if (row === undefined) return NOWHERE;
+    const text = (name: string): string | null => (row[name] as string | null | undefined) ?? null;
+    const [epoch, cursor, digest] = [text('epoch'), text('cursor_text'), text('digest')];
+    const [state, rows, at] = [text('load_state'), row['row_count'], Number(row['delivered_at'])];
+    return {
+      loading: state === null ? null : (JSON.parse(state) as LoadState),
+      delivered:
+        epoch === null
+          ? null
+          : {
+              ...{ epoch, cursor, shape: text('shape') ?? '', digest },
+              ...{ rows: Number(rows), deliveredAt: new Date(at) },
+            },
+      token: JSON.stringify([epoch, cursor, digest, at, state]),
+    };
+  }
+
+  /** Does something in a transaction in which nobody else writes the view. @throws {MovedError} */
+  async #locked<T>(view: string, { token }: Position, work: () => Promise<T>): Promise<T> {
+    const into = `${this.#cursors} (feed, view_name)`;
+    if (token === NOWHERE.token) {
+      await this.#db.query(this.#dialect.insertIgnore(into, '?, ?'), [this.#feed, view]);
+    }
+    await this.#db.query(this.#dialect.begin);
+    try {
+      const now = await this.#position(view, this.#dialect.forUpdate);
+      const isNew = token === NOWHERE.token && now.token === EMPTY_TOKEN;
+      if (now.token !== token && !isNew) throw new MovedError(`somebody else delivers ${view}`);
+      const result = await work();
+      await this.#db.query('COMMIT');
+      return result;
     } catch (error) {
-      await connection.query('ROLLBACK').catch(() => undefined);
+      await this.#db.query('ROLLBACK').catch(() => undefined);
       throw error;
     }
-    await staging.drop();
-    return rows;
-
-    async function apply(): Promise<void> {
-      const list = names.join(', ');
-      const sameKey = key?.map((name) => `s.${quote(name)} = t.${quote(name)}`).join(' AND ');
-      const gone = kind === 'changes' ? ` WHERE s.${quote(DELETED)} = ${dialect.trueValue}` : '';
-      const live = gone === '' ? '' : gone.replace(' = ', ' <> ');
-      if (key === null || sameKey === undefined) {
-        await connection.query(`DELETE FROM ${table}`);
-      } else if (kind === 'all') {
-        const inTable = `NOT EXISTS (SELECT 1 FROM ${staged} s WHERE ${sameKey.replaceAll('t.', `${table}.`)})`;
-        await remove(inTable);
-      } else {
-        const inTable = `EXISTS (SELECT 1 FROM ${staged} s${gone} AND ${sameKey.replaceAll('t.', `${table}.`)})`;
-        await remove(inTable);
-      }
-      if (rows === 0) return;
-      const others = columns.map(({ name }) => name).filter((name) => key?.includes(name) !== true);
-      const into = isMarked ? `${list}, ${quote(DELETED)}` : list;
-      const values = isMarked ? `${list}, ${dialect.falseValue}` : list;
-      const set = isMarked ? [...others, DELETED] : others;
-      await connection.query(
-        `INSERT INTO ${table} (${into}) SELECT ${values} FROM ${staged} s${live === '' ? ' WHERE 1 = 1' : live} ${
-          key === null ? '' : dialect.overwrite(key, set)
-        }`,
-      );
-    }
-
-    async function remove(condition: string): Promise<void> {
-      const own =
-        sellers === null || !columns.some(({ name }) => name === 'seller_id')
-          ? ''
-          : ` AND ${table}.${quote('seller_id')} IN (${sellers.map(() => '?').join(', ')})`;
-      const values = own === '' ? [] : (sellers ?? []);
-      await connection.query(
-        isMarked
-          ? `UPDATE ${table} SET ${quote(DELETED)} = ${dialect.trueValue} WHERE ${condition}${own}`
-          : `DELETE FROM ${table} WHERE ${condition}${own}`,
-        values,
-      );
-    }
-  };
-
-  return {
-    check: () => Promise.resolve(dialect.version),
-    async delivered(view) {
-      if ((await dialect.columnsOf(CURSORS)).size === 0) return null;
-      return delivered(view);
-    },
-    deliver,
-    async forget(view) {
-      if ((await dialect.columnsOf(CURSORS)).size === 0) return;
-      await connection.query(`DELETE FROM ${cursors} WHERE feed = ? AND view_name = ?`, [
-        feed,
-        view,
-      ]);
-    },
-    close: () => connection.close(),
-  };
-}
-
-/** A temporary table, made when the first row comes: most nights none does. */
-class Staging {
-  #isMade = false;
-
-  constructor(
-    readonly connection: SqlConnection,
-    readonly dialect: Dialect,
-    readonly table: string,
-    readonly columns: readonly ExportColumn[],
-    readonly key: readonly string[] | null,
-  ) {}
-
-  /** @returns the number of rows */
-  async fill(batches: AsyncIterable<readonly TextRow[]>): Promise<number> {
-    const rows = batches[Symbol.asyncIterator]();
-    const first = await rows.next();
-    await this.#make();
-    if (first.done === true || first.value.length === 0) return 0;
-    const all = async function* (): AsyncGenerator<readonly TextRow[]> {
-      yield first.value;
-      for (let step = await rows.next(); step.done !== true; step = await rows.next()) {
-        yield step.value;
-      }
-    };
-    return this.connection.insert(this.table, this.columns, all());
   }
 
-  async #make(): Promise<void> {
-    const { dialect, key } = this;
-    const columns = this.columns.map((column) => {
-      const isKey = key?.includes(column.name) === true;
-      return `${dialect.quote(column.name)} ${dialect.typeOf(column, isKey)}`;
+  async #note(view: string, state: LoadState): Promise<void> {
+    await this.#db.query(
+      `UPDATE ${this.#cursors} SET load_state = ? WHERE feed = ? AND view_name = ?`,
+      [JSON.stringify(state), this.#feed, view],
+    );
+  }
+
+  /** Name of the table that takes the rows of a load. */
+  #staging(view: string, id = ''): string {
+    const hash = createHash('sha256')
+      .update(JSON.stringify([this.#feed, view]))
+      .digest('hex');
+    return `${STAGING}${view.slice(0, 24)}_${hash.slice(0, 8)}_${id}`;
+  }
+
+  begin(shape: ViewShape, position: Position, loading: Loading): Promise<Position> {
+    const { view } = shape;
+    return this.#alone(view, async () => {
+      await this.#locked(view, position, () => this.#note(view, loading));
+      // Tables of loads that were given up.
+      await this.#dropStaging(view, loading.id);
+      await this.#stage(shape, loading);
+      return this.#position(view);
     });
-    const primary = key === null ? '' : `, PRIMARY KEY (${key.map(dialect.quote).join(', ')})`;
-    this.#isMade = true;
-    await this.connection.query(`DROP TABLE IF EXISTS ${this.table}`);
-    await this.connection.query(dialect.temporary(this.table, columns.join(', ') + primary));
   }
 
-  async drop(): Promise<void> {
-    if (this.#isMade) await this.connection.query(`DROP TABLE IF EXISTS ${this.table}`);
+  /** Does something that is more than one transaction while no other process writes the view. */
+  async #alone<T>(view: string, work: () => Promise<T>): Promise<T> {
+    const { alone } = this.#dialect;
+    return alone === null ? work() : alone(this.#staging(view), work);
+  }
+
+  async #dropStaging(view: string, exceptId?: string): Promise<void> {
+    const { tablesLike, tableName } = this.#dialect;
+    const kept = exceptId === undefined ? '' : this.#staging(view, exceptId);
+    for (const name of await tablesLike(this.#staging(view))) {
+      if (name !== kept) await this.#db.query(`DROP TABLE IF EXISTS ${tableName(name)}`);
+    }
+  }
+
+  /** Makes the table for the rows of a load. It becomes the view's table when there is none. */
+  async #stage(shape: ViewShape, { id }: Loading): Promise<void> {
+    const table = this.#dialect.tableName(this.#staging(shape.view, id));
+    const found = await this.#dialect.table(shape.view);
+    const columns = shape.isMarked ? [...shape.columns, DELETED_COLUMN] : shape.columns;
+    const key = this.#dialect.addKey === null ? shape.key : null;
+    const list = this.#columns(shape, columns, key, found);
+    await this.#db.query(`CREATE TABLE ${table} (${list})`);
+  }
+
+  #columns(
+    shape: ViewShape,
+    columns: readonly ExportColumn[],
+    primary: readonly string[] | null,
+    found: FoundTable | null,
+  ): string {
+    const lines = columns.map((column) =>
+      this.#define(column, shape.key?.includes(column.name), found?.columns.get(column.name)),
+    );
+    const key = primary?.map(this.#dialect.quote).join(', ');
+    return [...lines, ...(key === undefined ? [] : [`PRIMARY KEY (${key})`])].join(', ');
+  }
+
+  async load(
+    shape: ViewShape,
+    position: Position,
+    lines: Lines,
+    after: () => readonly string[] | null,
+  ): Promise<Position> {
+    const { view, columns } = shape;
+    const { loading } = position;
+    if (loading === null) throw new MovedError(`no load of ${view} is under way`);
+    const staged = this.#dialect.tableName(this.#staging(view, loading.id));
+    const names = columns.map(({ name }) => this.#dialect.quote(name));
+    return this.#alone(view, async () => {
+      await this.#locked(view, position, async () => {
+        const rows = await this.#db.bulk(staged, names, lines);
+        const key = after() ?? loading.after;
+        await this.#note(view, { ...loading, after: key, rows: loading.rows + rows });
+      });
+      return this.#position(view);
+    });
+  }
+
+  async apply(
+    shape: ViewShape,
+    position: Position,
+    lines: Lines,
+    next: () => NewlyDelivered,
+  ): Promise<number> {
+    const { view } = shape;
+    return this.#withChanges(shape, lines, async (changes) => {
+      const rows = changes?.rows ?? 0;
+      await this.#alone(view, () =>
+        this.#locked(view, position, async () => {
+          await this.#applyChanges(shape, changes, this.#dialect.tableName(view));
+          await this.#deliver(view, next(), rows);
+        }),
+      );
+      if (position.loading !== null) await this.#dropStaging(view);
+      return rows;
+    });
+  }
+
+  async publish(
+    shape: ViewShape,
+    position: Position,
+    lines: Lines,
+    next: () => NewlyDelivered,
+  ): Promise<void> {
+    const { loading } = position;
+    if (loading === null) throw new MovedError(`no load of ${shape.view} is under way`);
+    await this.#withChanges(shape, lines, (changes) =>
+      this.#alone(shape.view, () => this.#publish(shape, position, loading, changes, next())),
+    );
+  }
+
+  async #withChanges<T>(
+    shape: ViewShape,
+    lines: Lines,
+    work: (changes: Changes | null) => Promise<T>,
+  ): Promise<T> {
+    const changes = await this.#stageChanges(shape, lines);
+    try {
+      return await work(changes);
+    } finally {
+      if (changes !== null) {
+        const dropped = this.#db.query(`DROP TABLE IF EXISTS ${changes.table}`);
+        await dropped.catch(() => undefined);
+      }
+    }
+  }
+
+  /** Puts changes into a temporary table. @returns null when there are none: most nights write nothing */
+  async #stageChanges(shape: ViewShape, lines: Lines): Promise<Changes | null> {
+    const chunks = lines[Symbol.asyncIterator]();
+    const first = await chunks.next();
+    if (first.done === true) return null;
+    const { quote, temporary, table: find } = this.#dialect;
+    const table = quote(`_seller_mirror_new_${shape.view}`.slice(0, 63));
+    const columns = [...shape.columns, DELETED_COLUMN];
+    const found = await find(shape.view);
+    await this.#db.query(`DROP TABLE IF EXISTS ${table}`);
+    await this.#db.query(temporary(table, this.#columns(shape, columns, shape.key, found)));
+    const all = async function* (): AsyncGenerator<Buffer> {
+      yield first.value;
+      yield* { [Symbol.asyncIterator]: () => chunks };
+    };
+    const names = columns.map(({ name }) => quote(name));
+    return { table, rows: await this.#db.bulk(table, names, all()) };
+  }
+
+  /** @param into quoted */
+  async #applyChanges(
+    { columns, key, isMarked }: ViewShape,
+    changes: Changes | null,
+    into: string,
+  ): Promise<void> {
+    if (changes === null || key === null) return;
+    const names = columns.map(({ name }) => name);
+    const merge = { into, from: changes.table, columns: names, key, isWhole: false, own: '' };
+    for (const sql of this.#dialect.merge({ ...merge, isMarked })) await this.#db.query(sql);
+  }
+
+  /** Makes the rows of a load the view's. */
+  async #publish(
+    shape: ViewShape,
+    position: Position,
+    loading: Loading,
+    changes: Changes | null,
+    next: NewlyDelivered,
+  ): Promise<void> {
+    const { hasTransactionalDdl, tableName, addKey, rename, table } = this.#dialect;
+    const { view, key } = shape;
+    const staged = tableName(this.#staging(view, loading.id));
+    const isNew = (await table(view)) === null;
+    const complete = async (): Promise<void> => {
+      if (addKey !== null && key !== null) await addKey(staged, view, key);
+      await this.#applyChanges({ ...shape, isMarked: false }, changes, staged);
+      if (!isNew) await this.#replace(shape, staged);
+    };
+    if (hasTransactionalDdl) {
+      await this.#locked(view, position, async () => {
+        await complete();
+        if (isNew) {
+          await this.#index(shape, staged);
+          await this.#db.query(rename(staged, view));
+        } else await this.#db.query(`DROP TABLE ${staged}`);
+        await this.#deliver(view, next, loading.rows);
+      });
+    } else if (isNew) {
+      // What is left to do is said before the table gets its name: see `cursor`.
+      await this.#index(shape, staged);
+      const ready = { ...next, deliveredAt: Date.now() };
+      await this.#locked(view, position, async () => {
+        await complete();
+        await this.#note(view, { ...loading, ready });
+      });
+      await this.#db.query(rename(staged, view));
+      const now = await this.#position(view);
+      await this.#locked(view, now, () => this.#deliver(view, next, loading.rows));
+    } else {
+      await this.#locked(view, position, async () => {
+        await complete();
+        await this.#deliver(view, next, loading.rows);
+      });
+      await this.#db.query(`DROP TABLE IF EXISTS ${staged}`);
+    }
+  }
+
+  async #index({ view, indexed }: ViewShape, staged: string): Promise<void> {
+    for (const column of indexed) await this.#dialect.index(`${view}_${column}`, staged, column);
+  }
+
+  /** Puts all rows of a load into the table that is there: its columns, indexes and rights stay. */
+  async #replace(shape: ViewShape, staged: string): Promise<void> {
+    const { view, columns, key, sellers, isMarked } = shape;
+    const { tableName, quote, merge } = this.#dialect;
+    const into = tableName(view);
+    const names = columns.map(({ name }) => name);
+    const own =
+      sellers === null ? '' : ` AND ${into}.seller_id IN (${sellers.map(() => '?').join(', ')})`;
+    if (key === null) {
+      const list = names.map(quote).join(', ');
+      await this.#db.query(`DELETE FROM ${into} WHERE true${own}`, sellers ?? []);
+      await this.#db.query(`INSERT INTO ${into} (${list}) SELECT ${list} FROM ${staged}`);
+      return;
+    }
+    const all = { into, from: staged, columns: names, key, isWhole: true, isMarked, own };
+    for (const sql of merge(all)) {
+      await this.#db.query(sql, sql.includes('?') ? (sellers ?? []) : []);
+    }
+  }
+
+  async #deliver(view: string, next: NewlyDelivered, rows: number): Promise<void> {
+    const { epoch, cursor, shape, digest } = next;
+    await this.#db.query(
+      `UPDATE ${this.#cursors} SET epoch = ?, cursor_text = ?, shape = ?, digest = ?, row_count = ?,
+              delivered_at = ?, load_state = NULL WHERE feed = ? AND view_name = ?`,
+      [epoch, cursor, shape, digest, rows, Date.now(), this.#feed, view],
+    );
+  }
+
+  async forget(view: string): Promise<void> {
+    if ((await this.#dialect.table(CURSORS)) === null) return;
+    await this.#db.query(`DELETE FROM ${this.#cursors} WHERE feed = ? AND view_name = ?`, [
+      this.#feed,
+      view,
+    ]);
+    await this.#dropStaging(view);
+  }
+
+  close(): Promise<void> {
+    return this.#db.close();
   }
 }
 
-/** How a value is given to a driver that has no arrays, and moments without a zone. */
-export type ValueReader = (text: string) => SqlValue;
-
-/** The kind of a column's values, for `typeOf` and readers. */
-export function kindIn(column: ExportColumn): ValueKind {
-  return kindOf(column);
+interface Changes {
+  /** Quoted. */
+  readonly table: string;
+  readonly rows: number;
 }
+
+const DELETED_COLUMN: ExportColumn = { name: DELETED, type: 'boolean' };
+
+const NOWHERE: Position = { delivered: null, loading: null, token: '' };
+/** Of a row that was made to be locked. */
+const EMPTY_TOKEN = JSON.stringify([null, null, null, 0, null]);
+
+/** Codes of drivers for values that a table does not take, as PostgreSQL, MySQL and SQLite have them. */
+const CONFLICTS =
+  /^(?:22...|23...|42703|42804|42P10|ER_DUP_ENTRY|ER_DATA_TOO_LONG|ER_TRUNCATED\w*|ER_WARN_DATA_OUT_OF_RANGE|ER_BAD_NULL_ERROR|ER_NO_DEFAULT_FOR_FIELD|ER_CONSTRAINT_FAILED|ER_NO_REFERENCED_ROW\w*|ER_ROW_IS_REFERENCED\w*|SQLITE_CONSTRAINT\w*)$/;
 
 /** An error of a driver in words for a person, without passwords. @param what such as `MySQL at host` */
 export function connectionError(error: unknown, what: string): TargetError {
@@ -275,11 +580,12 @@ export function connectionError(error: unknown, what: string): TargetError {
   const inner: unknown = error instanceof AggregateError ? error.errors[0] : error;
   const code = codeOf(inner);
   const words = inner instanceof Error && inner.message !== '' ? inner.message : code;
+  const message = `${what}: ${words.replaceAll(/\s+/g, ' ').slice(0, 300)}`;
+  if (CONFLICTS.test(code)) {
+    return new TargetConflictError(message, 'change the table so that it takes the view’s rows');
+  }
   const remedy = REMEDIES.find(([codes]) => codes.test(code))?.[1];
-  return new TargetError(
-    `${what}: ${words.replaceAll(/\s+/g, ' ').slice(0, 300)}`,
-    remedy ?? 'mend it there; the feed goes on by itself',
-  );
+  return new TargetError(message, remedy ?? 'mend it there; the feed goes on by itself');
 }
 
 function codeOf(error: unknown): string {
@@ -292,10 +598,11 @@ const REMEDIES: readonly (readonly [RegExp, string])[] = [
   [/^(?:3D000|ER_BAD_DB_ERROR)$/, 'create the database, or name another one in the feed’s target'],
   [
     /^(?:42501|ER_(?:TABLE|DB)ACCESS_DENIED_ERROR)$/,
-    'give the user the right to create and write tables',
+    'give the user the right to create, change, drop, read and write tables',
   ],
   [
     /^(?:ECONNREFUSED|ENOTFOUND|EAI_AGAIN|ETIMEDOUT)$/,
     'check the host and port of the feed’s target',
   ],
+  [/^ER_NET_PACKET_TOO_LARGE$/, 'raise max_allowed_packet of the server, or allow local_infile'],
 ];

@@ -1,14 +1,17 @@
+import { existsSync } from 'node:fs';
+import { rm, stat } from 'node:fs/promises';
 import { createRequire } from 'node:module';
+import { setTimeout as pause } from 'node:timers/promises';
+import { kindOf } from '../export/values.js';
 import type { ExportColumn } from '../store/exports.js';
-import { textsOf } from '../store/read-only.js';
-import { isoMoment } from '../export/values.js';
+import { rowsOf } from './lines.js';
 import {
-  kindIn,
+  connectionError,
   sqlTarget,
+  standardMerge,
   type Dialect,
   type SqlConnection,
   type SqlValue,
-  type ValueReader,
 } from './sql-target.js';
 import { TargetError, type Target } from './target.js';
 
@@ -24,10 +27,9 @@ interface Statement {
   all(...values: SqlValue[]): unknown[];
 }
 
-/** How long a statement waits for another writer (ms). */
-const BUSY_MS = 15_000;
-/** Rows between two looks at the rest of the process: SQLite works synchronously. */
-const ROWS_AT_ONCE = 500;
+/** How long a statement waits for another program that uses the file (ms), and how often it looks. */
+const BUSY_MS = 30_000;
+const LOOK_EVERY_MS = 50;
 
 /**
  * Opens a SQLite file as the target of a feed; it is made when it is not there. Node 22.13 and newer have
@@ -35,64 +37,61 @@ const ROWS_AT_ONCE = 500;
  * @throws {TargetError} when the file can't be opened
  */
 export async function sqliteTarget(path: string, feed: string): Promise<Target> {
-  const failed = (error: unknown): TargetError => {
-    if (error instanceof TargetError) return error;
-    const words = error instanceof Error ? error.message : 'failed';
-    return new TargetError(
-      `SQLite file ${path}: ${words}`,
-      'mend it there; the feed goes on by itself',
-    );
-  };
   const attempt = <T>(work: () => T): T => {
     try {
       return work();
     } catch (error) {
-      throw failed(error);
+      throw connectionError(error, `SQLite file ${path}`);
     }
   };
   const open = driver();
+  const wasThere = existsSync(path);
   const database = attempt(() => open(path));
+  /** SQLite itself would wait without letting the process do anything else. */
+  const attemptWhileBusy = async <T>(work: () => T): Promise<T> => {
+    for (const until = Date.now() + BUSY_MS; ; await pause(LOOK_EVERY_MS)) {
+      try {
+        return work();
+      } catch (error) {
+        const isBusy = error instanceof Error && /\blocked\b|SQLITE_BUSY/.test(error.message);
+        if (!isBusy || Date.now() > until) throw connectionError(error, `SQLite file ${path}`);
+      }
+    }
+  };
   const connection: SqlConnection = {
     query: (sql, values = []) =>
-      Promise.resolve(
-        attempt(() => {
-          if (/^(?:SELECT|PRAGMA)/i.test(sql)) {
-            return database.prepare(sql).all(...values) as Record<string, unknown>[];
-          }
-          if (values.length === 0) database.exec(sql);
-          else database.prepare(sql).run(...values);
-          return [];
-        }),
-      ),
-    async insert(table, columns, batches) {
-      const readers = columns.map(readerOf);
+      attemptWhileBusy(() => {
+        if (/^\s*(?:SELECT|PRAGMA)/i.test(sql)) {
+          return database.prepare(sql).all(...values) as Record<string, unknown>[];
+        }
+        if (values.length === 0) database.exec(sql);
+        else database.prepare(sql).run(...values);
+        return [];
+      }),
+    async bulk(table, columns, lines) {
       const statement = attempt(() =>
         database.prepare(
-          `INSERT INTO ${table} (${columns.map(({ name }) => quoted(name)).join(', ')})
-           VALUES (${columns.map(() => '?').join(', ')})`,
+          `INSERT INTO ${table} (${columns.join(', ')}) VALUES (${columns.map(() => '?').join(', ')})`,
         ),
       );
       let rows = 0;
-      // One transaction for all: it is on a temporary table, which nobody else sees.
-      attempt(() => database.exec('BEGIN'));
-      for await (const batch of batches) {
+      for await (const chunk of lines) {
+        const some = rowsOf(chunk);
         attempt(() => {
-          for (const row of batch) {
-            const values = row.map((text, n) =>
-              text === null ? null : (readers[n]?.(text) ?? null),
-            );
-            statement.run(...values);
-          }
+          for (const row of some) statement.run(...row);
         });
-        rows += batch.length;
-        if (rows % ROWS_AT_ONCE === 0) await new Promise((resolve) => setImmediate(resolve));
+        rows += some.length;
+        await new Promise((resolve) => setImmediate(resolve));
       }
-      attempt(() => database.exec('COMMIT'));
       return rows;
     },
-    close: () => Promise.resolve(database.close()),
+    async close() {
+      database.close();
+      // A look into a file that is not there makes an empty one.
+      if (!wasThere && (await stat(path).catch(() => null))?.size === 0) await rm(path);
+    },
   };
-  attempt(() => database.exec(`PRAGMA busy_timeout = ${BUSY_MS}; PRAGMA foreign_keys = ON`));
+  attempt(() => database.exec('PRAGMA busy_timeout = 0'));
   const [row] = await connection.query('SELECT sqlite_version() AS version');
   return sqlTarget(connection, dialectOf(connection, `SQLite ${String(row?.['version'])}`), feed);
 }
@@ -123,7 +122,7 @@ function quoted(name: string): string {
 
 /** SQLite keeps whole numbers of 64 bits, and decimals of up to 15 digits, exactly; others stay text. */
 function typeOf(column: ExportColumn): string {
-  const kind = kindIn(column);
+  const kind = kindOf(column);
   switch (kind.kind) {
     case 'boolean':
       return 'BOOLEAN';
@@ -138,46 +137,71 @@ function typeOf(column: ExportColumn): string {
   }
 }
 
-function readerOf(column: ExportColumn): ValueReader {
-  switch (kindIn(column).kind) {
+/** Text that becomes a number where the column's type is one. */
+function valueSql(column: ExportColumn, value: string): string {
+  switch (kindOf(column).kind) {
     case 'boolean':
-      return (text) => (text === 't' ? 1 : 0);
-    case 'integer':
-      return BigInt;
-    case 'float':
-      return Number;
+      return `${value}::int`;
     case 'moment':
-      return isoMoment;
+      return `CASE WHEN isfinite(${value}) THEN replace((${value} AT TIME ZONE 'UTC')::text, ' ', 'T') || 'Z'
+                   ELSE ${value}::text END`;
     case 'texts':
-      return (text) => JSON.stringify(textsOf(text));
+      return `to_json(${value})::text`;
     default:
-      return (text) => text;
+      return value;
   }
 }
 
-function dialectOf(connection: SqlConnection, version: string): Dialect {
+function dialectOf(connection: SqlConnection, server: string): Dialect {
   return {
-    version,
+    server,
     quote: quoted,
+    tableName: quoted,
+    typeOf,
+    valueSql,
     // Others may read meanwhile; one that writes waits.
     begin: 'BEGIN IMMEDIATE',
     forUpdate: '',
-    trueValue: '1',
-    falseValue: '0',
-    typeOf,
+    hasTransactionalDdl: true,
+    alone: null,
+    addKey: null,
+    clock: () => Promise.resolve(null),
+    makePlace: () => Promise.resolve(),
     fits: (found, wanted) => found.toUpperCase() === wanted.toUpperCase(),
-    tableName: quoted,
     temporary: (table, columns) => `CREATE TEMPORARY TABLE ${table} (${columns})`,
     insertIgnore: (into, values) => `INSERT OR IGNORE INTO ${into} VALUES (${values})`,
-    overwrite: (key, others) =>
-      `ON CONFLICT (${key.map(quoted).join(', ')}) DO ${
-        others.length === 0
-          ? 'NOTHING'
-          : `UPDATE SET ${others.map((name) => `${quoted(name)} = excluded.${quoted(name)}`).join(', ')}`
-      }`,
-    async columnsOf(table) {
-      const rows = await connection.query('SELECT name, type FROM pragma_table_info(?)', [table]);
-      return new Map(rows.map((row) => [String(row['name']), String(row['type'])]));
+    merge: (merge) => standardMerge(quoted, merge),
+    rename: (from, to) => `ALTER TABLE ${from} RENAME TO ${quoted(to)}`,
+    async table(name) {
+      const columns = await connection.query('SELECT name, type, pk FROM pragma_table_info(?)', [
+        name,
+      ]);
+      if (columns.length === 0) return null;
+      const indexes = await connection.query(
+        `SELECT group_concat(c.name, char(10)) AS names
+           FROM pragma_index_list(?) i, pragma_index_info(i.name) c
+          WHERE i."unique" AND NOT i.partial GROUP BY i.name`,
+        [name],
+      );
+      const primary = columns.filter(({ pk }) => Number(pk) > 0).map((row) => String(row['name']));
+      return {
+        columns: new Map(
+          columns.map((row) => [String(row['name']), { type: String(row['type']) }]),
+        ),
+        unique: [primary, ...indexes.map((row) => String(row['names']).split('\n'))],
+      };
+    },
+    async tablesLike(beginning) {
+      const rows = await connection.query(
+        `SELECT name FROM sqlite_master WHERE type = 'table' AND substr(name, 1, ?) = ?`,
+        [beginning.length, beginning],
+      );
+      return rows.map(({ name }) => String(name));
+    },
+    async index(name, table, column) {
+      await connection.query(
+        `CREATE INDEX IF NOT EXISTS ${quoted(name)} ON ${table} (${quoted(column)})`,
+      );
     },
   };
 }

@@ -1,9 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Client } from 'pg';
+import { escapeLiteral, type Client } from 'pg';
+import { to as copyTo } from 'pg-copy-streams';
 import type { FeedCursor } from '../domain/feed-cursor.js';
 import { errorCode, StoreError } from './errors.js';
 import { feedRule, type FeedRule } from './feed-rules.js';
-import { withOwnClient } from './pools.js';
+import { openOwnClient, type OwnClient } from './pools.js';
 import { openTextCursor, type TextRow } from './text-cursor.js';
 
 export interface ExportableView {
@@ -14,35 +15,41 @@ export interface ExportableView {
   readonly key: readonly string[] | null;
 }
 
+/** Reads views over one connection, which is opened when it is needed. */
 export class Exports {
-  readonly #client: Client;
+  readonly #url: string;
+  readonly #signal: AbortSignal;
+  #own: OwnClient | null = null;
 
-  constructor(client: Client) {
-    this.#client = client;
+  constructor(url: string, signal: AbortSignal) {
+    this.#url = url;
+    this.#signal = signal;
   }
 
-  async views(): Promise<ExportableView[]> {
-    const { rows } = await this.#client.query<Omit<ExportableView, 'key'>>(
-      `SELECT c.relname AS name, obj_description(c.oid, 'pg_class') AS comment,
-              EXISTS (SELECT FROM pg_attribute a
-                       WHERE a.attrelid = c.oid AND a.attname = 'seller_id') AS "bySeller"
-         FROM pg_class c WHERE c.relnamespace = 'reporting'::regnamespace AND c.relkind IN ('v', 'm')
-        ORDER BY c.relname`,
-    );
-    return rows.map((view) => ({ ...view, key: feedRule(view.name)?.key ?? null }));
+  views(): Promise<ExportableView[]> {
+    return this.#use(async (client) => {
+      const { rows } = await client.query<Omit<ExportableView, 'key'>>(
+        `SELECT c.relname AS name, obj_description(c.oid, 'pg_class') AS comment,
+                EXISTS (SELECT FROM pg_attribute a
+                         WHERE a.attrelid = c.oid AND a.attname = 'seller_id') AS "bySeller"
+           FROM pg_class c WHERE c.relnamespace = 'reporting'::regnamespace AND c.relkind IN ('v', 'm')
+          ORDER BY c.relname`,
+      );
+      return rows.map((view) => ({ ...view, key: feedRule(view.name)?.key ?? null }));
+    });
   }
 
-  /** Which life of the store this is: a restored backup begins another one. */
-  async epoch(): Promise<string> {
-    const { rows } = await this.#client.query<{ epoch: string }>('SELECT epoch FROM mirror.epochs');
-    return rows[0]?.epoch ?? '';
+  columns(view: string): Promise<ExportColumn[]> {
+    return this.#use((client) => exportColumns(client, { view, deletions: false }));
   }
 
-  async sellers(): Promise<string[]> {
-    const { rows } = await this.#client.query<{ name: string }>(
-      'SELECT seller_id AS name FROM mirror.sellers ORDER BY 1',
-    );
-    return rows.map(({ name }) => name);
+  sellers(): Promise<string[]> {
+    return this.#use(async (client) => {
+      const { rows } = await client.query<{ name: string }>(
+        'SELECT seller_id AS name FROM mirror.sellers ORDER BY 1',
+      );
+      return rows.map(({ name }) => name);
+    });
   }
 
   /**
@@ -50,32 +57,73 @@ export class Exports {
    * @throws {CursorAheadError} when the cursor was not given by this store
    * @throws {FeedBusyError} when writers are in the way for long
    */
-  async read<T>(request: ExportRequest, consume: (exported: Exported) => Promise<T>): Promise<T> {
-    const client = this.#client;
-    const rule = feedRule(request.view);
-    const cursor = rule === null ? null : await beginFeed(client, rule);
-    if (rule === null) await client.query(BEGIN);
-    const { since } = request;
-    if (since !== null && (cursor === null || since.seq > cursor.seq))
-      throw new CursorAheadError(since);
-    const all = await columnsOf(client, `SELECT * FROM reporting."${request.view}"`);
-    const columns = request.deletions ? [...all, { name: DELETED, type: 'boolean' }] : all;
-    const { sql, values } = statement(request, rule, columns);
-    const total = request.counted ? await count(client, sql, values) : null;
-    const rows = await openTextCursor(client, sql, values);
-    const result = await consume({ columns, batches: rows.batches, total, cursor });
-    await rows.close();
-    await client.query('COMMIT');
-    return result;
+  read<T>(request: ExportRequest, consume: (exported: Exported) => Promise<T>): Promise<T> {
+    return this.#use(async (client) => {
+      const { rule, cursor } = await begin(client, request);
+      const columns = await exportColumns(client, request);
+      const { sql, values } = statement(request, rule, columns);
+      const total = request.counted ? await count(client, sql, values) : null;
+      const rows = await openTextCursor(client, sql, values);
+      const result = await consume({ columns, batches: rows.batches, total, cursor });
+      await rows.close();
+      await client.query('COMMIT');
+      return result;
+    });
+  }
+
+  /**
+   * Hands the rows of a view to `consume` as COPY writes them, for databases that read that. What
+   * `consume` leaves is not read. Rows of a followed view come in the order of their key, unless they
+   * are those after a cursor.
+   * @throws {CursorAheadError} when the cursor was not given by this store
+   * @throws {FeedBusyError} when writers are in the way for long
+   */
+  lines<T>(request: LinesRequest, consume: (lines: ExportedLines) => Promise<T>): Promise<T> {
+    return this.#use(async (client) => {
+      const { rule, cursor } = await begin(client, request);
+      const { rows } = await client.query<{ epoch: string }>('SELECT epoch FROM mirror.epochs');
+      const deletions = request.since !== null;
+      const columns = await exportColumns(client, { view: request.view, deletions });
+      const copy = client.query(copyTo(copyStatement(request, rule, columns)));
+      // Unread, it ends with an error when the connection does; nobody else would hear it.
+      copy.on('error', () => undefined);
+      const epoch = rows[0]?.epoch ?? '';
+      const result = await consume({ columns, cursor, epoch, lines: wholeLines(copy) });
+      if (copy.readableEnded) await client.query('COMMIT');
+      else await this.close();
+      return result;
+    });
+  }
+
+  async close(): Promise<void> {
+    const own = this.#own;
+    this.#own = null;
+    await own?.end();
+  }
+
+  /** After a failure nobody knows what the connection still has to say: the next use opens another. */
+  async #use<T>(work: (client: Client) => Promise<T>): Promise<T> {
+    this.#own ??= await openOwnClient(this.#url, 'export', this.#signal);
+    try {
+      return await work(this.#own.client);
+    } catch (error) {
+      await this.close();
+      throw error;
+    }
   }
 }
 
-export function withExports<T>(
+export async function withExports<T>(
   url: string,
   signal: AbortSignal,
   work: (exports: Exports) => Promise<T>,
 ): Promise<T> {
-  return withOwnClient(url, 'export', signal, (client) => work(new Exports(client)));
+  const exports = new Exports(url, signal);
+  try {
+    return await work(exports);
+  } finally {
+    await exports.close();
+  }
 }
 
 export interface ExportColumn {
@@ -106,6 +154,31 @@ export interface Exported {
   readonly cursor: FeedCursor | null;
 }
 
+/** What is read as lines. */
+export interface LinesRequest {
+  readonly view: string;
+  /** Only rows written after this, with `_deleted` as the last value; null: all rows, without it. */
+  readonly since: FeedCursor | null;
+  /** Of all rows of a followed view: only those whose key is greater; null: from the first. */
+  readonly after: readonly string[] | null;
+  /** Only rows of these sellers; null for all. */
+  readonly sellerIds: readonly string[] | null;
+  /** SQL that gives a value in the form in which it is wanted; `value` is the SQL of the value. */
+  readonly valueSql: (column: ExportColumn, value: string) => string;
+}
+
+/** The rows of a view as they all were at one moment. */
+export interface ExportedLines {
+  /** With `_deleted` when it is among the values. */
+  readonly columns: readonly ExportColumn[];
+  /** Where to go on from the next time; null for views that are not followed. */
+  readonly cursor: FeedCursor | null;
+  /** Which life of the store the rows are from: a restored backup begins another one. */
+  readonly epoch: string;
+  /** Lines of COPY’s text format in UTF-8, each whole. May be read once. */
+  readonly lines: AsyncIterable<Buffer>;
+}
+
 /** Name of the column that is true for rows that are gone. */
 const DELETED = '_deleted';
 
@@ -113,6 +186,20 @@ const DELETED = '_deleted';
 const BEGIN = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
   SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO, YMD'; SET LOCAL extra_float_digits = 1;
   SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0`;
+
+/** Begins a transaction that sees one moment. @throws {CursorAheadError} */
+async function begin(
+  client: Client,
+  { view, since }: Pick<ExportRequest, 'view' | 'since'>,
+): Promise<{ readonly rule: FeedRule | null; readonly cursor: FeedCursor | null }> {
+  const rule = feedRule(view);
+  const cursor = rule === null ? null : await beginFeed(client, rule);
+  if (rule === null) await client.query(BEGIN);
+  if (since !== null && (cursor === null || since.seq > cursor.seq)) {
+    throw new CursorAheadError(since);
+  }
+  return { rule, cursor };
+}
 
 /** The transaction sees all that was written up to the number that is returned, and nothing after it. */
 async function beginFeed(client: Client, rule: FeedRule): Promise<FeedCursor> {
@@ -153,6 +240,14 @@ export async function columnsOf(client: Client, sql: string): Promise<ExportColu
   return rows.map(({ type }, n) => ({ name: fields[n]?.name ?? '', type }));
 }
 
+async function exportColumns(
+  client: Client,
+  { view, deletions }: Pick<ExportRequest, 'view' | 'deletions'>,
+): Promise<ExportColumn[]> {
+  const columns = await columnsOf(client, `SELECT * FROM reporting."${view}"`);
+  return deletions ? [...columns, { name: DELETED, type: 'boolean' }] : columns;
+}
+
 function statement(
   { view, since, deletions, sellerIds }: ExportRequest,
   rule: FeedRule | null,
@@ -173,6 +268,52 @@ function statement(
     values: [since === null ? null : String(since.seq), since?.at ?? null, sellerIds],
   };
 }
+
+/** COPY takes no parameters, so values stand in the statement. */
+function copyStatement(
+  { view, since, after, sellerIds, valueSql }: LinesRequest,
+  rule: FeedRule | null,
+  columns: readonly ExportColumn[],
+): string {
+  const names = columns.map(({ name }) => name).filter((name) => name !== DELETED);
+  const values = columns.map((column) => valueSql(column, `f."${column.name}"`));
+  const all = rule?.whole?.(names) ?? `reporting."${view}"`;
+  const isWhole = since === null || rule === null;
+  const source = isWhole ? `SELECT * FROM ${all} AS v` : rule.since(names);
+  const ofSellers =
+    sellerIds === null ? 'true' : `f.seller_id IN (${sellerIds.map(escapeLiteral).join(', ')})`;
+  const key = isWhole ? (rule?.key ?? []) : [];
+  const keys = key.map((name) => `f."${name}"`).join(', ');
+  const lastKey = after
+    ?.map(
+      (text, n) => columns.find(({ name }) => name === key[n])?.type + ' ' + escapeLiteral(text),
+    )
+    .join(', ');
+  const afterLast = keys === '' || lastKey === undefined ? 'true' : `(${keys}) > (${lastKey})`;
+  const [seq, at = null] = since === null ? [null] : [String(since.seq), since.at];
+  const given = (text: string | null, type: string): string =>
+    `${text === null ? 'NULL' : escapeLiteral(text)}::${type}`;
+  return `COPY (SELECT ${values.join(', ')} FROM (${source
+    .replaceAll('$1', () => given(seq, 'bigint'))
+    .replaceAll('$2', () => given(at, 'timestamptz'))}) AS f
+      WHERE ${ofSellers} AND ${afterLast}${keys === '' ? '' : ` ORDER BY ${keys}`}) TO STDOUT`;
+}
+
+async function* wholeLines(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  let rest: Buffer[] = [];
+  for await (const chunk of chunks) {
+    const end = chunk.lastIndexOf(LINE_END) + 1;
+    if (end === 0) {
+      rest.push(chunk);
+      continue;
+    }
+    const lines = chunk.subarray(0, end);
+    yield rest.length === 0 ? lines : Buffer.concat([...rest, lines]);
+    rest = end < chunk.length ? [chunk.subarray(end)] : [];
+  }
+}
+
+const LINE_END = 10;
 
 async function count(client: Client, sql: string, values: readonly unknown[]): Promise<number> {
   const { rows } = await client.query<{ rows: string }>(

@@ -140,20 +140,41 @@ export async function withOwnClient<T>(
   signal: AbortSignal,
   work: (client: Client) => Promise<T>,
 ): Promise<T> {
+  const own = await openOwnClient(url, name, signal);
+  try {
+    return await work(own.client);
+  } finally {
+    await own.end();
+  }
+}
+
+/** A connection of its own, and what ends it: at once when a query is under way. */
+export interface OwnClient {
+  readonly client: Client;
+  readonly end: () => Promise<void>;
+}
+
+/** @param name of the command, which the server shows @param signal cuts the connection off */
+export async function openOwnClient(
+  url: string,
+  name: string,
+  signal: AbortSignal,
+): Promise<OwnClient> {
   const client = new Client({ connectionString: url, application_name: `seller-mirror ${name}` });
   // The loss of the connection fails the query under way; unheard, it would end the process.
   client.on('error', () => undefined);
   await client.connect();
   const abort = (): void => void client.end();
   signal.addEventListener('abort', abort, { once: true });
-  try {
-    // A query whose caller is gone ends within a second. Not every system can notice.
-    await client.query('SET client_connection_check_interval = 1000').catch(() => undefined);
-    return await work(client);
-  } finally {
-    signal.removeEventListener('abort', abort);
-    await client.end().catch(() => undefined);
-  }
+  // A query whose caller is gone ends within a second. Not every system can notice.
+  await client.query('SET client_connection_check_interval = 1000').catch(() => undefined);
+  return {
+    client,
+    async end() {
+      signal.removeEventListener('abort', abort);
+      await client.end().catch(() => undefined);
+    },
+  };
 }
 
 /**

@@ -40,7 +40,7 @@ export interface FeedDatabase {
   readonly place: Place;
   /** Between the feed and the server; null where there is no server. */
   readonly link: TcpProxy | null;
-  open(): Promise<Target>;
+  open(signal: AbortSignal): Promise<Target>;
   /** All views at one moment. Values are in the form of `canonical`. */
   read(views: readonly ViewColumns[]): Promise<ReadonlyMap<string, Kept>>;
   query(sql: string): Promise<readonly Row[]>;
@@ -170,7 +170,7 @@ function database_(name: string, place: Place, link: TcpProxy | null, means: Mea
   };
   return {
     ...{ name, place, link, table, query, exec: query, close: means.close },
-    open: () => openTarget(configOf(place)),
+    open: (signal) => openTarget(configOf(place), signal),
     async read(views) {
       await query(means.begin);
       try {
@@ -214,7 +214,7 @@ export function placeOf(epoch: unknown, cursor: unknown): string {
 /** A value in one form, whichever database it is from: their texts differ in zeros, blanks and letters. */
 export function canonical(column: ExportColumn, value: unknown): string | null {
   if (value === null || value === undefined) return null;
-  const text = String(value as string | number | bigint | boolean);
+  const text = typeof value === 'string' ? value : JSON.stringify(value);
   switch (kindOf(column).kind) {
     case 'boolean':
       return /^(?:t|true|1)$/.test(text) ? 'true' : 'false';

@@ -60,6 +60,7 @@ type Row = Kept['marked'][number];
 /** The views, and all states that they ever had. */
 class Source {
   readonly #client: Client;
+  readonly #exports = new Exports(book.url, new AbortController().signal);
   /** Rows of each view at each cursor; of views without one, all under the name `whole`. */
   readonly #states = new Map<string, string[]>();
   columns: readonly ViewColumns[] = [];
@@ -75,18 +76,21 @@ class Source {
     return new Source(client);
   }
 
-  close(): Promise<void> {
-    return this.#client.end();
+  async close(): Promise<void> {
+    await this.#exports.close();
+    await this.#client.end();
   }
 
   /** Notes what the views show now. */
   remember = async (): Promise<void> => {
-    const exports = new Exports(this.#client);
-    const epoch = await exports.epoch();
+    const { rows: epochs } = await this.#client.query<{ epoch: string }>(
+      'SELECT epoch FROM mirror.epochs',
+    );
+    const epoch = epochs[0]?.epoch;
     const all: ViewColumns[] = [];
     for (const view of VIEWS) {
       const request = { view, since: null, deletions: false, sellerIds: null, counted: false };
-      await exports.read(request, async ({ columns, batches, cursor }) => {
+      await this.#exports.read(request, async ({ columns, batches, cursor }) => {
         const rows: Row[] = [];
         for await (const batch of batches) {
           for (const row of batch) {
@@ -166,7 +170,7 @@ class Copy {
     signal = new AbortController().signal,
     onProgress: () => void = () => undefined,
   ): Promise<ViewReport[]> {
-    const target = await this.database.open();
+    const target = await this.database.open(signal);
     try {
       return await withExports(book.url, signal, (exports) =>
         deliverFeed(

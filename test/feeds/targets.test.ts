@@ -45,7 +45,7 @@ async function postgres(): Promise<Reader> {
   const client = new Client(database.url);
   await client.connect();
   return {
-    open: () => postgresTarget(new URL(database.url), 'shop', 'test'),
+    open: () => postgresTarget(new URL(database.url), 'shop', 'test', never),
     rows: async (sql) =>
       (await client.query<Record<string, unknown>>(sql.replaceAll('FROM ', 'FROM shop.'))).rows,
     exec: (sql) => client.query(sql),
@@ -70,7 +70,7 @@ async function mysql(): Promise<Reader> {
     dateStrings: true,
   });
   return {
-    open: () => mysqlTarget(url, 'test'),
+    open: () => mysqlTarget(url, 'test', never),
     rows: async (sql) => (await client.query(sql))[0] as Record<string, unknown>[],
     exec: (sql) => client.query(sql),
     table: (name) => name,
@@ -199,6 +199,24 @@ describe.each(TARGETS)('a feed into %s', (_, open, isThere) => {
     );
     const reports = await run();
     expect(reports.find(({ view }) => view === 'items')?.kind).toBe('all');
+    await expectSame();
+  });
+
+  it('goes on with a load that was cut off, and adds what changed since it began', async () => {
+    await reader.exec(`DROP TABLE IF EXISTS ${reader.table('items')}`);
+    const cut = await reader.open();
+    cut.publish = () => Promise.reject(new Error('cut off'));
+    await expect(deliver(cut, { views: ['items'] })).rejects.toThrow('cut off');
+    await cut.close();
+    const [changed = { id: 0 }] = [...market.catalogue.truth()];
+    market.catalogue.change(changed.id, { name: 'Another name' });
+    await market.sync();
+    const target = await reader.open();
+    target.begin = () => Promise.reject(new Error('began anew'));
+    const [report] = await deliver(target, { views: ['items'] });
+    await target.close();
+    expect(report).toMatchObject({ kind: 'all', rows: 30, problem: null });
+    await run();
     await expectSame();
   });
 

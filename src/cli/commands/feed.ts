@@ -4,8 +4,9 @@ import type { FeedConfig } from '../../config/index.js';
 import { lagOf } from '../../domain/feed-lag.js';
 import { failureOf, outcomeOf } from '../../app/feeds.js';
 import { openTarget, runFeed } from '../../feeds/open.js';
-import type { ViewReport } from '../../feeds/deliver.js';
-import { TargetError } from '../../feeds/target.js';
+import { LIST_VIEWS, shapesOf, type ViewReport } from '../../feeds/deliver.js';
+import { TargetError, type Description } from '../../feeds/target.js';
+import { withExports } from '../../store/exports.js';
 import type { FeedOutcome } from '../../store/feeds.js';
 import { print, printResult, stdoutLook } from '../console.js';
 import { usageError } from '../errors.js';
@@ -146,15 +147,16 @@ export function feedLines(
     views.length === 0
       ? `✗ ${name} · ${problem ?? 'nothing was delivered'}\n`
       : `${problem === null ? '✓' : '!'} ${name} · ${place} · ${plural(rows, 'row')}\n`;
-  const lines = views.map(({ view, kind, rows: n, ms, problem: fault }) => {
+  const lines = views.map(({ view, kind, why, rows: n, ms, problem: fault }) => {
     if (fault !== null) return `  ${view}: ${fault.message}\n    → ${fault.remedy}\n`;
     const what = { all: 'all of it', changes: 'what changed', same: 'no change' }[kind];
-    return `  ${view}: ${kind === 'same' ? what : `${count(n)} rows, ${what}`} (${duration(ms)})\n`;
+    const again = why === null ? '' : `, since ${why}`;
+    return `  ${view}: ${kind === 'same' ? what : `${count(n)} rows, ${what}${again}`} (${duration(ms)})\n`;
   });
   return head + lines.join('');
 }
 
-async function status(app: App, _: AbortSignal, options: CommonOptions): Promise<ExitCode> {
+async function status(app: App, signal: AbortSignal, options: CommonOptions): Promise<ExitCode> {
   const states = new Map((await app.store.feeds.list()).map((state) => [state.feed, state]));
   const rows: {
     feed: string;
@@ -172,11 +174,11 @@ async function status(app: App, _: AbortSignal, options: CommonOptions): Promise
       problem: known.find((one) => one.view === view)?.problem ?? null,
     });
     try {
-      const target = await openTarget(feed);
+      const target = await openTarget(feed, signal);
       try {
         for (const view of feed.views) {
-          const told = await target.delivered(view);
-          const { deliveredAt = null, rows: last = null } = told ?? {};
+          const { delivered } = await target.cursor(view);
+          const { deliveredAt = null, rows: last = null } = delivered ?? {};
           rows.push({ feed: feed.name, view, deliveredAt, rows: last, ...storedOf(view) });
         }
       } finally {
@@ -220,44 +222,65 @@ async function status(app: App, _: AbortSignal, options: CommonOptions): Promise
 
 async function check(
   app: App,
-  _: AbortSignal,
+  signal: AbortSignal,
   name: string,
   options: CommonOptions,
 ): Promise<ExitCode> {
   const feed = feedOf(app, name);
-  let found: { version: string | null; problem: string | null };
-  const views: { view: string; delivered: Date | null }[] = [];
+  let found: Omit<Description, 'views'> | null = null;
+  let problem: string | null = null;
+  const views: { view: string; delivered: Date | null; plan: string; fits: boolean }[] = [];
   try {
-    const target = await openTarget(feed);
+    const target = await openTarget(feed, signal);
     try {
-      found = { version: await target.check(), problem: null };
-      for (const view of feed.views) {
-        views.push({ view, delivered: (await target.delivered(view))?.deliveredAt ?? null });
+      const shapes = await withExports(app.database.url, signal, (exports) =>
+        shapesOf(exports, feed),
+      );
+      const { views: plans, ...server } = await target.describe(shapes);
+      found = server;
+      for (const plan of plans) {
+        const { delivered } = await target.cursor(plan.view);
+        views.push({ ...plan, delivered: delivered?.deliveredAt ?? null });
       }
+      const unknown = feed.views.filter((name) => !shapes.some(({ view }) => view === name));
+      if (unknown.length > 0) problem = `there is no view ${unknown.join(', ')}: ${LIST_VIEWS}`;
     } finally {
       await target.close();
     }
   } catch (error) {
     if (!(error instanceof TargetError)) throw error;
-    found = { version: null, problem: `${error.message}: ${error.remedy}` };
+    problem = `${error.message}: ${error.remedy}`;
   }
-  await printResult(options, { feed: name, target: feed.place, ...found, views }, () =>
-    found.problem === null
-      ? `✓ ${name} · ${feed.place} · ${found.version}\n${views
-          .map(({ view, delivered }) =>
-            delivered === null
-              ? `  ${view}: would be delivered whole\n`
-              : `  ${view}: delivered ${momentCell(delivered, new Date(), stdoutLook())}\n`,
-          )
-          .join('')}`
-      : `✗ ${name} · ${found.problem}\n`,
+  const { server = null, clockMs = null } = found ?? {};
+  const isFine = problem === null && views.every(({ fits }) => fits);
+  await printResult(
+    options,
+    { feed: name, target: feed.place, server, clockMs, problem, views },
+    () => {
+      const mark = isFine ? '✓' : '✗';
+      const said = [name, feed.place, server, clockWords(clockMs), problem];
+      const lines = views.map(({ view, delivered, plan }) => {
+        const when =
+          delivered === null
+            ? 'would be delivered whole'
+            : `delivered ${momentCell(delivered, new Date(), stdoutLook())}`;
+        return `  ${view}: ${plan}; ${when}\n`;
+      });
+      return `${mark} ${said.filter((text) => text !== null).join(' · ')}\n${lines.join('')}`;
+    },
   );
-  return found.problem === null ? EXIT.done : EXIT.failed;
+  return isFine ? EXIT.done : EXIT.failed;
+}
+
+/** A difference of clocks that people should know of, in words; null for less than a minute. */
+function clockWords(clockMs: number | null): string | null {
+  if (clockMs === null || Math.abs(clockMs) < 60_000) return null;
+  return `its clock is ${duration(Math.abs(clockMs))} ${clockMs > 0 ? 'ahead' : 'behind'}`;
 }
 
 async function reset(
   app: App,
-  _: AbortSignal,
+  signal: AbortSignal,
   name: string,
   { view }: { readonly view?: string },
 ): Promise<void> {
@@ -265,7 +288,7 @@ async function reset(
   if (view !== undefined && !feed.views.includes(view)) {
     throw usageError(`feed ${name} has no view "${view}"`, `views: ${feed.views.join(', ')}`);
   }
-  const target = await openTarget(feed);
+  const target = await openTarget(feed, signal);
   try {
     for (const one of view === undefined ? feed.views : [view]) await target.forget(one);
   } finally {

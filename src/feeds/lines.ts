@@ -1,0 +1,87 @@
+import type { TextRow } from '../store/text-cursor.js';
+import type { Lines, ViewShape } from './target.js';
+
+const LINE_END = 10;
+
+export function countLines(lines: Buffer): number {
+  let count = 0;
+  for (let at = lines.indexOf(LINE_END); at >= 0; at = lines.indexOf(LINE_END, at + 1)) count += 1;
+  return count;
+}
+
+/** The rows of lines that are whole. */
+export function rowsOf(lines: Buffer): TextRow[] {
+  const texts = lines.toString('utf8').split('\n');
+  texts.pop();
+  return texts.map(rowOf);
+}
+
+function rowOf(line: string): TextRow {
+  const cells: (string | null)[] = line.split('\t');
+  if (!line.includes('\\')) return cells;
+  return cells.map((cell) => (cell === '\\N' ? null : (cell?.replace(ESCAPE, unescape) ?? null)));
+}
+
+const ESCAPE = /\\([\s\S])/g;
+const MEANINGS: Readonly<Record<string, string>> = {
+  b: '\b',
+  f: '\f',
+  n: '\n',
+  r: '\r',
+  t: '\t',
+  v: '\v',
+};
+
+function unescape(_: string, letter: string): string {
+  return MEANINGS[letter] ?? letter;
+}
+
+/** Some of the lines of a load. They must be read before the next part is asked for. */
+export interface Part {
+  readonly lines: Lines;
+  /** The key of its last row, once its lines are read; null when it has none. */
+  readonly after: () => readonly string[] | null;
+}
+
+/** Cuts lines into parts of about so many bytes. There is at least one. */
+export async function* partsOf(
+  lines: Lines,
+  { columns, key }: ViewShape,
+  bytes: number,
+): AsyncGenerator<Part> {
+  const chunks = lines[Symbol.asyncIterator]();
+  let step = await chunks.next();
+  try {
+    do {
+      let last: Buffer | null = null;
+      const part = async function* (): AsyncGenerator<Buffer> {
+        for (let left = bytes; step.done !== true && left > 0; step = await chunks.next()) {
+          last = step.value;
+          left -= last.length;
+          yield last;
+        }
+      };
+      const after = (): readonly string[] | null => {
+        const chunk = last;
+        if (chunk === null || key === null) return null;
+        const row = rowOf(
+          chunk.toString('utf8', chunk.lastIndexOf(LINE_END, -2) + 1, chunk.length - 1),
+        );
+        return key.map((name) => row[columns.findIndex((column) => column.name === name)] ?? '');
+      };
+      yield { lines: part(), after };
+    } while (step.done !== true);
+  } finally {
+    await chunks.return?.();
+  }
+}
+
+/** Lines, while `look` sees each chunk. */
+export async function* watched(lines: Lines, look: (chunk: Buffer) => void): Lines {
+  for await (const chunk of lines) {
+    look(chunk);
+    yield chunk;
+  }
+}
+
+export async function* none(): Lines {}

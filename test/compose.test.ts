@@ -179,6 +179,7 @@ describe('docker-compose.yml', () => {
       QUEUE_PREFIX: 'the Redis is its own',
       LOG_FORMAT: 'no terminal, so JSON',
       FEEDS_FILE: 'its file and passwords need mounts of their own',
+      FEED_STALE_AFTER_HOURS: 'goes with FEEDS_FILE',
       DASHBOARD_HOSTS: 'DASHBOARD_URL names the host, and Caddy answers for that one only',
       DASHBOARD_TLS_CERT_FILE: 'Caddy has the certificate',
       DASHBOARD_TLS_KEY_FILE: 'Caddy has the key',

@@ -114,9 +114,10 @@ describe('the key in what a server sends back', () => {
   it('is masked in strings and names of JSON at any depth, and nothing else is touched', () => {
     fc.assert(
       fc.property(anyKey, fc.jsonValue(), (key, other) => {
-        const json = { a: [{ [`x${key}`]: `see ${key.trim()}!` }], other } as Json;
+        const shown = key.trim();
+        const json = { a: [{ [`x${shown}`]: `see ${shown}!` }], other } as Json;
         const masked = redactorOf(key).json(json) as { a: Json };
-        expect(JSON.stringify(masked.a).replaceAll(' ', '')).toBe('[{"x[secret]":"see[secret]!"}]');
+        expect(JSON.stringify(masked.a)).toBe('[{"x[secret]":"see [secret]!"}]');
         const clean = { b: 'nothing here', c: [1, null, { d: true }], other } as Json;
         expect(redactorOf('a-key-that-is-nowhere').json(clean)).toBe(clean);
       }),

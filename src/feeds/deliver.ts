@@ -145,9 +145,10 @@ class ViewDelivery {
       try {
         return await this.#try();
       } catch (error) {
-        // The store was set back without an epoch of its own, as by a copy of its files.
-        if (error instanceof CursorAheadError) await this.target.forget(this.view.name);
-        else if (!(error instanceof MovedError)) throw error;
+        const isAhead = error instanceof CursorAheadError;
+        if (!isAhead && !(error instanceof MovedError)) throw error;
+        // In the middle of a load the store was set back without another epoch, as by a copy of its files.
+        if (isAhead && tries > 1) await this.target.forget(this.view.name);
         // What the other one delivered need not come again.
         if (tries === TRIES) return { kind: 'same', rows: 0, why: null };
       }
@@ -168,7 +169,13 @@ class ViewDelivery {
       return this.#load(reading, 'its columns, or the feed’s sellers or deletes, are others now');
     }
     const since = delivered.cursor === null ? null : parseCursor(delivered.cursor);
-    const done = since === null ? await this.#compare(reading) : await this.#follow(reading, since);
+    const done =
+      since === null
+        ? await this.#compare(reading)
+        : await this.#follow(reading, since).catch((error: unknown) => {
+            if (error instanceof CursorAheadError) return null;
+            throw error;
+          });
     return done ?? this.#load(reading, 'the store was restored from a backup, or is another one');
   }
 

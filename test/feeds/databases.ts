@@ -176,14 +176,15 @@ function database_(name: string, place: Place, link: TcpProxy | null, means: Mea
       try {
         const known = (await columnsOf(CURSORS)).size > 0;
         const cursors = known
-          ? await query(`SELECT view_name, epoch, cursor_text FROM ${table(CURSORS)}`)
+          ? await query(`SELECT view_name, epoch, cursor_text, load_state FROM ${table(CURSORS)}`)
           : [];
         const kept = new Map<string, Kept>();
         for (const one of views) {
           const row = cursors.find(({ view_name: view }) => view === one.view);
+          const found = await read(one);
           const isThere = row !== undefined && row['epoch'] !== null;
           const at = isThere ? placeOf(row['epoch'], row['cursor_text']) : null;
-          kept.set(one.view, { at, ...(await read(one)) });
+          kept.set(one.view, { at: at ?? (found.rows && placeOfReady(row)), ...found });
         }
         return kept;
       } finally {
@@ -204,6 +205,14 @@ function configOf(place: Place): Parameters<typeof openTarget>[0] {
     deletes: 'delete',
   } as const;
   return { name: FEED, place: '', target, ...rest };
+}
+
+/** MariaDB can't rename a table in a transaction: until the cursor has moved, the load says where it is. */
+function placeOfReady(row: Row | undefined): string | null {
+  const state = JSON.parse((row?.['load_state'] ?? 'null') as string) as {
+    ready?: { epoch: string; cursor: string };
+  } | null;
+  return state?.ready === undefined ? null : placeOf(state.ready.epoch, state.ready.cursor);
 }
 
 /** Epoch and number of a cursor. The moment that some cursors have is not compared. */

@@ -29,7 +29,7 @@ export function addEvents(app: Dashboard, { store, door, live }: DashboardParts)
           });
           if (Date.now() - checkedAt < SESSION_CHECK_MS) continue;
           checkedAt = Date.now();
-          if ((await store.access.session(tokenHash(token))) === null) return;
+          if ((await store.access.session(tokenHash(token), false)) === null) return;
         }
       } finally {
         watch.end();

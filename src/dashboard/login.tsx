@@ -5,13 +5,14 @@ import { isPassword, isUserName } from './passwords.js';
 
 /** Login by a link or by name and password. */
 export function addLogin(app: Dashboard, { store, door, log }: DashboardParts): void {
-  const limit = new LoginLimit();
+  // Whoever guesses passwords must not lock out people with a link, which nobody can guess.
+  const [links, passwords] = [new LoginLimit(), new LoginLimit()];
 
   app.get('/login', async (c) => {
     const token = c.req.query('token');
     // Previews of messengers look at links with HEAD: that uses none up.
     if (token === undefined || c.req.method === 'HEAD') return loginPage(c, null);
-    const wait = limit.enter(addressOf(c, door));
+    const wait = links.enter(addressOf(c, door));
     if (wait > 0) return tooMany(c, wait);
     const madeBy = await store.access.useLink(tokenHash(token));
     if (madeBy === null) {
@@ -39,7 +40,7 @@ export function addLogin(app: Dashboard, { store, door, log }: DashboardParts): 
   });
 
   app.post('/login', async (c) => {
-    const wait = limit.enter(addressOf(c, door));
+    const wait = passwords.enter(addressOf(c, door));
     if (wait > 0) return tooMany(c, wait);
     const { name, password, to } = await c.req.parseBody();
     if (typeof name !== 'string' || typeof password !== 'string') return loginPage(c, null);

@@ -110,10 +110,14 @@ export async function openSession(
   ]);
 }
 
-/** The session of a token; null when it has ended or never was. A login link opens an operator's. */
+/**
+ * The session of a token; null when it has ended or never was. A login link opens an operator's.
+ * @param isUse false for what an open page asks by itself: the session ends all the same when nobody uses it
+ */
 export async function session(
   { prisma }: Connections,
   tokenHash: Uint8Array<ArrayBuffer>,
+  isUse = true,
 ): Promise<DashboardSession | null> {
   const session = await prisma.session.findUnique({
     where: { tokenHash },
@@ -122,7 +126,7 @@ export async function session(
   if (session === null) return null;
   const idleMs = Date.now() - session.seenAt.getTime();
   if (idleMs > SESSION_IDLE_MS) return null;
-  if (idleMs > SEEN_EVERY_MS) {
+  if (isUse && idleMs > SEEN_EVERY_MS) {
     await prisma.session.updateMany({ where: { tokenHash }, data: { seenAt: new Date() } });
   }
   const { user, madeBy } = session;

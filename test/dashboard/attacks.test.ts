@@ -298,9 +298,10 @@ describe('guessing names and passwords', () => {
     const logins = Array.from({ length: 1_000 }, () => logIn(dashboard.request, 'alice', 'wrong'));
     expect((await operator.get('/')).status).toBe(200);
     const statuses = (await Promise.all(logins)).map(({ status }) => status);
-    // The operator's link was a try of the same address.
-    expect(statuses.filter((status) => status === 401)).toHaveLength(4);
-    expect(statuses.filter((status) => status === 429)).toHaveLength(996);
+    expect(statuses.filter((status) => status === 401)).toHaveLength(5);
+    expect(statuses.filter((status) => status === 429)).toHaveLength(995);
+    // Nobody can guess a link, so who guesses passwords does not keep people with one out.
+    await dashboard.login();
   });
 
   it('from a thousand addresses thirty are tried a minute', async () => {

@@ -100,6 +100,19 @@ describe('who may come in', () => {
     expect((await visitor.get('/')).status).toBe(303);
   });
 
+  it('a session that only an open tab asks for ends after 12 h, one that is used goes on', async () => {
+    const { access } = mirror().store;
+    const [used, open] = [tokenHash(newToken()), tokenHash(newToken())];
+    for (const token of [used, open]) await access.openSession(token, { madeBy: 'test' });
+    for (let hours = 0; hours < 18; hours += 6) {
+      await mirror().rows(`UPDATE mirror.sessions SET seen_at = seen_at - interval '6 hours'`);
+      await access.session(used);
+      await access.session(open, false);
+    }
+    expect(await access.session(used)).not.toBeNull();
+    expect(await access.session(open)).toBeNull();
+  });
+
   it('five tries a minute to log in, then 429 even with the right password', async () => {
     await mirror().store.access.addUser({
       name: 'alice',

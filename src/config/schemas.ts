@@ -65,7 +65,7 @@ export const UNENCRYPTED_REMEDY =
   'use https://, or set ALLOW_PLAIN_HTTP=true if you trust every network between';
 
 const ADDRESS_FAULTS: Readonly<Record<AddressFault, string>> = {
-  scheme: 'is no web address: give the marketplace’s address, such as https://market.example',
+  scheme: 'is not a web address: give the marketplace’s address, such as https://market.example',
   user: 'contains a user name or password: leave them out; the API key has its own setting',
   query:
     'goes on with a query or fragment: end the address before any ? or #; the API key has its own setting',
@@ -139,7 +139,7 @@ export const webhookUrl = z.string().transform((address, context) => {
   if (url === null || !/^https?:$/.test(url.protocol)) {
     return refuse(
       context,
-      'is no web address: give the receiver’s address, such as https://hooks.example/mirror',
+      'is not a web address: give the receiver’s address, such as https://hooks.example/mirror',
     );
   }
   if (url.username === '' && url.password === '') return new Secret(address);

@@ -304,22 +304,46 @@ export const ActionButton: FC<
   </form>
 );
 
-/** Links to the other pages of a long list. @param next null: this is the last one */
+/**
+ * Links to the other pages of a long list.
+ * @param url of this page @param by the value of the query that says where a page begins
+ * @param next where the next page begins; null: this is the last one
+ */
 export const Pages: FC<{
-  first: string | null;
-  next: string | null;
+  url: string;
+  by: 'before' | 'from';
+  next: number | bigint | null;
   words?: readonly [first: string, next: string];
-}> = ({ first, next, words = ['Newest', 'Older'] }) =>
-  first === null && next === null ? null : (
+}> = ({ url, by, next, words = ['Newest', 'Older'] }) => {
+  const { pathname, searchParams: query } = new URL(url);
+  if (!query.has(by) && next === null) return null;
+  return (
     <nav class="pages" aria-label="Pages">
-      {first === null ? null : <a href={first}>{words[0]}</a>}
+      {query.has(by) ? <a href={`${pathname}?${without(query, by)}`}>{words[0]}</a> : null}
       {next === null ? null : (
-        <a href={next} rel="next">
+        <a href={`${pathname}?${withValue(query, by, String(next))}`} rel="next">
           {words[1]}
         </a>
       )}
     </nav>
   );
+};
+
+/** A query with one value changed. */
+function withValue(query: URLSearchParams, name: string, value: string): string {
+  const changed = new URLSearchParams(query);
+  changed.set(name, value);
+  changed.delete('notice');
+  return changed.toString();
+}
+
+/** A query without one of its values. */
+export function without(query: URLSearchParams, name: string): string {
+  const changed = new URLSearchParams(query);
+  changed.delete(name);
+  changed.delete('notice');
+  return changed.toString();
+}
 
 /** Characters shown of a text where it is one of many. */
 const MOST_TEXT = 240;

@@ -27,19 +27,3 @@ export function oneOf<const T extends string>(
 ): T | undefined {
   return all.find((one) => one === text);
 }
-
-/** A query with one value changed. */
-export function withValue(query: URLSearchParams, name: string, value: string): string {
-  const changed = new URLSearchParams(query);
-  changed.set(name, value);
-  changed.delete('notice');
-  return changed.toString();
-}
-
-/** A query without one of its values. */
-export function without(query: URLSearchParams, name: string): string {
-  const changed = new URLSearchParams(query);
-  changed.delete(name);
-  changed.delete('notice');
-  return changed.toString();
-}

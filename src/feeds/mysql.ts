@@ -85,7 +85,8 @@ export async function mysqlTarget(url: URL, feed: string, signal: AbortSignal): 
     takesFiles = Number(row?.['files']) === 1;
     const version = String(row?.['version']);
     const name = /mariadb/i.test(version) ? 'MariaDB' : 'MySQL';
-    return sqlTarget(connection, dialectOf(connection, database, `${name} ${version}`), feed);
+    const server = `${name} ${version.split('-', 1)[0]}`;
+    return sqlTarget(connection, dialectOf(connection, database, server), feed);
   } catch (error) {
     await connection.close();
     throw failed(error);

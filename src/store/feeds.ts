@@ -55,7 +55,7 @@ export async function list(pool: Pool): Promise<FeedState[]> {
   }));
 }
 
-/** Notes that the views of a feed are to be delivered as they are from now on. */
+/** Notes that somebody asks for the views of a feed, as they are from now on. */
 export async function ask(pool: Pool, feed: string, views: readonly string[]): Promise<void> {
   await pool.query(
     `WITH asked AS (

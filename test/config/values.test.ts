@@ -184,7 +184,7 @@ describe('what is wrong', () => {
   });
 
   it.each([
-    ['MARKETPLACE_URL', 'ftp://a.example', /no web address/],
+    ['MARKETPLACE_URL', 'ftp://a.example', /not a web address/],
     ['MARKETPLACE_URL', 'https://me:pw@a.example', /user name or password/],
     ['MARKETPLACE_URL', 'https://a.example/?api_key=1', /query or fragment/],
     ['MARKETPLACE_URL', 'https://a.example/?', /query or fragment/],
@@ -378,8 +378,8 @@ describe('alerts', () => {
   });
 
   it.each([
-    ['no address at all', 'hooks', /^ALERT_WEBHOOK_URL is no web address/],
-    ['another scheme', 'ftp://hooks.example', /is no web address/],
+    ['no address at all', 'hooks', /^ALERT_WEBHOOK_URL is not a web address/],
+    ['another scheme', 'ftp://hooks.example', /is not a web address/],
     ['plain http', 'http://hooks.example', /would get alerts unencrypted: use https/],
     ['a login', 'https://me:hunter2@hooks.example', /contains a user name or password/],
   ])('go nowhere with %s', (_, ALERT_WEBHOOK_URL, expected) => {

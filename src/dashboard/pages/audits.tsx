@@ -26,7 +26,7 @@ import {
   State,
   Table,
 } from '../parts.js';
-import { idIn, numberIn, oneOf, withValue, without } from '../query.js';
+import { idIn, numberIn, oneOf } from '../query.js';
 
 const PAGE_AUDITS = 50;
 const STATES = ['running', 'finished', 'cancelled', 'failed'] as const;
@@ -49,8 +49,6 @@ export function addAudits(app: Dashboard, parts: DashboardParts): void {
       take: PAGE_AUDITS + 1,
     });
     const shown = audits.slice(0, PAGE_AUDITS);
-    const last = shown.at(-1);
-    const here = new URL(c.req.url).searchParams;
     const isFiltered = state !== undefined || seller !== undefined || before !== null;
     return page(
       c,
@@ -75,12 +73,9 @@ export function addAudits(app: Dashboard, parts: DashboardParts): void {
         </form>
         <AuditTable audits={shown} isFiltered={isFiltered} />
         <Pages
-          first={before === null ? null : `/audits?${without(here, 'before')}`}
-          next={
-            audits.length > PAGE_AUDITS && last !== undefined
-              ? `/audits?${withValue(here, 'before', String(last.auditId))}`
-              : null
-          }
+          url={c.req.url}
+          by="before"
+          next={audits.length > PAGE_AUDITS ? (shown.at(-1)?.auditId ?? null) : null}
         />
       </>,
     );

@@ -5,8 +5,18 @@ import { csvLine, guarded } from '../../domain/csv.js';
 import type { ChangeFilter, ItemChange } from '../../store/item-changes.js';
 import type { Dashboard, DashboardContext, DashboardParts } from '../context.js';
 import { page } from '../layout.js';
-import { Choice, Foreign, moment, Pages, Percent, Section, Table, valueText } from '../parts.js';
-import { dayIn, numberIn, oneOf, withValue, without } from '../query.js';
+import {
+  Choice,
+  Foreign,
+  moment,
+  Pages,
+  Percent,
+  Section,
+  Table,
+  valueText,
+  without,
+} from '../parts.js';
+import { dayIn, numberIn, oneOf } from '../query.js';
 
 const PAGE_CHANGES = 100;
 /** Changes read at a time for a download. */
@@ -28,7 +38,6 @@ export function addChanges(app: Dashboard, { store }: DashboardParts): void {
     ).toReversed();
     const shown = changes.slice(0, PAGE_CHANGES);
     const query = new URL(c.req.url).searchParams;
-    const last = shown.at(-1);
     return page(
       c,
       {
@@ -68,12 +77,9 @@ export function addChanges(app: Dashboard, { store }: DashboardParts): void {
           </p>
         ) : null}
         <Pages
-          first={query.has('before') ? `/changes?${without(query, 'before')}` : null}
-          next={
-            changes.length > PAGE_CHANGES && last !== undefined
-              ? `/changes?${withValue(query, 'before', String(last.seq))}`
-              : null
-          }
+          url={c.req.url}
+          by="before"
+          next={changes.length > PAGE_CHANGES ? (shown.at(-1)?.seq ?? null) : null}
         />
       </>,
     );

@@ -24,7 +24,7 @@ import {
   Table,
   WebLink,
 } from '../parts.js';
-import { dayIn, idIn, numberIn, oneOf, withValue, without } from '../query.js';
+import { dayIn, idIn, numberIn, oneOf } from '../query.js';
 import { ChangeTable } from './changes.js';
 
 const PAGE_ITEMS = 50;
@@ -49,7 +49,6 @@ export function addItems(app: Dashboard, { store, mirror }: DashboardParts): voi
       ...{ text, state, sellerId, asOf, sort, limit: PAGE_ITEMS + 1 },
       offset: Math.min(from, 1_000_000),
     });
-    const query = new URL(c.req.url).searchParams;
     const shown = items.slice(0, PAGE_ITEMS);
     return page(
       c,
@@ -126,12 +125,9 @@ export function addItems(app: Dashboard, { store, mirror }: DashboardParts): voi
           ]}
         />
         <Pages
-          first={from > 0 ? `/items?${without(query, 'from')}` : null}
-          next={
-            items.length > PAGE_ITEMS
-              ? `/items?${withValue(query, 'from', String(from + PAGE_ITEMS))}`
-              : null
-          }
+          url={c.req.url}
+          by="from"
+          next={items.length > PAGE_ITEMS ? from + PAGE_ITEMS : null}
           words={['First', 'Next']}
         />
       </>,

@@ -5,7 +5,6 @@ import { ALIVE_MS, isAlive, type LiveProcess } from '../../store/processes.js';
 import { PAUSED } from '../../store/sellers.js';
 import type { LiveBar } from '../live.js';
 import { act, type Dashboard, type DashboardParts, Problem, queuedNotice } from '../context.js';
-import { withValue, without } from '../query.js';
 import { ageOf, nextTimes, obstacleOf, schedulesOf, stateOf } from '../seller-state.js';
 import { NightStrip } from '../charts.js';
 import { page } from '../layout.js';
@@ -64,7 +63,6 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
     ]);
     const processes = beats.filter(isAlive);
     const search = c.req.query('seller')?.toLowerCase() ?? '';
-    const query = new URL(c.req.url).searchParams;
     const from = Math.max(0, Number(c.req.query('from') ?? 0) || 0);
     const listed = sellers.filter(({ sellerId }) => sellerId.toLowerCase().includes(search));
     const shown = listed.slice(from, from + PAGE_SELLERS);
@@ -124,12 +122,9 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
           ) : null}
           <SellerTable sellers={shown} nights={nights} staleMs={staleMs} processes={processes} />
           <Pages
-            first={from === 0 ? null : `/?${without(query, 'from')}`}
-            next={
-              from + PAGE_SELLERS < listed.length
-                ? `/?${withValue(query, 'from', String(from + PAGE_SELLERS))}`
-                : null
-            }
+            url={c.req.url}
+            by="from"
+            next={from + PAGE_SELLERS < listed.length ? from + PAGE_SELLERS : null}
             words={['First', 'More']}
           />
         </Section>

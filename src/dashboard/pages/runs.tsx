@@ -25,7 +25,7 @@ import {
   Table,
   Token,
 } from '../parts.js';
-import { idIn, numberIn, oneOf, withValue, without } from '../query.js';
+import { idIn, numberIn, oneOf } from '../query.js';
 import { ChangeTable } from './changes.js';
 
 const PAGE_RUNS = 50;
@@ -57,8 +57,6 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
       PAGE_RUNS + 1,
     );
     const shown = runs.slice(0, PAGE_RUNS);
-    const last = shown.at(-1);
-    const here = new URL(c.req.url).searchParams;
     return page(
       c,
       { title: 'Runs', lead: 'Each time the account or the items of a seller were mirrored.' },
@@ -74,12 +72,9 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
         </form>
         <RunTable runs={shown} />
         <Pages
-          first={before === null ? null : `/runs?${without(here, 'before')}`}
-          next={
-            runs.length > PAGE_RUNS && last !== undefined
-              ? `/runs?${withValue(here, 'before', String(last.runId))}`
-              : null
-          }
+          url={c.req.url}
+          by="before"
+          next={runs.length > PAGE_RUNS ? (shown.at(-1)?.runId ?? null) : null}
         />
       </>,
     );

@@ -5,7 +5,7 @@ import { isOutage, remedyOf } from '../problem.js';
 
 type ProvingMarketplace = Pick<Marketplace, 'account' | 'validate'>;
 
-/** Why no code is to be asked for, and what to do. */
+/** Why no code may be asked for, and what to do. */
 export interface KeyFault {
   readonly message: string;
   readonly remedy: string;

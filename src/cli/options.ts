@@ -9,7 +9,26 @@ export interface CommonOptions {
   readonly seller?: string;
 }
 
-/** What `--help` says of a command, and its options, in their order. */
+export interface TableOptions {
+  readonly vertical?: boolean;
+  readonly pager?: boolean;
+}
+
+/** Options that several commands have. */
+const SHARED = {
+  json: new Option('--json', 'print JSON for scripts'),
+  seller: new Option('--seller <name>', 'only this seller (default: all)'),
+  oneSeller: new Option('--seller <name>', 'which seller; needed where several are configured'),
+  vertical: new Option('--vertical', 'each field on a line of its own, uncut'),
+  pager: new Option('--no-pager', 'no PAGER, also for tables longer than the terminal'),
+  /** For commands that work on an audit. */
+  detach: new Option('--detach', 'leave the work to `run` or `worker`').conflicts([
+    'out',
+    'format',
+  ]),
+} as const;
+
+/** What `--help` says of a command, and its last options, in their order. */
 interface CommandParts {
   /** Says it in the help of the command above; the program says it for those at the top. */
   readonly summary?: string;
@@ -18,41 +37,17 @@ interface CommandParts {
   readonly notes?: string;
   readonly more?: string;
   readonly examples: readonly string[];
-  readonly options?: readonly Option[];
+  readonly options?: readonly (keyof typeof SHARED | Option)[];
 }
 
 export function described(command: Command, parts: CommandParts): Command {
   const { summary = '', about, notes = '', more = '', examples, options = [] } = parts;
-  for (const option of options) command.addOption(option);
+  for (const one of options) command.addOption(typeof one === 'string' ? SHARED[one] : one);
   const title = examples.length === 1 ? 'Example' : 'Examples';
   const text = [notes, `${title}:${examples.map((line) => `\n  $ ${line}`).join('')}`, more];
   const help = text.filter((part) => part !== '').join('\n\n');
   return command.summary(summary).description(about).addHelpText('after', `\n${help}`);
 }
-
-export const JSON_OPTION = new Option('--json', 'print JSON for scripts');
-export const SELLER_OPTION = new Option('--seller <name>', 'only this seller (default: all)');
-export const ONE_SELLER_OPTION = new Option(
-  '--seller <name>',
-  'which seller; needed where several are configured',
-);
-
-export interface TableOptions {
-  readonly vertical?: boolean;
-  readonly pager?: boolean;
-}
-
-export const VERTICAL_OPTION = new Option('--vertical', 'each field on a line of its own, uncut');
-export const PAGER_OPTION = new Option(
-  '--no-pager',
-  'no PAGER, also for tables longer than the terminal',
-);
-
-/** For commands that work on an audit. */
-export const DETACH_OPTION = new Option(
-  '--detach',
-  'leave the work to `run` or `worker`',
-).conflicts(['out', 'format']);
 
 export function chosenSellers(config: Config, name: string | undefined): readonly SellerConfig[] {
   if (name === undefined) return config.sellers;

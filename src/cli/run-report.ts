@@ -4,7 +4,6 @@ import { EXIT, type ExitCode } from './exit-codes.js';
 import { Progress } from './output/progress.js';
 import { bytes } from '../domain/units.js';
 import { count, duration, type Look, paint, plural, safeLine } from './output/text.js';
-import { asTyped } from './own-command.js';
 
 const MARKS = { succeeded: ['✓', 'green'], held: ['!', 'yellow'], failed: ['✗', 'red'] } as const;
 
@@ -28,7 +27,7 @@ export function runJson({ counts, problem, ...run }: RunReport): object {
     ...counts,
     problemCode: problem?.code ?? null,
     problem: problem?.message ?? null,
-    remedy: problem === null ? null : asTyped(problem.remedy),
+    remedy: problem?.remedy ?? null,
     permanent: problem?.permanent ?? null,
     notBefore: notBefore === null ? null : new Date(notBefore),
   };

@@ -1,4 +1,4 @@
-import { InvalidArgumentError, Option, type Command } from 'commander';
+import { InvalidArgumentError, Option } from 'commander';
 import type { App } from '../../app.js';
 import type { Config, SellerConfig } from '../../config/index.js';
 import { describeCodeFault, readCode } from '../../domain/codes/code.js';
@@ -35,15 +35,6 @@ export interface FailOptions {
   readonly failOn?: (typeof FAIL_ON)[number] | undefined;
 }
 
-/** Adds `--fail-on`. @param without options that end the command before there are verdicts */
-export function withFailOption(command: Command, without: string[]): Command {
-  return command.addOption(
-    new Option('--fail-on <verdict>', 'end with exit code 5 when any code is invalid')
-      .choices(FAIL_ON)
-      .conflicts(without),
-  );
-}
-
 /** Exit codes of commands that wait for verdicts. */
 export const VERDICT_EXIT_CODES =
   'Exit codes: 0 all have a verdict, 1 failed, 2 usage, 4 some are unproven, 5 some are invalid (with --fail-on invalid), 130 interrupted';
@@ -61,16 +52,16 @@ export interface CheckOptions extends CommonOptions, OutOptions, FailOptions {
   readonly detach?: true;
 }
 
-export function withOutOptions(command: Command): Command {
-  return command
-    .option('--out <file>', 'write the result there when it is done; - is stdout')
-    .addOption(
-      new Option(
-        '--format <format>',
-        'of the result (default: by the ending of --out; csv)',
-      ).choices(RESULT_FORMATS),
-    );
-}
+/** Options of commands that wait for verdicts. */
+export const VERDICT_OPTIONS: readonly Option[] = [
+  new Option('--fail-on <verdict>', 'end with exit code 5 when any code is invalid')
+    .choices(FAIL_ON)
+    .conflicts(['detach', 'dryRun']),
+  new Option('--out <file>', 'write the result there when it is done; - is stdout'),
+  new Option('--format <format>', 'of the result (default: by the ending of --out; csv)').choices(
+    RESULT_FORMATS,
+  ),
+];
 
 /** The seller whose codes are asked for. @throws {CommandError} when several are configured and none is named */
 export function oneSeller(config: Config, name: string | undefined): SellerConfig {

@@ -12,9 +12,8 @@ import {
   checkSeller,
   findAudit,
   type FailOptions,
+  VERDICT_OPTIONS,
   type OutOptions,
-  withFailOption,
-  withOutOptions,
 } from '../codes/options.js';
 import { runAudit } from '../codes/run-audit.js';
 import {
@@ -30,17 +29,12 @@ import { appAction } from '../execute.js';
 import type { ExitCode } from '../exit-codes.js';
 import {
   described,
-  DETACH_OPTION,
   formatOfFile,
-  JSON_OPTION,
   ofSeller,
   onlySeller,
   outPlace,
-  PAGER_OPTION,
   positiveInteger,
-  SELLER_OPTION,
   STDOUT,
-  VERTICAL_OPTION,
   type CommonOptions,
   type TableOptions,
 } from '../options.js';
@@ -63,7 +57,7 @@ export function add(program: Command): void {
       summary: 'list the newest audits',
       about: 'Lists the newest audits with their figures.',
       examples: ['seller-mirror audits list --limit 5'],
-      options: [JSON_OPTION, SELLER_OPTION, VERTICAL_OPTION, PAGER_OPTION],
+      options: ['json', 'seller', 'vertical', 'pager'],
     },
   ).action(appAction('store', list));
   described(withNumber('show'), {
@@ -71,23 +65,23 @@ export function add(program: Command): void {
     about:
       'Shows one audit: how its list was read, its figures, why codes have no verdict, the cost of the rest, and how to continue.',
     examples: ['seller-mirror audits show 12'],
-    options: [JSON_OPTION, SELLER_OPTION],
+    options: ['json', 'seller'],
   }).action(appAction('store', show));
-  described(withOutOptions(withFailOption(withNumber('resume'), ['detach'])), {
+  described(withNumber('resume'), {
     summary: 'continue an audit',
     about:
       'Continues an audit that was interrupted, failed or was cancelled; watches it while other processes work on it. Codes with an answer are not asked for again. The result goes to the file that `--out` named before, unless it is there already; `--out` names another one.',
     notes: RESULT_HELP,
     examples: ['seller-mirror audits resume 12'],
     more: VERDICT_EXIT_CODES,
-    options: [DETACH_OPTION, JSON_OPTION, SELLER_OPTION],
+    options: [...VERDICT_OPTIONS, 'detach', 'json', 'seller'],
   }).action(appAction('sellers', resume));
   described(withNumber('cancel'), {
     summary: 'stop an audit for good, or until it is resumed',
     about:
       'Stops an audit in all processes that work on it; calls under way are finished. Its verdicts are kept, and `audits resume` continues with the rest.',
     examples: ['seller-mirror audits cancel 12'],
-    options: [JSON_OPTION, SELLER_OPTION],
+    options: ['json', 'seller'],
   }).action(appAction('store', cancel));
   const format = new Option('--format <format>', 'by default the ending of --out, else csv');
   described(
@@ -105,7 +99,7 @@ export function add(program: Command): void {
         'seller-mirror audits export 12 --out result.csv',
         `seller-mirror audits export 12 --format ndjson | jq -r 'select(.verdict == "invalid").code'`,
       ],
-      options: [format.choices(RESULT_FORMATS), JSON_OPTION, SELLER_OPTION],
+      options: [format.choices(RESULT_FORMATS), 'json', 'seller'],
     },
   ).action(appAction('store', exportAudit));
 }

@@ -13,7 +13,7 @@ import { openDatabase, openUnmigrated } from '../../store/open.js';
 import { printResult } from '../console.js';
 import { CommandError, usageError } from '../errors.js';
 import { action, configFor, unlessAborted } from '../execute.js';
-import { type CommonOptions, described, JSON_OPTION } from '../options.js';
+import { type CommonOptions, described } from '../options.js';
 import { Progress } from '../output/progress.js';
 import { bytes } from '../../domain/units.js';
 import { duration, plural, safeLine } from '../output/text.js';
@@ -30,7 +30,7 @@ export function add(program: Command): void {
       'seller-mirror backup mirror.tar.gz',
       'seller-mirror backup "/backups/mirror-$(date +%a).tar.gz"',
     ],
-    options: [JSON_OPTION],
+    options: ['json'],
   }).action(action(backupTo));
 }
 
@@ -99,7 +99,7 @@ export function addRestore(program: Command): void {
       'seller-mirror restore mirror.tar.gz --check',
       'DATA_DIR=./elsewhere seller-mirror restore mirror.tar.gz',
     ],
-    options: [JSON_OPTION],
+    options: ['json'],
   }).action(action(restoreFrom));
 }
 

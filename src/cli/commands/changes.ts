@@ -18,12 +18,10 @@ import { appAction } from '../execute.js';
 import {
   described,
   given,
-  JSON_OPTION,
   momentOf,
   notInStore,
   onlySeller,
   positiveInteger,
-  SELLER_OPTION,
   type CommonOptions,
 } from '../options.js';
 import { csv, type CsvCell, ndjsonLine, withColumnNames } from '../output/formats.js';
@@ -107,7 +105,7 @@ export function add(program: Command): void {
       'seller-mirror changes --since 1234 --follow --json',
     ],
     more: 'JSON has in `next` the number to give to --since the next time.',
-    options: [summary, format.choices(FORMATS).conflicts('json'), JSON_OPTION, SELLER_OPTION],
+    options: [summary, format.choices(FORMATS).conflicts('json'), 'json', 'seller'],
   }).action(appAction('store', changes));
 }
 

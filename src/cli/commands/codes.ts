@@ -20,9 +20,8 @@ import {
   purchaseCode,
   type CheckOptions,
   type FailOptions,
+  VERDICT_OPTIONS,
   type OutOptions,
-  withFailOption,
-  withOutOptions,
 } from '../codes/options.js';
 import { checkOut, keepLists, placeOf } from '../codes/result-file.js';
 import { runAudit } from '../codes/run-audit.js';
@@ -30,16 +29,7 @@ import { printResult } from '../console.js';
 import { usageError } from '../errors.js';
 import { action, appAction, readSettings, withApp } from '../execute.js';
 import type { ExitCode } from '../exit-codes.js';
-import {
-  described,
-  DETACH_OPTION,
-  given,
-  JSON_OPTION,
-  ONE_SELLER_OPTION,
-  positiveInteger,
-  SELLER_OPTION,
-  type CommonOptions,
-} from '../options.js';
+import { described, given, positiveInteger, type CommonOptions } from '../options.js';
 
 export function add(program: Command): void {
   const codes = described(program.command('codes'), {
@@ -69,9 +59,8 @@ export function add(program: Command): void {
     .option('--canary <code>', 'a code that you know is valid, for more proof', purchaseCode)
     .option('--yes', 'check lists most lines of which do not look like codes')
     .addOption(confirm.choices(CONFIRM_MODES).default('auto'))
-    .addOption(dryRun.conflicts('detach'))
-    .addOption(DETACH_OPTION);
-  described(withOutOptions(withFailOption(command, ['detach', 'dryRun'])), {
+    .addOption(dryRun.conflicts('detach'));
+  described(command, {
     summary: 'check codes, or lists of codes',
     about:
       'Checks the codes of lists, or codes given as arguments. What exists as a file is a list: text, CSV, JSON, NDJSON or an Excel workbook (.xlsx), also compressed with gzip; `-` is a list on stdin; anything else is a code. Several lists with the same columns make one result. The same code is asked for once. When more than half of the first 1,000 lines do not look like codes, or like the valid codes that are known of the seller, a person is asked; in scripts the list is refused without --yes.',
@@ -85,13 +74,13 @@ export function add(program: Command): void {
       "mysql shop -Ne 'select code from licences' | seller-mirror codes check - --out - > result.csv",
     ],
     more: VERDICT_EXIT_CODES,
-    options: [JSON_OPTION, ONE_SELLER_OPTION],
+    options: ['detach', ...VERDICT_OPTIONS, 'json', 'oneSeller'],
   }).action(action(check));
   described(codes.command('show').argument('<code>', 'the code', purchaseCode), {
     summary: 'show what is known of a code',
     about: 'Shows what is known of a code and every check of it. The marketplace is not asked.',
     examples: ['seller-mirror codes show 86781236-23d0-4b3c-7dfa-c1c147e0dece'],
-    options: [JSON_OPTION, SELLER_OPTION],
+    options: ['json', 'seller'],
   }).action(
     appAction('store', (app, _, code: string, options: CommonOptions) => {
       const keys = app.config.sellers.map(({ key }) => key);
@@ -107,9 +96,8 @@ export function add(program: Command): void {
       lengthOfTime,
     )
     .option('--valid-only', 'leave out codes that were invalid')
-    .option('--limit <n>', 'no more codes than this', positiveInteger)
-    .addOption(DETACH_OPTION);
-  described(withOutOptions(withFailOption(again, ['detach'])), {
+    .option('--limit <n>', 'no more codes than this', positiveInteger);
+  described(again, {
     summary: 'ask again for codes that are known',
     about:
       'Asks again for known codes, the most useful first: valid ones whose support ends soon or has ended since, then those that were not asked for the longest time. A recheck is an audit like any other.',
@@ -118,7 +106,7 @@ export function add(program: Command): void {
       'seller-mirror codes recheck --older-than 30d --valid-only --limit 1000 --out again.csv',
     ],
     more: VERDICT_EXIT_CODES,
-    options: [JSON_OPTION, ONE_SELLER_OPTION],
+    options: ['detach', ...VERDICT_OPTIONS, 'json', 'oneSeller'],
   }).action(appAction('sellers', recheck));
 }
 

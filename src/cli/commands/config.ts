@@ -11,7 +11,7 @@ import { action } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { table } from '../output/table.js';
 import { type Look, paint, safeLine } from '../output/text.js';
-import { described, JSON_OPTION, type CommonOptions } from '../options.js';
+import { described, type CommonOptions } from '../options.js';
 
 export function add(program: Command): void {
   described(program.command('config'), {
@@ -19,7 +19,7 @@ export function add(program: Command): void {
       'Shows each setting that is in effect and where it comes from: the environment, .env, the sellers file or its default; and their errors. It opens only the files that settings name, and shows no secrets.',
     examples: ['seller-mirror config'],
     more: 'Exit codes: 0 all can be used, 2 something is wrong',
-    options: [JSON_OPTION],
+    options: ['json'],
   }).action(action((_, options: CommonOptions) => config(options)));
 }
 

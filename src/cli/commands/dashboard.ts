@@ -7,42 +7,34 @@ import type { Store } from '../../store/store.js';
 import { note, print } from '../console.js';
 import { usageError } from '../errors.js';
 import { appAction } from '../execute.js';
-import { serveUntilSignal } from './run.js';
+import { described } from '../options.js';
+import type { Serving } from '../serve.js';
+import { SERVICE_EXIT_CODES, serveUntilSignal } from './run.js';
 
 /** `dashboard`: serves the pages; `dashboard link`: prints a login link. */
 export function add(program: Command): void {
-  const dashboard = program
-    .command('dashboard')
-    .description(
+  const dashboard = described(program.command('dashboard'), {
+    about:
       'Serves the dashboard at DASHBOARD_LISTEN until SIGINT or SIGTERM. `run` serves it too; this is for another machine, or to look at a store that nothing works on.',
-    )
-    .addHelpText(
-      'after',
-      '\nExamples:\n  $ seller-mirror dashboard\n  $ seller-mirror dashboard link\n\nExit codes: 0 stopped in order, 1 could not start, 2 configuration, 130 second Ctrl-C',
-    )
-    .action(() =>
-      serveUntilSignal(
-        'dashboard',
-        { scheduler: false, worker: false, dashboard: true },
-        {
-          async onServing({ store, dashboardUrl }) {
-            if (dashboardUrl === null) {
-              throw usageError('the dashboard is turned off', 'unset DASHBOARD_LISTEN');
-            }
-            await print(`The dashboard is at ${dashboardUrl}\n`);
-            if (process.stdout.isTTY) await print(await linkLines(store, dashboardUrl));
-            else note('`seller-mirror dashboard link` prints a link that logs you in\n');
-          },
-        },
-      ),
-    );
-  dashboard
-    .command('link')
-    .description(
+    examples: ['seller-mirror dashboard', 'seller-mirror dashboard link'],
+    more: SERVICE_EXIT_CODES,
+  }).action(() => serveUntilSignal('dashboard', DASHBOARD_ONLY, { onServing }));
+  described(dashboard.command('link'), {
+    about:
       'Prints a link that logs in once, within 10 minutes, as an operator. Whoever may run commands on the store may do everything.',
-    )
-    .addHelpText('after', '\nExample:\n  $ seller-mirror dashboard link')
-    .action(appAction('store', printLink));
+    examples: ['seller-mirror dashboard link'],
+  }).action(appAction('store', printLink));
+}
+
+const DASHBOARD_ONLY = { scheduler: false, worker: false, dashboard: true };
+
+async function onServing({ store, dashboardUrl }: Serving): Promise<void> {
+  if (dashboardUrl === null) {
+    throw usageError('the dashboard is turned off', 'unset DASHBOARD_LISTEN');
+  }
+  await print(`The dashboard is at ${dashboardUrl}\n`);
+  if (process.stdout.isTTY) await print(await linkLines(store, dashboardUrl));
+  else note('`seller-mirror dashboard link` prints a link that logs you in\n');
 }
 
 /** The lines that show a new login link. */

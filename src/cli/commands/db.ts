@@ -12,7 +12,7 @@ import { CommandError, usageError } from '../errors.js';
 import { action, configFor } from '../execute.js';
 import { pairs } from '../output/table.js';
 import { plural, safeLine } from '../output/text.js';
-import { described, JSON_OPTION, type CommonOptions } from '../options.js';
+import { described, type CommonOptions } from '../options.js';
 import { ownCommand, quietCommand } from '../own-command.js';
 
 export function add(program: Command): void {
@@ -28,7 +28,7 @@ export function add(program: Command): void {
     summary: 'start it and keep it up',
     about: 'Starts the server if need be and keeps it up until `db stop`.',
     examples: ['seller-mirror db start'],
-    options: [JSON_OPTION],
+    options: ['json'],
   }).action(action(start));
   described(db.command('stop').option('--now', 'stop it at once and cut off who is connected'), {
     summary: 'let it stop',
@@ -44,7 +44,7 @@ export function add(program: Command): void {
     summary: 'tell whether it runs, and who is connected',
     about: 'Tells where the data is, whether the server runs, and who is connected.',
     examples: ['seller-mirror db status'],
-    options: [JSON_OPTION],
+    options: ['json'],
   }).action(action(status));
 }
 

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Command } from 'commander';
+import { Option, type Command } from 'commander';
 import { openApp, type App } from '../../app.js';
 import { readConfig, type Config, type FeedConfig } from '../../config/index.js';
 import { runFeed } from '../../feeds/open.js';
@@ -14,6 +14,7 @@ import { print, stdoutLook } from '../console.js';
 import { DEMO_SELLER, changeMarket, installedPackages, openMarket } from '../demo-market.js';
 import { action, readSettings } from '../execute.js';
 import type { ExitCode } from '../exit-codes.js';
+import { described } from '../options.js';
 import { linkLines } from './dashboard.js';
 import { feedLines } from './feed.js';
 import { serveUntilSignal } from './run.js';
@@ -31,14 +32,16 @@ const ACCOUNT_QUERY = `select username, full_name as name, concat_ws(' ', balanc
   registered_at as registered from reporting.accounts`;
 
 export function add(program: Command): void {
-  program
-    .command('demo')
-    .description(
+  const serve = new Option(
+    '--serve',
+    'then serve the dashboard, with a night in the marketplace every minute',
+  );
+  described(program.command('demo'), {
+    about:
       'Mirrors a marketplace simulated on this machine, changes something there, and mirrors again. Its data is in DATA_DIR/demo, and is deleted at each start.',
-    )
-    .option('--serve', 'then serve the dashboard, with a night in the marketplace every minute')
-    .addHelpText('after', '\nExamples:\n  $ seller-mirror demo\n  $ seller-mirror demo --serve')
-    .action(action(demo));
+    examples: ['seller-mirror demo', 'seller-mirror demo --serve'],
+    options: [serve],
+  }).action(action(demo));
 }
 
 async function demo(signal: AbortSignal, options: { serve?: true }): Promise<ExitCode> {

@@ -1,6 +1,6 @@
 import { createServer } from 'node:http';
 import { hostname } from 'node:os';
-import type { Command } from 'commander';
+import { Option, type Command } from 'commander';
 import {
   databaseChecks,
   diskSpace,
@@ -27,24 +27,18 @@ import { action, readSettings, unlessAborted } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { checkSeller, type OpenedAccount } from '../marketplace-checks.js';
 import { paint, plural, safeLine } from '../output/text.js';
-import { asTyped } from '../own-command.js';
-import { chosenSellers, JSON_OPTION, SELLER_OPTION, type CommonOptions } from '../options.js';
+import { chosenSellers, described, type CommonOptions } from '../options.js';
 
 /** `doctor`: checks everything that a run needs. */
 export function add(program: Command): void {
-  program
-    .command('doctor')
-    .description(
+  const alert = new Option('--alert', 'also send a test alert, by each way that is configured');
+  described(program.command('doctor'), {
+    about:
       'Checks everything that a run needs, and says what to do about each problem. It changes nothing, and makes at most three requests to each seller’s marketplace: account, beginning of the list, one item.',
-    )
-    .addHelpText(
-      'after',
-      '\nExamples:\n  $ seller-mirror doctor --seller main\n  $ seller-mirror doctor --alert\n\nExit codes: 0 nothing failed, 1 a check failed, 2 the configuration can’t be used',
-    )
-    .addOption(JSON_OPTION)
-    .addOption(SELLER_OPTION)
-    .option('--alert', 'also send a test alert, by each way that is configured')
-    .action(action(doctor));
+    examples: ['seller-mirror doctor --seller main', 'seller-mirror doctor --alert'],
+    more: 'Exit codes: 0 nothing failed, 1 a check failed, 2 the configuration can’t be used',
+    options: ['json', 'seller', alert],
+  }).action(action(doctor));
 }
 
 interface DoctorOptions extends CommonOptions {
@@ -58,9 +52,7 @@ async function doctor(signal: AbortSignal, options: DoctorOptions): Promise<Exit
     checks.push(check);
     if (options.json !== true) await print(linesOf(check));
   }
-  const json = checks.map(({ seller, result, text, remedy }) => {
-    return { sellerId: seller, result, text, remedy: remedy && asTyped(remedy) };
-  });
+  const json = checks.map(({ seller, ...check }) => ({ sellerId: seller, ...check }));
   const { requests } = seen;
   await printResult(
     options,

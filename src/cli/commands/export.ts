@@ -22,7 +22,7 @@ import {
   type Place,
   writeCursorFile,
 } from '../export-options.js';
-import { described, JSON_OPTION, SELLER_OPTION } from '../options.js';
+import { described } from '../options.js';
 import { safeJson } from '../output/formats.js';
 import { Progress } from '../output/progress.js';
 import { table } from '../output/table.js';
@@ -66,7 +66,7 @@ export function add(program: Command): void {
       'seller-mirror export items --raw --since 4711 --out changed.csv',
       'seller-mirror export items --format ndjson --cursor-file items.cursor | gzip > "items-$(date +%F).ndjson.gz"',
     ],
-    options: [JSON_OPTION, SELLER_OPTION],
+    options: ['json', 'seller'],
   }).action(
     action((signal, view: string | undefined, options: ExportOptions) =>
       view === undefined ? listViews(options, signal) : exportView(view, options, signal),

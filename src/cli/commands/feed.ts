@@ -1,4 +1,4 @@
-import type { Command } from 'commander';
+import { Option, type Command } from 'commander';
 import type { App } from '../../app.js';
 import type { FeedConfig } from '../../config/index.js';
 import { lagOf } from '../../domain/feed-lag.js';
@@ -12,60 +12,47 @@ import { print, printResult, stdoutLook } from '../console.js';
 import { usageError } from '../errors.js';
 import { appAction } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
-import { JSON_OPTION, type CommonOptions } from '../options.js';
+import { described, type CommonOptions } from '../options.js';
 import { Progress } from '../output/progress.js';
 import { table } from '../output/table.js';
 import { count, duration, momentCell, plural } from '../output/text.js';
 
 /** `feed [list|run|status|check|reset]`: reporting databases and folders that are kept full. */
 export function add(program: Command): void {
-  const feed = program
-    .command('feed')
-    .description(
+  const feed = described(program.command('feed'), {
+    about:
       'Keeps reporting databases and folders full: FEEDS_FILE says which. `run` and `worker` deliver after each sync and audit, or on the feed’s own cron.',
-    )
-    .addHelpText(
-      'after',
-      '\nExamples:\n  $ FEEDS_FILE=feeds.json seller-mirror feed check warehouse\n  $ seller-mirror feed run warehouse',
-    );
-  feed
-    .command('list', { isDefault: true })
-    .description('Lists the feeds that FEEDS_FILE has.')
-    .addOption(JSON_OPTION)
-    .addHelpText('after', '\nExample:\n  $ seller-mirror feed list')
-    .action(appAction('store', list));
-  feed
-    .command('run')
-    .description(
-      'Delivers now: one feed, or all. Interrupted, it goes on from there the next time.',
-    )
-    .argument('[name]', 'of the feed (default: all)')
-    .addOption(JSON_OPTION)
-    .addHelpText(
-      'after',
-      '\nExample:\n  $ seller-mirror feed run warehouse\n\nExit codes: 0 delivered, 1 a feed or view failed, 2 usage, 130 interrupted',
-    )
-    .action(appAction('store', run));
-  feed
-    .command('status')
-    .description('Shows how far each view of each feed is, as its target says.')
-    .addOption(JSON_OPTION)
-    .addHelpText('after', '\nExample:\n  $ seller-mirror feed status')
-    .action(appAction('store', status));
-  feed
-    .command('check')
-    .description('Connects to the target of a feed and says what is there. Writes nothing.')
-    .argument('<name>', 'of the feed')
-    .addOption(JSON_OPTION)
-    .addHelpText('after', '\nExample:\n  $ seller-mirror feed check warehouse')
-    .action(appAction('store', check));
-  feed
-    .command('reset')
-    .description('Has views delivered whole the next time. Deletes no rows.')
-    .argument('<name>', 'of the feed')
-    .option('--view <view>', 'only this view (default: all of the feed)')
-    .addHelpText('after', '\nExample:\n  $ seller-mirror feed reset warehouse --view items')
-    .action(appAction('store', reset));
+    examples: [
+      'FEEDS_FILE=feeds.json seller-mirror feed check warehouse',
+      'seller-mirror feed run warehouse',
+    ],
+  });
+  described(feed.command('list', { isDefault: true }), {
+    about: 'Lists the feeds that FEEDS_FILE has.',
+    examples: ['seller-mirror feed list'],
+    options: ['json'],
+  }).action(appAction('store', list));
+  described(feed.command('run').argument('[name]', 'of the feed (default: all)'), {
+    about: 'Delivers now: one feed, or all. Interrupted, it goes on from there the next time.',
+    examples: ['seller-mirror feed run warehouse'],
+    more: 'Exit codes: 0 delivered, 1 a feed or view failed, 2 usage, 130 interrupted',
+    options: ['json'],
+  }).action(appAction('store', run));
+  described(feed.command('status'), {
+    about: 'Shows how far each view of each feed is, as its target says.',
+    examples: ['seller-mirror feed status'],
+    options: ['json'],
+  }).action(appAction('store', status));
+  described(feed.command('check').argument('<name>', 'of the feed'), {
+    about: 'Connects to the target of a feed and says what is there. Writes nothing.',
+    examples: ['seller-mirror feed check warehouse'],
+    options: ['json'],
+  }).action(appAction('store', check));
+  described(feed.command('reset').argument('<name>', 'of the feed'), {
+    about: 'Has views delivered whole the next time. Deletes no rows.',
+    examples: ['seller-mirror feed reset warehouse --view items'],
+    options: [new Option('--view <view>', 'only this view (default: all of the feed)')],
+  }).action(appAction('store', reset));
 }
 
 /** @throws {CommandError} when there is no such feed */

@@ -9,15 +9,11 @@ import { appAction } from '../execute.js';
 import {
   described,
   given,
-  JSON_OPTION,
   momentOf,
   notInStore,
   ofSeller,
   onlySeller,
-  PAGER_OPTION,
   positiveInteger,
-  SELLER_OPTION,
-  VERTICAL_OPTION,
   type CommonOptions,
   type TableOptions,
 } from '../options.js';
@@ -60,14 +56,14 @@ export function add(program: Command): void {
       'seller-mirror items --state removed --format csv > removed.csv',
       'seller-mirror items --item 4711 --as-of 30d --json',
     ],
-    options: [JSON_OPTION, SELLER_OPTION, VERTICAL_OPTION, PAGER_OPTION],
+    options: ['json', 'seller', 'vertical', 'pager'],
   }).action(appAction('store', items));
   described(command.command('view').argument('<id>', 'the item’s id', positiveInteger), {
     summary: 'show one item whole',
     about:
       'Shows one item whole: all its fields, what it cost and since when, and how many of its purchases are known. JSON also has the record as the marketplace sent it.',
     examples: ['seller-mirror items view 4711', 'seller-mirror items view 4711 --json'],
-    options: [JSON_OPTION, SELLER_OPTION],
+    options: ['json', 'seller'],
   }).action(appAction('store', view));
 }
 

@@ -4,7 +4,7 @@ import { openDatabase, openUnmigrated, type DatabaseOptions } from '../../store/
 import { printResult } from '../console.js';
 import { action, configFor, unlessAborted } from '../execute.js';
 import { plural } from '../output/text.js';
-import { described, JSON_OPTION, type CommonOptions } from '../options.js';
+import { described, type CommonOptions } from '../options.js';
 
 interface MigrateOptions extends CommonOptions {
   readonly status?: boolean;
@@ -18,7 +18,7 @@ export function add(program: Command): void {
     about:
       'Applies pending migrations, each in a transaction of its own. The other commands do so too; this one does nothing else, for deployments.',
     examples: ['seller-mirror migrate', 'seller-mirror migrate --status'],
-    options: [JSON_OPTION],
+    options: ['json'],
   }).action(action(migrate));
 }
 

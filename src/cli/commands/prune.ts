@@ -6,13 +6,7 @@ import { PruneBusyError, type Pruned } from '../../store/prune.js';
 import { printResult, stdoutLook } from '../console.js';
 import { CommandError, usageError } from '../errors.js';
 import { appAction } from '../execute.js';
-import {
-  described,
-  JSON_OPTION,
-  onlySeller,
-  SELLER_OPTION,
-  type CommonOptions,
-} from '../options.js';
+import { described, onlySeller, type CommonOptions } from '../options.js';
 import { Progress } from '../output/progress.js';
 import { table, type TableColumn } from '../output/table.js';
 import { bytes } from '../../domain/units.js';
@@ -29,7 +23,7 @@ export function add(program: Command): void {
     notes:
       '`run` and `scheduler` do so once a day by themselves. Stopped with Ctrl-C, what is done stays done.',
     examples: ['seller-mirror prune --dry-run', 'KEEP_RUNS_DAYS=90 seller-mirror prune'],
-    options: [JSON_OPTION, SELLER_OPTION],
+    options: ['json', 'seller'],
   }).action(appAction('store', prune));
 }
 

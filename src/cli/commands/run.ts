@@ -38,9 +38,12 @@ function addService(command: Command, roles: Roles, about: string, settings: str
   described(command, {
     about,
     examples: [`${settings} seller-mirror ${name}`],
-    more: 'Exit codes: 0 stopped in order, 1 could not start, 2 configuration, 130 second Ctrl-C',
+    more: SERVICE_EXIT_CODES,
   }).action(() => serveUntilSignal(name, roles));
 }
+
+export const SERVICE_EXIT_CODES =
+  'Exit codes: 0 stopped in order, 1 could not start, 2 configuration, 130 second Ctrl-C';
 
 interface ServeOptions {
   /** Other than that of this process. */

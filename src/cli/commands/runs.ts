@@ -15,14 +15,10 @@ import { CommandError } from '../errors.js';
 import { appAction } from '../execute.js';
 import {
   described,
-  JSON_OPTION,
   ofSeller,
   onlySeller,
-  PAGER_OPTION,
   positiveInteger,
   rowNumber,
-  SELLER_OPTION,
-  VERTICAL_OPTION,
   type CommonOptions,
   type TableOptions,
 } from '../options.js';
@@ -60,7 +56,7 @@ export function add(program: Command): void {
       'seller-mirror runs show 42',
       'seller-mirror runs approve 42',
     ],
-    options: [JSON_OPTION, SELLER_OPTION, VERTICAL_OPTION, PAGER_OPTION],
+    options: ['json', 'seller', 'vertical', 'pager'],
   }).action(
     appAction('store', (app, signal, id: bigint | undefined, options: RunsOptions) =>
       id === undefined ? list(app, options) : show(app, signal, id, options),
@@ -70,7 +66,7 @@ export function add(program: Command): void {
     summary: 'show one run',
     about: 'Shows one run: figures, warnings, problem, unreadable records.',
     examples: ['seller-mirror runs show 42'],
-    options: [JSON_OPTION, SELLER_OPTION],
+    options: ['json', 'seller'],
   }).action(appAction('store', show));
   addDecision(runs, 'approved', 'approve', {
     summary: 'remove what a held run held back',
@@ -244,7 +240,7 @@ function addDecision(
     ...parts,
     examples: [`seller-mirror runs ${name} 42`],
     more: 'Exit codes: 0 done, or decided so before; 1 there is nothing to decide, or a run works for the seller; 2 usage',
-    options: [JSON_OPTION],
+    options: ['json'],
   }).action(
     appAction('store', async ({ store }, _, runId: bigint, options: CommonOptions) => {
       const holder = `${name} (process ${process.pid} on ${hostname()})`;

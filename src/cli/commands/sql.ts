@@ -5,7 +5,7 @@ import { queryReadOnly } from '../../store/read-only.js';
 import { NoRowsError } from '../../store/text-cursor.js';
 import { CommandError, usageError } from '../errors.js';
 import { action, withApp } from '../execute.js';
-import { described, PAGER_OPTION, type TableOptions, VERTICAL_OPTION } from '../options.js';
+import { described, type TableOptions } from '../options.js';
 import { formatOption, writeRows, type FormatOptions } from '../rows.js';
 
 export function add(program: Command): void {
@@ -23,7 +23,7 @@ export function add(program: Command): void {
       'seller-mirror sql "select name, price_regular from reporting.items"',
       'seller-mirror sql --format csv - < report.sql > report.csv',
     ],
-    options: [VERTICAL_OPTION, PAGER_OPTION],
+    options: ['vertical', 'pager'],
   }).action(action(sql));
 }
 

@@ -1,4 +1,4 @@
-import type { Command } from 'commander';
+import { Option, type Command } from 'commander';
 import type { App } from '../../app.js';
 import { schedulesOf } from '../../app/schedules.js';
 import { describeWide } from '../../domain/changes.js';
@@ -11,7 +11,7 @@ import type { SellerStatus } from '../../store/status.js';
 import { printResult, stdoutLook } from '../console.js';
 import { action, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
-import { JSON_OPTION, SELLER_OPTION, unknownSeller, type CommonOptions } from '../options.js';
+import { described, unknownSeller, type CommonOptions } from '../options.js';
 import { asTyped } from '../own-command.js';
 import { pairs } from '../output/table.js';
 import { age, count, type Look, paint, safeLine } from '../output/text.js';
@@ -22,20 +22,21 @@ interface StatusOptions extends CommonOptions {
 
 /** `status`: whether each seller's copy is current. */
 export function add(program: Command): void {
-  program
-    .command('status')
-    .description(
+  described(program.command('status'), {
+    about:
       'Shows for each seller whether its copy is current, and when `run` or `scheduler` mirrors it next; and how far each feed is. A copy is stale when its items were last mirrored more than STALE_AFTER_HOURS (26) hours ago.',
-    )
-    .option('--check', 'end with exit code 1 when the copy of a configured seller is not current')
-    .addHelpText(
-      'after',
-      '\nExamples:\n  $ seller-mirror status\n  $ seller-mirror status --check || mail -s "mirror is not current" me@shop.example',
-    )
-    .addOption(JSON_OPTION)
-    .addOption(SELLER_OPTION)
-    .action(action(status));
+    examples: [
+      'seller-mirror status',
+      'seller-mirror status --check || mail -s "mirror is not current" me@shop.example',
+    ],
+    options: [CHECK_OPTION, 'json', 'seller'],
+  }).action(action(status));
 }
+
+const CHECK_OPTION = new Option(
+  '--check',
+  'end with exit code 1 when the copy of a configured seller is not current',
+);
 
 function status(signal: AbortSignal, options: StatusOptions): Promise<ExitCode> {
   // With --check, having no seller is an error: it must not pass for a current copy.
@@ -50,8 +51,8 @@ function status(signal: AbortSignal, options: StatusOptions): Promise<ExitCode> 
     await printResult(
       options,
       reports.map((report) => ({
-        ...reportJson(report),
-        feeds: ofSeller(report.name).map(feedJson),
+        ...report,
+        feeds: ofSeller(report.sellerId).map(({ json }) => json),
       })),
       () => {
         const look = stdoutLook();
@@ -90,10 +91,12 @@ async function reportsOf({ config, store }: App, now: Date): Promise<SellerRepor
 }
 
 function chosen(reports: SellerReport[], name: string | undefined): SellerReport[] {
-  const found = reports.filter((report) => name === undefined || report.name === name);
+  const found = reports.filter((report) => name === undefined || report.sellerId === name);
   if (found.length > 0 || name === undefined) return found;
-  const known = reports.map((report) => report.name);
-  throw unknownSeller(name, known);
+  throw unknownSeller(
+    name,
+    reports.map((report) => report.sellerId),
+  );
 }
 
 /** How far the configured feeds are, by what the store knows: no target is asked. */
@@ -102,53 +105,50 @@ async function feedReports({ config, store }: App, now: Date) {
   return config.feeds.map(({ name, place, views, sellers }) => {
     const state = states.find(({ feed }) => feed === name);
     const known = state?.views ?? [];
-    return {
-      ...{ name, place, sellers, lag: lagOf(known, views, now) },
+    const lag = lagOf(known, views, now);
+    const json = {
+      feed: name,
+      target: place,
+      lagSeconds: Math.round(lag.ms / 1000),
       deliveredAt: state?.deliveredAt ?? null,
       failures: state?.failures ?? 0,
       problem: state?.problem ?? null,
-      views: views.map((view) => ({
-        view,
-        lagMs: lagOf(known, [view], now).ms,
-        deliveredAt: known.find((one) => one.view === view)?.deliveredAt ?? null,
-        problem: known.find((one) => one.view === view)?.problem ?? null,
-      })),
+      views: views.map((view) => {
+        const { deliveredAt = null, problem = null } = known.find((one) => one.view === view) ?? {};
+        const lagSeconds = Math.round(lagOf(known, [view], now).ms / 1000);
+        return { view, deliveredAt, problem, lagSeconds };
+      }),
     };
+    return { json, lag, sellers };
   });
 }
 
 type FeedReport = Awaited<ReturnType<typeof feedReports>>[number];
 
-function feedJson({ name, place, lag, views, ...rest }: Omit<FeedReport, 'sellers'>): object {
-  const { deliveredAt, failures, problem } = rest;
-  return {
-    ...{ feed: name, target: place, lagSeconds: Math.round(lag.ms / 1000) },
-    ...{ deliveredAt, failures, problem },
-    views: views.map(({ lagMs, ...view }) => ({ ...view, lagSeconds: Math.round(lagMs / 1000) })),
-  };
-}
-
 /** A feed's state as lines for a person. */
-function feedLines(
-  { name, place, lag, deliveredAt, failures, problem }: FeedReport,
-  now: Date,
-  look: Look,
-): string {
+function feedLines({ json, lag }: FeedReport, now: Date, look: Look): string {
+  const { feed, target, deliveredAt, failures, problem } = json;
   const [mark, colour] = problem !== null ? MARKS.failing : MARKS[lag.ms > 0 ? 'stale' : 'current'];
   const last = deliveredAt === null ? 'never delivered' : `all delivered ${age(deliveredAt, now)}`;
   const behind = lag.since === null ? 'current' : `behind since ${age(lag.since, now)}`;
   const state = deliveredAt === null && lag.since === null ? last : `${behind}, ${last}`;
-  const head = `${paint(colour, mark, look)} feed ${safeLine(name)} · ${state}\n`;
+  const head = `${paint(colour, mark, look)} feed ${safeLine(feed)} · ${state}\n`;
   const times = failures > 1 ? ` (failed ${count(failures)} times)` : '';
-  const details = [
-    ['target', place],
-    ['behind', lag.views.length === 0 ? null : lag.views.join(', ')],
-    ['problem', problem && `${problem}${times}`],
-  ] as const;
-  const known = details.flatMap(([label, text]) =>
-    text === null ? [] : [[label, asTyped(text)] as const],
+  return (
+    head +
+    details(
+      { target, behind: lag.views.join(', '), problem: problem && `${problem}${times}` },
+      look,
+    )
   );
-  return head + pairs(known, look, '  ');
+}
+
+/** The lines below a head that say something, with commands as they must be typed, before lines are wrapped. */
+function details(texts: Readonly<Record<string, string | null>>, look: Look): string {
+  const known = Object.entries(texts).flatMap(([label, text]) =>
+    text === null || text === '' ? [] : [[label, asTyped(text)] as const],
+  );
+  return pairs(known, look, '  ');
 }
 
 /** What a seller's copy should be, by the settings and the running processes. */
@@ -167,25 +167,32 @@ type ScheduleReport = SellerReport['schedules'][number];
 
 /** The state of one seller's copy, named as in `reporting.sync_runs`. @param stored null: never mirrored */
 export function sellerReport(
-  name: string,
+  sellerId: string,
   { configured, staleAfterHours, schedules, processes }: Expectation,
   stored: SellerStatus | null,
   now: Date,
 ) {
   const settled = settledVerdict(stored, staleAfterHours, now);
-  const { running = null, lastProblem = null, held = null } = stored ?? {};
-  const leftAlone = stored?.parked ?? null;
+  const {
+    running = null,
+    lastProblem = null,
+    held = null,
+    parked: leftAlone = null,
+  } = stored ?? {};
   const isPaused = leftAlone?.code === PAUSED;
   const parked = isPaused ? null : leftAlone;
+  const { live = 0, missing = 0, removed = 0 } = stored?.items ?? {};
   return {
-    name,
+    sellerId,
     configured,
     verdict: running === null ? settled : ('running' as const),
     /** Whether the copy is current, also while a run is under way. */
     current: settled === 'current',
     marketplace: stored?.marketplace ?? null,
     account: stored?.account ?? null,
-    items: stored?.items ?? { live: 0, missing: 0, removed: 0 },
+    liveItems: live,
+    missingItems: missing,
+    removedItems: removed,
     quarantined: stored?.quarantined ?? 0,
     itemsMirroredAt: stored?.itemsMirroredAt ?? null,
     accountMirroredAt: stored?.accountMirroredAt ?? null,
@@ -197,20 +204,17 @@ export function sellerReport(
       holder: running.holder,
     },
     /** Since when, and by whom, a person wants schedules to leave the seller alone; null: nobody does. */
+    pausedAt: isPaused ? leftAlone.since : null,
     paused: isPaused
-      ? {
-          since: leftAlone.since,
-          reason: leftAlone.reason,
-          remedy: parkedRemedy(leftAlone.code, name),
-        }
+      ? { reason: leftAlone.reason, remedy: parkedRemedy(leftAlone.code, sellerId) }
       : null,
     /** Why schedules leave the seller alone until a person has mended it; null when they don't. */
+    parkedAt: parked && parked.since,
     parked: parked && {
-      since: parked.since,
       runId: parked.runId,
       problemCode: parked.code,
       problem: parked.reason,
-      remedy: parkedRemedy(parked.code, name),
+      remedy: parkedRemedy(parked.code, sellerId),
     },
     lastProblem: lastProblem && {
       runId: lastProblem.runId,
@@ -271,23 +275,6 @@ function settledVerdict(
   return age > staleAfterHours * 3_600_000 ? 'stale' : 'current';
 }
 
-/** Formats a report for `--json`, named as in `reporting.freshness` and `reporting.sync_runs`. */
-function reportJson({ name, items, parked, paused, lastProblem, ...rest }: SellerReport): object {
-  const { since = null, ...parkedBy } = parked ?? {};
-  return {
-    sellerId: name,
-    ...rest,
-    liveItems: items.live,
-    missingItems: items.missing,
-    removedItems: items.removed,
-    pausedAt: paused?.since ?? null,
-    paused: paused && { reason: paused.reason, remedy: paused.remedy },
-    parkedAt: since,
-    parked: parked && { ...parkedBy, remedy: asTyped(parked.remedy) },
-    lastProblem: lastProblem && { ...lastProblem, remedy: asTyped(lastProblem.remedy) },
-  };
-}
-
 const MARKS = {
   current: ['✓', 'green'],
   running: ['…', 'green'],
@@ -300,16 +287,12 @@ const MARKS = {
 
 /** One seller's state as lines for a person. */
 export function reportLines(report: SellerReport, now: Date, look: Look): string {
-  const { configured, verdict, name, lastProblem } = report;
+  const { configured, verdict, sellerId, lastProblem } = report;
   const awaitsDecision = verdict === 'current' && lastProblem?.state === 'held';
   const [mark, colour] = MARKS[awaitsDecision ? 'stale' : verdict];
   const known = configured ? '' : ' (in the store, not configured)';
-  const head = `${paint(colour, mark, look)} ${safeLine(name)} · ${verdictText(report, now)}${known}\n`;
-  const details = detailsOf(report, now).flatMap(([label, text]) =>
-    // Commands become what must be typed before lines are wrapped.
-    text === null ? [] : [[label, asTyped(text)] as const],
-  );
-  return head + pairs(details, look, '  ');
+  const head = `${paint(colour, mark, look)} ${safeLine(sellerId)} · ${verdictText(report, now)}${known}\n`;
+  return head + details(detailsOf(report, now), look);
 }
 
 function verdictText({ running, itemsMirroredAt, verdict }: SellerReport, now: Date): string {
@@ -323,52 +306,38 @@ function verdictText({ running, itemsMirroredAt, verdict }: SellerReport, now: D
   return `${verdict}${run}, ${last}`;
 }
 
-function detailsOf(report: SellerReport, now: Date): (readonly [string, string | null])[] {
-  const { account, items, lastProblem: problem, marketplace, parked, paused, lastWide } = report;
-  const { accountMirroredAt, quarantined } = report;
-  const money = [account?.balance, account?.currency]
-    .filter((text) => typeof text === 'string')
-    .join(' ');
+function detailsOf(report: SellerReport, now: Date): Readonly<Record<string, string | null>> {
+  const { account, lastProblem: problem, marketplace, parked, paused, lastWide } = report;
+  const { accountMirroredAt, quarantined, liveItems, missingItems, removedItems } = report;
+  const money = [account?.balance, account?.currency].filter(Boolean).join(' ');
   const seen = accountMirroredAt === null ? '' : `, mirrored ${age(accountMirroredAt, now)}`;
   const unread = quarantined === 0 ? '' : ` · ${count(quarantined)} quarantined`;
   const isFirst = report.verdict === 'never' && report.configured;
-  return [
-    ['marketplace', marketplace],
-    ['account', account && `${account.username}, balance ${money || '–'}${seen}`],
-    [
-      'items',
+  const ago = (at: Date | null): string => (at === null ? '' : age(at, now));
+  const leftAlone = 'schedules leave the seller alone';
+  return {
+    marketplace,
+    account: account && `${account.username}, balance ${money || '–'}${seen}`,
+    items:
       marketplace &&
-        `${count(items.live)} live · ${count(items.missing)} missing · ${count(items.removed)} removed${unread}`,
-    ],
-    [
-      'changed',
+      `${count(liveItems)} live · ${count(missingItems)} missing · ${count(removedItems)} removed${unread}`,
+    changed:
       lastWide &&
-        `${age(lastWide.at, now)}, run ${lastWide.runId}: ${lastWide.changes.map(describeWide).join(', ')}`,
-    ],
-    [
-      problem?.state === 'held' ? 'held' : 'problem',
+      `${ago(lastWide.at)}, run ${lastWide.runId}: ${lastWide.changes.map(describeWide).join(', ')}`,
+    [problem?.state === 'held' ? 'held' : 'problem']:
       problem && problem.runId !== parked?.runId
-        ? `${age(problem.at, now)}, run ${problem.runId} (${problem.kind}, ${problem.state}): ${problem.problem}`
+        ? `${ago(problem.at)}, run ${problem.runId} (${problem.kind}, ${problem.state}): ${problem.problem}`
         : null,
-    ],
-    [
-      'parked',
-      parked &&
-        `${age(parked.since, now)}, by run ${parked.runId}: ${parked.problem}; schedules leave the seller alone`,
-    ],
-    [
-      'paused',
-      paused && `${age(paused.since, now)}: ${paused.reason}; schedules leave the seller alone`,
-    ],
-    ...report.schedules.map((one) => [LABELS[one.kind], scheduleText(one)] as const),
-    [
-      'remedy',
+    parked:
+      parked && `${ago(report.parkedAt)}, by run ${parked.runId}: ${parked.problem}; ${leftAlone}`,
+    paused: paused && `${ago(report.pausedAt)}: ${paused.reason}; ${leftAlone}`,
+    ...Object.fromEntries(report.schedules.map((one) => [LABELS[one.kind], scheduleText(one)])),
+    remedy:
       parked?.remedy ??
-        paused?.remedy ??
-        problem?.remedy ??
-        (isFirst ? 'run `seller-mirror sync`' : null),
-    ],
-  ];
+      paused?.remedy ??
+      problem?.remedy ??
+      (isFirst ? 'run `seller-mirror sync`' : null),
+  };
 }
 
 const LABELS = { sync: 'schedule', account: 'account only', recheck: 'codes again' } as const;

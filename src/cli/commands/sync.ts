@@ -9,14 +9,7 @@ import { print, printJson, printResult, stdoutLook } from '../console.js';
 import { reportError, usageError } from '../errors.js';
 import { action, complain, queuesOf, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
-import {
-  chosenSellers,
-  described,
-  JSON_OPTION,
-  positiveInteger,
-  SELLER_OPTION,
-  type CommonOptions,
-} from '../options.js';
+import { chosenSellers, described, positiveInteger, type CommonOptions } from '../options.js';
 import { asTyped } from '../own-command.js';
 import { SyncProgress, exitCodeOf, runJson, runLines } from '../run-report.js';
 
@@ -42,7 +35,7 @@ export function add(program: Command): void {
       'Mirrors the account and all items of each seller. With `account` or `items` only that part; with `item ID` one item.',
     examples: ['seller-mirror sync', 'seller-mirror sync item 4711 --seller main'],
     more: 'Exit codes: 0 done, 1 failed, 2 usage, 3 held by the removal guard, 130 interrupted',
-    options: [JSON_OPTION, SELLER_OPTION],
+    options: ['json', 'seller'],
   }).action(action(sync));
 }
 

@@ -9,7 +9,7 @@ import type { Role } from '../../store/access.js';
 import { print, printResult, stdoutLook } from '../console.js';
 import { type CommandError, usageError } from '../errors.js';
 import { appAction } from '../execute.js';
-import { JSON_OPTION, type CommonOptions } from '../options.js';
+import { described, type CommonOptions } from '../options.js';
 import { table } from '../output/table.js';
 import { momentCell } from '../output/text.js';
 
@@ -17,40 +17,34 @@ const ROLES = ['viewer', 'operator'] as const satisfies readonly Role[];
 
 /** `users [list|add|password|remove]`: accounts at the dashboard. */
 export function add(program: Command): void {
-  const users = program
-    .command('users')
-    .description(
+  const users = described(program.command('users'), {
+    about:
       'Accounts of people at the dashboard. A viewer looks, with purchase codes masked; an operator also acts.',
-    )
-    .addHelpText(
-      'after',
-      '\nExamples:\n  $ seller-mirror users add alice --role operator\n  $ seller-mirror users add bob --role viewer < password.txt',
-    );
-  users
-    .command('list', { isDefault: true })
-    .description('Lists the accounts.')
-    .addOption(JSON_OPTION)
-    .addHelpText('after', '\nExample:\n  $ seller-mirror users list')
-    .action(appAction('store', list));
-  users
-    .command('add')
-    .description('Adds an account. The password is asked for, or read from stdin.')
-    .argument('<name>', 'letters, digits and . _ - @', userName)
-    .addOption(new Option('--role <role>', 'what it may do').choices(ROLES).makeOptionMandatory())
-    .addHelpText('after', '\nExample:\n  $ seller-mirror users add alice --role operator')
-    .action(appAction('store', addUser));
-  users
-    .command('password')
-    .description('Sets an account’s password, and ends its sessions.')
-    .argument('<name>', 'of the account', userName)
-    .addHelpText('after', '\nExample:\n  $ seller-mirror users password alice')
-    .action(appAction('store', setPassword));
-  users
-    .command('remove')
-    .description('Removes an account, and ends its sessions.')
-    .argument('<name>', 'of the account', userName)
-    .addHelpText('after', '\nExample:\n  $ seller-mirror users remove alice')
-    .action(appAction('store', removeUser));
+    examples: [
+      'seller-mirror users add alice --role operator',
+      'seller-mirror users add bob --role viewer < password.txt',
+    ],
+  });
+  described(users.command('list', { isDefault: true }), {
+    about: 'Lists the accounts.',
+    examples: ['seller-mirror users list'],
+    options: ['json'],
+  }).action(appAction('store', list));
+  const named = (name: string, about = 'of the account'): Command =>
+    users.command(name).argument('<name>', about, userName);
+  described(named('add', 'letters, digits and . _ - @'), {
+    about: 'Adds an account. The password is asked for, or read from stdin.',
+    examples: ['seller-mirror users add alice --role operator'],
+    options: [new Option('--role <role>', 'what it may do').choices(ROLES).makeOptionMandatory()],
+  }).action(appAction('store', addUser));
+  described(named('password'), {
+    about: 'Sets an account’s password, and ends its sessions.',
+    examples: ['seller-mirror users password alice'],
+  }).action(appAction('store', setPassword));
+  described(named('remove'), {
+    about: 'Removes an account, and ends its sessions.',
+    examples: ['seller-mirror users remove alice'],
+  }).action(appAction('store', removeUser));
 }
 
 function userName(name: string): string {

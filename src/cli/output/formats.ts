@@ -1,4 +1,5 @@
 import { csvLine, guarded, isNumberText } from '../../domain/csv.js';
+import { asTyped } from '../own-command.js';
 
 export type CsvCell = string | number | bigint | boolean | Date | null | undefined;
 
@@ -48,7 +49,10 @@ const UNSAFE = /[\u007F-\u009F\u202A-\u202E\u2066-\u2069\u2028\u2029]/g;
 /** Members whose content came from elsewhere: its names are not changed. */
 const AS_RECEIVED = new Set(['extra', 'layout', 'raw', 'tolerated']);
 
-/** Renames members as columns are named, at every depth: `runId` becomes `run_id`. */
+/**
+ * Renames members as columns are named, at every depth: `runId` becomes `run_id`. The commands in a remedy
+ * become what must be typed here.
+ */
 export function withColumnNames(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withColumnNames);
   if (typeof value !== 'object' || value === null) return value;
@@ -56,9 +60,13 @@ export function withColumnNames(value: unknown): unknown {
   return Object.fromEntries(
     Object.entries(value).map(([name, member]) => [
       name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
-      AS_RECEIVED.has(name) ? member : withColumnNames(member),
+      AS_RECEIVED.has(name) ? member : withColumnNames(name === 'remedy' ? typed(member) : member),
     ]),
   );
+}
+
+function typed(remedy: unknown): unknown {
+  return typeof remedy === 'string' ? asTyped(remedy) : remedy;
 }
 
 export function json(value: unknown): string {

@@ -90,8 +90,11 @@ export function recheckPlan(
   const from = tick === null || auditCron === null ? null : new Date(tick);
   const [next] = from === null ? [] : nextTicks(parseCron(auditCron ?? ''), timeZone, from, 1);
   const windowMs = from === null || next === undefined ? DAY_MS : next.getTime() - from.getTime();
-  const olderThan = olderThanDays * DAY_MS;
-  return { requestsPerMinute, share, windowMs, olderThan, validOnly: false };
+  const calls = Math.floor((requestsPerMinute * share * windowMs) / 60_000);
+  return {
+    ...{ requestsPerMinute, olderThan: olderThanDays * DAY_MS, validOnly: false },
+    limit: requestsPerMinute === 0 ? Infinity : calls,
+  };
 }
 
 /** Delivers alerts. @param channels null: not configured for this worker */

@@ -122,7 +122,6 @@ export function openStore(url: string, applicationName: string, times: StoreTime
       ...withFirst(pools, {
         begin: beginAudit,
         results: results.auditResults,
-        recheckCandidates: codes.recheckCandidates,
       }),
       withChunk: <T>(auditId: bigint, chunk: number, work: (held: HeldChunk) => Promise<T>) =>
         chunks.withChunk(pools, auditId, chunk, work),
@@ -145,6 +144,7 @@ export function openStore(url: string, applicationName: string, times: StoreTime
         accountProven: results.accountProven,
         countRunning: codes.countRunning,
         canariesOf: codes.canariesOf,
+        codesToRecheck: codes.codesToRecheck,
         knownCodes: codes.knownCodes,
         checksOf: codes.checksOf,
       }),

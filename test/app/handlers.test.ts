@@ -210,7 +210,9 @@ it('plans re-audits for the time to the schedule’s next instant', () => {
   const settings = { share: 0.25, olderThanDays: 30 };
   const tick = '2026-11-16T04:00:00.000Z';
   const plan = recheckPlan(settings, seller as Parameters<typeof recheckPlan>[1], tick);
-  expect(plan).toMatchObject({ share: 0.25, windowMs: 7 * 86_400_000, requestsPerMinute: 60 });
+  expect(plan).toMatchObject({ limit: 0.25 * 7 * 1_440 * 60, requestsPerMinute: 60 });
+  const unlimited = { ...seller, requestsPerMinute: 0 } as Parameters<typeof recheckPlan>[1];
+  expect(recheckPlan(settings, unlimited, tick).limit).toBe(Infinity);
 });
 
 afterEach(() => vi.useRealTimers());

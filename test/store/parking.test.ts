@@ -163,8 +163,8 @@ describe('a seller that a person paused', () => {
       });
     }
     const recheck = { ...deps, enqueueChunk: () => Promise.reject(new Error('nothing to do')) };
-    const plan = { requestsPerMinute: 60, share: 1, windowMs: 86_400_000, olderThan: 0 };
-    expect(await performRecheck(recheck, { ...plan, validOnly: false }, never)).toMatchObject({
+    const plan = { requestsPerMinute: 60, limit: 9, olderThan: 0, validOnly: false };
+    expect(await performRecheck(recheck, plan, never)).toMatchObject({
       kind: 'done',
       result: { parked: { code: 'paused' } },
     });

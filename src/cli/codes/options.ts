@@ -2,7 +2,7 @@ import { InvalidArgumentError, Option } from 'commander';
 import type { App } from '../../app.js';
 import type { Config, SellerConfig } from '../../config/index.js';
 import { describeCodeFault, readCode } from '../../domain/codes/code.js';
-import { parseDuration } from '../../domain/codes/recheck.js';
+import { parseDuration } from '../../domain/moment.js';
 import type { Confirm } from '../../domain/codes/second-look.js';
 import { RESULT_FORMATS, type ResultFormat } from '../../intake/results.js';
 import type { Format } from '../../intake/types.js';

@@ -195,16 +195,15 @@ async function recheck(
   signal: AbortSignal,
   options: RecheckOptions,
 ): Promise<ExitCode | void> {
-  const { json = false, detach = false, failOn, olderThan, validOnly = false, limit = 0 } = options;
+  const { json = false, detach = false, failOn, olderThan, validOnly = false } = options;
+  const { limit = Infinity } = options;
   const place = placeOf(options);
   await checkOut(place);
   const seller = oneSeller(app.config, options.seller);
   refuse(
     await app.withJobs(seller, {}, ({ marketplace }) => proveKey(marketplace, undefined, signal)),
   );
-  // As many codes as wanted, whatever their share of the budget.
-  const once = { requestsPerMinute: limit, share: 1, windowMs: 60_000 };
-  const plan = { olderThan, validOnly, ...once };
+  const plan = { requestsPerMinute: seller.requestsPerMinute, olderThan, validOnly, limit };
   const auditId = await beginRecheck(app.store, seller.name, plan, Date.now());
   if (auditId !== null) return runAudit(app, auditId, { json, detach, place, failOn }, signal);
   await printResult(

@@ -1,9 +1,4 @@
-import {
-  callsWithin,
-  planRecheck,
-  type RecheckCandidate,
-  type RecheckFilter,
-} from '../../domain/codes/recheck.js';
+import type { RecheckFilter } from '../../store/audits/codes.js';
 import type { Store } from '../../store/store.js';
 import { wordsOf } from '../problem.js';
 import type { JobOutcome } from '../types.js';
@@ -11,49 +6,40 @@ import { chunkSizeFor } from './pace.js';
 import { enqueueNext } from './perform-chunk.js';
 import type { AuditDeps } from './work-on-chunk.js';
 
-/** Which known codes to ask for again, and how many. */
 export interface RecheckPlan extends RecheckFilter {
+  /** Of the seller; 0: unlimited. */
   readonly requestsPerMinute: number;
-  /** Of the budget, more than 0 and at most 1. */
-  readonly share: number;
-  /** From one re-audit to the next, milliseconds. */
-  readonly windowMs: number;
 }
 
 /** What audits that re-ask known codes are called. */
 const RECHECK_SOURCE = 'recheck';
-/** Most codes of a re-audit, whatever the budget allows: they are chosen in memory. */
+/** Most codes of a re-audit, whatever the budget allows: they are held in memory. */
 const MOST_CODES = 200_000;
 /** Audits among which one that still runs is looked for. */
 const LATEST_AUDITS = 100;
 
 /**
- * Makes an audit of the known codes that it is most useful to ask for again, as many as the share of
- * the budget allows.
+ * Makes an audit of the known codes that it is most useful to ask for again.
  * @param now milliseconds since 1970
  * @returns its number; null when no code is due
  */
 export async function beginRecheck(
-  store: Pick<Store, 'audits'>,
+  { audits }: Pick<Store, 'audits'>,
   sellerId: string,
   plan: RecheckPlan,
   now: number,
 ): Promise<bigint | null> {
-  const { requestsPerMinute, share, windowMs } = plan;
-  const limit = Math.min(callsWithin(requestsPerMinute, share, windowMs), MOST_CODES);
-  let codes: readonly RecheckCandidate[] = [];
-  for await (const portion of store.audits.recheckCandidates(sellerId, plan, now)) {
-    codes = planRecheck([...codes, ...portion], plan, limit, now);
-  }
+  const limit = Math.min(plan.limit, MOST_CODES);
+  const codes = await audits.codesToRecheck(sellerId, { ...plan, limit }, now);
   if (codes.length === 0) return null;
-  const loader = await store.audits.begin({
+  const loader = await audits.begin({
     sellerId,
     ...{ source: RECHECK_SOURCE, layout: {}, columns: ['code'] },
     ...{ maxAgeSeconds: null, canary: null },
-    chunkSize: chunkSizeFor(requestsPerMinute),
+    chunkSize: chunkSizeFor(plan.requestsPerMinute),
   });
   try {
-    await loader.add(codes.map(({ code }, i) => ({ line: i + 1, code, columns: [code] })));
+    await loader.add(codes.map((code, i) => ({ line: i + 1, code, columns: [code] })));
     return (await loader.finish()).auditId;
   } catch (error) {
     await loader.abort();

@@ -1,7 +1,4 @@
 import type { Pool } from 'pg';
-import type { RecheckCandidate, RecheckFilter } from '../../domain/codes/recheck.js';
-import type { LockPools } from '../locks.js';
-import { streamRows } from './results.js';
 import { DENIALS_COLUMNS, KNOWN, LEDGER_DENIALS, withDenials, type DenialsRow } from './columns.js';
 import type { CodeCheck, CodeState } from './types.js';
 
@@ -100,36 +97,38 @@ export async function checksOf(pool: Pool, codeId: bigint, limit: number): Promi
   }));
 }
 
+/** Which known codes to ask for again. */
+export interface RecheckFilter {
+  /** Only codes not checked for this long, milliseconds. */
+  readonly olderThan: number;
+  readonly validOnly: boolean;
+  /** Most codes; the first in the order of `codesToRecheck`. */
+  readonly limit: number;
+}
+
 /**
- * The known codes of a seller that may be due, in portions and in no order: those that were not checked
- * for long enough. `planRecheck` chooses among them; applied to its choice so far and each portion in
- * turn, it holds no more than its limit and a portion in memory.
+ * Known codes of a seller that it is most useful to ask for again. First come valid ones whose support
+ * ended since the last check or ends within 14 days, since buyers extend it about then: the earliest
+ * end first. Then come the others, the oldest check first.
  * @param now milliseconds since 1970
  */
-export async function* recheckCandidates(
-  pools: LockPools,
+export async function codesToRecheck(
+  pool: Pool,
   sellerId: string,
-  { olderThan, validOnly }: RecheckFilter,
+  { olderThan, validOnly, limit }: RecheckFilter,
   now: number,
-): AsyncGenerator<readonly RecheckCandidate[], void, undefined> {
-  const verdicts = validOnly ? ['valid'] : ['valid', 'invalid'];
-  const rows = streamRows<{
-    readonly code: string;
-    readonly verdict: RecheckCandidate['verdict'];
-    readonly last_checked_at: Date;
-    readonly supported_until: Date | null;
-  }>(
-    pools,
-    `SELECT code, verdict, last_checked_at, supported_until FROM mirror.purchase_codes
-      WHERE seller_id = $1 AND verdict = ANY($2::mirror.code_verdict[]) AND last_checked_at <= $3`,
-    [sellerId, verdicts, new Date(now - olderThan)],
+): Promise<string[]> {
+  const { rows } = await pool.query<{ readonly code: string }>(
+    `SELECT code
+       FROM mirror.purchase_codes,
+            LATERAL (SELECT CASE WHEN verdict = 'valid' AND supported_until > last_checked_at
+                                  AND supported_until <= $3::timestamptz + interval '14 days'
+                                 THEN supported_until END AS support_ends) AS s
+      WHERE seller_id = $1 AND (verdict = 'valid' OR verdict = 'invalid' AND NOT $2)
+        AND last_checked_at <= $4
+      ORDER BY support_ends, last_checked_at, code COLLATE "C"
+      LIMIT $5`,
+    [sellerId, validOnly, new Date(now), new Date(now - olderThan), limit],
   );
-  for await (const portion of rows) {
-    yield portion.map((row) => ({
-      code: row.code,
-      verdict: row.verdict,
-      checkedAt: row.last_checked_at.getTime(),
-      supportedUntil: row.supported_until?.getTime() ?? null,
-    }));
-  }
+  return rows.map(({ code }) => code);
 }

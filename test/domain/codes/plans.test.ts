@@ -1,14 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { auditCost } from '../../../src/domain/codes/cost.js';
-import {
-  SOON_MS,
-  byUsefulness,
-  callsWithin,
-  parseDuration,
-  planRecheck,
-  type RecheckCandidate,
-} from '../../../src/domain/codes/recheck.js';
+import { parseDuration } from '../../../src/domain/moment.js';
 
 const NOW = Date.parse('2026-05-01T00:00:00Z');
 const HOUR = 3_600_000;
@@ -104,75 +97,6 @@ describe('the cost of an audit', () => {
         expect(auditCost(larger, NOW).calls).toBeLessThanOrEqual(cost.calls);
         const fewer = { ...one, toAsk: Math.floor(one.toAsk / 2) };
         expect(auditCost(fewer, NOW).calls).toBeLessThanOrEqual(cost.calls);
-      }),
-    );
-  });
-});
-
-describe('asking known codes again', () => {
-  const candidate = (code: string, fields: Partial<RecheckCandidate> = {}): RecheckCandidate => ({
-    code,
-    verdict: 'valid',
-    checkedAt: NOW - 60 * DAY,
-    supportedUntil: null,
-    ...fields,
-  });
-  const all = { olderThan: 30 * DAY, validOnly: false };
-
-  it('begins with support that is about to end or ended unseen, then with the oldest check', () => {
-    const codes = [
-      candidate('recent', { checkedAt: NOW - 31 * DAY }),
-      candidate('oldest', { checkedAt: NOW - 90 * DAY }),
-      candidate('ends later', { supportedUntil: NOW + SOON_MS + 1 }),
-      candidate('ends soon', { supportedUntil: NOW + DAY }),
-      candidate('ended', { supportedUntil: NOW - DAY }),
-      candidate('ended long ago, and seen', { supportedUntil: NOW - 70 * DAY }),
-      candidate('invalid', { verdict: 'invalid', supportedUntil: NOW + DAY }),
-    ];
-    expect(planRecheck(codes, all, Infinity, NOW).map(({ code }) => code)).toEqual([
-      'ended',
-      'ends soon',
-      'oldest',
-      'ended long ago, and seen',
-      'ends later',
-      'invalid',
-      'recent',
-    ]);
-  });
-
-  it('leaves out what was checked lately, and what is invalid when only valid codes are wanted', () => {
-    const codes = [
-      candidate('young', { checkedAt: NOW - 30 * DAY + 1, supportedUntil: NOW + 1 }),
-      candidate('due', { checkedAt: NOW - 30 * DAY }),
-      candidate('invalid', { verdict: 'invalid' }),
-    ];
-    const plan = planRecheck(codes, { ...all, validOnly: true }, Infinity, NOW);
-    expect(plan.map(({ code }) => code)).toEqual(['due']);
-  });
-
-  it('stays within its share of the budget', () => {
-    expect(callsWithin(60, 0.25, DAY)).toBe(21_600);
-    expect(callsWithin(60, 0.01, 60_000)).toBe(0);
-    expect(callsWithin(0, 0.25, DAY)).toBe(Infinity);
-    expect(planRecheck([candidate('a'), candidate('b')], all, 1, NOW)).toHaveLength(1);
-  });
-
-  it('has one order, whatever order the codes come in', () => {
-    const some = fc.record({
-      code: fc.string({ minLength: 1, maxLength: 2 }),
-      verdict: fc.constantFrom('valid' as const, 'invalid' as const),
-      checkedAt: fc.integer({ min: NOW - 3, max: NOW }),
-      supportedUntil: fc.option(fc.integer({ min: NOW - 3, max: NOW + 3 })),
-    });
-    const list = fc.uniqueArray(some, { selector: ({ code }) => code, maxLength: 12 });
-    fc.assert(
-      fc.property(list, (codes) => {
-        const order = byUsefulness(NOW);
-        const sorted = [...codes].sort(order);
-        expect([...codes].reverse().sort(order)).toEqual(sorted);
-        sorted.slice(1).forEach((code, i) => {
-          expect(order(sorted[i] as RecheckCandidate, code)).toBeLessThan(0);
-        });
       }),
     );
   });

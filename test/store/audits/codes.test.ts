@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import { planRecheck, type RecheckCandidate } from '../../../src/domain/codes/recheck.js';
 import type { Store } from '../../../src/store/store.js';
 import { type Mirror, useMirror } from '../../support/mirror.js';
 import {
@@ -131,31 +130,36 @@ describe('codes of a seller', () => {
     expect(await mirror().rows('SELECT code FROM mirror.purchase_codes')).toEqual([{ code: 'A' }]);
   });
 
-  it('are given for a re-audit when they are old enough, in what `planRecheck` takes', async () => {
+  it('are asked for again where support ends soon or ended unseen, and then by the age of their checks', async () => {
     const audits = await enterSeller(mirror());
-    await checked(audits, 'old valid', 1, 'valid');
-    await checked(audits, 'old invalid', 2, 'invalid');
-    await checked(audits, 'young', 60, 'valid');
     await loadPending(audits, 'never asked');
-    const now = at(60).getTime();
-    const due = async (validOnly: boolean): Promise<readonly RecheckCandidate[]> => {
-      const filter = { olderThan: 58 * 60_000, validOnly };
-      let best: readonly RecheckCandidate[] = [];
-      for await (const portion of audits.recheckCandidates(SELLER, filter, now)) {
-        best = planRecheck([...best, ...portion], filter, 10, now);
-      }
-      return best;
-    };
-    const supportedUntil = Date.parse('2027-01-02T03:04:05Z');
-    const valid_ = { verdict: 'valid', checkedAt: at(1).getTime(), supportedUntil };
-    expect(await due(true)).toEqual([{ code: 'old valid', ...valid_ }]);
-    expect(await due(false)).toEqual([
-      { code: 'old valid', ...valid_ },
-      {
-        ...{ code: 'old invalid', verdict: 'invalid', checkedAt: at(2).getTime() },
-        supportedUntil: null,
-      },
+    const now = Date.parse('2026-05-01T00:00:00Z');
+    const day = (days: number): Date => new Date(now + days * 86_400_000);
+    // The code, its verdict, when it was checked and when support ends, in days from now.
+    for (const [code, verdict, checked, ends] of [
+      ['recent', 'valid', -31, null],
+      ['oldest', 'valid', -90, null],
+      ['ends later', 'valid', -60, 14.1],
+      ['ends soon', 'valid', -60, 1],
+      ['ended', 'valid', -60, -1],
+      ['ended long ago, and seen', 'valid', -60, -70],
+      ['invalid', 'invalid', -59, 1],
+      ['checked lately', 'valid', -29, 1],
+    ] as const) {
+      await mirror().rows(
+        `INSERT INTO mirror.purchase_codes (seller_id, code, verdict, last_checked_at, supported_until)
+         VALUES ($1, $2, $3::mirror.code_verdict, $4, $5)`,
+        [SELLER, code, verdict, day(checked), ends === null ? null : day(ends)],
+      );
+    }
+    const filter = { olderThan: 30 * 86_400_000, validOnly: false, limit: 10 };
+    const all = await audits.codesToRecheck(SELLER, filter, now);
+    expect(all).toEqual([
+      ...['ended', 'ends soon', 'oldest', 'ended long ago, and seen', 'ends later'],
+      ...['invalid', 'recent'],
     ]);
+    const few = { ...filter, validOnly: true, limit: 6 };
+    expect(await audits.codesToRecheck(SELLER, few, now)).toEqual(all.toSpliced(5, 1));
   });
 });
 

@@ -69,8 +69,16 @@ function bounded(at: number, now: number): number {
   return Math.min(Math.max(at, now), now + LONGEST_WAIT_MS);
 }
 
-/** Reads the three date formats of HTTP. All are in GMT, though one does not say so. */
+/** The last date read: all answers of a second have the same. */
+let lastDate: { readonly text: string; readonly at: number | null } = { text: '', at: null };
+
 function httpDate(text: string): number | null {
+  if (text !== lastDate.text) lastDate = { text, at: readDate(text) };
+  return lastDate.at;
+}
+
+/** Reads the three date formats of HTTP. All are in GMT, though one does not say so. */
+function readDate(text: string): number | null {
   if (!/^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)/.test(text)) return null;
   const at = Date.parse(text.endsWith('GMT') ? text : `${text} GMT`);
   return Number.isNaN(at) ? null : at;

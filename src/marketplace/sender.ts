@@ -61,7 +61,8 @@ export class RequestSender {
     const visited: string[] = [];
     for (;;) {
       const response = await transport.send(url, request, call.timeouts, signal);
-      await this.#obeyLimit(response);
+      const until = resumeAt(response, budget.requestsPerMinute, now());
+      if (until !== null) await this.#pause(until, response);
       const { httpStatus } = response;
       const hasFailed = judgeHead(response, now()) !== null;
       if (hasFailed || httpStatus < 300 || httpStatus > 399) {
@@ -122,12 +123,10 @@ export class RequestSender {
     this.#slash = target.pathname.endsWith('/') ? '/' : '';
   }
 
-  async #obeyLimit(response: HttpResponse): Promise<void> {
-    const { budget, now } = this.#options;
-    const until = resumeAt(response, budget.requestsPerMinute, now());
-    if (until === null) return;
+  /** Lets nothing more be sent until a time, as the server has asked for. */
+  async #pause(until: number, response: HttpResponse): Promise<void> {
     try {
-      await budget.pauseUntil(until);
+      await this.#options.budget.pauseUntil(until);
     } catch (error) {
       response.discard();
       throw error;

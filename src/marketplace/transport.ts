@@ -101,6 +101,8 @@ export class HttpResponse implements Dispatcher.DispatchHandler, Head {
   /** @param maxBytes of a successful body, decompressed; of an error, about the first MiB is read */
   async body(maxBytes: number): Promise<Buffer> {
     const isError = !isSuccess(this.httpStatus);
+    const whole = this.#whole(isError ? MAX_ERROR_BYTES : maxBytes);
+    if (whole !== null) return whole;
     const parts: Buffer[] = [];
     let size = 0;
     for await (const chunk of this.chunks(isError ? Infinity : maxBytes)) {
@@ -109,6 +111,16 @@ export class HttpResponse implements Dispatcher.DispatchHandler, Head {
       if (isError && size > MAX_ERROR_BYTES) break;
     }
     return Buffer.concat(parts);
+  }
+
+  /** A body that has arrived and needs no decompression, as almost all small ones: no streams for these. */
+  #whole(maxBytes: number): Buffer | null {
+    const isPlain = isIdentity(this.headers['content-encoding'] ?? '');
+    if (this.#state !== 'complete' || !isPlain || this.#waitingBytes > maxBytes) return null;
+    this.#signal.throwIfAborted();
+    const arrived = this.#waiting;
+    this.#waiting = [];
+    return arrived.length === 1 ? (arrived[0] as Buffer) : Buffer.concat(arrived);
   }
 
   /**
@@ -180,8 +192,9 @@ export class HttpResponse implements Dispatcher.DispatchHandler, Head {
   }
 
   #inflated(): AsyncIterable<Buffer> {
-    const inflater = inflaterFor(this.headers['content-encoding'] ?? '', this.httpStatus);
-    if (inflater === null) return this.#received();
+    const encoding = this.headers['content-encoding'] ?? '';
+    if (isIdentity(encoding)) return this.#received();
+    const inflater = inflaterFor(encoding, this.httpStatus);
     return pipeline(Readable.from(this.#received()), inflater, () => {});
   }
 
@@ -236,13 +249,15 @@ function flattened(
   return flat;
 }
 
-/** Null when the body is not compressed. @throws TransportError for an encoding not asked for */
-function inflaterFor(encoding: string, httpStatus: number): Duplex | null {
+/** Whether a body is not compressed. */
+function isIdentity(encoding: string): boolean {
+  return encoding === '' || /^\s*(?:identity\s*)?$/i.test(encoding);
+}
+
+/** @throws TransportError for an encoding not asked for */
+function inflaterFor(encoding: string, httpStatus: number): Duplex {
   const options = { chunkSize: INFLATED_CHUNK_BYTES };
   switch (encoding.trim().toLowerCase()) {
-    case '':
-    case 'identity':
-      return null;
     case 'gzip':
     case 'x-gzip':
       return createGunzip(options);

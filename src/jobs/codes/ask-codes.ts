@@ -66,7 +66,8 @@ export class Asking implements AsyncIterable<readonly SettledCode[]> {
   readonly #throttle: Throttle;
 
   /** Calls under way by the numbers of their beginnings, in that order. */
-  readonly #underWay = new Map<number, Call['kind']>();
+  readonly #underWay = new Set<number>();
+  readonly #counts: Record<Call['kind'], number> = { account: 0, code: 0, canary: 0 };
   /** The number of the last beginning or end of a call. */
   #number = 0;
   /** Denials whose next checkpoint is still to come. */
@@ -125,7 +126,7 @@ export class Asking implements AsyncIterable<readonly SettledCode[]> {
   }
 
   #count(kind: Call['kind']): number {
-    return [...this.#underWay.values()].filter((one) => one === kind).length;
+    return this.#counts[kind];
   }
 
   get #isCut(): boolean {
@@ -234,7 +235,8 @@ export class Asking implements AsyncIterable<readonly SettledCode[]> {
   ): Promise<void> {
     const { now, signal } = this.#options;
     const [begun, beganAt] = [++this.#number, now()];
-    this.#underWay.set(begun, kind);
+    this.#underWay.add(begun);
+    this.#counts[kind]++;
     try {
       const reply = await ask();
       const endedAt = now();
@@ -256,6 +258,7 @@ export class Asking implements AsyncIterable<readonly SettledCode[]> {
       this.#cut.abort();
     }
     this.#underWay.delete(begun);
+    this.#counts[kind]--;
     this.#isNews = true;
     this.#wake?.();
   }

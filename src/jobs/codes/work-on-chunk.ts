@@ -239,7 +239,7 @@ class Recorder {
   async add(results: readonly CodeResult[]): Promise<void> {
     this.#waiting.push(...results);
     if (this.#waiting.length > MOST_WAITING || this.#failure !== null) return this.flush();
-    if (this.#waiting.length >= WORTH_A_WRITE) this.#pause.abort();
+    if (this.#waiting.length >= WORTH_A_WRITE && !this.#pause.signal.aborted) this.#pause.abort();
     if (this.#waiting.length > 0) this.#writing ??= this.#writeWaiting();
   }
 

@@ -65,14 +65,19 @@ const wentBadly = (run: string): string => `${run}.state NOT IN ('succeeded', 'h
 const SEEN =
   'r.run_id, r.kind, r.state, r.decision, r.problem_code, r.problem, r.started_at, r.finished_at, r.quarantined';
 
-/** Most newest runs went well: only for the others an earlier one is looked for. */
+/**
+ * Most newest runs went well: only for the others an earlier one is looked for. Items are counted for all
+ * sellers at once: counted a seller at a time, PostgreSQL expects so much work that it compiles the
+ * statement first, which takes a second.
+ */
 const SELLERS = `
   WITH running AS (
     SELECT DISTINCT ON (r.seller_id) r.* FROM mirror.runs r
      WHERE r.state = 'running' AND ${sellerIsLocked('r.seller_id')}
      ORDER BY r.seller_id, r.run_id DESC)
   SELECT s.seller_id AS "sellerId", s.marketplace, a.username, a.balance::text, a.currency,
-         counts.*,
+         coalesce(counts.live, 0) AS live, coalesce(counts.missing, 0) AS missing,
+         coalesce(counts.removed, 0) AS removed,
          coalesce(CASE WHEN items.state IN ('succeeded', 'held') THEN items.quarantined
                        ELSE good_items.quarantined END, 0) AS quarantined,
          CASE WHEN items.state IN ('succeeded', 'held') THEN items.finished_at
@@ -98,11 +103,12 @@ const SELLERS = `
     FROM mirror.sellers s
     LEFT JOIN mirror.accounts a USING (seller_id)
     LEFT JOIN running USING (seller_id)
-    CROSS JOIN LATERAL (
-      SELECT (count(*) FILTER (WHERE state = 'live'))::int AS live,
+    LEFT JOIN (
+      SELECT seller_id, (count(*) FILTER (WHERE state = 'live'))::int AS live,
              (count(*) FILTER (WHERE state = 'missing'))::int AS missing,
              (count(*) FILTER (WHERE state = 'removed'))::int AS removed
-        FROM mirror.items i WHERE i.seller_id = s.seller_id) counts
+        FROM mirror.items WHERE $1::text IS NULL OR seller_id = $1
+       GROUP BY seller_id) counts USING (seller_id)
     LEFT JOIN LATERAL ${newest(SEEN, `r.kind = 'items' AND ${OVER}`)} items ON true
     LEFT JOIN LATERAL ${newest(SEEN, `r.kind = 'items' AND ${GOOD} AND ${wentBadly('items')}`)} good_items ON true
     LEFT JOIN LATERAL ${newest(SEEN, `r.kind = 'account' AND ${OVER}`)} account ON true

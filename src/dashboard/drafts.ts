@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { ReadableStream } from 'node:stream/web';
+import { setTimeout as wait } from 'node:timers/promises';
 import { Busboy, type BusboyFileStream } from '@fastify/busboy';
 import { Problem, type DashboardParts } from './context.js';
 import { newToken } from './doors.js';
@@ -17,15 +18,32 @@ const DRAFTS_A_SESSION = 3;
 const DRAFTS_IN_ALL = 20;
 const KEPT_MS = 60 * 60_000;
 const SWEEP_MS = 60_000;
+/** Who asked for work on a list waits so long (ms) for its end; most lists take less. */
+const ANSWER_MS = 2_000;
 
-/** A list that was sent, and waits for its start. */
-export interface Draft<Facts> {
+/** A list that was sent: it is read, waits for its start, and is started. */
+export interface Draft<List, Facts> {
   readonly id: string;
   /** Of the session that sent it; nobody else sees it. */
   readonly owner: string;
   readonly path: string;
-  readonly facts: Facts;
   readonly madeAt: number;
+  readonly list: List;
+  /** What it came to; null until it was read. */
+  facts: Facts | null;
+  /** Where what it became is shown; null until it was started. */
+  startedAs: string | null;
+  /** What is being done with it; null: nothing. */
+  work: DraftWork | null;
+  /** Why the last work on it failed. */
+  problem: Error | null;
+  readonly dropped: AbortController;
+}
+
+/** Work on a list, which goes on while its page waits for it, however often that is loaded. */
+interface DraftWork {
+  /** Lines read so far. */
+  lines: number;
 }
 
 /** A form with a list, as it came in. */
@@ -37,15 +55,15 @@ export interface SentList {
 }
 
 /** Keeps lists that were sent in files of this process, until they are started, an hour at most. */
-export class Drafts<Facts> {
-  readonly #drafts = new Map<string, Draft<Facts>>();
-  readonly #mostBytes: number;
+export class Drafts<List, Facts> {
+  readonly #drafts = new Map<string, Draft<List, Facts>>();
+  readonly #uploads: DashboardParts['uploads'];
   #folder: string | null = null;
   #timer: NodeJS.Timeout | null = null;
 
-  constructor({ mostBytes, ended }: DashboardParts['uploads']) {
-    this.#mostBytes = mostBytes;
-    ended.addEventListener('abort', () => this.#close(), { once: true });
+  constructor(uploads: DashboardParts['uploads']) {
+    this.#uploads = uploads;
+    uploads.ended.addEventListener('abort', () => this.#close(), { once: true });
   }
 
   /**
@@ -76,7 +94,7 @@ export class Drafts<Facts> {
         headers: { 'content-type': contentType },
         limits: {
           ...{ fieldSize: MOST_PASTED, fields: 10, files: 1, parts: 11, headerPairs: 20 },
-          ...{ fileSize: this.#mostBytes, fieldNameSize: 100 },
+          ...{ fileSize: this.#uploads.mostBytes, fieldNameSize: 100 },
         },
       });
       busboy.on('field', (field, value, _nameIsCut, valueIsCut) => {
@@ -126,9 +144,13 @@ export class Drafts<Facts> {
     }
   }
 
-  /** Keeps a list that was read. */
-  add(owner: string, path: string, facts: Facts): Draft<Facts> {
-    const draft = { id: newToken(), owner, path, facts, madeAt: Date.now() };
+  /** Keeps a list that has come in. */
+  add(owner: string, path: string, list: List): Draft<List, Facts> {
+    const draft: Draft<List, Facts> = {
+      ...{ id: newToken(), owner, path, list, madeAt: Date.now() },
+      ...{ facts: null, startedAs: null, work: null, problem: null },
+      dropped: new AbortController(),
+    };
     this.#drafts.set(draft.id, draft);
     const own = [...this.#drafts.values()].filter((one) => one.owner === owner);
     for (const one of own.slice(0, -DRAFTS_A_SESSION)) void this.drop(one);
@@ -138,33 +160,46 @@ export class Drafts<Facts> {
   }
 
   /** A list of this session. @throws {Problem} when it is not there any more */
-  get(owner: string, id: unknown): Draft<Facts> {
+  get(owner: string, id: unknown): Draft<List, Facts> {
     this.#sweep();
     const draft = typeof id === 'string' ? this.#drafts.get(id) : undefined;
     if (draft !== undefined && draft.owner === owner) return draft;
     throw new Problem(
       'This list is not here any more',
-      'Lists are kept for an hour, until they are started. Send it again.',
+      'Lists are kept for an hour, and until the dashboard is restarted. If you had started it, Audits lists it; otherwise send it again.',
       404,
     );
   }
 
+  /**
+   * Works on a list, also after the answer to who asked for it: proxies wait a minute for an answer, but
+   * millions of lines take longer.
+   * @param work ends early at its signal: the list is dropped, or the dashboard ends
+   */
+  async work(
+    draft: Draft<List, Facts>,
+    work: (signal: AbortSignal, onLines: (lines: number) => void) => Promise<void>,
+  ): Promise<void> {
+    const signal = AbortSignal.any([this.#uploads.ended, draft.dropped.signal]);
+    const done = work(signal, (lines) => {
+      if (draft.work !== null) draft.work.lines = lines;
+    })
+      .catch((error: unknown) => {
+        draft.problem = error instanceof Error ? error : new Error(String(error));
+      })
+      .finally(() => {
+        draft.work = null;
+      });
+    draft.problem = null;
+    draft.work = { lines: 0 };
+    await Promise.race([done, wait(ANSWER_MS, undefined, { ref: false })]);
+  }
+
   /** Forgets a list, and deletes its file. */
-  async drop({ id, path }: Pick<Draft<Facts>, 'id' | 'path'>): Promise<void> {
-    this.#drafts.delete(id);
-    await rm(path, { force: true });
-  }
-
-  /** Takes a list out, so that it can be started once; its file stays. */
-  take(owner: string, id: unknown): Draft<Facts> {
-    const draft = this.get(owner, id);
+  async drop(draft: Draft<List, Facts>): Promise<void> {
     this.#drafts.delete(draft.id);
-    return draft;
-  }
-
-  /** Puts a list back that could not be started. */
-  putBack(draft: Draft<Facts>): void {
-    this.#drafts.set(draft.id, draft);
+    draft.dropped.abort();
+    await rm(draft.path, { force: true });
   }
 
   #close(): void {
@@ -186,7 +221,7 @@ export class Drafts<Facts> {
   }
 
   #tooLarge(): Problem {
-    const most = Math.floor(this.#mostBytes / 1024 ** 2);
+    const most = Math.floor(this.#uploads.mostBytes / 1024 ** 2);
     return new Problem(
       'The list is too large',
       `A file may have ${most} MB, a pasted text ${MOST_PASTED / 1024 ** 2} MB. Use \`seller-mirror codes check\` for larger lists, or compress it with gzip.`,

@@ -408,6 +408,19 @@ export const Choice: FC<{
   </label>
 );
 
+/** Whose something is; where there is one seller only, nobody has to choose. */
+export const SellerChoice: FC<{ of: readonly string[] }> = ({ of }) => (
+  <label>
+    Seller
+    <select name="seller" required>
+      {of.length === 1 ? null : <option value="">choose</option>}
+      {of.map((name) => (
+        <option value={name}>{name}</option>
+      ))}
+    </select>
+  </label>
+);
+
 /** A value of a field as text; lists are joined. */
 export function valueText(value: unknown): string | null {
   if (value === null || value === undefined) return null;

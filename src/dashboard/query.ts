@@ -1,3 +1,6 @@
+import type { Config } from '../config/index.js';
+import { describeCodeFault, readCode } from '../domain/codes/code.js';
+import { cellMaskOf } from '../domain/redact.js';
 import { Problem } from './context.js';
 
 /** A number in a path. @throws {Problem} when it is none */
@@ -26,4 +29,22 @@ export function oneOf<const T extends string>(
   text: string | undefined,
 ): T | undefined {
   return all.find((one) => one === text);
+}
+
+/**
+ * A purchase code that somebody typed.
+ * @param what it is, at the start of a sentence
+ * @throws {Problem} when it is none, or an API key
+ */
+export function codeIn(given: unknown, { sellers }: Pick<Config, 'sellers'>, what: string): string {
+  const reading = readCode(typeof given === 'string' ? given : '');
+  if ('reason' in reading) {
+    throw new Problem(`${what} ${describeCodeFault(reading.reason)}`, 'Type it as you have it.');
+  }
+  const mask = cellMaskOf(sellers.map(({ key }) => key));
+  if (mask(reading.code) === reading.code) return reading.code;
+  throw new Problem(
+    'An API key was given in place of a purchase code: it was not sent, and is not kept',
+    'Give the code of a purchase.',
+  );
 }

@@ -3,6 +3,7 @@ import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
+import { Client } from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { App } from '../../src/app.js';
 import { auditHandler } from '../../src/app/handlers.js';
@@ -352,8 +353,54 @@ describe('a list that is sent', () => {
     expect((await other.get(address)).status).toBe(404);
     const draft = new URL(address, HOST).searchParams.get('draft') ?? '';
     expect((await other.post('/audits/start', { draft })).status).toBe(404);
-    await start(address);
-    expect((await operator.post('/audits/start', { draft })).status, 'once').toBe(404);
+    const auditId = await start(address);
+    // Once: who presses again gets the same audit.
+    expect(await start(address)).toBe(auditId);
+  });
+
+  it('has no section about its reading where there was nothing to find out', async () => {
+    const page = await operator.page(await sendGood(listOf(shop, 3).join('\n')));
+    expect(page).not.toMatch(/<ul class="lines"><\/ul>/);
+  });
+
+  it('is read and started for as long as that takes, whatever a proxy waits for an answer', async () => {
+    const list = listOf(shop, 3).join('\n');
+    // The overview, which has it, reads what is locked.
+    const token = await tokenOf(operator);
+    const client = new Client(mirror().databaseUrl);
+    await client.connect();
+    const whileLocked = async <T>(work: () => Promise<T>): Promise<T> => {
+      await client.query('BEGIN; LOCK TABLE mirror.purchase_codes');
+      try {
+        return await work();
+      } finally {
+        await client.query('COMMIT');
+      }
+    };
+    try {
+      const address = await whileLocked(async () => {
+        const sent = await sendGood(list, { token });
+        const reply = await operator.get(sent);
+        expect(reply.headers.get('refresh')).toBe(`2;url=${sent}`);
+        expect(await reply.text()).toContain('The list is being read');
+        return sent;
+      });
+      const isRead = async () => (await operator.page(address)).includes('Start audit');
+      await until(isRead);
+      const draft = new URL(address, HOST).searchParams.get('draft') ?? '';
+      await whileLocked(async () => {
+        for (const _ of ['pressed', 'pressed again']) {
+          const reply = await operator.post('/audits/start', { draft });
+          expect(reply.headers.get('location')).toBe(address);
+        }
+        expect(await operator.page(address)).toContain('The audit is being started');
+      });
+      await until(async () => (await operator.get(address)).status === 303);
+      expect(await mirror().store.audits.list({ sellerIds: ['main'], limit: 5 })).toHaveLength(1);
+      expect(await operator.page('/system')).toContain('start audit');
+    } finally {
+      await client.end();
+    }
   });
 
   it('is deleted when the dashboard ends', async () => {

@@ -27,6 +27,7 @@ import {
   Table,
 } from '../parts.js';
 import { idIn, numberIn, oneOf } from '../query.js';
+import { Reading } from './new-audit.js';
 
 const PAGE_AUDITS = 50;
 const STATES = ['running', 'finished', 'cancelled', 'failed'] as const;
@@ -90,7 +91,6 @@ export function addAudits(app: Dashboard, parts: DashboardParts): void {
       store.audits.listOf(auditId),
       unproven > 0 || (!isRunning && pending > 0) ? store.audits.unprovenCounts(auditId) : [],
     ]);
-    const reading = readingOf(list?.layout ?? null);
     const bar =
       running === null
         ? undefined
@@ -171,17 +171,7 @@ export function addAudits(app: Dashboard, parts: DashboardParts): void {
             ]}
           />
         </Section>
-        {reading.length === 0 ? null : (
-          <Section title="How it was read">
-            <ul class="lines">
-              {reading.map((reason) => (
-                <li>
-                  <Foreign text={reason} isWhole />
-                </li>
-              ))}
-            </ul>
-          </Section>
-        )}
+        <Reading reasons={readingOf(list?.layout ?? null)} />
       </>,
     );
   });

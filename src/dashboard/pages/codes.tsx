@@ -1,10 +1,8 @@
 import type { Child, FC } from 'hono/jsx';
 import { adding } from '../../app/watches.js';
-import { describeCodeFault, readCode } from '../../domain/codes/code.js';
 import { describeVerdict, unprovenRemedy } from '../../domain/codes/evidence.js';
 import { supportAt } from '../../domain/codes/known-code.js';
 import type { Purchase } from '../../domain/item.js';
-import { cellMaskOf } from '../../domain/redact.js';
 import { maskCode } from '../../domain/secret.js';
 import { answerFromChecks } from '../../jobs/codes/audit-result.js';
 import { enterLists, listOfCodes } from '../../jobs/codes/enter-list.js';
@@ -29,11 +27,12 @@ import {
   Moment,
   money,
   Section,
+  SellerChoice,
   State,
   Table,
   Token,
 } from '../parts.js';
-import { idIn } from '../query.js';
+import { codeIn, idIn } from '../query.js';
 
 /** Checks and transitions shown of one code. */
 const MOST_ROWS = 50;
@@ -83,7 +82,7 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
 
   app.post('/codes', async (c) => {
     const { code: given, seller } = await c.req.parseBody();
-    const code = codeIn(given);
+    const code = codeIn(given, config, 'The code');
     const sellers = await sellerNames();
     const sellerId = sellers.length === 1 ? sellers[0] : sellers.find((name) => name === seller);
     if (sellerId === undefined) throw new Problem('Nothing was looked up', 'Choose the seller.');
@@ -112,7 +111,7 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
 
   app.post('/codes/check', async (c) => {
     const { code: given, seller } = await c.req.parseBody();
-    return check(c, typeof seller === 'string' ? seller : '', codeIn(given));
+    return check(c, typeof seller === 'string' ? seller : '', codeIn(given, config, 'The code'));
   });
 
   app.post('/codes/:id/check', async (c) => {
@@ -232,20 +231,6 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
     return c.redirect(`/codes/${known.codeId}?notice=${await queuedNotice(store)}`, 303);
   }
 
-  /** The code in a form, refused when it is none. */
-  function codeIn(given: unknown): string {
-    const reading = readCode(typeof given === 'string' ? given : '');
-    if ('reason' in reading) {
-      throw new Problem(`The code ${describeCodeFault(reading.reason)}`, 'Type it as you have it.');
-    }
-    const mask = cellMaskOf(config.sellers.map(({ key }) => key));
-    if (mask(reading.code) === reading.code) return reading.code;
-    throw new Problem(
-      'An API key was given in place of a purchase code: it was not sent, and is not kept',
-      'Give the code of a purchase.',
-    );
-  }
-
   function isConfigured(sellerId: string): boolean {
     return config.sellers.some(({ name }) => name === sellerId);
   }
@@ -335,17 +320,7 @@ const LookUp: FC<{ token: string; sellers: readonly string[] }> = ({ token, sell
         required
       />
     </label>
-    {sellers.length < 2 ? null : (
-      <label>
-        Seller
-        <select name="seller" required>
-          <option value="">choose</option>
-          {sellers.map((name) => (
-            <option value={name}>{name}</option>
-          ))}
-        </select>
-      </label>
-    )}
+    {sellers.length < 2 ? null : <SellerChoice of={sellers} />}
     <button class="main">Look up</button>
   </form>
 );

@@ -1,10 +1,9 @@
+import { rm } from 'node:fs/promises';
 import type { FC } from 'hono/jsx';
 import { adding } from '../../app/watches.js';
 import type { SellerConfig } from '../../config/index.js';
-import { describeCodeFault, readCode } from '../../domain/codes/code.js';
 import type { AuditCost } from '../../domain/codes/cost.js';
 import { CONFIRM_MODES } from '../../domain/codes/second-look.js';
-import { cellMaskOf } from '../../domain/redact.js';
 import { doubtOf, type Doubt } from '../../intake/columns.js';
 import { readCodes } from '../../intake/read-codes.js';
 import { openSource } from '../../intake/source.js';
@@ -35,6 +34,7 @@ import { Drafts, type Draft } from '../drafts.js';
 import { message, page } from '../layout.js';
 import {
   ActionButton,
+  Bar,
   count,
   duration,
   Facts,
@@ -43,16 +43,22 @@ import {
   Moment,
   plural,
   Section,
+  SellerChoice,
   Table,
   Token,
 } from '../parts.js';
+import { codeIn } from '../query.js';
 
-/** What a list came to when it was read. */
-export interface ListFacts {
+/** A list that was sent, and how to read it. */
+interface SavedList {
   readonly name: string;
   readonly seller: string;
   readonly column: string | null;
   readonly sheet: string | null;
+}
+
+/** What a list came to when it was read. */
+interface ListFacts {
   /** How it was read, and why, as sentences. */
   readonly reasons: readonly string[];
   readonly report: LoadReport;
@@ -65,13 +71,15 @@ export interface ListFacts {
   readonly hasValidCode: boolean;
 }
 
+type ListDraft = Draft<SavedList, ListFacts>;
+
 /** Known codes read to learn what a seller's codes look like. */
 const MOST_KNOWN = 200;
 
 /** `/audits/new`: a list comes in, what was read is shown, and the audit is started. */
 export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
   const { store, config, queues } = parts;
-  const drafts = new Drafts<ListFacts>(parts.uploads);
+  const drafts = new Drafts<SavedList, ListFacts>(parts.uploads);
 
   app.get('/audits/new', (c) => {
     const token = c.get('token');
@@ -81,7 +89,11 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
     const id = c.req.query('draft');
     if (id !== undefined) {
       const draft = drafts.get(token, id);
-      return draftPage(c, draft);
+      const { work, facts, startedAs, problem } = draft;
+      if (startedAs !== null) return c.redirect(startedAs, 303);
+      if (work !== null) return waitingPage(c, draft, work.lines);
+      if (facts === null) throw problem ?? new Error('the list was not read');
+      return draftPage(c, draft, facts);
     }
     return page(
       c,
@@ -95,7 +107,7 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
           No seller is configured for this dashboard: see <code>seller-mirror config</code>.
         </p>
       ) : (
-        <ListForm token={token} sellers={config.sellers} />
+        <ListForm token={token} sellers={config.sellers.map(({ name }) => name)} />
       ),
     );
   });
@@ -111,57 +123,58 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
     );
     if (sent === null) return tooOld(c);
     const { fields, name, path } = sent;
-    waitForReading(c);
-    try {
-      const seller = sellerOf(fields.get('seller'));
-      const column = fields.get('column')?.trim() || null;
-      const sheet = fields.get('sheet')?.trim() || null;
-      const facts = await read({ name, path, column, sheet }, seller);
-      const { id } = drafts.add(token, path, facts);
-      return c.redirect(`/audits/new?draft=${id}`, 303);
-    } catch (error) {
-      await drafts.drop({ id: '', path });
-      throw problemOf(error);
-    }
+    const draft = drafts.add(token, path, {
+      ...{ name, seller: fields.get('seller') ?? '' },
+      column: fields.get('column')?.trim() || null,
+      sheet: fields.get('sheet')?.trim() || null,
+    });
+    await drafts.work(draft, async (signal, onLines) => {
+      try {
+        draft.facts = await read(draft, signal, onLines);
+      } catch (error) {
+        await rm(path, { force: true });
+        throw problemOf(error);
+      }
+    });
+    if (draft.problem !== null) throw draft.problem;
+    return c.redirect(addressOf(draft), 303);
   });
 
   app.post('/audits/start', async (c) => {
     const form = await c.req.parseBody();
-    const token = c.get('token');
+    const draft = drafts.get(c.get('token'), form['draft']);
+    const { list, facts } = draft;
+    // Who presses twice gets the same audit.
+    if (draft.startedAs !== null) return c.redirect(draft.startedAs, 303);
+    if (draft.work !== null) return c.redirect(addressOf(draft), 303);
+    if (facts === null) throw draft.problem ?? new Error('the list was not read');
     const canary = canaryIn(form['canary']);
     const confirm = CONFIRM_MODES.find((mode) => mode === form['confirm']) ?? 'auto';
-    const draft = drafts.take(token, form['draft']);
-    const { facts } = draft;
-    const target = `${facts.seller}: ${facts.name}`;
-    waitForReading(c);
-    const { auditId, isTried } = await act(
-      c,
-      parts,
-      { action: 'start audit', target },
-      async () => {
+    const what = { action: 'start audit', target: `${list.seller}: ${list.name}` };
+    await drafts.work(draft, (signal, onLines) =>
+      act(c, parts, what, async () => {
+        if (facts.doubt !== null && form['yes'] !== 'yes') {
+          throw new Problem(
+            'This does not look like a list of purchase codes',
+            'Go back and tick that you want it checked all the same, or send the right list.',
+          );
+        }
+        if (toAsk(facts.size) === 0) throw new Problem('There is nothing to ask', NO_CODES);
+        const options = { confirm, ...(canary === null ? {} : { canary }) };
         try {
-          if (facts.doubt !== null && form['yes'] !== 'yes') {
-            throw new Problem(
-              'This does not look like a list of purchase codes',
-              'Go back and tick that you want it checked all the same, or send the right list.',
-            );
-          }
-          if (toAsk(facts.size) === 0) throw new Problem('There is nothing to ask', NO_CODES);
-          const options = { confirm, ...(canary === null ? {} : { canary }) };
-          const source = { ...facts, path: draft.path };
-          const seller = sellerOf(facts.seller);
-          const isTried = await proveKeyOf(seller, canary);
-          return { auditId: await start(source, seller, options), isTried };
+          const isTried = await proveKeyOf(sellerOf(list), canary, signal);
+          const auditId = await start(draft, options, signal, onLines);
+          const queued = await queuedNotice(store);
+          const notice = queued === 'queued' && !isTried ? 'key-untried' : queued;
+          draft.startedAs = `/audits/${auditId}?notice=${notice}`;
+          await rm(draft.path, { force: true });
         } catch (error) {
-          drafts.putBack(draft);
           throw problemOf(error);
         }
-      },
+      }),
     );
-    await drafts.drop(draft);
-    const queued = await queuedNotice(store);
-    const notice = queued === 'queued' && !isTried ? 'key-untried' : queued;
-    return c.redirect(`/audits/${auditId}?notice=${notice}`, 303);
+    if (draft.problem !== null) throw draft.problem;
+    return c.redirect(draft.startedAs ?? addressOf(draft), 303);
   });
 
   app.post('/audits/discard', async (c) => {
@@ -170,27 +183,15 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
     return c.redirect('/audits/new', 303);
   });
 
-  function sellerOf(name: unknown): SellerConfig {
-    const seller = config.sellers.find((one) => one.name === name);
+  function sellerOf(list: SavedList): SellerConfig {
+    const seller = config.sellers.find(({ name }) => name === list.seller);
     if (seller !== undefined) return seller;
     throw new Problem('Nothing was read', 'Choose the seller whose codes these are.');
   }
 
   function canaryIn(given: unknown): string | null {
     if (typeof given !== 'string' || given.trim() === '') return null;
-    const reading = readCode(given);
-    if ('reason' in reading) {
-      throw new Problem(
-        `The code that you know is valid ${describeCodeFault(reading.reason)}`,
-        'Correct it, or leave it empty.',
-      );
-    }
-    const mask = cellMaskOf(config.sellers.map(({ key }) => key));
-    if (mask(reading.code) === reading.code) return reading.code;
-    throw new Problem(
-      'An API key was given in place of a code: it was not kept',
-      'Give the code of a purchase.',
-    );
+    return codeIn(given, config, 'The code that you know is valid');
   }
 
   /**
@@ -199,11 +200,16 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
    * @returns whether they were tried
    * @throws {Problem} when the key opens no account, or the canary is denied
    */
-  async function proveKeyOf(seller: SellerConfig, canary: string | null): Promise<boolean> {
-    const signal = AbortSignal.timeout(PROVING_MS);
+  async function proveKeyOf(
+    seller: SellerConfig,
+    canary: string | null,
+    ended: AbortSignal,
+  ): Promise<boolean> {
+    const signal = AbortSignal.any([ended, AbortSignal.timeout(PROVING_MS)]);
     const fault = await parts
       .withJobs(seller, {}, ({ marketplace }) => proveKey(marketplace, canary ?? undefined, signal))
       .catch((error: unknown) => {
+        ended.throwIfAborted();
         if (signal.aborted) return NO_ANSWER;
         throw error;
       });
@@ -212,15 +218,10 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
     throw new Problem(sentence(fault.message), `${sentence(fault.remedy)}.`);
   }
 
-  interface SavedList {
-    readonly name: string;
-    readonly path: string;
-    readonly column: string | null;
-    readonly sheet: string | null;
-  }
-
-  async function withList<T>(saved: SavedList, work: (list: NamedList) => Promise<T>): Promise<T> {
-    const { name, path, column, sheet } = saved;
+  async function withList<T>(
+    { path, list: { name, column, sheet } }: ListDraft,
+    work: (list: NamedList) => Promise<T>,
+  ): Promise<T> {
     const keys = config.sellers.map(({ key }) => key);
     const options = {
       ...{ name, keys },
@@ -236,8 +237,13 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
   }
 
   /** Reads a list as `codes check --dry-run` does. */
-  function read(saved: SavedList, seller: SellerConfig): Promise<ListFacts> {
-    return withList(saved, async (list) => {
+  async function read(
+    draft: ListDraft,
+    ended: AbortSignal,
+    onLines: (lines: number) => void,
+  ): Promise<ListFacts> {
+    const seller = sellerOf(draft.list);
+    return withList(draft, async (list) => {
       const known = await store.audits.canariesOf(seller.name, MOST_KNOWN);
       const facts: ListFacts[] = [];
       await enterLists(
@@ -246,13 +252,12 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
         [list],
         {},
         {
-          signal: AbortSignal.timeout(READING_MS),
+          signal: AbortSignal.any([ended, AbortSignal.timeout(READING_MS)]),
+          onRead: ({ intake }) => onLines(intake.tally.rows),
           async onLoaded(report, loader) {
             const size = await loader.measure();
             const { requestsPerMinute } = seller;
             facts.push({
-              ...{ name: saved.name, seller: seller.name },
-              ...{ column: saved.column, sheet: saved.sheet },
               ...{ reasons: list.intake.layout.reasons, report, size, requestsPerMinute },
               cost: costOf(seller, toAsk(size), chunkSizeFor(requestsPerMinute)),
               doubt: doubtOf(list.intake, known),
@@ -268,11 +273,19 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
     });
   }
 
-  function start(saved: SavedList, seller: SellerConfig, options: AuditOptions): Promise<bigint> {
-    return withList(saved, async (list) => {
-      const signal = AbortSignal.timeout(READING_MS);
-      const events = { signal, onLoaded: () => true };
-      const entered = await enterLists(store, seller, [list], options, events);
+  function start(
+    draft: ListDraft,
+    options: AuditOptions,
+    ended: AbortSignal,
+    onLines: (lines: number) => void,
+  ): Promise<bigint> {
+    const seller = sellerOf(draft.list);
+    return withList(draft, async (list) => {
+      const entered = await enterLists(store, seller, [list], options, {
+        signal: AbortSignal.any([ended, AbortSignal.timeout(READING_MS)]),
+        onRead: ({ intake }) => onLines(intake.tally.rows),
+        onLoaded: () => true,
+      });
       if (entered === null) throw new Error('the list was not entered');
       await enqueueNext(store, entered.auditId, adding(queues, seller.name));
       return entered.auditId;
@@ -287,9 +300,48 @@ const NO_ANSWER: KeyFault = { message: '', remedy: '', isOutage: true };
 /** Longest time for reading a list into the store (ms). */
 const READING_MS = 10 * 60_000;
 
-/** Keeps a connection on which nothing is said until a list was read: millions of codes take longer. */
-function waitForReading(c: DashboardContext): void {
-  c.env?.incoming?.socket.setTimeout(READING_MS);
+/** Seconds between two looks of the page that waits for a list. */
+const LOOK_SECONDS = 2;
+
+function addressOf({ id }: ListDraft): string {
+  return `/audits/new?draft=${id}`;
+}
+
+/**
+ * What is shown while a list is read or its audit is started. It is loaded again by a header, which works
+ * with a script and without, so no connection stays silent for as long as that takes.
+ */
+function waitingPage(c: DashboardContext, draft: ListDraft, lines: number): Response {
+  const { list, facts } = draft;
+  c.header('refresh', `${LOOK_SECONDS};url=${addressOf(draft)}`);
+  const total = facts?.size.lines ?? null;
+  const text =
+    total === null ? plural(lines, 'line') : `${count(lines)} of ${plural(total, 'line')}`;
+  return page(
+    c,
+    {
+      title: 'New audit',
+      lead: (
+        <>
+          <Foreign text={list.name} /> for {list.seller}.{' '}
+          {facts === null ? 'Nothing was asked yet.' : 'The audit is being started.'}
+        </>
+      ),
+      isStill: true,
+    },
+    <>
+      <Bar
+        id="list"
+        label={facts === null ? 'Lines read' : 'Lines entered'}
+        done={lines}
+        total={total}
+        text={facts === null ? `The list is being read: ${text}` : `Entered: ${text}`}
+      />
+      <p class="muted">
+        You may leave this page: the work goes on. <a href={addressOf(draft)}>Look again</a>
+      </p>
+    </>,
+  );
 }
 
 const NO_CODES = 'No line of the list holds a code. Send another list, or name its column.';
@@ -320,18 +372,10 @@ function sentence(words: string): string {
   return words.replace(/^./, (first) => first.toUpperCase());
 }
 
-const ListForm: FC<{ token: string; sellers: readonly SellerConfig[] }> = ({ token, sellers }) => (
+const ListForm: FC<{ token: string; sellers: readonly string[] }> = ({ token, sellers }) => (
   <form class="form" method="post" action="/audits/new" enctype="multipart/form-data">
     <Token value={token} />
-    <label>
-      Seller
-      <select name="seller" required>
-        {sellers.length === 1 ? null : <option value="">choose</option>}
-        {sellers.map(({ name }) => (
-          <option value={name}>{name}</option>
-        ))}
-      </select>
-    </label>
+    <SellerChoice of={sellers} />
     <label>
       Column
       <input
@@ -368,8 +412,12 @@ const ListForm: FC<{ token: string; sellers: readonly SellerConfig[] }> = ({ tok
   </form>
 );
 
-function draftPage(c: DashboardContext, { id, facts }: Draft<ListFacts>): Response {
-  const { name, seller, size, report, reasons, doubt, hasValidCode } = facts;
+function draftPage(
+  c: DashboardContext,
+  { id, list: { name, seller }, problem }: ListDraft,
+  facts: ListFacts,
+): Response {
+  const { size, report, reasons, doubt, hasValidCode } = facts;
   const token = c.get('token');
   const asks = toAsk(size);
   return page(
@@ -398,6 +446,14 @@ function draftPage(c: DashboardContext, { id, facts }: Draft<ListFacts>): Respon
           { label: 'Calls', value: count(facts.cost.calls), note: callsNote(facts) },
         ]}
       />
+      {problem === null ? null : (
+        <p class="notice bad">
+          It was not started.{' '}
+          {problem instanceof Problem
+            ? `${problem.message}. ${problem.remedy}`
+            : 'The database or the queue did not answer: try again.'}
+        </p>
+      )}
       {doubt === null ? null : <DoubtNotice doubt={doubt} />}
       {asks === 0 ? (
         <p class="notice warn">There is nothing to ask. {NO_CODES}</p>
@@ -440,15 +496,7 @@ function draftPage(c: DashboardContext, { id, facts }: Draft<ListFacts>): Respon
           </div>
         </form>
       )}
-      <Section title="How it was read">
-        <ul class="lines">
-          {[...reasons, ...report.notes, ...blank(report)].map((reason) => (
-            <li>
-              <Foreign text={reason} isWhole />
-            </li>
-          ))}
-        </ul>
-      </Section>
+      <Reading reasons={[...reasons, ...report.notes, ...blank(report)]} />
       {report.rejected === 0 ? null : (
         <Section
           title="Rejected lines"
@@ -473,6 +521,20 @@ function draftPage(c: DashboardContext, { id, facts }: Draft<ListFacts>): Respon
     </>,
   );
 }
+
+/** How a list was read, and why; nothing where there was nothing to find out. */
+export const Reading: FC<{ reasons: readonly string[] }> = ({ reasons }) =>
+  reasons.length === 0 ? null : (
+    <Section title="How it was read">
+      <ul class="lines">
+        {reasons.map((reason) => (
+          <li>
+            <Foreign text={reason} isWhole />
+          </li>
+        ))}
+      </ul>
+    </Section>
+  );
 
 const DoubtNotice: FC<{ doubt: Doubt }> = ({ doubt: { odd, of, known, samples } }) => (
   <div class="notice warn">

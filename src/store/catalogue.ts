@@ -72,8 +72,6 @@ export const NOTHING_APPLIED: Applied = {
  * every night.
  */
 export async function applyStage(client: PoolClient, stamp: RowStamp): Promise<Applied> {
-  // Without figures the planner takes the table for tiny, and loops over it.
-  await client.query('ANALYZE pg_temp.incoming_items');
   const { rows } = await client.query<
     Omit<Applied, 'fields'> & { readonly fields: Record<string, number> | null }
   >(APPLY, [stamp.sellerId, stamp.runId, stamp.at]);
@@ -113,7 +111,10 @@ const APPLY = `
            i.extra_hash <> w.extra_hash AS extra_differs, i.state AS old_state,
            i.synced_run_id <> $2 AND (i.content_hash <> w.content_hash OR i.state <> 'live')
              AS supersedes
-      FROM winners w JOIN mirror.items i ON i.seller_id = $1 AND i.item_id = w.item_id
+      FROM winners w
+     CROSS JOIN LATERAL (SELECT ctid, content_hash, extra_hash, state, synced_run_id
+                           FROM mirror.items
+                          WHERE seller_id = $1 AND item_id = w.item_id OFFSET 0) i
      WHERE i.state <> 'live'
         OR ((w.content_hash, w.extra_hash) <> (i.content_hash, i.extra_hash)
             AND (NOT w.rival OR (w.content_hash, w.extra_hash) > (i.content_hash, i.extra_hash)))

@@ -10,6 +10,8 @@ const SEEN = 8;
 /** The stored row equals one of the item's records in the list. */
 const STORED_IS_LISTED = 16;
 const UNREADABLE = 32;
+/** The wire hash is that of a record of this list, which differs from the stored row. */
+const TAKEN = 64;
 
 const SEGMENT_BITS = 14;
 const SEGMENT_ITEMS = 1 << SEGMENT_BITS;
@@ -76,6 +78,16 @@ export class KnownItems {
 
   markStoredListed(slot: number): void {
     this.#addFlag(slot, STORED_IS_LISTED);
+  }
+
+  /** Keeps the wire hash of a record that differs from the stored row's: a copy of it is told by that. */
+  markTaken(slot: number, wireHash: Uint8Array): void {
+    this.#segmentOf(slot).hashes.set(wireHash, (slot & SEGMENT_MASK) * WIRE_HASH_BYTES);
+    this.#addFlag(slot, TAKEN);
+  }
+
+  isTaken(slot: number): boolean {
+    return (this.#flagsAt(slot) & TAKEN) !== 0;
   }
 
   hasWireHash(slot: number, wireHash: Uint8Array): boolean {

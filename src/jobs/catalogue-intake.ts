@@ -2,6 +2,7 @@ import { type WideChange, wideChanges } from '../domain/changes.js';
 import type { KnownItems } from '../domain/known-items.js';
 import { prepareItem, type PreparedItem } from '../domain/prepare-item.js';
 import type { ListElement } from '../marketplace/types.js';
+import { type Applied, bothApplied, NOTHING_APPLIED } from '../store/catalogue.js';
 import type { ItemRows } from '../store/item-rows.js';
 import type { ItemSession, QuarantineEntry, Staged } from '../store/session.js';
 import { noteTolerated, type RunContext } from './run.js';
@@ -10,6 +11,16 @@ import { noteTolerated, type RunContext } from './run.js';
 const WRITE_BYTES = 1024 * 1024;
 /** Of records that wait as objects, each some 10 KB. */
 const WRITE_RECORDS = 250;
+/** Records staged before they are applied while the list is read: few, to fit into memory on either side. */
+const APPLY_RECORDS = 1_000;
+
+/**
+ * The list holds an item twice, with different bytes, after changes were applied: which copy counts is only
+ * known at its end. The list must be taken in again, without applying early.
+ */
+export class ListedTwice extends Error {
+  override readonly name = 'ListedTwice';
+}
 
 class Pending {
   /** Known items whose bytes differ; their hashes decide. */
@@ -17,39 +28,61 @@ class Pending {
   /** Further copies of items met before. */
   copies: PreparedItem[] = [];
   broken: QuarantineEntry[] = [];
-  /** Bytes of the records besides the fresh ones. */
+  /** Bytes of the records besides those in rows. */
   bytes = 0;
 
-  /** @param fresh new items; writing empties it */
-  constructor(readonly fresh: ItemRows) {}
+  /**
+   * @param fresh new items
+   * @param changed known items whose bytes differ, once changes are applied while the list is read
+   */
+  constructor(
+    readonly fresh: ItemRows,
+    readonly changed: ItemRows,
+  ) {}
 
   get isFull(): boolean {
     const records = this.candidates.length + this.copies.length + this.broken.length;
-    return this.fresh.size + this.bytes >= WRITE_BYTES || records >= WRITE_RECORDS;
+    const bytes = this.fresh.size + this.changed.size + this.bytes;
+    return bytes >= WRITE_BYTES || records >= WRITE_RECORDS;
+  }
+
+  /** Forgets what was written. Writing has emptied the rows. */
+  clear(): void {
+    [this.candidates, this.copies, this.broken, this.bytes] = [[], [], [], 0];
   }
 }
 
 /**
  * Takes the list in, batch by batch, within one transaction. A record whose bytes are those of the
- * stored row is done with at once; of the others, only those that really differ are written.
+ * stored row is done with at once; of the others, only those that really differ are written. They are
+ * applied at the list's end, since a list may hold an item twice; where most records differ, as in a
+ * sale, they are applied while it is read.
  */
 export class CatalogueIntake {
   readonly #run: RunContext;
   readonly #session: ItemSession;
   readonly #known: KnownItems;
   #pending: Pending;
-  /** Takes turns with those of `#pending`: one is written while the other is filled. */
-  #otherRows: ItemRows;
+  /** Takes turns with `#pending`: one is written while the other is filled. */
+  #other: Pending;
+  /** False when the list may hold an item twice. */
+  #mayApplyEarly: boolean;
+  #appliesEarly = false;
+  /** Records staged since they were last applied. */
+  #staged = 0;
+  #applied: Applied = NOTHING_APPLIED;
   #writing: Promise<void> = Promise.resolve();
   firstReason: string | null = null;
   wideChanges: readonly WideChange[] = [];
 
-  constructor(run: RunContext, session: ItemSession, known: KnownItems) {
+  /** @param mayApplyEarly false after `ListedTwice` */
+  constructor(run: RunContext, session: ItemSession, known: KnownItems, mayApplyEarly: boolean) {
     this.#run = run;
     this.#session = session;
     this.#known = known;
-    this.#pending = new Pending(session.newRows());
-    this.#otherRows = session.newRows();
+    this.#mayApplyEarly = mayApplyEarly;
+    this.#pending = new Pending(session.newRows(), session.newRows());
+    this.#other = new Pending(session.newRows(), session.newRows());
   }
 
   async take(batch: readonly ListElement[]): Promise<void> {
@@ -63,8 +96,8 @@ export class CatalogueIntake {
   async finish(): Promise<void> {
     await this.#startWriting();
     await this.#writing;
-    const applied = await this.#session.apply();
-    const { counts } = this.#run;
+    await this.#apply();
+    const [{ counts }, applied] = [this.#run, this.#applied];
     counts.changed = applied.changed;
     counts.extraChanged = applied.extraChanged;
     counts.restored = applied.restored;
@@ -84,7 +117,7 @@ export class CatalogueIntake {
     const wire = element.wireHash();
     if (hinted >= 0 && this.#known.hasWireHash(hinted, wire)) {
       const seen = this.#known.isSeen(hinted);
-      if (seen && this.#known.isStoredListed(hinted)) {
+      if (seen && (this.#known.isStoredListed(hinted) || this.#known.isTaken(hinted))) {
         this.#run.counts.duplicates++;
         return;
       }
@@ -111,12 +144,23 @@ export class CatalogueIntake {
       this.#pending.fresh.add(prepared);
       return;
     }
-    const seen = this.#known.isSeen(slot);
-    if (seen) this.#run.counts.duplicates++;
-    else this.#known.markSeen(slot);
+    if (!this.#known.isSeen(slot)) {
+      this.#known.markSeen(slot);
+      this.#known.markTaken(slot, prepared.wireHash);
+      if (this.#appliesEarly) this.#pending.changed.add(prepared, false);
+      else this.#keep(this.#pending.candidates, prepared);
+      return;
+    }
+    if (this.#appliesEarly) throw new ListedTwice();
+    this.#mayApplyEarly = false;
+    this.#run.counts.duplicates++;
+    this.#keep(this.#pending.copies, prepared);
+  }
+
+  #keep(where: PreparedItem[], prepared: PreparedItem): void {
     // A copy of the bytes: those received are a part of a chunk that would be kept with them.
     const kept = { ...prepared, raw: Buffer.from(prepared.raw) };
-    this.#pending[seen ? 'copies' : 'candidates'].push(kept);
+    where.push(kept);
     this.#pending.bytes += kept.raw.length;
   }
 
@@ -134,8 +178,9 @@ export class CatalogueIntake {
   async #startWriting(): Promise<void> {
     await this.#writing;
     const full = this.#pending;
-    this.#pending = new Pending(this.#otherRows);
-    this.#otherRows = full.fresh;
+    this.#pending = this.#other;
+    this.#pending.clear();
+    this.#other = full;
     this.#writing = this.#write(full);
     // Awaited at the next turn or at the end; until then a failure must not count as unhandled.
     this.#writing.catch(() => undefined);
@@ -148,8 +193,28 @@ export class CatalogueIntake {
       prepared,
       rival: this.#known.isStoredListed(this.#known.find(prepared.item.id)),
     }));
+    this.#staged += staged.length + copies.length + pending.changed.rows;
     await this.#session.stage([...staged, ...copies]);
+    await this.#session.stageRows(pending.changed);
     await this.#session.quarantine(pending.broken);
+    if (this.#staged >= APPLY_RECORDS && this.#isWideChange()) {
+      this.#appliesEarly = true;
+      await this.#apply();
+    }
+  }
+
+  /** Most records differ: applying them at the end would take longer than reading the list. */
+  #isWideChange(): boolean {
+    const { unchanged, added } = this.#run.counts;
+    return this.#appliesEarly || (this.#mayApplyEarly && this.#staged > unchanged + added);
+  }
+
+  async #apply(): Promise<void> {
+    const applied = await this.#session.apply();
+    // Nobody has asked yet which of these differ: no copies are among them.
+    if (this.#appliesEarly) this.#run.counts.unchanged += this.#staged - applied.written;
+    this.#staged = 0;
+    this.#applied = bothApplied(this.#applied, applied);
   }
 
   /** Of the records whose bytes differ from the stored row's, those whose content does. */

@@ -3,7 +3,7 @@ import { describeWide } from '../domain/changes.js';
 import { ListBroken } from '../marketplace/types.js';
 import type { ItemList } from '../marketplace/types.js';
 import { isTransient } from '../marketplace/retry.js';
-import { CatalogueIntake } from './catalogue-intake.js';
+import { CatalogueIntake, ListedTwice } from './catalogue-intake.js';
 import { proveCredential, syncAccount, type Proof } from './account.js';
 import { problemOf, RunProblem } from './problem.js';
 import { forgetChanges, performRun, type RunContext } from './run.js';
@@ -46,20 +46,25 @@ export async function* syncSeller(deps: JobDeps, signal: AbortSignal): AsyncGene
 }
 
 async function receiveList(run: RunContext): Promise<Unlisted> {
+  let mayApplyEarly = true;
   for (let attempt = 1; ; attempt++) {
     const reply = await run.deps.marketplace.items({ signal: run.signal });
     if (reply.kind === 'denied') {
       // A key that was revoked a moment ago is denied in the same words.
       await proveCredential(run);
       run.warnings.push(NO_ITEMS);
-      return takeIn(run, null);
+      return takeIn(run, null, false);
     }
     if (reply.kind !== 'answered') throw problemOf(reply, true);
     try {
-      return await takeIn(run, reply.data);
+      return await takeIn(run, reply.data, mayApplyEarly);
     } catch (error) {
+      if (error instanceof ListedTwice) {
+        mayApplyEarly = false;
+        continue;
+      }
       if (!(error instanceof ListBroken)) throw error;
-      if (attempt === LIST_ATTEMPTS || !isTransient(error.failure)) {
+      if (attempt >= LIST_ATTEMPTS || !isTransient(error.failure)) {
         throw problemOf(error.failure, true);
       }
     }
@@ -69,7 +74,11 @@ async function receiveList(run: RunContext): Promise<Unlisted> {
 }
 
 /** Takes one list in, or none, in one transaction that fails as a whole. */
-async function takeIn(run: RunContext, list: ItemList | null): Promise<Unlisted> {
+async function takeIn(
+  run: RunContext,
+  list: ItemList | null,
+  mayApplyEarly: boolean,
+): Promise<Unlisted> {
   const { deps, lock, stamp } = run;
   const session = await deps.store.items.begin(lock, stamp);
   let intake: CatalogueIntake | null = null;
@@ -80,7 +89,7 @@ async function takeIn(run: RunContext, list: ItemList | null): Promise<Unlisted>
     const present = known.presentCount();
     let delisted = 0;
     if (list !== null) {
-      intake = new CatalogueIntake(run, session, known);
+      intake = new CatalogueIntake(run, session, known, mayApplyEarly);
       await readList(run, list, intake, present);
       await session.markWideFields(intake.wideChanges);
       ({ delisted, missing: run.counts.missing } = await session.delist(known.unseen()));

@@ -65,8 +65,22 @@ export const NOTHING_APPLIED: Applied = {
   fields: new Map(),
 };
 
+/** The counts of two applications. */
+export function bothApplied(a: Applied, b: Applied): Applied {
+  const fields = new Map(a.fields);
+  for (const [field, items] of b.fields) fields.set(field, (fields.get(field) ?? 0) + items);
+  return {
+    changed: a.changed + b.changed,
+    extraChanged: a.extraChanged + b.extraChanged,
+    restored: a.restored + b.restored,
+    foundAgain: a.foundAgain + b.foundAgain,
+    written: a.written + b.written,
+    fields,
+  };
+}
+
 /**
- * Applies the staged records to the table, keeps the states they supersede, and stages the changes.
+ * Applies the staged records to the table, empties the stage, keeps the states they supersede, and stages the changes.
  * Of several copies of one item, the stored one included, the one with the greatest hash counts. The
  * rule is arbitrary, but does not depend on the list's order: a contradictory list makes no change
  * every night.
@@ -75,6 +89,8 @@ export async function applyStage(client: PoolClient, stamp: RowStamp): Promise<A
   const { rows } = await client.query<
     Omit<Applied, 'fields'> & { readonly fields: Record<string, number> | null }
   >(APPLY, [stamp.sellerId, stamp.runId, stamp.at]);
+  // The next ones take the same memory.
+  await client.query('TRUNCATE pg_temp.incoming_items');
   const [applied] = rows;
   if (applied === undefined) throw new Error('the store did not say what it applied');
   return { ...applied, fields: new Map(Object.entries(applied.fields ?? {})) };

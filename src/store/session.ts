@@ -53,6 +53,9 @@ export class ItemSession {
   #rowsOfCopy = 0;
   /** Encodes staged records, each portion in the same memory; null until one is staged. */
   #staging: ItemRows | null = null;
+  #hasStage = false;
+  /** Number of records that are staged and not applied. */
+  #staged = 0;
   /** Changes wait for the commit in a table of the transaction. */
   #hasChanges = false;
   /** New items, each of which makes a change; null while the first list is read. */
@@ -132,26 +135,36 @@ export class ItemSession {
 
   /** Stages records that differ, or may differ, from stored ones, for `apply`. */
   async stage(items: readonly Staged[]): Promise<void> {
-    if (items.length === 0) return;
-    if (this.#staging === null) {
+    const rows = (this.#staging ??= this.newRows());
+    rows.clear();
+    for (const { prepared, rival } of items) rows.add(prepared, rival);
+    await this.stageRows(rows);
+  }
+
+  /** Stages rows that tell whether they are rivals, and empties `rows`. */
+  async stageRows(rows: ItemRows): Promise<void> {
+    if (rows.rows === 0) return;
+    if (!this.#hasStage) {
       await this.#query(
         `CREATE TEMP TABLE incoming_items
            (LIKE mirror.items, rival boolean NOT NULL) ON COMMIT DROP`,
       );
+      this.#hasStage = true;
     }
-    const rows = (this.#staging ??= this.newRows());
-    rows.clear();
-    for (const { prepared, rival } of items) rows.add(prepared, rival);
     const copy = new CopyIn(
       await this.#connection(),
       `pg_temp.incoming_items (${ITEM_COLUMNS.join(', ')}, rival)`,
     );
     await copy.write(rows.data());
     await copy.end();
+    this.#staged += rows.rows;
+    rows.clear();
   }
 
+  /** Applies the records staged since the last call. */
   async apply(): Promise<Applied> {
-    if (this.#staging === null) return NOTHING_APPLIED;
+    if (this.#staged === 0) return NOTHING_APPLIED;
+    this.#staged = 0;
     return applyStage(await this.#changing(), this.#stamp);
   }
 

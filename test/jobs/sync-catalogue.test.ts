@@ -212,6 +212,53 @@ describe('odd records', () => {
   });
 });
 
+describe('a list of which most records changed is applied while it is read', () => {
+  /** What a run leaves: present states, superseded ones and changes, without the run's own number. */
+  const outcome = async (): Promise<readonly object[]> => [
+    ...(await mirror().rows(
+      `SELECT item_id, i.name, i.price_regular, i.state, count(v.valid_to)::int AS versions,
+              bool_and(v.valid_to = i.valid_from) AS joined
+         FROM mirror.items i LEFT JOIN mirror.item_versions v USING (seller_id, item_id)
+        GROUP BY seller_id, item_id ORDER BY item_id`,
+    )),
+    ...(await mirror().rows(
+      `SELECT item_id, field, class, old_value, new_value FROM mirror.item_changes
+        ORDER BY run_id, item_id, field`,
+    )),
+  ];
+
+  it('and the store is as if it were applied at the end, also when an item is listed twice', async () => {
+    const outcomes = [];
+    for (const order of ['late', 'early']) {
+      await mirror().reset();
+      const { catalogue, sync } = await synced(1_300);
+      catalogue.touchShare(100, 'price');
+      const counts = { listed: 1_300, changed: 1_300, unchanged: 0, duplicates: 0, apiCalls: 2 };
+      expect((await sync()).counts).toMatchObject(counts);
+      catalogue.touchShare(100, 'price');
+      catalogue.duplicate(2_290, { name: 'Other' });
+      catalogue.duplicate(2_291);
+      // With a copy at its beginning, nothing of the list is applied before its end.
+      if (order === 'early') catalogue.duplicate(1_002);
+      const { counts: twice } = await sync();
+      expect(twice).toMatchObject({ changed: 1_300, unchanged: 0 });
+      if (order === 'late')
+        expect(twice, 'the list is asked for again').toHaveProperty('apiCalls', 3);
+      outcomes.push(await outcome());
+    }
+    expect(outcomes[1]).toEqual(outcomes[0]);
+  });
+
+  it('and a list that then breaks off changes nothing', async () => {
+    const { sim, catalogue, sync } = await synced(1_300);
+    const before = await outcome();
+    catalogue.touchShare(100, 'price');
+    sim.faults.always('list', { kind: 'truncate', how: 'clean', fraction: 0.98 });
+    expect((await sync()).state).toBe('failed');
+    expect(await outcome()).toEqual(before);
+  });
+});
+
 describe('a list that is not whole changes nothing', () => {
   it.each([0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.999])(
     'cut off after %d of its bytes',

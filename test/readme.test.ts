@@ -243,7 +243,7 @@ describe('health and metrics in README', () => {
     return createMetrics({
       sellers: ['main'],
       counts: () => Promise.resolve({ mirror: none, audits: none, alerts: none, feeds: none }),
-      freshness: () => Promise.resolve([]),
+      copies: () => Promise.resolve([]),
       audits: () => Promise.resolve([]),
       feeds: [{ name: 'bi', views: ['items'] }],
       feedStates: () => Promise.resolve([]),

@@ -2,11 +2,10 @@ import type { App } from '../app.js';
 import type { Log } from '../domain/log.js';
 import { DAY_MS } from '../domain/schedule.js';
 import { keepsForEver, planRetention } from '../domain/retention.js';
-import { alertJobs, findFeedAlerts, findStaleSellers } from '../jobs/alerts.js';
+import { alertJobs, type CopyAge, findFeedAlerts, findStaleSellers } from '../jobs/alerts.js';
 import { enqueueNext } from '../jobs/codes/perform-chunk.js';
 import type { Queues } from '../queue/queues.js';
 import { PruneBusyError } from '../store/prune.js';
-import type { Store } from '../store/store.js';
 
 /** Stops looking; what is being done is not waited for. */
 export type StopWatch = () => void;
@@ -55,7 +54,7 @@ export function watchAge(
       readonly alertWebhook: unknown;
       readonly alertMail: unknown;
     };
-    readonly store: { readonly sellers: Pick<Store['sellers'], 'freshness'> };
+    readonly store: { readonly sellers: { readonly statuses: () => Promise<readonly CopyAge[]> } };
   },
   queues: Pick<Queues, 'addAlert'>,
   log: Log,

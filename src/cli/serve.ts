@@ -70,7 +70,7 @@ export async function serve(
     const metrics = createMetrics({
       sellers: sellers.map((seller) => seller.name),
       counts: async () => (queues === null ? null : await queues.counts()),
-      freshness: async () => (app === null ? [] : await app.store.sellers.freshness()),
+      copies: async () => (app === null ? [] : await app.store.sellers.statuses()),
       audits: async () => (app === null ? [] : await app.store.audits.backlogs()),
       feeds: config.feeds,
       feedStates: async () => (app === null ? [] : await app.store.feeds.list()),

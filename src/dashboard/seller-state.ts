@@ -1,18 +1,17 @@
 import { describeSchedule } from '../queue/ticks.js';
-import type { SellerRow } from '../store/overview.js';
 import type { FiredSchedule, LiveProcess } from '../store/processes.js';
 import { PAUSED } from '../store/sellers.js';
+import type { SellerStatus } from '../store/status.js';
 
 /** Age of the older part of a copy (ms); Infinity when it was never made. */
-export function ageOf({ itemsMirroredAt, accountMirroredAt }: SellerRow): number {
+export function ageOf({ itemsMirroredAt, accountMirroredAt }: SellerStatus): number {
   if (itemsMirroredAt === null || accountMirroredAt === null) return Infinity;
   return Date.now() - Math.min(itemsMirroredAt.getTime(), accountMirroredAt.getTime());
 }
 
 /** How current a seller's copy is, in a word. */
-export function stateOf(seller: SellerRow, staleMs: number): string {
-  if (seller.parkedCode === PAUSED) return PAUSED;
-  if (seller.parkedAt !== null) return 'parked';
+export function stateOf(seller: SellerStatus, staleMs: number): string {
+  if (seller.parked !== null) return seller.parked.code === PAUSED ? PAUSED : 'parked';
   const age = ageOf(seller);
   if (age === Infinity) return 'never';
   return age > staleMs ? 'stale' : 'current';
@@ -31,11 +30,11 @@ export function schedulesOf(
 
 /** Why nothing happens at the times of a seller's schedules; null when nothing keeps it from that. */
 export function obstacleOf(
-  { parkedAt, parkedCode }: SellerRow,
+  { parked }: SellerStatus,
   processes: readonly LiveProcess[],
 ): string | null {
-  if (parkedAt !== null) {
-    return `not while the seller is ${parkedCode === PAUSED ? PAUSED : 'parked'}`;
+  if (parked !== null) {
+    return `not while the seller is ${parked.code === PAUSED ? PAUSED : 'parked'}`;
   }
   return processes.some(({ roles }) => roles.includes('worker')) ? null : 'no worker is running';
 }

@@ -3,9 +3,9 @@ import { lagOf } from '../domain/feed-lag.js';
 import type { Json } from '../domain/item.js';
 import { shownName } from '../domain/values.js';
 import type { HeldBack } from '../store/decisions.js';
-import { PAUSED, type Freshness } from '../store/sellers.js';
-import type { Run } from '../store/status.js';
-import { DIED } from '../store/runs.js';
+import { PAUSED } from '../store/sellers.js';
+import type { SellerStatus } from '../store/status.js';
+import { DIED, type Run } from '../store/runs.js';
 import type { Store } from '../store/store.js';
 import type { AlertChannel, AlertMessage } from '../webhook/message.js';
 import { auditRemedy, parkedRemedy, runProblem, runRemedy, wordsOf } from './problem.js';
@@ -223,14 +223,14 @@ async function staleMessage(
   { seller, since }: Extract<Alert, { readonly kind: 'copy-stale' }>,
   now: Date,
 ): Promise<Telling> {
-  const fresh = (await store.sellers.freshness()).find(({ sellerId }) => sellerId === seller);
-  if (fresh === undefined) return { dropped: `seller ${seller} is no longer in the store` };
-  if (fresh.paused) return { dropped: `seller ${seller} was paused since` };
-  const last = fresh.itemsMirroredAt?.toISOString() ?? null;
+  const [status] = await store.sellers.statuses(seller);
+  if (status === undefined) return { dropped: `seller ${seller} is no longer in the store` };
+  if (status.parked?.code === PAUSED) return { dropped: `seller ${seller} was paused since` };
+  const last = status.itemsMirroredAt?.toISOString() ?? null;
   if (last !== since) return { dropped: `the items of seller ${seller} were mirrored since` };
   const message =
     last === null
-      ? `the items of seller "${seller}", known since ${fresh.since.toISOString()}, were never mirrored`
+      ? `the items of seller "${seller}", known since ${status.knownSince.toISOString()}, were never mirrored`
       : `the items of seller "${seller}" were last mirrored at ${last}`;
   const remedy = '`seller-mirror status` tells why';
   return {
@@ -344,6 +344,9 @@ function messageId(jobId: string): string {
   return `msg_${createHash('sha256').update(jobId).digest('base64url').slice(0, 27)}`;
 }
 
+/** How old a seller's copy is. */
+export type CopyAge = Pick<SellerStatus, 'sellerId' | 'knownSince' | 'itemsMirroredAt' | 'parked'>;
+
 /** An alert of kind `copy-stale`. */
 export type StaleAlert = Extract<Alert, { readonly kind: 'copy-stale' }>;
 
@@ -353,12 +356,12 @@ export type StaleAlert = Extract<Alert, { readonly kind: 'copy-stale' }>;
  * @param staleAfterHours oldest a copy may be
  */
 export async function findStaleSellers(
-  store: { readonly sellers: Pick<Store['sellers'], 'freshness'> },
+  store: { readonly sellers: { readonly statuses: () => Promise<readonly CopyAge[]> } },
   sellers: readonly string[],
   staleAfterHours: number,
   now: Date,
 ): Promise<readonly StaleAlert[]> {
-  const all = await store.sellers.freshness();
+  const all = await store.sellers.statuses();
   return all
     .filter((one) => sellers.includes(one.sellerId) && isStale(one, staleAfterHours, now))
     .map(({ sellerId: seller, itemsMirroredAt }) => ({
@@ -373,12 +376,12 @@ export async function findStaleSellers(
  * that of a paused one because somebody wants it so.
  */
 function isStale(
-  { parked, paused, itemsMirroredAt, since }: Freshness,
+  { parked, itemsMirroredAt, knownSince }: CopyAge,
   hours: number,
   now: Date,
 ): boolean {
-  if (parked || paused) return false;
-  return now.getTime() - (itemsMirroredAt ?? since).getTime() > hours * 3_600_000;
+  if (parked !== null) return false;
+  return now.getTime() - (itemsMirroredAt ?? knownSince).getTime() > hours * 3_600_000;
 }
 
 /**

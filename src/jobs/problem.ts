@@ -3,7 +3,7 @@ import { shownName } from '../domain/values.js';
 import type { HeldBack, NamedItem } from '../store/decisions.js';
 import { explainDatabaseError } from '../store/errors.js';
 import { PAUSED } from '../store/sellers.js';
-import type { Run } from '../store/status.js';
+import type { Run } from '../store/runs.js';
 import type { Problem, ProblemCode } from './types.js';
 
 /** Ends a run as failed; thrown by the steps of a run and caught by `performRun`. */

@@ -1,11 +1,14 @@
 import type { Pool, PoolClient } from 'pg';
 import type { WideChange } from '../domain/changes.js';
+import { readHeldBack } from './decisions.js';
+import type { Run } from './generated/prisma/client.js';
 import type { RunKind, RunState } from './generated/prisma/enums.js';
 import { tellUndecided } from './history.js';
 import type { SellerLock } from './locks.js';
+import type { Connections } from './pools.js';
 import { PAUSED } from './sellers.js';
 
-export type { RunKind, RunState };
+export type { Run, RunKind, RunState };
 
 export interface RunCounts {
   readonly listed: number;
@@ -185,4 +188,45 @@ export async function writeProgress(
         SET phase = excluded.phase, done = excluded.done, total = excluded.total, at = now()`,
     [runId, phase, done, total],
   );
+}
+
+/**
+ * The newest run of the same kind after this one that went well; null for a run of one item or an
+ * approval, which stand for themselves.
+ */
+export async function laterGoodRun(
+  { prisma }: Connections,
+  { sellerId, kind, runId }: Pick<Run, 'sellerId' | 'kind' | 'runId'>,
+): Promise<bigint | null> {
+  if (kind === 'item' || kind === 'approval') return null;
+  const later = await prisma.run.findFirst({
+    where: { sellerId, kind, state: { in: ['succeeded', 'held'] }, runId: { gt: runId } },
+    orderBy: { runId: 'desc' },
+  });
+  return later?.runId ?? null;
+}
+
+/** The newest runs, newest first. */
+export function listRuns(
+  { prisma }: Connections,
+  filter: { readonly sellerIds?: readonly string[]; readonly limit: number },
+): Promise<Run[]> {
+  return prisma.run.findMany({
+    where: filter.sellerIds === undefined ? {} : { sellerId: { in: [...filter.sellerIds] } },
+    orderBy: { runId: 'desc' },
+    take: filter.limit,
+  });
+}
+
+/** One run with the records it put into quarantine (the first 100) and what it held back, or null. */
+export async function getRun({ prisma, others: pool }: Connections, runId: bigint) {
+  const run = await prisma.run.findUnique({ where: { runId } });
+  if (run === null) return null;
+  const quarantine = await prisma.quarantinedRecord.findMany({
+    where: { sellerId: run.sellerId, firstRunId: { lte: runId }, lastRunId: { gte: runId } },
+    orderBy: { quarantineId: 'asc' },
+    take: 100,
+  });
+  const held = run.state === 'held' ? await readHeldBack(pool, runId) : null;
+  return { run, quarantine, held };
 }

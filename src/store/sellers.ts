@@ -60,17 +60,31 @@ export interface Parking {
 /** The code of a parking that a person asked for. Only `resumeSeller` ends it. */
 export const PAUSED = 'paused';
 
+/** SQL of the parking in row `s` of `mirror.sellers`, as JSON. */
+export const PARKING = `
+  CASE WHEN s.parked_at IS NOT NULL THEN
+    jsonb_build_object('since', s.parked_at, 'code', s.parked_code, 'reason', s.parked_reason,
+                       'runId', s.parked_run_id) END`;
+
+/** What `PARKING` gives. */
+export type ParkingRow = Pick<Parking, 'code' | 'reason'> & {
+  readonly since: string;
+  readonly runId: number | null;
+};
+
+export function parkingIn(row: ParkingRow | null): Parking | null {
+  if (row === null) return null;
+  const runId = row.runId === null ? null : BigInt(row.runId);
+  return { ...row, since: new Date(row.since), runId };
+}
+
 /** Whether and why schedules leave a seller alone; null when they don't. */
 export async function parkingOf(pool: Pool, sellerId: string): Promise<Parking | null> {
-  const { rows } = await pool.query<Omit<Parking, 'runId'> & { runId: string | null }>(
-    `SELECT parked_at AS since, parked_code AS code, parked_reason AS reason,
-            parked_run_id AS "runId"
-       FROM mirror.sellers WHERE seller_id = $1 AND parked_at IS NOT NULL`,
+  const { rows } = await pool.query<{ parking: ParkingRow | null }>(
+    `SELECT ${PARKING} AS parking FROM mirror.sellers s WHERE seller_id = $1`,
     [sellerId],
   );
-  if (rows[0] === undefined) return null;
-  const { runId, ...parking } = rows[0];
-  return { ...parking, runId: runId === null ? null : BigInt(runId) };
+  return parkingIn(rows[0]?.parking ?? null);
 }
 
 /**
@@ -135,47 +149,6 @@ export async function parkSeller(
     );
     return rowCount === 1 && rows[0]?.parked === false;
   });
-}
-
-/** How current the copy of one seller is, and how large; for gauges and alerts. */
-export interface Freshness {
-  readonly sellerId: string;
-  /** When the store first heard of the seller. */
-  readonly since: Date;
-  /** End of the last run that mirrored the account; null when there was none. */
-  readonly accountMirroredAt: Date | null;
-  /** End of the last run that mirrored the items; null when there was none. */
-  readonly itemsMirroredAt: Date | null;
-  /** Schedules leave the seller alone until a person has mended what went wrong. */
-  readonly parked: boolean;
-  /** Schedules leave the seller alone because a person wants it so. */
-  readonly paused: boolean;
-  readonly items: { readonly live: number; readonly missing: number; readonly removed: number };
-}
-
-/** Every seller in the store, by name. A held run mirrored all that is present: it counts as a success. */
-export async function readFreshness(pool: Pool): Promise<Freshness[]> {
-  const { rows } = await pool.query<Freshness>(
-    `SELECT s.seller_id AS "sellerId", s.created_at AS since,
-            s.parked_at IS NOT NULL AND s.parked_code IS DISTINCT FROM $1 AS parked,
-            s.parked_code IS NOT DISTINCT FROM $1 AS paused,
-            (SELECT finished_at FROM mirror.runs r
-              WHERE r.seller_id = s.seller_id AND r.kind = 'account'
-                AND r.state IN ('succeeded', 'held')
-              ORDER BY r.run_id DESC LIMIT 1) AS "accountMirroredAt",
-            (SELECT finished_at FROM mirror.runs r
-              WHERE r.seller_id = s.seller_id AND r.kind = 'items'
-                AND r.state IN ('succeeded', 'held')
-              ORDER BY r.run_id DESC LIMIT 1) AS "itemsMirroredAt",
-            (SELECT json_build_object('live', count(*) FILTER (WHERE state = 'live'),
-                                      'missing', count(*) FILTER (WHERE state = 'missing'),
-                                      'removed', count(*) FILTER (WHERE state = 'removed'))
-               FROM mirror.items i WHERE i.seller_id = s.seller_id) AS items
-       FROM mirror.sellers s
-      ORDER BY s.seller_id`,
-    [PAUSED],
-  );
-  return rows;
 }
 
 /** Deletes everything about a seller. Only the demo does so, to start over. */

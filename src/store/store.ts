@@ -34,7 +34,7 @@ import * as runs from './runs.js';
 import { readSchedules, recordTicks } from './schedules.js';
 import * as sellers from './sellers.js';
 import { ItemSession } from './session.js';
-import * as status from './status.js';
+import { sellerStatuses } from './status.js';
 
 /**
  * The database of the mirror, by subject: `store.runs.list(…)`. Those who use it know neither SQL nor
@@ -56,7 +56,7 @@ export function openStore(url: string, applicationName: string, times: StoreTime
       lock: (sellerId: string) => lockSeller(pools, sellerId),
       ...withLater(withPrisma, { forget: sellers.forgetSeller }),
       ...withFirst(pool, {
-        statuses: status.sellerStatuses,
+        statuses: sellerStatuses,
         ensure: sellers.ensureSeller,
         bindingOf: sellers.bindingOf,
         bind: sellers.bindSeller,
@@ -64,7 +64,6 @@ export function openStore(url: string, applicationName: string, times: StoreTime
         park: sellers.parkSeller,
         pause: sellers.pauseSeller,
         resume: sellers.resumeSeller,
-        freshness: sellers.readFreshness,
       }),
       saveAccount,
     },
@@ -74,9 +73,9 @@ export function openStore(url: string, applicationName: string, times: StoreTime
       decisionsOn: decisions.decisionsOn,
       decide: decisions.recordDecision,
       ...withLater(withPrisma, {
-        list: status.listRuns,
-        get: status.getRun,
-        laterGood: status.laterGoodRun,
+        list: runs.listRuns,
+        get: runs.getRun,
+        laterGood: runs.laterGoodRun,
       }),
       ...withFirst(pool, {
         finish: runs.finishRun,

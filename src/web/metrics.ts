@@ -9,7 +9,8 @@ import type { JobEvent } from '../queue/worker.js';
 import type { AuditBacklog } from '../store/audits/types.js';
 import { lagOf } from '../domain/feed-lag.js';
 import type { FeedState } from '../store/feeds.js';
-import type { Freshness } from '../store/sellers.js';
+import { PAUSED } from '../store/sellers.js';
+import type { SellerStatus } from '../store/status.js';
 import { cachedCall } from './cached-call.js';
 
 export const METRICS_TYPE = Registry.PROMETHEUS_CONTENT_TYPE;
@@ -21,12 +22,18 @@ export const VERSION = (
   }
 ).version;
 
+/** What is shown of a seller's copy. */
+export type Copy = Pick<
+  SellerStatus,
+  'sellerId' | 'knownSince' | 'accountMirroredAt' | 'itemsMirroredAt' | 'parked' | 'items'
+>;
+
 export interface MetricSources {
   /** Names of the configured sellers; no other becomes a label. */
   readonly sellers: readonly string[];
   /** Null while there is no queue yet. */
   readonly counts: () => Promise<Readonly<Record<QueueName, QueueCounts>> | null>;
-  readonly freshness: () => Promise<readonly Freshness[]>;
+  readonly copies: () => Promise<readonly Copy[]>;
   /** Sellers without an audit that runs may be left out. */
   readonly audits: () => Promise<readonly AuditBacklog[]>;
   /** Names and views of the configured feeds; no other becomes a label. */
@@ -78,7 +85,7 @@ export function createMetrics(sources: MetricSources) {
         return null;
       });
   };
-  const freshness = asking('store', sources.freshness);
+  const askCopies = asking('store', sources.copies);
   const audits = asking('store', sources.audits);
   const feeds = asking('store', () =>
     sources.feeds.length === 0 ? Promise.resolve([]) : sources.feedStates(),
@@ -110,7 +117,7 @@ export function createMetrics(sources: MetricSources) {
     /** In Prometheus's text format. Series of a source that does not answer in time are left out. */
     async text(): Promise<string> {
       const [copies, backlogs, states, queues] = await Promise.all([
-        freshness(),
+        askCopies(),
         audits(),
         feeds(),
         counts(),
@@ -253,7 +260,7 @@ type LookedUp = Series['lookedUp'];
 function showCopies(
   { lastSuccess, age, parked, paused, itemsNow }: LookedUp,
   sellers: ReadonlySet<string>,
-  copies: readonly Freshness[],
+  copies: readonly Copy[],
   startedAt: number,
 ): void {
   const known = new Map(copies.map((copy) => [copy.sellerId, copy]));
@@ -261,13 +268,14 @@ function showCopies(
     const copy = known.get(seller);
     for (const kind of KINDS) {
       const at = copy?.[`${kind}MirroredAt` as const]?.getTime() ?? 0;
-      const since = at === 0 ? (copy?.since.getTime() ?? startedAt) : at;
+      const since = at === 0 ? (copy?.knownSince.getTime() ?? startedAt) : at;
       lastSuccess.set({ seller, kind }, at / 1000);
       // The database's clock may be ahead of this one.
       age.set({ seller, kind }, Math.max(0, Date.now() - since) / 1000);
     }
-    parked.set({ seller }, copy?.parked === true ? 1 : 0);
-    paused.set({ seller }, copy?.paused === true ? 1 : 0);
+    const isPaused = copy?.parked?.code === PAUSED;
+    parked.set({ seller }, (copy?.parked ?? null) !== null && !isPaused ? 1 : 0);
+    paused.set({ seller }, isPaused ? 1 : 0);
     for (const state of ITEM_STATES) itemsNow.set({ seller, state }, copy?.items[state] ?? 0);
   }
 }

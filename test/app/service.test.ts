@@ -101,10 +101,8 @@ function watched(names: readonly string[], addAlert: (alert: AlertTask) => Promi
   const said: string[] = [];
   const note = (message: string): void => void said.push(message);
   const log: Log = { ...silentLog, info: note, warn: note, error: note };
-  const items = { live: 1, missing: 0, removed: 0 };
   const copies = names.map((sellerId) => ({
-    ...{ sellerId, since: LONG_AGO, parked: false, paused: false, items },
-    ...{ accountMirroredAt: null, itemsMirroredAt: LONG_AGO },
+    ...{ sellerId, knownSince: LONG_AGO, itemsMirroredAt: LONG_AGO, parked: null },
   }));
   const asked: AlertTask[] = [];
   const watch = watchAge(
@@ -113,7 +111,7 @@ function watched(names: readonly string[], addAlert: (alert: AlertTask) => Promi
         ...{ sellers: names.map((name) => ({ name })), staleAfterHours: 26 },
         ...{ alertWebhook: {}, alertMail: null },
       },
-      store: { sellers: { freshness: () => Promise.resolve(copies) } },
+      store: { sellers: { statuses: () => Promise.resolve(copies) } },
     },
     {
       addAlert: async (alert, jobId) => {

@@ -150,7 +150,7 @@ describe('a store that fell silent', () => {
     expect(await store.sellers.bindingOf('main')).toBeNull();
     await proxy.set('swallow');
     await expect(store.sellers.bindingOf('main')).rejects.toThrow();
-    await expect(store.sellers.freshness()).rejects.toThrow(/timeout/);
+    await expect(store.sellers.statuses()).rejects.toThrow(/timeout/);
     await proxy.set('pass');
     expect(await store.sellers.bindingOf('main')).toBeNull();
   });

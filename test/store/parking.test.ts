@@ -215,13 +215,6 @@ describe('a seller that a person paused', () => {
     expect(await mirror().store.sellers.resume('main')).toBe(true);
     expect(await parking()).toBeNull();
   });
-
-  it('is counted as paused, not as parked, since nothing is wrong', async () => {
-    await paused();
-    expect(await mirror().store.sellers.freshness()).toMatchObject([
-      { sellerId: 'main', parked: false, paused: true },
-    ]);
-  });
 });
 
 describe('what passes or has no remedy in the seller’s hands', () => {

@@ -7,9 +7,14 @@ import { NoAnswer } from '../../src/queue/concurrency.js';
 import type { QueueCounts } from '../../src/queue/queues.js';
 import type { QueueName } from '../../src/queue/tasks.js';
 import { seededCatalogue } from '../../src/simulator/index.js';
-import type { Freshness } from '../../src/store/sellers.js';
 import { cachedCall } from '../../src/web/cached-call.js';
-import { createMetrics, type Metrics, type MetricSources } from '../../src/web/metrics.js';
+import { PAUSED } from '../../src/store/sellers.js';
+import {
+  type Copy,
+  createMetrics,
+  type Metrics,
+  type MetricSources,
+} from '../../src/web/metrics.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
 import { parseExposition, valueOf } from './exposition.js';
 
@@ -25,7 +30,7 @@ function metricsOf(sources: Partial<MetricSources> = {}): Metrics {
   return createMetrics({
     sellers: ['main', 'second'],
     counts: () => Promise.resolve(COUNTS),
-    freshness: () => Promise.resolve([]),
+    copies: () => Promise.resolve([]),
     audits: () => Promise.resolve([]),
     feeds: [],
     feedStates: () => Promise.resolve([]),
@@ -40,14 +45,13 @@ async function scrape(metrics: Metrics) {
     valueOf(samples, `seller_mirror_${name}`, labels);
 }
 
-function copy(sellerId: string, parts: Partial<Freshness> = {}): Freshness {
+function copy(sellerId: string, parts: Partial<Copy> = {}): Copy {
   return {
     sellerId,
-    since: new Date('2026-01-01T00:00:00Z'),
+    knownSince: new Date('2026-01-01T00:00:00Z'),
     accountMirroredAt: null,
     itemsMirroredAt: null,
-    parked: false,
-    paused: false,
+    parked: null,
     items: { live: 0, missing: 0, removed: 0 },
     ...parts,
   };
@@ -180,8 +184,7 @@ describe('what is counted', () => {
   });
 
   it('is labelled with configured sellers only, whoever else is in the store or in a job', async () => {
-    const freshness = () => Promise.resolve([copy('gone', { parked: true })]);
-    const metrics = metricsOf({ freshness });
+    const metrics = metricsOf({ copies: () => Promise.resolve([copy('gone')]) });
     metrics.onRun('stranger', FINISHED);
     metrics.onCall('stranger', CALL);
     const samples = parseExposition(await metrics.text());
@@ -198,9 +201,10 @@ describe('what is looked up for each scrape', () => {
       itemsMirroredAt: new Date(now - 7_200_000),
       items: { live: 7, missing: 2, removed: 1 },
     });
-    const second = copy('second', { since: new Date(now - 30_000), parked: true });
-    const paused = { ...main, paused: true };
-    const shown = await scrape(metricsOf({ freshness: () => Promise.resolve([paused, second]) }));
+    const parking = { since: new Date(now), code: 'key-refused', reason: '', runId: null };
+    const second = copy('second', { knownSince: new Date(now - 30_000), parked: parking });
+    const paused = { ...main, parked: { ...parking, code: PAUSED } };
+    const shown = await scrape(metricsOf({ copies: () => Promise.resolve([paused, second]) }));
     const of = (seller: string, name: string, labels: Record<string, string> = {}) =>
       shown(name, { seller, ...labels });
     const ofItems = { kind: 'items' };
@@ -218,7 +222,7 @@ describe('what is looked up for each scrape', () => {
 
   it('is no less than 0 s old, should the database’s clock be ahead', async () => {
     const ahead = copy('main', { accountMirroredAt: new Date(Date.now() + 60_000) });
-    const of = await scrape(metricsOf({ freshness: () => Promise.resolve([ahead]) }));
+    const of = await scrape(metricsOf({ copies: () => Promise.resolve([ahead]) }));
     expect(of('last_success_age_seconds', { seller: 'main', kind: 'account' })).toBe(0);
   });
 
@@ -265,7 +269,7 @@ describe('what is looked up for each scrape', () => {
 
   it('is left out and counted when its source fails, and never fails the scrape', async () => {
     const gone = (): Promise<never> => Promise.reject(new Error('postgresql://u:hunter2@db gone'));
-    const metrics = metricsOf({ counts: gone, freshness: gone, audits: gone });
+    const metrics = metricsOf({ counts: gone, copies: gone, audits: gone });
     metrics.onRun('main', FINISHED);
     expect(await metrics.text()).not.toContain('hunter2');
     const of = await scrape(metrics);
@@ -320,7 +324,7 @@ describe('on a real store', () => {
   it('shows what runs did, as they told it and as the database has it', async () => {
     const catalogue = seededCatalogue({ seed: 7, count: 12 });
     const market = await mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
-    const metrics = metricsOf({ freshness: () => mirror().store.sellers.freshness() });
+    const metrics = metricsOf({ copies: () => mirror().store.sellers.statuses() });
     const deps = mirror().deps(market.url, {
       onRun: (event) => metrics.onRun('main', event),
       client: { onCall: (call) => metrics.onCall('main', call) },

@@ -9,7 +9,7 @@ import {
   type DecisionReport,
 } from '../../jobs/decide-removals.js';
 import { heldRemedy, namesOf, remedyFor } from '../../jobs/problem.js';
-import type { Run } from '../../store/status.js';
+import type { Run } from '../../store/runs.js';
 import { page, print, printJson, printResult, stdoutLook } from '../console.js';
 import { CommandError } from '../errors.js';
 import { appAction } from '../execute.js';

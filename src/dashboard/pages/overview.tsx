@@ -1,8 +1,9 @@
 import type { FC } from 'hono/jsx';
 import type { AuditProgress } from '../../store/audits/types.js';
-import type { Happened, Night, PriceMove, Running, SellerRow } from '../../store/overview.js';
+import type { Happened, Night, PriceMove, Running } from '../../store/overview.js';
 import { ALIVE_MS, isAlive, type LiveProcess } from '../../store/processes.js';
 import { PAUSED } from '../../store/sellers.js';
+import type { SellerStatus } from '../../store/status.js';
 import type { LiveBar } from '../live.js';
 import { act, type Dashboard, type DashboardParts, Problem, queuedNotice } from '../context.js';
 import { ageOf, nextTimes, obstacleOf, schedulesOf, stateOf } from '../seller-state.js';
@@ -47,7 +48,7 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
     const since = new Date(Date.now() - DAY_MS);
     const staleMs = config.staleAfterHours * 3_600_000;
     const [sellers, happened, running, audits, moves, beats] = await Promise.all([
-      store.overview.sellers(),
+      store.sellers.statuses(),
       store.overview.happenedSince(since),
       store.overview.running(),
       mirror.audit.findMany({
@@ -138,7 +139,7 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
     const sellers =
       typeof seller === 'string'
         ? [seller]
-        : (await store.overview.sellers()).map(({ sellerId }) => sellerId);
+        : (await store.sellers.statuses()).map(({ sellerId }) => sellerId);
     await act(
       c,
       parts,
@@ -233,9 +234,9 @@ const PriceMoves: FC<{ moves: readonly PriceMove[] }> = ({ moves }) =>
   );
 
 /** `2 copies current, the oldest 6 h old`. */
-function sentence(sellers: readonly SellerRow[], staleMs: number): string {
+function sentence(sellers: readonly SellerStatus[], staleMs: number): string {
   if (sellers.length === 0) return 'No seller was mirrored yet.';
-  const active = sellers.filter(({ parkedCode }) => parkedCode !== PAUSED);
+  const active = sellers.filter(({ parked }) => parked?.code !== PAUSED);
   const paused = sellers.length - active.length;
   const ages = active.map(ageOf);
   const stale = ages.filter((age) => age > staleMs).length;
@@ -256,20 +257,21 @@ const URGENCY = ['held', 'parked', 'failed', 'stale'] as const;
 
 interface Need {
   readonly kind: (typeof URGENCY)[number];
-  readonly seller: SellerRow;
+  readonly seller: SellerStatus;
 }
 
-function needOf(seller: SellerRow, staleMs: number): Need[] {
-  const { problem, parkedAt, parkedCode } = seller;
-  if (parkedAt !== null && parkedCode !== PAUSED) return [{ kind: 'parked', seller }];
-  if (problem?.undecided === true) return [{ kind: 'held', seller }];
-  if (parkedCode === PAUSED) return [];
-  if (problem !== null) return [{ kind: 'failed', seller }];
+function needOf(seller: SellerStatus, staleMs: number): Need[] {
+  const { lastProblem, parked } = seller;
+  const isPaused = parked?.code === PAUSED;
+  if (parked !== null && !isPaused) return [{ kind: 'parked', seller }];
+  if (lastProblem?.state === 'held') return [{ kind: 'held', seller }];
+  if (isPaused) return [];
+  if (lastProblem !== null) return [{ kind: 'failed', seller }];
   return ageOf(seller) > staleMs ? [{ kind: 'stale', seller }] : [];
 }
 
-function upper(text: string | null): string | null {
-  return text?.replace(/^./u, (first) => first.toUpperCase()) ?? null;
+function upper(text: string): string {
+  return text.replace(/^./u, (first) => first.toUpperCase());
 }
 
 const NeedCard: FC<{ need: Need; token: string; isOperator: boolean }> = ({
@@ -277,13 +279,14 @@ const NeedCard: FC<{ need: Need; token: string; isOperator: boolean }> = ({
   token,
   isOperator,
 }) => {
-  const { sellerId, problem } = seller;
+  const { sellerId, lastProblem: problem, parked } = seller;
   const sync = isOperator ? (
     <ActionButton action="/sync" token={token} fields={{ seller: sellerId }}>
       Sync now
     </ActionButton>
   ) : null;
-  const run = problem === null ? null : <a href={`/runs/${problem.runId}`}>Run {problem.runId}</a>;
+  const run =
+    problem === null ? null : <a href={`/runs/${problem.runId}`}>Run {String(problem.runId)}</a>;
   if (kind === 'held') {
     return (
       <Card
@@ -310,7 +313,7 @@ const NeedCard: FC<{ need: Need; token: string; isOperator: boolean }> = ({
           </a>
         }
       >
-        <Foreign text={upper(seller.parkedReason)} />. Schedules leave it alone until this is
+        <Foreign text={upper(parked?.reason ?? '')} />. Schedules leave it alone until this is
         mended.
       </Card>
     );
@@ -389,7 +392,7 @@ const Overnight: FC<{ happened: Happened }> = ({ happened }) => (
 );
 
 const SellerTable: FC<{
-  sellers: readonly SellerRow[];
+  sellers: readonly SellerStatus[];
   nights: readonly Night[];
   staleMs: number;
   processes: readonly LiveProcess[];
@@ -414,13 +417,13 @@ const SellerTable: FC<{
         isNamed: true,
         cell: ({ itemsMirroredAt }) => <Ago at={itemsMirroredAt} />,
       },
-      { name: 'Live', isFigure: true, cell: ({ live }) => <Count of={live} /> },
-      { name: 'Missing', isFigure: true, cell: ({ missing }) => <Count of={missing} /> },
-      { name: 'Removed', isFigure: true, cell: ({ removed }) => <Count of={removed} /> },
+      { name: 'Live', isFigure: true, cell: ({ items }) => <Count of={items.live} /> },
+      { name: 'Missing', isFigure: true, cell: ({ items }) => <Count of={items.missing} /> },
+      { name: 'Removed', isFigure: true, cell: ({ items }) => <Count of={items.removed} /> },
       {
         name: 'Balance',
         isFigure: true,
-        cell: ({ balance, currency }) => money(balance, currency),
+        cell: ({ account }) => money(account?.balance ?? null, account?.currency ?? null),
       },
       {
         name: 'Next run',
@@ -449,7 +452,7 @@ const SellerTable: FC<{
 );
 
 /** When schedules mirror a seller's items next; null when they don't. */
-function nextRunOf(seller: SellerRow, processes: readonly LiveProcess[]): Date | null {
+function nextRunOf(seller: SellerStatus, processes: readonly LiveProcess[]): Date | null {
   if (obstacleOf(seller, processes) !== null) return null;
   const syncs = schedulesOf(seller.sellerId, processes).filter(({ kind }) => kind === 'sync');
   const times = syncs.flatMap((one) => nextTimes(one)).map((at) => at.getTime());

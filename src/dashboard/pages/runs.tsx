@@ -2,7 +2,7 @@ import type { FC } from 'hono/jsx';
 import { decideRemovals, DecisionRefused } from '../../jobs/decide-removals.js';
 import { SellerBusyError } from '../../store/locks.js';
 import type { Mirror, Prisma } from '../../store/mirror.js';
-import type { Run } from '../../store/status.js';
+import type { Run } from '../../store/runs.js';
 import { act, queuedNotice, type Dashboard, type DashboardParts, Problem } from '../context.js';
 import { page } from '../layout.js';
 import {

@@ -1,9 +1,9 @@
 import type { FC } from 'hono/jsx';
 import { parkedRemedy } from '../../jobs/problem.js';
 import type { RequestSlot } from '../../store/budget.js';
-import type { SellerRow } from '../../store/overview.js';
 import { ALIVE_MS, isAlive, type LiveProcess } from '../../store/processes.js';
 import { PAUSED } from '../../store/sellers.js';
+import type { SellerStatus } from '../../store/status.js';
 import { BarChart, StepChart } from '../charts.js';
 import {
   act,
@@ -48,7 +48,7 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
   app.get('/sellers/:name', async (c) => {
     const sellerId = c.req.param('name');
     const [[seller], account, processes, slots, days, balances, runs] = await Promise.all([
-      store.overview.sellers(sellerId),
+      store.sellers.statuses(sellerId),
       mirror.account.findUnique({ where: { sellerId } }),
       store.processes.live(ALIVE_MS),
       store.requests.lastHour(sellerId),
@@ -82,12 +82,12 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
         actions:
           c.get('session').role === 'operator' ? (
             <>
-              {seller.parkedCode === PAUSED ? null : (
+              {seller.parked?.code === PAUSED ? null : (
                 <ActionButton action={`${path}/pause`} token={token}>
                   Pause
                 </ActionButton>
               )}
-              {seller.parkedAt === null ? null : (
+              {seller.parked === null ? null : (
                 <ActionButton action={`${path}/resume`} token={token}>
                   Resume
                 </ActionButton>
@@ -103,12 +103,12 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
         <LastProblem seller={seller} />
         <Figures
           of={[
-            { label: 'Live items', value: count(seller.live) },
-            { label: 'Missing', value: count(seller.missing) },
-            { label: 'Removed', value: count(seller.removed) },
+            { label: 'Live items', value: count(seller.items.live) },
+            { label: 'Missing', value: count(seller.items.missing) },
+            { label: 'Removed', value: count(seller.items.removed) },
             { label: 'Items mirrored', value: <Ago at={seller.itemsMirroredAt} /> },
             { label: 'Account mirrored', value: <Ago at={seller.accountMirroredAt} /> },
-            { label: 'Balance', value: money(seller.balance, seller.currency) },
+            { label: 'Balance', value: money(account?.balance ?? null, account?.currency ?? null) },
           ]}
         />
         <Section
@@ -181,7 +181,7 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
                 points={known
                   .toReversed()
                   .map(({ validFrom, balance }) => ({ at: validFrom, value: Number(balance) }))}
-                format={(value) => money(value.toFixed(2), seller.currency)}
+                format={(value) => money(value.toFixed(2), account?.currency ?? null)}
               />
               <details>
                 <summary>As a table</summary>
@@ -258,38 +258,38 @@ async function sellerIn(
 }
 
 /** Why schedules leave the seller alone, and what to do about it. */
-const LeftAlone: FC<{ seller: SellerRow }> = ({ seller }) => {
-  const { sellerId, parkedAt, parkedCode, parkedReason, parkedRunId } = seller;
-  if (parkedAt === null) return null;
-  if (parkedCode === PAUSED) {
+const LeftAlone: FC<{ seller: SellerStatus }> = ({ seller: { sellerId, parked } }) => {
+  if (parked === null) return null;
+  const { since, code, reason, runId } = parked;
+  if (code === PAUSED) {
     return (
       <p class="notice">
-        Schedules leave this seller alone: <Foreign text={parkedReason} />, <Ago at={parkedAt} />.
-        Press Resume to have them mirror it again.
+        Schedules leave this seller alone: <Foreign text={reason} />, <Ago at={since} />. Press
+        Resume to have them mirror it again.
       </p>
     );
   }
   return (
     <p class="notice bad">
-      Parked <Ago at={parkedAt} />
-      {parkedRunId === null ? null : (
+      Parked <Ago at={since} />
+      {runId === null ? null : (
         <>
           {' '}
-          by <a href={`/runs/${parkedRunId}`}>run {parkedRunId}</a>
+          by <a href={`/runs/${runId}`}>run {String(runId)}</a>
         </>
       )}
-      : <Foreign text={parkedReason} />. Schedules leave it alone. To go on:{' '}
-      {parkedRemedy(parkedCode ?? '', sellerId).replaceAll('`', '')}. Sync now and Resume do so too,
-      once it is mended.
+      : <Foreign text={reason} />. Schedules leave it alone. To go on:{' '}
+      {parkedRemedy(code, sellerId).replaceAll('`', '')}. Sync now and Resume do so too, once it is
+      mended.
     </p>
   );
 };
 
-const LastProblem: FC<{ seller: SellerRow }> = ({ seller: { problem, parkedRunId } }) =>
-  problem === null || problem.runId === parkedRunId ? null : (
-    <p class={`notice ${problem.undecided ? 'warn' : 'bad'}`}>
-      <a href={`/runs/${problem.runId}`}>Run {problem.runId}</a>{' '}
-      {problem.undecided ? 'waits for your decision' : `ended as ${problem.state}`}
+const LastProblem: FC<{ seller: SellerStatus }> = ({ seller: { lastProblem: problem, parked } }) =>
+  problem === null || problem.runId === parked?.runId ? null : (
+    <p class={`notice ${problem.state === 'held' ? 'warn' : 'bad'}`}>
+      <a href={`/runs/${problem.runId}`}>Run {String(problem.runId)}</a>{' '}
+      {problem.state === 'held' ? 'waits for your decision' : `ended as ${problem.state}`}
       {problem.problem === null ? '' : ': '}
       {problem.problem === null ? null : <Foreign text={problem.problem} />}
     </p>
@@ -301,7 +301,7 @@ const DOES = {
   recheck: 'known codes again',
 } as const;
 
-const Schedules: FC<{ seller: SellerRow; processes: readonly LiveProcess[] }> = ({
+const Schedules: FC<{ seller: SellerStatus; processes: readonly LiveProcess[] }> = ({
   seller,
   processes,
 }) => {
@@ -342,7 +342,7 @@ const Schedules: FC<{ seller: SellerRow; processes: readonly LiveProcess[] }> = 
 /** How much of the budget was used in the last hour. */
 const Requests: FC<{
   slots: readonly RequestSlot[];
-  seller: SellerRow;
+  seller: SellerStatus;
   perMinute: number | null;
 }> = ({ slots, seller: { sellerId, marketplace }, perMinute }) => {
   const own = slots.reduce((sum, slot) => sum + slot.own, 0);

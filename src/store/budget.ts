@@ -14,58 +14,55 @@ const SLACK = 1.01;
 /**
  * The request budget of a marketplace host, kept in the store and so shared by every process that
  * works on it. Requests leave evenly spaced by the database's clock.
- * @param requestsPerMinute 0 = unlimited: only pauses hold requests back
+ * @param requestsPerMinute 0 = unlimited: only the pauses that the marketplace asked for hold requests back
  */
 export function storedBudget(pool: Pool, host: string, requestsPerMinute: number): Budget {
-  if (requestsPerMinute === 0) return pausesOnly(pool, host);
+  const isUnlimited = requestsPerMinute === 0;
   const spacingMs = (60_000 / requestsPerMinute) * SLACK;
-  let entered = false;
+  let unpausedAt = -Infinity;
+  const tryNow = async (priority: Priority): Promise<Wait> => {
+    if (!isUnlimited) return tryAcquire(pool, host, spacingMs, priority);
+    // Asking for every request would make the store the bottleneck of an unlimited budget.
+    if (performance.now() - unpausedAt < PAUSE_CHECK_MS) return NO_WAIT;
+    const pauseMs = await pauseOf(pool, host);
+    if (pauseMs <= 0) unpausedAt = performance.now();
+    return { waitMs: pauseMs, pauseMs };
+  };
   return {
-    requestsPerMinute,
+    ...(isUnlimited ? {} : { requestsPerMinute }),
     async acquire(priority, signal, patienceMs = Infinity) {
-      if (!entered) await enterHost(pool, host);
-      entered = true;
       for (;;) {
         signal.throwIfAborted();
-        const { waitMs, pauseMs } = await tryAcquire(pool, host, spacingMs, priority);
+        const { waitMs, pauseMs } = await tryNow(priority);
         if (waitMs <= 0) return;
         if (pauseMs > patienceMs) throw new BudgetPaused(Date.now() + pauseMs);
-        await pauseFor(waitMs, signal);
-      }
-    },
-    pauseUntil: (until) => pauseHost(pool, host, until),
-  };
-}
-
-/** A budget without limit: it only keeps the pauses that the marketplace asked for. */
-function pausesOnly(pool: Pool, host: string): Budget {
-  let checkedAt = -PAUSE_CHECK_MS;
-  return {
-    async acquire(_priority, signal, patienceMs = Infinity) {
-      // Asking for every request would make the store the bottleneck of an unlimited budget.
-      while (performance.now() - checkedAt >= PAUSE_CHECK_MS) {
-        signal.throwIfAborted();
-        const { rows } = await pool.query<{ wait_ms: number }>(
-          `SELECT (extract(epoch FROM paused_until - clock_timestamp()) * 1000)::float8 AS wait_ms
-             FROM mirror.request_budgets WHERE host = $1`,
-          [host],
-        );
-        const waitMs = rows[0]?.wait_ms ?? 0;
-        if (waitMs > patienceMs) throw new BudgetPaused(Date.now() + waitMs);
-        if (waitMs > 0) await pauseFor(waitMs, signal);
-        else checkedAt = performance.now();
+        // An abort ends the sleep; then the loop throws its reason.
+        const ms = Math.min(waitMs, LONGEST_SLEEP_MS);
+        await sleep(ms, undefined, { signal }).catch(() => undefined);
       }
     },
     async pauseUntil(until) {
-      checkedAt = -PAUSE_CHECK_MS;
+      unpausedAt = -Infinity;
       await pauseHost(pool, host, until);
     },
   };
 }
 
-async function pauseFor(waitMs: number, signal: AbortSignal): Promise<void> {
-  // An abort ends the sleep; the loop around it then throws the reason.
-  await sleep(Math.min(waitMs, LONGEST_SLEEP_MS), undefined, { signal }).catch(() => undefined);
+/** Milliseconds until the next try, and until a pause that the marketplace asked for is over. */
+interface Wait {
+  readonly waitMs: number;
+  readonly pauseMs: number;
+}
+
+const NO_WAIT: Wait = { waitMs: 0, pauseMs: 0 };
+
+async function pauseOf(pool: Pool, host: string): Promise<number> {
+  const { rows } = await pool.query<{ ms: number }>(
+    `SELECT (extract(epoch FROM paused_until - clock_timestamp()) * 1000)::float8 AS ms
+       FROM mirror.request_budgets WHERE host = $1`,
+    [host],
+  );
+  return rows[0]?.ms ?? 0;
 }
 
 async function pauseHost(pool: Pool, host: string, until: number): Promise<void> {
@@ -87,7 +84,7 @@ async function enterHost(pool: Pool, host: string): Promise<void> {
 }
 
 /**
- * Takes the slot that is due, or says how many milliseconds to wait before asking again. A slot
+ * Takes the slot that is due, or says how long to wait before asking again. A slot
  * taken up to a tenth of the spacing late does not push back the next one, so that the time it
  * takes to wake up costs no throughput.
  */
@@ -96,7 +93,7 @@ async function tryAcquire(
   host: string,
   spacingMs: number,
   priority: Priority,
-): Promise<{ waitMs: number; pauseMs: number }> {
+): Promise<Wait> {
   const { rows } = await pool.query<{ taken: boolean; wait_ms: number; pause_ms: number }>(
     `WITH now AS (SELECT clock_timestamp() AS at),
      taken AS (
@@ -126,7 +123,7 @@ async function tryAcquire(
     await enterHost(pool, host);
     return { waitMs: 1, pauseMs: 0 };
   }
-  if (row.taken) return { waitMs: 0, pauseMs: 0 };
+  if (row.taken) return NO_WAIT;
   return { waitMs: Math.max(1, row.wait_ms), pauseMs: row.pause_ms };
 }
 

@@ -61,9 +61,10 @@ export class Exports {
     return this.#use(async (client) => {
       const { rule, cursor } = await begin(client, request);
       const columns = await exportColumns(client, request);
-      const { sql, values } = statement(request, rule, columns);
-      const total = request.counted ? await count(client, sql, values) : null;
-      const rows = await openTextCursor(client, sql, values);
+      const values = columns.map(({ name }) => `f."${name}"`);
+      const sql = rowsSql(request, rule, columns, values, null);
+      const total = request.counted ? await count(client, sql) : null;
+      const rows = await openTextCursor(client, sql);
       const result = await consume({ columns, batches: rows.batches, total, cursor });
       await rows.close();
       await client.query('COMMIT');
@@ -84,7 +85,9 @@ export class Exports {
       const { rows } = await client.query<{ epoch: string }>('SELECT epoch FROM mirror.epochs');
       const deletions = request.since !== null;
       const columns = await exportColumns(client, { view: request.view, deletions });
-      const copy = client.query(copyTo(copyStatement(request, rule, columns)));
+      const values = columns.map((column) => request.valueSql(column, `f."${column.name}"`));
+      const sql = rowsSql(request, rule, columns, values, request.after ?? []);
+      const copy = client.query(copyTo(`COPY (${sql}) TO STDOUT`));
       // Unread, it ends with an error when the connection does; nobody else would hear it.
       copy.on('error', () => undefined);
       const epoch = rows[0]?.epoch ?? '';
@@ -248,55 +251,46 @@ async function exportColumns(
   return deletions ? [...columns, { name: DELETED, type: 'boolean' }] : columns;
 }
 
-function statement(
-  { view, since, deletions, sellerIds }: ExportRequest,
+/**
+ * SQL of the rows that are asked for. Values stand in it, since COPY takes no parameters.
+ * @param values SQL of each value that is selected of a row `f`
+ * @param after null: in any order; of all rows of a followed view, in the order of their key, those
+ *   whose key is greater, or all when it is empty
+ */
+function rowsSql(
+  { view, since, sellerIds }: Pick<ExportRequest, 'view' | 'since' | 'sellerIds'>,
   rule: FeedRule | null,
   columns: readonly ExportColumn[],
-): { readonly sql: string; readonly values: readonly unknown[] } {
-  const names = columns.map(({ name }) => name).filter((name) => name !== DELETED);
-  const list = columns.map(({ name }) => `f."${name}"`).join(', ');
-  const all = rule?.whole?.(names) ?? `reporting."${view}"`;
-  const source =
-    since === null || rule === null
-      ? `SELECT *${deletions ? `, false AS ${DELETED}` : ''} FROM ${all} AS v`
-      : rule.since(names);
-  const ofSellers = sellerIds === null ? '$3::text[] IS NULL' : 'f.seller_id = ANY($3::text[])';
-  return {
-    // Each parameter is named, so that its type is known though a view has no use for it.
-    sql: `SELECT ${list} FROM (${source}) AS f
-      WHERE ${ofSellers} AND ($1::bigint IS NULL OR true) AND ($2::timestamptz IS NULL OR true)`,
-    values: [since === null ? null : String(since.seq), since?.at ?? null, sellerIds],
-  };
-}
-
-/** COPY takes no parameters, so values stand in the statement. */
-function copyStatement(
-  { view, since, after, sellerIds, valueSql }: LinesRequest,
-  rule: FeedRule | null,
-  columns: readonly ExportColumn[],
+  values: readonly string[],
+  after: readonly string[] | null,
 ): string {
   const names = columns.map(({ name }) => name).filter((name) => name !== DELETED);
-  const values = columns.map((column) => valueSql(column, `f."${column.name}"`));
-  const all = rule?.whole?.(names) ?? `reporting."${view}"`;
   const isWhole = since === null || rule === null;
-  const source = isWhole ? `SELECT * FROM ${all} AS v` : rule.since(names);
-  const ofSellers =
-    sellerIds === null ? 'true' : `f.seller_id IN (${sellerIds.map(escapeLiteral).join(', ')})`;
-  const key = isWhole ? (rule?.key ?? []) : [];
+  const all = rule?.whole?.(names) ?? `reporting."${view}"`;
+  const source = isWhole
+    ? `SELECT *, false AS ${DELETED} FROM ${all} AS v`
+    : rule
+        .since(names)
+        .replaceAll('$1', () => `${escapeLiteral(String(since.seq))}::bigint`)
+        .replaceAll('$2', () => `${literalOrNull(since.at)}::timestamptz`);
+  const conditions = ['true'];
+  if (sellerIds !== null) {
+    conditions.push(`f.seller_id = ANY(ARRAY[${sellerIds.map(escapeLiteral).join(', ')}]::text[])`);
+  }
+  const key = isWhole && after !== null ? (rule?.key ?? []) : [];
   const keys = key.map((name) => `f."${name}"`).join(', ');
-  const lastKey = after
-    ?.map(
-      (text, n) => columns.find(({ name }) => name === key[n])?.type + ' ' + escapeLiteral(text),
-    )
-    .join(', ');
-  const afterLast = keys === '' || lastKey === undefined ? 'true' : `(${keys}) > (${lastKey})`;
-  const [seq, at = null] = since === null ? [null] : [String(since.seq), since.at];
-  const given = (text: string | null, type: string): string =>
-    `${text === null ? 'NULL' : escapeLiteral(text)}::${type}`;
-  return `COPY (SELECT ${values.join(', ')} FROM (${source
-    .replaceAll('$1', () => given(seq, 'bigint'))
-    .replaceAll('$2', () => given(at, 'timestamptz'))}) AS f
-      WHERE ${ofSellers} AND ${afterLast}${keys === '' ? '' : ` ORDER BY ${keys}`}) TO STDOUT`;
+  if (key.length > 0 && after !== null && after.length > 0) {
+    const typeOf = (name: string | undefined): string | undefined =>
+      columns.find((column) => column.name === name)?.type;
+    const last = after.map((text, n) => `${typeOf(key[n])} ${escapeLiteral(text)}`);
+    conditions.push(`(${keys}) > (${last.join(', ')})`);
+  }
+  return `SELECT ${values.join(', ')} FROM (${source}) AS f
+    WHERE ${conditions.join(' AND ')}${keys === '' ? '' : ` ORDER BY ${keys}`}`;
+}
+
+function literalOrNull(text: string | null): string {
+  return text === null ? 'NULL' : escapeLiteral(text);
 }
 
 async function* wholeLines(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
@@ -315,10 +309,9 @@ async function* wholeLines(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer
 
 const LINE_END = 10;
 
-async function count(client: Client, sql: string, values: readonly unknown[]): Promise<number> {
+async function count(client: Client, sql: string): Promise<number> {
   const { rows } = await client.query<{ rows: string }>(
     `SELECT count(*) AS rows FROM (${sql}) AS counted`,
-    [...values],
   );
   return Number(rows[0]?.rows ?? 0);
 }

@@ -1,6 +1,5 @@
 /**
- * How a view is followed. Statements have the cursor's number as $1, its moment as $2, and the sellers,
- * or null for all, as $3.
+ * How a view is followed. Statements have the cursor's number as $1 and its moment as $2.
  */
 export interface FeedRule {
   /** Columns that identify a row. A row that is gone has only these. */

@@ -16,8 +16,7 @@ import {
 const PRISMA_LOCK = 72_707_369;
 
 /**
- * Applies the pending migrations in `folder`, each in a transaction of its own, and records them as
- * Prisma does. Any number of processes may call it at once; where nothing is pending it costs three
+ * Applies the pending migrations, each in a transaction of its own, and records them as Prisma does. Any number of processes may call it at once; where nothing is pending it costs three
  * small queries. A migration that failed before is tried again: it left nothing behind.
  * @throws {SchemaAheadError} when a newer program migrated the database
  * @throws {StoreTooOldError | StoreConnectionError}
@@ -25,9 +24,9 @@ const PRISMA_LOCK = 72_707_369;
  */
 export async function migrate(
   url: string,
-  folder: string = MIGRATIONS_FOLDER,
+  given?: readonly Migration[],
 ): Promise<{ applied: string[] }> {
-  const migrations = await readMigrations(folder);
+  const migrations = given ?? (await readMigrations());
   return withConnection(url, async (client) => {
     if (pendingOf(await compareHistory(client, migrations)).length === 0) return { applied: [] };
     await client.query(`SELECT pg_advisory_lock(${PRISMA_LOCK})`);
@@ -43,12 +42,12 @@ export async function migrate(
   });
 }
 
-/** How the database stands to the migrations in `folder`. Changes nothing. */
+/** How the database stands to the migrations. Changes nothing. */
 export async function migrationState(
   url: string,
-  folder: string = MIGRATIONS_FOLDER,
+  given?: readonly Migration[],
 ): Promise<MigrationState> {
-  const migrations = await readMigrations(folder);
+  const migrations = given ?? (await readMigrations());
   return withConnection(url, (client) => compareHistory(client, migrations));
 }
 
@@ -82,11 +81,11 @@ async function prepareHistory(client: Client, failed: readonly string[]): Promis
   );
 }
 
-async function apply(client: Client, { name, sql, checksum }: MigrationOnDisk): Promise<void> {
+async function apply(client: Client, { name, sql }: Migration): Promise<void> {
   const id = randomUUID();
   await client.query(`INSERT INTO ${HISTORY} (id, checksum, migration_name) VALUES ($1, $2, $3)`, [
     id,
-    checksum,
+    sha256(sql),
     name,
   ]);
   try {
@@ -140,30 +139,27 @@ function explain(error: unknown, url: string): StoreError {
   );
 }
 
-/** A migration as it is on disk. */
-export interface MigrationOnDisk {
+export interface Migration {
   /** Its folder's name, by which Prisma knows it. */
   readonly name: string;
   readonly sql: string;
-  /** SHA-256 of the file in hex, as Prisma records it. */
-  readonly checksum: string;
 }
 
 /** `prisma/migrations` of the package; src/ and dist/ are equally deep in it. */
-export const MIGRATIONS_FOLDER = fileURLToPath(new URL('../../prisma/migrations', import.meta.url));
+const FOLDER = fileURLToPath(new URL('../../prisma/migrations', import.meta.url));
 
-/** Migrations of `folder` in the order in which they are applied. */
-export async function readMigrations(folder: string): Promise<MigrationOnDisk[]> {
-  const entries = await readdir(folder, { withFileTypes: true });
+/** The program's migrations, in the order in which they are applied. */
+export async function readMigrations(): Promise<Migration[]> {
+  const entries = await readdir(FOLDER, { withFileTypes: true });
   const names = entries.filter((entry) => entry.isDirectory()).map((entry) => entry.name);
   return Promise.all(
     names.sort().map(async (name) => {
-      const sql = await readFile(join(folder, name, 'migration.sql'), 'utf8');
-      return { name, sql, checksum: sha256(sql) };
+      return { name, sql: await readFile(join(FOLDER, name, 'migration.sql'), 'utf8') };
     }),
   );
 }
 
+/** A migration's checksum, as Prisma records it. */
 function sha256(sql: string): string {
   return createHash('sha256').update(sql).digest('hex');
 }
@@ -176,29 +172,29 @@ function sha256(sql: string): string {
 export const HISTORY_SCHEMA = 'mirror';
 const HISTORY = `${HISTORY_SCHEMA}._prisma_migrations`;
 
-/** How a database stands to the migrations on disk. All are names of migrations. */
+/** How a database stands to the program's migrations. All are names of migrations. */
 export interface MigrationState {
-  /** On disk, and not applied. */
+  /** Not applied yet. */
   readonly pending: string[];
   /** Begun and not finished; the next `migrate` tries them again. */
   readonly failed: string[];
-  /** Applied in another wording than that on disk. */
+  /** Applied in another wording than the program's. */
   readonly edited: string[];
-  /** Applied, and not on disk: the database is ahead of the program. */
+  /** Applied, and unknown to the program: the database is ahead of it. */
   readonly unknown: string[];
 }
 
 /** Compares Prisma's history with the files, by two small queries. */
 async function compareHistory(
   client: Client,
-  migrations: readonly MigrationOnDisk[],
+  migrations: readonly Migration[],
 ): Promise<MigrationState> {
   const rows = await readHistory(client);
   const applied = new Map(
     rows.filter((row) => row.finished).map((row) => [row.name, row.checksum]),
   );
   const known = new Set(migrations.map(({ name }) => name));
-  const namesOf = (list: readonly MigrationOnDisk[]) => list.map(({ name }) => name);
+  const namesOf = (list: readonly Migration[]) => list.map(({ name }) => name);
   return {
     pending: namesOf(migrations.filter(({ name }) => !applied.has(name))),
     failed: [...new Set(rows.filter(({ finished }) => !finished).map(({ name }) => name))],

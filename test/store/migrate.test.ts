@@ -1,14 +1,12 @@
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { Client } from 'pg';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import {
-  MIGRATIONS_FOLDER,
+  type Migration,
   migrate,
   migrationState,
   readMigrations,
@@ -19,7 +17,7 @@ import { NO_FILTERS, poolOf, shape, withEngine } from './shape.js';
 const CLEAN = { pending: [], failed: [], edited: [], unknown: [] };
 const COMPILED = fileURLToPath(new URL('../../dist/store/migrate.js', import.meta.url));
 const SCRIPT =
-  'const { migrate } = await import(process.argv[1]); console.log(JSON.stringify(await migrate(process.argv[2], process.argv[3])))';
+  'const { migrate } = await import(process.argv[1]); console.log(JSON.stringify(await migrate(process.argv[2], JSON.parse(process.argv[3]))))';
 
 async function emptyDatabase(): Promise<string> {
   const database = await createTestDatabase({ empty: true });
@@ -27,17 +25,9 @@ async function emptyDatabase(): Promise<string> {
   return database.url;
 }
 
-/** A folder of migrations: those given, by name. */
-async function folderOf(migrations: Record<string, string>): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), `seller-mirror-tests-${process.pid}-migrations-`));
-  onTestFinished(() => rm(folder, { recursive: true }));
-  for (const [name, sql] of Object.entries(migrations)) await put(folder, name, sql);
-  return folder;
-}
-
-async function put(folder: string, name: string, sql: string): Promise<void> {
-  await mkdir(join(folder, name), { recursive: true });
-  await writeFile(join(folder, name, 'migration.sql'), sql);
+/** Migrations by name. */
+function migrationsOf(sqlByName: Readonly<Record<string, string>>): Migration[] {
+  return Object.entries(sqlByName).map(([name, sql]) => ({ name, sql }));
 }
 
 async function query(url: string, sql: string): Promise<unknown[]> {
@@ -53,7 +43,7 @@ async function query(url: string, sql: string): Promise<unknown[]> {
 describe('migrating', () => {
   it('an empty database applies everything; again, it has nothing to do', async () => {
     const url = await emptyDatabase();
-    const names = (await readMigrations(MIGRATIONS_FOLDER)).map(({ name }) => name);
+    const names = (await readMigrations()).map(({ name }) => name);
     expect(await migrationState(url)).toEqual({ ...CLEAN, pending: names });
     expect(await migrate(url)).toEqual({ applied: names });
     expect(await migrationState(url)).toEqual(CLEAN);
@@ -63,11 +53,8 @@ describe('migrating', () => {
 
   it('brings what earlier versions called otherwise along', async () => {
     const url = await emptyDatabase();
-    const earlier = (await readMigrations(MIGRATIONS_FOLDER)).filter(
-      ({ name }) => name < '20261122165000',
-    );
-    const folder = await folderOf(Object.fromEntries(earlier.map(({ name, sql }) => [name, sql])));
-    await migrate(url, folder);
+    const earlier = (await readMigrations()).filter(({ name }) => name < '20261122165000');
+    await migrate(url, earlier);
     await query(
       url,
       `INSERT INTO mirror.sellers (seller_id, marketplace) VALUES ('main', 'a');
@@ -91,13 +78,13 @@ describe('migrating', () => {
 
   it('from several processes at once applies everything once', async () => {
     const url = await emptyDatabase();
-    const run = () =>
+    const run = async () =>
       promisify(execFile)(process.execPath, [
         ...['--input-type=module', '-e', SCRIPT],
-        ...['--', COMPILED, url, MIGRATIONS_FOLDER],
+        ...['--', COMPILED, url, JSON.stringify(await readMigrations())],
       ]);
     const outputs = (await Promise.all([run(), run(), run()])).map(({ stdout }) => stdout.trim());
-    const names = (await readMigrations(MIGRATIONS_FOLDER)).map(({ name }) => name);
+    const names = (await readMigrations()).map(({ name }) => name);
     expect(outputs.sort()).toEqual(
       [...[JSON.stringify({ applied: names })], ...['{"applied":[]}', '{"applied":[]}']].sort(),
     );
@@ -105,44 +92,43 @@ describe('migrating', () => {
 
   it('sends a script whole, whatever semicolons are in it', async () => {
     const url = await emptyDatabase();
-    const folder = await folderOf({
+    const migrations = migrationsOf({
       '1_semicolons': `CREATE TABLE mirror.t (x text DEFAULT 'a;b'); -- a comment; with one
         CREATE FUNCTION mirror.f() RETURNS text LANGUAGE plpgsql AS $$ BEGIN RETURN ';'; END $$; -- the end`,
     });
-    await migrate(url, folder);
+    await migrate(url, migrations);
     await query(url, 'INSERT INTO mirror.t DEFAULT VALUES');
     expect(await query(url, 'SELECT x, mirror.f() FROM mirror.t')).toEqual([{ x: 'a;b', f: ';' }]);
   });
 
   it('keeps nothing of a migration that fails, and goes on once it is corrected', async () => {
     const url = await emptyDatabase();
-    const folder = await folderOf({
-      '1_good': 'CREATE TABLE mirror.good (x int);',
-      '2_bad': 'CREATE TABLE mirror.half (x int); SELECT 1 / 0;',
-    });
-    await expect(migrate(url, folder)).rejects.toMatchObject({
+    const good = { '1_good': 'CREATE TABLE mirror.good (x int);' };
+    const half = 'CREATE TABLE mirror.half (x int);';
+    const bad = migrationsOf({ ...good, '2_bad': `${half} SELECT 1 / 0;` });
+    await expect(migrate(url, bad)).rejects.toMatchObject({
       code: 'MIGRATION',
       message: expect.stringContaining('division by zero') as string,
     });
     expect(await query(url, `SELECT to_regclass('mirror.half') AS half`)).toEqual([{ half: null }]);
-    expect(await migrationState(url, folder)).toEqual({
+    expect(await migrationState(url, bad)).toEqual({
       ...CLEAN,
       pending: ['2_bad'],
       failed: ['2_bad'],
     });
-    await put(folder, '2_bad', 'CREATE TABLE mirror.half (x int);');
-    expect(await migrate(url, folder)).toEqual({ applied: ['2_bad'] });
-    expect(await migrationState(url, folder)).toEqual(CLEAN);
+    const corrected = migrationsOf({ ...good, '2_bad': half });
+    expect(await migrate(url, corrected)).toEqual({ applied: ['2_bad'] });
+    expect(await migrationState(url, corrected)).toEqual(CLEAN);
   });
 
   it('that is killed in the middle leaves a migration done or not done, and the next one knows', async () => {
     const url = await emptyDatabase();
-    const folder = await folderOf({
+    const slow = migrationsOf({
       '1_slow': 'CREATE TABLE mirror.t (x int); SELECT pg_sleep(2);',
     });
     const child = spawn(process.execPath, [
       ...['--input-type=module', '-e', SCRIPT],
-      ...['--', COMPILED, url, folder],
+      ...['--', COMPILED, url, JSON.stringify(slow)],
     ]);
     const sleeping = () =>
       query(
@@ -152,30 +138,28 @@ describe('migrating', () => {
     await expect.poll(sleeping, { timeout: 30_000 }).toHaveLength(1);
     child.kill('SIGKILL');
     await once(child, 'close');
-    const { applied } = await migrate(url, folder);
+    const { applied } = await migrate(url, slow);
     expect(applied.length).toBeLessThanOrEqual(1);
-    expect(await migrationState(url, folder)).toEqual(CLEAN);
+    expect(await migrationState(url, slow)).toEqual(CLEAN);
     expect(await query(url, 'SELECT FROM mirror.t')).toEqual([]);
   });
 
   it('a database of a newer program is refused and left alone', async () => {
     const url = await emptyDatabase();
-    const folder = await folderOf({});
-    await cp(MIGRATIONS_FOLDER, folder, { recursive: true });
-    await put(folder, '99999999999999_newer', 'CREATE TABLE mirror.newer (x int);');
-    await migrate(url, folder);
+    const newer = { name: '99999999999999_newer', sql: 'CREATE TABLE mirror.newer (x int);' };
+    await migrate(url, [...(await readMigrations()), newer]);
     expect(await migrationState(url)).toEqual({ ...CLEAN, unknown: ['99999999999999_newer'] });
     await expect(migrate(url)).rejects.toMatchObject({ code: 'SCHEMA_AHEAD' });
   });
 
   it('tells which migrations were edited after they were applied; line ends do not count', async () => {
     const url = await emptyDatabase();
-    const folder = await folderOf({ '1_a': 'CREATE TABLE mirror.a ();\n', '2_b': 'SELECT 1;\n' });
-    await migrate(url, folder);
-    await put(folder, '1_a', 'CREATE TABLE mirror.a ();\r\n');
-    expect(await migrationState(url, folder)).toEqual(CLEAN);
-    await put(folder, '2_b', 'SELECT 2;\n');
-    expect(await migrationState(url, folder)).toEqual({ ...CLEAN, edited: ['2_b'] });
+    const state = (first: string, second: string) =>
+      migrationState(url, migrationsOf({ '1_a': first, '2_b': second }));
+    const [table, select] = ['CREATE TABLE mirror.a ();\n', 'SELECT 1;\n'];
+    await migrate(url, migrationsOf({ '1_a': table, '2_b': select }));
+    expect(await state(table.replace('\n', '\r\n'), select)).toEqual(CLEAN);
+    expect(await state(table, 'SELECT 2;\n')).toEqual({ ...CLEAN, edited: ['2_b'] });
   });
 
   it.skipIf(process.env['TEST_DATABASE_URL'])(
@@ -196,7 +180,7 @@ describe('migrating', () => {
 
 describe('every migration of the package', () => {
   it('stays within the one transaction it is applied in', async () => {
-    for (const { sql } of await readMigrations(MIGRATIONS_FOLDER)) {
+    for (const { sql } of await readMigrations()) {
       // BEGIN in the body of a function begins a block of its language.
       const code = sql.replaceAll(/--.*$|'(?:[^']|'')*'|\$(\w*)\$[^]*?\$\1\$/gm, '');
       expect(code).not.toMatch(
@@ -206,8 +190,8 @@ describe('every migration of the package', () => {
   });
 
   it('is in a folder that says which database it is for, as Prisma wants', async () => {
-    const lock = await readFile(join(MIGRATIONS_FOLDER, 'migration_lock.toml'), 'utf8');
-    expect(lock).toContain('provider = "postgresql"');
+    const lock = new URL('../../prisma/migrations/migration_lock.toml', import.meta.url);
+    expect(await readFile(lock, 'utf8')).toContain('provider = "postgresql"');
   });
 });
 
@@ -235,12 +219,11 @@ describe('the migrations', () => {
   it("are recorded as Prisma's own commands do and expect it", async () => {
     const pool = await poolOf({ empty: true });
     const url = pool.options.connectionString ?? '';
-    const folder = await folderOf({ '1_good': 'SELECT 1;', '2_bad': 'SELECT 1 / 0;' });
-    await expect(migrate(url, folder)).rejects.toThrow('division by zero');
+    const migrations = migrationsOf({ '1_good': 'SELECT 1;', '2_bad': 'SELECT 1 / 0;' });
+    await expect(migrate(url, migrations)).rejects.toThrow('division by zero');
     await pool.query('SET search_path = mirror');
-    const migrations = await readMigrations(folder);
     const migrationsList = {
-      ...{ baseDir: folder, shadowDbInitScript: '' },
+      ...{ baseDir: 'prisma/migrations', shadowDbInitScript: '' },
       lockfile: { path: 'migration_lock.toml', content: 'provider = "postgresql"\n' },
       migrationDirectories: migrations.map(({ name, sql }) => ({
         path: name,

@@ -3,12 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from 'pg';
 import { from as copyFrom } from 'pg-copy-streams';
 import { errorCode, explainDatabaseError } from '../errors.js';
-import {
-  HISTORY_SCHEMA,
-  MIGRATIONS_FOLDER,
-  readMigrations,
-  type MigrationOnDisk,
-} from '../migrate.js';
+import { HISTORY_SCHEMA, type Migration, readMigrations } from '../migrate.js';
 import { readBackup } from './archive.js';
 import {
   BackupError,
@@ -46,7 +41,7 @@ export async function checkBackup(open: OpenFile, signal: AbortSignal): Promise<
   let part = await parts.next();
   while (part.done !== true) part = await parts.next();
   const manifest = part.value;
-  const known = new Set((await readMigrations(MIGRATIONS_FOLDER)).map(({ name }) => name));
+  const known = new Set((await readMigrations()).map(({ name }) => name));
   const strange = manifest.migrations.filter((name) => !known.has(name));
   if (strange.length > 0) throw tooNew(strange.join(', '));
   return manifest;
@@ -98,7 +93,7 @@ async function replaceAll(
   const isOlder = (await migrationsOf(client)).some((name) => !wanted.has(name));
   let migrateOn = (): Promise<void> => Promise.resolve();
   if (isOlder) {
-    const all = await readMigrations(MIGRATIONS_FOLDER);
+    const all = await readMigrations();
     const isWanted = ({ name }: { name: string }): boolean => wanted.has(name);
     const later = all.filter((migration) => !isWanted(migration));
     migrateOn = await rebuild(client, all.filter(isWanted), later);
@@ -168,8 +163,8 @@ const GRANTS = `
  */
 async function rebuild(
   client: Client,
-  earlier: readonly MigrationOnDisk[],
-  later: readonly MigrationOnDisk[],
+  earlier: readonly Migration[],
+  later: readonly Migration[],
 ): Promise<() => Promise<void>> {
   const { rows: dependents } = await client.query<{ name: string }>(DEPENDENTS);
   if (dependents.length > 0) {
@@ -193,7 +188,7 @@ async function rebuild(
   };
 }
 
-async function apply(client: Client, migrations: readonly MigrationOnDisk[]): Promise<void> {
+async function apply(client: Client, migrations: readonly Migration[]): Promise<void> {
   await client.query(`SET LOCAL search_path = ${HISTORY_SCHEMA}`);
   for (const { sql } of migrations) await client.query(sql);
   await client.query(`SET LOCAL search_path = DEFAULT`);

@@ -1,13 +1,10 @@
 import { createHash } from 'node:crypto';
-import { cp, mkdtemp, readdir, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { setTimeout as pause } from 'node:timers/promises';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { Client } from 'pg';
-import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import {
   BackupError,
   NotABackupError,
@@ -16,7 +13,7 @@ import {
 } from '../../../src/store/backup/format.js';
 import { checkBackup, restore } from '../../../src/store/backup/restore.js';
 import { readTar, TAR_END, tarFile, type TarFile } from '../../../src/store/backup/archive.js';
-import { migrate, migrationState, MIGRATIONS_FOLDER } from '../../../src/store/migrate.js';
+import { migrate, migrationState, readMigrations } from '../../../src/store/migrate.js';
 import { openStore } from '../../../src/store/store.js';
 import { never } from '../../support/mirror.js';
 import { createTestDatabase } from '../../support/postgres.js';
@@ -316,13 +313,7 @@ async function rewritten(change: (parts: Parts) => void): Promise<Buffer> {
 
 /** An empty store as a version with so many migrations made it. */
 async function olderStore(migrations: number): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'seller-mirror-older-'));
-  onTestFinished(() => rm(folder, { recursive: true }));
-  const names = (await readdir(MIGRATIONS_FOLDER)).filter((name) => /^\d/.test(name)).sort();
-  for (const name of names.slice(0, migrations)) {
-    await cp(join(MIGRATIONS_FOLDER, name), join(folder, name), { recursive: true });
-  }
   const { url } = await database({ empty: true });
-  await migrate(url, folder);
+  await migrate(url, (await readMigrations()).slice(0, migrations));
   return url;
 }

@@ -1,10 +1,8 @@
 import { randomBytes } from 'node:crypto';
-import { cp, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { readFile } from 'node:fs/promises';
 import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest';
-import { migrate, MIGRATIONS_FOLDER } from '../../../src/store/migrate.js';
+import { migrate, readMigrations } from '../../../src/store/migrate.js';
 import { Mirror } from '../../support/mirror.js';
 import { createTestDatabase, databaseAt } from '../../support/postgres.js';
 import { CONTRACT } from './contract.js';
@@ -109,15 +107,10 @@ describe('the script of grants', () => {
 
 describe('a migration that makes views again', () => {
   it('keeps what was granted on them', async () => {
-    const folder = await mkdtemp(join(tmpdir(), 'seller-mirror-before-'));
-    onTestFinished(() => rm(folder, { recursive: true }));
-    for (const name of await readdir(MIGRATIONS_FOLDER)) {
-      if (name >= '20261122168000_plain_text') continue;
-      await cp(join(MIGRATIONS_FOLDER, name), join(folder, name), { recursive: true });
-    }
+    const earlier = (await readMigrations()).filter(({ name }) => name < '20261122168000');
     const database = await createTestDatabase({ empty: true });
     onTestFinished(() => database.drop());
-    await migrate(database.url, folder);
+    await migrate(database.url, earlier);
     const client = new Client(database.url);
     await client.connect();
     try {

@@ -157,25 +157,16 @@ export interface Exported {
   readonly cursor: FeedCursor | null;
 }
 
-/** What is read as lines. */
-export interface LinesRequest {
-  readonly view: string;
-  /** Only rows written after this, with `_deleted` as the last value; null: all rows, without it. */
-  readonly since: FeedCursor | null;
+/** What is read as lines; with `since`, `_deleted` is the last value. */
+export interface LinesRequest extends Pick<ExportRequest, 'view' | 'since' | 'sellerIds'> {
   /** Of all rows of a followed view: only those whose key is greater; null: from the first. */
   readonly after: readonly string[] | null;
-  /** Only rows of these sellers; null for all. */
-  readonly sellerIds: readonly string[] | null;
   /** SQL that gives a value in the form in which it is wanted; `value` is the SQL of the value. */
   readonly valueSql: (column: ExportColumn, value: string) => string;
 }
 
 /** The rows of a view as they all were at one moment. */
-export interface ExportedLines {
-  /** With `_deleted` when it is among the values. */
-  readonly columns: readonly ExportColumn[];
-  /** Where to go on from the next time; null for views that are not followed. */
-  readonly cursor: FeedCursor | null;
+export interface ExportedLines extends Pick<Exported, 'columns' | 'cursor'> {
   /** Which life of the store the rows are from: a restored backup begins another one. */
   readonly epoch: string;
   /** Lines of COPY’s text format in UTF-8, each whole. May be read once. */

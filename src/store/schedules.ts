@@ -74,20 +74,20 @@ export async function readSchedules(
  */
 const RECORD = `
   WITH done AS (
-    SELECT * FROM unnest(
-      $1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::timestamptz[]
-    ) AS done (seller_id, marketplace, kind, cron, time_zone, last_tick, enqueued_at)
+    SELECT * FROM json_to_recordset($1) AS done (
+      seller text, marketplace text, kind text, cron text, "timeZone" text,
+      "lastTick" timestamptz, "enqueuedAt" timestamptz)
   ), entered AS (
     INSERT INTO mirror.sellers (seller_id, marketplace)
-    SELECT DISTINCT ON (seller_id) seller_id, marketplace FROM done ORDER BY seller_id
+    SELECT DISTINCT ON (seller) seller, marketplace FROM done ORDER BY seller
     ON CONFLICT (seller_id) DO NOTHING
   )
   INSERT INTO mirror.schedules AS s (seller_id, kind, cron, time_zone, last_tick, enqueued_at)
-  SELECT seller_id, kind, cron, time_zone, last_tick, coalesce(enqueued_at, 'epoch')
-    FROM done ORDER BY seller_id, kind
+  SELECT seller, kind, cron, "timeZone", "lastTick", coalesce("enqueuedAt", 'epoch')
+    FROM done ORDER BY seller, kind
   ON CONFLICT (seller_id, kind) DO UPDATE
      SET cron = EXCLUDED.cron, time_zone = EXCLUDED.time_zone,
-         last_tick = CASE WHEN s.last_tick > $8 THEN EXCLUDED.last_tick
+         last_tick = CASE WHEN s.last_tick > $2 THEN EXCLUDED.last_tick
                           ELSE greatest(s.last_tick, EXCLUDED.last_tick) END,
          enqueued_at = greatest(s.enqueued_at, EXCLUDED.enqueued_at)`;
 
@@ -100,14 +100,5 @@ export async function recordTicks(
   done: readonly TickDone[],
   credible: Date,
 ): Promise<void> {
-  await pool.query(RECORD, [
-    done.map(({ seller }) => seller),
-    done.map(({ marketplace }) => marketplace),
-    done.map(({ kind }) => kind),
-    done.map(({ cron }) => cron),
-    done.map(({ timeZone }) => timeZone),
-    done.map(({ lastTick }) => lastTick.toISOString()),
-    done.map(({ enqueuedAt }) => enqueuedAt?.toISOString() ?? null),
-    credible.toISOString(),
-  ]);
+  await pool.query(RECORD, [JSON.stringify(done), credible]);
 }

@@ -4,7 +4,6 @@ import type { Client } from 'pg';
 import { from as copyFrom } from 'pg-copy-streams';
 import { errorCode, explainDatabaseError } from '../errors.js';
 import { HISTORY_SCHEMA, type Migration, readMigrations } from '../migrate.js';
-import { readBackup } from './archive.js';
 import {
   BackupError,
   connect,
@@ -12,6 +11,7 @@ import {
   migrationsOf,
   noNumbersLeft,
   quoted,
+  readBackup,
   sequencesOf,
   tablesOf,
   targetOf,

@@ -13,12 +13,13 @@ import {
   quoted,
   sequencesOf,
   tablesOf,
+  TAR_END,
+  tarFile,
   targetOf,
   type BackupManifest,
   type BackupTable,
   type TableShape,
 } from './format.js';
-import { TAR_END, tarFile } from './archive.js';
 
 /** Rows of a table come in files of about this size, one of which is in memory. */
 const FILE_BYTES = 1 << 20;

@@ -1,16 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import {
-  chmod,
-  copyFile,
-  lstat,
-  mkdir,
-  readFile,
-  readdir,
-  rename,
-  rm,
-  stat,
-  symlink,
-} from 'node:fs/promises';
+import { cp, lstat, readFile, readdir, rename, rm, stat, symlink } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
@@ -170,18 +159,10 @@ async function isComplete(native: string, copy: string): Promise<boolean> {
   return await restoreLinks(copy);
 }
 
-/** Copies with modes that let everybody read, whatever the umask was when npm unpacked. */
+/** Copies so that everybody can read, whatever the umask was when npm unpacked. */
 async function copyTree(native: string, target: string): Promise<void> {
-  await mkdir(target);
-  for (const file of await filesOf(native)) {
-    const to = join(target, file);
-    await mkdir(dirname(to), { recursive: true });
-    await copyFile(join(native, file), to);
-    const executable = ((await stat(join(native, file))).mode & 0o100) !== 0;
-    await chmod(to, executable ? 0o755 : 0o644);
-  }
-  for (const entry of [...(await readdir(target, { recursive: true })), '.']) {
-    const path = join(target, entry);
-    if ((await lstat(path)).isDirectory()) await chmod(path, 0o755);
-  }
+  const isNeeded = (path: string): boolean => !path.endsWith('.a');
+  await cp(native, target, { recursive: true, verbatimSymlinks: true, filter: isNeeded });
+  const { code, output } = await runAs(null, 'chmod', ['-R', 'a+rX,go-w', target]);
+  if (code !== 0) throw new Error(output);
 }

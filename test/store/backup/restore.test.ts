@@ -7,12 +7,15 @@ import { Client } from 'pg';
 import { beforeAll, describe, expect, it } from 'vitest';
 import {
   BackupError,
-  NotABackupError,
-  MANIFEST_FILE,
   type BackupManifest,
+  MANIFEST_FILE,
+  NotABackupError,
+  readTar,
+  TAR_END,
+  tarFile,
+  type TarFile,
 } from '../../../src/store/backup/format.js';
 import { checkBackup, restore } from '../../../src/store/backup/restore.js';
-import { readTar, TAR_END, tarFile, type TarFile } from '../../../src/store/backup/archive.js';
 import { migrate, migrationState, readMigrations } from '../../../src/store/migrate.js';
 import { openStore } from '../../../src/store/store.js';
 import { never } from '../../support/mirror.js';

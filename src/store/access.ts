@@ -1,15 +1,12 @@
 import { errorCode } from './errors.js';
+import type { Action, User } from './generated/prisma/client.js';
 import type { Role } from './generated/prisma/enums.js';
 import type { Connections } from './pools.js';
 
 export type { Role };
 
 /** A person with an account at the dashboard. */
-export interface DashboardUser {
-  readonly name: string;
-  readonly role: Role;
-  readonly createdAt: Date;
-}
+export type DashboardUser = Pick<User, 'name' | 'role' | 'createdAt'>;
 
 /** A browser that is logged in. */
 export interface DashboardSession {
@@ -144,13 +141,7 @@ export async function endSession(
 }
 
 /** What somebody did. */
-export interface LoggedAction {
-  readonly who: string;
-  readonly action: string;
-  readonly target: string | null;
-  /** `done`, or why not. */
-  readonly outcome: string;
-}
+export type LoggedAction = Omit<Action, 'actionId' | 'at'>;
 
 /** Enters what somebody did into the log of actions. */
 export async function log({ prisma }: Connections, action: LoggedAction): Promise<void> {
@@ -158,9 +149,6 @@ export async function log({ prisma }: Connections, action: LoggedAction): Promis
 }
 
 /** The newest actions, newest first. */
-export function actions(
-  { prisma }: Connections,
-  limit: number,
-): Promise<(LoggedAction & { readonly at: Date })[]> {
+export function actions({ prisma }: Connections, limit: number): Promise<Action[]> {
   return prisma.action.findMany({ orderBy: { actionId: 'desc' }, take: limit });
 }

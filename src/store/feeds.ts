@@ -1,31 +1,14 @@
 import type { Pool } from 'pg';
 import { LONGEST_TEXT, storable } from './audits/columns.js';
-
-/** How a feed is doing. */
-export interface FeedState {
-  readonly feed: string;
-  /** When it was last asked to deliver. */
-  readonly askedAt: Date;
-  /** When it last delivered all that there was; null: never. */
-  readonly deliveredAt: Date | null;
-  /** How often in a row it failed since. */
-  readonly failures: number;
-  /** Why it did not deliver; null when it did. */
-  readonly problem: string | null;
-  readonly failedAt: Date | null;
-  /** Since when something waited when people were told that the feed is stale; null: it is not. */
-  readonly staleSince: Date | null;
-  /** Those that were ever asked for, by name. */
-  readonly views: readonly FeedViewState[];
-}
+import type { Feed, FeedView } from './generated/prisma/client.js';
 
 /** How a view of a feed is doing. */
-export interface FeedViewState {
-  readonly view: string;
-  /** Since when the target lacks something that it was asked to have; null: it lacks nothing. */
-  readonly waitingSince: Date | null;
-  readonly deliveredAt: Date | null;
-  readonly problem: string | null;
+export type FeedViewState = Omit<FeedView, 'feed'>;
+
+/** How a feed is doing. */
+export interface FeedState extends Feed {
+  /** Those that were ever asked for, by name. */
+  readonly views: readonly FeedViewState[];
 }
 
 /** What came of a delivery. */
@@ -39,12 +22,12 @@ export interface FeedOutcome {
 
 /** The feeds that were ever asked for, by name. */
 export async function list(pool: Pool): Promise<FeedState[]> {
-  const { rows: feeds } = await pool.query<Omit<FeedState, 'views'>>(
+  const { rows: feeds } = await pool.query<Feed>(
     `SELECT feed, asked_at AS "askedAt", delivered_at AS "deliveredAt", failures, problem,
             failed_at AS "failedAt", stale_since AS "staleSince"
        FROM mirror.feeds ORDER BY feed`,
   );
-  const { rows: views } = await pool.query<FeedViewState & { feed: string }>(
+  const { rows: views } = await pool.query<FeedView>(
     `SELECT feed, view_name AS view, waiting_since AS "waitingSince",
             delivered_at AS "deliveredAt", problem
        FROM mirror.feed_views ORDER BY feed, view_name`,

@@ -1,5 +1,6 @@
 import { escapeLiteral, type Pool } from 'pg';
 import { ITEM_FIELDS, type ItemState } from '../domain/changes.js';
+import type { Item } from './generated/prisma/client.js';
 import { columnsOf, type QueryColumn } from './read-only.js';
 
 export interface ItemFilter {
@@ -144,15 +145,12 @@ export interface ItemSearch {
 }
 
 /** An item in a list. */
-export interface ListedItem {
-  readonly sellerId: string;
+export interface ListedItem extends Pick<
+  Item,
+  'sellerId' | 'name' | 'category' | 'state' | 'currency' | 'changedAt'
+> {
   readonly itemId: string;
-  readonly name: string;
-  readonly category: string | null;
-  readonly state: Exclude<ItemState, null>;
   readonly priceRegular: string | null;
-  readonly currency: string | null;
-  readonly changedAt: Date;
 }
 
 const SORTS = {

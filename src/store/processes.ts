@@ -1,28 +1,21 @@
 import { hostname } from 'node:os';
 import type { Pool } from 'pg';
+import type { Process } from './generated/prisma/client.js';
 import type { ScheduleKey, ScheduleRecord } from './schedules.js';
 
 /** A schedule as the process has it that fires it. */
 export type FiredSchedule = ScheduleKey & Pick<ScheduleRecord, 'cron' | 'timeZone'>;
 
-export interface ProcessInfo {
-  /** A UUID. */
-  readonly processId: string;
+export interface ProcessInfo extends Pick<Process, 'processId' | 'host' | 'pid' | 'startedAt'> {
   /** Such as `worker` and `scheduler`. */
   readonly roles: readonly string[];
-  readonly host: string;
-  readonly pid: number;
-  readonly startedAt: Date;
   /** Schedules that a scheduler fires. */
   readonly schedules: readonly FiredSchedule[];
-  /** Where its dashboard is; null when it serves none. */
-  readonly dashboardUrl?: string | null;
+  readonly dashboardUrl?: Process['dashboardUrl'];
 }
 
 /** A process that has sent a heartbeat. */
-export interface LiveProcess extends ProcessInfo {
-  readonly seenAt: Date;
-}
+export type LiveProcess = ProcessInfo & Pick<Process, 'seenAt'>;
 
 /** Time between two heartbeats of a process (ms). */
 export const BEAT_EVERY_MS = 10_000;

@@ -1,4 +1,5 @@
 import type { Pool } from 'pg';
+import type { Schedule } from './generated/prisma/client.js';
 
 /** `sync` mirrors account and items, `account` the account alone, `recheck` asks for known codes again. */
 export type ScheduleKind = 'sync' | 'account' | 'recheck';
@@ -8,13 +9,8 @@ export interface ScheduleKey {
   readonly kind: ScheduleKind;
 }
 
-/** How far a schedule got, and what it said then. */
-export interface ScheduleRecord {
-  readonly cron: string;
-  readonly timeZone: string;
-  /** Ticks up to this one are dealt with. */
-  readonly lastTick: Date;
-}
+/** What a schedule said when it was last dealt with: all its ticks up to `lastTick` were. */
+export type ScheduleRecord = Pick<Schedule, 'cron' | 'timeZone' | 'lastTick'>;
 
 /** A schedule's record in the store. */
 export interface ScheduleState extends ScheduleKey {

@@ -2,6 +2,12 @@ import type { Checkpoints, Verdict } from '../../domain/codes/proof.js';
 import type { Confirm, DenialCounts, Denials } from '../../domain/codes/second-look.js';
 import type { CodeNews, KnownCode } from '../../domain/codes/known-code.js';
 import type { Json, Purchase } from '../../domain/item.js';
+import type {
+  Audit,
+  AuditCode,
+  CodeCheck as Row,
+  PurchaseCode,
+} from '../generated/prisma/client.js';
 
 /** An audit is there when its whole list is: a list on its way has no state. */
 export type AuditState = 'running' | 'finished' | 'cancelled' | 'failed';
@@ -26,13 +32,7 @@ export type AuditRow =
   | { readonly line: number; readonly rejected: string; readonly columns: readonly string[] };
 
 /** Counts of a list that was loaded. */
-export interface AuditSize {
-  readonly lines: number;
-  readonly rejected: number;
-  /** Distinct codes. */
-  readonly codes: number;
-  /** Of these, taken over from a fresh verdict. */
-  readonly reused: number;
+export interface AuditSize extends Pick<Audit, 'lines' | 'rejected' | 'codes' | 'reused'> {
   /** Chunks that hold codes to be asked. */
   readonly chunks: number;
 }
@@ -42,14 +42,11 @@ export interface EnteredAudit extends AuditSize {
 }
 
 /** A code of a chunk that is not settled yet. */
-export interface PendingCode {
-  readonly position: number;
-  readonly codeId: bigint;
+export interface PendingCode extends Pick<
+  AuditCode,
+  'position' | 'codeId' | 'attempts' | 'lastDeniedAt'
+> {
   readonly code: string;
-  /** Times it was asked for in this audit without a proven verdict. */
-  readonly attempts: number;
-  /** When it was last denied in this audit; null when it was not. */
-  readonly lastDeniedAt: Date | null;
   readonly known: KnownCode | null;
 }
 
@@ -75,14 +72,10 @@ export interface CodeResult {
 }
 
 /** A code that was known to be valid and denied as a canary. */
-export interface DeniedCanary {
-  readonly code: string;
-  readonly checkedAt: Date;
-  readonly checkpoints: Checkpoints | null;
-  readonly proof: string;
-  readonly httpStatus: number | null;
-  readonly message: string | null;
-}
+export type DeniedCanary = { readonly code: string } & Pick<
+  CodeResult,
+  'checkedAt' | 'checkpoints' | 'proof' | 'httpStatus' | 'message'
+>;
 
 /** The counts that decide which denied codes are asked for again. */
 export interface DeniedCodes extends DenialCounts {
@@ -123,28 +116,19 @@ export interface ResultFile {
 }
 
 /** How far an audit is. `codes` = `valid` + `invalid` + `unproven` + `pending`. */
-export interface AuditProgress {
-  readonly auditId: bigint;
-  readonly sellerId: string;
-  readonly state: AuditState;
-  readonly source: string;
-  readonly createdAt: Date;
-  readonly finishedAt: Date | null;
-  readonly lines: number;
-  readonly rejected: number;
-  readonly codes: number;
-  /** Of the valid and invalid ones, those taken over without asking. */
-  readonly reused: number;
-  readonly valid: number;
-  readonly invalid: number;
-  readonly unproven: number;
-  /** Not settled yet. */
-  readonly pending: number;
-  /** Of these, those that were denied and wait to be asked for again. */
-  readonly denied: number;
-  readonly apiCalls: number;
-  readonly chunkSize: number;
-  readonly problem: string | null;
+export interface AuditProgress extends Omit<
+  Audit,
+  | 'layout'
+  | 'columns'
+  | 'maxAgeSeconds'
+  | 'canary'
+  | 'confirm'
+  | 'overturned'
+  | 'listPrunedAt'
+  | 'resultPath'
+  | 'resultFormat'
+  | 'resultWrittenAt'
+> {
   /** Null when nobody named a file. */
   readonly result: ResultFile | null;
 }
@@ -190,36 +174,18 @@ export interface AuditBacklog {
 /** How many codes have no verdict for the same reason. */
 export type UnprovenCount = { readonly reason: string; readonly codes: number };
 
-export interface CodeState {
-  readonly codeId: bigint;
-  readonly code: string;
+export interface CodeState extends Pick<
+  PurchaseCode,
+  'codeId' | 'code' | 'proof' | 'lastCheckId' | 'verdictSince' | 'firstCheckedAt'
+> {
   /** Null when it was never proven. */
   readonly known: KnownCode | null;
-  readonly proof: string | null;
   /** Of an invalid code the denials that made it so. */
   readonly denials: Denials | null;
-  /** The check that proved the verdict. */
-  readonly lastCheckId: bigint | null;
-  /** Since when the verdict is what it is. */
-  readonly verdictSince: Date | null;
-  /** When a verdict was first proven. */
-  readonly firstCheckedAt: Date | null;
 }
 
 /** A row of the ledger. */
-export interface CodeCheck {
-  readonly checkId: bigint;
-  /** Null when the code was asked for by itself. */
-  readonly auditId: bigint | null;
-  readonly checkedAt: Date;
-  /** When the checkpoints around a denial were complete; null for other answers, and in old rows. */
-  readonly checkpointBefore: Date | null;
-  readonly checkpointAfter: Date | null;
-  readonly verdict: Verdict;
-  readonly reason: string;
-  readonly proof: string;
-  readonly httpStatus: number | null;
-  readonly message: string | null;
+export interface CodeCheck extends Omit<Row, 'sellerId' | 'codeId' | 'rawHash'> {
   /** As in `CodeResult`. */
   readonly rawHash: string | null;
 }

@@ -102,8 +102,9 @@ async function askFor(
   { feeds }: FeedApp['store'],
   queues: Pick<Queues, 'addFeed'>,
 ): Promise<void> {
-  await feeds.ask(name, views);
-  await queues.addFeed(name);
+  const failures = await feeds.ask(name, views);
+  // `feed run` by hand may have delivered during the pause after a failure.
+  await queues.addFeed(name, { atOnce: failures === 0 });
 }
 
 /** Asks feeds with a cron expression to deliver when it is time, and all again whose job was lost. */

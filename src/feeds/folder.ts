@@ -81,8 +81,8 @@ class FolderTarget implements Target {
     });
   }
 
-  async ensure({ view }: ViewShape): Promise<boolean> {
-    return (await this.#manifest(view)) !== null;
+  ensure({ view }: ViewShape): Promise<boolean> {
+    return this.#attempt(async () => (await this.#manifest(view)) !== null);
   }
 
   cursor(view: string): Promise<Position> {

@@ -142,11 +142,23 @@ export class Queues {
 
   /**
    * Adds the delivery of a feed, unless the queue has one.
+   * @param atOnce ends the pause of one that was put off
    * @throws {QueueError} within seconds, when the queue can't be reached
    */
-  addFeed(feed: string): Promise<Added> {
+  async addFeed(feed: string, { atOnce = false } = {}): Promise<Added> {
     const unkept = { removeOnComplete: true, removeOnFail: true };
-    return this.#add('feeds', { kind: 'deliver', feed }, `feed-${feed}`, unkept);
+    const jobId = `feed-${feed}`;
+    const added = await this.#add('feeds', { kind: 'deliver', feed }, jobId, unkept);
+    if (atOnce && !added.added) {
+      await this.#connection.use(async ({ feeds }) => {
+        const job = await feeds.getJob(jobId);
+        if (job === undefined || !(await job.isDelayed())) return;
+        await job.promote().catch((error: unknown) => {
+          if (!isRefused(error)) throw error;
+        });
+      });
+    }
+    return added;
   }
 
   /** Adds an alert. @throws {QueueError} within seconds, when the queue can't be reached */

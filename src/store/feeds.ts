@@ -38,19 +38,25 @@ export async function list(pool: Pool): Promise<FeedState[]> {
   }));
 }
 
-/** Notes that somebody asks for the views of a feed, as they are from now on. */
-export async function ask(pool: Pool, feed: string, views: readonly string[]): Promise<void> {
-  await pool.query(
+/**
+ * Notes that somebody asks for the views of a feed, as they are from now on.
+ * @returns how often it failed in a row
+ */
+export async function ask(pool: Pool, feed: string, views: readonly string[]): Promise<number> {
+  const { rows } = await pool.query<{ failures: number }>(
     `WITH asked AS (
        INSERT INTO mirror.feeds (feed, asked_at) VALUES ($1, clock_timestamp())
-       ON CONFLICT (feed) DO UPDATE SET asked_at = excluded.asked_at RETURNING asked_at
+       ON CONFLICT (feed) DO UPDATE SET asked_at = excluded.asked_at
+       RETURNING asked_at, failures
      )
      INSERT INTO mirror.feed_views AS v (feed, view_name, waiting_since)
      SELECT $1, name, asked_at FROM asked, unnest($2::text[]) AS name
      ON CONFLICT (feed, view_name) DO UPDATE
-        SET waiting_since = coalesce(v.waiting_since, excluded.waiting_since)`,
+        SET waiting_since = coalesce(v.waiting_since, excluded.waiting_since)
+     RETURNING (SELECT failures FROM asked) AS failures`,
     [feed, views],
   );
+  return rows[0]?.failures ?? 0;
 }
 
 /** When a feed was last asked; null: never. */

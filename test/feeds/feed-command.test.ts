@@ -1,4 +1,4 @@
-import { mkdtempSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
@@ -166,6 +166,38 @@ describe('feeds of a service', () => {
     expect([1, 2, 3, 7, 8, 99].map(pauseAfter)).toEqual(
       [30, 60, 120, 1_920, 3_600, 3_600].map((seconds) => seconds * 1_000),
     );
+  });
+
+  it('deliver at once again after `feed run`, though the pause after a failure is not over', async () => {
+    feeds([{ name: 'lake', folder: 'file/lake', format: 'ndjson', views: ['items'] }]);
+    writeFileSync(join(dir, 'file'), 'no folder');
+    const config = readConfig(env, { cwd: dir, needs: 'store', cronFault: () => null });
+    const { store, databaseUrl } = mirror();
+    const app = { config, database: { url: databaseUrl }, store } as never;
+    const queues = await openQueues({
+      ...{ target: null, databaseUrl, prefix: 'test', keepJobsDays: 1 },
+      ...{ applicationName: 'test', log: silentLog },
+    });
+    const state = async () => (await store.feeds.list())[0];
+    try {
+      queues.work('feeds', feedHandler(app), { concurrency: 1 });
+      await askForFeeds(app, queues, silentLog);
+      await until(async () => (await queues.counts()).feeds.delayed === 1);
+      expect((await run(['status'], env)).stdout).toMatch(/✗ feed lake · behind since/);
+      rmSync(join(dir, 'file'));
+      expect((await cli('run', 'lake')).code).toBe(0);
+      expect((await run(['status'], env)).stdout).toMatch(/✓ feed lake · current, all delivered/);
+      expect(await state()).toMatchObject({ failures: 0, problem: null });
+      const { deliveredAt: byHand } = (await state()) ?? {};
+      await askForFeeds(app, queues, silentLog);
+      await until(async () => {
+        const { deliveredAt = null } = (await state()) ?? {};
+        return deliveredAt !== null && deliveredAt > (byHand ?? new Date());
+      });
+      await until(async () => (await queues.counts()).feeds.delayed === 0);
+    } finally {
+      await queues.close();
+    }
   });
 
   it('whose job the queue has lost are put into it again', async () => {

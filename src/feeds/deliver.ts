@@ -9,6 +9,7 @@ import {
 import { countLines, none, partsOf, watched } from './lines.js';
 import {
   DELETED,
+  INCOMPLETE,
   MovedError,
   TargetConflictError,
   type Loading,
@@ -165,6 +166,9 @@ class ViewDelivery {
     const reading: Reading = { shape, mark, position };
     if (delivered === null) return this.#load(reading, null);
     if (!isThere) return this.#load(reading, 'its table is gone');
+    if (delivered.shape === INCOMPLETE) {
+      return this.#load(reading, 'its table lacked a column, or had one of another type');
+    }
     if (delivered.shape !== mark) {
       return this.#load(reading, 'its columns, or the feed’s sellers or deletes, are others now');
     }

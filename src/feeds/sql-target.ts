@@ -3,6 +3,7 @@ import type { ExportColumn } from '../store/exports.js';
 import {
   CURSORS,
   DELETED,
+  INCOMPLETE,
   MovedError,
   TargetConflictError,
   TargetError,
@@ -183,10 +184,24 @@ class SqlTarget implements Target {
     await this.#makeCursors();
     const found = await table(view);
     if (found === null) return false;
-    for (const column of this.#missing(shape, found)) {
-      await this.#db.query(`ALTER TABLE ${tableName(view)} ADD COLUMN ${this.#define(column)}`);
+    try {
+      const missing = this.#missing(shape, found);
+      if (missing.length > 0) await this.#distrust(view);
+      for (const column of missing) {
+        await this.#db.query(`ALTER TABLE ${tableName(view)} ADD COLUMN ${this.#define(column)}`);
+      }
+    } catch (error) {
+      // However people mend it, its values may have become others.
+      if (error instanceof TargetConflictError) await this.#distrust(view);
+      throw error;
     }
     return true;
+  }
+
+  /** Notes that rows of the table lack values, whichever feed they are from: they must come again. */
+  async #distrust(view: string): Promise<void> {
+    const sql = `UPDATE ${this.#cursors} SET shape = ? WHERE view_name = ? AND shape <> ?`;
+    await this.#db.query(sql, [INCOMPLETE, view, INCOMPLETE]);
   }
 
   /** Columns that a table lacks. @throws {TargetConflictError} */
@@ -277,7 +292,7 @@ class SqlTarget implements Target {
               ...{ epoch, cursor, shape: text('shape') ?? '', digest },
               ...{ rows: Number(rows), deliveredAt: new Date(at) },
             },
-      token: JSON.stringify([epoch, cursor, digest, at, state]),
+      token: JSON.stringify([epoch, cursor, text('shape'), digest, at, state]),
     };
   }
 
@@ -568,7 +583,7 @@ const DELETED_COLUMN: ExportColumn = { name: DELETED, type: 'boolean' };
 
 const NOWHERE: Position = { delivered: null, loading: null, token: '' };
 /** Of a row that was made to be locked. */
-const EMPTY_TOKEN = JSON.stringify([null, null, null, 0, null]);
+const EMPTY_TOKEN = JSON.stringify([null, null, null, null, 0, null]);
 
 /** Codes of drivers for values that a table does not take, as PostgreSQL, MySQL and SQLite have them. */
 const CONFLICTS =

@@ -21,7 +21,7 @@ export interface Delivered {
   readonly epoch: string;
   /** As `cursorText` writes it; null for views that are replaced whole. */
   readonly cursor: string | null;
-  /** Changes with the columns of the view and the choice of rows. */
+  /** Changes with the columns of the view and the choice of rows; `INCOMPLETE`: rows lack values. */
   readonly shape: string;
   /** SHA-256 of all rows of a view that is replaced whole; null for others. */
   readonly digest: string | null;
@@ -89,7 +89,7 @@ export interface Target {
   /** @throws {TargetError} */
   cursor(view: string): Promise<Position>;
   /**
-   * Adds columns that the view's table lacks.
+   * Adds columns that the view's table lacks; what was delivered is `INCOMPLETE` then.
    * @returns false when there is no table yet
    * @throws {TargetConflictError} when the table does not fit; only this view is affected
    */
@@ -160,6 +160,8 @@ export class MovedError extends Error {
   override readonly name = 'MovedError';
 }
 
+/** Shape of what was delivered before columns of the table were added, or were found to be of another type. */
+export const INCOMPLETE = '';
 /** Name of the column that is true for rows that are gone. */
 export const DELETED = '_deleted';
 /** Name of the table that says how far the target is. */

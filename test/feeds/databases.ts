@@ -7,7 +7,7 @@ import { Client } from 'pg';
 import { Secret } from '../../src/domain/secret.js';
 import { kindOf } from '../../src/export/values.js';
 import { openTarget } from '../../src/feeds/open.js';
-import { CURSORS, DELETED, type Target } from '../../src/feeds/target.js';
+import { CURSORS, DELETED, INCOMPLETE, type Target } from '../../src/feeds/target.js';
 import type { ExportColumn } from '../../src/store/exports.js';
 import { textsOf } from '../../src/store/read-only.js';
 import { startMariaDb } from '../support/mariadb.js';
@@ -29,6 +29,10 @@ export type Place =
 export interface Kept {
   /** Epoch and cursor that the target tells; null: it was never delivered. */
   readonly at: string | null;
+  /** The target knows that rows lack values. */
+  readonly isIncomplete: boolean;
+  /** Names of the view's columns that the table has. */
+  readonly columns: ReadonlySet<string>;
   /** Rows that are not marked as gone, by column; null: there is no such table. */
   readonly rows: readonly Row[] | null;
   readonly marked: readonly Row[];
@@ -152,10 +156,14 @@ function database_(name: string, place: Place, link: TcpProxy | null, means: Mea
     const found = await query(`${means.columns}'${view}'${end}`);
     return new Set(found.map((row) => row['name']));
   };
-  const read = async ({ view, columns }: ViewColumns): Promise<Pick<Kept, 'rows' | 'marked'>> => {
+  const read = async ({
+    view,
+    columns,
+  }: ViewColumns): Promise<Pick<Kept, 'columns' | 'rows' | 'marked'>> => {
     const there = await columnsOf(view);
-    if (there.size === 0) return { rows: null, marked: [] };
     const own = columns.filter((column) => there.has(column.name));
+    const names = new Set(own.map(({ name }) => name));
+    if (there.size === 0) return { columns: names, rows: null, marked: [] };
     const flag = there.has(DELETED) ? [{ name: DELETED, type: 'boolean' }] : [];
     const list = [...own, ...flag].map((column) => text(column.name));
     const found = await query(`SELECT ${list.join(', ')} FROM ${table(view)}`);
@@ -164,6 +172,7 @@ function database_(name: string, place: Place, link: TcpProxy | null, means: Mea
       values: Object.fromEntries(own.map((one) => [one.name, canonical(one, row[one.name])])),
     }));
     return {
+      columns: names,
       rows: rows.filter(({ isMarked }) => !isMarked).map(({ values }) => values),
       marked: rows.filter(({ isMarked }) => isMarked).map(({ values }) => values),
     };
@@ -176,7 +185,9 @@ function database_(name: string, place: Place, link: TcpProxy | null, means: Mea
       try {
         const known = (await columnsOf(CURSORS)).size > 0;
         const cursors = known
-          ? await query(`SELECT view_name, epoch, cursor_text, load_state FROM ${table(CURSORS)}`)
+          ? await query(
+              `SELECT view_name, epoch, cursor_text, shape, load_state FROM ${table(CURSORS)}`,
+            )
           : [];
         const kept = new Map<string, Kept>();
         for (const one of views) {
@@ -184,7 +195,12 @@ function database_(name: string, place: Place, link: TcpProxy | null, means: Mea
           const found = await read(one);
           const isThere = row !== undefined && row['epoch'] !== null;
           const at = isThere ? placeOf(row['epoch'], row['cursor_text']) : null;
-          kept.set(one.view, { at: at ?? (found.rows && placeOfReady(row)), ...found });
+          const isIncomplete = row?.['shape'] === INCOMPLETE;
+          kept.set(one.view, {
+            at: at ?? (found.rows && placeOfReady(row)),
+            isIncomplete,
+            ...found,
+          });
         }
         return kept;
       } finally {

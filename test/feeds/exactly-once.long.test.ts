@@ -156,7 +156,9 @@ class Copy {
   /** Keys of items that people wrote a note to. */
   #noted: readonly string[] = [];
   #hasNotes = false;
-  #indexes = 0;
+  #changes = 0;
+  /** Columns that people dropped, renamed or gave another type. */
+  readonly #taken = new Set<string>();
   /** Keys that ever were in a table. */
   readonly #seen = new Map<string, Set<string>>();
 
@@ -216,7 +218,10 @@ class Copy {
         continue;
       }
       const states = source.statesAt(view, at);
-      const isOne = states.some((state) => this.#textOf(view, kept, state) === state);
+      const isOne = states.some((state) => {
+        const [found, wanted] = this.#comparable(view, kept, state);
+        return found === wanted;
+      });
       if (!isOne) this.#expectText(view, kept, states.at(-1) ?? `no state at ${at}`);
       this.#expectMarked(view, kept.get(view));
     }
@@ -225,19 +230,31 @@ class Copy {
   }
 
   #expectText(view: string, kept: ReadonlyMap<string, Kept>, text: string): void {
-    const found = this.#textOf(view, kept, text);
-    expect(found.split('\n'), `${this.database.name}: ${view}`).toEqual(text.split('\n'));
+    const [found, wanted] = this.#comparable(view, kept, text);
+    expect(found.split('\n'), `${this.database.name}: ${view}`).toEqual(wanted.split('\n'));
   }
 
-  /** Rows of a target in the columns that a state has: a new column may be there already, empty. */
-  #textOf(view: string, kept: ReadonlyMap<string, Kept>, like = ''): string {
-    const [first = ''] = like.split('\n');
-    const names = new Set(
-      first.startsWith('[') ? (JSON.parse(first) as string[][]).map(([name]) => name) : [],
+  /**
+   * Rows of a target and those of a state, in the columns that both have. A column that the view gained may
+   * be there already, empty; and so may one that people took away, while the target says that values lack.
+   */
+  #comparable(view: string, kept: ReadonlyMap<string, Kept>, state: string): [string, string] {
+    const there = kept.get(view);
+    const wanted = state.startsWith('[')
+      ? state.split('\n').map((line) => Object.fromEntries(JSON.parse(line) as []) as Row)
+      : [];
+    const [first] = wanted;
+    const columns = (source.columns.find((one) => one.view === view)?.columns ?? []).filter(
+      ({ name }) =>
+        (first === undefined || name in first) &&
+        (there === undefined || there.columns.size === 0 || there.columns.has(name)) &&
+        !(there?.isIncomplete === true && this.#taken.has(name)),
     );
-    const columns = source.columns.find((one) => one.view === view)?.columns ?? [];
-    const shown = columns.filter(({ name }) => names.size === 0 || names.has(name));
-    return textOf(kept.get(view)?.rows ?? [], { view, columns: shown });
+    const shown = { view, columns };
+    return [
+      textOf(there?.rows ?? [], shown),
+      state.startsWith('[') ? textOf(wanted, shown) : state,
+    ];
   }
 
   /** Rows that are gone stay where the feed marks them. */
@@ -268,17 +285,58 @@ class Copy {
     const table = database.table('items');
     const kept = (await database.read(source.columns)).get('items');
     if (kept?.rows === null || kept === undefined) return;
-    if (what === 'index') {
-      this.#indexes += 1;
-      const part = database.name === 'MariaDB' ? 'name(20)' : 'name';
-      await database.exec(`CREATE INDEX people_${this.#indexes} ON ${table} (${part})`);
-      return;
+    this.#changes += 1;
+    const column = ['version', 'price_regular', 'changed_at'][this.#changes % 3] ?? '';
+    const isThere = kept.columns.has(column);
+    switch (what) {
+      case 'index': {
+        const part = database.name === 'MariaDB' ? 'name(20)' : 'name';
+        await database.exec(`CREATE INDEX people_${this.#changes} ON ${table} (${part})`);
+        return;
+      }
+      case 'drop':
+        // SQLite drops no column that an index has.
+        if (!isThere || column === 'changed_at') return;
+        this.#taken.add(column);
+        await database.exec(`ALTER TABLE ${table} DROP COLUMN ${column}`);
+        return;
+      case 'rename':
+        if (!isThere) return;
+        this.#taken.add(column);
+        await database.exec(
+          `ALTER TABLE ${table} RENAME COLUMN ${column} TO people_${this.#changes}`,
+        );
+        return;
+      case 'type':
+        return this.#changeType(table);
+      case 'note':
+        break;
     }
     if (!this.#hasNotes) await database.exec(`ALTER TABLE ${table} ADD COLUMN note varchar(20)`);
     this.#hasNotes = true;
     await database.exec(`UPDATE ${table} SET note = 'mine'`);
     const key = feedRule('items')?.key ?? [];
     this.#noted = kept.rows.map((row) => keyOf(row, key));
+  }
+
+  /** A column gets another type: its view stops alone, and goes on when people have mended it. */
+  async #changeType(table: string): Promise<void> {
+    const { database } = this;
+    const name = 'price_extended';
+    this.#taken.add(name);
+    await database.exec(`ALTER TABLE ${table} DROP COLUMN ${name}`);
+    await database.exec(`ALTER TABLE ${table} ADD COLUMN ${name} date`);
+    const reports = await this.deliver();
+    for (const { view, problem } of reports) {
+      if (view !== 'items') expect(problem).toBeNull();
+      else {
+        expect(problem?.message).toMatch(/^column price_extended .* is date, .* (?:numer|decim)/i);
+        expect(problem?.remedy).toMatch(/^change the column’s type to (?:numeric|decimal)/i);
+      }
+    }
+    await database.exec(`ALTER TABLE ${table} DROP COLUMN ${name}`);
+    await database.exec(`ALTER TABLE ${table} ADD COLUMN ${name} decimal(14,2)`);
+    await this.expectExact();
   }
 }
 
@@ -296,7 +354,7 @@ const deliver = fc.record({
 const people = fc.record({
   kind: fc.constant('people' as const),
   to: fc.constantFrom(0, 1, 2),
-  what: fc.constantFrom('note', 'index'),
+  what: fc.constantFrom('note', 'index', 'drop', 'rename', 'type'),
 });
 const gain = fc.constant({ kind: 'gain' as const });
 const restore = fc.constant({ kind: 'restore' as const });
@@ -353,7 +411,7 @@ it('a target has at every moment what the views showed at its cursor, whatever c
       { arbitrary: night, weight: 5 },
       { arbitrary: audit, weight: 2 },
       { arbitrary: deliver, weight: 9 },
-      { arbitrary: people, weight: 2 },
+      { arbitrary: people, weight: 3 },
       { arbitrary: gain, weight: 1 },
       { arbitrary: restore, weight: 1 },
     ),

@@ -84,4 +84,29 @@ export async function* watched(lines: Lines, look: (chunk: Buffer) => void): Lin
   }
 }
 
+/** Lines for a server. When they fail, the failure is theirs, not the server's. */
+export class Source {
+  #error: unknown = null;
+
+  constructor(readonly lines: Lines) {}
+
+  async *read(): Lines {
+    try {
+      yield* this.lines;
+    } catch (error) {
+      this.#error = error;
+      throw error;
+    }
+  }
+
+  /** Waits until the server has taken them. */
+  async taken<T>(work: Promise<T>): Promise<T> {
+    try {
+      return await work;
+    } catch (error) {
+      throw this.#error instanceof Error ? this.#error : error;
+    }
+  }
+}
+
 export async function* none(): Lines {}

@@ -1,14 +1,19 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import type { Socket } from 'node:net';
+import { connect } from 'node:net';
 import { Readable } from 'node:stream';
 import type { Connection, ResultSetHeader, RowDataPacket } from 'mysql2/promise';
 import { kindOf } from '../export/values.js';
 import type { ExportColumn } from '../store/exports.js';
 import type { TextRow } from '../store/text-cursor.js';
-import { rowsOf } from './lines.js';
+import { rowsOf, Source } from './lines.js';
 import {
-  connectionError,
+  KEEP_ALIVE_MS,
+  LOCK_SECONDS,
+  SERVER_TIMES,
+  ServerConnection,
+} from './server-connection.js';
+import {
   sqlTarget,
   type Dialect,
   type FoundColumn,
@@ -18,11 +23,8 @@ import {
 } from './sql-target.js';
 import { TargetConflictError, TargetError, type Lines, type Target } from './target.js';
 
-const CONNECT_MS = 15_000;
 /** Characters of one INSERT; the server's limit on its bytes is at least 1 MB, usually 16. */
 const MOST_CHARACTERS = 512 * 1024;
-/** How long one process waits for another one that delivers the same view (s). */
-const ALONE_SECONDS = 60;
 
 /**
  * Opens a MySQL 8 or MariaDB 10.6, or newer, as the target of a feed. The tables are in the database that
@@ -30,54 +32,55 @@ const ALONE_SECONDS = 60;
  * @param signal cuts the connection off
  * @throws {TargetError} when it can't be reached
  */
-export async function mysqlTarget(url: URL, feed: string, signal: AbortSignal): Promise<Target> {
+export async function mysqlTarget(
+  url: URL,
+  feed: string,
+  signal: AbortSignal,
+  times = SERVER_TIMES,
+): Promise<Target> {
   const { createConnection } = await import('mysql2/promise');
   const place = `${url.hostname}${url.port === '' ? '' : `:${url.port}`}`;
-  const failed = (error: unknown): TargetError => connectionError(error, `MySQL at ${place}`);
   const database = decodeURIComponent(url.pathname.slice(1));
   const socketPath = url.searchParams.get('socketPath');
-  const client = await createConnection({
-    ...(socketPath === null
-      ? { host: url.hostname.replace(/^\[|\]$/g, ''), port: Number(url.port || 3306) }
-      : { socketPath }),
-    user: decodeURIComponent(url.username),
-    password: decodeURIComponent(url.password),
-    database,
-    charset: 'utf8mb4',
-    timezone: 'Z',
-    connectTimeout: CONNECT_MS,
-    enableKeepAlive: true,
-    ...(url.searchParams.get('ssl') === 'true' ? { ssl: {} } : {}),
-  }).catch((error: unknown) => {
-    throw failed(error);
-  });
+  const host = url.hostname.replace(/^\[|\]$/g, '');
+  signal.throwIfAborted();
+  const socket = connect(
+    socketPath === null ? { host, port: Number(url.port || 3306) } : { path: socketPath },
+  );
+  socket.setNoDelay(true).setKeepAlive(true, KEEP_ALIVE_MS);
+  const server = new ServerConnection(`MySQL at ${place}`, () => socket, times, signal);
+  const client = await server.connected(
+    createConnection({
+      stream: socket,
+      host,
+      user: decodeURIComponent(url.username),
+      password: decodeURIComponent(url.password),
+      database,
+      charset: 'utf8mb4',
+      timezone: 'Z',
+      connectTimeout: 0,
+      ...(url.searchParams.get('ssl') === 'true' ? { ssl: {} } : {}),
+    }),
+  );
   // Without a listener the loss of the connection would end the process.
   client.on('error', () => undefined);
-  const abort = (): void => client.destroy();
-  signal.addEventListener('abort', abort, { once: true });
   let takesFiles = false;
   const connection: SqlConnection = {
     async query(sql, values = []) {
-      try {
-        const [rows] = await client.query({ sql, rowsAsArray: false }, [...values]);
-        return Array.isArray(rows) ? (rows as Record<string, unknown>[]) : [];
-      } catch (error) {
-        throw failed(error);
-      }
+      const [rows] = await server.answer(client.query({ sql, rowsAsArray: false }, [...values]));
+      return Array.isArray(rows) ? (rows as Record<string, unknown>[]) : [];
     },
     bulk: (table, columns, lines) =>
-      takesFiles
-        ? loadData(client, table, columns, lines, failed)
-        : insertRows(client, table, columns, lines, failed),
-    async close() {
-      signal.removeEventListener('abort', abort);
-      await client.end().catch(() => client.destroy());
-    },
+      (takesFiles ? loadData : insertRows)({ client, server, table, columns, lines }),
+    close: () => server.close(() => client.end()),
   };
   try {
-    // Strict: a value that does not fit is an error, never cut.
+    // Strict: a value that does not fit is an error, never cut. Without InnoDB there are no transactions.
     await connection.query(
-      `SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE', time_zone = '+00:00'`,
+      `SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE', time_zone = '+00:00',
+           default_storage_engine = InnoDB, default_tmp_storage_engine = InnoDB,
+           lock_wait_timeout = ${LOCK_SECONDS}, innodb_lock_wait_timeout = ${LOCK_SECONDS},
+           net_read_timeout = 600, net_write_timeout = 600, wait_timeout = 28800`,
     );
     const [row] = await connection.query(
       'SELECT version() AS version, @@GLOBAL.local_infile AS files',
@@ -85,57 +88,51 @@ export async function mysqlTarget(url: URL, feed: string, signal: AbortSignal): 
     takesFiles = Number(row?.['files']) === 1;
     const version = String(row?.['version']);
     const name = /mariadb/i.test(version) ? 'MariaDB' : 'MySQL';
-    const server = `${name} ${version.split('-', 1)[0]}`;
-    return sqlTarget(connection, dialectOf(connection, database, server), feed);
+    const shown = `${name} ${version.split('-', 1)[0]}`;
+    return sqlTarget(connection, dialectOf(connection, database, shown), feed);
   } catch (error) {
     await connection.close();
-    throw failed(error);
+    throw error;
   }
 }
 
-type Failed = (error: unknown) => TargetError;
+interface Bulk {
+  readonly client: Connection;
+  readonly server: ServerConnection;
+  readonly table: string;
+  readonly columns: readonly string[];
+  readonly lines: Lines;
+}
 
 /**
  * Puts lines into a table by LOAD DATA LOCAL. The server asks for a file by its name; whatever it asks for,
  * it gets these lines or nothing.
  */
-async function loadData(
-  client: Connection,
-  table: string,
-  columns: readonly string[],
-  lines: Lines,
-  failed: Failed,
-): Promise<number> {
+async function loadData({ client, server, table, columns, lines }: Bulk): Promise<number> {
   const name = `seller-mirror ${randomUUID()}`;
-  const { stream: socket } = client as unknown as { readonly stream?: Socket };
-  const source: { error?: unknown } = {};
+  const socket = server.socket();
   const read = async function* (): AsyncGenerator<Buffer> {
-    try {
-      for await (const chunk of lines) {
-        yield withRawBlanks(chunk);
-        // The driver writes without looking whether the server keeps up.
-        if (socket?.writableNeedDrain === true) await once(socket, 'drain');
-      }
-    } catch (error) {
-      source.error = error;
-      throw error;
+    for await (const chunk of server.sent(lines)) {
+      yield withRawBlanks(chunk);
+      // The driver writes without looking whether the server keeps up.
+      if (socket.writableNeedDrain) await once(socket, 'drain');
     }
   };
-  const stream = Readable.from(read(), { objectMode: true, highWaterMark: 4 });
+  const source = new Source(read());
+  const stream = Readable.from(source.read(), { objectMode: true, highWaterMark: 4 });
   const refused = (): Readable => Readable.from(refusal(), { objectMode: true });
   try {
-    const [result] = await client.query<ResultSetHeader>({
+    const loading = client.query<ResultSetHeader>({
       sql: `LOAD DATA LOCAL INFILE '${name}' INTO TABLE ${table} CHARACTER SET utf8mb4
             FIELDS TERMINATED BY '\\t' ESCAPED BY '\\\\' LINES TERMINATED BY '\\n'
             (${columns.join(', ')})`,
       infileStreamFactory: (asked) => (asked === name ? stream : refused()),
     });
+    const [result] = await source.taken(server.answer(loading));
     if (result.warningStatus > 0 || !/\bSkipped: 0\b/.test(result.info)) {
       await refuseWarnings(client, table, result.info);
     }
     return result.affectedRows;
-  } catch (error) {
-    throw source.error instanceof Error ? source.error : failed(error);
   } finally {
     stream.destroy();
   }
@@ -185,21 +182,12 @@ function withRawBlanks(chunk: Buffer): Buffer {
 }
 
 /** Puts lines into a table by INSERTs of many rows, for servers without `local_infile`. */
-async function insertRows(
-  client: Connection,
-  table: string,
-  columns: readonly string[],
-  lines: Lines,
-  failed: Failed,
-): Promise<number> {
+async function insertRows({ client, server, table, columns, lines }: Bulk): Promise<number> {
   let [rows, characters, values] = [0, 0, [] as TextRow[]];
   const flush = async (): Promise<void> => {
     if (values.length === 0) return;
-    try {
-      await client.query(`INSERT INTO ${table} (${columns.join(', ')}) VALUES ?`, [values]);
-    } catch (error) {
-      throw failed(error);
-    }
+    const sql = `INSERT INTO ${table} (${columns.join(', ')}) VALUES ?`;
+    await server.answer(client.query(sql, [values]));
     [characters, values] = [0, []];
   };
   for await (const chunk of lines) {
@@ -349,7 +337,7 @@ function dialectOf(connection: SqlConnection, database: string, server: string):
     async alone(name, work) {
       // A lock of the server, not of the database; it goes with the session.
       const values = [`${database}/${name}`.slice(-64)];
-      if ((await one(`get_lock(?, ${ALONE_SECONDS})`, values)) !== 1) {
+      if ((await one(`get_lock(?, ${LOCK_SECONDS})`, values)) !== 1) {
         throw new TargetError(
           'another process has been delivering this view for a minute',
           'the feed goes on by itself',

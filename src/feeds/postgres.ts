@@ -1,20 +1,17 @@
+import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { Client, escapeIdentifier } from 'pg';
 import { from as copyFrom } from 'pg-copy-streams';
 import {
-  connectionError,
-  sqlTarget,
-  standardMerge,
-  type Dialect,
-  type SqlConnection,
-} from './sql-target.js';
-import type { Target, TargetError } from './target.js';
-
-/** Longest wait for a connection (ms). */
-const CONNECT_MS = 15_000;
-/** How long a statement waits for those who hold a table or a row (ms). */
-const LOCK_MS = 60_000;
+  KEEP_ALIVE_MS,
+  LOCK_SECONDS,
+  SERVER_TIMES,
+  ServerConnection,
+} from './server-connection.js';
+import { Source } from './lines.js';
+import { sqlTarget, standardMerge, type Dialect, type SqlConnection } from './sql-target.js';
+import type { Target } from './target.js';
 
 /**
  * Opens a PostgreSQL, 13 or newer, as the target of a feed.
@@ -27,67 +24,55 @@ export async function postgresTarget(
   schema: string,
   feed: string,
   signal: AbortSignal,
+  times = SERVER_TIMES,
 ): Promise<Target> {
+  signal.throwIfAborted();
   const client = new Client({
     connectionString: url.href,
     application_name: `seller-mirror feed ${feed}`.slice(0, 63),
-    connectionTimeoutMillis: CONNECT_MS,
     keepAlive: true,
-    keepAliveInitialDelayMillis: 10_000,
+    keepAliveInitialDelayMillis: KEEP_ALIVE_MS,
   });
   // The loss of the connection fails the statement under way; unheard, it would end the process.
   client.on('error', () => undefined);
   const place = `${url.hostname}${url.port === '' ? '' : `:${url.port}`}`;
-  const failed = (error: unknown): TargetError => connectionError(error, `PostgreSQL at ${place}`);
-  const abort = (): void => void client.end();
+  const server = new ServerConnection(
+    `PostgreSQL at ${place}`,
+    () => client.connection.stream as Socket,
+    times,
+    signal,
+  );
   const connection: SqlConnection = {
     async query(sql, values = []) {
       let n = 0;
-      try {
-        const numbered = sql.replace(/\?/g, () => `$${(n += 1)}`);
-        return (await client.query<Record<string, unknown>>(numbered, [...values])).rows;
-      } catch (error) {
-        throw failed(error);
-      }
+      const numbered = sql.replace(/\?/g, () => `$${(n += 1)}`);
+      const { rows } = await server.answer(
+        client.query<Record<string, unknown>>(numbered, [...values]),
+      );
+      return rows;
     },
     async bulk(table, columns, lines) {
       const copy = client.query(copyFrom(`COPY ${table} (${columns.join(', ')}) FROM STDIN`));
-      // A failure of the source is no failure of the target.
-      const source: { error?: unknown } = {};
-      const read = async function* (): AsyncGenerator<Buffer> {
-        try {
-          yield* lines;
-        } catch (error) {
-          source.error = error;
-          throw error;
-        }
-      };
-      try {
-        await pipeline(Readable.from(read(), { objectMode: true, highWaterMark: 4 }), copy);
-      } catch (error) {
-        throw source.error instanceof Error ? source.error : failed(error);
-      }
+      const source = new Source(server.sent(lines));
+      const rows = Readable.from(source.read(), { objectMode: true, highWaterMark: 4 });
+      await source.taken(server.answer(pipeline(rows, copy)));
       return copy.rowCount;
     },
-    async close() {
-      signal.removeEventListener('abort', abort);
-      await client.end().catch(() => undefined);
-    },
+    close: () => server.close(() => client.end()),
   };
   try {
-    await client.connect();
-    signal.addEventListener('abort', abort, { once: true });
-    await client.query(
+    await server.connected(client.connect());
+    await connection.query(
       `SET TimeZone = 'UTC'; SET DateStyle = 'ISO, YMD'; SET client_encoding = 'UTF8';
-       SET lock_timeout = ${LOCK_MS}; SET statement_timeout = 0;
+       SET lock_timeout = '${LOCK_SECONDS}s'; SET statement_timeout = 0;
        SET idle_in_transaction_session_timeout = 0; SET search_path = ${escapeIdentifier(schema)}`,
     );
     const [row] = await connection.query('SHOW server_version');
-    const server = `PostgreSQL ${String(row?.['server_version'])}`;
-    return sqlTarget(connection, dialectOf(connection, schema, server), feed);
+    const version = `PostgreSQL ${String(row?.['server_version'])}`;
+    return sqlTarget(connection, dialectOf(connection, schema, version), feed);
   } catch (error) {
     await connection.close();
-    throw failed(error);
+    throw error;
   }
 }
 

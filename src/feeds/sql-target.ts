@@ -6,7 +6,6 @@ import {
   INCOMPLETE,
   MovedError,
   TargetConflictError,
-  TargetError,
   type Description,
   type Lines,
   type Loading,
@@ -584,40 +583,3 @@ const DELETED_COLUMN: ExportColumn = { name: DELETED, type: 'boolean' };
 const NOWHERE: Position = { delivered: null, loading: null, token: '' };
 /** Of a row that was made to be locked. */
 const EMPTY_TOKEN = JSON.stringify([null, null, null, null, 0, null]);
-
-/** Codes of drivers for values that a table does not take, as PostgreSQL, MySQL and SQLite have them. */
-const CONFLICTS =
-  /^(?:22...|23...|42703|42804|42P10|ER_DUP_ENTRY|ER_DATA_TOO_LONG|ER_TRUNCATED\w*|ER_WARN_DATA_OUT_OF_RANGE|ER_BAD_NULL_ERROR|ER_NO_DEFAULT_FOR_FIELD|ER_CONSTRAINT_FAILED|ER_NO_REFERENCED_ROW\w*|ER_ROW_IS_REFERENCED\w*|SQLITE_CONSTRAINT\w*)$/;
-
-/** An error of a driver in words for a person, without passwords. @param what such as `MySQL at host` */
-export function connectionError(error: unknown, what: string): TargetError {
-  if (error instanceof TargetError) return error;
-  const inner: unknown = error instanceof AggregateError ? error.errors[0] : error;
-  const code = codeOf(inner);
-  const words = inner instanceof Error && inner.message !== '' ? inner.message : code;
-  const message = `${what}: ${words.replaceAll(/\s+/g, ' ').slice(0, 300)}`;
-  if (CONFLICTS.test(code)) {
-    return new TargetConflictError(message, 'change the table so that it takes the view’s rows');
-  }
-  const remedy = REMEDIES.find(([codes]) => codes.test(code))?.[1];
-  return new TargetError(message, remedy ?? 'mend it there; the feed goes on by itself');
-}
-
-function codeOf(error: unknown): string {
-  const code: unknown = error instanceof Error && 'code' in error ? error.code : null;
-  return typeof code === 'string' ? code : 'failed';
-}
-
-const REMEDIES: readonly (readonly [RegExp, string])[] = [
-  [/^(?:28P01|28000|ER_ACCESS_DENIED_ERROR)$/, 'check the user and the password file of the feed'],
-  [/^(?:3D000|ER_BAD_DB_ERROR)$/, 'create the database, or name another one in the feed’s target'],
-  [
-    /^(?:42501|ER_(?:TABLE|DB)ACCESS_DENIED_ERROR)$/,
-    'give the user the right to create, change, drop, read and write tables',
-  ],
-  [
-    /^(?:ECONNREFUSED|ENOTFOUND|EAI_AGAIN|ETIMEDOUT)$/,
-    'check the host and port of the feed’s target',
-  ],
-  [/^ER_NET_PACKET_TOO_LARGE$/, 'raise max_allowed_packet of the server, or allow local_infile'],
-];

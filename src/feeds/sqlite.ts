@@ -5,8 +5,8 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { kindOf } from '../export/values.js';
 import type { ExportColumn } from '../store/exports.js';
 import { rowsOf } from './lines.js';
+import { connectionError } from './server-connection.js';
 import {
-  connectionError,
   sqlTarget,
   standardMerge,
   type Dialect,

@@ -8,7 +8,7 @@ import { Secret } from '../../src/domain/secret.js';
 import { kindOf } from '../../src/export/values.js';
 import { openTarget } from '../../src/feeds/open.js';
 import { CURSORS, DELETED, INCOMPLETE, type Target } from '../../src/feeds/target.js';
-import type { ExportColumn } from '../../src/store/exports.js';
+import type { ExportColumn, Exports } from '../../src/store/exports.js';
 import { textsOf } from '../../src/store/read-only.js';
 import { startMariaDb } from '../support/mariadb.js';
 import { createTestDatabase } from '../support/postgres.js';
@@ -208,6 +208,21 @@ function database_(name: string, place: Place, link: TcpProxy | null, means: Mea
       }
     },
   };
+}
+
+/** A view's rows as they are in the store, with values in the form of `canonical`. */
+export function readView(exports: Exports, view: string) {
+  const request = { view, since: null, deletions: false, sellerIds: null, counted: false };
+  return exports.read(request, async ({ columns, batches, cursor }) => {
+    const rows: Kept['marked'][number][] = [];
+    for await (const batch of batches) {
+      for (const row of batch) {
+        const values = columns.map((one, n) => [one.name, canonical(one, row[n])] as const);
+        rows.push(Object.fromEntries(values));
+      }
+    }
+    return { columns, rows, cursor };
+  });
 }
 
 /** The feed's settings. */

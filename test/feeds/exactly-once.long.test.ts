@@ -20,10 +20,10 @@ import {
 } from '../export/sequences.js';
 import { HistoryBook } from '../store/history-book.js';
 import {
-  canonical,
   FEED,
   openDatabases,
   placeOf,
+  readView,
   type FeedDatabase,
   type Kept,
   type ViewColumns,
@@ -89,21 +89,13 @@ class Source {
     const epoch = epochs[0]?.epoch;
     const all: ViewColumns[] = [];
     for (const view of VIEWS) {
-      const request = { view, since: null, deletions: false, sellerIds: null, counted: false };
-      await this.#exports.read(request, async ({ columns, batches, cursor }) => {
-        const rows: Row[] = [];
-        for await (const batch of batches) {
-          for (const row of batch) {
-            const values = columns.map((one, n) => [one.name, canonical(one, row[n])]);
-            rows.push(Object.fromEntries(values) as Row);
-          }
-        }
-        const at = cursor === null ? 'whole' : placeOf(epoch, cursor.seq);
-        const key = `${view} ${at}`;
-        this.#states.set(key, [...(this.#states.get(key) ?? []), textOf(rows, { view, columns })]);
-        this.#states.set(view, [textOf(rows, { view, columns })]);
-        all.push({ view, columns });
-      });
+      const { columns, rows, cursor } = await readView(this.#exports, view);
+      const at = cursor === null ? 'whole' : placeOf(epoch, cursor.seq);
+      const key = `${view} ${at}`;
+      const text = textOf(rows, { view, columns });
+      this.#states.set(key, [...(this.#states.get(key) ?? []), text]);
+      this.#states.set(view, [text]);
+      all.push({ view, columns });
     }
     this.columns = all;
   };

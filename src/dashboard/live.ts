@@ -1,10 +1,9 @@
+import { Rate } from '../domain/rate.js';
 import type { Running } from '../store/overview.js';
 import { count, duration, plural } from './parts.js';
 
 /** Time between two looks at the store while somebody watches (ms). */
 const LOOK_EVERY_MS = 1_000;
-/** Samples from which the rate of an audit is computed: one a look. */
-const SAMPLES = 30;
 
 /** A bar of a page. */
 export interface LiveBar {
@@ -32,7 +31,7 @@ interface Watch {
 export class LiveWork {
   readonly #read: () => Promise<Running>;
   readonly #waiting = new Set<(message: LiveMessage | null) => void>();
-  readonly #rates = new Map<string, { readonly at: number; readonly done: number }[]>();
+  readonly #rates = new Map<string, Rate>();
   #watchers = 0;
   #timer: NodeJS.Timeout | null = null;
   #last: LiveMessage | null = null;
@@ -113,7 +112,9 @@ export class LiveWork {
     const { auditId, codes, reused, pending, denied, valid, invalid, unproven, problem } = audit;
     const [done, total] = [codes - reused - pending, codes - reused];
     const waiting = denied > 0 && denied === pending ? `${count(denied)} denied, second look` : '';
-    const left = waiting === '' && problem === null ? this.#left(auditId, done, total) : '';
+    // Denied codes wait for the second look, which comes after all others were asked for.
+    const isPaused = waiting !== '' || problem !== null;
+    const left = this.#left(auditId, done + denied, total, isPaused);
     const text = [
       `${count(done)} of ${count(total)}`,
       `${count(valid)} valid`,
@@ -126,14 +127,16 @@ export class LiveWork {
     return { id: `audit ${auditId}`, done, total, text: text.filter(Boolean).join(' · ') };
   }
 
-  /** Rate and time left, from the last looks. */
-  #left(auditId: string, done: number, total: number): string {
-    const samples = this.#rates.get(auditId) ?? [];
-    this.#rates.set(auditId, [...samples, { at: Date.now(), done }].slice(-SAMPLES));
-    const [first] = samples;
-    if (first === undefined || done <= first.done) return '';
-    const perMs = (done - first.done) / (Date.now() - first.at);
-    return `${count(Math.round(perMs * 60_000))} a minute, ${duration((total - done) / perMs)} left`;
+  /** Rate and time left; empty while it is paused, or nobody knows. @param asked codes asked for */
+  #left(auditId: string, asked: number, total: number, isPaused: boolean): string {
+    const now = performance.now();
+    const rate = this.#rates.get(auditId) ?? new Rate(asked, now);
+    this.#rates.set(auditId, rate);
+    rate.note(asked, now);
+    if (isPaused) rate.pause(now);
+    const perMs = isPaused ? 0 : rate.perMs(now);
+    if (perMs === 0) return '';
+    return `${count(Math.round(perMs * 60_000))} a minute, ${duration((total - asked) / perMs)} left`;
   }
 }
 

@@ -125,8 +125,9 @@ async function work(
 }
 
 function auditBar(audit: AuditProgress) {
-  // Codes with a fresh verdict are not asked for.
-  const doneOf = ({ codes, reused, pending }: AuditProgress): number => codes - reused - pending;
+  // Codes with a fresh verdict are not asked for; denied ones were, and wait for the second look.
+  const doneOf = ({ codes, reused, pending, denied }: AuditProgress): number =>
+    codes - reused - pending + denied;
   const total = audit.codes - audit.reused;
   const label = `audit ${audit.auditId}`;
   const bar = new Progress({ output: process.stderr, label, total, from: doneOf(audit) });

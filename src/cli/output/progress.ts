@@ -1,3 +1,4 @@
+import { Rate } from '../../domain/rate.js';
 import { bytes } from '../../domain/units.js';
 import { count, cut, duration, safeLine, type Output } from './text.js';
 
@@ -24,7 +25,7 @@ const CLEAR_LINE = '\r\u001B[2K';
 export class Progress {
   readonly #options: ProgressOptions;
   readonly #format: (number: number) => string;
-  readonly #startedAt = performance.now();
+  readonly #rate: Rate;
   readonly #timer: NodeJS.Timeout;
   #total: number | null;
   #done: number;
@@ -37,6 +38,7 @@ export class Progress {
     this.#format = options.unit === 'bytes' ? bytes : count;
     this.#total = options.total ?? null;
     this.#done = options.from ?? 0;
+    this.#rate = new Rate(this.#done, performance.now());
     const everyMs = options.output.isTTY === true ? REDRAW_MS : LOG_MS;
     this.#timer = setInterval(() => this.#show(), everyMs).unref();
   }
@@ -93,11 +95,18 @@ export class Progress {
     return `${'█'.repeat(full)}${'░'.repeat(BAR_COLUMNS - full)} `;
   }
 
+  /** 0 while it is paused, or nobody knows. */
+  #perSecond(): number {
+    const now = performance.now();
+    this.#rate.note(this.#done, now);
+    if (this.#paused) this.#rate.pause(now);
+    return this.#paused ? 0 : this.#rate.perMs(now) * 1000;
+  }
+
   #text(bar: string): string {
-    const { label, from = 0 } = this.#options;
+    const { label } = this.#options;
     const [format, total, done] = [this.#format, this.#total, this.#done];
-    const seconds = (performance.now() - this.#startedAt) / 1000;
-    const rate = seconds > 0 && !this.#paused ? (done - from) / seconds : 0;
+    const rate = this.#perSecond();
     const parts = [total === null ? format(done) : `${format(done)} of ${format(total)}`];
     if (rate > 0) {
       // Slow work is counted by the minute.

@@ -112,7 +112,7 @@ describe('progress elsewhere', () => {
     expect(writes).toEqual(['main: list 20 MB · 2 MB/s · page\n']);
     progress.update(20_000_000, { total: 40_000_000, detail: '' });
     vi.advanceTimersByTime(10_000);
-    expect(writes[1]).toBe('main: list 20 MB of 40 MB · 1 MB/s · 20 s left\n');
+    expect(writes[1]).toBe('main: list 20 MB of 40 MB · 2 MB/s · 10 s left\n');
     progress.finish();
     expect(writes).toHaveLength(2);
   });

@@ -1,12 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import {
+  answerJson,
+  answerLines,
   auditDetails,
   auditsTable,
   costText,
   exitCodeOf,
   summaryLines,
+  unprovenLines,
 } from '../../src/cli/codes/audit-view.js';
-import { answerJson, answerLines, unprovenLines } from '../../src/cli/codes/verdict.js';
 import { ownCommand } from '../../src/cli/own-command.js';
 import { auditCost } from '../../src/domain/codes/cost.js';
 import type { Purchase } from '../../src/domain/item.js';

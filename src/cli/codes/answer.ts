@@ -1,12 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { App } from '../../app.js';
 import type { SellerConfig } from '../../config/index.js';
-import { hostName } from '../../domain/address.js';
 import { whyUnproven } from '../../domain/codes/evidence.js';
 import { LOOK_SOON_AFTER_MS } from '../../domain/codes/second-look.js';
 import { moment } from '../../domain/moment.js';
 import { answerFromChecks, type Answer } from '../../jobs/codes/audit-result.js';
-import { newAudit } from '../../jobs/codes/enter-list.js';
+import { enterLists, listOfCodes, toAsk } from '../../jobs/codes/enter-list.js';
 import { paceOf } from '../../jobs/codes/pace.js';
 import { proveCanary } from '../../jobs/codes/prove-key.js';
 import { SECOND_LOOK, performAuditChunk } from '../../jobs/codes/perform-chunk.js';
@@ -22,7 +21,7 @@ import { type Look, plural } from '../output/text.js';
 import { ownCommand, shellWord } from '../own-command.js';
 import { refuse } from './check-lists.js';
 import { checkSeller, oneSeller, type CheckOptions } from './options.js';
-import { answerJson, answerLines } from './verdict.js';
+import { answerJson, answerLines } from './audit-view.js';
 
 export async function answerCodes(
   app: App,
@@ -60,6 +59,7 @@ export async function answerCodes(
   return verdicts.has('unproven') ? EXIT.unproven : EXIT.done;
 }
 
+/** Makes an audit of the codes, unless the marketplace denies the canary. */
 async function enterCodes(
   app: App,
   seller: SellerConfig,
@@ -67,28 +67,18 @@ async function enterCodes(
   options: CheckOptions,
   signal: AbortSignal,
 ): Promise<EnteredAudit> {
-  const { store } = app;
-  await store.sellers.ensure(seller.name, hostName(seller.url));
-  const what = { source: 'arguments', columns: ['code'], chunkSize: codes.length };
-  const loader = await store.audits.begin(
-    newAudit(seller, { ...what, layout: { lists: [] } }, options),
-  );
-  try {
-    await loader.add(codes.map((code, index) => ({ line: index + 1, code, columns: [code] })));
-    const { codes: all, reused } = await loader.measure();
-    const { canary } = options;
-    if (canary !== undefined && reused < all) {
+  const { canary } = options;
+  return enterLists(app.store, seller, [listOfCodes(codes)], options, {
+    signal,
+    async onLoaded(_, loader) {
+      if (canary === undefined || toAsk(await loader.measure()) === 0) return;
       refuse(
         await app.withJobs(seller, {}, ({ marketplace }) =>
           proveCanary(marketplace, canary, signal),
         ),
       );
-    }
-    return await loader.finish();
-  } catch (error) {
-    await loader.abort();
-    throw error;
-  }
+    },
+  });
 }
 
 async function ask(

@@ -8,6 +8,7 @@ import { MOST_SHEET_ROWS } from '../../intake/types.js';
 import {
   costOf,
   enterLists,
+  measureLists,
   repeatedIn,
   toAsk,
   type LoadReport,
@@ -46,30 +47,33 @@ export async function checkLists(
   const known = canary ?? (await app.store.audits.canariesOf(seller.name, 1))[0];
   if (known === undefined) noteLines([NO_VALID_CODE]);
   const bar = readingBar();
+  const reading = { signal, onRead: bar.show };
+  const told = (report: LoadReport): void => {
+    bar.finish();
+    const rows = lists.reduce((sum, { intake }) => sum + intake.tally.rows, 0);
+    if (options.place?.format === 'xlsx' && rows > MOST_SHEET_ROWS) {
+      throw usageError(
+        `an Excel sheet has no room for ${count(rows)} lines, but for ${count(MOST_SHEET_ROWS)}`,
+        'name a file ending in .csv with --out',
+      );
+    }
+    noteLines(reportLines(report, lists.length));
+  };
+  if (dryRun === true) {
+    const measuring = measureLists(app.store, seller, lists, options, reading);
+    const { report, size } = await measuring.finally(bar.finish);
+    told(report);
+    const cost = noteSize(seller, size);
+    if (json === true) await printJson(dryRunJson(size, cost, report));
+    return EXIT.done;
+  }
   const entered = await enterLists(app.store, seller, lists, options, {
-    signal,
-    onRead: bar.show,
+    ...reading,
     async onLoaded(report, loader) {
-      bar.finish();
-      const rows = lists.reduce((sum, { intake }) => sum + intake.tally.rows, 0);
-      if (options.place?.format === 'xlsx' && rows > MOST_SHEET_ROWS) {
-        throw usageError(
-          `an Excel sheet has no room for ${count(rows)} lines, but for ${count(MOST_SHEET_ROWS)}`,
-          'name a file ending in .csv with --out',
-        );
-      }
-      noteLines(reportLines(report, lists.length));
-      if (dryRun === true) {
-        const size = await loader.measure();
-        const cost = noteSize(seller, size);
-        if (json === true) await printJson(dryRunJson(size, cost, report));
-        return false;
-      }
+      told(report);
       if (maxAge !== undefined && toAsk(await loader.measure()) > 0) await prove();
-      return true;
     },
   }).finally(bar.finish);
-  if (entered === null) return EXIT.done;
   noteSize(seller, entered);
   return runAudit(app, entered.auditId, options, signal);
 }

@@ -221,10 +221,9 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
     }
     const target = `${sellerId}: ${maskCode(code)}`;
     await act(c, parts, { action: 'check code', target }, async () => {
-      const events = { signal: AbortSignal.timeout(ENTER_MS), onLoaded: () => true };
-      const entered = await enterLists(store, seller, [listOfCodes([code])], {}, events);
-      if (entered === null) throw new Error('the code was not entered');
-      await enqueueNext(store, entered.auditId, adding(queues, sellerId));
+      const signal = AbortSignal.timeout(ENTER_MS);
+      const { auditId } = await enterLists(store, seller, [listOfCodes([code])], {}, { signal });
+      await enqueueNext(store, auditId, adding(queues, sellerId));
     });
     const known = (await store.audits.knownCodes(sellerId, [code])).get(code);
     if (known === undefined) throw noCode();

@@ -11,6 +11,7 @@ import { IntakeError } from '../../intake/types.js';
 import {
   costOf,
   enterLists,
+  measureLists,
   repeatedIn,
   toAsk,
   type AuditOptions,
@@ -245,8 +246,8 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
     const seller = sellerOf(draft.list);
     return withList(draft, async (list) => {
       const known = await store.audits.canariesOf(seller.name, MOST_KNOWN);
-      const facts: ListFacts[] = [];
-      await enterLists(
+      const { requestsPerMinute } = seller;
+      const { report, size } = await measureLists(
         store,
         seller,
         [list],
@@ -254,22 +255,14 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
         {
           signal: AbortSignal.any([ended, AbortSignal.timeout(READING_MS)]),
           onRead: ({ intake }) => onLines(intake.tally.rows),
-          async onLoaded(report, loader) {
-            const size = await loader.measure();
-            const { requestsPerMinute } = seller;
-            facts.push({
-              ...{ reasons: list.intake.layout.reasons, report, size, requestsPerMinute },
-              cost: costOf(seller, toAsk(size), chunkSizeFor(requestsPerMinute)),
-              doubt: doubtOf(list.intake, known),
-              hasValidCode: known.length > 0,
-            });
-            return false;
-          },
         },
       );
-      const [read] = facts;
-      if (read === undefined) throw new Error('the list was not measured');
-      return read;
+      return {
+        ...{ reasons: list.intake.layout.reasons, report, size, requestsPerMinute },
+        cost: costOf(seller, toAsk(size), chunkSizeFor(requestsPerMinute)),
+        doubt: doubtOf(list.intake, known),
+        hasValidCode: known.length > 0,
+      };
     });
   }
 
@@ -281,14 +274,12 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
   ): Promise<bigint> {
     const seller = sellerOf(draft.list);
     return withList(draft, async (list) => {
-      const entered = await enterLists(store, seller, [list], options, {
+      const { auditId } = await enterLists(store, seller, [list], options, {
         signal: AbortSignal.any([ended, AbortSignal.timeout(READING_MS)]),
         onRead: ({ intake }) => onLines(intake.tally.rows),
-        onLoaded: () => true,
       });
-      if (entered === null) throw new Error('the list was not entered');
-      await enqueueNext(store, entered.auditId, adding(queues, seller.name));
-      return entered.auditId;
+      await enqueueNext(store, auditId, adding(queues, seller.name));
+      return auditId;
     });
   }
 }

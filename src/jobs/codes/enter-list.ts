@@ -23,16 +23,6 @@ export interface AuditOptions {
   readonly confirm?: Confirm;
 }
 
-/** An audit of codes with these options. */
-export function newAudit(
-  { name }: { readonly name: string },
-  what: Pick<NewAudit, 'source' | 'layout' | 'columns' | 'chunkSize'>,
-  { maxAge, canary, confirm = 'auto' }: AuditOptions,
-): NewAudit {
-  const maxAgeSeconds = maxAge === undefined ? null : Math.floor(maxAge / 1000);
-  return { ...what, sellerId: name, maxAgeSeconds, canary: canary ?? null, confirm };
-}
-
 /** A seller whose codes are asked for. */
 interface AuditSeller {
   readonly name: string;
@@ -40,17 +30,37 @@ interface AuditSeller {
   readonly requestsPerMinute: number;
 }
 
-interface EnterEvents<List> {
+/** An audit of these lists. */
+function newAudit(
+  { name, requestsPerMinute }: AuditSeller,
+  lists: readonly NamedList[],
+  { maxAge, canary, confirm = 'auto' }: AuditOptions,
+): NewAudit {
+  return {
+    sellerId: name,
+    source: lists.map((list) => list.name).join(', '),
+    layout: layoutJson(lists),
+    columns: lists[0]?.intake.layout.columns ?? [],
+    chunkSize: chunkSizeFor(requestsPerMinute),
+    maxAgeSeconds: maxAge === undefined ? null : Math.floor(maxAge / 1000),
+    canary: canary ?? null,
+    confirm,
+  };
+}
+
+interface ReadEvents<List> {
   readonly signal: AbortSignal;
   /** Told after each portion of a list. */
   readonly onRead?: (list: List) => void;
-  /** Told when all is read. False: nothing is kept. */
-  readonly onLoaded: (report: LoadReport, loader: AuditLoader) => Promise<boolean> | boolean;
+}
+
+interface EnterEvents<List> extends ReadEvents<List> {
+  /** Told when all is read. Nothing is kept when it throws. */
+  readonly onLoaded?: (report: LoadReport, loader: AuditLoader) => Promise<void> | void;
 }
 
 /**
  * Makes an audit of lists that are read as one. Nobody works on it yet.
- * @returns null when `onLoaded` does not want it
  * @throws {IntakeError} when a list breaks off or can't be read further
  */
 export async function enterLists<List extends NamedList>(
@@ -59,21 +69,37 @@ export async function enterLists<List extends NamedList>(
   lists: readonly List[],
   options: AuditOptions,
   { signal, onRead, onLoaded }: EnterEvents<List>,
-): Promise<EnteredAudit | null> {
-  const what = {
-    source: lists.map(({ name }) => name).join(', '),
-    layout: layoutJson(lists),
-    columns: lists[0]?.intake.layout.columns ?? [],
-    chunkSize: chunkSizeFor(seller.requestsPerMinute),
-  };
-  const loader = await audits.begin(newAudit(seller, what, options));
+): Promise<EnteredAudit> {
+  const loader = await audits.begin(newAudit(seller, lists, options));
   try {
     const report = await loadLists(lists, loader, signal, onRead);
-    if (!(await onLoaded(report, loader))) return null;
+    await onLoaded?.(report, loader);
     await sellers.ensure(seller.name, hostName(seller.url));
     return await loader.finish();
   } finally {
     // Does nothing after finish().
+    await loader.abort();
+  }
+}
+
+/**
+ * Reads lists as an audit of them would, and keeps nothing.
+ * @throws {IntakeError} when a list breaks off or can't be read further
+ */
+export async function measureLists<List extends NamedList>(
+  { audits }: Pick<Store, 'audits'>,
+  seller: AuditSeller,
+  lists: readonly List[],
+  options: AuditOptions,
+  { signal, onRead }: ReadEvents<List>,
+): Promise<{ readonly report: LoadReport; readonly size: AuditSize }> {
+  const loader = await audits.begin(newAudit(seller, lists, options));
+  try {
+    return {
+      report: await loadLists(lists, loader, signal, onRead),
+      size: await loader.measure(),
+    };
+  } finally {
     await loader.abort();
   }
 }

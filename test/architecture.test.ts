@@ -172,7 +172,7 @@ function directionFaults(source: Source, target: string): string[] {
   if (
     to === 'simulator' &&
     from === 'cli' &&
-    !/^cli\/(?:commands\/simulate|commands\/demo|demo-market)\.ts$/.test(source.file)
+    !/^cli\/(?:commands\/simulate|commands\/demo)\.ts$/.test(source.file)
   ) {
     out.push(`${source.file} imports the simulator, which only simulate and demo may`);
   }

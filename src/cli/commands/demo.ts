@@ -1,5 +1,5 @@
-import { randomBytes } from 'node:crypto';
-import { rm } from 'node:fs/promises';
+import { randomBytes, createHash } from 'node:crypto';
+import { rm, readFile, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Option, type Command } from 'commander';
 import { openApp, type App } from '../../app.js';
@@ -8,23 +8,29 @@ import { runFeed } from '../../feeds/open.js';
 import { syncSeller } from '../../jobs/sync-catalogue.js';
 import type { RunReport } from '../../jobs/types.js';
 import { cronFault } from '../../queue/cron.js';
-import type { Simulator } from '../../simulator/index.js';
+import {
+  type Simulator,
+  recordsCatalogue,
+  seededCatalogue,
+  startSimulator,
+  type SimItem,
+} from '../../simulator/index.js';
 import { queryReadOnly } from '../../store/read-only.js';
+import { ChangeLines } from '../change-lines.js';
 import { print, stdoutLook } from '../console.js';
-import { DEMO_SELLER, changeMarket, installedPackages, openMarket } from '../demo-market.js';
 import { action, readSettings } from '../execute.js';
 import type { ExitCode } from '../exit-codes.js';
 import { described } from '../options.js';
 import { linkLines } from './dashboard.js';
 import { feedLines } from './feed.js';
 import { serveUntilSignal } from './run.js';
-import { pairs, table } from '../output/table.js';
 import { count, paint } from '../output/text.js';
 import { ownCommand, quietCommand } from '../own-command.js';
+import { writeRows } from '../rows.js';
 import { SyncProgress, exitCodeOf, runLines } from '../run-report.js';
+import { createRequire } from 'node:module';
+import { z } from 'zod';
 
-const ALL_ITEMS_QUERY =
-  'select item_id, name, version, price_regular as price, state from reporting.items order by item_id';
 const SHOWN_QUERY =
   'select item_id, name, version, price_regular, currency from reporting.items order by price_regular desc limit 5';
 
@@ -73,6 +79,9 @@ async function demo(signal: AbortSignal, options: { serve?: true }): Promise<Exi
   }
 }
 
+/** More changes than a night brings. */
+const MOST_CHANGES = 100;
+
 const NIGHT_MS = 60_000;
 
 /** Serves the dashboard on the demo's mirror, while its marketplace goes on, until Ctrl-C. */
@@ -117,11 +126,11 @@ async function mirrorTwice(
   progress: SyncProgress,
   signal: AbortSignal,
 ): Promise<ExitCode> {
-  const rows = (sql: string): Promise<Row[]> => rowsOf(app.database.url, sql, signal);
+  const show = (sql: string): Promise<void> =>
+    queryReadOnly(app.database.url, sql, (rows) => writeRows(rows, { pager: false }), signal);
   await app.store.sellers.forget(DEMO_SELLER);
   await heading('The first mirror');
   const first = await mirror(app, progress, signal);
-  const before = await rows(ALL_ITEMS_QUERY);
 
   await heading('Overnight, in the marketplace');
   await print(`${changeMarket(market, key)}\n`);
@@ -130,12 +139,12 @@ async function mirrorTwice(
   const second = await mirror(app, progress, signal);
 
   await heading('What changed');
-  await print(rowsTable(differences(before, await rows(ALL_ITEMS_QUERY))));
+  const changes = await app.store.items.changes({ after: 0n, limit: MOST_CHANGES });
+  await print(new ChangeLines(stdoutLook()).of({ changes, folds: [] }));
   await heading('The account');
-  const [account = {}] = await rows(ACCOUNT_QUERY);
-  await print(pairs(Object.entries(account), stdoutLook()));
+  await show(ACCOUNT_QUERY);
   await heading('Some items');
-  await print(rowsTable(await rows(SHOWN_QUERY)));
+  await show(SHOWN_QUERY);
   await heading('A feed into a folder');
   await print(await feedFolder(app, signal));
   await heading('Yours to query');
@@ -157,43 +166,6 @@ async function mirror(app: App, progress: SyncProgress, signal: AbortSignal): Pr
 
 async function heading(text: string): Promise<void> {
   await print(`\n${paint('bold', text, stdoutLook())}\n`);
-}
-
-type Row = Readonly<Record<string, string | null | undefined>>;
-
-function rowsOf(url: string, sql: string, signal: AbortSignal): Promise<Row[]> {
-  return queryReadOnly(
-    url,
-    sql,
-    async ({ columns, rows }) => {
-      const all: Row[] = [];
-      for await (const row of rows) {
-        all.push(Object.fromEntries(columns.map(({ name }, index) => [name, row[index] ?? null])));
-      }
-      return all;
-    },
-    signal,
-  );
-}
-
-function differences(before: readonly Row[], after: readonly Row[]): Row[] {
-  const old = new Map(before.map((row) => [row['item_id'], row]));
-  return after.flatMap((row) => {
-    const was = old.get(row['item_id']);
-    const item = `${row['item_id']} ${(was ?? row)['name']}`;
-    if (was === undefined) return [{ item, what: 'added', before: null, after: row['price'] }];
-    return Object.keys(row)
-      .filter((column) => row[column] !== was[column])
-      .map((what) => ({ item, what, before: was[what], after: row[what] }));
-  });
-}
-
-function rowsTable(rows: readonly Row[]): string {
-  const columns = Object.keys(rows[0] ?? {}).map((header) => {
-    const align = header.startsWith('price') ? ('right' as const) : ('left' as const);
-    return { header, value: (row: Row) => row[header], align };
-  });
-  return table(rows, columns, stdoutLook());
 }
 
 /** Delivers views into a folder beside the data, as a feed in FEEDS_FILE would after each sync. */
@@ -226,4 +198,123 @@ The server runs while a command needs it. To use other tools, keep it up:
   psql "$(${own}${quietCommand(app.config.dataDir)} db url)" -c "select count(*) from reporting.items"
   ${command} db stop
 `;
+}
+
+/** The fields of an installed package’s `package.json` that the demo shows. */
+const Package = z.object({
+  name: z.string().min(1),
+  version: z.string(),
+  description: z.string().catch(''),
+  keywords: z.array(z.string()).catch([]),
+  homepage: z.string().nullable().catch(null),
+  license: z.string().nullable().catch(null),
+  type: z.string().catch('commonjs'),
+  dependencies: z.record(z.string(), z.unknown()).catch({}),
+});
+
+type InstalledPackage = z.infer<typeof Package>;
+
+/** The packages installed beside this program give the demo real names, descriptions and versions. */
+async function installedPackages(): Promise<InstalledPackage[]> {
+  const found = new Map<string, InstalledPackage>();
+  for (const folder of createRequire(import.meta.url).resolve.paths('a-package') ?? []) {
+    for (const file of await manifests(folder)) {
+      const manifest = readFile(file, 'utf8').then((text) => JSON.parse(text) as unknown);
+      const read = Package.safeParse(await manifest.catch(() => null));
+      if (read.success && !found.has(read.data.name)) found.set(read.data.name, read.data);
+    }
+  }
+  return [...found.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+async function manifests(nodeModules: string): Promise<string[]> {
+  const names = (await readdir(nodeModules).catch(() => [])).filter((one) => !one.startsWith('.'));
+  const files = names.map(async (name) => {
+    const folder = join(nodeModules, name);
+    return name.startsWith('@') ? await manifests(folder) : [join(folder, 'package.json')];
+  });
+  return (await Promise.all(files)).flat();
+}
+
+const DEMO_SELLER = 'demo';
+const FIRST_ID = 1001;
+/** A smaller catalogue shows little: seeded items fill it up. */
+const LEAST_ITEMS = 200;
+
+async function openMarket(packages: readonly InstalledPackage[], key: string): Promise<Simulator> {
+  const items = packages.map((one, index) => itemFrom(one, FIRST_ID + index));
+  const short = Math.max(0, LEAST_ITEMS - items.length);
+  const filling = seededCatalogue({ seed: 1, count: short, firstId: FIRST_ID + items.length });
+  const account = {
+    firstname: 'Dana',
+    lastname: 'Demo',
+    email: 'dana@demo-studio.example',
+    heading: 'Everything that is installed here',
+  };
+  const catalogue = recordsCatalogue([...items, ...filling.truth()]);
+  return startSimulator({
+    profile: 'field-2',
+    quirks: { version: 'contract', nulls: false },
+    sellers: [{ key, username: 'demo-studio', account, catalogue }],
+  });
+}
+
+function itemFrom(one: InstalledPackage, id: number): SimItem {
+  const dependencies = Object.keys(one.dependencies).length;
+  const [scope, short] = one.name.startsWith('@') ? one.name.slice(1).split('/') : [null, one.name];
+  const number = createHash('sha256').update(one.name).digest().readUInt32BE();
+  // A package with more dependencies costs more.
+  const regular = 500 + (number % 2500) + dependencies * 300;
+  const picture = `https://cdn.marketplace.example/items/${id}`;
+  return {
+    id,
+    name: one.name,
+    description: `<p>${escapeHtml(one.description)}</p>`,
+    category: 'Packages',
+    subCategory: scope ?? 'Unscoped',
+    options: [`Licence: ${one.license ?? 'unknown'}`, `Modules: ${one.type}`],
+    version: /^\d+\.\d+\.\d+$/.test(one.version) ? one.version : null,
+    demoLink: one.homepage ?? `https://www.npmjs.com/package/${one.name}`,
+    tags: one.keywords.map((tag) => tag.replaceAll(',', ' ')).slice(0, 12),
+    thumbnail: `${picture}/thumbnail.png`,
+    previewImage: `${picture}/${short ?? 'preview'}.png`,
+    previewVideo: null,
+    previewAudio: null,
+    screenshots: [`${picture}/screenshot-1.png`],
+    priceRegularCents: regular,
+    priceExtendedCents: regular * 6,
+    currency: 'USD',
+    publishedAt: `${new Date(Date.UTC(2016, 0, 1) + (number % 250_000_000) * 1000).toISOString().slice(0, 19)}Z`,
+  };
+}
+
+function escapeHtml(text: string): string {
+  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
+}
+
+/** Changes the marketplace between the demo's two runs. @returns the changes in words */
+function changeMarket(simulator: Simulator, key: string, night = 0): string {
+  const seller = simulator.seller(key);
+  const { catalogue } = seller;
+  const all = [...catalogue.truth()];
+  // Each night changes other items.
+  const items = [...all.slice(7 * night), ...all.slice(0, 7 * night)];
+  for (const { id, version } of items.slice(20, 24)) {
+    const [major = '0', minor = '9'] = version?.split('.') ?? [];
+    catalogue.change(id, { version: `${major}.${Number(minor) + 1}.0` });
+  }
+  for (const { id, priceRegularCents } of items.slice(60, 63)) {
+    catalogue.change(id, { priceRegularCents: Math.round((priceRegularCents ?? 0) * 0.8) });
+  }
+  for (const { id, name } of items.slice(100, 101)) {
+    catalogue.change(id, { name: `${name} (new edition)` });
+  }
+  for (const { id } of items.slice(120, 122)) catalogue.remove(id);
+  for (const first of items.slice(0, 1)) {
+    const id = FIRST_ID + catalogue.size;
+    const name = 'hello-marketplace';
+    catalogue.add({ ...first, id, name, version: '1.0.0', description: '<p>Brand new.</p>' });
+  }
+  seller.account = { ...seller.account, balanceCents: seller.account.balanceCents + 4_990 };
+  return '4 new versions, 3 prices cut by 20 %, 1 new name, 1 new item, 2 withdrawn, one sale';
 }

@@ -2,7 +2,7 @@ import type { App } from '../app.js';
 import type { Log } from '../domain/log.js';
 import { DAY_MS } from '../domain/schedule.js';
 import { keepsForEver, planRetention } from '../domain/retention.js';
-import { alertJobs, type CopyAge, findFeedAlerts, findStaleSellers } from '../jobs/alerts.js';
+import { alertJobs, findFeedAlerts, findStaleSellers } from '../jobs/alerts.js';
 import { enqueueNext } from '../jobs/codes/perform-chunk.js';
 import type { Queues } from '../queue/queues.js';
 import { PruneBusyError } from '../store/prune.js';
@@ -44,18 +44,7 @@ export function watch(
 
 /** Alerts people, once each time, of copies that grew older than they may. */
 export function watchAge(
-  {
-    config,
-    store,
-  }: {
-    readonly config: {
-      readonly sellers: readonly { readonly name: string }[];
-      readonly staleAfterHours: number;
-      readonly alertWebhook: unknown;
-      readonly alertMail: unknown;
-    };
-    readonly store: { readonly sellers: { readonly statuses: () => Promise<readonly CopyAge[]> } };
-  },
+  { config, store }: Pick<App, 'config' | 'store'>,
   queues: Pick<Queues, 'addAlert'>,
   log: Log,
 ): StopWatch {

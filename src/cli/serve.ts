@@ -1,10 +1,9 @@
 import { openApp, type App } from '../app.js';
-import { startHeartbeat } from '../app/heartbeat.js';
+import { startHeartbeat } from '../app/service.js';
 import { schedulesOf } from '../app/schedules.js';
 import { checksOf, startService, type Roles } from '../app/service.js';
 import type { Config } from '../config/index.js';
 import type { Log } from '../domain/log.js';
-import { Secret } from '../domain/secret.js';
 import { createLog } from '../log/index.js';
 import { startDashboard } from '../dashboard/server.js';
 import type { Queues } from '../queue/queues.js';
@@ -92,15 +91,9 @@ export async function serve(
     // Opened after the service, so closed before it: a worker that takes no new jobs must not look alive.
     const schedules = roles.scheduler ? schedulesOf(sellers).map(asFired) : [];
     const dashboardUrl = dashboard?.url ?? null;
-    const isServed = { ...roles, dashboard: dashboard !== null };
-    const heartbeat = startHeartbeat(
-      app.store.processes,
-      rolesIn(isServed),
-      log,
-      schedules,
-      dashboardUrl,
-    );
-    opened.push({ close: heartbeat });
+    const served = rolesIn({ ...roles, dashboard: dashboard !== null });
+    const { processes } = app.store;
+    opened.push({ close: startHeartbeat(processes, served, log, schedules, dashboardUrl) });
     log.info('service started', {
       command: name,
       queue: queues.backend,
@@ -126,42 +119,8 @@ export async function serve(
 
 function logFor(config: Config): Log {
   const pretty = config.logFormat === 'auto' ? process.stdout.isTTY : config.logFormat === 'pretty';
-  return createLog({
-    level: config.logLevel,
-    format: pretty ? 'pretty' : 'json',
-    secrets: secretsOf(config),
-  });
-}
-
-/** All secrets of the configuration: no log line may show them. */
-function secretsOf(config: Config): readonly Secret[] {
-  const { sellers, databaseUrl, redis, alertWebhook, alertMail } = config;
-  return [
-    ...sellers.map(({ key }) => key),
-    databaseUrl,
-    databaseUrl === null ? null : passwordOf(databaseUrl),
-    redis?.password ?? null,
-    redis?.sentinelPassword ?? null,
-    alertWebhook?.url ?? null,
-    alertWebhook?.secret ?? null,
-    alertMail?.password ?? null,
-  ].filter((secret) => secret !== null);
-}
-
-/** The password alone: a driver's message may show it without the rest of the address. */
-function passwordOf(url: Secret): Secret | null {
-  if (!URL.canParse(url.reveal())) return null;
-  const { password, searchParams } = new URL(url.reveal());
-  const text = password === '' ? (searchParams.get('password') ?? '') : decoded(password);
-  return text === '' ? null : new Secret(text);
-}
-
-function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text; // a bare percent sign
-  }
+  const format = pretty ? 'pretty' : 'json';
+  return createLog({ level: config.logLevel, format, secrets: config.secrets });
 }
 
 function rolesIn(roles: Roles): readonly string[] {

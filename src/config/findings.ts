@@ -36,7 +36,8 @@ const LONGEST_VALUE = 60;
  */
 export class Findings {
   readonly #findings: Finding[] = [];
-  readonly #secrets: Secret[] = [];
+  /** All that may show nowhere. */
+  readonly secrets: Secret[] = [];
 
   problem(about: Given | string, message: string): void {
     this.#findings.push({ kind: 'problem', about, message });
@@ -53,11 +54,11 @@ export class Findings {
 
   /** Makes sure that these texts show in no problem and no warning. */
   hide(texts: readonly string[]): void {
-    for (const text of texts) this.#secrets.push(new Secret(text));
+    for (const text of texts) this.secrets.push(new Secret(text));
   }
 
   sentences(kind: Finding['kind']): readonly string[] {
-    const redactor = new Redactor(this.#secrets);
+    const redactor = new Redactor(this.secrets);
     return this.#findings
       .filter((finding) => finding.kind === kind)
       .map(({ about, message }) => {
@@ -76,7 +77,7 @@ export class Findings {
 
   /** The value of a setting without any secret; of a wrong one also without what looks like a secret. */
   shownValue(name: string, value: string): string {
-    const redacted = new Redactor(this.#secrets).text(value);
+    const redacted = new Redactor(this.secrets).text(value);
     const isWrong = this.#findings.some(
       ({ kind, about }) => kind === 'problem' && placeOf(about) === name,
     );

@@ -107,6 +107,8 @@ function read(env: NodeJS.ProcessEnv, options: ConfigOptions) {
   } as const;
   const config = {
     ...settings,
+    /** Keys, passwords and tokens, and the addresses that hold them: no log line may show one. */
+    secrets: findings.secrets,
     /** Sentences for a person; they hold no secret. */
     warnings: findings.sentences('warning'),
     /** Sentences on secrets that other users of this machine can read; they hold no secret. */
@@ -137,8 +139,7 @@ function isNoFolder(path: string): boolean {
 function readHealth(reader: Reader): ListenAddress | null {
   const health = reader.value('HEALTH_LISTEN') ?? USUAL_HEALTH;
   if (health === 'off') return null;
-  const { host } = health;
-  if (!isLoopback(host.includes(':') ? `[${host}]` : host)) {
+  if (!isLoopback(health.host)) {
     reader.findings.warning(
       reader.given('HEALTH_LISTEN') ?? 'HEALTH_LISTEN',
       'opens health and metrics to other machines, without a login: keep it within a network you trust, or listen on 127.0.0.1',
@@ -244,12 +245,11 @@ function readAlertMail(reader: Reader): AlertMail | null {
   const [first] = to ?? [];
   if (to === null || first === undefined || server === null) return null;
   const { host, user } = server;
-  const isHere = isLoopback(host.includes(':') ? `[${host}]` : host);
   return {
     ...server,
     to,
     from: server.from ?? (user !== null && isMailAddress(user) ? user : first),
-    mayBePlain: isHere || reader.value('ALLOW_PLAIN_HTTP'),
+    mayBePlain: isLoopback(host) || reader.value('ALLOW_PLAIN_HTTP'),
   };
 }
 

@@ -88,7 +88,7 @@ export async function serve(
 ): Promise<WebServer> {
   // Every command knows the errors of this module, but few serve pages.
   const { getRequestListener } = await import('@hono/node-server');
-  const pages = makePages(() => isLoopback(inUrl((server.address() as AddressInfo).address)));
+  const pages = makePages(() => isLoopback((server.address() as AddressInfo).address));
   const answer = getRequestListener(pages.fetch, {
     // Clients of HTTP/1.0 send no host.
     hostname: 'localhost',
@@ -168,11 +168,10 @@ export async function listen(
       await begin(0);
     });
   } catch (error) {
-    const code = codeOf(error);
-    const [problem, remedy] = PROBLEMS[code] ?? [
-      `can’t be used (${code})`,
-      'choose another address',
-    ];
+    const { problem, remedy } = listenFault(error) ?? {
+      problem: `can’t be used (${codeOf(error)})`,
+      remedy: 'choose another address',
+    };
     throw new ListenError(
       `${inUrl(host)}:${port}, the address of ${name}, ${problem}`,
       `${remedy} in ${setting}, or turn them off with ${setting}=off`,
@@ -195,14 +194,24 @@ function inUrl(host: string): string {
   return host.includes(':') ? `[${host}]` : host;
 }
 
-const NO_ADDRESS = [
-  'is no address of this machine',
-  'listen on 127.0.0.1, or on 0.0.0.0 for all its addresses',
-] as const;
+/** Why nothing can listen at an address, and what to do; null for any other error. */
+export function listenFault(error: unknown): ListenFault | null {
+  return FAULTS[codeOf(error)] ?? null;
+}
 
-const PROBLEMS: Readonly<Record<string, readonly [problem: string, remedy: string]>> = {
-  EADDRINUSE: ['is taken by another program', 'choose another port'],
-  EACCES: ['is not for this user', 'choose a port from 1024 on'],
+interface ListenFault {
+  readonly problem: string;
+  readonly remedy: string;
+}
+
+const NO_ADDRESS = {
+  problem: 'is no address of this machine',
+  remedy: 'listen on 127.0.0.1, or on 0.0.0.0 for all its addresses',
+};
+
+const FAULTS: Readonly<Record<string, ListenFault>> = {
+  EADDRINUSE: { problem: 'is taken by another program', remedy: 'choose another port' },
+  EACCES: { problem: 'is not for this user', remedy: 'choose a port from 1024 on' },
   EADDRNOTAVAIL: NO_ADDRESS,
   ENOTFOUND: NO_ADDRESS,
   EAI_AGAIN: NO_ADDRESS,

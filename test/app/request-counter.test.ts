@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { requestCounter } from '../../src/app/request-counter.js';
+import { requestCounter } from '../../src/app.js';
 import { until } from '../cli/support.js';
 import { useMirror } from '../support/mirror.js';
 

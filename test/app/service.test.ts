@@ -1,8 +1,7 @@
 import { hostname } from 'node:os';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { App } from '../../src/app.js';
-import { startHeartbeat } from '../../src/app/heartbeat.js';
-import { startService } from '../../src/app/service.js';
+import { startHeartbeat, startService } from '../../src/app/service.js';
 import { watchAge } from '../../src/app/watches.js';
 import { type Log, silentLog } from '../../src/domain/log.js';
 import type { Queues } from '../../src/queue/queues.js';
@@ -112,7 +111,7 @@ function watched(names: readonly string[], addAlert: (alert: AlertTask) => Promi
         ...{ alertWebhook: {}, alertMail: null },
       },
       store: { sellers: { statuses: () => Promise.resolve(copies) } },
-    },
+    } as unknown as App,
     {
       addAlert: async (alert, jobId) => {
         asked.push(alert);

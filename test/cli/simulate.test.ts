@@ -71,7 +71,7 @@ describe('simulate', () => {
     try {
       const { code, stderr } = await run(['simulate', '--port', String(port)], {});
       expect(stderr).toBe(
-        `error: port ${port} is taken\n  → name another with --port; 0 takes any\n`,
+        `error: 127.0.0.1:${port} is taken by another program\n  → choose another port (--port, 0 takes any; --host)\n`,
       );
       expect(code).toBe(1);
     } finally {

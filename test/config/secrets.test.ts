@@ -26,6 +26,9 @@ const otherNames = Object.keys(SETTINGS).filter(
 );
 const otherSettings = fc.dictionary(fc.constantFrom(...otherNames), wrongOrRight);
 
+/** All settings are read twice for each address of each run. */
+const RUNS = { numRuns: 25 };
+
 /** Everything a person could get to see of it. */
 function everythingShown(env: NodeJS.ProcessEnv): string {
   return `${JSON.stringify(folder.report(env))}\n${told(env)}`;
@@ -107,6 +110,7 @@ describe('secrets never show, whatever else is right or wrong', () => {
           if (env['MARKETPLACE_API_KEY'] === undefined) expectHidden(shown, written);
         }
       }),
+      RUNS,
     );
   });
 
@@ -116,6 +120,7 @@ describe('secrets never show, whatever else is right or wrong', () => {
         const shown = everythingShown({ [name]: key, MARKETPLACE_API_KEY: key });
         expectHidden(shown.replaceAll(/url: URL \{[^}]*\}/g, ''), key);
       }),
+      RUNS,
     );
   });
 
@@ -130,6 +135,20 @@ describe('secrets never show, whatever else is right or wrong', () => {
     const shown = everythingShown({ MARKETPLACE_URL: 'https://a.example', [name]: value });
     expectHidden(shown, value.includes('hunter2pass') ? 'hunter2pass' : value.slice(0, 20));
   });
+});
+
+it('are known to the log, whatever part of an address holds them', () => {
+  folder.write('url', 'postgresql://me:in-a-file@db/mirror');
+  const { secrets } = folder.read({
+    ...{ MARKETPLACE_URL: 'https://a.example', MARKETPLACE_API_KEY: 'the-api-key' },
+    ...{ DATABASE_URL_FILE: 'url', REDIS_URL: 'redis://me:p%20of-redis@cache' },
+    ...{ ALERT_EMAIL: 'me@a.example', SMTP_URL: 'smtps://me:of-the-mail@a.example' },
+    ...{ ALERT_WEBHOOK_URL: 'https://hooks.example/a-token', ALERT_FORMAT: 'slack' },
+  });
+  const known = secrets.map((one) => one.reveal());
+  const wanted = ['the-api-key', 'in-a-file', 'p of-redis', 'of-the-mail', 'a-token'];
+  // A short part of an address may be a word; the whole of it never is.
+  for (const text of wanted) expect(known.some((one) => one.endsWith(text))).toBe(true);
 });
 
 it('what is said of a thousand sellers hides the keys of all of them, in a blink: every command waits for it', () => {

@@ -39,7 +39,7 @@ describe.each(Object.entries(BURIALS))('in %s', (_, bury) => {
         const spelled = Object.values(SPELLINGS).map((spell) => spell(key));
         for (const spelling of [...spelled, base64]) expect(line).not.toContain(spelling);
       }),
-      { numRuns: 40 },
+      { numRuns: 15 },
     );
   });
 
@@ -50,7 +50,7 @@ describe.each(Object.entries(BURIALS))('in %s', (_, bury) => {
         if (String(bury('x')).startsWith('Basic ')) return;
         expect(shown(linesWith(code, bury, []))).not.toContain(code.slice(5));
       }),
-      { numRuns: 40 },
+      { numRuns: 15 },
     );
   });
 });

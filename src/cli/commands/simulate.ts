@@ -11,7 +11,7 @@ import {
   type ProfileName,
   type SellerSpec,
 } from '../../simulator/index.js';
-import { errorCode } from '../../store/errors.js';
+import { listenFault } from '../../web/listen.js';
 import { printResult } from '../console.js';
 import { CommandError } from '../errors.js';
 import { action } from '../execute.js';
@@ -83,7 +83,12 @@ async function simulate(signal: AbortSignal, options: SimulateOptions): Promise<
     compression: 'auto',
     onAnswered: (entry) => process.stderr.write(logLine(entry)),
   }).catch((error: unknown) => {
-    throw explained(error, options);
+    const fault = listenFault(error);
+    if (fault === null) throw error;
+    throw new CommandError(
+      `${host}:${port} ${fault.problem}`,
+      `${fault.remedy} (--port, 0 takes any; --host)`,
+    );
   });
   const url = ['0.0.0.0', '::'].includes(host)
     ? `http://127.0.0.1:${simulator.port}`
@@ -118,26 +123,6 @@ function sellersOf({ sellers, items, purchases, seed }: SimulateOptions): Seller
     }),
     purchases: seededPurchases({ seed: seed + index, count: items === 0 ? 0 : purchases }),
   }));
-}
-
-function explained(error: unknown, { port, host }: SimulateOptions): unknown {
-  switch (errorCode(error)) {
-    case 'EADDRINUSE':
-      return new CommandError(`port ${port} is taken`, 'name another with --port; 0 takes any');
-    case 'EACCES':
-      return new CommandError(
-        `this user may not listen on port ${port}`,
-        'name one above 1023 with --port',
-      );
-    case 'EADDRNOTAVAIL':
-    case 'ENOTFOUND':
-      return new CommandError(
-        `${host} is no address of this machine`,
-        'name another with --host, such as 127.0.0.1 or 0.0.0.0',
-      );
-    default:
-      return error;
-  }
 }
 
 function introduction(

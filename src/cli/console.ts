@@ -1,5 +1,6 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import { userInfo } from 'node:os';
 import { processEnvironment } from '../config/index.js';
 import { json, withColumnNames } from './output/formats.js';
 import { type Look, lookOf, wrap } from './output/text.js';
@@ -40,6 +41,16 @@ export async function printResult(
   text: () => string,
 ): Promise<void> {
   await (json === true ? printJson(value) : print(text()));
+}
+
+/** Who runs this command. */
+export function userName(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    // In a container, the user may have no name.
+    return `user ${process.getuid?.() ?? 'unknown'}`;
+  }
 }
 
 /**

@@ -1,11 +1,8 @@
 import { ConfigError } from '../config/index.js';
 import { IntakeError } from '../intake/types.js';
 import { MarketplaceOptionsError } from '../marketplace/types.js';
-import { StoreError, explainDatabaseError } from '../store/errors.js';
+import { explainDatabaseError } from '../store/errors.js';
 import { SellerBusyError } from '../store/locks.js';
-import { QueueError } from '../queue/errors.js';
-import { TargetError } from '../feeds/target.js';
-import { ListenError } from '../web/listen.js';
 import { EXIT, type ExitCode } from './exit-codes.js';
 import { describeOutOfFiles } from './open-files.js';
 
@@ -54,12 +51,9 @@ function explained(
   if (error instanceof SellerBusyError) {
     return [error.message, 'wait for it to end; `seller-mirror status` shows it'];
   }
-  const isPlain = [QueueError, ListenError, TargetError].some((kind) => error instanceof kind);
-  if (isPlain && error instanceof Error && 'remedy' in error) {
-    return [error.message, String(error.remedy)];
-  }
-  const store =
-    error instanceof StoreError ? error : explainDatabaseError(error, databaseUrl ?? 'embedded');
+  // The errors of all parts that know what to do about them.
+  if (error instanceof Error && 'remedy' in error) return [error.message, String(error.remedy)];
+  const store = explainDatabaseError(error, databaseUrl ?? 'embedded');
   if (store !== null) return [store.message, store.remedy];
   const message = error instanceof Error ? error.message : String(error);
   return [

@@ -30,7 +30,7 @@ export async function startDashboard(
   const { config, store, log } = parts;
   const { listen, hosts, url, tls, isBehindProxy } = config.dashboard;
   if (listen === null) return null;
-  const isOnlyHere = isLoopback(listen.host.includes(':') ? `[${listen.host}]` : listen.host);
+  const isOnlyHere = isLoopback(listen.host);
   if (!isOnlyHere && tls === null && !isBehindProxy) {
     throw new ListenError(
       `the dashboard would be open to other machines at ${listen.host} without TLS`,

@@ -19,9 +19,9 @@ export function mayCarryKey(url: URL, allowPlainHttp: boolean): boolean {
   return url.protocol === 'http:' && (allowPlainHttp || isLoopback(url.hostname));
 }
 
-/** This machine: localhost, 127.0.0.0/8, ::1. @param hostname as `URL` spells it, in lower case */
-export function isLoopback(hostname: string): boolean {
-  return hostname === 'localhost' || hostname === '[::1]' || /^127(?:\.\d{1,3}){3}$/.test(hostname);
+/** This machine: localhost, 127.0.0.0/8, ::1. @param host as `URL` spells it, or without its brackets */
+export function isLoopback(host: string): boolean {
+  return /^(?:localhost|::1|\[::1\]|127(?:\.\d{1,3}){3})$/.test(host);
 }
 
 /** The name of the budget of a host: without `www.` (spec 1), with a port that is not the default. */
@@ -41,7 +41,7 @@ export function sameHost(a: string, b: string): boolean {
 function bareHost(host: string): string {
   // An IPv6 address without brackets has colons, but no port.
   const name = withoutWww(host.toLowerCase().replace(/^(\[.*\]|[^:]*):\d*$/, '$1'));
-  return name === '::1' || isLoopback(name) ? 'localhost' : name;
+  return isLoopback(name) ? 'localhost' : name;
 }
 
 /** Headers that every request already has. */

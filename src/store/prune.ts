@@ -14,6 +14,7 @@ const ASK_EVERY_MS = 250;
 export class PruneBusyError extends Error {
   override readonly name = 'PruneBusyError';
   override readonly message = 'another process is pruning this store';
+  readonly remedy = 'wait for it to end, then repeat';
 }
 
 /** How many rows of one kind are, or were, deleted. */

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Secret } from '../../src/domain/secret.js';
-import { CHAT_FORMATS } from '../../src/webhook/formats.js';
+import { CHAT_FORMATS } from '../../src/webhook/webhook.js';
 import type { AlertMessage } from '../../src/webhook/message.js';
 import { createWebhook } from '../../src/webhook/webhook.js';
 import { startServer } from '../support/http-server.js';

@@ -1,10 +1,10 @@
-import { hostname, userInfo } from 'node:os';
+import { hostname } from 'node:os';
 import type { Command } from 'commander';
 import type { App } from '../../app.js';
 import { newToken, tokenHash } from '../../dashboard/doors.js';
 import { ALIVE_MS, isAlive } from '../../store/processes.js';
 import type { Store } from '../../store/store.js';
-import { note, print } from '../console.js';
+import { note, print, userName } from '../console.js';
 import { usageError } from '../errors.js';
 import { appAction } from '../execute.js';
 import { described } from '../options.js';
@@ -58,12 +58,4 @@ async function newLink(store: Store, dashboardUrl: string): Promise<string> {
   const token = newToken();
   await store.access.addLink(tokenHash(token), `${userName()}@${hostname()}`);
   return `${dashboardUrl}/login?token=${token}`;
-}
-
-function userName(): string {
-  try {
-    return userInfo().username;
-  } catch {
-    return 'somebody'; // a user without a name, as in a container
-  }
 }

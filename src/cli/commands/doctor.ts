@@ -215,23 +215,26 @@ async function checkAlerts(config: Config, signal: AbortSignal): Promise<Check[]
   const { channelsOf } = await import('../../app/service.js'); // slow to load: it brings the queue
   const { webhook, mail } = channelsOf(config);
   const message = testAlert(hostname(), dashboard.url);
+  const ways = [
+    {
+      channel: webhook,
+      took: `the webhook took it as ${alertWebhook?.format} (HTTP`,
+      settings: 'ALERT_WEBHOOK_URL and ALERT_FORMAT',
+    },
+    {
+      channel: mail,
+      took: `the mail server took it for ${alertMail?.to.join(', ')} (SMTP`,
+      settings: 'SMTP_URL and ALERT_EMAIL',
+    },
+  ];
   const checks: Check[] = [];
-  if (webhook !== null) {
-    const reply = await webhook.send(message, signal);
+  for (const { channel, took, settings } of ways) {
+    if (channel === null) continue;
+    const reply = await channel.send(message, signal);
     checks.push(
       reply.kind === 'delivered'
-        ? ok(`alert: the webhook took it as ${alertWebhook?.format} (HTTP ${reply.status})`)
-        : failed(`alert: ${reply.problem}`, 'check ALERT_WEBHOOK_URL and ALERT_FORMAT'),
-    );
-  }
-  if (mail !== null) {
-    const reply = await mail.send(message, signal);
-    checks.push(
-      reply.kind === 'delivered'
-        ? ok(
-            `alert: the mail server took it for ${alertMail?.to.join(', ')} (SMTP ${reply.status})`,
-          )
-        : failed(`alert: ${reply.problem}`, 'check SMTP_URL and ALERT_EMAIL'),
+        ? ok(`alert: ${took} ${reply.status})`)
+        : failed(`alert: ${reply.problem}`, `check ${settings}`),
     );
   }
   if (checks.length > 0) {

@@ -2,9 +2,9 @@ import type { Command } from 'commander';
 import type { App } from '../../app.js';
 import { moment } from '../../domain/moment.js';
 import { keepsForEver, planRetention } from '../../domain/retention.js';
-import { PruneBusyError, type Pruned } from '../../store/prune.js';
+import type { Pruned } from '../../store/prune.js';
 import { printResult, stdoutLook } from '../console.js';
-import { CommandError, usageError } from '../errors.js';
+import { usageError } from '../errors.js';
 import { appAction } from '../execute.js';
 import { described, onlySeller, type CommonOptions } from '../options.js';
 import { Progress } from '../output/progress.js';
@@ -45,9 +45,6 @@ async function prune(
     pruned = dryRun
       ? await store.measurePrune(plan, how)
       : await store.prune(plan, { ...how, onProgress });
-  } catch (error) {
-    if (!(error instanceof PruneBusyError)) throw error;
-    throw new CommandError(error.message, 'wait for it to end, then repeat');
   } finally {
     progress.finish();
   }

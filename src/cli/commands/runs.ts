@@ -1,16 +1,12 @@
-import { hostname, userInfo } from 'node:os';
+import { hostname } from 'node:os';
 import type { Command } from 'commander';
 import type { App } from '../../app.js';
 import { moment } from '../../domain/moment.js';
 import type { Decision } from '../../domain/removals.js';
-import {
-  DecisionRefused,
-  decideRemovals,
-  type DecisionReport,
-} from '../../jobs/decide-removals.js';
+import { decideRemovals, type DecisionReport } from '../../jobs/decide-removals.js';
 import { heldRemedy, namesOf, remedyFor } from '../../jobs/problem.js';
 import type { Run } from '../../store/runs.js';
-import { page, print, printJson, printResult, stdoutLook } from '../console.js';
+import { page, print, printJson, printResult, stdoutLook, userName } from '../console.js';
 import { CommandError } from '../errors.js';
 import { appAction } from '../execute.js';
 import {
@@ -245,24 +241,10 @@ function addDecision(
     appAction('store', async ({ store }, _, runId: bigint, options: CommonOptions) => {
       const holder = `${name} (process ${process.pid} on ${hostname()})`;
       const by = `${userName()} on ${hostname()}`;
-      const report = await decideRemovals({ store, holder, by }, runId, decision).catch(
-        (error: unknown) => {
-          if (!(error instanceof DecisionRefused)) throw error;
-          throw new CommandError(error.message, error.remedy);
-        },
-      );
+      const report = await decideRemovals({ store, holder, by }, runId, decision);
       await printResult(options, report, () => decisionLines(report, stdoutLook()));
     }),
   );
-}
-
-function userName(): string {
-  try {
-    return userInfo().username;
-  } catch {
-    // In a container, the user may have no name.
-    return `user ${process.getuid?.() ?? 'unknown'}`;
-  }
 }
 
 function decisionLines(report: DecisionReport, look: Look): string {

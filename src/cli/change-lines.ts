@@ -9,6 +9,7 @@ import {
   type PlacedChange,
 } from '../domain/changes.js';
 import { moment } from '../domain/moment.js';
+import { csvNumber, type CsvDialect } from '../domain/csv.js';
 import type { ItemChange, RunField } from '../store/item-changes.js';
 import type { Store } from '../store/store.js';
 import type { CsvCell } from './output/formats.js';
@@ -159,10 +160,12 @@ export const CHANGE_COLUMNS = [
   ...['old_value', 'new_value', 'currency'],
 ];
 
-export function changeCells(change: ItemChange): CsvCell[] {
+export function changeCells(change: ItemChange, dialect: CsvDialect): CsvCell[] {
   const { seq, sellerId, runId, changedAt, itemId, itemName, class: kind, field } = change;
-  const text = (value: ItemChange['old']): string | null =>
-    value === null || typeof value === 'string' ? value : JSON.stringify(value);
+  const text = (value: ItemChange['old']): string | null => {
+    if (typeof value === 'string') return kind === 'price' ? csvNumber(value, dialect) : value;
+    return value === null ? null : JSON.stringify(value);
+  };
   const currency = field === 'currency' ? null : (change.currencies?.new ?? null);
   return [
     ...[seq, sellerId, runId, changedAt, itemId, itemName, kind, field],

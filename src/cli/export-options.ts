@@ -1,13 +1,14 @@
 import { readFile, rm } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { z } from 'zod';
+import type { CsvDialect } from '../domain/csv.js';
 import { cursorText, parseCursor, type FeedCursor } from '../domain/feed-cursor.js';
 import { EXPORT_FORMATS, type ExportFormat } from '../export/index.js';
 import { assertWritable, writeWhole } from '../intake/write-whole.js';
 import { usageError } from './errors.js';
-import { outPlace, STDOUT, type FilePlace } from './options.js';
+import { csvDialect, outPlace, STDOUT, type CsvOptions, type FilePlace } from './options.js';
 
-export interface ExportOptions {
+export interface ExportOptions extends CsvOptions {
   readonly format?: ExportFormat;
   readonly since?: FeedCursor;
   readonly cursorFile?: string;
@@ -18,7 +19,9 @@ export interface ExportOptions {
   readonly json?: boolean;
 }
 
-export type Place = FilePlace<ExportFormat>;
+export interface Place extends FilePlace<ExportFormat> {
+  readonly dialect: CsvDialect;
+}
 
 /** @throws {CommandError} when options contradict each other, or the format is unknown */
 export function placeOf(options: ExportOptions, terminal: boolean): Place {
@@ -44,7 +47,7 @@ export function placeOf(options: ExportOptions, terminal: boolean): Place {
     const what = format === 'parquet' ? 'Parquet' : 'A workbook';
     throw usageError(`${what} is not for terminals`, 'name a file with --out, or pipe it on');
   }
-  return { path, format };
+  return { path, format, dialect: csvDialect(options, format) };
 }
 
 /** Whether this export continues an earlier one, or a later one will continue it. */

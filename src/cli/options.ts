@@ -1,7 +1,10 @@
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import type { Config, SellerConfig } from '../config/index.js';
+import { COMMA_CSV, PLAIN_CSV, type CsvDialect } from '../domain/csv.js';
 import { readMoment } from '../domain/moment.js';
+import { MOST_SHEET_ROWS } from '../intake/types.js';
 import { type CommandError, usageError } from './errors.js';
+import { count } from './output/text.js';
 import { asTyped } from './own-command.js';
 
 export interface CommonOptions {
@@ -14,17 +17,29 @@ export interface TableOptions {
   readonly pager?: boolean;
 }
 
+export interface CsvOptions {
+  readonly decimalComma?: boolean;
+}
+
+/** For commands that write CSV. */
+export const DECIMAL_COMMA = new Option(
+  '--decimal-comma',
+  'write CSV for an Excel with decimal commas: 19,90; semicolons between cells',
+);
+
 /** Options that several commands have. */
 const SHARED = {
   json: new Option('--json', 'print JSON for scripts'),
   seller: new Option('--seller <name>', 'only this seller (default: all)'),
   oneSeller: new Option('--seller <name>', 'which seller; needed where several are configured'),
+  decimalComma: DECIMAL_COMMA,
   vertical: new Option('--vertical', 'each field on a line of its own, uncut'),
   pager: new Option('--no-pager', 'no PAGER, also for tables longer than the terminal'),
   /** For commands that work on an audit. */
   detach: new Option('--detach', 'leave the work to `run` or `worker`').conflicts([
     'out',
     'format',
+    'decimalComma',
   ]),
 } as const;
 
@@ -47,6 +62,22 @@ export function described(command: Command, parts: CommandParts): Command {
   const text = [notes, `${title}:${examples.map((line) => `\n  $ ${line}`).join('')}`, more];
   const help = text.filter((part) => part !== '').join('\n\n');
   return command.summary(summary).description(about).addHelpText('after', `\n${help}`);
+}
+
+/**
+ * How CSV is to be written.
+ * @param format what is written
+ * @throws {CommandError} when decimal commas are asked for, and it is not CSV
+ */
+export function csvDialect({ decimalComma }: CsvOptions, format: string): CsvDialect {
+  if (decimalComma !== true) return PLAIN_CSV;
+  if (format === 'csv') return COMMA_CSV;
+  throw usageError(
+    `--decimal-comma is for CSV, and this writes ${format}`,
+    format === 'xlsx'
+      ? 'leave it out: Excel shows numbers as its country does'
+      : 'add --format csv, or leave it out',
+  );
 }
 
 export function chosenSellers(config: Config, name: string | undefined): readonly SellerConfig[] {
@@ -142,6 +173,19 @@ export function outPlace<Format extends string>(
   throw usageError(
     `the ending of ${JSON.stringify(out)} says no format`,
     `name a file ending in ${endings.slice(0, -1).join(', ')} or ${endings.at(-1)}, or say --format ${formats.join('|')}`,
+  );
+}
+
+/**
+ * Refuses a workbook with more rows than a sheet has, before it is begun.
+ * @param rows without the header
+ * @throws {CommandError} that says `remedy`
+ */
+export function checkRoom(format: string, rows: number, remedy: string): void {
+  if (format !== 'xlsx' || rows <= MOST_SHEET_ROWS) return;
+  throw usageError(
+    `an Excel sheet has room for ${count(MOST_SHEET_ROWS)} rows, and these are ${count(rows)}`,
+    remedy,
   );
 }
 

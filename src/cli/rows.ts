@@ -1,9 +1,9 @@
 import { Option } from 'commander';
-import { uniqueNames } from '../domain/csv.js';
+import { uniqueNames, type CsvDialect } from '../domain/csv.js';
 import { jsonOf } from '../export/values.js';
 import { textsOf, type QueryAnswer, type QueryColumn } from '../store/read-only.js';
 import { page, stdoutLook } from './console.js';
-import type { TableOptions } from './options.js';
+import { csvDialect, type CsvOptions, type TableOptions } from './options.js';
 import { csv, safeJson } from './output/formats.js';
 import {
   fits,
@@ -18,7 +18,7 @@ import { writeAll } from './output/write.js';
 const FORMATS = ['table', 'csv', 'json', 'ndjson'] as const;
 type Format = (typeof FORMATS)[number];
 
-export interface FormatOptions {
+export interface FormatOptions extends CsvOptions {
   readonly format?: Format;
   readonly json?: boolean;
 }
@@ -37,8 +37,9 @@ type Row = readonly (string | null)[];
 /** Writes the rows of an answer of any size to stdout, in bounded memory; a table through a pager. */
 export async function writeRows(answer: QueryAnswer, options: RowsOptions): Promise<void> {
   const format = formatOf(options);
+  const dialect = csvDialect(options, format);
   if (format === 'table') await page(tableLines(answer, stdoutLook(), options), options);
-  else await writeAll(process.stdout, LINES[format](answer));
+  else await writeAll(process.stdout, LINES[format](answer, dialect));
 }
 
 export function formatOf({ json, format = 'table' }: FormatOptions): Format {
@@ -46,11 +47,11 @@ export function formatOf({ json, format = 'table' }: FormatOptions): Format {
 }
 
 const LINES = {
-  csv: ({ columns, rows }: QueryAnswer) =>
+  csv: ({ columns, rows }: QueryAnswer, dialect: CsvDialect) =>
     csv(
       columns.map(({ name }) => name),
       rows,
-      { numeric: columns.map(isNumeric), terminal: stdoutLook().columns !== null },
+      { numeric: columns.map(isNumeric), terminal: stdoutLook().columns !== null, dialect },
     ),
 
   /** One array, one row on each line. */

@@ -3,10 +3,42 @@
 // well, so that `unguarded` gives back text that looks guarded already.
 const FORMULA = /^'*(?:[\t\r\n]|\s*[=+\-@＝＋－＠])/;
 const NUMBER = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/;
+const AMOUNT = /^[+-]?[.,]?\d[\d.,]*(?:[eE][+-]?\d+)?$/;
+const DECIMAL_COMMA = /^[+-]?\d+,\d+$/;
+
+/** How CSV is written for whoever reads it. */
+export interface CsvDialect {
+  /** One character between cells. */
+  readonly delimiter: string;
+  /** What decimals of our own number columns come after. */
+  readonly decimal: '.' | ',';
+  /** Begin with a byte order mark, without which Excel reads UTF-8 wrongly. */
+  readonly bom: boolean;
+}
+
+export const PLAIN_CSV: CsvDialect = { delimiter: ',', decimal: '.', bom: false };
+
+/** For an Excel of a country with decimal commas: it expects semicolons between cells. */
+export const COMMA_CSV: CsvDialect = { delimiter: ';', decimal: ',', bom: true };
+
+/** The beginning of a file of CSV: the names of its columns. */
+export function csvHead(names: readonly (string | null)[], dialect: CsvDialect): string {
+  return (dialect.bom ? '\uFEFF' : '') + csvLine(names, dialect.delimiter);
+}
+
+/** Writes a number, such as PostgreSQL's text of one; text that is none stays as it is. */
+export function csvNumber(text: string, { decimal }: CsvDialect): string {
+  return decimal === ',' && NUMBER.test(text) ? text.replace('.', ',') : text;
+}
 
 /** True for a plain number, also a negative one, which no spreadsheet runs as a formula. */
 export function isNumberText(text: string): boolean {
   return NUMBER.test(text);
+}
+
+/** True for a number as people of any country write it, such as `-1.234,50`. No spreadsheet runs one. */
+export function isAmount(text: string): boolean {
+  return AMOUNT.test(text);
 }
 
 /**
@@ -32,12 +64,13 @@ export function csvLine(cells: readonly (string | null)[], delimiter = ','): str
 
 /**
  * Cells with a comma, semicolon or tab are quoted whatever the delimiter: spreadsheets of many
- * countries split there. So is `\.`, which ends the data for PostgreSQL's COPY.
+ * countries split there. So is `\.`, which ends the data for PostgreSQL's COPY. A number with a decimal
+ * comma is not: a file of them is for countries where commas separate nothing.
  */
 const NEEDS_QUOTES = /^$|[",;\t\r\n]|^\s|\s$|^\\\.$/;
 
 function quoted(text: string, delimiter: string): string {
-  return NEEDS_QUOTES.test(text) || text.includes(delimiter)
+  return text.includes(delimiter) || (NEEDS_QUOTES.test(text) && !DECIMAL_COMMA.test(text))
     ? `"${text.replaceAll('"', '""')}"`
     : text;
 }

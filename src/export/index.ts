@@ -1,4 +1,4 @@
-import { csvLine, guarded } from '../domain/csv.js';
+import { csvHead, csvLine, csvNumber, guarded, PLAIN_CSV, type CsvDialect } from '../domain/csv.js';
 import { parquetChunks } from './parquet.js';
 import { isNumeric, isoMoment, jsonOf, kindOf } from './values.js';
 import type { WorkbookColumn } from '../intake/write-workbook.js';
@@ -13,11 +13,15 @@ export type ExportFormat = (typeof EXPORT_FORMATS)[number];
  * Lists and JSON in CSV are in the notation that COPY reads; NULL is an empty cell, an empty text a quoted
  * one. NDJSON has decimals, and numbers that a double does not hold, as text with all their digits.
  * @param raw for CSV: no guards against formulas, for readers other than spreadsheets
+ * @param dialect for CSV
  */
 export async function* exportChunks(
   { columns, batches }: Pick<Exported, 'columns' | 'batches'>,
   format: ExportFormat,
-  { raw }: { readonly raw: boolean },
+  {
+    raw,
+    dialect = PLAIN_CSV,
+  }: { readonly raw: boolean; readonly dialect?: CsvDialect | undefined },
 ): AsyncGenerator<string | Uint8Array, void, undefined> {
   if (format === 'parquet') {
     yield* parquetChunks(columns, batches);
@@ -30,8 +34,8 @@ export async function* exportChunks(
     return;
   }
   const names = columns.map(({ name }) => name);
-  const line = format === 'csv' ? csvRow(columns, raw) : jsonRow(columns);
-  if (format === 'csv') yield csvLine(names);
+  const line = format === 'csv' ? csvRow(columns, raw, dialect) : jsonRow(columns);
+  if (format === 'csv') yield csvHead(names, dialect);
   for await (const rows of batches) yield rows.map(line).join('');
 }
 
@@ -58,16 +62,24 @@ async function* sheetRows(
   }
 }
 
-function csvRow(columns: readonly ExportColumn[], raw: boolean): (row: TextRow) => string {
+function csvRow(
+  columns: readonly ExportColumn[],
+  raw: boolean,
+  dialect: CsvDialect,
+): (row: TextRow) => string {
   const cells = columns.map((column): ((text: string) => string) => {
     const kind = kindOf(column);
-    if (isNumeric(kind) || kind.kind === 'date') return (text) => text;
+    if (isNumeric(kind)) return (text) => csvNumber(text, dialect);
+    if (kind.kind === 'date') return (text) => text;
     if (kind.kind === 'boolean') return (text) => (text === 't' ? 'true' : 'false');
     if (kind.kind === 'moment') return isoMoment;
     return raw ? (text) => text : guarded;
   });
   return (row) =>
-    csvLine(row.map((text, n) => (text === null ? null : (cells[n]?.(text) ?? text))));
+    csvLine(
+      row.map((text, n) => (text === null ? null : (cells[n]?.(text) ?? text))),
+      dialect.delimiter,
+    );
 }
 
 function jsonRow(columns: readonly ExportColumn[]): (row: TextRow) => string {

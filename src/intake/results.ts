@@ -1,4 +1,13 @@
-import { csvLine, guarded, isNumberText, uniqueNames } from '../domain/csv.js';
+import {
+  csvHead,
+  csvLine,
+  csvNumber,
+  guarded,
+  isAmount,
+  PLAIN_CSV,
+  uniqueNames,
+  type CsvDialect,
+} from '../domain/csv.js';
 import type { WorkbookColumn } from './write-workbook.js';
 
 export const RESULT_FORMATS = ['csv', 'json', 'ndjson', 'xlsx'] as const;
@@ -27,29 +36,24 @@ export interface ResultRow {
   readonly result: Result;
 }
 
-/** For CSV only. */
-export interface ResultOptions {
-  /** One character; by default a comma. */
-  readonly delimiter?: string;
-  /** Begin with a byte order mark, without which Excel reads UTF-8 wrongly. */
-  readonly bom?: boolean;
-}
-
 const ROWS_AT_ONCE = 500;
 
 const KINDS: Partial<Record<(typeof RESULT_COLUMNS)[number], WorkbookColumn['kind']>> = {
   ...{ price: 'number', purchased_at: 'moment', supported_until: 'moment', checked_at: 'moment' },
 };
 
-/** A result in any format, in chunks: in a workbook with prices as numbers, times as dates, all else as text. */
+/**
+ * A result in any format, in chunks: in a workbook with prices as numbers, times as dates, all else as text.
+ * @param dialect for CSV
+ */
 export async function* resultChunks(
   format: ResultFormat,
   columns: readonly string[],
   rows: AsyncIterable<ResultRow>,
-  options: ResultOptions = {},
+  dialect: CsvDialect = PLAIN_CSV,
 ): AsyncGenerator<string | Uint8Array, void, undefined> {
   if (format !== 'xlsx') {
-    yield* resultText(format, columns, rows, options);
+    yield* resultText(format, columns, rows, dialect);
     return;
   }
   // Only workbooks need the library for them.
@@ -73,28 +77,33 @@ export async function* resultChunks(
 /**
  * A result as text, in pieces: the columns of the list, then `RESULT_COLUMNS`; a second `verdict` becomes
  * `verdict_2`. In CSV, what a spreadsheet would run as a formula gets an apostrophe, which `readCodes`
- * takes off again; plain numbers stay as they are.
+ * takes off again; numbers stay as they are. Only prices of `RESULT_COLUMNS` get decimal commas.
  */
 export async function* resultText(
   format: Exclude<ResultFormat, 'xlsx'>,
   columns: readonly string[],
   rows: Iterable<ResultRow> | AsyncIterable<ResultRow>,
-  { delimiter, bom = false }: ResultOptions = {},
+  dialect: CsvDialect = PLAIN_CSV,
 ): AsyncGenerator<string, void, undefined> {
   const own = uniqueNames(columns);
   const names = [...own, ...uniqueNames(RESULT_COLUMNS, own)];
   const isCsv = format === 'csv';
   const [open, between, close] = format === 'json' ? ['[\n', ',\n', '\n]\n'] : ['', '', ''];
-  let text = isCsv ? (bom ? '\uFEFF' : '') + csvLine(names.map(safeCell), delimiter) : open;
+  let text = isCsv ? csvHead(names.map(safeCell), dialect) : open;
   let written = 0;
   for await (const { columns: given, result } of rows) {
     if (given.length > own.length) {
       throw new RangeError(`a row has ${given.length} cells for ${own.length} columns`);
     }
-    const cells = [...own.map((_, at) => given[at] ?? ''), ...RESULT_COLUMNS.map((n) => result[n])];
+    const kept = own.map((_, at) => given[at] ?? '');
+    const cells = [...kept, ...RESULT_COLUMNS.map((name) => result[name])];
     if (written > 0) text += between;
-    if (isCsv) text += csvLine(cells.map(safeCell), delimiter);
-    else text += jsonObject(names, cells) + (format === 'json' ? '' : '\n');
+    if (isCsv) {
+      const found = RESULT_COLUMNS.map((name) =>
+        KINDS[name] === 'number' ? csvNumber(String(result[name] ?? ''), dialect) : result[name],
+      );
+      text += csvLine([...kept, ...found].map(safeCell), dialect.delimiter);
+    } else text += jsonObject(names, cells) + (format === 'json' ? '' : '\n');
     if (++written % ROWS_AT_ONCE > 0) continue;
     yield text;
     text = '';
@@ -108,7 +117,7 @@ function safeCell(value: Cell): string | null {
   // The list does not distinguish an empty cell from none.
   if (value === null || value === '') return null;
   const text = String(value).toWellFormed();
-  return isNumberText(text) ? text : guarded(text);
+  return isAmount(text) ? text : guarded(text);
 }
 
 /** Not made from an object: that would put names like `7` first and treat `__proto__` specially. */

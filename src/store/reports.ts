@@ -139,13 +139,33 @@ export function figures(pool: Pool, sellerId: string | null): Promise<ReportFigu
   );
 }
 
+export interface ReportOf {
+  readonly report: ReportName;
+  /** null: of all sellers. */
+  readonly sellerId: string | null;
+}
+
+/** How many rows a report has. */
+export function rows(pool: Pool, { report, sellerId }: ReportOf): Promise<number> {
+  return inTransaction(
+    pool,
+    async (client) => {
+      const found = await client.query<{ rows: string }>(
+        `SELECT count(*) AS rows FROM (${unordered(report, sellerId)}) AS report`,
+      );
+      return Number(found.rows[0]?.rows ?? 0);
+    },
+    READING,
+  );
+}
+
 /**
  * Hands all rows of a report, as they are at one moment, to `consume`, in bounded memory, on a
  * connection of its own. `signal` ends it.
  */
 export function download<T>(
   url: string,
-  { report, sellerId }: { readonly report: ReportName; readonly sellerId: string | null },
+  { report, sellerId }: ReportOf,
   signal: AbortSignal,
   consume: (rows: Pick<Exported, 'columns' | 'batches'>) => Promise<T>,
 ): Promise<T> {

@@ -103,7 +103,7 @@ export function openStore(url: string, applicationName: string, times: StoreTime
     access: withLater(withPrisma, access),
     overview: withFirst(pool, overview),
     reports: {
-      ...withFirst(pool, { figures: reports.figures }),
+      ...withFirst(pool, { figures: reports.figures, rows: reports.rows }),
       download: (
         what: Parameters<typeof reports.download>[1],
         signal: AbortSignal,

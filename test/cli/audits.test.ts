@@ -104,6 +104,21 @@ describe('audits', () => {
     expect(nowhere.code).toBe(2);
   });
 
+  it('with more lines than a sheet has rows are not begun as a workbook, nor asked for', async () => {
+    const { env, id } = await unfinished();
+    await mirror().rows('UPDATE mirror.audits SET lines = 1048576');
+    const out = freePath('xlsx');
+    const market = { ...env, MARKETPLACE_URL: 'http://127.0.0.1:9' };
+    for (const command of ['export', 'resume']) {
+      const refused = await run(['audits', command, id, '--out', out], market);
+      expect(refused.stderr, command).toMatch(
+        /^error: an Excel sheet has room for 1,048,575 rows, and these are 1,048,576\n {2}→ .*\.csv/,
+      );
+      expect(refused.code).toBe(2);
+    }
+    expect(existsSync(out)).toBe(false);
+  });
+
   it('are cancelled for as long as nobody resumes them', async () => {
     const { env, id } = await unfinished();
     const cancelled = await run(['audits', 'cancel', id], env);

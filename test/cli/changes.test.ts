@@ -66,6 +66,9 @@ describe('changes', () => {
       { field: 'price_regular', new_value: '10.00' },
       { field: 'price_regular', new_value: '8.00', currency: 'USD', percent: '-20.00' },
     ]);
+    const csv = ['changes', '--class', 'price', '--item', '1001', '--format', 'csv'];
+    const excel = await run([...csv, '--decimal-comma'], env());
+    expect(excel.stdout).toContain(';price_regular;10,00;8,00;USD\r\n');
     const { stdout } = await run(['changes', '--since', '2999-01-01'], env());
     expect(stdout).toBe('There is no such change.\n');
     expect((await feed('--since', '1h', '--class', 'removed,restored')).changes).toHaveLength(1);

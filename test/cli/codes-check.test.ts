@@ -549,6 +549,8 @@ describe('wrong usage of codes check', () => {
     [['abc', '--max-age', '7'], /error: option '--max-age .* has no unit/],
     [['abc', '--out', 'result.xls'], /^error: the ending of "result.xls" says no format\n {2}→ /],
     [['abc', '--out', '-', '--json'], /^error: --json and --out - both write to stdout\n {2}→ /],
+    [['abc', '--decimal-comma'], /^error: --decimal-comma goes with --out\n {2}→ /],
+    [['abc', '--out', 'x.json', '--decimal-comma'], /for CSV, and this writes json\n {2}→ /],
     [['abc', '--format', 'csv'], /^error: --format goes with --out\n {2}→ /],
     [['abc', '--detach', '--dry-run'], /^error: option '--dry-run' cannot be used with/],
     [['abc', '--canary', ' '], /^error: option '--canary .* It is empty/],

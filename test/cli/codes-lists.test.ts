@@ -7,7 +7,7 @@ import { closeLists, openLists, sortArguments } from '../../src/cli/codes/lists.
 import { keepLists } from '../../src/cli/codes/result-file.js';
 import { outPlace } from '../../src/cli/options.js';
 import { RESULT_FORMATS } from '../../src/intake/results.js';
-import { resultOptions } from '../../src/jobs/codes/audit-result.js';
+import { dialectOf } from '../../src/jobs/codes/audit-result.js';
 import { layoutJson, loadLists, SHOWN_REJECTED } from '../../src/jobs/codes/enter-list.js';
 import type { AuditRow } from '../../src/store/audits/types.js';
 import { inline, workbookOf } from '../intake/zip.js';
@@ -212,7 +212,7 @@ describe('the result of lists', () => {
     ['of a workbook', { 'k.xlsx': WORKBOOK }, true],
   ])('begins with a byte order mark where Excel needs one: %s', async (_what, files, bom) => {
     const lists = await open(Object.entries(files).map(([name, text]) => file(name, text)));
-    expect(resultOptions(layoutJson(lists)).bom).toBe(bom);
+    expect(dialectOf(layoutJson(lists)).bom).toBe(bom);
     await closeLists(lists);
   });
 });

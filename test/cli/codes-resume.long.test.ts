@@ -170,13 +170,27 @@ describe('an audit that was stopped', () => {
   });
 });
 
+describe('a workbook for a list of more lines than a sheet has rows', () => {
+  it('is refused before the first call', async () => {
+    const sim = await codesMarket(mirror());
+    const [list, out] = [fileWith('a-code\n'.repeat(1_048_576)), freePath('xlsx')];
+    const env = settings(mirror().databaseUrl, sim.url);
+    const { code, stderr } = await run(['codes', 'check', list, '--yes', '--out', out], env);
+    expect(stderr).toContain('has room for 1,048,575 rows, and these are 1,048,576\n  → ');
+    expect(code).toBe(2);
+    expect(sim.log).toEqual([]);
+    expect(existsSync(out)).toBe(false);
+    expect(await mirror().rows('SELECT FROM mirror.audits')).toEqual([]);
+  });
+});
+
 describe('the result of an audit that was stopped', () => {
   /** Stops `codes check --out …` in a folder of its own; returns the folder, the audit and the hint. */
-  async function stopped(sim: Simulator, out: string) {
+  async function stopped(sim: Simulator, out: string, ...more: string[]) {
     const [place, elsewhere] = [mkdtempSync(join(folder(), 'here-')), folder()];
     const list = fileWith(['code', ...codesOf(sim, 120)].join('\n'));
     const slow = settings(mirror().databaseUrl, sim.url, { REQUESTS_PER_MINUTE: '1800' });
-    const running = start(['codes', 'check', list, '--out', out], slow, place);
+    const running = start(['codes', 'check', list, '--out', out, ...more], slow, place);
     await until(async () => running.process.exitCode !== null || (await settled()).size >= 40);
     running.process.kill('SIGINT');
     const { code, stderr } = await running.ended;
@@ -188,7 +202,7 @@ describe('the result of an audit that was stopped', () => {
 
   it('goes where it was to go, by the hint alone and from any folder, and once only', async () => {
     const sim = await codesMarket(mirror());
-    const { place, elsewhere, env, hint, id } = await stopped(sim, 'result.csv');
+    const { place, elsewhere, env, hint, id } = await stopped(sim, 'result.csv', '--decimal-comma');
     const path = join(realpathSync(place), 'result.csv');
     const shown = await run(['audits', 'show', id], env);
     expect(shown.stdout).toMatch(`\nresult         goes to ${path}\n`);
@@ -196,9 +210,16 @@ describe('the result of an audit that was stopped', () => {
     const resumed = await run(hint, env, { cwd: elsewhere });
     expect(resumed.code, resumed.stderr).toBe(0);
     expect(resumed.stdout).toContain(`  result: ${path}\n`);
-    expect(cellsOf(readFileSync(path, 'utf8'))).toHaveLength(121);
+    const lines = readFileSync(path, 'utf8').trimEnd().split('\r\n');
+    expect(lines).toHaveLength(121);
+    expect(lines.join('\n')).toMatch(/;\d+,\d\d;/);
     const json = await run(['audits', 'show', id, '--json'], env);
-    const result = { path, format: 'csv', written_at: expect.stringMatching(/Z$/) };
+    const result = {
+      path,
+      format: 'csv',
+      decimal_comma: true,
+      written_at: expect.stringMatching(/Z$/),
+    };
     expect(JSON.parse(json.stdout)).toMatchObject({ audit: { result } });
     writeFileSync(path, 'edited since');
     const again = await run(hint, env);

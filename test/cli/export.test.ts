@@ -78,6 +78,29 @@ describe('export', () => {
     expect((await cli('purchases', '--raw')).stdout).toContain(',=1+1,');
   });
 
+  it('has decimal commas for an Excel of a country that has them', async () => {
+    await mirror().rows(
+      `INSERT INTO mirror.purchase_codes (seller_id, code, verdict, price, currency)
+       VALUES ('main', 'A', 'valid', 19.9, 'EUR')`,
+    );
+    const { stdout } = await cli('purchases', '--decimal-comma');
+    expect(stdout).toMatch(/^\uFEFFcode_id;/);
+    expect(stdout).toMatch(/;19,90;EUR;/);
+    const select = 'select 1.5 as a, 2.5::float8 as b, true as c';
+    const asked = await run(['sql', '--format', 'csv', '--decimal-comma', select], env);
+    expect(asked.stdout).toBe('\uFEFFa;b;c\r\n1,5;2,5;t\r\n');
+  });
+
+  it('refuses more rows than a sheet has before it writes one', async () => {
+    await mirror().rows(
+      'CREATE VIEW reporting.long AS SELECT n FROM generate_series(1, 1048576) AS n',
+    );
+    const { code, stderr } = await cli('long', '--out', 'long.xlsx');
+    expect(stderr).toMatch(/has room for 1,048,575 rows, and these are 1,048,576\n {2}→ .*Parquet/);
+    expect(code).toBe(2);
+    expect(existsSync(file('long.xlsx'))).toBe(false);
+  });
+
   it('tells a purchase that is gone, and one whose support ended meanwhile', async () => {
     await mirror().rows(
       `INSERT INTO mirror.purchase_codes (seller_id, code, verdict, purchase_seen_at, supported_until)

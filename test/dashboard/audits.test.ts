@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { Client } from 'pg';
+import { readSheet } from 'read-excel-file/node';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { App } from '../../src/app.js';
 import { auditHandler } from '../../src/app/handlers.js';
@@ -20,7 +21,7 @@ import {
   workThrough,
   type Shop,
 } from '../jobs/codes/support.js';
-import { inline, workbookFiles, zipOf } from '../intake/zip.js';
+import { inline, workbookFiles, workbookOf, zipOf } from '../intake/zip.js';
 import { until } from '../queue/support.js';
 import { KEY, useMirror } from '../support/mirror.js';
 import { HOST, openDashboard, type TestDashboard, type Visitor } from './dashboard.js';
@@ -345,6 +346,25 @@ describe('a list that is sent', () => {
     const result = await (await operator.get(`/audits/${auditId}/result.csv`)).text();
     expect(result).toContain(cell);
     expect(result).not.toContain(KEY);
+  });
+
+  it('comes back as a workbook where it came as one, and as any other too', async () => {
+    const codes = listOf(shop, 3);
+    const rows = ['code', ...codes].map((code, n) => `<row>${inline(`A${n + 1}`, code)}</row>`);
+    const bytes = new Uint8Array(await workbookOf(rows.join('')));
+    const auditId = await start(await sendGood(bytes, { name: 'codes.xlsx' }));
+    const page = await operator.page(`/audits/${auditId}`);
+    expect(page).toMatch(/href="[^"]+\/result\.xlsx">\s*Download result/);
+    expect(page).toContain(`aria-label="CSV: result of audit ${auditId}"`);
+    const result = await operator.get(`/audits/${auditId}/result.xlsx`);
+    const [, ...read] = await readSheet(Buffer.from(await result.arrayBuffer()));
+    expect(read.map(([code]) => code)).toEqual(codes);
+    const comma = await operator.get(`/audits/${auditId}/result.csv?decimal=comma`);
+    expect(await comma.text()).toMatch(/^code;verdict;/);
+    await mirror().rows('UPDATE mirror.audits SET lines = 1048576');
+    const refused = await operator.get(`/audits/${auditId}/result.xlsx`);
+    expect(refused.status).toBe(409);
+    expect(await refused.text()).toContain('room for 1,048,575 rows');
   });
 
   it('is of the session that sent it, and of no other', async () => {

@@ -1,4 +1,5 @@
 import { parquetReadObjects } from 'hyparquet';
+import { readSheet } from 'read-excel-file/node';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { REPORTS, reportSql } from '../../src/store/reports.js';
 import { seededPurchases } from '../../src/simulator/index.js';
@@ -126,7 +127,34 @@ describe('a download', () => {
     ]);
   });
 
-  it.each(['/reports/items.csv', '/reports/price-moves.xlsx', '/reports/price-moves'])(
+  it('as a workbook has amounts as numbers; with decimal commas it is CSV for an Excel that has them', async () => {
+    await sold();
+    const visitor = await dashboard.login();
+    const page = await visitor.page('/reports?seller=main');
+    for (const name of ['Excel', 'CSV with decimal commas']) {
+      const [, path = ''] =
+        new RegExp(`href="([^"]+)" aria-label="${name}: Revenue by month"`).exec(page) ?? [];
+      const reply = await visitor.get(path.replaceAll('&amp;', '&'));
+      if (name === 'Excel') {
+        const [, row = []] = await readSheet(Buffer.from(await reply.arrayBuffer()));
+        expect(row).toEqual([new Date('2026-08-01'), 'USD', 2, 0, 30.5]);
+      } else {
+        const bytes = Buffer.from(await reply.arrayBuffer());
+        expect(bytes.toString('utf8').split('\r\n').slice(0, 2)).toEqual([
+          '\uFEFFmonth;currency;purchases;without_price;revenue',
+          '2026-08-01;USD;2;0;30,50',
+        ]);
+      }
+    }
+  });
+
+  it('that nobody reads, as after HEAD, takes no place among the few that there are', async () => {
+    const visitor = await dashboard.login();
+    const path = '/reports/revenue-by-month.csv';
+    for (let n = 0; n < 5; n++) expect((await visitor.get(path)).status).toBe(200);
+  });
+
+  it.each(['/reports/items.csv', '/reports/price-moves.xls', '/reports/price-moves'])(
     'of what is no report is none: %s',
     async (path) => {
       const visitor = await dashboard.login();

@@ -1,3 +1,5 @@
+import { parquetReadObjects } from 'hyparquet';
+import { readSheet } from 'read-excel-file/node';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { printable } from '../../src/dashboard/parts.js';
 import { performMirrorTask } from '../../src/jobs/mirror-task.js';
@@ -217,6 +219,32 @@ describe('texts of the marketplace', () => {
     );
     const text = await (await dashboard.login()).page('/changes');
     expect(text.replaceAll(/<[^>]+>/g, '')).toContain('red, blue → green, grey');
+  });
+
+  it('are in every file of changes as they are, and prices as its readers expect them', async () => {
+    await mirrored();
+    await mirror().rows(
+      `INSERT INTO mirror.item_changes (seller_id, item_id, run_id, changed_at, class, field, old_value, new_value)
+       SELECT 'main', 1, max(run_id), '2026-03-01 02:00:00.5Z', c.class::mirror.change_class, c.field, c.old, c.new
+         FROM mirror.runs, (VALUES ('price', 'price_regular', '"10.00"'::jsonb, '"8.00"'::jsonb),
+                                   ('text', 'name', '"1.5"', '"=1+1"')) AS c (class, field, old, new)
+        GROUP BY c.class, c.field, c.old, c.new`,
+    );
+    const visitor = await dashboard.login();
+    const page = await visitor.page('/changes?class=price');
+    expect(page).toContain('/changes.csv?class=price&amp;decimal=comma');
+    const comma = await (await visitor.get('/changes.csv?item=1&decimal=comma')).text();
+    expect(comma).toMatch(/;text;name;1\.5;'=1\+1;\r\n/);
+    expect(comma).toMatch(/;price;price_regular;10,00;8,00;-20,00\r\n/);
+    const book = await visitor.get('/changes.xlsx?class=text');
+    const [, cells] = await readSheet(Buffer.from(await book.arrayBuffer()));
+    expect(cells?.slice(1, 4)).toEqual([new Date('2026-03-01T02:00:00.500Z'), 'main', 1]);
+    expect(cells?.slice(7, 9)).toEqual(['1.5', '=1+1']);
+    const parquet = await visitor.get('/changes.parquet?class=price');
+    expect(await parquetReadObjects({ file: await parquet.arrayBuffer() })).toMatchObject([
+      { item_id: 1n, old_value: '10.00', percent: -20 },
+    ]);
+    expect((await visitor.get('/changes.doc')).status).toBe(404);
   });
 
   it('cover no other line with marks that pile up', () => {

@@ -1,7 +1,16 @@
 import { parse } from 'csv-parse/sync';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { csvLine, guarded, isNumberText, unguarded } from '../../src/domain/csv.js';
+import {
+  COMMA_CSV,
+  csvLine,
+  csvNumber,
+  guarded,
+  isAmount,
+  isNumberText,
+  PLAIN_CSV,
+  unguarded,
+} from '../../src/domain/csv.js';
 
 /** Text of the characters that matter here, and of any others. */
 const texts = fc.oneof(
@@ -47,6 +56,31 @@ describe('a number', () => {
   it.each(['', '-', '-5+1', '--5', '-5 ', '=5', '1,5', '-a1'])('is not %j', (text) => {
     expect(isNumberText(text)).toBe(false);
   });
+
+  it.each(['-5', '-1,50', '+1.234,50', '-1,234.50', ',5', '-1,5e-7'])(
+    'is %s as people write it somewhere',
+    (text) => {
+      expect(isAmount(text)).toBe(true);
+    },
+  );
+
+  it.each(['', '-', '-5+1', '-5 ', '=5', '-,', '-1,5+A1', '-1,5e'])(
+    'is not %j anywhere, so that it is guarded',
+    (text) => {
+      expect(isAmount(text)).toBe(false);
+    },
+  );
+
+  it.each([
+    ['19.90', '19,90'],
+    ['-1e-7', '-1e-7'],
+    ['1.5e+20', '1,5e+20'],
+    ['NaN', 'NaN'],
+    ['1.4.2', '1.4.2'],
+  ])('%s is %s with a decimal comma', (text, comma) => {
+    expect(csvNumber(text, COMMA_CSV)).toBe(comma);
+    expect(csvNumber(text, PLAIN_CSV)).toBe(text);
+  });
 });
 
 describe('a line of CSV', () => {
@@ -58,6 +92,11 @@ describe('a line of CSV', () => {
     [[null], '""'],
   ])('quotes only the cells that need it: %j', (cells, line) => {
     expect(csvLine(cells)).toBe(`${line}\r\n`);
+  });
+
+  it('quotes a number with a decimal comma only between commas', () => {
+    expect(csvLine(['19,90', 'a,b'], ';')).toBe('19,90;"a,b"\r\n');
+    expect(csvLine(['19,90', '-5,00'])).toBe('"19,90","-5,00"\r\n');
   });
 
   it('is read by others as the cells that were given, whatever separates them', () => {

@@ -5,9 +5,9 @@ import {
   RESULT_COLUMNS,
   resultText,
   type ResultFormat,
-  type ResultOptions,
   type ResultRow,
 } from '../../src/intake/results.js';
+import { COMMA_CSV, PLAIN_CSV, type CsvDialect } from '../../src/domain/csv.js';
 import { readAll } from './support.js';
 
 const VALID: ResultRow['result'] = {
@@ -32,10 +32,11 @@ async function written(
   format: Exclude<ResultFormat, 'xlsx'>,
   columns: readonly string[],
   rows: Iterable<ResultRow>,
-  options?: ResultOptions,
+  options?: Partial<CsvDialect>,
 ): Promise<string> {
   let text = '';
-  for await (const piece of resultText(format, columns, rows, options)) text += piece;
+  for await (const piece of resultText(format, columns, rows, { ...PLAIN_CSV, ...options }))
+    text += piece;
   return text;
 }
 
@@ -54,6 +55,13 @@ describe('a result', () => {
     const text = await written('csv', ['code'], [row(['a;1'])], options);
     expect(text).toMatch(/^\uFEFFcode;verdict;/);
     expect(text).toContain('\r\n"a;1";valid;');
+  });
+
+  it('has prices with a decimal comma where that is wanted, and the list’s own amounts as they were', async () => {
+    const given = row(['-1.234,50', '19.90']);
+    const text = await written('csv', ['refund', 'code'], [given], COMMA_CSV);
+    expect(text).toMatch(/^\uFEFFrefund;code;verdict;/);
+    expect(text).toContain('\r\n"-1.234,50";19.90;valid;Regular;4711;"Widget, large";19,90;EUR;');
   });
 
   it('that is checked again keeps its columns: the new ones get a number', async () => {

@@ -4,7 +4,6 @@ import type { App } from '../../app.js';
 import type { SellerConfig } from '../../config/index.js';
 import type { AuditCost } from '../../domain/codes/cost.js';
 import { doubtOf, type Doubt } from '../../intake/columns.js';
-import { MOST_SHEET_ROWS } from '../../intake/types.js';
 import {
   costOf,
   enterLists,
@@ -24,7 +23,7 @@ import { count, plural, safeLine } from '../output/text.js';
 import { costText } from './audit-view.js';
 import type { OpenList } from './lists.js';
 import type { CheckOptions } from './options.js';
-import type { OutPlace } from './result-file.js';
+import { checkRoomFor, type OutPlace } from './result-file.js';
 import { runAudit } from './run-audit.js';
 
 /** Makes an audit of the lists and runs it to its end; a dry run only prints what it would cost. */
@@ -42,8 +41,10 @@ export async function checkLists(
     refuse(
       await app.withJobs(seller, {}, ({ marketplace }) => proveKey(marketplace, canary, signal)),
     );
-  // Checks the key before a million lines are read. With --max-age, perhaps no code must be asked for.
-  if (dryRun !== true && maxAge === undefined) await prove();
+  // Checks the key before a million lines are read. With --max-age, perhaps no code must be asked for;
+  // and a workbook may have no room for the lines.
+  const isProvenLate = maxAge !== undefined || options.place?.format === 'xlsx';
+  if (dryRun !== true && !isProvenLate) await prove();
   const known = canary ?? (await app.store.audits.canariesOf(seller.name, 1))[0];
   if (known === undefined) noteLines([NO_VALID_CODE]);
   const bar = readingBar();
@@ -51,12 +52,7 @@ export async function checkLists(
   const told = (report: LoadReport): void => {
     bar.finish();
     const rows = lists.reduce((sum, { intake }) => sum + intake.tally.rows, 0);
-    if (options.place?.format === 'xlsx' && rows > MOST_SHEET_ROWS) {
-      throw usageError(
-        `an Excel sheet has no room for ${count(rows)} lines, but for ${count(MOST_SHEET_ROWS)}`,
-        'name a file ending in .csv with --out',
-      );
-    }
+    if (options.place !== null) checkRoomFor(options.place, rows);
     noteLines(reportLines(report, lists.length));
   };
   if (dryRun === true) {
@@ -71,7 +67,7 @@ export async function checkLists(
     ...reading,
     async onLoaded(report, loader) {
       told(report);
-      if (maxAge !== undefined && toAsk(await loader.measure()) > 0) await prove();
+      if (isProvenLate && toAsk(await loader.measure()) > 0) await prove();
     },
   }).finally(bar.finish);
   noteSize(seller, entered);

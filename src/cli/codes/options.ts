@@ -8,7 +8,14 @@ import { RESULT_FORMATS, type ResultFormat } from '../../intake/results.js';
 import type { Format } from '../../intake/types.js';
 import type { AuditProgress } from '../../store/audits/types.js';
 import { CommandError, usageError } from '../errors.js';
-import { chosenSellers, type CommonOptions, rowNumber, unknownSeller } from '../options.js';
+import {
+  chosenSellers,
+  type CommonOptions,
+  type CsvOptions,
+  DECIMAL_COMMA,
+  rowNumber,
+  unknownSeller,
+} from '../options.js';
 import { ownCommand } from '../own-command.js';
 
 export const RESULT_HELP = `A result is the list, in its order and with its own columns, with these columns added:
@@ -18,11 +25,11 @@ export const RESULT_HELP = `A result is the list, in its order and with its own 
   support          active, expired or none, at the time of writing
   checked_at       when the marketplace was asked
   proof            purchase, canary or account; without a verdict \`none:\` and the reason
-Cells of CSV that a spreadsheet would take for a formula get an apostrophe in front. CSV begins with a
+CSV has the delimiter of the list. Cells of CSV that a spreadsheet would take for a formula get an apostrophe in front. CSV begins with a
 byte order mark when the list did, or was not UTF-8: Excel needs it. In xlsx codes and other cells are
 text, prices numbers, and times dates in UTC.`;
 
-export interface OutOptions {
+export interface OutOptions extends CsvOptions {
   readonly out?: string;
   readonly format?: ResultFormat;
 }
@@ -61,6 +68,7 @@ export const VERDICT_OPTIONS: readonly Option[] = [
   new Option('--format <format>', 'of the result (default: by the ending of --out; csv)').choices(
     RESULT_FORMATS,
   ),
+  DECIMAL_COMMA,
 ];
 
 /** The seller whose codes are asked for. @throws {CommandError} when several are configured and none is named */

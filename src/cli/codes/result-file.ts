@@ -1,27 +1,39 @@
 import { existsSync, realpathSync } from 'node:fs';
 import type { App } from '../../app.js';
+import { COMMA_CSV } from '../../domain/csv.js';
 import { RESULT_FORMATS, type ResultFormat } from '../../intake/results.js';
 import { IntakeError } from '../../intake/types.js';
 import { assertWritable, writeWhole } from '../../intake/write-whole.js';
 import { auditResultChunks } from '../../jobs/codes/audit-result.js';
 import type { AuditProgress } from '../../store/audits/types.js';
 import { CommandError, usageError } from '../errors.js';
-import { outPlace, STDOUT, type CommonOptions, type FilePlace } from '../options.js';
+import {
+  checkRoom,
+  csvDialect,
+  outPlace,
+  STDOUT,
+  type CommonOptions,
+  type CsvOptions,
+  type FilePlace,
+} from '../options.js';
 import { writeAll } from '../output/write.js';
 import { ownCommand } from '../own-command.js';
 import type { OutOptions } from './options.js';
 
-export type OutPlace = FilePlace<ResultFormat>;
+export interface OutPlace extends FilePlace<ResultFormat> {
+  readonly decimalComma: boolean;
+}
 
 /**
  * Reads `--out` and `--format`; null: no result is written.
  * @throws {CommandError} when the options contradict each other
  */
 export function placeOf(options: OutOptions & Pick<CommonOptions, 'json'>): OutPlace | null {
-  const { out, format, json } = options;
+  const { out, format, json, decimalComma } = options;
   if (out === undefined) {
-    if (format === undefined) return null;
-    throw usageError('--format goes with --out', 'say where the result goes: --out result.csv');
+    if (format === undefined && decimalComma === undefined) return null;
+    const option = format === undefined ? '--decimal-comma' : '--format';
+    throw usageError(`${option} goes with --out`, 'say where the result goes: --out result.csv');
   }
   if (out === STDOUT && json === true) {
     throw usageError(
@@ -29,7 +41,13 @@ export function placeOf(options: OutOptions & Pick<CommonOptions, 'json'>): OutP
       'leave --json out, and say --format json for a result in JSON',
     );
   }
-  return outPlace(out, format, RESULT_FORMATS);
+  return resultPlace(outPlace(out, format, RESULT_FORMATS), options);
+}
+
+/** @throws {CommandError} when decimal commas are asked for in another format than CSV */
+export function resultPlace(place: FilePlace<ResultFormat>, options: CsvOptions): OutPlace {
+  csvDialect(options, place.format);
+  return { ...place, decimalComma: options.decimalComma === true };
 }
 
 /**
@@ -54,6 +72,11 @@ export async function rememberedPlace({
   }
 }
 
+/** @throws {CommandError} when it is a workbook, and a sheet has no room for the lines of the audit */
+export function checkRoomFor({ format }: OutPlace, lines: number): void {
+  checkRoom(format, lines, 'name a file ending in .csv with --out');
+}
+
 /** Checks that the result can be written, before hours of work are spent. */
 export async function checkOut(place: OutPlace | null): Promise<void> {
   if (place?.path === null && place.format === 'xlsx' && process.stdout.isTTY) {
@@ -68,7 +91,7 @@ export async function checkOut(place: OutPlace | null): Promise<void> {
  * @param lists files and `-`
  * @throws {CommandError} when the result would replace one of them
  */
-export function keepLists(place: OutPlace | null, lists: readonly string[]): void {
+export function keepLists(place: Pick<OutPlace, 'path'> | null, lists: readonly string[]): void {
   const path = place?.path ?? null;
   if (path === null || !existsSync(path)) return;
   const target = realpathSync(path);
@@ -90,7 +113,12 @@ export async function writeResult(
   signal: AbortSignal,
 ): Promise<void> {
   const program = ownCommand();
-  const text = await auditResultChunks(store, auditId, place.format);
+  const text = await auditResultChunks(
+    store,
+    auditId,
+    place.format,
+    place.decimalComma ? COMMA_CSV : null,
+  );
   if (text === null) {
     throw new CommandError(
       `the list of audit ${auditId} is no longer kept`,

@@ -34,11 +34,11 @@ export async function runAudit(
 ): Promise<ExitCode> {
   const { place, detach = false, json = false, afresh = false } = options;
   if (place !== null && place.path !== null) {
-    const { path, format } = place;
-    await app.store.audits.setResultFile(auditId, { path: resolve(path), format });
+    await app.store.audits.setResultFile(auditId, { ...place, path: resolve(place.path) });
   }
   const audit = await findAudit(app, auditId, undefined);
-  const onStdout = place?.path === null ? ` --out - --format ${place.format}` : '';
+  const commas = place?.decimalComma === true ? ' --decimal-comma' : '';
+  const onStdout = place?.path === null ? ` --out - --format ${place.format}${commas}` : '';
   const resume = `${ownCommand()} audits resume ${auditId}${onStdout}`;
   if (audit.state !== 'running') return report(app, audit, options, signal);
   if (!detach) {

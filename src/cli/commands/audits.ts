@@ -18,9 +18,10 @@ import {
 import { runAudit } from '../codes/run-audit.js';
 import {
   checkOut,
+  checkRoomFor,
   placeOf,
   rememberedPlace,
-  type OutPlace,
+  resultPlace,
   writeResult,
 } from '../codes/result-file.js';
 import { note, page, print, printJson, printResult, stdoutLook } from '../console.js';
@@ -36,6 +37,8 @@ import {
   positiveInteger,
   STDOUT,
   type CommonOptions,
+  type CsvOptions,
+  type FilePlace,
   type TableOptions,
 } from '../options.js';
 import { count, safeLine } from '../output/text.js';
@@ -99,7 +102,7 @@ export function add(program: Command): void {
         'seller-mirror audits export 12 --out result.csv',
         `seller-mirror audits export 12 --format ndjson | jq -r 'select(.verdict == "invalid").code'`,
       ],
-      options: [format.choices(RESULT_FORMATS), 'json', 'seller'],
+      options: [format.choices(RESULT_FORMATS), 'decimalComma', 'json', 'seller'],
     },
   ).action(appAction('store', exportAudit));
 }
@@ -176,6 +179,7 @@ async function resume(
     );
   }
   const place = asked ?? (detach ? null : await rememberedPlace(audit));
+  if (place !== null) checkRoomFor(place, audit.lines);
   if (state !== 'running') await app.store.audits.resume(auditId);
   return runAudit(app, auditId, { json, detach, afresh: true, place, failOn }, signal);
 }
@@ -199,7 +203,7 @@ async function cancel(
   await printResult(options, { audit }, () => summaryLines(audit, notes, null, stdoutLook()));
 }
 
-interface ExportOptions extends CommonOptions {
+interface ExportOptions extends CommonOptions, CsvOptions {
   readonly out: string;
   readonly format?: ResultFormat;
 }
@@ -210,9 +214,10 @@ async function exportAudit(
   auditId: bigint,
   options: ExportOptions,
 ): Promise<void> {
-  const place = exportPlace(options);
+  const place = resultPlace(exportPlace(options), options);
   await checkOut(place);
   const audit = await findAudit(app, auditId, options.seller);
+  checkRoomFor(place, audit.lines);
   await writeResult(app, auditId, place, signal);
   if (audit.pending > 0) {
     note(
@@ -223,7 +228,7 @@ async function exportAudit(
 }
 
 /** `--json` writes the result itself as JSON. @throws {CommandError} when another format is named */
-function exportPlace({ out, format, json }: ExportOptions): OutPlace {
+function exportPlace({ out, format, json }: ExportOptions): FilePlace<ResultFormat> {
   if (json !== true) return outPlace(out, format, RESULT_FORMATS);
   if (format !== undefined && format !== 'json') {
     throw usageError('--json and --format differ', 'leave one of them out');

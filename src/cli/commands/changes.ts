@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import type { App } from '../../app.js';
 import { CHANGE_CLASSES, type ChangeClass, type ChangeFold } from '../../domain/changes.js';
+import type { CsvDialect } from '../../domain/csv.js';
 import { explainDatabaseError } from '../../store/errors.js';
 import type { ChangeFilter, ItemChange } from '../../store/item-changes.js';
 import {
@@ -16,6 +17,7 @@ import { note, print, printJson, stdoutLook } from '../console.js';
 import { CommandError, usageError } from '../errors.js';
 import { appAction } from '../execute.js';
 import {
+  csvDialect,
   described,
   given,
   momentOf,
@@ -23,6 +25,7 @@ import {
   onlySeller,
   positiveInteger,
   type CommonOptions,
+  type CsvOptions,
 } from '../options.js';
 import { csv, type CsvCell, ndjsonLine, withColumnNames } from '../output/formats.js';
 import { table } from '../output/table.js';
@@ -31,7 +34,7 @@ import { writeAll } from '../output/write.js';
 
 const FORMATS = ['table', 'csv', 'json'] as const;
 
-interface ChangesOptions extends CommonOptions {
+interface ChangesOptions extends CommonOptions, CsvOptions {
   readonly since?: Since;
   readonly class?: readonly ChangeClass[];
   readonly item?: number;
@@ -105,7 +108,10 @@ export function add(program: Command): void {
       'seller-mirror changes --since 1234 --follow --json',
     ],
     more: 'JSON has in `next` the number to give to --since the next time.',
-    options: [summary, format.choices(FORMATS).conflicts('json'), 'json', 'seller'],
+    options: [
+      ...[summary, format.choices(FORMATS).conflicts('json')],
+      ...(['decimalComma', 'json', 'seller'] as const),
+    ],
   }).action(appAction('store', changes));
 }
 
@@ -122,6 +128,7 @@ async function changes(app: App, signal: AbortSignal, options: ChangesOptions): 
     app,
     options,
     format,
+    dialect: csvDialect(options, format),
     filter: { ...given({ from, classes, itemId }), ...onlySeller(seller) },
     folds: isFolded ? new Folds(app.store) : null,
     lines: new ChangeLines(stdoutLook()),
@@ -135,6 +142,7 @@ interface View {
   readonly app: App;
   readonly options: ChangesOptions;
   readonly format: (typeof FORMATS)[number];
+  readonly dialect: CsvDialect;
   readonly filter: Omit<ChangeFilter, 'after'>;
   /** Null: each change is shown. */
   readonly folds: Folds | null;
@@ -192,7 +200,7 @@ async function readPage({ app: { store }, options, filter, folds: finder }: View
 }
 
 async function printPage(view: View): Promise<void> {
-  const { options, format, lines } = view;
+  const { options, format, dialect, lines } = view;
   const page = await readPage(view);
   const { changes, folds, next, more } = page;
   const shown = plural(changes.length + folds.length, 'change');
@@ -200,7 +208,8 @@ async function printPage(view: View): Promise<void> {
     await printJson({ changes: changes.map(changeJson), next, more });
     return;
   }
-  if (format === 'csv') await printCsv(CHANGE_COLUMNS, changes.map(changeCells));
+  const cells = (change: ItemChange): CsvCell[] => changeCells(change, dialect);
+  if (format === 'csv') await printCsv(CHANGE_COLUMNS, changes.map(cells), dialect);
   else await print(changes.length + folds.length === 0 ? nothing(options) : lines.of(page));
   if (!more) return;
   note(
@@ -213,11 +222,19 @@ async function printPage(view: View): Promise<void> {
 async function printCsv(
   header: readonly string[],
   rows: readonly (readonly CsvCell[])[],
+  dialect: CsvDialect,
 ): Promise<void> {
-  await writeAll(process.stdout, csv(header, rows, { terminal: stdoutLook().columns !== null }));
+  const terminal = stdoutLook().columns !== null;
+  await writeAll(process.stdout, csv(header, rows, { terminal, dialect }));
 }
 
-async function summarize({ app: { store }, options, filter, format }: View): Promise<void> {
+async function summarize({
+  app: { store },
+  options,
+  filter,
+  format,
+  dialect,
+}: View): Promise<void> {
   const { after } = options.since ?? {};
   const counted = await store.items.changeCounts({ ...filter, ...given({ after }) });
   const counts = counted.map(({ sellerId, class: kind, field, changes, items }) => {
@@ -228,7 +245,7 @@ async function summarize({ app: { store }, options, filter, format }: View): Pro
   if (format === 'json') {
     await printJson({ changes: counts.reduce((sum, { changes }) => sum + changes, 0), counts });
   } else if (format === 'csv') {
-    await printCsv(columns, counts.map(Object.values));
+    await printCsv(columns, counts.map(Object.values), dialect);
   } else if (counts.length === 0) {
     await print(nothing(options));
   } else {

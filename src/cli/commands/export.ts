@@ -22,7 +22,7 @@ import {
   type Place,
   writeCursorFile,
 } from '../export-options.js';
-import { described } from '../options.js';
+import { checkRoom, described } from '../options.js';
 import { safeJson } from '../output/formats.js';
 import { Progress } from '../output/progress.js';
 import { table } from '../output/table.js';
@@ -66,7 +66,7 @@ export function add(program: Command): void {
       'seller-mirror export items --raw --since 4711 --out changed.csv',
       'seller-mirror export items --format ndjson --cursor-file items.cursor | gzip > "items-$(date +%F).ndjson.gz"',
     ],
-    options: ['json', 'seller'],
+    options: ['decimalComma', 'json', 'seller'],
   }).action(
     action((signal, view: string | undefined, options: ExportOptions) =>
       view === undefined ? listViews(options, signal) : exportView(view, options, signal),
@@ -136,8 +136,10 @@ function exportView(name: string, options: ExportOptions, signal: AbortSignal): 
       since,
       sellerIds: scope.seller === null ? null : [scope.seller],
       deletions: isFollowing(options),
-      // Counting rows takes time: only a progress bar needs it, and only a terminal shows one.
-      counted: process.stderr.isTTY && (place.path !== null || !process.stdout.isTTY),
+      // Counting rows takes time: only a sheet, which has an end, and a progress bar need it.
+      counted:
+        place.format === 'xlsx' ||
+        (process.stderr.isTTY && (place.path !== null || !process.stdout.isTTY)),
     };
     const report = await exports.read(request, (exported) =>
       writeRows(view.name, since, exported, place, options, signal),
@@ -200,10 +202,15 @@ async function writeRows(
   view: string,
   since: FeedCursor | null,
   { columns, batches, total, cursor }: Exported,
-  { path, format }: Place,
+  { path, format, dialect }: Place,
   { raw = false }: ExportOptions,
   signal: AbortSignal,
 ): Promise<Report | null> {
+  checkRoom(
+    format,
+    total ?? 0,
+    'a filter, such as --seller or --since, leaves fewer rows; CSV and Parquet take all',
+  );
   const progress = new Progress({ output: process.stderr, label: view, total });
   let [rows, bytes] = [0, 0];
   const counted = async function* (): Exported['batches'] {
@@ -213,7 +220,8 @@ async function writeRows(
     }
   };
   const chunks = async function* (): Chunks {
-    for await (const chunk of exportChunks({ columns, batches: counted() }, format, { raw })) {
+    const exported = { columns, batches: counted() };
+    for await (const chunk of exportChunks(exported, format, { raw, dialect })) {
       bytes += Buffer.byteLength(chunk);
       // The marketplace's text must not act on a terminal.
       if (typeof chunk !== 'string' || path !== null || !process.stdout.isTTY) yield chunk;

@@ -56,7 +56,7 @@ export function add(program: Command): void {
       'seller-mirror items --state removed --format csv > removed.csv',
       'seller-mirror items --item 4711 --as-of 30d --json',
     ],
-    options: ['json', 'seller', 'vertical', 'pager'],
+    options: ['decimalComma', 'json', 'seller', 'vertical', 'pager'],
   }).action(appAction('store', items));
   described(command.command('view').argument('<id>', 'the item’s id', positiveInteger), {
     summary: 'show one item whole',

@@ -23,7 +23,7 @@ export function add(program: Command): void {
       'seller-mirror sql "select name, price_regular from reporting.items"',
       'seller-mirror sql --format csv - < report.sql > report.csv',
     ],
-    options: ['vertical', 'pager'],
+    options: ['decimalComma', 'vertical', 'pager'],
   }).action(action(sql));
 }
 

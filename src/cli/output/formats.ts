@@ -1,4 +1,12 @@
-import { csvLine, guarded, isNumberText } from '../../domain/csv.js';
+import {
+  csvHead,
+  csvLine,
+  csvNumber,
+  guarded,
+  isNumberText,
+  PLAIN_CSV,
+  type CsvDialect,
+} from '../../domain/csv.js';
 import { asTyped } from '../own-command.js';
 
 export type CsvCell = string | number | bigint | boolean | Date | null | undefined;
@@ -8,32 +16,36 @@ export interface CsvOptions {
   readonly numeric?: readonly boolean[];
   /** The rows go to a terminal, where control characters must not take effect. */
   readonly terminal?: boolean;
+  readonly dialect?: CsvDialect;
 }
 
 /** Lines of CSV, one by one. A formula gets a leading apostrophe; numbers stay numbers. */
 export async function* csv(
   header: readonly string[],
   rows: Iterable<readonly CsvCell[]> | AsyncIterable<readonly CsvCell[]>,
-  options: CsvOptions = {},
+  { numeric, terminal = false, dialect = PLAIN_CSV }: CsvOptions = {},
 ): AsyncGenerator<string, void, undefined> {
-  const line = (cells: readonly CsvCell[], numeric?: readonly boolean[]): string =>
-    csvLine(
-      cells.map((cell, index) => {
-        const text = cellText(cell, numeric?.[index] === true);
-        const shown = options.terminal === true ? withoutControls(text) : text;
-        // These rows don't distinguish an empty text from null.
-        return shown === '' ? null : shown;
-      }),
-    );
-  yield line(header);
-  for await (const row of rows) yield line(row, options.numeric);
+  const cellOf = (cell: CsvCell, isNumeric: boolean): string | null => {
+    const text = cellText(cell, isNumeric, dialect);
+    const shown = terminal ? withoutControls(text) : text;
+    // These rows don't distinguish an empty text from null.
+    return shown === '' ? null : shown;
+  };
+  yield csvHead(
+    header.map((name) => cellOf(name, false)),
+    dialect,
+  );
+  for await (const row of rows) {
+    const cells = row.map((cell, index) => cellOf(cell, numeric?.[index] === true));
+    yield csvLine(cells, dialect.delimiter);
+  }
 }
 
-function cellText(cell: CsvCell, numeric: boolean): string {
+function cellText(cell: CsvCell, isNumeric: boolean, dialect: CsvDialect): string {
   if (cell === null || cell === undefined) return '';
   if (cell instanceof Date) return Number.isNaN(cell.getTime()) ? '' : cell.toISOString();
-  if (typeof cell !== 'string') return String(cell);
-  return numeric && isNumberText(cell) ? cell : guarded(cell);
+  if (typeof cell !== 'string') return csvNumber(String(cell), dialect);
+  return isNumeric && isNumberText(cell) ? csvNumber(cell, dialect) : guarded(cell);
 }
 
 function withoutControls(text: string): string {

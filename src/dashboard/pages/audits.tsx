@@ -1,12 +1,12 @@
-import { Readable } from 'node:stream';
 import type { FC } from 'hono/jsx';
 import { adding } from '../../app/watches.js';
 import { unprovenRemedy, whyUnproven } from '../../domain/codes/evidence.js';
-import { auditResultChunks, readingOf } from '../../jobs/codes/audit-result.js';
+import { auditResultChunks, readingOf, isWorkbookList } from '../../jobs/codes/audit-result.js';
 import { repeatedIn } from '../../jobs/codes/enter-list.js';
 import { enqueueNext } from '../../jobs/codes/perform-chunk.js';
 import type { AuditProgress, UnprovenCount } from '../../store/audits/types.js';
 import { act, Problem, queuedNotice, type Dashboard, type DashboardParts } from '../context.js';
+import { checkRoom, dialectIn, Downloads, sendFile } from '../downloads.js';
 import { message, page } from '../layout.js';
 import {
   ActionButton,
@@ -91,6 +91,7 @@ export function addAudits(app: Dashboard, parts: DashboardParts): void {
       store.audits.listOf(auditId),
       unproven > 0 || (!isRunning && pending > 0) ? store.audits.unprovenCounts(auditId) : [],
     ]);
+    const isWorkbook = isWorkbookList(list?.layout ?? null);
     const bar =
       running === null
         ? undefined
@@ -121,12 +122,19 @@ export function addAudits(app: Dashboard, parts: DashboardParts): void {
               </ActionButton>
             ) : null}
             {list?.prunedAt === null ? (
-              <a
-                class={`button${state === 'finished' ? ' main' : ''}`}
-                href={`/audits/${auditId}/result.csv`}
-              >
-                Download result
-              </a>
+              <>
+                <a
+                  class={`button${state === 'finished' ? ' main' : ''}`}
+                  href={`/audits/${auditId}/result.${isWorkbook ? 'xlsx' : 'csv'}`}
+                >
+                  Download result
+                </a>
+                <Downloads
+                  of={`result of audit ${auditId}`}
+                  path={`/audits/${auditId}/result`}
+                  as={isWorkbook ? ['csv', 'csv-comma'] : ['csv-comma', 'xlsx']}
+                />
+              </>
             ) : null}
           </>
         ) : undefined,
@@ -216,14 +224,16 @@ export function addAudits(app: Dashboard, parts: DashboardParts): void {
     return c.redirect(`/audits/${auditId}?notice=${await queuedNotice(store)}`, 303);
   });
 
-  app.get('/audits/:id/result.csv', async (c) => {
+  app.get('/audits/:id/:file{result\\.(?:csv|xlsx)}', async (c) => {
     if (c.get('session').role !== 'operator') {
       return message(c, 403, 'Your account may not read codes', 'An operator can download it.');
     }
-    const { auditId, sellerId } = await auditIn(c.req.param('id'));
+    const { auditId, sellerId, lines } = await auditIn(c.req.param('id'));
     const what = { action: 'download result', target: targetOf(auditId, sellerId) };
-    const text = await act(c, parts, what, async () => {
-      const found = await auditResultChunks(store, auditId, 'csv');
+    const format = c.req.param('file') === 'result.xlsx' ? 'xlsx' : 'csv';
+    const chunks = await act(c, parts, what, async () => {
+      await checkRoom(format, () => lines);
+      const found = await auditResultChunks(store, auditId, format, dialectIn(c) ?? null);
       if (found !== null) return found;
       throw new Problem(
         `The list of audit ${auditId} is no longer kept`,
@@ -231,10 +241,8 @@ export function addAudits(app: Dashboard, parts: DashboardParts): void {
         409,
       );
     });
-    const bytes = Readable.from(encoded(text), { objectMode: false, highWaterMark: 1 << 16 });
-    return c.body(Readable.toWeb(bytes) as ReadableStream, 200, {
-      'content-type': 'text/csv; charset=utf-8',
-      'content-disposition': `attachment; filename="audit-${auditId}.csv"`,
+    return sendFile(c, `audit-${auditId}`, format, async (write) => {
+      for await (const chunk of chunks) await write(chunk);
     });
   });
 
@@ -244,12 +252,6 @@ export function addAudits(app: Dashboard, parts: DashboardParts): void {
     if (audit !== null) return audit;
     throw new Problem('There is no such audit', '/audits lists the audits there are.', 404);
   }
-}
-
-async function* encoded(
-  text: AsyncIterable<string | Uint8Array>,
-): AsyncGenerator<Buffer, void, undefined> {
-  for await (const piece of text) yield Buffer.from(piece);
 }
 
 function targetOf(auditId: bigint, sellerId: string): string {

@@ -1,9 +1,11 @@
 import type { FC } from 'hono/jsx';
-import { stream } from 'hono/streaming';
 import { describeChange, labelOf } from '../../domain/change-text.js';
-import { csvLine, guarded } from '../../domain/csv.js';
+import { csvNumber, PLAIN_CSV, type CsvDialect } from '../../domain/csv.js';
+import { exportChunks } from '../../export/index.js';
 import type { ChangeFilter, ItemChange } from '../../store/item-changes.js';
-import type { Dashboard, DashboardContext, DashboardParts } from '../context.js';
+import type { TextRow } from '../../store/text-cursor.js';
+import { Problem, type Dashboard, type DashboardContext, type DashboardParts } from '../context.js';
+import { checkRoom, dialectIn, Downloads, formatIn, sendFile } from '../downloads.js';
 import { page } from '../layout.js';
 import {
   Choice,
@@ -29,7 +31,7 @@ const CLASSES = [
   ...(['added', 'missing', 'removed', 'restored'] as const),
 ];
 
-/** `/changes`: what changed, night by night, and the same as CSV. */
+/** `/changes`: what changed, night by night, and the same as a file. */
 export function addChanges(app: Dashboard, { store }: DashboardParts): void {
   app.get('/changes', async (c) => {
     const filter = filterOf(c);
@@ -44,9 +46,17 @@ export function addChanges(app: Dashboard, { store }: DashboardParts): void {
         title: 'Changes',
         lead: 'What changed about items, newest first.',
         actions: (
-          <a class="button" href={`/changes.csv?${without(query, 'before')}`}>
-            Download CSV
-          </a>
+          <>
+            <a class="button" href={`/changes.csv?${without(query, 'before')}`}>
+              Download CSV
+            </a>
+            <Downloads
+              of="changes"
+              path="/changes"
+              query={new URLSearchParams(without(query, 'before'))}
+              as={['csv-comma', 'xlsx', 'parquet']}
+            />
+          </>
         ),
       },
       <>
@@ -85,21 +95,24 @@ export function addChanges(app: Dashboard, { store }: DashboardParts): void {
     );
   });
 
-  app.get('/changes.csv', (c) => {
+  app.get('/:file{changes\\.[a-z]+}', async (c) => {
+    const format = formatIn(c.req.param('file').split('.')[1]);
+    if (format === undefined) {
+      throw new Problem('There is no such file', '/changes lists the changes.', 404);
+    }
     const filter = filterOf(c);
-    c.header('content-type', 'text/csv; charset=utf-8');
-    c.header('content-disposition', 'attachment; filename="changes.csv"');
-    return stream(c, async (out) => {
-      await out.write(csvLine(CSV_COLUMNS));
-      let before = filter.before;
-      while (!out.aborted) {
-        const limits = { limit: BATCH, newest: true, ...(before === undefined ? {} : { before }) };
-        const batch = (await store.items.changes({ ...filter, ...limits })).toReversed();
-        await out.write(batch.map(csvOf).join(''));
-        const last = batch.at(-1);
-        if (last === undefined || batch.length < BATCH) return;
-        before = last.seq;
-      }
+    await checkRoom(format, async () => {
+      const counts = await store.items.changeCounts(filter);
+      return counts.reduce((sum, { changes }) => sum + changes, 0);
+    });
+    const dialect = dialectIn(c) ?? PLAIN_CSV;
+    return sendFile(c, 'changes', format, async (write) => {
+      const batches = rowsOf(store, filter, dialect);
+      const chunks = exportChunks({ columns: FILE_COLUMNS, batches }, format, {
+        raw: false,
+        dialect,
+      });
+      for await (const chunk of chunks) await write(chunk);
     });
   });
 }
@@ -119,28 +132,47 @@ function filterOf(c: DashboardContext): ChangeFilter {
   };
 }
 
-const CSV_COLUMNS = [
-  ...['seq', 'changed_at', 'seller_id', 'item_id', 'item_name', 'class', 'field'],
-  ...['old_value', 'new_value', 'percent'],
+const FILE_COLUMNS = [
+  { name: 'seq', type: 'bigint' },
+  { name: 'changed_at', type: 'timestamp with time zone' },
+  { name: 'seller_id', type: 'text' },
+  { name: 'item_id', type: 'bigint' },
+  ...['item_name', 'class', 'field', 'old_value', 'new_value'].map((name) => {
+    return { name, type: 'text' };
+  }),
+  { name: 'percent', type: 'numeric(18,2)' },
 ];
 
-function csvOf(change: ItemChange): string {
+/** All changes that pass the filter, newest first, in PostgreSQL's text form; prices as the dialect has them. */
+async function* rowsOf(
+  store: DashboardParts['store'],
+  filter: ChangeFilter,
+  dialect: CsvDialect,
+): AsyncGenerator<readonly TextRow[], void, undefined> {
+  for (let place = filter.before; ;) {
+    const before = place === undefined ? {} : { before: place };
+    const limits = { limit: BATCH, newest: true, ...before };
+    const batch = (await store.items.changes({ ...filter, ...limits })).toReversed();
+    yield batch.map((change) => rowOf(change, dialect));
+    const last = batch.at(-1);
+    if (last === undefined || batch.length < BATCH) return;
+    place = last.seq;
+  }
+}
+
+function rowOf(change: ItemChange, dialect: CsvDialect): TextRow {
   const percent = percentOf(change);
-  const texts = [
-    change.itemName,
-    change.class,
-    change.field,
-    valueText(change.old),
-    valueText(change.new),
-  ];
-  return csvLine([
+  const values = [change.old, change.new].map((value) => {
+    const text = valueText(value);
+    return text !== null && change.class === 'price' ? csvNumber(text, dialect) : text;
+  });
+  return [
     String(change.seq),
-    change.changedAt.toISOString(),
-    guarded(change.sellerId),
-    String(change.itemId),
-    ...texts.map((text) => (text === null ? null : guarded(text))),
+    change.changedAt.toISOString().replace('T', ' ').replace('Z', '+00'),
+    ...[change.sellerId, String(change.itemId), change.itemName, change.class, change.field],
+    ...values,
     percent === null ? null : percent.toFixed(2),
-  ]);
+  ];
 }
 
 /** By how much a price changed; null for all else, and where it was 0 or in another currency. */

@@ -1,6 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Child, FC } from 'hono/jsx';
-import { stream } from 'hono/streaming';
 import { exportChunks } from '../../export/index.js';
 import {
   REPORTS,
@@ -11,6 +10,7 @@ import {
 } from '../../store/reports.js';
 import { BarChart, type ChartBar, Share, StepChart } from '../charts.js';
 import { Problem, type Dashboard, type DashboardContext, type DashboardParts } from '../context.js';
+import { checkRoom, dialectIn, Downloads, formatIn, sendFile } from '../downloads.js';
 import { page } from '../layout.js';
 import {
   Choice,
@@ -40,11 +40,6 @@ const MOST_DAYS = 31;
 /** Downloads at a time; each keeps a connection to the database. */
 const MOST_DOWNLOADS = 4;
 const DOWNLOAD_MS = 10 * 60_000;
-
-const FORMATS = {
-  csv: 'text/csv; charset=utf-8',
-  parquet: 'application/vnd.apache.parquet',
-} as const;
 
 /** `/reports`, and each report as a file. */
 export function addReports(app: Dashboard, { store, mirror }: DashboardParts): void {
@@ -98,8 +93,8 @@ export function addReports(app: Dashboard, { store, mirror }: DashboardParts): v
   });
 
   app.get('/reports/:file', async (c) => {
-    const [, name, ending] = /^([a-z-]+)\.(csv|parquet)$/.exec(c.req.param('file')) ?? [];
-    const [report, format] = [oneOf(REPORTS, name), oneOf(['csv', 'parquet'], ending)];
+    const [, name, ending] = /^([a-z-]+)\.([a-z]+)$/.exec(c.req.param('file')) ?? [];
+    const [report, format] = [oneOf(REPORTS, name), formatIn(ending)];
     if (report === undefined || format === undefined) {
       throw new Problem('There is no such report', '/reports lists the reports there are.', 404);
     }
@@ -107,17 +102,15 @@ export function addReports(app: Dashboard, { store, mirror }: DashboardParts): v
       throw new Problem('Too many downloads are under way', 'Try again in a minute.', 409);
     }
     const sellerId = await sellerOf(c);
-    const ended = new AbortController();
-    const signal = AbortSignal.any([ended.signal, AbortSignal.timeout(DOWNLOAD_MS)]);
-    c.header('content-type', FORMATS[format]);
-    c.header('content-disposition', `attachment; filename="${report}.${format}"`);
-    downloads += 1;
-    return stream(c, async (out) => {
-      out.onAbort(() => ended.abort());
+    await checkRoom(format, () => store.reports.rows({ report, sellerId }));
+    const dialect = dialectIn(c);
+    return sendFile(c, report, format, async (write, gone) => {
+      downloads += 1;
+      const signal = AbortSignal.any([gone, AbortSignal.timeout(DOWNLOAD_MS)]);
       try {
         await store.reports.download({ report, sellerId }, signal, async (rows) => {
-          for await (const chunk of exportChunks(rows, format, { raw: false })) {
-            await out.write(chunk);
+          for await (const chunk of exportChunks(rows, format, { raw: false, dialect })) {
+            await write(chunk);
           }
         });
       } finally {
@@ -206,7 +199,6 @@ const Report: FC<{
   /** Says what fills it; null: it has rows. */
   empty: Child;
 }> = ({ name, sellerId, title, note, chart, table, empty }) => {
-  const query = sellerId === null ? '' : `?seller=${encodeURIComponent(sellerId)}`;
   return (
     <Section
       title={title}
@@ -214,20 +206,12 @@ const Report: FC<{
       note={note}
       actions={
         <span class="actions">
-          <a
-            class="button small"
-            href={`/reports/${name}.csv${query}`}
-            aria-label={`CSV: ${title}`}
-          >
-            CSV
-          </a>
-          <a
-            class="button small"
-            href={`/reports/${name}.parquet${query}`}
-            aria-label={`Parquet: ${title}`}
-          >
-            Parquet
-          </a>
+          <Downloads
+            of={title}
+            path={`/reports/${name}`}
+            query={sellerId === null ? {} : { seller: sellerId }}
+            as={['csv', 'csv-comma', 'xlsx', 'parquet']}
+          />
         </span>
       }
     >

@@ -1,3 +1,4 @@
+import { PLAIN_CSV, type CsvDialect } from '../../domain/csv.js';
 import { describeVerdict, whyUnproven, type RecordFacts } from '../../domain/codes/evidence.js';
 import { supportAt } from '../../domain/codes/known-code.js';
 import type { Json } from '../../domain/item.js';
@@ -5,7 +6,6 @@ import {
   resultChunks,
   type Result,
   type ResultFormat,
-  type ResultOptions,
   type ResultRow,
 } from '../../intake/results.js';
 import type { AuditResult, CodeCheck, CodeState } from '../../store/audits/types.js';
@@ -13,16 +13,19 @@ import type { Store } from '../../store/store.js';
 
 /**
  * The result of an audit as it is now, in chunks: its list as it came, with verdicts.
+ * @param dialect of CSV; null: as that of the list
  * @returns null when its list is no longer kept
  */
 export async function auditResultChunks(
   { audits }: Pick<Store, 'audits'>,
   auditId: bigint,
   format: ResultFormat,
+  dialect: CsvDialect | null,
 ): Promise<AsyncGenerator<string | Uint8Array, void, undefined> | null> {
   const { columns, layout, prunedAt } = (await audits.listOf(auditId)) ?? NO_LIST;
   if (prunedAt !== null) return null;
-  return resultChunks(format, columns, resultRows(audits.results(auditId)), resultOptions(layout));
+  const rows = resultRows(audits.results(auditId));
+  return resultChunks(format, columns, rows, dialect ?? dialectOf(layout));
 }
 
 const NO_LIST = { columns: [], layout: null, prunedAt: null };
@@ -82,16 +85,22 @@ export function resultOf(facts: RecordFacts, now: number): Result {
  * lists had one, was not UTF-8 or is a workbook. Such lists come from spreadsheets, and Excel needs the mark to read
  * UTF-8.
  */
-export function resultOptions(layout: Json): ResultOptions {
+export function dialectOf(layout: Json): CsvDialect {
   const lists = listsIn(layout);
   const delimiter = lists[0]?.['delimiter'];
   return {
+    ...PLAIN_CSV,
     ...(typeof delimiter === 'string' ? { delimiter } : {}),
     bom: lists.some(
       ({ bom, encoding, format }) =>
         bom === true || format === 'xlsx' || (typeof encoding === 'string' && encoding !== 'utf-8'),
     ),
   };
+}
+
+/** True when the list came as an Excel workbook. */
+export function isWorkbookList(layout: Json): boolean {
+  return listsIn(layout)[0]?.['format'] === 'xlsx';
 }
 
 function listsIn(layout: Json): readonly { readonly [key: string]: Json }[] {

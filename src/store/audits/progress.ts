@@ -7,12 +7,12 @@ const PROGRESS = `
   audit_id AS "auditId", seller_id AS "sellerId", state, source, created_at AS "createdAt",
   finished_at AS "finishedAt", lines, rejected, codes, reused, valid, invalid, unproven, pending, denied,
   api_calls AS "apiCalls", chunk_size AS "chunkSize", problem, result_path AS path,
-  result_format AS format, result_written_at AS "writtenAt"`;
+  result_format AS format, result_decimal_comma AS "decimalComma", result_written_at AS "writtenAt"`;
 
 type Row = Omit<AuditProgress, 'auditId' | 'result'> & {
   readonly auditId: string;
   readonly path: string | null;
-} & Pick<ResultFile, 'format' | 'writtenAt'>;
+} & Omit<ResultFile, 'path'>;
 
 /** How far an audit is; null when there is none of this number. */
 export async function getProgress(pool: Pool, auditId: bigint): Promise<AuditProgress | null> {
@@ -94,12 +94,13 @@ export async function noteProblem(
 export async function setResultFile(
   pool: Pool,
   auditId: bigint,
-  { path, format }: Pick<ResultFile, 'path' | 'format'>,
+  { path, format, decimalComma }: Omit<ResultFile, 'writtenAt'>,
 ): Promise<void> {
   await pool.query(
-    `UPDATE mirror.audits SET result_path = $2, result_format = $3, result_written_at = NULL
+    `UPDATE mirror.audits
+        SET result_path = $2, result_format = $3, result_decimal_comma = $4, result_written_at = NULL
       WHERE audit_id = $1`,
-    [auditId, path, format],
+    [auditId, path, format, decimalComma],
   );
 }
 
@@ -135,7 +136,8 @@ async function change(
   return rows[0]?.state ?? (await getProgress(pool, auditId))?.state ?? null;
 }
 
-function progressIn({ auditId, path, format, writtenAt, ...row }: Row): AuditProgress {
-  const result = path === null ? null : { path, format, writtenAt };
+function progressIn(found: Row): AuditProgress {
+  const { auditId, path, format, decimalComma, writtenAt, ...row } = found;
+  const result = path === null ? null : { path, format, decimalComma, writtenAt };
   return { auditId: BigInt(auditId), ...row, result };
 }

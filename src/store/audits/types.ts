@@ -111,6 +111,8 @@ export interface ResultFile {
   /** Absolute. */
   readonly path: string;
   readonly format: 'csv' | 'json' | 'ndjson' | 'xlsx';
+  /** CSV with decimal commas, for an Excel that writes 19,90. */
+  readonly decimalComma: boolean;
   /** When the result was written there after the audit had finished; null: not yet. */
   readonly writtenAt: Date | null;
 }

@@ -10,7 +10,7 @@ import {
   withColumnNames,
 } from '../../../src/cli/output/formats.js';
 import { rowEncoder } from '../../../src/cli/rows.js';
-import { unguarded } from '../../../src/domain/csv.js';
+import { COMMA_CSV, unguarded } from '../../../src/domain/csv.js';
 
 const parse = (text: string): string[][] => read(text, { record_delimiter: '\r\n' });
 
@@ -35,6 +35,12 @@ describe('CSV', () => {
       [-5, 12n, '-5.0', '-5.0'],
       { numeric },
       "-5,12,-5.0,'-5.0",
+    ],
+    [
+      'has decimal commas in numbers alone',
+      ['-5.5', 1.5, '-1+cmd()', '1.4'],
+      { numeric, dialect: COMMA_CSV },
+      "-5,5;1,5;'-1+cmd();1.4",
     ],
     ['guards text in a numeric column', ['-1+cmd()'], { numeric }, "'-1+cmd()"],
     ['has dates in ISO 8601', [new Date(0), new Date(NaN)], {}, '1970-01-01T00:00:00.000Z,'],

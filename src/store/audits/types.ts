@@ -129,6 +129,7 @@ export interface AuditProgress extends Omit<
   | 'listPrunedAt'
   | 'resultPath'
   | 'resultFormat'
+  | 'resultDecimalComma'
   | 'resultWrittenAt'
 > {
   /** Null when nobody named a file. */

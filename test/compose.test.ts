@@ -20,7 +20,8 @@ import { cronFault } from './config/folder.js';
 import { interpolate, readCompose, variablesIn, type ComposeService } from './support/compose.js';
 import { migrate } from '../src/store/migrate.js';
 import { readOnlyUrl, storeRole } from '../src/store/read-only.js';
-import { open, query, trialDataDir } from './store/embedded/trial.js';
+import { open, trialDataDir } from './store/embedded/trial.js';
+import { query } from './support/postgres.js';
 import { hasRedis, redisTitle } from './support/redis.js';
 
 const whole = await program();

@@ -4,7 +4,8 @@ import { gunzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { syncAccount } from '../../src/jobs/account.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
-import { database, execute, rowsIn } from '../store/backup/support.js';
+import { query } from '../support/postgres.js';
+import { database, rowsIn } from '../store/backup/support.js';
 import { folder, marketOf, run, settings } from './support.js';
 
 const mirror = useMirror();
@@ -70,7 +71,7 @@ describe('prune', () => {
     const nothing = await run(['prune'], env);
     expect(nothing.stdout).toContain('Everything is kept for ever');
     expect(nothing.code).toBe(0);
-    await execute(
+    await query(
       mirror().databaseUrl,
       `INSERT INTO mirror.runs (seller_id, kind, state, started_at, finished_at, holder)
        SELECT 'main', 'account', 'failed', '2020-01-01Z', '2020-01-01Z', 'a test' FROM generate_series(1, 3)`,

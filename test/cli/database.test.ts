@@ -1,10 +1,9 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Client } from 'pg';
 import { beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest';
-import { query, trialDataDir } from '../store/embedded/trial.js';
+import { trialDataDir } from '../store/embedded/trial.js';
 import { useMirror } from '../support/mirror.js';
-import { createTestDatabase, databaseAt } from '../support/postgres.js';
+import { createTestDatabase, databaseAt, query } from '../support/postgres.js';
 import { run, start, until } from './support.js';
 
 const mirror = useMirror();
@@ -103,10 +102,7 @@ describe('sql on a server whose superuser DATABASE_URL names', () => {
     const asked = await run(['sql', '--format', 'ndjson', 'select current_user as role'], own);
     const { role } = JSON.parse(asked.stdout) as { role: string };
     onTestFinished(async () => {
-      const admin = new Client(own.DATABASE_URL);
-      await admin.connect();
-      await admin.query(`DROP OWNED BY ${role}; DROP ROLE ${role}`);
-      await admin.end();
+      await query(own.DATABASE_URL, `DROP OWNED BY ${role}; DROP ROLE ${role}`);
     });
     expect(role).toMatch(/^mirror_reader_\d+$/);
     const refused = await run(['sql', `select pg_read_file('/etc/hostname')`], own);

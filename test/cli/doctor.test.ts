@@ -1,6 +1,5 @@
 import { readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { Client } from 'pg';
 import { beforeEach, describe, expect, inject, it, onTestFinished } from 'vitest';
 import { checkStore } from '../../src/cli/commands/doctor.js';
 import { checkSeller, quirkInWords, type OpenedAccount } from '../../src/cli/marketplace-checks.js';
@@ -13,7 +12,7 @@ import type { EmbeddedStartError } from '../../src/store/errors.js';
 import { startServer } from '../support/http-server.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
 import { startSmtp } from '../support/smtp-server.js';
-import { createTestDatabase, databaseAt } from '../support/postgres.js';
+import { createTestDatabase, databaseAt, query } from '../support/postgres.js';
 import { folder, marketOf, run, settings } from './support.js';
 
 const mirror = useMirror();
@@ -270,10 +269,8 @@ describe('doctor about the store', () => {
     ],
   ])('fails a database that %s, as a run would', async (_, sql, expected) => {
     const database = await createTestDatabase();
-    const client = new Client(database.url);
     try {
-      await client.connect();
-      await client.query(sql.replace('this', new URL(database.url).pathname.slice(1)));
+      await query(database.url, sql.replace('this', new URL(database.url).pathname.slice(1)));
       const own = { ...config, databaseUrl: new Secret(database.url) };
       const { checks: found } = await checkStore(own, never);
       expect(found).toContainEqual({
@@ -283,7 +280,6 @@ describe('doctor about the store', () => {
         remedy: matching(/./),
       });
     } finally {
-      await client.end();
       await database.drop();
     }
   });

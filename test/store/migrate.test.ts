@@ -3,7 +3,6 @@ import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { Client } from 'pg';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import {
   type Migration,
@@ -11,7 +10,7 @@ import {
   migrationState,
   readMigrations,
 } from '../../src/store/migrate.js';
-import { createTestDatabase } from '../support/postgres.js';
+import { createTestDatabase, query } from '../support/postgres.js';
 import { NO_FILTERS, poolOf, shape, withEngine } from './shape.js';
 
 const CLEAN = { pending: [], failed: [], edited: [], unknown: [] };
@@ -28,16 +27,6 @@ async function emptyDatabase(): Promise<string> {
 /** Migrations by name. */
 function migrationsOf(sqlByName: Readonly<Record<string, string>>): Migration[] {
   return Object.entries(sqlByName).map(([name, sql]) => ({ name, sql }));
-}
-
-async function query(url: string, sql: string): Promise<unknown[]> {
-  const client = new Client(url);
-  await client.connect();
-  try {
-    return (await client.query<Record<string, unknown>>(sql)).rows;
-  } finally {
-    await client.end();
-  }
 }
 
 describe('migrating', () => {

@@ -1,16 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { Client } from 'pg';
 import { describe, expect, inject, it, onTestFinished } from 'vitest';
 import { openMirror } from '../../src/index.js';
-import { openEmbedded, release } from '../../src/store/embedded/index.js';
 import type { PrismaClient } from '../../src/store/generated/prisma/client.js';
 import { migrate } from '../../src/store/migrate.js';
 import { useMirror } from '../support/mirror.js';
-import { databaseAt } from '../support/postgres.js';
+import { databaseAt, query } from '../support/postgres.js';
+import { open, trialDataDir } from './embedded/trial.js';
 import { CONTRACT } from './reporting/contract.js';
 import { fillStore } from './reporting/data.js';
 
@@ -42,12 +38,6 @@ function declared(view: string): string[] {
     const column = /@map\("(\w+)"\)/.exec(rest)?.[1] ?? name;
     return `${column} ${type?.replace('?', '')}`;
   });
-}
-
-async function folder(): Promise<string> {
-  const path = await mkdtemp(join(tmpdir(), 'seller-mirror-reads-'));
-  onTestFinished(() => rm(path, { recursive: true, force: true }));
-  return path;
 }
 
 const mirror = useMirror();
@@ -91,12 +81,10 @@ describe('openMirror', () => {
 
   it('needs no right but to read schema reporting', async () => {
     const role = `reader_${randomBytes(6).toString('hex')}`;
-    const admin = new Client(
-      databaseAt(inject('testServer').adminUrl, new URL(mirror().databaseUrl).pathname.slice(1)),
-    );
-    await admin.connect();
-    onTestFinished(() => admin.end());
-    await admin.query(
+    const database = new URL(mirror().databaseUrl).pathname.slice(1);
+    const adminUrl = databaseAt(inject('testServer').adminUrl, database);
+    await query(
+      adminUrl,
       `CREATE ROLE ${role} LOGIN PASSWORD 'secret'; GRANT USAGE ON SCHEMA reporting TO ${role};
        GRANT SELECT ON ALL TABLES IN SCHEMA reporting TO ${role}`,
     );
@@ -106,13 +94,12 @@ describe('openMirror', () => {
     expect(await reads.reportingFreshness.findMany()).toEqual([]);
     await expect(reads.seller.findMany()).rejects.toThrow('denied');
     await reads.close();
-    await admin.query(`DROP OWNED BY ${role}; DROP ROLE ${role}`);
+    await query(adminUrl, `DROP OWNED BY ${role}; DROP ROLE ${role}`);
   });
 
   it('shares the embedded server, and leaves it when it is closed', async () => {
-    const dataDir = await folder();
-    const database = await openEmbedded({ dataDir, applicationName: 'test', durable: false });
-    onTestFinished(async () => void (await release(dataDir, { now: true })));
+    const dataDir = await trialDataDir();
+    const database = await open(dataDir, { durable: false });
     await migrate(database.url);
     await database.close();
     const reads = await openMirror({ dataDir });
@@ -121,7 +108,7 @@ describe('openMirror', () => {
   });
 
   it('creates no database where there is none, since only a sync could fill it', async () => {
-    const dataDir = join(await folder(), 'data');
+    const dataDir = await trialDataDir();
     await expect(openMirror({ dataDir })).rejects.toMatchObject({ code: 'NO_MIRROR' });
     expect(existsSync(dataDir)).toBe(false);
   });

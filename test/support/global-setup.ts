@@ -5,12 +5,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { Client } from 'pg';
 import type { TestProject } from 'vitest/node';
 import { addressOf, readCredentials } from '../../src/store/embedded/server.js';
 import { openEmbedded, release } from '../../src/store/embedded/index.js';
 import { migrate } from '../../src/store/migrate.js';
-import { databaseAt } from './postgres.js';
+import { databaseAt, query } from './postgres.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const PREFIX = 'seller-mirror-tests-';
@@ -58,34 +57,24 @@ async function useServer(project: TestProject, url: string): Promise<Undo> {
   const id = randomBytes(6).toString('hex');
   const template = `test_template_${id}`;
   const owner = await ordinaryUser(url, `test_owner_${id}`);
-  await run(url, `CREATE DATABASE ${template} OWNER "${decodeURIComponent(owner.username)}"`);
+  await query(url, `CREATE DATABASE ${template} OWNER "${decodeURIComponent(owner.username)}"`);
   await migrate(databaseAt(owner.href, template));
   project.provide('testServer', { adminUrl: url, userUrl: owner.href, template });
   return async () => {
-    await run(url, `DROP DATABASE IF EXISTS ${template} WITH (FORCE)`);
-    await run(url, `DROP ROLE IF EXISTS test_owner_${id}`);
+    await query(url, `DROP DATABASE IF EXISTS ${template} WITH (FORCE)`);
+    await query(url, `DROP ROLE IF EXISTS test_owner_${id}`);
   };
 }
 
 /** The given user, or a new one when that is a superuser, whom the product would not use. */
 async function ordinaryUser(url: string, name: string): Promise<URL> {
   const user = new URL(url);
-  const [row] = await run(url, 'SELECT rolsuper FROM pg_roles WHERE rolname = current_user');
+  const [row] = await query(url, 'SELECT rolsuper FROM pg_roles WHERE rolname = current_user');
   if (row?.['rolsuper'] !== true) return user;
   user.username = name;
   user.password = randomBytes(12).toString('hex');
-  await run(url, `CREATE ROLE ${name} LOGIN PASSWORD '${user.password}'`);
+  await query(url, `CREATE ROLE ${name} LOGIN PASSWORD '${user.password}'`);
   return user;
-}
-
-async function run(url: string, sql: string): Promise<Record<string, unknown>[]> {
-  const client = new Client(url);
-  await client.connect();
-  try {
-    return (await client.query<Record<string, unknown>>(sql)).rows;
-  } finally {
-    await client.end();
-  }
 }
 
 /** Removes what killed test runs left; their servers ended by themselves. */

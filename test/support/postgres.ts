@@ -31,15 +31,15 @@ export async function createTestDatabase({ empty = false } = {}): Promise<TestDa
   const name = `test_${process.pid}_${randomBytes(6).toString('hex')}`;
   const owner = decodeURIComponent(new URL(userUrl).username);
   const ownedBy = owner === '' ? '' : `OWNER "${owner}"`;
-  await asAdmin(
+  await query(
     adminUrl,
     `CREATE DATABASE ${name} ${ownedBy} TEMPLATE ${empty ? 'template1' : template}`,
   );
   return {
     url: databaseAt(userUrl, name),
     drop: async () => {
-      await asAdmin(adminUrl, WAIT_FOR_SESSIONS(name));
-      await asAdmin(adminUrl, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
+      await query(adminUrl, WAIT_FOR_SESSIONS(name));
+      await query(adminUrl, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
     },
   };
 }
@@ -94,11 +94,18 @@ export function databaseAt(url: string, database: string): string {
   return address.href;
 }
 
-async function asAdmin(adminUrl: string, sql: string): Promise<void> {
-  const client = new Client(adminUrl);
+/** Sends statements on a connection of their own. @returns the rows of the last one */
+export async function query(
+  url: string,
+  ...statements: readonly string[]
+): Promise<Record<string, unknown>[]> {
+  const client = new Client(url);
+  client.on('error', () => undefined); // the statement under way tells it
   await client.connect();
   try {
-    await client.query(sql);
+    let rows: Record<string, unknown>[] = [];
+    for (const sql of statements) ({ rows } = await client.query<Record<string, unknown>>(sql));
+    return rows;
   } finally {
     await client.end();
   }

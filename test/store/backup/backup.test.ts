@@ -8,9 +8,10 @@ import { seededCatalogue } from '../../../src/simulator/index.js';
 import { BackupError } from '../../../src/store/backup/format.js';
 import { openStore } from '../../../src/store/store.js';
 import { KEY, never, useMirror } from '../../support/mirror.js';
+import { query } from '../../support/postgres.js';
 import { at, invalid, load, pending, purchaseOf, unproven, valid } from '../audits/support.js';
 import { prepared } from '../history-book.js';
-import { backupOf, database, execute, restoreInto, rowsIn } from './support.js';
+import { backupOf, database, restoreInto, rowsIn } from './support.js';
 
 const mirror = useMirror();
 
@@ -87,7 +88,7 @@ describe('a backup', () => {
     for (const bytes of backups) {
       expect(gunzipSync(bytes).includes(KEY)).toBe(false);
       await restoreInto(target.url, bytes, { replace: true });
-      expect(await execute(target.url, DISAGREEMENTS)).toEqual([]);
+      expect(await query(target.url, DISAGREEMENTS)).toEqual([]);
     }
     const restored = openStore(target.url, 'test');
     try {
@@ -105,9 +106,9 @@ describe('a backup', () => {
       }
       const again = { ...mirror().deps(sim.url), store: restored };
       expect((await syncCatalogue(again, never)).state).toBe('succeeded');
-      const once = await execute(target.url, 'SELECT * FROM mirror.item_changes ORDER BY seq');
+      const once = await query(target.url, 'SELECT * FROM mirror.item_changes ORDER BY seq');
       await syncCatalogue(again, never);
-      const twice = await execute(target.url, 'SELECT * FROM mirror.item_changes ORDER BY seq');
+      const twice = await query(target.url, 'SELECT * FROM mirror.item_changes ORDER BY seq');
       expect(twice).toEqual(once);
       expect((await restored.sellers.statuses())[0]?.items.live).toBe(60);
     } finally {
@@ -117,7 +118,7 @@ describe('a backup', () => {
 
   it('gives out no number twice after it took the place of a store that had got further', async () => {
     const target = await database();
-    await execute(
+    await query(
       target.url,
       `INSERT INTO mirror.sellers (seller_id, marketplace) VALUES ('main', 'x')`,
       `SELECT setval('mirror.item_changes_seq_seq', 5000)`,
@@ -125,7 +126,7 @@ describe('a backup', () => {
     await mirror().store.sellers.ensure('main', 'example.com');
     await restoreInto(target.url, await backupOf(mirror().databaseUrl), { replace: true });
     const next = `SELECT nextval('mirror.item_changes_seq_seq') AS next`;
-    expect(await execute(target.url, next)).toEqual([{ next: '5001' }]);
+    expect(await query(target.url, next)).toEqual([{ next: '5001' }]);
   });
 
   it('can’t be made of a database without a mirror', async () => {

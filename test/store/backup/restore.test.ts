@@ -19,8 +19,8 @@ import { checkBackup, restore } from '../../../src/store/backup/restore.js';
 import { migrate, migrationState, readMigrations } from '../../../src/store/migrate.js';
 import { openStore } from '../../../src/store/store.js';
 import { never } from '../../support/mirror.js';
-import { createTestDatabase } from '../../support/postgres.js';
-import { backupOf, database, execute, fileOf, restoreInto, rowsIn } from './support.js';
+import { createTestDatabase, query } from '../../support/postgres.js';
+import { backupOf, database, fileOf, restoreInto, rowsIn } from './support.js';
 
 const FILL = [
   `INSERT INTO mirror.sellers (seller_id, marketplace) VALUES ('main', 'a'), ('other', 'b')`,
@@ -33,7 +33,7 @@ const CODE_IDS = 'purchase_codes_code_id_seq';
 let bytes: Buffer;
 beforeAll(async () => {
   const source = await createTestDatabase();
-  await execute(source.url, ...FILL);
+  await query(source.url, ...FILL);
   bytes = await backupOf(source.url);
   await source.drop();
 });
@@ -41,7 +41,7 @@ beforeAll(async () => {
 /** A store with other data than the backup has. */
 async function filled(): Promise<string> {
   const { url } = await database();
-  await execute(url, `INSERT INTO mirror.sellers (seller_id, marketplace) VALUES ('mine', 'c')`);
+  await query(url, `INSERT INTO mirror.sellers (seller_id, marketplace) VALUES ('mine', 'c')`);
   return url;
 }
 
@@ -60,7 +60,7 @@ describe('restoring', () => {
     const audit = `INSERT INTO mirror.audits (seller_id, state, source, layout, columns, chunk_size, lines,
         rejected, codes, reused, valid, invalid, unproven, pending, result_path, result_format)
       VALUES ('main', 'running', 'x', '{}', '{}', 1, 0, 0, 0, 0, 0, 0, 0, 0, '/etc/passwd', 'csv')`;
-    await execute(source.url, ...FILL, audit);
+    await query(source.url, ...FILL, audit);
     const backup = await backupOf(source.url);
     await source.drop();
     const { url } = await database();
@@ -150,7 +150,7 @@ describe('restoring', () => {
     await restoreInto(url, file);
     const next = `SELECT nextval('mirror.${CODE_IDS}') AS code,
                          nextval('mirror.item_changes_seq_seq') AS change`;
-    expect(await execute(url, next)).toEqual([{ code: '3001', change: '8' }]);
+    expect(await query(url, next)).toEqual([{ code: '3001', change: '8' }]);
   });
 
   it.each<[why: string, rows: (rows: string) => string]>([
@@ -190,7 +190,7 @@ describe('restoring', () => {
 
   it('refuses what a newer version of the program wrote', async () => {
     const { url } = await database();
-    await execute(
+    await query(
       url,
       `INSERT INTO mirror._prisma_migrations (id, checksum, finished_at, migration_name)
        VALUES ('x', 'x', now(), '20991231000000_future')`,
@@ -218,7 +218,7 @@ describe('restoring', () => {
 
   it('brings what an older version wrote up to date, keeps grants, and loses no view of others', async () => {
     const old = await olderStore(3);
-    await execute(
+    await query(
       old,
       `INSERT INTO mirror.sellers (seller_id, marketplace) VALUES ('main', 'a')`,
       `INSERT INTO mirror.items (seller_id, item_id, name, state, first_seen_at, changed_at,
@@ -228,7 +228,7 @@ describe('restoring', () => {
     );
     const older = await backupOf(old);
     const url = await filled();
-    await execute(
+    await query(
       url,
       'GRANT USAGE ON SCHEMA reporting TO PUBLIC',
       'GRANT SELECT ON reporting.items TO PUBLIC',
@@ -238,25 +238,25 @@ describe('restoring', () => {
     const before = await rowsIn(url);
     await expect(restoreInto(url, older, { replace: true })).rejects.toThrow('theirs');
     expect(await rowsIn(url)).toEqual(before);
-    await execute(url, 'DROP VIEW public.theirs');
+    await query(url, 'DROP VIEW public.theirs');
     await restoreInto(url, older, { replace: true });
-    expect(await execute(url, 'SELECT name, valid_from FROM reporting.item_history')).toEqual([
+    expect(await query(url, 'SELECT name, valid_from FROM reporting.item_history')).toEqual([
       { name: 'Seven', valid_from: new Date('2026-01-01Z') },
     ]);
-    expect(await execute(url, 'SELECT kind FROM reporting.sync_runs')).toEqual([{ kind: 'items' }]);
+    expect(await query(url, 'SELECT kind FROM reporting.sync_runs')).toEqual([{ kind: 'items' }]);
     const state = await migrationState(url);
     expect(state).toMatchObject({ pending: [], failed: [], unknown: [] });
     const granted = `SELECT has_table_privilege('public', 'reporting.items', 'SELECT') AS items`;
-    expect(await execute(url, granted)).toEqual([{ items: true }]);
+    expect(await query(url, granted)).toEqual([{ items: true }]);
     // And what later versions will add, as prisma/grants.sql has it.
-    await execute(url, 'CREATE VIEW reporting.later AS SELECT 1 AS one');
+    await query(url, 'CREATE VIEW reporting.later AS SELECT 1 AS one');
     const later = `SELECT has_table_privilege('public', 'reporting.later', 'SELECT') AS later`;
-    expect(await execute(url, later)).toEqual([{ later: true }]);
-    await execute(url, 'DROP VIEW reporting.later');
+    expect(await query(url, later)).toEqual([{ later: true }]);
+    await query(url, 'DROP VIEW reporting.later');
     const fresh = await database();
     const shape = `SELECT table_schema, table_name, column_name, data_type FROM information_schema.columns
       WHERE table_schema IN ('mirror', 'reporting') ORDER BY 1, 2, 3`;
-    expect(await execute(url, shape)).toEqual(await execute(fresh.url, shape));
+    expect(await query(url, shape)).toEqual(await query(fresh.url, shape));
   });
 });
 

@@ -1,10 +1,9 @@
-import pg from 'pg';
 import { onTestFinished } from 'vitest';
 import type { BackupManifest } from '../../../src/store/backup/format.js';
 import { checkBackup, restore, type OpenFile } from '../../../src/store/backup/restore.js';
 import { backUp } from '../../../src/store/backup/write.js';
 import { never } from '../../support/mirror.js';
-import { createTestDatabase, type TestDatabase } from '../../support/postgres.js';
+import { createTestDatabase, query, type TestDatabase } from '../../support/postgres.js';
 
 /** A backup in memory. */
 export async function backupOf(url: string): Promise<Buffer> {
@@ -43,36 +42,17 @@ export async function database(options?: { empty: boolean }): Promise<TestDataba
 
 /** All rows of all tables that a backup holds, as text, in a fixed order. */
 export async function rowsIn(url: string): Promise<Record<string, string[]>> {
-  const client = new pg.Client(url);
-  await client.connect();
-  try {
-    const { rows: tables } = await client.query<{ name: string }>(
-      `SELECT relname AS name FROM pg_class
-        WHERE relnamespace = 'mirror'::regnamespace AND relkind = 'r'
-          AND relname NOT IN ('_prisma_migrations', 'processes', 'request_budgets', 'epochs')`,
-    );
-    const all: Record<string, string[]> = {};
-    for (const { name } of tables) {
-      const { rows } = await client.query<{ row: string }>(
-        `SELECT t::text AS row FROM mirror.${name} t ORDER BY t::text COLLATE "C"`,
-      );
-      all[name] = rows.map(({ row }) => row);
-    }
-    return all;
-  } finally {
-    await client.end();
-  }
-}
-
-/** Sends statements, one after the other. */
-export async function execute(url: string, ...statements: readonly string[]): Promise<unknown[]> {
-  const client = new pg.Client(url);
-  await client.connect();
-  try {
-    let rows: unknown[] = [];
-    for (const sql of statements) ({ rows } = await client.query<pg.QueryResultRow>(sql));
-    return rows;
-  } finally {
-    await client.end();
-  }
+  const tables = await query(
+    url,
+    `SELECT relname AS name FROM pg_class
+      WHERE relnamespace = 'mirror'::regnamespace AND relkind = 'r'
+        AND relname NOT IN ('_prisma_migrations', 'processes', 'request_budgets', 'epochs')`,
+  );
+  const each = tables.map(
+    ({ name }) =>
+      `SELECT '${name as string}' AS name,
+              ARRAY(SELECT t::text FROM mirror.${name as string} t ORDER BY t::text COLLATE "C") AS rows`,
+  );
+  const all = await query(url, each.join(' UNION ALL '));
+  return Object.fromEntries(all.map(({ name, rows }) => [name, rows])) as Record<string, string[]>;
 }

@@ -7,7 +7,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { openEmbedded, release } from '../../../src/store/embedded/index.js';
 import { isRoot } from '../../../src/store/embedded/service-user.js';
-import { keeperPids, open, query, serverPid, startCommand, trialDataDir } from './trial.js';
+import { query } from '../../support/postgres.js';
+import { keeperPids, open, serverPid, startCommand, trialDataDir } from './trial.js';
 
 const PATIENT = { timeout: 30_000 };
 

@@ -7,7 +7,8 @@ import { describe, expect, it } from 'vitest';
 import { makeUsable } from '../../../src/store/embedded/binaries.js';
 import { hold, openEmbedded, release } from '../../../src/store/embedded/index.js';
 import { isRoot, newServiceUser, runAs } from '../../../src/store/embedded/service-user.js';
-import { DIST, open, query, serverPid, startCommand, trialDataDir, trialFolder } from './trial.js';
+import { query } from '../../support/postgres.js';
+import { DIST, open, serverPid, startCommand, trialDataDir, trialFolder } from './trial.js';
 
 const NOBODY = { uid: 65_534, gid: 65_534 };
 

@@ -1,7 +1,8 @@
 import { readdir, rm, stat } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
 import { describeEmbedded, hold, release } from '../../../src/store/embedded/index.js';
-import { keeperPids, open, query, serverPid, startCommand, trialDataDir } from './trial.js';
+import { query } from '../../support/postgres.js';
+import { keeperPids, open, serverPid, startCommand, trialDataDir } from './trial.js';
 
 describe('the embedded server is shared', () => {
   it('by four commands that start first at the same time: one makes it, all use it', async () => {

@@ -5,7 +5,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { Client } from 'pg';
 import { onTestFinished } from 'vitest';
 import {
   connect,
@@ -50,17 +49,6 @@ export async function open(
   });
   onTestFinished(() => database.close());
   return database;
-}
-
-export async function query(url: string, sql: string): Promise<unknown[]> {
-  const client = new Client(url);
-  client.on('error', () => {});
-  await client.connect();
-  try {
-    return (await client.query<Record<string, unknown>>(sql)).rows;
-  } finally {
-    await client.end();
-  }
 }
 
 /** Process number of the server on `location`; null when none runs. */

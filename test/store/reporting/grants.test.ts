@@ -4,7 +4,7 @@ import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest';
 import { migrate, readMigrations } from '../../../src/store/migrate.js';
 import { Mirror } from '../../support/mirror.js';
-import { createTestDatabase, databaseAt } from '../../support/postgres.js';
+import { createTestDatabase, databaseAt, query } from '../../support/postgres.js';
 import { CONTRACT } from './contract.js';
 
 const SCRIPT = new URL('../../../prisma/grants.sql', import.meta.url);
@@ -111,21 +111,19 @@ describe('a migration that makes views again', () => {
     const database = await createTestDatabase({ empty: true });
     onTestFinished(() => database.drop());
     await migrate(database.url, earlier);
-    const client = new Client(database.url);
-    await client.connect();
-    try {
-      await client.query(`
-        GRANT SELECT ON reporting.items TO PUBLIC;
-        GRANT SELECT (code_id, item_state) ON reporting.purchases TO PUBLIC`);
-      await migrate(database.url);
-      const { rows } = await client.query(`
-        SELECT has_table_privilege('public', 'reporting.items', 'SELECT') AS items,
-               has_table_privilege('public', 'reporting.item_history', 'SELECT') AS history,
-               has_column_privilege('public', 'reporting.purchases', 'item_state', 'SELECT') AS state,
-               has_column_privilege('public', 'reporting.purchases', 'code', 'SELECT') AS code`);
-      expect(rows).toEqual([{ items: true, history: false, state: true, code: false }]);
-    } finally {
-      await client.end();
-    }
+    await query(
+      database.url,
+      'GRANT SELECT ON reporting.items TO PUBLIC',
+      'GRANT SELECT (code_id, item_state) ON reporting.purchases TO PUBLIC',
+    );
+    await migrate(database.url);
+    const granted = await query(
+      database.url,
+      `SELECT has_table_privilege('public', 'reporting.items', 'SELECT') AS items,
+              has_table_privilege('public', 'reporting.item_history', 'SELECT') AS history,
+              has_column_privilege('public', 'reporting.purchases', 'item_state', 'SELECT') AS state,
+              has_column_privilege('public', 'reporting.purchases', 'code', 'SELECT') AS code`,
+    );
+    expect(granted).toEqual([{ items: true, history: false, state: true, code: false }]);
   });
 });

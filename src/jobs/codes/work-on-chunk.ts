@@ -197,7 +197,7 @@ const PAUSE_SHARE = 9;
 /** Longest pause between two writes. */
 const LONGEST_PAUSE_MS = 1_000;
 /** So many results are written without a pause, while the next are asked for: their number makes up for it. */
-const WORTH_A_WRITE = 100;
+const WORTH_A_WRITE = 400;
 /** Results that may wait for a write before asking waits too. */
 const MOST_WAITING = 1_000;
 

@@ -178,7 +178,10 @@ const WRITE = named(
         checkpoint_before timestamptz, checkpoint_after timestamptz,
         entry_place tid, position int, settled mirror.code_verdict, attempts int, denials int,
         denied_at timestamptz,
-        code_place tid, turned boolean, answered boolean, raw jsonb, purchase jsonb, transitions json)
+        code_place tid, turned boolean, answered boolean, raw jsonb, transitions json,
+        answered_code text, license_type text, price numeric, currency text,
+        item_id bigint, item_name text, item_url text, item_preview_url text, item_full boolean,
+        supported_until timestamptz, downloaded boolean, purchased_at timestamptz)
   ), checks AS (
     INSERT INTO mirror.code_checks (check_id, seller_id, code_id, audit_id, checked_at, verdict,
                                     reason, proof, http_status, message, raw_hash,
@@ -194,15 +197,11 @@ const WRITE = named(
            first_checked_at = coalesce(p.first_checked_at, i.checked_at), denied_at = NULL,
            purchase_seen_at = CASE WHEN i.answered THEN i.checked_at ELSE p.purchase_seen_at END,
            raw = CASE WHEN i.answered THEN i.raw ELSE p.raw END,
-           answered_code = i.purchase->>'purchaseCode', license_type = i.purchase->>'licenseType',
-           price = (i.purchase->>'price')::numeric, currency = i.purchase->>'currency',
-           item_id = (i.purchase #>> '{item,id}')::bigint, item_name = i.purchase #>> '{item,name}',
-           item_url = i.purchase #>> '{item,url}',
-           item_preview_url = i.purchase #>> '{item,previewImageUrl}',
-           item_full = coalesce((i.purchase #>> '{item,full}')::boolean, false),
-           supported_until = (i.purchase->>'supportedUntil')::timestamptz,
-           downloaded = (i.purchase->>'downloaded')::boolean,
-           purchased_at = (i.purchase->>'purchasedAt')::timestamptz
+           answered_code = i.answered_code, license_type = i.license_type, price = i.price,
+           currency = i.currency, item_id = i.item_id, item_name = i.item_name, item_url = i.item_url,
+           item_preview_url = i.item_preview_url, item_full = coalesce(i.item_full, false),
+           supported_until = i.supported_until, downloaded = i.downloaded,
+           purchased_at = i.purchased_at
       FROM incoming i
      WHERE p.ctid = i.code_place AND p.code_id + 0 = i.code_id
     RETURNING 1
@@ -258,38 +257,69 @@ async function write(
   }
 }
 
-/** A check as JSON text. @param code whose newest check it is; null: a newer one follows */
+/**
+ * A check as JSON text. Members without a value are left out, and those of the purchase are not nested:
+ * PostgreSQL takes as long to read them as to write the rows.
+ * @param code whose newest check it is; null: a newer one follows
+ */
 function checkRow(result: CodeResult, code: AuditCode | null): string {
   const { codeId, checkedAt, checkpoints, news, reason, proof } = result;
   const { httpStatus, message, rawHash } = result;
-  const check = {
+  const row = JSON.stringify({
     code_id: String(codeId),
     checked_at: checkedAt,
     verdict: news.verdict,
     reason: storable(reason, LONGEST_TEXT),
     proof: storable(proof, LONGEST_TEXT),
-    http_status: httpStatus,
-    message: message === null ? null : storable(message, LONGEST_TEXT),
-    raw_hash: rawHash === null ? null : `\\x${rawHash}`,
+    http_status: httpStatus ?? undefined,
+    message: message === null ? undefined : storable(message, LONGEST_TEXT),
+    raw_hash: rawHash === null ? undefined : `\\x${rawHash}`,
     ...checkpointColumns(checkpoints),
-  };
-  if (code === null) return JSON.stringify(check);
-  const { before, verdict, attempts, denials, deniedAt } = code;
-  const { entry_place, code_place, position } = before;
-  const entry = { entry_place, position, settled: verdict, attempts, denials, denied_at: deniedAt };
-  if (code.news === null) return JSON.stringify({ ...check, ...entry });
-  const { known, transitions } = code.news;
-  const { purchase } = known;
-  const item = purchase?.item ?? null;
-  const row = JSON.stringify({
-    ...{ ...check, ...entry, code_place, transitions },
-    turned: before.known?.verdict !== known.verdict,
-    answered: news.verdict === 'valid',
-    purchase:
-      item === null ? purchase : { ...purchase, item: { ...item, full: item.full !== null } },
+    ...(code === null ? null : entryColumns(code)),
+    ...(code?.news ? codeColumns(code.before, code.news, news.verdict === 'valid') : null),
   });
-  const raw = news.verdict === 'valid' ? storableJsonText(kept(news.purchase.raw, purchase)) : null;
+  if (news.verdict !== 'valid' || !code?.news) return row;
+  const raw = storableJsonText(kept(news.purchase.raw, code.news.known.purchase));
   return raw === null ? row : `${row.slice(0, -1)},"raw":${raw}}`;
+}
+
+/** What becomes of the code's place in the audit. */
+function entryColumns({ before, verdict, attempts, denials, deniedAt }: AuditCode) {
+  return {
+    entry_place: before.entry_place,
+    position: before.position,
+    settled: verdict ?? undefined,
+    attempts,
+    denials,
+    denied_at: deniedAt ?? undefined,
+  };
+}
+
+/** What becomes of the code itself. */
+function codeColumns(
+  before: LockedRow,
+  { known: { verdict, purchase }, transitions }: NonNullable<AuditCode['news']>,
+  answered: boolean,
+) {
+  const item = purchase?.item ?? null;
+  return {
+    code_place: before.code_place,
+    turned: before.known?.verdict !== verdict,
+    answered,
+    transitions: transitions.length === 0 ? undefined : transitions,
+    answered_code: purchase?.purchaseCode ?? undefined,
+    license_type: purchase?.licenseType ?? undefined,
+    price: purchase?.price ?? undefined,
+    currency: purchase?.currency ?? undefined,
+    item_id: item?.id ?? undefined,
+    item_name: item?.name ?? undefined,
+    item_url: item?.url ?? undefined,
+    item_preview_url: item?.previewImageUrl ?? undefined,
+    item_full: item === null ? undefined : item.full !== null,
+    supported_until: purchase?.supportedUntil ?? undefined,
+    downloaded: purchase?.downloaded ?? undefined,
+    purchased_at: purchase?.purchasedAt ?? undefined,
+  };
 }
 
 /** The answer without its item, where its id tells which of the mirror's it is: a million purchases are of few. */

@@ -215,7 +215,7 @@ describe('recording results', () => {
     const { auditId } = await load(audits, names);
     const codes = await pending(audits, auditId);
     const doomed = openStore(mirror().databaseUrl, 'doomed');
-    let finished = 0;
+    let [finished, recorded] = [0, 0];
     const recordAll = async (mine: readonly PendingCode[]): Promise<void> => {
       for (const code of mine) {
         for (;;) {
@@ -223,14 +223,18 @@ describe('recording results', () => {
             .record(auditId, [invalid(code, at(1))], 1)
             .catch(() => null);
           if (done?.finished === true) finished++;
-          if (done !== null) break;
+          if (done === null) continue;
+          recorded++;
+          break;
         }
       }
     };
     let isOver = false;
     const killer = (async () => {
-      while (!isOver) {
-        await sleep(10); // or none would live long enough to do anything
+      for (let before = -1; !isOver; await sleep(Math.random() * 10)) {
+        // Or on a busy machine none would live long enough to do anything.
+        if (recorded === before) continue;
+        before = recorded;
         await mirror().rows(
           `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
             WHERE datname = current_database() AND application_name = 'doomed'

@@ -41,7 +41,7 @@ export class BenchDatabase {
     await this.admin.query(`
       DROP SCHEMA IF EXISTS bench CASCADE;
       CREATE SCHEMA bench;
-      CREATE TABLE bench.items (LIKE mirror.items INCLUDING ALL);
+      CREATE TABLE bench.items (LIKE mirror.items INCLUDING ALL) WITH (toast_tuple_target = 4080);
       ALTER TABLE bench.items ADD FOREIGN KEY (seller_id) REFERENCES mirror.sellers (seller_id);
       GRANT USAGE ON SCHEMA bench TO PUBLIC;
       GRANT ALL ON bench.items TO PUBLIC`);

@@ -146,8 +146,9 @@ export class ItemSession {
     if (rows.rows === 0) return;
     if (!this.#hasStage) {
       await this.#query(
-        `CREATE TEMP TABLE incoming_items
-           (LIKE mirror.items, rival boolean NOT NULL) ON COMMIT DROP`,
+        // As large as in the table: a row that one of them compresses would cost that time.
+        `CREATE TEMP TABLE incoming_items (LIKE mirror.items, rival boolean NOT NULL)
+           WITH (toast_tuple_target = 4080) ON COMMIT DROP`,
       );
       this.#hasStage = true;
     }

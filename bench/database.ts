@@ -1,10 +1,10 @@
-import { createWriteStream } from 'node:fs';
+import { createReadStream, createWriteStream } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { Client } from 'pg';
-import { to as copyTo } from 'pg-copy-streams';
+import { from as copyFrom, to as copyTo } from 'pg-copy-streams';
 import { migrate } from '#product/store/migrate.js';
 import { startPostgres, type Postgres } from './soak/servers.js';
 
@@ -36,15 +36,17 @@ export class BenchDatabase {
     await rm(this.folder, { recursive: true, force: true });
   }
 
-  /** Writes the present rows to files, and makes a second table like the first, for the baseline. */
+  /** Writes the present rows to files, and makes more tables like the mirror's, for the baselines. */
   async makeBaseline(): Promise<void> {
     await this.admin.query(`
       DROP SCHEMA IF EXISTS bench CASCADE;
       CREATE SCHEMA bench;
       CREATE TABLE bench.items (LIKE mirror.items INCLUDING ALL) WITH (toast_tuple_target = 4080);
+      CREATE TABLE bench.item_versions (LIKE mirror.item_versions INCLUDING ALL);
+      CREATE TABLE bench.item_changes (LIKE mirror.item_changes INCLUDING ALL);
       ALTER TABLE bench.items ADD FOREIGN KEY (seller_id) REFERENCES mirror.sellers (seller_id);
       GRANT USAGE ON SCHEMA bench TO PUBLIC;
-      GRANT ALL ON bench.items TO PUBLIC`);
+      GRANT ALL ON ALL TABLES IN SCHEMA bench TO PUBLIC`);
     for (const format of FORMATS) {
       const rows = this.admin.query(copyTo(`COPY mirror.items TO STDOUT (FORMAT ${format})`));
       await pipeline(rows, createWriteStream(this.rowsFile(format)));
@@ -64,6 +66,16 @@ export class BenchDatabase {
         TRUNCATE mirror.item_versions, mirror.item_changes;
         UPDATE mirror.sellers SET loaded_run_id = NULL, loaded_seq = NULL`);
     }
+    await this.admin.query('CHECKPOINT');
+  }
+
+  /** Fills the baseline's table with the rows of the files, as if long ago. */
+  async refill(): Promise<void> {
+    await this.admin.query('TRUNCATE bench.items, bench.item_versions, bench.item_changes');
+    const rows = createReadStream(this.rowsFile('binary'));
+    const into = this.admin.query(copyFrom('COPY bench.items FROM STDIN (FORMAT binary)'));
+    await pipeline(rows, into);
+    await this.admin.query('VACUUM (ANALYZE) bench.items');
     await this.admin.query('CHECKPOINT');
   }
 

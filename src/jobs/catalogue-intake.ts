@@ -11,8 +11,10 @@ import { noteTolerated, type RunContext } from './run.js';
 const WRITE_BYTES = 1024 * 1024;
 /** Of records that wait as objects, each some 10 KB. */
 const WRITE_RECORDS = 250;
-/** Records staged before they are applied while the list is read: few, to fit into memory on either side. */
-const APPLY_RECORDS = 1_000;
+/** From so many on that differ, most of the list may: they are applied while it is read. */
+const EARLY_RECORDS = 1_000;
+/** Records applied at once: fewer cost more planning, more don’t fit into the 8 MB of `temp_buffers`. */
+const APPLY_RECORDS = 2_500;
 
 /**
  * The list holds an item twice, with different bytes, after changes were applied: which copy counts is only
@@ -197,16 +199,14 @@ export class CatalogueIntake {
     await this.#session.stage([...staged, ...copies]);
     await this.#session.stageRows(pending.changed);
     await this.#session.quarantine(pending.broken);
-    if (this.#staged >= APPLY_RECORDS && this.#isWideChange()) {
-      this.#appliesEarly = true;
-      await this.#apply();
-    }
+    this.#appliesEarly ||= this.#mayApplyEarly && this.#isWideChange();
+    if (this.#appliesEarly && this.#staged >= APPLY_RECORDS) await this.#apply();
   }
 
-  /** Most records differ: applying them at the end would take longer than reading the list. */
+  /** Most records differ: applying them all at the end would take longer than reading the list. */
   #isWideChange(): boolean {
     const { unchanged, added } = this.#run.counts;
-    return this.#appliesEarly || (this.#mayApplyEarly && this.#staged > unchanged + added);
+    return this.#staged >= EARLY_RECORDS && this.#staged > unchanged + added;
   }
 
   async #apply(): Promise<void> {

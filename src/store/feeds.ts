@@ -3,10 +3,13 @@ import { LONGEST_TEXT, storable } from './audits/columns.js';
 import type { Feed, FeedView } from './generated/prisma/client.js';
 
 /** How a view of a feed is doing. */
-export type FeedViewState = Omit<FeedView, 'feed'>;
+export type FeedViewState = Pick<FeedView, 'view' | 'waitingSince' | 'deliveredAt' | 'problem'>;
 
 /** How a feed is doing. */
-export interface FeedState extends Feed {
+export interface FeedState
+  extends
+    Pick<Feed, 'feed' | 'askedAt' | 'deliveredAt' | 'failures'>,
+    Pick<Feed, 'problem' | 'failedAt' | 'staleSince'> {
   /** Those that were ever asked for, by name. */
   readonly views: readonly FeedViewState[];
 }
@@ -22,12 +25,12 @@ export interface FeedOutcome {
 
 /** The feeds that were ever asked for, by name. */
 export async function list(pool: Pool): Promise<FeedState[]> {
-  const { rows: feeds } = await pool.query<Feed>(
+  const { rows: feeds } = await pool.query<Omit<FeedState, 'views'>>(
     `SELECT feed, asked_at AS "askedAt", delivered_at AS "deliveredAt", failures, problem,
             failed_at AS "failedAt", stale_since AS "staleSince"
        FROM mirror.feeds ORDER BY feed`,
   );
-  const { rows: views } = await pool.query<FeedView>(
+  const { rows: views } = await pool.query<FeedViewState & Pick<FeedView, 'feed'>>(
     `SELECT feed, view_name AS view, waiting_since AS "waitingSince",
             delivered_at AS "deliveredAt", problem
        FROM mirror.feed_views ORDER BY feed, view_name`,

@@ -118,20 +118,11 @@ export interface ResultFile {
 }
 
 /** How far an audit is. `codes` = `valid` + `invalid` + `unproven` + `pending`. */
-export interface AuditProgress extends Omit<
-  Audit,
-  | 'layout'
-  | 'columns'
-  | 'maxAgeSeconds'
-  | 'canary'
-  | 'confirm'
-  | 'overturned'
-  | 'listPrunedAt'
-  | 'resultPath'
-  | 'resultFormat'
-  | 'resultDecimalComma'
-  | 'resultWrittenAt'
-> {
+export interface AuditProgress
+  extends
+    Pick<Audit, 'auditId' | 'sellerId' | 'state' | 'source' | 'createdAt' | 'finishedAt'>,
+    Pick<Audit, 'lines' | 'rejected' | 'codes' | 'reused' | 'valid' | 'invalid' | 'unproven'>,
+    Pick<Audit, 'pending' | 'denied' | 'apiCalls' | 'chunkSize' | 'problem'> {
   /** Null when nobody named a file. */
   readonly result: ResultFile | null;
 }
@@ -188,7 +179,10 @@ export interface CodeState extends Pick<
 }
 
 /** A row of the ledger. */
-export interface CodeCheck extends Omit<Row, 'sellerId' | 'codeId' | 'rawHash'> {
+export interface CodeCheck
+  extends
+    Pick<Row, 'checkId' | 'auditId' | 'checkedAt' | 'checkpointBefore' | 'checkpointAfter'>,
+    Pick<Row, 'verdict' | 'reason' | 'proof' | 'httpStatus' | 'message'> {
   /** As in `CodeResult`. */
   readonly rawHash: string | null;
 }

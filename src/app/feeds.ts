@@ -47,8 +47,7 @@ export function feedHandler({ config, database, store }: FeedApp): JobHandler<Fe
           return { kind: 'done', result: { feed: name, rows, problem } };
         }
       } catch (error) {
-        if (signal.aborted) return { kind: 'hand-back' };
-        if (!(error instanceof TargetError)) throw error;
+        if (signal.aborted || !(error instanceof TargetError)) throw error;
         const outcome = failureOf(feed, error);
         const { problem } = outcome;
         const failures = await feeds.note(name, { ...outcome, askedAt: asked });

@@ -68,7 +68,7 @@ export function auditHandler(
       };
       if (task.kind === 'recheck') {
         const plan = recheckPlan(app.config.recheck, seller, task.tick);
-        return performRecheck(deps, plan, signal);
+        return performRecheck(deps, plan);
       }
       const { auditId, chunk } = task;
       const job = { auditId: BigInt(auditId), chunk, isLastAttempt: attempt >= attempts };

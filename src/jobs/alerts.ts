@@ -8,7 +8,7 @@ import type { SellerStatus } from '../store/status.js';
 import { DIED, type Run } from '../store/runs.js';
 import type { Store } from '../store/store.js';
 import type { AlertChannel, AlertMessage } from '../webhook/message.js';
-import { auditRemedy, parkedRemedy, runProblem, runRemedy, wordsOf } from './problem.js';
+import { auditRemedy, parkedRemedy, runProblem, runRemedy } from './problem.js';
 import type { Alert, JobOutcome } from './types.js';
 
 /** The ways in which people are told; each alert is one job of each, since each may fail by itself. */
@@ -61,12 +61,12 @@ export function alertsAfter(
   return alert === null || isRepeated ? [] : [alert];
 }
 
-/** What an alert says; `path` is where the dashboard shows it. */
-type Told = Omit<AlertMessage, 'id' | 'link'> & {
-  readonly path: string;
-  /** What the link into the dashboard is called. */
-  readonly label: string;
-};
+/** What an alert says now. */
+interface Told extends Pick<AlertMessage, 'at' | 'title' | 'text' | 'remedy' | 'tone'> {
+  /** Where the dashboard shows it, and what a link to there is called. */
+  readonly page: { readonly path: string; readonly label: string };
+  readonly data: AlertMessage['data'];
+}
 
 /** What an alert says, or why there is nothing to say any more. */
 type Telling = Told | { readonly dropped: string };
@@ -75,78 +75,58 @@ type Telling = Told | { readonly dropped: string };
  * Puts an alert into words, as things are now: what is gone or over is told no more. It holds
  * figures, codes and sentences; of what the marketplace sent, only names of items that are held back.
  */
-export function messageOf(store: Store, alert: Alert, now: Date): Promise<Telling> {
+export async function messageOf(store: Store, alert: Alert, now: Date): Promise<Telling> {
   switch (alert.kind) {
     case 'run-failed':
     case 'run-held':
-      return runMessage(store, alert.kind, BigInt(alert.runId));
+      return runTelling(store, alert.kind, BigInt(alert.runId));
     case 'audit-finished':
-      return auditMessage(store, BigInt(alert.auditId), now);
+      return auditTelling(store, BigInt(alert.auditId), now);
     case 'seller-parked':
-      return parkedMessage(store, alert.seller);
+      return parkedTelling(store, alert.seller);
     case 'copy-stale':
-      return staleMessage(store, alert, now);
+      return staleTelling(store, alert, now);
     case 'feed-stale':
     case 'feed-recovered':
-      return feedMessage(store, alert, now);
+      return feedTelling(store, alert, now);
   }
 }
 
-async function runMessage(
+async function runTelling(
   store: Store,
   kind: 'run-failed' | 'run-held',
   runId: bigint,
 ): Promise<Telling> {
   const entry = await store.runs.get(runId);
-  const found = entry?.run;
-  if (found === undefined) return { dropped: `run ${runId} is no longer in the store` };
+  if (entry === null) return { dropped: `run ${runId} is no longer in the store` };
+  const { run: found, held } = entry;
   if (found.decision !== null) return { dropped: `run ${runId} was ${found.decision}` };
-  const held = entry?.held ?? null;
   // It failed, but could not say so any more, and nobody has noticed since.
   const run = found.state === 'running' ? { ...found, ...DIED } : found;
   const later = await store.runs.laterGood(run);
   if (later !== null) return { dropped: `run ${later} went well since` };
-  const message = wordsFor(run, held);
-  const { sellerId: seller } = run;
-  const own =
-    kind === 'run-held'
-      ? {
-          ...{ title: `${seller}: a run waits for your decision`, tone: 'warn' as const },
-          ...{ path: `/runs/${runId}/decide`, label: `Decide about run ${runId}` },
-        }
-      : {
-          ...{ title: `${seller}: mirroring failed`, tone: 'bad' as const },
-          ...{ path: `/runs/${runId}`, label: `Run ${runId} in the dashboard` },
-        };
+  const { sellerId: seller, state, startedAt, finishedAt } = run;
+  // A sentence that can't be read quotes it, and alerts leave the house.
+  const text =
+    run.problemCode === 'unreadable'
+      ? `what the marketplace sends can’t be read; \`seller-mirror runs ${runId}\` shows it`
+      : runProblem(run, held);
+  const remedy = runRemedy(run);
+  const isHeld = kind === 'run-held';
   return {
-    ...own,
-    type: kind === 'run-held' ? 'run.held' : 'run.failed',
-    at: run.finishedAt ?? run.startedAt,
-    text: message,
-    remedy: runRemedy(run),
+    ...{ at: finishedAt ?? startedAt, text, remedy, tone: isHeld ? 'warn' : 'bad' },
+    title: `${seller}: ${isHeld ? 'a run waits for your decision' : 'mirroring failed'}`,
+    page: isHeld
+      ? { path: `/runs/${runId}/decide`, label: `Decide about run ${runId}` }
+      : { path: `/runs/${runId}`, label: `Run ${runId} in the dashboard` },
     data: {
-      seller,
-      runId: String(runId),
-      kind: run.kind,
-      state: run.state,
-      startedAt: run.startedAt.toISOString(),
-      finishedAt: run.finishedAt?.toISOString() ?? null,
+      ...{ seller, runId: String(runId), kind: run.kind, state },
+      ...{ startedAt: startedAt.toISOString(), finishedAt: finishedAt?.toISOString() ?? null },
       counts: countsOf(run),
       ...(held === null ? {} : { held: heldFacts(held) }),
-      problem: {
-        code: run.problemCode ?? run.state,
-        message,
-        remedy: runRemedy(run),
-      },
+      problem: { code: run.problemCode ?? state, message: text, remedy },
     },
   };
-}
-
-/** A sentence that can't be read quotes it, and alerts leave the house. */
-function wordsFor(run: Run, held: HeldBack | null): string {
-  return run.problemCode === 'unreadable'
-    ? `what the marketplace sends can’t be read; \`seller-mirror runs ${run.runId}\` shows it`
-    : runProblem(run, held);
 }
 
 function heldFacts({ items, confirmed, present, examples }: HeldBack): Json {
@@ -163,64 +143,51 @@ function countsOf(run: Run): Json {
   };
 }
 
-async function auditMessage(store: Store, auditId: bigint, now: Date): Promise<Telling> {
+async function auditTelling(store: Store, auditId: bigint, now: Date): Promise<Telling> {
   const audit = await store.audits.get(auditId);
   if (audit === null) return { dropped: `audit ${auditId} is no longer in the store` };
-  const { state, createdAt, finishedAt, problem } = audit;
+  const { sellerId: seller, source, state, createdAt, finishedAt, problem } = audit;
   if (state === 'running') return { dropped: `audit ${auditId} goes on` };
   const { lines, rejected, codes, reused, valid, invalid, unproven, pending, apiCalls } = audit;
   const verdicts = [`${valid} valid`, `${invalid} invalid`, `${unproven} unproven`];
   const left = pending === 0 ? [] : [`${pending} not asked for`];
-  const summary = `${audit.source}: of ${codes} codes, ${[...verdicts, ...left].join(', ')}`;
+  const summary = `${source}: of ${codes} codes, ${[...verdicts, ...left].join(', ')}`;
+  const remedy = problem === null ? null : auditRemedy(auditId);
   return {
-    type: 'audit.finished',
-    at: finishedAt ?? now,
-    title: `${audit.sellerId}: audit ${auditId} ${problem === null ? 'is finished' : 'can’t go on'}`,
+    ...{ at: finishedAt ?? now, remedy, tone: problem === null ? 'good' : 'bad' },
+    title: `${seller}: audit ${auditId} ${problem === null ? 'is finished' : 'can’t go on'}`,
     text: problem === null ? summary : `${problem}; ${summary}`,
-    remedy: problem === null ? null : auditRemedy(auditId),
-    tone: problem === null ? 'good' : 'bad',
-    path: `/audits/${auditId}`,
-    label: `Audit ${auditId} in the dashboard`,
+    page: { path: `/audits/${auditId}`, label: `Audit ${auditId} in the dashboard` },
     data: {
-      seller: audit.sellerId,
-      auditId: String(auditId),
-      source: audit.source,
-      state,
-      startedAt: createdAt.toISOString(),
-      finishedAt: finishedAt?.toISOString() ?? null,
+      ...{ seller, auditId: String(auditId), source, state },
+      ...{ startedAt: createdAt.toISOString(), finishedAt: finishedAt?.toISOString() ?? null },
       counts: { lines, rejected, codes, reused, valid, invalid, unproven, pending, apiCalls },
-      problem:
-        problem === null ? null : { code: state, message: problem, remedy: auditRemedy(auditId) },
+      problem: problem === null ? null : { code: state, message: problem, remedy },
     },
   };
 }
 
-async function parkedMessage(store: Store, seller: string): Promise<Telling> {
+async function parkedTelling(store: Store, seller: string): Promise<Telling> {
   const parking = await store.sellers.parkingOf(seller);
   if (parking === null) return { dropped: `seller ${seller} is parked no more` };
   const { since, code, reason, runId } = parking;
   if (code === PAUSED) return { dropped: `seller ${seller} was paused since` };
   const remedy = parkedRemedy(code, seller);
   return {
-    type: 'seller.parked',
-    at: since,
+    ...{ at: since, text: reason, remedy, tone: 'bad', page: sellerPage(seller) },
     title: `${seller} is parked: schedules leave it alone`,
-    text: reason,
-    remedy,
-    tone: 'bad',
-    ...sellerPage(seller),
     data: {
-      seller,
-      runId: runId === null ? null : String(runId),
-      since: since.toISOString(),
+      ...{ seller, runId: runId === null ? null : String(runId), since: since.toISOString() },
       problem: { code, message: reason, remedy },
     },
   };
 }
 
-async function staleMessage(
+type StaleAlert = Extract<Alert, { readonly kind: 'copy-stale' }>;
+
+async function staleTelling(
   store: Store,
-  { seller, since }: Extract<Alert, { readonly kind: 'copy-stale' }>,
+  { seller, since }: StaleAlert,
   now: Date,
 ): Promise<Telling> {
   const [status] = await store.sellers.statuses(seller);
@@ -228,68 +195,58 @@ async function staleMessage(
   if (status.parked?.code === PAUSED) return { dropped: `seller ${seller} was paused since` };
   const last = status.itemsMirroredAt?.toISOString() ?? null;
   if (last !== since) return { dropped: `the items of seller ${seller} were mirrored since` };
-  const message =
+  const text =
     last === null
       ? `the items of seller "${seller}", known since ${status.knownSince.toISOString()}, were never mirrored`
       : `the items of seller "${seller}" were last mirrored at ${last}`;
   const remedy = '`seller-mirror status` tells why';
   return {
-    type: 'copy.stale',
-    at: now,
+    ...{ at: now, text, remedy, tone: 'warn', page: sellerPage(seller) },
     title: `${seller}: the copy is stale`,
-    text: message,
-    remedy,
-    tone: 'warn',
-    ...sellerPage(seller),
-    data: {
-      seller,
-      lastSuccess: last,
-      problem: { code: 'stale', message, remedy },
-    },
+    data: { seller, lastSuccess: last, problem: { code: 'stale', message: text, remedy } },
   };
+}
+
+function sellerPage(seller: string): Told['page'] {
+  return { path: `/sellers/${encodeURIComponent(seller)}`, label: `${seller} in the dashboard` };
 }
 
 type FeedAlert = Extract<Alert, { readonly feed: string }>;
 
-async function feedMessage(
+async function feedTelling(
   store: Store,
   { kind, feed, since }: FeedAlert,
   now: Date,
 ): Promise<Telling> {
   const state = (await store.feeds.list()).find((one) => one.feed === feed);
   if (state === undefined) return { dropped: `feed ${feed} is no longer in the store` };
-  const isOver = state.staleSince?.toISOString() !== since;
+  const { staleSince, deliveredAt } = state;
+  const isOver = staleSince?.toISOString() !== since;
   const page = { path: '/system', label: 'Feeds in the dashboard' };
   if (kind === 'feed-recovered') {
-    if (state.staleSince !== null && isOver) return { dropped: `feed ${feed} is stale again` };
-    const message = `the target of feed "${feed}" has again all that it should have`;
+    if (staleSince !== null && isOver) return { dropped: `feed ${feed} is stale again` };
     return {
-      ...{ type: 'feed.recovered', at: state.deliveredAt ?? now, text: message, ...page },
-      ...{ title: `Feed ${feed} delivers again`, remedy: null, tone: 'good' },
-      data: { feed, since, deliveredAt: state.deliveredAt?.toISOString() ?? null },
+      ...{ at: deliveredAt ?? now, remedy: null, tone: 'good', page },
+      title: `Feed ${feed} delivers again`,
+      text: `the target of feed "${feed}" has again all that it should have`,
+      data: { feed, since, deliveredAt: deliveredAt?.toISOString() ?? null },
     };
   }
   if (isOver) return { dropped: `feed ${feed} has delivered since` };
   const views = state.views.flatMap(({ view, waitingSince }) =>
     waitingSince === null ? [] : [view],
   );
-  const why =
-    state.problem === null ? 'it did not fail, so no worker may deliver it' : state.problem;
-  const message = `feed "${feed}" has not delivered ${views.join(', ')} since ${since}: ${why}`;
+  const why = state.problem ?? 'it did not fail, so no worker may deliver it';
+  const text = `feed "${feed}" has not delivered ${views.join(', ')} since ${since}: ${why}`;
   const remedy = `\`seller-mirror feed check ${feed}\` tries the target, \`seller-mirror feed run ${feed}\` delivers`;
   return {
-    ...{ type: 'feed.stale', at: now, title: `Feed ${feed} is stale`, text: message, remedy },
-    ...{ tone: 'bad', ...page },
-    data: { feed, since, views, problem: { code: 'stale', message, remedy } },
+    ...{ at: now, title: `Feed ${feed} is stale`, text, remedy, tone: 'bad', page },
+    data: { feed, since, views, problem: { code: 'stale', message: text, remedy } },
   };
 }
 
-function sellerPage(seller: string): Pick<Told, 'path' | 'label'> {
-  return { path: `/sellers/${encodeURIComponent(seller)}`, label: `${seller} in the dashboard` };
-}
-
 /**
- * Tells people about something, in the words it deserves now. Never throws.
+ * Tells people about something, in the words it deserves now.
  * @param deps.dashboardUrl for links; null: nobody said where the dashboard is
  * @param jobId of the job that delivers it: the receiver sees the same id at every repetition
  */
@@ -303,55 +260,42 @@ export async function deliverAlert(
   jobId: string,
   signal: AbortSignal,
 ): Promise<JobOutcome> {
-  try {
-    signal.throwIfAborted();
-    const told = await messageOf(deps.store, alert, new Date());
-    if ('dropped' in told) return { kind: 'done', result: told };
-    const message = withLink(told, jobId, deps.dashboardUrl);
-    const reply = await deps.channel.send(message, signal);
-    if (reply.kind !== 'delivered') return reply;
-    return { kind: 'done', result: { delivered: reply.status } };
-  } catch (error) {
-    if (signal.aborted) return { kind: 'hand-back' };
-    return { kind: 'retry', problem: wordsOf(error), notBefore: null };
-  }
-}
-
-function withLink(
-  { path, label, data, ...told }: Told,
-  jobId: string,
-  dashboardUrl: string | null,
-): AlertMessage {
-  const id = messageId(jobId);
-  if (dashboardUrl === null) return { ...told, id, data, link: null };
-  const url = `${dashboardUrl}${path}`;
-  return { ...told, id, data: { ...data, link: url }, link: { url, label } };
+  const told = await messageOf(deps.store, alert, new Date());
+  if ('dropped' in told) return { kind: 'done', result: told };
+  // Alerts are of kind `run-failed`, messages of type `run.failed`.
+  const type = alert.kind.replace('-', '.');
+  const reply = await deps.channel.send(addressed(told, type, jobId, deps.dashboardUrl), signal);
+  return reply.kind === 'delivered' ? { kind: 'done', result: { delivered: reply.status } } : reply;
 }
 
 /** An alert about nothing, to see whether alerts arrive. @param from the machine that sends it */
 export function testAlert(from: string, dashboardUrl: string | null): AlertMessage {
   const at = new Date();
   const told: Told = {
-    ...{ type: 'test', at, data: { from }, path: '/', label: 'The dashboard' },
-    ...{ title: 'Test alert', text: `Alerts of seller-mirror on ${from} arrive here.` },
-    ...{ remedy: null, tone: 'good' },
+    ...{ at, title: 'Test alert', text: `Alerts of seller-mirror on ${from} arrive here.` },
+    ...{ remedy: null, tone: 'good', data: { from }, page: { path: '/', label: 'The dashboard' } },
   };
-  return withLink(told, `test.${from}.${at.toISOString()}`, dashboardUrl);
+  return addressed(told, 'test', `test.${from}.${at.toISOString()}`, dashboardUrl);
 }
 
-/** Job ids have dots, which the specification's signed text is divided by. */
-function messageId(jobId: string): string {
-  return `msg_${createHash('sha256').update(jobId).digest('base64url').slice(0, 27)}`;
+function addressed(
+  { page, data, ...told }: Told,
+  type: string,
+  jobId: string,
+  dashboardUrl: string | null,
+): AlertMessage {
+  // Not the job's id itself: it has dots, which the specification's signed text is divided by.
+  const id = `msg_${createHash('sha256').update(jobId).digest('base64url').slice(0, 27)}`;
+  if (dashboardUrl === null) return { ...told, id, type, data, link: null };
+  const url = `${dashboardUrl}${page.path}`;
+  return { ...told, id, type, data: { ...data, link: url }, link: { url, label: page.label } };
 }
 
 /** How old a seller's copy is. */
 export type CopyAge = Pick<SellerStatus, 'sellerId' | 'knownSince' | 'itemsMirroredAt' | 'parked'>;
 
-/** An alert of kind `copy-stale`. */
-export type StaleAlert = Extract<Alert, { readonly kind: 'copy-stale' }>;
-
 /**
- * Of the given sellers, those whose items were last mirrored longer ago than they may. Each alert
+ * Alerts of those of the given sellers whose items were last mirrored longer ago than they may. Each
  * names that last success and so is the same every time as long as it is about the same staleness.
  * @param staleAfterHours oldest a copy may be
  */
@@ -361,27 +305,15 @@ export async function findStaleSellers(
   staleAfterHours: number,
   now: Date,
 ): Promise<readonly StaleAlert[]> {
-  const all = await store.sellers.statuses();
-  return all
-    .filter((one) => sellers.includes(one.sellerId) && isStale(one, staleAfterHours, now))
-    .map(({ sellerId: seller, itemsMirroredAt }) => ({
-      kind: 'copy-stale',
-      seller,
-      since: itemsMirroredAt?.toISOString() ?? null,
-    }));
-}
-
-/**
- * The copy of a parked seller grows old for a reason that people were told of when it was parked, and
- * that of a paused one because somebody wants it so.
- */
-function isStale(
-  { parked, itemsMirroredAt, knownSince }: CopyAge,
-  hours: number,
-  now: Date,
-): boolean {
-  if (parked !== null) return false;
-  return now.getTime() - (itemsMirroredAt ?? knownSince).getTime() > hours * 3_600_000;
+  const latest = new Date(now.getTime() - staleAfterHours * 3_600_000);
+  // Of a parked seller people were told when it was parked; a paused one grows old as somebody wants.
+  const stale = (await store.sellers.statuses()).filter(
+    ({ sellerId, parked, itemsMirroredAt, knownSince }) =>
+      sellers.includes(sellerId) && parked === null && (itemsMirroredAt ?? knownSince) < latest,
+  );
+  return stale.map(({ sellerId: seller, itemsMirroredAt }) => ({
+    ...{ kind: 'copy-stale', seller, since: itemsMirroredAt?.toISOString() ?? null },
+  }));
 }
 
 /**

@@ -1,5 +1,5 @@
 import { SellerBusyError } from '../store/locks.js';
-import { wordsOf } from './problem.js';
+import { afterError } from './problem.js';
 import { syncAccount, type Proof } from './account.js';
 import { CoveredError } from './run.js';
 import { syncCatalogue } from './sync-catalogue.js';
@@ -41,14 +41,13 @@ export async function performMirrorTask(
   try {
     return await perform(watched, job, signal);
   } catch (error) {
-    // Whatever came of being told to stop, another worker takes it from here.
-    if (signal.aborted) return { kind: 'hand-back' };
-    if (error instanceof SellerBusyError) {
+    if (error instanceof SellerBusyError && !signal.aborted) {
       const reason = `${error.message}; it is not started twice`;
       return { kind: 'later', reason, delayMs: Math.round(BUSY_MS * (1 + Math.random())) };
     }
+    const outcome = afterError(error, signal);
     const alert = unfinished === null ? null : runAlert('run-failed', unfinished);
-    return { kind: 'retry', problem: wordsOf(error), notBefore: null, alert };
+    return outcome.kind === 'retry' ? { ...outcome, alert } : outcome;
   }
 }
 

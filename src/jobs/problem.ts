@@ -4,7 +4,7 @@ import type { HeldBack, NamedItem } from '../store/decisions.js';
 import { explainDatabaseError } from '../store/errors.js';
 import { PAUSED } from '../store/sellers.js';
 import type { Run } from '../store/runs.js';
-import type { Problem, ProblemCode } from './types.js';
+import type { JobOutcome, Problem, ProblemCode } from './types.js';
 
 /** Ends a run as failed; thrown by the steps of a run and caught by `performRun`. */
 export class RunProblem extends Error {
@@ -102,6 +102,13 @@ export function wordsOf(error: unknown): string {
       .split(/\s*\n\s*/)
       .at(-1) ?? '';
   return last.slice(0, LONGEST_WORDS);
+}
+
+/** What follows from an error that a job met: nothing is known of it but that it may pass. */
+export function afterError(error: unknown, signal: AbortSignal): JobOutcome {
+  // Whatever came of being told to stop, another worker takes it from here.
+  if (signal.aborted) return { kind: 'hand-back' };
+  return { kind: 'retry', problem: wordsOf(error), notBefore: null };
 }
 
 export function storeProblem(error: unknown): Problem {

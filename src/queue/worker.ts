@@ -8,6 +8,7 @@ import {
   type JobProgress,
 } from 'bullmq';
 import type { Log } from '../domain/log.js';
+import { afterError } from '../jobs/problem.js';
 import type { JobOutcome } from '../jobs/types.js';
 import { pause, within } from './concurrency.js';
 import type { Connection } from './connection.js';
@@ -264,8 +265,7 @@ export class QueueWorker<N extends QueueName = QueueName> {
       const context = { jobId, signal, closing, attempt, attempts, log };
       return await this.#setup.handler(read.task, context);
     } catch (error) {
-      if (signal.aborted) return { kind: 'hand-back' };
-      return { kind: 'retry', problem: wordsOf(error), notBefore: null };
+      return afterError(error, signal);
     }
   }
 

@@ -12,7 +12,6 @@ import type { Alert } from '../../src/jobs/types.js';
 import { performMirrorTask, type MirrorJob } from '../../src/jobs/mirror-task.js';
 import { syncAccount } from '../../src/jobs/account.js';
 import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
-import { openStore } from '../../src/store/store.js';
 import { createWebhook } from '../../src/webhook/webhook.js';
 import { startServer, type Script } from '../support/http-server.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
@@ -264,25 +263,6 @@ describe('an alert that has nothing to tell any more', () => {
     const since = '2026-01-01T00:00:00.000Z';
     expect(await dropped({ kind: 'copy-stale', seller: 'main', since })).toMatch(/mirrored since/);
     expect(await dropped({ kind: 'copy-stale', seller: 'gone', since })).toMatch(/no longer/);
-  });
-});
-
-describe('the delivery of an alert', () => {
-  const alert: Alert = { kind: 'run-failed', runId: '1' };
-
-  it('is tried again when the store can’t be asked', async () => {
-    const { deps } = await receiver();
-    const store = openStore('postgresql://nobody:pass-word@127.0.0.1:1/none', 'test');
-    const outcome = await deliverAlert({ ...deps, store }, alert, 'a', never);
-    await store.close();
-    expect(outcome).toMatchObject({ kind: 'retry', notBefore: null });
-    expect(JSON.stringify(outcome)).not.toContain('pass-word');
-  });
-
-  it('is handed back by a worker that stops', async () => {
-    const { deps } = await receiver();
-    const outcome = await deliverAlert(deps, alert, 'a', AbortSignal.abort());
-    expect(outcome).toEqual({ kind: 'hand-back' });
   });
 });
 

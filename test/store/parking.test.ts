@@ -164,7 +164,7 @@ describe('a seller that a person paused', () => {
     }
     const recheck = { ...deps, enqueueChunk: () => Promise.reject(new Error('nothing to do')) };
     const plan = { requestsPerMinute: 60, limit: 9, olderThan: 0, validOnly: false };
-    expect(await performRecheck(recheck, plan, never)).toMatchObject({
+    expect(await performRecheck(recheck, plan)).toMatchObject({
       kind: 'done',
       result: { parked: { code: 'paused' } },
     });

@@ -3,7 +3,7 @@ import { AuditNotRunningError, ChunkBusyError } from '../../store/audits/chunks.
 import type { HeldChunk } from '../../store/audits/types.js';
 import type { Store } from '../../store/store.js';
 import { moment } from '../../domain/moment.js';
-import { wordsOf } from '../problem.js';
+import { afterError } from '../problem.js';
 import type { Alert, JobOutcome } from '../types.js';
 import { afterAsking, describeStop, isHopeless, type ChunkResult } from './chunk-outcome.js';
 import { workOnCodes, type AuditDeps } from './work-on-chunk.js';
@@ -66,7 +66,12 @@ export async function performAuditChunk(
       return (await notDone(deps, job, result)) ?? (await goOn(deps, job, result.settled));
     });
   } catch (error) {
-    return afterError(error, auditId, signal);
+    if (error instanceof AuditNotRunningError) return notRunning(auditId, error.state ?? 'gone');
+    if (error instanceof ChunkBusyError && !signal.aborted) {
+      const delayMs = Math.round(BUSY_MS * (1 + Math.random()));
+      return { kind: 'later', reason: error.message, delayMs, isBusy: true };
+    }
+    return afterError(error, signal);
   }
 }
 
@@ -165,17 +170,6 @@ async function notDone(
       return { kind: 'give-up', problem, alert: finished(auditId) };
     }
   }
-}
-
-function afterError(error: unknown, auditId: bigint, signal: AbortSignal): JobOutcome {
-  if (error instanceof AuditNotRunningError) return notRunning(auditId, error.state ?? 'gone');
-  // Whatever came of being told to stop, another worker takes it from here.
-  if (signal.aborted) return { kind: 'hand-back' };
-  if (error instanceof ChunkBusyError) {
-    const delayMs = Math.round(BUSY_MS * (1 + Math.random()));
-    return { kind: 'later', reason: error.message, delayMs, isBusy: true };
-  }
-  return { kind: 'retry', problem: wordsOf(error), notBefore: null, alert: null };
 }
 
 /** The one that finished it may have been killed before it could tell; an alert is sent once. */

@@ -1,6 +1,5 @@
 import type { RecheckFilter } from '../../store/audits/codes.js';
 import type { Store } from '../../store/store.js';
-import { wordsOf } from '../problem.js';
 import type { JobOutcome } from '../types.js';
 import { chunkSizeFor } from './pace.js';
 import { enqueueNext } from './perform-chunk.js';
@@ -49,31 +48,21 @@ export async function beginRecheck(
 
 /**
  * Does a re-audit's job: begins one, or leaves it to the one before as long as that runs. Schedules
- * ask for it, so nothing is done for a seller that they leave alone. Never throws, and repeating it is
- * harmless.
+ * ask for it, so nothing is done for a seller that they leave alone. Repeating it is harmless.
  */
 export async function performRecheck(
   deps: Pick<AuditDeps, 'store' | 'sellerId' | 'marketplace' | 'enqueueChunk'>,
   plan: RecheckPlan,
-  signal: AbortSignal,
 ): Promise<JobOutcome> {
   const { store, sellerId, marketplace } = deps;
-  try {
-    signal.throwIfAborted();
-    const parked = await store.sellers.parkingOf(sellerId);
-    if (parked !== null) {
-      return { kind: 'done', result: { parked: { code: parked.code } } };
-    }
-    await store.sellers.ensure(sellerId, marketplace.host);
-    const latest = await store.audits.list({ sellerIds: [sellerId], limit: LATEST_AUDITS });
-    const running = latest.find(
-      ({ source, state }) => source === RECHECK_SOURCE && state === 'running',
-    );
-    const auditId = running?.auditId ?? (await beginRecheck(store, sellerId, plan, Date.now()));
-    if (auditId !== null) await enqueueNext(store, auditId, deps.enqueueChunk);
-    return { kind: 'done', result: { audit: auditId && String(auditId) } };
-  } catch (error) {
-    if (signal.aborted) return { kind: 'hand-back' };
-    return { kind: 'retry', problem: wordsOf(error), notBefore: null };
-  }
+  const parked = await store.sellers.parkingOf(sellerId);
+  if (parked !== null) return { kind: 'done', result: { parked: { code: parked.code } } };
+  await store.sellers.ensure(sellerId, marketplace.host);
+  const latest = await store.audits.list({ sellerIds: [sellerId], limit: LATEST_AUDITS });
+  const running = latest.find(
+    ({ source, state }) => source === RECHECK_SOURCE && state === 'running',
+  );
+  const auditId = running?.auditId ?? (await beginRecheck(store, sellerId, plan, Date.now()));
+  if (auditId !== null) await enqueueNext(store, auditId, deps.enqueueChunk);
+  return { kind: 'done', result: { audit: auditId && String(auditId) } };
 }

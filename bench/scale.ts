@@ -30,10 +30,8 @@ const postgres = await startPostgres();
 const redis = await startRedis();
 
 async function openTestQueues(prefix: string): Promise<Queues> {
-  const target = parseRedisUrl(redis.url);
-  if ('fault' in target) throw new Error(target.fault);
   return await openQueues({
-    ...{ target, databaseUrl: postgres.url, prefix, keepJobsDays: DAYS },
+    ...{ target: parseRedisUrl(redis.url), databaseUrl: postgres.url, prefix, keepJobsDays: DAYS },
     ...{ applicationName: 'scale', log: silentLog },
   });
 }

@@ -1,7 +1,7 @@
 import { realpathSync } from 'node:fs';
 import { z } from 'zod';
 import { addressFault, headerNameFault, type AddressFault } from '../domain/address.js';
-import { parseRedisUrl } from '../domain/redis-target.js';
+import { parseRedisUrl, RedisUrlFault } from '../domain/redis-target.js';
 import { Secret } from '../domain/secret.js';
 import { nearest } from './nearest.js';
 
@@ -109,8 +109,12 @@ export const databaseUrl = z.string().transform((address, context) => {
 });
 
 export const redisUrl = z.string().transform((address, context) => {
-  const target = parseRedisUrl(address);
-  return 'fault' in target ? refuse(context, `${target.fault}: ${target.remedy}`) : target;
+  try {
+    return parseRedisUrl(address);
+  } catch (error) {
+    if (error instanceof RedisUrlFault) return refuse(context, error.message);
+    throw error;
+  }
 });
 
 /** The passwords of an address, as written and as meant, also when the address can't be read. */

@@ -23,38 +23,14 @@ export interface RedisTarget {
   readonly tls: boolean;
 }
 
-/** Why a text is not an address of Redis. Never repeats the text, which contains passwords. */
-interface RedisFault {
-  /** What is wrong, continuing a sentence that begins with the setting's name. */
-  readonly fault: string;
-  readonly remedy: string;
-}
-
-/** Ends the parsing; never leaves this file. */
-class Refusal extends Error {
-  constructor(
-    readonly fault: string,
-    readonly remedy: string,
-  ) {
-    super(fault);
-  }
-}
-
-/**
- * Reads an address of Redis or Valkey; a final s after `redis` or `valkey` means TLS:
- *
- * - `redis://[user:password@]host[:port][/database]`
- * - `redis-sentinel://[user:password@]host[:port],…/master-name[/database][?sentinelPassword=…]`
- * - `redis-cluster://[user:password@]host[:port],…`
- *
- * User, password, master's name and sentinels' password are percent-decoded.
- */
-export function parseRedisUrl(text: string): RedisTarget | RedisFault {
-  try {
-    return parse(text);
-  } catch (error) {
-    if (error instanceof Refusal) return { fault: error.fault, remedy: error.remedy };
-    throw error;
+/** Why a text is no address of Redis. Never repeats the text, which contains passwords. */
+export class RedisUrlFault extends Error {
+  /**
+   * @param fault what is wrong, continuing a sentence that begins with the setting's name
+   * @param remedy what to do
+   */
+  constructor(fault: string, remedy: string) {
+    super(`${fault}: ${remedy}`);
   }
 }
 
@@ -64,9 +40,19 @@ const CLUSTER_FORM = 'redis-cluster://host:6379,host:6379';
 const ENCODE =
   'write special characters of the password percent-encoded (@ is %40, / is %2F, # is %23, ? is %3F, % is %25)';
 
-function parse(text: string): RedisTarget {
+/**
+ * Reads an address of Redis or Valkey; a final s after `redis` or `valkey` means TLS:
+ *
+ * - `redis://[user:password@]host[:port][/database]`
+ * - `redis-sentinel://[user:password@]host[:port],…/master-name[/database][?sentinelPassword=…]`
+ * - `redis-cluster://[user:password@]host[:port],…`
+ *
+ * User, password, master's name and sentinels' password are percent-decoded.
+ * @throws {RedisUrlFault}
+ */
+export function parseRedisUrl(text: string): RedisTarget {
   if (/[\s\p{Cc}]/u.test(text)) {
-    throw new Refusal(
+    throw new RedisUrlFault(
       'contains blanks or control characters',
       'copy it again, whole and by itself',
     );
@@ -74,7 +60,7 @@ function parse(text: string): RedisTarget {
   const [, word = '', rest = ''] = /^([^:/?#@]*):\/\/(.*)$/s.exec(text) ?? [];
   const scheme = /^(?:redis|valkey)(s?)(?:[-+](sentinel|cluster))?$/i.exec(word);
   if (scheme === null) {
-    throw new Refusal(
+    throw new RedisUrlFault(
       /^https?$/i.test(word)
         ? 'is an address of the web, not of Redis'
         : 'is not an address of a Redis server',
@@ -85,7 +71,7 @@ function parse(text: string): RedisTarget {
   const { user, hosts, path, query } = partsOf(rest);
   const [, masterName = '', ofSentinel = ''] = /^\/?([^/]*)\/?(.*)$/s.exec(path) ?? [];
   if (mode === 'sentinel' && masterName === '') {
-    throw new Refusal(
+    throw new RedisUrlFault(
       'lacks the name of the master that the sentinels watch',
       `write it after the hosts, as in ${SENTINEL_FORM}`,
     );
@@ -101,26 +87,20 @@ function parse(text: string): RedisTarget {
   };
 }
 
-interface Parts {
-  /** Before the @. */
-  readonly user: string;
-  readonly hosts: string;
-  /** Begins with a slash unless empty. */
-  readonly path: string;
-  /** After the question mark. */
-  readonly query: string;
-}
-
-function partsOf(rest: string): Parts {
+/** The path begins with a slash unless it is empty. */
+function partsOf(rest: string) {
   const [, authority = '', path = '', query = '', fragment] =
     /^([^/?#]*)(\/[^?#]*)?(?:\?([^#]*))?(#.*)?$/s.exec(rest) ?? [];
   const [first = '', second, ...more] = authority.split('@');
   // After the hosts an @ has no meaning: a / ? or # of the password has ended them too early.
   if (`${path}${query}${fragment ?? ''}`.includes('@') || more.length > 0) {
-    throw new Refusal('can’t be read as an address', ENCODE);
+    throw new RedisUrlFault('can’t be read as an address', ENCODE);
   }
   if (fragment !== undefined) {
-    throw new Refusal('contains a #, where an address ends', 'write # in the password as %23');
+    throw new RedisUrlFault(
+      'contains a #, where an address ends',
+      'write # in the password as %23',
+    );
   }
   return { user: second === undefined ? '' : first, hosts: second ?? first, path, query };
 }
@@ -129,7 +109,7 @@ function credentialsOf(user: string): Pick<RedisTarget, 'username' | 'password'>
   if (user === '' || user === ':') return { username: null, password: null };
   const [, name = '', password = ''] = /^([^:]*):?(.*)$/s.exec(user) ?? [];
   if (password === '') {
-    throw new Refusal(
+    throw new RedisUrlFault(
       'has a user name but no password',
       'write user:password@ before the host, or :password@ for a password alone',
     );
@@ -141,7 +121,7 @@ function credentialsOf(user: string): Pick<RedisTarget, 'username' | 'password'>
 function nodesOf(hosts: string, mode: RedisTarget['mode']): readonly RedisNode[] {
   const texts = hosts.split(',');
   if (mode === 'single' && texts.length > 1) {
-    throw new Refusal(
+    throw new RedisUrlFault(
       'names several hosts where one is meant',
       `keep one, or write ${SENTINEL_FORM} for sentinels or ${CLUSTER_FORM} for a cluster`,
     );
@@ -152,10 +132,10 @@ function nodesOf(hosts: string, mode: RedisTarget['mode']): readonly RedisNode[]
 function nodeOf(text: string, usualPort: string): RedisNode {
   const unreadable = 'has a host that can’t be read';
   if (text === '' || text.startsWith(':')) {
-    throw new Refusal('lacks a host', `write it as in ${FORM}`);
+    throw new RedisUrlFault('lacks a host', `write it as in ${FORM}`);
   }
   if (/^[^[]*:.*:/.test(text)) {
-    throw new Refusal(unreadable, 'write an IPv6 address in brackets: [::1]');
+    throw new RedisUrlFault(unreadable, 'write an IPv6 address in brackets: [::1]');
   }
   const [, inBrackets, name = '', portText = usualPort] =
     /^(?:\[([^\]]*)\]|([^:[\]]*))(?::(.*))?$/.exec(text) ?? [];
@@ -163,23 +143,26 @@ function nodeOf(text: string, usualPort: string): RedisNode {
     inBrackets === undefined
       ? /^[\p{L}\p{N}._-]+$/u.test(name)
       : /^[\da-f:.]+$/i.test(inBrackets) && URL.canParse(`http://[${inBrackets}]`);
-  if (!valid) throw new Refusal(unreadable, `write it as in ${FORM}; ${ENCODE}`);
+  if (!valid) throw new RedisUrlFault(unreadable, `write it as in ${FORM}; ${ENCODE}`);
   const port = /^\d{1,5}$/.test(portText) ? Number(portText) : 0;
   if (port < 1 || port > 65_535) {
-    throw new Refusal('has a port that is not a number from 1 to 65535', `write it as in ${FORM}`);
+    throw new RedisUrlFault(
+      'has a port that is not a number from 1 to 65535',
+      `write it as in ${FORM}`,
+    );
   }
   return { host: inBrackets ?? name, port };
 }
 
 function databaseOf(text: string, mode: RedisTarget['mode']): number {
   if (mode === 'cluster' && text !== '' && text !== '0') {
-    throw new Refusal(
+    throw new RedisUrlFault(
       'goes on after the hosts, but a cluster has only database 0',
       `end it after the hosts, as in ${CLUSTER_FORM}`,
     );
   }
   if (!/^\d{0,5}$/.test(text)) {
-    throw new Refusal(
+    throw new RedisUrlFault(
       'names a database that is not a number',
       mode === 'sentinel'
         ? `write the number after the master’s name, as in ${SENTINEL_FORM}/0`
@@ -193,7 +176,7 @@ function sentinelPasswordOf(query: string, mode: RedisTarget['mode']): Secret | 
   if (query === '') return null;
   const [, password] = /^sentinelPassword=([^&]*)$/.exec(query) ?? [];
   if (mode !== 'sentinel' || password === undefined) {
-    throw new Refusal(
+    throw new RedisUrlFault(
       'goes on with a question mark and options that are not known',
       mode === 'sentinel'
         ? 'the only option is sentinelPassword'
@@ -207,6 +190,6 @@ function decoded(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
-    throw new Refusal('contains a % that begins no percent-encoded character', ENCODE);
+    throw new RedisUrlFault('contains a % that begins no percent-encoded character', ENCODE);
   }
 }

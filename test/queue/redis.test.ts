@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { silentLog } from '../../src/domain/log.js';
-import { parseRedisUrl, type RedisTarget } from '../../src/domain/redis-target.js';
+import { parseRedisUrl } from '../../src/domain/redis-target.js';
 import { Secret } from '../../src/domain/secret.js';
 import { openQueues } from '../../src/queue/queues.js';
 import { warningsIn } from '../../src/queue/redis.js';
@@ -194,7 +194,7 @@ describe('what is said of a Redis server', () => {
 describe.skipIf(!hasRedis)(redisTitle('a queue that lost its data'), () => {
   it('has the job of the night again, once, and a job that is there is left alone', async () => {
     const redis = await startRedis();
-    const target = parseRedisUrl(`redis://127.0.0.1:${redis.port}`) as RedisTarget;
+    const target = parseRedisUrl(`redis://127.0.0.1:${redis.port}`);
     const queues = await openQueues({
       ...{ target, databaseUrl: '', prefix: 'lost', keepJobsDays: 7 },
       ...{ applicationName: 'test', log: silentLog },

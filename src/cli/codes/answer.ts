@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { App } from '../../app.js';
 import type { SellerConfig } from '../../config/index.js';
-import { whyUnproven } from '../../domain/codes/evidence.js';
+import { whyUnproven } from '../../domain/codes/outcome.js';
 import { LOOK_SOON_AFTER_MS } from '../../domain/codes/second-look.js';
 import { moment } from '../../domain/moment.js';
 import { answerFromChecks, type Answer } from '../../jobs/codes/audit-result.js';

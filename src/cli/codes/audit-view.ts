@@ -17,7 +17,8 @@ import {
 } from '../output/text.js';
 import { asTyped, ownCommand } from '../own-command.js';
 import type { FailOptions } from './options.js';
-import { describeVerdict, unprovenRemedy, whyUnproven } from '../../domain/codes/evidence.js';
+import { describeVerdict } from '../../domain/codes/evidence.js';
+import { unprovenRemedy, whyUnproven } from '../../domain/codes/outcome.js';
 import { supportAt } from '../../domain/codes/known-code.js';
 import type { Purchase, PurchasedItem } from '../../domain/item.js';
 import { resultOf, type Answer } from '../../jobs/codes/audit-result.js';

@@ -1,6 +1,6 @@
 import type { FC } from 'hono/jsx';
 import { adding } from '../../app/watches.js';
-import { unprovenRemedy, whyUnproven } from '../../domain/codes/evidence.js';
+import { unprovenRemedy, whyUnproven } from '../../domain/codes/outcome.js';
 import { auditResultChunks, readingOf, isWorkbookList } from '../../jobs/codes/audit-result.js';
 import { repeatedIn } from '../../jobs/codes/enter-list.js';
 import { enqueueNext } from '../../jobs/codes/perform-chunk.js';

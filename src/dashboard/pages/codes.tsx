@@ -1,6 +1,7 @@
 import type { Child, FC } from 'hono/jsx';
 import { adding } from '../../app/watches.js';
-import { describeVerdict, unprovenRemedy } from '../../domain/codes/evidence.js';
+import { describeVerdict } from '../../domain/codes/evidence.js';
+import { unprovenRemedy } from '../../domain/codes/outcome.js';
 import { supportAt } from '../../domain/codes/known-code.js';
 import type { Purchase } from '../../domain/item.js';
 import { maskCode } from '../../domain/secret.js';

@@ -1,6 +1,6 @@
 import type { Purchase } from '../item.js';
 import { moment } from '../moment.js';
-import { askAgain, describeUnproven, isUnprovenReason, type UnprovenReason } from './outcome.js';
+import { whyUnproven } from './outcome.js';
 import { describeDenials, type Denials } from './second-look.js';
 
 /** The outcome of a record of a list. */
@@ -36,34 +36,4 @@ export function describeVerdict(facts: Omit<RecordFacts, 'purchase'>): string {
     return `${denied}, while the API key opened the account before and after; no valid code was known to try`;
   }
   return proof;
-}
-
-/** Says why there is no verdict; a reason of an older version is shown as it is. */
-export function whyUnproven(reason: string): string {
-  return isUnprovenReason(reason) ? describeUnproven(reason) : reason;
-}
-
-const KEY =
-  'check the API key in the workspace settings of the marketplace; `seller-mirror doctor` tries it';
-const ADDRESS = 'check MARKETPLACE_URL, and that the API is switched on';
-const ANSWERS = '`seller-mirror doctor` shows how the marketplace answers';
-const CANARY = 'name a code that you know is valid with --canary CODE';
-
-const REMEDIES: Partial<Record<UnprovenReason, string>> = {
-  limited: 'wait a while; lower REQUESTS_PER_MINUTE if others share this address',
-  refused: KEY,
-  'account-changed': `find out whose API key it is; ${KEY}`,
-  'switched-off': ADDRESS,
-  redirect: ADDRESS,
-  'no-canary': CANARY,
-  'no-canary-before': CANARY,
-  unreadable: ANSWERS,
-  'no-purchase': ANSWERS,
-  'another-code': ANSWERS,
-};
-
-/** Says what to do about a missing verdict, as the end of a line. */
-export function unprovenRemedy(reason: string): string {
-  if (!isUnprovenReason(reason)) return 'ask again later';
-  return REMEDIES[reason] ?? (askAgain(reason) === 'now' ? 'ask again' : 'ask again later');
 }

@@ -127,34 +127,53 @@ export type UnprovenReason = SilenceReason | DoubtReason | DenialFault;
 /** When asking again may help: at once, when the cause is gone, or hardly ever. */
 export type AskAgain = 'now' | 'later' | 'hardly';
 
-const REASONS: Readonly<Record<UnprovenReason, readonly [AskAgain, string]>> = {
-  limited: ['later', 'the marketplace said there were too many requests'],
+const KEY =
+  'check the API key in the workspace settings of the marketplace; `seller-mirror doctor` tries it';
+const ADDRESS = 'check MARKETPLACE_URL, and that the API is switched on';
+const ANSWERS = '`seller-mirror doctor` shows how the marketplace answers';
+const CANARY = 'name a code that you know is valid with --canary CODE';
+const SHARED = 'wait a while; lower REQUESTS_PER_MINUTE if others share this address';
+
+/** When to ask again, why there is no verdict, and what to do where that is more than asking again. */
+const REASONS: Readonly<Record<UnprovenReason, readonly [AskAgain, string, string?]>> = {
+  limited: ['later', 'the marketplace said there were too many requests', SHARED],
   unavailable: ['later', 'the marketplace was not available'],
-  unreadable: ['hardly', 'the answer could not be understood'],
-  'no-purchase': ['hardly', 'the answer holds nothing of a purchase'],
-  refused: ['later', 'the marketplace refused the API key'],
-  'switched-off': ['later', 'there was no API at the address'],
-  redirect: ['later', 'the marketplace sent the request to another address'],
-  'another-code': ['now', 'the answer is about another code'],
-  'account-changed': ['later', 'the API key opened another account'],
+  unreadable: ['hardly', 'the answer could not be understood', ANSWERS],
+  'no-purchase': ['hardly', 'the answer holds nothing of a purchase', ANSWERS],
+  refused: ['later', 'the marketplace refused the API key', KEY],
+  'switched-off': ['later', 'there was no API at the address', ADDRESS],
+  redirect: ['later', 'the marketplace sent the request to another address', ADDRESS],
+  'another-code': ['now', 'the answer is about another code', ANSWERS],
+  'account-changed': [
+    ...(['later', 'the API key opened another account'] as const),
+    `find out whose API key it is; ${KEY}`,
+  ],
   'no-account-before': ['now', 'denied before the API key was proven'],
   'no-account-after': ['later', 'denied, and the API key was not proven afterwards'],
-  'no-canary-before': ['now', 'denied before any code known to be valid was found'],
+  'no-canary-before': ['now', 'denied before any code known to be valid was found', CANARY],
   'no-canary-after': ['later', 'denied, and no code known to be valid was found afterwards'],
-  'no-canary': ['later', 'denied, as was every code that was known to be valid'],
+  'no-canary': ['later', 'denied, as was every code that was known to be valid', CANARY],
   'proof-failed': ['now', 'denied while a proof of the API key failed'],
   gap: ['now', 'denied, and the API key was not proven within two minutes'],
   'row-too-long': ['now', 'one of too many denials in a row without a valid code between them'],
   unconfirmed: ['now', 'denied, and not asked for as often as it takes to call it invalid'],
 };
 
-/** Whether a stored word is one of the reasons of this version. */
-export function isUnprovenReason(word: string): word is UnprovenReason {
-  return Object.hasOwn(REASONS, word);
+/** A stored word as a reason; null for one of an older version. */
+function reasonOf(word: string): UnprovenReason | null {
+  return Object.hasOwn(REASONS, word) ? (word as UnprovenReason) : null;
 }
 
-export function describeUnproven(reason: UnprovenReason): string {
-  return REASONS[reason][1];
+/** Says why there is no verdict; a reason of an older version is shown as it is. */
+export function whyUnproven(word: string): string {
+  const reason = reasonOf(word);
+  return reason === null ? word : REASONS[reason][1];
+}
+
+/** Says what to do about a missing verdict, as the end of a line; as in an outage where the reason is not known. */
+export function unprovenRemedy(word: string): string {
+  const [ask, , remedy] = REASONS[reasonOf(word) ?? 'unavailable'];
+  return remedy ?? (ask === 'now' ? 'ask again' : 'ask again later');
 }
 
 export function askAgain(reason: UnprovenReason): AskAgain {

@@ -1,6 +1,7 @@
 import { PLAIN_CSV, type CsvDialect } from '../../domain/csv.js';
-import { describeVerdict, whyUnproven, type RecordFacts } from '../../domain/codes/evidence.js';
+import { describeVerdict, type RecordFacts } from '../../domain/codes/evidence.js';
 import { supportAt } from '../../domain/codes/known-code.js';
+import { whyUnproven } from '../../domain/codes/outcome.js';
 import type { Json } from '../../domain/item.js';
 import {
   resultChunks,

@@ -1,5 +1,5 @@
 import { moment } from '../../domain/moment.js';
-import { askAgain, describeUnproven, type UnprovenReason } from '../../domain/codes/outcome.js';
+import { askAgain, whyUnproven, type UnprovenReason } from '../../domain/codes/outcome.js';
 import type { AuditState } from '../../store/audits/types.js';
 import type { Stop, StopReason } from './types.js';
 
@@ -105,17 +105,13 @@ export function isGivenUp(attempts: number, stop: Stop | null): boolean {
 export function describeStop(stop: Stop | null): string | null {
   if (stop === null || stop.reason === 'aborted') return null;
   const { reason, notBefore, detail } = stop;
-  const words = isOwn(reason) ? WORDS[reason] : describeUnproven(reason);
+  const words = WORDS[reason] ?? whyUnproven(reason);
   const until = notBefore === null ? '' : `, not before ${moment(new Date(notBefore))}`;
   return `${words}${until}${detail === null ? '' : `: ${detail}`}`;
 }
 
-const WORDS = {
+const WORDS: Partial<Record<StopReason, string>> = {
   challenge: 'the marketplace’s bot protection wants to see a browser',
   'canary-lost':
     'every code that was known to be valid is denied, so no denial can be proven; name one that is valid with --canary',
 };
-
-function isOwn(reason: StopReason): reason is keyof typeof WORDS {
-  return Object.hasOwn(WORDS, reason);
-}

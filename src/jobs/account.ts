@@ -44,7 +44,7 @@ async function checkBinding(run: RunContext, username: string): Promise<void> {
 function changed(sellerId: string, message: string, otherwise: string): RunProblem {
   const command = `seller-mirror sync account --seller ${sellerId} --accept-account`;
   const remedy = `give the other one a seller name of its own; ${otherwise}, run \`${command}\` once`;
-  return new RunProblem('account-changed', message, remedy, { permanent: true });
+  return new RunProblem('account-changed', message, remedy);
 }
 
 /** Mirrors the account. The proof that comes with a success serves the catalogue run that follows. */

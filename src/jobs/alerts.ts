@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { lagOf } from '../domain/feed-lag.js';
+import { lagOf } from '../domain/feeds.js';
 import type { Json } from '../domain/item.js';
 import { shownName } from '../domain/values.js';
 import type { HeldBack } from '../store/decisions.js';

@@ -1,10 +1,10 @@
 import { SellerBusyError } from '../store/locks.js';
-import { afterError } from './problem.js';
+import { afterError, afterProblem } from './problem.js';
 import { syncAccount, type Proof } from './account.js';
 import { CoveredError } from './run.js';
 import { syncCatalogue } from './sync-catalogue.js';
 import { syncItem } from './sync-item.js';
-import type { Alert, JobDeps, JobOutcome, Problem, ProblemCode, RunReport } from './types.js';
+import type { Alert, JobDeps, JobOutcome, Problem, RunReport } from './types.js';
 
 export type MirrorJob = {
   /** When it was asked for: what a run that began later has done is not done again. */
@@ -106,18 +106,6 @@ function parkedAlert({ sellerId: seller }: JobDeps, runId: bigint): Alert {
   return { kind: 'seller-parked', seller, runId: String(runId) };
 }
 
-/** @param stopping the job was told to stop: what may pass is then no failure of the job's */
-export function afterProblem(
-  code: ProblemCode,
-  stopping: boolean,
-): 'park' | 'give-up' | 'retry' | 'hand-back' {
-  // Only a person can mend these, and every further run would meet them again.
-  if (code === 'refused' || code === 'account-changed') return 'park';
-  // Asking again at once gives the same; by the next tick the marketplace may have mended it.
-  if (code === 'unreadable' || code === 'not-found') return 'give-up';
-  return stopping || code === 'interrupted' ? 'hand-back' : 'retry';
-}
-
 async function afterFailure(
   deps: JobDeps,
   runId: bigint,
@@ -127,15 +115,14 @@ async function afterFailure(
   // The run's own words stay in the store: they may quote what the marketplace said.
   const problem = `run ${runId} failed: ${code}; \`seller-mirror runs ${runId}\` tells more`;
   const alert = runAlert('run-failed', runId);
-  const kind = afterProblem(code, signal.aborted);
-  switch (kind) {
-    case 'hand-back':
-      return { kind };
+  switch (afterProblem(code)) {
     case 'retry':
-      return { kind, problem, notBefore, alert };
+      // What may pass is no failure of a job that was told to stop.
+      if (signal.aborted || code === 'interrupted') return { kind: 'hand-back' };
+      return { kind: 'retry', problem, notBefore, alert };
     case 'give-up':
       // A mistyped id is an answer for who asked, not an incident.
-      return { kind, problem, alert: code === 'not-found' ? null : alert };
+      return { kind: 'give-up', problem, alert: code === 'not-found' ? null : alert };
     case 'park': {
       const isFirst = await deps.store.sellers.park(deps.sellerId, {
         code,

@@ -15,11 +15,19 @@ export class RunProblem extends Error {
     code: ProblemCode,
     message: string,
     remedy: string,
-    { permanent = false, notBefore = null }: Partial<Pick<Problem, 'permanent' | 'notBefore'>> = {},
+    notBefore: Problem['notBefore'] = null,
   ) {
     super(message);
-    this.problem = { code, message, remedy, permanent, notBefore };
+    this.problem = { code, message, remedy, permanent: afterProblem(code) !== 'retry', notBefore };
   }
+}
+
+/** What becomes of a job whose run failed so. */
+export function afterProblem(code: ProblemCode): 'park' | 'give-up' | 'retry' {
+  // Only a person can mend these, and every further run would meet them again.
+  if (code === 'refused' || code === 'account-changed') return 'park';
+  // Asking again at once gives the same; by the next tick the marketplace may have mended it.
+  return code === 'unreadable' || code === 'not-found' ? 'give-up' : 'retry';
 }
 
 const CHECK_ADDRESS =
@@ -78,10 +86,7 @@ export function problemOf(failure: Failure, isList = false): RunProblem {
     ...(isOutage(failure) ? ['the copy is as it was'] : []),
     ...(isList && reason === 'server-error' ? [ONE_BROKEN_ITEM] : []),
   ];
-  return new RunProblem(code, describeFailure(failure), notes.join('; '), {
-    permanent: code === 'refused' || code === 'unreadable',
-    notBefore: comeBackAt(failure),
-  });
+  return new RunProblem(code, describeFailure(failure), notes.join('; '), comeBackAt(failure));
 }
 
 export const INTERRUPTED: Problem = {

@@ -142,7 +142,7 @@ function refuseMostlyUnreadable(run: RunContext, reason: string | null): void {
   if (quarantined * 2 > listed) {
     const message = `${which} of the list can’t be read, ${why}`;
     const remedy = 'run `seller-mirror doctor`; the copy is as it was';
-    throw new RunProblem('unreadable', message, remedy, { permanent: true });
+    throw new RunProblem('unreadable', message, remedy);
   }
   run.warnings.push(`${which} could not be read and are in mirror.quarantine, ${why}`);
 }

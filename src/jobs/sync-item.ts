@@ -63,7 +63,7 @@ async function checkWitness(run: RunContext, id: number): Promise<void> {
     'unavailable',
     `item ${id} was denied, but so was item ${witness}, which was there: ${describeFailure(reply)}`,
     'mirror the whole catalogue with `seller-mirror sync items`; nothing was removed',
-    { notBefore: comeBackAt(reply) },
+    comeBackAt(reply),
   );
 }
 
@@ -73,7 +73,7 @@ async function removeItem(run: RunContext, id: number): Promise<void> {
       const message = `the marketplace shows no item ${id} to this account`;
       const remedy =
         'check the id; items that are pending or belong to another seller are not shown';
-      throw new RunProblem('not-found', message, remedy, { permanent: true });
+      throw new RunProblem('not-found', message, remedy);
     }
     run.counts.removed = await session.remove({ remove: [id], missing: [] });
   });

@@ -44,7 +44,7 @@ export async function settleUnlisted(
       const why = warnings.splice(0).at(-1) ?? '';
       const message = `the marketplace lists no items, and what became of ${doubtful} known ones is not proven: ${why}`;
       const remedy = 'nothing was changed; try again later';
-      throw new RunProblem('unavailable', message, remedy, { notBefore });
+      throw new RunProblem('unavailable', message, remedy, notBefore);
     }
     const [guard, decided] = [deps.removalGuard, await deps.store.runs.decisionsOn(lock, ids)];
     const plan = planRemovals({ present, unlisted: ids, lookups: outcomes, guard, decided });

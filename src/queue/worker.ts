@@ -55,15 +55,6 @@ export interface WorkerSetup<N extends QueueName> extends WorkOptions {
   readonly log: Log;
 }
 
-/** Why a job's signal was aborted; handlers see it as `signal.reason`. */
-class JobInterrupted extends Error {
-  override readonly name = 'JobInterrupted';
-
-  constructor(readonly why: 'stopping' | 'lost') {
-    super(why === 'stopping' ? 'the worker stops' : 'the job may belong to another worker by now');
-  }
-}
-
 /** Makes BullMQ try a job again after exactly this pause. */
 class TryAgain extends Error {
   constructor(
@@ -140,7 +131,7 @@ export class QueueWorker<N extends QueueName = QueueName> {
     const closed = this.#bull.then((bull) => bull?.close());
     if (!(await endsWithin(timeoutMs, closed))) {
       for (const { interruption } of this.#active.values()) {
-        interruption.abort(new JobInterrupted('stopping'));
+        interruption.abort(new Error('the worker stops'));
       }
       await endsWithin(graceMs, closed);
     }
@@ -375,7 +366,7 @@ export class QueueWorker<N extends QueueName = QueueName> {
 }
 
 function interruptLost({ interruption }: ActiveJob): void {
-  interruption.abort(new JobInterrupted('lost'));
+  interruption.abort(new Error('the job may belong to another worker by now'));
 }
 
 function endsWithin(ms: number, end: Promise<unknown>): Promise<boolean> {

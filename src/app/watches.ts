@@ -1,11 +1,10 @@
 import type { App } from '../app.js';
 import type { Log } from '../domain/log.js';
 import { DAY_MS } from '../domain/schedule.js';
-import { keepsForEver, planRetention } from '../domain/retention.js';
 import { alertJobs, findFeedAlerts, findStaleSellers } from '../jobs/alerts.js';
 import { enqueueNext } from '../jobs/codes/perform-chunk.js';
 import type { Queues } from '../queue/queues.js';
-import { PruneBusyError } from '../store/prune.js';
+import { keepsForEver, planRetention, PruneBusyError } from '../store/prune.js';
 
 /** Stops looking; what is being done is not waited for. */
 export type StopWatch = () => void;

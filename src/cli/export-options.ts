@@ -2,7 +2,7 @@ import { readFile, rm } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { z } from 'zod';
 import type { CsvDialect } from '../domain/csv.js';
-import { cursorText, parseCursor, type FeedCursor } from '../domain/feed-cursor.js';
+import { cursorText, parseCursor, type FeedCursor } from '../domain/feeds.js';
 import { EXPORT_FORMATS, type ExportFormat } from '../export/index.js';
 import { assertWritable, writeWhole } from '../intake/write-whole.js';
 import { usageError } from './errors.js';

@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { cursorText, parseCursor, type FeedCursor } from '../domain/feed-cursor.js';
+import { cursorText, parseCursor, type FeedCursor } from '../domain/feeds.js';
 import {
   CursorAheadError,
   type ExportableView,

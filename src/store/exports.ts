@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { escapeLiteral, type Client } from 'pg';
 import { to as copyTo } from 'pg-copy-streams';
-import type { FeedCursor } from '../domain/feed-cursor.js';
+import type { FeedCursor } from '../domain/feeds.js';
 import { errorCode, StoreError } from './errors.js';
 import { feedRule, type FeedRule } from './feed-rules.js';
 import { openOwnClient, type OwnClient } from './pools.js';

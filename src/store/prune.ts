@@ -1,7 +1,28 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { PoolClient } from 'pg';
-import type { RetentionPart, RetentionPlan } from '../domain/retention.js';
 import { itemsLockSql, type LockPools, openLong, tryLock } from './locks.js';
+
+/** The parts of the store that can be kept for a while only: `raw` are records as received. */
+type RetentionPart = 'raw' | 'runs' | 'versions' | 'audits';
+/** The moments before which rows of each part are deleted; null: none are. */
+export type RetentionPlan = Readonly<Record<RetentionPart, Date | null>>;
+/** Days for which each part is kept; null: for ever. */
+type RetentionDays = Readonly<Record<RetentionPart, number | null>>;
+
+export function planRetention({ raw, runs, versions, audits }: RetentionDays, now: Date) {
+  const before = (days: number | null): Date | null =>
+    days === null ? null : new Date(now.getTime() - days * 86_400_000);
+  return {
+    raw: before(raw),
+    runs: before(runs),
+    versions: before(versions),
+    audits: before(audits),
+  };
+}
+
+export function keepsForEver(days: RetentionDays): boolean {
+  return Object.values(days).every((kept) => kept === null);
+}
 
 /** Rows of one batch, and so of one transaction: some ten milliseconds. */
 const BATCH = 2_000;

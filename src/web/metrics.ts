@@ -7,7 +7,7 @@ import type { QueueCounts } from '../queue/queues.js';
 import type { QueueName } from '../queue/tasks.js';
 import type { JobEvent } from '../queue/worker.js';
 import type { AuditBacklog } from '../store/audits/types.js';
-import { lagOf } from '../domain/feed-lag.js';
+import { lagOf } from '../domain/feeds.js';
 import type { FeedState } from '../store/feeds.js';
 import { PAUSED } from '../store/sellers.js';
 import type { SellerStatus } from '../store/status.js';

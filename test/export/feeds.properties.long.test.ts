@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import pg from 'pg';
 import initSqlJs from 'sql.js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { FeedCursor } from '../../src/domain/feed-cursor.js';
+import type { FeedCursor } from '../../src/domain/feeds.js';
 import { FOLLOWED_VIEWS, feedRule } from '../../src/store/feed-rules.js';
 import { openStore, type Store } from '../../src/store/store.js';
 import { HistoryBook } from '../store/history-book.js';

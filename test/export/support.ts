@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import type { FeedCursor } from '../../src/domain/feed-cursor.js';
+import type { FeedCursor } from '../../src/domain/feeds.js';
 import { exportChunks, type ExportFormat } from '../../src/export/index.js';
 import { type ExportColumn, type ExportRequest, withExports } from '../../src/store/exports.js';
 

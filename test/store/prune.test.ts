@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { RetentionPlan } from '../../src/domain/retention.js';
+import { keepsForEver, planRetention, type RetentionPlan } from '../../src/store/prune.js';
 import { syncAccount } from '../../src/jobs/account.js';
 import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
 import { syncItem } from '../../src/jobs/sync-item.js';
@@ -224,4 +224,14 @@ describe('pruning', () => {
     expect(left.map(({ audit_id }) => BigInt(audit_id))).toEqual(Array(4).fill(running));
     expect((await audits.knownCodes('main', ['a', 'b', 'c', 'd'])).size).toBe(4);
   });
+});
+
+it('a part that nobody limited is kept for ever, and the others for just as many days as were said', () => {
+  const days = { raw: 1, runs: null, versions: 365, audits: 90 };
+  expect(planRetention(days, new Date('2026-11-23T10:00:00Z'))).toEqual({
+    ...{ raw: new Date('2026-11-22T10:00:00Z'), runs: null },
+    ...{ versions: new Date('2025-11-23T10:00:00Z'), audits: new Date('2026-08-25T10:00:00Z') },
+  });
+  expect(keepsForEver(days)).toBe(false);
+  expect(keepsForEver({ raw: null, runs: null, versions: null, audits: null })).toBe(true);
 });

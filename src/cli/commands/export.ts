@@ -1,6 +1,6 @@
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import { nearest } from '../../config/nearest.js';
-import { cursorText, parseCursor, type FeedCursor } from '../../domain/feed-cursor.js';
+import { cursorText, parseCursor, type FeedCursor } from '../../domain/feeds.js';
 import { EXPORT_FORMATS, exportChunks } from '../../export/index.js';
 import { writeWhole } from '../../intake/write-whole.js';
 import {

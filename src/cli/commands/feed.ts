@@ -1,7 +1,7 @@
 import { Option, type Command } from 'commander';
 import type { App } from '../../app.js';
 import type { FeedConfig } from '../../config/index.js';
-import { lagOf } from '../../domain/feed-lag.js';
+import { lagOf } from '../../domain/feeds.js';
 import { failureOf, outcomeOf } from '../../app/feeds.js';
 import { openTarget, runFeed } from '../../feeds/open.js';
 import { LIST_VIEWS, shapesOf, type ViewReport } from '../../feeds/deliver.js';

@@ -1,8 +1,7 @@
 import type { Command } from 'commander';
 import type { App } from '../../app.js';
 import { moment } from '../../domain/moment.js';
-import { keepsForEver, planRetention } from '../../domain/retention.js';
-import type { Pruned } from '../../store/prune.js';
+import { keepsForEver, planRetention, type Pruned } from '../../store/prune.js';
 import { printResult, stdoutLook } from '../console.js';
 import { usageError } from '../errors.js';
 import { appAction } from '../execute.js';

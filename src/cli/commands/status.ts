@@ -2,7 +2,7 @@ import { Option, type Command } from 'commander';
 import type { App } from '../../app.js';
 import { schedulesOf } from '../../app/schedules.js';
 import { describeWide } from '../../domain/changes.js';
-import { lagOf } from '../../domain/feed-lag.js';
+import { lagOf } from '../../domain/feeds.js';
 import { parkedRemedy, runProblem, runRemedy } from '../../jobs/problem.js';
 import { describeSchedule, type SellerSchedule } from '../../queue/ticks.js';
 import { ALIVE_MS, isAlive, type LiveProcess } from '../../store/processes.js';

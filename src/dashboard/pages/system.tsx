@@ -8,7 +8,7 @@ import {
   settingsChecks,
 } from '../../app/checks.js';
 import type { FeedConfig } from '../../config/index.js';
-import { lagOf } from '../../domain/feed-lag.js';
+import { lagOf } from '../../domain/feeds.js';
 import { type EndedJob, type QueueCounts } from '../../queue/queues.js';
 import { QUEUE_NAMES, type QueueName } from '../../queue/tasks.js';
 import { QueueError } from '../../queue/errors.js';

@@ -289,7 +289,7 @@ describe('stale feeds', () => {
     await note('PostgreSQL at db: the disk is full');
     expect(await find(hours(5))).toEqual([stale]);
     const message = await messageOf(mirror().store, stale, hours(5));
-    expect(message).toMatchObject({ type: 'feed.stale', data: { views: bi.views } });
+    expect(message).toMatchObject({ data: { views: bi.views } });
     expect(message).toMatchObject({ text: expect.stringContaining('the disk is full') as string });
     await note(null);
     const [over] = await find(hours(6));
@@ -297,7 +297,7 @@ describe('stale feeds', () => {
     await feeds.markStale('bi', null);
     expect(await find(hours(7))).toEqual([]);
     expect(await messageOf(mirror().store, { ...stale, kind: 'feed-recovered' }, hours(7))).toEqual(
-      expect.objectContaining({ type: 'feed.recovered', tone: 'good' }),
+      expect.objectContaining({ tone: 'good', title: 'Feed bi delivers again' }),
     );
     expect(await messageOf(mirror().store, stale, hours(7))).toEqual({
       dropped: 'feed bi has delivered since',

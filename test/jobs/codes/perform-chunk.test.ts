@@ -99,7 +99,6 @@ it('tells of an audit that failed why it did, and nothing any more once it goes 
   await store.audits.fail(auditId, 'the marketplace refused the API key');
   const now = new Date();
   expect(await messageOf(store, alert, now)).toMatchObject({
-    type: 'audit.finished',
     data: {
       ...{ seller: 'main', auditId: String(auditId), state: 'failed' },
       counts: { codes: 5, pending: 5 },

@@ -128,7 +128,7 @@ export function describeQueue(title: string, makeTrial: () => Promise<Trial> | T
       expect(seen.map(({ context }) => context.attempt)).toEqual([1, 2]);
     });
 
-    it('tells of failed jobs with their reason, and tries one again with all its attempts when asked', async () => {
+    it('does not try again what repeating can not help, tells why it failed, and tries it with all its attempts when asked', async () => {
       let works = false;
       const { handler, seen } = noting(() =>
         works ? DONE : { kind: 'give-up', problem: 'the key is refused' },
@@ -154,17 +154,6 @@ export function describeQueue(title: string, makeTrial: () => Promise<Trial> | T
       expect(await queues.retry('mirror', jobId)).toBe(false);
       expect(await queues.retry('mirror', 'gone')).toBe(false);
       expect(await mirror()).toMatchObject({ waiting: 1 });
-    });
-
-    it('does not try again what repeating can not help', async () => {
-      const { handler, seen } = noting(() => ({ kind: 'give-up', problem: 'wrong key' }));
-      queues.work('mirror', handler, { concurrency: 1 });
-      const { jobId } = await queues.addMirror(sync('acme'));
-      await until(async () => (await mirror()).failed === 1);
-      await sleep(200);
-      expect(seen).toHaveLength(1);
-      const job = await (await trial.bull()).getJob(jobId);
-      expect(job?.failedReason).toBe('wrong key');
     });
 
     it('puts a job off without using up an attempt', async () => {
@@ -315,7 +304,7 @@ export function describeQueue(title: string, makeTrial: () => Promise<Trial> | T
       // Looked at as the work ends: a renewal under way while the end is written down comes too late.
       const interrupted: boolean[] = [];
       const long = noting(async ({ signal }) => {
-        await sleep(4_000);
+        await sleep(2_500);
         interrupted.push(signal.aborted);
         return DONE;
       });
@@ -334,7 +323,7 @@ export function describeQueue(title: string, makeTrial: () => Promise<Trial> | T
       await until(() => seen.length === 1);
       await trial.steal(jobId);
       await until(() => seen[0]?.context.signal.aborted === true);
-      expect(seen[0]?.context.signal.reason).toMatchObject({ why: 'lost' });
+      expect(String(seen[0]?.context.signal.reason)).toContain('another worker');
       await until(() => trial.lines.some(({ message }) => message.includes('written down')));
       expect(await mirror()).toMatchObject({ active: 1, completed: 0 });
       expect(events).toEqual([]);

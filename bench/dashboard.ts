@@ -1,5 +1,5 @@
 import { gzipSync } from 'node:zlib';
-import { Client } from 'pg';
+import type { Client } from 'pg';
 import { readConfig } from '#product/config/index.js';
 import { dashboardApp } from '#product/dashboard/app.js';
 import { newToken, tokenHash } from '#product/dashboard/doors.js';
@@ -8,8 +8,7 @@ import { silentLog } from '#product/domain/log.js';
 import { openQueues } from '#product/queue/queues.js';
 import { openMirror } from '#product/store/mirror.js';
 import { openStore } from '#product/store/store.js';
-import { BenchDatabase } from './database.js';
-import { dataStatements } from './reporting.js';
+import { withFilledStore } from './reporting.js';
 import { bounded, type Line } from './table.js';
 
 /** Server time of a page, milliseconds. */
@@ -24,18 +23,10 @@ const ORIGIN = 'http://127.0.0.1:8791';
  * for several times, database and all, without the network; the least counts: what takes longer is the
  * machine's other work.
  */
-export async function dashboardLines(items: number, repetitions: number): Promise<Line[]> {
-  const database = await BenchDatabase.open();
-  const client = new Client(database.url);
-  try {
-    await client.connect();
-    process.stderr.write(`  filling a store for the dashboard\n`);
-    for (const statement of [...dataStatements(items), ...MORE]) await client.query(statement);
-    return await measurePages(database.url, await pagesOf(client), 2 * repetitions + 1);
-  } finally {
-    await client.end();
-    await database.close();
-  }
+export function dashboardLines(items: number, repetitions: number): Promise<Line[]> {
+  return withFilledStore(items, MORE, async (client, url) =>
+    measurePages(url, await pagesOf(client), 2 * repetitions + 1),
+  );
 }
 
 async function measurePages(
@@ -81,13 +72,12 @@ async function measurePages(
       lines.push(bounded(`dashboard: ${what}`, Math.min(...took), TARGET_MS, milliseconds));
     }
     const first = await ask('/');
-    const assets = [
-      ...Buffer.from(first)
-        .toString()
-        .matchAll(/"(\/assets\/[^"]+)"/g),
-    ];
+    const assets = Buffer.from(first)
+      .toString()
+      .matchAll(/"(\/assets\/[^"]+)"/g);
     const parts = [first];
-    for (const path of new Set(assets.map(([, one]) => one ?? ''))) parts.push(await ask(path));
+    for (const path of new Set([...assets].map(([, one]) => one ?? '')))
+      parts.push(await ask(path));
     const bytes = parts.reduce((sum, part) => sum + part.length, 0);
     const packed = parts.reduce((sum, part) => sum + gzipSync(part).length, 0);
     return [

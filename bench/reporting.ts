@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises';
-import { Client } from 'pg';
+import type { Client } from 'pg';
 import { BenchDatabase } from './database.js';
+import { withClient } from './soak/servers.js';
 import type { Line } from './table.js';
 
 /** A tenth of a second. */
@@ -10,21 +11,31 @@ const TARGET_MS = 100;
  * Measures the views of schema reporting on a store that is as full as `items` calls for. Each query
  * is answered several times, and the least counts: what takes longer is the machine's other work.
  */
-export async function reportingLines(items: number, repetitions: number): Promise<Line[]> {
-  const database = await BenchDatabase.open();
-  const client = new Client(database.url);
-  try {
-    await client.connect();
-    process.stderr.write(`  filling a store for reports\n`);
-    for (const statement of dataStatements(items)) await client.query(statement);
+export function reportingLines(items: number, repetitions: number): Promise<Line[]> {
+  return withFilledStore(items, [], async (client) => {
     const { rows } = await client.query<{ pid: number }>('SELECT pg_backend_pid() AS pid');
     const lines: Line[] = [];
     for (const query of QUERIES) {
       lines.push(await measure(client, rows[0]?.pid ?? 0, query, repetitions));
     }
     return lines;
+  });
+}
+
+/** Runs `work` on a store that is as full as `items` calls for. @param more statements that add to it */
+export async function withFilledStore<T>(
+  items: number,
+  more: readonly string[],
+  work: (client: Client, url: string) => Promise<T>,
+): Promise<T> {
+  const database = await BenchDatabase.open();
+  try {
+    process.stderr.write('  filling a store\n');
+    return await withClient(database.url, async (client) => {
+      for (const statement of [...dataStatements(items), ...more]) await client.query(statement);
+      return work(client, database.url);
+    });
   } finally {
-    await client.end();
     await database.close();
   }
 }
@@ -154,7 +165,7 @@ const TEXT = (n: string, parts: number): string =>
   `(SELECT string_agg(md5(${n}::text || p), ' ') FROM generate_series(1, ${parts}) AS p)`;
 
 /** Statements that fill an empty store, made in the database itself. Always the same. */
-export function dataStatements(items: number): string[] {
+function dataStatements(items: number): string[] {
   // 500,000 changes, 300,000 valid purchases and 1,000,000 checks for 100,000 items.
   const [changes, versions, codes] = [items * 5, items * 2, Math.ceil(items * 3.3)];
   const [checks, transitions] = [items * 10, items * 4];

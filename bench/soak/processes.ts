@@ -21,89 +21,59 @@ export function startProcess(
   return child;
 }
 
-/** A process of the product that is started again whenever it ends. */
-class Member {
-  #child: ChildProcess;
-  #stopping = false;
+/** Schedulers and workers, killed at random and started again whenever they end. */
+export class Fleet {
+  readonly #children: ChildProcess[];
+  #isStopping = false;
   kills = 0;
   /** Ends that nobody asked for. */
   readonly crashes: string[] = [];
-
-  constructor(
-    readonly command: string,
-    readonly env: NodeJS.ProcessEnv,
-    readonly onLine: (line: string) => void,
-  ) {
-    this.#child = this.#start();
-  }
-
-  #start(): ChildProcess {
-    const child = startProcess([this.command], this.env, this.onLine);
-    child.once('exit', (code, signal) => {
-      if (this.#stopping) return;
-      if (signal !== 'SIGKILL') this.crashes.push(`${this.command} ended with ${code ?? signal}`);
-      setTimeout(() => {
-        if (!this.#stopping) this.#child = this.#start();
-      }, 200);
-    });
-    return child;
-  }
-
-  kill(): void {
-    this.kills++;
-    this.#child.kill('SIGKILL');
-  }
-
-  /** Ends it in order. @returns its exit code */
-  async stop(): Promise<number | null> {
-    this.#stopping = true;
-    const child = this.#child;
-    if (child.exitCode !== null || child.signalCode !== null) return child.exitCode;
-    child.kill('SIGTERM');
-    const [code] = (await once(child, 'exit')) as [number | null];
-    return code;
-  }
-}
-
-/** Schedulers and workers, killed at random. */
-export class Fleet {
-  readonly #members: readonly Member[];
   readonly lines = { all: 0, warnings: 0 };
   /** Lines with a secret in them. */
   readonly leaks: string[] = [];
 
   constructor(
-    commands: readonly string[],
-    env: NodeJS.ProcessEnv,
-    logFile: string,
-    secrets: readonly string[],
+    readonly commands: readonly string[],
+    readonly env: NodeJS.ProcessEnv,
+    readonly logFile: string,
+    readonly secrets: readonly string[],
   ) {
-    this.#members = commands.map(
-      (command) =>
-        new Member(command, env, (line) => {
-          this.lines.all++;
-          if (/"level":"(?:warn|error)"/.test(line)) this.lines.warnings++;
-          if (secrets.some((secret) => line.includes(secret))) this.leaks.push(line);
-          appendFileSync(logFile, `${command} ${line}\n`);
-        }),
-    );
+    this.#children = commands.map((command, n) => this.#start(command, n));
   }
 
-  get kills(): number {
-    return this.#members.reduce((sum, member) => sum + member.kills, 0);
-  }
-
-  get crashes(): readonly string[] {
-    return this.#members.flatMap((member) => member.crashes);
+  #start(command: string, place: number): ChildProcess {
+    const child = startProcess([command], this.env, (line) => {
+      this.lines.all++;
+      if (/"level":"(?:warn|error)"/.test(line)) this.lines.warnings++;
+      if (this.secrets.some((secret) => line.includes(secret))) this.leaks.push(line);
+      appendFileSync(this.logFile, `${command} ${line}\n`);
+    });
+    child.once('exit', (code, signal) => {
+      if (this.#isStopping) return;
+      if (signal !== 'SIGKILL') this.crashes.push(`${command} ended with ${code ?? signal}`);
+      setTimeout(() => {
+        if (!this.#isStopping) this.#children[place] = this.#start(command, place);
+      }, 200);
+    });
+    return child;
   }
 
   killOne(random: () => number): void {
-    this.#members[Math.floor(random() * this.#members.length)]?.kill();
+    this.kills++;
+    this.#children[Math.floor(random() * this.#children.length)]?.kill('SIGKILL');
   }
 
   /** Ends all in order. @returns their exit codes */
   async stop(): Promise<readonly (number | null)[]> {
-    return await Promise.all(this.#members.map((member) => member.stop()));
+    this.#isStopping = true;
+    const ends = this.#children.map(async (child) => {
+      if (child.exitCode === null && child.signalCode === null) {
+        child.kill('SIGTERM');
+        await once(child, 'exit');
+      }
+      return child.exitCode;
+    });
+    return Promise.all(ends);
   }
 }
 

@@ -10,7 +10,7 @@ import { between, openStage, say } from '../stage.js';
 import { pursue } from './audit.js';
 import { compare, inDatabase, inRedis, occurrences } from './compare.js';
 import { listText, makeCodes } from './known-codes.js';
-import { Weather, stretchesOf } from './weather.js';
+import { FaultyCalls, stretchesOf } from './faults.js';
 
 const USAGE = `npm run soak:codes -- [--codes 20000] [--queue redis|postgres] [--seed 1] [--faults 5]
                       [--per-minute 0] [--minutes 30]
@@ -59,8 +59,8 @@ if (ready !== 0) throw new Error(whyNot);
 const fleet = new Fleet(['worker', 'worker', 'worker'], env, fleetLog, [KEY]);
 const client = new Client(postgres.url);
 await client.connect();
-const weather = new Weather(simulator, random, say);
-await weather.begin(options.faults);
+const faulty = new FaultyCalls(simulator, random, say);
+await faulty.begin(options.faults);
 
 const over = new AbortController();
 const untilOver = async (condition: () => boolean): Promise<boolean> => {
@@ -147,14 +147,12 @@ const { database: inTables, ...inTexts } = keyFound;
 const sound =
   pursued.done &&
   [differences, Object.keys(inTables), simulator.defects].every(({ length }) => length === 0) &&
-  [...Object.values(inTexts), codesInLogs, weather.elsewhere].every(
-    (found) => (found ?? 0) === 0,
-  ) &&
+  [...Object.values(inTexts), codesInLogs, faulty.elsewhere].every((found) => (found ?? 0) === 0) &&
   exitCodes.every((code) => code === 0);
 const kinds: Record<string, number> = {};
 for (const { kind } of known.codes.values()) kinds[kind] = (kinds[kind] ?? 0) + 1;
 await client.end();
-await weather.close();
+await faulty.close();
 await simulator.close();
 if (sound) rmSync(folder, { recursive: true, force: true });
 await stage.end(
@@ -170,10 +168,10 @@ await stage.end(
     ...{ pursued, commands: person.commands, stretches },
     keyRevocations: stretches.filter((name) => name.startsWith('key revoked')).length,
     faults: {
-      all: Object.values(weather.faults).reduce((sum, one) => sum + one, 0),
-      byKind: weather.faults,
+      all: Object.values(faulty.faults).reduce((sum, one) => sum + one, 0),
+      byKind: faulty.faults,
     },
-    ...{ keyFound, codesInLogs, requestsElsewhere: weather.elsewhere, logLines: fleet.lines },
+    ...{ keyFound, codesInLogs, requestsElsewhere: faulty.elsewhere, logLines: fleet.lines },
     ...{ unaskedEnds: fleet.crashes, exitCodes, differences },
   },
   sound,

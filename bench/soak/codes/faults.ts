@@ -63,7 +63,7 @@ const RARE: readonly Fault[] = [
 ];
 
 /** Gives calls their faults, and counts them. */
-export class Weather {
+export class FaultyCalls {
   /** Faults by what they were. */
   readonly faults: Record<string, number> = {};
   /** Requests that came where a redirect led to; there must be none. */

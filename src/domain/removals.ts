@@ -17,7 +17,7 @@ export type LookupOutcome = 'found' | 'gone' | 'denied' | 'unanswered';
 /** A person's decision about an item that was held back and is still missing. */
 export type Decision = 'approved' | 'rejected';
 
-export interface RemovalQuestion {
+interface RemovalQuestion {
   /** Number of items that were live or missing before the run. */
   readonly present: number;
   /** Those of them that the list does not name. */
@@ -31,15 +31,12 @@ export interface RemovalQuestion {
 export interface RemovalPlan {
   /** More would be removed than the guard allows, so nothing is. */
   readonly held: boolean;
-  /** Proven to be gone. */
   readonly remove: readonly number[];
-  /** Not listed, and neither found nor proven gone. */
+  /** Not listed, not found by a look-up, and not removed. */
   readonly missing: readonly number[];
-  /** Not listed, but found by a look-up. */
-  readonly found: readonly number[];
-  /** In a held run: items proven to be gone. */
+  /** Proven to be gone, and nobody has decided about them: a held run holds them back. */
   readonly confirmed: readonly number[];
-  /** In a held run: items that may be gone, without proof. */
+  /** The same of items that may be gone, without proof. */
   readonly open: readonly number[];
   /** Kept missing by a person's decision. */
   readonly rejected: readonly number[];
@@ -55,30 +52,26 @@ export type Removals = Pick<RemovalPlan, 'remove' | 'missing'>;
  */
 export function planRemovals(question: RemovalQuestion): RemovalPlan {
   const { unlisted, lookups, guard, decided } = question;
-  const found: number[] = [];
-  const [gone, open]: [number[], number[]] = [[], []];
+  const [confirmed, open]: [number[], number[]] = [[], []];
   const [approved, waiting, rejected]: [number[], number[], number[]] = [[], [], []];
   for (const id of unlisted) {
     const outcome = lookups.get(id);
     const isGone = outcome === 'gone';
     const decision = decided?.get(id);
-    if (outcome === 'found') found.push(id);
-    else if (decision === 'rejected') rejected.push(id);
+    if (outcome === 'found') continue;
+    if (decision === 'rejected') rejected.push(id);
     else if (decision === 'approved') (isGone ? approved : waiting).push(id);
-    else (isGone ? gone : open).push(id);
+    else (isGone ? confirmed : open).push(id);
   }
   const undecided = question.present - approved.length - waiting.length - rejected.length;
-  const going = gone.length + open.length;
-  return going > guard.items && going * 100 > guard.percent * undecided
-    ? {
-        ...{ held: true, remove: [], found, rejected, confirmed: gone, open },
-        missing: [...gone, ...open, ...approved, ...waiting, ...rejected],
-      }
-    : {
-        ...{ held: false, remove: [...gone, ...approved], found, rejected },
-        ...{ confirmed: [], open: [] },
-        missing: [...open, ...waiting, ...rejected],
-      };
+  const going = confirmed.length + open.length;
+  const held = going > guard.items && going * 100 > guard.percent * undecided;
+  const gone = [...confirmed, ...approved];
+  const kept = [...open, ...waiting, ...rejected];
+  const fates = held
+    ? { remove: [], missing: [...gone, ...kept] }
+    : { remove: gone, missing: kept };
+  return { held, ...fates, confirmed, open, rejected };
 }
 
 export interface HeldRun {
@@ -97,7 +90,7 @@ export interface HeldRun {
 }
 
 /** Whether a decision can be made (`go`), was made before (`made`), or why not and what to do (`no`). */
-export type DecisionCheck =
+type DecisionCheck =
   | { readonly kind: 'go' | 'made' }
   | { readonly kind: 'no'; readonly why: string; readonly remedy: string };
 
@@ -155,7 +148,7 @@ function verbOf(decision: Decision): string {
 }
 
 /** What is known of an item's removal; null: not recorded, or no longer kept. */
-export interface RemovalEvidence {
+interface RemovalEvidence {
   /** The run whose list lacked the item. */
   readonly unlisted: { readonly runId: bigint; readonly at: Date } | null;
   /** When the item was looked up and denied, proven. */

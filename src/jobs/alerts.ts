@@ -12,8 +12,7 @@ import { auditRemedy, parkedRemedy, runProblem, runRemedy } from './problem.js';
 import type { Alert, JobOutcome } from './types.js';
 
 /** The ways in which people are told; each alert is one job of each, since each may fail by itself. */
-export const ALERT_CHANNELS = ['webhook', 'mail'] as const;
-export type AlertChannelName = (typeof ALERT_CHANNELS)[number];
+export type AlertChannelName = 'webhook' | 'mail';
 
 /** The jobs that tell people of something: an id and a task for each way that is configured. */
 export function alertJobs(

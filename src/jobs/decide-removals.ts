@@ -4,7 +4,7 @@ import type { SellerLock } from '../store/locks.js';
 import type { Store } from '../store/store.js';
 import { storeProblem } from './problem.js';
 
-export interface DecisionDeps {
+interface DecisionDeps {
   readonly store: Store;
   /** Host and process, for who meets the lock. */
   readonly holder: string;

@@ -19,7 +19,7 @@ import { TransportError, type HttpResponse } from './transport.js';
 import { ListBroken } from './types.js';
 import type { ItemList, ListElement } from './types.js';
 
-export interface ListLimits {
+interface ListLimits {
   readonly maxListBytes: number;
   readonly maxRecordBytes: number;
 }

@@ -34,7 +34,7 @@ export interface Server {
 }
 
 type BullQueue = Queue<Payload, unknown, string, Payload, unknown, string, IQueueBackend, unknown>;
-export type BullQueues = Readonly<Record<QueueName, BullQueue>>;
+type BullQueues = Readonly<Record<QueueName, BullQueue>>;
 
 /** The connection to the server: opened at its first use, and again after each failed attempt. */
 export class Connection {

@@ -29,7 +29,7 @@ export interface QueueOptions extends Omit<QueueSettings, 'tuning'> {
 }
 
 /** The job of an id; `added` is false when the queue had it already. */
-export interface Added {
+interface Added {
   readonly jobId: string;
   readonly added: boolean;
 }

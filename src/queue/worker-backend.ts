@@ -4,7 +4,7 @@ import type { Connection } from './connection.js';
 import { wordsOf } from './errors.js';
 import type { Tuning } from './tuning.js';
 
-export interface SteadyOptions {
+interface SteadyOptions {
   readonly connection: Connection;
   readonly tuning: Tuning;
   /** Milliseconds before the server is asked again after a failure. */

@@ -47,7 +47,7 @@ export interface WorkOptions {
   readonly onJob?: (event: JobEvent) => void;
 }
 
-export interface WorkerSetup<N extends QueueName> extends WorkOptions {
+interface WorkerSetup<N extends QueueName> extends WorkOptions {
   readonly connection: Connection;
   readonly queue: N;
   readonly handler: JobHandler<TaskOf<N>>;

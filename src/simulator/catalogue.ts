@@ -4,7 +4,7 @@ import { seededSource, type ItemSource, type SeededOptions } from './seeded.js';
 import type { CatalogueRecord, ItemState, SimItem } from './types.js';
 
 /** What a bulk change may change. Every change shows in every profile that sends the field. */
-export type TouchedField = 'price' | 'version' | 'name' | 'description' | 'tags';
+type TouchedField = 'price' | 'version' | 'name' | 'description' | 'tags';
 
 /** A bulk change of a share of the records, which are not named one by one. */
 interface Rule {
@@ -201,11 +201,11 @@ export class Catalogue {
    * Changes a field of exactly `percent` % (rounded) of all records in any state, picked by the seed.
    * Returns their number. Takes no memory, however many there are.
    */
-  touchShare(percent: number, field: TouchedField, seed = this.#rules.length + 1): number {
+  touchShare(percent: number, field: TouchedField): number {
     const { size } = this;
     const picked = Math.round((size * percent) / 100);
     const number = this.#rules.length + 1;
-    this.#rules.push({ field, size, picked, order: new Permutation(size, seed), number });
+    this.#rules.push({ field, size, picked, order: new Permutation(size, number), number });
     this.#revision++;
     return picked;
   }

@@ -7,7 +7,7 @@ import { moment } from '../../domain/moment.js';
 import { answerFromChecks, type Answer } from '../../jobs/codes/audit-result.js';
 import { enterLists, listOfCodes, toAsk } from '../../jobs/codes/enter-list.js';
 import { paceOf } from '../../jobs/codes/pace.js';
-import { proveCanary } from '../../jobs/codes/prove-key.js';
+import { proveCanary } from '../../jobs/account.js';
 import { SECOND_LOOK, performAuditChunk } from '../../jobs/codes/perform-chunk.js';
 import type { AuditDeps } from '../../jobs/codes/work-on-chunk.js';
 import type { AuditResult, CodeCheck, EnteredAudit } from '../../store/audits/types.js';

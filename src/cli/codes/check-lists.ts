@@ -13,7 +13,7 @@ import {
   type LoadReport,
 } from '../../jobs/codes/enter-list.js';
 import { chunkSizeFor } from '../../jobs/codes/pace.js';
-import { proveKey, type KeyFault } from '../../jobs/codes/prove-key.js';
+import { proveKey, type KeyFault } from '../../jobs/account.js';
 import type { AuditSize } from '../../store/audits/types.js';
 import { note, printJson } from '../console.js';
 import { CommandError, usageError } from '../errors.js';

@@ -7,7 +7,7 @@ import { CONFIRM_MODES } from '../../domain/codes/second-look.js';
 import { cellMaskOf } from '../../domain/redact.js';
 import type { Secret } from '../../domain/secret.js';
 import { FORMATS } from '../../intake/types.js';
-import { proveKey } from '../../jobs/codes/prove-key.js';
+import { proveKey } from '../../jobs/account.js';
 import { beginRecheck } from '../../jobs/codes/recheck.js';
 import { answerCodes, showCode } from '../codes/answer.js';
 import { checkLists, refuse } from '../codes/check-lists.js';

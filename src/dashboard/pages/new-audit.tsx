@@ -19,7 +19,7 @@ import {
   type NamedList,
 } from '../../jobs/codes/enter-list.js';
 import { chunkSizeFor } from '../../jobs/codes/pace.js';
-import { proveKey, type KeyFault } from '../../jobs/codes/prove-key.js';
+import { proveKey, type KeyFault } from '../../jobs/account.js';
 import { enqueueNext } from '../../jobs/codes/perform-chunk.js';
 import type { AuditSize } from '../../store/audits/types.js';
 import {

@@ -6,7 +6,7 @@ export type CodeFault =
   /** U+FFFD or half a character: what the text was is lost, most likely to a wrong encoding. */
   | 'unreadable-characters';
 
-export type CodeReading = { readonly code: string } | { readonly reason: CodeFault };
+type CodeReading = { readonly code: string } | { readonly reason: CodeFault };
 
 /** Characters; what is longer is no code but a line of something else. */
 export const LONGEST_CODE = 255;

@@ -64,7 +64,7 @@ export function supportAt(
   return Date.parse(supportedUntil) > now ? 'active' : 'expired';
 }
 
-export type TransitionKind =
+type TransitionKind =
   /** Was valid: probably refunded or cancelled (field notes: errors). */
   | 'became-invalid'
   | 'became-valid'
@@ -86,7 +86,7 @@ export interface CodeTransition {
  * Purchases are those that are known, reduced answers filled up from earlier ones, so that a shape that says
  * less is no change.
  */
-export function transitionsOf(before: KnownCode | null, now: KnownCode): readonly CodeTransition[] {
+function transitionsOf(before: KnownCode | null, now: KnownCode): readonly CodeTransition[] {
   if (before === null) return [];
   const out: CodeTransition[] = [];
   if (before.verdict !== now.verdict) {

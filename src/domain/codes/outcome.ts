@@ -6,7 +6,7 @@ import { isSameCode } from './code.js';
  * What the reply to one call says of the question and of the credential. Plain data, so that it can
  * be recorded with the call, and a chunk be judged by a process that did not make its calls.
  */
-export type CallOutcome =
+type CallOutcome =
   /** The data asked for: the credential was good then. */
   | { readonly kind: 'affirmed' }
   /** An error envelope that answers, and that a bad key is given all the same. */
@@ -125,7 +125,7 @@ export type DenialFault =
 export type UnprovenReason = SilenceReason | DoubtReason | DenialFault;
 
 /** When asking again may help: at once, when the cause is gone, or hardly ever. */
-export type AskAgain = 'now' | 'later' | 'hardly';
+type AskAgain = 'now' | 'later' | 'hardly';
 
 const KEY =
   'check the API key in the workspace settings of the marketplace; `seller-mirror doctor` tries it';

@@ -8,7 +8,7 @@ import type { Alert, JobOutcome } from '../types.js';
 import { afterAsking, describeStop, isHopeless, type ChunkResult } from './chunk-outcome.js';
 import { workOnCodes, type AuditDeps } from './work-on-chunk.js';
 
-export interface ChunkJob {
+interface ChunkJob {
   readonly auditId: bigint;
   /** Number of the chunk; `SECOND_LOOK` asks for the denied codes again. */
   readonly chunk: number;

@@ -19,15 +19,17 @@ export function mergePurchase(known: Purchase | null, { value, raw }: PurchaseRe
   const saysSupport =
     isObject(raw) && 'supported_until' in raw && readsAsTimestamp(raw['supported_until']);
   return {
-    purchaseCode: value.purchaseCode ?? known.purchaseCode,
-    licenseType: value.licenseType ?? known.licenseType,
-    price: value.price ?? known.price,
-    currency: value.currency ?? known.currency,
+    ...known,
+    ...told(value),
     item: mergeItem(known.item, value.item),
     supportedUntil: saysSupport ? value.supportedUntil : known.supportedUntil,
-    downloaded: value.downloaded ?? known.downloaded,
-    purchasedAt: value.purchasedAt ?? known.purchasedAt,
   };
+}
+
+/** The fields that are not null. */
+function told<T extends object>(value: T): Partial<T> {
+  const fields = Object.entries(value).filter(([, field]) => field !== null);
+  return Object.fromEntries(fields) as Partial<T>;
 }
 
 /**
@@ -39,14 +41,7 @@ function mergeItem(known: PurchasedItem | null, fresh: PurchasedItem | null): Pu
   if (known === null) return fresh;
   const same = areSame(known, fresh);
   if (same === null) return known.id === null && known.name === null ? fresh : known;
-  if (!same) return fresh;
-  return {
-    id: fresh.id ?? known.id,
-    name: fresh.name ?? known.name,
-    url: fresh.url ?? known.url,
-    previewImageUrl: fresh.previewImageUrl ?? known.previewImageUrl,
-    full: fresh.full ?? known.full,
-  };
+  return same ? { ...known, ...told(fresh) } : fresh;
 }
 
 /** By their ids or, where one is missing, their names; null where neither can be compared. */
@@ -104,40 +99,37 @@ function transitionsOf(before: KnownCode | null, now: KnownCode): readonly CodeT
   return out;
 }
 
-/** A value that may differ from before: the transition that this is, then the values. */
-type Change = readonly [TransitionKind, string | null, string | null];
+type Value = (purchase: Purchase) => string | null;
+
+/**
+ * Values whose change is told. Letter case is no change: licences pass through the site's translation
+ * table, and a currency is the same however its code is written.
+ */
+const COMPARED: readonly (readonly [TransitionKind, Value])[] = [
+  ['license-changed', ({ licenseType }) => licenseType],
+  ['price-changed', priceOf],
+  ['item-changed', itemOf],
+];
 
 function purchaseTransitions(before: Purchase, now: Purchase): CodeTransition[] {
-  const changes: readonly Change[] = [
-    // Letter case is no change: licences pass through the site's translation table, and a currency
-    // is the same however its code is written.
-    ...changed('license-changed', before.licenseType, now.licenseType, isSameWord),
-    ...changed('price-changed', priceOf(before), priceOf(now), isSameWord),
-    ...changed('item-changed', itemOf(before), itemOf(now)),
-    ...supportChange(before, now),
-  ];
-  return changes.map(([kind, from, to]) => ({ kind, from, to }));
-}
-
-/** None where nothing was known before: to learn a value is not to see it change. */
-function changed(
-  kind: TransitionKind,
-  from: string | null,
-  to: string | null,
-  isSame: (a: string, b: string) => boolean = (a, b) => a === b,
-): Change[] {
-  return from === null || to === null || isSame(from, to) ? [] : [[kind, from, to]];
+  const changed = COMPARED.flatMap(([kind, valueOf]) => {
+    const [from, to] = [valueOf(before), valueOf(now)];
+    // To learn a value is not to see it change.
+    return from === null || to === null || isSameWord(from, to) ? [] : [{ kind, from, to }];
+  });
+  return [...changed, ...supportChange(before, now)];
 }
 
 /**
  * A purchase without an end of support had none only if the full shape has been seen of it: reduced
  * ones never tell (field notes: reduced shapes).
  */
-function supportChange(before: Purchase, now: Purchase): Change[] {
+function supportChange(before: Purchase, now: Purchase): CodeTransition[] {
   const [from, to] = [before.supportedUntil, now.supportedUntil];
   const wasTold = from !== null || (before.item?.full ?? null) !== null;
   if (from === to || !wasTold) return [];
-  return [[untilOf(now) > untilOf(before) ? 'support-extended' : 'support-shortened', from, to]];
+  const kind = untilOf(now) > untilOf(before) ? 'support-extended' : 'support-shortened';
+  return [{ kind, from, to }];
 }
 
 function untilOf({ supportedUntil }: Purchase): number {

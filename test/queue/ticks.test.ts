@@ -16,7 +16,8 @@ const crons = fc.constantFrom(
   '0 4 * * mon',
 );
 const zones = fc.constantFrom('UTC', 'Europe/Berlin', 'Australia/Lord_Howe', 'America/New_York');
-const instants = fc.integer({ min: 0, max: 60 * 24 * 60 }).map((n) => new Date(START + n * 60_000));
+/** Three weeks, in which clocks change in Europe and in Australia. */
+const instants = fc.integer({ min: 0, max: 21 * 24 * 60 }).map((n) => new Date(START + n * 60_000));
 
 const timetables: fc.Arbitrary<Timetable> = fc
   .record({ cron: crons, timeZone: zones })
@@ -68,7 +69,7 @@ describe('what a schedule needs', () => {
         const { pattern, timeZone } = timetable;
         const since = moment.watchedSince;
         const from = record !== null && record.lastTick > since ? record.lastTick : since;
-        const due = nextTicks(pattern, timeZone, from, 2_000).filter((tick) => tick <= moment.now);
+        const due = nextTicks(pattern, timeZone, from, 600).filter((tick) => tick <= moment.now);
         const plan = planTick(timetable, { record, lastRunAt: moment.now }, moment);
         const newest = due.at(-1);
         if (newest === undefined) return;
@@ -87,7 +88,7 @@ describe('what a schedule needs', () => {
         let before = START;
         for (const pause of minutes) {
           const now = new Date(before + pause * 60_000);
-          const ticks = nextTicks(pattern, timeZone, new Date(before), 40 * 24);
+          const ticks = nextTicks(pattern, timeZone, new Date(before), 40);
           const newest = ticks.findLast((tick) => tick <= now);
           const plan = planTick(
             timetable,

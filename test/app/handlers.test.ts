@@ -63,7 +63,7 @@ function describeWork(title: string, trial: () => Trial): void {
       const shop = await openShop();
       // It counts all the time: a slow machine answers late.
       const queues = await trial().open({ tuning: { commandMs: 10_000, answerMs: 20_000 } });
-      const codes = listOf(shop, 600);
+      const codes = listOf(shop, 160);
       const auditId = await enter(mirror(), shop.marketplace.host, codes, { chunkSize: 20 });
       await enqueueNext(mirror().store, auditId, adding(queues, 'main'));
       expect((await queues.counts()).audits.waiting).toBe(1);
@@ -98,9 +98,9 @@ function describeWork(title: string, trial: () => Trial): void {
       const queues = await trial().open();
       const app = appOf(shop);
       const { audits } = mirror().store;
-      const codes = listOf(shop, 300);
-      const auditId = await enter(mirror(), shop.marketplace.host, codes, { chunkSize: 50 });
-      shop.sim.afterRequests(120, () => void audits.cancel(auditId));
+      const codes = listOf(shop, 120);
+      const auditId = await enter(mirror(), shop.marketplace.host, codes, { chunkSize: 20 });
+      shop.sim.afterRequests(50, () => void audits.cancel(auditId));
       await enqueueNext(mirror().store, auditId, adding(queues, 'main'));
       const worker = queues.work('audits', auditHandler(app, queues), { concurrency: 2 });
       await until(async () => (await progress(mirror(), auditId)).state === 'cancelled');

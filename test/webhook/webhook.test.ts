@@ -5,19 +5,21 @@ import fc from 'fast-check';
 import { Webhook as Verifier } from 'standardwebhooks';
 import { describe, expect, it } from 'vitest';
 import { Secret } from '../../src/domain/secret.js';
-import { createWebhook, replyOfStatus } from '../../src/webhook/webhook.js';
+import { createWebhook, replyOfStatus, CHAT_FORMATS } from '../../src/webhook/webhook.js';
 import { startServer, type Script } from '../support/http-server.js';
+import type { AlertMessage } from '../../src/webhook/message.js';
 
 const SECRET = `whsec_${Buffer.from('a secret of twenty-six bytes').toString('base64')}`;
 const TOKEN = 'tok-5f1c9e7a';
-const message = {
-  id: 'msg_1',
-  type: 'run.failed',
-  at: new Date('2026-11-21T02:00:07.123Z'),
+const MESSAGE: AlertMessage = {
+  ...{ id: 'msg_1', type: 'run.held', at: new Date('2026-11-21T02:00:07.123Z') },
   data: { seller: 'main', text: 'größer als „gedacht“' },
-  ...{ title: 'main: mirroring failed', text: 'the marketplace failed', remedy: null, link: null },
-  tone: 'bad',
-} as const;
+  title: 'main: a run waits for your decision',
+  text: '30 of 40 items are no longer listed (1001 Foo & Bar)',
+  remedy: 'if they are really gone, `seller-mirror runs approve 7` removes them',
+  link: { url: 'https://mirror.example/runs/7/decide', label: 'Decide about run 7' },
+  tone: 'warn',
+};
 const never = new AbortController().signal;
 
 /** A port on which nobody listens; not one of the low ones, to which fetch does not go at all. */
@@ -42,13 +44,13 @@ async function receiver(script: Script, timeoutMs = 5_000) {
 describe('a message', () => {
   it('is signed as the specification says, which the library’s own verification confirms', async () => {
     const { server, webhook } = await receiver({ status: 204 });
-    expect(await webhook.send(message, never)).toEqual({ kind: 'delivered', status: 204 });
+    expect(await webhook.send(MESSAGE, never)).toEqual({ kind: 'delivered', status: 204 });
     const [request] = server.requests;
     const body = request?.body ?? '';
     expect(new Verifier(SECRET).verify(body, request?.headers ?? {})).toEqual({
-      type: 'run.failed',
+      type: 'run.held',
       timestamp: '2026-11-21T02:00:07.123Z',
-      data: message.data,
+      data: MESSAGE.data,
     });
     expect(request?.method).toBe('POST');
     expect(request?.headers).toMatchObject({
@@ -62,8 +64,8 @@ describe('a message', () => {
 
   it('has the same id and a time of its own whenever it is sent again', async () => {
     const { server, webhook } = await receiver([{ status: 500 }, { status: 200 }]);
-    await webhook.send(message, never);
-    await webhook.send(message, never);
+    await webhook.send(MESSAGE, never);
+    await webhook.send(MESSAGE, never);
     expect(server.requests.map(({ headers }) => headers['webhook-id'])).toEqual(['msg_1', 'msg_1']);
     for (const { body, headers } of server.requests) new Verifier(SECRET).verify(body, headers);
   });
@@ -97,7 +99,7 @@ describe('the receiver’s answer', () => {
   it('may be a redirect, which is not followed: the message would go to who knows whom', async () => {
     const elsewhere = await startServer({ status: 200 });
     const { webhook } = await receiver({ status: 307, headers: { location: elsewhere.url.href } });
-    expect(await webhook.send(message, never)).toMatchObject({
+    expect(await webhook.send(MESSAGE, never)).toMatchObject({
       kind: 'retry',
       problem: 'the webhook answered with HTTP 307, a redirect, which is not followed',
     });
@@ -112,14 +114,14 @@ describe('the receiver’s answer', () => {
         socket.on('close', () => clearInterval(flood));
       },
     });
-    expect(await webhook.send(message, never)).toEqual({ kind: 'delivered', status: 200 });
+    expect(await webhook.send(MESSAGE, never)).toEqual({ kind: 'delivered', status: 200 });
   });
 });
 
 describe('a receiver that does not answer', () => {
   it('is given up for this time', async () => {
     const { webhook } = await receiver({ raw: () => undefined }, 100);
-    expect(await webhook.send(message, never)).toEqual({
+    expect(await webhook.send(MESSAGE, never)).toEqual({
       kind: 'retry',
       problem: 'the webhook did not answer in time',
       notBefore: null,
@@ -129,7 +131,7 @@ describe('a receiver that does not answer', () => {
   it('holds up no worker that is to stop', async () => {
     const stop = new AbortController();
     const { webhook } = await receiver({ raw: () => stop.abort(new Error('SIGTERM')) });
-    await expect(webhook.send(message, stop.signal)).rejects.toThrow('SIGTERM');
+    await expect(webhook.send(MESSAGE, stop.signal)).rejects.toThrow('SIGTERM');
   });
 
   it('is told of by the code of the error only, since its words name the host', async () => {
@@ -138,7 +140,7 @@ describe('a receiver that does not answer', () => {
       const webhook = createWebhook({
         ...{ url: new Secret(address), format: 'standard', secret: new Secret(SECRET) },
       });
-      const reply = await webhook.send(message, never);
+      const reply = await webhook.send(MESSAGE, never);
       expect(reply).toMatchObject({ kind: 'retry', notBefore: null });
       expect(JSON.stringify(reply)).toMatch(/could not be reached \([A-Z_]+\)/);
       expect(JSON.stringify(reply)).not.toContain(TOKEN);
@@ -152,3 +154,155 @@ describe('address and secret', () => {
     expect(inspect(webhook, { depth: 9, showHidden: true })).not.toContain(TOKEN);
   });
 });
+
+const FORMATS = ['slack', 'discord', 'ntfy'] as const;
+
+/** What a receiver gets of a message. */
+async function posted(format: (typeof FORMATS)[number], message = MESSAGE) {
+  const server = await startServer({ status: 200, body: 'ok' });
+  const url = new Secret(`${server.url.href}hooks/my-topic?auth=t0ken`);
+  const webhook = createWebhook({ url, format, secret: null });
+  expect(await webhook.send(message, never)).toEqual({ kind: 'delivered', status: 200 });
+  const [request] = server.requests;
+  expect(request?.headers['content-type']).toBe('application/json');
+  expect(request?.headers).not.toHaveProperty('webhook-signature');
+  return { request, body: JSON.parse(request?.body ?? '') as unknown };
+}
+
+describe('an alert says what happened, what to do, and carries a link', () => {
+  it('in Slack', async () => {
+    const { request, body } = await posted('slack');
+    expect(request?.url.pathname).toBe('/hooks/my-topic');
+    const section = (text: string): object => ({
+      ...{ type: 'section', text: { type: 'mrkdwn', verbatim: true, text } },
+    });
+    expect(body).toEqual({
+      text: 'main: a run waits for your decision: 30 of 40 items are no longer listed (1001 Foo &amp; Bar)',
+      blocks: [
+        {
+          type: 'header',
+          text: { type: 'plain_text', emoji: false, text: 'main: a run waits for your decision' },
+        },
+        section('30 of 40 items are no longer listed (1001 Foo &amp; Bar)'),
+        section(
+          '*What to do:* if they are really gone, `seller-mirror runs approve 7` removes them',
+        ),
+        section('<https://mirror.example/runs/7/decide|Decide about run 7>'),
+      ],
+      ...{ parse: 'none', link_names: false, unfurl_links: false, unfurl_media: false },
+    });
+  });
+
+  it('in Discord', async () => {
+    const { body } = await posted('discord');
+    expect(body).toEqual({
+      embeds: [
+        {
+          title: 'main\\: a run waits for your decision',
+          description: [
+            '30 of 40 items are no longer listed \\(1001 Foo \\& Bar\\)',
+            '**What to do:** if they are really gone\\, `seller-mirror runs approve 7` removes them',
+            '[Decide about run 7](https://mirror.example/runs/7/decide)',
+          ].join('\n\n'),
+          color: 0xb54708,
+          timestamp: '2026-11-21T02:00:07.123Z',
+        },
+      ],
+      allowed_mentions: { parse: [] },
+    });
+  });
+
+  it('in ntfy, which gets its topic in the body and its token in the query', async () => {
+    const { request, body } = await posted('ntfy');
+    expect(request?.url.pathname).toBe('/hooks/');
+    expect(request?.url.search).toBe('?auth=t0ken');
+    expect(body).toEqual({
+      topic: 'my-topic',
+      title: 'main: a run waits for your decision',
+      message: `${MESSAGE.text}\n\nWhat to do: ${MESSAGE.remedy}`,
+      priority: 4,
+      click: 'https://mirror.example/runs/7/decide',
+      actions: [
+        {
+          action: 'view',
+          label: 'Decide about run 7',
+          url: 'https://mirror.example/runs/7/decide',
+        },
+      ],
+    });
+  });
+
+  it('but no link when nobody said where the dashboard is', async () => {
+    for (const format of FORMATS) {
+      const { request } = await posted(format, { ...MESSAGE, link: null });
+      expect(request?.body).not.toContain('http');
+    }
+  });
+});
+
+const HOSTILE = [
+  ...['<!channel> <!here> <@U123> <https://evil.example|log in here>', '@everyone @here'],
+  ...[
+    '[log in](https://evil.example)',
+    '# big',
+    '> quoted',
+    '||hidden||',
+    '\\[a](https://b.example)',
+  ],
+  ...['**bold** _under_ ~~gone~~ `code` ```block', 'https://evil.example/x', '<a:b:1> :bomb:'],
+  ...['a\r\nb\u202ec\u200bd\u0000e\u001b[31m', '\ud800 half a character', 'x'.repeat(50_000)],
+];
+
+describe('a hostile text', () => {
+  const hostile = (text: string): AlertMessage => ({ ...MESSAGE, title: text, text, remedy: text });
+
+  it.each(HOSTILE)('mentions nobody, links nowhere and is no mark-up: %j', (text) => {
+    const slack = CHAT_FORMATS.slack(hostile(text), 'https://hooks.example/x').body;
+    // Only our own link has angle brackets.
+    expect(slack.match(/<[^>]*>/g)).toEqual([
+      '<https://mirror.example/runs/7/decide|Decide about run 7>',
+    ]);
+    const { description, title } = embedOf(CHAT_FORMATS.discord(hostile(text), '').body);
+    for (const shown of [title, ...description.split('\n\n').slice(0, 2)]) {
+      const own = shown.replace(/^\*\*What to do:\*\* /, '');
+      // Each sign has its backslash: taken away in pairs, none is left but those of commands.
+      const bare = own.replaceAll(/\\[!-/:-@[-`{-~]/g, '').replaceAll(/`[^`]*`/g, '');
+      expect(bare).not.toMatch(/[!-/:-@[-`{-~]/);
+    }
+  });
+
+  it.each(FORMATS)('hides nothing in %s, and is no longer than it takes', (format) => {
+    for (const text of HOSTILE) {
+      const { body } = CHAT_FORMATS[format](hostile(text), 'https://hooks.example/topic');
+      expect(JSON.stringify(JSON.parse(body))).not.toMatch(
+        /\\u(?:00|20|d8)|[\u200b-\u200f\u202a-\u202e]/,
+      );
+    }
+  });
+
+  it('never makes a message that a chat would refuse for its length', () => {
+    fc.assert(
+      fc.property(fc.string({ minLength: 0, maxLength: 2_000, unit: 'binary' }), (text) => {
+        const message = hostile(text);
+        const slack = JSON.parse(CHAT_FORMATS.slack(message, 'https://a.example/x').body) as {
+          blocks: { text: { type: string; text: string } }[];
+        };
+        for (const { text: shown } of slack.blocks) expect(shown.text.length).toBeLessThan(3_000);
+        const { description, title } = embedOf(CHAT_FORMATS.discord(message, '').body);
+        expect(title.length).toBeLessThanOrEqual(256);
+        expect(description.length).toBeLessThanOrEqual(4_096);
+        const ntfy = JSON.parse(CHAT_FORMATS.ntfy(message, 'https://a.example/x').body) as {
+          message: string;
+        };
+        expect(Buffer.byteLength(ntfy.message)).toBeLessThanOrEqual(4_096);
+      }),
+    );
+  });
+});
+
+function embedOf(body: string): { title: string; description: string } {
+  const { embeds } = JSON.parse(body) as { embeds: { title: string; description: string }[] };
+  const [embed] = embeds;
+  if (embed === undefined) throw new Error('no embed');
+  return embed;
+}

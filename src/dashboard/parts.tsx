@@ -173,7 +173,7 @@ export function Table<Row>({
   const classOf = ({ isFigure, isMinor }: Column<Row>): string | undefined =>
     [isFigure ? 'figure' : '', isMinor ? 'minor' : ''].filter(Boolean).join(' ') || undefined;
   return (
-    <div class={flows ? 'table flows' : 'table'} tabindex={0} role="region" aria-label={caption}>
+    <div class={flows ? 'table flows' : 'table'} tabindex={0} role="group" aria-label={caption}>
       <table>
         <caption class="unseen">{caption}</caption>
         <thead>

@@ -1,10 +1,12 @@
 import { parquetReadObjects } from 'hyparquet';
+import { Client } from 'pg';
 import { readSheet } from 'read-excel-file/node';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { REPORTS, reportSql } from '../../src/store/reports.js';
 import { seededPurchases } from '../../src/simulator/index.js';
 import { auditDeps, enter, workThrough } from '../jobs/codes/support.js';
 import { openMarket } from '../jobs/market.js';
+import { until } from '../queue/support.js';
 import { KEY, useMirror } from '../support/mirror.js';
 import { openDashboard, type TestDashboard } from './dashboard.js';
 
@@ -80,6 +82,18 @@ describe('/reports', () => {
     expect(text(await visitor.page('/reports?seller=other'))).toContain('No purchase is known yet');
     expect((await visitor.get('/reports?seller=nobody')).status).toBe(404);
     expect((await visitor.get('/reports/price-moves.csv?seller=nobody')).status).toBe(404);
+  });
+
+  it('answers while its first figures take long: on a silent connection no answer would arrive', async () => {
+    const visitor = await dashboard.login();
+    const client = new Client(mirror().databaseUrl);
+    await client.connect();
+    await client.query('BEGIN; LOCK TABLE mirror.purchase_codes');
+    const reply = await visitor.get('/reports');
+    await client.end();
+    expect(reply.headers.get('refresh')).toBe('2');
+    expect(await reply.text()).toContain('The figures are being computed');
+    await until(async () => (await visitor.page('/reports')).includes('No purchase is known yet'));
   });
 
   it('shows what changed within seconds, though it keeps its figures', async () => {

@@ -158,6 +158,17 @@ describe('Pause and Resume', () => {
     expect(text).toContain('1 paused');
   });
 
+  it('mirror paused sellers with all others where somebody asks, and say so: only schedules leave them alone', async () => {
+    await mirrored();
+    const visitor = await dashboard.login();
+    const words = 'Sync now mirrors all of them, paused and parked ones too';
+    expect(await visitor.page('/')).not.toContain(words);
+    await visitor.post('/sellers/main/pause');
+    expect(await visitor.page('/')).toContain(words);
+    await visitor.post('/sync');
+    expect(await dashboard.queues.counts()).toMatchObject({ mirror: { waiting: 1 } });
+  });
+
   it('lift a parking too, and show its reason and remedy until then', async () => {
     const { sim, deps } = await mirrored();
     sim.faults.always('any', { kind: 'key-refused' });

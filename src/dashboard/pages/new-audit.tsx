@@ -373,7 +373,7 @@ const ListForm: FC<{ token: string; sellers: readonly string[] }> = ({ token, se
         name="column"
         maxlength={200}
         autocomplete="off"
-        placeholder="found by itself; name or number, if it is not"
+        placeholder="name or number; empty: found by itself"
       />
     </label>
     <label>
@@ -382,7 +382,7 @@ const ListForm: FC<{ token: string; sellers: readonly string[] }> = ({ token, se
         name="sheet"
         maxlength={200}
         autocomplete="off"
-        placeholder="of an Excel workbook; the first with codes, if you name none"
+        placeholder="of a workbook; empty: the first with codes"
       />
     </label>
     <label>

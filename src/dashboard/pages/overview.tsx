@@ -111,7 +111,14 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
         </Section>
         <Work bars={live.barsOf(running)} running={running} />
         <Overnight happened={happened} />
-        <Section title="Sellers">
+        <Section
+          title="Sellers"
+          note={
+            isOperator && sellers.some(({ parked }) => parked !== null)
+              ? 'Sync now mirrors all of them, paused and parked ones too'
+              : undefined
+          }
+        >
           {sellers.length > PAGE_SELLERS ? (
             <form class="filter" method="get" action="/">
               <label>

@@ -62,13 +62,23 @@ export function addReports(app: Dashboard, { store, mirror }: DashboardParts): v
   app.get('/reports', async (c) => {
     const sellerId = await sellerOf(c);
     const [figures, sellers] = await Promise.all([
-      kept.of(sellerId),
+      Promise.race([kept.of(sellerId), wait(FIRST_MS, null, { ref: false })]),
       mirror.seller.findMany({
         select: { sellerId: true },
         orderBy: { sellerId: 'asc' },
         take: MOST_SELLERS + 1,
       }),
     ]);
+    if (figures === null) {
+      c.header('refresh', `${LOOK_SECONDS}`);
+      return page(
+        c,
+        { title: 'Reports', isStill: true },
+        <p class="empty">
+          The figures are being computed. This page loads itself again until they are there.
+        </p>,
+      );
+    }
     const names = sellers.map((seller) => seller.sellerId);
     return page(
       c,
@@ -125,6 +135,15 @@ const FRESH_MS = 2_000;
 const FRESH_TIMES = 50;
 /** A page waits so long (ms) for new figures before it shows those it has. */
 const WAIT_MS = 25;
+/**
+ * A page waits so long (ms) for the first figures of a store, which may hold years of purchases: on a
+ * connection that stays silent for longer, no answer would arrive at all.
+ */
+const FIRST_MS = 5_000;
+/** Seconds until a page that waits for them looks again. */
+const LOOK_SECONDS = 2;
+/** Figures that could not be computed are tried again after so long (ms). */
+const FAILED_MS = 5_000;
 /** Sellers whose figures are kept. */
 const MOST_KEPT = 20;
 
@@ -153,19 +172,20 @@ class KeptFigures {
     this.#kept.set(sellerId, kept);
     const [oldest] = this.#kept.keys();
     if (this.#kept.size > MOST_KEPT && oldest !== undefined) this.#kept.delete(oldest);
-    void this.#keep(sellerId, kept, fresh);
+    void this.#keep(kept, fresh);
     if (old === undefined) return fresh;
     return Promise.race([fresh, wait(WAIT_MS).then(() => old.figures)]);
   }
 
-  async #keep(sellerId: string | null, kept: Kept, fresh: Promise<ReportFigures>): Promise<void> {
+  async #keep(kept: Kept, fresh: Promise<ReportFigures>): Promise<void> {
     const begunAt = Date.now();
     try {
       await fresh;
       kept.figures = fresh;
       kept.until = Date.now() + Math.max(FRESH_MS, FRESH_TIMES * (Date.now() - begunAt));
     } catch {
-      this.#kept.delete(sellerId);
+      // Who waited for them is told, before they are computed again.
+      kept.until = Date.now() + FAILED_MS;
     }
   }
 }

@@ -32,10 +32,16 @@ const LARGEST_FORM = 64 * 1024;
 /** The one page that reads a body as a stream, and the form's token from it. */
 const UPLOAD_PATH = '/audits/new';
 
-const limitForm = bodyLimit({
+const limitLength = bodyLimit({
   maxSize: LARGEST_FORM,
   onError: (c) => c.text('the form is too large\n', 413),
 });
+
+/** Browsers say how long a form is. One that comes in chunks would have to be read to learn it. */
+const limitForm: typeof limitLength = (c, next) =>
+  c.req.header('transfer-encoding') === undefined
+    ? limitLength(c, next)
+    : Promise.resolve(c.text('the form does not say how long it is\n', 411));
 
 /** The pages of the dashboard, behind their doors. */
 export function dashboardApp(parts: DashboardParts): Dashboard {

@@ -79,9 +79,17 @@ export class BenchDatabase {
     await this.admin.query('CHECKPOINT');
   }
 
+  /** Keeps autovacuum from working beside what is measured; `settle` does its work between the runs. */
+  async stopAutovacuum(): Promise<void> {
+    await this.admin.query('ALTER SYSTEM SET autovacuum = off');
+    await this.admin.query('SELECT pg_reload_conf()');
+  }
+
   /** What autovacuum does soon after a large change. */
   async settle(): Promise<void> {
-    await this.admin.query('VACUUM (ANALYZE) mirror.items');
+    await this.admin.query(
+      'VACUUM (ANALYZE) mirror.items, mirror.item_versions, mirror.item_changes',
+    );
     await this.admin.query('CHECKPOINT');
   }
 

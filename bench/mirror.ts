@@ -71,6 +71,7 @@ async function withRounds(items: number, work: (rounds: Rounds) => Promise<void>
   }
   const database = await BenchDatabase.open();
   try {
+    await database.stopAutovacuum();
     return await withMarketplace({ items }, async (marketplace) => {
       process.stderr.write(`${items} items, ${megabytes(marketplace.state.bytes)} of JSON\n`);
       const rounds = new Rounds(database, marketplace);

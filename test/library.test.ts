@@ -19,6 +19,7 @@ import { listOf, openShop, truthOf } from './jobs/codes/support.js';
 import { startServer } from './support/http-server.js';
 import { fillStore } from './store/reporting/data.js';
 import { KEY, Mirror } from './support/mirror.js';
+import type { CodeMarketplace } from '../src/jobs/codes/types.js';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const run = promisify(execFile);
@@ -288,6 +289,32 @@ describe('checkCodes', () => {
     // Those that were on their way.
     expect(shop.sim.requestCount - asked).toBeLessThanOrEqual(8);
     expect(asked).toBeLessThan(500);
+  });
+
+  it('cuts the calls under way when its reader leaves, who would wait for a server that never replies', async () => {
+    const shop = await openShop();
+    let [asked, held, cut] = [0, 0, 0];
+    const marketplace: CodeMarketplace = {
+      account: (call) => shop.marketplace.account(call),
+      validate: (code, call = {}) => {
+        if (++asked === 1) return shop.marketplace.validate(code, call);
+        held++;
+        return new Promise((_, reject) => {
+          call.signal?.addEventListener('abort', () => {
+            cut++;
+            reject(call.signal?.reason as Error);
+          });
+        });
+      },
+    };
+    const [first = ''] = listOf(shop, 20).filter((code) => shop.truth(code) === 'valid');
+    const codes = [first, ...listOf(shop, 20).filter((code) => code !== first)];
+    for await (const { code } of checkCodes({ marketplace, codes })) {
+      expect(code).toBe(first);
+      break;
+    }
+    expect(held).toBeGreaterThan(0);
+    expect(cut).toBe(held);
   });
 });
 

@@ -103,6 +103,24 @@ describe('an audit that was stopped', () => {
     await goOn(sim, codes);
   });
 
+  it('by Ctrl-C twice without a budget costs no more than 1.02 calls a code in all', async () => {
+    const [count, stops] = [4_000, [1_000, 2_500]];
+    const sim = await codesMarket(mirror(), { purchases: count });
+    const list = fileWith(['code', ...codesOf(sim, count)].join('\n'));
+    const env = settings(mirror().databaseUrl, sim.url);
+    let args: readonly string[] = ['codes', 'check', list];
+    for (const requests of stops) {
+      const running = start(args, env);
+      sim.afterRequests(requests - sim.requestCount, () => running.process.kill('SIGINT'));
+      expect((await running.ended).code).toBe(130);
+      args = ['audits', 'resume', await newestAudit()];
+    }
+    const { code, stderr } = await run(args, env);
+    expect(code, stderr).toBe(0);
+    expect((await settled()).size).toBe(count);
+    expect(sim.requestCount).toBeLessThanOrEqual(1.02 * count);
+  });
+
   it('is left alone by other commands: it may have been stopped for good, and each call is paid for', async () => {
     const sim = await codesMarket(mirror());
     const codes = codesOf(sim, 200);

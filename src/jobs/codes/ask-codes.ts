@@ -270,7 +270,6 @@ export class Asking implements AsyncIterable<readonly SettledCode[]> {
     }
     this.#throttle.hear(outcome.kind === 'denied');
     if (outcome.kind === 'denied') this.#waiting.add(call);
-    else if (!this.#proofs.believes(call)) this.#codes.fail(call, 'account-changed');
     else if (reply.kind === 'answered') {
       this.#canaries.found ??= call.code;
       this.#settle(call, null, reply.data);

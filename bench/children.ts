@@ -4,6 +4,7 @@ import type { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import type { Baselines } from './baselines.js';
+import type { FeedJob } from './feed-job.js';
 import type { MarketplaceInput, MarketplaceOrder, MarketplaceState } from './marketplace.js';
 
 /** What every measured process tells. */
@@ -38,6 +39,14 @@ export function measureBaseline<Name extends keyof Baselines>(
 
 export function measureJob(settings: Settings): Promise<Measured> {
   return runToEnd([pathOf('mirror-job.js')], settings);
+}
+
+/** What came of a feed's nights besides. */
+export function measureFeed(
+  job: FeedJob,
+  settings: Settings,
+): Promise<Measured & { readonly unchanged?: readonly number[] }> {
+  return runToEnd([pathOf('feed-job.js'), JSON.stringify(job)], settings);
 }
 
 /** Runs the program itself, from start to exit. */

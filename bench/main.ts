@@ -4,6 +4,7 @@ import { parseArgs } from 'node:util';
 import { auditLines } from './audits.js';
 import { interruption } from './children.js';
 import { dashboardLines } from './dashboard.js';
+import { feedLines } from './feeds.js';
 import { mirrorLines } from './mirror.js';
 import { reportingLines } from './reporting.js';
 import { markdownTable, plainTable } from './table.js';
@@ -12,10 +13,10 @@ const USAGE = `npm run bench -- [options]
   --items N    items in the catalogue, about 1 KB of JSON each (default 100000)
   --quick      20000 items, fewer repetitions and no verdicts, for trying things out
   --million    also the memory at ten times the items; needs 13 GB of disk for a while
-  --only PART  mirror, codes, reporting or dashboard (default: all)
+  --only PART  mirror, codes, reporting, dashboard or feeds (default: all)
   --markdown   print the table as Markdown`;
 
-const PARTS = ['mirror', 'codes', 'reporting', 'dashboard'];
+const PARTS = ['mirror', 'codes', 'reporting', 'dashboard', 'feeds'];
 /** The targets are for catalogues of this size; in smaller ones the fixed costs of a run prevail. */
 const JUDGED_ITEMS = 100_000;
 
@@ -47,6 +48,7 @@ async function main(): Promise<void> {
     ...(wanted('mirror') ? await mirrorLines(items, loads, nights, million) : []),
     ...(wanted('codes') ? await auditLines(million) : []),
     ...(wanted('reporting') ? await reportingLines(items, nights) : []),
+    ...(wanted('feeds') ? await feedLines(items, loads, nights) : []),
     ...(wanted('dashboard') ? await dashboardLines(items, nights) : []),
   ];
   const lines = items < JUDGED_ITEMS ? measured.map((line) => ({ ...line, met: null })) : measured;

@@ -165,9 +165,9 @@ const TEXT = (n: string, parts: number): string =>
   `(SELECT string_agg(md5(${n}::text || p), ' ') FROM generate_series(1, ${parts}) AS p)`;
 
 /** Statements that fill an empty store, made in the database itself. Always the same. */
-function dataStatements(items: number): string[] {
+export function dataStatements(items: number, codes = Math.ceil(items * 3.3)): string[] {
   // 500,000 changes, 300,000 valid purchases and 1,000,000 checks for 100,000 items.
-  const [changes, versions, codes] = [items * 5, items * 2, Math.ceil(items * 3.3)];
+  const [changes, versions] = [items * 5, items * 2];
   const [checks, transitions] = [items * 10, items * 4];
   return [
     `INSERT INTO mirror.sellers (seller_id, marketplace, loaded_run_id, loaded_seq, created_at)

@@ -13,14 +13,8 @@ import {
   SERVER_TIMES,
   ServerConnection,
 } from './server-connection.js';
-import {
-  sqlTarget,
-  type Dialect,
-  type FoundColumn,
-  type Merge,
-  type SqlConnection,
-  type SqlValue,
-} from './sql-target.js';
+import type { Dialect, FoundColumn, Merge, SqlConnection, SqlValue } from './dialect.js';
+import { sqlTarget } from './sql-target.js';
 import { TargetConflictError, TargetError, type Lines, type Target } from './target.js';
 
 /** Characters of one INSERT; the server's limit on its bytes is at least 1 MB, usually 16. */
@@ -292,14 +286,22 @@ function dialectOf(connection: SqlConnection, database: string, server: string):
     typeOf,
     valueSql,
     merge: merged,
+    orIgnore: 'ON DUPLICATE KEY UPDATE feed = feed',
     begin: 'START TRANSACTION',
     forUpdate: ' FOR UPDATE',
-    hasTransactionalDdl: false,
     addKey: null,
+    async mayMakeTables() {
+      const grants = await connection.query('SHOW GRANTS');
+      const all = grants.flatMap((row) => Object.values(row).map(String));
+      // What a role may do, and a pattern of names, is not looked into.
+      return all.some((one) =>
+        /\b(?:ALL PRIVILEGES|CREATE)\b(?! (?:USER|ROLE|VIEW|ROUTINE|TEMPORARY|TABLESPACE))|^GRANT `/.test(
+          one,
+        ),
+      );
+    },
     makePlace: () => Promise.resolve(),
-    fits: (found, wanted) => familyOf(found) === familyOf(wanted),
-    temporary: (table, columns) => `CREATE TEMPORARY TABLE ${table} (${columns}) ENGINE = InnoDB`,
-    insertIgnore: (into, values) => `INSERT IGNORE INTO ${into} VALUES (${values})`,
+    fits,
     rename: (from, to) => `RENAME TABLE ${from} TO ${quoted(to)}`,
     clock: () => one('unix_timestamp(now(6)) * 1000'),
     async table(name) {
@@ -317,7 +319,10 @@ function dialectOf(connection: SqlConnection, database: string, server: string):
         [database, name],
       );
       return {
-        columns: new Map(columns.map((row) => [String(row['name']), foundColumn(row)])),
+        // Names of columns are the same whatever their case.
+        columns: new Map(
+          columns.map((row) => [String(row['name']).toLowerCase(), foundColumn(row)]),
+        ),
         unique: indexes.map((row) => String(row['names']).split('\n')),
       };
     },
@@ -361,10 +366,15 @@ function foundColumn(row: Readonly<Record<string, unknown>>): FoundColumn {
   return collation === null ? { type } : { type, rest: collation };
 }
 
-/** A type without what servers add to it or leave out: widths, collations; MariaDB's JSON is LONGTEXT. */
+function fits(found: string, wanted: string): boolean {
+  const [there, type] = [familyOf(found), familyOf(wanted)];
+  // MariaDB's JSON is LONGTEXT.
+  return there === type || (there === 'longtext' && type === 'json');
+}
+
+/** A type without what servers add to it or leave out: widths and collations. */
 function familyOf(type: string): string {
   const name = type.toLowerCase().replace(/ collate .*$/s, '');
-  if (name === 'json') return 'longtext';
   return name
     .replace(/^(tinyint|smallint|int|bigint)\(\d+\)$/, '$1')
     .replace(/^varchar\(\d+\)$/, 'varchar');

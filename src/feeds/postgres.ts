@@ -9,8 +9,9 @@ import {
   SERVER_TIMES,
   ServerConnection,
 } from './server-connection.js';
+import { standardSql, type Dialect, type SqlConnection } from './dialect.js';
 import { Source } from './lines.js';
-import { sqlTarget, standardMerge, type Dialect, type SqlConnection } from './sql-target.js';
+import { sqlTarget } from './sql-target.js';
 import type { Target } from './target.js';
 
 /**
@@ -86,26 +87,28 @@ function dialectOf(connection: SqlConnection, schema: string, server: string): D
     return row?.['there'] === true;
   };
   return {
+    ...standardSql(quote),
     server,
-    quote,
     tableName,
     begin: 'BEGIN ISOLATION LEVEL READ COMMITTED',
     forUpdate: ' FOR UPDATE',
-    hasTransactionalDdl: true,
-    alone: null,
     fits: (found, wanted) => found === wanted,
     // Exactly the types of the views, and their text.
     typeOf: ({ type }) => type,
     valueSql: (_, value) => value,
-    temporary: (table, columns) => `CREATE TEMPORARY TABLE ${table} (${columns})`,
-    insertIgnore: (into, values) => `INSERT INTO ${into} VALUES (${values}) ON CONFLICT DO NOTHING`,
-    merge: (merge) => standardMerge(quote, merge),
-    rename: (from, to) => `ALTER TABLE ${from} RENAME TO ${quote(to)}`,
     async clock() {
       const [row] = await connection.query(
         'SELECT extract(epoch FROM clock_timestamp()) * 1000 AS now',
       );
       return Number(row?.['now']);
+    },
+    async mayMakeTables() {
+      const [row] = await connection.query(
+        `SELECT coalesce((SELECT has_schema_privilege(oid, 'CREATE') FROM pg_namespace WHERE nspname = ?),
+                         has_database_privilege(current_database(), 'CREATE')) AS may`,
+        [schema],
+      );
+      return row?.['may'] === true;
     },
     async makePlace() {
       const [there] = await connection.query('SELECT 1 FROM pg_namespace WHERE nspname = ?', [

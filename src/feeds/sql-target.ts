@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { ExportColumn } from '../store/exports.js';
+import type { Dialect, FoundColumn, FoundTable, SqlConnection } from './dialect.js';
 import {
   CURSORS,
   DELETED,
@@ -14,115 +15,6 @@ import {
   type Target,
   type ViewShape,
 } from './target.js';
-
-/** A value as a driver takes it. */
-export type SqlValue = string | number | bigint | null;
-
-/** A connection to a database that speaks SQL. */
-export interface SqlConnection {
-  /** Runs a statement; `?` stands for a value. @throws {TargetError} */
-  query(sql: string, values?: readonly SqlValue[]): Promise<Readonly<Record<string, unknown>>[]>;
-  /** Puts lines into a table, as fast as it can. @returns the number of rows @throws {TargetError} */
-  bulk(table: string, columns: readonly string[], lines: Lines): Promise<number>;
-  close(): Promise<void>;
-}
-
-/** A column as it is in the target. */
-export interface FoundColumn {
-  readonly type: string;
-  /** What else a column that is compared with it must have, such as its collation. */
-  readonly rest?: string;
-}
-
-/** A table as it is in the target. */
-export interface FoundTable {
-  readonly columns: ReadonlyMap<string, FoundColumn>;
-  /** The columns of each of its unique indexes. */
-  readonly unique: readonly (readonly string[])[];
-}
-
-/** Rows that go into a table by their key. */
-export interface Merge {
-  /** Quoted, as `from` is. */
-  readonly into: string;
-  readonly from: string;
-  readonly columns: readonly string[];
-  readonly key: readonly string[];
-  /** `from` has all rows: those that it lacks go. Otherwise those go that it has as `_deleted`. */
-  readonly isWhole: boolean;
-  /** Rows that go stay, marked. */
-  readonly isMarked: boolean;
-  /** SQL of the condition for rows of the feed's sellers. */
-  readonly own: string;
-}
-
-/** In what databases differ. */
-export interface Dialect {
-  /** Server and version for people. */
-  readonly server: string;
-  /** The server's own time (ms since 1970); null when it has no clock of its own. */
-  readonly clock: () => Promise<number | null>;
-  readonly begin: string;
-  readonly quote: (name: string) => string;
-  readonly valueSql: Target['valueSql'];
-  /** The type of a column. Columns of a key need a type that can be indexed. @param found the one to compare with */
-  readonly typeOf: (column: ExportColumn, isKey: boolean, found?: FoundColumn) => string;
-  /** Null: there is no such table. */
-  readonly table: (name: string) => Promise<FoundTable | null>;
-  /** Names of the tables that begin like this. */
-  readonly tablesLike: (beginning: string) => Promise<string[]>;
-  /** A name that SQL can use for a table. */
-  readonly tableName: (name: string) => string;
-  /** Makes the place for tables, where a server has more than one. */
-  readonly makePlace: () => Promise<void>;
-  readonly temporary: (table: string, columns: string) => string;
-  /** The end of a SELECT that keeps others from writing the row. */
-  readonly forUpdate: string;
-  /** An INSERT that does nothing when the row is there. */
-  readonly insertIgnore: (into: string, values: string) => string;
-  readonly merge: (merge: Merge) => readonly string[];
-  /** Makes an index of a table unless there is one of this name. */
-  readonly index: (name: string, table: string, column: string) => Promise<void>;
-  /** Whether tables are made and renamed within transactions. If not, there is `alone`. */
-  readonly hasTransactionalDdl: boolean;
-  /** Adds the primary key to a table that was filled without one; null: tables have it from the start. */
-  readonly addKey: ((table: string, view: string, key: readonly string[]) => Promise<void>) | null;
-  readonly rename: (from: string, to: string) => string;
-  /** Does work while no other session does any of this name; null where transactions are enough. */
-  readonly alone: (<T>(name: string, work: () => Promise<T>) => Promise<T>) | null;
-  /** Whether a column of the target can take the view's values as they are. */
-  readonly fits: (found: string, wanted: string) => boolean;
-}
-
-/** What is known of a load, in the target. */
-interface LoadState extends Loading {
-  /** The rows are whole; what is left to do is to give the table its name. */
-  readonly ready?: NewlyDelivered & { readonly deliveredAt: number };
-}
-
-/** The statements of most databases. */
-export function standardMerge(quote: (name: string) => string, merge: Merge): string[] {
-  const { into, from, columns, key, isWhole, isMarked, own } = merge;
-  const keys = key.map(quote).join(', ');
-  const same = key.map((name) => `s.${quote(name)} = ${into}.${quote(name)}`).join(' AND ');
-  const gone = isWhole
-    ? `NOT EXISTS (SELECT 1 FROM ${from} s WHERE ${same})`
-    : `(${keys}) IN (SELECT ${keys} FROM ${from} WHERE ${DELETED})`;
-  const list = columns.map(quote).join(', ');
-  const others = columns.filter((name) => !key.includes(name)).map(quote);
-  const set = [...others, ...(isMarked ? [DELETED] : [])];
-  const ofTable = set.map((name) => `t.${name}`).join(', ');
-  const given = set.map((name) => `excluded.${name}`).join(', ');
-  return [
-    isMarked
-      ? `UPDATE ${into} SET ${DELETED} = true WHERE ${gone} AND NOT ${DELETED}${own}`
-      : `DELETE FROM ${into} WHERE ${gone}${own}`,
-    `INSERT INTO ${into} AS t (${list}${isMarked ? `, ${DELETED}` : ''})
-     SELECT ${list}${isMarked ? ', false' : ''} FROM ${from} s WHERE ${isWhole ? 'true' : `NOT s.${DELETED}`}
-     ON CONFLICT (${keys}) DO UPDATE SET ${set.map((name) => `${name} = excluded.${name}`).join(', ')}
-      WHERE (${ofTable}) IS DISTINCT FROM (${given})`,
-  ];
-}
 
 /** How a target is known to others, which is no secret. */
 const STAGING = '_seller_mirror_load_';
@@ -153,16 +45,16 @@ class SqlTarget implements Target {
     const asked = Date.now();
     const clock = await this.#dialect.clock();
     const clockMs = clock === null ? null : clock - (asked + Date.now()) / 2;
+    const may = await this.#dialect.mayMakeTables();
     const views: { view: string; plan: string; fits: boolean }[] = [];
     for (const shape of shapes) {
       const { view, columns } = shape;
       const found = await this.#dialect.table(view);
       if (found === null) {
-        views.push({
-          view,
-          plan: `would make the table, with ${columns.length} columns`,
-          fits: true,
-        });
+        const plan = may
+          ? `would make the table, with ${columns.length} columns`
+          : 'would make the table, which this user has no right to: give it the right to create tables';
+        views.push({ view, plan, fits: may });
         continue;
       }
       try {
@@ -248,10 +140,8 @@ class SqlTarget implements Target {
            feed varchar(63) NOT NULL, view_name varchar(63) NOT NULL, epoch varchar(40),
            cursor_text varchar(80), shape varchar(64), digest varchar(64),
            row_count bigint NOT NULL DEFAULT 0, delivered_at bigint NOT NULL DEFAULT 0,
-           load_state text, PRIMARY KEY (feed, view_name))`,
+           ${this.#define(LOAD_STATE)}, PRIMARY KEY (feed, view_name))`,
       );
-    } else if (!there.columns.has('load_state')) {
-      await this.#db.query(`ALTER TABLE ${this.#cursors} ADD COLUMN load_state text`);
     }
     this.#hasCursors = true;
   }
@@ -259,18 +149,9 @@ class SqlTarget implements Target {
   async cursor(view: string): Promise<Position> {
     if (!this.#hasCursors && (await this.#dialect.table(CURSORS)) === null) return NOWHERE;
     const position = await this.#position(view);
-    const state: LoadState | null = position.loading;
-    if (state === null) return position;
-    const { ready, ...loading } = state;
-    const isStaged = (await this.#dialect.tablesLike(this.#staging(view, state.id))).length > 0;
-    if (ready === undefined) return isStaged ? position : { ...position, loading: null };
-    // The process was killed between giving the table its name and saying so, or just before.
-    return isStaged
-      ? { ...position, loading: { ...loading, cursor: ready.cursor } }
-      : {
-          ...{ token: position.token, loading: null },
-          delivered: { ...ready, rows: state.rows, deliveredAt: new Date(ready.deliveredAt) },
-        };
+    if (position.loading === null) return position;
+    const staged = await this.#dialect.tablesLike(this.#staging(view, position.loading.id));
+    return staged.length > 0 ? position : { ...position, loading: null };
   }
 
   async #position(view: string, lock = ''): Promise<Position> {
@@ -283,7 +164,7 @@ class SqlTarget implements Target {
     const [epoch, cursor, digest] = [text('epoch'), text('cursor_text'), text('digest')];
     const [state, rows, at] = [text('load_state'), row['row_count'], Number(row['delivered_at'])];
     return {
-      loading: state === null ? null : (JSON.parse(state) as LoadState),
+      loading: state === null ? null : (JSON.parse(state) as Loading),
       delivered:
         epoch === null
           ? null
@@ -299,7 +180,8 @@ class SqlTarget implements Target {
   async #locked<T>(view: string, { token }: Position, work: () => Promise<T>): Promise<T> {
     const into = `${this.#cursors} (feed, view_name)`;
     if (token === NOWHERE.token) {
-      await this.#db.query(this.#dialect.insertIgnore(into, '?, ?'), [this.#feed, view]);
+      const sql = `INSERT INTO ${into} VALUES (?, ?) ${this.#dialect.orIgnore}`;
+      await this.#db.query(sql, [this.#feed, view]);
     }
     await this.#db.query(this.#dialect.begin);
     try {
@@ -315,7 +197,7 @@ class SqlTarget implements Target {
     }
   }
 
-  async #note(view: string, state: LoadState): Promise<void> {
+  async #note(view: string, state: Loading): Promise<void> {
     await this.#db.query(
       `UPDATE ${this.#cursors} SET load_state = ? WHERE feed = ? AND view_name = ?`,
       [JSON.stringify(state), this.#feed, view],
@@ -453,12 +335,13 @@ class SqlTarget implements Target {
     const chunks = lines[Symbol.asyncIterator]();
     const first = await chunks.next();
     if (first.done === true) return null;
-    const { quote, temporary, table: find } = this.#dialect;
+    const { quote, table: find } = this.#dialect;
     const table = quote(`_seller_mirror_new_${shape.view}`.slice(0, 63));
     const columns = [...shape.columns, DELETED_COLUMN];
     const found = await find(shape.view);
     await this.#db.query(`DROP TABLE IF EXISTS ${table}`);
-    await this.#db.query(temporary(table, this.#columns(shape, columns, shape.key, found)));
+    const list = this.#columns(shape, columns, shape.key, found);
+    await this.#db.query(`CREATE TEMPORARY TABLE ${table} (${list})`);
     const all = async function* (): AsyncGenerator<Buffer> {
       yield first.value;
       yield* { [Symbol.asyncIterator]: () => chunks };
@@ -479,7 +362,10 @@ class SqlTarget implements Target {
     for (const sql of this.#dialect.merge({ ...merge, isMarked })) await this.#db.query(sql);
   }
 
-  /** Makes the rows of a load the view's. */
+  /**
+   * Makes the rows of a load the view's. Where statements about tables end a transaction, each of them leaves
+   * a state from which the load goes on, or begins again: the cursor moves last, or with the rows.
+   */
   async #publish(
     shape: ViewShape,
     position: Position,
@@ -487,42 +373,20 @@ class SqlTarget implements Target {
     changes: Changes | null,
     next: NewlyDelivered,
   ): Promise<void> {
-    const { hasTransactionalDdl, tableName, addKey, rename, table } = this.#dialect;
+    const { tableName, addKey, rename, table } = this.#dialect;
     const { view, key } = shape;
     const staged = tableName(this.#staging(view, loading.id));
     const isNew = (await table(view)) === null;
-    const complete = async (): Promise<void> => {
+    await this.#locked(view, position, async () => {
       if (addKey !== null && key !== null) await addKey(staged, view, key);
       await this.#applyChanges({ ...shape, isMarked: false }, changes, staged);
-      if (!isNew) await this.#replace(shape, staged);
-    };
-    if (hasTransactionalDdl) {
-      await this.#locked(view, position, async () => {
-        await complete();
-        if (isNew) {
-          await this.#index(shape, staged);
-          await this.#db.query(rename(staged, view));
-        } else await this.#db.query(`DROP TABLE ${staged}`);
-        await this.#deliver(view, next, loading.rows);
-      });
-    } else if (isNew) {
-      // What is left to do is said before the table gets its name: see `cursor`.
-      await this.#index(shape, staged);
-      const ready = { ...next, deliveredAt: Date.now() };
-      await this.#locked(view, position, async () => {
-        await complete();
-        await this.#note(view, { ...loading, ready });
-      });
-      await this.#db.query(rename(staged, view));
-      const now = await this.#position(view);
-      await this.#locked(view, now, () => this.#deliver(view, next, loading.rows));
-    } else {
-      await this.#locked(view, position, async () => {
-        await complete();
-        await this.#deliver(view, next, loading.rows);
-      });
-      await this.#db.query(`DROP TABLE IF EXISTS ${staged}`);
-    }
+      if (isNew) {
+        await this.#index(shape, staged);
+        await this.#db.query(rename(staged, view));
+      } else await this.#replace(shape, staged);
+      await this.#deliver(view, next, loading.rows);
+      if (!isNew) await this.#db.query(`DROP TABLE ${staged}`);
+    });
   }
 
   async #index({ view, indexed }: ViewShape, staged: string): Promise<void> {
@@ -579,6 +443,7 @@ interface Changes {
 }
 
 const DELETED_COLUMN: ExportColumn = { name: DELETED, type: 'boolean' };
+const LOAD_STATE: ExportColumn = { name: 'load_state', type: 'text' };
 
 const NOWHERE: Position = { delivered: null, loading: null, token: '' };
 /** Of a row that was made to be locked. */

@@ -1,18 +1,14 @@
 import { existsSync } from 'node:fs';
 import { rm, stat } from 'node:fs/promises';
 import { createRequire } from 'node:module';
+import { dirname } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { kindOf } from '../export/values.js';
 import type { ExportColumn } from '../store/exports.js';
 import { rowsOf } from './lines.js';
 import { connectionError } from './server-connection.js';
-import {
-  sqlTarget,
-  standardMerge,
-  type Dialect,
-  type SqlConnection,
-  type SqlValue,
-} from './sql-target.js';
+import { standardSql, type Dialect, type SqlConnection, type SqlValue } from './dialect.js';
+import { sqlTarget } from './sql-target.js';
 import { TargetError, type Target } from './target.js';
 
 /** What `node:sqlite`, `libsql` and `better-sqlite3` have in common. */
@@ -45,6 +41,9 @@ export async function sqliteTarget(path: string, feed: string): Promise<Target> 
     }
   };
   const open = driver();
+  if (!existsSync(dirname(path))) {
+    throw new TargetError(`SQLite file ${path}: its folder is not there`, 'make the folder');
+  }
   const wasThere = existsSync(path);
   const database = attempt(() => open(path));
   /** SQLite itself would wait without letting the process do anything else. */
@@ -154,24 +153,19 @@ function valueSql(column: ExportColumn, value: string): string {
 
 function dialectOf(connection: SqlConnection, server: string): Dialect {
   return {
+    ...standardSql(quoted),
     server,
-    quote: quoted,
     tableName: quoted,
     typeOf,
     valueSql,
     // Others may read meanwhile; one that writes waits.
     begin: 'BEGIN IMMEDIATE',
     forUpdate: '',
-    hasTransactionalDdl: true,
-    alone: null,
     addKey: null,
     clock: () => Promise.resolve(null),
+    mayMakeTables: () => Promise.resolve(true),
     makePlace: () => Promise.resolve(),
     fits: (found, wanted) => found.toUpperCase() === wanted.toUpperCase(),
-    temporary: (table, columns) => `CREATE TEMPORARY TABLE ${table} (${columns})`,
-    insertIgnore: (into, values) => `INSERT OR IGNORE INTO ${into} VALUES (${values})`,
-    merge: (merge) => standardMerge(quoted, merge),
-    rename: (from, to) => `ALTER TABLE ${from} RENAME TO ${quoted(to)}`,
     async table(name) {
       const columns = await connection.query('SELECT name, type, pk FROM pragma_table_info(?)', [
         name,
@@ -186,7 +180,7 @@ function dialectOf(connection: SqlConnection, server: string): Dialect {
       const primary = columns.filter(({ pk }) => Number(pk) > 0).map((row) => String(row['name']));
       return {
         columns: new Map(
-          columns.map((row) => [String(row['name']), { type: String(row['type']) }]),
+          columns.map((row) => [String(row['name']).toLowerCase(), { type: String(row['type']) }]),
         ),
         unique: [primary, ...indexes.map((row) => String(row['names']).split('\n'))],
       };

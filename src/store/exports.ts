@@ -238,8 +238,15 @@ async function exportColumns(
   client: Client,
   { view, deletions }: Pick<ExportRequest, 'view' | 'deletions'>,
 ): Promise<ExportColumn[]> {
-  const columns = await columnsOf(client, `SELECT * FROM reporting."${view}"`);
-  return deletions ? [...columns, { name: DELETED, type: 'boolean' }] : columns;
+  // From the catalog: to plan a view takes milliseconds.
+  const { rows } = await client.query<ExportColumn>(
+    `SELECT attname AS name, format_type(atttypid, atttypmod) AS type
+       FROM pg_attribute
+      WHERE attrelid = format('reporting.%I', $1::text)::regclass AND attnum > 0 AND NOT attisdropped
+      ORDER BY attnum`,
+    [view],
+  );
+  return deletions ? [...rows, { name: DELETED, type: 'boolean' }] : rows;
 }
 
 /**

@@ -185,9 +185,7 @@ function database_(name: string, place: Place, link: TcpProxy | null, means: Mea
       try {
         const known = (await columnsOf(CURSORS)).size > 0;
         const cursors = known
-          ? await query(
-              `SELECT view_name, epoch, cursor_text, shape, load_state FROM ${table(CURSORS)}`,
-            )
+          ? await query(`SELECT view_name, epoch, cursor_text, shape FROM ${table(CURSORS)}`)
           : [];
         const kept = new Map<string, Kept>();
         for (const one of views) {
@@ -196,11 +194,7 @@ function database_(name: string, place: Place, link: TcpProxy | null, means: Mea
           const isThere = row !== undefined && row['epoch'] !== null;
           const at = isThere ? placeOf(row['epoch'], row['cursor_text']) : null;
           const isIncomplete = row?.['shape'] === INCOMPLETE;
-          kept.set(one.view, {
-            at: at ?? (found.rows && placeOfReady(row)),
-            isIncomplete,
-            ...found,
-          });
+          kept.set(one.view, { at, isIncomplete, ...found });
         }
         return kept;
       } finally {
@@ -236,14 +230,6 @@ function configOf(place: Place): Parameters<typeof openTarget>[0] {
     deletes: 'delete',
   } as const;
   return { name: FEED, place: '', target, ...rest };
-}
-
-/** MariaDB can't rename a table in a transaction: until the cursor has moved, the load says where it is. */
-function placeOfReady(row: Row | undefined): string | null {
-  const state = JSON.parse((row?.['load_state'] ?? 'null') as string) as {
-    ready?: { epoch: string; cursor: string };
-  } | null;
-  return state?.ready === undefined ? null : placeOf(state.ready.epoch, state.ready.cursor);
 }
 
 /** Epoch and number of a cursor. The moment that some cursors have is not compared. */

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { createConnection } from 'mysql2/promise';
 import { Client } from 'pg';
 import { expect, inject, it, onTestFinished } from 'vitest';
-import { deliverFeed } from '../../src/feeds/deliver.js';
+import { deliverFeed, shapesOf } from '../../src/feeds/deliver.js';
 import { mysqlTarget } from '../../src/feeds/mysql.js';
 import { postgresTarget } from '../../src/feeds/postgres.js';
 import type { Target } from '../../src/feeds/target.js';
@@ -31,6 +31,17 @@ async function deliver(target: Target, views: readonly string[]): Promise<void> 
   );
   await target.close();
   expect(reports.map(({ problem }) => problem)).toEqual(views.map(() => null));
+}
+
+/** `feed check` sees that the user of a report may not make a table. */
+async function expectNoRight(target: Target): Promise<void> {
+  const content = { views: ['price_changes'], sellers: null, deletes: 'delete' } as const;
+  const shapes = await withExports(mirror().databaseUrl, never, (exports) =>
+    shapesOf(exports, content),
+  );
+  const { views } = await target.describe(shapes);
+  await target.close();
+  expect(views).toMatchObject([{ fits: false, plan: expect.stringMatching('no right') as string }]);
 }
 
 it.skipIf(!hasMariaDb && process.env['CI'] === undefined)(
@@ -67,6 +78,9 @@ it.skipIf(!hasMariaDb && process.env['CI'] === undefined)(
       { month: '2026-04', currency: 'USD', sales: 2, revenue: '52.50' },
     ]);
     await expect(reader.query('DELETE FROM purchases')).rejects.toThrow('denied');
+    await expectNoRight(
+      await mysqlTarget(Object.assign(url, { username: 'metabase' }), 'x', never),
+    );
     await reader.end();
   },
 );
@@ -108,5 +122,6 @@ it('Grafana has the rights and the answer that the page promises, also for a vie
   );
   expect(rows).toHaveLength(5);
   await expect(reader.query('DELETE FROM marketplace.items')).rejects.toThrow('denied');
+  await expectNoRight(await postgresTarget(as(grafana), 'marketplace', 'x', never));
   await reader.end();
 });

@@ -110,6 +110,11 @@ class Source {
     return this.#states.get(`${view} ${feedRule(view) === null ? 'whole' : at}`) ?? [];
   }
 
+  /** Whether the view ever showed such a state. */
+  everHad(view: string, is: (state: string) => boolean): boolean {
+    return [...this.#states].some(([key, states]) => key.startsWith(`${view} `) && states.some(is));
+  }
+
   /** Begins again, empty. */
   async begin(): Promise<void> {
     await this.restore();
@@ -206,7 +211,15 @@ class Copy {
     for (const { view } of source.columns) {
       const { at, rows } = kept.get(view) ?? { at: null, rows: null };
       if (at === null) {
-        expect(rows ?? [], `${this.database.name}: ${view} before its first delivery`).toEqual([]);
+        // MariaDB renames no table in a transaction: for a moment there are rows and no cursor.
+        const isWhole =
+          this.database.name === 'MariaDB' &&
+          source.everHad(view, (state) => {
+            const [found, wanted] = this.#comparable(view, kept, state);
+            return found === wanted;
+          });
+        const found = isWhole ? [] : (rows ?? []);
+        expect(found, `${this.database.name}: ${view} before its first delivery`).toEqual([]);
         continue;
       }
       const states = source.statesAt(view, at);

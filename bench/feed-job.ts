@@ -3,6 +3,7 @@ import { createReadStream } from 'node:fs';
 import { createRequire } from 'node:module';
 import { createInterface } from 'node:readline';
 import { pipeline } from 'node:stream/promises';
+import type LibSql from 'libsql';
 import { createConnection } from 'mysql2/promise';
 import { Client } from 'pg';
 import { from as copyFrom } from 'pg-copy-streams';
@@ -78,7 +79,7 @@ async function bulk({ kind, place, loads }: Exclude<FeedJob, { kind: 'feed' }>):
     await client.end();
     return { ms };
   }
-  const Database = createRequire(import.meta.url)('libsql') as typeof import('libsql');
+  const Database = createRequire(import.meta.url)('libsql') as typeof LibSql;
   const database = new Database(place);
   const ms = await timed(async () => {
     for (const { table, file, columns, before, after } of loads) {

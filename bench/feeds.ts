@@ -51,10 +51,12 @@ export async function feedLines(items: number, loads: number, nights: number): P
   const mariadb = await startMariaDb(database.folder);
   try {
     process.stderr.write('  filling a store for feeds\n');
-    // One code of eleven is invalid, and so no purchase.
+    // One code of eleven is invalid, and so no purchase. No support ends while the bench goes on.
     for (const sql of dataStatements(items, items * 11)) {
-      if (/INTO mirror\.(?:sellers|runs|items|purchase_codes) |VACUUM/.test(sql))
-        await database.admin.query(sql);
+      if (!/INTO mirror\.(?:sellers|runs|items|purchase_codes) |VACUUM/.test(sql)) continue;
+      await database.admin.query(
+        sql.replace("interval '1 day' * (n % 365)", "interval '1 day' * 0"),
+      );
     }
     const lines: Line[] = [];
     for (const place of await places(database, mariadb.url)) {

@@ -408,6 +408,14 @@ export const Choice: FC<{
   </label>
 );
 
+/** The seller to whom a filter narrows a list; there may be too many to choose from. */
+export const SellerField: FC<{ of: string | null | undefined }> = ({ of }) => (
+  <label>
+    Seller
+    <input name="seller" value={of ?? ''} />
+  </label>
+);
+
 /** Whose something is; where there is one seller only, nobody has to choose. */
 export const SellerChoice: FC<{ of: readonly string[] }> = ({ of }) => (
   <label>

@@ -22,6 +22,7 @@ import {
   Moment,
   Pages,
   Section,
+  SellerField,
   SellerLink,
   State,
   Table,
@@ -66,10 +67,7 @@ export function addAudits(app: Dashboard, parts: DashboardParts): void {
       <>
         <form class="filter" method="get">
           <Choice name="state" label="State" of={STATES} chosen={state} />
-          <label>
-            Seller
-            <input name="seller" value={seller ?? ''} />
-          </label>
+          <SellerField of={seller} />
           <button>Filter</button>
         </form>
         <AuditTable audits={shown} isFiltered={isFiltered} />

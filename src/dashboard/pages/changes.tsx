@@ -14,6 +14,7 @@ import {
   Pages,
   Percent,
   Section,
+  SellerField,
   Table,
   valueText,
   without,
@@ -66,10 +67,7 @@ export function addChanges(app: Dashboard, { store }: DashboardParts): void {
             Item
             <input name="item" inputmode="numeric" value={c.req.query('item') ?? ''} />
           </label>
-          <label>
-            Seller
-            <input name="seller" value={c.req.query('seller') ?? ''} />
-          </label>
+          <SellerField of={c.req.query('seller')} />
           <label>
             Since
             <input name="since" type="date" value={c.req.query('since') ?? ''} />

@@ -19,6 +19,7 @@ import {
   Pages,
   printable,
   Section,
+  SellerField,
   SellerLink,
   State,
   Table,
@@ -63,10 +64,7 @@ export function addItems(app: Dashboard, { store, mirror }: DashboardParts): voi
             <input type="search" name="q" value={text} placeholder="name, id or tag" />
           </label>
           <Choice name="state" label="State" of={STATES} chosen={state ?? undefined} />
-          <label>
-            Seller
-            <input name="seller" value={sellerId ?? ''} />
-          </label>
+          <SellerField of={sellerId} />
           <label>
             As of
             <input name="as-of" type="date" value={day} />

@@ -25,6 +25,7 @@ import {
   monthName,
   Percent,
   Section,
+  SellerField,
   Table,
 } from '../parts.js';
 import { oneOf } from '../query.js';
@@ -199,10 +200,7 @@ const SellerFilter: FC<{ names: readonly string[]; chosen: string | null }> = ({
       {names.length <= MOST_SELLERS ? (
         <Choice name="seller" label="Seller" of={names} chosen={chosen ?? undefined} />
       ) : (
-        <label>
-          Seller
-          <input name="seller" value={chosen ?? ''} placeholder="all" />
-        </label>
+        <SellerField of={chosen} />
       )}
       <button>Filter</button>
     </form>

@@ -20,6 +20,7 @@ import {
   plural,
   printable,
   Section,
+  SellerField,
   SellerLink,
   State,
   Table,
@@ -64,10 +65,7 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
         <form class="filter" method="get">
           <Choice name="state" label="State" of={STATES} chosen={state} />
           <Choice name="kind" label="Kind" of={KINDS} chosen={kind} />
-          <label>
-            Seller
-            <input name="seller" value={seller ?? ''} />
-          </label>
+          <SellerField of={seller} />
           <button>Filter</button>
         </form>
         <RunTable runs={shown} />

@@ -60,11 +60,13 @@ async function receiveList(run: RunContext): Promise<Unlisted> {
       return await takeIn(run, reply.data, mayApplyEarly);
     } catch (error) {
       if (error instanceof ListedTwice) {
+        // Once at most, and nothing broke off: it is none of the attempts.
         mayApplyEarly = false;
+        attempt--;
         continue;
       }
       if (!(error instanceof ListBroken)) throw error;
-      if (attempt >= LIST_ATTEMPTS || !isTransient(error.failure)) {
+      if (attempt === LIST_ATTEMPTS || !isTransient(error.failure)) {
         throw problemOf(error.failure, true);
       }
     }

@@ -213,6 +213,9 @@ describe('odd records', () => {
 });
 
 describe('a list of which most records changed is applied while it is read', () => {
+  /** Enough for one application before the list's end. */
+  const ITEMS = 2_700;
+
   /** What a run leaves: present states, superseded ones and changes, without the run's own number. */
   const outcome = async (): Promise<readonly object[]> => [
     ...(await mirror().rows(
@@ -231,26 +234,30 @@ describe('a list of which most records changed is applied while it is read', () 
     const outcomes = [];
     for (const order of ['late', 'early']) {
       await mirror().reset();
-      const { catalogue, sync } = await synced(1_300);
+      const { sim, catalogue, sync } = await synced(ITEMS);
       catalogue.touchShare(100, 'price');
-      const counts = { listed: 1_300, changed: 1_300, unchanged: 0, duplicates: 0, apiCalls: 2 };
+      const counts = { listed: ITEMS, changed: ITEMS, unchanged: 0, duplicates: 0, apiCalls: 2 };
       expect((await sync()).counts).toMatchObject(counts);
       catalogue.touchShare(100, 'price');
-      catalogue.duplicate(2_290, { name: 'Other' });
-      catalogue.duplicate(2_291);
+      catalogue.duplicate(3_690, { name: 'Other' });
+      catalogue.duplicate(3_691);
       // With a copy at its beginning, nothing of the list is applied before its end.
       if (order === 'early') catalogue.duplicate(1_002);
+      else {
+        sim.faults.next('list', { kind: 'stall', ms: 1 });
+        sim.faults.next('list', { kind: 'truncate', how: 'clean', fraction: 0.5 }, 2);
+      }
       const { counts: twice } = await sync();
-      expect(twice).toMatchObject({ changed: 1_300, unchanged: 0 });
-      if (order === 'late')
-        expect(twice, 'the list is asked for again').toHaveProperty('apiCalls', 3);
+      expect(twice).toMatchObject({ changed: ITEMS, unchanged: 0 });
+      // The list is asked for again, and as often as any when it then breaks off.
+      if (order === 'late') expect(twice).toHaveProperty('apiCalls', 5);
       outcomes.push(await outcome());
     }
     expect(outcomes[1]).toEqual(outcomes[0]);
   });
 
   it('and a list that then breaks off changes nothing', async () => {
-    const { sim, catalogue, sync } = await synced(1_300);
+    const { sim, catalogue, sync } = await synced(ITEMS);
     const before = await outcome();
     catalogue.touchShare(100, 'price');
     sim.faults.always('list', { kind: 'truncate', how: 'clean', fraction: 0.98 });

@@ -309,10 +309,14 @@ describe('a list that is sent', () => {
       ...{ processId: randomUUID(), roles: ['worker'], host: 'elsewhere', pid: 1 },
       ...{ startedAt: new Date(), schedules: [] },
     });
-    const reply = await operator.post('/audits/start', { draft });
-    expect(await operator.page(reply.headers.get('location') ?? '')).toContain(
-      'so the worker tries the API key',
-    );
+    await operator.post('/audits/start', { draft });
+    // The marketplace is asked again a few times, which may take longer than the answer waits.
+    let to = '';
+    await until(async () => {
+      to = (await operator.get(address)).headers.get('location') ?? '';
+      return to !== '';
+    });
+    expect(await operator.page(to)).toContain('so the worker tries the API key');
     expect(await mirror().store.audits.list({ limit: 2 })).toHaveLength(1);
   });
 

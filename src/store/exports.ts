@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { escapeLiteral, type Client } from 'pg';
+import { escapeLiteral, type Client, type QueryResult } from 'pg';
 import { to as copyTo } from 'pg-copy-streams';
 import type { FeedCursor } from '../domain/feeds.js';
 import { errorCode, StoreError } from './errors.js';
@@ -59,10 +59,10 @@ export class Exports {
    */
   read<T>(request: ExportRequest, consume: (exported: Exported) => Promise<T>): Promise<T> {
     return this.#use(async (client) => {
-      const { rule, cursor } = await begin(client, request);
+      const { rule, cursor, isSame } = await begin(client, request);
       const columns = await exportColumns(client, request);
       const values = columns.map(({ name }) => `f."${name}"`);
-      const sql = rowsSql(request, rule, columns, values, null);
+      const sql = rowsSql(request, { rule, isSame }, columns, values, null);
       const total = request.counted ? await count(client, sql) : null;
       const rows = await openTextCursor(client, sql);
       const result = await consume({ columns, batches: rows.batches, total, cursor });
@@ -81,12 +81,12 @@ export class Exports {
    */
   lines<T>(request: LinesRequest, consume: (lines: ExportedLines) => Promise<T>): Promise<T> {
     return this.#use(async (client) => {
-      const { rule, cursor } = await begin(client, request);
+      const { rule, cursor, isSame } = await begin(client, request);
       const { rows } = await client.query<{ epoch: string }>('SELECT epoch FROM mirror.epochs');
       const deletions = request.since !== null;
       const columns = await exportColumns(client, { view: request.view, deletions });
       const values = columns.map((column) => request.valueSql(column, `f."${column.name}"`));
-      const sql = rowsSql(request, rule, columns, values, request.after ?? []);
+      const sql = rowsSql(request, { rule, isSame }, columns, values, request.after ?? []);
       const copy = client.query(copyTo(`COPY (${sql}) TO STDOUT`));
       // Unread, it ends with an error when the connection does; nobody else would hear it.
       copy.on('error', () => undefined);
@@ -176,40 +176,76 @@ export interface ExportedLines extends Pick<Exported, 'columns' | 'cursor'> {
 /** Name of the column that is true for rows that are gone. */
 const DELETED = '_deleted';
 
-/** Values in the forms that every reader knows; and no limit of time, since readers may be slow. */
+/**
+ * Values in the forms that every reader knows; and no limit of time, since readers may be slow. Compiling
+ * the statement for the changes of a night would take seconds, the statement itself milliseconds.
+ */
 const BEGIN = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
   SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO, YMD'; SET LOCAL extra_float_digits = 1;
-  SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0`;
+  SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0;
+  SET LOCAL jit = off`;
+
+interface Begun {
+  readonly rule: FeedRule | null;
+  readonly cursor: FeedCursor | null;
+  /** Whether the view is known to have no rows after the cursor. */
+  readonly isSame: boolean;
+}
 
 /** Begins a transaction that sees one moment. @throws {CursorAheadError} */
 async function begin(
   client: Client,
   { view, since }: Pick<ExportRequest, 'view' | 'since'>,
-): Promise<{ readonly rule: FeedRule | null; readonly cursor: FeedCursor | null }> {
+): Promise<Begun> {
   const rule = feedRule(view);
   const cursor = rule === null ? null : await beginFeed(client, rule);
   if (rule === null) await client.query(BEGIN);
   if (since !== null && (cursor === null || since.seq > cursor.seq)) {
     throw new CursorAheadError(since);
   }
-  return { rule, cursor };
+  const isSame = rule !== null && since !== null && since.seq === cursor?.seq;
+  return { rule, cursor, isSame: isSame && !(await hasChangedByTime(client, rule, since)) };
+}
+
+async function hasChangedByTime(
+  client: Client,
+  { byTime }: FeedRule,
+  since: FeedCursor,
+): Promise<boolean> {
+  if (byTime === null) return false;
+  const { rows } = await client.query(`${withCursor(byTime, since)} LIMIT 1`);
+  return rows.length > 0;
+}
+
+/** SQL of a rule with the cursor's values in it, since COPY takes no parameters. */
+function withCursor(sql: string, { seq, at }: FeedCursor): string {
+  return sql
+    .replaceAll('$1', () => `${escapeLiteral(String(seq))}::bigint`)
+    .replaceAll('$2', () => `${literalOrNull(at)}::timestamptz`);
 }
 
 /** The transaction sees all that was written up to the number that is returned, and nothing after it. */
 async function beginFeed(client: Client, rule: FeedRule): Promise<FeedCursor> {
-  return holdFeeds(client, async () => {
-    await client.query(BEGIN);
-    // The first query decides what the transaction sees; a sequence always shows its present value.
-    const { rows } = await client.query<{ seq: string; at: string }>(
-      `SELECT CASE WHEN is_called THEN last_value ELSE 0 END AS seq,
-              to_char(now(), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at
-         FROM mirror.item_changes_seq_seq`,
-    );
-    const [row] = rows;
-    if (row === undefined) throw new Error('the sequence of changes has no value');
-    return { seq: BigInt(row.seq), at: rule.momentary ? row.at : null };
-  });
+  await holdFeeds(client);
+  // Statements in one message are several results, which the driver's types do not know.
+  const results: unknown = await client.query(BEGIN_HELD);
+  const selected = (results as QueryResult<{ seq: string; at: string }>[]).flatMap(
+    ({ rows }) => rows,
+  );
+  const row = selected.find((one) => 'seq' in one);
+  if (row === undefined) throw new Error('the sequence of changes has no value');
+  return { seq: BigInt(row.seq), at: rule.byTime !== null ? row.at : null };
 }
+
+/**
+ * Begins while the feeds are held, and lets them go. The first query decides what the transaction sees; a
+ * sequence always shows its present value.
+ */
+const BEGIN_HELD = `RESET lock_timeout; ${BEGIN};
+  SELECT CASE WHEN is_called THEN last_value ELSE 0 END AS seq,
+         to_char(now(), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at
+    FROM mirror.item_changes_seq_seq;
+  SELECT pg_advisory_unlock_all()`;
 
 /** A cursor is from another store, or from a later state of this one. */
 export class CursorAheadError extends StoreError {
@@ -250,28 +286,25 @@ async function exportColumns(
 }
 
 /**
- * SQL of the rows that are asked for. Values stand in it, since COPY takes no parameters.
+ * SQL of the rows that are asked for.
  * @param values SQL of each value that is selected of a row `f`
  * @param after null: in any order; of all rows of a followed view, in the order of their key, those
  *   whose key is greater, or all when it is empty
  */
 function rowsSql(
   { view, since, sellerIds }: Pick<ExportRequest, 'view' | 'since' | 'sellerIds'>,
-  rule: FeedRule | null,
+  { rule, isSame }: Pick<Begun, 'rule' | 'isSame'>,
   columns: readonly ExportColumn[],
   values: readonly string[],
   after: readonly string[] | null,
 ): string {
   const names = columns.map(({ name }) => name).filter((name) => name !== DELETED);
-  const isWhole = since === null || rule === null;
+  const isWhole = since === null || rule === null || isSame;
   const all = rule?.whole?.(names) ?? `reporting."${view}"`;
   const source = isWhole
     ? `SELECT *, false AS ${DELETED} FROM ${all} AS v`
-    : rule
-        .since(names)
-        .replaceAll('$1', () => `${escapeLiteral(String(since.seq))}::bigint`)
-        .replaceAll('$2', () => `${literalOrNull(since.at)}::timestamptz`);
-  const conditions = ['true'];
+    : withCursor(rule.since(names), since);
+  const conditions = [isSame ? 'false' : 'true'];
   if (sellerIds !== null) {
     conditions.push(`f.seller_id = ANY(ARRAY[${sellerIds.map(escapeLiteral).join(', ')}]::text[])`);
   }
@@ -314,27 +347,26 @@ async function count(client: Client, sql: string): Promise<number> {
   return Number(rows[0]?.rows ?? 0);
 }
 
-/** Takes the locks that writers hold from the first number they take to their commit; see the migrations. */
-const HOLD_FEEDS = `
-  SELECT pg_advisory_lock(hashtextextended('seller-mirror/purchases', 0)),
-         pg_advisory_lock(hashtextextended('seller-mirror/item-changes', 0))`;
-
 const TRIES = 60;
 const WAIT_MS = 1_000;
 const LOCK_NOT_AVAILABLE = '55P03';
 
+/** Takes the locks that writers hold from the first number they take to their commit; see the migrations. */
+const HOLD_FEEDS = `SET lock_timeout = ${WAIT_MS};
+  SELECT pg_advisory_lock(hashtextextended('seller-mirror/purchases', 0)),
+         pg_advisory_lock(hashtextextended('seller-mirror/item-changes', 0))`;
+
 /**
- * Does something while nobody is between taking a number of the feeds and committing what it stands
- * for: then all up to the last number is committed. Writers wait meanwhile, so it must be short, and
- * so is the wait for them.
+ * Waits until nobody is between taking a number of the feeds and committing what it stands for: then all
+ * up to the last number is committed. Writers wait until it is let go, so that must be soon, and so is the
+ * end of the wait for them.
  * @throws {FeedBusyError} when writers don't come to an end
  */
-async function holdFeeds<T>(client: Client, work: () => Promise<T>): Promise<T> {
-  await client.query(`SET lock_timeout = ${WAIT_MS}`);
+async function holdFeeds(client: Client): Promise<void> {
   for (let tries = 1; ; tries++) {
     try {
       await client.query(HOLD_FEEDS);
-      break;
+      return;
     } catch (error) {
       await client.query('SELECT pg_advisory_unlock_all()');
       if (errorCode(error) !== LOCK_NOT_AVAILABLE) throw error;
@@ -342,10 +374,6 @@ async function holdFeeds<T>(client: Client, work: () => Promise<T>): Promise<T> 
     }
     await pause(WAIT_MS / 4);
   }
-  await client.query('RESET lock_timeout');
-  const result = await work();
-  await client.query('SELECT pg_advisory_unlock_all()');
-  return result;
 }
 
 /** Writers do not come to an end, so that nobody can tell how far the feeds are. */

@@ -4,8 +4,8 @@
 export interface FeedRule {
   /** Columns that identify a row. A row that is gone has only these. */
   readonly key: readonly string[];
-  /** Something that the view shows depends on the moment at which it is read. */
-  readonly momentary: boolean;
+  /** SQL of rows that show something else only because time went by; null: there are none. */
+  readonly byTime: string | null;
   /** SQL of the rows after the cursor, with `_deleted`; `columns` are those of the view. */
   readonly since: (columns: readonly string[]) => string;
   /** SQL of all rows, where an export has others than the view. */
@@ -69,16 +69,22 @@ const CHANGED_CODES = `
 /** The moments between that of the cursor and now, whichever way the clock went. */
 const MEANWHILE = `coalesce($2::timestamptz, '-infinity')`;
 
+/** Purchases whose support has ended meanwhile, or has begun again because the clock was set back. */
+const SUPPORT_ENDED = `
+    SELECT code_id FROM mirror.purchase_codes
+     WHERE verdict = 'valid' AND supported_until > least(${MEANWHILE}, now())
+       AND supported_until <= greatest(${MEANWHILE}, now())`;
+
 const RULES: Readonly<Record<string, FeedRule>> = {
   items: {
     key: ['seller_id', 'item_id'],
-    momentary: false,
+    byTime: null,
     since: () => rowsOfItems('reporting.items', toldItems()),
   },
   // Runs of a seller come one after the other: what an earlier one superseded is known.
   item_history: {
     key: ['seller_id', 'item_id', 'valid_from'],
-    momentary: false,
+    byTime: null,
     whole: toldHistory,
     since: (columns) =>
       rowsOfItems(
@@ -89,37 +95,36 @@ const RULES: Readonly<Record<string, FeedRule>> = {
   },
   item_changes: {
     key: ['seq'],
-    momentary: false,
+    byTime: null,
     since: () => 'SELECT v.*, false AS _deleted FROM reporting.item_changes v WHERE v.seq > $1',
   },
   // They show the item's name, and currencies that are read from its other changes.
   price_changes: {
     key: ['seq'],
-    momentary: false,
+    byTime: null,
     since: () =>
       rowsOfItems('reporting.price_changes', toldItems(`(class = 'price' OR field = 'name')`)),
   },
-  // A code that was never valid was never exported, so it is not exported as deleted either.
+  // A code that was never valid was never exported, so it is not exported as deleted either. OFFSET 0 has
+  // each changed code looked up: taken together with the view, one change made PostgreSQL read all codes.
   purchases: {
     key: ['code_id'],
-    momentary: true,
+    byTime: SUPPORT_ENDED,
     since: (columns) => `WITH ${CHANGED_CODES}
-    UNION
-    SELECT code_id FROM mirror.purchase_codes
-     WHERE verdict = 'valid' AND supported_until > least(${MEANWHILE}, now())
-       AND supported_until <= greatest(${MEANWHILE}, now())
+    UNION ${SUPPORT_ENDED}
   )
   SELECT ${columns
     .map((name) => `${PURCHASE_KEYS.has(name) ? 'p' : 'v'}."${name}"`)
     .join(', ')}, v.code_id IS NULL AS _deleted
     FROM changed c JOIN mirror.purchase_codes p ON p.code_id = c.code_id
-    LEFT JOIN reporting.purchases v ON v.code_id = c.code_id
+    LEFT JOIN LATERAL (
+      SELECT * FROM reporting.purchases WHERE code_id = c.code_id OFFSET 0) AS v ON true
    WHERE v.code_id IS NOT NULL OR (p.changed_seq > $1 AND p.purchase_seen_at IS NOT NULL)`,
   },
   // They show the item's name and the code's item, and no code has many.
   purchase_transitions: {
     key: ['seq'],
-    momentary: false,
+    byTime: null,
     since: () => `WITH ${CHANGED_CODES}
   )
   SELECT v.*, false AS _deleted

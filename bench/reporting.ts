@@ -198,7 +198,7 @@ export function dataStatements(items: number, codes = Math.ceil(items * 3.3)): s
         screenshots, price_regular, price_extended, currency, published_at, state, first_seen_at,
         changed_at, removed_at, synced_run_id, valid_from, content_hash, extra_hash, wire_hash, extra, raw)
      SELECT ${SELLER('n')}, n, 'Item ' || n, ${TEXT('n', 12)}, 'Category ' || n % 20, '{}',
-            '1.' || n % 30, '{a,b,c}', '{}', 5 + n % 95, 100 + n % 900, 'USD',
+            '1.' || n % 30, ARRAY['tag ' || n % 500, 'tag ' || n % 37, 'all'], '{}', 5 + n % 95, 100 + n % 900, 'USD',
             now() - interval '1 minute' * n, state::mirror.item_state, now() - interval '${DAYS} days',
             now() - interval '1 minute' * n, CASE state WHEN 'removed' THEN now() END, 1,
             now() - interval '1 minute' * n, decode(md5(n::text) || md5(n::text), 'hex'),

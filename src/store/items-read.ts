@@ -162,15 +162,18 @@ const SORTS = {
 
 export async function searchItems(pool: Pool, search: ItemSearch): Promise<ListedItem[]> {
   const { text, state, sellerId, asOf, sort, limit, offset } = search;
+  // As a number: of an id compared as text the planner expects one match in 200 items, and then
+  // walks along the key in the hope of an early end where a scan in parallel takes half the time.
+  const itemId = /^[1-9]\d{0,17}$/.test(text) ? text : null;
   const { rows } = await pool.query<ListedItem>(
     `SELECT seller_id AS "sellerId", item_id AS "itemId", name, category, state,
             price_regular AS "priceRegular", currency, changed_at AS "changedAt"
        FROM ${asOf === null ? 'mirror.items' : 'reporting.items_as_of($7)'}
-      WHERE ($1 = '' OR name ILIKE $2 OR tags @> ARRAY[$1] OR item_id::text = $1)
+      WHERE ($1 = '' OR name ILIKE $2 OR tags @> ARRAY[$1] OR item_id = $8)
         AND ($3::text IS NULL OR state::text = $3) AND ($4::text IS NULL OR seller_id = $4)
         ${asOf === null ? 'AND $7::timestamptz IS NULL' : ''}
       ORDER BY ${SORTS[sort]} LIMIT $5 OFFSET $6`,
-    [text, `%${text.replaceAll(/[\\%_]/g, '\\$&')}%`, state, sellerId, limit, offset, asOf],
+    [text, `%${text.replaceAll(/[\\%_]/g, '\\$&')}%`, state, sellerId, limit, offset, asOf, itemId],
   );
   return rows;
 }

@@ -16,7 +16,7 @@ export type DownloadFormat = keyof typeof TYPES;
 const LINKS = {
   csv: { label: 'CSV', name: 'CSV', end: '.csv', query: {} },
   'csv-comma': {
-    ...{ label: 'CSV 0,5', name: 'CSV with decimal commas' },
+    ...{ label: 'CSV 0,5', name: 'CSV 0,5, with decimal commas' },
     ...{ end: '.csv', query: { decimal: 'comma' } },
   },
   xlsx: { label: 'Excel', name: 'Excel', end: '.xlsx', query: {} },

@@ -145,7 +145,7 @@ describe('a download', () => {
     await sold();
     const visitor = await dashboard.login();
     const page = await visitor.page('/reports?seller=main');
-    for (const name of ['Excel', 'CSV with decimal commas']) {
+    for (const name of ['Excel', 'CSV 0,5, with decimal commas']) {
       const [, path = ''] =
         new RegExp(`href="([^"]+)" aria-label="${name}: Revenue by month"`).exec(page) ?? [];
       const reply = await visitor.get(path.replaceAll('&amp;', '&'));

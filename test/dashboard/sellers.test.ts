@@ -106,12 +106,48 @@ describe('the page of a seller', () => {
   });
 });
 
+describe('the list of items', () => {
+  it('finds a part of a name, a tag and an id, also where a number is longer than any id', async () => {
+    await mirrored();
+    await mirror().rows(`UPDATE mirror.items SET name = 'Menu 99% ' || item_id, tags = '{}'`);
+    await mirror().rows(`UPDATE mirror.items SET tags = '{1001}' WHERE item_id = 1005`);
+    await mirror().rows(`UPDATE mirror.items SET name = 'Shop' WHERE item_id = 1001`);
+    const visitor = await dashboard.login();
+    const found = async (text: string): Promise<(string | undefined)[]> => {
+      const page = await visitor.page(`/items?q=${encodeURIComponent(text)}`);
+      return [...page.matchAll(/\/items\/main\/(\d+)/g)].map(([, id]) => id);
+    };
+    expect(await found('9% 1')).toEqual(['1002', '1003', '1004', '1005']);
+    expect(await found('sHo')).toEqual(['1001']);
+    expect(await found('1001')).toEqual(['1001', '1005']);
+    for (const text of ['01001', '9'.repeat(19), '9'.repeat(40), '0x3e9'])
+      expect(await found(text), text).toEqual([]);
+  });
+});
+
 describe('Sync now', () => {
   it('puts one job into the queue and says when nobody is there to do it', async () => {
     await mirror().store.sellers.ensure('main', 'market.example');
     const visitor = await dashboard.login();
     const reply = await visitor.post('/sellers/main/sync');
     expect(reply.headers.get('location')).toBe('/sellers/main?notice=no-worker');
+    expect(await dashboard.queues.counts()).toMatchObject({ mirror: { waiting: 1 } });
+  });
+
+  it('is there before the first sync, with the sellers of the configuration: the store knows none yet', async () => {
+    await dashboard.close();
+    const settings = {
+      MARKETPLACE_URL: 'https://market.example',
+      MARKETPLACE_API_KEY: KEY,
+      SELLER_NAME: 'main',
+    };
+    dashboard = await openDashboard(mirror(), {}, { settings });
+    const visitor = await dashboard.login();
+    const page = await visitor.page('/');
+    expect(page).toContain('No seller was mirrored yet: press Sync now');
+    expect(page).toContain('>Sync now</button>');
+    expect((await visitor.post('/sync', { seller: 'nobody' })).status).toBe(404);
+    expect((await visitor.post('/sync')).status).toBe(303);
     expect(await dashboard.queues.counts()).toMatchObject({ mirror: { waiting: 1 } });
   });
 });

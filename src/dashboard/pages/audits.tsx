@@ -103,8 +103,7 @@ export function addAudits(app: Dashboard, parts: DashboardParts): void {
         lead: (
           <>
             <State of={state} /> <Foreign text={audit.source} /> for{' '}
-            <a href={`/sellers/${encodeURIComponent(audit.sellerId)}`}>{audit.sellerId}</a>,{' '}
-            <Ago at={audit.createdAt} />
+            <SellerLink name={audit.sellerId} />, <Ago at={audit.createdAt} />
           </>
         ),
         actions: isOperator ? (

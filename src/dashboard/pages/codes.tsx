@@ -29,6 +29,7 @@ import {
   money,
   Section,
   SellerChoice,
+  SellerLink,
   State,
   Table,
   Token,
@@ -148,7 +149,7 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
         lead: (
           <>
             <State of={wasAsked ? verdict : 'waiting'} /> a purchase code of{' '}
-            <a href={`/sellers/${encodeURIComponent(sellerId)}`}>{sellerId}</a>
+            <SellerLink name={sellerId} />
           </>
         ),
         actions:

@@ -165,8 +165,7 @@ export function addItems(app: Dashboard, { store, mirror }: DashboardParts): voi
         title,
         lead: (
           <>
-            <State of={item.state} /> item {String(itemId)} of{' '}
-            <a href={`/sellers/${encodeURIComponent(sellerId)}`}>{sellerId}</a>
+            <State of={item.state} /> item {String(itemId)} of <SellerLink name={sellerId} />
           </>
         ),
       },

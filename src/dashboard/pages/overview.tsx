@@ -1,4 +1,4 @@
-import type { FC } from 'hono/jsx';
+import type { Child, FC } from 'hono/jsx';
 import type { AuditProgress } from '../../store/audits/types.js';
 import type { Happened, Night, PriceMove, Running } from '../../store/overview.js';
 import { ALIVE_MS, isAlive, type LiveProcess } from '../../store/processes.js';
@@ -82,7 +82,7 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
         title: 'Overview',
         lead: sentence(sellers, staleMs),
         actions:
-          isOperator && sellers.length > 0 ? (
+          isOperator && sellers.length + config.sellers.length > 0 ? (
             <ActionButton action="/sync" token={token} isMain>
               Sync now
             </ActionButton>
@@ -128,7 +128,23 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
               <button>Search</button>
             </form>
           ) : null}
-          <SellerTable sellers={shown} nights={nights} staleMs={staleMs} processes={processes} />
+          <SellerTable
+            sellers={shown}
+            nights={nights}
+            staleMs={staleMs}
+            processes={processes}
+            empty={
+              sellers.length > 0 ? (
+                'No seller matches.'
+              ) : (
+                <>
+                  No seller was mirrored yet:{' '}
+                  {config.sellers.length > 0 ? 'press Sync now, or run' : 'configure one and run'}{' '}
+                  <code>seller-mirror sync</code>.
+                </>
+              )
+            }
+          />
           <Pages
             url={c.req.url}
             by="from"
@@ -143,17 +159,17 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
 
   app.post('/sync', async (c) => {
     const { seller } = await c.req.parseBody();
-    const sellers =
-      typeof seller === 'string'
-        ? [seller]
-        : (await store.sellers.statuses()).map(({ sellerId }) => sellerId);
+    // A configured seller may be new to the store: its first sync makes it known.
+    const configured = config.sellers.map(({ name }) => name);
+    const known = (await store.sellers.statuses()).map(({ sellerId }) => sellerId);
+    const sellers = typeof seller === 'string' ? [seller] : [...new Set([...known, ...configured])];
     await act(
       c,
       parts,
       { action: 'sync now', target: sellers.join(', ').slice(0, 200) },
       async () => {
         for (const name of sellers) {
-          if ((await store.sellers.bindingOf(name)) === null)
+          if (!known.includes(name) && !configured.includes(name))
             throw new Problem(
               'There is no such seller',
               'The overview lists the sellers there are.',
@@ -403,16 +419,13 @@ const SellerTable: FC<{
   nights: readonly Night[];
   staleMs: number;
   processes: readonly LiveProcess[];
-}> = ({ sellers, nights, staleMs, processes }) => (
+  empty: Child;
+}> = ({ sellers, nights, staleMs, processes, empty }) => (
   <Table
     caption="Sellers"
     flows
     rows={sellers}
-    empty={
-      <>
-        No seller was mirrored yet: configure one and run <code>seller-mirror sync</code>.
-      </>
-    }
+    empty={empty}
     columns={[
       {
         name: 'Seller',

@@ -93,8 +93,7 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
         title: `Run ${run.runId}`,
         lead: (
           <>
-            <State of={run.state} /> {run.kind} of{' '}
-            <a href={`/sellers/${encodeURIComponent(run.sellerId)}`}>{run.sellerId}</a>,{' '}
+            <State of={run.state} /> {run.kind} of <SellerLink name={run.sellerId} />,{' '}
             <Ago at={run.startedAt} />
           </>
         ),

@@ -65,7 +65,11 @@ export function addSystem(app: Dashboard, parts: DashboardParts): void {
       <>
         <Section
           title="Checks"
-          note="without asking marketplaces: seller-mirror doctor does that too"
+          note={
+            <>
+              without asking marketplaces: <code>seller-mirror doctor</code> does that too
+            </>
+          }
         >
           <Table
             caption="Checks"
@@ -130,7 +134,12 @@ export function addSystem(app: Dashboard, parts: DashboardParts): void {
             caption="Alerts"
             flows
             rows={jobs.alerts}
-            empty="No alert was delivered. ALERT_WEBHOOK_URL and ALERT_EMAIL say where they go."
+            empty={
+              <>
+                No alert was delivered. <code>ALERT_WEBHOOK_URL</code> and <code>ALERT_EMAIL</code>{' '}
+                say where they go.
+              </>
+            }
             columns={[
               { name: 'At', cell: ({ endedAt }) => <Ago at={endedAt} /> },
               { name: 'Alert', cell: ({ jobId }) => jobId.replace('.', ' ') },
@@ -307,7 +316,14 @@ const Feeds: FC<{ configured: readonly FeedConfig[]; states: readonly FeedState[
   configured,
   states,
 }) => (
-  <Section title="Feeds" note="seller-mirror feed status asks the targets themselves">
+  <Section
+    title="Feeds"
+    note={
+      <>
+        <code>seller-mirror feed status</code> asks the targets themselves
+      </>
+    }
+  >
     <Table
       caption="Feeds"
       flows

@@ -315,8 +315,8 @@ const Schedules: FC<{ seller: SellerStatus; processes: readonly LiveProcess[] }>
         rows={fired}
         empty={
           <>
-            No running scheduler mirrors this seller: start <code>seller-mirror run</code>, or set
-            SYNC_CRON and start it again.
+            No running scheduler mirrors this seller: start <code>seller-mirror run</code>, or set{' '}
+            <code>SYNC_CRON</code> and start it again.
           </>
         }
         columns={[

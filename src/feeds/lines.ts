@@ -9,11 +9,18 @@ export function countLines(lines: Buffer): number {
   return count;
 }
 
-/** The rows of lines that are whole. */
+/**
+ * The rows of lines that are whole. Each line is a string of its own: a value that is kept, as Parquet keeps
+ * the least and greatest of a group, keeps the string that it was cut from in memory.
+ */
 export function rowsOf(lines: Buffer): TextRow[] {
-  const texts = lines.toString('utf8').split('\n');
-  texts.pop();
-  return texts.map(rowOf);
+  const rows: TextRow[] = [];
+  for (let start = 0; start < lines.length;) {
+    const end = lines.indexOf(LINE_END, start);
+    rows.push(rowOf(lines.toString('utf8', start, end)));
+    start = end + 1;
+  }
+  return rows;
 }
 
 function rowOf(line: string): TextRow {

@@ -379,7 +379,7 @@ async function visitAll(
   const visited = new Map<string, string>();
   const waiting = ['/', ...more];
   for (let path = waiting.shift(); path !== undefined; path = waiting.shift()) {
-    if (visited.has(kindOf(path)) || /\.(?:csv|parquet|json|ndjson)\b|\/result/.test(path))
+    if (visited.has(kindOf(path)) || /\.(?:csv|xlsx|parquet|json|ndjson)\b|\/result/.test(path))
       continue;
     visited.set(kindOf(path), path);
     const reply = await page.goto(url + path);

@@ -159,10 +159,14 @@ async function isComplete(native: string, copy: string): Promise<boolean> {
   return await restoreLinks(copy);
 }
 
-/** Copies so that everybody can read, whatever the umask was when npm unpacked. */
+/**
+ * Copies files so that everybody can read them, whatever the umask was when npm unpacked. Links are left out:
+ * they may lead into a folder that is closed to others.
+ */
 async function copyTree(native: string, target: string): Promise<void> {
-  const isNeeded = (path: string): boolean => !path.endsWith('.a');
-  await cp(native, target, { recursive: true, verbatimSymlinks: true, filter: isNeeded });
+  const isNeeded = async (path: string): Promise<boolean> =>
+    !path.endsWith('.a') && !(await lstat(path)).isSymbolicLink();
+  await cp(native, target, { recursive: true, filter: isNeeded });
   const { code, output } = await runAs(null, 'chmod', ['-R', 'a+rX,go-w', target]);
   if (code !== 0) throw new Error(output);
 }

@@ -1,9 +1,15 @@
 import { parse } from 'csv-parse/sync';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { newToken, tokenHash } from '../../src/dashboard/doors.js';
-import { hashPassword } from '../../src/dashboard/passwords.js';
 import { useMirror } from '../support/mirror.js';
-import { HOST, logIn, openDashboard, PASSWORD, type TestDashboard } from './dashboard.js';
+import {
+  hashOfPassword,
+  HOST,
+  logIn,
+  openDashboard,
+  PASSWORD,
+  type TestDashboard,
+} from './dashboard.js';
 
 const mirror = useMirror();
 let dashboard: TestDashboard;
@@ -17,7 +23,7 @@ afterEach(async () => {
 });
 
 async function addAccount(name: string): Promise<void> {
-  const passwordHash = await hashPassword(PASSWORD);
+  const passwordHash = await hashOfPassword();
   await mirror().store.access.addUser({ name, role: 'viewer', passwordHash });
 }
 
@@ -64,14 +70,18 @@ describe('another way to spell a path', () => {
     expect(await reply.text()).not.toContain('Log out');
   });
 
-  it.each([
-    ...['/sync/', '//sync', '/SYNC', '/logout/../sync', '/logout/%2e%2e/sync', '/%73ync'],
-    ...['/sync?path=/logout', '/logout;/sync', '/logout/sync', '/login/../sync', '/sync%2flogout'],
-  ])('%s lets no viewer act', async (path) => {
+  it('lets no viewer act', async () => {
     const viewer = await dashboard.login('viewer');
-    const reply = await viewer.post(path);
-    expect([303, 403, 404]).toContain(reply.status);
-    expect(reply.headers.get('location') ?? '/login').toBe('/login');
+    for (const path of [
+      ...['/sync/', '//sync', '/SYNC', '/%73ync', '/sync?path=/logout', '/sync%2flogout'],
+      ...['/logout;/sync', '/logout/sync', '/login/../sync'],
+      // These two may log out, so they come last.
+      ...['/logout/../sync', '/logout/%2e%2e/sync'],
+    ]) {
+      const reply = await viewer.post(path);
+      expect([303, 403, 404], path).toContain(reply.status);
+      expect(reply.headers.get('location') ?? '/login', path).toBe('/login');
+    }
     await nothingWasQueued();
   });
 });
@@ -240,7 +250,7 @@ describe('where a login leads', () => {
   it.each([
     ...['https://evil.example/', '//evil.example', '/\\evil.example', '\\\\evil.example'],
     ...['/\t/evil.example', '/\n/evil.example', '/\u0000/evil.example', '/\u00a0//evil.example'],
-    ...['javascript:alert(1)', ' //evil.example', '/runs\r\nset-cookie: a=b', '/größe', ''],
+    ...['javascript:alert(1)', ' //evil.example', '/runs\r\nset-cookie: a=b', '/größe', 'evil', ''],
   ])('never elsewhere: %j', async (to) => {
     await addAccount('alice');
     const reply = await logIn(dashboard.request, 'alice', PASSWORD, { to });

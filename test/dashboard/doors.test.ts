@@ -2,7 +2,14 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { newToken, tokenHash } from '../../src/dashboard/doors.js';
 import { hashPassword } from '../../src/dashboard/passwords.js';
 import { useMirror } from '../support/mirror.js';
-import { HOST, logIn, openDashboard, PASSWORD, type TestDashboard } from './dashboard.js';
+import {
+  hashOfPassword,
+  HOST,
+  logIn,
+  openDashboard,
+  PASSWORD,
+  type TestDashboard,
+} from './dashboard.js';
 
 const mirror = useMirror();
 let dashboard: TestDashboard;
@@ -117,29 +124,13 @@ describe('who may come in', () => {
     await mirror().store.access.addUser({
       name: 'alice',
       role: 'viewer',
-      passwordHash: await hashPassword(PASSWORD),
+      passwordHash: await hashOfPassword(),
     });
     const { request } = dashboard;
     for (let n = 0; n < 5; n++) expect((await logIn(request, 'alice', 'wrong')).status).toBe(401);
     const reply = await logIn(request, 'alice', PASSWORD);
     expect(reply.status).toBe(429);
     expect(Number(reply.headers.get('retry-after'))).toBeGreaterThan(0);
-  });
-
-  it.each([
-    'https://evil.example/',
-    '//evil.example',
-    '/\\evil.example',
-    '/\t/evil.example',
-    'evil',
-  ])('the login form leads to no other site: %s', async (to) => {
-    await mirror().store.access.addUser({
-      name: 'alice',
-      role: 'viewer',
-      passwordHash: await hashPassword(PASSWORD),
-    });
-    const reply = await logIn(dashboard.request, 'alice', PASSWORD, { to });
-    expect(reply.headers.get('location')).toBe('/');
   });
 });
 

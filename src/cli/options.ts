@@ -65,7 +65,7 @@ export function described(command: Command, parts: CommandParts): Command {
 }
 
 /**
- * How CSV is to be written.
+ * How CSV is written.
  * @param format what is written
  * @throws {CommandError} when decimal commas are asked for, and it is not CSV
  */

@@ -47,6 +47,12 @@ export function planTable(
     );
   }
   const width = header === null ? mostFrequent(records.map(({ length }) => length)) : first.length;
+  if (width === 0) {
+    throw new IntakeError(
+      'the first lines are longer than a record may be',
+      'Check that the right file was exported.',
+    );
+  }
   const names = header === null ? blank(width) : first;
   const columns = uniqueNames(names.map((name) => name.trim()));
   const choice = chooseColumn(

@@ -121,4 +121,9 @@ describe('a table without codes', () => {
       'The list has no header: give --column as a number from 1 to 2.',
     );
   });
+
+  it('is refused when no line is short enough to have columns, instead of asking for one of them', async () => {
+    const said = await refusal('x'.repeat(2_000_000), { name: 'a.csv' });
+    expect(said).toContain('the first lines are longer than a record may be');
+  });
 });

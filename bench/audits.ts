@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { createWriteStream, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, createWriteStream, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
@@ -34,6 +34,7 @@ import {
   information,
   median,
   megabytes,
+  say,
   seconds,
   times,
   type Line,
@@ -55,31 +56,73 @@ const DISTANT_CODES = 10_000;
 /** Calls that one chunk keeps under way with an unlimited budget. */
 const CONCURRENCY = 48;
 const LOOK_MS = 250;
+/** How long a large audit is worked on, milliseconds. */
+const WORKED_MS = 60_000;
+/** Lines that are written at a time. */
+const AT_ONCE = 100_000;
 
 /** Measures audits of purchase codes against plain ways of doing the same. */
-export async function auditLines(million: boolean): Promise<Line[]> {
+export function auditLines(million: boolean): Promise<Line[]> {
+  return withAuditRounds(async (rounds) => [
+    ...(await rounds.unlimited()),
+    ...(await rounds.distant()),
+    ...(await rounds.limited()),
+    ...(million ? await rounds.million() : []),
+  ]);
+}
+
+/** One audit of so many codes beside one of a hundredth: all taken in, and worked on for a minute. */
+export function largeAuditLines(codes: number): Promise<Line[]> {
+  return withAuditRounds(async (rounds) => {
+    const few = await rounds.large(codes / 100);
+    const { own, bytes, rate } = await rounds.large(codes);
+    const slower = own.cpuMs / (100 * few.own.cpuMs);
+    const [name, small] = [count(codes), 'the small one'];
+    const hours = `${(codes / rate / 3600).toFixed(1)} h for all`;
+    return [
+      information(
+        `${count(codes / 100)} codes taken in`,
+        inWords(few.own),
+        megabytes(few.own.peak),
+      ),
+      atMost(
+        `${name} codes taken in`,
+        inWords(own),
+        slower,
+        1.25,
+        `the CPU time of a code of ${small}`,
+      ),
+      atMost(
+        `${name} codes: peak memory`,
+        megabytes(own.peak),
+        own.peak / few.own.peak,
+        1.25,
+        small,
+      ),
+      information(
+        `${name} codes: tables`,
+        megabytes(bytes),
+        `${Math.round(bytes / codes)} bytes a code`,
+      ),
+      information(`${count(codes / 100)} codes: the first minute of work`, perSecond(few.rate)),
+      atLeast(`${name} codes: the same (${hours})`, perSecond(rate), rate / few.rate, 0.8, small),
+    ];
+  });
+}
+
+async function withAuditRounds(work: (rounds: AuditRounds) => Promise<Line[]>): Promise<Line[]> {
   const hasRedis = spawnSync('redis-server', ['--version']).status === 0;
   if (!hasRedis) say('redis-server is not there: its lines are left out');
   const folder = mkdtempSync(join(tmpdir(), 'seller-mirror-bench-codes-'));
   const postgres = await startPostgres();
   const redis = hasRedis ? await startRedis() : null;
   try {
-    const rounds = new AuditRounds(folder, postgres, redis);
-    return [
-      ...(await rounds.unlimited()),
-      ...(await rounds.distant()),
-      ...(await rounds.limited()),
-      ...(million ? await rounds.million() : []),
-    ];
+    return await work(new AuditRounds(folder, postgres, redis));
   } finally {
     await redis?.close();
     await postgres.close();
     rmSync(folder, { recursive: true, force: true });
   }
-}
-
-function say(text: string): void {
-  process.stderr.write(`  ${text}\n`);
 }
 
 /** The marketplace of one measurement, with the list of codes to check there. */
@@ -185,16 +228,37 @@ class AuditRounds {
       const ofProcessors = middle(({ own, copy }) => own.cpuMs / copy.cpuMs);
       const copied = seconds(middle(({ copy }) => copy.ms));
       const peak = Math.max(...loads.map(({ own }) => own.peak));
-      const inRedis = middle((load) => load.inRedis);
       return [
         information('Baseline: COPY of the rows of 1,000,000 codes', copied),
         atMost('1,000,000 codes: read, stored and enqueued', took, ratio, 1.5, 'the COPY'),
         information('Processor time of that, PostgreSQL included', '', times(ofProcessors)),
         bounded('Peak memory of that', peak, 160e6, megabytes),
-        ...(this.redis === null
-          ? []
-          : [bounded('What they take in Redis', inRedis, 20e6, megabytes)]),
       ];
+    });
+  }
+
+  /** Takes a list in and works on it for a minute, or to its end. */
+  async large(codes: number) {
+    return await this.#withMarket({ codes }, 10, async (market) => {
+      await forget(this.postgres.url);
+      const own = await this.#measure(
+        measureProgram(checkOf(market.file), this.#settings(market, null, 0)),
+      );
+      return await withClient(this.postgres.url, async (client) => {
+        const { rows } = await client.query<{ bytes: string }>(
+          `SELECT sum(pg_total_relation_size('mirror.' || name)) AS bytes FROM unnest($1::text[]) AS name`,
+          [LIST_TABLES],
+        );
+        const bytes = Number(rows[0]?.bytes);
+        say(
+          `${count(codes)} codes taken in: ${inWords(own)}, ${megabytes(own.peak)}, ${megabytes(bytes)} of tables`,
+        );
+        await this.#work(this.#settings(market, null, 0), WORKED_MS);
+        const { ms, calls } = await market.seen();
+        const rate = (calls * 1000) / ms;
+        say(`worked on for ${seconds(ms)}: ${perSecond(rate)}`);
+        return { own, bytes, rate };
+      });
     });
   }
 
@@ -203,10 +267,9 @@ class AuditRounds {
     const { postgres, redis } = this;
     await forget(postgres.url);
     await this.#checkpoint();
-    const check = ['codes', 'check', market.file, '--detach', '--json'];
-    const before = await redis?.usedMemory();
-    const own = await this.#measure(measureProgram(check, this.#settings(market, redis, 0)));
-    const inRedis = ((await redis?.usedMemory()) ?? 0) - (before ?? 0);
+    const own = await this.#measure(
+      measureProgram(checkOf(market.file), this.#settings(market, redis, 0)),
+    );
     const copies = LIST_TABLES.map((table) => {
       return {
         file: join(this.folder, `${table}.rows`),
@@ -228,7 +291,7 @@ class AuditRounds {
     const input = { listUrl: null, databaseUrl: postgres.url, copies };
     const copy = await this.#measure(measureBaseline('copy', input));
     for (const { file } of copies) rmSync(file);
-    return { own, copy, inRedis };
+    return { own, copy };
   }
 
   /** So that nothing measured pays for what was written before. */
@@ -258,21 +321,23 @@ class AuditRounds {
     };
   }
 
-  /**
-   * From nothing known of any code to the end of the audit, worked on by a worker. Each code is asked
-   * for once: a second look would begin a minute later.
-   */
+  /** From nothing known of any code to the end of the audit, worked on by a worker. */
   async #audit(market: Market, redis: Redis | null, perMinute: number): Promise<void> {
     await forget(this.postgres.url);
     const settings = this.#settings(market, redis, perMinute);
-    const check = ['codes', 'check', market.file, '--confirm', 'none', '--detach', '--json'];
-    await measureProgram(check, settings);
+    await measureProgram(checkOf(market.file), settings);
+    await this.#work(settings, Infinity);
+  }
+
+  /** Has a worker work until no audit is left, or for so long. */
+  async #work(settings: Settings, mostMs: number): Promise<void> {
     const worker = startProgram(['worker'], settings);
     const gone = once(worker, 'exit');
+    const end = performance.now() + mostMs;
     const running = "SELECT FROM mirror.audits WHERE state = 'running'";
     try {
       await withClient(this.postgres.url, async (client) => {
-        while (((await client.query(running)).rowCount ?? 0) > 0) {
+        while (performance.now() < end && ((await client.query(running)).rowCount ?? 0) > 0) {
           await sleep(LOOK_MS, undefined, { signal: interruption.signal });
         }
       });
@@ -291,10 +356,14 @@ class AuditRounds {
     const { codes } = input;
     const file = join(this.folder, `codes-${codes}.txt`);
     const [own, other] = [1, 2].map((seed) => seededPurchases({ seed, count: codes }));
-    const list = Array.from({ length: codes }, (_, index) =>
-      ((index + 1) % invalidEvery === 0 ? other : own)?.codeAt(index),
-    );
-    writeFileSync(file, `${list.join('\n')}\n`);
+    rmSync(file, { force: true });
+    for (let first = 0; first < codes; first += AT_ONCE) {
+      const lines = Array.from({ length: Math.min(AT_ONCE, codes - first) }, (_, index) => {
+        const place = first + index;
+        return `${((place + 1) % invalidEvery === 0 ? other : own)?.codeAt(place)}\n`;
+      });
+      appendFileSync(file, lines.join(''));
+    }
     return await withMarketplace({ items: 200, ...input }, ({ state, tell }) =>
       work({ url: state.url, file, codes, seen: () => tell({ kind: 'look' }) }),
     );
@@ -313,6 +382,11 @@ async function bareRate({ url, file, codes, seen }: Market): Promise<number> {
   const rate = (codes * 1000) / ms;
   say(`bare loop: ${perSecond(rate)}`);
   return rate;
+}
+
+/** The command that takes a list in. Its codes are asked for once: a second look would begin a minute later. */
+function checkOf(file: string): string[] {
+  return ['codes', 'check', file, '--confirm', 'none', '--detach', '--json'];
 }
 
 function inWords({ ms, cpuMs }: Measured): string {

@@ -8,9 +8,6 @@ import { from as copyFrom, to as copyTo } from 'pg-copy-streams';
 import { migrate } from '#product/store/migrate.js';
 import { startPostgres, type Postgres } from './soak/servers.js';
 
-export const FORMATS = ['binary', 'text'] as const;
-type Format = (typeof FORMATS)[number];
-
 /** The embedded PostgreSQL in a temporary folder, with the settings that every user's has. */
 export class BenchDatabase {
   private constructor(
@@ -36,7 +33,7 @@ export class BenchDatabase {
     await rm(this.folder, { recursive: true, force: true });
   }
 
-  /** Writes the present rows to files, and makes more tables like the mirror's, for the baselines. */
+  /** Writes the present rows to a file, and makes more tables like the mirror's, for the baselines. */
   async makeBaseline(): Promise<void> {
     await this.admin.query(`
       DROP SCHEMA IF EXISTS bench CASCADE;
@@ -47,14 +44,13 @@ export class BenchDatabase {
       ALTER TABLE bench.items ADD FOREIGN KEY (seller_id) REFERENCES mirror.sellers (seller_id);
       GRANT USAGE ON SCHEMA bench TO PUBLIC;
       GRANT ALL ON ALL TABLES IN SCHEMA bench TO PUBLIC`);
-    for (const format of FORMATS) {
-      const rows = this.admin.query(copyTo(`COPY mirror.items TO STDOUT (FORMAT ${format})`));
-      await pipeline(rows, createWriteStream(this.rowsFile(format)));
-    }
+    const rows = this.admin.query(copyTo('COPY mirror.items TO STDOUT (FORMAT binary)'));
+    await pipeline(rows, createWriteStream(this.rowsFile));
   }
 
-  rowsFile(format: Format): string {
-    return join(this.folder, `rows.${format}`);
+  /** Rows in binary form. */
+  get rowsFile(): string {
+    return join(this.folder, 'rows');
   }
 
   /** Empties the table, and has nothing left to write, so that no run pays for the one before. */
@@ -69,10 +65,10 @@ export class BenchDatabase {
     await this.admin.query('CHECKPOINT');
   }
 
-  /** Fills the baseline's table with the rows of the files, as if long ago. */
+  /** Fills the baseline's table with the rows of the file, as if long ago. */
   async refill(): Promise<void> {
     await this.admin.query('TRUNCATE bench.items, bench.item_versions, bench.item_changes');
-    const rows = createReadStream(this.rowsFile('binary'));
+    const rows = createReadStream(this.rowsFile);
     const into = this.admin.query(copyFrom('COPY bench.items FROM STDIN (FORMAT binary)'));
     await pipeline(rows, into);
     await this.admin.query('VACUUM (ANALYZE) bench.items');

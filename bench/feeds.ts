@@ -27,7 +27,9 @@ import {
 
 const VIEWS = ['items', 'purchases'];
 const INDEXED = 'purchased_at';
-const [NIGHT_MS, PEAK_BYTES, RATIO] = [50, 200_000_000, 0.5];
+const NIGHT_MS = 50;
+const PEAK_BYTES = 200_000_000;
+const RATIO = 0.5;
 
 /** A database or folder that takes the feed. */
 interface Place {
@@ -144,7 +146,7 @@ async function prepare(
           await pipeline(source.lines, createWriteStream(file));
           return source.columns.length;
         });
-        loads.push({ ...{ table: `bulk_${view}`, file, columns }, ...STATEMENTS[kind](view) });
+        loads.push({ table: `bulk_${view}`, file, columns, ...STATEMENTS[kind](view) });
       }
     });
   }
@@ -206,7 +208,10 @@ async function places({ folder, server }: BenchDatabase, mysqlUrl: string): Prom
   const lake = join(folder, 'lake');
   return [
     {
-      ...{ name: 'PostgreSQL', kind: 'postgres', feed: { target: target.href }, url: target.href },
+      name: 'PostgreSQL',
+      kind: 'postgres',
+      feed: { target: target.href },
+      url: target.href,
       exec: inPostgres,
       async written() {
         // The server counts when a session has ended.
@@ -218,7 +223,10 @@ async function places({ folder, server }: BenchDatabase, mysqlUrl: string): Prom
       },
     },
     {
-      ...{ name: 'MariaDB', kind: 'mysql', feed: { target: mysqlUrl }, url: mysqlUrl },
+      name: 'MariaDB',
+      kind: 'mysql',
+      feed: { target: mysqlUrl },
+      url: mysqlUrl,
       exec: inMysql,
       async written() {
         const rows = await inMysql(
@@ -228,12 +236,18 @@ async function places({ folder, server }: BenchDatabase, mysqlUrl: string): Prom
       },
     },
     {
-      ...{ name: 'SQLite', kind: 'sqlite', feed: { target: `sqlite:${sqlite}` }, url: sqlite },
+      name: 'SQLite',
+      kind: 'sqlite',
+      feed: { target: `sqlite:${sqlite}` },
+      url: sqlite,
       exec: () => rm(sqlite, { force: true }),
       written: null,
     },
     {
-      ...{ name: 'Folder (Parquet)', kind: 'folder', feed: { folder: lake }, url: lake },
+      name: 'Folder (Parquet)',
+      kind: 'folder',
+      feed: { folder: lake },
+      url: lake,
       exec: () => rm(lake, { recursive: true, force: true }),
       written: null,
     },
@@ -244,7 +258,8 @@ async function startMariaDb(parent: string): Promise<{ url: string; close(): Pro
   const folder = join(parent, 'mariadb');
   await mkdir(folder);
   const [data, socket, user] = [join(folder, 'data'), join(folder, 's'), userInfo().username];
-  const places = ['--no-defaults', `--datadir=${data}`, `--user=${user}`];
+  // A server that starts deletes the temporary tables of others in a folder that they share.
+  const places = ['--no-defaults', `--datadir=${data}`, `--tmpdir=${folder}`, `--user=${user}`];
   execFileSync('mariadb-install-db', [
     ...places,
     '--auth-root-authentication-method=normal',

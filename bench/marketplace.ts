@@ -1,10 +1,5 @@
 /** The simulated marketplace, a process of its own. */
-import {
-  notationQuirks,
-  seededCatalogue,
-  seededPurchases,
-  startSimulator,
-} from '#product/simulator/index.js';
+import { seededCatalogue, seededPurchases, startSimulator } from '#product/simulator/index.js';
 import { download, given } from './tell.js';
 
 export interface MarketplaceInput {
@@ -20,8 +15,7 @@ export interface MarketplaceInput {
 
 /** What it may be told; each is answered with `MarketplaceState`. */
 export type MarketplaceOrder =
-  | { readonly kind: 'look' | 'other-notation' }
-  | { readonly kind: 'touch'; readonly percent: number };
+  { readonly kind: 'look' } | { readonly kind: 'touch'; readonly percent: number };
 
 export interface MarketplaceState {
   readonly url: string;
@@ -38,11 +32,16 @@ export interface MarketplaceState {
 
 const { key, items, codes = 0, requestsPerMinute = 0, latencyMs = 0 } = given() as MarketplaceInput;
 const catalogue = seededCatalogue({ seed: 1, count: items });
-let [calls, limited, first, last] = [0, 0, 0, 0];
+let calls = 0;
+let limited = 0;
+let first = 0;
+let last = 0;
 const server = await startSimulator({
   sellers: [
     {
-      ...{ key, username: 'bench', catalogue },
+      key,
+      username: 'bench',
+      catalogue,
       ...(codes === 0 ? {} : { purchases: seededPurchases({ seed: 1, count: codes }) }),
     },
   ],
@@ -63,14 +62,16 @@ if (latencyMs > 0) server.faults.always('any', { kind: 'stall', ms: latencyMs })
 async function answer(): Promise<void> {
   const seen = { calls, limited, ms: last - first };
   const bytes = codes === 0 ? await download(listUrl) : 0;
-  [calls, limited, first, last] = [0, 0, 0, 0];
+  calls = 0;
+  limited = 0;
+  first = 0;
+  last = 0;
   server.log.length = 0;
   process.send?.({ url, listUrl, bytes, ...seen } satisfies MarketplaceState);
 }
 
 process.on('message', (order: MarketplaceOrder) => {
   if (order.kind === 'touch') catalogue.touchShare(order.percent, 'price');
-  if (order.kind === 'other-notation') server.setProfile('documented', notationQuirks);
   void answer();
 });
 // Ctrl-C reaches this process too; it ends in order, with its files removed, when the bench lets go.

@@ -10,7 +10,7 @@ import {
   type Measured,
   type Settings,
 } from './children.js';
-import { BenchDatabase, FORMATS } from './database.js';
+import { BenchDatabase } from './database.js';
 import {
   atLeast,
   atMost,
@@ -19,12 +19,12 @@ import {
   information,
   median,
   megabytes,
+  say,
   seconds,
   type Line,
 } from './table.js';
 
 const LARGER = 10;
-const LARGER_LOADS = 2;
 const UPSERTED_ROWS = 2_000;
 /** List, rows, index, WAL and the files of the baseline, for each item. */
 const DISK_BYTES_AN_ITEM = 10_000;
@@ -34,30 +34,36 @@ const SYNC = ['sync', 'items', '--json'];
  * Measures catalogue runs beside plain ways of doing the same.
  * @param loads repetitions of first loads
  * @param nights repetitions of unchanged nights
- * @param million also measures memory with ten times the items
  */
-export async function mirrorLines(
-  items: number,
-  loads: number,
-  nights: number,
-  million: boolean,
-): Promise<Line[]> {
+export async function mirrorLines(items: number, loads: number, nights: number): Promise<Line[]> {
   const rounds = await withRounds(items, async (rounds) => {
     for (let round = 0; round < loads; round++) await rounds.load(round === 0);
     await rounds.program(loads);
     for (let round = 0; round < nights; round++) await rounds.night();
     for (let round = 0; round < loads; round++) await rounds.sale();
-    await rounds.notation();
   });
-  const lines = linesOf(rounds, items);
-  if (!million) return lines;
-  const large = await withRounds(items * LARGER, (rounds) => rounds.program(LARGER_LOADS));
-  const growth = PROGRAM_RUNS.map(([run, what]) => {
-    const [peak, small] = [large.peak(run), rounds.peak(run)];
-    const name = `Peak memory at ${count(items * LARGER)} items, ${what}`;
-    return atMost(name, megabytes(peak), peak / small, 1.25, 'the smaller catalogue');
+  return linesOf(rounds, items);
+}
+
+/** One seller with ten times the items: memory should stay, and processor time grow with the items only. */
+export async function growthLines(items: number): Promise<Line[]> {
+  const small = await withRounds(items, (rounds) => rounds.program(1));
+  const large = await withRounds(items * LARGER, (rounds) => rounds.program(1));
+  const told = (rounds: Rounds, run: Run): string =>
+    `${seconds(rounds.time(run))}, CPU ${seconds(rounds.cpu(run))}`;
+  return PROGRAM_RUNS.flatMap(([run, what]) => {
+    const [few, name] = [
+      `${count(items)} items, ${what}`,
+      `${count(items * LARGER)} items, ${what}`,
+    ];
+    const slower = large.cpu(run) / (LARGER * small.cpu(run));
+    const [peak, smallPeak] = [large.peak(run), small.peak(run)];
+    return [
+      information(few, told(small, run), megabytes(smallPeak)),
+      atMost(name, told(large, run), slower, 1.25, 'the CPU time of an item of the small one'),
+      atMost(`${name}: peak memory`, megabytes(peak), peak / smallPeak, 1.25, 'the small one'),
+    ];
   });
-  return [...lines, ...growth];
 }
 
 /** Runs `work` on a database and a marketplace of its own, which are gone afterwards. */
@@ -73,7 +79,7 @@ async function withRounds(items: number, work: (rounds: Rounds) => Promise<void>
   try {
     await database.stopAutovacuum();
     return await withMarketplace({ items }, async (marketplace) => {
-      process.stderr.write(`${items} items, ${megabytes(marketplace.state.bytes)} of JSON\n`);
+      say(`${items} items, ${megabytes(marketplace.state.bytes)} of JSON`);
       const rounds = new Rounds(database, marketplace);
       await work(rounds);
       return rounds;
@@ -86,18 +92,17 @@ async function withRounds(items: number, work: (rounds: Rounds) => Promise<void>
 /** What is measured in a process of its own. */
 type Run =
   | 'first load'
-  | `download + COPY, ${(typeof FORMATS)[number]}`
+  | 'download + COPY'
   | 'upserts'
   | 'download + JSON.parse'
   | 'unchanged night'
   | '1 % changed'
   | 'everything changed'
   | 'everything, plain SQL'
-  | 'notation changed'
   | 'program, first load'
   | 'program, unchanged';
 /** Rows that are counted. */
-type Rows = 'history of loads' | 'history of nights' | 'items of nights' | 'notation';
+type Rows = 'history of loads' | 'history of nights' | 'items of nights';
 
 const PROGRAM_RUNS: readonly (readonly [Run, string])[] = [
   ['program, first load', 'first load'],
@@ -127,6 +132,11 @@ class Rounds {
     return median((this.#runs.get(run) ?? []).map(({ ms }) => ms));
   }
 
+  /** The median processor time of a run, milliseconds. */
+  cpu(run: Run): number {
+    return median((this.#runs.get(run) ?? []).map(({ cpuMs }) => cpuMs));
+  }
+
   /** The highest peak of all runs: memory has no good days. */
   peak(run: Run): number {
     return Math.max(...(this.#runs.get(run) ?? []).map(({ peak }) => peak));
@@ -153,15 +163,12 @@ class Rounds {
     await this.#note('first load', measureJob(this.#settings));
     this.#count('history of loads', await database.historyRows());
     if (first) await database.makeBaseline();
-    for (const format of FORMATS) {
-      await database.empty('bench.items');
-      const into = `bench.items FROM STDIN (FORMAT ${format})`;
-      const file = database.rowsFile(format);
-      const input = { listUrl, databaseUrl: database.url, copies: [{ file, into }] };
-      await this.#note(`download + COPY, ${format}`, measureBaseline('copy', input));
-    }
-    const input = { databaseUrl: database.url, rows: UPSERTED_ROWS };
-    await this.#note('upserts', measureBaseline('upsert', input));
+    await database.empty('bench.items');
+    const copies = [{ file: database.rowsFile, into: 'bench.items FROM STDIN (FORMAT binary)' }];
+    const databaseUrl = database.url;
+    await this.#note('download + COPY', measureBaseline('copy', { listUrl, databaseUrl, copies }));
+    const rows = { databaseUrl, rows: UPSERTED_ROWS };
+    await this.#note('upserts', measureBaseline('upsert', rows));
   }
 
   async night(): Promise<void> {
@@ -184,17 +191,8 @@ class Rounds {
     await this.#job('everything changed');
     await database.refill();
     const { listUrl } = marketplace.state;
-    const input = { listUrl, databaseUrl: database.url, file: database.rowsFile('binary') };
+    const input = { listUrl, databaseUrl: database.url, file: database.rowsFile };
     await this.#note('everything, plain SQL', measureBaseline('sale', input));
-  }
-
-  /** For information. */
-  async notation(): Promise<void> {
-    const { database, marketplace } = this;
-    await database.settle();
-    await marketplace.tell({ kind: 'other-notation' });
-    const written = await database.rowsWritten(() => this.#job('notation changed'));
-    this.#count('notation', written);
   }
 
   async #job(run: Run): Promise<void> {
@@ -205,7 +203,7 @@ class Rounds {
     const measured = await measuring;
     const { ms, peak, cpuMs } = measured;
     const figures = [seconds(ms), `CPU ${seconds(cpuMs)}`, megabytes(peak)];
-    process.stderr.write(`  ${run.padEnd(28)} ${figures.join('  ')}\n`);
+    say(`${run.padEnd(28)} ${figures.join('  ')}`);
     this.#runs.set(run, [...(this.#runs.get(run) ?? []), measured]);
   }
 
@@ -218,8 +216,7 @@ class Rounds {
 function linesOf(rounds: Rounds, items: number): Line[] {
   const time = (run: Run): number => rounds.time(run);
   const perSecond = (rate: number): string => `${count(Math.round(rate))} rows/s`;
-  const [binary, text] = [time('download + COPY, binary'), time('download + COPY, text')];
-  const copy = Math.min(binary, text);
+  const copy = time('download + COPY');
   const [first, night, changed] = [
     time('first load'),
     time('unchanged night'),
@@ -229,13 +226,8 @@ function linesOf(rounds: Rounds, items: number): Line[] {
   const parse = time('download + JSON.parse');
   const rate = (items / first) * 1000;
   const upserts = (Math.min(items, UPSERTED_ROWS) / time('upserts')) * 1000;
-  const written = `${rounds.mostRows('notation')} rows written`;
   return [
-    information(
-      'Baseline: download + COPY of the finished rows',
-      seconds(copy),
-      copy === binary ? 'binary' : 'text',
-    ),
+    information('Baseline: download + COPY of the finished rows', seconds(copy)),
     information('Baseline: Prisma upsert per row', perSecond(upserts)),
     information('Baseline: download + JSON.parse', seconds(parse)),
     atMost('First load', seconds(first), first / copy, 1.1, 'download + COPY'),
@@ -251,7 +243,6 @@ function linesOf(rounds: Rounds, items: number): Line[] {
       seconds(plain),
       `${(plain / copy).toFixed(2)} ×`,
     ),
-    information('Notation changed only', seconds(time('notation changed')), written),
     information('Whole process, first load', seconds(time('program, first load'))),
     information('Whole process, unchanged night', seconds(time('program, unchanged'))),
     ...PROGRAM_RUNS.map(([run, what]) => {

@@ -1,17 +1,31 @@
-/** Shows how workers share the work and the request budget, and what the queue takes in Redis. */
+/** Measures what is large: see `USAGE`. */
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
 import { silentLog } from '#product/domain/log.js';
 import { parseRedisUrl } from '#product/domain/redis-target.js';
 import { openQueues, type Queues } from '#product/queue/queues.js';
 import { startSimulator } from '#product/simulator/index.js';
+import { largeAuditLines } from './audits.js';
+import { dashboardLines } from './dashboard.js';
+import { growthLines } from './mirror.js';
 import { sellerSpecs, sellersEnvironment } from './soak/market.js';
 import { startProcess } from './soak/processes.js';
-import { forget, startPostgres, startRedis } from './soak/servers.js';
-import { megabytes } from './table.js';
+import { forget, startPostgres, startRedis, type Postgres, type Redis } from './soak/servers.js';
+import { megabytes, plainTable, say } from './table.js';
+
+const USAGE = `npm run bench:scale -- [options]
+  --only PART  items (2,000,000 of one seller), codes (10,000,000 in one audit), sellers (1,000) or
+               workers (which share work and request budget, and what their queue takes in Redis)
+  --scale N    this share of items and codes (default 1), such as 0.1 for a short run`;
+
+const PARTS = ['items', 'codes', 'sellers', 'workers'];
+/** The catalogue with which the large one is compared is a tenth of it. */
+const LARGE_ITEMS = 2_000_000;
+const LARGE_AUDIT = 10_000_000;
 
 const SELLERS = 60;
 const ITEMS = 500;
@@ -22,22 +36,26 @@ const BUDGET_PER_MINUTE = 600;
 
 const WEEK_SELLERS = 1_000;
 const DAYS = 7;
-/** As `openQueues` keeps them. */
-const MOST_JOBS = 20_000;
-const MOST_FAILED = 5_000;
 
-const postgres = await startPostgres();
-const redis = await startRedis();
-
-async function openTestQueues(prefix: string): Promise<Queues> {
+async function openTestQueues({ postgres, redis }: Servers, prefix: string): Promise<Queues> {
   return await openQueues({
-    ...{ target: parseRedisUrl(redis.url), databaseUrl: postgres.url, prefix, keepJobsDays: DAYS },
-    ...{ applicationName: 'scale', log: silentLog },
+    target: parseRedisUrl(redis.url),
+    databaseUrl: postgres.url,
+    prefix,
+    keepJobsDays: DAYS,
+    applicationName: 'scale',
+    log: silentLog,
   });
 }
 
+interface Servers {
+  readonly postgres: Postgres;
+  readonly redis: Redis;
+}
+
 /** All sellers mirrored once, by so many workers, from the moment all are in the queue. */
-async function round(workers: number, perMinute: number) {
+async function round(servers: Servers, workers: number, perMinute: number) {
+  const { postgres, redis } = servers;
   await forget(postgres.url);
   const sellers = sellerSpecs(SELLERS, ITEMS);
   const market = await startSimulator({ sellers });
@@ -46,8 +64,11 @@ async function round(workers: number, perMinute: number) {
   const folder = mkdtempSync(join(tmpdir(), 'seller-mirror-scale-'));
   const env = {
     ...sellersEnvironment(folder, market.url, sellers),
-    ...{ DATABASE_URL: postgres.url, REDIS_URL: redis.url, QUEUE_PREFIX: prefix },
-    ...{ REQUESTS_PER_MINUTE: String(perMinute), WORKER_CONCURRENCY: String(CONCURRENCY) },
+    DATABASE_URL: postgres.url,
+    REDIS_URL: redis.url,
+    QUEUE_PREFIX: prefix,
+    REQUESTS_PER_MINUTE: String(perMinute),
+    WORKER_CONCURRENCY: String(CONCURRENCY),
   };
   /** How many jobs each worker did. */
   const shares = Array.from({ length: workers }, () => 0);
@@ -58,14 +79,14 @@ async function round(workers: number, perMinute: number) {
       if (/"items".*"run succeeded"/.test(line)) shares[worker] = (shares[worker] ?? 0) + 1;
     }),
   );
-  const queues = await openTestQueues(prefix);
+  const queues = await openTestQueues(servers, prefix);
   try {
     while (ready < workers) await sleep(20);
     const askedAt = new Date().toISOString();
     const started = performance.now();
     await Promise.all(
       sellers.map(({ username: seller }) =>
-        queues.addMirror({ kind: 'sync', seller, tick: null, askedAt }),
+        queues.add('mirror', { kind: 'sync', seller, tick: null, askedAt }),
       ),
     );
     while ((await queues.counts()).mirror.completed < SELLERS) await sleep(50);
@@ -81,94 +102,92 @@ async function round(workers: number, perMinute: number) {
 }
 
 /** What a week of two schedules a seller takes in Redis once all its jobs are finished, in a sentence. */
-async function memoryOfWeek(): Promise<string> {
-  const queues = await openTestQueues('memory');
-  const before = await redis.usedMemory();
-  let failing = false;
-  let run = 0;
-  const worker = queues.work(
-    'mirror',
-    () => {
-      run += 2;
-      const account = { run: String(run), state: 'succeeded' };
-      const items = { run: String(run + 1), state: 'succeeded' };
-      return Promise.resolve(
-        failing
-          ? {
-              kind: 'give-up',
-              problem: `run ${run} failed: unavailable; \`seller-mirror runs ${run}\` tells more`,
-            }
-          : { kind: 'done', result: { account, items } },
-      );
-    },
-    { concurrency: 32 },
-  );
-  const until = async (state: 'completed' | 'failed', count: number): Promise<void> => {
-    while ((await queues.counts()).mirror[state] < count) await sleep(100);
-  };
+async function memoryOfWeek(servers: Servers): Promise<string> {
+  const { redis } = servers;
+  const queues = await openTestQueues(servers, 'memory');
   try {
+    const before = await redis.usedMemory();
+    const result = {
+      account: { run: '1', state: 'succeeded' },
+      items: { run: '2', state: 'succeeded' },
+    };
+    const done = () => Promise.resolve({ kind: 'done' as const, result });
+    const worker = queues.work('mirror', done, { concurrency: 32 });
     const jobs = 2 * WEEK_SELLERS * DAYS;
-    await addTicks(queues, jobs, 0);
-    await until('completed', jobs);
+    await addTicks(queues, jobs);
+    while ((await queues.counts()).mirror.completed < jobs) await sleep(100);
     const bytes = (await redis.usedMemory()) - before;
-    // More than is kept, so that the bounds show.
-    await addTicks(queues, MOST_JOBS + 2_000 - jobs, DAYS);
-    await until('completed', MOST_JOBS);
-    failing = true;
-    await addTicks(queues, MOST_FAILED + 500, 2 * DAYS);
-    await until('failed', MOST_FAILED);
-    while ((await queues.counts()).mirror.waiting > 0) await sleep(100);
-    const { completed, failed } = (await queues.counts()).mirror;
-    const most = (await redis.usedMemory()) - before;
     await worker.stop(5_000);
-    return `1,000 sellers, a week of finished jobs (${jobs}): ${megabytes(bytes)} in Redis, ${Math.round(bytes / jobs)} bytes a job; with the most that is ever kept (${completed} done, ${failed} failed): ${megabytes(most)}`;
+    return `1,000 sellers, a week of finished jobs (${jobs}): ${megabytes(bytes)} in Redis, ${Math.round(bytes / jobs)} bytes a job`;
   } finally {
     await queues.close();
   }
 }
 
 /** Enqueues ticks as the scheduler does. */
-async function addTicks(queues: Queues, count: number, firstDay: number): Promise<void> {
+async function addTicks(queues: Queues, count: number): Promise<void> {
   for (let first = 0; first < count; first += 100) {
     const length = Math.min(100, count - first);
     const jobs = Array.from({ length }, async (_, offset) => {
       const index = first + offset;
       const seller = `seller-${index % WEEK_SELLERS}`;
       const kind = Math.floor(index / WEEK_SELLERS) % 2 === 0 ? 'sync' : 'account';
-      const day = firstDay + Math.floor(index / WEEK_SELLERS / 2);
+      const day = Math.floor(index / WEEK_SELLERS / 2);
       const tick = new Date(Date.UTC(2026, 0, 1 + day, 2)).toISOString();
       const id = `${kind}.${seller}.${tick.replaceAll(/[-:]|\.\d+/g, '')}`;
-      await queues.addMirror({ kind, seller, tick, askedAt: tick }, id);
+      await queues.add('mirror', { kind, seller, tick, askedAt: tick }, id);
     });
     await Promise.all(jobs);
   }
 }
 
-function say(text: string): void {
-  process.stderr.write(`  ${text}\n`);
+/** Workers share the work and the request budget; then what the queue takes in Redis. */
+async function measureWorkers(): Promise<void> {
+  const servers = { postgres: await startPostgres(), redis: await startRedis() };
+  try {
+    say(
+      `${SELLERS} sellers of ${ITEMS} items, ${ANSWER_MS} ms an answer, ${CONCURRENCY} jobs at a time`,
+    );
+    let alone = 0;
+    for (const workers of [1, 2, 4]) {
+      const { seconds, shares } = await round(servers, workers, 0);
+      if (workers === 1) alone = seconds;
+      say(
+        `${workers} workers, no limit: ${seconds.toFixed(1)} s, ${(SELLERS / seconds).toFixed(1)} sellers/s, ${(alone / seconds).toFixed(2)} x one worker; shares ${shares.join(' ')}`,
+      );
+    }
+    for (const workers of [1, 2, 4]) {
+      const { seconds, requests, shares } = await round(servers, workers, BUDGET_PER_MINUTE);
+      const least = ((requests - 1) * 60) / BUDGET_PER_MINUTE;
+      say(
+        `${workers} workers, ${BUDGET_PER_MINUTE} requests a minute: ${seconds.toFixed(1)} s for ${requests} requests (${(seconds / least).toFixed(2)} x the least possible), ${(requests / seconds).toFixed(1)} a second; shares ${shares.join(' ')}`,
+      );
+    }
+    say(await memoryOfWeek(servers));
+  } finally {
+    await servers.redis.close();
+    await servers.postgres.close();
+  }
 }
 
-try {
-  say(
-    `${SELLERS} sellers of ${ITEMS} items, ${ANSWER_MS} ms an answer, ${CONCURRENCY} jobs at a time`,
-  );
-  let alone = 0;
-  for (const workers of [1, 2, 4]) {
-    const { seconds, shares } = await round(workers, 0);
-    if (workers === 1) alone = seconds;
-    say(
-      `${workers} workers, no limit: ${seconds.toFixed(1)} s, ${(SELLERS / seconds).toFixed(1)} sellers/s, ${(alone / seconds).toFixed(2)} x one worker; shares ${shares.join(' ')}`,
-    );
-  }
-  for (const workers of [1, 2, 4]) {
-    const { seconds, requests, shares } = await round(workers, BUDGET_PER_MINUTE);
-    const least = ((requests - 1) * 60) / BUDGET_PER_MINUTE;
-    say(
-      `${workers} workers, ${BUDGET_PER_MINUTE} requests a minute: ${seconds.toFixed(1)} s for ${requests} requests (${(seconds / least).toFixed(2)} x the least possible), ${(requests / seconds).toFixed(1)} a second; shares ${shares.join(' ')}`,
-    );
-  }
-  say(await memoryOfWeek());
-} finally {
-  await redis.close();
-  await postgres.close();
+const { values } = parseArgs({
+  options: {
+    only: { type: 'string' },
+    scale: { type: 'string', default: '1' },
+    help: { type: 'boolean', short: 'h', default: false },
+  },
+});
+const { only, help } = values;
+const scale = Number(values.scale);
+if (help || !(scale > 0) || (only !== undefined && !PARTS.includes(only))) {
+  console.log(USAGE);
+  process.exit(help ? 0 : 2);
 }
+const wanted = (part: string): boolean => only === undefined || only === part;
+const lines = [
+  ...(wanted('items') ? await growthLines((LARGE_ITEMS / 10) * scale) : []),
+  ...(wanted('codes') ? await largeAuditLines(LARGE_AUDIT * scale) : []),
+  ...(wanted('sellers') ? await dashboardLines(100_000 * scale, 5) : []),
+];
+if (lines.length > 0) console.log(plainTable(lines));
+if (wanted('workers')) await measureWorkers();

@@ -91,3 +91,8 @@ export function times(factor: number): string {
 export function count(value: number): string {
   return value.toLocaleString('en-US');
 }
+
+/** Says how far a measurement is. */
+export function say(text: string): void {
+  process.stderr.write(`  ${text}\n`);
+}

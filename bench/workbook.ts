@@ -1,6 +1,6 @@
 /*
- * Memory and processor time of a list of a million rows and its result, as CSV and as an Excel workbook:
- * `node dist/bench/workbook.js read|write csv|xlsx`, each in a process of its own.
+ * Memory and processor time of a list and its result, as CSV and as an Excel workbook, a million rows or as many
+ * as are given: `node dist/bench/workbook.js read|write csv|xlsx [rows]`, each in a process of its own.
  */
 import { createWriteStream } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -11,23 +11,28 @@ import { readCodes } from '#product/intake/read-codes.js';
 import { resultChunks, type ResultRow } from '#product/intake/results.js';
 import { openSource } from '#product/intake/source.js';
 
-const ROWS = 1_000_000;
-
 const RESULT: ResultRow['result'] = {
-  ...{ verdict: 'valid', license_type: 'Regular License', item_id: 4711, item_name: 'Aurora' },
-  ...{ price: '19.90', currency: 'USD', purchased_at: '2024-01-02T03:04:05Z' },
-  ...{ supported_until: '2024-07-02T03:04:05Z', support: 'expired', proof: 'purchase' },
+  verdict: 'valid',
+  license_type: 'Regular License',
+  item_id: 4711,
+  item_name: 'Aurora',
+  price: '19.90',
+  currency: 'USD',
+  purchased_at: '2024-01-02T03:04:05Z',
+  supported_until: '2024-07-02T03:04:05Z',
+  support: 'expired',
+  proof: 'purchase',
   checked_at: '2026-11-01T00:00:00Z',
 };
 
 async function* rows(): AsyncGenerator<ResultRow, void, undefined> {
-  for (let n = 0; n < ROWS; n++) {
+  for (let n = 0; n < Number(given); n++) {
     const code = `86781236-23d0-4b3c-7dfa-${String(n).padStart(12, '0')}`;
     yield await Promise.resolve({ columns: [`customer ${n}`, code, '2026-11-23'], result: RESULT });
   }
 }
 
-const [what, format] = process.argv.slice(2);
+const [what, format, given = '1000000'] = process.argv.slice(2);
 if (format !== 'csv' && format !== 'xlsx') throw new Error('say read or write, and csv or xlsx');
 const file = join(tmpdir(), `seller-mirror-bench.${format}`);
 if (what === 'write') {
@@ -40,4 +45,6 @@ if (what === 'write') {
 }
 const { maxRSS, userCPUTime, systemCPUTime } = process.resourceUsage();
 const seconds = ((userCPUTime + systemCPUTime) / 1e6).toFixed(1);
-process.stdout.write(`${what} ${format}: ${Math.round(maxRSS / 1024)} MB, ${seconds} s of CPU\n`);
+process.stdout.write(
+  `${what} ${format}, ${given} rows: ${Math.round(maxRSS / 1024)} MB, ${seconds} s of CPU\n`,
+);

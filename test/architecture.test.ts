@@ -95,9 +95,9 @@ const layerOf = (file: string): string => (file.split('/')[0] ?? '').replace(/\.
 const ALLOWED: Readonly<Record<string, string>> = {
   // What other programs import. test/library.test.ts proves that no database client comes with it.
   index: 'jobs marketplace store domain',
-  cli: 'feeds app dashboard web config log queue jobs marketplace store webhook intake export domain simulator',
+  cli: 'feeds app dashboard web config log queue jobs marketplace store webhook intake export domain version simulator',
   dashboard: 'app web config queue jobs marketplace store intake export domain',
-  web: 'app queue jobs marketplace store domain',
+  web: 'app queue jobs marketplace store domain version',
   feeds: 'config store export domain',
   app: 'config feeds queue jobs marketplace store webhook domain',
   queue: 'jobs marketplace store domain',
@@ -106,10 +106,11 @@ const ALLOWED: Readonly<Record<string, string>> = {
   intake: 'domain',
   export: 'store intake domain',
   log: 'domain',
-  marketplace: 'domain',
+  marketplace: 'domain version',
   store: 'domain',
   config: 'domain',
   domain: '',
+  version: '',
   simulator: '',
 };
 
@@ -132,7 +133,7 @@ const HOMES: readonly (readonly [RegExp, string])[] = [
 ];
 
 /** Development dependencies that the build puts into the product. */
-const BUNDLED = /^@prisma\//;
+const BUNDLED = /^(?:@prisma\/.*|zod)$/;
 
 /** The domain is rules without input and output; these parts of Node have none. */
 const PURE_BUILTINS = ['node:crypto', 'node:util', 'node:buffer'];
@@ -323,9 +324,9 @@ describe('the process', () => {
     expect(users(/^process\.(?:env|loadEnvFile|…)$/, allowed)).toEqual([]);
   });
 
-  it('has its streams and its end in the hands of the command line, and of the keeper, a program of its own', () => {
+  it('has its streams and its end in the hands of the command line, and of the supervisor, a program of its own', () => {
     const names = /^(?:console\..*|process\.(?:stdin|stdout|stderr|exit|exitCode|argv|…))$/;
-    expect(users(names, /^cli\/|^store\/embedded\/keeper\.ts$/)).toEqual([]);
+    expect(users(names, /^cli\/|^store\/embedded\/supervisor\.ts$/)).toEqual([]);
   });
 
   it('has a clock and dice that the rules do not look at, so that they can be tested', () => {

@@ -99,7 +99,9 @@ describe('checkCodes', () => {
 
   it('reads a list no faster than it is checked, so that it may be of any length', async () => {
     const shop = await openShop();
-    let [read, ahead, seen] = [0, 0, 0];
+    let read = 0;
+    let ahead = 0;
+    let seen = 0;
     function* codes(): Generator<string> {
       for (const code of listOf(shop, 1_000)) {
         read++;
@@ -221,7 +223,7 @@ describe('checkCodes', () => {
     const { marketplace } = await openShop();
     const codes = ['a', code] as string[];
     await expect(all({ marketplace, codes })).rejects.toThrow(
-      new TypeError(`code 2 of codes is no text but ${kind}; give every code as a text`),
+      new TypeError(`code 2 of codes is not a text but ${kind}; give every code as a text`),
     );
   });
 
@@ -293,7 +295,9 @@ describe('checkCodes', () => {
 
   it('cuts the calls under way when its reader leaves, who would wait for a server that never replies', async () => {
     const shop = await openShop();
-    let [asked, held, cut] = [0, 0, 0];
+    let asked = 0;
+    let held = 0;
+    let cut = 0;
     const marketplace: CodeMarketplace = {
       account: (call) => shop.marketplace.account(call),
       validate: (code, call = {}) => {
@@ -327,14 +331,14 @@ describe('createMarketplace', () => {
       { baseUrl: '', key: KEY },
       'baseUrl is missing; give an address such as https://market.example',
     ],
-    [{ baseUrl: 'market', key: KEY }, 'baseUrl is no address such as https://market.example'],
-    [{ baseUrl: 7, key: KEY }, 'baseUrl is no address such as https://market.example'],
+    [{ baseUrl: 'market', key: KEY }, 'baseUrl is not an address such as https://market.example'],
+    [{ baseUrl: 7, key: KEY }, 'baseUrl is not an address such as https://market.example'],
     [{ baseUrl: 'ftp://a.example', key: KEY }, 'the marketplace address must begin with https://'],
     [{ baseUrl: 'http://a.example', key: KEY }, 'a.example would get the API key over plain http'],
     [{ baseUrl }, 'key is missing; give the API key'],
     [{ baseUrl, key: ' ' }, 'key is missing; give the API key'],
     [{ baseUrl, key: new Secret('') }, 'key is missing; give the API key'],
-    [{ baseUrl, key: 7 }, 'key is no text but number'],
+    [{ baseUrl, key: 7 }, 'key is not a text but number'],
     [
       { baseUrl, key: KEY, retries: 3 },
       'createMarketplace has no option "retries"; it has baseUrl,',

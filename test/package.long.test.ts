@@ -42,6 +42,7 @@ describe('the package, installed into an empty project', () => {
     expect(packed).toContain('dist/dashboard/styles.css');
     expect(packed).toContain('dist/dashboard/client/main.js');
     expect(packed).toContain('dist/store/prisma.LICENSES.txt');
+    expect(packed).toContain('dist/config/zod.LICENSES.txt');
     expect(
       packed.filter(
         (path) => path.startsWith('dist/') && !/\.(?:js|json|css|txt|d\.ts)$/.test(path),

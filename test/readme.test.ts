@@ -119,7 +119,7 @@ describe('the commands in README', () => {
 describe('what README says of proof', () => {
   it('is what the rules themselves say, so that nobody has to choose between two explanations', () => {
     const sentences = (text: string): string =>
-      /A marketplace gives a wrong key.*never become a verdict\./s.exec(
+      /A wrong key, a switched-off.*never become a verdict\./s.exec(
         text
           .replaceAll(/\n \* |\s+/g, ' ')
           .replaceAll('**', '')
@@ -129,11 +129,11 @@ describe('what README says of proof', () => {
     expect(told).toBe(sentences(textOf('src/domain/codes/proof.ts')));
     expect([LONGEST_GAP_MS, LOOK_AFTER_MS, LOOK_SOON_AFTER_MS]).toEqual([120_000, 60_000, 5_000]);
     expect(told).toContain('at most two minutes apart');
-    expect(told).toContain(`at most ${LONGEST_ROW} denials may come in a row`);
+    expect(told).toContain(`at most ${LONGEST_ROW} denials in a row`);
     expect(told).toContain('a minute later and after every other code (5 s later');
     const few = FEW.toLocaleString('en');
     expect(told).toContain(`where they are at most ${few} or a tenth`);
-    expect(told).toContain(`else for one in ${ONE_IN}, but at least ${few},`);
+    expect(told).toContain(`else one in ${ONE_IN}, but at least ${few},`);
     const untimed = { checkpointBefore: null, checkpointAfter: null };
     const [first, last] = [
       { at: new Date(0), ...untimed },
@@ -197,7 +197,7 @@ SECOND_KEY=${KEY}' > .env ;;
     folder.write('sellers.json', example);
     const env = { SELLERS_FILE: 'sellers.json', SECOND_KEY: KEY };
     expect(folder.read(env).sellers.map(({ name }) => name)).toEqual(['main', 'second']);
-    const fields = /each with (`requestsPerMinute.*?) of\s+its own/s
+    const fields = /may also have its own (`requestsPerMinute.*?)\. /s
       .exec(readme)?.[1]
       ?.match(/(?<=`)\w+(?=`)/g);
     const values: Readonly<Record<string, unknown>> = {

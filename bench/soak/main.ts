@@ -21,7 +21,8 @@ const fleet = new Fleet(
   {
     ...stage.env,
     ...sellersEnvironment(stage.folder, simulator.url, sellers),
-    ...{ SYNC_CRON: '*/10 * * * * *', REMOVAL_GUARD_PERCENT: '100' },
+    SYNC_CRON: '*/10 * * * * *',
+    REMOVAL_GUARD_PERCENT: '100',
   },
   join(stage.folder, 'fleet.log'),
   sellers.map(({ key }) => key),
@@ -68,12 +69,22 @@ await stage.end(
   {
     minutes: options.minutes,
     marketplace: {
-      ...{ sellers: sellers.length, changes: market.changes, faults: market.faults },
-      ...{ requests, listed },
+      sellers: sellers.length,
+      changes: market.changes,
+      faults: market.faults,
+      requests,
+      listed,
     },
-    ...{ kills: fleet.kills, outages, logLines: fleet.lines, runs, jobsDoneTwice },
-    ...{ unaskedEnds: fleet.crashes, keyInLogs: fleet.leaks.length, exitCodes },
-    ...{ settled, differences },
+    kills: fleet.kills,
+    outages,
+    logLines: fleet.lines,
+    runs,
+    jobsDoneTwice,
+    unaskedEnds: fleet.crashes,
+    keyInLogs: fleet.leaks.length,
+    exitCodes,
+    settled,
+    differences,
   },
   settled &&
     differences.length === 0 &&
@@ -121,7 +132,9 @@ async function compare(client: Client) {
         GROUP BY job_id HAVING count(*) > 1) AS twice`,
   );
   return {
-    ...{ listed, differences, jobsDoneTwice: twice[0]?.number ?? 0 },
+    listed,
+    differences,
+    jobsDoneTwice: twice[0]?.number ?? 0,
     runs: Object.fromEntries(runs.map(({ what, number }) => [what, number])),
   };
 }

@@ -48,8 +48,11 @@ export function sellersEnvironment(
   }));
   writeFileSync(file, JSON.stringify({ sellers: listed }));
   return {
-    ...{ PATH: process.env['PATH'], HOME: folder, SELLERS_FILE: file },
-    ...{ HEALTH_LISTEN: 'off', LOG_FORMAT: 'json' },
+    PATH: process.env['PATH'],
+    HOME: folder,
+    SELLERS_FILE: file,
+    HEALTH_LISTEN: 'off',
+    LOG_FORMAT: 'json',
     ...Object.fromEntries(sellers.map(({ key }, index) => [`KEY_${index}`, key])),
   };
 }

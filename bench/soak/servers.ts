@@ -28,6 +28,8 @@ export async function startPostgres() {
   return {
     name: 'PostgreSQL',
     url: database.url,
+    /** `DATA_DIR` of commands that are to use it. */
+    folder,
     /** The address for the administrator of the server. */
     async adminUrl(): Promise<string> {
       return addressOf(await readCredentials(database.location), database.port, 'admin');

@@ -68,12 +68,18 @@ export async function openStage<Name extends string>(
     about,
     // Repeatable; the times of things are not.
     random: mulberry(about.seed),
-    ...{ folder, postgres, redis },
+    folder,
+    postgres,
+    redis,
     /** Settings of the product but for its sellers. */
     env: {
-      ...{ PATH: process.env['PATH'], HOME: folder, DATABASE_URL: postgres.url },
+      PATH: process.env['PATH'],
+      HOME: folder,
+      DATABASE_URL: postgres.url,
       ...(redis === null ? {} : { REDIS_URL: redis.url }),
-      ...{ REQUESTS_PER_MINUTE: '0', HEALTH_LISTEN: 'off', LOG_FORMAT: 'json' },
+      REQUESTS_PER_MINUTE: '0',
+      HEALTH_LISTEN: 'off',
+      LOG_FORMAT: 'json',
       SHUTDOWN_TIMEOUT: '10',
     },
     /** Prints what happened, ends the servers and this process. */

@@ -92,7 +92,9 @@ export function recheckPlan(
   const windowMs = from === null || next === undefined ? DAY_MS : next.getTime() - from.getTime();
   const calls = Math.floor((requestsPerMinute * share * windowMs) / 60_000);
   return {
-    ...{ requestsPerMinute, olderThan: olderThanDays * DAY_MS, validOnly: false },
+    requestsPerMinute,
+    olderThan: olderThanDays * DAY_MS,
+    validOnly: false,
     limit: requestsPerMinute === 0 ? Infinity : calls,
   };
 }
@@ -108,7 +110,8 @@ export function alertHandler(
     const channel = channels[by];
     if (channel === null) {
       return {
-        ...{ kind: 'retry', notBefore: null },
+        kind: 'retry',
+        notBefore: null,
         problem: `this worker is not told where alerts by ${by} go`,
       };
     }
@@ -128,7 +131,7 @@ async function queueAlerts(
     alertJobs(config, one),
   )) {
     try {
-      await queues.addAlert(task, id);
+      await queues.add('alerts', task, id);
     } catch (error) {
       context.log.warn('an alert could not be put into the queue', { alert: id, error });
     }

@@ -1,3 +1,5 @@
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
 import type { App } from '../app.js';
 import type { Log } from '../domain/log.js';
 import { within } from '../queue/concurrency.js';
@@ -11,10 +13,8 @@ import type { AlertChannel } from '../webhook/message.js';
 import { createWebhook } from '../webhook/webhook.js';
 import { feedHandler, watchFeeds } from './feeds.js';
 import { alertHandler, auditHandler, mirrorHandler, type OnVerdict } from './handlers.js';
-import { schedulesOf } from './schedules.js';
+import { schedulesOf } from '../queue/ticks.js';
 import { watchAge, watchAudits, watchFeedLag, watchRetention } from './watches.js';
-import { randomUUID } from 'node:crypto';
-import { hostname } from 'node:os';
 import { BEAT_EVERY_MS, type FiredSchedule } from '../store/processes.js';
 import type { Store } from '../store/store.js';
 
@@ -30,7 +30,7 @@ export interface Service {
   stop(): Promise<void>;
 }
 
-export interface ServiceEvents {
+interface ServiceEvents {
   readonly onJob: (event: JobEvent) => void;
   readonly onVerdict: OnVerdict;
 }
@@ -119,8 +119,8 @@ function startScheduler(app: App, queues: Queues, log: Log): Scheduler {
     store: app.store,
     enqueue: ({ kind, ...task }, jobId) =>
       kind === 'recheck'
-        ? queues.addRecheck({ kind, ...task }, jobId)
-        : queues.addMirror({ kind, ...task }, jobId),
+        ? queues.add('audits', { kind, ...task }, jobId)
+        : queues.add('mirror', { kind, ...task }, jobId),
     log,
     catchUp,
     keepJobsDays,

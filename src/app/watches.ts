@@ -44,7 +44,7 @@ export function watch(
 /** Alerts people, once each time, of copies that grew older than they may. */
 export function watchAge(
   { config, store }: Pick<App, 'config' | 'store'>,
-  queues: Pick<Queues, 'addAlert'>,
+  queues: Pick<Queues, 'add'>,
   log: Log,
 ): StopWatch {
   const names = config.sellers.map(({ name }) => name);
@@ -54,7 +54,7 @@ export function watchAge(
       const stale = await findStaleSellers(store, names, config.staleAfterHours, new Date());
       for (const { id, task } of stale.flatMap((alert) => alertJobs(config, alert))) {
         if (signal.aborted) return;
-        await queues.addAlert(task, id);
+        await queues.add('alerts', task, id);
       }
     },
     // The next look alerts of the others. Store and queue log their outages themselves.
@@ -68,7 +68,7 @@ export function watchAge(
  */
 export function watchFeedLag(
   { config, store }: Pick<App, 'config' | 'store'>,
-  queues: Pick<Queues, 'addAlert'>,
+  queues: Pick<Queues, 'add'>,
   log: Log,
 ): StopWatch | null {
   const { feeds, feedStaleAfterHours } = config;
@@ -79,7 +79,7 @@ export function watchFeedLag(
       for (const alert of await findFeedAlerts(store, feeds, feedStaleAfterHours, new Date())) {
         for (const { id, task } of alertJobs(config, alert)) {
           if (signal.aborted) return;
-          await queues.addAlert(task, id);
+          await queues.add('alerts', task, id);
         }
         // Only now: a process that is killed before this tells it after its next start.
         if (alert.kind === 'feed-recovered') await store.feeds.markStale(alert.feed, null);

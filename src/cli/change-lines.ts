@@ -155,7 +155,7 @@ function isText(value: ItemChange['old']): value is string {
 }
 
 /** Columns of changes in CSV. */
-export const CHANGE_COLUMNS = [
+export const CSV_COLUMNS = [
   ...['seq', 'seller_id', 'run_id', 'changed_at', 'item_id', 'item_name', 'class', 'field'],
   ...['old_value', 'new_value', 'currency'],
 ];

@@ -18,21 +18,26 @@ const GRACE_MS = 5_000;
 /** Aborted by SIGINT and SIGTERM; commands pass its signal to everything that takes time. */
 const interruption = new AbortController();
 
-function onSignal(signal: NodeJS.Signals): void {
-  if (signal === 'SIGINT' && pagerHasTerminal()) return;
-  // A second signal ends it at once. Committed data is safe; the rest was never visible.
-  if (interruption.signal.aborted) endNow();
-  interruption.abort(new Error('interrupted'));
-  // Ends also when something can't be aborted, such as the wait for a host that never answers.
-  setTimeout(endNow, GRACE_MS).unref();
-}
-
 function endNow(): never {
   process.exit(process.exitCode ?? interrupted());
 }
 
-/** Sets the exit code of the process; turns errors into lines on stderr, Ctrl-C into an orderly end. */
-async function execute(work: (signal: AbortSignal) => Outcome): Promise<void> {
+/**
+ * Sets the exit code of the process; turns errors into lines on stderr, Ctrl-C into an orderly end.
+ * @param graceMs time for that end; null: it takes as long as it takes
+ */
+async function execute(
+  work: (signal: AbortSignal) => Outcome,
+  graceMs: number | null = GRACE_MS,
+): Promise<void> {
+  const onSignal = (signal: NodeJS.Signals): void => {
+    if (signal === 'SIGINT' && pagerHasTerminal()) return;
+    // A second signal ends it at once. Committed data is safe; the rest was never visible.
+    if (interruption.signal.aborted) endNow();
+    interruption.abort(new Error('interrupted'));
+    // Ends also when something can't be aborted, such as the wait for a host that never answers.
+    if (graceMs !== null) setTimeout(endNow, graceMs).unref();
+  };
   process.on('SIGINT', onSignal);
   process.on('SIGTERM', onSignal);
   try {
@@ -135,6 +140,8 @@ export async function withApp<T>(
   events?: AppEvents,
 ): Promise<T> {
   const config = await configFor(needs);
+  // Loads while the store is opened, and is there when the first request is made.
+  if (needs === 'sellers') void import('../marketplace/client.js');
   const app = await unlessAborted(openApp(config, command, signal, events), signal);
   let result: T;
   try {
@@ -158,7 +165,12 @@ export async function queuesOf(
   const { openQueues } = await import('../queue/queues.js'); // takes long to load
   const applicationName = `seller-mirror ${name}`;
   return openQueues({
-    ...{ target, databaseUrl: database.url, prefix, keepJobsDays, applicationName, log },
+    target,
+    databaseUrl: database.url,
+    prefix,
+    keepJobsDays,
+    applicationName,
+    log,
   });
 }
 
@@ -170,6 +182,19 @@ export function action<A extends unknown[]>(
   work: (signal: AbortSignal, ...args: A) => Outcome,
 ): (...args: A) => Promise<void> {
   return (...args) => execute((signal) => work(signal, ...args));
+}
+
+/**
+ * The same for a service. After a signal it stops in order, then the process ends, also when something is
+ * still open. A second signal ends it at once: the next worker repeats the unfinished jobs.
+ */
+export function serviceAction<A extends unknown[]>(
+  work: (signal: AbortSignal, ...args: A) => Outcome,
+): (...args: A) => Promise<void> {
+  return async (...args) => {
+    await execute((signal) => work(signal, ...args), null);
+    process.exit();
+  };
 }
 
 /** The same for a function that works with the app: it is opened, and closed afterwards. */

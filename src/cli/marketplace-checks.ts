@@ -32,7 +32,7 @@ interface Findings {
  * @param store null when it can't be used: the budget is not shared with other processes then
  * @param others accounts of the sellers that were checked before
  */
-export async function checkSeller(
+export async function checkMarketplace(
   config: Config,
   seller: SellerConfig,
   { store, others }: { readonly store: Store | null; readonly others: readonly OpenedAccount[] },
@@ -285,7 +285,7 @@ const WORDS: Readonly<Record<string, string>> = {
 };
 
 const ENDINGS: readonly (readonly [string, string])[] = [
-  ['.entry-not-text', 'has entries that are no text; they are kept as JSON'],
+  ['.entry-not-text', 'has entries that are not text; they are kept as JSON'],
   ['.not-text', 'comes as something else than text; it is kept as text'],
   ['.one-text', 'comes as one text instead of a list'],
   ['.object', 'comes as an object with numbered keys instead of an array'],

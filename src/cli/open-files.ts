@@ -25,6 +25,7 @@ export function describeLoadError(error: unknown): [problem: string, remedy: str
   ];
 }
 
+/** As `errorCode`, which may be missing with the rest of the program: this module loads before it. */
 function codeOf(error: unknown): unknown {
   return error instanceof Error && 'code' in error ? error.code : null;
 }

@@ -1,10 +1,8 @@
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import type { Config, SellerConfig } from '../config/index.js';
-import { COMMA_CSV, PLAIN_CSV, type CsvDialect } from '../domain/csv.js';
 import { readMoment } from '../domain/moment.js';
-import { MOST_SHEET_ROWS } from '../intake/types.js';
 import { type CommandError, usageError } from './errors.js';
-import { count } from './output/text.js';
+import { DECIMAL_COMMA } from './out-file.js';
 import { asTyped } from './own-command.js';
 
 export interface CommonOptions {
@@ -16,16 +14,6 @@ export interface TableOptions {
   readonly vertical?: boolean;
   readonly pager?: boolean;
 }
-
-export interface CsvOptions {
-  readonly decimalComma?: boolean;
-}
-
-/** For commands that write CSV. */
-export const DECIMAL_COMMA = new Option(
-  '--decimal-comma',
-  'write CSV for an Excel with decimal commas: 19,90; semicolons between cells',
-);
 
 /** Options that several commands have. */
 const SHARED = {
@@ -64,22 +52,6 @@ export function described(command: Command, parts: CommandParts): Command {
   return command.summary(summary).description(about).addHelpText('after', `\n${help}`);
 }
 
-/**
- * How CSV is written.
- * @param format what is written
- * @throws {CommandError} when decimal commas are asked for, and it is not CSV
- */
-export function csvDialect({ decimalComma }: CsvOptions, format: string): CsvDialect {
-  if (decimalComma !== true) return PLAIN_CSV;
-  if (format === 'csv') return COMMA_CSV;
-  throw usageError(
-    `--decimal-comma is for CSV, and this writes ${format}`,
-    format === 'xlsx'
-      ? 'leave it out: Excel shows numbers as its country does'
-      : 'add --format csv, or leave it out',
-  );
-}
-
 export function chosenSellers(config: Config, name: string | undefined): readonly SellerConfig[] {
   if (name === undefined) return config.sellers;
   const chosen = config.sellers.filter((seller) => seller.name === name);
@@ -110,7 +82,7 @@ export function notInStore(seller: string): CommandError {
 export function positiveInteger(text: string): number {
   const number = Number(text);
   if (!/^\d+$/.test(text) || !Number.isSafeInteger(number) || number === 0) {
-    throw new InvalidArgumentError(`"${text}" is no whole number above zero.`);
+    throw new InvalidArgumentError(`"${text}" is not a whole number above zero.`);
   }
   return number;
 }
@@ -145,55 +117,4 @@ export function onlySeller(name: string | undefined): { readonly sellerIds?: rea
 
 export function ofSeller(name: string | undefined): string {
   return name === undefined ? '' : ' of this seller';
-}
-
-/** In place of a file's name. */
-export const STDOUT = '-';
-
-/** Where something is written, and in which format. */
-export interface FilePlace<Format extends string> {
-  /** null: stdout. */
-  readonly path: string | null;
-  readonly format: Format;
-}
-
-/**
- * The format is the given one, or that of the file's ending; CSV on stdout.
- * @throws {CommandError} when the ending is of no format
- */
-export function outPlace<Format extends string>(
-  out: string,
-  asked: Format | 'csv' | undefined,
-  formats: readonly (Format | 'csv')[],
-): FilePlace<Format | 'csv'> {
-  if (out === STDOUT) return { path: null, format: asked ?? 'csv' };
-  const format = asked ?? formatOfFile(out, formats);
-  if (format !== null) return { path: out, format };
-  const endings = formats.map((one) => `.${one}`);
-  throw usageError(
-    `the ending of ${JSON.stringify(out)} says no format`,
-    `name a file ending in ${endings.slice(0, -1).join(', ')} or ${endings.at(-1)}, or say --format ${formats.join('|')}`,
-  );
-}
-
-/**
- * Refuses a workbook with more rows than a sheet has, before it is begun.
- * @param rows without the header
- * @throws {CommandError} that says `remedy`
- */
-export function checkRoom(format: string, rows: number, remedy: string): void {
-  if (format !== 'xlsx' || rows <= MOST_SHEET_ROWS) return;
-  throw usageError(
-    `an Excel sheet has room for ${count(MOST_SHEET_ROWS)} rows, and these are ${count(rows)}`,
-    remedy,
-  );
-}
-
-/** The format of a file's ending; null for other endings. */
-export function formatOfFile<Format extends string>(
-  path: string,
-  formats: readonly Format[],
-): Format | null {
-  const ending = /\.([a-z]+)$/i.exec(path)?.[1]?.toLowerCase();
-  return formats.find((format) => format === (ending === 'jsonl' ? 'ndjson' : ending)) ?? null;
 }

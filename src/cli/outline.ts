@@ -33,7 +33,8 @@ export function outlineOf(command: Command): Outline {
   let after = '';
   // A command is an emitter, which its types don't tell.
   (command as unknown as EventEmitter).emit('afterHelp', {
-    ...{ error: false, command },
+    error: false,
+    command,
     write: (text: string) => (after += text),
   });
   return {

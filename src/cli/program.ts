@@ -1,6 +1,6 @@
-import { readFileSync } from 'node:fs';
 import { Command, Help, type CommanderError } from 'commander';
 import { nearest } from '../config/nearest.js';
+import { VERSION } from '../version.js';
 import { EXIT } from './exit-codes.js';
 import { addOutline, type Outline, writtenOutlines } from './outline.js';
 import { guardStdout } from './output/write.js';
@@ -31,7 +31,7 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     async () => ({ add: (await import('./commands/run.js')).addWorker }),
   ],
   dashboard: ['serve the pages of the dashboard', () => import('./commands/dashboard.js')],
-  users: ['accounts of people at the dashboard', () => import('./commands/users.js')],
+  users: ['manage accounts of the dashboard', () => import('./commands/users.js')],
   status: ['show whether the copy is current', () => import('./commands/status.js')],
   runs: [
     'list the newest runs, show one, decide about a held one',
@@ -41,10 +41,10 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   items: ['list the items, as they are or as they were', () => import('./commands/items.js')],
   sql: ['query the copy with SQL (read-only)', () => import('./commands/sql.js')],
   export: [
-    'write a view, or its changes, as CSV, NDJSON or Parquet',
+    'write a view, or its changes, as CSV, NDJSON, Parquet or xlsx',
     () => import('./commands/export.js'),
   ],
-  feed: ['keep reporting databases full', () => import('./commands/feed.js')],
+  feed: ['keep reporting databases up to date', () => import('./commands/feed.js')],
   db: ['keep the embedded server running for other tools', () => import('./commands/db.js')],
   migrate: ['bring the database’s tables up to date', () => import('./commands/migrate.js')],
   prune: [
@@ -76,6 +76,7 @@ export async function runProgram(argv: readonly string[]): Promise<void> {
   const outlines = asksForHelp(words) ? writtenOutlines() : [];
   const command = await program(commandsFor(words[0] ?? '--help'), outlines);
   refuseFormerNames(command, words);
+  refuseUnknown(command, words);
   showHelp(command, words);
   await command.parseAsync(withStatement(argv));
 }
@@ -110,15 +111,15 @@ export async function program(
 ): Promise<Command> {
   const command = new Command('seller-mirror')
     .description('Mirrors a marketplace seller’s account and items into PostgreSQL.')
-    .version(version())
+    .version(VERSION)
     .showHelpAfterError('  → add --help to see what there is')
-    .configureHelp({ showGlobalOptions: true, subcommandTerm })
+    .configureHelp({ subcommandTerm })
     .exitOverride(exitAsDocumented)
     // Options after a subcommand belong to it: `runs` and `runs show` both have --json.
     .enablePositionalOptions()
     .addHelpText(
       'after',
-      '\nExample:\n  $ seller-mirror demo\n\nSettings are read from the environment and .env; see README.md.',
+      '\nExample:\n  $ seller-mirror demo\n\nSettings are read from the environment and .env; see docs/settings.md.',
     );
   for (const [name, [summary, load]] of Object.entries(COMMANDS)) {
     const outline = outlines.find((one) => one.name === name);
@@ -135,11 +136,6 @@ function subcommandTerm(this: Help, command: Command): string {
   return command.parent?.parent === null
     ? command.name()
     : Help.prototype.subcommandTerm.call(this, command);
-}
-
-function version(): string {
-  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
-  return (JSON.parse(text) as { version: string }).version;
 }
 
 /** Wrong usage ends with 2; Commander would say 1. Help and version end with 0. */
@@ -162,6 +158,14 @@ function refuseFormerNames(program: Command, [one = '', two = '']: readonly stri
   const former = [one, `${one} ${two}`].find((words) => Object.hasOwn(FORMER_NAMES, words));
   if (former === undefined) return;
   program.error(`error: unknown command '${former}'; it is called '${FORMER_NAMES[former]}'`);
+}
+
+/** Answers an unknown word after a command with others in it, which Commander would call one argument too many. */
+function refuseUnknown(program: Command, [one = '', two = '']: readonly string[]): void {
+  const parent = childOf(program, one);
+  const takesWords = parent === undefined || parent.registeredArguments.length > 0;
+  if (takesWords || parent.commands.length === 0 || !/^[a-z]/i.test(two)) return;
+  if (two !== 'help' && childOf(parent, two) === undefined) refuse(program, parent, two);
 }
 
 /**

@@ -1,9 +1,10 @@
 import { Option } from 'commander';
-import { uniqueNames, type CsvDialect } from '../domain/csv.js';
-import { jsonOf } from '../export/values.js';
+import type { CsvDialect } from '../domain/csv.js';
+import { rowEncoder as encoderOf } from '../export/values.js';
 import { textsOf, type QueryAnswer, type QueryColumn } from '../store/read-only.js';
 import { page, stdoutLook } from './console.js';
-import { csvDialect, type CsvOptions, type TableOptions } from './options.js';
+import type { TableOptions } from './options.js';
+import { csvDialect, type CsvOptions } from './out-file.js';
 import { csv, safeJson } from './output/formats.js';
 import {
   fits,
@@ -83,7 +84,8 @@ async function* tableLines(
   const shown = tableColumns(columns, moments === 'short' && vertical !== true ? look : null);
   let isCut = false;
   let asRecords = vertical;
-  let [lines, total]: [Row[], number] = [[], 0];
+  let lines: Row[] = [];
+  let total = 0;
   const laidOut = (): string => {
     asRecords ??= !fits(lines, shown, look);
     isCut ||= asRecords && vertical !== true && lines.some((row) => row.some(isLong));
@@ -137,14 +139,8 @@ export function cellOf(
   return text.replace(/(:\d\d)\.\d+/, '$1').replace(/\+00$/, 'Z');
 }
 
-/** Writes rows of a query as JSON objects, one line each. Columns of one name get `_2`, `_3` and so on. */
+/** Writes rows of a query as JSON objects that are safe for a terminal, one line each. */
 export function rowEncoder(columns: readonly QueryColumn[]): (row: Row) => string {
-  const names = uniqueNames(columns.map(({ name }) => name)).map((name) => JSON.stringify(name));
-  return (row) => {
-    const members = columns.map(({ type }, n) => {
-      const text = row[n] ?? null;
-      return `${names[n]}:${text === null ? 'null' : jsonOf(text, type)}`;
-    });
-    return safeJson(`{${members.join(',')}}`);
-  };
+  const encode = encoderOf(columns);
+  return (row) => safeJson(encode(row));
 }

@@ -50,7 +50,7 @@ function describe({ kind, state, problem, counts }: RunReport): string {
   return `${kind === 'item' ? 'item' : 'items'}: ${listed} (${calls}${state === 'held' ? ', held' : ''})`;
 }
 
-export function exitCodeOf(reports: readonly RunReport[]): ExitCode {
+export function exitCodeOfRuns(reports: readonly RunReport[]): ExitCode {
   if (reports.some(({ state }) => state === 'failed')) return EXIT.failed;
   return reports.some(({ state }) => state === 'held') ? EXIT.held : EXIT.done;
 }
@@ -72,7 +72,7 @@ export class SyncProgress {
     if (isNew || this.#bar === null) {
       this.finish();
       const from = progress.phase === 'look-up' ? progress.saved : 0;
-      this.#bar = new Progress({ output: process.stderr, label, from });
+      this.#bar = new Progress(label, { from });
       this.#label = label;
     }
     this.#lookups = progress.phase === 'look-up' ? { seller, at: progress } : null;

@@ -1,12 +1,11 @@
 import { openApp, type App } from '../app.js';
-import { startHeartbeat } from '../app/service.js';
-import { schedulesOf } from '../app/schedules.js';
-import { checksOf, startService, type Roles } from '../app/service.js';
+import { checksOf, startHeartbeat, startService, type Roles } from '../app/service.js';
 import type { Config } from '../config/index.js';
 import type { Log } from '../domain/log.js';
 import { createLog } from '../log/index.js';
 import { startDashboard } from '../dashboard/server.js';
 import type { Queues } from '../queue/queues.js';
+import { schedulesOf } from '../queue/ticks.js';
 import { openMirror } from '../store/mirror.js';
 import type { Store } from '../store/store.js';
 import type { FiredSchedule } from '../store/processes.js';
@@ -65,7 +64,8 @@ export async function serve(
 
   async function open(): Promise<typeof parts> {
     const { health: listen, sellers } = config;
-    let [app, queues]: [App | null, Queues | null] = [null, null];
+    let app: App | null = null;
+    let queues: Queues | null = null;
     const metrics = createMetrics({
       sellers: sellers.map((seller) => seller.name),
       counts: async () => (queues === null ? null : await queues.counts()),
@@ -109,7 +109,12 @@ export async function serve(
     const mirror = await openMirror({ databaseUrl: database.url });
     opened.push(mirror);
     const dashboard = await startDashboard({
-      ...{ config, store, database, mirror, queues, log },
+      config,
+      store,
+      database,
+      mirror,
+      queues,
+      log,
       withJobs: (seller, options, work) => app.withJobs(seller, options, work),
     });
     if (dashboard !== null) opened.push(dashboard);

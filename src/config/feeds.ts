@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { Secret } from '../domain/secret.js';
-import { placeIn, readListFile } from './list-file.js';
+import { readListFile } from './list-file.js';
 import { absolutePath, readSecretFile, type Reader } from './reader.js';
-import { zoneOfMachine } from './schemas.js';
+import { passwordsIn, zoneOfMachine } from './schemas.js';
 
 /** Where a feed goes. */
 export type FeedTarget =
@@ -34,21 +34,24 @@ export interface FeedConfig {
 
 const NAME = /^[A-Za-z0-9][\w.-]{0,62}$/;
 
+const FILLED = z.string().min(1, 'is empty: fill it in, or leave it out');
+
 const ENTRY = z.strictObject({
-  name: z.string().regex(NAME, 'is no name: use 1 to 63 letters, digits and . _ -'),
+  name: z.string().regex(NAME, 'is not a name: use 1 to 63 letters, digits and . _ -'),
   target: z.string().optional(),
-  folder: z.string().min(1).optional(),
+  folder: FILLED.optional(),
   format: z.enum(['parquet', 'ndjson', 'csv']).optional(),
   schema: z
     .string()
-    .regex(/^[A-Za-z_]\w{0,62}$/, 'is no name of a schema')
+    .regex(/^[A-Za-z_]\w{0,62}$/, 'is not the name of a schema')
     .optional(),
-  passwordFile: z.string().min(1).optional(),
+  passwordFile: FILLED.optional(),
   views: z
-    .array(z.string().regex(/^\w{1,63}$/, 'is no name of a view'))
-    .min(1, 'names no view: list at least one, such as "items"'),
-  sellers: z.array(z.string().min(1)).min(1).optional(),
-  when: z.string().min(1).default('after-sync'),
+    .array(z.string().regex(/^\w{1,63}$/, 'is not the name of a view'))
+    .min(1, 'names no view: list at least one, such as "items"')
+    .transform((views) => [...new Set(views)]),
+  sellers: z.array(FILLED).min(1, 'names no seller: list at least one, or leave it out').optional(),
+  when: FILLED.default('after-sync'),
   deletes: z.enum(['delete', 'mark']).default('delete'),
 });
 
@@ -57,6 +60,10 @@ const FILE = {
   list: 'feeds',
   one: 'feed',
   entry: ENTRY,
+  unknownField: (field: string) =>
+    /pass|secret/i.test(field)
+      ? `has the password itself in "${field}": put it into a file of its own, and name that in passwordFile`
+      : null,
   sameName: (name: string) => name.toLowerCase(),
 } as const;
 
@@ -67,8 +74,8 @@ export function readFeeds(reader: Reader): readonly FeedConfig[] {
   const file = readListFile(reader, FILE);
   if (file === null) return [];
   const { findings } = reader;
-  return file.entries.flatMap((entry, index) => {
-    const where = (field: string): string => `${placeIn(FILE)(index)}.${field}`;
+  return file.entries.flatMap(({ entry, where: place }) => {
+    const where = (field: string): string => `${place}.${field}`;
     const problem = (field: string, message: string): void =>
       findings.problem(where(field), message);
     const cron = entry.when === 'after-sync' ? null : entry.when;
@@ -105,11 +112,19 @@ function targetOf(
   if (url === null || kind === undefined || url.pathname.length < 2) {
     findings.problem(
       where('target'),
-      'is no address: write postgresql://user@host/database, mysql://user@host/database or sqlite:reports.db',
+      'is not an address: write postgresql://user@host/database, mysql://user@host/database or sqlite:reports.db',
     );
     return null;
   }
-  if (url.password !== '') findings.hide([decodeURIComponent(url.password), url.href]);
+  const passwords = passwordsIn(target ?? '');
+  if (passwords.length > 0) findings.hide([...passwords, url.href]);
+  if (!isDecodable(target ?? '')) {
+    findings.problem(
+      where('target'),
+      'contains a % that begins no percent-encoded character: write % as %25',
+    );
+    return null;
+  }
   if (passwordFile !== undefined) {
     const given = { where: where('passwordFile'), text: passwordFile };
     const path = absolutePath(base, passwordFile);
@@ -119,6 +134,14 @@ function targetOf(
   }
   const secret = new Secret(url.href);
   return kind === 'mysql' ? { kind, url: secret } : { kind, url: secret, schema };
+}
+
+function isDecodable(text: string): boolean {
+  try {
+    return decodeURIComponent(text) !== '';
+  } catch {
+    return false;
+  }
 }
 
 const KINDS: Readonly<Record<string, 'postgres' | 'mysql'>> = {

@@ -1,6 +1,5 @@
 import { statSync } from 'node:fs';
 import { isLoopback, mayCarryKey } from '../domain/address.js';
-import type { Secret } from '../domain/secret.js';
 import { Findings } from './findings.js';
 import { absolutePath, Reader, type ConfigOptions } from './reader.js';
 import {
@@ -10,11 +9,11 @@ import {
   USUAL_DASHBOARD,
   USUAL_HEALTH,
   type ListenAddress,
-  type SmtpTarget,
   zoneOfMachine,
 } from './schemas.js';
 import { readFeeds } from './feeds.js';
-import { readSellers, sellerPlace, SETTING_OF_FIELD, type SellerEntry } from './sellers.js';
+import type { ListEntry } from './list-file.js';
+import { readSellers, SETTING_OF_FIELD, type SellerEntry } from './sellers.js';
 import { defaultOf, isSecretName, SETTINGS, type SettingName } from './settings.js';
 
 export { ConfigError } from './findings.js';
@@ -53,7 +52,13 @@ export function readConfig(env: NodeJS.ProcessEnv, options: ConfigOptions): Conf
 /** What the settings are and where each comes from, wrong ones too. */
 export function readConfigReport(env: NodeJS.ProcessEnv, options: ConfigOptions): ConfigReport {
   const { entries, reader } = read(env, options);
-  return reportOf(entries, reader);
+  const { findings } = reader;
+  return {
+    settings: (Object.keys(SETTINGS) as SettingName[]).map((name) => settingReport(name, reader)),
+    sellers: (entries ?? []).map((one) => sellerReport(one, reader)),
+    problems: findings.sentences('problem'),
+    warnings: [...findings.sentences('warning'), ...findings.sentences('exposed')],
+  };
 }
 
 function read(env: NodeJS.ProcessEnv, options: ConfigOptions) {
@@ -123,7 +128,10 @@ function readDataDir(reader: Reader): string {
   const path = absolutePath(reader.options.cwd, text);
   if (isNoFolder(path)) {
     const given = { where: 'DATA_DIR', text };
-    reader.findings.problem(given, 'is no folder: name a folder; it is made when it is not there');
+    reader.findings.problem(
+      given,
+      'is not a folder: name a folder; it is made when it is not there',
+    );
   }
   return path;
 }
@@ -172,15 +180,8 @@ function readDashboard(reader: Reader) {
   };
 }
 
-/** Where alerts are posted to. Both texts are secrets: addresses of webhooks often contain a token. */
-export interface AlertWebhook {
-  readonly url: Secret;
-  readonly format: 'standard' | 'slack' | 'discord' | 'ntfy';
-  /** What `standard` is signed with; null for the others. */
-  readonly secret: Secret | null;
-}
-
-function readAlertWebhook(reader: Reader): AlertWebhook | null {
+/** The address and the secret are secrets both: addresses of webhooks often contain a token. */
+function readAlertWebhook(reader: Reader) {
   const { findings } = reader;
   const [url, secret] = [reader.value('ALERT_WEBHOOK_URL'), reader.value('ALERT_WEBHOOK_SECRET')];
   const format = reader.value('ALERT_FORMAT');
@@ -214,19 +215,13 @@ function readAlertWebhook(reader: Reader): AlertWebhook | null {
     );
   }
   if (url === null) return null;
-  if (format !== 'standard') return { url, format, secret: null };
-  return secret === null ? null : { url, format, secret };
+  const isSigned = format === 'standard';
+  if (isSigned && secret === null) return null;
+  return { url, format, secret: isSigned ? secret : null };
 }
 
 /** Whom alerts are mailed to, and by which server. */
-export interface AlertMail extends Omit<SmtpTarget, 'from'> {
-  readonly to: readonly string[];
-  readonly from: string;
-  /** The server may be spoken to without TLS: it is this machine, or the setting says so. */
-  readonly mayBePlain: boolean;
-}
-
-function readAlertMail(reader: Reader): AlertMail | null {
+function readAlertMail(reader: Reader) {
   const { findings } = reader;
   const [to, server] = [reader.value('ALERT_EMAIL'), reader.value('SMTP_URL')];
   const [toPlace, serverPlace] = [givenAt(reader, 'ALERT_EMAIL'), givenAt(reader, 'SMTP_URL')];
@@ -249,6 +244,7 @@ function readAlertMail(reader: Reader): AlertMail | null {
     ...server,
     to,
     from: server.from ?? (user !== null && isMailAddress(user) ? user : first),
+    /** The server may be spoken to without TLS: it is this machine, or the setting says so. */
     mayBePlain: isLoopback(host) || reader.value('ALLOW_PLAIN_HTTP'),
   };
 }
@@ -284,18 +280,6 @@ export interface ConfigReport {
   readonly warnings: readonly string[];
 }
 
-/** @param entries of the sellers file; null: there is none */
-export function reportOf(entries: readonly SellerEntry[] | null, reader: Reader): ConfigReport {
-  const { findings } = reader;
-  const names = Object.keys(SETTINGS) as SettingName[];
-  return {
-    settings: names.map((name) => settingReport(name, reader)),
-    sellers: (entries ?? []).map((entry, index) => sellerReport(entry, sellerPlace(index), reader)),
-    problems: findings.sentences('problem'),
-    warnings: [...findings.sentences('warning'), ...findings.sentences('exposed')],
-  };
-}
-
 function settingReport(name: SettingName, reader: Reader): SettingReport {
   const isSecret = isSecretName(name);
   const given = reader.given(name);
@@ -309,8 +293,7 @@ function settingReport(name: SettingName, reader: Reader): SettingReport {
 }
 
 function sellerReport(
-  { name: seller, ...entry }: SellerEntry,
-  where: string,
+  { where, entry: { name: seller, ...entry } }: ListEntry<SellerEntry>,
   reader: Reader,
 ): ConfigReport['sellers'][number] {
   const shown = (field: string, value: unknown): string =>

@@ -1,13 +1,15 @@
 import { readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { z } from 'zod';
+import { errorCode } from '../domain/error-code.js';
 import type { Json } from '../domain/item.js';
 import { isObject } from '../domain/values.js';
+import type { Findings } from './findings.js';
 import { nearest } from './nearest.js';
-import { absolutePath, codeOf, type Reader } from './reader.js';
+import { absolutePath, type Reader } from './reader.js';
 
 /** A JSON file with a list of named entries: `{"sellers": […]}`. */
-export interface ListFile<Entry extends z.ZodObject> {
+interface ListFile<Entry extends z.ZodObject> {
   /** The setting that names the file. */
   readonly setting: 'SELLERS_FILE' | 'FEEDS_FILE';
   readonly list: string;
@@ -20,20 +22,21 @@ export interface ListFile<Entry extends z.ZodObject> {
   readonly sameName?: (name: string) => string;
 }
 
+/** An entry, and where it is, for messages. */
+export interface ListEntry<Entry> {
+  readonly where: string;
+  readonly entry: Entry;
+}
+
 /** The entries of a file and its folder, which relative paths in it are relative to. */
-export interface ListRead<Entry> {
-  readonly entries: readonly Entry[];
+interface ListRead<Entry> {
+  readonly entries: readonly ListEntry<Entry>[];
   readonly folder: string;
 }
 
-/** Where an entry of a file is, for messages. */
-export function placeIn({ setting, list }: Pick<ListFile<z.ZodObject>, 'setting' | 'list'>) {
-  return (index: number): string => `${setting} ${list}[${index}]`;
-}
-
 /**
- * Reads the file that a setting names. All that is wrong with it is reported, and no entry of a file
- * with a fault is returned.
+ * Reads the file that a setting names. All that is wrong with it is reported; entries of a wrong shape are
+ * left out.
  * @returns null when the setting is not given
  */
 export function readListFile<Entry extends z.ZodObject>(
@@ -57,42 +60,47 @@ export function readListFile<Entry extends z.ZodObject>(
     return error instanceof SyntaxError
       ? problem('is not valid JSON: check it with a JSON editor; comments are not allowed')
       : problem(
-          `can't be read (${codeOf(error) ?? 'unknown reason'}): name a JSON file that this user may read`,
+          `can't be read (${errorCode(error) || 'unknown reason'}): name a JSON file that this user may read`,
         );
   }
   if (!isObject(json)) {
-    return problem(`is no object: write {"${list}": […]}, with the ${list} in the list`);
+    return problem(`is not an object: write {"${list}": […]}, with the ${list} in the list`);
   }
-  const schema = z.strictObject({ [list]: z.array(file.entry) });
-  const parsed = schema.safeParse(json);
-  if (!parsed.success) {
-    for (const issue of parsed.error.issues) reportIssue(issue, file, reader);
-    return { entries: [], folder: dirname(path) };
-  }
-  const entries = parsed.data[list] as (z.infer<Entry> & { readonly name: string })[];
-  if (entries.length === 0) {
+  const issues = z.strictObject({ [list]: z.array(z.unknown()) }).safeParse(json).error?.issues;
+  for (const issue of issues ?? []) reportIssue(issue, issue.path, file, findings);
+  const listed = Array.isArray(json[list]) ? (json[list] as unknown[]) : null;
+  if (listed?.length === 0) {
     return problem(`lists no ${one}: add one to "${list}", or take the setting away`);
   }
-  for (const [index, { name }] of entries.entries()) {
-    const first = entries.findIndex((other) => sameName(other.name) === sameName(name));
-    if (first === index) continue;
-    findings.problem(
-      { where: `${placeIn(file)(index)}.name`, text: name },
-      `is the name of ${placeIn(file)(first)} too: give every ${one} a name of its own`,
-    );
+  const entries: (ListEntry<z.infer<Entry>> & { readonly name: string })[] = [];
+  for (const [index, each] of (listed ?? []).entries()) {
+    const { data, error } = file.entry.safeParse(each);
+    for (const issue of error?.issues ?? []) {
+      reportIssue(issue, [list, index, ...issue.path], file, findings);
+    }
+    if (data === undefined) continue;
+    const where = `${setting} ${list}[${index}]`;
+    const name = String(data['name']);
+    const first = entries.find((other) => sameName(other.name) === sameName(name));
+    if (first !== undefined) {
+      findings.problem(
+        { where: `${where}.name`, text: name },
+        `is the name of ${first.where} too: give every ${one} a name of its own`,
+      );
+    }
+    entries.push({ where, name, entry: data });
   }
   return { entries, folder: dirname(path) };
 }
 
 function reportIssue(
   issue: z.core.$ZodIssue,
+  path: readonly PropertyKey[],
   { setting, list, entry, unknownField }: ListFile<z.ZodObject>,
-  { findings }: Reader,
+  findings: Findings,
 ): void {
-  const path = issue.path.map((part) =>
-    typeof part === 'number' ? `[${part}]` : `.${String(part)}`,
-  );
-  const where = `${setting} ${path.join('').slice(1)}`.trim();
+  const place = path.map((part) => (typeof part === 'number' ? `[${part}]` : `.${String(part)}`));
+  const where = `${setting} ${place.join('').slice(1)}`.trim();
   if (issue.code === 'unrecognized_keys') {
     const isInEntry = path.length > 0;
     const known = isInEntry ? Object.keys(entry.shape) : [list];
@@ -102,13 +110,13 @@ function reportIssue(
       const remedy =
         meant === null ? `the fields are ${known.join(', ')}` : `did you mean ${meant}?`;
       if (told !== null) findings.problem(where, told);
-      else findings.problem({ where, text: key }, `is no field: ${remedy}`);
+      else findings.problem({ where, text: key }, `is not a field: ${remedy}`);
     }
   } else if (issue.code === 'invalid_type') {
     const article = /^[aeio]/.test(issue.expected) ? 'an' : 'a';
     findings.problem(
       where,
-      `is missing or no ${issue.expected}: give ${article} ${issue.expected}`,
+      `is missing or not ${article} ${issue.expected}: give ${article} ${issue.expected}`,
     );
   } else if (issue.code === 'invalid_value') {
     findings.problem(where, `is not known: choose one of ${issue.values.join(', ')}`);

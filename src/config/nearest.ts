@@ -1,5 +1,5 @@
 /** Letters to insert, drop, exchange or swap to make one word of the other (optimal string alignment). */
-export function editDistance(one: string, other: string): number {
+function editDistance(one: string, other: string): number {
   const rows: number[][] = [Array.from({ length: other.length + 1 }, (_, index) => index)];
   const at = (row: number, column: number): number => rows[row]?.[column] ?? Infinity;
   for (let i = 1; i <= one.length; i++) {
@@ -32,8 +32,9 @@ function plain(name: string): string {
 export function nearest(name: string, known: readonly string[], share = 1 / 5): string | null {
   let best: string | null = null;
   let least = Infinity;
+  const one = plain(name);
   for (const candidate of known) {
-    const [one, other] = [plain(name), plain(candidate)];
+    const other = plain(candidate);
     const most = Math.min(one.length, other.length) * share;
     if (Math.abs(one.length - other.length) > most) continue;
     const distance = editDistance(one, other);

@@ -11,6 +11,7 @@ import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseEnv } from 'node:util';
 import type { z } from 'zod';
+import { errorCode } from '../domain/error-code.js';
 import type { Findings, Given } from './findings.js';
 import { nearest } from './nearest.js';
 import {
@@ -135,7 +136,7 @@ export class Reader {
       const remedy = meant
         ? `did you mean ${meant}?`
         : 'see docs/settings.md for the settings there are';
-      this.findings.warning(name, `is no setting and does nothing: ${remedy}`);
+      this.findings.warning(name, `is not a setting and does nothing: ${remedy}`);
     }
     const held = [...known.filter(isSecretName), ...used].filter((name) =>
       holdsSecret(this.#envFile.get(name)?.trim() ?? ''),
@@ -166,7 +167,7 @@ function readEnvFile(path: string, findings: Findings): NodeJS.Dict<string> {
   try {
     return parseEnv(readFileSync(path, 'utf8').replace(/^\uFEFF/, ''));
   } catch (error) {
-    const code = codeOf(error) ?? 'unknown reason';
+    const code = errorCode(error) || 'unknown reason';
     if (code === 'ENOENT' || code === 'ENOTDIR') return {};
     const remedy = 'make it a text file that this user may read, or remove it';
     findings.problem({ where: '.env', text: path }, `can't be read (${code}): ${remedy}`);
@@ -196,7 +197,7 @@ export function readSecretFile(
     }
   } catch (error) {
     const remedy = `name a file that holds ${what} and that this user may read`;
-    findings.problem(given, `can't be read (${codeOf(error) ?? 'too large'}): ${remedy}`);
+    findings.problem(given, `can't be read (${errorCode(error) || 'too large'}): ${remedy}`);
     return null;
   }
   findings.hide([text]);
@@ -230,8 +231,4 @@ function isOpenToAll(file: Stats | undefined): boolean {
 export function absolutePath(base: string, path: string): string {
   const isInHome = path === '~' || path.startsWith('~/');
   return isInHome ? resolve(homedir(), path.slice(2)) : resolve(base, path);
-}
-
-export function codeOf(error: unknown): string | undefined {
-  return (error as NodeJS.ErrnoException).code;
 }

@@ -21,7 +21,7 @@ export function wholeNumber(least: number, most: number) {
     .string()
     .refine(
       (digits) => /^\d{1,15}$/.test(digits) && Number(digits) >= least && Number(digits) <= most,
-      `is no whole number in range: give a number from ${least} to ${most}`,
+      `is not a whole number in range: give a number from ${least} to ${most}`,
     )
     .transform(Number);
 }
@@ -48,7 +48,9 @@ export const headerName = z.string().superRefine((name, context) => {
   const fault = headerNameFault(name);
   if (fault === null) return;
   const what =
-    fault === 'taken' ? 'is a header that every request uses already' : 'is no name of a header';
+    fault === 'taken'
+      ? 'is a header that every request uses already'
+      : 'is not the name of a header';
   context.addIssue(`${what}: give a name such as X-Api-Key`);
 });
 
@@ -92,7 +94,7 @@ export const databaseUrl = z.string().transform((address, context) => {
     const form = 'postgresql://user:password@host:5432/database';
     return refuse(
       context,
-      `is no address of a PostgreSQL server: begin it with postgresql://, such as ${form}`,
+      `is not the address of a PostgreSQL server: begin it with postgresql://, such as ${form}`,
     );
   }
   // An empty host is a socket in PostgreSQL's addresses, and an error in those of the web.
@@ -160,18 +162,6 @@ export function tokensIn(address: string): readonly string[] {
   return parts.filter((part) => part.length >= 8 && part.toLowerCase() !== url?.hostname);
 }
 
-/** Where mail is handed over. It can be printed: the password masks itself. */
-export interface SmtpTarget {
-  readonly host: string;
-  readonly port: number;
-  /** TLS from the first byte on, not only after STARTTLS. */
-  readonly isTls: boolean;
-  readonly user: string | null;
-  readonly password: Secret | null;
-  /** Who sends; null: the user, when that is an address. */
-  readonly from: string | null;
-}
-
 const MAIL_ADDRESS = /^[\w!#$%&'*+/=?^`{|}~.-]{1,64}@[a-z0-9](?:[a-z0-9.-]{0,250}[a-z0-9])?$/i;
 
 /** Whether mail can be addressed to it: a plain address, without name or comment. */
@@ -186,7 +176,7 @@ export const mailAddresses = z.string().transform((text, context) => {
     ? addresses
     : refuse(
         context,
-        'is no list of mail addresses: write them as me@shop.example, you@shop.example',
+        'is not a list of mail addresses: write them as me@shop.example, you@shop.example',
       );
 });
 
@@ -194,10 +184,10 @@ const SMTP_FORM =
   'write it as smtps://user:password@mail.example:465 or smtp://user:password@mail.example:587, special characters percent-encoded (@ is %40)';
 
 /** The address of a mail server; `?from=` says who sends. */
-export const smtpUrl = z.string().transform((text, context): SmtpTarget => {
+export const smtpUrl = z.string().transform((text, context) => {
   const url = URL.canParse(text) ? new URL(text) : null;
   if (url === null || !/^smtps?:$/.test(url.protocol) || url.hostname === '') {
-    return refuse(context, `is no address of a mail server: ${SMTP_FORM}`);
+    return refuse(context, `is not the address of a mail server: ${SMTP_FORM}`);
   }
   const { from, ...others } = Object.fromEntries(url.searchParams);
   if (!/^\/?$/.test(url.pathname) || url.hash !== '' || Object.keys(others).length > 0) {
@@ -211,9 +201,11 @@ export const smtpUrl = z.string().transform((text, context): SmtpTarget => {
   return {
     host: url.hostname.replaceAll(/[[\]]/g, ''),
     port: url.port === '' ? (isTls ? 465 : 587) : Number(url.port),
+    /** TLS from the first byte on, not only after STARTTLS. */
     isTls,
     user: user === '' ? null : user,
     password: password === '' ? null : new Secret(password),
+    /** Null: the user, when that is an address. */
     from: from ?? null,
   };
 });
@@ -229,7 +221,7 @@ export const webhookSecret = z
     // Node skips what is not base64, so only the way back proves that all of it was.
     const isWhole = bytes.toString('base64').replace(/=+$/, '') === base64.replace(/=+$/, '');
     return isWhole && bytes.length >= 24 && bytes.length <= 64;
-  }, `is no secret of the Standard Webhooks form: whsec_ and the base64 of 24 to 64 bytes: copy it again from the receiver; ${HOW_TO_MAKE_A_SECRET}`)
+  }, `is not a secret of the Standard Webhooks form: whsec_ and the base64 of 24 to 64 bytes: copy it again from the receiver; ${HOW_TO_MAKE_A_SECRET}`)
   .transform((secret) => new Secret(secret));
 
 /** A cron expression or `off`. Whether the expression can be run is for those to say who run it. */
@@ -261,7 +253,7 @@ export const listenAddress = z.string().transform((address, context): ListenAddr
   }
   return refuse(
     context,
-    'is no host and port: write it as 127.0.0.1:8790, [::1]:8790 or 8790, or off',
+    'is not a host and port: write it as 127.0.0.1:8790, [::1]:8790 or 8790, or off',
   );
 });
 
@@ -271,7 +263,7 @@ export const timeZone = z.string().transform((given, context) => {
   const meant = nearestZone(name);
   const remedy =
     meant === null ? 'give an IANA name such as Europe/Berlin' : `did you mean ${meant}?`;
-  return refuse(context, `is no time zone: ${remedy}`);
+  return refuse(context, `is not a time zone: ${remedy}`);
 });
 
 /** The zone of this machine; UTC when the machine does not say. */
@@ -325,12 +317,15 @@ export const hostNames = z.string().transform((text, context) => {
   const names = text.split(',').map((name) => name.trim().toLowerCase());
   const isName = (name: string): boolean => /^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/.test(name);
   if (names.every(isName)) return names;
-  return refuse(context, 'is no list of host names: write them as reports.example, mirror.example');
+  return refuse(
+    context,
+    'is not a list of host names: write them as reports.example, mirror.example',
+  );
 });
 
 export const pageUrl = z.string().transform((text, context) => {
   const url = URL.canParse(text) ? new URL(text) : null;
   const isPage = url?.protocol === 'https:' || url?.protocol === 'http:';
   if (isPage && url.pathname === '/' && !/[?#@]/.test(text)) return url.origin;
-  return refuse(context, 'is no address of a dashboard: write it as https://mirror.example');
+  return refuse(context, 'is not the address of a dashboard: write it as https://mirror.example');
 });

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { hostName, travelsInHeader } from '../domain/address.js';
 import type { Secret } from '../domain/secret.js';
 import type { Findings, Given } from './findings.js';
-import { placeIn, readListFile } from './list-file.js';
+import { readListFile, type ListEntry } from './list-file.js';
 import type { Reader, SecretPlaces } from './reader.js';
 import { marketplaceFault, zoneOfMachine } from './schemas.js';
 import type { SettingName, ValueOf } from './settings.js';
@@ -38,9 +38,6 @@ const FILE = {
       : null,
 } as const;
 
-/** Where an entry of the sellers file is, for messages. */
-export const sellerPlace = placeIn(FILE);
-
 /** The settings that hold for a seller whose entry does not say. */
 export const SETTING_OF_FIELD = {
   requestsPerMinute: 'REQUESTS_PER_MINUTE',
@@ -72,7 +69,7 @@ const SINGLE_SELLER = [
 /** Sellers, and what the sellers file says of each; null: there is no such file. */
 export interface SellersRead {
   readonly sellers: readonly SellerConfig[];
-  readonly entries: readonly SellerEntry[] | null;
+  readonly entries: readonly ListEntry<SellerEntry>[] | null;
 }
 
 export function readSellers(reader: Reader): SellersRead {
@@ -92,10 +89,8 @@ export function readSellers(reader: Reader): SellersRead {
     return { sellers: [], entries: null };
   }
   const { entries, folder } = file;
-  const sellers = entries.flatMap((entry, index) =>
-    readSeller(entry, sellerPlace(index), folder, reader),
-  );
-  const used = new Set(entries.flatMap(({ keyEnv }) => keyEnv ?? []));
+  const sellers = entries.flatMap((one) => readSeller(one, folder, reader));
+  const used = new Set(entries.flatMap(({ entry }) => entry.keyEnv ?? []));
   reader.checkVariables(used);
   reportUnused(
     reader,
@@ -150,8 +145,7 @@ function sellerOf(name: string, url: URL | null, key: Secret | null, choices: Ch
 
 /** One seller of the file; none when it can't be used. @param base folder of the sellers file */
 function readSeller(
-  entry: SellerEntry,
-  where: string,
+  { entry, where }: ListEntry<SellerEntry>,
   base: string,
   reader: Reader,
 ): readonly SellerConfig[] {

@@ -67,7 +67,7 @@ export const SETTINGS = {
   ),
   MARKETPLACE_API_KEY: apiKey.describe('API key of the seller’s workspace'),
   MARKETPLACE_API_KEY_FILE: fileOf('MARKETPLACE_API_KEY'),
-  SELLER_NAME: plainName('is no seller name')
+  SELLER_NAME: plainName('is not a seller name')
     .prefault('main')
     .describe('Name of the seller in the database: 1 to 63 letters, digits and . _ -'),
   SELLERS_FILE: z
@@ -200,7 +200,7 @@ export const SETTINGS = {
   SMTP_URL_FILE: fileOf('SMTP_URL'),
   FEEDS_FILE: z
     .string()
-    .describe('JSON file with feeds: reporting databases and folders that are kept full'),
+    .describe('JSON file with feeds: reporting databases and folders to keep up to date'),
   FEED_STALE_AFTER_HOURS: wholeNumber(1, 8_760)
     .prefault('3')
     .describe('Hours that a feed’s target may lack what it should have before people are told'),

@@ -23,6 +23,7 @@ import { addReports } from './pages/reports.js';
 import { addNewAudit } from './pages/new-audit.js';
 import { addRuns } from './pages/runs.js';
 import { addLogin } from './login.js';
+import { formIn } from './query.js';
 import { addOverview } from './pages/overview.js';
 import { addSellers } from './pages/sellers.js';
 import { addSystem } from './pages/system.js';
@@ -113,12 +114,12 @@ const operatorOrHarmless: typeof operatorDoor = (c, next) =>
 /** A form must carry the token of the session. */
 const formDoor: typeof operatorDoor = async (c, next) => {
   if (c.req.method === 'GET' || c.req.method === 'HEAD' || isUpload(c)) return next();
-  const { token, ...fields } = await c.req.parseBody();
+  const { token, ...fields } = await formIn(c);
   if (isFormToken(c, token)) {
     // PostgreSQL keeps no such character: not even the log of actions could say what was asked.
     const texts = Object.values(fields).filter((value) => typeof value === 'string');
     if (!texts.some((text) => text.includes('\0'))) return next();
-    return message(c, 422, 'Nothing was done', 'A field held a character that is no text.');
+    return message(c, 422, 'Nothing was done', 'A field held a character that is not text.');
   }
   return message(
     c,

@@ -200,11 +200,17 @@ const Drawing: FC<
 > = ({ label, unit, size = 'full', y, children }) => {
   // Half an item is none; half a dollar is some.
   const ticks = y.ticks(4).filter((tick) => Number.isInteger(tick) || Boolean(unit));
-  const texts = ticks.map(axisText);
+  const short = ticks.map(axisText);
+  const texts = new Set(short).size < short.length ? ticks.map(plain) : short;
   const left = 10 + CHARACTER * most([1, ...texts.map(({ length }) => length)]);
   const unitRoom = unit ? 16 : 0;
   const plotOf = ({ width, height }: { width: number; height: number }): Plot => ({
-    ...{ width, height, left, top: 10 + unitRoom, right: width - 8, bottom: height - 26 },
+    width,
+    height,
+    left,
+    top: 10 + unitRoom,
+    right: width - 8,
+    bottom: height - 26,
   });
   return (
     <>

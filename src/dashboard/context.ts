@@ -65,6 +65,20 @@ export class Problem extends Error {
   }
 }
 
+/** Who may do things, not only look. */
+export function isOperator(c: DashboardContext): boolean {
+  return c.get('session').role === 'operator';
+}
+
+/** Who is logged in, and sees purchase codes masked. */
+export function isViewer(c: DashboardContext): boolean {
+  return (c.get('session') as DashboardSession | undefined)?.role === 'viewer';
+}
+
+export function noSeller(): Problem {
+  return new Problem('There is no such seller', 'The overview lists the sellers there are.', 404);
+}
+
 /** Does something for who is logged in, and enters it into the log of actions, whatever comes of it. */
 export async function act<T>(
   c: DashboardContext,

@@ -45,7 +45,9 @@ export function hostDoor({ hosts }: Door): MiddlewareHandler<DashboardEnv> {
       hosts.includes(host) ||
       // Without a socket, in a test: loopback.
       (isIP(host) > 0 && (local === undefined ? /^127\.|^::1$/.test(host) : host === local));
-    return isOurs ? await next() : c.text('this is not the host you asked for\n', 421);
+    // A whole URL in place of a path is for proxies: it may name another host, and a password.
+    const isPath = c.env?.incoming?.url?.startsWith('/') ?? true;
+    return isOurs && isPath ? await next() : c.text('this is not the host you asked for\n', 421);
   };
 }
 
@@ -161,7 +163,8 @@ export class LoginLimit {
   #tries: { readonly address: string; readonly at: number }[] = [];
 
   /** Enters a try. @returns seconds to wait when there were too many; 0: go ahead */
-  enter(address: string, now = Date.now()): number {
+  enter(from: string, now = Date.now()): number {
+    const address = networkOf(from);
     this.#tries = this.#tries.filter(({ at }) => at > now - TRIES_MS);
     const own = this.#tries.filter((one) => one.address === address);
     const full =
@@ -170,6 +173,15 @@ export class LoginLimit {
     this.#tries.push({ address, at: now });
     return 0;
   }
+}
+
+/** What one person has: an address, or in IPv6 a network of 2^64 of them. Some proxies add a port. */
+function networkOf(text: string): string {
+  const address = /^\[(.+)\](?::\d+)?$|^([\d.]+):\d+$/.exec(text)?.slice(1).find(Boolean) ?? text;
+  if (isIP(address) !== 6) return address;
+  const [head = [], tail = []] = address.split('::').map((part) => part.split(':'));
+  const zeros = Array<string>(Math.max(0, 8 - head.length - tail.length)).fill('0');
+  return [...head, ...zeros, ...tail].slice(0, 4).join(':');
 }
 
 /** The address that asks: of the connection, or what our own proxy says of it. */

@@ -1,8 +1,8 @@
 import type { FC } from 'hono/jsx';
 import { COMMA_CSV, type CsvDialect } from '../domain/csv.js';
-import { MOST_SHEET_ROWS } from '../intake/types.js';
+import { roomFault } from '../intake/types.js';
 import { Problem, type DashboardContext } from './context.js';
-import { count } from './parts.js';
+import { capital } from './parts.js';
 
 const TYPES = {
   csv: 'text/csv; charset=utf-8',
@@ -16,8 +16,10 @@ export type DownloadFormat = keyof typeof TYPES;
 const LINKS = {
   csv: { label: 'CSV', name: 'CSV', end: '.csv', query: {} },
   'csv-comma': {
-    ...{ label: 'CSV 0,5', name: 'CSV 0,5, with decimal commas' },
-    ...{ end: '.csv', query: { decimal: 'comma' } },
+    label: 'CSV 0,5',
+    name: 'CSV 0,5, with decimal commas',
+    end: '.csv',
+    query: { decimal: 'comma' },
   },
   xlsx: { label: 'Excel', name: 'Excel', end: '.xlsx', query: {} },
   parquet: { label: 'Parquet', name: 'Parquet', end: '.parquet', query: {} },
@@ -70,13 +72,9 @@ export async function checkRoom(
   format: DownloadFormat,
   rows: () => number | Promise<number>,
 ): Promise<void> {
-  const wanted = format === 'xlsx' ? await rows() : 0;
-  if (wanted <= MOST_SHEET_ROWS) return;
-  throw new Problem(
-    `An Excel sheet has room for ${count(MOST_SHEET_ROWS)} rows, and these are ${count(wanted)}`,
-    'CSV takes them all. A filter leaves fewer.',
-    409,
-  );
+  const fault = format === 'xlsx' ? roomFault(format, await rows()) : null;
+  if (fault === null) return;
+  throw new Problem(capital(fault), 'CSV takes them all. A filter leaves fewer.', 409);
 }
 
 /**

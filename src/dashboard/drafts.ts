@@ -82,7 +82,9 @@ export class Drafts<List, Facts> {
     const source = Readable.fromWeb(body ?? new Blob([]).stream());
     const refusal = new Error('refused');
     const cut = new AbortController();
-    let [isCutOff, hasFile, name] = [false, false, ''];
+    let isCutOff = false;
+    let hasFile = false;
+    let name = '';
     const writing: Promise<void>[] = [];
     const keep = async (file: BusboyFileStream): Promise<void> => {
       const bytes = await writeOwn(path, file, cut.signal);
@@ -93,8 +95,13 @@ export class Drafts<List, Facts> {
       const busboy = new Busboy({
         headers: { 'content-type': contentType },
         limits: {
-          ...{ fieldSize: MOST_PASTED, fields: 10, files: 1, parts: 11, headerPairs: 20 },
-          ...{ fileSize: this.#uploads.mostBytes, fieldNameSize: 100 },
+          fieldSize: MOST_PASTED,
+          fields: 10,
+          files: 1,
+          parts: 11,
+          headerPairs: 20,
+          fileSize: this.#uploads.mostBytes,
+          fieldNameSize: 100,
         },
       });
       busboy.on('field', (field, value, _nameIsCut, valueIsCut) => {
@@ -147,8 +154,15 @@ export class Drafts<List, Facts> {
   /** Keeps a list that has come in. */
   add(owner: string, path: string, list: List): Draft<List, Facts> {
     const draft: Draft<List, Facts> = {
-      ...{ id: newToken(), owner, path, list, madeAt: Date.now() },
-      ...{ facts: null, startedAs: null, work: null, problem: null },
+      id: newToken(),
+      owner,
+      path,
+      list,
+      madeAt: Date.now(),
+      facts: null,
+      startedAs: null,
+      work: null,
+      problem: null,
       dropped: new AbortController(),
     };
     this.#drafts.set(draft.id, draft);

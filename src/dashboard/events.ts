@@ -1,5 +1,6 @@
 import { streamSSE } from 'hono/streaming';
-import type { Dashboard, DashboardParts } from './context.js';
+import { maskLikelyCodes } from '../domain/secret.js';
+import { isViewer, type Dashboard, type DashboardParts } from './context.js';
 import { cookieOf, tokenHash } from './doors.js';
 
 /** Time between two checks that a watcher's session lasts (ms). */
@@ -21,11 +22,12 @@ export function addEvents(app: Dashboard, { store, door, live }: DashboardParts)
           const message = await watch.next();
           if (stream.aborted || message === null) return;
           number += 1;
+          const text = JSON.stringify(message);
           // Sent each second, changed or not: the page sees that the server is there.
           await stream.writeSSE({
             event: 'live',
             id: String(number),
-            data: JSON.stringify(message),
+            data: isViewer(c) ? maskLikelyCodes(text) : text,
           });
           if (Date.now() - checkedAt < SESSION_CHECK_MS) continue;
           checkedAt = Date.now();

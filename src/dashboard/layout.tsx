@@ -1,8 +1,9 @@
 import type { Child, FC, PropsWithChildren } from 'hono/jsx';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
-import type { DashboardContext } from './context.js';
+import { maskLikelyCodes } from '../domain/secret.js';
+import { isViewer, type DashboardContext } from './context.js';
 import { ASSETS } from './assets.js';
-import { TIME_ZONE, Token } from './parts.js';
+import { Sentence, TIME_ZONE, Token } from './parts.js';
 
 /** The sections, in the order of the navigation; the key goes there after `g`. */
 const SECTIONS = [
@@ -27,13 +28,17 @@ interface PageOptions {
   readonly status?: 200 | 404 | 409 | 422;
 }
 
-/** Answers with a whole document. */
+/**
+ * Answers with a whole document. Names of lists and what the marketplace says may hold a purchase code:
+ * viewers see it masked there too.
+ */
 export function respond(
   c: DashboardContext,
   document: { toString(): string | Promise<string> },
   status: ContentfulStatusCode = 200,
 ): Response {
-  return c.body(`<!DOCTYPE html>${String(document)}`, status, {
+  const text = `<!DOCTYPE html>${String(document)}`;
+  return c.body(isViewer(c) ? text.replaceAll(/>[^<]+/g, maskLikelyCodes) : text, status, {
     'content-type': 'text/html; charset=utf-8',
   });
 }
@@ -176,7 +181,7 @@ const Notice: FC<{ of: string | null }> = ({ of }) => {
   const text = of !== null && Object.hasOwn(NOTICES, of) ? NOTICES[of] : undefined;
   return text === undefined ? null : (
     <p class="notice good" role="status">
-      {text}
+      <Sentence text={text} />
     </p>
   );
 };
@@ -220,7 +225,9 @@ export function message(
     <Document title={title}>
       <main class="alone">
         <h1>{title}</h1>
-        <p>{text}</p>
+        <p>
+          <Sentence text={text} />
+        </p>
         <p>
           <a href="/">To the overview</a>
         </p>

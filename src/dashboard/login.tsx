@@ -2,6 +2,7 @@ import type { Dashboard, DashboardContext, DashboardParts } from './context.js';
 import { addressOf, cookieOf, giveCookie, LoginLimit, newToken, tokenHash } from './doors.js';
 import { Document, Mark, message, respond } from './layout.js';
 import { isPassword, isUserName } from './passwords.js';
+import { formIn } from './query.js';
 
 /** Login by a link or by name and password. */
 export function addLogin(app: Dashboard, { store, door, log }: DashboardParts): void {
@@ -42,7 +43,7 @@ export function addLogin(app: Dashboard, { store, door, log }: DashboardParts): 
   app.post('/login', async (c) => {
     const wait = passwords.enter(addressOf(c, door));
     if (wait > 0) return tooMany(c, wait);
-    const { name, password, to } = await c.req.parseBody();
+    const { name, password, to } = await formIn(c);
     if (typeof name !== 'string' || typeof password !== 'string') return loginPage(c, null);
     const stored = isUserName(name) ? await store.access.passwordHash(name) : null;
     if (!(await isPassword(password, stored))) {

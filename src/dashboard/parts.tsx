@@ -11,6 +11,11 @@ export function count(n: number | bigint): string {
 export const Count: FC<{ of: number }> = ({ of }) =>
   of === 0 ? <span class="muted">0</span> : <>{count(of)}</>;
 
+/** A text that begins with a capital letter. */
+export function capital(text: string): string {
+  return text.replace(/^./u, (first) => first.toUpperCase());
+}
+
 /** A count with its noun: `1 item`, `2,000 items`. */
 export function plural(n: number | bigint, one: string, many = `${one}s`): string {
   return `${count(n)} ${Number(n) === 1 ? one : many}`;
@@ -29,8 +34,12 @@ export function money(
 }
 
 const MOMENT = new Intl.DateTimeFormat('sv-SE', {
-  ...{ year: 'numeric', month: '2-digit', day: '2-digit' },
-  ...{ hour: '2-digit', minute: '2-digit', second: '2-digit' },
+  year: 'numeric',
+  month: '2-digit',
+  day: '2-digit',
+  hour: '2-digit',
+  minute: '2-digit',
+  second: '2-digit',
 });
 
 /** The time zone in which the dashboard shows times: the server's. */
@@ -42,7 +51,9 @@ export function moment(at: Date): string {
 }
 
 const MONTH = new Intl.DateTimeFormat('en-GB', {
-  ...{ month: 'short', year: 'numeric', timeZone: 'UTC' },
+  month: 'short',
+  year: 'numeric',
+  timeZone: 'UTC',
 });
 const DAY = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' });
 
@@ -96,30 +107,22 @@ export const Moment: FC<{ at: Date | null; none?: string }> = ({ at, none = '–
 /** How good or bad something is; also its colour. */
 export type Tone = 'good' | 'warn' | 'bad' | 'busy' | 'quiet';
 
-const TONES: Readonly<Record<string, Tone>> = {
-  ...{
-    succeeded: 'good',
-    valid: 'good',
-    finished: 'good',
-    live: 'good',
-    current: 'good',
-    ok: 'good',
-  },
-  ...{
-    held: 'warn',
-    unproven: 'warn',
-    missing: 'warn',
-    parked: 'warn',
-    stale: 'warn',
-    paused: 'warn',
-  },
-  ...{ failed: 'bad', invalid: 'bad', removed: 'bad', interrupted: 'bad', never: 'bad' },
-  ...{ running: 'busy', waiting: 'busy' },
+const TONES: Readonly<Record<Tone, readonly string[]>> = {
+  good: ['succeeded', 'valid', 'finished', 'live', 'current', 'ok'],
+  warn: ['held', 'unproven', 'missing', 'stale', 'paused', 'never'],
+  bad: ['failed', 'failing', 'parked', 'invalid', 'denied', 'removed', 'interrupted'],
+  busy: ['running', 'waiting'],
+  quiet: [],
 };
+
+function toneOf(state: string): Tone {
+  const tones = Object.keys(TONES) as Tone[];
+  return tones.find((tone) => TONES[tone].includes(state)) ?? 'quiet';
+}
 
 /** A state in a word. */
 export const State: FC<{ of: string; tone?: Tone }> = ({ of, tone }) => (
-  <span class={`state ${tone ?? TONES[of] ?? 'quiet'}`}>{of}</span>
+  <span class={`state ${tone ?? toneOf(of)}`}>{of}</span>
 );
 
 /** A section with a heading. */
@@ -140,21 +143,21 @@ function slug(title: string): string {
   return title.toLowerCase().replace(/[^a-z0-9]+/g, '-');
 }
 
-/** What a table shows of a row. */
-export interface Column<Row> {
-  readonly name: string;
-  readonly cell: (row: Row) => Child;
-  /** Figures stand at the right, in columns. */
-  readonly isFigure?: boolean;
+/** What a table shows of a row: a column's name, and its cells. */
+export type Column<Row> = { readonly cell: (row: Row) => Child } & (
+  | { readonly name: string }
+  /** Figures stand at the right, in columns. Where a table flows, the name stands before the value. */
+  | { readonly figure: string; readonly isMinor?: boolean }
+  /** Its name stands before the value where a table flows. */
+  | { readonly named: string }
   /** Left out on a phone, unless the table flows there. */
-  readonly isMinor?: boolean;
-  /** Its name stands before the value where a table flows, as that of figures does. */
-  readonly isNamed?: boolean;
-}
+  | { readonly minor: string }
+);
 
 /**
  * A table; what fills it when it is empty is the caller's to say.
  * @param flows on a phone each row is a paragraph: for more columns than fit there
+ * @param isEven its columns stand as those of others like it, whatever is in them
  */
 export function Table<Row>({
   caption,
@@ -162,25 +165,38 @@ export function Table<Row>({
   rows,
   empty,
   flows = false,
+  isEven = false,
 }: {
   caption: string;
   columns: readonly Column<Row>[];
   rows: readonly Row[];
   empty: Child;
   flows?: boolean;
+  isEven?: boolean;
 }) {
   if (rows.length === 0) return <Empty>{empty}</Empty>;
-  const classOf = ({ isFigure, isMinor }: Column<Row>): string | undefined =>
-    [isFigure ? 'figure' : '', isMinor ? 'minor' : ''].filter(Boolean).join(' ') || undefined;
+  const heads = columns.map((column) => {
+    const { cell } = column;
+    if ('name' in column) return { name: column.name, cell };
+    if ('minor' in column) return { name: column.minor, kind: 'minor', cell };
+    if ('named' in column) return { name: column.named, told: column.named, cell };
+    const { figure: name, isMinor } = column;
+    return { name, told: name, kind: isMinor === true ? 'figure minor' : 'figure', cell };
+  });
   return (
-    <div class={flows ? 'table flows' : 'table'} tabindex={0} role="group" aria-label={caption}>
+    <div
+      class={`table${flows ? ' flows' : ''}${isEven ? ' even' : ''}`}
+      tabindex={0}
+      role="group"
+      aria-label={caption}
+    >
       <table>
         <caption class="unseen">{caption}</caption>
         <thead>
           <tr>
-            {columns.map((column) => (
-              <th scope="col" class={classOf(column)}>
-                {column.name}
+            {heads.map(({ name, kind }) => (
+              <th scope="col" class={kind}>
+                {name}
               </th>
             ))}
           </tr>
@@ -188,12 +204,9 @@ export function Table<Row>({
         <tbody>
           {rows.map((row) => (
             <tr>
-              {columns.map((column) => (
-                <td
-                  class={classOf(column)}
-                  data-name={flows && (column.isFigure || column.isNamed) ? column.name : undefined}
-                >
-                  {column.cell(row)}
+              {heads.map(({ kind, told, cell }) => (
+                <td class={kind} data-name={flows ? told : undefined}>
+                  {cell(row)}
                 </td>
               ))}
             </tr>
@@ -206,6 +219,28 @@ export function Table<Row>({
 
 /** Says what fills an empty place. */
 export const Empty: FC<PropsWithChildren> = ({ children }) => <p class="empty">{children}</p>;
+
+/** Texts of others below each other. */
+export const Lines: FC<{ of: readonly string[] }> = ({ of }) => (
+  <ul class="lines">
+    {of.map((text) => (
+      <li>
+        <Foreign text={text} isWhole />
+      </li>
+    ))}
+  </ul>
+);
+
+/** A chart, and its figures as a table for who asks. */
+export const WithTable: FC<{ chart: Child; table: Child }> = ({ chart, table }) => (
+  <div class="chart-box">
+    {chart}
+    <details>
+      <summary>As a table</summary>
+      {table}
+    </details>
+  </div>
+);
 
 /** Figures side by side. */
 export const Figures: FC<{ of: readonly { label: string; value: Child; note?: Child }[] }> = ({
@@ -329,6 +364,12 @@ export const Pages: FC<{
   );
 };
 
+/** The rows of one page, of which one more than its size was asked for, and the row that the next begins after. */
+export function onePage<Row>(rows: readonly Row[], size: number) {
+  const shown = rows.slice(0, size);
+  return { shown, last: rows.length > size ? shown.at(-1) : undefined };
+}
+
 /** A query with one value changed. */
 function withValue(query: URLSearchParams, name: string, value: string): string {
   const changed = new URLSearchParams(query);
@@ -370,10 +411,30 @@ export function printable(text: string): string {
   return text.replace(UNPRINTABLE, '\ufffd').replace(PILE, '$1');
 }
 
+/** A sentence, with what stands in backticks as a command to type. */
+export const Sentence: FC<{ text: string }> = ({ text }) => (
+  <>
+    {printable(text)
+      .split('`')
+      .map((part, n) => (n % 2 === 1 ? <code>{part}</code> : part))}
+  </>
+);
+
 /** A seller's name, as a link to its page. */
 export const SellerLink: FC<{ name: string }> = ({ name }) => (
   <a class="seller" href={`/sellers/${encodeURIComponent(name)}`}>
     {name}
+  </a>
+);
+
+/** A link to an item's page, by the item's name. */
+export const ItemLink: FC<{
+  seller: string;
+  item: bigint | number | string;
+  name: string | null;
+}> = ({ seller, item, name }) => (
+  <a href={`/items/${encodeURIComponent(seller)}/${item}`}>
+    <Foreign text={name ?? String(item)} />
   </a>
 );
 
@@ -387,6 +448,18 @@ export const WebLink: FC<{ url: string | null }> = ({ url }) => {
     </a>
   );
 };
+
+/** A form that narrows a list; what is chosen becomes part of the address. */
+export const Filter: FC<PropsWithChildren<{ button?: string; action?: string }>> = ({
+  button = 'Filter',
+  action,
+  children,
+}) => (
+  <form class="filter" method="get" action={action}>
+    {children}
+    <button>{button}</button>
+  </form>
+);
 
 /** A select of a filter, with all of them as the first choice. */
 export const Choice: FC<{

@@ -1,7 +1,14 @@
 import type { Config } from '../config/index.js';
 import { describeCodeFault, readCode } from '../domain/codes/code.js';
 import { cellMaskOf } from '../domain/redact.js';
-import { Problem } from './context.js';
+import { Problem, type DashboardContext } from './context.js';
+
+/** The fields of a form. @throws {Problem} when it is broken */
+export async function formIn(c: DashboardContext): Promise<Readonly<Record<string, unknown>>> {
+  return c.req.parseBody().catch(() => {
+    throw new Problem('Nothing was done', 'The form did not arrive whole: send it again.');
+  });
+}
 
 /** A number in a path. @throws {Problem} when it is none */
 export function idIn(text: string): bigint {

@@ -3,20 +3,6 @@ import type { FiredSchedule, LiveProcess } from '../store/processes.js';
 import { PAUSED } from '../store/sellers.js';
 import type { SellerStatus } from '../store/status.js';
 
-/** Age of the older part of a copy (ms); Infinity when it was never made. */
-export function ageOf({ itemsMirroredAt, accountMirroredAt }: SellerStatus): number {
-  if (itemsMirroredAt === null || accountMirroredAt === null) return Infinity;
-  return Date.now() - Math.min(itemsMirroredAt.getTime(), accountMirroredAt.getTime());
-}
-
-/** How current a seller's copy is, in a word. */
-export function stateOf(seller: SellerStatus, staleMs: number): string {
-  if (seller.parked !== null) return seller.parked.code === PAUSED ? PAUSED : 'parked';
-  const age = ageOf(seller);
-  if (age === Infinity) return 'never';
-  return age > staleMs ? 'stale' : 'current';
-}
-
 /** The schedules that living processes fire for a seller, each once. */
 export function schedulesOf(
   sellerId: string,

@@ -44,7 +44,8 @@ export async function startDashboard(
     );
   }
   const live = new LiveWork(() => store.overview.running());
-  const named = url === null ? [] : [new URL(url).hostname];
+  // Without the brackets of an IPv6 address, as names are compared.
+  const named = url === null ? [] : [new URL(url).hostname.replace(/^\[|\]$/g, '')];
   const door = {
     hosts: [...hosts, ...named],
     isSecure: tls !== null || isBehindProxy,

@@ -28,8 +28,10 @@ export type ChangeText =
     ));
 
 const LABELS: Readonly<Record<string, string>> = {
-  ...{ sub_category: 'subcategory', published_at: 'published' },
-  ...{ price_regular: 'regular price', price_extended: 'extended price' },
+  sub_category: 'subcategory',
+  published_at: 'published',
+  price_regular: 'regular price',
+  price_extended: 'extended price',
 };
 
 const NOTHING = '–';
@@ -103,7 +105,10 @@ function lists(label: string, before: readonly string[], after: readonly string[
   const names = listDiff(removed.map(fileName), added.map(fileName));
   const isMoved = names.added.length + names.removed.length === 0;
   return {
-    ...{ kind: 'list', label, added: bounded(names.added), removed: bounded(names.removed) },
+    kind: 'list',
+    label,
+    added: bounded(names.added),
+    removed: bounded(names.removed),
     note: isMoved ? `${number}, at other addresses` : number,
   };
 }

@@ -124,7 +124,9 @@ export function groupChanges<C extends PlacedChange>(changes: readonly C[]) {
     else ofItem.push(change);
   }
   return groups.map(({ first: { runId, sellerId, changedAt }, items }) => ({
-    ...{ runId, sellerId, changedAt },
+    runId,
+    sellerId,
+    changedAt,
     items: [...items]
       .map(([itemId, changes]): ItemGroup<C> => ({ itemId, changes }))
       .sort((a, b) => Number(a.itemId - b.itemId)),

@@ -119,10 +119,20 @@ export class KnownItems {
     return unreadable;
   }
 
+  /** How many items were in each state before this run. */
+  stateCounts(): Record<KnownState, number> {
+    const byCode: number[] = [0, 0, 0, 0, 0];
+    for (let slot = 0; slot < this.#size; slot++) {
+      const code = this.#flagsAt(slot) & STATE_MASK;
+      byCode[code] = (byCode[code] ?? 0) + 1;
+    }
+    const [, live = 0, missing = 0, removed = 0] = byCode;
+    return { live, missing, removed };
+  }
+
   presentCount(): number {
-    let count = 0;
-    for (let slot = 0; slot < this.#size; slot++) if (this.#isPresent(slot)) count++;
-    return count;
+    const { live, missing } = this.stateCounts();
+    return live + missing;
   }
 
   #isPresent(slot: number): boolean {

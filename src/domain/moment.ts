@@ -24,7 +24,7 @@ export function parseDuration(text: string): DurationReading {
   if (/^\d+$/.test(plain)) return { fault: `has no unit; give a length of time ${DURATIONS}` };
   const parts = /^(?:(\d+)w)?(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?$/.exec(plain);
   if (parts === null) {
-    return { fault: `is no length of time; give whole numbers with units, ${DURATIONS}` };
+    return { fault: `is not a length of time; give whole numbers with units, ${DURATIONS}` };
   }
   const ms = Object.values(UNITS).reduce(
     (sum, unit, index) => sum + Number(parts[index + 1] ?? 0) * unit,

@@ -19,8 +19,16 @@ const ESCAPE =
   /\\(?:u(?<unicode>[0-9a-f]{4})|x(?<hex>[0-9a-f]{2})|(?<char>.))|(?<percent>(?:%[0-9a-f]{2})+)|&(?:#(?:x(?<htmlHex>[0-9a-f]{1,8})|(?<decimal>[0-9]{1,8}));?|(?<name>amp|lt|gt|quot|apos);)/gi;
 const MAY_ESCAPE = /[\\%&]/;
 const NAMED: Readonly<Record<string, string>> = {
-  ...{ amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" },
-  ...{ b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' },
+  amp: '&',
+  lt: '<',
+  gt: '>',
+  quot: '"',
+  apos: "'",
+  b: '\b',
+  f: '\f',
+  n: '\n',
+  r: '\r',
+  t: '\t',
 };
 
 /** A letter or digit escaped by its number, which encoders do only when told to. */

@@ -23,7 +23,7 @@ export interface RedisTarget {
   readonly tls: boolean;
 }
 
-/** Why a text is no address of Redis. Never repeats the text, which contains passwords. */
+/** Why a text is not an address of Redis. Never repeats the text, which contains passwords. */
 export class RedisUrlFault extends Error {
   /**
    * @param fault what is wrong, continuing a sentence that begins with the setting's name

@@ -53,7 +53,9 @@ export type Removals = Pick<RemovalPlan, 'remove' | 'missing'>;
 export function planRemovals(question: RemovalQuestion): RemovalPlan {
   const { unlisted, lookups, guard, decided } = question;
   const [confirmed, open]: [number[], number[]] = [[], []];
-  const [approved, waiting, rejected]: [number[], number[], number[]] = [[], [], []];
+  const approved: number[] = [];
+  const waiting: number[] = [];
+  const rejected: number[] = [];
   for (const id of unlisted) {
     const outcome = lookups.get(id);
     const isGone = outcome === 'gone';

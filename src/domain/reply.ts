@@ -83,9 +83,9 @@ export function unavailable(
 export function describeFailure(failure: Failure): string {
   switch (failure.kind) {
     case 'denied':
-      return `the marketplace answered "${failure.message}" (HTTP ${failure.httpStatus})`;
+      return `the marketplace answered ${said(failure)}`;
     case 'refused':
-      return `the marketplace refused the API key: "${failure.message}" (HTTP ${failure.httpStatus})`;
+      return `the marketplace refused the API key: ${said(failure)}`;
     case 'limited':
       return failure.retryAt === null
         ? 'the marketplace says there were too many requests'
@@ -97,4 +97,8 @@ export function describeFailure(failure: Failure): string {
         ? `${failure.detail} (HTTP ${failure.httpStatus})`
         : `${failure.detail} (HTTP ${failure.httpStatus}); the answer begins: ${failure.excerpt}`;
   }
+}
+
+function said({ message, httpStatus }: Denied | Refused): string {
+  return message === '' ? `HTTP ${httpStatus}` : `"${message}" (HTTP ${httpStatus})`;
 }

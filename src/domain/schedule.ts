@@ -135,8 +135,14 @@ function stretchesOf(timeZone: string, day: number): Stretch[] {
   if (zone === undefined) {
     const as = 'numeric';
     const format = new Intl.DateTimeFormat('en-US', {
-      ...{ timeZone, hourCycle: 'h23' },
-      ...{ year: as, month: as, day: as, hour: as, minute: as, second: as },
+      timeZone,
+      hourCycle: 'h23',
+      year: as,
+      month: as,
+      day: as,
+      hour: as,
+      minute: as,
+      second: as,
     });
     zone = { format, days: new Map() };
     zones.set(timeZone, zone);
@@ -154,7 +160,8 @@ function stretchesOf(timeZone: string, day: number): Stretch[] {
 function split(format: Intl.DateTimeFormat, from: number, to: number): Stretch[] {
   const [before, after] = [offsetAt(format, from), offsetAt(format, to)];
   if (before === after) return [{ from, to, offset: before }];
-  let [last, change] = [from, to];
+  let last = from;
+  let change = to;
   while (change - last > SECOND_MS) {
     const middle = last + Math.floor((change - last) / 2 / SECOND_MS) * SECOND_MS;
     if (offsetAt(format, middle) === before) last = middle;

@@ -1,6 +1,6 @@
 import { csvHead, csvLine, csvNumber, guarded, PLAIN_CSV, type CsvDialect } from '../domain/csv.js';
 import { parquetChunks } from './parquet.js';
-import { isNumeric, isoMoment, jsonOf, kindOf } from './values.js';
+import { isNumeric, isoMoment, kindOf, rowEncoder } from './values.js';
 import type { WorkbookColumn } from '../intake/write-workbook.js';
 import type { ExportColumn, Exported } from '../store/exports.js';
 import type { QueryColumn } from '../store/read-only.js';
@@ -83,16 +83,8 @@ function csvRow(
 }
 
 function jsonRow(columns: readonly ExportColumn[]): (row: TextRow) => string {
-  const members = columns.map((column) => {
-    return { head: `${JSON.stringify(column.name)}:`, type: typeOf(column) };
-  });
-  return (row) => {
-    const parts = members.map(({ head, type }, n) => {
-      const text = row[n] ?? null;
-      return head + (text === null ? 'null' : jsonOf(text, type));
-    });
-    return `{${parts.join(',')}}\n`;
-  };
+  const encode = rowEncoder(columns.map((column) => ({ name: column.name, type: typeOf(column) })));
+  return (row) => `${encode(row)}\n`;
 }
 
 /** The type of a query's column with such values; whole numbers of any size are written exactly. */

@@ -5,9 +5,12 @@ import type { ExportColumn } from '../store/exports.js';
 import { textsOf } from '../store/read-only.js';
 import type { TextRow } from '../store/text-cursor.js';
 
-/** Limits of a group of rows, which is in memory as a whole until it is written. */
-const GROUP_ROWS = 8_000;
-const GROUP_CHARACTERS = 4 * 1024 * 1024;
+/**
+ * Limits of a group of rows, which is in memory until it is written. Groups of 20,000 rows take 60 MB more
+ * memory, for files that are 4 % smaller.
+ */
+const GROUP_ROWS = 2_000;
+const GROUP_BYTES = 1024 * 1024;
 
 /**
  * Rows as a Parquet file, in chunks: decimals as DECIMAL, moments as TIMESTAMP in UTC with
@@ -28,40 +31,80 @@ export async function* parquetChunks(
     bytes.index = 0;
     return part;
   };
-  let group = newGroup(columns);
+  const texts = columns.map(() => new ColumnTexts());
+  let rows = 0;
+  let size = 0;
   const flush = (): Uint8Array => {
-    const { rows, values } = group;
-    const columnData = columns.map(({ name }, n) => ({ name, data: values[n] ?? [] }));
+    // The values of one column at a time.
+    const columnData = columns.map(({ name, read }, n) => ({
+      name,
+      get data() {
+        return texts[n]?.values(read) ?? [];
+      },
+    }));
     // Writing into memory is synchronous; the promise is for other writers.
     void writer.write({ columnData, rowGroupSize: rows });
-    group = newGroup(columns);
+    for (const column of texts) column.clear();
+    rows = 0;
+    size = 0;
     return written();
   };
   for await (const batch of batches) {
     for (const row of batch) {
-      for (const [n, { read }] of columns.entries()) {
-        const text = row[n] ?? null;
-        group.values[n]?.push(text === null ? null : read(text));
-        group.characters += text?.length ?? 0;
-      }
-      group.rows++;
-      if (group.rows >= GROUP_ROWS || group.characters >= GROUP_CHARACTERS) yield flush();
+      for (const [n, column] of texts.entries()) size += column.add(row[n] ?? null);
+      rows += 1;
+      if (rows >= GROUP_ROWS || size >= GROUP_BYTES) yield flush();
     }
   }
-  if (group.rows > 0) yield flush();
+  if (rows > 0) yield flush();
   writer.schema = writer.schema.map(finished);
   void writer.finish();
   yield written();
 }
 
-interface RowGroup {
-  readonly values: ParquetValue[][];
-  rows: number;
-  characters: number;
-}
+/** Texts of a column as bytes: strings that wait for their group outlive the cheap collections of garbage. */
+class ColumnTexts {
+  #bytes = Buffer.allocUnsafeSlow(64 * 1024);
+  #size = 0;
+  #isAscii = true;
+  /** Where each ends; -1: it is null. */
+  #ends: number[] = [];
 
-function newGroup(columns: readonly ParquetColumn[]): RowGroup {
-  return { values: columns.map(() => []), rows: 0, characters: 0 };
+  /** @returns its number of bytes */
+  add(text: string | null): number {
+    if (text === null) {
+      this.#ends.push(-1);
+      return 0;
+    }
+    const most = this.#size + text.length * 3;
+    if (most > this.#bytes.length) {
+      const more = Buffer.allocUnsafeSlow(most * 2);
+      this.#bytes.copy(more, 0, 0, this.#size);
+      this.#bytes = more;
+    }
+    const written = this.#bytes.write(text, this.#size);
+    this.#isAscii &&= written === text.length;
+    this.#size += written;
+    this.#ends.push(this.#size);
+    return written;
+  }
+
+  values<T>(read: (text: string) => T): (T | null)[] {
+    const encoding = this.#isAscii ? 'latin1' : 'utf8';
+    let start = 0;
+    return this.#ends.map((end) => {
+      if (end < 0) return null;
+      const text = this.#bytes.toString(encoding, start, end);
+      start = end;
+      return read(text);
+    });
+  }
+
+  clear(): void {
+    this.#size = 0;
+    this.#isAscii = true;
+    this.#ends = [];
+  }
 }
 
 type ParquetValue = string | number | bigint | boolean | Date | Uint8Array | null | unknown[];

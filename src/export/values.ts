@@ -1,5 +1,7 @@
+import { uniqueNames } from '../domain/csv.js';
 import type { ExportColumn } from '../store/exports.js';
 import { textsOf, type QueryColumn } from '../store/read-only.js';
+import type { TextRow } from '../store/text-cursor.js';
 
 export type ValueKind =
   | { readonly kind: 'text' | 'boolean' | 'json' | 'texts' | 'date' | 'moment' | 'float' }
@@ -45,11 +47,23 @@ export function isoMoment(text: string): string {
 
 /** Microseconds since 1970; null for infinity and years of more than four digits. */
 export function microseconds(text: string): bigint | null {
-  const [, day, time = ''] = UTC.exec(text) ?? [];
-  if (day === undefined || day.length > 10) return null;
-  const seconds = Date.parse(`${day}T${time.slice(0, 8)}Z`) / 1000;
-  const fraction = time.slice(9).padEnd(6, '0');
-  return BigInt(seconds) * 1_000_000n + BigInt(fraction);
+  if (text[4] !== '-' || !UTC.test(text)) return null;
+  // Digit by digit: there are millions of moments, and each part of the text would be garbage.
+  const two = (at: number): number => digit(text, at) * 10 + digit(text, at + 1);
+  const year = two(0) * 100 + two(2);
+  // Date.UTC takes the years 0 to 99 for 1900 to 1999. Every 400 years have the same days.
+  const ms =
+    Date.UTC(year + 400, two(5) - 1, two(8), two(11), two(14), two(17)) - 146_097 * 86_400_000;
+  let micros = 0;
+  for (let at = 20, unit = 100_000; at < text.length - 3; at++, unit /= 10) {
+    micros += digit(text, at) * unit;
+  }
+  const all = ms * 1000 + micros;
+  return Number.isSafeInteger(all) ? BigInt(all) : BigInt(ms) * 1000n + BigInt(micros);
+}
+
+function digit(text: string, at: number): number {
+  return text.charCodeAt(at) - 48;
 }
 
 /** The beginning of a day; null for infinity and years of more than four digits. */
@@ -58,7 +72,7 @@ export function day(text: string): Date | null {
 }
 
 /** True when a double, which JavaScript and others read numbers as, keeps every digit. */
-export function isExact(text: string): boolean {
+function isExact(text: string): boolean {
   const number = Number(text);
   return Number.isFinite(number) && digits(text) === digits(String(number));
 }
@@ -79,7 +93,7 @@ function digits(text: string): string {
  * Writes PostgreSQL's text of a value as JSON. Decimals, such as money, are text with all their digits;
  * so is another number that a double can't hold exactly.
  */
-export function jsonOf(text: string, type: QueryColumn['type']): string {
+function jsonOf(text: string, type: QueryColumn['type']): string {
   switch (type) {
     case 'boolean':
       return text === 't' ? 'true' : 'false';
@@ -96,4 +110,16 @@ export function jsonOf(text: string, type: QueryColumn['type']): string {
     case 'text':
       return JSON.stringify(text);
   }
+}
+
+/** Writes rows as JSON objects. Columns of one name get `_2`, `_3` and so on. */
+export function rowEncoder(columns: readonly QueryColumn[]): (row: TextRow) => string {
+  const names = uniqueNames(columns.map(({ name }) => name)).map((name) => JSON.stringify(name));
+  return (row) => {
+    const members = columns.map(({ type }, n) => {
+      const text = row[n] ?? null;
+      return `${names[n]}:${text === null ? 'null' : jsonOf(text, type)}`;
+    });
+    return `{${members.join(',')}}`;
+  };
 }

@@ -94,28 +94,28 @@ export async function deliverFeed(
 /** What to do about a view that does not exist. */
 export const LIST_VIEWS = '`seller-mirror export` lists the views';
 
-/** The shapes of the feed's views that there are. */
+/** The shapes of the feed's views that there are, in its order. */
 export async function shapesOf(exports: Exports, content: FeedContent): Promise<ViewShape[]> {
   const known = await exports.views();
-  const shapes: ViewShape[] = [];
-  for (const view of known.filter(({ name }) => content.views.includes(name))) {
-    shapes.push(await shapeOf(exports, view, content));
-  }
-  return shapes;
+  return content.views.flatMap((name) => {
+    const view = known.find((one) => one.name === name);
+    return view === undefined ? [] : [shapeOf(view, content)];
+  });
 }
 
 type Done = Pick<ViewReport, 'kind' | 'rows' | 'why'>;
 
-/** What a feed delivers of a view, with the columns that it has now. */
-async function shapeOf(
-  exports: Exports,
-  { name, key, bySeller }: ExportableView,
+/** What a feed delivers of a view. */
+function shapeOf(
+  { name, columns, key, bySeller }: ExportableView,
   { sellers, deletes }: FeedContent,
-): Promise<ViewShape> {
-  const columns = await exports.columns(name);
+): ViewShape {
   const names = new Set(columns.map((column) => column.name));
   return {
-    ...{ view: name, columns, key, sellers: bySeller ? sellers : null },
+    view: name,
+    columns,
+    key,
+    sellers: bySeller ? sellers : null,
     indexed: key === null ? [] : INDEXED.filter((column) => names.has(column)),
     isMarked: key !== null && deletes === 'mark',
   };
@@ -136,7 +136,7 @@ class ViewDelivery {
   constructor(
     readonly exports: Exports,
     readonly target: Target,
-    readonly view: ExportableView,
+    public view: ExportableView,
     readonly content: FeedContent,
     readonly options: DeliverOptions,
   ) {}
@@ -152,13 +152,15 @@ class ViewDelivery {
         if (isAhead && tries > 1) await this.target.forget(this.view.name);
         // What the other one delivered need not come again.
         if (tries === TRIES) return { kind: 'same', rows: 0, why: null };
+        const known = await this.exports.views();
+        this.view = known.find(({ name }) => name === this.view.name) ?? this.view;
       }
     }
   }
 
   async #try(): Promise<Done> {
-    const { exports, target, view } = this;
-    const shape = await shapeOf(exports, view, this.content);
+    const { target, view } = this;
+    const shape = shapeOf(view, this.content);
     const mark = markOf(shape);
     const isThere = await target.ensure(shape);
     const position = await target.cursor(view.name);

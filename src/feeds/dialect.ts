@@ -8,6 +8,8 @@ export type SqlValue = string | number | bigint | null;
 export interface SqlConnection {
   /** Runs a statement; `?` stands for a value. @throws {TargetError} */
   query(sql: string, values?: readonly SqlValue[]): Promise<Readonly<Record<string, unknown>>[]>;
+  /** Runs an UPDATE. @returns the number of rows that its condition was true of @throws {TargetError} */
+  update(sql: string, values: readonly SqlValue[]): Promise<number>;
   /** Puts lines into a table, as fast as it can. @returns the number of rows @throws {TargetError} */
   bulk(table: string, columns: readonly string[], lines: Lines): Promise<number>;
   close(): Promise<void>;
@@ -22,6 +24,8 @@ export interface FoundColumn {
 
 /** A table as it is in the target. */
 export interface FoundTable {
+  /** It is a table: a view of the target has columns too, but takes no rows. */
+  readonly isTable: boolean;
   readonly columns: ReadonlyMap<string, FoundColumn>;
   /** The columns of each of its unique indexes. */
   readonly unique: readonly (readonly string[])[];
@@ -45,7 +49,7 @@ export interface Merge {
 /** In what databases differ. */
 export interface Dialect {
   /** Server and version for people. */
-  readonly server: string;
+  readonly server: () => Promise<string>;
   /** The server's own time (ms since 1970); null when it has no clock of its own. */
   readonly clock: () => Promise<number | null>;
   readonly begin: string;

@@ -83,6 +83,17 @@ export async function* partsOf(
   }
 }
 
+/** The same lines; null when there are none. */
+export async function someOf(lines: Lines): Promise<Lines | null> {
+  const chunks = lines[Symbol.asyncIterator]();
+  const first = await chunks.next();
+  if (first.done === true) return null;
+  return (async function* (): AsyncGenerator<Buffer> {
+    yield first.value;
+    yield* { [Symbol.asyncIterator]: () => chunks };
+  })();
+}
+
 /** Lines, while `look` sees each chunk. */
 export async function* watched(lines: Lines, look: (chunk: Buffer) => void): Lines {
   for await (const chunk of lines) {

@@ -58,14 +58,25 @@ export async function mysqlTarget(
   );
   // Without a listener the loss of the connection would end the process.
   client.on('error', () => undefined);
-  let takesFiles = false;
+  let takesFiles: boolean | null = null;
+  const run = (sql: string, values: readonly SqlValue[]) =>
+    server.answer(client.query({ sql, rowsAsArray: false }, [...values]));
   const connection: SqlConnection = {
     async query(sql, values = []) {
-      const [rows] = await server.answer(client.query({ sql, rowsAsArray: false }, [...values]));
+      const [rows] = await run(sql, values);
       return Array.isArray(rows) ? (rows as Record<string, unknown>[]) : [];
     },
-    bulk: (table, columns, lines) =>
-      (takesFiles ? loadData : insertRows)({ client, server, table, columns, lines }),
+    async update(sql, values) {
+      const [result] = await run(sql, values);
+      return (result as ResultSetHeader).affectedRows;
+    },
+    async bulk(table, columns, lines) {
+      if (takesFiles === null) {
+        const [row] = await connection.query('SELECT @@GLOBAL.local_infile AS files');
+        takesFiles = Number(row?.['files']) === 1;
+      }
+      return (takesFiles ? loadData : insertRows)({ client, server, table, columns, lines });
+    },
     close: () => server.close(() => client.end()),
   };
   try {
@@ -76,14 +87,7 @@ export async function mysqlTarget(
            lock_wait_timeout = ${LOCK_SECONDS}, innodb_lock_wait_timeout = ${LOCK_SECONDS},
            net_read_timeout = 600, net_write_timeout = 600, wait_timeout = 28800`,
     );
-    const [row] = await connection.query(
-      'SELECT version() AS version, @@GLOBAL.local_infile AS files',
-    );
-    takesFiles = Number(row?.['files']) === 1;
-    const version = String(row?.['version']);
-    const name = /mariadb/i.test(version) ? 'MariaDB' : 'MySQL';
-    const shown = `${name} ${version.split('-', 1)[0]}`;
-    return sqlTarget(connection, dialectOf(connection, database, shown), feed);
+    return sqlTarget(connection, dialectOf(connection, database), feed);
   } catch (error) {
     await connection.close();
     throw error;
@@ -151,7 +155,9 @@ async function refuseWarnings(client: Connection, table: string, info: string): 
   );
 }
 
-const [BACKSLASH, FORM_FEED, VERTICAL_TAB] = [0x5c, 'f'.charCodeAt(0), 'v'.charCodeAt(0)];
+const BACKSLASH = 0x5c;
+const FORM_FEED = 'f'.charCodeAt(0);
+const VERTICAL_TAB = 'v'.charCodeAt(0);
 
 /** MySQL knows all of COPY's escapes but two; it takes these characters as they are. */
 function withRawBlanks(chunk: Buffer): Buffer {
@@ -177,12 +183,15 @@ function withRawBlanks(chunk: Buffer): Buffer {
 
 /** Puts lines into a table by INSERTs of many rows, for servers without `local_infile`. */
 async function insertRows({ client, server, table, columns, lines }: Bulk): Promise<number> {
-  let [rows, characters, values] = [0, 0, [] as TextRow[]];
+  let rows = 0;
+  let characters = 0;
+  let values = [] as TextRow[];
   const flush = async (): Promise<void> => {
     if (values.length === 0) return;
     const sql = `INSERT INTO ${table} (${columns.join(', ')}) VALUES ?`;
     await server.answer(client.query(sql, [values]));
-    [characters, values] = [0, []];
+    characters = 0;
+    values = [];
   };
   for await (const chunk of lines) {
     for (const row of rowsOf(chunk)) {
@@ -239,10 +248,10 @@ function valueSql(column: ExportColumn, value: string): string {
       return `round(${value}, 20)`;
     case 'texts':
       return `to_json(${value})::text`;
-    // Years that MySQL can't hold, and infinity, are null.
+    // Years that MySQL can't hold, and infinity, are null. The session's time zone is UTC.
     case 'moment':
       return `CASE WHEN ${value} >= '0001-01-01 00:00:00+00' AND ${value} < '10000-01-01 00:00:00+00'
-                   THEN (${value} AT TIME ZONE 'UTC')::text END`;
+                   THEN ${value}::timestamp END`;
     case 'date':
       return `CASE WHEN ${value} >= '0001-01-01' AND ${value} < '10000-01-01' THEN ${value}::text END`;
     default:
@@ -274,13 +283,17 @@ function merged({ into, from, columns, key, isWhole, isMarked, own }: Merge): st
   ];
 }
 
-function dialectOf(connection: SqlConnection, database: string, server: string): Dialect {
+function dialectOf(connection: SqlConnection, database: string): Dialect {
   const one = async (sql: string, values: readonly SqlValue[] = []): Promise<number> => {
     const [row] = await connection.query(`SELECT ${sql} AS value`, values);
     return Number(row?.['value']);
   };
   return {
-    server,
+    async server() {
+      const [row] = await connection.query('SELECT version() AS version');
+      const version = String(row?.['version']);
+      return `${/mariadb/i.test(version) ? 'MariaDB' : 'MySQL'} ${version.split('-', 1)[0]}`;
+    },
     quote: quoted,
     tableName: quoted,
     typeOf,
@@ -305,25 +318,27 @@ function dialectOf(connection: SqlConnection, database: string, server: string):
     rename: (from, to) => `RENAME TABLE ${from} TO ${quoted(to)}`,
     clock: () => one('unix_timestamp(now(6)) * 1000'),
     async table(name) {
-      const columns = await connection.query(
+      const rows = await connection.query(
         `SELECT column_name AS name, column_type AS type, character_set_name AS charset,
-                collation_name AS collation
-           FROM information_schema.columns WHERE table_schema = ? AND table_name = ?`,
-        [database, name],
-      );
-      if (columns.length === 0) return null;
-      const indexes = await connection.query(
-        `SELECT group_concat(column_name ORDER BY seq_in_index SEPARATOR '\\n') AS names
+                collation_name AS collation,
+                (SELECT table_type FROM information_schema.tables WHERE table_schema = ? AND table_name = ?) AS kind
+           FROM information_schema.columns WHERE table_schema = ? AND table_name = ?
+         UNION ALL
+         SELECT group_concat(column_name ORDER BY seq_in_index SEPARATOR '\\n'), NULL, NULL, NULL, NULL
            FROM information_schema.statistics
           WHERE table_schema = ? AND table_name = ? AND non_unique = 0 GROUP BY index_name`,
-        [database, name],
+        [database, name, database, name, database, name],
       );
+      const columns = rows.filter(({ type }) => type !== null);
+      const indexes = rows.filter(({ type }) => type === null);
+      if (columns.length === 0) return null;
       return {
+        isTable: columns[0]?.['kind'] === 'BASE TABLE',
         // Names of columns are the same whatever their case.
         columns: new Map(
           columns.map((row) => [String(row['name']).toLowerCase(), foundColumn(row)]),
         ),
-        unique: indexes.map((row) => String(row['names']).split('\n')),
+        unique: indexes.map((row) => String(row['name']).split('\n')),
       };
     },
     async tablesLike(beginning) {

@@ -36,12 +36,18 @@ export async function runFeed(
   feed: FeedConfig,
   options: DeliverOptions,
 ): Promise<ViewReport[]> {
-  const target = await openTarget(feed, options.signal);
-  try {
-    return await withExports(databaseUrl, options.signal, (exports) =>
-      deliverFeed(exports, target, feed, options),
-    );
-  } finally {
-    await target.close();
-  }
+  return withExports(databaseUrl, options.signal, async (exports) => {
+    // Both at once: most of a night without changes is spent on logging in.
+    const [connected, target] = await Promise.allSettled([
+      exports.connect(),
+      openTarget(feed, options.signal),
+    ]);
+    if (target.status === 'rejected') throw target.reason;
+    try {
+      if (connected.status === 'rejected') throw connected.reason;
+      return await deliverFeed(exports, target.value, feed, options);
+    } finally {
+      await target.value.close();
+    }
+  });
 }

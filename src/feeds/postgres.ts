@@ -8,8 +8,9 @@ import {
   LOCK_SECONDS,
   SERVER_TIMES,
   ServerConnection,
+  connectionError,
 } from './server-connection.js';
-import { standardSql, type Dialect, type SqlConnection } from './dialect.js';
+import { standardSql, type Dialect, type SqlConnection, type SqlValue } from './dialect.js';
 import { Source } from './lines.js';
 import { sqlTarget } from './sql-target.js';
 import type { Target } from './target.js';
@@ -28,30 +29,24 @@ export async function postgresTarget(
   times = SERVER_TIMES,
 ): Promise<Target> {
   signal.throwIfAborted();
-  const client = new Client({
-    connectionString: url.href,
-    application_name: `seller-mirror feed ${feed}`.slice(0, 63),
-    keepAlive: true,
-    keepAliveInitialDelayMillis: KEEP_ALIVE_MS,
-  });
+  const what = `PostgreSQL at ${url.hostname}${url.port === '' ? '' : `:${url.port}`}`;
+  const client = clientOf(url, feed, what);
   // The loss of the connection fails the statement under way; unheard, it would end the process.
   client.on('error', () => undefined);
-  const place = `${url.hostname}${url.port === '' ? '' : `:${url.port}`}`;
   const server = new ServerConnection(
-    `PostgreSQL at ${place}`,
+    what,
     () => client.connection.stream as Socket,
     times,
     signal,
   );
+  const run = (sql: string, values: readonly SqlValue[]) => {
+    let n = 0;
+    const numbered = sql.replace(/\?/g, () => `$${(n += 1)}`);
+    return server.answer(client.query<Record<string, unknown>>(numbered, [...values]));
+  };
   const connection: SqlConnection = {
-    async query(sql, values = []) {
-      let n = 0;
-      const numbered = sql.replace(/\?/g, () => `$${(n += 1)}`);
-      const { rows } = await server.answer(
-        client.query<Record<string, unknown>>(numbered, [...values]),
-      );
-      return rows;
-    },
+    query: async (sql, values = []) => (await run(sql, values)).rows,
+    update: async (sql, values) => (await run(sql, values)).rowCount ?? 0,
     async bulk(table, columns, lines) {
       const copy = client.query(copyFrom(`COPY ${table} (${columns.join(', ')}) FROM STDIN`));
       const source = new Source(server.sent(lines));
@@ -66,18 +61,31 @@ export async function postgresTarget(
     await connection.query(
       `SET TimeZone = 'UTC'; SET DateStyle = 'ISO, YMD'; SET client_encoding = 'UTF8';
        SET lock_timeout = '${LOCK_SECONDS}s'; SET statement_timeout = 0;
-       SET idle_in_transaction_session_timeout = 0; SET search_path = ${escapeIdentifier(schema)}`,
+       SET idle_in_transaction_session_timeout = 0; SET search_path = ${escapeIdentifier(schema)};
+       SET default_transaction_isolation = 'read committed'`,
     );
-    const [row] = await connection.query('SHOW server_version');
-    const version = `PostgreSQL ${String(row?.['server_version'])}`;
-    return sqlTarget(connection, dialectOf(connection, schema, version), feed);
+    return sqlTarget(connection, dialectOf(connection, schema), feed);
   } catch (error) {
     await connection.close();
     throw error;
   }
 }
 
-function dialectOf(connection: SqlConnection, schema: string, server: string): Dialect {
+/** @throws {TargetError} when a file of a certificate that the address names can't be read */
+function clientOf(url: URL, feed: string, what: string): Client {
+  try {
+    return new Client({
+      connectionString: url.href,
+      application_name: `seller-mirror feed ${feed}`.slice(0, 63),
+      keepAlive: true,
+      keepAliveInitialDelayMillis: KEEP_ALIVE_MS,
+    });
+  } catch (error) {
+    throw connectionError(error, what);
+  }
+}
+
+function dialectOf(connection: SqlConnection, schema: string): Dialect {
   const quote = escapeIdentifier;
   const tableName = (name: string): string => `${quote(schema)}.${quote(name)}`;
   const isThere = async (name: string): Promise<boolean> => {
@@ -88,14 +96,17 @@ function dialectOf(connection: SqlConnection, schema: string, server: string): D
   };
   return {
     ...standardSql(quote),
-    server,
     tableName,
-    begin: 'BEGIN ISOLATION LEVEL READ COMMITTED',
+    begin: 'BEGIN',
     forUpdate: ' FOR UPDATE',
     fits: (found, wanted) => found === wanted,
     // Exactly the types of the views, and their text.
     typeOf: ({ type }) => type,
     valueSql: (_, value) => value,
+    async server() {
+      const [row] = await connection.query('SHOW server_version');
+      return `PostgreSQL ${String(row?.['server_version'])}`;
+    },
     async clock() {
       const [row] = await connection.query(
         'SELECT extract(epoch FROM clock_timestamp()) * 1000 AS now',
@@ -120,7 +131,8 @@ function dialectOf(connection: SqlConnection, schema: string, server: string): D
     },
     async table(name) {
       const [row] = await connection.query(
-        `SELECT (SELECT json_agg(json_build_array(a.attname, format_type(a.atttypid, a.atttypmod)))
+        `SELECT c.relkind IN ('r', 'p', 'f') AS "isTable",
+                (SELECT json_agg(json_build_array(a.attname, format_type(a.atttypid, a.atttypmod)))
                    FROM pg_attribute a
                   WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) AS columns,
                 (SELECT json_agg((SELECT json_agg(a.attname) FROM pg_attribute a
@@ -136,6 +148,7 @@ function dialectOf(connection: SqlConnection, schema: string, server: string): D
       if (row === undefined) return null;
       const columns = (row['columns'] ?? []) as [string, string][];
       return {
+        isTable: row['isTable'] === true,
         columns: new Map(columns.map(([column, type]) => [column, { type }])),
         unique: (row['uniques'] ?? []) as string[][],
       };

@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import { errorCode } from '../domain/error-code.js';
 import { TargetConflictError, TargetError, type Lines } from './target.js';
 
 /** How long a server may take (ms). */
@@ -90,7 +91,7 @@ const CONFLICTS =
 export function connectionError(error: unknown, what: string): TargetError {
   if (error instanceof TargetError) return error;
   const inner: unknown = error instanceof AggregateError ? error.errors[0] : error;
-  const code = codeOf(inner);
+  const code = errorCode(inner) || 'failed';
   const words = inner instanceof Error && inner.message !== '' ? inner.message : code;
   const message = `${what}: ${words.replaceAll(/\s+/g, ' ').slice(0, 300)}`;
   if (CONFLICTS.test(code)) {
@@ -100,16 +101,18 @@ export function connectionError(error: unknown, what: string): TargetError {
   return new TargetError(message, remedy ?? 'mend it there; the feed goes on by itself');
 }
 
-function codeOf(error: unknown): string {
-  const code: unknown = error instanceof Error && 'code' in error ? error.code : null;
-  return typeof code === 'string' ? code : 'failed';
-}
-
 const REMEDIES: readonly (readonly [RegExp, string])[] = [
-  [/^(?:28P01|28000|ER_ACCESS_DENIED_ERROR)$/, 'check the user and the password file of the feed'],
+  [
+    /^(?:28P01|28000|ER_ACCESS_DENIED(?:_NO_PASSWORD)?_ERROR)$/,
+    'check the user and the password file of the feed',
+  ],
+  [
+    /^ER_DBACCESS_DENIED_ERROR$/,
+    'see that the database is there, and give the user all rights in it',
+  ],
   [/^(?:3D000|ER_BAD_DB_ERROR)$/, 'create the database, or name another one in the feed’s target'],
   [
-    /^(?:42501|ER_(?:TABLE|DB)ACCESS_DENIED_ERROR)$/,
+    /^(?:42501|ER_TABLEACCESS_DENIED_ERROR)$/,
     'give the user the right to create, change, drop, read and write tables',
   ],
   [

@@ -1,12 +1,14 @@
 import { createHash } from 'node:crypto';
 import type { ExportColumn } from '../store/exports.js';
-import type { Dialect, FoundColumn, FoundTable, SqlConnection } from './dialect.js';
+import { someOf } from './lines.js';
+import type { Dialect, FoundColumn, FoundTable, SqlConnection, SqlValue } from './dialect.js';
 import {
   CURSORS,
   DELETED,
   INCOMPLETE,
   MovedError,
   TargetConflictError,
+  type Delivered,
   type Description,
   type Lines,
   type Loading,
@@ -49,24 +51,22 @@ class SqlTarget implements Target {
     const views: { view: string; plan: string; fits: boolean }[] = [];
     for (const shape of shapes) {
       const { view, columns } = shape;
-      const found = await this.#dialect.table(view);
-      if (found === null) {
-        const plan = may
-          ? `would make the table, with ${columns.length} columns`
-          : 'would make the table, which this user has no right to: give it the right to create tables';
-        views.push({ view, plan, fits: may });
-        continue;
-      }
       try {
-        const added = this.#missing(shape, found).map(({ name }) => name);
-        const plan = added.length === 0 ? 'the table fits' : `would add ${added.join(', ')}`;
-        views.push({ view, plan, fits: true });
+        const found = await this.#dialect.table(view);
+        const added = found === null ? [] : this.#missing(shape, found).map(({ name }) => name);
+        const plan =
+          found === null
+            ? `would make the table, with ${columns.length} columns`
+            : added.length === 0
+              ? 'the table fits'
+              : `would add ${added.join(', ')}`;
+        views.push({ view, plan: may ? plan : NO_RIGHT, fits: may });
       } catch (error) {
         if (!(error instanceof TargetConflictError)) throw error;
         views.push({ view, plan: `${error.message}: ${error.remedy}`, fits: false });
       }
     }
-    return { server: this.#dialect.server, clockMs, views };
+    return { server: await this.#dialect.server(), clockMs, views };
   }
 
   async ensure(shape: ViewShape): Promise<boolean> {
@@ -98,10 +98,16 @@ class SqlTarget implements Target {
   /** Columns that a table lacks. @throws {TargetConflictError} */
   #missing(
     { view, columns, key, isMarked }: ViewShape,
-    { columns: there, unique }: FoundTable,
+    { columns: there, unique, isTable }: FoundTable,
   ): ExportColumn[] {
     const { typeOf, fits } = this.#dialect;
     const again = `then \`seller-mirror feed run ${this.#feed}\``;
+    if (!isTable) {
+      throw new TargetConflictError(
+        `${view} is no table in the target`,
+        `rename what is there, so that the feed can make its table; ${again}`,
+      );
+    }
     const missing: ExportColumn[] = [];
     for (const column of isMarked ? [...columns, DELETED_COLUMN] : columns) {
       const found = there.get(column.name);
@@ -162,15 +168,21 @@ class SqlTarget implements Target {
     if (row === undefined) return NOWHERE;
     const text = (name: string): string | null => (row[name] as string | null | undefined) ?? null;
     const [epoch, cursor, digest] = [text('epoch'), text('cursor_text'), text('digest')];
-    const [state, rows, at] = [text('load_state'), row['row_count'], Number(row['delivered_at'])];
+    const state = text('load_state');
+    const rows = row['row_count'];
+    const at = Number(row['delivered_at']);
     return {
       loading: state === null ? null : (JSON.parse(state) as Loading),
       delivered:
         epoch === null
           ? null
           : {
-              ...{ epoch, cursor, shape: text('shape') ?? '', digest },
-              ...{ rows: Number(rows), deliveredAt: new Date(at) },
+              epoch,
+              cursor,
+              shape: text('shape') ?? '',
+              digest,
+              rows: Number(rows),
+              deliveredAt: new Date(at),
             },
       token: JSON.stringify([epoch, cursor, text('shape'), digest, at, state]),
     };
@@ -197,11 +209,13 @@ class SqlTarget implements Target {
     }
   }
 
-  async #note(view: string, state: Loading): Promise<void> {
+  /** Notes how far a load is. @returns the position: later, it may be that of another process */
+  async #note(view: string, state: Loading): Promise<Position> {
     await this.#db.query(
       `UPDATE ${this.#cursors} SET load_state = ? WHERE feed = ? AND view_name = ?`,
       [JSON.stringify(state), this.#feed, view],
     );
+    return this.#position(view);
   }
 
   /** Name of the table that takes the rows of a load. */
@@ -215,11 +229,11 @@ class SqlTarget implements Target {
   begin(shape: ViewShape, position: Position, loading: Loading): Promise<Position> {
     const { view } = shape;
     return this.#alone(view, async () => {
-      await this.#locked(view, position, () => this.#note(view, loading));
+      const begun = await this.#locked(view, position, () => this.#note(view, loading));
       // Tables of loads that were given up.
       await this.#dropStaging(view, loading.id);
       await this.#stage(shape, loading);
-      return this.#position(view);
+      return begun;
     });
   }
 
@@ -271,14 +285,13 @@ class SqlTarget implements Target {
     if (loading === null) throw new MovedError(`no load of ${view} is under way`);
     const staged = this.#dialect.tableName(this.#staging(view, loading.id));
     const names = columns.map(({ name }) => this.#dialect.quote(name));
-    return this.#alone(view, async () => {
-      await this.#locked(view, position, async () => {
+    return this.#alone(view, () =>
+      this.#locked(view, position, async () => {
         const rows = await this.#db.bulk(staged, names, lines);
         const key = after() ?? loading.after;
-        await this.#note(view, { ...loading, after: key, rows: loading.rows + rows });
-      });
-      return this.#position(view);
-    });
+        return this.#note(view, { ...loading, after: key, rows: loading.rows + rows });
+      }),
+    );
   }
 
   async apply(
@@ -288,7 +301,12 @@ class SqlTarget implements Target {
     next: () => NewlyDelivered,
   ): Promise<number> {
     const { view } = shape;
+    const { delivered, loading } = position;
     return this.#withChanges(shape, lines, async (changes) => {
+      if (changes === null && delivered !== null && loading === null) {
+        await this.#confirm(view, delivered, next());
+        return 0;
+      }
       const rows = changes?.rows ?? 0;
       await this.#alone(view, () =>
         this.#locked(view, position, async () => {
@@ -332,9 +350,8 @@ class SqlTarget implements Target {
 
   /** Puts changes into a temporary table. @returns null when there are none: most nights write nothing */
   async #stageChanges(shape: ViewShape, lines: Lines): Promise<Changes | null> {
-    const chunks = lines[Symbol.asyncIterator]();
-    const first = await chunks.next();
-    if (first.done === true) return null;
+    const some = await someOf(lines);
+    if (some === null) return null;
     const { quote, table: find } = this.#dialect;
     const table = quote(`_seller_mirror_new_${shape.view}`.slice(0, 63));
     const columns = [...shape.columns, DELETED_COLUMN];
@@ -342,12 +359,8 @@ class SqlTarget implements Target {
     await this.#db.query(`DROP TABLE IF EXISTS ${table}`);
     const list = this.#columns(shape, columns, shape.key, found);
     await this.#db.query(`CREATE TEMPORARY TABLE ${table} (${list})`);
-    const all = async function* (): AsyncGenerator<Buffer> {
-      yield first.value;
-      yield* { [Symbol.asyncIterator]: () => chunks };
-    };
     const names = columns.map(({ name }) => quote(name));
-    return { table, rows: await this.#db.bulk(table, names, all()) };
+    return { table, rows: await this.#db.bulk(table, names, some) };
   }
 
   /** @param into quoted */
@@ -413,12 +426,40 @@ class SqlTarget implements Target {
     }
   }
 
-  async #deliver(view: string, next: NewlyDelivered, rows: number): Promise<void> {
-    const { epoch, cursor, shape, digest } = next;
-    await this.#db.query(
+  #deliver(view: string, next: NewlyDelivered, rows: number): Promise<number> {
+    return this.#moveCursor(next, rows, 'feed = ? AND view_name = ?', [this.#feed, view]);
+  }
+
+  /** Notes that nothing had changed: most nights are this one statement. @throws {MovedError} */
+  async #confirm(view: string, at: Delivered, next: NewlyDelivered): Promise<void> {
+    const { epoch, cursor, shape, digest, deliveredAt } = at;
+    const known = {
+      feed: this.#feed,
+      view_name: view,
+      epoch,
+      cursor_text: cursor,
+      shape,
+      digest,
+      delivered_at: deliveredAt.getTime(),
+      load_state: null,
+    };
+    const parts = Object.entries(known);
+    const condition = parts.map(([name, value]) => `${name} ${value === null ? 'IS NULL' : '= ?'}`);
+    const values = parts.flatMap(([, value]) => (value === null ? [] : [value]));
+    const found = await this.#moveCursor(next, 0, condition.join(' AND '), values);
+    if (found === 0) throw new MovedError(`somebody else delivers ${view}`);
+  }
+
+  #moveCursor(
+    { epoch, cursor, shape, digest }: NewlyDelivered,
+    rows: number,
+    condition: string,
+    values: readonly SqlValue[],
+  ): Promise<number> {
+    return this.#db.update(
       `UPDATE ${this.#cursors} SET epoch = ?, cursor_text = ?, shape = ?, digest = ?, row_count = ?,
-              delivered_at = ?, load_state = NULL WHERE feed = ? AND view_name = ?`,
-      [epoch, cursor, shape, digest, rows, Date.now(), this.#feed, view],
+              delivered_at = ?, load_state = NULL WHERE ${condition}`,
+      [epoch, cursor, shape, digest, rows, Date.now(), ...values],
     );
   }
 
@@ -441,6 +482,10 @@ interface Changes {
   readonly table: string;
   readonly rows: number;
 }
+
+/** Rows come into tables that readers do not see. */
+const NO_RIGHT =
+  'a delivery makes tables, which this user has no right to: give it the right to create tables';
 
 const DELETED_COLUMN: ExportColumn = { name: DELETED, type: 'boolean' };
 const LOAD_STATE: ExportColumn = { name: 'load_state', type: 'text' };

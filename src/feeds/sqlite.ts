@@ -19,7 +19,7 @@ interface Database {
 }
 
 interface Statement {
-  run(...values: SqlValue[]): unknown;
+  run(...values: SqlValue[]): { readonly changes: number | bigint };
   all(...values: SqlValue[]): unknown[];
 }
 
@@ -32,15 +32,15 @@ const LOOK_EVERY_MS = 50;
  * SQLite; older ones need the package `libsql`.
  * @throws {TargetError} when the file can't be opened
  */
-export async function sqliteTarget(path: string, feed: string): Promise<Target> {
+export function sqliteTarget(path: string, feed: string): Target {
   const attempt = <T>(work: () => T): T => {
     try {
       return work();
     } catch (error) {
-      throw connectionError(error, `SQLite file ${path}`);
+      throw fileError(error, path);
     }
   };
-  const open = driver();
+  const open = (loaded ??= driver());
   if (!existsSync(dirname(path))) {
     throw new TargetError(`SQLite file ${path}: its folder is not there`, 'make the folder');
   }
@@ -53,7 +53,7 @@ export async function sqliteTarget(path: string, feed: string): Promise<Target> 
         return work();
       } catch (error) {
         const isBusy = error instanceof Error && /\blocked\b|SQLITE_BUSY/.test(error.message);
-        if (!isBusy || Date.now() > until) throw connectionError(error, `SQLite file ${path}`);
+        if (!isBusy || Date.now() > until) throw fileError(error, path);
       }
     }
   };
@@ -67,6 +67,8 @@ export async function sqliteTarget(path: string, feed: string): Promise<Target> 
         else database.prepare(sql).run(...values);
         return [];
       }),
+    update: (sql, values) =>
+      attemptWhileBusy(() => Number(database.prepare(sql).run(...values).changes)),
     async bulk(table, columns, lines) {
       const statement = attempt(() =>
         database.prepare(
@@ -91,11 +93,44 @@ export async function sqliteTarget(path: string, feed: string): Promise<Target> 
     },
   };
   attempt(() => database.exec('PRAGMA busy_timeout = 0'));
-  const [row] = await connection.query('SELECT sqlite_version() AS version');
-  return sqlTarget(connection, dialectOf(connection, `SQLite ${String(row?.['version'])}`), feed);
+  return sqlTarget(connection, dialectOf(connection), feed);
+}
+
+/** What the drivers say in words of their own, each with another code. */
+function fileError(error: unknown, path: string): TargetError {
+  const words = error instanceof Error ? error.message : '';
+  const what = `SQLite file ${path}`;
+  if (/unable to open/i.test(words)) {
+    return new TargetError(
+      `${what}: it can't be opened`,
+      'make the file, and its folder, readable and writable for this user',
+    );
+  }
+  if (/\blocked\b/.test(words)) {
+    return new TargetError(
+      `${what}: another program has kept it locked for ${BUSY_MS / 1000} s`,
+      'let that program end; the feed goes on by itself',
+    );
+  }
+  if (/readonly|read-only/i.test(words)) {
+    return new TargetError(
+      `${what}: it is read-only`,
+      'make the file, and its folder, writable for this user',
+    );
+  }
+  if (/is not a database/i.test(words)) {
+    return new TargetError(
+      `${what}: it is no database`,
+      'name another file in the feed’s target, or delete this one',
+    );
+  }
+  return connectionError(error, what);
 }
 
 type Driver = new (path: string) => Database;
+
+/** What opens a file, once it was needed. */
+let loaded: ((path: string) => Database) | null = null;
 
 /** The SQLite that there is: Node's own, or that of the package `libsql`. */
 function driver(): (path: string) => Database {
@@ -151,10 +186,13 @@ function valueSql(column: ExportColumn, value: string): string {
   }
 }
 
-function dialectOf(connection: SqlConnection, server: string): Dialect {
+function dialectOf(connection: SqlConnection): Dialect {
   return {
     ...standardSql(quoted),
-    server,
+    async server() {
+      const [row] = await connection.query('SELECT sqlite_version() AS version');
+      return `SQLite ${String(row?.['version'])}`;
+    },
     tableName: quoted,
     typeOf,
     valueSql,
@@ -163,13 +201,24 @@ function dialectOf(connection: SqlConnection, server: string): Dialect {
     forUpdate: '',
     addKey: null,
     clock: () => Promise.resolve(null),
-    mayMakeTables: () => Promise.resolve(true),
+    async mayMakeTables() {
+      // Only a try tells that the file, or its folder, is read-only. The file stays as it is.
+      await connection.query('BEGIN IMMEDIATE');
+      try {
+        await connection.query('CREATE TABLE _seller_mirror_check (x)');
+        return true;
+      } finally {
+        await connection.query('ROLLBACK');
+      }
+    },
     makePlace: () => Promise.resolve(),
     fits: (found, wanted) => found.toUpperCase() === wanted.toUpperCase(),
     async table(name) {
-      const columns = await connection.query('SELECT name, type, pk FROM pragma_table_info(?)', [
-        name,
-      ]);
+      const columns = await connection.query(
+        `SELECT c.name, c.type, c.pk, m.type AS kind FROM sqlite_master m, pragma_table_info(m.name) c
+          WHERE m.name = ? COLLATE NOCASE`,
+        [name],
+      );
       if (columns.length === 0) return null;
       const indexes = await connection.query(
         `SELECT group_concat(c.name, char(10)) AS names
@@ -179,6 +228,7 @@ function dialectOf(connection: SqlConnection, server: string): Dialect {
       );
       const primary = columns.filter(({ pk }) => Number(pk) > 0).map((row) => String(row['name']));
       return {
+        isTable: columns[0]?.['kind'] === 'table',
         columns: new Map(
           columns.map((row) => [String(row['name']).toLowerCase(), { type: String(row['type']) }]),
         ),

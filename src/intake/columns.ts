@@ -20,7 +20,7 @@ interface ColumnChoice {
 }
 
 /** By choice, name or values. @throws IntakeError when there is no such column, or more than one */
-export function chooseColumn(table: Table, wanted: string | number | undefined): ColumnChoice {
+export function chooseColumn(table: Table, wanted: string | undefined): ColumnChoice {
   if (wanted !== undefined) return askedFor(table, wanted);
   const { columns, unfit } = table;
   if (columns.length === 1) {
@@ -55,21 +55,21 @@ export function chooseColumn(table: Table, wanted: string | number | undefined):
   return { index, reason: `${placed(table, index)}${why}.` };
 }
 
-function askedFor(table: Table, wanted: string | number): ColumnChoice {
+function askedFor(table: Table, wanted: string): ColumnChoice {
   const { columns } = table;
-  const named = typeof wanted === 'string' ? indicesOf(columns, wanted.trim()) : [];
+  const named = indicesOf(columns, wanted.trim());
   if (named.length > 1) {
     throw new IntakeError(
-      `${named.length} columns are named ${shown(String(wanted))}`,
+      `${named.length} columns are named ${shown(wanted)}`,
       `Give --column as a number: ${named.map((at) => at + 1).join(' or ')}.`,
     );
   }
-  const number = /^\d+$/.test(String(wanted)) ? Number(wanted) : 0;
+  const number = /^\d+$/.test(wanted) ? Number(wanted) : 0;
   const index = named[0] ?? number - 1;
   if (columns[index] !== undefined) {
     return { index, reason: `${placed(table, index)}, as asked for.` };
   }
-  throw new IntakeError(`there is no column ${shown(String(wanted))}`, available(table));
+  throw new IntakeError(`there is no column ${shown(wanted)}`, available(table));
 }
 
 /** Columns with this name; an exact match beats one in another letter case. */

@@ -35,7 +35,7 @@ export function planCsv(sample: Sample): Plan {
 export function planTable(
   records: readonly Cells[],
   whole: boolean,
-  column: string | number | undefined,
+  column: string | undefined,
 ): Omit<Columns, 'delimiter'> {
   const header = findHeader(records, column);
   const [first = []] = records;
@@ -296,9 +296,9 @@ export function isEmpty(cells: Cells): boolean {
 }
 
 /** Why the first record names the columns, as a sentence; null when it doesn't. */
-function findHeader(records: readonly Cells[], column: string | number | undefined): string | null {
+function findHeader(records: readonly Cells[], column: string | undefined): string | null {
   const [first = [], ...others] = records;
-  const wanted = typeof column === 'string' ? column.trim().toLowerCase() : null;
+  const wanted = column?.trim().toLowerCase();
   const isWanted = (cell: string): boolean =>
     cell.trim().toLowerCase() === wanted && kindOf(cell) === 'text';
   if (first.some(isWanted)) return 'The first line is a header: it names the column asked for.';

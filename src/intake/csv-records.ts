@@ -31,7 +31,8 @@ export function recordJoiner(
     for (const line of waiting) {
       records.push(recordOf([line], ALONE[stateOfQuotes(line.text, delimiter, false)]));
     }
-    [waiting, size] = [[], 0];
+    waiting = [];
+    size = 0;
   };
   const join = (line: Line, records: CsvRecord[]): void => {
     const isOpen = waiting.length > 0;
@@ -42,7 +43,8 @@ export function recordJoiner(
       records.push(recordOf([line], 'too long'));
     } else if (state === 'closed') {
       records.push(recordOf([...waiting, line], 'sound'));
-      [waiting, size] = [[], 0];
+      waiting = [];
+      size = 0;
     } else if (state === 'open' && length <= maxLength) {
       waiting.push(line);
       size = length;
@@ -80,7 +82,8 @@ function stateOfQuotes(
   isOpen: boolean,
 ): 'closed' | 'open' | 'broken' {
   if (!isOpen && !line.includes('"')) return 'closed';
-  let [at, within] = [0, isOpen];
+  let at = 0;
+  let within = isOpen;
   for (;;) {
     if (!within && line[at] !== '"') {
       const next = line.indexOf(delimiter, at);

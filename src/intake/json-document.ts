@@ -131,7 +131,11 @@ export class JsonDocument {
   *#value(maxLength: number, open = 0): Steps<JsonRecord> {
     if (',:]}'.includes(yield* this.#next())) this.#fail('a value is missing');
     const line = this.#line;
-    let [text, length, depth, inString, isEscaped] = ['', 0, open, false, false];
+    let text = '';
+    let length = 0;
+    let depth = open;
+    let inString = false;
+    let isEscaped = false;
     for (let isOpen = true; isOpen;) {
       const tokens = isEscaped ? ESCAPED : inString ? IN_STRING : depth > 0 ? IN_BRACKETS : IN_WORD;
       tokens.lastIndex = this.#at;

@@ -61,7 +61,7 @@ async function readingOf(begun: Begun, options: IntakeOptions): Promise<Reading>
   const { sheet, format } = options;
   const mask = cellMaskOf(options.keys ?? []);
   const wanted = {
-    column: typeof options.column === 'string' ? mask(options.column) : options.column,
+    column: options.column === undefined ? undefined : mask(options.column),
     mask,
     maxLength: options.maxRecordBytes ?? MAX_RECORD,
   };
@@ -106,7 +106,10 @@ function readText(
 
   return {
     ...columns,
-    ...{ format: found.format, encoding, bom: mark > 0, rows },
+    format: found.format,
+    encoding,
+    bom: mark > 0,
+    rows,
     reasons: [found.reason, reason, ...columns.reasons],
     first: newReader(newTally())(text, whole).slice(0, MAX_FIRST_ROWS),
   };
@@ -200,8 +203,14 @@ interface FormatFound {
 }
 
 const BY_ENDING: Readonly<Record<string, TextFormat>> = {
-  ...{ csv: 'csv', tsv: 'csv', tab: 'csv', psv: 'csv' },
-  ...{ json: 'json', ndjson: 'ndjson', jsonl: 'ndjson', jsonlines: 'ndjson' },
+  csv: 'csv',
+  tsv: 'csv',
+  tab: 'csv',
+  psv: 'csv',
+  json: 'json',
+  ndjson: 'ndjson',
+  jsonl: 'ndjson',
+  jsonlines: 'ndjson',
 };
 
 /** The format asked for, or the one of the content, or of the name. Excel saves tables as `.txt`. */

@@ -39,7 +39,10 @@ export interface ResultRow {
 const ROWS_AT_ONCE = 500;
 
 const KINDS: Partial<Record<(typeof RESULT_COLUMNS)[number], WorkbookColumn['kind']>> = {
-  ...{ price: 'number', purchased_at: 'moment', supported_until: 'moment', checked_at: 'moment' },
+  price: 'number',
+  purchased_at: 'moment',
+  supported_until: 'moment',
+  checked_at: 'moment',
 };
 
 /**

@@ -2,7 +2,8 @@ import { isAscii, isUtf8 } from 'node:buffer';
 import { open } from 'node:fs/promises';
 import { Readable, pipeline } from 'node:stream';
 import { createGunzip } from 'node:zlib';
-import { IntakeError, TO_CSV, errorCode, fileError, type FileProblems } from './types.js';
+import { errorCode } from '../domain/error-code.js';
+import { IntakeError, TO_CSV, fileError, type FileProblems } from './types.js';
 import type { Encoding } from './types.js';
 
 const NO_FILE = ['there is no such file', 'Check the path.'] as const;
@@ -51,7 +52,8 @@ export async function begin(source: AsyncIterable<Uint8Array>): Promise<Begun> {
     await iterator.return?.();
   };
   const parts: Uint8Array[] = [];
-  let [size, whole] = [0, false];
+  let size = 0;
+  let whole = false;
   while (size < HEAD_BYTES && !whole) {
     const next = await iterator.next();
     if (next.done === true) whole = true;
@@ -146,7 +148,8 @@ function marked(encoding: Encoding, mark: number): EncodingFound {
 
 /** Recognizes UTF-16 of mostly Latin text: zeros in every second byte and hardly any elsewhere. */
 function findWide(bytes: Buffer): 'utf-16le' | 'utf-16be' | null {
-  let [even, odd] = [0, 0];
+  let even = 0;
+  let odd = 0;
   for (const [index, byte] of bytes.entries()) {
     if (byte !== 0) continue;
     if (index % 2 === 0) even++;
@@ -171,7 +174,7 @@ function soundEnd(bytes: Buffer): number {
 }
 
 /** Decodes bytes piece by piece; a character may span two pieces. */
-export type Decoder = (bytes: Uint8Array, isLast: boolean) => string;
+type Decoder = (bytes: Uint8Array, isLast: boolean) => string;
 
 /** @param notes gets a sentence for each fault that is tolerated */
 export function decoderOf(encoding: Encoding, notes: string[]): Decoder {
@@ -187,7 +190,9 @@ export function decoderOf(encoding: Encoding, notes: string[]): Decoder {
  */
 function utf8Decoder(notes: string[]): Decoder {
   let rest = Buffer.alloc(0);
-  let [onlyAscii, isLatin, isDamaged] = [true, false, false];
+  let onlyAscii = true;
+  let isLatin = false;
+  let isDamaged = false;
   return (given, isLast) => {
     if (isLatin) return fromWindows1252(given);
     const all = rest.length === 0 ? asBuffer(given) : Buffer.concat([rest, given]);

@@ -17,7 +17,9 @@ export const KEPT_OF_TOO_LONG = 256;
 
 /** LF, CRLF and CR end a line, in any mixture. @param maxLength UTF-16 units; longer lines are cut */
 export function lineSplitter(maxLength: number): Splitter<Line> {
-  let [rest, isCut, number] = ['', false, 1];
+  let rest = '';
+  let isCut = false;
+  let number = 1;
   const lineOf = (given: string, end: string): Line => {
     const tooLong = isCut || given.length > maxLength;
     const text = tooLong ? given.slice(0, KEPT_OF_TOO_LONG) : given;
@@ -53,12 +55,9 @@ export function planText({ text, column, maxLength }: Sample): Plan {
   const first = lineSplitter(maxLength)(text, true).find((line) => !isBlank(line));
   const header = first !== undefined && nameRank(first.text) !== null ? first : null;
   const name = header === null ? 'code' : detached(header.text.trim());
-  if (
-    column !== undefined &&
-    ![name.toLowerCase(), '1'].includes(String(column).trim().toLowerCase())
-  ) {
+  if (column !== undefined && ![name.toLowerCase(), '1'].includes(column.trim().toLowerCase())) {
     throw new IntakeError(
-      `there is no column ${shown(String(column))}: the list is read as one code a line`,
+      `there is no column ${shown(column)}: the list is read as one code a line`,
       'Leave --column out, or say --input-format csv if the lines have several cells.',
     );
   }

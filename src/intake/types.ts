@@ -1,3 +1,4 @@
+import { errorCode } from '../domain/error-code.js';
 import type { Secret } from '../domain/secret.js';
 
 export const FORMATS = ['txt', 'csv', 'json', 'ndjson', 'xlsx'] as const;
@@ -10,7 +11,7 @@ export interface IntakeOptions {
   readonly name: string;
   readonly format?: Format;
   /** The column of codes: its name (any letter case) or its number from 1. */
-  readonly column?: string | number;
+  readonly column?: string;
   /** The sheet of an Excel workbook: its name (any letter case) or its number from 1. */
   readonly sheet?: string;
   /** Longest line or record, in UTF-16 units, which are bytes in most lists. Default 1,048,576. */
@@ -44,7 +45,7 @@ export interface Layout extends Columns {
 
 export type IntakeRow = TakenRow | RejectedRow;
 
-export interface TakenRow {
+interface TakenRow {
   /** Where the record begins in the file, from 1. */
   readonly line: number;
   /** The code as given, not trimmed; in CSV without a guarding apostrophe. */
@@ -54,7 +55,7 @@ export interface TakenRow {
 }
 
 /** A record without a usable code. */
-export interface RejectedRow {
+interface RejectedRow {
   readonly line: number;
   /** The fault, which continues "line 5: ". Never quotes the record. */
   readonly rejected: string;
@@ -109,7 +110,7 @@ export interface Plan extends Columns {
 export interface Sample {
   readonly text: string;
   readonly whole: boolean;
-  readonly column: string | number | undefined;
+  readonly column: string | undefined;
   /** Longest record, in UTF-16 units. */
   readonly maxLength: number;
   /** Masks API keys in a cell. */
@@ -118,6 +119,13 @@ export interface Sample {
 
 /** Rows that a sheet of Excel takes below its header. */
 export const MOST_SHEET_ROWS = 1_048_575;
+
+/** Why so many rows can't be a file of this format; null when they can. */
+export function roomFault(format: string, rows: number): string | null {
+  if (format !== 'xlsx' || rows <= MOST_SHEET_ROWS) return null;
+  const [most, wanted] = [MOST_SHEET_ROWS, rows].map((n) => n.toLocaleString('en'));
+  return `an Excel sheet has room for ${most} rows, and these are ${wanted}`;
+}
 
 export const TO_CSV = 'Save it as CSV (UTF-8) and check that file.';
 
@@ -132,12 +140,6 @@ export class IntakeError extends Error {
   ) {
     super(message, options);
   }
-}
-
-/** The code of an error from Node, such as `ENOENT`; empty when it has none. */
-export function errorCode(error: unknown): string {
-  const { code } = Object(error) as { code?: unknown };
-  return typeof code === 'string' ? code : '';
 }
 
 /** What is wrong with a file and what to do about it, by the code of Node's error. */

@@ -206,7 +206,8 @@ async function relationsOf(parts: Parts, path: string): Promise<readonly Relatio
 
 async function readSheetList(parts: Parts, path: string) {
   const sheets: { name: string; hidden: boolean; relation: string }[] = [];
-  let [from1904, isWorkbook] = [false, false];
+  let from1904 = false;
+  let isWorkbook = false;
   if (!parts.entries.has(path.toLowerCase())) throw noWorkbook();
   await parse(parts, path, WORKBOOK_BOUNDS.other, {
     open(name, attributes) {
@@ -249,7 +250,9 @@ class Texts {
 async function readTexts(parts: Parts, path: string | undefined, max: number): Promise<Texts> {
   const texts = new Texts();
   if (path === undefined) return texts;
-  let [text, within, phonetic] = ['', false, false];
+  let text = '';
+  let within = false;
+  let phonetic = false;
   await parse(parts, path, WORKBOOK_BOUNDS.texts, {
     open(name) {
       if (name === 'si') text = '';
@@ -314,15 +317,22 @@ async function* readRows(
 ): AsyncGenerator<readonly SheetRow[], void, undefined> {
   let rows: SheetRow[] = [];
   let cells: SheetCell[] = [];
-  let [number, column, size, characters] = [0, -1, 0, 0];
+  let number = 0;
+  let column = -1;
+  let size = 0;
+  let characters = 0;
   let cell = { type: 'n', style: 0, text: '', hasFormula: false };
-  let [within, phonetic] = [false, false];
+  let within = false;
+  let phonetic = false;
   const next = parsed(parts, path, WORKBOOK_BOUNDS.sheet, {
     open(name, { r, t = 'n', s = '0' }) {
       if (name === 'row') {
         const given = r === undefined ? number + 1 : Number(r);
         if (!(given > number && given <= WORKBOOK_BOUNDS.rows)) throw new Error('its rows overlap');
-        [number, column, size, cells] = [given, -1, 0, []];
+        number = given;
+        column = -1;
+        size = 0;
+        cells = [];
       } else if (name === 'c') {
         const given = r === undefined ? column + 1 : columnOf(r);
         if (!(given > column && given < WORKBOOK_BOUNDS.columns)) {
@@ -360,7 +370,9 @@ async function* readRows(
     const isFull = rows.length >= BATCH_ROWS || characters >= BATCH_CHARACTERS;
     if (!isFull && ++pieces < BATCH_PIECES) continue;
     const taken = rows;
-    [rows, characters, pieces] = [[], 0, 0];
+    rows = [];
+    characters = 0;
+    pieces = 0;
     yield taken;
   }
   yield rows;

@@ -3,13 +3,11 @@ import { open, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { errorCode, fileError, type FileProblems } from './types.js';
+import { errorCode } from '../domain/error-code.js';
+import { fileError, type FileProblems } from './types.js';
 
-export interface WriteOptions {
-  readonly signal?: AbortSignal;
-  /** By default 0600: results hold whole codes, which are as good as keys. */
-  readonly mode?: number;
-}
+/** Results hold whole codes, which are as good as keys: only the file's owner may read it. */
+const MODE = 0o600;
 
 /**
  * Writes a file whole or not at all: to another name in the same folder, synced, then renamed. A link is
@@ -19,7 +17,7 @@ export interface WriteOptions {
 export async function writeWhole(
   path: string,
   text: Iterable<string | Uint8Array> | AsyncIterable<string | Uint8Array>,
-  { signal, mode = 0o600 }: WriteOptions = {},
+  signal?: AbortSignal,
 ): Promise<void> {
   signal?.throwIfAborted();
   // Only the file's own failures become an IntakeError; those of the text are the caller's.
@@ -29,7 +27,7 @@ export async function writeWhole(
     });
   await explaining(assertReplaceable(path));
   const draft = draftOf(path);
-  const file = await explaining(open(draft, 'wx', mode));
+  const file = await explaining(open(draft, 'wx', MODE));
   try {
     try {
       const fill = async (pieces: AsyncIterable<string | Uint8Array>): Promise<void> => {

@@ -53,7 +53,8 @@ async function* sheetXml(
   const letters = columns.map((_, at) => lettersOf(at));
   const header = columns.map(({ name }, at) => textCell(`${letters[at]}1`, name, STYLE.header));
   let xml = `${HEAD}<worksheet ${MAIN}><sheetViews><sheetView workbookViewId="0"><pane ySplit="1" topLeftCell="A2" activePane="bottomLeft" state="frozen"/></sheetView></sheetViews><sheetFormatPr defaultColWidth="22" defaultRowHeight="15"/><sheetData><row r="1">${header.join('')}</row>`;
-  let [number, bytes] = [1, 0];
+  let number = 1;
+  let bytes = 0;
   for await (const values of rows) {
     if (++number > MOST_SHEET_ROWS + 1) throw tooMuch(`${MOST_SHEET_ROWS} rows`);
     xml += `<row r="${number}">`;
@@ -123,10 +124,15 @@ function textCell(place: string, text: string, style: number): string {
 
 const ENTITIES: Readonly<Record<string, string>> = { '<': '&lt;', '>': '&gt;', '&': '&amp;' };
 
-/** XML has no other control characters; workbooks write them, and what looks like one, as `_x0001_`. */
+/** XML has no other characters: workbooks write them as `_x0001_`. */
+const UNWRITABLE = String.raw`[^\t\n\x20-\uFFFD\u{10000}-\u{10FFFF}]`;
+/** The underscore of what would be read as such a character, also once the next one is written. */
+const LOOKS_WRITTEN = String.raw`_(?=x[\dA-Fa-f]{4}(?:_|${UNWRITABLE}))`;
+const ESCAPED = new RegExp(`[<>&]|${UNWRITABLE}|${LOOKS_WRITTEN}`, 'gu');
+
 function escaped(text: string): string {
   return text.replaceAll(
-    /[<>&]|[^\t\n\x20-\uFFFD\u{10000}-\u{10FFFF}]|_(?=x[\dA-Fa-f]{4}_)/gu,
+    ESCAPED,
     (char) =>
       ENTITIES[char] ?? `_x${char.charCodeAt(0).toString(16).toUpperCase().padStart(4, '0')}_`,
   );

@@ -1,4 +1,4 @@
-import { isShortenedNumber } from './columns.js';
+import { isShortenedNumber, kindOf, nameRank } from './columns.js';
 import { isEmpty, planTable } from './csv-list.js';
 import { IntakeError, TO_CSV, shown } from './types.js';
 import type { IntakeRow, Reading, Sample, Tally } from './types.js';
@@ -31,7 +31,10 @@ export async function readXlsx(
   const { sheet, table, first } = plan;
   return {
     ...table,
-    ...{ format: 'xlsx', encoding: 'utf-8', bom: false, delimiter: null },
+    format: 'xlsx',
+    encoding: 'utf-8',
+    bom: false,
+    delimiter: null,
     reasons: [reason, ...table.reasons],
     first: first.map((row) => rowOf(row, plan)),
     rows: (tally) => rowsOf(sheet, plan, tally),
@@ -74,9 +77,14 @@ async function chooseSheet(sheets: readonly Sheet[], wanted: Wanted) {
     throw new IntakeError(`the workbook ${problem}`, namesOf(sheets, wanted));
   }
   let fault: unknown = null;
+  let other: SheetPlan | null = null;
   for (const sheet of visible.slice(0, MOST_SHEETS)) {
     try {
       const plan = await planSheet(sheet, wanted);
+      if (!showsCodes(plan)) {
+        other ??= plan;
+        continue;
+      }
       const why =
         second === undefined
           ? 'the only one there is'
@@ -89,9 +97,21 @@ async function chooseSheet(sheets: readonly Sheet[], wanted: Wanted) {
       fault ??= error;
     }
   }
+  if (other !== null) {
+    const why = second === undefined ? 'the only one there is' : 'the first that may be a list';
+    return { plan: other, reason: `The list is ${placeOf(other.sheet, wanted)}, ${why}.` };
+  }
   if (second === undefined || !(fault instanceof IntakeError)) throw fault;
   const problem = `${placeOf(first, wanted)}: ${fault.message}`;
   throw new IntakeError(problem, `${fault.remedy} ${namesOf(sheets, wanted)}`);
+}
+
+/** False where codes are expected in the only column there is, as that of a cover sheet with a title. */
+function showsCodes({ table: { header, columns, codeColumn }, first }: SheetPlan): boolean {
+  if (columns.length > 1 || (header && nameRank(columns[0] ?? '') !== null)) return true;
+  return first.some(({ cells }) =>
+    cells.some(({ column, text }) => column === codeColumn && kindOf(text) === 'code'),
+  );
 }
 
 function placeOf({ name }: Sheet, { mask }: Wanted): string {
@@ -126,7 +146,9 @@ const MOST_COLUMNS = 1000;
 
 async function planSheet(sheet: Sheet, { column, mask }: Wanted): Promise<SheetPlan> {
   const rows: SheetRow[] = [];
-  let [characters, batches, whole] = [0, 0, true];
+  let characters = 0;
+  let batches = 0;
+  let whole = true;
   sampling: for await (const batch of sheet.rows()) {
     for (const row of batch) {
       if (row.cells.every(({ text }) => text.trim() === '')) continue;

@@ -113,14 +113,21 @@ async function runTelling(
   const remedy = runRemedy(run);
   const isHeld = kind === 'run-held';
   return {
-    ...{ at: finishedAt ?? startedAt, text, remedy, tone: isHeld ? 'warn' : 'bad' },
+    at: finishedAt ?? startedAt,
+    text,
+    remedy,
+    tone: isHeld ? 'warn' : 'bad',
     title: `${seller}: ${isHeld ? 'a run waits for your decision' : 'mirroring failed'}`,
     page: isHeld
       ? { path: `/runs/${runId}/decide`, label: `Decide about run ${runId}` }
       : { path: `/runs/${runId}`, label: `Run ${runId} in the dashboard` },
     data: {
-      ...{ seller, runId: String(runId), kind: run.kind, state },
-      ...{ startedAt: startedAt.toISOString(), finishedAt: finishedAt?.toISOString() ?? null },
+      seller,
+      runId: String(runId),
+      kind: run.kind,
+      state,
+      startedAt: startedAt.toISOString(),
+      finishedAt: finishedAt?.toISOString() ?? null,
       counts: countsOf(run),
       ...(held === null ? {} : { held: heldFacts(held) }),
       problem: { code: run.problemCode ?? state, message: text, remedy },
@@ -137,8 +144,18 @@ function countsOf(run: Run): Json {
   const { listed, added, changed, extraChanged, unchanged, restored, missing, removed } = run;
   const { quarantined, duplicates, apiCalls } = run;
   return {
-    ...{ listed, added, changed, extraChanged, unchanged, restored, missing, removed },
-    ...{ quarantined, duplicates, apiCalls, bytes: Number(run.bytes) },
+    listed,
+    added,
+    changed,
+    extraChanged,
+    unchanged,
+    restored,
+    missing,
+    removed,
+    quarantined,
+    duplicates,
+    apiCalls,
+    bytes: Number(run.bytes),
   };
 }
 
@@ -153,13 +170,19 @@ async function auditTelling(store: Store, auditId: bigint, now: Date): Promise<T
   const summary = `${source}: of ${codes} codes, ${[...verdicts, ...left].join(', ')}`;
   const remedy = problem === null ? null : auditRemedy(auditId);
   return {
-    ...{ at: finishedAt ?? now, remedy, tone: problem === null ? 'good' : 'bad' },
+    at: finishedAt ?? now,
+    remedy,
+    tone: problem === null ? 'good' : 'bad',
     title: `${seller}: audit ${auditId} ${problem === null ? 'is finished' : 'can’t go on'}`,
     text: problem === null ? summary : `${problem}; ${summary}`,
     page: { path: `/audits/${auditId}`, label: `Audit ${auditId} in the dashboard` },
     data: {
-      ...{ seller, auditId: String(auditId), source, state },
-      ...{ startedAt: createdAt.toISOString(), finishedAt: finishedAt?.toISOString() ?? null },
+      seller,
+      auditId: String(auditId),
+      source,
+      state,
+      startedAt: createdAt.toISOString(),
+      finishedAt: finishedAt?.toISOString() ?? null,
       counts: { lines, rejected, codes, reused, valid, invalid, unproven, pending, apiCalls },
       problem: problem === null ? null : { code: state, message: problem, remedy },
     },
@@ -173,10 +196,16 @@ async function parkedTelling(store: Store, seller: string): Promise<Telling> {
   if (code === PAUSED) return { dropped: `seller ${seller} was paused since` };
   const remedy = parkedRemedy(code, seller);
   return {
-    ...{ at: since, text: reason, remedy, tone: 'bad', page: sellerPage(seller) },
+    at: since,
+    text: reason,
+    remedy,
+    tone: 'bad',
+    page: sellerPage(seller),
     title: `${seller} is parked: schedules leave it alone`,
     data: {
-      ...{ seller, runId: runId === null ? null : String(runId), since: since.toISOString() },
+      seller,
+      runId: runId === null ? null : String(runId),
+      since: since.toISOString(),
       problem: { code, message: reason, remedy },
     },
   };
@@ -200,7 +229,11 @@ async function staleTelling(
       : `the items of seller "${seller}" were last mirrored at ${last}`;
   const remedy = '`seller-mirror status` tells why';
   return {
-    ...{ at: now, text, remedy, tone: 'warn', page: sellerPage(seller) },
+    at: now,
+    text,
+    remedy,
+    tone: 'warn',
+    page: sellerPage(seller),
     title: `${seller}: the copy is stale`,
     data: { seller, lastSuccess: last, problem: { code: 'stale', message: text, remedy } },
   };
@@ -225,7 +258,10 @@ async function feedTelling(
   if (kind === 'feed-recovered') {
     if (staleSince !== null && isOver) return { dropped: `feed ${feed} is stale again` };
     return {
-      ...{ at: deliveredAt ?? now, remedy: null, tone: 'good', page },
+      at: deliveredAt ?? now,
+      remedy: null,
+      tone: 'good',
+      page,
       title: `Feed ${feed} delivers again`,
       text: `the target of feed "${feed}" has again all that it should have`,
       data: { feed, since, deliveredAt: deliveredAt?.toISOString() ?? null },
@@ -239,7 +275,12 @@ async function feedTelling(
   const text = `feed "${feed}" has not delivered ${views.join(', ')} since ${since}: ${why}`;
   const remedy = `\`seller-mirror feed check ${feed}\` tries the target, \`seller-mirror feed run ${feed}\` delivers`;
   return {
-    ...{ at: now, title: `Feed ${feed} is stale`, text, remedy, tone: 'bad', page },
+    at: now,
+    title: `Feed ${feed} is stale`,
+    text,
+    remedy,
+    tone: 'bad',
+    page,
     data: { feed, since, views, problem: { code: 'stale', message: text, remedy } },
   };
 }
@@ -271,8 +312,13 @@ export async function deliverAlert(
 export function testAlert(from: string, dashboardUrl: string | null): AlertMessage {
   const at = new Date();
   const told: Told = {
-    ...{ at, title: 'Test alert', text: `Alerts of seller-mirror on ${from} arrive here.` },
-    ...{ remedy: null, tone: 'good', data: { from }, page: { path: '/', label: 'The dashboard' } },
+    at,
+    title: 'Test alert',
+    text: `Alerts of seller-mirror on ${from} arrive here.`,
+    remedy: null,
+    tone: 'good',
+    data: { from },
+    page: { path: '/', label: 'The dashboard' },
   };
   return addressed(told, 'test', `test.${from}.${at.toISOString()}`, dashboardUrl);
 }
@@ -311,7 +357,9 @@ export async function findStaleSellers(
       sellers.includes(sellerId) && parked === null && (itemsMirroredAt ?? knownSince) < latest,
   );
   return stale.map(({ sellerId: seller, itemsMirroredAt }) => ({
-    ...{ kind: 'copy-stale', seller, since: itemsMirroredAt?.toISOString() ?? null },
+    kind: 'copy-stale',
+    seller,
+    since: itemsMirroredAt?.toISOString() ?? null,
   }));
 }
 

@@ -50,7 +50,10 @@ class Pending {
 
   /** Forgets what was written. Writing has emptied the rows. */
   clear(): void {
-    [this.candidates, this.copies, this.broken, this.bytes] = [[], [], [], 0];
+    this.candidates = [];
+    this.copies = [];
+    this.broken = [];
+    this.bytes = 0;
   }
 }
 
@@ -103,8 +106,9 @@ export class CatalogueIntake {
     counts.changed = applied.changed;
     counts.extraChanged = applied.extraChanged;
     counts.restored = applied.restored;
-    this.wideChanges = wideChanges(applied.fields, counts.unchanged + applied.written);
-    counts.unchanged += applied.foundAgain;
+    const known = counts.listed - counts.duplicates - counts.quarantined - counts.added;
+    counts.unchanged = known - applied.written + applied.foundAgain;
+    this.wideChanges = wideChanges(applied.fields, known);
   }
 
   /** Waits for the writing under way, whatever comes of it. */
@@ -146,7 +150,8 @@ export class CatalogueIntake {
       this.#pending.fresh.add(prepared);
       return;
     }
-    if (!this.#known.isSeen(slot)) {
+    // It may have been seen in a record that can't be read.
+    if (!this.#known.isTaken(slot) && !this.#known.isStoredListed(slot)) {
       this.#known.markSeen(slot);
       this.#known.markTaken(slot, prepared.wireHash);
       if (this.#appliesEarly) this.#pending.changed.add(prepared, false);
@@ -210,11 +215,8 @@ export class CatalogueIntake {
   }
 
   async #apply(): Promise<void> {
-    const applied = await this.#session.apply();
-    // Nobody has asked yet which of these differ: no copies are among them.
-    if (this.#appliesEarly) this.#run.counts.unchanged += this.#staged - applied.written;
+    this.#applied = bothApplied(this.#applied, await this.#session.apply());
     this.#staged = 0;
-    this.#applied = bothApplied(this.#applied, applied);
   }
 
   /** Of the records whose bytes differ from the stored row's, those whose content does. */

@@ -48,7 +48,13 @@ export async function decideRemovals(deps: DecisionDeps, runId: bigint, decision
     const { run: after } = await judged(store, runId, decision);
     const { decidedAt, decidedBy, items, missing, approvalRunId } = after;
     return {
-      ...{ runId, sellerId, decision, decidedAt, decidedBy, items, ...done },
+      runId,
+      sellerId,
+      decision,
+      decidedAt,
+      decidedBy,
+      items,
+      ...done,
       /** It was made before, and nothing was done now. */
       already,
       removedBefore: after.removed - done.removed,

@@ -1,5 +1,5 @@
 import { SellerBusyError } from '../store/locks.js';
-import { afterError, afterProblem } from './problem.js';
+import { afterBusy, afterError, afterProblem } from './problem.js';
 import { syncAccount, type Proof } from './account.js';
 import { CoveredError } from './run.js';
 import { syncCatalogue } from './sync-catalogue.js';
@@ -15,9 +15,6 @@ export type MirrorJob = {
   | { readonly kind: 'sync' | 'account' | 'items' }
   | { readonly kind: 'item'; readonly itemId: number }
 );
-
-/** A seller whose lock is taken is looked at again after this, and up to as much again. */
-const BUSY_MS = 30_000;
 
 /**
  * Does a mirror job: those of its runs that nobody has done since it was asked for. Never throws:
@@ -42,8 +39,7 @@ export async function performMirrorTask(
     return await perform(watched, job, signal);
   } catch (error) {
     if (error instanceof SellerBusyError && !signal.aborted) {
-      const reason = `${error.message}; it is not started twice`;
-      return { kind: 'later', reason, delayMs: Math.round(BUSY_MS * (1 + Math.random())) };
+      return afterBusy(`${error.message}; it is not started twice`);
     }
     const outcome = afterError(error, signal);
     const alert = unfinished === null ? null : runAlert('run-failed', unfinished);
@@ -64,7 +60,8 @@ async function perform(deps: JobDeps, job: MirrorJob, signal: AbortSignal): Prom
     return { kind: 'done', result, alert: isOwn ? parkedAlert(deps, runId) : null };
   }
   const result: Record<string, unknown> = {};
-  let [proof, alert]: [Proof | null, Alert | null] = [null, null];
+  let proof: Proof | null = null;
+  let alert: Alert | null = null;
   for (const step of job.kind === 'sync' ? (['account', 'items'] as const) : [job.kind]) {
     let held: bigint | null = null;
     try {

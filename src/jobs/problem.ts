@@ -90,8 +90,11 @@ export function problemOf(failure: Failure, isList = false): RunProblem {
 }
 
 export const INTERRUPTED: Problem = {
-  ...{ code: 'interrupted', message: 'interrupted', remedy: 'run it again' },
-  ...{ permanent: false, notBefore: null },
+  code: 'interrupted',
+  message: 'interrupted',
+  remedy: 'run it again',
+  permanent: false,
+  notBefore: null,
 };
 
 const LONGEST_WORDS = 300;
@@ -114,6 +117,14 @@ export function afterError(error: unknown, signal: AbortSignal): JobOutcome {
   // Whatever came of being told to stop, another worker takes it from here.
   if (signal.aborted) return { kind: 'hand-back' };
   return { kind: 'retry', problem: wordsOf(error), notBefore: null };
+}
+
+/** A lock that somebody else holds is tried again after this (ms), and up to as much again. */
+const BUSY_MS = 30_000;
+
+/** What follows from a lock that somebody else holds. */
+export function afterBusy(reason: string) {
+  return { kind: 'later', reason, delayMs: Math.round(BUSY_MS * (1 + Math.random())) } as const;
 }
 
 export function storeProblem(error: unknown): Problem {

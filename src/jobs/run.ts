@@ -61,8 +61,16 @@ export async function performRun(
     if (covering !== null) throw new CoveredError(covering.runId, covering.state);
     const { runId, at } = await deps.store.runs.start(lock, kind, deps.holder, jobId);
     const run: RunContext = {
-      ...{ deps, lock, binding, stamp: { sellerId: deps.sellerId, runId, at }, signal },
-      ...{ counts: noCounts(), tolerated: new Map(), warnings: [], held: null, committed: false },
+      deps,
+      lock,
+      binding,
+      stamp: { sellerId: deps.sellerId, runId, at },
+      signal,
+      counts: noCounts(),
+      tolerated: new Map(),
+      warnings: [],
+      held: null,
+      committed: false,
     };
     return await finishWork(run, kind, work);
   } finally {
@@ -127,20 +135,32 @@ function announce(deps: JobDeps, event: RunEvent): void {
 
 function noCounts(): RunContext['counts'] {
   return {
-    ...{ listed: 0, added: 0, changed: 0, extraChanged: 0, unchanged: 0, restored: 0 },
-    ...{ missing: 0, removed: 0, quarantined: 0, duplicates: 0, apiCalls: 0, bytes: 0 },
+    listed: 0,
+    added: 0,
+    changed: 0,
+    extraChanged: 0,
+    unchanged: 0,
+    restored: 0,
+    missing: 0,
+    removed: 0,
+    quarantined: 0,
+    duplicates: 0,
+    apiCalls: 0,
+    bytes: 0,
     tolerated: {},
   };
 }
 
-export async function inSession(
+/** Does some work in one transaction, which fails as a whole. */
+export async function inSession<T>(
   run: RunContext,
-  work: (session: ItemSession) => Promise<void>,
-): Promise<void> {
+  work: (session: ItemSession) => Promise<T>,
+): Promise<T> {
   const session = await run.deps.store.items.begin(run.lock, run.stamp);
   try {
-    await work(session);
+    const result = await work(session);
     await session.commit();
+    return result;
   } catch (error) {
     await session.rollback();
     throw error;

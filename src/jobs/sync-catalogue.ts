@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { describeWide } from '../domain/changes.js';
+import { describeWide, type WideChange } from '../domain/changes.js';
 import { ListBroken } from '../marketplace/types.js';
 import type { ItemList } from '../marketplace/types.js';
 import { isTransient } from '../marketplace/retry.js';
 import { CatalogueIntake, ListedTwice } from './catalogue-intake.js';
 import { proveCredential, syncAccount, type Proof } from './account.js';
 import { problemOf, RunProblem } from './problem.js';
-import { forgetChanges, performRun, type RunContext } from './run.js';
+import { forgetChanges, inSession, performRun, type RunContext } from './run.js';
 import { settleUnlisted, type Unlisted } from './unlisted.js';
 import type { JobDeps, RunReport } from './types.js';
 
@@ -81,19 +81,23 @@ async function takeIn(
   list: ItemList | null,
   mayApplyEarly: boolean,
 ): Promise<Unlisted> {
-  const { deps, lock, stamp } = run;
-  const session = await deps.store.items.begin(lock, stamp);
-  let intake: CatalogueIntake | null = null;
-  try {
-    forgetChanges(run);
-    run.tolerated.clear();
+  forgetChanges(run);
+  run.tolerated.clear();
+  let wideChanges: readonly WideChange[] = [];
+  const unlisted = await inSession(run, async (session) => {
     const known = await session.loadKnown();
     const present = known.presentCount();
     let delisted = 0;
     if (list !== null) {
-      intake = new CatalogueIntake(run, session, known, mayApplyEarly);
-      await readList(run, list, intake, present);
-      await session.markWideFields(intake.wideChanges);
+      const intake = new CatalogueIntake(run, session, known, mayApplyEarly);
+      try {
+        await readList(run, list, intake, present);
+      } finally {
+        // What is being written must not go on after the transaction has ended.
+        await intake.settled();
+      }
+      ({ wideChanges } = intake);
+      await session.markWideFields(wideChanges);
       ({ delisted, missing: run.counts.missing } = await session.delist(known.unseen()));
       if (known.anySeen() !== null) session.listTaken();
     }
@@ -101,16 +105,11 @@ async function takeIn(
     await session.counts(counts);
     run.signal.throwIfAborted();
     run.committed = true;
-    await session.commit();
-    for (const wide of intake?.wideChanges ?? []) run.warnings.push(describeWide(wide));
     const witness = known.anySeen();
     return { ids: known.unseen(), delisted, present, listed: list !== null, witness };
-  } catch (error) {
-    // What is being written must not go on after the transaction has ended.
-    await intake?.settled();
-    await session.rollback();
-    throw error;
-  }
+  });
+  for (const wide of wideChanges) run.warnings.push(describeWide(wide));
+  return unlisted;
 }
 
 async function readList(

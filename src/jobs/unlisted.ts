@@ -62,9 +62,8 @@ export async function settleUnlisted(
       // What waits for a person is told first.
       warnings.unshift(`held: ${describeHeld(run.held)}`);
     } else if (unproven > 0) {
-      warnings.push(
-        `${unproven} unlisted items are kept as missing: what became of them is not proven`,
-      );
+      const which = unproven === 1 ? '1 unlisted item is' : `${unproven} unlisted items are`;
+      warnings.push(`${which} kept as missing: not proven to be gone`);
     }
     return plan.held ? 'held' : 'succeeded';
   } catch (error) {

@@ -57,7 +57,13 @@ export function createMarketplace(options: MarketplaceOptions, seams: Seams = {}
   const transport = new Transport(seams.connect);
   const build = requestBuilder(key, carriage);
   const sender = new RequestSender({
-    ...{ baseUrl, allowPlainHttp, build, transport, budget, redactor, now },
+    baseUrl,
+    allowPlainHttp,
+    build,
+    transport,
+    budget,
+    redactor,
+    now,
   });
   const maxReplyBytes = options.maxReplyBytes ?? 64 * MIB;
   const listLimits = {
@@ -155,7 +161,7 @@ export function createMarketplace(options: MarketplaceOptions, seams: Seams = {}
   ): Promise<Reply<Sourced<T>>> {
     return call(endpoint, priority, callOptions, async (response) => {
       const body = await response.body(maxReplyBytes);
-      return judge(endpoint, response, body, now(), redactor);
+      return judge(endpoint, response.httpStatus, body, redactor);
     });
   }
 

@@ -1,3 +1,4 @@
+import { isSameCode } from '../domain/codes/code.js';
 import { decodeAccount, decodeItem, decodePurchase } from '../domain/decode.js';
 import type { Account, Decoding, Item, Json, Purchase } from '../domain/item.js';
 import { isObject, type JsonObject } from '../domain/values.js';
@@ -87,7 +88,7 @@ export function validationEndpoint(code: string): RecordEndpoint<Purchase> {
     numbers: ['price', ...ITEM_NUMBERS.map((path) => `item.${path}`)],
     decode: decodePurchase,
     mismatch: ({ purchaseCode }) =>
-      purchaseCode === null || sameCode(purchaseCode, code)
+      purchaseCode === null || isSameCode(purchaseCode, code)
         ? null
         : 'the answer is about another purchase code than the one asked for',
   };
@@ -118,9 +119,4 @@ function objectAt(envelope: JsonObject, name: string): Found | null {
 function someObjectAt(envelope: JsonObject, name: string): Found | null {
   const found = objectAt(envelope, name);
   return found !== null && Object.keys(found.json as JsonObject).length > 0 ? found : null;
-}
-
-/** Servers trim codes and probably ignore case (field notes: requests). */
-function sameCode(a: string, b: string): boolean {
-  return a.trim().toLowerCase() === b.trim().toLowerCase();
 }

@@ -57,26 +57,23 @@ function isPart(httpStatus: number, range: string | undefined): boolean {
 }
 
 /**
- * Judges by HTTP status and the shape of the payload, rarely by wording: servers translate their texts (field
- * notes: envelope and shapes, errors). @param now milliseconds since 1970
+ * Judges an answer whose head shows no failure, by HTTP status and the shape of the payload, rarely by wording:
+ * servers translate their texts (field notes: envelope and shapes, errors).
  */
 export function judge<T>(
   endpoint: RecordEndpoint<T>,
-  head: Head,
+  httpStatus: number,
   body: Uint8Array,
-  now: number,
   redactor: KeyRedactor,
 ): Reply<Sourced<T>> {
-  const settled = judgeHead(head, now);
-  if (settled !== null) return settled;
   const reading = readBody(body);
-  if (reading.kind === 'object' && isSuccess(head.httpStatus)) {
+  if (reading.kind === 'object' && isSuccess(httpStatus)) {
     const found = endpoint.find(reading.value);
     if (found !== null && !saysError(reading.value)) {
-      return accept(endpoint, head.httpStatus, reading, found, redactor);
+      return accept(endpoint, httpStatus, reading, found, redactor);
     }
   }
-  return judgeFailure(endpoint, head.httpStatus, reading, redactor);
+  return judgeFailure(endpoint, httpStatus, reading, redactor);
 }
 
 export function judgeFailure(

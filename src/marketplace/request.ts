@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import {
   addressFault,
   headerNameFault,
@@ -6,6 +5,7 @@ import {
   type AddressFault,
 } from '../domain/address.js';
 import { Secret } from '../domain/secret.js';
+import { VERSION } from '../version.js';
 import {
   MarketplaceOptionsError,
   PlainHttpRefusedError,
@@ -20,10 +20,20 @@ const FAULTS: Readonly<Record<Exclude<AddressFault, 'plain-http'>, string>> = {
 };
 
 const OPTIONS: Readonly<Record<keyof MarketplaceOptions, true>> = {
-  ...{ baseUrl: true, key: true, carriage: true, budget: true, allowPlainHttp: true },
-  ...{ maxReplyBytes: true, maxListBytes: true, maxRecordBytes: true },
-  ...{ headersTimeoutMs: true, bodyTimeoutMs: true, replyTimeoutMs: true, listTimeoutMs: true },
-  ...{ retry: true, onCall: true },
+  baseUrl: true,
+  key: true,
+  carriage: true,
+  budget: true,
+  allowPlainHttp: true,
+  maxReplyBytes: true,
+  maxListBytes: true,
+  maxRecordBytes: true,
+  headersTimeoutMs: true,
+  bodyTimeoutMs: true,
+  replyTimeoutMs: true,
+  listTimeoutMs: true,
+  retry: true,
+  onCall: true,
 };
 
 interface Access extends Required<Pick<MarketplaceOptions, 'carriage' | 'allowPlainHttp'>> {
@@ -65,7 +75,7 @@ function readUrl(url: unknown): URL {
     throw new MarketplaceOptionsError(`baseUrl is missing; give an address ${example}`);
   }
   if (typeof url !== 'string' || !URL.canParse(url)) {
-    throw new MarketplaceOptionsError(`baseUrl is no address ${example}`);
+    throw new MarketplaceOptionsError(`baseUrl is not an address ${example}`);
   }
   return new URL(url);
 }
@@ -74,7 +84,7 @@ function readKey(key: unknown): Secret {
   const secret = typeof key === 'string' ? new Secret(key) : (key ?? new Secret(''));
   if (!(secret instanceof Secret)) {
     throw new MarketplaceOptionsError(
-      `key is no text but ${typeof key}; give it as a text or as a Secret`,
+      `key is not a text but ${typeof key}; give it as a text or as a Secret`,
     );
   }
   if (secret.reveal().trim() !== '') return secret;
@@ -93,7 +103,7 @@ export interface HttpRequest {
 export const DEFAULT_CARRIAGE: ParameterCarriage = { placement: 'default', keyHeader: null };
 
 /** Servers redirect names with Mozilla, Chrome, Firefox, Opera or Edge to the home page (field notes). */
-export const USER_AGENT = `seller-mirror/${ownVersion()}`;
+export const USER_AGENT = `seller-mirror/${VERSION}`;
 
 /** Texts that need no encoding in a form. */
 const PLAIN = /^[\w.*-]*$/;
@@ -150,9 +160,4 @@ export function checkCarriage({ keyHeader }: ParameterCarriage, key: Secret): vo
       'the API key holds characters that cannot travel in a header; send it as a parameter',
     );
   }
-}
-
-function ownVersion(): string {
-  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
-  return (JSON.parse(text) as { version: string }).version;
 }

@@ -1,6 +1,10 @@
+import type { Socket } from 'node:net';
 import { pipeline, Readable, type Duplex } from 'node:stream';
 import { createBrotliDecompress, createGunzip } from 'node:zlib';
-import { Agent, type Dispatcher } from 'undici';
+import type { Agent, Dispatcher } from 'undici';
+import symbols from 'undici/lib/core/symbols.js';
+import UndiciAgent from 'undici/lib/dispatcher/agent.js';
+import { errorCode } from '../domain/error-code.js';
 import { unavailable, type Failure, type UnavailableReason } from '../domain/reply.js';
 import { isSuccess, type Head } from './judge.js';
 import type { HeaderMap } from './rate-limit.js';
@@ -21,13 +25,14 @@ export class Transport {
   readonly #agent: Agent;
 
   constructor(connect: Connect = { timeout: CONNECT_TIMEOUT_MS }) {
-    this.#agent = new Agent({
+    this.#agent = new UndiciAgent({
       // The watchdog keeps time instead: it does not count the time in which our reader is slow.
       headersTimeout: 0,
       bodyTimeout: 0,
       maxHeaderSize: MAX_HEADER_BYTES,
       connect,
     });
+    this.#agent.on('connect', (_origin, targets) => endInOrder(targets.at(-1)));
   }
 
   /**
@@ -52,6 +57,36 @@ export class Transport {
   async close(): Promise<void> {
     await this.#agent.destroy();
   }
+}
+
+/** What is used of the inside of undici's clients. */
+interface Client {
+  readonly [symbols.kSocket]: Socket & { [symbols.kParser]?: Parser | null };
+}
+
+interface Parser {
+  paused: boolean;
+  readonly ptr: number;
+  readonly llhttp: { readonly llhttp_resume: (ptr: number) => void };
+  readonly resume: () => void;
+}
+
+/**
+ * undici 7 throws where nobody can catch it when a connection ends while its parser is paused: on every
+ * server that closes connections, for a list that is read more slowly than it comes
+ * (https://github.com/nodejs/undici/issues/5360). So the parser is resumed before undici hears of the end.
+ * undici 8 needs no such help, but Node 22.
+ */
+function endInOrder(client: unknown): void {
+  const socket = (client as Client)[symbols.kSocket];
+  socket.prependListener('end', () => {
+    const parser = socket[symbols.kParser];
+    // All bytes have arrived: this hands over what the parser still has, which may pause it again.
+    parser?.resume();
+    if (parser?.paused !== true) return;
+    parser.llhttp.llhttp_resume(parser.ptr);
+    parser.paused = false;
+  });
 }
 
 interface Waiter {
@@ -367,7 +402,7 @@ const PLAIN_HTTP_CODES = new Set([
  */
 function describeError(error: unknown, host: string, httpStatus: number | null): TransportError {
   if (error instanceof TransportError) return error;
-  const code = codeOf(error);
+  const code = errorCode(error) || 'unknown error';
   const failed = (reason: UnavailableReason, detail: string): TransportError =>
     new TransportError(unavailable(httpStatus, reason, detail));
   if (code === 'UND_ERR_CONNECT_TIMEOUT' || code === 'ETIMEDOUT') {
@@ -382,9 +417,4 @@ function describeError(error: unknown, host: string, httpStatus: number | null):
   }
   if (httpStatus === null) return failed('network', `${host} can't be reached (${code})`);
   return failed('cut-off', `the answer of ${host} ended early or is damaged (${code})`);
-}
-
-function codeOf(error: unknown): string {
-  const code: unknown = error instanceof Error && 'code' in error ? error.code : null;
-  return typeof code === 'string' ? code : 'unknown error';
 }

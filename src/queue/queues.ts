@@ -11,9 +11,7 @@ import {
   payloadOf,
   readPayload,
   QUEUE_NAMES,
-  type AlertTask,
   type AuditTask,
-  type MirrorTask,
   type QueueName,
   type TaskOf,
 } from './tasks.js';
@@ -27,6 +25,9 @@ export interface QueueOptions extends Omit<QueueSettings, 'tuning'> {
   readonly databaseUrl: string;
   readonly tuning?: Partial<Tuning>;
 }
+
+/** Of jobs that are not kept once they ended. */
+const UNKEPT = { removeOnComplete: true, removeOnFail: true };
 
 /** The job of an id; `added` is false when the queue had it already. */
 interface Added {
@@ -71,7 +72,7 @@ export async function openQueues(options: QueueOptions): Promise<Queues> {
   return queues;
 }
 
-/** The three queues on one server. */
+/** The queues on one server. */
 export class Queues {
   readonly #connection: Connection;
   readonly #settings: QueueSettings;
@@ -98,12 +99,16 @@ export class Queues {
   }
 
   /**
-   * Adds a job to the mirror's queue.
+   * Adds a job to a queue.
    * @param jobId a second job of this id is not added while the first is kept; without one it is unique
    * @throws {QueueError} within seconds, when the queue can't be reached
    */
-  addMirror(task: MirrorTask, jobId: string = askedId(task, new Date())): Promise<Added> {
-    return this.#add('mirror', task, jobId);
+  add<N extends QueueName>(
+    queue: N,
+    task: TaskOf<N>,
+    jobId: string = askedId(task, new Date()),
+  ): Promise<Added> {
+    return this.#add(queue, task, jobId, {});
   }
 
   /**
@@ -120,24 +125,14 @@ export class Queues {
     { afresh = false } = {},
   ): Promise<Added> {
     const task: AuditTask = { kind: 'chunk', seller, auditId: String(auditId), chunk };
-    const unkept = { removeOnComplete: true, removeOnFail: true };
     const jobId = chunkId(auditId, chunk);
-    const added = await this.#add('audits', task, jobId, unkept);
+    const added = await this.#add('audits', task, jobId, UNKEPT);
     if (!afresh || added.added) return added;
     const state = await this.#connection.use(async ({ audits }) =>
       (await audits.getJob(jobId))?.getState(),
     );
     if (state !== 'active' && state !== 'delayed') return added;
-    return this.#add('audits', task, afreshId(auditId, chunk), unkept);
-  }
-
-  /**
-   * Adds a re-audit of known codes.
-   * @param jobId a second job of this id is not added while the first is kept
-   * @throws {QueueError} within seconds, when the queue can't be reached
-   */
-  addRecheck(task: Extract<AuditTask, { kind: 'recheck' }>, jobId: string): Promise<Added> {
-    return this.#add('audits', task, jobId);
+    return this.#add('audits', task, afreshId(auditId, chunk), UNKEPT);
   }
 
   /**
@@ -146,9 +141,8 @@ export class Queues {
    * @throws {QueueError} within seconds, when the queue can't be reached
    */
   async addFeed(feed: string, { atOnce = false } = {}): Promise<Added> {
-    const unkept = { removeOnComplete: true, removeOnFail: true };
     const jobId = `feed-${feed}`;
-    const added = await this.#add('feeds', { kind: 'deliver', feed }, jobId, unkept);
+    const added = await this.#add('feeds', { kind: 'deliver', feed }, jobId, UNKEPT);
     if (atOnce && !added.added) {
       await this.#connection.use(async ({ feeds }) => {
         const job = await feeds.getJob(jobId);
@@ -161,16 +155,11 @@ export class Queues {
     return added;
   }
 
-  /** Adds an alert. @throws {QueueError} within seconds, when the queue can't be reached */
-  addAlert(task: AlertTask, jobId: string): Promise<Added> {
-    return this.#add('alerts', task, jobId);
-  }
-
   async #add<N extends QueueName>(
     name: N,
     task: TaskOf<N>,
     jobId: string,
-    options: { readonly removeOnComplete?: boolean; readonly removeOnFail?: boolean } = {},
+    options: Partial<typeof UNKEPT>,
   ): Promise<Added> {
     checkJobId(jobId);
     const payload = payloadOf(name, task);

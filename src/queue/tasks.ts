@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { bounded } from './errors.js';
 
-/** The queues: `mirror` runs, `audits` of purchase codes, `alerts` to people. */
+/** The queues: `mirror` runs, `audits` of purchase codes, `alerts` to people, deliveries of `feeds`. */
 export const QUEUE_NAMES = ['mirror', 'audits', 'alerts', 'feeds'] as const;
 export type QueueName = (typeof QUEUE_NAMES)[number];
 
@@ -101,7 +101,11 @@ export function tickId(kind: string, seller: string, tick: Date): string {
 }
 
 /** A new id for a job that a person asked for, such as `sync.acme.asked-20261121T020000Z-4f1c…`. */
-export function askedId({ kind, seller }: MirrorTask, now: Date): string {
+export function askedId(
+  task: { readonly kind: string; readonly seller?: string },
+  now: Date,
+): string {
+  const { kind, seller = 'all' } = task;
   return `${kind}.${seller}.asked-${stamp(now)}-${randomBytes(6).toString('hex')}`;
 }
 

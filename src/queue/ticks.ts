@@ -1,3 +1,4 @@
+import { hostName } from '../domain/address.js';
 import { DAY_MS, lastTick, nextTicks, type CronPattern } from '../domain/schedule.js';
 import type { ScheduleKey, ScheduleRecord, ScheduleState } from '../store/schedules.js';
 import { parseCron } from './cron.js';
@@ -9,6 +10,27 @@ export interface SellerSchedule extends ScheduleKey {
   readonly cron: string;
   /** IANA name of the zone in which `cron` is meant. */
   readonly timeZone: string;
+}
+
+/** A seller and its cron expressions; null: not on a schedule. */
+interface ScheduledSeller {
+  readonly name: string;
+  readonly url: URL;
+  readonly timeZone: string;
+  readonly syncCron: string | null;
+  readonly accountCron: string | null;
+  readonly auditCron: string | null;
+}
+
+export function schedulesOf(sellers: readonly ScheduledSeller[]): readonly SellerSchedule[] {
+  return sellers.flatMap(({ name, url, timeZone, syncCron, accountCron, auditCron }) => {
+    const seller = { seller: name, marketplace: hostName(url), timeZone };
+    const crons = { sync: syncCron, account: accountCron, recheck: auditCron };
+    return (['sync', 'account', 'recheck'] as const).flatMap((kind) => {
+      const cron = crons[kind];
+      return cron === null ? [] : [{ ...seller, kind, cron }];
+    });
+  });
 }
 
 export interface Timetable extends SellerSchedule {

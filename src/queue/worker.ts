@@ -179,7 +179,10 @@ export class QueueWorker<N extends QueueName = QueueName> {
       },
       (name, options, more) =>
         steadyBackend(factory(name, options, more), {
-          ...{ connection, tuning, retryMs: this.#retryMs, ending: this.#ending.signal },
+          connection,
+          tuning,
+          retryMs: this.#retryMs,
+          ending: this.#ending.signal,
           onRenewed: (token, isLost, ageMs) => this.#renewed(token, isLost, ageMs),
         }),
     );
@@ -285,7 +288,10 @@ export class QueueWorker<N extends QueueName = QueueName> {
           write: () => job.moveToFailed(new TryAgain(problem, delayMs), token),
           log: () =>
             log.warn('job failed, it is tried again', {
-              ...{ problem, attempt, attempts, again: after(delayMs) },
+              problem,
+              attempt,
+              attempts,
+              again: after(delayMs),
             }),
         };
       }

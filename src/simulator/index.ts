@@ -5,8 +5,13 @@ import { frameworkError, htmlAnswer, redirectAnswer, type Answer } from './answe
 import { chooseEncoding, deliver } from './delivery.js';
 import { faultAnswer, Faults, type Fault } from './faults.js';
 import { Limits, type LimitOptions } from './limits.js';
-import { answerOperation, Prerendered } from './operations.js';
-import { parameter, readParameters, type Parameters } from './parameters.js';
+import {
+  answerOperation,
+  parameter,
+  Prerendered,
+  readParameters,
+  type Parameters,
+} from './operations.js';
 import { profiles, type Language, type ProfileName, type Quirks } from './profiles.js';
 import { visibleAccount, visibleItem } from './render.js';
 import { sellerOf, type Seller, type SellerSpec } from './seller.js';

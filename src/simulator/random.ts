@@ -50,7 +50,8 @@ export class Permutation {
   at(index: number): number {
     let value = index;
     do {
-      let [left, right] = [Math.floor(value / this.#base), value % this.#base];
+      let left = Math.floor(value / this.#base);
+      let right = value % this.#base;
       for (const round of ROUNDS) [left, right] = [right, this.#mixed(left, right, round)];
       value = left * this.#base + right;
     } while (value >= this.#size);
@@ -61,7 +62,8 @@ export class Permutation {
   invert(place: number): number {
     let value = place;
     do {
-      let [left, right] = [Math.floor(value / this.#base), value % this.#base];
+      let left = Math.floor(value / this.#base);
+      let right = value % this.#base;
       for (const round of ROUNDS.toReversed())
         [left, right] = [this.#mixed(right, left, round), left];
       value = left * this.#base + right;

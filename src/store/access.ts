@@ -1,4 +1,4 @@
-import { errorCode } from './errors.js';
+import { errorCode } from '../domain/error-code.js';
 import type { Action, User } from './generated/prisma/client.js';
 import type { Role } from './generated/prisma/enums.js';
 import type { Connections } from './pools.js';

@@ -54,6 +54,8 @@ export interface Applied {
   readonly restored: number;
   /** Items that were missing and have not changed otherwise. */
   readonly foundAgain: number;
+  /** All items that were missing or removed. */
+  readonly returned: number;
   /** All items that were written, restored ones included. */
   readonly written: number;
   /** Column to number of items in which it changed. */
@@ -61,7 +63,12 @@ export interface Applied {
 }
 
 export const NOTHING_APPLIED: Applied = {
-  ...{ changed: 0, extraChanged: 0, restored: 0, foundAgain: 0, written: 0 },
+  changed: 0,
+  extraChanged: 0,
+  restored: 0,
+  foundAgain: 0,
+  returned: 0,
+  written: 0,
   fields: new Map(),
 };
 
@@ -74,6 +81,7 @@ export function bothApplied(a: Applied, b: Applied): Applied {
     extraChanged: a.extraChanged + b.extraChanged,
     restored: a.restored + b.restored,
     foundAgain: a.foundAgain + b.foundAgain,
+    returned: a.returned + b.returned,
     written: a.written + b.written,
     fields,
   };
@@ -115,7 +123,7 @@ function json(row: string, column: string): string {
 
 /**
  * Every part of it sees the rows as they were before. Unknown fields have no history. Neither have rows
- * that this run itself wrote, when the list holds an item twice: nobody could see them.
+ * that this run itself wrote, when the list holds an item twice: nobody could see them, so they don't count.
  */
 const APPLY = `
   WITH winners AS (
@@ -125,6 +133,7 @@ const APPLY = `
   ), differences AS (
     SELECT w.place, i.ctid AS old_place, i.content_hash <> w.content_hash AS content_differs,
            i.extra_hash <> w.extra_hash AS extra_differs, i.state AS old_state,
+           i.synced_run_id <> $2 AS is_earlier,
            i.synced_run_id <> $2 AND (i.content_hash <> w.content_hash OR i.state <> 'live')
              AS supersedes
       FROM winners w
@@ -164,14 +173,15 @@ const APPLY = `
                              THEN $3::timestamptz ELSE i.changed_at END
       FROM differences d CROSS JOIN ${rowAt('pg_temp.incoming_items', 'd.place')} w
      WHERE i.ctid = d.old_place
-    RETURNING d.content_differs, d.extra_differs, d.old_state
+    RETURNING d.content_differs, d.extra_differs, d.old_state, d.is_earlier
   )
   SELECT count(*) FILTER (WHERE content_differs)::int AS changed,
          count(*) FILTER (WHERE extra_differs AND NOT content_differs)::int AS "extraChanged",
          count(*) FILTER (WHERE old_state = 'removed')::int AS restored,
          count(*) FILTER (WHERE old_state = 'missing' AND NOT content_differs
                             AND NOT extra_differs)::int AS "foundAgain",
+         count(*) FILTER (WHERE old_state <> 'live')::int AS returned,
          count(*)::int AS written,
          (SELECT jsonb_object_agg(field, items)
             FROM (SELECT field, count(*) AS items FROM told GROUP BY field) AS f) AS fields
-    FROM written`;
+    FROM written WHERE is_earlier`;

@@ -63,8 +63,8 @@ export async function decisionsOn(
   { client, sellerId }: SellerLock,
   ids: readonly number[],
 ): Promise<Map<number, Decision>> {
-  const { rows } = await client.query<{ item_id: string; decision: Decision }>(
-    `SELECT DISTINCT ON (h.item_id) h.item_id, r.decision
+  const { rows } = await client.query<{ id: number; decision: Decision }>(
+    `SELECT DISTINCT ON (h.item_id) h.item_id::float8 AS id, r.decision
        FROM mirror.held_items h
        JOIN mirror.runs r ON r.run_id = h.run_id AND r.decision IS NOT NULL
        JOIN mirror.items i ON i.seller_id = h.seller_id AND i.item_id = h.item_id
@@ -73,7 +73,7 @@ export async function decisionsOn(
       ORDER BY h.item_id, h.run_id DESC`,
     [sellerId, ids],
   );
-  return new Map(rows.map((row) => [Number(row.item_id), row.decision]));
+  return new Map(rows.map(({ id, decision }) => [id, decision]));
 }
 
 export interface HeldRunRecord extends HeldRun {
@@ -88,12 +88,11 @@ export async function readHeldRun(
   runId: bigint,
 ): Promise<HeldRunRecord | null> {
   const { rows } = await client.query<
-    Omit<HeldRunRecord, 'runId' | 'approvalRunId' | 'newerHeld'> & {
-      approvalRunId: string | null;
+    Omit<HeldRunRecord, 'newerHeld'> & {
       newerHeld: { runId: string; decision: Decision | null } | null;
     }
   >(
-    `SELECT r.seller_id AS "sellerId", r.state::text AS state, r.decision,
+    `SELECT r.run_id AS "runId", r.seller_id AS "sellerId", r.state::text AS state, r.decision,
             r.decided_at AS "decidedAt", r.decided_by AS "decidedBy",
             r.approval_run_id AS "approvalRunId", f.items, f.missing, f.removed,
             (SELECT jsonb_build_object('runId', run_id::text, 'decision', decision)
@@ -115,13 +114,8 @@ export async function readHeldRun(
   );
   const [row] = rows;
   if (row === undefined) return null;
-  const { approvalRunId: approval, newerHeld: newer } = row;
-  return {
-    ...row,
-    runId,
-    approvalRunId: approval === null ? null : BigInt(approval),
-    newerHeld: newer === null ? null : { ...newer, runId: BigInt(newer.runId) },
-  };
+  const { newerHeld: newer } = row;
+  return { ...row, newerHeld: newer && { ...newer, runId: BigInt(newer.runId) } };
 }
 
 /** The present state of the items that a run held back. */

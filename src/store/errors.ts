@@ -1,3 +1,4 @@
+import { errorCode } from '../domain/error-code.js';
 /**
  * What can go wrong with the database, each in one line with a remedy a person can follow. None of
  * them ever holds a password.
@@ -137,19 +138,6 @@ function wordedProblem(error: unknown): string | null {
   if (/password must be a (non-empty )?string/i.test(error.message)) return 'a password is needed';
   if (/certificate/i.test(error.message)) return `TLS failed: ${error.message}`;
   return null;
-}
-
-/** The code of an error of Node's or PostgreSQL's; of the first one inside an AggregateError. */
-export function errorCode(error: unknown): string {
-  if (error instanceof AggregateError && errorOwnCode(error) === '') {
-    return errorCode(error.errors[0]);
-  }
-  return errorOwnCode(error);
-}
-
-function errorOwnCode(error: unknown): string {
-  if (typeof error !== 'object' || error === null || !('code' in error)) return '';
-  return typeof error.code === 'string' ? error.code : '';
 }
 
 function oneLine(text: string): string {

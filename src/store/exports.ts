@@ -2,7 +2,8 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { escapeLiteral, type Client, type QueryResult } from 'pg';
 import { to as copyTo } from 'pg-copy-streams';
 import type { FeedCursor } from '../domain/feeds.js';
-import { errorCode, StoreError } from './errors.js';
+import { errorCode } from '../domain/error-code.js';
+import { StoreError } from './errors.js';
 import { feedRule, type FeedRule } from './feed-rules.js';
 import { openOwnClient, type OwnClient } from './pools.js';
 import { openTextCursor, type TextRow } from './text-cursor.js';
@@ -13,6 +14,7 @@ export interface ExportableView {
   readonly bySeller: boolean;
   /** Columns that tell its rows apart; null when it can only be exported whole. */
   readonly key: readonly string[] | null;
+  readonly columns: readonly ExportColumn[];
 }
 
 /** Reads views over one connection, which is opened when it is needed. */
@@ -26,21 +28,25 @@ export class Exports {
     this.#signal = signal;
   }
 
+  /** Opens the connection, so that it is there when it is needed. */
+  connect(): Promise<void> {
+    return this.#use(() => Promise.resolve());
+  }
+
   views(): Promise<ExportableView[]> {
     return this.#use(async (client) => {
-      const { rows } = await client.query<Omit<ExportableView, 'key'>>(
+      const { rows } = await client.query<Omit<ExportableView, 'key' | 'bySeller'>>(
         `SELECT c.relname AS name, obj_description(c.oid, 'pg_class') AS comment,
-                EXISTS (SELECT FROM pg_attribute a
-                         WHERE a.attrelid = c.oid AND a.attname = 'seller_id') AS "bySeller"
+                ${columnsSql('c.oid')} AS columns
            FROM pg_class c WHERE c.relnamespace = 'reporting'::regnamespace AND c.relkind IN ('v', 'm')
           ORDER BY c.relname`,
       );
-      return rows.map((view) => ({ ...view, key: feedRule(view.name)?.key ?? null }));
+      return rows.map((view) => ({
+        ...view,
+        bySeller: view.columns.some(({ name }) => name === 'seller_id'),
+        key: feedRule(view.name)?.key ?? null,
+      }));
     });
-  }
-
-  columns(view: string): Promise<ExportColumn[]> {
-    return this.#use((client) => exportColumns(client, { view, deletions: false }));
   }
 
   sellers(): Promise<string[]> {
@@ -59,8 +65,8 @@ export class Exports {
    */
   read<T>(request: ExportRequest, consume: (exported: Exported) => Promise<T>): Promise<T> {
     return this.#use(async (client) => {
-      const { rule, cursor, isSame } = await begin(client, request);
-      const columns = await exportColumns(client, request);
+      const { rule, cursor, isSame, columns: own } = await begin(client, request);
+      const columns = request.deletions ? [...own, DELETED_COLUMN] : own;
       const values = columns.map(({ name }) => `f."${name}"`);
       const sql = rowsSql(request, { rule, isSame }, columns, values, null);
       const total = request.counted ? await count(client, sql) : null;
@@ -81,16 +87,18 @@ export class Exports {
    */
   lines<T>(request: LinesRequest, consume: (lines: ExportedLines) => Promise<T>): Promise<T> {
     return this.#use(async (client) => {
-      const { rule, cursor, isSame } = await begin(client, request);
-      const { rows } = await client.query<{ epoch: string }>('SELECT epoch FROM mirror.epochs');
-      const deletions = request.since !== null;
-      const columns = await exportColumns(client, { view: request.view, deletions });
+      const { rule, cursor, isSame, epoch, columns: own } = await begin(client, request);
+      const columns = request.since === null ? own : [...own, DELETED_COLUMN];
+      if (isSame) {
+        const result = await consume({ columns, cursor, epoch, lines: noLines() });
+        await client.query('COMMIT');
+        return result;
+      }
       const values = columns.map((column) => request.valueSql(column, `f."${column.name}"`));
       const sql = rowsSql(request, { rule, isSame }, columns, values, request.after ?? []);
       const copy = client.query(copyTo(`COPY (${sql}) TO STDOUT`));
       // Unread, it ends with an error when the connection does; nobody else would hear it.
       copy.on('error', () => undefined);
-      const epoch = rows[0]?.epoch ?? '';
       const result = await consume({ columns, cursor, epoch, lines: wholeLines(copy) });
       if (copy.readableEnded) await client.query('COMMIT');
       else await this.close();
@@ -175,6 +183,7 @@ export interface ExportedLines extends Pick<Exported, 'columns' | 'cursor'> {
 
 /** Name of the column that is true for rows that are gone. */
 const DELETED = '_deleted';
+const DELETED_COLUMN: ExportColumn = { name: DELETED, type: 'boolean' };
 
 /**
  * Values in the forms that every reader knows; and no limit of time, since readers may be slow. Compiling
@@ -188,23 +197,69 @@ const BEGIN = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
 interface Begun {
   readonly rule: FeedRule | null;
   readonly cursor: FeedCursor | null;
+  /** Which life of the store it is. */
+  readonly epoch: string;
+  /** Those of the view. */
+  readonly columns: readonly ExportColumn[];
   /** Whether the view is known to have no rows after the cursor. */
   readonly isSame: boolean;
 }
 
-/** Begins a transaction that sees one moment. @throws {CursorAheadError} */
+/**
+ * Begins a transaction that sees one moment; of a followed view, all that was written up to the number of
+ * the cursor, and nothing after it. @throws {CursorAheadError}
+ */
 async function begin(
   client: Client,
   { view, since }: Pick<ExportRequest, 'view' | 'since'>,
 ): Promise<Begun> {
   const rule = feedRule(view);
-  const cursor = rule === null ? null : await beginFeed(client, rule);
-  if (rule === null) await client.query(BEGIN);
+  if (rule !== null) await holdFeeds(client);
+  // In one message. Its results are several, which the driver's types do not know.
+  const results: unknown = await client.query(
+    `RESET lock_timeout; ${BEGIN}; ${momentSql(view)};
+     ${rule === null ? '' : 'SELECT pg_advisory_unlock_all()'}`,
+  );
+  const moments = (results as QueryResult<Moment>[]).flatMap(({ rows }) => rows);
+  const moment = moments.find((row) => 'seq' in row);
+  if (moment === undefined) throw new Error('the store has no epoch');
+  const { epoch, columns, seq, at } = moment;
+  const cursor = rule === null ? null : { seq: BigInt(seq), at: rule.byTime === null ? null : at };
   if (since !== null && (cursor === null || since.seq > cursor.seq)) {
     throw new CursorAheadError(since);
   }
   const isSame = rule !== null && since !== null && since.seq === cursor?.seq;
-  return { rule, cursor, isSame: isSame && !(await hasChangedByTime(client, rule, since)) };
+  return {
+    rule,
+    cursor,
+    epoch,
+    columns,
+    isSame: isSame && !(await hasChangedByTime(client, rule, since)),
+  };
+}
+
+interface Moment extends Pick<Begun, 'epoch' | 'columns'> {
+  readonly seq: string;
+  readonly at: string;
+}
+
+/**
+ * The first query decides what the transaction sees; a sequence always shows its present value. So this runs
+ * while the feeds are held.
+ */
+function momentSql(view: string): string {
+  const id = `(${escapeLiteral(`reporting."${view}"`)}::regclass)`;
+  return `SELECT CASE WHEN is_called THEN last_value ELSE 0 END AS seq,
+         to_char(now(), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at,
+         epoch, ${columnsSql(id)} AS columns
+    FROM mirror.item_changes_seq_seq, mirror.epochs`;
+}
+
+/** The columns of a view as JSON. From the catalog: to plan a view takes milliseconds. @param id SQL */
+function columnsSql(id: string): string {
+  return `(SELECT json_agg(json_build_object('name', attname, 'type', format_type(atttypid, atttypmod))
+                           ORDER BY attnum)
+             FROM pg_attribute WHERE attrelid = ${id} AND attnum > 0 AND NOT attisdropped)`;
 }
 
 async function hasChangedByTime(
@@ -224,29 +279,6 @@ function withCursor(sql: string, { seq, at }: FeedCursor): string {
     .replaceAll('$2', () => `${literalOrNull(at)}::timestamptz`);
 }
 
-/** The transaction sees all that was written up to the number that is returned, and nothing after it. */
-async function beginFeed(client: Client, rule: FeedRule): Promise<FeedCursor> {
-  await holdFeeds(client);
-  // Statements in one message are several results, which the driver's types do not know.
-  const results: unknown = await client.query(BEGIN_HELD);
-  const selected = (results as QueryResult<{ seq: string; at: string }>[]).flatMap(
-    ({ rows }) => rows,
-  );
-  const row = selected.find((one) => 'seq' in one);
-  if (row === undefined) throw new Error('the sequence of changes has no value');
-  return { seq: BigInt(row.seq), at: rule.byTime !== null ? row.at : null };
-}
-
-/**
- * Begins while the feeds are held, and lets them go. The first query decides what the transaction sees; a
- * sequence always shows its present value.
- */
-const BEGIN_HELD = `RESET lock_timeout; ${BEGIN};
-  SELECT CASE WHEN is_called THEN last_value ELSE 0 END AS seq,
-         to_char(now(), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at
-    FROM mirror.item_changes_seq_seq;
-  SELECT pg_advisory_unlock_all()`;
-
 /** A cursor is from another store, or from a later state of this one. */
 export class CursorAheadError extends StoreError {
   readonly code = 'CURSOR_AHEAD';
@@ -260,7 +292,7 @@ export class CursorAheadError extends StoreError {
 }
 
 /** The columns of a statement with their types. */
-export async function columnsOf(client: Client, sql: string): Promise<ExportColumn[]> {
+export async function exportColumns(client: Client, sql: string): Promise<ExportColumn[]> {
   const { fields } = await client.query(`SELECT * FROM (${sql}) AS rows LIMIT 0`);
   const { rows } = await client.query<{ type: string }>(
     `SELECT format_type(oid, modifier) AS type
@@ -268,21 +300,6 @@ export async function columnsOf(client: Client, sql: string): Promise<ExportColu
     [fields.map(({ dataTypeID }) => dataTypeID), fields.map((field) => field.dataTypeModifier)],
   );
   return rows.map(({ type }, n) => ({ name: fields[n]?.name ?? '', type }));
-}
-
-async function exportColumns(
-  client: Client,
-  { view, deletions }: Pick<ExportRequest, 'view' | 'deletions'>,
-): Promise<ExportColumn[]> {
-  // From the catalog: to plan a view takes milliseconds.
-  const { rows } = await client.query<ExportColumn>(
-    `SELECT attname AS name, format_type(atttypid, atttypmod) AS type
-       FROM pg_attribute
-      WHERE attrelid = format('reporting.%I', $1::text)::regclass AND attnum > 0 AND NOT attisdropped
-      ORDER BY attnum`,
-    [view],
-  );
-  return deletions ? [...rows, { name: DELETED, type: 'boolean' }] : rows;
 }
 
 /**
@@ -323,6 +340,8 @@ function rowsSql(
 function literalOrNull(text: string | null): string {
   return text === null ? 'NULL' : escapeLiteral(text);
 }
+
+async function* noLines(): AsyncGenerator<Buffer> {}
 
 async function* wholeLines(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   let rest: Buffer[] = [];

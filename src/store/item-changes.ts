@@ -44,7 +44,15 @@ function conditionOf(filter: ChangeFilter, values: unknown[]): string {
   const parameter = (value: unknown): string => `$${values.push(value)}`;
   if (after !== undefined) conditions.push(`seq > ${parameter(after)}`);
   if (before !== undefined) conditions.push(`seq < ${parameter(before)}`);
-  if (runId !== undefined) conditions.push(`run_id = ${parameter(runId)}`);
+  if (runId !== undefined) {
+    // All changes of a run are of one moment, which an index knows.
+    const run = parameter(runId);
+    const moment = `(SELECT started_at FROM mirror.runs WHERE run_id = ${run})`;
+    conditions.push(
+      `run_id = ${run}`,
+      `changed_at BETWEEN ${moment} - interval '1 s' AND ${moment} + interval '1 s'`,
+    );
+  }
   if (from !== undefined) conditions.push(`changed_at >= ${parameter(from)}`);
   if (classes !== undefined) {
     conditions.push(`class = ANY(${parameter(classes)}::mirror.change_class[])`);
@@ -72,9 +80,6 @@ function jsonOf(value: FieldValue): string | null {
   return value === null ? null : JSON.stringify(value);
 }
 
-/** A row whose numbers beyond 2^53 are text, as the driver reads them. */
-type Wire<Row, Big extends keyof Row> = Omit<Row, Big> & Readonly<Record<Big, string>>;
-
 /**
  * Changes in the order of the feed. Numbers become visible in order: a reader that goes on after the
  * last one misses none.
@@ -86,7 +91,7 @@ export async function readChanges(
 ): Promise<ItemChange[]> {
   const { limit, newest = false } = filter;
   const values: unknown[] = [limit];
-  const { rows } = await pool.query<Wire<ItemChange, 'seq' | 'itemId' | 'runId'>>(
+  const { rows } = await pool.query<ItemChange>(
     `WITH page AS (
        SELECT * FROM mirror.item_changes WHERE ${conditionOf(filter, values)}
         ORDER BY seq ${newest ? 'DESC' : 'ASC'} LIMIT $1
@@ -109,12 +114,7 @@ export async function readChanges(
       ORDER BY p.seq`,
     values,
   );
-  return rows.map((row) => ({
-    ...row,
-    seq: BigInt(row.seq),
-    itemId: BigInt(row.itemId),
-    runId: BigInt(row.runId),
-  }));
+  return rows;
 }
 
 /** How many changes of one kind there are. */
@@ -173,7 +173,7 @@ export async function readRunFields(
   if (runs.length === 0) return [];
   const moments = changes.map(({ changedAt }) => changedAt).sort((a, b) => Number(a) - Number(b));
   const { rows } = await pool.query<
-    Wire<Omit<RunField, 'same'>, 'runId' | 'place'> & { same: Wire<RunField['same'], 'place'> }
+    Omit<RunField, 'same'> & { same: Omit<RunField['same'], 'place'> & { place: string } }
   >(
     `WITH chosen AS MATERIALIZED (
        -- Values are compared by their hashes: descriptions are long.
@@ -211,12 +211,7 @@ export async function readRunFields(
       ORDER BY f.place`,
     [runs, moments[0], moments.at(-1), least],
   );
-  return rows.map(({ same, ...row }) => ({
-    ...row,
-    runId: BigInt(row.runId),
-    place: BigInt(row.place),
-    same: { ...same, place: BigInt(same.place) },
-  }));
+  return rows.map(({ same, ...row }) => ({ ...row, same: { ...same, place: BigInt(same.place) } }));
 }
 
 /**
@@ -224,17 +219,17 @@ export async function readRunFields(
  * though their items are not told: `mirror.sellers.loaded_seq` is their place.
  */
 export async function feedEnd(pool: Pool): Promise<bigint> {
-  const { rows } = await pool.query<{ seq: string }>(
+  const { rows } = await pool.query<{ seq: bigint }>(
     `SELECT greatest((SELECT max(seq) FROM mirror.item_changes),
                      (SELECT max(loaded_seq) FROM mirror.sellers), 0) AS seq`,
   );
-  return BigInt(rows[0]?.seq ?? 0);
+  return rows[0]?.seq ?? 0n;
 }
 
 /** The greatest number of a change that was ever given; a greater one is not of this store. */
 export async function feedReach(pool: Pool): Promise<bigint> {
-  const { rows } = await pool.query<{ seq: string }>(
+  const { rows } = await pool.query<{ seq: bigint }>(
     'SELECT CASE WHEN is_called THEN last_value ELSE 0 END AS seq FROM mirror.item_changes_seq_seq',
   );
-  return BigInt(rows[0]?.seq ?? 0);
+  return rows[0]?.seq ?? 0n;
 }

@@ -100,7 +100,7 @@ function lostConnection(what: string): StoreConnectionError {
 export async function tryLock(
   pools: LockPools,
   name: string,
-  busy: (client: PoolClient) => Promise<Error>,
+  busy: (client: PoolClient) => Error | Promise<Error>,
 ): Promise<HeldLock> {
   const { client, lost, release } = await openLong(pools);
   let refusal: Error | null;
@@ -157,13 +157,16 @@ export interface SellerLock extends HeldLock {
 
 const LOCK_PREFIX = 'seller-mirror/seller/';
 
-/** SQL: whether a run works for a seller now. @param seller SQL of the seller's name */
-export const sellerIsLocked = (seller: string): string => `EXISTS (
-       SELECT FROM pg_locks
-        WHERE locktype = 'advisory' AND granted AND objsubid = 1
-          AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-          AND (classid::bigint << 32) | objid::bigint
-              = hashtextextended('${LOCK_PREFIX}' || ${seller}, 0))`;
+/**
+ * SQL: whether a run works for a seller now. Locks are read once into a hash table, which `IS TRUE` brings
+ * about: PostgreSQL would else compare each run with each lock.
+ * @param seller SQL of the seller's name
+ */
+export const sellerIsLocked = (seller: string): string => `
+  (hashtextextended('${LOCK_PREFIX}' || ${seller}, 0) IN (
+     SELECT (classid::bigint << 32) | objid::bigint FROM pg_locks
+      WHERE locktype = 'advisory' AND granted AND objsubid = 1
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))) IS TRUE`;
 
 /** @throws {SellerBusyError} when another run holds the lock, naming the holder */
 export async function lockSeller(pools: LockPools, sellerId: string): Promise<SellerLock> {
@@ -209,15 +212,23 @@ function watchConnection(
   pool: Pool,
   { silentMs, askMs }: WatchTimes,
 ): NodeJS.Timeout {
-  let [bytes, since, doubts, asking] = [-1, 0, 0, false];
+  let bytes = -1;
+  let since = 0;
+  let doubts = 0;
+  let asking = false;
   const isSilent = (): boolean => {
     if (isWaiting(client) && bytesOf(client) === bytes) return true;
-    [bytes, since, doubts] = [bytesOf(client), performance.now(), 0];
+    bytes = bytesOf(client);
+    since = performance.now();
+    doubts = 0;
     return false;
   };
   const look = async (): Promise<void> => {
     if (!isSilent() || performance.now() - since < silentMs) return;
-    if (await isAtWork(pool, backend, askMs)) [since, doubts] = [performance.now(), 0];
+    if (await isAtWork(pool, backend, askMs)) {
+      since = performance.now();
+      doubts = 0;
+    }
     // An answer that came meanwhile counts for more.
     else if (isSilent() && ++doubts >= DOUBTS_ENOUGH) {
       socketOf(client).destroy(lostConnection('fell silent'));

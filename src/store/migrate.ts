@@ -3,9 +3,9 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Client } from 'pg';
+import { errorCode } from '../domain/error-code.js';
 import {
   assertServerVersion,
-  errorCode,
   explainDatabaseError,
   MigrationError,
   SchemaAheadError,

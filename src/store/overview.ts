@@ -144,7 +144,7 @@ export interface PriceMove {
 /** The prices that changed most since a moment, up or down. */
 export async function priceMoves(pool: Pool, since: Date, limit: number): Promise<PriceMove[]> {
   const { rows } = await pool.query<PriceMove>(
-    `SELECT seller_id AS "sellerId", item_id AS "itemId", item_name AS "itemName", price,
+    `SELECT seller_id AS "sellerId", item_id::text AS "itemId", item_name AS "itemName", price,
             old_price AS "oldPrice", old_currency AS "oldCurrency", new_price AS "newPrice", currency,
             percent
        FROM reporting.price_changes WHERE changed_at >= $1 AND percent IS NOT NULL

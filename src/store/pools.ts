@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Client, Pool, type PoolClient, type PoolConfig } from 'pg';
+import { Client, Pool, TypeOverrides, types, type PoolClient, type PoolConfig } from 'pg';
 import { type LockPools, WATCH_TIMES, type WatchTimes } from './locks.js';
 import { StoreReadOnlyError } from './errors.js';
 import type { PrismaClient } from './generated/prisma/client.js';
@@ -35,6 +35,10 @@ export interface Connections extends LockPools {
   readonly prisma: PrismaClient;
 }
 
+/** Numbers of runs, codes and changes are bigints, as Prisma Client has them: the driver's default is text. */
+const READ_AS = new TypeOverrides();
+READ_AS.setTypeParser(types.builtins.INT8, BigInt);
+
 /** @param url a PostgreSQL connection URL */
 export function createPools(url: string, applicationName: string, times: StoreTimes): Pools {
   const create = (config: PoolConfig): EndablePool =>
@@ -42,6 +46,7 @@ export function createPools(url: string, applicationName: string, times: StoreTi
       connectionString: url,
       application_name: applicationName,
       connectionTimeoutMillis: times.connectMs,
+      types: READ_AS,
       ...config,
     });
   const others = create({ max: 10, query_timeout: times.queryMs });

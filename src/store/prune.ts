@@ -96,9 +96,7 @@ export async function prune(
   plan: RetentionPlan,
   { sellerIds, signal, onProgress, patienceMs = PATIENCE_MS }: PruneOptions,
 ): Promise<Pruned[]> {
-  const lock = await tryLock(pools, 'seller-mirror/prune', () =>
-    Promise.resolve(new PruneBusyError()),
-  );
+  const lock = await tryLock(pools, 'seller-mirror/prune', () => new PruneBusyError());
   let all = 0;
   try {
     return await eachStep(lock.client, plan, sellerIds, async (step, sellerId, before) => {
@@ -119,7 +117,8 @@ export async function prune(
         sum.bytes += batch.bytes;
         onProgress?.((all += batch.rows), step.what);
         if (batch.rows < BATCH) return { ...sum, isLeft: false };
-        [last, waitedMs] = [batch.last, 0];
+        last = batch.last;
+        waitedMs = 0;
       }
     });
   } finally {

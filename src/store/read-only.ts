@@ -1,6 +1,7 @@
 import { createHash, createHmac, pbkdf2Sync, randomBytes } from 'node:crypto';
 import { types, type Client, type FieldDef } from 'pg';
-import { errorCode, StoreError } from './errors.js';
+import { errorCode } from '../domain/error-code.js';
+import { StoreError } from './errors.js';
 import { withOwnClient } from './pools.js';
 import { openTextCursor, type TextRow } from './text-cursor.js';
 
@@ -198,7 +199,7 @@ const TYPES: ReadonlyMap<number, QueryColumn['type']> = new Map([
   ...[114, 3802].map((oid) => [oid, 'json'] as const), // json, jsonb
 ]);
 
-export function columnsOf(fields: readonly FieldDef[]): readonly QueryColumn[] {
+export function queryColumns(fields: readonly FieldDef[]): readonly QueryColumn[] {
   return fields.map(({ name, dataTypeID }) => ({ name, type: TYPES.get(dataTypeID) ?? 'text' }));
 }
 
@@ -226,7 +227,7 @@ export async function queryReadOnly<T>(
   return withOwnClient(url, 'sql', signal, async (client) => {
     await client.query('BEGIN TRANSACTION READ ONLY');
     const { fields, batches, close } = await openTextCursor(client, sql);
-    const answer = await consume({ columns: columnsOf(fields), rows: eachRow(batches) });
+    const answer = await consume({ columns: queryColumns(fields), rows: eachRow(batches) });
     await close();
     return answer;
   });

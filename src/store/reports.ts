@@ -1,5 +1,5 @@
 import { escapeLiteral, type Pool } from 'pg';
-import { columnsOf, type Exported } from './exports.js';
+import { exportColumns, type Exported } from './exports.js';
 import { inTransaction, withOwnClient } from './pools.js';
 import { openTextCursor, type TextRow } from './text-cursor.js';
 
@@ -150,10 +150,10 @@ export function rows(pool: Pool, { report, sellerId }: ReportOf): Promise<number
   return inTransaction(
     pool,
     async (client) => {
-      const found = await client.query<{ rows: string }>(
-        `SELECT count(*) AS rows FROM (${unordered(report, sellerId)}) AS report`,
+      const found = await client.query<{ rows: number }>(
+        `SELECT count(*)::float8 AS rows FROM (${unordered(report, sellerId)}) AS report`,
       );
-      return Number(found.rows[0]?.rows ?? 0);
+      return found.rows[0]?.rows ?? 0;
     },
     READING,
   );
@@ -172,7 +172,7 @@ export function download<T>(
   return withOwnClient(url, 'report', signal, async (client) => {
     await client.query(`BEGIN; ${READING}; SET LOCAL statement_timeout = 0`);
     const sql = reportSql(report, sellerId);
-    const columns = await columnsOf(client, sql);
+    const columns = await exportColumns(client, sql);
     const { batches, close } = await openTextCursor(client, sql);
     const result = await consume({ columns, batches: batches as AsyncIterable<TextRow[]> });
     await close();

@@ -57,14 +57,14 @@ export async function startRun(
     [sellerId, DIED.state, DIED.problemCode, DIED.problem],
   );
   await tellUndecided({ client, sellerId });
-  const { rows } = await client.query<{ run_id: string; started_at: Date }>(
+  const { rows } = await client.query<{ runId: bigint; startedAt: Date }>(
     `INSERT INTO mirror.runs (seller_id, kind, state, holder, job_id)
-     VALUES ($1, $2, 'running', $3, $4) RETURNING run_id, started_at`,
+     VALUES ($1, $2, 'running', $3, $4) RETURNING run_id AS "runId", started_at AS "startedAt"`,
     [sellerId, kind, holder, jobId],
   );
   const row = rows[0];
   if (row === undefined) throw new Error('the store did not return the new run');
-  return { runId: BigInt(row.run_id), at: row.started_at.toISOString() };
+  return { runId: row.runId, at: row.startedAt.toISOString() };
 }
 
 /** A run that is asked for. */
@@ -90,14 +90,14 @@ export async function coveringRun(
   { client, sellerId }: SellerLock,
   { kind, since, jobId }: Need,
 ): Promise<Covering | null> {
-  const { rows } = await client.query<{ run_id: string; state: Covering['state'] }>(
-    `SELECT run_id, state FROM mirror.runs
+  const { rows } = await client.query<Covering>(
+    `SELECT run_id AS "runId", state FROM mirror.runs
       WHERE seller_id = $1 AND kind = $2 AND state IN ('succeeded', 'held') AND started_at >= $3
         AND (kind <> 'item' OR job_id = $4)
       ORDER BY run_id DESC LIMIT 1`,
     [sellerId, kind, since, jobId],
   );
-  return rows[0] === undefined ? null : { runId: BigInt(rows[0].run_id), state: rows[0].state };
+  return rows[0] ?? null;
 }
 
 export async function saveCounts(

@@ -4,7 +4,7 @@ import { type HeldBack, readHeldBack } from './decisions.js';
 import type { Run } from './generated/prisma/client.js';
 import { sellerIsLocked } from './locks.js';
 import { DIED } from './runs.js';
-import { type Parking, PARKING, parkingIn, type ParkingRow } from './sellers.js';
+import { type Parking, PARKING, parkingIn, type ParkingRow, PAUSED } from './sellers.js';
 
 /** A run as a seller's status shows it. */
 export type RunSeen = Pick<
@@ -56,59 +56,68 @@ export interface SellerStatus {
   } | null;
 }
 
-/** The newest run of a seller with these traits, by SQL. */
-const newest = (traits: string): string =>
-  `(SELECT r.* FROM mirror.runs r
+/** How current a copy is, in a word. */
+export type CopyState = 'current' | 'stale' | 'never' | 'failing' | 'paused' | 'parked';
+
+/**
+ * How current a seller's copy is, whether or not a run is under way. A copy is as old as its items.
+ * @param staleAfterHours oldest a copy may be
+ */
+export function copyState(
+  { parked, lastProblem, itemsMirroredAt }: SellerStatus,
+  staleAfterHours: number,
+  now: Date,
+): CopyState {
+  if (parked !== null) return parked.code === PAUSED ? PAUSED : 'parked';
+  if (lastProblem?.state === 'failed') return 'failing';
+  if (itemsMirroredAt === null) return 'never';
+  const ageMs = now.getTime() - itemsMirroredAt.getTime();
+  return ageMs > staleAfterHours * 3_600_000 ? 'stale' : 'current';
+}
+
+/** Columns of the newest run of a seller with these traits, by SQL. */
+const newest = (columns: string, traits: string): string =>
+  `(SELECT ${columns} FROM mirror.runs r
      WHERE r.seller_id = s.seller_id AND ${traits} ORDER BY r.run_id DESC LIMIT 1)`;
 
 const GOOD = "r.state IN ('succeeded', 'held')";
 const OVER = 'r.run_id IS DISTINCT FROM running.run_id';
+/** What a status needs of each seller's newest runs: to read all 32 columns takes twice as long. */
+const SEEN = 'run_id, state, decision, finished_at, quarantined';
 const wentBadly = (run: string): string => `${run}.state NOT IN ('succeeded', 'held')`;
+const problemOf = (run: string): string =>
+  `CASE WHEN ${run}.state <> 'succeeded' AND ${run}.decision IS NULL THEN ${run}.run_id END`;
 
-/**
- * Most newest runs went well: only for the others an earlier one is looked for. Items are counted for all
- * sellers at once: counted a seller at a time, PostgreSQL expects so much work that it compiles the
- * statement first, which takes a second.
- */
+/** Most newest runs went well: only for the others an earlier one is looked for, or all of it is read. */
 const STATUSES = `
   WITH running AS (
     SELECT DISTINCT ON (r.seller_id) r.* FROM mirror.runs r
      WHERE r.state = 'running' AND ${sellerIsLocked('r.seller_id')}
      ORDER BY r.seller_id, r.run_id DESC)
   SELECT s.seller_id AS "sellerId", s.marketplace, s.created_at AS "knownSince",
-         CASE WHEN a.seller_id IS NOT NULL THEN
-           jsonb_build_object('username', a.username, 'balance', a.balance::text,
-             'currency', a.currency) END AS account,
-         coalesce(counts.items, '{"live": 0, "missing": 0, "removed": 0}') AS items,
+         a.username, a.balance::text AS balance, a.currency,
+         s.live_items AS live, s.missing_items AS missing, s.removed_items AS removed,
          coalesce(CASE WHEN items.state IN ('succeeded', 'held') THEN items.quarantined
                        ELSE good_items.quarantined END, 0) AS quarantined,
          CASE WHEN items.state IN ('succeeded', 'held') THEN items.finished_at
               ELSE good_items.finished_at END AS "itemsMirroredAt",
          CASE WHEN account.state IN ('succeeded', 'held') THEN account.finished_at
               ELSE good_account.finished_at END AS "accountMirroredAt",
-         ${PARKING} AS parked, to_jsonb(running) AS running, to_jsonb(last) AS "lastProblem",
-         to_jsonb(wide) AS "lastWide"
+         ${PARKING} AS parked, to_jsonb(running) AS running,
+         (SELECT to_jsonb(r) FROM mirror.runs r
+           WHERE r.run_id = greatest(${problemOf('items')}, ${problemOf('account')})) AS "lastProblem",
+         ${newest(
+           'to_jsonb(r)',
+           `r.wide_fields <> '{}' AND r.kind = 'items' AND ${GOOD} AND r.compared IS NOT NULL
+              AND r.started_at >= now() - $2 * interval '1 ms'`,
+         )} AS "lastWide"
     FROM mirror.sellers s
     LEFT JOIN mirror.accounts a USING (seller_id)
     LEFT JOIN running USING (seller_id)
-    LEFT JOIN (
-      SELECT seller_id, json_build_object('live', count(*) FILTER (WHERE state = 'live'),
-                                          'missing', count(*) FILTER (WHERE state = 'missing'),
-                                          'removed', count(*) FILTER (WHERE state = 'removed')) AS items
-        FROM mirror.items WHERE $1::text IS NULL OR seller_id = $1
-       GROUP BY seller_id) counts USING (seller_id)
-    LEFT JOIN LATERAL ${newest(`r.kind = 'items' AND ${OVER}`)} items ON true
-    LEFT JOIN LATERAL ${newest(`r.kind = 'items' AND ${GOOD} AND ${wentBadly('items')}`)} good_items ON true
-    LEFT JOIN LATERAL ${newest(`r.kind = 'account' AND ${OVER}`)} account ON true
-    LEFT JOIN LATERAL ${newest(`r.kind = 'account' AND ${GOOD} AND ${wentBadly('account')}`)} good_account ON true
-    LEFT JOIN LATERAL (
-      SELECT * FROM (SELECT items.* UNION ALL SELECT account.*) either
-       WHERE state <> 'succeeded' AND decision IS NULL
-       ORDER BY run_id DESC LIMIT 1) last ON true
-    LEFT JOIN LATERAL ${newest(
-      `r.wide_fields <> '{}' AND r.kind = 'items' AND ${GOOD} AND r.compared IS NOT NULL
-        AND r.started_at >= now() - $2 * interval '1 ms'`,
-    )} wide ON true
+    LEFT JOIN LATERAL ${newest(SEEN, `r.kind = 'items' AND ${OVER}`)} items ON true
+    LEFT JOIN LATERAL ${newest(SEEN, `r.kind = 'items' AND ${GOOD} AND ${wentBadly('items')}`)} good_items ON true
+    LEFT JOIN LATERAL ${newest(SEEN, `r.kind = 'account' AND ${OVER}`)} account ON true
+    LEFT JOIN LATERAL ${newest(SEEN, `r.kind = 'account' AND ${GOOD} AND ${wentBadly('account')}`)} good_account ON true
    WHERE $1::text IS NULL OR s.seller_id = $1
    ORDER BY s.seller_id`;
 
@@ -131,12 +140,25 @@ interface RunRow {
   readonly compared: number;
 }
 
-type StatusRow = Omit<SellerStatus, 'parked' | 'running' | 'lastProblem' | 'held' | 'lastWide'> & {
-  readonly parked: ParkingRow | null;
-  readonly running: RunRow | null;
-  readonly lastProblem: RunRow | null;
-  readonly lastWide: RunRow | null;
-};
+type StatusRow = Pick<
+  SellerStatus,
+  | 'sellerId'
+  | 'marketplace'
+  | 'knownSince'
+  | 'quarantined'
+  | 'accountMirroredAt'
+  | 'itemsMirroredAt'
+> &
+  SellerStatus['items'] & {
+    /** Null where there is no account. */
+    readonly username: string | null;
+    readonly balance: string | null;
+    readonly currency: string | null;
+    readonly parked: ParkingRow | null;
+    readonly running: RunRow | null;
+    readonly lastProblem: RunRow | null;
+    readonly lastWide: RunRow | null;
+  };
 
 /**
  * The state of every seller's copy, by name, or of the one asked for. One statement for all: a
@@ -151,19 +173,32 @@ export async function sellerStatuses(
   let rows = await read();
   // Locks are looked at after the rows were: a run that seems to have died may just have ended well.
   if (rows.some(({ lastProblem }) => lastProblem?.state === 'running')) rows = await read();
-  return Promise.all(rows.map((row) => statusOf(pool, row)));
+  const statuses: SellerStatus[] = [];
+  for (const row of rows) {
+    const last = row.lastProblem;
+    const held = last?.state === 'held' ? await readHeldBack(pool, BigInt(last.run_id)) : null;
+    statuses.push(statusOf(row, held));
+  }
+  return statuses;
 }
 
-async function statusOf(
-  pool: Pool,
-  { parked, running, lastProblem: last, lastWide: wide, ...row }: StatusRow,
-): Promise<SellerStatus> {
+/** Field by field: for a thousand rows, to copy the rest of a row takes longer than all else here. */
+function statusOf(row: StatusRow, held: HeldBack | null): SellerStatus {
+  const { username, balance, currency, live, missing, removed } = row;
+  const { parked, running, lastProblem: last, lastWide: wide } = row;
   return {
-    ...row,
+    sellerId: row.sellerId,
+    marketplace: row.marketplace,
+    knownSince: row.knownSince,
+    account: username === null ? null : { username, balance, currency },
+    items: { live, missing, removed },
+    quarantined: row.quarantined,
+    accountMirroredAt: row.accountMirroredAt,
+    itemsMirroredAt: row.itemsMirroredAt,
     parked: parkingIn(parked),
     running: running && runIn(running),
     lastProblem: last && { ...runIn(last), ...(last.state === 'running' ? DIED : {}) },
-    held: last?.state === 'held' ? await readHeldBack(pool, BigInt(last.run_id)) : null,
+    held,
     lastWide: wide && {
       runId: BigInt(wide.run_id),
       at: new Date(wide.finished_at ?? wide.started_at),
@@ -177,8 +212,13 @@ async function statusOf(
 function runIn(row: RunRow): RunSeen {
   const { kind, state, problem, holder } = row;
   return {
-    ...{ runId: BigInt(row.run_id), sellerId: row.seller_id, kind, state, holder },
-    ...{ problemCode: row.problem_code, problem },
+    runId: BigInt(row.run_id),
+    sellerId: row.seller_id,
+    kind,
+    state,
+    holder,
+    problemCode: row.problem_code,
+    problem,
     startedAt: new Date(row.started_at),
     finishedAt: row.finished_at === null ? null : new Date(row.finished_at),
   };

@@ -1,5 +1,4 @@
 import * as access from './access.js';
-import { saveAccount } from './accounts.js';
 import * as chunks from './audits/chunks.js';
 import * as codes from './audits/codes.js';
 import * as denied from './audits/denied.js';
@@ -65,7 +64,7 @@ export function openStore(url: string, applicationName: string, times: StoreTime
         pause: sellers.pauseSeller,
         resume: sellers.resumeSeller,
       }),
-      saveAccount,
+      saveAccount: sellers.saveAccount,
     },
     runs: {
       start: runs.startRun,
@@ -92,6 +91,7 @@ export function openStore(url: string, applicationName: string, times: StoreTime
       ...withFirst(pool, {
         withId: items.itemsWithId,
         search: items.searchItems,
+        lastDays: items.lastDays,
         priceHistory: items.priceHistory,
         historyStarts: items.historyStarts,
         changes: feed.readChanges,

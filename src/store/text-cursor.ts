@@ -30,11 +30,7 @@ export interface TextCursor {
 }
 
 /** Runs one statement up to its first rows. @throws {NoRowsError} when it is empty or a COPY */
-export async function openTextCursor(
-  client: Client,
-  sql: string,
-  values: readonly unknown[] = [],
-): Promise<TextCursor> {
+export async function openTextCursor(client: Client, sql: string): Promise<TextCursor> {
   const { connection } = client;
   const listeners: [string, () => void][] = [];
   const refused = new Promise<never>((_, reject) => {
@@ -48,7 +44,7 @@ export async function openTextCursor(
     refuse('emptyQuery', 'there is no statement to run', example);
   });
   const cursor = client.query(
-    new StatementCursor(sql, [...values], {
+    new StatementCursor(sql, [], {
       rowMode: 'array',
       types: { getTypeParser: () => (text: string) => text },
     }),

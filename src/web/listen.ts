@@ -5,6 +5,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import type { HttpBindings } from '@hono/node-server';
 import type { Hono } from 'hono';
 import { isLoopback } from '../domain/address.js';
+import { errorCode } from '../domain/error-code.js';
 import type { Log } from '../domain/log.js';
 
 export interface ListenTarget {
@@ -18,7 +19,7 @@ export interface ListenTarget {
 }
 
 /** What listens, in messages. */
-export interface Listener {
+interface Listener {
   /** In the plural. */
   readonly name: string;
   readonly setting: string;
@@ -164,12 +165,12 @@ export async function listen(
   };
   try {
     await begin(port).catch(async (error: unknown) => {
-      if (chosen || codeOf(error) !== 'EADDRINUSE') throw error;
+      if (chosen || errorCode(error) !== 'EADDRINUSE') throw error;
       await begin(0);
     });
   } catch (error) {
     const { problem, remedy } = listenFault(error) ?? {
-      problem: `can’t be used (${codeOf(error)})`,
+      problem: `can’t be used (${errorCode(error)})`,
       remedy: 'choose another address',
     };
     throw new ListenError(
@@ -186,17 +187,13 @@ export async function listen(
   return url;
 }
 
-function codeOf(error: unknown): string {
-  return (error as NodeJS.ErrnoException).code ?? 'unknown';
-}
-
 function inUrl(host: string): string {
   return host.includes(':') ? `[${host}]` : host;
 }
 
 /** Why nothing can listen at an address, and what to do; null for any other error. */
 export function listenFault(error: unknown): ListenFault | null {
-  return FAULTS[codeOf(error)] ?? null;
+  return FAULTS[errorCode(error)] ?? null;
 }
 
 interface ListenFault {
@@ -205,7 +202,7 @@ interface ListenFault {
 }
 
 const NO_ADDRESS = {
-  problem: 'is no address of this machine',
+  problem: 'is not an address of this machine',
   remedy: 'listen on 127.0.0.1, or on 0.0.0.0 for all its addresses',
 };
 

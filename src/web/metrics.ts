@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { Verdict } from '../domain/codes/proof.js';
 import type { RunEvent } from '../jobs/types.js';
@@ -11,16 +10,10 @@ import { lagOf } from '../domain/feeds.js';
 import type { FeedState } from '../store/feeds.js';
 import { PAUSED } from '../store/sellers.js';
 import type { SellerStatus } from '../store/status.js';
+import { VERSION } from '../version.js';
 import { cachedCall } from './cached-call.js';
 
 export const METRICS_TYPE = Registry.PROMETHEUS_CONTENT_TYPE;
-
-/** The product's version, as its package states it. */
-export const VERSION = (
-  JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
-    version: string;
-  }
-).version;
 
 /** What is shown of a seller's copy. */
 export type Copy = Pick<
@@ -141,7 +134,10 @@ function createSeries() {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   const options = <T extends string>(name: string, labelNames: T[], help: string) => ({
-    ...{ name: `seller_mirror_${name}`, labelNames, help, registers: [registry] },
+    name: `seller_mirror_${name}`,
+    labelNames,
+    help,
+    registers: [registry],
   });
   const counter = <T extends string>(name: string, labels: T[], help: string) =>
     new Counter(options(`${name}_total`, labels, help));

@@ -1,11 +1,13 @@
 import { Hono } from 'hono';
 import type { HealthCheck } from '../app/service.js';
 import { isLoopback } from '../domain/address.js';
+import { errorCode } from '../domain/error-code.js';
 import type { Log } from '../domain/log.js';
 import { NoAnswer } from '../queue/concurrency.js';
 import { cachedCall } from './cached-call.js';
 import { HEALTH, LIMITS, serve, type ListenTarget, type Pages, type WebServer } from './listen.js';
-import { METRICS_TYPE, VERSION } from './metrics.js';
+import { VERSION } from '../version.js';
+import { METRICS_TYPE } from './metrics.js';
 
 export interface HealthServerOptions {
   readonly listen: ListenTarget;
@@ -144,7 +146,6 @@ const LONGEST_REASON = 300;
 /** Shows of an error only its code, or that of the first error inside it, when it is a plain word. */
 function reasonOf(error: unknown): string {
   if (error instanceof NoAnswer) return error.message;
-  if (error instanceof AggregateError) return reasonOf(error.errors[0]);
-  const code: unknown = error instanceof Error && 'code' in error ? error.code : null;
-  return typeof code === 'string' && /^\w{2,40}$/.test(code) ? `failed (${code})` : 'failed';
+  const code = errorCode(error);
+  return /^\w{2,40}$/.test(code) ? `failed (${code})` : 'failed';
 }

@@ -25,10 +25,17 @@ export function createMail(target: MailTarget, timeoutMs = TIMEOUT_MS): AlertCha
       signal.throwIfAborted();
       const { createTransport } = await import('nodemailer'); // only who sends mail pays for it
       const transport = createTransport({
-        ...{ host, port, secure: isTls, requireTLS: !isTls && !mayBePlain },
+        host,
+        port,
+        secure: isTls,
+        requireTLS: !isTls && !mayBePlain,
         ...(user === null ? {} : { auth: { user, pass: password?.reveal() ?? '' } }),
-        ...{ connectionTimeout: timeoutMs, greetingTimeout: timeoutMs, socketTimeout: timeoutMs },
-        ...{ dnsTimeout: timeoutMs, disableFileAccess: true, disableUrlAccess: true },
+        connectionTimeout: timeoutMs,
+        greetingTimeout: timeoutMs,
+        socketTimeout: timeoutMs,
+        dnsTimeout: timeoutMs,
+        disableFileAccess: true,
+        disableUrlAccess: true,
       });
       const sending = transport
         .sendMail({

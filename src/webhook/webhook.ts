@@ -1,9 +1,10 @@
 import { Webhook as Signer } from 'standardwebhooks';
+import { errorCode } from '../domain/error-code.js';
 import type { Secret } from '../domain/secret.js';
 import { type AlertChannel, type AlertMessage, type AlertReply, shownTexts } from './message.js';
 
 /** Where messages are posted to. */
-export interface WebhookTarget {
+interface WebhookTarget {
   /** http or https; a secret, since such addresses often contain a token. */
   readonly url: Secret;
   readonly format: 'standard' | keyof typeof CHAT_FORMATS;
@@ -28,7 +29,10 @@ export function createWebhook(target: WebhookTarget, timeoutMs = TIMEOUT_MS): Al
       const deadline = AbortSignal.timeout(timeoutMs);
       try {
         const response = await fetch(url, {
-          ...{ method: 'POST', headers, body, redirect: 'manual' },
+          method: 'POST',
+          headers,
+          body,
+          redirect: 'manual',
           signal: AbortSignal.any([signal, deadline]),
         });
         // The status says it all: not a byte of the body is waited for.
@@ -112,9 +116,8 @@ function retryTime(retryAfter: string | null, now: number): number | null {
 /** The code of a network error. Its words are not shown, since they name the host. */
 function codeOf(error: unknown): string {
   const cause: unknown = error instanceof Error ? error.cause : undefined;
-  if (cause instanceof AggregateError) return codeOf(new Error('', { cause: cause.errors[0] }));
-  const code = cause instanceof Error && 'code' in cause ? cause.code : null;
-  return typeof code === 'string' && /^\w{1,60}$/.test(code) ? ` (${code})` : '';
+  const code = errorCode(cause);
+  return /^\w{1,60}$/.test(code) ? ` (${code})` : '';
 }
 
 /** What is posted to a webhook. */

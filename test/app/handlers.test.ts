@@ -28,7 +28,10 @@ import { redisTarget } from '../support/redis.js';
 
 const mirror = useMirror();
 const SELLER = {
-  ...{ name: 'main', requestsPerMinute: 0, auditCron: '0 4 * * *', timeZone: 'UTC' },
+  name: 'main',
+  requestsPerMinute: 0,
+  auditCron: '0 4 * * *',
+  timeZone: 'UTC',
 };
 
 /** An app whose seller's marketplace is the shop. */
@@ -49,8 +52,12 @@ function appOf(shop: Shop): App {
 }
 
 const CONTEXT: JobContext = {
-  ...{ jobId: 'a job', attempt: 1, attempts: 12, log: silentLog },
-  ...{ signal: never, closing: never },
+  jobId: 'a job',
+  attempt: 1,
+  attempts: 12,
+  log: silentLog,
+  signal: never,
+  closing: never,
 };
 
 async function isFinished(auditId: bigint): Promise<boolean> {
@@ -70,7 +77,8 @@ function describeWork(title: string, trial: () => Trial): void {
       await enqueueNext(mirror().store, auditId, adding(queues, 'main'));
       expect((await queues.counts()).audits.waiting).toBe(1);
       const handle = auditHandler(appOf(shop), queues);
-      let [atWork, mostAtWork] = [0, 0];
+      let atWork = 0;
+      let mostAtWork = 0;
       const counted: typeof handle = async (task, context) => {
         mostAtWork = Math.max(mostAtWork, ++atWork);
         return handle(task, context).finally(() => atWork--);

@@ -19,8 +19,12 @@ afterEach(() => {
 /** An app with one schedule whose store answers nothing any more. */
 function appOfSilentStore(shutdownTimeoutMs: number): App {
   const seller = {
-    ...{ name: 'ada', url: new URL('https://market.example') },
-    ...{ syncCron: '0 2 * * *', accountCron: null, auditCron: null, timeZone: 'UTC' },
+    name: 'ada',
+    url: new URL('https://market.example'),
+    syncCron: '0 2 * * *',
+    accountCron: null,
+    auditCron: null,
+    timeZone: 'UTC',
   };
   const retention = { raw: null, runs: null, versions: null, audits: null };
   return {
@@ -101,22 +105,28 @@ function watched(names: readonly string[], addAlert: (alert: AlertTask) => Promi
   const note = (message: string): void => void said.push(message);
   const log: Log = { ...silentLog, info: note, warn: note, error: note };
   const copies = names.map((sellerId) => ({
-    ...{ sellerId, knownSince: LONG_AGO, itemsMirroredAt: LONG_AGO, parked: null },
+    sellerId,
+    knownSince: LONG_AGO,
+    itemsMirroredAt: LONG_AGO,
+    parked: null,
   }));
   const asked: AlertTask[] = [];
   const watch = watchAge(
     {
       config: {
-        ...{ sellers: names.map((name) => ({ name })), staleAfterHours: 26 },
-        ...{ alertWebhook: {}, alertMail: null },
+        sellers: names.map((name) => ({ name })),
+        staleAfterHours: 26,
+        alertWebhook: {},
+        alertMail: null,
       },
       store: { sellers: { statuses: () => Promise.resolve(copies) } },
     } as unknown as App,
     {
-      addAlert: async (alert, jobId) => {
+      add: async (_queue, task) => {
+        const alert = task as AlertTask;
         asked.push(alert);
         await addAlert(alert);
-        return { jobId, added: true };
+        return { jobId: 'an alert', added: true };
       },
     },
     log,

@@ -44,6 +44,16 @@ describe('audits', () => {
     );
   });
 
+  it('that left codes unproven say how these are asked for again', async () => {
+    const { env, id } = await unfinished();
+    expect((await run(['audits', 'resume', id], env)).code).toBe(0);
+    await mirror().rows('UPDATE mirror.audits SET valid = valid - 1, unproven = 1');
+    for (const what of ['show', 'resume']) {
+      const { stdout } = await run(['audits', what, id], env);
+      expect(stdout).toContain('check the list again with --max-age 7d');
+    }
+  });
+
   it('come with remedies that name the program as it is to be typed, so that they can be pasted', async () => {
     const { env, id } = await unfinished();
     expect((await run(['audits', 'resume', id], env)).code).toBe(0);

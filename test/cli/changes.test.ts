@@ -284,8 +284,16 @@ describe('changes --follow', () => {
 });
 
 const CHANGE: ItemChange = {
-  ...{ seq: 1n, sellerId: 'main', itemId: 7n, itemName: 'Seven', runId: 3n },
-  ...{ changedAt: new Date(0), class: 'text', field: 'description', old: null, new: null },
+  seq: 1n,
+  sellerId: 'main',
+  itemId: 7n,
+  itemName: 'Seven',
+  runId: 3n,
+  changedAt: new Date(0),
+  class: 'text',
+  field: 'description',
+  old: null,
+  new: null,
   currencies: null,
 };
 
@@ -298,8 +306,13 @@ const told = (changes: readonly Partial<ItemChange>[], columns: number | null = 
 describe('the lines of changes', () => {
   it('of folds come before the items of their run, each as one line that says how to see all', () => {
     const fold = {
-      ...{ runId: 3n, sellerId: 'main', changedAt: new Date(0), class: 'text' as ChangeClass },
-      ...{ items: 4_812, of: 5_000, place: 9n },
+      runId: 3n,
+      sellerId: 'main',
+      changedAt: new Date(0),
+      class: 'text' as ChangeClass,
+      items: 4_812,
+      of: 5_000,
+      place: 9n,
     };
     const lines = new ChangeLines({ columns: null, colour: false }).of({
       changes: [{ ...CHANGE, seq: 4n, field: 'name', old: 'Six', new: 'Seven' }],

@@ -2,10 +2,10 @@ import { symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
-import { layoutLines, reportLines, sizeLine } from '../../src/cli/codes/check-lists.js';
+import { layoutLines, loadLines, sizeLine } from '../../src/cli/codes/check-lists.js';
 import { closeLists, openLists, sortArguments } from '../../src/cli/codes/lists.js';
 import { keepLists } from '../../src/cli/codes/result-file.js';
-import { outPlace } from '../../src/cli/options.js';
+import { outPlace } from '../../src/cli/out-file.js';
 import { RESULT_FORMATS } from '../../src/intake/results.js';
 import { dialectOf } from '../../src/jobs/codes/audit-result.js';
 import { layoutJson, loadLists, SHOWN_REJECTED } from '../../src/jobs/codes/enter-list.js';
@@ -63,14 +63,15 @@ describe('the place of a result', () => {
     ['-', undefined, { path: null, format: 'csv' }],
     ['-', 'json', { path: null, format: 'json' }],
   ] as const)('%s, asked for as %s', (out, asked, place) => {
-    expect(outPlace(out, asked, RESULT_FORMATS)).toEqual(place);
+    const options = { out, ...(asked === undefined ? {} : { format: asked }) };
+    expect(outPlace(options, RESULT_FORMATS)).toEqual({ ...place, decimalComma: false });
   });
 
   it('must say its format one way or the other', () => {
-    expect(() => outPlace('result.xls', undefined, RESULT_FORMATS)).toThrow(
+    expect(() => outPlace({ out: 'result.xls' }, RESULT_FORMATS)).toThrow(
       'the ending of "result.xls" says no format',
     );
-    expect(() => outPlace('result', undefined, RESULT_FORMATS)).toThrow('says no format');
+    expect(() => outPlace({ out: 'result' }, RESULT_FORMATS)).toThrow('says no format');
   });
 
   it('is not that of a list, by whatever name, since a result does not hold all of it', () => {
@@ -124,7 +125,7 @@ describe('lists on their way into the store', () => {
     const { rows: loaded, report } = await load([file('load.xlsx', await workbookOf(rows))]);
     const rejected = 'Excel has shortened this number';
     expect(loaded).toEqual([{ line: 9, rejected, columns: ['120000000000000000'] }]);
-    expect(reportLines(report, 1)).toContain(`    row 9: ${rejected}`);
+    expect(loadLines(report, 1)).toContain(`    row 9: ${rejected}`);
   });
 
   it('are read with their own columns, codes without what surrounds them, and what holds none by line and reason', async () => {
@@ -136,7 +137,7 @@ describe('lists on their way into the store', () => {
       { line: 4, code: 'abc-1', columns: ['Cid', 'abc-1'] },
     ]);
     expect(report.rejected).toBe(1);
-    expect(reportLines(report, 1)).toEqual([
+    expect(loadLines(report, 1)).toEqual([
       "  1 line can't be asked for:",
       '    line 3: the code is empty',
     ]);
@@ -151,7 +152,7 @@ describe('lists on their way into the store', () => {
     const second = file('second.txt', `\nabc-1\n\n${'x'.repeat(256)}\n`);
     const { rows, report } = await load([first, second]);
     expect(rows.map(({ line }) => line)).toEqual([1, 2, 4, 6]);
-    expect(reportLines(report, 2)).toEqual([
+    expect(loadLines(report, 2)).toEqual([
       '  2 blank lines left out',
       "  1 line can't be asked for:",
       '    second.txt, line 4: the code is longer than 255 characters',
@@ -160,9 +161,9 @@ describe('lists on their way into the store', () => {
 
   it('are told with the blank lines left out, or their lines would seem to be missing', async () => {
     const { report } = await load([file('blank.txt', 'abc-1\n\nabc-2\n')]);
-    expect(reportLines(report, 1)).toEqual(['  1 blank line left out']);
+    expect(loadLines(report, 1)).toEqual(['  1 blank line left out']);
     const { report: none } = await load([file('none.txt', 'abc-1\nabc-2\n')]);
-    expect(reportLines(none, 1)).toEqual([]);
+    expect(loadLines(none, 1)).toEqual([]);
   });
 
   it('get a number for each record where several share a line', async () => {
@@ -175,7 +176,7 @@ describe('lists on their way into the store', () => {
   it('show no more of what was rejected than a person reads', async () => {
     const lines = Array.from({ length: 30 }, (_, n) => `${n},abc-${n}\n${n},\n`).join('');
     const { report } = await load([file('many.csv', `n,code\n${lines}`)]);
-    const told = reportLines(report, 1);
+    const told = loadLines(report, 1);
     expect(told).toHaveLength(1 + SHOWN_REJECTED + 1);
     expect(told.at(-1)).toBe('    and 10 more; all of them are in the result as "rejected"');
   });
@@ -221,7 +222,7 @@ describe('the size of a list', () => {
   it('is told in what will be asked and what will not', () => {
     const size = { lines: 10_012, rejected: 3, codes: 10_001, reused: 1, chunks: 101 };
     expect(sizeLine(size)).toBe(
-      '10,012 lines: 10,000 codes to ask, 8 listed again, 1 checked lately enough, 3 rejected',
+      '10,012 lines: 10,000 codes to ask, 8 listed again, 1 checked recently enough, 3 rejected',
     );
     expect(sizeLine({ lines: 1, rejected: 0, codes: 1, reused: 0, chunks: 1 })).toBe(
       '1 line: 1 code to ask',

@@ -5,7 +5,7 @@ import {
   auditDetails,
   auditsTable,
   costText,
-  exitCodeOf,
+  exitCodeOfAudit,
   summaryLines,
   unprovenLines,
 } from '../../src/cli/codes/audit-view.js';
@@ -271,10 +271,10 @@ describe('the summary of an audit', () => {
   });
 
   it('is a good end only with a verdict on every code', () => {
-    expect(exitCodeOf(finished)).toBe(4);
-    expect(exitCodeOf({ ...finished, unproven: 0 })).toBe(0);
-    expect(exitCodeOf({ ...finished, state: 'cancelled', unproven: 0 })).toBe(1);
-    expect(exitCodeOf({ ...finished, state: 'failed', unproven: 0 })).toBe(1);
+    expect(exitCodeOfAudit(finished)).toBe(4);
+    expect(exitCodeOfAudit({ ...finished, unproven: 0 })).toBe(0);
+    expect(exitCodeOfAudit({ ...finished, state: 'cancelled', unproven: 0 })).toBe(1);
+    expect(exitCodeOfAudit({ ...finished, state: 'failed', unproven: 0 })).toBe(1);
   });
 });
 
@@ -303,7 +303,7 @@ describe('audits for a person', () => {
     expect(text).toMatch(/^audit 12 · main · customers\.csv · unfinished\n/);
     expect(text).toContain('begun          2026-11-21 10:00:00Z, 3 h ago\n');
     expect(text).toContain('lines          10,012 (3 rejected, 8 with a code listed before)\n');
-    expect(text).toContain('codes          10,001 (1 checked lately enough)\n');
+    expect(text).toContain('codes          10,001 (1 checked recently enough)\n');
     expect(text).toContain('problem        the marketplace refused the API key\n');
     expect(text).toContain('how the list was read\n  Read as csv.\n');
     expect(text).toContain('to go on\n  audits resume 12\n');

@@ -30,7 +30,10 @@ it('config shows settings with where they are from, as a table or JSON, and ends
     sellers: [],
   });
   expect(report['settings']).toContainEqual({
-    ...{ name: 'DATABASE_URL', value: null, from: 'environment', is_secret: true },
+    name: 'DATABASE_URL',
+    value: null,
+    from: 'environment',
+    is_secret: true,
   });
   expect(wrong.code).toBe(2);
   expect(good.stdout + wrong.stdout).not.toContain('pa55word');

@@ -2,7 +2,11 @@ import { readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { beforeEach, describe, expect, inject, it, onTestFinished } from 'vitest';
 import { checkStore } from '../../src/cli/commands/doctor.js';
-import { checkSeller, quirkInWords, type OpenedAccount } from '../../src/cli/marketplace-checks.js';
+import {
+  checkMarketplace,
+  quirkInWords,
+  type OpenedAccount,
+} from '../../src/cli/marketplace-checks.js';
 import { readConfig, type Config, type SellerConfig } from '../../src/config/index.js';
 import { Secret } from '../../src/domain/secret.js';
 import { syncAccount } from '../../src/jobs/account.js';
@@ -39,7 +43,7 @@ async function checks(
 ): Promise<string[]> {
   const own = configOf(url, more);
   const asked = { store: mirror().store, others };
-  const found = await checkSeller(own, own.sellers[0] as SellerConfig, asked, never);
+  const found = await checkMarketplace(own, own.sellers[0] as SellerConfig, asked, never);
   for (const { remedy } of found.checks) {
     expect(remedy ?? '', 'who reads it has asked doctor already').not.toMatch(/doctor/);
   }
@@ -343,8 +347,9 @@ describe('doctor --alert', () => {
     const { env } = await marketOf(mirror());
     const ended = await run(['doctor', '--alert'], {
       ...env,
-      ...{ ALERT_FORMAT: 'slack', ALERT_WEBHOOK_URL: `${hook.url.href}${SECRETS[0]}` },
-      ...{ ALERT_EMAIL: 'you@shop.example' },
+      ALERT_FORMAT: 'slack',
+      ALERT_WEBHOOK_URL: `${hook.url.href}${SECRETS[0]}`,
+      ALERT_EMAIL: 'you@shop.example',
       SMTP_URL: `smtp://me:${SECRETS[1]}@127.0.0.1:${smtp.port}`,
       DASHBOARD_URL: 'https://mirror.example',
       ...more,
@@ -374,7 +379,7 @@ describe('doctor --alert', () => {
   it('fails when nobody is told of anything, and sends nothing without being asked', async () => {
     const { env } = await marketOf(mirror());
     expect((await run(['doctor', '--alert'], env)).stdout).toContain(
-      '✗ alert: nobody is told of anything\n  → set ALERT_WEBHOOK_URL, or ALERT_EMAIL and SMTP_URL\n',
+      '✗ alert: no way to send alerts is configured\n  → set ALERT_WEBHOOK_URL, or ALERT_EMAIL and SMTP_URL\n',
     );
     expect((await run(['doctor'], env)).stdout).not.toContain('alert');
   });

@@ -207,7 +207,10 @@ describe('a held run', () => {
     const again = await run(['runs', 'approve', id, '--json'], env);
     expect(again.code).toBe(0);
     expect(JSON.parse(again.stdout)).toMatchObject({
-      ...{ run_id: Number(id), decision: 'approved', already: true, removed: 0 },
+      run_id: Number(id),
+      decision: 'approved',
+      already: true,
+      removed: 0,
       decided_by: expect.stringMatching(/ on /) as string,
     });
     const status = await run(['status'], env);

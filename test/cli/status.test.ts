@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { reportLines, sellerReport } from '../../src/cli/commands/status.js';
+import { statusLines, sellerReport } from '../../src/cli/commands/status.js';
 import { wrap } from '../../src/cli/output/text.js';
 import { asTyped } from '../../src/cli/own-command.js';
 import { performMirrorTask } from '../../src/jobs/mirror-task.js';
@@ -81,8 +81,13 @@ describe('the next times of a schedule', () => {
   const schedule = { seller: 'main', marketplace: 'm.example', kind: 'sync', ...cron } as const;
   const fired = { seller: 'main', kind: 'sync', ...cron } as const;
   const process = (pid: number, roles: string[], schedules: FiredSchedule[] = []) => ({
-    ...{ processId: `00000000-0000-4000-8000-00000000000${pid}`, roles, schedules },
-    ...{ host: 'elsewhere', pid, startedAt: new Date(), seenAt: new Date() },
+    processId: `00000000-0000-4000-8000-00000000000${pid}`,
+    roles,
+    schedules,
+    host: 'elsewhere',
+    pid,
+    startedAt: new Date(),
+    seenAt: new Date(),
   });
   const worker = process(1, ['worker']);
 
@@ -153,7 +158,7 @@ describe('status', () => {
     const schedule = { seller: 'main', marketplace: 'm.example', kind: 'sync', ...cron } as const;
     const expectation = { configured: true, staleAfterHours: 26, schedules: [schedule] };
     const report = sellerReport('main', { ...expectation, processes: [] }, null, new Date());
-    const lines = reportLines(report, new Date(), { columns: 80, colour: false });
+    const lines = statusLines(report, new Date(), { columns: 80, colour: false });
     expect(lines).toMatch(/running;\n {12}start `.+ run`\n/);
     expect(wrap(asTyped(lines), 80)).toBe(lines);
   });

@@ -75,6 +75,8 @@ interface Circumstances {
   readonly terminal?: readonly ('stdin' | 'stderr')[];
   /** In a process of its own. */
   readonly spawned?: boolean;
+  /** The path by which the program was started. */
+  readonly script?: string;
 }
 
 /**
@@ -128,7 +130,7 @@ class Exit extends Error {
 async function runWithin(
   args: readonly string[],
   env: Environment,
-  { stdin = '', cwd = folder(), terminal = [] }: Circumstances,
+  { stdin = '', cwd = folder(), terminal = [], script = installed() }: Circumstances,
 ): Promise<Ended> {
   // The signal of Ctrl-C is that of the process: here, many commands listen to it.
   setMaxListeners(0);
@@ -152,7 +154,7 @@ async function runWithin(
     });
     for (const name of terminal) process[name].isTTY = true;
     process.env = { ...outer, ...env };
-    process.argv = [process.execPath, installed(), ...args];
+    process.argv = [process.execPath, script, ...args];
     process.chdir(cwd);
     process.exitCode = undefined;
     await runProgram(process.argv);
@@ -222,8 +224,11 @@ export function twoSellers(databaseUrl: string, url: string, secondKey = KEY): E
   const sellers = ['first', 'second'].map((name) => ({ name, url, keyEnv: `KEY_OF_${name}` }));
   writeFileSync(file, JSON.stringify({ sellers }));
   return {
-    ...{ DATABASE_URL: databaseUrl, SELLERS_FILE: file, REQUESTS_PER_MINUTE: '0' },
-    ...{ KEY_OF_first: KEY, KEY_OF_second: secondKey },
+    DATABASE_URL: databaseUrl,
+    SELLERS_FILE: file,
+    REQUESTS_PER_MINUTE: '0',
+    KEY_OF_first: KEY,
+    KEY_OF_second: secondKey,
   };
 }
 

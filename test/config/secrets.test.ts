@@ -63,7 +63,9 @@ function expectHidden(shown: string, text: string): void {
 describe('secrets never show, whatever else is right or wrong', () => {
   type Give = (text: string, written: string) => readonly NodeJS.ProcessEnv[];
   const webhook = (url: string, token: string, name: string): NodeJS.ProcessEnv => ({
-    ...{ ALERT_WEBHOOK_URL: url, ALERT_WEBHOOK_SECRET: `whsec_${token}`, SELLER_NAME: name },
+    ALERT_WEBHOOK_URL: url,
+    ALERT_WEBHOOK_SECRET: `whsec_${token}`,
+    SELLER_NAME: name,
   });
 
   // Addresses also come pasted into another setting.
@@ -140,10 +142,14 @@ describe('secrets never show, whatever else is right or wrong', () => {
 it('are known to the log, whatever part of an address holds them', () => {
   folder.write('url', 'postgresql://me:in-a-file@db/mirror');
   const { secrets } = folder.read({
-    ...{ MARKETPLACE_URL: 'https://a.example', MARKETPLACE_API_KEY: 'the-api-key' },
-    ...{ DATABASE_URL_FILE: 'url', REDIS_URL: 'redis://me:p%20of-redis@cache' },
-    ...{ ALERT_EMAIL: 'me@a.example', SMTP_URL: 'smtps://me:of-the-mail@a.example' },
-    ...{ ALERT_WEBHOOK_URL: 'https://hooks.example/a-token', ALERT_FORMAT: 'slack' },
+    MARKETPLACE_URL: 'https://a.example',
+    MARKETPLACE_API_KEY: 'the-api-key',
+    DATABASE_URL_FILE: 'url',
+    REDIS_URL: 'redis://me:p%20of-redis@cache',
+    ALERT_EMAIL: 'me@a.example',
+    SMTP_URL: 'smtps://me:of-the-mail@a.example',
+    ALERT_WEBHOOK_URL: 'https://hooks.example/a-token',
+    ALERT_FORMAT: 'slack',
   });
   const known = secrets.map((one) => one.reveal());
   const wanted = ['the-api-key', 'in-a-file', 'p of-redis', 'of-the-mail', 'a-token'];

@@ -87,15 +87,15 @@ describe('what is wrong in the sellers file', () => {
   it.each<[object, RegExp]>([
     [
       { request_per_minute: 1 },
-      / "request_per_minute" is no field: did you mean requestsPerMinute\?/,
+      / "request_per_minute" is not a field: did you mean requestsPerMinute\?/,
     ],
-    [{ colour: 1 }, /"colour" is no field: the fields are name, url/],
+    [{ colour: 1 }, /"colour" is not a field: the fields are name, url/],
     [{ api_key: 'plain-secret-1' }, / has the key itself in "api_key": .*keyFile.*keyEnv/],
-    [{ url: undefined }, /\.url is missing or no string/],
+    [{ url: undefined }, /\.url is missing or not a string/],
     [{ url: 'http://a.example' }, /\.url "http:\/\/a.example" would get the API key unencrypted/],
-    [{ requestsPerMinute: '60' }, /\.requestsPerMinute is missing or no number/],
-    [{ requestsPerMinute: 0.5 }, /\.requestsPerMinute "0.5" is no whole number/],
-    [{ name: '../x' }, /\.name "..\/x" is no seller name/],
+    [{ requestsPerMinute: '60' }, /\.requestsPerMinute is missing or not a number/],
+    [{ requestsPerMinute: 0.5 }, /\.requestsPerMinute "0.5" is not a whole number/],
+    [{ name: '../x' }, /\.name "..\/x" is not a seller name/],
     [{ keyEnv: undefined }, / has no key: add keyFile or keyEnv/],
     [{ keyFile: 'x' }, /\.keyFile and SELLERS_FILE sellers\[0\].keyEnv are both given/],
     [{ keyEnv: 'NOPE' }, / takes its key from the variable NOPE, which is not set: set NOPE in/],
@@ -106,11 +106,11 @@ describe('what is wrong in the sellers file', () => {
     ],
     [{ keyEnv: undefined, keyFile: 'no.key' }, /\.keyFile "no.key" can't be read \(ENOENT\)/],
     [{ parameters: 'form' }, /\.parameters "form" is not known/],
-    [{ keyHeader: 'a b' }, /\.keyHeader "a b" is no name/],
+    [{ keyHeader: 'a b' }, /\.keyHeader "a b" is not the name/],
     [{ syncCron: '0' }, /\.syncCron "0" has 1 fields/],
     [{ accountCron: '1 2 3' }, /\.accountCron "1 2 3" has 3 fields/],
     [{ timeZone: 'Europe/Berln' }, /\.timeZone "Europe\/Berln" .* Europe\/Berlin\?/],
-    [{ syncCron: 5 }, /\.syncCron is missing or no string/],
+    [{ syncCron: 5 }, /\.syncCron is missing or not a string/],
   ])('is named with its place: %j', (fields, expected) => {
     const [problem, ...others] = folder.problems(withSellers({ ...SHOP, ...fields }));
     expect(problem).toMatch(/^SELLERS_FILE sellers\[0\]/);
@@ -118,11 +118,12 @@ describe('what is wrong in the sellers file', () => {
     expect(others).toEqual([]);
   });
 
-  it('is told of all sellers at once', () => {
+  it('is told of all sellers at once, also where one has the wrong shape', () => {
     const bad = { ...SHOP, syncCron: '0', timeZone: 'Mars/Olympus', keyEnv: 'NOPE' };
     const problems = folder.problems(
-      withSellers(SHOP, { ...bad, name: 'two' }, { ...bad, name: '' }),
+      withSellers({ ...SHOP, url: 1 }, { ...bad, name: 'two' }, { ...bad, name: '' }),
     );
+    expect(problems.filter((text) => text.includes('sellers[0]'))).toHaveLength(1);
     expect(problems.filter((text) => text.includes('sellers[1]'))).toHaveLength(3);
     expect(problems.filter((text) => text.includes('sellers[2]'))).toHaveLength(4);
   });
@@ -134,7 +135,7 @@ describe('what is wrong in the sellers file', () => {
       ),
     ]);
     expect(folder.problems(withSellers('shop' as unknown as object))).toEqual([
-      expect.stringMatching(/sellers\[0\] is missing or no object/),
+      expect.stringMatching(/sellers\[0\] is missing or not an object/),
     ]);
     expect(folder.problems(withSellers())).toEqual([expect.stringMatching(/lists no seller/)]);
   });
@@ -144,9 +145,9 @@ describe('what is wrong in the sellers file', () => {
     [
       'a bare list',
       '[{"name":"a"}]',
-      /^SELLERS_FILE ".*sellers.json" is no object: .*{"sellers": \[…\]}/,
+      /^SELLERS_FILE ".*sellers.json" is not an object: .*{"sellers": \[…\]}/,
     ],
-    ['JSON of another shape', '"sellers"', /^SELLERS_FILE ".*sellers.json" is no object/],
+    ['JSON of another shape', '"sellers"', /^SELLERS_FILE ".*sellers.json" is not an object/],
     ['without sellers', '{"seller": []}', /did you mean sellers\?/],
   ])('includes a file that is %s', (_, text, expected) => {
     folder.write('sellers.json', text);

@@ -22,25 +22,35 @@ describe('a configuration that is right', () => {
     expect(config).toMatchObject({
       sellers: [
         {
-          ...{ name: 'main', requestsPerMinute: 60 },
+          name: 'main',
+          requestsPerMinute: 60,
           carriage: { placement: 'default', keyHeader: null },
-          ...{ syncCron: '0 2 * * *', accountCron: null, auditCron: null, timeZone: MACHINE },
+          syncCron: '0 2 * * *',
+          accountCron: null,
+          auditCron: null,
+          timeZone: MACHINE,
         },
       ],
-      ...{ databaseUrl: null, dataDir: join(folder.path(), 'data'), allowPlainHttp: false },
-      ...{ removalGuard: { items: 10, percent: 20 }, lookupsPerRun: 100 },
-      ...{ redis: null, queuePrefix: 'seller-mirror', workerConcurrency: 4, catchUp: true },
-      ...{
-        shutdownTimeoutMs: 30_000,
-        keepJobsDays: 7,
-        staleAfterHours: 26,
-        alertWebhook: null,
-        alertMail: null,
-      },
+      databaseUrl: null,
+      dataDir: join(folder.path(), 'data'),
+      allowPlainHttp: false,
+      removalGuard: { items: 10, percent: 20 },
+      lookupsPerRun: 100,
+      redis: null,
+      queuePrefix: 'seller-mirror',
+      workerConcurrency: 4,
+      catchUp: true,
+      shutdownTimeoutMs: 30_000,
+      keepJobsDays: 7,
+      staleAfterHours: 26,
+      alertWebhook: null,
+      alertMail: null,
       recheck: { share: 0.25, olderThanDays: 30 },
       retention: { raw: null, runs: null, versions: null, audits: null },
       health: { host: '127.0.0.1', port: 8790, chosen: false },
-      ...{ logLevel: 'info', logFormat: 'auto', warnings: [] },
+      logLevel: 'info',
+      logFormat: 'auto',
+      warnings: [],
     });
     expect(config.sellers[0]?.url.href).toBe('https://market.example/');
     expect(config.sellers[0]?.key.reveal()).toBe('key-0123456789abcdef');
@@ -48,39 +58,67 @@ describe('a configuration that is right', () => {
 
   it('takes every setting that is given', () => {
     const config = read({
-      ...{ SELLER_NAME: 'shop.2_B-c', REQUESTS_PER_MINUTE: '0', MARKETPLACE_PARAMETERS: 'JSON' },
-      ...{ MARKETPLACE_KEY_HEADER: 'X-Api-Key', ALLOW_PLAIN_HTTP: 'yes', DATA_DIR: 'elsewhere' },
-      ...{ SYNC_CRON: '*/5 1 * * 1-5', ACCOUNT_CRON: ' 0 * * * * ', AUDIT_CRON: '0 4 * * 0' },
-      ...{ TZ: 'Europe/Berlin', AUDIT_SHARE: '100', AUDIT_OLDER_THAN_DAYS: '1' },
+      SELLER_NAME: 'shop.2_B-c',
+      REQUESTS_PER_MINUTE: '0',
+      MARKETPLACE_PARAMETERS: 'JSON',
+      MARKETPLACE_KEY_HEADER: 'X-Api-Key',
+      ALLOW_PLAIN_HTTP: 'yes',
+      DATA_DIR: 'elsewhere',
+      SYNC_CRON: '*/5 1 * * 1-5',
+      ACCOUNT_CRON: ' 0 * * * * ',
+      AUDIT_CRON: '0 4 * * 0',
+      TZ: 'Europe/Berlin',
+      AUDIT_SHARE: '100',
+      AUDIT_OLDER_THAN_DAYS: '1',
       DATABASE_URL: 'postgresql://me:pw@db:5432/mirror',
-      ...{ REMOVAL_GUARD_ITEMS: '0', REMOVAL_GUARD_PERCENT: '100', LOOKUPS_PER_RUN: '5' },
-      ...{ REDIS_URL: 'rediss://:pw@cache', QUEUE_PREFIX: 'shop.2_B-c', WORKER_CONCURRENCY: '100' },
-      ...{ CATCH_UP: 'no', SHUTDOWN_TIMEOUT: '0', KEEP_JOBS_DAYS: '365', STALE_AFTER_HOURS: '1' },
-      ...{
-        KEEP_RAW_DAYS: '1',
-        KEEP_RUNS_DAYS: '2',
-        KEEP_VERSIONS_DAYS: '3',
-        KEEP_AUDITS_DAYS: '4',
-      },
-      ...{ HEALTH_LISTEN: 'localhost:80', LOG_LEVEL: 'Debug', LOG_FORMAT: 'JSON', ...WEBHOOK },
+      REMOVAL_GUARD_ITEMS: '0',
+      REMOVAL_GUARD_PERCENT: '100',
+      LOOKUPS_PER_RUN: '5',
+      REDIS_URL: 'rediss://:pw@cache',
+      QUEUE_PREFIX: 'shop.2_B-c',
+      WORKER_CONCURRENCY: '100',
+      CATCH_UP: 'no',
+      SHUTDOWN_TIMEOUT: '0',
+      KEEP_JOBS_DAYS: '365',
+      STALE_AFTER_HOURS: '1',
+      KEEP_RAW_DAYS: '1',
+      KEEP_RUNS_DAYS: '2',
+      KEEP_VERSIONS_DAYS: '3',
+      KEEP_AUDITS_DAYS: '4',
+      HEALTH_LISTEN: 'localhost:80',
+      LOG_LEVEL: 'Debug',
+      LOG_FORMAT: 'JSON',
+      ...WEBHOOK,
     });
     expect(config).toMatchObject({
       sellers: [
         {
-          ...{ name: 'shop.2_B-c', requestsPerMinute: 0 },
+          name: 'shop.2_B-c',
+          requestsPerMinute: 0,
           carriage: { placement: 'json', keyHeader: 'X-Api-Key' },
-          ...{ syncCron: '*/5 1 * * 1-5', accountCron: '0 * * * *', auditCron: '0 4 * * 0' },
+          syncCron: '*/5 1 * * 1-5',
+          accountCron: '0 * * * *',
+          auditCron: '0 4 * * 0',
           timeZone: 'Europe/Berlin',
         },
       ],
-      ...{ dataDir: join(folder.path(), 'elsewhere'), allowPlainHttp: true },
-      ...{ removalGuard: { items: 0, percent: 100 }, lookupsPerRun: 5 },
+      dataDir: join(folder.path(), 'elsewhere'),
+      allowPlainHttp: true,
+      removalGuard: { items: 0, percent: 100 },
+      lookupsPerRun: 5,
       recheck: { share: 1, olderThanDays: 1 },
-      ...{ redis: { mode: 'single', tls: true }, queuePrefix: 'shop.2_B-c' },
-      ...{ workerConcurrency: 100, catchUp: false, shutdownTimeoutMs: 0, keepJobsDays: 365 },
-      ...{ staleAfterHours: 1, retention: { raw: 1, runs: 2, versions: 3, audits: 4 } },
+      redis: { mode: 'single', tls: true },
+      queuePrefix: 'shop.2_B-c',
+      workerConcurrency: 100,
+      catchUp: false,
+      shutdownTimeoutMs: 0,
+      keepJobsDays: 365,
+      staleAfterHours: 1,
+      retention: { raw: 1, runs: 2, versions: 3, audits: 4 },
       health: { host: 'localhost', port: 80, chosen: true },
-      ...{ logLevel: 'debug', logFormat: 'json', warnings: [] },
+      logLevel: 'debug',
+      logFormat: 'json',
+      warnings: [],
     });
     expect(config.databaseUrl?.reveal()).toBe('postgresql://me:pw@db:5432/mirror');
     expect(config.redis?.password?.reveal()).toBe('pw');
@@ -137,9 +175,15 @@ describe('a configuration that is right', () => {
 describe('what is wrong', () => {
   it('is reported all at once, each with setting, value and remedy, needed or not, so that it is found before the night', () => {
     const env = {
-      ...{ MARKETPLACE_URL: 'market', REQUESTS_PER_MINUTE: 'sixty', LOG_LEVEL: 'loud' },
-      ...{ ALLOW_PLAIN_HTTP: 'maybe', REMOVAL_GUARD_PERCENT: '101', DATABASE_URL: 'mysql://x' },
-      ...{ SYNC_CRON: '0 2', ACCOUNT_CRON: 'hourly', TZ: 'Mars/Olympus' },
+      MARKETPLACE_URL: 'market',
+      REQUESTS_PER_MINUTE: 'sixty',
+      LOG_LEVEL: 'loud',
+      ALLOW_PLAIN_HTTP: 'maybe',
+      REMOVAL_GUARD_PERCENT: '101',
+      DATABASE_URL: 'mysql://x',
+      SYNC_CRON: '0 2',
+      ACCOUNT_CRON: 'hourly',
+      TZ: 'Mars/Olympus',
     };
     const found = folder.problems(env, 'store');
     const names = [...Object.keys(env), 'MARKETPLACE_API_KEY'];
@@ -149,8 +193,8 @@ describe('what is wrong', () => {
       expect.arrayContaining([
         'LOG_LEVEL "loud" is not known: choose one of info, trace, debug, warn, error, fatal, silent',
         'SYNC_CRON "0 2" has 2 fields where five are wanted: write minute, hour, day, month and day of the week, such as 0 2 * * *, or off',
-        'TZ "Mars/Olympus" is no time zone: give an IANA name such as Europe/Berlin',
-        'REMOVAL_GUARD_PERCENT "101" is no whole number in range: give a number from 0 to 100',
+        'TZ "Mars/Olympus" is not a time zone: give an IANA name such as Europe/Berlin',
+        'REMOVAL_GUARD_PERCENT "101" is not a whole number in range: give a number from 0 to 100',
       ]),
     );
   });
@@ -193,15 +237,15 @@ describe('what is wrong', () => {
     ['MARKETPLACE_URL', 'http://127.0.0.1.a.example', /unencrypted/],
     ['MARKETPLACE_API_KEY', 'abcd\nefgh', /^MARKETPLACE_API_KEY holds line breaks/],
     ['MARKETPLACE_PARAMETERS', 'cookie', /"cookie" is not known: choose one of default, query/],
-    ['MARKETPLACE_KEY_HEADER', 'X-Key:', /no name of a header/],
+    ['MARKETPLACE_KEY_HEADER', 'X-Key:', /not the name of a header/],
     ['MARKETPLACE_KEY_HEADER', 'Host', /every request uses already/],
-    ['SELLER_NAME', 'my shop', /^SELLER_NAME "my shop" is no seller name/],
-    ['SELLER_NAME', 'a'.repeat(64), /is no seller name/],
+    ['SELLER_NAME', 'my shop', /^SELLER_NAME "my shop" is not a seller name/],
+    ['SELLER_NAME', 'a'.repeat(64), /is not a seller name/],
     ['DATABASE_URL', 'postgres://me:a/b@db:5432/x', /^DATABASE_URL can’t be read/],
     ['DATABASE_URL', 'postgres://me:a@db/x#y', /%23/],
-    ['LOOKUPS_PER_RUN', '-1', /^LOOKUPS_PER_RUN "-1" is no whole number/],
-    ['REMOVAL_GUARD_ITEMS', '1.5', /"1.5" is no whole number/],
-    ['REMOVAL_GUARD_ITEMS', '0x10', /"0x10" is no whole number/],
+    ['LOOKUPS_PER_RUN', '-1', /^LOOKUPS_PER_RUN "-1" is not a whole number/],
+    ['REMOVAL_GUARD_ITEMS', '1.5', /"1.5" is not a whole number/],
+    ['REMOVAL_GUARD_ITEMS', '0x10', /"0x10" is not a whole number/],
     ['WORKER_CONCURRENCY', '0', /from 1 to 100$/],
     ['WORKER_CONCURRENCY', '101', /from 1 to 100$/],
     ['SHUTDOWN_TIMEOUT', '3601', /from 0 to 3600$/],
@@ -228,7 +272,7 @@ describe('what is wrong', () => {
 
   it('is a data folder that is a file', () => {
     folder.write('data', '');
-    expect(problems({})).toEqual([expect.stringMatching(/^DATA_DIR ".\/data" is no folder/)]);
+    expect(problems({})).toEqual([expect.stringMatching(/^DATA_DIR ".\/data" is not a folder/)]);
   });
 });
 
@@ -258,13 +302,13 @@ describe('a time zone', () => {
     ['Europe/New York', 'America/New_York'],
     ['america-sao-paolo', 'America/Sao_Paulo'],
   ])('%s was probably meant to be %s', (TZ, meant) => {
-    expect(problems({ TZ })).toEqual([`TZ "${TZ}" is no time zone: did you mean ${meant}?`]);
+    expect(problems({ TZ })).toEqual([`TZ "${TZ}" is not a time zone: did you mean ${meant}?`]);
   });
 
   it.each(['CET-1CEST', '+02:00', '-0500', 'x', '/nowhere/zone', '../Berlin x'])(
     '%s is none, since it does not say when the clocks change',
     (TZ) => {
-      expect(problems({ TZ })).toEqual([expect.stringMatching(/^TZ .* no time zone/)]);
+      expect(problems({ TZ })).toEqual([expect.stringMatching(/^TZ .* not a time zone/)]);
     },
   );
 });
@@ -302,7 +346,7 @@ describe('the health endpoints', () => {
     ...['localhost', '::1:9000', '[::1]', '[::x]:1', '*:9000', 'a b:1', '65536', 'http://a:1'],
     '1:2:3',
   ])('can’t listen at %s', (HEALTH_LISTEN) => {
-    const expected = /^HEALTH_LISTEN ".*" is no host and port: write it as 127\.0\.0\.1:8790/;
+    const expected = /^HEALTH_LISTEN ".*" is not a host and port: write it as 127\.0\.0\.1:8790/;
     expect(problems({ HEALTH_LISTEN })).toEqual([expect.stringMatching(expected)]);
   });
 });
@@ -349,7 +393,11 @@ describe('alerts', () => {
   ])('are mailed by %s', (SMTP_URL, port, isTls, from, password) => {
     const { alertMail } = read({ SMTP_URL, ALERT_EMAIL: 'you@shop.example, she@shop.example' });
     expect(alertMail).toMatchObject({
-      ...{ host: 'mail.example', port, isTls, from, mayBePlain: false },
+      host: 'mail.example',
+      port,
+      isTls,
+      from,
+      mayBePlain: false,
       to: ['you@shop.example', 'she@shop.example'],
     });
     if (password !== null) expect(alertMail?.password?.reveal()).toBe(password);
@@ -357,9 +405,17 @@ describe('alerts', () => {
 
   it.each([
     ['no server', { ALERT_EMAIL: 'a@b.example' }, /^SMTP_URL is not set, but ALERT_EMAIL is/],
-    ['no address', { ALERT_EMAIL: 'Bob <a@b.example>' }, /^ALERT_EMAIL .*no list of mail addr/],
-    ['a line end', { ALERT_EMAIL: 'a@b.example\nBcc: c@d.example' }, /no list of mail addresses/],
-    ['another scheme', { SMTP_URL: 'https://mail.example' }, /^SMTP_URL is no address of a mail/],
+    ['no address', { ALERT_EMAIL: 'Bob <a@b.example>' }, /^ALERT_EMAIL .*not a list of mail addr/],
+    [
+      'a line end',
+      { ALERT_EMAIL: 'a@b.example\nBcc: c@d.example' },
+      /not a list of mail addresses/,
+    ],
+    [
+      'another scheme',
+      { SMTP_URL: 'https://mail.example' },
+      /^SMTP_URL is not the address of a mail/,
+    ],
     ['options of a library', { SMTP_URL: 'smtp://m.example?ignoreTLS=1' }, /holds more than/],
     ['no sender', { SMTP_URL: 'smtp://m.example?from=me' }, /names no mail address after/],
   ])('can’t be mailed with %s', (_, env, expected) => {
@@ -411,7 +467,7 @@ describe('alerts', () => {
     ['a password', 'correct horse battery staple'],
   ])('can’t be signed with %s', (_, secret) => {
     expect(problems({ ...WEBHOOK, ALERT_WEBHOOK_SECRET: secret })).toEqual([
-      expect.stringMatching(/^ALERT_WEBHOOK_SECRET is no secret of the Standard Webhooks form/),
+      expect.stringMatching(/^ALERT_WEBHOOK_SECRET is not a secret of the Standard Webhooks form/),
     ]);
   });
 });
@@ -449,8 +505,11 @@ describe('key and address files', () => {
     folder.write('secret', `whsec_${'a'.repeat(32)}\n`);
     const config = folder.read({
       MARKETPLACE_URL: 'https://a.example',
-      ...{ MARKETPLACE_API_KEY_FILE: 'key', DATABASE_URL_FILE: 'db', REDIS_URL_FILE: 'redis' },
-      ...{ ALERT_WEBHOOK_URL_FILE: 'url', ALERT_WEBHOOK_SECRET_FILE: 'secret' },
+      MARKETPLACE_API_KEY_FILE: 'key',
+      DATABASE_URL_FILE: 'db',
+      REDIS_URL_FILE: 'redis',
+      ALERT_WEBHOOK_URL_FILE: 'url',
+      ALERT_WEBHOOK_SECRET_FILE: 'secret',
     });
     expect(config.redis).toMatchObject({ mode: 'cluster', nodes: [{ host: 'a' }, { host: 'b' }] });
     expect(config.alertWebhook?.url.reveal()).toBe('https://hooks.example/t');
@@ -522,10 +581,10 @@ describe('names that are almost settings', () => {
     ['marketplace_url', /did you mean MARKETPLACE_URL\?/],
     ['SELLER_FILE', /did you mean SELLERS_FILE\?/],
     ['REQUEST_PER_MINUTE', /did you mean REQUESTS_PER_MINUTE\?/],
-    ['REMOVAL_GUARD', /is no setting/],
+    ['REMOVAL_GUARD', /is not a setting/],
     ['WORKER_CONCURENCY', /did you mean WORKER_CONCURRENCY\?/],
     ['REDIS_URI', /did you mean REDIS_URL\?/],
-    ['ALERT_WEBHOOK', /is no setting/],
+    ['ALERT_WEBHOOK', /is not a setting/],
     ['ALERTS_WEBHOOK_URL', /did you mean ALERT_WEBHOOK_URL\?/],
     ['SYNC_CORN', /did you mean SYNC_CRON\?/],
   ])(

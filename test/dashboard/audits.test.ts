@@ -1,11 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { readdirSync, readFileSync, statSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdtempSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { Client } from 'pg';
 import { readSheet } from 'read-excel-file/node';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { App } from '../../src/app.js';
 import { auditHandler } from '../../src/app/handlers.js';
 import { maskCode } from '../../src/domain/secret.js';
@@ -31,8 +30,12 @@ const SELLER = { SELLER_NAME: 'main', REQUESTS_PER_MINUTE: '0', MARKETPLACE_API_
 let shop: Shop;
 let dashboard: TestDashboard;
 let operator: Visitor;
+/** Where the dashboard keeps lists that were sent: other tests have theirs elsewhere. */
+let temporary: string;
 
 beforeEach(async () => {
+  temporary = mkdtempSync(join(folder(), 'tmp-'));
+  vi.stubEnv('TMPDIR', temporary);
   shop = await openShop();
   const settings = { ...SELLER, MARKETPLACE_URL: shop.sim.url };
   dashboard = await openDashboard(mirror(), {}, { settings });
@@ -41,6 +44,7 @@ beforeEach(async () => {
 
 afterEach(async () => {
   await dashboard.close();
+  vi.unstubAllEnvs();
 });
 
 async function tokenOf(visitor: Visitor): Promise<string> {
@@ -124,9 +128,10 @@ async function isFinished(auditId: bigint): Promise<boolean> {
   return (await progress(mirror(), auditId)).state === 'finished';
 }
 
-/** Folders of lists that were sent. */
-function places(): string[] {
-  return readdirSync(tmpdir()).filter((name) => name.startsWith('seller-mirror-lists-'));
+/** Paths of the lists that the dashboard keeps. */
+function lists(): string[] {
+  const entries = readdirSync(temporary, { recursive: true, withFileTypes: true });
+  return entries.filter((one) => one.isFile()).map((one) => join(one.parentPath, one.name));
 }
 
 describe('a list that is sent', () => {
@@ -134,7 +139,6 @@ describe('a list that is sent', () => {
     const codes = listOf(shop, 40);
     const list = ['customer;purchase code', ...codes.map((code, n) => `=Müller ${n};${code}`)];
     const text = `\uFEFF${[...list, `again;${codes[0]}`, 'nobody;'].join('\r\n')}\r\n`;
-    const before = places();
     const address = await sendGood(text);
     const page = await operator.page(address);
     expect(page).toContain('Codes to ask</dt><dd>40');
@@ -142,12 +146,11 @@ describe('a list that is sent', () => {
     expect(page).toContain('Rejected</dt><dd>1<');
     expect(page).toContain('line 43');
     expect(page).toContain('The codes are in column 2');
-    const [place = ''] = places().filter((one) => !before.includes(one));
-    const [file = ''] = readdirSync(join(tmpdir(), place));
-    expect(statSync(join(tmpdir(), place, file)).mode & 0o777).toBe(0o600);
+    expect(lists().map((path) => statSync(path).mode & 0o777)).toEqual([0o600]);
     expect(shop.sim.requestCount, 'nothing is asked before the start').toBe(0);
     const auditId = await start(address);
-    expect(readdirSync(join(tmpdir(), place)), 'the list is deleted').toEqual([]);
+    // The audit begins before its list is deleted.
+    await until(() => lists().length === 0);
     expect(await operator.page(`/audits/${auditId}`)).toContain(`data-live="audit ${auditId}"`);
     await withWorker(() => isFinished(auditId));
     const reply = await operator.get(`/audits/${auditId}/result.csv`);
@@ -192,7 +195,8 @@ describe('a list that is sent', () => {
       const reply = await dashboard.request('/audits/new', {
         method: 'POST',
         headers: {
-          ...{ cookie: operator.cookie, origin: HOST },
+          cookie: operator.cookie,
+          origin: HOST,
           'content-type': 'multipart/form-data; boundary=x',
         },
         body,
@@ -210,16 +214,13 @@ describe('a list that is sent', () => {
   });
 
   it('is refused when it is too large, and leaves nothing', async () => {
-    const before = places();
     const reply = await send('x'.repeat(1_100_000));
     expect(reply.status).toBe(413);
     expect(await reply.text()).toContain('The list is too large');
-    const place = places().find((one) => !before.includes(one)) ?? '';
-    expect(readdirSync(join(tmpdir(), place))).toEqual([]);
+    expect(lists()).toEqual([]);
   });
 
   it('that breaks off is refused, and leaves nothing', async () => {
-    const before = places();
     const token = await tokenOf(operator);
     const start = `--x\r\ncontent-disposition: form-data; name="token"\r\n\r\n${token}\r\n--x\r\ncontent-disposition: form-data; name="file"; filename="a.txt"\r\n\r\n${'x'.repeat(1_000)}`;
     let pulled = 0;
@@ -232,15 +233,15 @@ describe('a list that is sent', () => {
     const reply = await dashboard.request('/audits/new', {
       method: 'POST',
       headers: {
-        ...{ cookie: operator.cookie, origin: HOST },
+        cookie: operator.cookie,
+        origin: HOST,
         'content-type': 'multipart/form-data; boundary=x',
       },
       body,
       duplex: 'half',
     });
     expect(reply.status).toBe(422);
-    const place = places().find((one) => !before.includes(one)) ?? '';
-    expect(readdirSync(join(tmpdir(), place))).toEqual([]);
+    expect(lists()).toEqual([]);
   });
 
   it.each([
@@ -318,8 +319,12 @@ describe('a list that is sent', () => {
     const address = await sendGood(listOf(shop, 3).join('\n'));
     const draft = new URL(address, HOST).searchParams.get('draft') ?? '';
     await mirror().store.processes.beat({
-      ...{ processId: randomUUID(), roles: ['worker'], host: 'elsewhere', pid: 1 },
-      ...{ startedAt: new Date(), schedules: [] },
+      processId: randomUUID(),
+      roles: ['worker'],
+      host: 'elsewhere',
+      pid: 1,
+      startedAt: new Date(),
+      schedules: [],
     });
     await operator.post('/audits/start', { draft });
     // The marketplace is asked again a few times, which may take longer than the answer waits.
@@ -437,11 +442,10 @@ describe('a list that is sent', () => {
   });
 
   it('is deleted when the dashboard ends', async () => {
-    const before = places();
     await sendGood(listOf(shop, 3).join('\n'));
-    expect(places().length).toBe(before.length + 1);
+    expect(lists()).toHaveLength(1);
     await dashboard.close();
-    expect(places()).toEqual(before);
+    expect(readdirSync(temporary)).toEqual([]);
     dashboard = await openDashboard(mirror());
   });
 });
@@ -492,6 +496,19 @@ describe('the pages of audits', () => {
   });
 });
 
+describe('a purchase code in the text about a list', () => {
+  it('is masked for viewers: in its name, in how it was read, and in the log of actions', async () => {
+    const [code = '', ...codes] = listOf(shop, 4);
+    const list = JSON.stringify({ [code]: codes });
+    const auditId = await start(await sendGood(list, { name: `${code}.json` }));
+    const viewer = await dashboard.login('viewer');
+    for (const path of ['/', '/audits', `/audits/${auditId}`, '/system']) {
+      expect(await operator.page(path), path).toContain(code);
+      expect(await viewer.page(path), path).not.toContain(code);
+    }
+  });
+});
+
 describe('the page of a code', () => {
   /** Codes with verdicts: valid ones, and denied ones. */
   async function settled(): Promise<{ valid: string; invalid: string }> {
@@ -525,6 +542,9 @@ describe('the page of a code', () => {
       const [sentence = 'no sentence'] = words.exec(page) ?? [];
       expect((await run(['codes', 'show', code], env)).stdout).toContain(sentence);
       if (code === invalid) {
+        // Two denials: neither of them is a verdict of its own.
+        expect(page).toMatch(/>denied<\/span>/);
+        expect(page).not.toContain('unproven');
         const [{ auditId } = { auditId: 0n }] = await mirror().store.audits.list({ limit: 1 });
         const result = await (await operator.get(`/audits/${auditId}/result.csv`)).text();
         expect(result).toContain(sentence);

@@ -5,15 +5,17 @@ import { newToken, tokenHash } from '../../src/dashboard/doors.js';
 import { isPassword } from '../../src/dashboard/passwords.js';
 import { folder, MAIN, run, start, until } from '../cli/support.js';
 import { useMirror } from '../support/mirror.js';
-import { PASSWORD } from './dashboard.js';
+import { PASSWORD, PASSWORD_HASH } from './dashboard.js';
 
 const mirror = useMirror();
 let env: Record<string, string>;
 
 beforeEach(() => {
   env = {
-    ...{ DATABASE_URL: mirror().databaseUrl, DASHBOARD_LISTEN: '127.0.0.1:0' },
-    ...{ HEALTH_LISTEN: 'off', LOG_LEVEL: 'silent' },
+    DATABASE_URL: mirror().databaseUrl,
+    DASHBOARD_LISTEN: '127.0.0.1:0',
+    HEALTH_LISTEN: 'off',
+    LOG_LEVEL: 'silent',
   };
 });
 
@@ -63,7 +65,7 @@ describe('seller-mirror users', () => {
   ])('%s ends the sessions of the account, and no others', async (_, args) => {
     const { access } = mirror().store;
     for (const name of ['alice', 'bob']) {
-      await run(['users', 'add', name, '--role', 'viewer'], env, { stdin: PASSWORD });
+      await access.addUser({ name, role: 'viewer', passwordHash: PASSWORD_HASH });
     }
     const [alices, bobs] = [tokenHash(newToken()), tokenHash(newToken())];
     await access.openSession(alices, { userName: 'alice' });

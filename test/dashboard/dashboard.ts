@@ -1,14 +1,13 @@
+import { scryptSync } from 'node:crypto';
 import { openApp, type App } from '../../src/app.js';
 import { dashboardApp } from '../../src/dashboard/app.js';
 import type { Door } from '../../src/dashboard/context.js';
 import { newToken, tokenHash } from '../../src/dashboard/doors.js';
 import { LiveWork } from '../../src/dashboard/live.js';
-import { hashPassword } from '../../src/dashboard/passwords.js';
 import { silentLog } from '../../src/domain/log.js';
 import { readConfig, type Config } from '../../src/config/index.js';
-import { openQueues, type Queues } from '../../src/queue/queues.js';
+import type { Queues } from '../../src/queue/queues.js';
 import type { Role } from '../../src/store/access.js';
-import { openMirror } from '../../src/store/mirror.js';
 import type { Mirror } from '../support/mirror.js';
 
 export const HOST = 'http://127.0.0.1:8791';
@@ -21,13 +20,6 @@ export interface TestDashboard {
   /** Logs in by a link, as an operator, or as an account with this role. */
   login(role?: Role): Promise<Visitor>;
   close(): Promise<void>;
-}
-
-let passwordHash: Promise<string> | null = null;
-
-/** The hash of `PASSWORD`, which takes half a second: once a file. */
-export function hashOfPassword(): Promise<string> {
-  return (passwordHash ??= hashPassword(PASSWORD));
 }
 
 /** Who is logged in. */
@@ -56,11 +48,7 @@ export async function openDashboard(
     { cwd: '/', needs: 'store', cronFault: () => null },
   );
   const { store, databaseUrl } = mirror;
-  const reader = await openMirror({ databaseUrl });
-  const queues = await openQueues({
-    ...{ target: null, databaseUrl, prefix: 'test', keepJobsDays: 1 },
-    ...{ applicationName: 'test', log: silentLog },
-  });
+  const queues = await mirror.queues();
   const live = new LiveWork(() => store.overview.running());
   const ended = new AbortController();
   let opened: Promise<App> | null = null;
@@ -69,7 +57,13 @@ export async function openDashboard(
     return (await opened).withJobs(...work);
   };
   const app = dashboardApp({
-    ...{ config, store, queues, live, mirror: reader, log: silentLog, withJobs },
+    config,
+    store,
+    queues,
+    live,
+    log: silentLog,
+    withJobs,
+    mirror: await mirror.reader(),
     database: { url: databaseUrl, location: null },
     uploads: { mostBytes, ended: ended.signal },
     door: { hosts: [], isSecure: false, isBehindProxy: false, ...door },
@@ -106,20 +100,26 @@ export async function openDashboard(
         await store.access.addLink(tokenHash(token), 'a test');
         return visit(await request(`/login?token=${token}`));
       }
-      await store.access.addUser({ name: role, role, passwordHash: await hashOfPassword() });
+      await store.access.addUser({ name: role, role, passwordHash: PASSWORD_HASH });
       return visit(await logIn(request, role, PASSWORD));
     },
     async close() {
       live.close();
       ended.abort();
       await (await opened)?.close();
-      await queues.close();
-      await reader.close();
     },
   };
 }
 
 export const PASSWORD = 'correct horse battery';
+
+/** Its hash, at a cost that a test can afford: a stored hash names its cost. */
+export const PASSWORD_HASH = cheapHash(PASSWORD);
+
+function cheapHash(password: string): string {
+  const hash = scryptSync(password, 'salt', 32, { N: 16, r: 8 });
+  return ['scrypt', 4, btoa('salt'), hash.toString('base64')].join('$');
+}
 
 /** Sends the login form. */
 export function logIn(

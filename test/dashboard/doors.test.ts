@@ -1,13 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { newToken, tokenHash } from '../../src/dashboard/doors.js';
-import { hashPassword } from '../../src/dashboard/passwords.js';
 import { useMirror } from '../support/mirror.js';
 import {
-  hashOfPassword,
   HOST,
   logIn,
   openDashboard,
   PASSWORD,
+  PASSWORD_HASH,
   type TestDashboard,
 } from './dashboard.js';
 
@@ -91,7 +90,7 @@ describe('who may come in', () => {
   it('a session ends when the password changes', async () => {
     const visitor = await dashboard.login('operator');
     expect((await visitor.get('/')).status).toBe(200);
-    await mirror().store.access.setPassword('operator', await hashPassword('another password'));
+    await mirror().store.access.setPassword('operator', PASSWORD_HASH);
     expect((await visitor.get('/')).status).toBe(303);
   });
 
@@ -124,7 +123,7 @@ describe('who may come in', () => {
     await mirror().store.access.addUser({
       name: 'alice',
       role: 'viewer',
-      passwordHash: await hashOfPassword(),
+      passwordHash: PASSWORD_HASH,
     });
     const { request } = dashboard;
     for (let n = 0; n < 5; n++) expect((await logIn(request, 'alice', 'wrong')).status).toBe(401);

@@ -33,7 +33,7 @@ async function sold(): Promise<void> {
   ] as const;
   const codes = sales.map(([date, currency, priceCents], n) => {
     const code = `${n}`.repeat(36);
-    seller.purchases.add({ ...{ code, itemId: 1_001, date, currency, priceCents } });
+    seller.purchases.add({ code, itemId: 1_001, date, currency, priceCents });
     return code;
   });
   await market.syncAccount();
@@ -107,15 +107,17 @@ describe('/reports', () => {
 });
 
 describe('a download', () => {
-  it.each(REPORTS)('%s as CSV is what its SQL gives', async (report) => {
+  it('as CSV is what the SQL of the report gives', async () => {
     await sold();
     const visitor = await dashboard.login();
-    const reply = await visitor.get(`/reports/${report}.csv?seller=main`);
-    expect(reply.headers.get('content-disposition')).toBe(`attachment; filename="${report}.csv"`);
-    const lines = (await reply.text()).trimEnd().split('\r\n');
-    const rows = await mirror().rows(reportSql(report, 'main'));
-    expect(lines).toHaveLength(rows.length + 1);
-    expect(lines[0]).toBe(Object.keys(rows[0] ?? {}).join(','));
+    for (const report of REPORTS) {
+      const reply = await visitor.get(`/reports/${report}.csv?seller=main`);
+      expect(reply.headers.get('content-disposition')).toBe(`attachment; filename="${report}.csv"`);
+      const lines = (await reply.text()).trimEnd().split('\r\n');
+      const rows = await mirror().rows(reportSql(report, 'main'));
+      expect(lines, report).toHaveLength(rows.length + 1);
+      expect(lines[0]).toBe(Object.keys(rows[0] ?? {}).join(','));
+    }
   });
 
   it('as Parquet has amounts with all their digits, and months as dates', async () => {

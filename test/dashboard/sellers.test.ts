@@ -1,6 +1,7 @@
 import { parquetReadObjects } from 'hyparquet';
 import { readSheet } from 'read-excel-file/node';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { StepChart } from '../../src/dashboard/charts.js';
 import { printable } from '../../src/dashboard/parts.js';
 import { performMirrorTask } from '../../src/jobs/mirror-task.js';
 import { seededCatalogue } from '../../src/simulator/index.js';
@@ -32,7 +33,11 @@ async function mirrored() {
 /** A process that lives, so far as the store knows. */
 function beat(roles: readonly string[], kinds: readonly ('sync' | 'account' | 'recheck')[] = []) {
   return mirror().store.processes.beat({
-    ...{ processId: crypto.randomUUID(), roles, host: 'elsewhere', pid: 7, startedAt: new Date() },
+    processId: crypto.randomUUID(),
+    roles,
+    host: 'elsewhere',
+    pid: 7,
+    startedAt: new Date(),
     schedules: kinds.map((kind) => {
       return { seller: 'main', kind, cron: '0 2 * * *', timeZone: 'UTC' };
     }),
@@ -125,12 +130,68 @@ describe('the list of items', () => {
   });
 });
 
+describe('a search for a part of a name', () => {
+  it.each([
+    ['any letter case', ['QUIK', 'qUiK', 'ik']],
+    ['letters beyond ASCII', ['körbe', 'KÖRBE q']],
+    ['a letter whose lower case is in ASCII', ['kelvin', 'K']],
+    ['characters that patterns give a meaning', ['_\\ (', '%', '_']],
+    ['no letter at all', ['273.15', ' (']],
+  ])('knows %s', async (_, texts) => {
+    await mirrored();
+    await mirror().rows(`UPDATE mirror.items SET name = 'Other'`);
+    const name = 'Körbe Quik%_\\ (273.15 \u212Aelvin)';
+    await mirror().rows(`UPDATE mirror.items SET name = $1 WHERE item_id = 1003`, [name]);
+    const visitor = await dashboard.login();
+    for (const text of texts) {
+      const page = await visitor.page(`/items?q=${encodeURIComponent(text)}`);
+      const found = [...page.matchAll(/\/items\/main\/(\d+)/g)].map(([, id]) => id);
+      expect(found, text).toEqual(['1003']);
+    }
+  });
+});
+
+describe('how old a copy is', () => {
+  it.each([
+    ['its items are old', 'items', '1 copy stale, 27 h old'],
+    // As `status` and alerts say.
+    ['only its account is old', 'account', '1 copy current, 0 s old'],
+  ])('is told by its items: %s', async (_, kind, told) => {
+    await mirrored();
+    await mirror().rows(
+      `UPDATE mirror.runs SET finished_at = CASE WHEN kind::text = $1
+         THEN now() - interval '27 hours' ELSE now() END`,
+      [kind],
+    );
+    const text = await (await dashboard.login()).page('/');
+    expect(text).toContain(`<p class="lead">${told}`);
+    expect(text.includes('the copy is stale')).toBe(kind === 'items');
+  });
+
+  it('is counted by the words that `status` has', async () => {
+    await mirrored();
+    const { sellers } = mirror().store;
+    for (const name of ['new', 'resting']) await sellers.ensure(name, 'm');
+    await sellers.pause('resting', 'paused by ada');
+    const visitor = await dashboard.login();
+    expect(await visitor.page('/')).toContain('1 copy current, 1 never mirrored, 1 paused, the');
+    await mirror().rows(
+      `INSERT INTO mirror.runs (seller_id, kind, state, holder, finished_at)
+       VALUES ('main', 'items', 'failed', 'x', now())`,
+    );
+    expect(await visitor.page('/')).toContain('1 copy never mirrored, 1 failing, 1 paused, the');
+    expect(await visitor.page('/sellers/main')).toContain('>failing</span>');
+  });
+});
+
 describe('Sync now', () => {
   it('puts one job into the queue and says when nobody is there to do it', async () => {
     await mirror().store.sellers.ensure('main', 'market.example');
     const visitor = await dashboard.login();
     const reply = await visitor.post('/sellers/main/sync');
     expect(reply.headers.get('location')).toBe('/sellers/main?notice=no-worker');
+    const text = await visitor.page('/sellers/main?notice=no-worker');
+    expect(text).toContain('start one with <code>seller-mirror run</code>.');
     expect(await dashboard.queues.counts()).toMatchObject({ mirror: { waiting: 1 } });
   });
 
@@ -191,7 +252,7 @@ describe('Pause and Resume', () => {
     const text = await visitor.page('/');
     expect(text).toContain('Nothing needs you');
     expect(text).not.toContain('stale');
-    expect(text).toContain('1 paused');
+    expect(text).toContain('1 copy paused');
   });
 
   it('mirror paused sellers with all others where somebody asks, and say so: only schedules leave them alone', async () => {
@@ -212,7 +273,7 @@ describe('Pause and Resume', () => {
     const visitor = await dashboard.login();
     const text = await visitor.page('/sellers/main');
     expect(text).toContain('refused the API key');
-    expect(text).toContain('mend the key, then seller-mirror sync --seller main');
+    expect(text).toContain('mend the key, then <code>seller-mirror sync --seller main</code>');
     await visitor.post('/sellers/main/resume');
     expect(await mirror().store.sellers.parkingOf('main')).toBeNull();
   });
@@ -234,6 +295,39 @@ describe('the page of a seller, for a viewer', () => {
 });
 
 describe('what needs somebody', () => {
+  it('says of a held run how much its list lacked, and leads to the decision', async () => {
+    const { sim, deps } = await mirrored();
+    for (let id = 1_001; id <= 1_004; id++) sim.seller(KEY).catalogue.remove(id);
+    const guard = { items: 1, percent: 1 };
+    const job = { kind: 'sync', askedAt: new Date(), byHand: true } as const;
+    await performMirrorTask({ ...deps, removalGuard: guard }, job, never);
+    const visitor = await dashboard.login();
+    const [{ id } = { id: '' }] = await mirror().rows<{ id: string }>(
+      'SELECT max(run_id)::text AS id FROM mirror.held_items',
+    );
+    for (const [path, words] of [
+      ['/', 'lacked 4 of 5 items, more than'],
+      ['/sellers/main', '4 of 5 items are no longer listed'],
+    ] as const) {
+      const text = await visitor.page(path);
+      expect(text.replaceAll(/<[^>]+>/g, ''), path).toContain(words);
+      expect(text, path).toContain(`href="/runs/${id}/decide"`);
+    }
+    const page = await visitor.page(`/runs/${id}/decide`);
+    // On a phone, thousands of items would stand above it.
+    expect(page.indexOf('Type the number of items')).toBeLessThan(page.indexOf('<table'));
+    await visitor.post(`/runs/${id}/decide`, { decision: 'rejected', items: '4' });
+    expect(await visitor.page(`/runs/${id}/decide`)).not.toContain('until you decide');
+  });
+
+  it('has one way to begin where no seller was mirrored, and no empty figures', async () => {
+    const text = await (await dashboard.login()).page('/');
+    expect(text).toContain('No copy yet.');
+    expect(text).toContain('<code>seller-mirror sync</code>');
+    expect(text).not.toContain('Nothing needs you');
+    expect(text).not.toContain('Last 24 hours');
+  });
+
   it('begins with held runs: behind a thousand stale copies nobody would see them', async () => {
     const { store } = mirror();
     for (let n = 0; n < 30; n++) await store.sellers.ensure(`never-mirrored-${n}`, 'm');
@@ -254,6 +348,24 @@ describe('what needs somebody', () => {
     expect(text).toContain(`Audit ${auditId} failed`);
     expect(text).toContain('the key was refused');
   });
+});
+
+it('a chart tells large figures apart, though they differ by little', () => {
+  const day = (n: number, value: number) => ({ at: new Date(Date.UTC(2026, 0, n)), value });
+  const points = [day(1, 87_298), day(2, 87_300), day(3, 87_299)];
+  const until = new Date(Date.UTC(2026, 0, 4));
+  const chart: { toString(): unknown } | null | undefined = StepChart({
+    label: 'Live items',
+    points,
+    until,
+  });
+  const [, ...drawings] = String(chart?.toString()).split('<svg');
+  expect(drawings).toHaveLength(2);
+  for (const one of drawings) {
+    const figures = [...one.matchAll(/text-anchor="end">([^<]+)</g)].map(([, figure]) => figure);
+    expect(figures).toContain('87,299');
+    expect(new Set(figures).size).toBe(figures.length);
+  }
 });
 
 describe('texts of the marketplace', () => {

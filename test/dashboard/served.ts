@@ -4,10 +4,9 @@ import { join } from 'node:path';
 import { serve } from '../../src/cli/serve.js';
 import { readConfig } from '../../src/config/index.js';
 import { newToken, tokenHash } from '../../src/dashboard/doors.js';
-import { hashPassword } from '../../src/dashboard/passwords.js';
 import type { Role } from '../../src/store/access.js';
 import type { Mirror } from '../support/mirror.js';
-import { PASSWORD } from './dashboard.js';
+import { PASSWORD_HASH } from './dashboard.js';
 
 /** The product at work on a test's mirror: worker and dashboard, as `run` starts them. */
 export interface Served {
@@ -42,9 +41,15 @@ export async function serveProduct(
   }
   const config = readConfig(
     {
-      ...{ DATABASE_URL: databaseUrl, SELLERS_FILE: file, DATA_DIR: folder },
-      ...{ REQUESTS_PER_MINUTE: '0', SYNC_CRON: 'off', CATCH_UP: 'false' },
-      ...{ DASHBOARD_LISTEN: '127.0.0.1:0', HEALTH_LISTEN: 'off', LOG_LEVEL: 'silent' },
+      DATABASE_URL: databaseUrl,
+      SELLERS_FILE: file,
+      DATA_DIR: folder,
+      REQUESTS_PER_MINUTE: '0',
+      SYNC_CRON: 'off',
+      CATCH_UP: 'false',
+      DASHBOARD_LISTEN: '127.0.0.1:0',
+      HEALTH_LISTEN: 'off',
+      LOG_LEVEL: 'silent',
       ...settings,
     },
     { cwd: folder, needs: 'sellers', cronFault: () => null },
@@ -61,8 +66,7 @@ export async function serveProduct(
       return `${dashboardUrl}/login?token=${token}`;
     },
     async addUser(role) {
-      const passwordHash = await hashPassword(PASSWORD);
-      await store.access.addUser({ name: role, role, passwordHash });
+      await store.access.addUser({ name: role, role, passwordHash: PASSWORD_HASH });
     },
     async stop() {
       await service.stop();

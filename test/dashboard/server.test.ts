@@ -9,15 +9,12 @@ import { text } from 'node:stream/consumers';
 import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
 import { readConfig } from '../../src/config/index.js';
 import { newToken, tokenHash } from '../../src/dashboard/doors.js';
-import { hashPassword } from '../../src/dashboard/passwords.js';
 import { startDashboard } from '../../src/dashboard/server.js';
 import { silentLog, type Log } from '../../src/domain/log.js';
-import { openQueues } from '../../src/queue/queues.js';
-import { openMirror } from '../../src/store/mirror.js';
 import { ListenError, type WebServer } from '../../src/web/listen.js';
 import { selfSigned } from '../support/certificate.js';
 import { useMirror } from '../support/mirror.js';
-import { PASSWORD } from './dashboard.js';
+import { PASSWORD_HASH } from './dashboard.js';
 
 const mirror = useMirror();
 const closings: (() => Promise<void>)[] = [];
@@ -34,16 +31,13 @@ async function serve(
   const { store, databaseUrl } = mirror();
   const env = { DATABASE_URL: databaseUrl, DASHBOARD_LISTEN: '127.0.0.1:0', ...settings };
   const config = readConfig(env, { cwd: '/', needs: 'store', cronFault: () => null });
-  const reader = await openMirror({ databaseUrl });
-  closings.push(() => reader.close());
-  const queues = await openQueues({
-    ...{ target: null, databaseUrl, prefix: 'test', keepJobsDays: 1 },
-    ...{ applicationName: 'test', log: silentLog },
-  });
-  closings.push(() => queues.close());
-  const database = { url: databaseUrl, location: null };
   const server = await startDashboard({
-    ...{ config, store, database, queues, mirror: reader, log },
+    config,
+    store,
+    database: { url: databaseUrl, location: null },
+    log,
+    queues: await mirror().queues(),
+    mirror: await mirror().reader(),
     withJobs: () => Promise.reject(new Error('this dashboard has no seller')),
   });
   if (server === null) throw new Error('no dashboard');
@@ -52,8 +46,8 @@ async function serve(
 }
 
 async function addAccount(): Promise<void> {
-  const passwordHash = await hashPassword(PASSWORD);
-  await mirror().store.access.addUser({ name: 'alice', role: 'operator', passwordHash });
+  const account = { name: 'alice', role: 'operator', passwordHash: PASSWORD_HASH } as const;
+  await mirror().store.access.addUser(account);
 }
 
 interface Answer {
@@ -155,7 +149,10 @@ describe('TLS of its own', () => {
     const token = /name="token" value="([^"]+)"/.exec(page.text)?.[1] ?? '';
     const post = (origin: string): Promise<Answer> =>
       ask(url, {
-        ...{ ...trust, method: 'POST', path: '/logout', body: `token=${token}` },
+        ...trust,
+        method: 'POST',
+        path: '/logout',
+        body: `token=${token}`,
         headers: { cookie, origin, 'content-type': 'application/x-www-form-urlencoded' },
       });
     expect((await post(url.replace('https', 'http'))).status).toBe(403);
@@ -183,9 +180,11 @@ describe('behind a proxy', () => {
     const { host } = new URL(url);
     const tryFrom = (forwarded: string): Promise<Answer> =>
       ask(url, {
-        ...{ method: 'POST', body: 'name=alice' },
+        method: 'POST',
+        body: 'name=alice',
         headers: {
-          ...{ origin: `https://${host}`, 'x-forwarded-for': forwarded },
+          origin: `https://${host}`,
+          'x-forwarded-for': forwarded,
           'content-type': 'application/x-www-form-urlencoded',
         },
       });
@@ -198,14 +197,43 @@ describe('behind a proxy', () => {
     const { url } = await serve();
     const tryFrom = (forwarded: string): Promise<Answer> =>
       ask(url, {
-        ...{ method: 'POST', body: 'name=alice' },
+        method: 'POST',
+        body: 'name=alice',
         headers: {
-          ...{ origin: url, 'x-forwarded-for': forwarded },
+          origin: url,
+          'x-forwarded-for': forwarded,
           'content-type': 'application/x-www-form-urlencoded',
         },
       });
     for (let n = 0; n < 5; n++) await tryFrom(`192.0.2.${n}`);
     expect((await tryFrom('192.0.2.99')).status).toBe(429);
+  });
+});
+
+describe('the host', () => {
+  it('of a DASHBOARD_URL may be an address of IPv6', async () => {
+    const free = createServer().listen(0, '127.0.0.1');
+    await once(free, 'listening');
+    const address = `127.0.0.1:${(free.address() as AddressInfo).port}`;
+    free.close();
+    await serve({
+      DASHBOARD_LISTEN: address,
+      DASHBOARD_BEHIND_PROXY: 'true',
+      DASHBOARD_URL: 'https://[2001:db8::7]',
+    });
+    const asked = (host: string): Promise<Answer> =>
+      ask(`http://${address}`, { headers: { host } });
+    expect((await asked('[2001:db8::7]')).status).toBe(200);
+    expect((await asked('[2001:db8::8]')).status).toBe(421);
+  });
+
+  it.each([
+    'http://evil.example/login',
+    'http://a:b@evil.example/login',
+    'https://localhost/login',
+  ])('is not taken from a target that is a whole URL: %s', async (path) => {
+    const { url } = await serve();
+    expect((await ask(url, { path })).status).toBe(421);
   });
 });
 

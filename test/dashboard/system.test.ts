@@ -21,7 +21,12 @@ async function failedJob(problem = 'the key is refused'): Promise<string> {
     concurrency: 1,
   });
   const askedAt = new Date().toISOString();
-  const { jobId } = await queues.addMirror({ kind: 'sync', seller: 'main', tick: null, askedAt });
+  const { jobId } = await queues.add('mirror', {
+    kind: 'sync',
+    seller: 'main',
+    tick: null,
+    askedAt,
+  });
   await until(async () => (await queues.counts()).mirror.failed === 1);
   await worker.stop(0);
   return jobId;
@@ -31,7 +36,7 @@ describe('the system page', () => {
   it('shows queues, checks, processes, accounts and actions, and says what fills what is empty', async () => {
     const { queues } = dashboard;
     const askedAt = new Date().toISOString();
-    await queues.addMirror({ kind: 'sync', seller: 'main', tick: null, askedAt });
+    await queues.add('mirror', { kind: 'sync', seller: 'main', tick: null, askedAt });
     const visitor = await dashboard.login('operator');
     const text = await visitor.page('/system');
     expect(text).toMatch(/<td>mirror<\/td><td class="figure">1<\/td>/);
@@ -88,7 +93,7 @@ describe('the system page', () => {
     const { queues } = dashboard;
     const result = { dropped: 'run 17 was approved' };
     queues.work('alerts', () => Promise.resolve({ kind: 'done', result }), { concurrency: 1 });
-    await queues.addAlert({ kind: 'run-held', runId: '17' }, 'run-held.17');
+    await queues.add('alerts', { kind: 'run-held', runId: '17' }, 'run-held.17');
     await until(async () => (await queues.counts()).alerts.completed === 1);
     const text = await (await dashboard.login()).page('/system');
     expect(text).toContain('run-held 17');

@@ -187,13 +187,20 @@ describe('a change in words', () => {
   it('tells prices with their currency, and percent only within one currency', () => {
     const price = { class: 'price', field: 'price_regular', old: '20.00', new: '15.00' } as const;
     expect(say({ ...price, currencies: usd })).toMatchObject({
-      ...{ label: 'regular price', old: '20.00', new: '15.00 USD', note: '-25.0 %' },
+      label: 'regular price',
+      old: '20.00',
+      new: '15.00 USD',
+      note: '-25.0 %',
     });
     expect(say({ ...price, currencies: { old: 'USD', new: 'EUR' } })).toMatchObject({
-      ...{ old: '20.00 USD', new: '15.00 EUR', note: null },
+      old: '20.00 USD',
+      new: '15.00 EUR',
+      note: null,
     });
     expect(say({ ...price, new: null, currencies: usd })).toMatchObject({
-      ...{ old: '20.00 USD', new: '–', note: null },
+      old: '20.00 USD',
+      new: '–',
+      note: null,
     });
   });
 
@@ -209,20 +216,28 @@ describe('a change in words', () => {
     const media = { class: 'media', field: 'thumbnail_url' } as const;
     const a = 'https://one.example/1/a.png';
     expect(say({ ...media, old: a, new: 'https://one.example/1/b.png' })).toMatchObject({
-      ...{ old: 'a.png', new: 'b.png', note: null },
+      old: 'a.png',
+      new: 'b.png',
+      note: null,
     });
     expect(say({ ...media, old: a, new: 'https://two.example/1/a.png' })).toMatchObject({
-      ...{ old: 'one.example', new: 'two.example', note: 'a.png' },
+      old: 'one.example',
+      new: 'two.example',
+      note: 'a.png',
     });
     expect(say({ ...media, old: a, new: `${a}?v=2` })).toMatchObject({
       note: 'at another address',
     });
     const shots = { class: 'media', field: 'screenshots', old: [a] } as const;
     expect(say({ ...shots, new: [a, 'https://one.example/c.png'] })).toMatchObject({
-      ...{ added: ['c.png'], removed: [], note: '1 → 2' },
+      added: ['c.png'],
+      removed: [],
+      note: '1 → 2',
     });
     expect(say({ ...shots, new: ['https://two.example/a.png'] })).toMatchObject({
-      ...{ added: [], removed: [], note: '1, at other addresses' },
+      added: [],
+      removed: [],
+      note: '1, at other addresses',
     });
   });
 

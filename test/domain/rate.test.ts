@@ -39,7 +39,8 @@ function course(stretches: readonly Stretch[], total: number) {
 function worstEstimate(stretches: readonly Stretch[], total: number, step: number, from: number) {
   const looks = course(stretches, total);
   const rate = new Rate(0, 0);
-  let [worst, workLeft] = [0, looks.filter(({ isPaused }) => !isPaused).length];
+  let worst = 0;
+  let workLeft = looks.filter(({ isPaused }) => !isPaused).length;
   for (const [index, { done, isPaused }] of looks.entries()) {
     const at = index * LOOK_MS;
     const known = Math.floor(done / step) * step;

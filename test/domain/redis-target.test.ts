@@ -25,8 +25,14 @@ function faultOf(url: string): unknown {
 }
 
 const USUAL = {
-  ...{ mode: 'single', nodes: 'cache 6379', masterName: null, username: null, password: null },
-  ...{ sentinelPassword: null, database: 0, tls: false },
+  mode: 'single',
+  nodes: 'cache 6379',
+  masterName: null,
+  username: null,
+  password: null,
+  sentinelPassword: null,
+  database: 0,
+  tls: false,
 };
 const SENTINEL = { mode: 'sentinel', nodes: 'a 26379' };
 
@@ -49,8 +55,13 @@ describe('an address of Redis', () => {
     [
       'redis-sentinel://me:pw@a,b:5000,[::1]/main/3?sentinelPassword=s%26p',
       {
-        ...{ mode: 'sentinel', nodes: 'a 26379,b 5000,::1 26379', masterName: 'main', database: 3 },
-        ...{ username: 'me', password: 'pw', sentinelPassword: 's&p' },
+        mode: 'sentinel',
+        nodes: 'a 26379,b 5000,::1 26379',
+        masterName: 'main',
+        database: 3,
+        username: 'me',
+        password: 'pw',
+        sentinelPassword: 's&p',
       },
     ],
     ['rediss+sentinel://a/my%20master', { ...SENTINEL, masterName: 'my master', tls: true }],

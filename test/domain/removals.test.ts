@@ -130,8 +130,14 @@ describe('items of which a person decided', () => {
 
 describe('a decision', () => {
   const held: HeldRun = {
-    ...{ runId: 12n, state: 'held', items: 11, missing: 11, removed: 0 },
-    ...{ decision: null, approvalRunId: null, newerHeld: null },
+    runId: 12n,
+    state: 'held',
+    items: 11,
+    missing: 11,
+    removed: 0,
+    decision: null,
+    approvalRunId: null,
+    newerHeld: null,
   };
   const newer = (decision: Decision | null) => ({ newerHeld: { runId: 14n, decision } });
 

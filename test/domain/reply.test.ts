@@ -1,6 +1,14 @@
 import { expect, it } from 'vitest';
 import { describeFailure } from '../../src/domain/reply.js';
 
+it('an error without a message is described by its status alone', () => {
+  const failure = { kind: 'refused', httpStatus: 401, message: '' } as const;
+  expect(describeFailure(failure)).toBe('the marketplace refused the API key: HTTP 401');
+  expect(describeFailure({ ...failure, kind: 'denied', message: 'No' })).toBe(
+    'the marketplace answered "No" (HTTP 401)',
+  );
+});
+
 it('an unreadable answer is described with its beginning, and one that is empty without', () => {
   const failure = {
     kind: 'unreadable',

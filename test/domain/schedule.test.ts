@@ -178,6 +178,7 @@ describe('for any pattern, zone and moment', () => {
 export type Minutes = Pick<CronPattern, 'minutes' | 'hours' | 'matchesDay'>;
 
 const MINUTE_MS = 60_000;
+const QUARTER_MS = 15 * MINUTE_MS;
 
 /**
  * The ticks after `from` up to `to`, found as a person would who watches the clock of the zone minute
@@ -216,12 +217,25 @@ function matches({ hours, minutes, matchesDay }: Minutes, reading: number): bool
   );
 }
 
-/** What the clocks of a zone show, as if it were UTC. */
+/** What the clocks of a zone show, as if it were UTC. Within a quarter of an hour they change once at most. */
 function clockOf(zone: string): (instant: number) => number {
   const format = new Intl.DateTimeFormat('sv-SE', {
     timeZone: zone,
     dateStyle: 'short',
     timeStyle: 'medium',
   });
-  return (instant) => Date.parse(`${format.format(instant).replace(' ', 'T')}Z`);
+  const read = (instant: number): number =>
+    Date.parse(`${format.format(instant).replace(' ', 'T')}Z`);
+  const shift = (instant: number): number => read(instant) - instant;
+  let begin = NaN;
+  let shifts: readonly [number, number] = [NaN, NaN];
+  return (instant) => {
+    const quarter = instant - (instant % QUARTER_MS);
+    if (quarter !== begin) {
+      const first = quarter === begin + QUARTER_MS ? shifts[1] : shift(quarter);
+      shifts = [first, shift(quarter + QUARTER_MS)];
+      begin = quarter;
+    }
+    return shifts[0] === shifts[1] ? instant + shifts[0] : read(instant);
+  };
 }

@@ -78,9 +78,15 @@ describe('an export', () => {
     };
     const rows = await parquetReadObjects({ file, parsers });
     expect(rows[0]).toMatchObject({
-      ...{ id: 9007199254740993n, at: 1772330400123456n, yes: true, empty: '' },
-      ...{ list: ['a', 'y,"z"', null, ''], text: '=1+1\n\\.\n"ä"', digits: '0.1' },
-      ...{ data: '{"n": 12345678901234567890}', day: new Date('2026-03-01') },
+      id: 9007199254740993n,
+      at: 1772330400123456n,
+      yes: true,
+      empty: '',
+      list: ['a', 'y,"z"', null, ''],
+      text: '=1+1\n\\.\n"ä"',
+      digits: '0.1',
+      data: '{"n": 12345678901234567890}',
+      day: new Date('2026-03-01'),
     });
     expect(rows[1]).toMatchObject({ id: -1n, at: -1n, list: [], empty: 'x' });
     // This reader multiplies; stored are whole hundredths.
@@ -88,7 +94,10 @@ describe('an export', () => {
     expect(hundredths).toEqual([1990, -1, 0]);
     const { schema } = parquetMetadata(file);
     expect(schema.find(({ name }) => name === 'price')).toMatchObject({
-      ...{ type: 'INT64', converted_type: 'DECIMAL', precision: 14, scale: 2 },
+      type: 'INT64',
+      converted_type: 'DECIMAL',
+      precision: 14,
+      scale: 2,
     });
     expect(rows[2]).toMatchObject({ id: null, price: null, at: null, text: null, yes: null });
   });

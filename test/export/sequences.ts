@@ -102,8 +102,11 @@ export async function auditCodes(store: Store, n: number, step: Audit): Promise<
     const said = step.codes.find(({ code }) => code === place.code);
     if (said?.isValid !== true) return invalid(place, at(n));
     const { value, raw } = purchaseOf(place.code, {
-      ...{ id: said.item, name: `Item ${said.item}`, url: 'https://example.com' },
-      ...{ previewImageUrl: null, full: null },
+      id: said.item,
+      name: `Item ${said.item}`,
+      url: 'https://example.com',
+      previewImageUrl: null,
+      full: null,
     });
     const purchase = { licenseType: said.license, supportedUntil: said.supportedUntil };
     return valid(place, at(n), { raw, value: { ...value, ...purchase } });

@@ -71,7 +71,8 @@ async function openPostgres(): Promise<FeedDatabase> {
   await client.query(`SET search_path = shop; SET TimeZone = 'UTC'; SET DateStyle = 'ISO, YMD'`);
   const url = new URL(database.url);
   const link = await startProxy({ host: url.hostname, port: Number(url.port || 5432) });
-  [url.hostname, url.port] = [link.host, String(link.port)];
+  url.hostname = link.host;
+  url.port = String(link.port);
   return database_('PostgreSQL', { kind: 'postgres', url: url.href, schema: 'shop' }, link, {
     begin: 'BEGIN ISOLATION LEVEL REPEATABLE READ',
     text: (name) => `"${name}"::text AS "${name}"`,
@@ -178,7 +179,13 @@ function database_(name: string, place: Place, link: TcpProxy | null, means: Mea
     };
   };
   return {
-    ...{ name, place, link, table, query, exec: query, close: means.close },
+    name,
+    place,
+    link,
+    table,
+    query,
+    exec: query,
+    close: means.close,
     open: (signal) => openTarget(configOf(place), signal),
     async read(views) {
       await query(means.begin);

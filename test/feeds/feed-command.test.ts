@@ -6,6 +6,7 @@ import { askForFeeds, feedHandler, pauseAfter, watchFeeds } from '../../src/app/
 import { mirrorHandler } from '../../src/app/handlers.js';
 import { readConfig } from '../../src/config/index.js';
 import { silentLog } from '../../src/domain/log.js';
+import { folderTarget } from '../../src/feeds/folder.js';
 import { openQueues } from '../../src/queue/queues.js';
 import { run } from '../cli/support.js';
 import { openMarket, openSynced } from '../jobs/market.js';
@@ -48,6 +49,51 @@ describe('feed', () => {
     expect(again[0]?.views[0]).toMatchObject({ view: 'items', kind: 'all', rows: 12 });
   });
 
+  it('has a mistyped seller named by the check: the feed would deliver nothing of it', async () => {
+    const lake = { name: 'lake', folder: 'lake', format: 'ndjson', views: ['items'] };
+    feeds([{ ...lake, sellers: ['main', 'mian'] }]);
+    const { code, stdout } = await cli('check', 'lake');
+    expect(stdout).toContain('there is no seller mian: known are main');
+    expect(code).toBe(1);
+  });
+
+  it('tells a first load under way from none, with the rows so far', async () => {
+    const target = folderTarget(join(dir, 'lake'), 'ndjson');
+    const shape = {
+      view: 'items',
+      columns: [],
+      key: ['item_id'],
+      indexed: [],
+      isMarked: false,
+      sellers: null,
+    };
+    const state = { id: 'a', epoch: 'e', cursor: '1', shape: 's', after: null, rows: 4711 };
+    await target.begin(shape, await target.cursor('items'), state);
+    const { stdout } = await cli('status');
+    expect(stdout).toMatch(/lake +items +first load: 4,711 rows so far/);
+    expect(stdout).toMatch(/lake +accounts +never/);
+    expect((await cli('run')).code).toBe(0);
+    await target.begin(shape, await target.cursor('items'), state);
+    expect((await cli('status')).stdout).toMatch(/items +\S+ \S+; all again: 4,711 rows so far/);
+  });
+
+  it('lists each view once in `status`, also when the target breaks off after the first', async () => {
+    expect((await cli('run')).code).toBe(0);
+    writeFileSync(join(dir, 'lake/accounts/manifest.json'), '');
+    const { code, stdout } = await cli('status', '--json');
+    expect(code).toBe(1);
+    const rows = JSON.parse(stdout) as { view: string; problem: string }[];
+    expect(rows.map(({ view }) => view)).toEqual(['items', 'accounts']);
+    for (const { problem } of rows) expect(problem).toContain('accounts/manifest.json is damaged');
+  });
+
+  it('ends where a folder takes no other, as /proc', async () => {
+    feeds([{ name: 'odd', folder: '/proc/nowhere', views: ['items'] }]);
+    const { code, stdout } = await run(['feed', 'run'], env, { spawned: true });
+    expect(code).toBe(1);
+    expect(stdout).toContain('make the folder writable');
+  });
+
   it('says what is wrong with a target, without its password', async () => {
     writeFileSync(join(dir, 'password'), PASSWORD, { mode: 0o600 });
     feeds([
@@ -70,17 +116,45 @@ describe('feed', () => {
   });
 
   it.each([
+    ['a file for a folder', { folder: 'feeds.json' }, 'name a folder'],
+    ['a file that is no database', { target: 'sqlite:feeds.json' }, 'name another file'],
+    ['a folder for a file', { target: 'sqlite:.' }, 'readable and writable'],
+    [
+      'a certificate that is not there',
+      { target: 'postgresql://127.0.0.1:1/bi?sslrootcert=no.pem' },
+      'no.pem',
+    ],
+  ])('says what to do about %s', async (_, place, words) => {
+    feeds([{ name: 'odd', views: ['items'], ...place }]);
+    const { code, stdout } = await cli('check', 'odd');
+    expect(code).toBe(1);
+    expect(stdout).toContain(words);
+  });
+
+  it.each([
     ['no target', { name: 'a', views: ['items'] }, 'give exactly one'],
     [
       'two targets',
       { name: 'a', target: 'sqlite:x', folder: 'y', views: ['items'] },
       'exactly one',
     ],
-    ['no address', { name: 'a', target: 'reports', views: ['items'] }, 'is no address'],
+    ['no address', { name: 'a', target: 'reports', views: ['items'] }, 'is not an address'],
     ['an unknown word', { name: 'a', folder: 'x', views: ['items'], often: true }, 'often'],
     ['no views', { name: 'a', folder: 'x', views: [] }, 'names no view'],
+    ['no seller', { name: 'a', folder: 'x', views: ['items'], sellers: [] }, 'names no seller'],
+    ['an empty folder', { name: 'a', folder: '', views: ['items'] }, 'is empty'],
+    [
+      'the password itself',
+      { name: 'a', target: 'mysql://u@h/d', views: ['items'], password: 'hidden' },
+      'name that in passwordFile',
+    ],
     ['a bad time', { name: 'a', folder: 'x', views: ['items'], when: 'at night' }, 'when'],
-    ['a bad name', { name: '../a', folder: 'x', views: ['items'] }, 'is no name'],
+    [
+      'a bare % in a password',
+      { name: 'a', target: 'mysql://u:100%@h/d', views: ['items'] },
+      'write % as %25',
+    ],
+    ['a bad name', { name: '../a', folder: 'x', views: ['items'] }, 'is not a name'],
   ])('refuses a file with %s, with the place of the fault', async (_, feed, words) => {
     feeds([feed]);
     const { code, stderr } = await cli('list');
@@ -104,8 +178,12 @@ describe('feeds of a service', () => {
     const config = readConfig(env, { cwd: dir, needs: 'store', cronFault: () => null });
     const app = { config, database: { url: mirror().databaseUrl }, store: mirror().store } as never;
     const queues = await openQueues({
-      ...{ target: null, databaseUrl: mirror().databaseUrl, prefix: 'test', keepJobsDays: 1 },
-      ...{ applicationName: 'test', log: silentLog },
+      target: null,
+      databaseUrl: mirror().databaseUrl,
+      prefix: 'test',
+      keepJobsDays: 1,
+      applicationName: 'test',
+      log: silentLog,
     });
     try {
       await askForFeeds(app, queues, silentLog);
@@ -133,11 +211,18 @@ describe('feeds of a service', () => {
       work(market.deps);
     const sellers = [{ name: 'main' }];
     const app = {
-      ...{ config: { ...config, sellers }, database: { url: databaseUrl }, store, withJobs },
+      config: { ...config, sellers },
+      database: { url: databaseUrl },
+      store,
+      withJobs,
     } as never;
     const queues = await openQueues({
-      ...{ target: null, databaseUrl, prefix: 'test', keepJobsDays: 1 },
-      ...{ applicationName: 'test', log: silentLog },
+      target: null,
+      databaseUrl,
+      prefix: 'test',
+      keepJobsDays: 1,
+      applicationName: 'test',
+      log: silentLog,
     });
     const stateOf = async (name: string) =>
       (await store.feeds.list()).find(({ feed }) => feed === name);
@@ -146,7 +231,7 @@ describe('feeds of a service', () => {
       queues.work('mirror', mirrorHandler(app, queues), { concurrency: 1 });
       for (const n of [1, 2]) {
         const { deliveredAt: before = null } = (await stateOf('lake')) ?? {};
-        await queues.addMirror(sync('main'), `sync-${n}`);
+        await queues.add('mirror', sync('main'), `sync-${n}`);
         await until(async () => (await queues.counts()).mirror.completed === n);
         await until(async () => {
           const { deliveredAt = null } = (await stateOf('lake')) ?? {};
@@ -175,8 +260,12 @@ describe('feeds of a service', () => {
     const { store, databaseUrl } = mirror();
     const app = { config, database: { url: databaseUrl }, store } as never;
     const queues = await openQueues({
-      ...{ target: null, databaseUrl, prefix: 'test', keepJobsDays: 1 },
-      ...{ applicationName: 'test', log: silentLog },
+      target: null,
+      databaseUrl,
+      prefix: 'test',
+      keepJobsDays: 1,
+      applicationName: 'test',
+      log: silentLog,
     });
     const state = async () => (await store.feeds.list())[0];
     try {

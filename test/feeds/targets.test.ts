@@ -1,15 +1,16 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createConnection } from 'mysql2/promise';
 import { Client } from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { deliverFeed, type FeedContent, type ViewReport } from '../../src/feeds/deliver.js';
-import { folderTarget } from '../../src/feeds/folder.js';
 import { mysqlTarget } from '../../src/feeds/mysql.js';
 import { postgresTarget } from '../../src/feeds/postgres.js';
+import { connectionError } from '../../src/feeds/server-connection.js';
 import { sqliteTarget } from '../../src/feeds/sqlite.js';
-import { TargetError, type Target } from '../../src/feeds/target.js';
+import { MovedError, TargetError, type Target, type ViewShape } from '../../src/feeds/target.js';
+import { none } from '../../src/feeds/lines.js';
 import { withExports } from '../../src/store/exports.js';
 import { hasMariaDb, startMariaDb, type TestMariaDb } from '../support/mariadb.js';
 import { useMirror, never } from '../support/mirror.js';
@@ -26,6 +27,15 @@ interface Reader {
   readonly table: (name: string) => string;
   close(): Promise<void>;
 }
+
+const SHAPE: ViewShape = {
+  view: 'items',
+  columns: [],
+  key: ['seller_id', 'item_id'],
+  indexed: [],
+  isMarked: false,
+  sellers: null,
+};
 
 const VIEWS = ['items', 'item_changes', 'item_history', 'purchases', 'accounts', 'sync_runs'];
 
@@ -83,7 +93,7 @@ async function sqlite(): Promise<Reader> {
   const path = join(folder, 'reports.db');
   const { default: Database } = await import('libsql');
   return {
-    open: () => sqliteTarget(path, 'test'),
+    open: () => Promise.resolve(sqliteTarget(path, 'test')),
     rows: (sql) => {
       const database = new Database(path);
       const rows = database.prepare(sql).all() as Record<string, unknown>[];
@@ -189,6 +199,25 @@ describe.each(TARGETS)('a feed into %s', (_, open, isThere) => {
     const second = await run();
     expect(second.find(({ view }) => view === 'items')).toMatchObject({ kind: 'changes', rows: 2 });
     await expectSame();
+  });
+
+  it('does not move the cursor of somebody who delivered meanwhile', async () => {
+    await run();
+    const [slow, fast] = [await reader.open(), await reader.open()];
+    try {
+      await slow.ensure(SHAPE);
+      const before = await slow.cursor('items');
+      await deliver(fast, { views: ['items'] });
+      const at = await fast.cursor('items');
+      expect(at.token).not.toBe(before.token);
+      const next = { epoch: 'late', cursor: '1', shape: 'late', digest: null };
+      const late = slow.apply(SHAPE, before, none(), () => next);
+      await expect(late).rejects.toThrow(MovedError);
+      expect(await fast.cursor('items')).toEqual(at);
+    } finally {
+      await slow.close();
+      await fast.close();
+    }
   });
 
   /** Delivers with a target that notes after each piece that it reads how far it is. */
@@ -304,6 +333,20 @@ describe.each(TARGETS)('a feed into %s', (_, open, isThere) => {
     await reader.exec(`DROP TABLE ${reader.table('items')}`);
   });
 
+  it('stops only the view whose name a view of the target has', async () => {
+    const name = reader.table('sync_runs');
+    await run({ views: ['sync_runs'] });
+    await reader.exec(`DROP TABLE ${name}`);
+    await reader.exec(`CREATE VIEW ${name} AS SELECT 1 AS run_id`);
+    try {
+      const reports = await run({ views: ['sync_runs', 'accounts'] });
+      expect(reports[0]?.problem?.message).toContain('sync_runs is no table in the target');
+      expect(reports[1]).toMatchObject({ view: 'accounts', problem: null });
+    } finally {
+      await reader.exec(`DROP VIEW ${name}`);
+    }
+  });
+
   it('keeps rows that are gone, marked, where the feed says so', async () => {
     const target = await reader.open();
     await target.forget('items');
@@ -324,32 +367,33 @@ describe.each(TARGETS)('a feed into %s', (_, open, isThere) => {
   });
 });
 
-describe('a feed into a folder', () => {
-  it('is a part for each delivery with changes, and a manifest that lists them', async () => {
-    const folder = await mkdtemp(join(tmpdir(), 'smfeed-'));
-    const market = await openSynced(mirror(), 10);
-    const target = folderTarget(folder, 'ndjson');
-    await deliver(target, { views: ['items'] });
-    const [first = { id: 0 }] = [...market.catalogue.truth()];
-    market.catalogue.change(first.id, { version: '9.9' });
-    await market.sync();
-    await deliver(target, { views: ['items'] });
-    await deliver(target, { views: ['items'] });
-    const manifest = JSON.parse(await readFile(join(folder, 'items/manifest.json'), 'utf8')) as {
-      parts: { path: string; rows: number }[];
-    };
-    expect(manifest.parts.map(({ rows }) => rows)).toEqual([10, 1]);
-    const lines = await Promise.all(
-      manifest.parts.map(async ({ path }) =>
-        (await readFile(join(folder, path), 'utf8')).trim().split('\n'),
-      ),
-    );
-    expect(lines.map((part) => part.length)).toEqual([10, 1]);
-    expect(JSON.parse(lines[1]?.[0] ?? '')).toMatchObject({
-      item_id: first.id,
-      version: '9.9',
-      _deleted: false,
-    });
+it('into a SQLite file that this user may only read is refused before the first delivery', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'smlite-'));
+  const path = join(folder, 'reports.db');
+  await writeFile(path, '');
+  // The driver may lie where only root may enter: it is loaded before root is nobody.
+  await sqliteTarget(path, 'test').close();
+  await chmod(path, 0o444);
+  await chmod(folder, 0o555);
+  const isRoot = process.geteuid?.() === 0;
+  if (isRoot) process.seteuid?.(65_534);
+  try {
+    const target = sqliteTarget(path, 'test');
+    await expect(target.describe([SHAPE])).rejects.toThrow('read-only');
+    await target.close();
+  } finally {
+    if (isRoot) process.seteuid?.(0);
+    await chmod(folder, 0o700);
     await rm(folder, { recursive: true });
-  });
+  }
+});
+
+it.each([
+  ['ER_ACCESS_DENIED_ERROR', 'password file'],
+  ['ER_ACCESS_DENIED_NO_PASSWORD_ERROR', 'password file'],
+  ['ER_DBACCESS_DENIED_ERROR', 'see that the database is there'],
+  ['ECONNREFUSED', 'host and port'],
+])('says what to do about %s', (code, words) => {
+  const error = Object.assign(new Error('no'), { code });
+  expect(connectionError(error, 'MySQL at db').remedy).toContain(words);
 });

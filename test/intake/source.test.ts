@@ -159,7 +159,7 @@ describe('the encoding', () => {
   });
 
   it('is windows-1252 where the bytes are no utf-8, and that is said', async () => {
-    const { layout, rows } = await readAll(LATIN, { column: 2 });
+    const { layout, rows } = await readAll(LATIN, { column: '2' });
     expect(layout.encoding).toBe('windows-1252');
     expect(layout.reasons.join(' ')).toContain("the bytes aren't valid utf-8");
     expect(rows[0]?.columns).toEqual(['Müller', '€-code-1']);
@@ -168,7 +168,7 @@ describe('the encoding', () => {
   it('turns out to be windows-1252 late, without a row misread, as all before was ASCII', async () => {
     const many = 'Smith;code-123\n'.repeat(40_000);
     const bytes = Buffer.concat([Buffer.from(many), LATIN]);
-    const { layout, rows, tally } = await readAll(bytes, { column: 2, sizes: [4096] });
+    const { layout, rows, tally } = await readAll(bytes, { column: '2', sizes: [4096] });
     expect(layout.encoding).toBe('utf-8');
     expect(rows[40_000]?.columns).toEqual(['Müller', '€-code-1']);
     expect(tally.notes).toEqual([expect.stringContaining('windows-1252')]);
@@ -177,7 +177,7 @@ describe('the encoding', () => {
   it('is mixed in some files: a code that was damaged is rejected, never asked', async () => {
     const many = 'Müller;code-123\n'.repeat(40_000);
     const bytes = Buffer.concat([Buffer.from(many), LATIN]);
-    const { rows, tally } = await readAll(bytes, { column: 2, sizes: [4096] });
+    const { rows, tally } = await readAll(bytes, { column: '2', sizes: [4096] });
     expect(rows[40_000]).toMatchObject({ line: 40_001, rejected: expect.stringContaining('read') });
     expect(rows[40_001]).toMatchObject({ text: 'code-2' });
     expect(tally).toMatchObject({ rejected: 1 });

@@ -79,7 +79,7 @@ describe('a file that is written whole', () => {
         yield 'c';
       }
       if (when === 'before') stop.abort();
-      await expect(writeWhole(path, text(), { signal: stop.signal })).rejects.toThrow('abort');
+      await expect(writeWhole(path, text(), stop.signal)).rejects.toThrow('abort');
       expect(await content()).toBe('old');
       expect(await readdir(folder)).toEqual(['result.csv']);
     },

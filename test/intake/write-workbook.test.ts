@@ -26,6 +26,7 @@ describe('a workbook', () => {
     ['text', '2026-11-23', '2026-11-23'],
     ['text', '<a> & "b"', '<a> & "b"'],
     ['text', 'a_x0041_', 'a_x0041_'],
+    ['text', '_x0041\0', '_x0041\0'],
     ['text', null, null],
     ['number', '19.90', 19.9],
     ['number', -5, -5],
@@ -57,7 +58,8 @@ describe('a workbook', () => {
       fc.asyncProperty(fc.array(fc.tuple(text, text), { minLength: 1 }), async (given) => {
         const rows = given.map((cells, n) => [code(n), ...cells]);
         const { rows: read } = await readAll(await written(['text', 'text', 'text'], rows), {
-          ...{ name: 'r.xlsx', column: 1 },
+          name: 'r.xlsx',
+          column: '1',
         });
         expect(read.map(({ columns }) => columns)).toEqual(rows);
       }),
@@ -78,7 +80,8 @@ describe('a workbook', () => {
   });
 
   it('fails with the error of its rows, and lets them go when nobody wants them', async () => {
-    let [opened, closed] = [0, 0];
+    let opened = 0;
+    let closed = 0;
     async function* rows(failing: boolean): AsyncGenerator<readonly string[], void, undefined> {
       opened++;
       try {
@@ -104,9 +107,17 @@ describe('a workbook', () => {
 describe('a result in a workbook', () => {
   it('is a list that can be checked again, with prices as numbers and times as dates', async () => {
     const result: ResultRow['result'] = {
-      ...{ verdict: 'valid', license_type: '=cmd()', item_id: '0042', item_name: null },
-      ...{ price: '19.90', currency: 'EUR', purchased_at: '2024-01-02T03:04:05Z' },
-      ...{ supported_until: null, support: 'none', checked_at: null, proof: 'purchase' },
+      verdict: 'valid',
+      license_type: '=cmd()',
+      item_id: '0042',
+      item_name: null,
+      price: '19.90',
+      currency: 'EUR',
+      purchased_at: '2024-01-02T03:04:05Z',
+      supported_until: null,
+      support: 'none',
+      checked_at: null,
+      proof: 'purchase',
     };
     const rows = Readable.from([{ columns: ['1.0', code(1)], result }]);
     const bytes = await buffer(Readable.from(resultChunks('xlsx', ['verdict', 'code'], rows)));

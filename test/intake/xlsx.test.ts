@@ -200,6 +200,18 @@ describe('the sheet', () => {
     },
   );
 
+  it('is not a cover with a title, whose only column has no code', async () => {
+    const title = row(1, inline('A1', 'Customers 2026'));
+    const list = HEADER + row(2, inline('B2', A));
+    const cover = { name: 'Cover', rows: title };
+    const { rows } = await readAll(
+      await zipOf(workbookFiles([cover, { name: 'List', rows: list }])),
+    );
+    expect(rows.map((one) => 'text' in one && one.text)).toEqual([A]);
+    const alone = await readAll(await zipOf(workbookFiles([cover, { ...cover, name: 'More' }])));
+    expect(alone.layout.reasons[0]).toContain('sheet "Cover"');
+  });
+
   it('that is not there is answered with the names of those that are', async () => {
     const said = await refusal(await book('\u202Eevil'), { ...OPTIONS, sheet: 'Kunden' });
     expect(said).toContain('there is no sheet "Kunden"');
@@ -347,7 +359,7 @@ describe('a workbook that would do harm', () => {
     const rows =
       HEADER + row(2, inline('B2', A)) + `<row r="3">${long}</row>` + row(4, inline('B4', B));
     const given = await workbookOf(rows, texts);
-    expect(await codesOf(given, { ...OPTIONS, maxRecordBytes: 1000, column: 2 })).toEqual([
+    expect(await codesOf(given, { ...OPTIONS, maxRecordBytes: 1000, column: '2' })).toEqual([
       A,
       'line 3: is longer than a record may be',
       B,

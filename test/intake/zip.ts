@@ -4,7 +4,9 @@ import { ZipFile } from 'yazl';
 /** A ZIP archive of these files, in their order. */
 export async function zipOf(files: Readonly<Record<string, string | Buffer>>): Promise<Buffer> {
   const zip = new ZipFile();
-  for (const [name, text] of Object.entries(files)) zip.addBuffer(Buffer.from(text), name);
+  for (const [name, text] of Object.entries(files)) {
+    zip.addBuffer(Buffer.from(text), name, { compress: text.length > 0 });
+  }
   zip.end();
   return buffer(zip.outputStream);
 }

@@ -70,8 +70,11 @@ describe('approving', () => {
     const told = (await changes()).filter((row) => row['run'] === String(done.approvalRunId));
     expect(told).toEqual(
       GONE.map((id) => ({
-        ...{ id, class: 'removed', run: String(done.approvalRunId) },
-        ...{ old: 'missing', new: 'removed' },
+        id,
+        class: 'removed',
+        run: String(done.approvalRunId),
+        old: 'missing',
+        new: 'removed',
       })),
     );
   });
@@ -205,7 +208,12 @@ describe('rejecting', () => {
     const { sync, report } = await held({ lookupsPerRun: 5 });
     const { approvalRunId } = await decide(report.runId, 'approved');
     expect(await decide(report.runId, 'rejected')).toMatchObject({
-      ...{ already: false, items: 12, removed: 0, removedBefore: 5, missing: 7, approvalRunId },
+      already: false,
+      items: 12,
+      removed: 0,
+      removedBefore: 5,
+      missing: 7,
+      approvalRunId,
     });
     expect(await sync()).toMatchObject({ state: 'succeeded', counts: { removed: 0, missing: 7 } });
     expect(await idsIn('removed')).toHaveLength(5);

@@ -29,7 +29,8 @@ async function look(): Promise<Snapshot> {
                (${COUNTS} FROM reporting.items_as_of('infinity')),
                (${COUNTS} FROM reporting.item_history WHERE valid_to IS NULL),
                (SELECT live || '/' || missing FROM reporting.items_daily ORDER BY day DESC LIMIT 1),
-               (SELECT live_items || '/' || missing_items FROM reporting.freshness)]) AS figures`,
+               (SELECT live_items || '/' || missing_items FROM reporting.freshness),
+               (SELECT live_items || '/' || missing_items FROM mirror.sellers)]) AS figures`,
   );
   return row as unknown as Snapshot;
 }
@@ -60,6 +61,65 @@ describe('an item that a list no longer names', () => {
       expect(names['1001'], 'the new list').toBe('Renamed');
       expect([states['1003'], states['1004']]).not.toContain('live');
       expect(new Set(figures).size, `every view tells the same: ${figures.join(', ')}`).toBe(1);
+    }
+  });
+});
+
+describe('the number of items in each state, which the seller keeps', () => {
+  it('is what counting them gives, after whatever moved items from one state to another', async () => {
+    const { sim, catalogue, sync, syncItem } = await market(20);
+    const add = (id: number): void => catalogue.add({ ...catalogue.original(0), id });
+    const steps: [what: string, act: () => Promise<unknown>, expected: string][] = [
+      ['a first list', () => Promise.resolve(), '20/0/0'],
+      ['new items', () => (add(1), add(2), sync()), '22/0/0'],
+      [
+        'an item that is missing, as its look-up had no answer',
+        () => {
+          catalogue.remove(1003);
+          sim.faults.next('item', { kind: 'server-error' }, 2);
+          return sync();
+        },
+        '21/1/0',
+      ],
+      [
+        'an item that is found again, with another name',
+        () => {
+          catalogue.restore(1003);
+          catalogue.change(1003, { name: 'Renamed' });
+          return sync();
+        },
+        '22/0/0',
+      ],
+      [
+        'an item that its look-up finds',
+        () => (catalogue.setState(1004, 'unlisted'), sync()),
+        '22/0/0',
+      ],
+      ['a removed item', () => (catalogue.remove(1005), sync()), '21/0/1'],
+      ['a removed item, by itself', () => (catalogue.remove(1006), syncItem(1006)), '20/0/2'],
+      ['a restored item, by itself', () => (catalogue.restore(1006), syncItem(1006)), '21/0/1'],
+      ['a restored item', () => (catalogue.restore(1005), sync()), '22/0/0'],
+      ['a new item, by itself', () => (add(3), syncItem(3)), '23/0/0'],
+      [
+        'a count that is wrong',
+        async () => {
+          await mirror().pool.query('UPDATE mirror.sellers SET live_items = 7');
+          return sync();
+        },
+        '23/0/0',
+      ],
+    ];
+    for (const [what, act, expected] of steps) {
+      await act();
+      const [row] = await mirror().rows(
+        `SELECT concat_ws('/', s.live_items, s.missing_items, s.removed_items) AS kept,
+                (SELECT concat_ws('/', count(*) FILTER (WHERE state = 'live'),
+                                  count(*) FILTER (WHERE state = 'missing'),
+                                  count(*) FILTER (WHERE state = 'removed'))
+                   FROM mirror.items) AS counted
+           FROM mirror.sellers s`,
+      );
+      expect({ what, ...row }).toEqual({ what, kept: expected, counted: expected });
     }
   });
 });

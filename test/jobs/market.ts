@@ -17,7 +17,9 @@ export async function openMarket(
   const sim = await mirror.simulate({ sellers, ...options });
   const deps = mirror.deps(sim.url, more);
   return {
-    ...{ sim, catalogue, deps },
+    sim,
+    catalogue,
+    deps,
     sync: (signal = never): Promise<RunReport> => syncCatalogue(deps, signal),
     syncItem: (id: number): Promise<RunReport> => syncItem(deps, id, never),
     /** Mirrors the account; `fields` replace what the run works with. */

@@ -178,6 +178,17 @@ describe('a job that is told to stop', () => {
     expect(sim.log).toEqual([]);
   });
 
+  it('while its run fails for a reason that may pass is handed back: that costs no attempt and alarms nobody', async () => {
+    const sim = await market();
+    sim.faults.always('account', { kind: 'rate-limited' });
+    const stop = new AbortController();
+    const deps = mirror().deps(sim.url, {
+      onRun: ({ phase }) => void (phase === 'finished' && stop.abort()),
+    });
+    expect(await performMirrorTask(deps, job(), stop.signal)).toEqual({ kind: 'hand-back' });
+    expect(await runs()).toMatchObject([{ state: 'failed' }]);
+  });
+
   it('while the seller is busy is handed back as well, rather than put off', async () => {
     const sim = await market();
     const lock = await mirror().store.sellers.lock('main');

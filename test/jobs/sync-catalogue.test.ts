@@ -135,6 +135,20 @@ describe('a record that can’t be read', () => {
     expect(sim.log.filter(({ operation }) => operation === 'item')).toEqual([]);
   });
 
+  it('does not hide a sound copy of it: the item is listed, so it is no longer missing', async () => {
+    const { sim, catalogue, sync } = await synced(20);
+    const { name } = catalogue.find(1003)?.item ?? { name: '' };
+    catalogue.setState(1003, 'pending');
+    sim.faults.always('item', { kind: 'server-error' });
+    expect((await sync()).counts).toMatchObject({ missing: 1 });
+    catalogue.restore(1003);
+    catalogue.setWire(1003, { name: null });
+    catalogue.duplicate(1003, { name });
+    expect((await sync()).counts).toMatchObject({ quarantined: 1, duplicates: 0, unchanged: 20 });
+    expect(await mirror().items()).toHaveLength(20);
+    expect(new Set((await mirror().items()).map(({ state }) => state))).toEqual(new Set(['live']));
+  });
+
   it('makes one row of quarantine, however often it comes', async () => {
     const { catalogue, sync } = await market(20);
     catalogue.breakRecord(1003, '{"id":1003,"name":null}');
@@ -197,16 +211,18 @@ describe('odd records', () => {
     expect((await sync()).counts).toMatchObject({ unchanged: 5, duplicates: 1, changed: 0 });
   });
 
-  it('of contradicting copies the same one counts whatever the order, so that nothing flickers', async () => {
+  it('of contradicting copies the same one counts whatever the order, so that nothing flickers, and the item is counted once', async () => {
     const { catalogue, sync } = await market(5);
     catalogue.duplicate(1002, { name: 'Other' });
     catalogue.duplicate(1002, { name: 'Third' });
-    await sync();
+    const first = { listed: 7, added: 5, changed: 0, unchanged: 0, duplicates: 2 };
+    expect((await sync()).counts).toMatchObject(first);
     const settled = await mirror().items();
     expect(settled).toHaveLength(5);
     for (const seed of [1, 2, 3, 4]) {
       catalogue.shuffle(seed);
-      await sync();
+      const again = { listed: 7, added: 0, changed: 0, unchanged: 5, duplicates: 2 };
+      expect((await sync()).counts).toMatchObject(again);
       expect(await mirror().items()).toEqual(settled);
     }
   });

@@ -31,7 +31,8 @@ describe('an item that is no longer listed', () => {
     });
     const [row] = await mirror().rows('SELECT * FROM mirror.items WHERE item_id = 1004');
     expect(row).toMatchObject({
-      ...{ state: 'removed', removed_at: expect.any(Date) as Date },
+      state: 'removed',
+      removed_at: expect.any(Date) as Date,
       name: expect.stringMatching(/1004$/) as string,
     });
     const order = sim.log.slice(2).map(({ operation }) => operation);

@@ -36,8 +36,13 @@ describe('a line of JSON', () => {
     const { log, last } = useLog();
     log.info('real', { level: 'fatal', time: 0, msg: 'forged', pid: 1 });
     expect(last()).toMatchObject({
-      ...{ level: 'info', msg: 'real', pid: process.pid },
-      ...{ level_: 'fatal', time_: 0, msg_: 'forged', pid_: 1 },
+      level: 'info',
+      msg: 'real',
+      pid: process.pid,
+      level_: 'fatal',
+      time_: 0,
+      msg_: 'forged',
+      pid_: 1,
     });
   });
 
@@ -143,7 +148,7 @@ describe('a line of JSON', () => {
         },
       },
     );
-    log.child(getter).info('x', { ...{ proxy }, in: getter });
+    log.child(getter).info('x', { proxy, in: getter });
     expect(last()).toMatchObject({
       bad: '[unreadable]',
       proxy: '[unreadable]',

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Reply } from '../../src/domain/reply.js';
 import { Secret } from '../../src/domain/secret.js';
-import { judge } from '../../src/marketplace/judge.js';
+import { judge, judgeHead } from '../../src/marketplace/judge.js';
 import {
   accountEndpoint,
   itemEndpoint,
@@ -24,7 +24,8 @@ const endpoints: Record<string, RecordEndpoint<unknown>> = {
 function ask(operation: string, status: number, body: unknown, headers: HeaderMap = {}) {
   const endpoint = endpoints[operation] as RecordEndpoint<unknown>;
   const bytes = Buffer.from(typeof body === 'string' ? body : JSON.stringify(body));
-  return judge(endpoint, { httpStatus: status, headers }, bytes, NOW, redactor);
+  const failure = judgeHead({ httpStatus: status, headers }, NOW);
+  return failure ?? judge(endpoint, status, bytes, redactor);
 }
 
 function verdict(reply: Reply<unknown>): string {
@@ -151,8 +152,7 @@ describe('an answer with data', () => {
   it('compares the code as sent, even when it holds the key and is masked afterwards', () => {
     const endpoint = validationEndpoint(KEY);
     const body = { status: 'success', data: { purchase: { ...PURCHASE, purchase_code: KEY } } };
-    const head = { httpStatus: 200, headers: {} };
-    const reply = judge(endpoint, head, Buffer.from(JSON.stringify(body)), NOW, redactor);
+    const reply = judge(endpoint, 200, Buffer.from(JSON.stringify(body)), redactor);
     expect(verdict(reply)).toBe('answered');
     expect(JSON.stringify(reply)).not.toContain(KEY);
   });

@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import { gzipSync } from 'node:zlib';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, vi } from 'vitest';
 import { ListBroken } from '../../src/marketplace/types.js';
 import type { ItemList, ListElement, MarketplaceOptions } from '../../src/marketplace/types.js';
@@ -283,6 +284,24 @@ describe('reading a list slowly', () => {
       records += batch.length;
     }
     expect(records).toBe(20_000);
+  });
+
+  it.each([
+    [
+      'tells its length',
+      (body: string) => head('connection: close', `content-length: ${body.length}`),
+    ],
+    ['tells no length', () => head('connection: close')],
+  ])('has all of it when the server %s and closes the connection meanwhile', async (_, headOf) => {
+    // One of these lengths ends where as much waits as may.
+    const counts = Array.from({ length: 24 }, (_, n) => 1_100 + 100 * n);
+    const read = counts.map(async (count) => {
+      const body = listBody(count);
+      const list = await openList(raw(headOf(body) + body));
+      await sleep(100);
+      return (await drain(list)).length;
+    });
+    expect(await Promise.all(read)).toEqual(counts);
   });
 
   it('closes the connection when the reader leaves early', async () => {

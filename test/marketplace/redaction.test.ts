@@ -76,8 +76,7 @@ describe('the key in what a server sends back', () => {
         status,
         (key, spell, { endpoint, body }, bury, httpStatus) => {
           const text = JSON.stringify(bury(body, spell(key)));
-          const head = { httpStatus, headers: {} };
-          const reply = judge(endpoint, head, Buffer.from(text), 0, redactorOf(key));
+          const reply = judge(endpoint, httpStatus, Buffer.from(text), redactorOf(key));
           const told = JSON.stringify(reply);
           expect(told).toBe(JSON.stringify(JSON.parse(told)));
           expect(redactorOf(key).text(told)).toBe(told);
@@ -152,9 +151,8 @@ describe('a key of digits', () => {
   const accept = (json: object): unknown =>
     judge(
       itemEndpoint(48151623),
-      { httpStatus: 200, headers: {} },
+      200,
       Buffer.from(JSON.stringify({ status: 'success', item: json })),
-      0,
       redactorOf(key),
     );
 

@@ -188,7 +188,7 @@ describe('redirects that must not be followed', () => {
     ['https://shop.test', 'javascript:alert(1)', 'another scheme'],
     ['https://shop.test', 'https://shop.test/api/items/all/../../x', 'a path that climbs'],
     ['https://shop.test', 'https://shop.test/api/items/all/%2e%2e/x', 'a path that climbs in code'],
-    ['https://shop.test', 'https://[bad/', 'no address'],
+    ['https://shop.test', 'https://[bad/', 'not an address'],
     ['https://shop.test', null, 'nothing'],
   ])('%s → %s (%s)', (origin: string, location: string | null, _why: string) => {
     expect(follow(origin + PATH, location, true)).toMatch(/^refused/);

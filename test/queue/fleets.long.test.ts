@@ -25,8 +25,8 @@ describe.skipIf(!hasRedis)(redisTitle('the queue on a Redis cluster of three nod
     const trial = redisTrial(target());
     const queues = await trial.open();
     queues.work('mirror', noting().handler, { concurrency: 1 });
-    await queues.addMirror(sync('acme'));
-    await queues.addAlert({ kind: 'run-failed', runId: '1' }, 'one');
+    await queues.add('mirror', sync('acme'));
+    await queues.add('alerts', { kind: 'run-failed', runId: '1' }, 'one');
     await until(async () => (await queues.counts()).mirror.completed === 1);
     const { prefix } = trial.options;
     const keys = await Promise.all(
@@ -39,7 +39,7 @@ describe.skipIf(!hasRedis)(redisTitle('the queue on a Redis cluster of three nod
     const queues = await redisTrial(target()).open();
     const { handler, seen } = noting(() => sleep(20).then(() => DONE));
     const ids = Array.from({ length: 60 }, (_, i) => `items.acme.${i}`);
-    for (const id of ids) await queues.addMirror(sync('acme'), id);
+    for (const id of ids) await queues.add('mirror', sync('acme'), id);
     queues.work('mirror', handler, { concurrency: 2 });
     for (const node of cluster.nodes) {
       await until(() => seen.length > 1);
@@ -82,13 +82,13 @@ describe.skipIf(!hasRedis)(redisTitle('the queue on Redis behind a sentinel'), (
         const had = new Set(seen.map(({ context }) => context.jobId));
         return wanted.every((id) => had.has(id));
       };
-      for (const id of ids) await queues.addMirror(sync('acme'), id);
+      for (const id of ids) await queues.add('mirror', sync('acme'), id);
       await fleet.master.command('WAIT', '1', '5000');
       queues.work('mirror', handler, { concurrency: 2 });
       await until(() => seen.length > 3);
       fleet.master.child.kill(signal);
       await until(async () => (await roleOf(fleet.replica)).includes('master'));
-      const added = (id: string): Promise<boolean> => works(queues.addMirror(sync('acme'), id));
+      const added = (id: string): Promise<boolean> => works(queues.add('mirror', sync('acme'), id));
       await until(() => added('after'));
       await until(() => worked(...ids, 'after'));
       // The old one comes back and is made a replica, to which nobody writes by mistake.

@@ -23,7 +23,7 @@ async function whileIdle(trial: Trial, count: () => Promise<number>): Promise<nu
   for (const queue of ['mirror', 'audits', 'alerts'] as const) {
     queues.work(queue, () => Promise.resolve(DONE), { concurrency: 2 });
   }
-  await queues.addAlert({ kind: 'run-failed', runId: '1' }, 'first');
+  await queues.add('alerts', { kind: 'run-failed', runId: '1' }, 'first');
   await until(async () => (await queues.counts()).alerts.completed === 1);
   await sleep(REPORTED_MS);
   const before = await count();

@@ -7,9 +7,17 @@ import { createTestDatabase } from '../support/postgres.js';
 import { redisTarget } from '../support/redis.js';
 import { startProxy } from '../support/tcp-proxy.js';
 import { noting, SHORT, sync, until } from './support.js';
-import { describeOnRedis, postgresTrialAt, redisTrial, type Trial } from './support.js';
+import {
+  describeOnRedis,
+  postgresTrial,
+  postgresTrialAt,
+  redisTrial,
+  type Trial,
+} from './support.js';
 
-const INDEX = fileURLToPath(new URL('../../dist/queue/queues.js', import.meta.url));
+const builtFile = (path: string): string =>
+  fileURLToPath(new URL(`../../dist/${path}`, import.meta.url));
+const INDEX = builtFile('queue/queues.js');
 
 /** A worker in a process of its own, which holds what it gets until it is told to end. */
 const SCRIPT = `
@@ -33,12 +41,19 @@ interface Child {
   readonly ended: Promise<number | null>;
 }
 
-function startWorker({ options }: Trial): Child {
+function startWorker(trial: Trial): Child {
+  return startScript(SCRIPT, trial, INDEX);
+}
+
+function startScript(script: string, { options }: Trial, ...more: readonly string[]): Child {
   const { target, databaseUrl, prefix, keepJobsDays, applicationName } = options;
   const tuning = { ...SHORT, maxStalled: 1 };
   const given = { target, databaseUrl, prefix, keepJobsDays, applicationName, tuning };
-  const args = ['--input-type=module', '-e', SCRIPT, '--', INDEX, JSON.stringify(given)];
-  const child = spawn(process.execPath, args, { stdio: ['pipe', 'pipe', 'inherit'] });
+  const [first = '', ...others] = more;
+  const args = [first, JSON.stringify(given), ...others];
+  const child = spawn(process.execPath, ['--input-type=module', '-e', script, '--', ...args], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
   onTestFinished(() => void child.kill('SIGKILL'));
   const said: string[] = [];
   createInterface(child.stdout).on('line', (line) => said.push(line));
@@ -58,7 +73,7 @@ function describeKills(title: string, place: () => Place): void {
     it('loses no job of a worker that is killed, and counts no attempt', async () => {
       const trial = await place().trial(place().port);
       const queues = await trial.open();
-      for (const id of ['one', 'two']) await queues.addMirror(sync('acme'), id);
+      for (const id of ['one', 'two']) await queues.add('mirror', sync('acme'), id);
       const killed = startWorker(trial);
       await until(() => killed.said.length === 2);
       killed.process.kill('SIGKILL');
@@ -74,7 +89,7 @@ function describeKills(title: string, place: () => Place): void {
     it('gives a job up that has cost more workers than it may', async () => {
       const trial = await place().trial(place().port);
       const queues = await trial.open();
-      await queues.addMirror(sync('acme'), 'poison');
+      await queues.add('mirror', sync('acme'), 'poison');
       for (let kills = 0; kills < 2; kills += 1) {
         const killed = startWorker(trial);
         await until(() => killed.said.length === 1);
@@ -94,7 +109,7 @@ function describeKills(title: string, place: () => Place): void {
       const proxy = await startProxy(place());
       onTestFinished(() => proxy.close());
       const trial = await place().trial(proxy.port);
-      await (await trial.open()).addMirror(sync('acme'), 'one');
+      await (await trial.open()).add('mirror', sync('acme'), 'one');
       const child = startWorker(trial);
       await until(() => child.said.length === 1);
       await proxy.set('swallow');
@@ -131,4 +146,67 @@ describeOnRedis('on Redis', (redis) => {
         redisTrial(redisTarget({ host: redis().host, port }), redisTarget(redis()).nodes),
       ),
   }));
+});
+
+/** A scheduler in a process of its own, which looks at the times that it is given and kills itself as told. */
+const SCHEDULER = `
+  const [queues, options, scheduler, store, death] = process.argv.slice(1);
+  const { openQueues } = await import(queues);
+  const { Scheduler } = await import(scheduler);
+  const { openStore } = await import(store);
+  const silent = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
+  const given = JSON.parse(options);
+  const jobs = await openQueues({ ...given, log: silent });
+  let now = new Date('2026-11-20T12:00:00Z');
+  const dieWhen = (what, tick) => death === what + ' ' + tick && process.kill(process.pid, 'SIGKILL');
+  const schedule = { seller: 'acme', marketplace: 'market.example', kind: 'sync' };
+  const one = new Scheduler({
+    schedules: [{ ...schedule, cron: '0 2 * * *', timeZone: 'UTC' }],
+    store: openStore(given.databaseUrl, 'a scheduler'),
+    async enqueue(task, id) {
+      dieWhen('before', task.tick);
+      const added = await jobs.add('mirror', task, id);
+      dieWhen('after', task.tick);
+      return added;
+    },
+    log: silent, catchUp: false, now: () => now, wakeEveryMs: 86_400_000,
+  });
+  await one.wake();
+  console.log('ready');
+  for await (const time of process.stdin.setEncoding('utf8')) {
+    now = new Date(time.trim());
+    await one.wake();
+    console.log(time.trim());
+  }
+  process.exit();
+`;
+
+describe('three schedulers of which one is killed', () => {
+  it.each(['before', 'after'])(
+    'lose no tick and double none: %s it has put the job into the queue',
+    async (when) => {
+      const trial = await postgresTrial();
+      const nights = ['21', '22', '23'].map((day) => `2026-11-${day}T02:00:00.000Z`);
+      const files = [builtFile('queue/scheduler.js'), builtFile('store/store.js')];
+      const all = [`${when} ${nights[1]}`, 'never', 'never'].map((death) =>
+        startScript(SCHEDULER, trial, INDEX, ...files, death),
+      );
+      await until(() => all.every(({ said }) => said.length === 1));
+      for (const night of nights) {
+        for (const { process, said, ended } of all) {
+          if (process.signalCode !== null) continue;
+          process.stdin?.write(`${night}\n`);
+          await Promise.race([until(() => said.includes(night)), ended]);
+        }
+      }
+      expect(all.map(({ process }) => process.signalCode)).toEqual(['SIGKILL', null, null]);
+      const { mirror } = await (await trial.open()).counts();
+      const bull = await trial.bull();
+      const states = ['21', '22', '23'].map((day) =>
+        bull.getJobState(`sync.acme.202611${day}T020000Z`),
+      );
+      expect(await Promise.all(states)).toEqual(['waiting', 'waiting', 'waiting']);
+      expect(mirror.waiting).toBe(3);
+    },
+  );
 });

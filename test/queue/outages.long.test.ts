@@ -132,7 +132,7 @@ export function describeOutages(title: string, server: () => Breakable): void {
       queues.work('mirror', handler, { concurrency: 1 });
       await queues.ping();
       proxy.cut();
-      await until(() => works(queues.addMirror(sync('acme'))));
+      await until(() => works(queues.add('mirror', sync('acme'))));
       await until(() => seen.length >= 1);
     });
 
@@ -140,10 +140,10 @@ export function describeOutages(title: string, server: () => Breakable): void {
       const queues = await trial.open();
       const { handler, seen } = noting();
       queues.work('mirror', handler, { concurrency: 1 });
-      await queues.addMirror(sync('acme'), 'before');
+      await queues.add('mirror', sync('acme'), 'before');
       await until(() => seen.length === 1);
       proxy.forget();
-      await until(() => works(queues.addMirror(sync('acme'), 'after')));
+      await until(() => works(queues.add('mirror', sync('acme'), 'after')));
       await until(() => seen.length === 2);
     });
 
@@ -154,11 +154,11 @@ export function describeOutages(title: string, server: () => Breakable): void {
         const { handler, seen } = noting();
         queues.work('mirror', handler, { concurrency: 1 });
         queues.work('alerts', () => Promise.resolve(DONE), { concurrency: 1 });
-        await queues.addMirror(sync('acme'), 'before');
+        await queues.add('mirror', sync('acme'), 'before');
         await until(() => seen.length === 1);
         await proxy.set(mode);
         await wasLost();
-        await expect(queues.addMirror(sync('acme'), 'during')).rejects.toMatchObject({
+        await expect(queues.add('mirror', sync('acme'), 'during')).rejects.toMatchObject({
           name: 'QueueError',
           code: 'QUEUE',
           remedy: expect.any(String),
@@ -166,7 +166,7 @@ export function describeOutages(title: string, server: () => Breakable): void {
         await expect(queues.ping()).rejects.toMatchObject({ code: 'QUEUE' });
         await sleep(1_000);
         await proxy.set('pass');
-        await until(() => works(queues.addMirror(sync('acme'), 'after')));
+        await until(() => works(queues.add('mirror', sync('acme'), 'after')));
         await until(() => seen.some(({ context }) => context.jobId === 'after'));
         await until(() => trial.lines.some(back));
         expect(trial.lines.filter(lost)).toHaveLength(1);
@@ -182,7 +182,7 @@ export function describeOutages(title: string, server: () => Breakable): void {
       const { handler, seen } = noting();
       queues.work('mirror', handler, { concurrency: 1 });
       await proxy.set('pass');
-      await until(() => works(queues.addMirror(sync('acme'))));
+      await until(() => works(queues.add('mirror', sync('acme'))));
       await until(() => seen.length === 1);
     });
 
@@ -206,7 +206,7 @@ export function describeOutages(title: string, server: () => Breakable): void {
           return DONE;
         });
         queues.work('mirror', handler, { concurrency: 1 });
-        await queues.addMirror(sync('acme'));
+        await queues.add('mirror', sync('acme'));
         await wasLost();
         await proxy.set('pass');
         await areFinished(queues, 1);
@@ -225,7 +225,7 @@ export function describeOutages(title: string, server: () => Breakable): void {
         throw new Error('interrupted');
       });
       queues.work('mirror', handler, { concurrency: 1 });
-      await queues.addMirror(sync('acme'));
+      await queues.add('mirror', sync('acme'));
       await areFinished(queues, 1);
       expect(seen).toHaveLength(2);
       expect(seen[1]?.context.attempt).toBe(1);
@@ -236,7 +236,7 @@ export function describeOutages(title: string, server: () => Breakable): void {
       async (end) => {
         const queues = await trial.open();
         const ids = Array.from({ length: 40 }, (_, i) => `items.acme.${i}`);
-        for (const id of ids) await queues.addMirror(sync('acme'), id);
+        for (const id of ids) await queues.add('mirror', sync('acme'), id);
         const { handler, seen } = noting(() => sleep(30).then(() => DONE));
         queues.work('mirror', handler, { concurrency: 2 });
         await until(() => seen.length > 5);
@@ -253,7 +253,7 @@ export function describeOutages(title: string, server: () => Breakable): void {
       const queues = await trial.open();
       const { handler, seen } = noting(({ signal }) => aborted(signal).then(() => DONE));
       queues.work('mirror', handler, { concurrency: 1 });
-      await queues.addMirror(sync('acme'));
+      await queues.add('mirror', sync('acme'));
       await until(() => seen.length === 1);
       await proxy.set('swallow');
       await queues.close();

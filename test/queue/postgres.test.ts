@@ -28,7 +28,7 @@ describe('the queue on PostgreSQL', () => {
       await client.query('ANALYZE bullmq.job');
     });
     queues.work('mirror', noting().handler, { concurrency: 1 });
-    const { jobId } = await queues.addMirror(sync('acme'));
+    const { jobId } = await queues.add('mirror', sync('acme'));
     const bull = await trial.bull();
     await until(async () => (await bull.getJobState(jobId)) === 'completed');
     expect((await queues.counts()).mirror.completed).toBe(20_000);
@@ -92,7 +92,7 @@ describe('the queue on PostgreSQL', () => {
         (error: unknown) => String(error).includes('takes no writes'),
       ),
     );
-    await expect(queues.addMirror(sync('acme'))).rejects.toMatchObject({ code: 'QUEUE' });
+    await expect(queues.add('mirror', sync('acme'))).rejects.toMatchObject({ code: 'QUEUE' });
     await expect(queues.ping()).rejects.toMatchObject({ code: 'QUEUE' });
     expect(trial.lines.map(({ message }) => message)).toEqual(['the queue can not be used']);
     await set('off');
@@ -111,7 +111,7 @@ describe('the queue on PostgreSQL', () => {
     await expect(
       withClient(databaseUrl, (client) => client.query('CREATE SCHEMA IF NOT EXISTS bullmq')),
     ).rejects.toThrow('permission denied');
-    await (await trial.open()).addMirror(sync('acme'));
+    await (await trial.open()).add('mirror', sync('acme'));
     expect(trial.lines).toEqual([]);
   });
 });

@@ -50,7 +50,7 @@ describe.skipIf(!hasRedis)(redisTitle('the queue on Redis'), () => {
   it('keeps to its database and its prefix, so that others can share the server', async () => {
     const target = redisTarget(redis, { password: right, database: 3 });
     const one = redisTrial(target);
-    await (await one.open()).addMirror(sync('acme'), 'job');
+    await (await one.open()).add('mirror', sync('acme'), 'job');
     const other = await redisTrial(target).open();
     expect((await other.counts()).mirror.waiting).toBe(0);
     const elsewhere = redisTrial({ ...target, database: 4 });
@@ -196,8 +196,12 @@ describe.skipIf(!hasRedis)(redisTitle('a queue that lost its data'), () => {
     const redis = await startRedis();
     const target = parseRedisUrl(`redis://127.0.0.1:${redis.port}`);
     const queues = await openQueues({
-      ...{ target, databaseUrl: '', prefix: 'lost', keepJobsDays: 7 },
-      ...{ applicationName: 'test', log: silentLog },
+      target,
+      databaseUrl: '',
+      prefix: 'lost',
+      keepJobsDays: 7,
+      applicationName: 'test',
+      log: silentLog,
     });
     const tick = new Date(Math.floor(Date.now() / 60_000) * 60_000);
     const schedule = nightly({ seller: 'main' });
@@ -208,8 +212,10 @@ describe.skipIf(!hasRedis)(redisTitle('a queue that lost its data'), () => {
       schedules: [schedule],
       store: mirror().store,
       enqueue: ({ seller, askedAt }, jobId) =>
-        queues.addMirror({ kind: 'sync', seller, tick: null, askedAt }, jobId),
-      ...{ log, catchUp: false, keepJobsDays: 7 },
+        queues.add('mirror', { kind: 'sync', seller, tick: null, askedAt }, jobId),
+      log,
+      catchUp: false,
+      keepJobsDays: 7,
     });
     const look = async (): Promise<number> => {
       await scheduler.addLostJobs();

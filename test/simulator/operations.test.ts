@@ -39,9 +39,12 @@ test('items have the fields, types and media of spec 2.3 and 2.4, in the list an
   for (const { version, media, ...item } of items) {
     expect(item).toEqual({
       id: expect.any(Number) as number,
-      ...{ name: expect.any(String) as string, description: expect.any(String) as string },
-      ...{ category: expect.any(String) as string, sub_category: expect.any(String) as string },
-      ...{ options: expect.any(Array) as string[], tags: expect.any(Array) as string[] },
+      name: expect.any(String) as string,
+      description: expect.any(String) as string,
+      category: expect.any(String) as string,
+      sub_category: expect.any(String) as string,
+      options: expect.any(Array) as string[],
+      tags: expect.any(Array) as string[],
       demo_link: expect.stringMatching(/^https:/) as string,
       price: { regular: expect.any(Number) as number, extended: expect.any(Number) as number },
       currency: 'USD',
@@ -211,9 +214,15 @@ test('the log tells what came without the key, so that tests can print it', asyn
   expect(simulator.log).toEqual([
     {
       at: expect.any(Number) as number,
-      ...{ operation: 'item', method: 'GET', path: '/api/items/item' },
-      ...{ hasKey: true, sellerName: 'ada', parameters: { item_id: '1003' } },
-      ...{ status: 200, bytesSent: expect.any(Number) as number, finished: true },
+      operation: 'item',
+      method: 'GET',
+      path: '/api/items/item',
+      hasKey: true,
+      sellerName: 'ada',
+      parameters: { item_id: '1003' },
+      status: 200,
+      bytesSent: expect.any(Number) as number,
+      finished: true,
     },
   ]);
   expect(simulator.log[0]?.bytesSent).toBeGreaterThan(300);

@@ -112,11 +112,9 @@ describe('the feed of changes', () => {
   });
 
   it('tells once that an item is missing which look-ups found until now', async () => {
-    const [a, b, c] = [
-      { id: 1, name: 'A' },
-      { id: 2, name: 'B' },
-      { id: 3, name: 'C' },
-    ];
+    const a = { id: 1, name: 'A' };
+    const b = { id: 2, name: 'B' };
+    const c = { id: 3, name: 'C' };
     await book.night(at(0), { listed: [a, b, c] });
     await book.night(at(1), { listed: [a, c], found: [2] });
     await book.night(at(2), { listed: [a], missing: [2, 3] });

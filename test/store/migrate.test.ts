@@ -194,8 +194,11 @@ async function shapeOf(schema: string): Promise<string[]> {
     pool,
     (engine) =>
       engine.diff({
-        ...{ from: { tag: 'empty' as const }, to },
-        ...{ script: true, exitCode: null, filters: NO_FILTERS },
+        from: { tag: 'empty' as const },
+        to,
+        script: true,
+        exitCode: null,
+        filters: NO_FILTERS,
       }),
     schema,
   );
@@ -212,7 +215,8 @@ describe('the migrations', () => {
     await expect(migrate(url, migrations)).rejects.toThrow('division by zero');
     await pool.query('SET search_path = mirror');
     const migrationsList = {
-      ...{ baseDir: 'prisma/migrations', shadowDbInitScript: '' },
+      baseDir: 'prisma/migrations',
+      shadowDbInitScript: '',
       lockfile: { path: 'migration_lock.toml', content: 'provider = "postgresql"\n' },
       migrationDirectories: migrations.map(({ name, sql }) => ({
         path: name,
@@ -221,17 +225,23 @@ describe('the migrations', () => {
     };
     const seen = await withEngine(pool, (engine) =>
       engine.diagnoseMigrationHistory({
-        ...{ migrationsList, optInToShadowDatabase: false, filters: NO_FILTERS },
+        migrationsList,
+        optInToShadowDatabase: false,
+        filters: NO_FILTERS,
       }),
     );
     expect(seen).toMatchObject({
-      ...{ failedMigrationNames: ['2_bad'], editedMigrationNames: [], hasMigrationsTable: true },
+      failedMigrationNames: ['2_bad'],
+      editedMigrationNames: [],
+      hasMigrationsTable: true,
     });
   });
 
   it('make just the tables that schema.prisma describes', async () => {
     const migrated = await shape(await poolOf());
     expect(migrated.length).toBeGreaterThan(80); // or the comparison compares nothing
-    expect(migrated).toEqual(await shapeOf(await readFile(SCHEMA, 'utf8')));
+    // What an index holds beside its key is nothing that Prisma can say.
+    const known = migrated.map((line) => line.replace(/ INCLUDE \([^)]*\)/, ''));
+    expect(known).toEqual(await shapeOf(await readFile(SCHEMA, 'utf8')));
   });
 });

@@ -89,7 +89,8 @@ describe('openMirror', () => {
        GRANT SELECT ON ALL TABLES IN SCHEMA reporting TO ${role}`,
     );
     const url = new URL(mirror().databaseUrl);
-    [url.username, url.password] = [role, 'secret'];
+    url.username = role;
+    url.password = 'secret';
     const reads = await openMirror({ databaseUrl: url.href });
     expect(await reads.reportingFreshness.findMany()).toEqual([]);
     await expect(reads.seller.findMany()).rejects.toThrow('denied');

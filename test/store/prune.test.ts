@@ -199,8 +199,13 @@ describe('pruning', () => {
     const { audits } = mirror().store;
     const load = async (codes: readonly string[]): Promise<bigint> => {
       const loader = await audits.begin({
-        ...{ sellerId: 'main', source: 'a test', layout: {}, columns: ['code'] },
-        ...{ maxAgeSeconds: null, canary: null, chunkSize: 10 },
+        sellerId: 'main',
+        source: 'a test',
+        layout: {},
+        columns: ['code'],
+        maxAgeSeconds: null,
+        canary: null,
+        chunkSize: 10,
       });
       await loader.add(
         codes.map((code, line) => ({ line, code, rejected: null, columns: [code] })),
@@ -229,8 +234,10 @@ describe('pruning', () => {
 it('a part that nobody limited is kept for ever, and the others for just as many days as were said', () => {
   const days = { raw: 1, runs: null, versions: 365, audits: 90 };
   expect(planRetention(days, new Date('2026-11-23T10:00:00Z'))).toEqual({
-    ...{ raw: new Date('2026-11-22T10:00:00Z'), runs: null },
-    ...{ versions: new Date('2025-11-23T10:00:00Z'), audits: new Date('2026-08-25T10:00:00Z') },
+    raw: new Date('2026-11-22T10:00:00Z'),
+    runs: null,
+    versions: new Date('2025-11-23T10:00:00Z'),
+    audits: new Date('2026-08-25T10:00:00Z'),
   });
   expect(keepsForEver(days)).toBe(false);
   expect(keepsForEver({ raw: null, runs: null, versions: null, audits: null })).toBe(true);

@@ -51,7 +51,9 @@ async function embedded(): Promise<Target> {
   const { url, adminUrl } = database;
   await migrate(url);
   return {
-    ...{ url, admin: await connect(adminUrl), superuser: 'seller_mirror_admin' },
+    url,
+    admin: await connect(adminUrl),
+    superuser: 'seller_mirror_admin',
     readOnlyUrl: () => readOnlyUrl(url, never, adminUrl),
   };
 }
@@ -90,7 +92,8 @@ async function target(roleUrl: string, owner: string): Promise<Target> {
   const url = databaseAt(roleUrl, name);
   await migrate(url);
   return {
-    ...{ url, admin: await connect(databaseAt(adminUrl, name)) },
+    url,
+    admin: await connect(databaseAt(adminUrl, name)),
     superuser: decodeURIComponent(new URL(adminUrl).username),
     readOnlyUrl: () => readOnlyUrl(url, never),
   };

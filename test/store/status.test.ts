@@ -21,10 +21,19 @@ describe('how current the copies are', () => {
     await mirror().store.sellers.ensure('main', 'market.example');
     const [fresh] = await mirror().store.sellers.statuses();
     expect(fresh).toEqual({
-      ...{ sellerId: 'main', marketplace: 'market.example', knownSince: expect.any(Date) as Date },
-      ...{ account: null, items: { live: 0, missing: 0, removed: 0 }, quarantined: 0 },
-      ...{ accountMirroredAt: null, itemsMirroredAt: null, parked: null, running: null },
-      ...{ lastProblem: null, held: null, lastWide: null },
+      sellerId: 'main',
+      marketplace: 'market.example',
+      knownSince: expect.any(Date) as Date,
+      account: null,
+      items: { live: 0, missing: 0, removed: 0 },
+      quarantined: 0,
+      accountMirroredAt: null,
+      itemsMirroredAt: null,
+      parked: null,
+      running: null,
+      lastProblem: null,
+      held: null,
+      lastWide: null,
     });
   });
 
@@ -50,7 +59,9 @@ describe('how current the copies are', () => {
         lastProblem: { kind: 'account', state: 'interrupted' },
       },
       {
-        ...{ sellerId: 'b', accountMirroredAt: null, itemsMirroredAt: null },
+        sellerId: 'b',
+        accountMirroredAt: null,
+        itemsMirroredAt: null,
         parked: { since: expect.any(Date) as Date },
       },
     ]);

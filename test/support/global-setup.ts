@@ -43,6 +43,8 @@ async function startServer(project: TestProject): Promise<Undo> {
     adminUrl: addressOf(credentials, database.port, 'admin', 'postgres'),
     userUrl: database.url,
     template: 'seller_mirror',
+    // Takes half the processor time of a copy through the log. PostgreSQL 14 knows no other way.
+    strategy: 'STRATEGY FILE_COPY',
   });
   return async () => {
     await database.close();
@@ -59,7 +61,7 @@ async function useServer(project: TestProject, url: string): Promise<Undo> {
   const owner = await ordinaryUser(url, `test_owner_${id}`);
   await query(url, `CREATE DATABASE ${template} OWNER "${decodeURIComponent(owner.username)}"`);
   await migrate(databaseAt(owner.href, template));
-  project.provide('testServer', { adminUrl: url, userUrl: owner.href, template });
+  project.provide('testServer', { adminUrl: url, userUrl: owner.href, template, strategy: '' });
   return async () => {
     await query(url, `DROP DATABASE IF EXISTS ${template} WITH (FORCE)`);
     await query(url, `DROP ROLE IF EXISTS test_owner_${id}`);
@@ -98,7 +100,7 @@ function isAlive(pid: number): boolean {
 }
 
 /**
- * Compiles src/ to dist/ when that is older: the keeper of the embedded server, and commands that
+ * Compiles src/ to dist/ when that is older: the supervisor of the embedded server, and commands that
  * tests start, are processes of their own and run what users run. The new dist/ takes the place of
  * the old one at once, for test runs that go on at the same time.
  */
@@ -126,7 +128,10 @@ async function ensureBuild(): Promise<void> {
 async function isBuilt(): Promise<boolean> {
   const entries = await readdir(join(ROOT, 'src'), { recursive: true });
   // What Prisma generates becomes a part of store/prisma.js.
-  const ours = entries.filter((name) => !name.startsWith(join('store', 'generated')));
+  // Of declarations nothing is built.
+  const ours = entries.filter(
+    (name) => !name.startsWith(join('store', 'generated')) && !name.endsWith('.d.ts'),
+  );
   for (const name of ours.filter((entry) => /\.(?:tsx?|css)$/.test(entry))) {
     const source = await stat(join(ROOT, 'src', name));
     const built = await stat(join(ROOT, 'dist', name.replace(/tsx?$/, 'js'))).catch(() => null);

@@ -23,9 +23,11 @@ export async function startMariaDb(): Promise<TestMariaDb> {
   const folder = await mkdtemp(join(tmpdir(), 'smdb-'));
   const [data, socket] = [join(folder, 'data'), join(folder, 's')];
   const user = userInfo().username;
+  // A server that starts deletes the temporary tables of others in a folder that they share.
+  const places = ['--no-defaults', `--datadir=${data}`, `--tmpdir=${folder}`, `--user=${user}`];
   await promisify(execFile)('mariadb-install-db', [
-    ...['--no-defaults', `--datadir=${data}`, '--auth-root-authentication-method=normal'],
-    ...['--skip-test-db', `--user=${user}`],
+    ...places,
+    ...['--auth-root-authentication-method=normal', '--skip-test-db'],
   ]);
   let server: ReturnType<typeof spawn> | null = null;
   let databases = 0;
@@ -33,12 +35,8 @@ export async function startMariaDb(): Promise<TestMariaDb> {
     server = spawn(
       'mariadbd',
       [
-        ...['--no-defaults', `--datadir=${data}`, `--socket=${socket}`, '--skip-networking'],
-        ...[
-          `--user=${user}`,
-          '--innodb-flush-log-at-trx-commit=2',
-          '--innodb-buffer-pool-size=64M',
-        ],
+        ...[...places, `--socket=${socket}`, '--skip-networking'],
+        ...['--innodb-flush-log-at-trx-commit=2', '--innodb-buffer-pool-size=64M'],
       ],
       { stdio: 'ignore' },
     );

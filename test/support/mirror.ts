@@ -1,10 +1,13 @@
 import { afterAll, afterEach, beforeAll } from 'vitest';
 import pg from 'pg';
+import { silentLog } from '../../src/domain/log.js';
 import { Secret } from '../../src/domain/secret.js';
 import type { JobDeps } from '../../src/jobs/types.js';
 import { unlimitedBudget } from '../../src/marketplace/budget.js';
 import { createMarketplace } from '../../src/marketplace/client.js';
 import type { Marketplace, MarketplaceOptions } from '../../src/marketplace/types.js';
+import { openQueues, type Queues } from '../../src/queue/queues.js';
+import { openMirror, type Mirror as Reader } from '../../src/store/mirror.js';
 import { openStore, type Store } from '../../src/store/store.js';
 import {
   startSimulator,
@@ -23,6 +26,8 @@ export class Mirror {
   readonly #opened: Marketplace[] = [];
   readonly #simulators: Simulator[] = [];
   #calls = 0;
+  #queues: Promise<Queues> | null = null;
+  #reader: Promise<Reader> | null = null;
 
   private constructor(
     readonly store: Store,
@@ -74,6 +79,24 @@ export class Mirror {
     };
   }
 
+  /** Queues in its database, open as long as it is. */
+  queues(): Promise<Queues> {
+    const { databaseUrl } = this;
+    return (this.#queues ??= openQueues({
+      target: null,
+      databaseUrl,
+      prefix: 'test',
+      keepJobsDays: 1,
+      applicationName: 'test',
+      log: silentLog,
+    }));
+  }
+
+  /** What pages are read through, open as long as it is. */
+  reader(): Promise<Reader> {
+    return (this.#reader ??= openMirror({ databaseUrl: this.databaseUrl }));
+  }
+
   async rows<T extends Record<string, unknown>>(sql: string, values: unknown[] = []): Promise<T[]> {
     return (await this.pool.query<T>(sql, values)).rows;
   }
@@ -97,6 +120,8 @@ export class Mirror {
 
   async close(): Promise<void> {
     await this.reset();
+    await (await this.#queues)?.close();
+    await (await this.#reader)?.close();
     await this.store.close();
     await this.pool.end();
     await this.drop();

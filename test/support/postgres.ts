@@ -12,6 +12,8 @@ declare module 'vitest' {
       readonly userUrl: string;
       /** Name of the migrated, empty database. */
       readonly template: string;
+      /** How databases are copied from it. */
+      readonly strategy: string;
     };
   }
 }
@@ -27,14 +29,12 @@ export interface TestDatabase {
  * still connected.
  */
 export async function createTestDatabase({ empty = false } = {}): Promise<TestDatabase> {
-  const { adminUrl, userUrl, template } = inject('testServer');
+  const { adminUrl, userUrl, template, strategy } = inject('testServer');
   const name = `test_${process.pid}_${randomBytes(6).toString('hex')}`;
   const owner = decodeURIComponent(new URL(userUrl).username);
   const ownedBy = owner === '' ? '' : `OWNER "${owner}"`;
-  await query(
-    adminUrl,
-    `CREATE DATABASE ${name} ${ownedBy} TEMPLATE ${empty ? 'template1' : template}`,
-  );
+  const source = empty ? 'template1' : template;
+  await query(adminUrl, `CREATE DATABASE ${name} ${ownedBy} TEMPLATE ${source} ${strategy}`);
   return {
     url: databaseAt(userUrl, name),
     drop: async () => {
@@ -47,10 +47,10 @@ export async function createTestDatabase({ empty = false } = {}): Promise<TestDa
 /** A session that is just ending would see its end as an error if it were cut off; a second is plenty. */
 const WAIT_FOR_SESSIONS = (name: string): string => `
   DO $$ BEGIN
-    FOR try IN 1..20 LOOP
+    FOR try IN 1..100 LOOP
       PERFORM pg_stat_clear_snapshot();
       EXIT WHEN NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = '${name}');
-      PERFORM pg_sleep(0.05);
+      PERFORM pg_sleep(0.01);
     END LOOP;
   END $$`;
 

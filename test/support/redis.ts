@@ -117,8 +117,14 @@ async function freePort(): Promise<number> {
 /** A target for one server, with what a test wants otherwise. */
 export function redisTarget(node: RedisNode, more: Partial<RedisTarget> = {}): RedisTarget {
   return {
-    ...{ mode: 'single', nodes: [{ host: node.host, port: node.port }], masterName: null },
-    ...{ username: null, password: null, sentinelPassword: null, database: 0, tls: false },
+    mode: 'single',
+    nodes: [{ host: node.host, port: node.port }],
+    masterName: null,
+    username: null,
+    password: null,
+    sentinelPassword: null,
+    database: 0,
+    tls: false,
     ...more,
   };
 }

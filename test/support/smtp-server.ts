@@ -36,7 +36,10 @@ export async function startSmtp({ tls, replies = {}, isSilent = false }: SmtpOpt
   });
 
   function converse(socket: Socket, isEncrypted: boolean): void {
-    let [waiting, from, to, login]: [string, string, string[], string | null] = ['', '', [], null];
+    let waiting = '';
+    let from = '';
+    let to: string[] = [];
+    let login: string | null = null;
     let data: string[] | null = null;
     const say = (text: string): void => void socket.write(`${text}\r\n`);
     if (!isEncrypted) say('220 mail.test ESMTP');
@@ -72,7 +75,8 @@ export async function startSmtp({ tls, replies = {}, isSilent = false }: SmtpOpt
         login = Buffer.from(line.slice(11), 'base64').toString().split('\0').slice(1).join(':');
         say('235 welcome');
       } else if (line.startsWith('MAIL FROM')) {
-        [from, to] = [address, []];
+        from = address;
+        to = [];
         say('250 fine');
       } else if (line.startsWith('RCPT TO')) {
         to.push(address);

@@ -237,7 +237,11 @@ describe('what is looked up for each scrape', () => {
     const [waitingSince, deliveredAt] = [new Date(Date.now() - 90_000), new Date(1_000)];
     const view = { problem: null, waitingSince, deliveredAt };
     const state = {
-      ...{ askedAt: new Date(), deliveredAt: null, failures: 3, problem: 'down', failedAt: null },
+      askedAt: new Date(),
+      deliveredAt: null,
+      failures: 3,
+      problem: 'down',
+      failedAt: null,
       staleSince: null,
       views: [
         { ...view, view: 'items' },

@@ -473,10 +473,10 @@ describe('listening', () => {
   });
 
   it.each(['192.0.2.1', 'no-such-host.invalid'])(
-    'fails at %s, which is no address of this machine',
+    'fails at %s, which is not an address of this machine',
     async (host) => {
       const starting = start({ listen: { host, port: 0, chosen: true } });
-      await expect(starting).rejects.toThrow(/is no address of this machine/);
+      await expect(starting).rejects.toThrow(/is not an address of this machine/);
     },
   );
 

@@ -10,7 +10,10 @@ const PASSWORD = 'hunter2-hunter2';
 const never = new AbortController().signal;
 
 const MESSAGE: AlertMessage = {
-  ...{ id: 'msg_1', type: 'run.held', at: new Date('2026-11-21T02:00:07.123Z'), data: {} },
+  id: 'msg_1',
+  type: 'run.held',
+  at: new Date('2026-11-21T02:00:07.123Z'),
+  data: {},
   title: 'main: a run waits for your decision',
   text: '30 of 40 items are no longer listed',
   remedy: 'if they are really gone, `seller-mirror runs approve 7` removes them',
@@ -21,9 +24,14 @@ const MESSAGE: AlertMessage = {
 function mailTo(port: number, more: Partial<MailTarget> = {}, timeoutMs = 5_000) {
   return createMail(
     {
-      ...{ host: '127.0.0.1', port, isTls: false, mayBePlain: true },
-      ...{ user: 'me@shop.example', password: new Secret(PASSWORD) },
-      ...{ from: 'me@shop.example', to: ['you@shop.example', 'she@shop.example'] },
+      host: '127.0.0.1',
+      port,
+      isTls: false,
+      mayBePlain: true,
+      user: 'me@shop.example',
+      password: new Secret(PASSWORD),
+      from: 'me@shop.example',
+      to: ['you@shop.example', 'she@shop.example'],
       ...more,
     },
     timeoutMs,
@@ -77,7 +85,9 @@ describe('a mail', () => {
     const server = await startSmtp();
     const message = {
       ...MESSAGE,
-      ...{ title: hostile, text: hostile, remedy: hostile },
+      title: hostile,
+      text: hostile,
+      remedy: hostile,
       link: { url: 'https://mirror.example/', label: hostile },
     };
     expect((await mailTo(server.port).send(message, never)).kind).toBe('delivered');
@@ -118,7 +128,9 @@ describe('a mail that is not taken is tried again, saying why without a word of 
   ])('%s: %s', async (command, reply, problem) => {
     const server = await startSmtp({ replies: { [command]: reply } });
     expect(await mailTo(server.port).send(MESSAGE, never)).toEqual({
-      ...{ kind: 'retry', notBefore: null, problem },
+      kind: 'retry',
+      notBefore: null,
+      problem,
     });
   });
 

@@ -12,7 +12,9 @@ import type { AlertMessage } from '../../src/webhook/message.js';
 const SECRET = `whsec_${Buffer.from('a secret of twenty-six bytes').toString('base64')}`;
 const TOKEN = 'tok-5f1c9e7a';
 const MESSAGE: AlertMessage = {
-  ...{ id: 'msg_1', type: 'run.held', at: new Date('2026-11-21T02:00:07.123Z') },
+  id: 'msg_1',
+  type: 'run.held',
+  at: new Date('2026-11-21T02:00:07.123Z'),
   data: { seller: 'main', text: 'größer als „gedacht“' },
   title: 'main: a run waits for your decision',
   text: '30 of 40 items are no longer listed (1001 Foo & Bar)',
@@ -138,7 +140,9 @@ describe('a receiver that does not answer', () => {
     const closed = await closedPort();
     for (const address of [`http://127.0.0.1:${closed}/${TOKEN}`, `http://${TOKEN}.invalid/`]) {
       const webhook = createWebhook({
-        ...{ url: new Secret(address), format: 'standard', secret: new Secret(SECRET) },
+        url: new Secret(address),
+        format: 'standard',
+        secret: new Secret(SECRET),
       });
       const reply = await webhook.send(MESSAGE, never);
       expect(reply).toMatchObject({ kind: 'retry', notBefore: null });
@@ -174,7 +178,8 @@ describe('an alert says what happened, what to do, and carries a link', () => {
     const { request, body } = await posted('slack');
     expect(request?.url.pathname).toBe('/hooks/my-topic');
     const section = (text: string): object => ({
-      ...{ type: 'section', text: { type: 'mrkdwn', verbatim: true, text } },
+      type: 'section',
+      text: { type: 'mrkdwn', verbatim: true, text },
     });
     expect(body).toEqual({
       text: 'main: a run waits for your decision: 30 of 40 items are no longer listed (1001 Foo &amp; Bar)',
@@ -189,7 +194,10 @@ describe('an alert says what happened, what to do, and carries a link', () => {
         ),
         section('<https://mirror.example/runs/7/decide|Decide about run 7>'),
       ],
-      ...{ parse: 'none', link_names: false, unfurl_links: false, unfurl_media: false },
+      parse: 'none',
+      link_names: false,
+      unfurl_links: false,
+      unfurl_media: false,
     });
   });
 

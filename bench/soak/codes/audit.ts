@@ -10,7 +10,8 @@ const MOST_FAILURES = 12;
  * @returns how often the list was checked, and how often a failed audit was resumed
  */
 export async function pursue(person: Person, list: string, result: string, patience: AbortSignal) {
-  let [checks, failures] = [1, 0];
+  let checks = 1;
+  let failures = 0;
   let audit = await enter(person, list, []);
   while (!patience.aborted && checks <= MOST_CHECKS && failures <= MOST_FAILURES) {
     const { code, stderr } = await person.type(['audits', 'resume', audit, '--out', result]);

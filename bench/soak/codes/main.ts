@@ -33,7 +33,9 @@ const began = performance.now();
 const known = makeCodes(options.codes, random);
 const seller = { key: KEY, username: 'ada', catalogue: known.catalogue, purchases: known.own };
 const other = {
-  ...{ key: keyOf('bob'), username: 'bob', purchases: known.others },
+  key: keyOf('bob'),
+  username: 'bob',
+  purchases: known.others,
   catalogue: seededCatalogue({ seed: 8, count: 60 }),
 };
 const asked = { validate: 0, account: 0, other: 0 };
@@ -46,7 +48,8 @@ const simulator = await startSimulator({
 });
 const env = {
   ...stage.env,
-  ...{ MARKETPLACE_URL: simulator.url, MARKETPLACE_API_KEY: KEY },
+  MARKETPLACE_URL: simulator.url,
+  MARKETPLACE_API_KEY: KEY,
   REQUESTS_PER_MINUTE: String(options['per-minute']),
 };
 const pathOf = (name: string): string => join(folder, name);
@@ -161,18 +164,27 @@ await stage.end(
     list: { lines: known.lines.length, codes: known.codes.size, kinds },
     ...compared,
     calls: {
-      ...{ ...asked, all: calls, perCode: calls / known.codes.size },
+      ...asked,
+      all: calls,
+      perCode: calls / known.codes.size,
       counted: counted.rows[0]?.calls,
     },
     kills: { workers: fleet.kills, commands: person.kills },
-    ...{ pursued, commands: person.commands, stretches },
+    pursued,
+    commands: person.commands,
+    stretches,
     keyRevocations: stretches.filter((name) => name.startsWith('key revoked')).length,
     faults: {
       all: Object.values(faulty.faults).reduce((sum, one) => sum + one, 0),
       byKind: faulty.faults,
     },
-    ...{ keyFound, codesInLogs, requestsElsewhere: faulty.elsewhere, logLines: fleet.lines },
-    ...{ unaskedEnds: fleet.crashes, exitCodes, differences },
+    keyFound,
+    codesInLogs,
+    requestsElsewhere: faulty.elsewhere,
+    logLines: fleet.lines,
+    unaskedEnds: fleet.crashes,
+    exitCodes,
+    differences,
   },
   sound,
 );

@@ -1,15 +1,11 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { App } from '../../app.js';
 import type { SellerConfig } from '../../config/index.js';
-import { whyUnproven } from '../../domain/codes/outcome.js';
+import { isDenial, whyUnproven } from '../../domain/codes/outcome.js';
 import { LOOK_SOON_AFTER_MS } from '../../domain/codes/second-look.js';
 import { moment } from '../../domain/moment.js';
 import { answerFromChecks, type Answer } from '../../jobs/codes/audit-result.js';
 import { enterLists, listOfCodes, toAsk } from '../../jobs/codes/enter-list.js';
-import { paceOf } from '../../jobs/codes/pace.js';
 import { proveCanary } from '../../jobs/account.js';
-import { SECOND_LOOK, performAuditChunk } from '../../jobs/codes/perform-chunk.js';
-import type { AuditDeps } from '../../jobs/codes/work-on-chunk.js';
 import type { AuditResult, CodeCheck, EnteredAudit } from '../../store/audits/types.js';
 import { print, printJson, stdoutLook } from '../console.js';
 import { CommandError } from '../errors.js';
@@ -22,6 +18,7 @@ import { ownCommand, shellWord } from '../own-command.js';
 import { refuse } from './check-lists.js';
 import { checkSeller, oneSeller, type CheckOptions } from './options.js';
 import { answerJson, answerLines } from './audit-view.js';
+import { workOnAudit } from './run-audit.js';
 
 export async function answerCodes(
   app: App,
@@ -30,10 +27,15 @@ export async function answerCodes(
   options: CheckOptions,
   signal: AbortSignal,
 ): Promise<ExitCode> {
-  const entered = await enterCodes(app, seller, codes, options, signal);
-  const { auditId } = entered;
+  const { auditId, ...entered } = await enterCodes(app, seller, codes, options, signal);
   const { audits } = app.store;
-  await ask(app, seller, entered, signal);
+  const total = entered.codes - entered.reused;
+  const bar = new Progress(`asking for ${plural(total, 'code')}`, { total });
+  let done = 0;
+  const onVerdict = (): void => bar.update(++done);
+  const how = { closing: signal, once: true, lookAfterMs: LOOK_SOON_AFTER_MS, onVerdict };
+  const work = workOnAudit(app, { auditId, sellerId: seller.name }, how, signal);
+  await work.finally(() => bar.finish());
   const audit = await audits.get(auditId);
   // Codes without an answer are reported now: nobody resumes this audit.
   if (audit?.state === 'running') await audits.cancel(auditId);
@@ -81,43 +83,6 @@ async function enterCodes(
   });
 }
 
-async function ask(
-  app: App,
-  seller: SellerConfig,
-  { auditId, codes, reused }: EnteredAudit,
-  signal: AbortSignal,
-): Promise<void> {
-  const total = codes - reused;
-  const label = `asking for ${plural(total, 'code')}`;
-  const bar = new Progress({ output: process.stderr, label, total });
-  let done = 0;
-  try {
-    await app.withJobs(seller, {}, async ({ store, marketplace, sellerId, callCount }) => {
-      let next: number | null = 0;
-      const deps: AuditDeps = {
-        ...{ store, marketplace, sellerId, callCount, ...paceOf(seller.requestsPerMinute) },
-        ...{ carried: new Map(), lookAfterMs: LOOK_SOON_AFTER_MS },
-        onVerdict: () => bar.update(++done),
-        enqueueChunk: (_, chunk) => {
-          next = chunk;
-          return Promise.resolve();
-        },
-      };
-      while (next !== null) {
-        const chunk: number = next;
-        next = null;
-        const job = { auditId, chunk, isLastAttempt: true };
-        const outcome = await performAuditChunk(deps, job, signal);
-        if (outcome.kind !== 'later' || chunk !== SECOND_LOOK) continue;
-        await sleep(outcome.delayMs, undefined, { signal }).catch(() => undefined);
-        next = SECOND_LOOK;
-      }
-    });
-  } finally {
-    bar.finish();
-  }
-}
-
 /** The answer about a code of the audit; a code without a verdict is unproven. @param problem of the audit */
 async function answerFromResult(
   { store }: App,
@@ -131,7 +96,10 @@ async function answerFromResult(
   const isHeard = reason !== null && state !== undefined;
   const [check] = isHeard ? await store.audits.checksOf(state.codeId, 1) : [];
   return {
-    ...{ code, denials, purchase, checkedAt },
+    code,
+    denials,
+    purchase,
+    checkedAt,
     verdict: verdict ?? 'unproven',
     reason: reason ?? problem ?? 'it was not asked for',
     proof: proof ?? 'none',
@@ -184,12 +152,13 @@ function checksTable(checks: readonly CodeCheck[], look: Look): string {
     [
       { header: 'checked', value: ({ checkedAt }) => moment(checkedAt) },
       { header: 'audit', value: ({ auditId }) => auditId },
-      { header: 'verdict', value: ({ verdict }) => verdict },
+      { header: 'verdict', value: (check) => (isDenial(check) ? 'denied' : check.verdict) },
       { header: 'proof', value: ({ proof }) => proof },
       { header: 'status', value: ({ httpStatus }) => httpStatus },
       {
         header: 'reason',
-        value: ({ verdict, reason }) => (verdict === 'unproven' ? whyUnproven(reason) : ''),
+        value: (check) =>
+          check.verdict === 'unproven' && !isDenial(check) ? whyUnproven(check.reason) : '',
       },
       { header: 'the marketplace said', value: ({ message }) => message ?? '' },
     ],

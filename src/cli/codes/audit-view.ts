@@ -3,7 +3,7 @@ import type { AuditCost } from '../../domain/codes/cost.js';
 import { moment } from '../../domain/moment.js';
 import type { AuditProgress, AuditState, UnprovenCount } from '../../store/audits/types.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
-import { pairs, table, type TableCell } from '../output/table.js';
+import { pairs, sections, sellerColumn, table, type TableCell } from '../output/table.js';
 import {
   age,
   count,
@@ -35,13 +35,11 @@ export function auditsTable(
   look: Look,
   vertical?: boolean,
 ): string {
-  // Saves room on a terminal.
-  const isOfOne = look.columns !== null && new Set(audits.map((one) => one.sellerId)).size === 1;
   return table(
     audits,
     [
       { header: 'audit', value: (audit) => audit.auditId },
-      ...(isOfOne ? [] : [{ header: 'seller', value: (audit: AuditProgress) => audit.sellerId }]),
+      ...sellerColumn(audits, look),
       { header: 'source', value: (audit) => audit.source },
       { header: 'state', value: stateAndShare, style: (audit) => STYLES[audit.state] },
       { header: 'begun', value: ({ createdAt }) => momentCell(createdAt, new Date(), look) },
@@ -94,19 +92,18 @@ export function auditDetails(
     ['result', resultText(audit, now)],
     ['problem', problem],
   ];
-  const section = (title: string, texts: readonly string[]): string =>
-    texts.length === 0
-      ? ''
-      : `${paint('bold', title, look)}\n${texts.map((text) => `  ${safeLine(text)}\n`).join('')}`;
+  const parts = {
+    'how the list was read': reading.map(safeLine),
+    'why there is no verdict': unprovenLines(unproven),
+    'to go on': next.map(safeLine),
+  };
   return [
     `${[name, safeLine(sellerId), safeLine(source), state].join(' · ')}\n`,
     pairs(
       lines.filter(([, value]) => value !== null),
       look,
     ),
-    section('how the list was read', reading),
-    section('why there is no verdict', unprovenLines(unproven)),
-    section('to go on', next),
+    sections(parts, look),
   ].join('');
 }
 
@@ -119,7 +116,10 @@ function figures(audit: AuditProgress): [string, TableCell][] {
   ].join(', ');
   return [
     ['lines', `${count(lines)}${note === '' ? '' : ` (${note})`}`],
-    ['codes', `${count(codes)}${reused === 0 ? '' : ` (${count(reused)} checked lately enough)`}`],
+    [
+      'codes',
+      `${count(codes)}${reused === 0 ? '' : ` (${count(reused)} checked recently enough)`}`,
+    ],
     ['valid', count(valid)],
     ['invalid', count(invalid)],
     ['unproven', count(unproven)],
@@ -139,7 +139,7 @@ function took({ createdAt, finishedAt }: AuditProgress): string {
 }
 
 /** Counts that a summary tells besides an audit's progress. */
-export interface SummaryNotes {
+interface SummaryNotes {
   readonly unproven: readonly UnprovenCount[];
   /** Invalid codes proven by account details alone. */
   readonly accountProven: number;
@@ -208,13 +208,15 @@ function nextLines(audit: AuditProgress, written: string | null): string[] {
       ? `→ ${program} audits export ${auditId} --out result.csv`
       : `result: ${safeLine(path)}`,
     ...(state === 'running' && pending > 0 ? [`→ ${program} audits resume ${auditId}`] : []),
-    ...(state === 'finished' && unproven > 0
-      ? ['→ check the list again with --max-age 7d: only codes without a verdict are asked for']
-      : []),
+    ...(state === 'finished' && unproven > 0 ? [`→ ${CHECK_AGAIN}`] : []),
   ];
 }
 
-export function exitCodeOf(
+/** What to do about unproven codes of an audit that has ended. */
+export const CHECK_AGAIN =
+  'check the list again with --max-age 7d: only codes without a verdict are asked for';
+
+export function exitCodeOfAudit(
   { state, invalid, unproven }: AuditProgress,
   failOn?: FailOptions['failOn'],
 ): ExitCode {

@@ -23,7 +23,7 @@ import { count, plural, safeLine } from '../output/text.js';
 import { costText } from './audit-view.js';
 import type { OpenList } from './lists.js';
 import type { CheckOptions } from './options.js';
-import { checkRoomFor, type OutPlace } from './result-file.js';
+import { checkRoomFor, type ResultPlace } from './result-file.js';
 import { runAudit } from './run-audit.js';
 
 /** Makes an audit of the lists and runs it to its end; a dry run only prints what it would cost. */
@@ -31,7 +31,7 @@ export async function checkLists(
   app: App,
   seller: SellerConfig,
   lists: readonly OpenList[],
-  options: CheckOptions & { readonly place: OutPlace | null },
+  options: CheckOptions & { readonly place: ResultPlace | null },
   signal: AbortSignal,
 ): Promise<ExitCode> {
   const { dryRun, json, maxAge, yes, canary } = options;
@@ -53,7 +53,7 @@ export async function checkLists(
     bar.finish();
     const rows = lists.reduce((sum, { intake }) => sum + intake.tally.rows, 0);
     if (options.place !== null) checkRoomFor(options.place, rows);
-    noteLines(reportLines(report, lists.length));
+    noteLines(loadLines(report, lists.length));
   };
   if (dryRun === true) {
     const measuring = measureLists(app.store, seller, lists, options, reading);
@@ -152,12 +152,8 @@ function readingBar() {
     show: (list: OpenList): void => {
       if (shown?.list !== list) {
         finish();
-        const label = `reading ${list.name}`;
-        const total = list.size;
-        shown = {
-          list,
-          bar: new Progress({ output: process.stderr, label, unit: 'bytes', total }),
-        };
+        const bar = new Progress(`reading ${list.name}`, { unit: 'bytes', total: list.size });
+        shown = { list, bar };
       }
       shown?.bar.update(list.read(), { detail: plural(list.intake.tally.rows, 'line') });
     },
@@ -174,7 +170,7 @@ export function layoutLines(lists: readonly OpenList[]): readonly string[] {
 }
 
 /** Reports what was tolerated or left out while reading, and the lines without a code. */
-export function reportLines(report: LoadReport, lists: number): readonly string[] {
+export function loadLines(report: LoadReport, lists: number): readonly string[] {
   const { firstRejected, rejected, blankLines, notes } = report;
   const more = rejected - firstRejected.length;
   return [
@@ -205,7 +201,7 @@ export function sizeLine(size: AuditSize): string {
   const parts = [
     `${plural(codes - reused, 'code')} to ask`,
     ...(repeated > 0 ? [`${count(repeated)} listed again`] : []),
-    ...(reused > 0 ? [`${count(reused)} checked lately enough`] : []),
+    ...(reused > 0 ? [`${count(reused)} checked recently enough`] : []),
     ...(rejected > 0 ? [`${count(rejected)} rejected`] : []),
   ];
   return `${plural(lines, 'line')}: ${parts.join(', ')}`;

@@ -8,14 +8,8 @@ import { RESULT_FORMATS, type ResultFormat } from '../../intake/results.js';
 import type { Format } from '../../intake/types.js';
 import type { AuditProgress } from '../../store/audits/types.js';
 import { CommandError, usageError } from '../errors.js';
-import {
-  chosenSellers,
-  type CommonOptions,
-  type CsvOptions,
-  DECIMAL_COMMA,
-  rowNumber,
-  unknownSeller,
-} from '../options.js';
+import { chosenSellers, type CommonOptions, rowNumber, unknownSeller } from '../options.js';
+import { DECIMAL_COMMA, type OutOptions } from '../out-file.js';
 import { ownCommand } from '../own-command.js';
 
 export const RESULT_HELP = `A result is the list, in its order and with its own columns, with these columns added:
@@ -29,10 +23,7 @@ CSV has the delimiter of the list. Cells of CSV that a spreadsheet would take fo
 byte order mark when the list did, or was not UTF-8: Excel needs it. In xlsx codes and other cells are
 text, prices numbers, and times dates in UTC.`;
 
-export interface OutOptions extends CsvOptions {
-  readonly out?: string;
-  readonly format?: ResultFormat;
-}
+export type ResultOptions = OutOptions<ResultFormat>;
 
 /** Verdicts that have an exit code of their own. */
 const FAIL_ON = ['invalid'] as const;
@@ -46,7 +37,7 @@ export interface FailOptions {
 export const VERDICT_EXIT_CODES =
   'Exit codes: 0 all have a verdict, 1 failed, 2 usage, 4 some are unproven, 5 some are invalid (with --fail-on invalid), 130 interrupted';
 
-export interface CheckOptions extends CommonOptions, OutOptions, FailOptions {
+export interface CheckOptions extends CommonOptions, ResultOptions, FailOptions {
   readonly column?: string;
   readonly sheet?: string;
   readonly inputFormat?: Format;

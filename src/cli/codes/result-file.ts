@@ -7,28 +7,19 @@ import { assertWritable, writeWhole } from '../../intake/write-whole.js';
 import { auditResultChunks } from '../../jobs/codes/audit-result.js';
 import type { AuditProgress } from '../../store/audits/types.js';
 import { CommandError, usageError } from '../errors.js';
-import {
-  checkRoom,
-  csvDialect,
-  outPlace,
-  STDOUT,
-  type CommonOptions,
-  type CsvOptions,
-  type FilePlace,
-} from '../options.js';
+import type { CommonOptions } from '../options.js';
+import { checkRoom, outPlace, STDOUT, type OutPlace } from '../out-file.js';
 import { writeAll } from '../output/write.js';
 import { ownCommand } from '../own-command.js';
-import type { OutOptions } from './options.js';
+import type { ResultOptions } from './options.js';
 
-export interface OutPlace extends FilePlace<ResultFormat> {
-  readonly decimalComma: boolean;
-}
+export type ResultPlace = OutPlace<ResultFormat>;
 
 /**
  * Reads `--out` and `--format`; null: no result is written.
  * @throws {CommandError} when the options contradict each other
  */
-export function placeOf(options: OutOptions & Pick<CommonOptions, 'json'>): OutPlace | null {
+export function placeOf(options: ResultOptions & Pick<CommonOptions, 'json'>): ResultPlace | null {
   const { out, format, json, decimalComma } = options;
   if (out === undefined) {
     if (format === undefined && decimalComma === undefined) return null;
@@ -41,13 +32,7 @@ export function placeOf(options: OutOptions & Pick<CommonOptions, 'json'>): OutP
       'leave --json out, and say --format json for a result in JSON',
     );
   }
-  return resultPlace(outPlace(out, format, RESULT_FORMATS), options);
-}
-
-/** @throws {CommandError} when decimal commas are asked for in another format than CSV */
-export function resultPlace(place: FilePlace<ResultFormat>, options: CsvOptions): OutPlace {
-  csvDialect(options, place.format);
-  return { ...place, decimalComma: options.decimalComma === true };
+  return outPlace(options, RESULT_FORMATS);
 }
 
 /**
@@ -58,7 +43,7 @@ export function resultPlace(place: FilePlace<ResultFormat>, options: CsvOptions)
 export async function rememberedPlace({
   auditId,
   result,
-}: AuditProgress): Promise<OutPlace | null> {
+}: AuditProgress): Promise<ResultPlace | null> {
   if (result === null || result.writtenAt !== null) return null;
   try {
     await assertWritable(result.path);
@@ -73,16 +58,8 @@ export async function rememberedPlace({
 }
 
 /** @throws {CommandError} when it is a workbook, and a sheet has no room for the lines of the audit */
-export function checkRoomFor({ format }: OutPlace, lines: number): void {
+export function checkRoomFor({ format }: ResultPlace, lines: number): void {
   checkRoom(format, lines, 'name a file ending in .csv with --out');
-}
-
-/** Checks that the result can be written, before hours of work are spent. */
-export async function checkOut(place: OutPlace | null): Promise<void> {
-  if (place?.path === null && place.format === 'xlsx' && process.stdout.isTTY) {
-    throw usageError('a workbook is not for terminals', 'name a file with --out, or pipe it on');
-  }
-  if (place !== null && place.path !== null) await assertWritable(place.path);
 }
 
 /**
@@ -91,7 +68,7 @@ export async function checkOut(place: OutPlace | null): Promise<void> {
  * @param lists files and `-`
  * @throws {CommandError} when the result would replace one of them
  */
-export function keepLists(place: Pick<OutPlace, 'path'> | null, lists: readonly string[]): void {
+export function keepLists(place: Pick<ResultPlace, 'path'> | null, lists: readonly string[]): void {
   const path = place?.path ?? null;
   if (path === null || !existsSync(path)) return;
   const target = realpathSync(path);
@@ -109,7 +86,7 @@ export function keepLists(place: Pick<OutPlace, 'path'> | null, lists: readonly 
 export async function writeResult(
   { store }: App,
   auditId: bigint,
-  place: OutPlace,
+  place: ResultPlace,
   signal: AbortSignal,
 ): Promise<void> {
   const program = ownCommand();
@@ -130,7 +107,7 @@ export async function writeResult(
     return;
   }
   try {
-    await writeWhole(place.path, text, { signal });
+    await writeWhole(place.path, text, signal);
   } catch (error) {
     if (!(error instanceof IntakeError)) throw error;
     const again = `${program} audits export ${auditId}`;

@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { App } from '../../app.js';
 import { adding } from '../../app/watches.js';
-import { enqueueNext, performAuditChunk } from '../../jobs/codes/perform-chunk.js';
+import { enqueueNext, performAuditChunk, SECOND_LOOK } from '../../jobs/codes/perform-chunk.js';
 import type { AuditProgress } from '../../store/audits/types.js';
 import { explainDatabaseError } from '../../store/errors.js';
 import { note, print, printJson, stderrLook, stdoutLook } from '../console.js';
@@ -11,9 +11,9 @@ import { EXIT, type ExitCode } from '../exit-codes.js';
 import { Progress } from '../output/progress.js';
 import { count, safeLine } from '../output/text.js';
 import { ownCommand } from '../own-command.js';
-import { exitCodeOf, notesOn, summaryLines, verdictCounts } from './audit-view.js';
+import { exitCodeOfAudit, notesOn, summaryLines, verdictCounts } from './audit-view.js';
 import { findAudit, type FailOptions } from './options.js';
-import { type OutPlace, writeResult } from './result-file.js';
+import { type ResultPlace, writeResult } from './result-file.js';
 import { alertJobs, alertsAfter } from '../../jobs/alerts.js';
 import { paceOf } from '../../jobs/codes/pace.js';
 import type { AuditDeps } from '../../jobs/codes/work-on-chunk.js';
@@ -27,7 +27,7 @@ interface RunOptions extends FailOptions {
   /** Don't wait for chunks that a dead process holds or that were postponed; default: wait. */
   readonly afresh?: boolean;
   /** Place of the result; the store keeps it, so that `audits resume` writes it too. */
-  readonly place: OutPlace | null;
+  readonly place: ResultPlace | null;
 }
 
 export async function runAudit(
@@ -82,13 +82,15 @@ async function work(
   resume: string,
   signal: AbortSignal,
 ): Promise<AuditProgress | null> {
-  const closing = new AbortController();
+  const [closing, cut] = [new AbortController(), new AbortController()];
+  closing.signal.addEventListener('abort', () => setTimeout(() => cut.abort(), CLOSING_MS).unref());
   const state = { isOthers: false, hasFailed: false, error: undefined as unknown };
   const bar = auditBar(audit);
   const onBusy = (isBusy: boolean): void => {
     state.isOthers = isBusy;
   };
-  const ended = workOnAudit(app, audit, closing.signal, onBusy).catch((error: unknown) => {
+  const working = { closing: closing.signal, onBusy };
+  const ended = workOnAudit(app, audit, working, cut.signal).catch((error: unknown) => {
     Object.assign(state, { hasFailed: true, error });
   });
   const interrupted = (): void => {
@@ -133,8 +135,7 @@ function auditBar(audit: AuditProgress) {
   const doneOf = ({ codes, reused, pending, denied }: AuditProgress): number =>
     codes - reused - pending + denied;
   const total = audit.codes - audit.reused;
-  const label = `audit ${audit.auditId}`;
-  const bar = new Progress({ output: process.stderr, label, total, from: doneOf(audit) });
+  const bar = new Progress(`audit ${audit.auditId}`, { total, from: doneOf(audit) });
   let noted: string | null = null;
   let isOthersNoted = false;
   return {
@@ -175,10 +176,10 @@ async function report(
   const audit = place === null ? ended : await findAudit(app, auditId, undefined);
   const notes = await notesOn(app.store, audit);
   if (json) await printJson({ audit, ...notes, out });
-  else if (place === null) await print(summaryLines(audit, notes, null, stdoutLook()));
-  else if (out !== null) await print(summaryLines(audit, notes, out, stdoutLook()));
-  else note(summaryLines(audit, notes, 'on stdout', stderrLook()));
-  return exitCodeOf(audit, failOn);
+  else if (place !== null && out === null) {
+    note(summaryLines(audit, notes, 'on stdout', stderrLook()));
+  } else await print(summaryLines(audit, notes, out, stdoutLook()));
+  return exitCodeOfAudit(audit, failOn);
 }
 
 /** Attempts at a chunk that fails, such as while the key is refused: about twelve hours with the pauses. */
@@ -188,7 +189,7 @@ const FIRST_PAUSE_MS = 5_000;
 const LONGEST_PAUSE_MS = 10 * 60_000;
 /** Pause before a chunk is tried again that another process works on. */
 const BUSY_MS = 2_000;
-/** Time for the last proofs when the work is stopped. */
+/** Time for the last proofs when the work is stopped (ms). */
 const CLOSING_MS = 10_000;
 
 interface WaitingChunk {
@@ -199,17 +200,21 @@ interface WaitingChunk {
   readonly failed: number;
 }
 
-/**
- * Works on an audit in this process, chunk by chunk, without a queue, until the audit has ended.
- * @param closing ends the work: no further code is asked for; answers are proven if that takes little
- *   time, and recorded
- * @param onBusy told after each attempt whether another process works on the chunk
- */
-async function workOnAudit(
+interface Working extends Pick<AuditDeps, 'lookAfterMs' | 'onVerdict'> {
+  /** Ends the work: no further code is asked for; answers are proven and recorded. */
+  readonly closing: AbortSignal;
+  /** Each code has one chance, and nobody is alerted. Default: the work goes on until the audit has ended. */
+  readonly once?: boolean;
+  /** Told after each attempt whether another process works on the chunk. */
+  readonly onBusy?: (isBusy: boolean) => void;
+}
+
+/** Works on an audit in this process, chunk by chunk, without a queue. @param signal cuts the work off */
+export async function workOnAudit(
   app: App,
-  { auditId, sellerId }: AuditProgress,
-  closing: AbortSignal,
-  onBusy: (isBusy: boolean) => void,
+  { auditId, sellerId }: Pick<AuditProgress, 'auditId' | 'sellerId'>,
+  { closing, once = false, onBusy, ...how }: Working,
+  signal: AbortSignal,
 ): Promise<void> {
   const { config, store } = app;
   const seller = config.sellers.find(({ name }) => name === sellerId);
@@ -219,8 +224,6 @@ async function workOnAudit(
       'configure the seller, then resume the audit',
     );
   }
-  const cut = new AbortController();
-  closing.addEventListener('abort', () => setTimeout(() => cut.abort(), CLOSING_MS).unref());
   const waiting = new Map<number, WaitingChunk>();
   const add = (one: WaitingChunk): void => {
     if (!waiting.has(one.chunk)) waiting.set(one.chunk, one);
@@ -230,17 +233,23 @@ async function workOnAudit(
 
   await app.withJobs(seller, {}, async ({ marketplace, callCount }) => {
     const deps: AuditDeps = {
-      ...{ store, marketplace, sellerId, callCount, ...paceOf(seller.requestsPerMinute) },
-      ...{ carried: new Map(), closing },
+      store,
+      marketplace,
+      sellerId,
+      callCount,
+      ...paceOf(seller.requestsPerMinute),
+      ...how,
+      carried: new Map(),
+      closing,
       enqueueChunk: (_, chunk) => {
         add({ chunk, notBefore: 0, failed: 0 });
         return Promise.resolve();
       },
     };
-    while (!closing.aborted) {
+    for (let attempts = 0; !closing.aborted; attempts++) {
       const [next] = [...waiting.values()].sort((a, b) => a.notBefore - b.notBefore);
       if (next === undefined) {
-        if (!(await isLeft(deps))) return;
+        if ((once && attempts > 0) || !(await isLeft(deps))) return;
         if (waiting.size === 0) await until(Date.now() + BUSY_MS);
         continue;
       }
@@ -248,11 +257,13 @@ async function workOnAudit(
       if (closing.aborted) return;
       const { chunk, failed } = next;
       waiting.delete(chunk);
-      const job = { auditId, chunk, isLastAttempt: failed + 1 >= ATTEMPTS };
-      const outcome = await performAuditChunk(deps, job, cut.signal);
+      const job = { auditId, chunk, isLastAttempt: once || failed + 1 >= ATTEMPTS };
+      const outcome = await performAuditChunk(deps, job, signal);
       const now = Date.now();
       const isBusy = outcome.kind === 'later' && outcome.isBusy === true;
-      onBusy(isBusy);
+      onBusy?.(isBusy);
+      const isWaiting = isBusy || (outcome.kind === 'later' && chunk === SECOND_LOOK);
+      if (once && !isWaiting) continue;
       if (outcome.kind === 'later') {
         add({ chunk, notBefore: now + (isBusy ? BUSY_MS : outcome.delayMs), failed });
       } else if (outcome.kind === 'retry') {
@@ -260,7 +271,7 @@ async function workOnAudit(
         const notBefore = Math.max(now + pauseMs, outcome.notBefore ?? 0);
         add({ chunk, notBefore, failed: failed + 1 });
       }
-      await sendAlerts(app, outcome);
+      if (!once) await sendAlerts(app, outcome);
     }
   });
 
@@ -283,7 +294,7 @@ async function sendAlerts(app: App, outcome: JobOutcome): Promise<void> {
   if (jobs.length === 0) return;
   const queues = await queuesOf(app, 'codes');
   try {
-    for (const { id, task } of jobs) await queues.addAlert(task, id);
+    for (const { id, task } of jobs) await queues.add('alerts', task, id);
   } finally {
     await queues.close();
   }

@@ -1,10 +1,17 @@
 import { Option, type Command } from 'commander';
 import type { App } from '../../app.js';
-import { RESULT_FORMATS, type ResultFormat } from '../../intake/results.js';
+import { RESULT_FORMATS } from '../../intake/results.js';
 import { readingOf } from '../../jobs/codes/audit-result.js';
 import { costOf } from '../../jobs/codes/enter-list.js';
 import type { AuditProgress } from '../../store/audits/types.js';
-import { auditDetails, auditsTable, costText, notesOn, summaryLines } from '../codes/audit-view.js';
+import {
+  auditDetails,
+  auditsTable,
+  CHECK_AGAIN,
+  costText,
+  notesOn,
+  summaryLines,
+} from '../codes/audit-view.js';
 import {
   RESULT_HELP,
   VERDICT_EXIT_CODES,
@@ -13,15 +20,14 @@ import {
   findAudit,
   type FailOptions,
   VERDICT_OPTIONS,
-  type OutOptions,
+  type ResultOptions,
 } from '../codes/options.js';
 import { runAudit } from '../codes/run-audit.js';
 import {
-  checkOut,
   checkRoomFor,
   placeOf,
   rememberedPlace,
-  resultPlace,
+  type ResultPlace,
   writeResult,
 } from '../codes/result-file.js';
 import { note, page, print, printJson, printResult, stdoutLook } from '../console.js';
@@ -30,17 +36,13 @@ import { appAction } from '../execute.js';
 import type { ExitCode } from '../exit-codes.js';
 import {
   described,
-  formatOfFile,
   ofSeller,
   onlySeller,
-  outPlace,
   positiveInteger,
-  STDOUT,
   type CommonOptions,
-  type CsvOptions,
-  type FilePlace,
   type TableOptions,
 } from '../options.js';
+import { checkOut, formatOfFile, outPlace, STDOUT } from '../out-file.js';
 import { count, safeLine } from '../output/text.js';
 import { ownCommand } from '../own-command.js';
 
@@ -148,16 +150,18 @@ function costLeft({ config }: App, { sellerId, pending, chunkSize }: AuditProgre
   return costText(cost, seller.requestsPerMinute, pending);
 }
 
-function nextCommands({ auditId, pending, result }: AuditProgress): readonly string[] {
+function nextCommands(audit: AuditProgress): readonly string[] {
+  const { auditId, state, pending, unproven, result } = audit;
   const program = ownCommand();
   const toWrite = result !== null && result.writtenAt === null;
   return [
     ...(pending > 0 || toWrite ? [`${program} audits resume ${auditId}`] : []),
     `${program} audits export ${auditId} --out result.csv`,
+    ...(state === 'finished' && unproven > 0 ? [CHECK_AGAIN] : []),
   ];
 }
 
-interface ResumeOptions extends CommonOptions, OutOptions, FailOptions {
+interface ResumeOptions extends CommonOptions, ResultOptions, FailOptions {
   readonly detach?: boolean;
 }
 
@@ -203,9 +207,8 @@ async function cancel(
   await printResult(options, { audit }, () => summaryLines(audit, notes, null, stdoutLook()));
 }
 
-interface ExportOptions extends CommonOptions, CsvOptions {
+interface ExportOptions extends CommonOptions, ResultOptions {
   readonly out: string;
-  readonly format?: ResultFormat;
 }
 
 async function exportAudit(
@@ -214,7 +217,7 @@ async function exportAudit(
   auditId: bigint,
   options: ExportOptions,
 ): Promise<void> {
-  const place = resultPlace(exportPlace(options), options);
+  const place = exportPlace(options);
   await checkOut(place);
   const audit = await findAudit(app, auditId, options.seller);
   checkRoomFor(place, audit.lines);
@@ -228,8 +231,9 @@ async function exportAudit(
 }
 
 /** `--json` writes the result itself as JSON. @throws {CommandError} when another format is named */
-function exportPlace({ out, format, json }: ExportOptions): FilePlace<ResultFormat> {
-  if (json !== true) return outPlace(out, format, RESULT_FORMATS);
+function exportPlace({ json, ...options }: ExportOptions): ResultPlace {
+  const { out, format } = options;
+  if (json !== true) return outPlace(options, RESULT_FORMATS);
   if (format !== undefined && format !== 'json') {
     throw usageError('--json and --format differ', 'leave one of them out');
   }
@@ -240,5 +244,5 @@ function exportPlace({ out, format, json }: ExportOptions): FilePlace<ResultForm
       'leave --json out, or name a file ending in .json',
     );
   }
-  return { path: out === STDOUT ? null : out, format: 'json' };
+  return outPlace({ ...options, format: 'json' }, RESULT_FORMATS);
 }

@@ -8,7 +8,7 @@ import { assertWritable, writeWhole } from '../../intake/write-whole.js';
 import { NotABackupError, type BackupManifest } from '../../store/backup/format.js';
 import { checkBackup, restore } from '../../store/backup/restore.js';
 import { backUp } from '../../store/backup/write.js';
-import { errorCode } from '../../store/errors.js';
+import { errorCode } from '../../domain/error-code.js';
 import { openDatabase, openUnmigrated } from '../../store/open.js';
 import { printResult } from '../console.js';
 import { CommandError, usageError } from '../errors.js';
@@ -42,11 +42,11 @@ async function backupTo(signal: AbortSignal, file: string, options: CommonOption
   await assertWritable(file);
   const started = performance.now();
   const store = await unlessAborted(openStore(await configFor('store'), signal), signal);
-  const progress = new Progress({ output: process.stderr, label: 'backup' });
+  const progress = new Progress('backup');
   const onProgress = (rows: number, total: number): void => progress.update(rows, { total });
   const backup = backUp(store.url, { signal, onProgress });
   try {
-    await writeWhole(file, backup.bytes, { signal });
+    await writeWhole(file, backup.bytes, signal);
   } catch (error) {
     // Not wrong usage any more: the file's name was checked before.
     if (error instanceof IntakeError) throw new CommandError(error.message, error.remedy);
@@ -120,7 +120,7 @@ async function restoreFrom(
     const applicationName = 'seller-mirror restore';
     const opening = openDatabase({ databaseUrl, dataDir, applicationName, signal });
     const database = await unlessAborted(opening, signal);
-    const progress = new Progress({ output: process.stderr, label: 'restore' });
+    const progress = new Progress('restore');
     const onProgress = (rows: number, total: number): void => progress.update(rows, { total });
     try {
       await restore(database.url, open, manifest, { replace, signal, onProgress });

@@ -6,7 +6,7 @@ import type { CsvDialect } from '../../domain/csv.js';
 import { explainDatabaseError } from '../../store/errors.js';
 import type { ChangeFilter, ItemChange } from '../../store/item-changes.js';
 import {
-  CHANGE_COLUMNS,
+  CSV_COLUMNS,
   ChangeLines,
   Folds,
   changeCells,
@@ -17,7 +17,6 @@ import { note, print, printJson, stdoutLook } from '../console.js';
 import { CommandError, usageError } from '../errors.js';
 import { appAction } from '../execute.js';
 import {
-  csvDialect,
   described,
   given,
   momentOf,
@@ -25,8 +24,8 @@ import {
   onlySeller,
   positiveInteger,
   type CommonOptions,
-  type CsvOptions,
 } from '../options.js';
+import { csvDialect, type CsvOptions } from '../out-file.js';
 import { csv, type CsvCell, ndjsonLine, withColumnNames } from '../output/formats.js';
 import { table } from '../output/table.js';
 import { plural, safeLine } from '../output/text.js';
@@ -77,7 +76,7 @@ const PAGE = 1_000;
 export function add(program: Command): void {
   const command = program
     .command('changes')
-    .option('--since <when>', 'a day, a moment (UTC), so long ago, or after #number', since)
+    .option('--since <when>', 'a day, a moment (UTC), how long ago (7d), or after #number', since)
     .option(
       '--class <classes>',
       'only price, release, text, media, added, missing, removed, restored',
@@ -100,7 +99,7 @@ export function add(program: Command): void {
   ).conflicts(['follow', 'limit', 'all']);
   const format = new Option('--format <format>', 'how to print them (default: table)');
   described(command, {
-    about: `Lists the changes of items, run by run, oldest first: the newest ${NEWEST} changes, or those since a moment or a number of the feed. History begins with the items of the first list: they are no changes. A change that more than half of a seller’s items share in one run, and more than 20, is one line, unless --all is given.`,
+    about: `Lists the changes of items, run by run, oldest first: the newest ${NEWEST} changes, or those since a moment or a number of the feed. History begins with the items of the first list: they are not changes. A change that more than half of a seller’s items share in one run, and more than 20, is one line, unless --all is given.`,
     examples: [
       'seller-mirror changes --since 7d --class price',
       'seller-mirror changes --since 7d --summary',
@@ -172,7 +171,8 @@ async function readPage({ app: { store }, options, filter, folds: finder }: View
   const limit = options.limit ?? (place === undefined ? NEWEST : PAGE);
   const after = place?.after ?? 0n;
   const direction = place === undefined ? { newest: true } : { after };
-  let [without, found]: [readonly ChangeFold[], readonly ItemChange[]] = [[], []];
+  let without: readonly ChangeFold[] = [];
+  let found: readonly ItemChange[] = [];
   // Folds leave room for further changes, which may be folds.
   for (let isDone = false; !isDone;) {
     found = await store.items.changes({ ...filter, ...direction, without, limit: limit + 1 });
@@ -209,7 +209,7 @@ async function printPage(view: View): Promise<void> {
     return;
   }
   const cells = (change: ItemChange): CsvCell[] => changeCells(change, dialect);
-  if (format === 'csv') await printCsv(CHANGE_COLUMNS, changes.map(cells), dialect);
+  if (format === 'csv') await printCsv(CSV_COLUMNS, changes.map(cells), dialect);
   else await print(changes.length + folds.length === 0 ? nothing(options) : lines.of(page));
   if (!more) return;
   note(
@@ -302,7 +302,8 @@ async function* followChanges(
   after: bigint,
   signal: AbortSignal,
 ): AsyncGenerator<readonly ItemChange[], void, undefined> {
-  let [place, out] = [after, false];
+  let place = after;
+  let out = false;
   while (!signal.aborted) {
     let page: readonly ItemChange[] = [];
     try {

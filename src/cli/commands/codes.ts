@@ -21,15 +21,16 @@ import {
   type CheckOptions,
   type FailOptions,
   VERDICT_OPTIONS,
-  type OutOptions,
+  type ResultOptions,
 } from '../codes/options.js';
-import { checkOut, keepLists, placeOf } from '../codes/result-file.js';
+import { keepLists, placeOf } from '../codes/result-file.js';
 import { runAudit } from '../codes/run-audit.js';
 import { printResult } from '../console.js';
 import { usageError } from '../errors.js';
 import { action, appAction, readSettings, withApp } from '../execute.js';
 import type { ExitCode } from '../exit-codes.js';
 import { described, given, positiveInteger, type CommonOptions } from '../options.js';
+import { checkOut } from '../out-file.js';
 
 export function add(program: Command): void {
   const codes = described(program.command('codes'), {
@@ -80,7 +81,7 @@ export function add(program: Command): void {
     summary: 'show what is known of a code',
     about: 'Shows what is known of a code and every check of it. The marketplace is not asked.',
     examples: ['seller-mirror codes show 86781236-23d0-4b3c-7dfa-c1c147e0dece'],
-    options: ['json', 'seller'],
+    options: ['json', 'oneSeller'],
   }).action(
     appAction('store', (app, _, code: string, options: CommonOptions) => {
       const keys = app.config.sellers.map(({ key }) => key);
@@ -182,7 +183,7 @@ function refuseListOptions(input: CheckInput, options: CheckOptions): void {
   );
 }
 
-interface RecheckOptions extends CommonOptions, OutOptions, FailOptions {
+interface RecheckOptions extends CommonOptions, ResultOptions, FailOptions {
   /** Milliseconds. */
   readonly olderThan: number;
   readonly validOnly?: boolean;

@@ -6,10 +6,10 @@ import { ALIVE_MS, isAlive } from '../../store/processes.js';
 import type { Store } from '../../store/store.js';
 import { note, print, userName } from '../console.js';
 import { usageError } from '../errors.js';
-import { appAction } from '../execute.js';
+import { appAction, serviceAction } from '../execute.js';
 import { described } from '../options.js';
 import type { Serving } from '../serve.js';
-import { SERVICE_EXIT_CODES, serveUntilSignal } from './run.js';
+import { SERVICE_EXIT_CODES, serveUntil } from './run.js';
 
 /** `dashboard`: serves the pages; `dashboard link`: prints a login link. */
 export function add(program: Command): void {
@@ -18,10 +18,13 @@ export function add(program: Command): void {
       'Serves the dashboard at DASHBOARD_LISTEN until SIGINT or SIGTERM. `run` serves it too; this is for another machine, or to look at a store that nothing works on.',
     examples: ['seller-mirror dashboard', 'seller-mirror dashboard link'],
     more: SERVICE_EXIT_CODES,
-  }).action(() => serveUntilSignal('dashboard', DASHBOARD_ONLY, { onServing }));
+  }).action(
+    serviceAction((signal) => serveUntil(signal, 'dashboard', DASHBOARD_ONLY, { onServing })),
+  );
   described(dashboard.command('link'), {
+    summary: 'print a link that logs in once',
     about:
-      'Prints a link that logs in once, within 10 minutes, as an operator. Whoever may run commands on the store may do everything.',
+      'Prints a link that logs in once, within 10 minutes, as an operator. Anybody who can run commands on the store can do everything.',
     examples: ['seller-mirror dashboard link'],
   }).action(appAction('store', printLink));
 }

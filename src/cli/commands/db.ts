@@ -30,7 +30,7 @@ export function add(program: Command): void {
     examples: ['seller-mirror db start'],
     options: ['json'],
   }).action(action(start));
-  described(db.command('stop').option('--now', 'stop it at once and cut off who is connected'), {
+  described(db.command('stop').option('--now', 'stop it at once and disconnect everybody'), {
     summary: 'let it stop',
     about: 'Lets the server stop when the last session ends.',
     examples: ['seller-mirror db stop --now'],

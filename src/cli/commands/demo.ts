@@ -1,7 +1,9 @@
 import { randomBytes, createHash } from 'node:crypto';
 import { rm, readFile, readdir } from 'node:fs/promises';
+import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { Option, type Command } from 'commander';
+import { z } from 'zod';
 import { openApp, type App } from '../../app.js';
 import { readConfig, type Config, type FeedConfig } from '../../config/index.js';
 import { runFeed } from '../../feeds/open.js';
@@ -18,18 +20,16 @@ import {
 import { queryReadOnly } from '../../store/read-only.js';
 import { ChangeLines } from '../change-lines.js';
 import { print, stdoutLook } from '../console.js';
-import { action, readSettings } from '../execute.js';
+import { readSettings, serviceAction } from '../execute.js';
 import type { ExitCode } from '../exit-codes.js';
 import { described } from '../options.js';
 import { linkLines } from './dashboard.js';
 import { feedLines } from './feed.js';
-import { serveUntilSignal } from './run.js';
+import { serveUntil } from './run.js';
 import { count, paint } from '../output/text.js';
 import { ownCommand, quietCommand } from '../own-command.js';
 import { writeRows } from '../rows.js';
-import { SyncProgress, exitCodeOf, runLines } from '../run-report.js';
-import { createRequire } from 'node:module';
-import { z } from 'zod';
+import { SyncProgress, exitCodeOfRuns, runLines } from '../run-report.js';
 
 const SHOWN_QUERY =
   'select item_id, name, version, price_regular, currency from reporting.items order by price_regular desc limit 5';
@@ -47,7 +47,7 @@ export function add(program: Command): void {
       'Mirrors a marketplace simulated on this machine, changes something there, and mirrors again. Its data is in DATA_DIR/demo, and is deleted at each start.',
     examples: ['seller-mirror demo', 'seller-mirror demo --serve'],
     options: [serve],
-  }).action(action(demo));
+  }).action(serviceAction(demo));
 }
 
 async function demo(signal: AbortSignal, options: { serve?: true }): Promise<ExitCode> {
@@ -70,7 +70,7 @@ async function demo(signal: AbortSignal, options: { serve?: true }): Promise<Exi
     } finally {
       await app.close();
     }
-    if (options.serve === true) await serveDemo(config, market, key);
+    if (options.serve === true) await serveDemo(config, market, key, signal);
     else await print(`\nTo see it in a browser: ${ownCommand()} demo --serve\n`);
     return exitCode;
   } finally {
@@ -85,13 +85,19 @@ const MOST_CHANGES = 100;
 const NIGHT_MS = 60_000;
 
 /** Serves the dashboard on the demo's mirror, while its marketplace goes on, until Ctrl-C. */
-async function serveDemo(config: Config, market: Simulator, key: string): Promise<void> {
-  await serveUntilSignal(
+async function serveDemo(
+  config: Config,
+  market: Simulator,
+  key: string,
+  signal: AbortSignal,
+): Promise<void> {
+  await serveUntil(
+    signal,
     'demo',
     { scheduler: true, worker: true, dashboard: true },
     {
       config,
-      async onServing({ store, dashboardUrl }, signal) {
+      async onServing({ store, dashboardUrl }) {
         let night = 0;
         const nights = setInterval(() => changeMarket(market, key, (night += 1)), NIGHT_MS);
         signal.addEventListener('abort', () => clearInterval(nights), { once: true });
@@ -149,7 +155,7 @@ async function mirrorTwice(
   await print(await feedFolder(app, signal));
   await heading('Yours to query');
   await print(howToQuery(app));
-  return exitCodeOf([...first, ...second]);
+  return exitCodeOfRuns([...first, ...second]);
 }
 
 async function mirror(app: App, progress: SyncProgress, signal: AbortSignal): Promise<RunReport[]> {
@@ -172,9 +178,14 @@ async function heading(text: string): Promise<void> {
 async function feedFolder({ config, database }: App, signal: AbortSignal): Promise<string> {
   const path = join(config.dataDir, 'feed');
   const feed: FeedConfig = {
-    ...{ name: 'demo', target: { kind: 'folder', path, format: 'ndjson' }, place: path },
-    ...{ views: ['items', 'item_changes'], sellers: null, deletes: 'delete' },
-    ...{ cron: null, timeZone: 'UTC' },
+    name: 'demo',
+    target: { kind: 'folder', path, format: 'ndjson' },
+    place: path,
+    views: ['items', 'item_changes'],
+    sellers: null,
+    deletes: 'delete',
+    cron: null,
+    timeZone: 'UTC',
   };
   // The demo's data is new at each start, and so is its copy.
   await rm(path, { recursive: true, force: true });

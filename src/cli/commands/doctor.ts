@@ -25,7 +25,7 @@ import { print, printResult, stdoutLook } from '../console.js';
 import { reportError } from '../errors.js';
 import { action, readSettings, unlessAborted } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
-import { checkSeller, type OpenedAccount } from '../marketplace-checks.js';
+import { checkMarketplace, type OpenedAccount } from '../marketplace-checks.js';
 import { paint, plural, safeLine } from '../output/text.js';
 import { chosenSellers, described, type CommonOptions } from '../options.js';
 
@@ -91,7 +91,7 @@ async function* allChecks(
     for (const seller of sellers) {
       signal.throwIfAborted();
       try {
-        const asked = await checkSeller(config, seller, { store, others }, signal);
+        const asked = await checkMarketplace(config, seller, { store, others }, signal);
         seen.requests += asked.requests;
         if (asked.account !== null) others.push(asked.account);
         yield* asked.checks;
@@ -243,7 +243,7 @@ async function checkAlerts(config: Config, signal: AbortSignal): Promise<Check[]
       : checks;
   }
   const remedy = 'set ALERT_WEBHOOK_URL, or ALERT_EMAIL and SMTP_URL';
-  return [failed('alert: nobody is told of anything', remedy)];
+  return [failed('alert: no way to send alerts is configured', remedy)];
 }
 
 const MARKS = { ok: ['✓', 'green'], warning: ['!', 'yellow'], failed: ['✗', 'red'] } as const;

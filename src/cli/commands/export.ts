@@ -1,8 +1,11 @@
+import { rm } from 'node:fs/promises';
+import { resolve } from 'node:path';
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import { nearest } from '../../config/nearest.js';
 import { cursorText, parseCursor, type FeedCursor } from '../../domain/feeds.js';
-import { EXPORT_FORMATS, exportChunks } from '../../export/index.js';
-import { writeWhole } from '../../intake/write-whole.js';
+import { readCursorFile, writeCursorFile } from '../../export/cursor-file.js';
+import { EXPORT_FORMATS, exportChunks, type ExportFormat } from '../../export/index.js';
+import { assertWritable, writeWhole } from '../../intake/write-whole.js';
 import {
   type Exported,
   type ExportableView,
@@ -13,16 +16,15 @@ import { FOLLOWED_VIEWS } from '../../store/feed-rules.js';
 import { note, print, printJson, printResult, stdoutLook } from '../console.js';
 import { usageError, type CommandError } from '../errors.js';
 import { action, withApp } from '../execute.js';
+import { described, unknownSeller } from '../options.js';
 import {
-  cursorOf,
-  isFollowing,
-  placeOf,
-  prepareFiles,
-  type ExportOptions,
-  type Place,
-  writeCursorFile,
-} from '../export-options.js';
-import { checkRoom, described } from '../options.js';
+  checkOut,
+  checkRoom,
+  csvDialect,
+  outPlace,
+  type OutOptions,
+  type OutPlace,
+} from '../out-file.js';
 import { safeJson } from '../output/formats.js';
 import { Progress } from '../output/progress.js';
 import { table } from '../output/table.js';
@@ -114,6 +116,46 @@ function firstSentence(text: string): string {
   return text.split(/(?<=[.:,]) /, 1)[0]?.replace(/[.:,]$/, '') ?? '';
 }
 
+interface ExportOptions extends OutOptions<ExportFormat> {
+  readonly since?: FeedCursor;
+  readonly cursorFile?: string;
+  readonly nextCursorFile?: string;
+  readonly seller?: string;
+  readonly raw?: boolean;
+  readonly json?: boolean;
+}
+
+type Place = OutPlace<ExportFormat>;
+
+/** @throws {CommandError} when options contradict each other, or the format is unknown */
+function placeOf(options: ExportOptions): Place {
+  const { raw, json, cursorFile, nextCursorFile } = options;
+  const place = outPlace(options, EXPORT_FORMATS);
+  const { path, format } = place;
+  const files = [path, cursorFile, nextCursorFile].flatMap((one) => (one ? [resolve(one)] : []));
+  if (new Set(files).size < files.length) {
+    throw usageError(
+      'the export and its cursors would overwrite each other',
+      'give --out, --cursor-file and --next-cursor-file a file each',
+    );
+  }
+  if (raw === true && format !== 'csv') {
+    throw usageError('--raw goes with --format csv', `leave it out: ${format} is always exact`);
+  }
+  if (path === null && json === true) {
+    throw usageError(
+      '--json and the export both write to stdout',
+      'name a file with --out, or say --format ndjson for rows in JSON',
+    );
+  }
+  return place;
+}
+
+/** Whether this export continues an earlier one, or a later one will continue it. */
+function isFollowing({ since, cursorFile, nextCursorFile }: ExportOptions): boolean {
+  return [since, cursorFile, nextCursorFile].some((one) => one !== undefined);
+}
+
 interface Report {
   readonly view: string;
   readonly rows: number;
@@ -124,13 +166,24 @@ interface Report {
 }
 
 /** Exports a view, then writes the cursor for the next export, if there is a file for it. */
-function exportView(name: string, options: ExportOptions, signal: AbortSignal): Promise<void> {
-  const place = placeOf(options, process.stdout.isTTY);
-  return withViews(signal, async (exports) => {
+async function exportView(
+  name: string,
+  options: ExportOptions,
+  signal: AbortSignal,
+): Promise<void> {
+  const { cursorFile, nextCursorFile = cursorFile } = options;
+  const place = placeOf(options);
+  await checkOut(place);
+  await withViews(signal, async (exports) => {
     const view = await findView(exports, name, options);
     const scope = { view: view.name, seller: options.seller ?? null };
-    const since = await cursorOf(options, scope);
-    await prepareFiles(place, options);
+    const start =
+      options.since ?? (cursorFile === undefined ? null : await readCursorFile(cursorFile, scope));
+    // The cursor of an empty store: all rows, without the deleted ones.
+    const since = start?.seq === 0n ? null : start;
+    if (nextCursorFile !== undefined) await assertWritable(nextCursorFile);
+    // The next cursor of an earlier export can't be mistaken for the one of an export that fails.
+    if (options.nextCursorFile !== undefined) await rm(options.nextCursorFile, { force: true });
     const request = {
       view: view.name,
       since,
@@ -145,9 +198,8 @@ function exportView(name: string, options: ExportOptions, signal: AbortSignal): 
       writeRows(view.name, since, exported, place, options, signal),
     );
     if (report === null) return; // the reader of stdout is gone
-    const cursorFile = options.nextCursorFile ?? options.cursorFile;
-    if (cursorFile !== undefined && report.cursor !== null) {
-      await writeCursorFile(cursorFile, scope, report.cursor);
+    if (nextCursorFile !== undefined && report.cursor !== null) {
+      await writeCursorFile(nextCursorFile, scope, report.cursor);
     }
     await printReport(report, place, options);
   });
@@ -188,11 +240,7 @@ async function checkSeller(exports: Exports, view: ExportableView, seller: strin
     throw usageError(`${view.name} is not about single sellers`, 'leave --seller out');
   }
   const sellers = await exports.sellers();
-  if (sellers.includes(seller)) return;
-  throw usageError(
-    `the store holds no seller "${seller}"`,
-    `sellers: ${sellers.join(', ') || 'none'}`,
-  );
+  if (!sellers.includes(seller)) throw unknownSeller(seller, sellers);
 }
 
 type Chunks = AsyncIterable<string | Uint8Array>;
@@ -202,7 +250,7 @@ async function writeRows(
   view: string,
   since: FeedCursor | null,
   { columns, batches, total, cursor }: Exported,
-  { path, format, dialect }: Place,
+  { path, format, decimalComma }: Place,
   { raw = false }: ExportOptions,
   signal: AbortSignal,
 ): Promise<Report | null> {
@@ -211,8 +259,9 @@ async function writeRows(
     total ?? 0,
     'a filter, such as --seller or --since, leaves fewer rows; CSV and Parquet take all',
   );
-  const progress = new Progress({ output: process.stderr, label: view, total });
-  let [rows, bytes] = [0, 0];
+  const progress = new Progress(view, { total });
+  let rows = 0;
+  let bytes = 0;
   const counted = async function* (): Exported['batches'] {
     for await (const batch of batches) {
       progress.update((rows += batch.length));
@@ -221,6 +270,7 @@ async function writeRows(
   };
   const chunks = async function* (): Chunks {
     const exported = { columns, batches: counted() };
+    const dialect = csvDialect({ decimalComma }, format);
     for await (const chunk of exportChunks(exported, format, { raw, dialect })) {
       bytes += Buffer.byteLength(chunk);
       // The marketplace's text must not act on a terminal.
@@ -229,7 +279,7 @@ async function writeRows(
     }
   };
   try {
-    if (path !== null) await writeWhole(path, chunks(), { signal });
+    if (path !== null) await writeWhole(path, chunks(), signal);
     else if (!(await writeAll(process.stdout, chunks()))) return null;
     // Waits until the last chunk has been taken.
     else await print('');

@@ -5,7 +5,7 @@ import { lagOf } from '../../domain/feeds.js';
 import { failureOf, outcomeOf } from '../../app/feeds.js';
 import { openTarget, runFeed } from '../../feeds/open.js';
 import { LIST_VIEWS, shapesOf, type ViewReport } from '../../feeds/deliver.js';
-import { TargetError, type Description } from '../../feeds/target.js';
+import { TargetError, type Position, type Target } from '../../feeds/target.js';
 import { withExports } from '../../store/exports.js';
 import type { FeedOutcome } from '../../store/feeds.js';
 import { print, printResult, stdoutLook } from '../console.js';
@@ -17,43 +17,51 @@ import { Progress } from '../output/progress.js';
 import { table } from '../output/table.js';
 import { count, duration, momentCell, plural } from '../output/text.js';
 
-/** `feed [list|run|status|check|reset]`: reporting databases and folders that are kept full. */
+/** `feed [list|run|status|check|reset]`: keeps reporting databases and folders up to date. */
 export function add(program: Command): void {
   const feed = described(program.command('feed'), {
     about:
-      'Keeps reporting databases and folders full: FEEDS_FILE says which. `run` and `worker` deliver after each sync and audit, or on the feed’s own cron.',
+      'Keeps the reporting databases and folders in FEEDS_FILE up to date. `run` and `worker` deliver after each sync and audit, or on the feed’s own cron.',
     examples: [
       'FEEDS_FILE=feeds.json seller-mirror feed check warehouse',
       'seller-mirror feed run warehouse',
     ],
   });
   described(feed.command('list', { isDefault: true }), {
+    summary: 'list the feeds',
     about: 'Lists the feeds that FEEDS_FILE has.',
     examples: ['seller-mirror feed list'],
     options: ['json'],
   }).action(appAction('store', list));
   described(feed.command('run').argument('[name]', 'of the feed (default: all)'), {
-    about: 'Delivers now: one feed, or all. Interrupted, it goes on from there the next time.',
+    summary: 'deliver now',
+    about: 'Delivers now: one feed, or all. An interrupted delivery continues the next time.',
     examples: ['seller-mirror feed run warehouse'],
     more: 'Exit codes: 0 delivered, 1 a feed or view failed, 2 usage, 130 interrupted',
     options: ['json'],
   }).action(appAction('store', run));
   described(feed.command('status'), {
+    summary: 'show how far each view is',
     about: 'Shows how far each view of each feed is, as its target says.',
     examples: ['seller-mirror feed status'],
     options: ['json'],
   }).action(appAction('store', status));
   described(feed.command('check').argument('<name>', 'of the feed'), {
+    summary: 'check the target of a feed',
     about: 'Connects to the target of a feed and says what is there. Writes nothing.',
     examples: ['seller-mirror feed check warehouse'],
     options: ['json'],
   }).action(appAction('store', check));
   described(feed.command('reset').argument('<name>', 'of the feed'), {
-    about: 'Has views delivered whole the next time. Deletes no rows.',
+    summary: 'have all rows sent again',
+    about: 'Makes the next delivery of views send all their rows. Deletes no rows.',
     examples: ['seller-mirror feed reset warehouse --view items'],
     options: [new Option('--view <view>', 'only this view (default: all of the feed)')],
   }).action(appAction('store', reset));
 }
+
+const NO_FEED =
+  'There is no feed: name a file with feeds in FEEDS_FILE; docs/feeds.md shows one.\n';
 
 /** @throws {CommandError} when there is no such feed */
 function feedOf({ config }: App, name: string): FeedConfig {
@@ -68,11 +76,16 @@ function feedOf({ config }: App, name: string): FeedConfig {
 
 async function list({ config }: App, _: AbortSignal, options: CommonOptions): Promise<void> {
   const feeds = config.feeds.map(({ name, place, views, sellers, cron, deletes }) => ({
-    ...{ feed: name, target: place, views, sellers, when: cron ?? 'after-sync', deletes },
+    feed: name,
+    target: place,
+    views,
+    sellers,
+    when: cron ?? 'after-sync',
+    deletes,
   }));
   await printResult(options, feeds, () =>
     feeds.length === 0
-      ? 'There is no feed: name a file with feeds in FEEDS_FILE; docs/feeds.md shows one.\n'
+      ? NO_FEED
       : table(
           feeds,
           [
@@ -97,24 +110,22 @@ async function run(
   const { feeds: states } = app.store;
   const results: { feed: string; problem: string | null; views: readonly ViewReport[] }[] = [];
   for (const feed of feeds) {
-    const progress = new Progress({ output: process.stderr, label: feed.name });
+    const progress = new Progress(feed.name);
+    const onProgress = (view: string, rows: number): void =>
+      progress.update(rows, { detail: view });
     const askedAt = await states.askedAt(feed.name);
-    let problem: string | null = null;
-    let views: ViewReport[] = [];
+    let views: readonly ViewReport[] = [];
     let outcome: Omit<FeedOutcome, 'askedAt'>;
     try {
-      const onProgress = (view: string, rows: number): void =>
-        progress.update(rows, { detail: view });
       views = await runFeed(app.database.url, feed, { signal, onProgress });
       outcome = outcomeOf(views);
-      problem = outcome.problem;
     } catch (error) {
       if (signal.aborted || !(error instanceof TargetError)) throw error;
       outcome = failureOf(feed, error);
-      problem = outcome.problem;
     } finally {
       progress.finish();
     }
+    const { problem } = outcome;
     await states.note(feed.name, { ...outcome, askedAt });
     results.push({ feed: feed.name, problem, views });
     if (options.json !== true) await print(feedLines(feed, problem, views));
@@ -143,47 +154,37 @@ export function feedLines(
   return head + lines.join('');
 }
 
-async function status(app: App, signal: AbortSignal, options: CommonOptions): Promise<ExitCode> {
-  const states = new Map((await app.store.feeds.list()).map((state) => [state.feed, state]));
-  const rows: {
-    feed: string;
-    view: string;
-    deliveredAt: Date | null;
-    rows: number | null;
-    lagSeconds: number;
-    problem: string | null;
-  }[] = [];
+async function status(
+  { config, store }: App,
+  signal: AbortSignal,
+  options: CommonOptions,
+): Promise<ExitCode> {
+  const states = await store.feeds.list();
   const now = new Date();
-  for (const feed of app.config.feeds) {
-    const known = states.get(feed.name)?.views ?? [];
-    const storedOf = (view: string) => ({
-      lagSeconds: Math.round(lagOf(known, [view], now).ms / 1000),
-      problem: known.find((one) => one.view === view)?.problem ?? null,
+  const found = [];
+  for (const feed of config.feeds) {
+    const known = states.find((state) => state.feed === feed.name)?.views ?? [];
+    const { found: cursors, error } = await atTarget(feed, signal, async (target) => {
+      const positions: Position[] = [];
+      for (const view of feed.views) positions.push(await target.cursor(view));
+      return positions;
     });
-    try {
-      const target = await openTarget(feed, signal);
-      try {
-        for (const view of feed.views) {
-          const { delivered } = await target.cursor(view);
-          const { deliveredAt = null, rows: last = null } = delivered ?? {};
-          rows.push({ feed: feed.name, view, deliveredAt, rows: last, ...storedOf(view) });
-        }
-      } finally {
-        await target.close();
-      }
-    } catch (error) {
-      if (!(error instanceof TargetError)) throw error;
-      const { problem } = failureOf(feed, error);
-      for (const view of feed.views) {
-        const { lagSeconds } = storedOf(view);
-        rows.push({ feed: feed.name, view, deliveredAt: null, rows: null, lagSeconds, problem });
-      }
-    }
+    const rows = feed.views.map((view, n) => {
+      const { delivered = null, loading = null } = cursors?.[n] ?? {};
+      const { deliveredAt = null, rows = null } = delivered ?? {};
+      const loadedRows = loading?.rows ?? null;
+      const stored = known.find((one) => one.view === view)?.problem ?? null;
+      const problem = error === null ? stored : failureOf(feed, error).problem;
+      const lagSeconds = Math.round(lagOf(known, [view], now).ms / 1000);
+      return { feed: feed.name, view, deliveredAt, rows, loadedRows, lagSeconds, problem };
+    });
+    found.push(rows);
   }
+  const rows = found.flat();
   const look = stdoutLook();
   await printResult(options, rows, () =>
     rows.length === 0
-      ? 'There is no feed: name a file with feeds in FEEDS_FILE; docs/feeds.md shows one.\n'
+      ? NO_FEED
       : table(
           rows,
           [
@@ -191,8 +192,12 @@ async function status(app: App, signal: AbortSignal, options: CommonOptions): Pr
             { header: 'view', value: (row) => row.view },
             {
               header: 'delivered',
-              value: ({ deliveredAt }) =>
-                deliveredAt === null ? 'never' : momentCell(deliveredAt, now, look),
+              value: ({ deliveredAt, loadedRows }) => {
+                const when = deliveredAt === null ? null : momentCell(deliveredAt, now, look);
+                if (loadedRows === null) return when ?? 'never';
+                const soFar = `${plural(loadedRows, 'row')} so far`;
+                return when === null ? `first load: ${soFar}` : `${when}; all again: ${soFar}`;
+              },
             },
             {
               header: 'behind',
@@ -207,6 +212,25 @@ async function status(app: App, signal: AbortSignal, options: CommonOptions): Pr
   return rows.some(({ problem }) => problem !== null) ? EXIT.failed : EXIT.done;
 }
 
+/** Does work at the target of a feed. A target that can't be used is an error beside no result. */
+async function atTarget<T>(
+  feed: FeedConfig,
+  signal: AbortSignal,
+  work: (target: Target) => Promise<T>,
+): Promise<{ found: T; error: null } | { found: null; error: TargetError }> {
+  try {
+    const target = await openTarget(feed, signal);
+    try {
+      return { found: await work(target), error: null };
+    } finally {
+      await target.close();
+    }
+  } catch (error) {
+    if (!(error instanceof TargetError)) throw error;
+    return { found: null, error };
+  }
+}
+
 async function check(
   app: App,
   signal: AbortSignal,
@@ -214,31 +238,32 @@ async function check(
   options: CommonOptions,
 ): Promise<ExitCode> {
   const feed = feedOf(app, name);
-  let found: Omit<Description, 'views'> | null = null;
-  let problem: string | null = null;
-  const views: { view: string; delivered: Date | null; plan: string; fits: boolean }[] = [];
-  try {
-    const target = await openTarget(feed, signal);
-    try {
-      const shapes = await withExports(app.database.url, signal, (exports) =>
-        shapesOf(exports, feed),
-      );
-      const { views: plans, ...server } = await target.describe(shapes);
-      found = server;
-      for (const plan of plans) {
-        const { delivered } = await target.cursor(plan.view);
-        views.push({ ...plan, delivered: delivered?.deliveredAt ?? null });
-      }
-      const unknown = feed.views.filter((name) => !shapes.some(({ view }) => view === name));
-      if (unknown.length > 0) problem = `there is no view ${unknown.join(', ')}: ${LIST_VIEWS}`;
-    } finally {
-      await target.close();
+  const { found, error } = await atTarget(feed, signal, async (target) => {
+    const { shapes, known } = await withExports(app.database.url, signal, async (exports) => {
+      return { shapes: await shapesOf(exports, feed), known: await exports.sellers() };
+    });
+    const { views: plans, ...server } = await target.describe(shapes);
+    const views = [];
+    for (const plan of plans) {
+      const { delivered } = await target.cursor(plan.view);
+      views.push({ ...plan, delivered: delivered?.deliveredAt ?? null });
     }
-  } catch (error) {
-    if (!(error instanceof TargetError)) throw error;
-    problem = `${error.message}: ${error.remedy}`;
-  }
-  const { server = null, clockMs = null } = found ?? {};
+    const sellers = [...new Set([...known, ...app.config.sellers.map((one) => one.name)])];
+    const noViews = feed.views.filter((name) => !shapes.some(({ view }) => view === name));
+    const noSellers = (feed.sellers ?? []).filter((name) => !sellers.includes(name));
+    const problems = [
+      ...(noViews.length === 0 ? [] : [`there is no view ${noViews.join(', ')}: ${LIST_VIEWS}`]),
+      ...(noSellers.length === 0
+        ? []
+        : [
+            `there is no seller ${noSellers.join(', ')}: known are ${sellers.join(', ') || 'none'}`,
+          ]),
+    ];
+    const problem = problems.length === 0 ? null : problems.join('; ');
+    return { ...server, problem, views };
+  });
+  const { server = null, clockMs = null, views = [] } = found ?? {};
+  const problem = error === null ? found.problem : failureOf(feed, error).problem;
   const isFine = problem === null && views.every(({ fits }) => fits);
   await printResult(
     options,
@@ -246,7 +271,8 @@ async function check(
     () => {
       const mark = isFine ? '✓' : '✗';
       const said = [name, feed.place, server, clockWords(clockMs), problem];
-      const lines = views.map(({ view, delivered, plan }) => {
+      const lines = views.map(({ view, delivered, plan, fits }) => {
+        if (!fits) return `  ${view}: ${plan}\n`;
         const when =
           delivered === null
             ? 'would be delivered whole'
@@ -275,11 +301,9 @@ async function reset(
   if (view !== undefined && !feed.views.includes(view)) {
     throw usageError(`feed ${name} has no view "${view}"`, `views: ${feed.views.join(', ')}`);
   }
-  const target = await openTarget(feed, signal);
-  try {
+  const { error } = await atTarget(feed, signal, async (target) => {
     for (const one of view === undefined ? feed.views : [view]) await target.forget(one);
-  } finally {
-    await target.close();
-  }
-  await print(`${view ?? 'every view'} of ${name} is delivered whole the next time\n`);
+  });
+  if (error !== null) throw error;
+  await print(`feed ${name} delivers ${view ?? 'each view'} whole the next time\n`);
 }

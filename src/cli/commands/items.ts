@@ -42,7 +42,11 @@ export function add(program: Command): void {
   const state = new Option('--state <state>', 'only these (default: live; with --item all)');
   const command = program
     .command('items')
-    .option('--as-of <moment>', 'a day (its beginning, UTC), a moment, or so long ago', momentOf)
+    .option(
+      '--as-of <moment>',
+      'a day (its beginning, UTC), a moment, or how long ago: 7d',
+      momentOf,
+    )
     .addOption(state.choices(STATES))
     .option('--item <id>', 'only this item', positiveInteger)
     .option('--limit <n>', 'how many at most (default: all)', positiveInteger)

@@ -3,9 +3,8 @@ import type { App } from '../../app.js';
 import { moment } from '../../domain/moment.js';
 import { keepsForEver, planRetention, type Pruned } from '../../store/prune.js';
 import { printResult, stdoutLook } from '../console.js';
-import { usageError } from '../errors.js';
 import { appAction } from '../execute.js';
-import { described, onlySeller, type CommonOptions } from '../options.js';
+import { described, notInStore, onlySeller, type CommonOptions } from '../options.js';
 import { Progress } from '../output/progress.js';
 import { table, type TableColumn } from '../output/table.js';
 import { bytes } from '../../domain/units.js';
@@ -20,7 +19,7 @@ export function add(program: Command): void {
     about:
       'Deletes data older than KEEP_RAW_DAYS, KEEP_RUNS_DAYS, KEEP_VERSIONS_DAYS and KEEP_AUDITS_DAYS; without a setting, its data is kept for ever. Items, changes, verdicts and the checks that prove them always stay. Syncs and audits can run meanwhile.',
     notes:
-      '`run` and `scheduler` do so once a day by themselves. Stopped with Ctrl-C, what is done stays done.',
+      '`run` and `scheduler` do this once a day. After Ctrl-C, what was deleted stays deleted.',
     examples: ['seller-mirror prune --dry-run', 'KEEP_RUNS_DAYS=90 seller-mirror prune'],
     options: ['json', 'seller'],
   }).action(appAction('store', prune));
@@ -33,10 +32,10 @@ async function prune(
 ): Promise<void> {
   const { seller, dryRun = false } = options;
   if (seller !== undefined && (await store.sellers.bindingOf(seller)) === null) {
-    throw usageError(`the store knows no seller "${seller}"`, '`seller-mirror status` lists them');
+    throw notInStore(seller);
   }
   const plan = planRetention(retention, new Date());
-  const progress = new Progress({ output: process.stderr, label: 'prune' });
+  const progress = new Progress('prune');
   const onProgress = (rows: number, detail: string): void => progress.update(rows, { detail });
   const how = { ...onlySeller(seller), signal };
   let pruned: Pruned[];

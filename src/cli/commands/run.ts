@@ -1,8 +1,8 @@
+import { once } from 'node:events';
 import type { Command } from 'commander';
 import type { Roles } from '../../app/service.js';
 import type { Config } from '../../config/index.js';
-import { complain } from '../execute.js';
-import { EXIT } from '../exit-codes.js';
+import { serviceAction } from '../execute.js';
 import { described } from '../options.js';
 import type { Serving } from '../serve.js';
 
@@ -10,7 +10,7 @@ export function add(program: Command): void {
   addService(
     program.command('run'),
     { scheduler: true, worker: true, dashboard: true },
-    'Runs the schedules (SYNC_CRON, ACCOUNT_CRON) and does their work, in one process, until SIGINT or SIGTERM. The dashboard is at DASHBOARD_LISTEN, health and metrics at HEALTH_LISTEN.',
+    'Runs the schedules (SYNC_CRON, ACCOUNT_CRON, AUDIT_CRON) and does all work in the queue, in one process, until SIGINT or SIGTERM. The dashboard is at DASHBOARD_LISTEN, health and metrics at HEALTH_LISTEN.',
     'SYNC_CRON="30 3 * * *" TZ=Europe/Berlin',
   );
 }
@@ -28,7 +28,7 @@ export function addWorker(program: Command): void {
   addService(
     program.command('worker'),
     { scheduler: false, worker: true, dashboard: false },
-    'Does the jobs that `scheduler` and `sync --queue` put into the queue, WORKER_CONCURRENCY at a time. Any number may run, on any number of machines; they share the request budget.',
+    'Does the jobs that `scheduler`, `sync --queue`, `codes check --detach` and the dashboard put into the queue, and continues stopped audits, WORKER_CONCURRENCY at a time. Any number may run, on any number of machines; they share the request budget.',
     'WORKER_CONCURRENCY=8',
   );
 }
@@ -39,7 +39,7 @@ function addService(command: Command, roles: Roles, about: string, settings: str
     about,
     examples: [`${settings} seller-mirror ${name}`],
     more: SERVICE_EXIT_CODES,
-  }).action(() => serveUntilSignal(name, roles));
+  }).action(serviceAction((signal) => serveUntil(signal, name, roles)));
 }
 
 export const SERVICE_EXIT_CODES =
@@ -48,39 +48,24 @@ export const SERVICE_EXIT_CODES =
 interface ServeOptions {
   /** Other than that of this process. */
   readonly config?: Config | null;
-  /** Called once it serves; the signal ends what it starts. */
-  readonly onServing?: (service: Serving, signal: AbortSignal) => Promise<void>;
+  /** Called once it serves. */
+  readonly onServing?: (service: Serving) => Promise<void>;
 }
 
-/**
- * Runs a service until SIGINT or SIGTERM, then stops it in order and ends with 0. A second signal ends
- * it at once with 130: the next worker repeats the unfinished jobs.
- */
-export async function serveUntilSignal(
+/** Runs a service until the signal, then stops it in order. */
+export async function serveUntil(
+  signal: AbortSignal,
   name: string,
   roles: Roles,
   { config = null, onServing }: ServeOptions = {},
 ): Promise<void> {
-  const interruption = new AbortController();
-  const interrupted = new Promise<void>((resolve) => {
-    const onSignal = (): void => {
-      if (interruption.signal.aborted) process.exit(EXIT.interrupted);
-      interruption.abort(new Error('interrupted'));
-      resolve();
-    };
-    process.on('SIGINT', onSignal);
-    process.on('SIGTERM', onSignal);
-  });
-  let exitCode: number = EXIT.done;
   try {
     const { serve } = await import('../serve.js'); // takes long to load: it brings the queue
-    const service = await serve(name, roles, interruption.signal, config);
-    await onServing?.(service, interruption.signal);
-    await interrupted;
+    const service = await serve(name, roles, signal, config);
+    await onServing?.(service);
+    if (!signal.aborted) await once(signal, 'abort');
     await service.stop();
   } catch (error) {
-    if (!interruption.signal.aborted) exitCode = complain(error);
+    if (!signal.aborted) throw error;
   }
-  // Ends also when something is still open, such as the wait for a host that never answers.
-  process.exit(exitCode);
 }

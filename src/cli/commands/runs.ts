@@ -18,7 +18,7 @@ import {
   type CommonOptions,
   type TableOptions,
 } from '../options.js';
-import { pairs, table } from '../output/table.js';
+import { pairs, sections, sellerColumn, table } from '../output/table.js';
 import { bytes } from '../../domain/units.js';
 import {
   count,
@@ -93,13 +93,11 @@ const STYLES: Readonly<Record<Run['state'], Style | null>> = {
 };
 
 function runsTable(runs: readonly Run[], look: Look, vertical?: boolean): string {
-  // Saves room on a terminal.
-  const isOfOne = look.columns !== null && new Set(runs.map((run) => run.sellerId)).size === 1;
   return table(
     runs,
     [
       { header: 'run', value: (run) => run.runId },
-      ...(isOfOne ? [] : [{ header: 'seller', value: (run: Run) => run.sellerId }]),
+      ...sellerColumn(runs, look),
       { header: 'kind', value: (run) => run.kind },
       { header: 'state', value: (run) => run.state, style: (run) => STYLES[run.state] },
       { header: 'started', value: ({ startedAt }) => momentCell(startedAt, new Date(), look) },
@@ -158,7 +156,7 @@ type UnreadRecord = NonNullable<
 function runDetails(run: Run, unread: readonly UnreadRecord[], look: Look): string {
   const style = STYLES[run.state];
   const state = style === null ? run.state : paint(style, run.state, look);
-  const sections: Readonly<Record<string, readonly string[]>> = {
+  const parts = {
     problem:
       run.problem === null
         ? []
@@ -174,11 +172,7 @@ function runDetails(run: Run, unread: readonly UnreadRecord[], look: Look): stri
   return [
     `${paint('bold', `run ${run.runId}`, look)} · ${safeLine(run.sellerId)} · ${run.kind} · ${state}\n`,
     pairs(figures(run), look),
-    ...Object.entries(sections).flatMap(([title, lines]) =>
-      lines.length === 0
-        ? []
-        : [`${paint('bold', title, look)}\n`, ...lines.map((line) => `  ${line}\n`)],
-    ),
+    sections(parts, look),
   ].join('');
 }
 

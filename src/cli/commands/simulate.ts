@@ -67,7 +67,7 @@ function upTo(most: number): (text: string) => number {
   return (text) => {
     const number = Number(text);
     if (/^\d+$/.test(text) && number <= most) return number;
-    throw new InvalidArgumentError(`"${text}" is no whole number from 0 to ${most}.`);
+    throw new InvalidArgumentError(`"${text}" is not a whole number from 0 to ${most}.`);
   };
 }
 

@@ -1,6 +1,7 @@
 import { addAbortSignal } from 'node:stream';
 import type { Command } from 'commander';
-import { errorCode, explainDatabaseError } from '../../store/errors.js';
+import { errorCode } from '../../domain/error-code.js';
+import { explainDatabaseError } from '../../store/errors.js';
 import { queryReadOnly } from '../../store/read-only.js';
 import { NoRowsError } from '../../store/text-cursor.js';
 import { CommandError, usageError } from '../errors.js';

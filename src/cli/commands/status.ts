@@ -1,13 +1,12 @@
 import { Option, type Command } from 'commander';
 import type { App } from '../../app.js';
-import { schedulesOf } from '../../app/schedules.js';
 import { describeWide } from '../../domain/changes.js';
 import { lagOf } from '../../domain/feeds.js';
 import { parkedRemedy, runProblem, runRemedy } from '../../jobs/problem.js';
-import { describeSchedule, type SellerSchedule } from '../../queue/ticks.js';
+import { describeSchedule, schedulesOf, type SellerSchedule } from '../../queue/ticks.js';
 import { ALIVE_MS, isAlive, type LiveProcess } from '../../store/processes.js';
 import { PAUSED, type Parking } from '../../store/sellers.js';
-import type { SellerStatus } from '../../store/status.js';
+import { copyState, type SellerStatus } from '../../store/status.js';
 import { printResult, stdoutLook } from '../console.js';
 import { action, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
@@ -56,7 +55,7 @@ function status(signal: AbortSignal, options: StatusOptions): Promise<ExitCode> 
       })),
       () => {
         const look = stdoutLook();
-        const blocks = reports.map((report) => reportLines(report, now, look));
+        const blocks = reports.map((report) => statusLines(report, now, look));
         if (blocks.length === 0) blocks.push(NO_SELLER);
         return [...blocks, ...shown.map((feed) => feedLines(feed, now, look))].join('\n');
       },
@@ -172,7 +171,7 @@ export function sellerReport(
   stored: SellerStatus | null,
   now: Date,
 ) {
-  const settled = settledVerdict(stored, staleAfterHours, now);
+  const settled = stored === null ? 'never' : copyState(stored, staleAfterHours, now);
   const {
     running = null,
     lastProblem = null,
@@ -259,22 +258,6 @@ function obstacleTo(
   return leftAlone.code === PAUSED ? 'paused' : 'parked';
 }
 
-/** The verdict without the run under way: a nightly run changes nothing about the copy's state yet. */
-function settledVerdict(
-  stored: SellerStatus | null,
-  staleAfterHours: number,
-  now: Date,
-): Exclude<keyof typeof MARKS, 'running'> {
-  if (stored !== null && stored.parked !== null) {
-    return stored.parked.code === PAUSED ? 'paused' : 'parked';
-  }
-  if (stored?.lastProblem?.state === 'failed') return 'failing';
-  const success = stored?.itemsMirroredAt ?? null;
-  if (success === null) return 'never';
-  const age = now.getTime() - success.getTime();
-  return age > staleAfterHours * 3_600_000 ? 'stale' : 'current';
-}
-
 const MARKS = {
   current: ['✓', 'green'],
   running: ['…', 'green'],
@@ -286,7 +269,7 @@ const MARKS = {
 } as const;
 
 /** One seller's state as lines for a person. */
-export function reportLines(report: SellerReport, now: Date, look: Look): string {
+export function statusLines(report: SellerReport, now: Date, look: Look): string {
   const { configured, verdict, sellerId, lastProblem } = report;
   const awaitsDecision = verdict === 'current' && lastProblem?.state === 'held';
   const [mark, colour] = MARKS[awaitsDecision ? 'stale' : verdict];

@@ -11,7 +11,7 @@ import { action, complain, queuesOf, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { chosenSellers, described, positiveInteger, type CommonOptions } from '../options.js';
 import { asTyped } from '../own-command.js';
-import { SyncProgress, exitCodeOf, runJson, runLines } from '../run-report.js';
+import { SyncProgress, exitCodeOfRuns, runJson, runLines } from '../run-report.js';
 
 interface SyncOptions extends CommonOptions {
   readonly acceptAccount?: boolean;
@@ -110,7 +110,7 @@ async function mirror(
     }
   }
   if (json === true) await printJson({ runs: runs.map(runJson), problems });
-  if (codes.length === 0) return exitCodeOf(runs);
+  if (codes.length === 0) return exitCodeOfRuns(runs);
   return codes.every((code) => code === EXIT.usage) ? EXIT.usage : EXIT.failed;
 }
 
@@ -133,7 +133,7 @@ async function putIntoQueue(
   try {
     for (const { name: seller } of sellers) {
       const askedAt = new Date().toISOString();
-      const { jobId } = await queues.addMirror({ ...what, seller, tick: null, askedAt });
+      const { jobId } = await queues.add('mirror', { ...what, seller, tick: null, askedAt });
       jobs.push({ sellerId: seller, jobId });
     }
   } finally {

@@ -26,6 +26,7 @@ export function add(program: Command): void {
     ],
   });
   described(users.command('list', { isDefault: true }), {
+    summary: 'list the accounts',
     about: 'Lists the accounts.',
     examples: ['seller-mirror users list'],
     options: ['json'],
@@ -33,15 +34,20 @@ export function add(program: Command): void {
   const named = (name: string, about = 'of the account'): Command =>
     users.command(name).argument('<name>', about, userName);
   described(named('add', 'letters, digits and . _ - @'), {
+    summary: 'add an account',
     about: 'Adds an account. The password is asked for, or read from stdin.',
     examples: ['seller-mirror users add alice --role operator'],
-    options: [new Option('--role <role>', 'what it may do').choices(ROLES).makeOptionMandatory()],
+    options: [
+      new Option('--role <role>', 'what it may do (required)').choices(ROLES).makeOptionMandatory(),
+    ],
   }).action(appAction('store', addUser));
   described(named('password'), {
+    summary: 'set an account’s password',
     about: 'Sets an account’s password, and ends its sessions.',
     examples: ['seller-mirror users password alice'],
   }).action(appAction('store', setPassword));
   described(named('remove'), {
+    summary: 'remove an account',
     about: 'Removes an account, and ends its sessions.',
     examples: ['seller-mirror users remove alice'],
   }).action(appAction('store', removeUser));

@@ -11,7 +11,7 @@ import { asTyped } from '../own-command.js';
 
 export type CsvCell = string | number | bigint | boolean | Date | null | undefined;
 
-export interface CsvOptions {
+export interface CsvForm {
   /** Columns whose text is numbers, such as PostgreSQL's numeric: by index. */
   readonly numeric?: readonly boolean[];
   /** The rows go to a terminal, where control characters must not take effect. */
@@ -23,7 +23,7 @@ export interface CsvOptions {
 export async function* csv(
   header: readonly string[],
   rows: Iterable<readonly CsvCell[]> | AsyncIterable<readonly CsvCell[]>,
-  { numeric, terminal = false, dialect = PLAIN_CSV }: CsvOptions = {},
+  { numeric, terminal = false, dialect = PLAIN_CSV }: CsvForm = {},
 ): AsyncGenerator<string, void, undefined> {
   const cellOf = (cell: CsvCell, isNumeric: boolean): string | null => {
     const text = cellText(cell, isNumeric, dialect);

@@ -2,10 +2,9 @@ import { Rate } from '../../domain/rate.js';
 import { bytes } from '../../domain/units.js';
 import { count, cut, duration, safeLine, type Output } from './text.js';
 
-export interface ProgressOptions {
-  /** Where to show it: stderr, so that results can be piped. */
-  readonly output: Output;
-  readonly label: string;
+interface ProgressOptions {
+  /** Default: stderr, so that results can be piped. */
+  readonly output?: Output;
   /** Unit of the numbers; default `count`. */
   readonly unit?: 'count' | 'bytes';
   readonly total?: number | null;
@@ -23,7 +22,8 @@ const CLEAR_LINE = '\r\u001B[2K';
  * cleared at the end; elsewhere a line every ten seconds. Shorter work shows nothing.
  */
 export class Progress {
-  readonly #options: ProgressOptions;
+  readonly #label: string;
+  readonly #output: Output;
   readonly #format: (number: number) => string;
   readonly #rate: Rate;
   readonly #timer: NodeJS.Timeout;
@@ -33,13 +33,17 @@ export class Progress {
   #paused = false;
   #drawn = false;
 
-  constructor(options: ProgressOptions) {
-    this.#options = options;
-    this.#format = options.unit === 'bytes' ? bytes : count;
-    this.#total = options.total ?? null;
-    this.#done = options.from ?? 0;
-    this.#rate = new Rate(this.#done, performance.now());
-    const everyMs = options.output.isTTY === true ? REDRAW_MS : LOG_MS;
+  constructor(
+    label: string,
+    { output = process.stderr, unit = 'count', total = null, from = 0 }: ProgressOptions = {},
+  ) {
+    this.#label = label;
+    this.#output = output;
+    this.#format = unit === 'bytes' ? bytes : count;
+    this.#total = total;
+    this.#done = from;
+    this.#rate = new Rate(from, performance.now());
+    const everyMs = output.isTTY === true ? REDRAW_MS : LOG_MS;
     this.#timer = setInterval(() => this.#show(), everyMs).unref();
   }
 
@@ -61,10 +65,9 @@ export class Progress {
 
   /** Writes a line of its own, such as a warning, without mixing it with the bar. */
   note(line: string): void {
-    const { output } = this.#options;
     this.#clear();
-    output.write(`${safeLine(line)}\n`);
-    if (output.isTTY === true) this.#show();
+    this.#output.write(`${safeLine(line)}\n`);
+    if (this.#output.isTTY === true) this.#show();
   }
 
   /** Ends it and clears the line. May be called twice. */
@@ -74,7 +77,7 @@ export class Progress {
   }
 
   #show(): void {
-    const { output } = this.#options;
+    const output = this.#output;
     if (output.isTTY !== true) {
       output.write(`${this.#text('')}\n`);
       return;
@@ -85,7 +88,7 @@ export class Progress {
   }
 
   #clear(): void {
-    if (this.#drawn) this.#options.output.write(CLEAR_LINE);
+    if (this.#drawn) this.#output.write(CLEAR_LINE);
     this.#drawn = false;
   }
 
@@ -104,7 +107,6 @@ export class Progress {
   }
 
   #text(bar: string): string {
-    const { label } = this.#options;
     const [format, total, done] = [this.#format, this.#total, this.#done];
     const rate = this.#perSecond();
     const parts = [total === null ? format(done) : `${format(done)} of ${format(total)}`];
@@ -118,6 +120,6 @@ export class Progress {
       }
     }
     if (this.#detail !== '') parts.push(safeLine(this.#detail));
-    return `${safeLine(label)} ${bar}${parts.join(' · ')}`;
+    return `${safeLine(this.#label)} ${bar}${parts.join(' · ')}`;
   }
 }

@@ -28,7 +28,7 @@ const LEAST = 16;
 /** Characters shown of a value in a record, unless it is shown whole. */
 export const RECORD_CHARACTERS = 400;
 
-export interface TableOptions {
+export interface TableForm {
   /** True: as records, false: as a table; by default as records on a terminal that a table does not fit. */
   readonly vertical?: boolean | undefined;
   /** Number of the first row, where there were others before. Default 1. */
@@ -45,7 +45,7 @@ export function table<Row>(
   rows: readonly Row[],
   columns: readonly TableColumn<Row>[],
   look: Look,
-  options: TableOptions = {},
+  options: TableForm = {},
 ): string {
   return (options.vertical ?? !fits(rows, columns, look))
     ? records(rows, columns, look, options)
@@ -88,7 +88,7 @@ function records<Row>(
   rows: readonly Row[],
   columns: readonly TableColumn<Row>[],
   look: Look,
-  { first = 1, isWhole = false }: TableOptions,
+  { first = 1, isWhole = false }: TableForm,
 ): string {
   const most = isWhole ? Infinity : RECORD_CHARACTERS;
   return rows
@@ -124,6 +124,23 @@ export function pairs(
       return `${name}${GAP}${shown.replaceAll('\n', `\n${indent}`)}`.trimEnd() + '\n';
     })
     .join('');
+}
+
+/** Titles, each with its lines below; a title without lines is left out. The lines must be safe already. */
+export function sections(parts: Readonly<Record<string, readonly string[]>>, look: Look): string {
+  return Object.entries(parts)
+    .filter(([, lines]) => lines.length > 0)
+    .map(([title, lines]) => `${[paint('bold', title, look), ...lines].join('\n  ')}\n`)
+    .join('');
+}
+
+/** The column of sellers; none on a terminal when all rows are of one, to save room. */
+export function sellerColumn<Row extends { readonly sellerId: string }>(
+  rows: readonly Row[],
+  look: Look,
+): TableColumn<Row>[] {
+  const isOfOne = look.columns !== null && new Set(rows.map((row) => row.sellerId)).size === 1;
+  return isOfOne ? [] : [{ header: 'seller', value: (row) => row.sellerId }];
 }
 
 interface ShownColumn<Row> {

@@ -1,6 +1,7 @@
+import { createRequire } from 'node:module';
 import type { Writable } from 'node:stream';
 import { stripVTControlCharacters, styleText } from 'node:util';
-import stringWidth from 'string-width';
+import type stringWidth from 'string-width';
 import { moment } from '../../domain/moment.js';
 
 // The marketplace's text is not trusted: it may hold escape sequences that overwrite lines or fake a
@@ -29,8 +30,17 @@ export function safeLine(text: string): string {
   return safeLines(text).replaceAll(/\s*\n\s*/g, ' ');
 }
 
+/** Latin letters and the marks that the program itself prints: each takes one column. */
+const NARROW = /^[\x20-\x7e\u00a1-\u00ac\u00ae-\u024f–—‘’“”…→−─✓✗]*$/;
+const require = createRequire(import.meta.url);
+let measured: typeof stringWidth | null = null;
+
+/** The columns that the text takes in a terminal. */
 export function width(text: string): number {
-  return stringWidth(text);
+  if (NARROW.test(text)) return text.length;
+  // Loaded when first needed: its expressions of all emoji take 25 ms to compile.
+  measured ??= (require('string-width') as { readonly default: typeof stringWidth }).default;
+  return measured(text);
 }
 
 const GRAPHEMES = new Intl.Segmenter('en', { granularity: 'grapheme' });
@@ -74,7 +84,8 @@ function wrapLine(line: string, columns: number, hang: number | undefined): stri
   const [, blanks = '', first = ''] = /^( *)(.?)/u.exec(stripVTControlCharacters(line)) ?? [];
   const indent = blanks + ' '.repeat(hang ?? (/\p{Lu}/u.test(first) ? 0 : 2));
   const lines: string[] = [];
-  let [current, used] = ['', 0];
+  let current = '';
+  let used = 0;
   for (const [, blanks = '', word = ''] of line.matchAll(WORDS)) {
     const more = width(blanks) + width(word);
     if (used > indent.length && used + more > columns) {

@@ -61,8 +61,6 @@ async function* inChunks(
 }
 
 function isGone(error: unknown): boolean {
-  const code = (error as NodeJS.ErrnoException).code;
-  return (
-    code === 'EPIPE' || code === 'ERR_STREAM_DESTROYED' || code === 'ERR_STREAM_PREMATURE_CLOSE'
-  );
+  const { code = '' } = error as NodeJS.ErrnoException;
+  return /^(?:EPIPE|ERR_STREAM_(?:DESTROYED|PREMATURE_CLOSE))$/.test(code);
 }

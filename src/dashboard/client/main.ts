@@ -218,16 +218,11 @@ document.addEventListener('click', ({ target }) => {
 
 // --- Keys ---
 
-const PLACES: Readonly<Record<string, string>> = {
-  o: '/',
-  r: '/runs',
-  c: '/changes',
-  i: '/items',
-  a: '/audits',
-  p: '/codes',
-  e: '/reports',
-  s: '/system',
-};
+/** Where a key leads after `g`: the links of the sections say it. */
+function placeOf(key: string): string | undefined {
+  const links = [...document.querySelectorAll<HTMLAnchorElement>('.side nav a')];
+  return links.find(({ title }) => title === `g ${key}`)?.href;
+}
 
 let goesAt = 0;
 
@@ -239,7 +234,8 @@ document.addEventListener('keydown', (event) => {
   }
   const isSecond = Date.now() - goesAt < 1_500;
   goesAt = key === 'g' ? Date.now() : 0;
-  if (isSecond && PLACES[key] !== undefined) location.href = PLACES[key];
+  const place = isSecond ? placeOf(key) : undefined;
+  if (place !== undefined) location.href = place;
   else if (key === '?') document.querySelector<HTMLDialogElement>('dialog#keys')?.showModal();
   else if (key === '/') {
     const search = document.querySelector<HTMLInputElement>('input[type=search]');

@@ -5,7 +5,14 @@ import { auditResultChunks, readingOf, isWorkbookList } from '../../jobs/codes/a
 import { repeatedIn } from '../../jobs/codes/enter-list.js';
 import { enqueueNext } from '../../jobs/codes/perform-chunk.js';
 import type { AuditProgress, UnprovenCount } from '../../store/audits/types.js';
-import { act, Problem, queuedNotice, type Dashboard, type DashboardParts } from '../context.js';
+import {
+  act,
+  isOperator,
+  Problem,
+  queuedNotice,
+  type Dashboard,
+  type DashboardParts,
+} from '../context.js';
 import { checkRoom, dialectIn, Downloads, sendFile } from '../downloads.js';
 import { message, page } from '../layout.js';
 import {
@@ -18,12 +25,15 @@ import {
   duration,
   Facts,
   Figures,
+  Filter,
   Foreign,
   Moment,
+  onePage,
   Pages,
   Section,
   SellerField,
   SellerLink,
+  Sentence,
   State,
   Table,
 } from '../parts.js';
@@ -50,32 +60,26 @@ export function addAudits(app: Dashboard, parts: DashboardParts): void {
       orderBy: { auditId: 'desc' },
       take: PAGE_AUDITS + 1,
     });
-    const shown = audits.slice(0, PAGE_AUDITS);
+    const { shown, last } = onePage(audits, PAGE_AUDITS);
     const isFiltered = state !== undefined || seller !== undefined || before !== null;
     return page(
       c,
       {
         title: 'Audits',
         lead: 'Lists of purchase codes that were checked, or are being checked.',
-        actions:
-          c.get('session').role === 'operator' ? (
-            <a class="button main" href="/audits/new">
-              New audit
-            </a>
-          ) : undefined,
+        actions: isOperator(c) ? (
+          <a class="button main" href="/audits/new">
+            New audit
+          </a>
+        ) : undefined,
       },
       <>
-        <form class="filter" method="get">
+        <Filter>
           <Choice name="state" label="State" of={STATES} chosen={state} />
           <SellerField of={seller} />
-          <button>Filter</button>
-        </form>
+        </Filter>
         <AuditTable audits={shown} isFiltered={isFiltered} />
-        <Pages
-          url={c.req.url}
-          by="before"
-          next={audits.length > PAGE_AUDITS ? (shown.at(-1)?.auditId ?? null) : null}
-        />
+        <Pages url={c.req.url} by="before" next={last?.auditId ?? null} />
       </>,
     );
   });
@@ -94,7 +98,6 @@ export function addAudits(app: Dashboard, parts: DashboardParts): void {
       running === null
         ? undefined
         : live.barsOf(running).find(({ id }) => id === `audit ${auditId}`);
-    const isOperator = c.get('session').role === 'operator';
     const token = c.get('token');
     return page(
       c,
@@ -106,7 +109,7 @@ export function addAudits(app: Dashboard, parts: DashboardParts): void {
             <SellerLink name={audit.sellerId} />, <Ago at={audit.createdAt} />
           </>
         ),
-        actions: isOperator ? (
+        actions: isOperator(c) ? (
           <>
             {state === 'running' || state === 'failed' ? (
               <ActionButton action={`/audits/${auditId}/cancel`} token={token}>
@@ -169,7 +172,7 @@ export function addAudits(app: Dashboard, parts: DashboardParts): void {
               ['Rejected', count(audit.rejected)],
               ...(audit.reused === 0
                 ? []
-                : [['Checked lately enough', count(audit.reused)] as const]),
+                : [['Checked recently enough', count(audit.reused)] as const]),
               ['Begun', <Moment at={audit.createdAt} />],
               ['Finished', finishedOf(audit)],
               ...resultFacts(audit),
@@ -222,7 +225,7 @@ export function addAudits(app: Dashboard, parts: DashboardParts): void {
   });
 
   app.get('/audits/:id/:file{result\\.(?:csv|xlsx)}', async (c) => {
-    if (c.get('session').role !== 'operator') {
+    if (!isOperator(c)) {
       return message(c, 403, 'Your account may not read codes', 'An operator can download it.');
     }
     const { auditId, sellerId, lines } = await auditIn(c.req.param('id'));
@@ -284,9 +287,9 @@ const Reasons: FC<{ reasons: readonly UnprovenCount[] }> = ({ reasons }) =>
         rows={reasons}
         empty=""
         columns={[
-          { name: 'Codes', isFigure: true, cell: ({ codes }) => count(codes) },
+          { figure: 'Codes', cell: ({ codes }) => count(codes) },
           { name: 'Why', cell: ({ reason }) => <Foreign text={whyUnproven(reason)} /> },
-          { name: 'What to do', cell: ({ reason }) => unprovenRemedy(reason) },
+          { name: 'What to do', cell: ({ reason }) => <Sentence text={unprovenRemedy(reason)} /> },
         ]}
       />
     </Section>
@@ -332,11 +335,11 @@ const AuditTable: FC<{ audits: readonly AuditRow[]; isFiltered: boolean }> = ({
       { name: 'Seller', cell: ({ sellerId }) => <SellerLink name={sellerId} /> },
       { name: 'State', cell: ({ state }) => <State of={state} /> },
       { name: 'Begun', cell: ({ createdAt }) => <Ago at={createdAt} /> },
-      { name: 'Codes', isFigure: true, cell: ({ codes }) => <Count of={codes} /> },
-      { name: 'Valid', isFigure: true, cell: ({ valid }) => <Count of={valid} /> },
-      { name: 'Invalid', isFigure: true, cell: ({ invalid }) => <Count of={invalid} /> },
-      { name: 'Unproven', isFigure: true, cell: ({ unproven }) => <Count of={unproven} /> },
-      { name: 'Waiting', isFigure: true, cell: ({ pending }) => <Count of={pending} /> },
+      { figure: 'Codes', cell: ({ codes }) => <Count of={codes} /> },
+      { figure: 'Valid', cell: ({ valid }) => <Count of={valid} /> },
+      { figure: 'Invalid', cell: ({ invalid }) => <Count of={invalid} /> },
+      { figure: 'Unproven', cell: ({ unproven }) => <Count of={unproven} /> },
+      { figure: 'Waiting', cell: ({ pending }) => <Count of={pending} /> },
     ]}
   />
 );

@@ -9,8 +9,11 @@ import { checkRoom, dialectIn, Downloads, formatIn, sendFile } from '../download
 import { page } from '../layout.js';
 import {
   Choice,
+  Filter,
   Foreign,
+  ItemLink,
   moment,
+  onePage,
   Pages,
   Percent,
   Section,
@@ -39,7 +42,7 @@ export function addChanges(app: Dashboard, { store }: DashboardParts): void {
     const changes = (
       await store.items.changes({ ...filter, limit: PAGE_CHANGES + 1, newest: true })
     ).toReversed();
-    const shown = changes.slice(0, PAGE_CHANGES);
+    const { shown, last } = onePage(changes, PAGE_CHANGES);
     const query = new URL(c.req.url).searchParams;
     return page(
       c,
@@ -61,7 +64,7 @@ export function addChanges(app: Dashboard, { store }: DashboardParts): void {
         ),
       },
       <>
-        <form class="filter" method="get">
+        <Filter>
           <Choice name="class" label="Class" of={CLASSES} chosen={c.req.query('class')} />
           <label>
             Item
@@ -72,8 +75,7 @@ export function addChanges(app: Dashboard, { store }: DashboardParts): void {
             Since
             <input name="since" type="date" value={c.req.query('since') ?? ''} />
           </label>
-          <button>Filter</button>
-        </form>
+        </Filter>
         {nightsOf(shown).map(({ day, of }) => (
           <Section title={day}>
             <ChangeTable changes={of} />
@@ -81,14 +83,10 @@ export function addChanges(app: Dashboard, { store }: DashboardParts): void {
         ))}
         {shown.length === 0 ? (
           <p class="empty">
-            No change matches. Each sync adds what it finds; a seller’s first list is no change.
+            No change matches. Each sync adds what it finds; a seller’s first list is not a change.
           </p>
         ) : null}
-        <Pages
-          url={c.req.url}
-          by="before"
-          next={changes.length > PAGE_CHANGES ? (shown.at(-1)?.seq ?? null) : null}
-        />
+        <Pages url={c.req.url} by="before" next={last?.seq ?? null} />
       </>,
     );
   });
@@ -117,7 +115,9 @@ export function addChanges(app: Dashboard, { store }: DashboardParts): void {
 
 function filterOf(c: DashboardContext): ChangeFilter {
   const { item, since, seller, class: kind, before, run } = c.req.query();
-  const [itemId, place, runId] = [numberIn(item), numberIn(before), numberIn(run)];
+  const itemId = numberIn(item);
+  const place = numberIn(before);
+  const runId = numberIn(run);
   const from = dayIn(since ?? '');
   const chosen = oneOf(CLASSES, kind);
   return {
@@ -202,6 +202,7 @@ export const ChangeTable: FC<{
   <Table
     caption="Changes"
     flows
+    isEven={hasItem && hasTime}
     rows={changes}
     empty={empty}
     columns={[
@@ -222,21 +223,27 @@ export const ChangeTable: FC<{
             {
               name: 'Item',
               cell: ({ sellerId, itemId, itemName }: ItemChange) => (
-                <a href={`/items/${encodeURIComponent(sellerId)}/${itemId}`}>
-                  <Foreign text={itemName ?? String(itemId)} />
-                </a>
+                <ItemLink seller={sellerId} item={itemId} name={itemName} />
               ),
             },
           ]
         : []),
-      {
-        name: 'What',
-        cell: ({ field }) => labelOf(field),
-      },
+      { name: 'What', cell: ({ field }) => labelOf(field) },
       { name: 'Change', cell: (change) => <ChangeWords of={change} /> },
     ]}
   />
 );
+
+/** Entries that a list lost or got. */
+const Entries: FC<{ of: readonly string[]; as: 'del' | 'ins' }> = ({ of, as: Tag }) =>
+  of.map((entry, n) => (
+    <>
+      {n > 0 ? ', ' : ''}
+      <Tag>
+        <Foreign text={entry} />
+      </Tag>
+    </>
+  ));
 
 const ChangeWords: FC<{ of: ItemChange }> = ({ of }) => {
   const words = describeChange(of, WIDTH);
@@ -245,23 +252,9 @@ const ChangeWords: FC<{ of: ItemChange }> = ({ of }) => {
   if (words.kind === 'list') {
     return (
       <>
-        {words.removed.map((entry, n) => (
-          <>
-            {n > 0 ? ', ' : ''}
-            <del>
-              <Foreign text={entry} />
-            </del>
-          </>
-        ))}
+        <Entries of={words.removed} as="del" />
         {words.removed.length > 0 && words.added.length > 0 ? ' → ' : ''}
-        {words.added.map((entry, n) => (
-          <>
-            {n > 0 ? ', ' : ''}
-            <ins>
-              <Foreign text={entry} />
-            </ins>
-          </>
-        ))}
+        <Entries of={words.added} as="ins" />
         {words.note === null ? null : <small> {words.note}</small>}
       </>
     );

@@ -1,7 +1,7 @@
 import type { Child, FC } from 'hono/jsx';
 import { adding } from '../../app/watches.js';
 import { describeVerdict } from '../../domain/codes/evidence.js';
-import { unprovenRemedy } from '../../domain/codes/outcome.js';
+import { isDenial, unprovenRemedy } from '../../domain/codes/outcome.js';
 import { supportAt } from '../../domain/codes/known-code.js';
 import type { Purchase } from '../../domain/item.js';
 import { maskCode } from '../../domain/secret.js';
@@ -11,6 +11,7 @@ import { enqueueNext } from '../../jobs/codes/perform-chunk.js';
 import type { CodeCheck } from '../../store/audits/types.js';
 import {
   act,
+  isOperator,
   Problem,
   queuedNotice,
   type Dashboard,
@@ -23,13 +24,17 @@ import {
   ActionButton,
   Ago,
   Bar,
+  capital,
+  type Column,
   Facts,
   Foreign,
+  ItemLink,
   Moment,
   money,
   Section,
   SellerChoice,
   SellerLink,
+  Sentence,
   State,
   Table,
   Token,
@@ -40,6 +45,15 @@ import { codeIn, idIn } from '../query.js';
 const MOST_ROWS = 50;
 /** Transitions of all codes. */
 const LATEST = 25;
+
+type Transition = Record<'oldValue' | 'newValue', string | null> & { kind: string };
+
+/** Columns of a transition. */
+const TRANSITION: readonly Column<Transition>[] = [
+  { name: 'What', cell: ({ kind }) => kind.replaceAll('-', ' ') },
+  { named: 'Old', cell: ({ oldValue }) => <Foreign text={oldValue} /> },
+  { named: 'New', cell: ({ newValue }) => <Foreign text={newValue} /> },
+];
 
 /** `/codes`, `/codes/ID`. A code is never part of an address. */
 export function addCodes(app: Dashboard, parts: DashboardParts): void {
@@ -70,9 +84,7 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
                   </a>
                 ),
               },
-              { name: 'What', cell: ({ kind }) => kind.replaceAll('-', ' ') },
-              { name: 'Old', isNamed: true, cell: ({ oldValue }) => <Foreign text={oldValue} /> },
-              { name: 'New', isNamed: true, cell: ({ newValue }) => <Foreign text={newValue} /> },
+              ...TRANSITION,
               { name: 'When', cell: ({ happenedAt }) => <Ago at={happenedAt} /> },
               { name: 'Item', cell: ({ itemName }) => <Foreign text={itemName} /> },
             ]}
@@ -90,7 +102,7 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
     if (sellerId === undefined) throw new Problem('Nothing was looked up', 'Choose the seller.');
     const state = (await store.audits.knownCodes(sellerId, [code])).get(code);
     if (state !== undefined) return c.redirect(`/codes/${state.codeId}`, 303);
-    const canCheck = c.get('session').role === 'operator' && isConfigured(sellerId);
+    const canCheck = isOperator(c) && isConfigured(sellerId);
     return page(
       c,
       { title: 'Codes', lead: `For ${sellerId}.`, status: 404, isStill: true },
@@ -153,7 +165,7 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
           </>
         ),
         actions:
-          c.get('session').role === 'operator' && isConfigured(sellerId) && bar === null ? (
+          isOperator(c) && isConfigured(sellerId) && bar === null ? (
             <ActionButton action={`/codes/${codeId}/check`} token={c.get('token')} isMain>
               Check now
             </ActionButton>
@@ -162,8 +174,8 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
       <>
         {bar === null ? null : <Bar {...bar} label={`Check of this code, ${bar.id}`} />}
         <p class="proof">
-          <Foreign text={sentenceOf(describeVerdict(answer))} isWhole />
-          {remedy === null ? null : ` To do: ${remedy}.`}
+          <Foreign text={`${capital(describeVerdict(answer))}.`} isWhole />
+          {remedy === null ? null : <Sentence text={` To do: ${remedy}.`} />}
         </p>
         <Facts
           of={[
@@ -201,9 +213,7 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
             empty="Nothing changed since it was first proven."
             columns={[
               { name: 'When', cell: ({ happenedAt }) => <Moment at={happenedAt} /> },
-              { name: 'What', cell: ({ kind }) => kind.replaceAll('-', ' ') },
-              { name: 'Old', isNamed: true, cell: ({ oldValue }) => <Foreign text={oldValue} /> },
-              { name: 'New', isNamed: true, cell: ({ newValue }) => <Foreign text={newValue} /> },
+              ...TRANSITION,
             ]}
           />
         </Section>
@@ -277,7 +287,7 @@ function noCode(): Problem {
 }
 
 function shownCode(c: DashboardContext, code: string): string {
-  return c.get('session').role === 'operator' ? code : maskCode(code);
+  return isOperator(c) ? code : maskCode(code);
 }
 
 /** The text with a code masked, in any letter case. */
@@ -291,10 +301,6 @@ function hidden(text: string, code: string, mask: string): string {
       return own;
     })
     .join(mask);
-}
-
-function sentenceOf(words: string): string {
-  return `${words.replace(/^./, (first) => first.toUpperCase())}.`;
 }
 
 function saidBy(
@@ -337,18 +343,19 @@ const CheckTable: FC<{ checks: readonly CodeCheck[]; hide: (text: string) => str
     empty="It was not asked for yet. Check now asks the marketplace."
     columns={[
       { name: 'Checked', cell: ({ checkedAt }) => <Moment at={checkedAt} /> },
-      { name: 'Verdict', cell: ({ verdict }) => <State of={verdict} /> },
+      {
+        name: 'Verdict',
+        cell: (check) => <State of={isDenial(check) ? 'denied' : check.verdict} />,
+      },
       { name: 'What it proves', cell: (check) => <Foreign text={checkWords(check)} /> },
       {
-        name: 'The marketplace said',
-        isNamed: true,
+        named: 'The marketplace said',
         cell: ({ httpStatus, message }) => (
           <Foreign text={hide([httpStatus, message].filter((one) => one !== null).join(' '))} />
         ),
       },
       {
-        name: 'Audit',
-        isNamed: true,
+        named: 'Audit',
         cell: ({ auditId }) =>
           auditId === null ? (
             <span class="muted">–</span>
@@ -360,14 +367,12 @@ const CheckTable: FC<{ checks: readonly CodeCheck[]; hide: (text: string) => str
   />
 );
 
-function checkWords({ verdict, reason, proof, checkedAt: at, ...check }: CodeCheck): string {
-  // One denial of several that make a code invalid.
-  const isDenial = verdict === 'unproven' && proof !== 'none';
-  const { checkpointBefore, checkpointAfter } = check;
+function checkWords(check: CodeCheck): string {
+  const { verdict, reason, proof, checkedAt: at, checkpointBefore, checkpointAfter } = check;
   const denial = { at, checkpointBefore, checkpointAfter };
   const denials = checkpointAfter === null ? null : { times: 1, first: denial, last: denial };
   const facts = { reason, proof, denials, checkedAt: null };
-  return describeVerdict({ ...facts, verdict: isDenial ? 'invalid' : verdict });
+  return describeVerdict({ ...facts, verdict: isDenial(check) ? 'invalid' : verdict });
 }
 
 function purchaseFacts(
@@ -386,9 +391,7 @@ function purchaseFacts(
       ) : item.id === null ? (
         <Foreign text={name} />
       ) : (
-        <a href={`/items/${encodeURIComponent(sellerId)}/${item.id}`}>
-          <Foreign text={name} />
-        </a>
+        <ItemLink seller={sellerId} item={item.id} name={name} />
       ),
     ],
     ['License', <Foreign text={licenseType} />],

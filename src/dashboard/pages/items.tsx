@@ -4,8 +4,7 @@ import { describeRemoval } from '../../domain/removals.js';
 import type { Prisma } from '../../store/mirror.js';
 import type { TextRows } from '../../store/items-read.js';
 import { StepChart } from '../charts.js';
-import type { Dashboard, DashboardParts } from '../context.js';
-import { Problem } from '../context.js';
+import { isOperator, Problem, type Dashboard, type DashboardParts } from '../context.js';
 import { page } from '../layout.js';
 import {
   Ago,
@@ -13,9 +12,12 @@ import {
   count,
   Facts,
   Figures,
+  Filter,
   Foreign,
+  ItemLink,
   moment,
   money,
+  onePage,
   Pages,
   printable,
   Section,
@@ -47,10 +49,15 @@ export function addItems(app: Dashboard, { store, mirror }: DashboardParts): voi
     const asOf = day === '' ? null : endOf(day);
     const from = Number(numberIn(c.req.query('from')) ?? 0n);
     const items = await store.items.search({
-      ...{ text, state, sellerId, asOf, sort, limit: PAGE_ITEMS + 1 },
+      text,
+      state,
+      sellerId,
+      asOf,
+      sort,
+      limit: PAGE_ITEMS + 1,
       offset: Math.min(from, 1_000_000),
     });
-    const shown = items.slice(0, PAGE_ITEMS);
+    const { shown, last } = onePage(items, PAGE_ITEMS);
     return page(
       c,
       {
@@ -58,7 +65,7 @@ export function addItems(app: Dashboard, { store, mirror }: DashboardParts): voi
         lead: asOf === null ? 'As they are now.' : `As they were at the end of ${day}.`,
       },
       <>
-        <form class="filter" method="get">
+        <Filter button="Search">
           <label>
             Search
             <input type="search" name="q" value={text} placeholder="name, id or tag" />
@@ -79,8 +86,7 @@ export function addItems(app: Dashboard, { store, mirror }: DashboardParts): voi
               ))}
             </select>
           </label>
-          <button>Search</button>
-        </form>
+        </Filter>
         <Table
           caption="Items"
           rows={shown}
@@ -94,38 +100,27 @@ export function addItems(app: Dashboard, { store, mirror }: DashboardParts): voi
             )
           }
           columns={[
-            { name: 'Item', isMinor: true, cell: ({ itemId }) => itemId },
+            { minor: 'Item', cell: ({ itemId }) => itemId },
             {
               name: 'Name',
               cell: ({ sellerId: seller, itemId, name }) => (
-                <a href={`/items/${encodeURIComponent(seller)}/${itemId}`}>
-                  <Foreign text={name} />
-                </a>
+                <ItemLink seller={seller} item={itemId} name={name} />
               ),
             },
-            {
-              name: 'Category',
-              isMinor: true,
-              cell: ({ category }) => <Foreign text={category} />,
-            },
+            { minor: 'Category', cell: ({ category }) => <Foreign text={category} /> },
             { name: 'State', cell: (item) => <State of={item.state} /> },
             {
-              name: 'Price',
-              isFigure: true,
+              figure: 'Price',
               cell: ({ priceRegular, currency }) => money(priceRegular, currency),
             },
-            { name: 'Changed', isMinor: true, cell: ({ changedAt }) => <Ago at={changedAt} /> },
-            {
-              name: 'Seller',
-              isMinor: true,
-              cell: ({ sellerId: seller }) => <SellerLink name={seller} />,
-            },
+            { minor: 'Changed', cell: ({ changedAt }) => <Ago at={changedAt} /> },
+            { minor: 'Seller', cell: ({ sellerId: seller }) => <SellerLink name={seller} /> },
           ]}
         />
         <Pages
           url={c.req.url}
           by="from"
-          next={items.length > PAGE_ITEMS ? from + PAGE_ITEMS : null}
+          next={last === undefined ? null : from + PAGE_ITEMS}
           words={['First', 'Next']}
         />
       </>,
@@ -135,13 +130,15 @@ export function addItems(app: Dashboard, { store, mirror }: DashboardParts): voi
   app.get('/items/:seller/:id', async (c) => {
     const sellerId = c.req.param('seller');
     const itemId = idIn(c.req.param('id'));
-    const isOperator = c.get('session').role === 'operator';
     const where = { sellerId_itemId: { sellerId, itemId } };
     const [item, prices, changes, purchases, unlisted, lookup] = await Promise.all([
       mirror.item.findUnique({ where }),
       store.items.priceHistory(sellerId, Number(itemId)),
       store.items.changes({
-        ...{ itemId: Number(itemId), sellerIds: [sellerId], limit: MOST_ROWS, newest: true },
+        itemId: Number(itemId),
+        sellerIds: [sellerId],
+        limit: MOST_ROWS,
+        newest: true,
       }),
       mirror.reportingPurchases.findMany({
         where: { sellerId, itemId },
@@ -210,21 +207,13 @@ export function addItems(app: Dashboard, { store, mirror }: DashboardParts): voi
                 name: 'Code',
                 cell: ({ codeId, code }) => (
                   <a class="code" href={`/codes/${codeId}`}>
-                    {isOperator ? code : maskCode(code)}
+                    {isOperator(c) ? code : maskCode(code)}
                   </a>
                 ),
               },
               { name: 'Purchased', cell: ({ purchasedAt }) => <Ago at={purchasedAt} none="–" /> },
-              {
-                name: 'License',
-                isMinor: true,
-                cell: ({ licenseType }) => <Foreign text={licenseType} />,
-              },
-              {
-                name: 'Price',
-                isFigure: true,
-                cell: ({ price, currency }) => money(price, currency),
-              },
+              { minor: 'License', cell: ({ licenseType }) => <Foreign text={licenseType} /> },
+              { figure: 'Price', cell: ({ price, currency }) => money(price, currency) },
               { name: 'Support', cell: ({ support }) => support },
             ]}
           />
@@ -232,11 +221,12 @@ export function addItems(app: Dashboard, { store, mirror }: DashboardParts): voi
         <Section title="Details">
           {item.state === 'removed' ? (
             <p class="notice bad">
+              Removed:{' '}
               {describeRemoval({
                 unlisted:
                   unlisted === null ? null : { runId: unlisted.runId, at: unlisted.changedAt },
                 deniedAt: lookup?.outcome === 'gone' ? lookup.lookedUpAt : null,
-              }).replace(/^./, (first) => `Removed: ${first}`)}
+              })}
               .
             </p>
           ) : null}
@@ -314,13 +304,18 @@ function readable(html: string | null): string | null {
 }
 
 const ENTITIES: Readonly<Record<string, string>> = {
-  ...{ amp: '&', lt: '<', gt: '>', quot: '"', '#39': "'", nbsp: ' ' },
+  amp: '&',
+  lt: '<',
+  gt: '>',
+  quot: '"',
+  '#39': "'",
+  nbsp: ' ',
 };
 
 /** The end of a day in the server's time zone. @throws {Problem} when it is no day */
 function endOf(day: string): Date {
   if (dayIn(day) !== null) return new Date(`${day}T23:59:59.999`);
-  throw new Problem(`"${day.slice(0, 40)}" is no day`, 'Write it as 2026-11-23.');
+  throw new Problem(`"${day.slice(0, 40)}" is not a day`, 'Write it as 2026-11-23.');
 }
 
 function pricePoints({ rows }: TextRows): { at: Date; value: number }[] {
@@ -337,13 +332,11 @@ const PriceTable = ({ prices }: { prices: TextRows }) => (
     columns={[
       { name: 'Since', cell: ([at = null]) => (at === null ? '–' : moment(new Date(at))) },
       {
-        name: 'Regular',
-        isFigure: true,
+        figure: 'Regular',
         cell: ([, regular, , currency]) => money(regular ?? null, currency ?? null),
       },
       {
-        name: 'Extended',
-        isFigure: true,
+        figure: 'Extended',
         cell: ([, , extended, currency]) => money(extended ?? null, currency ?? null),
       },
     ]}

@@ -24,6 +24,7 @@ import { enqueueNext } from '../../jobs/codes/perform-chunk.js';
 import type { AuditSize } from '../../store/audits/types.js';
 import {
   act,
+  isOperator,
   Problem,
   queuedNotice,
   type Dashboard,
@@ -36,15 +37,18 @@ import { message, page } from '../layout.js';
 import {
   ActionButton,
   Bar,
+  capital,
   count,
   duration,
   Facts,
   Figures,
   Foreign,
+  Lines,
   Moment,
   plural,
   Section,
   SellerChoice,
+  Sentence,
   Table,
   Token,
 } from '../parts.js';
@@ -84,7 +88,7 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
 
   app.get('/audits/new', (c) => {
     const token = c.get('token');
-    if (c.get('session').role !== 'operator') {
+    if (!isOperator(c)) {
       return page(c, { title: 'New audit' }, <p class="empty">An operator starts audits.</p>);
     }
     const id = c.req.query('draft');
@@ -125,7 +129,8 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
     if (sent === null) return tooOld(c);
     const { fields, name, path } = sent;
     const draft = drafts.add(token, path, {
-      ...{ name, seller: fields.get('seller') ?? '' },
+      name,
+      seller: fields.get('seller') ?? '',
       column: fields.get('column')?.trim() || null,
       sheet: fields.get('sheet')?.trim() || null,
     });
@@ -216,7 +221,7 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
       });
     if (fault === null) return true;
     if (fault.isOutage) return false;
-    throw new Problem(sentence(fault.message), `${sentence(fault.remedy)}.`);
+    throw new Problem(capital(fault.message), `${capital(fault.remedy)}.`);
   }
 
   async function withList<T>(
@@ -225,7 +230,8 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
   ): Promise<T> {
     const keys = config.sellers.map(({ key }) => key);
     const options = {
-      ...{ name, keys },
+      name,
+      keys,
       ...(column === null ? {} : { column }),
       ...(sheet === null ? {} : { sheet }),
     };
@@ -258,7 +264,10 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
         },
       );
       return {
-        ...{ reasons: list.intake.layout.reasons, report, size, requestsPerMinute },
+        reasons: list.intake.layout.reasons,
+        report,
+        size,
+        requestsPerMinute,
         cost: costOf(seller, toAsk(size), chunkSizeFor(requestsPerMinute)),
         doubt: doubtOf(list.intake, known),
         hasValidCode: known.length > 0,
@@ -349,7 +358,7 @@ function tooOld(c: DashboardContext): Response {
 /** What a person can do about a list that can't be read; other errors stay as they are. */
 function problemOf(error: unknown): unknown {
   if (!(error instanceof IntakeError)) return error;
-  return new Problem(sentence(error.message), inForm(error.remedy));
+  return new Problem(capital(error.message), inForm(error.remedy));
 }
 
 function inForm(remedy: string): string {
@@ -357,10 +366,6 @@ function inForm(remedy: string): string {
     .replaceAll('--column', 'the field Column')
     .replaceAll('Leave --sheet out', 'Leave the field Sheet empty')
     .replaceAll('--sheet', 'the field Sheet');
-}
-
-function sentence(words: string): string {
-  return words.replace(/^./, (first) => first.toUpperCase());
 }
 
 const ListForm: FC<{ token: string; sellers: readonly string[] }> = ({ token, sellers }) => (
@@ -440,9 +445,13 @@ function draftPage(
       {problem === null ? null : (
         <p class="notice bad">
           It was not started.{' '}
-          {problem instanceof Problem
-            ? `${problem.message}. ${problem.remedy}`
-            : 'The database or the queue did not answer: try again.'}
+          <Sentence
+            text={
+              problem instanceof Problem
+                ? `${problem.message}. ${problem.remedy}`
+                : 'The database or the queue did not answer: try again.'
+            }
+          />
         </p>
       )}
       {doubt === null ? null : <DoubtNotice doubt={doubt} />}
@@ -517,13 +526,7 @@ function draftPage(
 export const Reading: FC<{ reasons: readonly string[] }> = ({ reasons }) =>
   reasons.length === 0 ? null : (
     <Section title="How it was read">
-      <ul class="lines">
-        {reasons.map((reason) => (
-          <li>
-            <Foreign text={reason} isWhole />
-          </li>
-        ))}
-      </ul>
+      <Lines of={reasons} />
     </Section>
   );
 
@@ -533,13 +536,7 @@ const DoubtNotice: FC<{ doubt: Doubt }> = ({ doubt: { odd, of, known, samples } 
       {count(odd)} of the first {plural(of, 'record')} do not look like{' '}
       {known === null ? 'purchase codes' : `the valid codes that are known (${known})`}:
     </p>
-    <ul class="lines">
-      {samples.map((sample) => (
-        <li>
-          <Foreign text={sample} />
-        </li>
-      ))}
-    </ul>
+    <Lines of={samples} />
   </div>
 );
 

@@ -3,22 +3,32 @@ import type { AuditProgress } from '../../store/audits/types.js';
 import type { Happened, Night, PriceMove, Running } from '../../store/overview.js';
 import { ALIVE_MS, isAlive, type LiveProcess } from '../../store/processes.js';
 import { PAUSED } from '../../store/sellers.js';
-import type { SellerStatus } from '../../store/status.js';
+import { copyState, type CopyState, type SellerStatus } from '../../store/status.js';
 import type { LiveBar } from '../live.js';
-import { act, type Dashboard, type DashboardParts, Problem, queuedNotice } from '../context.js';
-import { ageOf, nextTimes, obstacleOf, schedulesOf, stateOf } from '../seller-state.js';
+import {
+  act,
+  type Dashboard,
+  type DashboardParts,
+  isOperator,
+  noSeller,
+  queuedNotice,
+} from '../context.js';
+import { nextTimes, obstacleOf, schedulesOf } from '../seller-state.js';
 import { NightStrip } from '../charts.js';
 import { page } from '../layout.js';
 import {
   ActionButton,
   Ago,
   Bar,
+  capital,
   Card,
   count,
   Count,
   duration,
   Figures,
+  Filter,
   Foreign,
+  ItemLink,
   money,
   Pages,
   Percent,
@@ -28,6 +38,7 @@ import {
   State,
   Table,
 } from '../parts.js';
+import { numberIn } from '../query.js';
 
 const NIGHTS = 30;
 const DAY_MS = 86_400_000;
@@ -46,8 +57,7 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
 
   app.get('/', async (c) => {
     const since = new Date(Date.now() - DAY_MS);
-    const staleMs = config.staleAfterHours * 3_600_000;
-    const [sellers, happened, running, audits, moves, beats] = await Promise.all([
+    const [statuses, happened, running, audits, moves, beats] = await Promise.all([
       store.sellers.statuses(),
       store.overview.happenedSince(since),
       store.overview.running(),
@@ -62,9 +72,14 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
       store.overview.priceMoves(since, MOST_MOVES),
       store.processes.live(ALIVE_MS),
     ]);
+    const now = new Date();
+    const sellers = statuses.map((status) => ({
+      ...status,
+      copy: copyState(status, config.staleAfterHours, now),
+    }));
     const processes = beats.filter(isAlive);
     const search = c.req.query('seller')?.toLowerCase() ?? '';
-    const from = Math.max(0, Number(c.req.query('from') ?? 0) || 0);
+    const from = Number(numberIn(c.req.query('from')) ?? 0n);
     const listed = sellers.filter(({ sellerId }) => sellerId.toLowerCase().includes(search));
     const shown = listed.slice(from, from + PAGE_SELLERS);
     const nights = await store.overview.nights(
@@ -72,66 +87,66 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
       NIGHTS,
     );
     const token = c.get('token');
-    const isOperator = c.get('session').role === 'operator';
+    const mayAct = isOperator(c);
     const needs = sellers
-      .flatMap((seller) => needOf(seller, staleMs))
+      .flatMap(needOf)
       .sort((a, b) => URGENCY.indexOf(a.kind) - URGENCY.indexOf(b.kind));
     return page(
       c,
       {
         title: 'Overview',
-        lead: sentence(sellers, staleMs),
+        lead: sentence(sellers),
         actions:
-          isOperator && sellers.length + config.sellers.length > 0 ? (
+          mayAct && sellers.length + config.sellers.length > 0 ? (
             <ActionButton action="/sync" token={token} isMain>
               Sync now
             </ActionButton>
           ) : undefined,
       },
       <>
-        <Section title="Needs you">
-          {needs.length + audits.length === 0 ? (
-            <p class="empty">Nothing needs you.</p>
-          ) : (
-            <div class="cards">
-              {needs.slice(0, MOST_CARDS).map((need) => (
-                <NeedCard need={need} token={token} isOperator={isOperator} />
-              ))}
-              {audits.map((audit) => (
-                <AuditCard audit={audit} />
-              ))}
-            </div>
-          )}
-          {needs.length > MOST_CARDS ? (
-            <p class="muted">
-              and {plural(needs.length - MOST_CARDS, 'more seller', 'more sellers')}: the list below
-              has all
-            </p>
-          ) : null}
-        </Section>
+        {sellers.length === 0 ? null : (
+          <Section title="Needs you">
+            {needs.length + audits.length === 0 ? (
+              <p class="empty">Nothing needs you.</p>
+            ) : (
+              <div class="cards">
+                {needs.slice(0, MOST_CARDS).map((need) => (
+                  <NeedCard need={need} token={token} mayAct={mayAct} />
+                ))}
+                {audits.map((audit) => (
+                  <AuditCard audit={audit} />
+                ))}
+              </div>
+            )}
+            {needs.length > MOST_CARDS ? (
+              <p class="muted">
+                and {plural(needs.length - MOST_CARDS, 'more seller', 'more sellers')}: the list
+                below has all
+              </p>
+            ) : null}
+          </Section>
+        )}
         <Work bars={live.barsOf(running)} running={running} />
-        <Overnight happened={happened} />
+        {sellers.length === 0 ? null : <Overnight happened={happened} />}
         <Section
           title="Sellers"
           note={
-            isOperator && sellers.some(({ parked }) => parked !== null)
+            mayAct && sellers.some(({ parked }) => parked !== null)
               ? 'Sync now mirrors all of them, paused and parked ones too'
               : undefined
           }
         >
           {sellers.length > PAGE_SELLERS ? (
-            <form class="filter" method="get" action="/">
+            <Filter button="Search" action="/">
               <label>
                 Seller
                 <input type="search" name="seller" value={c.req.query('seller') ?? ''} />
               </label>
-              <button>Search</button>
-            </form>
+            </Filter>
           ) : null}
           <SellerTable
             sellers={shown}
             nights={nights}
-            staleMs={staleMs}
             processes={processes}
             empty={
               sellers.length > 0 ? (
@@ -169,13 +184,8 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
       { action: 'sync now', target: sellers.join(', ').slice(0, 200) },
       async () => {
         for (const name of sellers) {
-          if (!known.includes(name) && !configured.includes(name))
-            throw new Problem(
-              'There is no such seller',
-              'The overview lists the sellers there are.',
-              404,
-            );
-          await queues.addMirror({
+          if (!known.includes(name) && !configured.includes(name)) throw noSeller();
+          await queues.add('mirror', {
             kind: 'sync',
             seller: name,
             tick: null,
@@ -207,7 +217,7 @@ const Work: FC<{ running: Running; bars: readonly LiveBar[] }> = ({ running, bar
         {[...runs, ...audits].map(({ id, link, what }) => {
           const bar = bars.find((one) => one.id === id);
           return (
-            <Card tone="busy" title={<a href={link}>{id.replace(/^./, (c) => c.toUpperCase())}</a>}>
+            <Card tone="busy" title={<a href={link}>{capital(id)}</a>}>
               <Foreign text={what} />
               {bar === undefined ? null : <Bar {...bar} label={id} />}
             </Card>
@@ -230,49 +240,41 @@ const PriceMoves: FC<{ moves: readonly PriceMove[] }> = ({ moves }) =>
           {
             name: 'Item',
             cell: ({ sellerId, itemId, itemName }) => (
-              <a href={`/items/${encodeURIComponent(sellerId)}/${itemId}`}>
-                <Foreign text={itemName ?? itemId} />
-              </a>
+              <ItemLink seller={sellerId} item={itemId} name={itemName} />
             ),
           },
           { name: 'Price', cell: ({ price }) => price },
-          {
-            name: 'Old',
-            isFigure: true,
-            cell: ({ oldPrice, oldCurrency }) => money(oldPrice, oldCurrency),
-          },
-          {
-            name: 'New',
-            isFigure: true,
-            cell: ({ newPrice, currency }) => money(newPrice, currency),
-          },
-          {
-            name: 'Change',
-            isFigure: true,
-            cell: ({ percent }) => <Percent of={Number(percent)} />,
-          },
+          { figure: 'Old', cell: ({ oldPrice, oldCurrency }) => money(oldPrice, oldCurrency) },
+          { figure: 'New', cell: ({ newPrice, currency }) => money(newPrice, currency) },
+          { figure: 'Change', cell: ({ percent }) => <Percent of={Number(percent)} /> },
         ]}
       />
     </Section>
   );
 
-/** `2 copies current, the oldest 6 h old`. */
-function sentence(sellers: readonly SellerStatus[], staleMs: number): string {
-  if (sellers.length === 0) return 'No seller was mirrored yet.';
-  const active = sellers.filter(({ parked }) => parked?.code !== PAUSED);
-  const paused = sellers.length - active.length;
-  const ages = active.map(ageOf);
-  const stale = ages.filter((age) => age > staleMs).length;
-  const known = ages.filter((age) => age < Infinity);
-  const oldest = known.length === 0 ? null : duration(known.reduce((a, b) => Math.max(a, b)));
-  const current = active.length - stale;
-  const parts = [
-    current > 0 ? `${plural(current, 'copy', 'copies')} current` : '',
-    stale > 0 ? `${plural(stale, 'copy', 'copies')} stale` : '',
-    oldest === null ? '' : `${active.length === 1 ? '' : 'the oldest '}${oldest} old`,
-    paused > 0 ? `${paused} paused` : '',
-  ];
-  return parts.filter((part) => part !== '').join(', ');
+/** A seller, and how current its copy is. */
+type Seller = SellerStatus & { readonly copy: CopyState };
+
+/** In the order in which the sentence counts them. */
+const COPIES = ['current', 'stale', 'never', 'failing', 'parked', 'paused'] as const;
+
+/** `2 copies current, 1 paused, the oldest 6 h old`. */
+function sentence(sellers: readonly Seller[]): string {
+  if (sellers.length === 0) return 'No copy yet.';
+  const counts = COPIES.map((state) => ({
+    state: state === 'never' ? 'never mirrored' : state,
+    sellers: sellers.filter(({ copy }) => copy === state).length,
+  })).filter((one) => one.sellers > 0);
+  const parts = counts.map(({ state, sellers: n }, place) =>
+    place === 0 ? `${plural(n, 'copy', 'copies')} ${state}` : `${count(n)} ${state}`,
+  );
+  // A person wants the copy of a paused seller to grow old.
+  const times = sellers.flatMap(({ copy, itemsMirroredAt }) =>
+    copy === PAUSED || itemsMirroredAt === null ? [] : [itemsMirroredAt.getTime()],
+  );
+  if (times.length === 0) return parts.join(', ');
+  const age = duration(Date.now() - times.reduce((a, b) => Math.min(a, b)));
+  return [...parts, `${sellers.length === 1 ? '' : 'the oldest '}${age} old`].join(', ');
 }
 
 /** What needs somebody, the most urgent first: of a thousand stale copies, a held run is not the last. */
@@ -280,30 +282,25 @@ const URGENCY = ['held', 'parked', 'failed', 'stale'] as const;
 
 interface Need {
   readonly kind: (typeof URGENCY)[number];
-  readonly seller: SellerStatus;
+  readonly seller: Seller;
 }
 
-function needOf(seller: SellerStatus, staleMs: number): Need[] {
-  const { lastProblem, parked } = seller;
-  const isPaused = parked?.code === PAUSED;
-  if (parked !== null && !isPaused) return [{ kind: 'parked', seller }];
+function needOf(seller: Seller): Need[] {
+  const { copy, lastProblem } = seller;
+  if (copy === 'parked') return [{ kind: 'parked', seller }];
   if (lastProblem?.state === 'held') return [{ kind: 'held', seller }];
-  if (isPaused) return [];
+  if (copy === PAUSED) return [];
   if (lastProblem !== null) return [{ kind: 'failed', seller }];
-  return ageOf(seller) > staleMs ? [{ kind: 'stale', seller }] : [];
+  return copy === 'stale' || copy === 'never' ? [{ kind: 'stale', seller }] : [];
 }
 
-function upper(text: string): string {
-  return text.replace(/^./u, (first) => first.toUpperCase());
-}
-
-const NeedCard: FC<{ need: Need; token: string; isOperator: boolean }> = ({
+const NeedCard: FC<{ need: Need; token: string; mayAct: boolean }> = ({
   need: { kind, seller },
   token,
-  isOperator,
+  mayAct,
 }) => {
-  const { sellerId, lastProblem: problem, parked } = seller;
-  const sync = isOperator ? (
+  const { sellerId, lastProblem: problem, parked, held } = seller;
+  const sync = mayAct ? (
     <ActionButton action="/sync" token={token} fields={{ seller: sellerId }}>
       Sync now
     </ActionButton>
@@ -321,7 +318,9 @@ const NeedCard: FC<{ need: Need; token: string; isOperator: boolean }> = ({
           </a>
         }
       >
-        {run} would have removed more items than the guard allows. {problem?.problem}
+        {run}: the list lacked{' '}
+        {held === null ? 'items' : `${count(held.items)} of ${plural(held.present, 'item')}`}, more
+        than the removal guard allows. Nothing was removed.
       </Card>
     );
   }
@@ -336,7 +335,7 @@ const NeedCard: FC<{ need: Need; token: string; isOperator: boolean }> = ({
           </a>
         }
       >
-        <Foreign text={upper(parked?.reason ?? '')} />. Schedules leave it alone until this is
+        <Foreign text={capital(parked?.reason ?? '')} />. Schedules leave it alone until this is
         mended.
       </Card>
     );
@@ -415,41 +414,33 @@ const Overnight: FC<{ happened: Happened }> = ({ happened }) => (
 );
 
 const SellerTable: FC<{
-  sellers: readonly SellerStatus[];
+  sellers: readonly Seller[];
   nights: readonly Night[];
-  staleMs: number;
   processes: readonly LiveProcess[];
   empty: Child;
-}> = ({ sellers, nights, staleMs, processes, empty }) => (
+}> = ({ sellers, nights, processes, empty }) => (
   <Table
     caption="Sellers"
     flows
     rows={sellers}
     empty={empty}
     columns={[
+      { name: 'Seller', cell: ({ sellerId }) => <SellerLink name={sellerId} /> },
+      { name: 'Copy', cell: ({ copy }) => <State of={copy} /> },
+      { named: 'Mirrored', cell: ({ itemsMirroredAt }) => <Ago at={itemsMirroredAt} /> },
+      { figure: 'Live', cell: ({ items }) => <Count of={items.live} /> },
+      { figure: 'Missing', cell: ({ items }) => <Count of={items.missing} /> },
+      { figure: 'Removed', cell: ({ items }) => <Count of={items.removed} /> },
       {
-        name: 'Seller',
-        cell: ({ sellerId }) => <SellerLink name={sellerId} />,
+        figure: 'Balance',
+        cell: ({ account }) =>
+          account === null ? (
+            <span class="muted">–</span>
+          ) : (
+            money(account.balance, account.currency)
+          ),
       },
-      { name: 'Copy', cell: (seller) => <State of={stateOf(seller, staleMs)} /> },
-      {
-        name: 'Mirrored',
-        isNamed: true,
-        cell: ({ itemsMirroredAt }) => <Ago at={itemsMirroredAt} />,
-      },
-      { name: 'Live', isFigure: true, cell: ({ items }) => <Count of={items.live} /> },
-      { name: 'Missing', isFigure: true, cell: ({ items }) => <Count of={items.missing} /> },
-      { name: 'Removed', isFigure: true, cell: ({ items }) => <Count of={items.removed} /> },
-      {
-        name: 'Balance',
-        isFigure: true,
-        cell: ({ account }) => money(account?.balance ?? null, account?.currency ?? null),
-      },
-      {
-        name: 'Next run',
-        isNamed: true,
-        cell: (seller) => <Ago at={nextRunOf(seller, processes)} none="–" />,
-      },
+      { named: 'Next run', cell: (seller) => <Ago at={nextRunOf(seller, processes)} none="–" /> },
       {
         name: '30 nights',
         cell: ({ sellerId }) => (
@@ -460,7 +451,7 @@ const SellerTable: FC<{
                 (one) => one.sellerId === sellerId && one.daysAgo === daysAgo,
               );
               return {
-                day: daysAgo === 0 ? 'today' : `${daysAgo} days ago`,
+                day: ['today', 'yesterday'][daysAgo] ?? `${daysAgo} days ago`,
                 state: night?.state ?? 'none',
               };
             })}

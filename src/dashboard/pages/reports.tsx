@@ -9,7 +9,13 @@ import {
   reportSql,
 } from '../../store/reports.js';
 import { BarChart, type ChartBar, Share, StepChart } from '../charts.js';
-import { Problem, type Dashboard, type DashboardContext, type DashboardParts } from '../context.js';
+import {
+  noSeller,
+  Problem,
+  type Dashboard,
+  type DashboardContext,
+  type DashboardParts,
+} from '../context.js';
 import { checkRoom, dialectIn, Downloads, formatIn, sendFile } from '../downloads.js';
 import { page } from '../layout.js';
 import {
@@ -19,7 +25,9 @@ import {
   Count,
   dayName,
   Empty,
+  Filter,
   Foreign,
+  ItemLink,
   moment,
   money,
   monthName,
@@ -50,13 +58,7 @@ export function addReports(app: Dashboard, { store, mirror }: DashboardParts): v
   /** The seller that the query asks for; null: all. @throws {Problem} when there is no such one */
   async function sellerOf(c: DashboardContext): Promise<string | null> {
     const sellerId = c.req.query('seller') || null;
-    if (sellerId !== null && (await store.sellers.bindingOf(sellerId)) === null) {
-      throw new Problem(
-        'There is no such seller',
-        'The overview lists the sellers there are.',
-        404,
-      );
-    }
+    if (sellerId !== null && (await store.sellers.bindingOf(sellerId)) === null) throw noSeller();
     return sellerId;
   }
 
@@ -196,14 +198,13 @@ const SellerFilter: FC<{ names: readonly string[]; chosen: string | null }> = ({
   chosen,
 }) =>
   names.length < 2 && chosen === null ? null : (
-    <form class="filter" method="get" action="/reports">
+    <Filter action="/reports">
       {names.length <= MOST_SELLERS ? (
         <Choice name="seller" label="Seller" of={names} chosen={chosen ?? undefined} />
       ) : (
         <SellerField of={chosen} />
       )}
-      <button>Filter</button>
-    </form>
+    </Filter>
   );
 
 /** A report with its downloads, its chart beside its table, and its SQL. */
@@ -213,41 +214,41 @@ const Report: FC<{
   title: string;
   note: string;
   chart: Child;
-  table: Child;
-  /** Says what fills it; null: it has rows. */
+  rows: readonly ReportRow[];
+  columns: readonly Column<ReportRow>[];
+  caption?: string;
+  /** Says what fills it. */
   empty: Child;
-}> = ({ name, sellerId, title, note, chart, table, empty }) => {
-  return (
-    <Section
-      title={title}
-      id={name}
-      note={note}
-      actions={
-        <span class="actions">
-          <Downloads
-            of={title}
-            path={`/reports/${name}`}
-            query={sellerId === null ? {} : { seller: sellerId }}
-            as={['csv', 'csv-comma', 'xlsx', 'parquet']}
-          />
-        </span>
-      }
-    >
-      {empty === null ? (
-        <div class="beside">
-          <div class="chart-box">{chart}</div>
-          {table}
-        </div>
-      ) : (
-        <Empty>{empty}</Empty>
-      )}
-      <details class="sql">
-        <summary>SQL</summary>
-        <Copyable text={reportSql(name, sellerId)} />
-      </details>
-    </Section>
-  );
-};
+}> = ({ name, sellerId, title, note, chart, rows, columns, caption = title, empty }) => (
+  <Section
+    title={title}
+    id={name}
+    note={note}
+    actions={
+      <span class="actions">
+        <Downloads
+          of={title}
+          path={`/reports/${name}`}
+          query={sellerId === null ? {} : { seller: sellerId }}
+          as={['csv', 'csv-comma', 'xlsx', 'parquet']}
+        />
+      </span>
+    }
+  >
+    {rows.length === 0 ? (
+      <Empty>{empty}</Empty>
+    ) : (
+      <div class="beside">
+        <div class="chart-box">{chart}</div>
+        <Table caption={caption} rows={rows} empty="" columns={columns} />
+      </div>
+    )}
+    <details class="sql">
+      <summary>SQL</summary>
+      <Copyable text={reportSql(name, sellerId)} />
+    </details>
+  </Section>
+);
 
 interface ReportProps {
   readonly figures: ReportFigures;
@@ -270,7 +271,7 @@ const RevenueByMonth: FC<ReportProps> = ({ figures, sellerId }) => {
       sellerId={sellerId}
       title="Revenue by month"
       note="What buyers paid in purchases known to be valid."
-      empty={rows.length === 0 ? NO_PURCHASE : null}
+      empty={NO_PURCHASE}
       chart={currencies.slice(0, MOST_CURRENCIES).map((currency) => (
         <BarChart
           label={`Revenue by month in ${currency}`}
@@ -285,22 +286,12 @@ const RevenueByMonth: FC<ReportProps> = ({ figures, sellerId }) => {
           )}
         />
       ))}
-      table={
-        <Table
-          caption="Revenue by month"
-          rows={rows.slice(0, MOST_MONTHS)}
-          empty=""
-          columns={[
-            { name: 'Month', cell: ({ month = null }) => monthName(month) },
-            {
-              name: 'Purchases',
-              isFigure: true,
-              cell: ({ purchases = null }) => <Count of={Number(purchases)} />,
-            },
-            { name: 'Revenue', isFigure: true, cell: revenueOf },
-          ]}
-        />
-      }
+      rows={rows.slice(0, MOST_MONTHS)}
+      columns={[
+        { name: 'Month', cell: ({ month = null }) => monthName(month) },
+        counts('Purchases', 'purchases'),
+        { figure: 'Revenue', cell: revenueOf },
+      ]}
     />
   );
 };
@@ -313,28 +304,18 @@ const RevenueByItem: FC<ReportProps> = ({ figures, sellerId }) => {
       sellerId={sellerId}
       title="Revenue by item"
       note="The ten best of each currency. Downloads have all."
-      empty={rows.length === 0 ? NO_PURCHASE : null}
+      empty={NO_PURCHASE}
       chart={currenciesOf(rows)
         .slice(0, MOST_CURRENCIES)
         .map((currency) => (
           <Ranks rows={rows.filter((row) => row['currency'] === currency)} />
         ))}
-      table={
-        <Table
-          caption="Revenue by item"
-          rows={rows}
-          empty=""
-          columns={[
-            { name: 'Item', cell: (row) => <ItemLink row={row} text={row['item_id'] ?? null} /> },
-            {
-              name: 'Purchases',
-              isFigure: true,
-              cell: ({ purchases = null }) => <Count of={Number(purchases)} />,
-            },
-            { name: 'Revenue', isFigure: true, cell: revenueOf },
-          ]}
-        />
-      }
+      rows={rows}
+      columns={[
+        { name: 'Item', cell: (row) => <ItemOf row={row} text={row['item_id'] ?? null} /> },
+        counts('Purchases', 'purchases'),
+        { figure: 'Revenue', cell: revenueOf },
+      ]}
     />
   );
 };
@@ -346,7 +327,7 @@ const Ranks: FC<{ rows: readonly ReportRow[] }> = ({ rows }) => {
     <ol class="ranks">
       {rows.map((row) => (
         <li>
-          <ItemLink row={row} text={row['item_name'] ?? row['item_id'] ?? null} />
+          <ItemOf row={row} text={row['item_name'] ?? row['item_id'] ?? null} />
           <span class="figure">{revenueOf(row)}</span>
           <Share of={most > 0 ? Number(row['revenue'] ?? 0) / most : 0} />
         </li>
@@ -355,28 +336,27 @@ const Ranks: FC<{ rows: readonly ReportRow[] }> = ({ rows }) => {
   );
 };
 
-const ItemLink: FC<{ row: ReportRow; text: string | null }> = ({ row, text }) => {
+/** The item of a row; purchases of items that the store does not know have none. */
+const ItemOf: FC<{ row: ReportRow; text: string | null }> = ({ row, text }) => {
   const { seller_id: seller = null, item_id: item = null } = row;
   if (seller === null || item === null) return <Foreign text={text} none="unknown item" />;
-  return (
-    <a href={`/items/${encodeURIComponent(seller)}/${item}`}>
-      <Foreign text={text} />
-    </a>
-  );
+  return <ItemLink seller={seller} item={item} name={text} />;
 };
+
+/** A column of counts. */
+function counts(figure: string, of: string): Column<ReportRow> {
+  return { figure, cell: (row) => <Count of={Number(row[of] ?? 0)} /> };
+}
 
 const SupportCalendar: FC<ReportProps> = ({ figures, sellerId }) => {
   const rows = figures['support-calendar'];
-  const figureOf =
-    (name: string): Column<ReportRow>['cell'] =>
-    (row) => <Count of={Number(row[name] ?? 0)} />;
   return (
     <Report
       name="support-calendar"
       sellerId={sellerId}
       title="Support calendar"
       note="Purchases whose support ends in each month."
-      empty={rows.length === 0 ? NO_PURCHASE : null}
+      empty={NO_PURCHASE}
       chart={
         <BarChart
           label="Purchases whose support ends, by month"
@@ -390,18 +370,12 @@ const SupportCalendar: FC<ReportProps> = ({ figures, sellerId }) => {
           )}
         />
       }
-      table={
-        <Table
-          caption="Support calendar"
-          rows={rows}
-          empty=""
-          columns={[
-            { name: 'Month', cell: ({ month = null }) => monthName(month) },
-            { name: 'Active', isFigure: true, cell: figureOf('active') },
-            { name: 'Expired', isFigure: true, cell: figureOf('expired') },
-          ]}
-        />
-      }
+      rows={rows}
+      columns={[
+        { name: 'Month', cell: ({ month = null }) => monthName(month) },
+        counts('Active', 'active'),
+        counts('Expired', 'expired'),
+      ]}
     />
   );
 };
@@ -414,11 +388,7 @@ const PriceMoves: FC<ReportProps> = ({ figures, sellerId }) => {
       sellerId={sellerId}
       title="Price moves"
       note="Prices raised and cut in the last 90 days, week by week, and the largest moves."
-      empty={
-        moves.length === 0
-          ? 'No price changed in the last 90 days. Each sync adds those that it finds.'
-          : null
-      }
+      empty="No price changed in the last 90 days. Each sync adds those that it finds."
       chart={
         <BarChart
           label="Prices raised and cut, by week"
@@ -427,46 +397,26 @@ const PriceMoves: FC<ReportProps> = ({ figures, sellerId }) => {
           bars={weekBars(moveWeeks, figures.at)}
         />
       }
-      table={
-        <Table
-          caption="Largest price moves"
-          rows={moves}
-          empty=""
-          columns={[
-            {
-              name: 'Item',
-              cell: (row) => (
-                <ItemLink row={row} text={row['item_name'] ?? row['item_id'] ?? null} />
-              ),
-            },
-            {
-              name: 'Old',
-              isFigure: true,
-              isMinor: true,
-              cell: ({ old_price: old = null }) => money(old, null),
-            },
-            {
-              name: 'New',
-              isFigure: true,
-              cell: ({ new_price: now = null, currency = null }) => money(now, currency),
-            },
-            {
-              name: 'Change',
-              isFigure: true,
-              cell: ({ percent = null }) => <Percent of={Number(percent)} />,
-            },
-          ]}
-        />
-      }
+      caption="Largest price moves"
+      rows={moves}
+      columns={[
+        {
+          name: 'Item',
+          cell: (row) => <ItemOf row={row} text={row['item_name'] ?? row['item_id'] ?? null} />,
+        },
+        { figure: 'Old', isMinor: true, cell: ({ old_price: old = null }) => money(old, null) },
+        {
+          figure: 'New',
+          cell: ({ new_price: now = null, currency = null }) => money(now, currency),
+        },
+        { figure: 'Change', cell: ({ percent = null }) => <Percent of={Number(percent)} /> },
+      ]}
     />
   );
 };
 
 const CatalogueSize: FC<ReportProps> = ({ figures, sellerId }) => {
   const days = figures['catalogue-size'];
-  const figureOf =
-    (name: string): Column<ReportRow>['cell'] =>
-    (row) => <Count of={Number(row[name] ?? 0)} />;
   return (
     <Report
       name="catalogue-size"
@@ -474,12 +424,10 @@ const CatalogueSize: FC<ReportProps> = ({ figures, sellerId }) => {
       title="Catalogue size"
       note="Live items at the end of each day."
       empty={
-        days.length === 0 ? (
-          <>
-            No list was mirrored yet: press Sync now on the overview, or run{' '}
-            <code>seller-mirror sync</code>.
-          </>
-        ) : null
+        <>
+          No list was mirrored yet: press Sync now on the overview, or run{' '}
+          <code>seller-mirror sync</code>.
+        </>
       }
       chart={
         <StepChart
@@ -492,20 +440,15 @@ const CatalogueSize: FC<ReportProps> = ({ figures, sellerId }) => {
           until={figures.at}
         />
       }
-      table={
-        <Table
-          caption={`The newest ${MOST_DAYS} days`}
-          rows={days.slice(0, MOST_DAYS)}
-          empty=""
-          columns={[
-            { name: 'Day', cell: ({ day }) => <span class="nowrap">{day}</span> },
-            { name: 'Live', isFigure: true, cell: figureOf('live') },
-            { name: 'New', isFigure: true, cell: figureOf('added') },
-            { name: 'Removed', isFigure: true, cell: figureOf('removed') },
-            { name: 'Changed', isFigure: true, isMinor: true, cell: figureOf('changed') },
-          ]}
-        />
-      }
+      caption={`The newest ${MOST_DAYS} days`}
+      rows={days.slice(0, MOST_DAYS)}
+      columns={[
+        { name: 'Day', cell: ({ day }) => <span class="nowrap">{day}</span> },
+        counts('Live', 'live'),
+        counts('New', 'added'),
+        counts('Removed', 'removed'),
+        { ...counts('Changed', 'changed'), isMinor: true },
+      ]}
     />
   );
 };

@@ -1,21 +1,34 @@
 import type { FC } from 'hono/jsx';
+import { bytes } from '../../domain/units.js';
 import { decideRemovals, DecisionRefused } from '../../jobs/decide-removals.js';
 import { SellerBusyError } from '../../store/locks.js';
 import type { Mirror, Prisma } from '../../store/mirror.js';
 import type { Run } from '../../store/runs.js';
-import { act, queuedNotice, type Dashboard, type DashboardParts, Problem } from '../context.js';
+import {
+  act,
+  isOperator,
+  queuedNotice,
+  type Dashboard,
+  type DashboardParts,
+  Problem,
+} from '../context.js';
 import { page } from '../layout.js';
 import {
   ActionButton,
   Ago,
+  capital,
   Choice,
-  count,
   Count,
+  count,
   duration,
   Facts,
   Figures,
+  Filter,
   Foreign,
+  ItemLink,
+  Lines,
   Moment,
+  onePage,
   Pages,
   plural,
   printable,
@@ -57,23 +70,18 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
       },
       PAGE_RUNS + 1,
     );
-    const shown = runs.slice(0, PAGE_RUNS);
+    const { shown, last } = onePage(runs, PAGE_RUNS);
     return page(
       c,
       { title: 'Runs', lead: 'Each time the account or the items of a seller were mirrored.' },
       <>
-        <form class="filter" method="get">
+        <Filter>
           <Choice name="state" label="State" of={STATES} chosen={state} />
           <Choice name="kind" label="Kind" of={KINDS} chosen={kind} />
           <SellerField of={seller} />
-          <button>Filter</button>
-        </form>
+        </Filter>
         <RunTable runs={shown} />
-        <Pages
-          url={c.req.url}
-          by="before"
-          next={runs.length > PAGE_RUNS ? (shown.at(-1)?.runId ?? null) : null}
-        />
+        <Pages url={c.req.url} by="before" next={last?.runId ?? null} />
       </>,
     );
   });
@@ -83,10 +91,12 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
     if (found === null) throw noRun();
     const { run, quarantine, held } = found;
     const changes = await store.items.changes({
-      ...{ sellerIds: [run.sellerId], runId: run.runId, limit: PAGE_ROWS },
+      sellerIds: [run.sellerId],
+      runId: run.runId,
+      limit: PAGE_ROWS,
     });
-    const isOperator = c.get('session').role === 'operator';
-    const canRepeat = isOperator && (run.kind === 'items' || run.kind === 'account');
+    const isOfItems = run.kind !== 'account';
+    const canRepeat = isOperator(c) && (run.kind === 'items' || run.kind === 'account');
     return page(
       c,
       {
@@ -118,23 +128,26 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
             <Foreign text={run.problem} isWhole />
           </p>
         )}
-        <Figures
-          of={[
-            { label: 'Listed', value: count(run.listed) },
-            { label: 'New', value: count(run.added) },
-            { label: 'Changed', value: count(run.changed) },
-            { label: 'Unchanged', value: count(run.unchanged) },
-            { label: 'Missing', value: count(run.missing) },
-            { label: 'Removed', value: count(run.removed) },
-            { label: 'Quarantined', value: count(run.quarantined) },
-          ]}
-        />
+        {isOfItems ? (
+          <Figures
+            of={[
+              { label: 'Listed', value: count(run.listed) },
+              { label: 'New', value: count(run.added) },
+              { label: 'Changed', value: count(run.changed) },
+              { label: 'Unchanged', value: count(run.unchanged) },
+              { label: 'Missing', value: count(run.missing) },
+              { label: 'Removed', value: count(run.removed) },
+              { label: 'Quarantined', value: count(run.quarantined) },
+            ]}
+          />
+        ) : null}
         <Facts
           of={[
             ['Started', <Moment at={run.startedAt} />],
             ['Took', tookOf(run)],
+            ...(isOfItems ? [] : [['Account', accountOf(run)] as const]),
             ['Calls', count(run.apiCalls)],
-            ['Downloaded', size(Number(run.bytes))],
+            ['Downloaded', bytes(Number(run.bytes))],
             ['Worked on by', run.holder],
             ...(run.decision === null
               ? []
@@ -150,13 +163,7 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
         />
         {run.warnings.length === 0 ? null : (
           <Section title="Warnings">
-            <ul class="lines">
-              {run.warnings.map((warning) => (
-                <li>
-                  <Foreign text={warning} isWhole />
-                </li>
-              ))}
-            </ul>
+            <Lines of={run.warnings} />
           </Section>
         )}
         {quarantine.length === 0 ? null : (
@@ -184,13 +191,15 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
             />
           </Section>
         )}
-        <Section
-          title="Changes"
-          note={changes.length === PAGE_ROWS ? `the first ${PAGE_ROWS}` : undefined}
-          actions={<a href={`/changes?run=${run.runId}`}>All changes of this run</a>}
-        >
-          <ChangeTable changes={changes} hasTime={false} empty="This run changed nothing." />
-        </Section>
+        {isOfItems ? (
+          <Section
+            title="Changes"
+            note={changes.length === PAGE_ROWS ? `the first ${PAGE_ROWS}` : undefined}
+            actions={<a href={`/changes?run=${run.runId}`}>All changes of this run</a>}
+          >
+            <ChangeTable changes={changes} hasTime={false} empty="This run changed nothing." />
+          </Section>
+        ) : null}
       </>,
     );
   });
@@ -203,8 +212,10 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
       throw new Problem('Only runs of items and of the account can be repeated', 'Use Sync now.');
     }
     await act(c, parts, { action: 'run again', target: sellerId }, () =>
-      queues.addMirror({
-        ...{ kind, seller: sellerId, tick: null },
+      queues.add('mirror', {
+        kind,
+        seller: sellerId,
+        tick: null,
         askedAt: new Date().toISOString(),
       }),
     );
@@ -228,6 +239,7 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
       select: { itemId: true, name: true, state: true, syncedRunId: true },
     });
     const byId = new Map(named.map((item) => [item.itemId, item]));
+    const isOpen = run.decision === null;
     const percent = Math.round((100 * held.items) / Math.max(1, held.present));
     return page(
       c,
@@ -241,33 +253,40 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
         isStill: true,
       },
       <>
-        <p class="notice warn">
+        <p class={`notice ${isOpen ? 'warn' : ''}`}>
           The list of this run lacked {plural(held.items, 'item')} of {count(held.present)} (
           {percent} %), more than the removal guard allows. {plural(held.confirmed, 'item')} of them{' '}
-          {held.confirmed === 1 ? 'was' : 'were'} also denied when looked up. Nothing was removed:
-          they are marked as missing until you decide.
+          {held.confirmed === 1 ? 'was' : 'were'} also denied when looked up.
+          {isOpen ? ' Nothing was removed: they are marked as missing until you decide.' : null}
         </p>
+        {isOpen && isOperator(c) ? (
+          <DecisionForm runId={runId} items={held.items} token={c.get('token')} />
+        ) : (
+          <p class="notice">
+            {isOpen ? 'An operator decides.' : `${run.decision} by ${run.decidedBy ?? 'somebody'}`}
+          </p>
+        )}
         <Table
           caption="Items held back"
           flows
           rows={items}
           empty="Which items were held back is not recorded."
           columns={[
-            { name: 'Item', isFigure: true, cell: ({ itemId }) => String(itemId) },
+            { figure: 'Item', cell: ({ itemId }) => String(itemId) },
             {
               name: 'Name',
               cell: ({ itemId }) => (
-                <a href={`/items/${encodeURIComponent(run.sellerId)}/${itemId}`}>
-                  <Foreign text={byId.get(itemId)?.name ?? String(itemId)} />
-                </a>
+                <ItemLink
+                  seller={run.sellerId}
+                  item={itemId}
+                  name={byId.get(itemId)?.name ?? null}
+                />
               ),
             },
             {
               name: 'Evidence',
               cell: ({ confirmed }) =>
-                confirmed
-                  ? 'not listed, and denied when looked up'
-                  : 'not listed, and not looked up',
+                confirmed ? 'not listed, denied when looked up' : 'not listed, not looked up',
             },
             {
               name: 'Now',
@@ -278,15 +297,6 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
         {held.items > items.length ? (
           <p class="muted">and {count(held.items - items.length)} more</p>
         ) : null}
-        {run.decision === null && c.get('session').role === 'operator' ? (
-          <DecisionForm runId={runId} items={held.items} token={c.get('token')} />
-        ) : (
-          <p class="notice">
-            {run.decision === null
-              ? 'An operator decides.'
-              : `${run.decision} by ${run.decidedBy ?? 'somebody'}`}
-          </p>
-        )}
       </>,
     );
   });
@@ -313,9 +323,10 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
         const holder = `dashboard (${who})`;
         await decideRemovals({ store, holder, by: by.slice(0, 500) }, runId, decision);
       } catch (error) {
-        if (error instanceof DecisionRefused) throw new Problem(error.message, error.remedy, 409);
+        if (error instanceof DecisionRefused)
+          throw new Problem(capital(error.message), error.remedy, 409);
         if (error instanceof SellerBusyError) {
-          throw new Problem(error.message, 'Try again when that run has ended.', 409);
+          throw new Problem(capital(error.message), 'Try again when that run has ended.', 409);
         }
         throw error;
       }
@@ -390,11 +401,11 @@ export const RunTable: FC<{ runs: readonly Run[] }> = ({ runs }) => (
       { name: 'Kind', cell: ({ kind }) => kind },
       { name: 'State', cell: ({ state }) => <State of={state} /> },
       { name: 'Started', cell: ({ startedAt }) => <Ago at={startedAt} /> },
-      { name: 'Took', isFigure: true, cell: tookOf },
-      { name: 'New', isFigure: true, cell: ({ added }) => <Count of={added} /> },
-      { name: 'Changed', isFigure: true, cell: ({ changed }) => <Count of={changed} /> },
-      { name: 'Removed', isFigure: true, cell: ({ removed }) => <Count of={removed} /> },
-      { name: 'Calls', isFigure: true, cell: ({ apiCalls }) => <Count of={apiCalls} /> },
+      { figure: 'Took', cell: tookOf },
+      { figure: 'New', cell: ({ added }) => <Count of={added} /> },
+      { figure: 'Changed', cell: ({ changed }) => <Count of={changed} /> },
+      { figure: 'Removed', cell: ({ removed }) => <Count of={removed} /> },
+      { figure: 'Calls', cell: ({ apiCalls }) => <Count of={apiCalls} /> },
     ]}
   />
 );
@@ -405,17 +416,17 @@ function tookOf({ startedAt, finishedAt }: Pick<Run, 'startedAt' | 'finishedAt'>
   return ms < 1_000 ? `${ms} ms` : duration(ms);
 }
 
+/** What a run of the account found. */
+function accountOf({ added, changed, listed }: Run): string {
+  if (added + changed > 0) return 'changed';
+  return listed > 0 ? 'unchanged' : '–';
+}
+
 /** The digits of a whole number that a person typed, maybe with its thousands apart; null for all else. */
 function numberTyped(text: unknown): string | null {
   if (typeof text !== 'string') return null;
   const isNumber = /^\d+$|^\d{1,3}(?:[\s,.]\d{3})+$/.test(text.trim());
   return isNumber ? text.replace(/\D/g, '') : null;
-}
-
-/** `1.4 MB` */
-function size(bytes: number): string {
-  if (bytes < 1_000) return `${bytes} B`;
-  return bytes < 1e6 ? `${(bytes / 1e3).toFixed(1)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
 }
 
 function noRun(): Problem {

@@ -1,16 +1,17 @@
 import type { FC } from 'hono/jsx';
-import { parkedRemedy } from '../../jobs/problem.js';
+import { parkedRemedy, runProblem } from '../../jobs/problem.js';
 import type { RequestSlot } from '../../store/budget.js';
 import { ALIVE_MS, isAlive, type LiveProcess } from '../../store/processes.js';
 import { PAUSED } from '../../store/sellers.js';
-import type { SellerStatus } from '../../store/status.js';
+import { copyState, type SellerStatus } from '../../store/status.js';
 import { BarChart, StepChart } from '../charts.js';
 import {
   act,
   type Dashboard,
   type DashboardContext,
   type DashboardParts,
-  Problem,
+  isOperator,
+  noSeller,
   queuedNotice,
 } from '../context.js';
 import { page } from '../layout.js';
@@ -26,11 +27,13 @@ import {
   Moment,
   money,
   Section,
+  Sentence,
   State,
   Table,
   TIME_ZONE,
+  WithTable,
 } from '../parts.js';
-import { nextTimes, obstacleOf, schedulesOf, stateOf } from '../seller-state.js';
+import { nextTimes, obstacleOf, schedulesOf } from '../seller-state.js';
 import { newestRuns, RunTable } from './runs.js';
 
 /** Days of the catalogue's chart. */
@@ -52,11 +55,7 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
       mirror.account.findUnique({ where: { sellerId } }),
       store.processes.live(ALIVE_MS),
       store.requests.lastHour(sellerId),
-      mirror.reportingItemsDaily.findMany({
-        where: { sellerId },
-        orderBy: { day: 'desc' },
-        take: DAYS,
-      }),
+      store.items.lastDays(sellerId, DAYS),
       mirror.reportingBalanceHistory.findMany({
         where: { sellerId },
         orderBy: { validFrom: 'desc' },
@@ -65,7 +64,6 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
       newestRuns(mirror, { sellerId }, RUNS),
     ]);
     if (seller === undefined) throw noSeller();
-    const staleMs = config.staleAfterHours * 3_600_000;
     const path = `/sellers/${encodeURIComponent(sellerId)}`;
     const token = c.get('token');
     const configured = config.sellers.find(({ name }) => name === sellerId);
@@ -76,27 +74,27 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
         title: sellerId,
         lead: (
           <>
-            <State of={stateOf(seller, staleMs)} /> on {seller.marketplace}
+            <State of={copyState(seller, config.staleAfterHours, new Date())} /> on{' '}
+            {seller.marketplace}
           </>
         ),
-        actions:
-          c.get('session').role === 'operator' ? (
-            <>
-              {seller.parked?.code === PAUSED ? null : (
-                <ActionButton action={`${path}/pause`} token={token}>
-                  Pause
-                </ActionButton>
-              )}
-              {seller.parked === null ? null : (
-                <ActionButton action={`${path}/resume`} token={token}>
-                  Resume
-                </ActionButton>
-              )}
-              <ActionButton action={`${path}/sync`} token={token} isMain>
-                Sync now
+        actions: isOperator(c) ? (
+          <>
+            {seller.parked?.code === PAUSED ? null : (
+              <ActionButton action={`${path}/pause`} token={token}>
+                Pause
               </ActionButton>
-            </>
-          ) : undefined,
+            )}
+            {seller.parked === null ? null : (
+              <ActionButton action={`${path}/resume`} token={token}>
+                Resume
+              </ActionButton>
+            )}
+            <ActionButton action={`${path}/sync`} token={token} isMain>
+              Sync now
+            </ActionButton>
+          </>
+        ) : undefined,
       },
       <>
         <LeftAlone seller={seller} />
@@ -140,51 +138,46 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
           {days.length === 0 ? (
             <Empty>The first sync of the items begins the chart.</Empty>
           ) : (
-            <div class="chart-box">
-              <StepChart
-                label={`Live items of ${sellerId} over time`}
-                points={days
-                  .toReversed()
-                  .map(({ day, live }) => ({ at: day, value: Number(live) }))}
-              />
-              <details>
-                <summary>As a table</summary>
+            <WithTable
+              chart={
+                <StepChart
+                  label={`Live items of ${sellerId} over time`}
+                  points={days.toReversed().map(({ day, live }) => ({ at: day, value: live }))}
+                />
+              }
+              table={
                 <Table
                   caption="Items over time"
                   rows={days.slice(0, TABLE_ROWS)}
                   empty=""
                   columns={[
                     { name: 'Day', cell: ({ day }) => day.toISOString().slice(0, 10) },
-                    { name: 'Live', isFigure: true, cell: ({ live }) => count(live) },
-                    { name: 'Missing', isFigure: true, cell: ({ missing }) => count(missing) },
-                    { name: 'New', isFigure: true, cell: ({ added }) => count(added) },
-                    { name: 'Removed', isFigure: true, cell: ({ removed }) => count(removed) },
-                    {
-                      name: 'Changed',
-                      isFigure: true,
-                      isMinor: true,
-                      cell: ({ changed }) => count(changed),
-                    },
+                    { figure: 'Live', cell: ({ live }) => count(live) },
+                    { figure: 'Missing', cell: ({ missing }) => count(missing) },
+                    { figure: 'New', cell: ({ added }) => count(added) },
+                    { figure: 'Removed', cell: ({ removed }) => count(removed) },
+                    { figure: 'Changed', isMinor: true, cell: ({ changed }) => count(changed) },
                   ]}
                 />
-              </details>
-            </div>
+              }
+            />
           )}
         </Section>
         <Section title="Balance over time">
           {known.length === 0 ? (
             <Empty>The first sync of the account begins the chart.</Empty>
           ) : (
-            <div class="chart-box">
-              <StepChart
-                label={`Balance of ${sellerId} over time`}
-                points={known
-                  .toReversed()
-                  .map(({ validFrom, balance }) => ({ at: validFrom, value: Number(balance) }))}
-                format={(value) => money(value.toFixed(2), account?.currency ?? null)}
-              />
-              <details>
-                <summary>As a table</summary>
+            <WithTable
+              chart={
+                <StepChart
+                  label={`Balance of ${sellerId} over time`}
+                  points={known
+                    .toReversed()
+                    .map(({ validFrom, balance }) => ({ at: validFrom, value: Number(balance) }))}
+                  format={(value) => money(value.toFixed(2), account?.currency ?? null)}
+                />
+              }
+              table={
                 <Table
                   caption="Balances"
                   rows={balances.slice(0, TABLE_ROWS)}
@@ -192,19 +185,14 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
                   columns={[
                     { name: 'Since', cell: ({ validFrom }) => moment(validFrom) },
                     {
-                      name: 'Balance',
-                      isFigure: true,
+                      figure: 'Balance',
                       cell: ({ balance, currency }) => money(balance, currency),
                     },
-                    {
-                      name: 'Change',
-                      isFigure: true,
-                      cell: ({ change, currency }) => money(change, currency),
-                    },
+                    { figure: 'Change', cell: ({ change, currency }) => money(change, currency) },
                   ]}
                 />
-              </details>
-            </div>
+              }
+            />
           )}
         </Section>
         <Section
@@ -220,8 +208,10 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
   app.post('/sellers/:name/sync', async (c) => {
     const { seller, path } = await sellerIn(c, parts);
     await act(c, parts, { action: 'sync now', target: seller }, () =>
-      queues.addMirror({
-        ...{ kind: 'sync', seller, tick: null },
+      queues.add('mirror', {
+        kind: 'sync',
+        seller,
+        tick: null,
         askedAt: new Date().toISOString(),
       }),
     );
@@ -241,10 +231,6 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
     await act(c, parts, { action: 'resume', target: seller }, () => store.sellers.resume(seller));
     return c.redirect(`${path}?notice=resumed`, 303);
   });
-}
-
-function noSeller(): Problem {
-  return new Problem('There is no such seller', 'The overview lists the sellers there are.', 404);
 }
 
 /** The seller in a path. @throws {Problem} when the store does not know it */
@@ -279,21 +265,33 @@ const LeftAlone: FC<{ seller: SellerStatus }> = ({ seller: { sellerId, parked } 
         </>
       )}
       : <Foreign text={reason} />. Schedules leave it alone. To go on:{' '}
-      {parkedRemedy(code, sellerId).replaceAll('`', '')}. Sync now and Resume do so too, once it is
+      <Sentence text={parkedRemedy(code, sellerId)} />. Sync now and Resume do so too, once it is
       mended.
     </p>
   );
 };
 
-const LastProblem: FC<{ seller: SellerStatus }> = ({ seller: { lastProblem: problem, parked } }) =>
-  problem === null || problem.runId === parked?.runId ? null : (
-    <p class={`notice ${problem.state === 'held' ? 'warn' : 'bad'}`}>
-      <a href={`/runs/${problem.runId}`}>Run {String(problem.runId)}</a>{' '}
-      {problem.state === 'held' ? 'waits for your decision' : `ended as ${problem.state}`}
+const LastProblem: FC<{ seller: SellerStatus }> = ({
+  seller: { lastProblem: problem, parked, held },
+}) => {
+  if (problem === null || problem.runId === parked?.runId) return null;
+  const run = <a href={`/runs/${problem.runId}`}>Run {String(problem.runId)}</a>;
+  if (problem.state === 'held') {
+    return (
+      <p class="notice warn">
+        {run} waits for your decision: <Foreign text={runProblem(problem, held)} isWhole />.{' '}
+        <a href={`/runs/${problem.runId}/decide`}>Decide</a>
+      </p>
+    );
+  }
+  return (
+    <p class="notice bad">
+      {run} ended as {problem.state}
       {problem.problem === null ? '' : ': '}
       {problem.problem === null ? null : <Foreign text={problem.problem} />}
     </p>
   );
+};
 
 const DOES = {
   sync: 'account and items',
@@ -324,8 +322,7 @@ const Schedules: FC<{ seller: SellerStatus; processes: readonly LiveProcess[] }>
           { name: 'Cron', cell: ({ cron }) => <code class="nowrap">{cron}</code> },
           { name: 'Time zone', cell: ({ timeZone }) => timeZone },
           {
-            name: `Next times (${TIME_ZONE})`,
-            isNamed: true,
+            named: `Next times (${TIME_ZONE})`,
             cell: (schedule) =>
               obstacle ??
               (nextTimes(schedule)
@@ -365,22 +362,21 @@ const Requests: FC<{
       {own === 0 ? (
         <Empty>No request was made for it in the last hour. Syncs and audits make them.</Empty>
       ) : (
-        <div class="chart-box">
-          <BarChart label={`Requests for ${sellerId} in the last hour`} bars={bars} />
-          <details>
-            <summary>As a table</summary>
+        <WithTable
+          chart={<BarChart label={`Requests for ${sellerId} in the last hour`} bars={bars} />}
+          table={
             <Table
               caption="Requests in the last hour"
               rows={slots}
               empty=""
               columns={[
                 { name: 'From', cell: ({ at }) => moment(at).slice(11, 16) },
-                { name: 'Of this seller', isFigure: true, cell: (slot) => count(slot.own) },
-                { name: 'All', isFigure: true, cell: (slot) => count(slot.all) },
+                { figure: 'Of this seller', cell: (slot) => count(slot.own) },
+                { figure: 'All', cell: (slot) => count(slot.all) },
               ]}
             />
-          </details>
-        </div>
+          }
+        />
       )}
     </Section>
   );

@@ -16,7 +16,7 @@ import { shownUrl, StoreError } from '../../store/errors.js';
 import type { FeedState } from '../../store/feeds.js';
 import { ALIVE_MS, isAlive, type LiveProcess } from '../../store/processes.js';
 import { cachedCall } from '../../web/cached-call.js';
-import { act, type Dashboard, type DashboardParts, Problem } from '../context.js';
+import { act, type Dashboard, type DashboardParts, isOperator, Problem } from '../context.js';
 import { page } from '../layout.js';
 import {
   ActionButton,
@@ -27,6 +27,7 @@ import {
   Moment,
   printable,
   Section,
+  Sentence,
   State,
   Table,
 } from '../parts.js';
@@ -58,7 +59,6 @@ export function addSystem(app: Dashboard, parts: DashboardParts): void {
       store.access.actions(MOST_ACTIONS),
       store.feeds.list(),
     ]);
-    const isOperator = c.get('session').role === 'operator';
     return page(
       c,
       { title: 'System', lead: 'What works behind the copies.' },
@@ -80,11 +80,9 @@ export function addSystem(app: Dashboard, parts: DashboardParts): void {
               { name: 'Result', cell: ({ result }) => <State of={result} tone={TONES[result]} /> },
               { name: 'Found', cell: ({ text }) => printable(text) },
               {
-                name: 'What to do',
-                isNamed: true,
-                cell: ({ remedy }) => (
-                  <Foreign text={remedy?.replaceAll('`', '') ?? null} isWhole />
-                ),
+                named: 'What to do',
+                cell: ({ remedy }) =>
+                  remedy === null ? <span class="muted">–</span> : <Sentence text={remedy} />,
               },
             ]}
           />
@@ -106,9 +104,9 @@ export function addSystem(app: Dashboard, parts: DashboardParts): void {
                 cell: ({ kind, seller }) => [kind, seller].filter(Boolean).join(' of '),
               },
               { name: 'Failed', cell: ({ endedAt }) => <Ago at={endedAt} /> },
-              { name: 'Attempts', isFigure: true, cell: ({ attempts }) => attempts },
+              { figure: 'Attempts', cell: ({ attempts }) => attempts },
               { name: 'Why', cell: ({ problem }) => <Foreign text={problem} /> },
-              ...(isOperator
+              ...(isOperator(c)
                 ? [
                     {
                       name: '',
@@ -258,11 +256,11 @@ const Queues: FC<{
       empty="The queue does not answer."
       columns={[
         { name: 'Queue', cell: ({ name }) => name },
-        { name: 'Waiting', isFigure: true, cell: ({ waiting }) => count(waiting) },
-        { name: 'Active', isFigure: true, cell: ({ active }) => count(active) },
-        { name: 'Delayed', isFigure: true, cell: ({ delayed }) => count(delayed) },
-        { name: 'Failed', isFigure: true, cell: (of) => count(of.failed) },
-        { name: 'Done', isFigure: true, isMinor: true, cell: ({ completed }) => count(completed) },
+        { figure: 'Waiting', cell: ({ waiting }) => count(waiting) },
+        { figure: 'Active', cell: ({ active }) => count(active) },
+        { figure: 'Delayed', cell: ({ delayed }) => count(delayed) },
+        { figure: 'Failed', cell: (of) => count(of.failed) },
+        { figure: 'Done', isMinor: true, cell: ({ completed }) => count(completed) },
       ]}
     />
   </Section>
@@ -287,13 +285,9 @@ const Processes: FC<{ processes: readonly LiveProcess[] }> = ({ processes }) => 
           cell: (one) =>
             isLive(one) ? <State of="alive" tone="good" /> : <State of="gone" tone="bad" />,
         },
-        { name: 'Last seen', isNamed: true, cell: ({ seenAt }) => <Ago at={seenAt} /> },
-        { name: 'Started', isNamed: true, cell: ({ startedAt }) => <Ago at={startedAt} /> },
-        {
-          name: 'Schedules',
-          isFigure: true,
-          cell: ({ schedules }) => <Count of={schedules.length} />,
-        },
+        { named: 'Last seen', cell: ({ seenAt }) => <Ago at={seenAt} /> },
+        { named: 'Started', cell: ({ startedAt }) => <Ago at={startedAt} /> },
+        { figure: 'Schedules', cell: ({ schedules }) => <Count of={schedules.length} /> },
       ]}
     />
   </Section>
@@ -330,16 +324,16 @@ const Feeds: FC<{ configured: readonly FeedConfig[]; states: readonly FeedState[
       rows={feedRows(configured, states)}
       empty={
         <>
-          No feed: <code>FEEDS_FILE</code> names reporting databases that are kept full.
+          No feed: <code>FEEDS_FILE</code> names reporting databases to keep up to date.
         </>
       }
       columns={[
         { name: 'Feed', cell: ({ name }) => name },
         { name: 'Target', cell: ({ place }) => place },
         { name: 'State', cell: ({ state, tone }) => <State of={state} tone={tone} /> },
-        { name: 'Delivered', isNamed: true, cell: ({ deliveredAt }) => <Ago at={deliveredAt} /> },
-        { name: 'Behind since', isNamed: true, cell: ({ since }) => <Ago at={since} /> },
-        { name: 'Views behind', isNamed: true, cell: ({ views }) => views.join(', ') || '–' },
+        { named: 'Delivered', cell: ({ deliveredAt }) => <Ago at={deliveredAt} /> },
+        { named: 'Behind since', cell: ({ since }) => <Ago at={since} /> },
+        { named: 'Views behind', cell: ({ views }) => views.join(', ') || '–' },
         { name: 'Problem', cell: ({ problem }) => <Foreign text={problem} /> },
       ]}
     />

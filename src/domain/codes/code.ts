@@ -28,7 +28,8 @@ const UNREADABLE = /[\p{Cs}\uFFFD]/u;
  * where it does not, one answer for both would be wrong.
  */
 export function normalizeCode(text: string): string {
-  let [start, end] = [0, text.length];
+  let start = 0;
+  let end = text.length;
   while (start < end) {
     const first = String.fromCodePoint(text.codePointAt(start) as number);
     const last = lastCharacter(text, end);

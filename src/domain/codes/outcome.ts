@@ -124,6 +124,11 @@ export type DenialFault =
 
 export type UnprovenReason = SilenceReason | DoubtReason | DenialFault;
 
+/** Whether a check is one denial of several, on which a verdict rests together. */
+export function isDenial({ verdict, reason }: { verdict: string; reason: string | null }): boolean {
+  return verdict === 'unproven' && reason === 'unconfirmed';
+}
+
 /** When asking again may help: at once, when the cause is gone, or hardly ever. */
 type AskAgain = 'now' | 'later' | 'hardly';
 
@@ -139,7 +144,7 @@ const REASONS: Readonly<Record<UnprovenReason, readonly [AskAgain, string, strin
   limited: ['later', 'the marketplace said there were too many requests', SHARED],
   unavailable: ['later', 'the marketplace was not available'],
   unreadable: ['hardly', 'the answer could not be understood', ANSWERS],
-  'no-purchase': ['hardly', 'the answer holds nothing of a purchase', ANSWERS],
+  'no-purchase': ['hardly', 'the answer holds no data of a purchase', ANSWERS],
   refused: ['later', 'the marketplace refused the API key', KEY],
   'switched-off': ['later', 'there was no API at the address', ADDRESS],
   redirect: ['later', 'the marketplace sent the request to another address', ADDRESS],

@@ -3,19 +3,17 @@ import type { DenialFault, Heard } from './outcome.js';
 /**
  * The rules that decide when a denial proves anything.
  *
- * A marketplace gives a wrong key, a switched-off API and a bad code the same answer. So a denial
- * counts only between two checkpoints. A checkpoint is account details answered for the seller's
- * account and, as soon as any valid code is known, a valid code that was found. The two are at most
- * two minutes apart, or ten calls where the budget makes these take longer. Nothing between them
- * may speak against the key, and at most 25 denials may come in a row. A code is invalid when it
- * was denied so twice, the second time a minute later and after every other code (5 s later for
- * codes given as arguments): a stale cache or one sick machine of several denies good codes for a
- * moment. `--confirm auto`, the default, asks again for all denied codes where they are at most
- * 1,000 or a tenth of the list, else for one in 12, but at least 1,000, and for those that were valid
- * before; `all` asks for each again, and with `none` one denial is enough. Once a code is found after all,
- * every denied one is asked for again until chance no longer explains its denials. An invalid code
- * comes with its evidence: `denied twice, 61 s apart`, and when. What can't be proven is unproven and
- * asked again; limits, outages and odd answers never become a verdict.
+ * A wrong key, a switched-off API and a bad code get the same answer. So a denial counts only between two
+ * checkpoints. A checkpoint is account details answered for the seller's account and, once any valid code
+ * is known, a valid code that was found. The two are at most two minutes apart, or ten calls where the
+ * budget is slow, with at most 25 denials in a row and nothing that speaks against the key between them. A
+ * code is invalid when it was denied so twice, the second time a minute later and after every other code (5
+ * s later for codes given as arguments): a stale cache or one sick machine denies good codes for a moment.
+ * By default, every denied code is asked for again where they are at most 1,000 or a tenth of the list;
+ * else one in 12, but at least 1,000, and those that were valid before. `--confirm all` asks for each
+ * again, `none` for none. Once a code is found after all, every denied one is asked for again until chance
+ * no longer explains its denials. An invalid code comes with its evidence: `denied twice, 61 s apart`. What
+ * can't be proven is unproven and asked again; limits, outages and odd answers never become a verdict.
  *
  * More exactly: one checkpoint had ended before the denied call began, another began after it had
  * ended, and the time from the beginning of the first to the end of the other counts. A find parts two
@@ -233,7 +231,8 @@ function around(call: Span, proofs: readonly Span[]) {
 
 /** How many of the values are at most this. @param values in ascending order of `of` */
 function countUpTo<T>(values: readonly T[], most: number, of: (value: T) => number): number {
-  let [low, high] = [0, values.length];
+  let low = 0;
+  let high = values.length;
   while (low < high) {
     const middle = (low + high) >> 1;
     if (of(values[middle] as T) <= most) low = middle + 1;

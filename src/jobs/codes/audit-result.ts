@@ -139,7 +139,9 @@ export function answerFromChecks(state: CodeState, checks: readonly CodeCheck[])
   const check = known === null ? checks[0] : checks.find(({ checkId }) => checkId === lastCheckId);
   const reason = verdict === 'invalid' ? 'denied' : check?.reason;
   return {
-    ...{ code, verdict, denials },
+    code,
+    verdict,
+    denials,
     reason: reason ?? 'it was not asked for yet',
     proof: proof ?? 'none',
     purchase: known?.purchase ?? null,

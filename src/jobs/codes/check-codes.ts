@@ -77,7 +77,8 @@ const DEFAULT_PATIENCE_MS = 15 * 60_000;
 /** When the last try begins, as a part of the patience that is left. */
 const LAST_TRY = 0.9;
 const OUT_OF_PATIENCE: Stop = {
-  ...{ reason: 'unavailable', notBefore: null },
+  reason: 'unavailable',
+  notBefore: null,
   detail: 'the marketplace did not answer as long as there was patience',
 };
 /** Codes found in earlier chunks that serve as canaries for later ones. */
@@ -153,7 +154,9 @@ function assertSound(options: CheckCodesOptions): void {
 function assertText(code: unknown, place: number): void {
   if (typeof code === 'string') return;
   const kind = code === null ? 'null' : typeof code;
-  throw new TypeError(`code ${place} of codes is no text but ${kind}; give every code as a text`);
+  throw new TypeError(
+    `code ${place} of codes is not a text but ${kind}; give every code as a text`,
+  );
 }
 
 /**
@@ -297,8 +300,14 @@ class Checking {
   async *#ask(codes: readonly string[]): AsyncGenerator<CheckedCode, Round, undefined> {
     const { concurrency = DEFAULT_CONCURRENCY } = this.#options;
     const asking = new Asking(this.#marketplace, {
-      ...{ account: this.#account, codes, canaries: this.#canaries, carried: this.#carried },
-      ...{ concurrency, spacingMs: 0, now: Date.now, signal: this.signal },
+      account: this.#account,
+      codes,
+      canaries: this.#canaries,
+      carried: this.#carried,
+      concurrency,
+      spacingMs: 0,
+      now: Date.now,
+      signal: this.signal,
     });
     const found: string[] = [];
     let settled = 0;
@@ -384,8 +393,11 @@ function answered({ code, proof, evidence, at, answer }: SettledCode): CheckedCo
   return answer === null
     ? checked(code, { verdict: 'invalid', reason: 'denied', ...facts })
     : checked(code, {
-        ...{ verdict: 'valid', reason: 'answered', ...facts },
-        ...{ purchase: answer.value, raw: answer.raw },
+        verdict: 'valid',
+        reason: 'answered',
+        ...facts,
+        purchase: answer.value,
+        raw: answer.raw,
       });
 }
 

@@ -41,7 +41,8 @@ const SOON_MS = 2 * SECOND;
 /** A few codes got no answer while others did; doubles with each round: some eight minutes in all. */
 const FIRST_WAIT_MS = 15 * SECOND;
 const AFTER_STOP_MS: Partial<Record<StopReason, number>> = {
-  'canary-lost': SOON_MS,
+  // All may be denied for a moment; the second such round is the last one.
+  'canary-lost': MINUTE,
   limited: MINUTE,
   challenge: 10 * MINUTE,
 };
@@ -107,11 +108,14 @@ export function describeStop(stop: Stop | null): string | null {
   const { reason, notBefore, detail } = stop;
   const words = WORDS[reason] ?? whyUnproven(reason);
   const until = notBefore === null ? '' : `, not before ${moment(new Date(notBefore))}`;
-  return `${words}${until}${detail === null ? '' : `: ${detail}`}`;
+  // The detail of a challenge says the same.
+  const isTold = detail === null || detail === '' || reason === 'challenge';
+  return `${words}${until}${isTold ? '' : `: ${detail}`}`;
 }
 
 const WORDS: Partial<Record<StopReason, string>> = {
-  challenge: 'the marketplace’s bot protection wants to see a browser',
+  challenge:
+    'the marketplace’s bot protection wants to see a browser; ask its operator to let API requests from this address pass',
   'canary-lost':
     'every code that was known to be valid is denied, so no denial can be proven; name one that is valid with --canary',
 };

@@ -109,8 +109,15 @@ export function listOfCodes(codes: readonly string[]): NamedList {
   const rows = codes.map((text, index) => ({ line: index + 1, text, columns: [text] }));
   const intake: Intake = {
     layout: {
-      ...{ format: 'json', encoding: 'utf-8', bom: false, compressed: false, delimiter: null },
-      ...{ header: false, columns: ['code'], codeColumn: 0, reasons: [] },
+      format: 'json',
+      encoding: 'utf-8',
+      bom: false,
+      compressed: false,
+      delimiter: null,
+      header: false,
+      columns: ['code'],
+      codeColumn: 0,
+      reasons: [],
     },
     first: [],
     rows: Readable.from([rows]),

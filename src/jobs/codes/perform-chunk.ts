@@ -3,7 +3,7 @@ import { AuditNotRunningError, ChunkBusyError } from '../../store/audits/chunks.
 import type { HeldChunk } from '../../store/audits/types.js';
 import type { Store } from '../../store/store.js';
 import { moment } from '../../domain/moment.js';
-import { afterError } from '../problem.js';
+import { afterBusy, afterError } from '../problem.js';
 import type { Alert, JobOutcome } from '../types.js';
 import { afterAsking, describeStop, isHopeless, type ChunkResult } from './chunk-outcome.js';
 import { workOnCodes, type AuditDeps } from './work-on-chunk.js';
@@ -20,9 +20,6 @@ interface ChunkJob {
 export const SECOND_LOOK = -1;
 /** Codes of a second look that are asked for in one go. */
 const LOOK_CHUNK = 20_000;
-
-/** A chunk that somebody else works on is looked at again after this, and up to as much again. */
-const BUSY_MS = 30_000;
 
 /**
  * Puts the next chunk of an audit that is not done into the queue. To be called when an audit begins or
@@ -68,8 +65,7 @@ export async function performAuditChunk(
   } catch (error) {
     if (error instanceof AuditNotRunningError) return notRunning(auditId, error.state ?? 'gone');
     if (error instanceof ChunkBusyError && !signal.aborted) {
-      const delayMs = Math.round(BUSY_MS * (1 + Math.random()));
-      return { kind: 'later', reason: error.message, delayMs, isBusy: true };
+      return { ...afterBusy(error.message), isBusy: true };
     }
     return afterError(error, signal);
   }

@@ -33,8 +33,11 @@ export async function beginRecheck(
   if (codes.length === 0) return null;
   const loader = await audits.begin({
     sellerId,
-    ...{ source: RECHECK_SOURCE, layout: {}, columns: ['code'] },
-    ...{ maxAgeSeconds: null, canary: null },
+    source: RECHECK_SOURCE,
+    layout: {},
+    columns: ['code'],
+    maxAgeSeconds: null,
+    canary: null,
     chunkSize: chunkSizeFor(plan.requestsPerMinute),
   });
   try {

@@ -55,7 +55,8 @@ export async function workOnCodes(
     store.audits.get(held.auditId),
     store.sellers.ensure(sellerId, marketplace.host),
   ]);
-  let [settled, roundsToWait] = [0, 0];
+  let settled = 0;
+  let roundsToWait = 0;
   const recorder = new Recorder(deps, held.auditId, audit?.state ?? 'running');
   const isFirst = audit !== null && audit.valid + audit.invalid + audit.denied === audit.reused;
   const resultOf = (stop: Stop | null): ChunkResult => {
@@ -177,8 +178,16 @@ function unprovenResult(
   final: boolean,
 ): CodeResult {
   return {
-    ...{ position, codeId, news: { verdict: 'unproven' }, reason, proof: 'none', ...evidence },
-    ...{ checkedAt: new Date(at), checkpoints: null, rawHash: null, final },
+    position,
+    codeId,
+    news: { verdict: 'unproven' },
+    reason,
+    proof: 'none',
+    ...evidence,
+    checkedAt: new Date(at),
+    checkpoints: null,
+    rawHash: null,
+    final,
   };
 }
 

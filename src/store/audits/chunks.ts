@@ -55,7 +55,7 @@ export async function pendingOf(
   );
   const size = audits[0]?.size ?? 0;
   // Bounds that the planner can't see it takes for far apart, and reads all codes of the seller.
-  const { rows } = await pool.query<PendingRow>(
+  const { rows } = await pool.query<PendingCode>(
     `SELECT ${PENDING_COLUMNS}
        FROM mirror.audit_codes a JOIN mirror.purchase_codes p ON p.code_id = a.code_id
       WHERE a.audit_id = $1 AND a.position >= $2 AND a.position < $3
@@ -63,19 +63,13 @@ export async function pendingOf(
       ORDER BY a.position`,
     [auditId, chunk * size, (chunk + 1) * size],
   );
-  return rows.map(pendingIn);
+  return rows;
 }
 
 /** Columns of `mirror.audit_codes a` and its `mirror.purchase_codes p` that make a `PendingCode`. */
 export const PENDING_COLUMNS = `
   a.position, a.code_id AS "codeId", p.code, a.attempts, a.last_denied_at AS "lastDeniedAt",
   ${KNOWN} AS known`;
-
-export type PendingRow = Omit<PendingCode, 'codeId'> & { readonly codeId: string };
-
-export function pendingIn(row: PendingRow): PendingCode {
-  return { ...row, codeId: BigInt(row.codeId) };
-}
 
 /** Works on a chunk while nobody else does. @throws {ChunkBusyError | AuditNotRunningError} */
 export async function withChunk<T>(
@@ -84,8 +78,10 @@ export async function withChunk<T>(
   chunk: number,
   work: (held: HeldChunk) => Promise<T>,
 ): Promise<T> {
-  const lock = await tryLock(pools, `seller-mirror/audit/${auditId}/${chunk}`, () =>
-    Promise.resolve(new ChunkBusyError(auditId, chunk)),
+  const lock = await tryLock(
+    pools,
+    `seller-mirror/audit/${auditId}/${chunk}`,
+    () => new ChunkBusyError(auditId, chunk),
   );
   let endUse = (): Promise<unknown> => Promise.resolve();
   try {

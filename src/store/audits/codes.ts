@@ -59,10 +59,7 @@ export async function knownCodes(
   sellerId: string,
   codes: readonly string[],
 ): Promise<Map<string, CodeState>> {
-  const { rows } = await pool.query<
-    Omit<CodeState, 'codeId' | 'lastCheckId' | 'denials'> &
-      DenialsRow & { readonly codeId: string; readonly lastCheckId: string | null }
-  >(
+  const { rows } = await pool.query<Omit<CodeState, 'denials'> & DenialsRow>(
     `SELECT p.code_id AS "codeId", p.code, ${KNOWN} AS known, p.proof, p.last_check_id AS "lastCheckId",
             p.verdict_since AS "verdictSince", p.first_checked_at AS "firstCheckedAt",
             ${DENIALS_COLUMNS}
@@ -72,29 +69,18 @@ export async function knownCodes(
       WHERE p.seller_id = $1 AND p.code = ANY($2::text[])`,
     [sellerId, codes],
   );
-  const states = rows.map(withDenials).map(({ codeId, lastCheckId, ...row }) => ({
-    ...row,
-    codeId: BigInt(codeId),
-    lastCheckId: lastCheckId === null ? null : BigInt(lastCheckId),
-  }));
-  return new Map(states.map((state) => [state.code, state]));
+  return new Map(rows.map((row) => [row.code, withDenials(row)]));
 }
 
 export async function checksOf(pool: Pool, codeId: bigint, limit: number): Promise<CodeCheck[]> {
-  const { rows } = await pool.query<
-    Omit<CodeCheck, 'checkId' | 'auditId'> & { checkId: string; auditId: string | null }
-  >(
+  const { rows } = await pool.query<CodeCheck>(
     `SELECT check_id AS "checkId", audit_id AS "auditId", checked_at AS "checkedAt", verdict, reason,
             proof, http_status AS "httpStatus", message, checkpoint_before AS "checkpointBefore",
             checkpoint_after AS "checkpointAfter", encode(raw_hash, 'hex') AS "rawHash"
        FROM mirror.code_checks WHERE code_id = $1 ORDER BY check_id DESC LIMIT $2`,
     [codeId, limit],
   );
-  return rows.map(({ checkId, auditId, ...row }) => ({
-    checkId: BigInt(checkId),
-    auditId: auditId === null ? null : BigInt(auditId),
-    ...row,
-  }));
+  return rows;
 }
 
 /** Which known codes to ask for again. */

@@ -1,7 +1,7 @@
 import type { Pool } from 'pg';
 import type { LookPlan } from '../../domain/codes/second-look.js';
 import { inTransaction } from '../pools.js';
-import { PENDING_COLUMNS, pendingIn, type PendingRow } from './chunks.js';
+import { PENDING_COLUMNS } from './chunks.js';
 import { addCounts } from './record.js';
 import { checkpointColumns, LONGEST_TEXT, storable } from './columns.js';
 import type { DeniedCanary, DeniedCodes, PendingCode } from './types.js';
@@ -26,7 +26,7 @@ export async function codesToLookAt(
   { denials, oneIn }: Extract<LookPlan, { kind: 'look' }>,
   limit: number,
 ): Promise<PendingCode[]> {
-  const { rows } = await pool.query<PendingRow>(
+  const { rows } = await pool.query<PendingCode>(
     `WITH waiting AS (
        SELECT *, (row_number() OVER (ORDER BY position) - 1) / $2::int AS block
          FROM mirror.audit_codes WHERE audit_id = $1 AND verdict IS NULL AND denials > 0
@@ -40,7 +40,7 @@ export async function codesToLookAt(
       ORDER BY a.position LIMIT $4`,
     [auditId, oneIn, denials, limit],
   );
-  return rows.map(pendingIn);
+  return rows;
 }
 
 /** Codes that are settled in one transaction. */
@@ -155,7 +155,10 @@ export async function recordDeniedCanaries(
   }
   if (canaries.length === 0) return;
   const rows = canaries.map(({ code, checkedAt, checkpoints, proof, httpStatus, message }) => ({
-    ...{ code, checked_at: checkedAt, proof, http_status: httpStatus },
+    code,
+    checked_at: checkedAt,
+    proof,
+    http_status: httpStatus,
     message: message === null ? null : storable(message, LONGEST_TEXT),
     ...checkpointColumns(checkpoints),
   }));

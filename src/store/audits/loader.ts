@@ -189,7 +189,7 @@ const AUDIT = `
   SELECT $1, CASE WHEN $14::int = 0 THEN 'finished' ELSE 'running' END::mirror.audit_state,
          $2, $3::jsonb, $4::text[], $5, $6, $7, $8, $9, $10, $11, $12, $13, 0, $14,
          CASE WHEN $14::int = 0 THEN clock_timestamp() END, $15
-  RETURNING audit_id`;
+  RETURNING audit_id AS "auditId"`;
 
 const CODES = `
   INSERT INTO mirror.audit_codes (audit_id, position, seller_id, code_id, verdict, check_id, reused)
@@ -235,14 +235,14 @@ async function enterList(
   );
   const { codes = 0, reused = 0, valid = 0, invalid = 0 } = rows[0] ?? {};
   const pending = codes - reused;
-  const entered = await client.query<{ audit_id: string }>(AUDIT, [
+  const entered = await client.query<{ auditId: bigint }>(AUDIT, [
     ...[sellerId, storable(audit.source, LONGEST_TEXT), storableJsonText(audit.layout)],
     ...[audit.columns.map((name) => storable(name, LONGEST_TEXT)), maxAgeSeconds],
     audit.canary === null ? null : storable(audit.canary, LONGEST_TEXT),
     ...[chunkSize, lines, rejected, codes, reused, valid, invalid, pending],
     audit.confirm ?? 'auto',
   ]);
-  const auditId = BigInt(entered.rows[0]?.audit_id ?? 0);
+  const auditId = entered.rows[0]?.auditId ?? 0n;
   await client.query(CODES, [auditId, sellerId]);
   await client.query(CHUNKS, [auditId, sellerId, chunkSize, pending]);
   await client.query(ENTRIES, [auditId, sellerId]);

@@ -9,10 +9,8 @@ const PROGRESS = `
   api_calls AS "apiCalls", chunk_size AS "chunkSize", problem, result_path AS path,
   result_format AS format, result_decimal_comma AS "decimalComma", result_written_at AS "writtenAt"`;
 
-type Row = Omit<AuditProgress, 'auditId' | 'result'> & {
-  readonly auditId: string;
-  readonly path: string | null;
-} & Omit<ResultFile, 'path'>;
+type Row = Omit<AuditProgress, 'result'> &
+  Omit<ResultFile, 'path'> & { readonly path: string | null };
 
 /** How far an audit is; null when there is none of this number. */
 export async function getProgress(pool: Pool, auditId: bigint): Promise<AuditProgress | null> {
@@ -136,8 +134,6 @@ async function change(
   return rows[0]?.state ?? (await getProgress(pool, auditId))?.state ?? null;
 }
 
-function progressIn(found: Row): AuditProgress {
-  const { auditId, path, format, decimalComma, writtenAt, ...row } = found;
-  const result = path === null ? null : { path, format, decimalComma, writtenAt };
-  return { auditId: BigInt(auditId), ...row, result };
+function progressIn({ path, format, decimalComma, writtenAt, ...row }: Row): AuditProgress {
+  return { ...row, result: path === null ? null : { path, format, decimalComma, writtenAt } };
 }

@@ -40,7 +40,7 @@ export async function recordResults(
 
 interface LockedRow {
   readonly position: number;
-  readonly code_id: string;
+  readonly code_id: bigint;
   readonly settled: boolean;
   readonly attempts: number;
   readonly denials: number;
@@ -108,7 +108,7 @@ async function lockCodes(
   const positions = [...new Set(results.map(({ position }) => position))].sort((a, b) => a - b);
   const range = [positions[0], positions.at(-1)];
   const { rows } = await client.query<LockedRow>(LOCK, [auditId, positions, ...range]);
-  const byId = new Map<string, AuditCode>();
+  const byId = new Map<bigint, AuditCode>();
   for (const before of rows) {
     const nothing = { newest: null, verdict: null, deniedAt: null, news: null };
     byId.set(before.code_id, { before, moments: new Set(), attempts: 0, denials: 0, ...nothing });
@@ -116,7 +116,7 @@ async function lockCodes(
   const asked = rows.filter((row) => row.attempts + row.denials > 0 && !row.settled);
   if (asked.length > 0) {
     // A statement after the locks sees everything.
-    const recorded = await client.query<{ code_id: string; checked_at: Date }>(RECORDED, [
+    const recorded = await client.query<{ code_id: bigint; checked_at: Date }>(RECORDED, [
       auditId,
       asked.map((row) => row.code_id),
     ]);
@@ -139,7 +139,7 @@ function applyResults(
   return results.filter((result) => {
     const { position, codeId, news, checkedAt, denied } = result;
     const code = codes.get(position);
-    if (code?.before.code_id !== String(codeId)) {
+    if (code?.before.code_id !== codeId) {
       throw new Error(`position ${position} of the audit does not hold code ${codeId}`);
     }
     if (code.before.settled || code.verdict !== null) return false;

@@ -1,4 +1,4 @@
-import type { Pool, QueryResult, QueryResultRow } from 'pg';
+import type { Pool, QueryResult } from 'pg';
 import { type LockPools, openLong } from '../locks.js';
 import {
   DENIALS_COLUMNS,
@@ -31,13 +31,40 @@ export const RESULTS = `
 
 type Row = Omit<AuditResult, 'denials'> & DenialsRow;
 
-/** The records of an audit's list in their order with what came of them, as of one moment. */
+/** Records of one portion; the next one is fetched while the caller is at work on this one. */
+const PORTION = 1_000;
+
+/**
+ * The records of an audit's list in their order with what came of them, in bounded memory: all as of the
+ * moment of the first. Whoever reads may take any time, on a connection of its own.
+ */
 export async function* auditResults(
   pools: LockPools,
   auditId: bigint,
 ): AsyncGenerator<AuditResult, void, undefined> {
-  for await (const rows of streamRows<Row>(pools, RESULTS, [auditId])) {
-    yield* rows.map(withDenials);
+  const { client, release } = await openLong(pools);
+  let isDone = false;
+  const fetch = (): Promise<QueryResult<Row>> => {
+    const portion = client.query<Row>(`FETCH ${PORTION} FROM results`);
+    // Told when it is waited for; a caller that turns away does not wait for it.
+    portion.catch(() => undefined);
+    return portion;
+  };
+  try {
+    await client.query('BEGIN TRANSACTION READ ONLY');
+    await client.query(`DECLARE results NO SCROLL CURSOR FOR ${RESULTS}`, [auditId]);
+    let portion = fetch();
+    for (;;) {
+      const { rows } = await portion;
+      if (rows.length === 0) break;
+      portion = fetch();
+      yield* rows.map(withDenials);
+    }
+    await client.query('COMMIT');
+    isDone = true;
+  } finally {
+    // Of a caller that turned away, the connection may be in the middle of an answer.
+    release(isDone);
   }
 }
 
@@ -62,42 +89,4 @@ export async function unprovenCounts(pool: Pool, auditId: bigint): Promise<Unpro
     [auditId],
   );
   return rows;
-}
-
-/** Rows of one portion; the next one is fetched while the caller is at work on this one. */
-const PORTION = 1_000;
-
-/**
- * The answer to a query in portions, in bounded memory: all of it as of the moment of the first. Whoever
- * reads may take any time, on a connection of its own.
- */
-export async function* streamRows<R extends QueryResultRow>(
-  pools: LockPools,
-  sql: string,
-  values: readonly unknown[],
-): AsyncGenerator<readonly R[], void, undefined> {
-  const { client, release } = await openLong(pools);
-  let isDone = false;
-  const fetch = (): Promise<QueryResult<R>> => {
-    const portion = client.query<R>(`FETCH ${PORTION} FROM streamed`);
-    // Told when it is waited for; a caller that turns away does not wait for it.
-    portion.catch(() => undefined);
-    return portion;
-  };
-  try {
-    await client.query('BEGIN TRANSACTION READ ONLY');
-    await client.query(`DECLARE streamed NO SCROLL CURSOR FOR ${sql}`, [...values]);
-    let portion = fetch();
-    for (;;) {
-      const { rows } = await portion;
-      if (rows.length === 0) break;
-      portion = fetch();
-      yield rows;
-    }
-    await client.query('COMMIT');
-    isDone = true;
-  } finally {
-    // Of a caller that turned away, the connection may be in the middle of an answer.
-    release(isDone);
-  }
 }

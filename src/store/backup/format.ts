@@ -3,7 +3,8 @@ import { pipeline } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import { Client, type ClientBase } from 'pg';
 import { z } from 'zod';
-import { errorCode, StoreError } from '../errors.js';
+import { errorCode } from '../../domain/error-code.js';
+import { StoreError } from '../errors.js';
 import { HISTORY_SCHEMA } from '../migrate.js';
 
 /** Raised when an older program could no longer read what is written. */
@@ -215,7 +216,7 @@ function readHeader(header: Buffer): { name: string; size: number } {
     header.toString('latin1', at, at + length).replace(/\0.*$/s, '');
   const [checksum, size] = [Number.parseInt(text(148, 8), 8), Number.parseInt(text(124, 12), 8)];
   if (checksum !== checksumOf(header) || !(size >= 0 && size <= LARGEST_FILE)) {
-    throw BackupError.damaged('it is no archive that this program wrote');
+    throw BackupError.damaged('it is not an archive that this program wrote');
   }
   return { name: text(0, 100), size };
 }

@@ -2,7 +2,8 @@ import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from 'pg';
 import { from as copyFrom } from 'pg-copy-streams';
-import { errorCode, explainDatabaseError } from '../errors.js';
+import { errorCode } from '../../domain/error-code.js';
+import { explainDatabaseError } from '../errors.js';
 import { HISTORY_SCHEMA, type Migration, readMigrations } from '../migrate.js';
 import {
   BackupError,

@@ -82,7 +82,9 @@ async function* archive(
     let done = 0;
     for (const shape of shapes) {
       const hash = createHash('sha256');
-      let [files, rows, bytes] = [0, 0, 0];
+      let files = 0;
+      let rows = 0;
+      let bytes = 0;
       for await (const data of rowsOf(client, shape)) {
         signal.throwIfAborted();
         hash.update(data);
@@ -130,13 +132,15 @@ async function countRows(client: Client, tables: readonly TableShape[]): Promise
 /** The rows of a table, each a line, in portions for a file each. */
 async function* rowsOf(client: Client, table: TableShape): AsyncGenerator<Buffer> {
   const stream = client.query(copyTo(`COPY ${targetOf(table)} TO STDOUT`));
-  let [chunks, size]: [Buffer[], number] = [[], 0];
+  let chunks: Buffer[] = [];
+  let size = 0;
   for await (const chunk of stream as AsyncIterable<Buffer>) {
     chunks.push(chunk);
     size += chunk.length;
     if (size < FILE_BYTES) continue;
     yield Buffer.concat(chunks);
-    [chunks, size] = [[], 0];
+    chunks = [];
+    size = 0;
   }
   if (size > 0) yield Buffer.concat(chunks);
 }

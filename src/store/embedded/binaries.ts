@@ -3,7 +3,8 @@ import { cp, lstat, readFile, readdir, rename, rm, stat, symlink } from 'node:fs
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
-import { EmbeddedStartError, errorCode } from '../errors.js';
+import { errorCode } from '../../domain/error-code.js';
+import { EmbeddedStartError } from '../errors.js';
 import { diskFull, makeOwnFolder } from './place.js';
 import { runAs, type ServiceUser } from './service-user.js';
 

@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { chmod, chown, lstat, mkdir, readdir, rename, rm, rmdir, symlink } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { EmbeddedStartError, errorCode } from '../errors.js';
+import { errorCode } from '../../domain/error-code.js';
+import { EmbeddedStartError } from '../errors.js';
 import { type Binaries, findBinaries } from './binaries.js';
 import { ADMIN_ROLE, APP_ROLE, type Credentials } from './server.js';
 import {

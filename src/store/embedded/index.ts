@@ -8,7 +8,7 @@ import {
   type Credentials,
   findPostmaster,
   isPassing,
-  KEEPER_NAME,
+  SUPERVISOR_NAME,
   readCredentials,
   stopPostmaster,
   waitUntilGone,
@@ -64,7 +64,7 @@ export interface EmbeddedDescription {
     readonly pid: number;
     readonly port: number;
     readonly url: string;
-    /** Everybody connected, this call and the keeper left out. */
+    /** Everybody connected, this call and the supervisor left out. */
     readonly sessions: readonly EmbeddedSession[];
   } | null;
 }
@@ -104,7 +104,7 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedDa
 export async function hold(options: EmbeddedOptions): Promise<EmbeddedDatabase> {
   const database = await openEmbedded(options);
   try {
-    // Under the lease: the keeper looks at it again once no lease is left, before it stops.
+    // Under the lease: the supervisor looks at it again once no lease is left, before it stops.
     await writePrivate(files.held(database.location), '');
     return database;
   } catch (error) {
@@ -184,7 +184,7 @@ async function sessionsOn(
            AND datname IS NOT NULL -- else it is still logging in
            AND NOT starts_with(application_name, $1)
          ORDER BY backend_start`,
-        [KEEPER_NAME],
+        [SUPERVISOR_NAME],
       );
       return rows;
     } finally {

@@ -6,7 +6,8 @@ import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { Client } from 'pg';
-import { EmbeddedStartError, errorCode, type StoreError } from '../errors.js';
+import { errorCode } from '../../domain/error-code.js';
+import { EmbeddedStartError, type StoreError } from '../errors.js';
 import { findBinaries } from './binaries.js';
 import { sweepDrafts } from './cluster.js';
 import {
@@ -14,24 +15,24 @@ import {
   type Credentials,
   findPostmaster,
   isPassing,
-  KEEPER_LOCK,
+  SUPERVISOR_LOCK,
   lastWords,
   LEASE_LOCK,
   logSince,
   logSize,
   START_MARK,
 } from './server.js';
-import type { KeeperTask } from './keeper.js';
+import type { SupervisorTask } from './supervisor.js';
 import { assertSameMajor, diskFull, files, type Place } from './place.js';
 import { plainEnvironment, runAs } from './service-user.js';
 
 const RENEW_PAUSE_MS = 5_000;
 
-/** A lease as it was taken: while its connection lasts, the keeper leaves the server up. */
+/** A lease as it was taken: while its connection lasts, the supervisor leaves the server up. */
 export interface Taken {
   readonly client: Client;
   readonly port: number;
-  readonly kept: boolean;
+  readonly isSupervised: boolean;
   readonly mark: string | null;
 }
 
@@ -47,15 +48,15 @@ async function tryLease(
   try {
     client = await connect(credentials, server.port, 'app', name);
     await client.query(`SELECT pg_advisory_lock_shared(${LEASE_LOCK})`);
-    const [classId, objectId] = KEEPER_LOCK.split(', ');
-    const { rows } = await client.query<{ kept: boolean; mark: string | null }>(
+    const [classId, objectId] = SUPERVISOR_LOCK.split(', ');
+    const { rows } = await client.query<{ isSupervised: boolean; mark: string | null }>(
       `SELECT current_setting('${START_MARK}', true) AS mark, EXISTS (
          SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted
            AND classid = ${classId} AND objid = ${objectId} AND objsubid = 2
-       ) AS kept`,
+       ) AS "isSupervised"`,
     );
-    const { kept = false, mark = null } = rows[0] ?? {};
-    return { client, port: server.port, kept, mark };
+    const { isSupervised = false, mark = null } = rows[0] ?? {};
+    return { client, port: server.port, isSupervised, mark };
   } catch (error) {
     await client?.end().catch(() => {});
     if (isPassing(error)) return null;
@@ -138,21 +139,21 @@ export async function leaseServer(
   const { location } = place;
   const mark = randomBytes(8).toString('hex');
   const logStart = await logSize(location);
-  let keeper: ChildProcess | null = null;
+  let supervisor: ChildProcess | null = null;
   for (const end = Date.now() + PATIENCE_MS; Date.now() < end; await sleep(50)) {
     options.signal?.throwIfAborted();
     const taken = await tryLease(place, credentials, options.applicationName);
     if (taken !== null) {
-      // A keeper that was killed leaves its server running; this one takes it over.
-      if (!taken.kept && !isRunning(keeper)) await launch(place, options, mark);
+      // A supervisor that was killed leaves its server running; this one takes it over.
+      if (!taken.isSupervised && !isRunning(supervisor)) await launch(place, options, mark);
       return { ...taken, startedHere: taken.mark === mark };
     }
-    if (keeper?.exitCode === 1) {
+    if (supervisor?.exitCode === 1) {
       const log = await logSince(location, logStart);
       throw startFailed(location, 'did not start', log, 'Its log may tell more:');
     }
-    if (isRunning(keeper) || (await findPostmaster(location)) !== null) continue;
-    keeper = await launch(place, options, mark);
+    if (isRunning(supervisor) || (await findPostmaster(location)) !== null) continue;
+    supervisor = await launch(place, options, mark);
   }
   throw startFailed(
     location,
@@ -178,17 +179,17 @@ async function launch(place: Place, options: StartOptions, mark: string): Promis
   }
   for (const folder of new Set([dirname(location), dirname(pointer)])) await sweepDrafts(folder);
   const { durable } = options;
-  return await startKeeper({ place, postgres: binaries.postgres, durable, mark });
+  return await startSupervisor({ place, postgres: binaries.postgres, durable, mark });
 }
 
 /**
- * Starts a keeper that outlives this process and shares no stream or setting with it. It ends with exit
+ * Starts a supervisor that outlives this process and shares no stream or setting with it. It ends with exit
  * code 1 when it could not start the server.
  */
-async function startKeeper(task: KeeperTask): Promise<ChildProcess> {
+async function startSupervisor(task: SupervisorTask): Promise<ChildProcess> {
   // A process of its own needs compiled JavaScript, even where tests run TypeScript.
   const isSource = import.meta.url.endsWith('.ts');
-  const compiled = isSource ? '../../../dist/store/embedded/keeper.js' : './keeper.js';
+  const compiled = isSource ? '../../../dist/store/embedded/supervisor.js' : './supervisor.js';
   const program = fileURLToPath(new URL(compiled, import.meta.url));
   if (!existsSync(program)) {
     throw new EmbeddedStartError(`${program} is missing`, 'Build the program first: npm run build');

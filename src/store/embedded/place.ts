@@ -1,7 +1,8 @@
 import { constants } from 'node:fs';
 import { chmod, lstat, mkdir, open, readdir, readlink, realpath, stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
-import { DiskFullError, EmbeddedStartError, errorCode, StoreError } from '../errors.js';
+import { errorCode } from '../../domain/error-code.js';
+import { DiskFullError, EmbeddedStartError, StoreError } from '../errors.js';
 import { isRoot, type ServiceUser, userName } from './service-user.js';
 
 /**
@@ -52,7 +53,7 @@ export async function findPlace(dataDir: string): Promise<Place | null> {
     if ((await lstat(files.data(location)).catch(() => null)) === null) {
       if ((await readdir(location)).length === 0) return null;
       throw new EmbeddedStartError(
-        `${pointer} is there, but is no database of this program`,
+        `${pointer} is there, but is not a database of this program`,
         'Move that folder away, or set DATA_DIR to another one.',
       );
     }

@@ -3,7 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { stripVTControlCharacters } from 'node:util';
 import { Client } from 'pg';
 import { z } from 'zod';
-import { EmbeddedStartError, errorCode } from '../errors.js';
+import { errorCode } from '../../domain/error-code.js';
+import { EmbeddedStartError } from '../errors.js';
 import { files, type Place, readSmall } from './place.js';
 import { runAs } from './service-user.js';
 
@@ -104,7 +105,7 @@ export async function logSince(location: string, since: number): Promise<string>
 /** The last lines that tell of trouble; of anything, when none does. One line, for a message. */
 export function lastWords(log: string): string {
   const lines = log.split('\n');
-  const trouble = lines.filter((line) => /(FATAL|PANIC|ERROR|HINT|keeper):/.test(line));
+  const trouble = lines.filter((line) => /(FATAL|PANIC|ERROR|HINT|supervisor):/.test(line));
   return (trouble.length > 0 ? trouble : lines).slice(-3).join(' | ');
 }
 
@@ -116,18 +117,18 @@ export async function boundLog(location: string): Promise<void> {
 }
 
 /**
- * Locks that commands and keeper talk through; advisory, in database `postgres`, where nobody
+ * Locks that commands and supervisor talk through; advisory, in database `postgres`, where nobody
  * else has business. A lease is held, shared, by everything that needs the server.
  */
 export const LEASE_LOCK = '21325, 1';
-/** Held by the one keeper. */
-export const KEEPER_LOCK = '21325, 2';
+/** Held by the one supervisor. */
+export const SUPERVISOR_LOCK = '21325, 2';
 
 /** A setting of the server's in which it carries the mark of the task it was started for. */
 export const START_MARK = 'seller_mirror.start_mark';
 
-/** How a keeper's own session is called, with its process number behind. */
-export const KEEPER_NAME = 'seller-mirror keeper';
+/** How a supervisor's own session is called, with its process number behind. */
+export const SUPERVISOR_NAME = 'seller-mirror supervisor';
 
 export const ADMIN_ROLE = 'seller_mirror_admin';
 export const APP_ROLE = 'seller_mirror';

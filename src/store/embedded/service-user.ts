@@ -1,7 +1,8 @@
 import { execFile, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { promisify } from 'node:util';
-import { EmbeddedStartError, errorCode } from '../errors.js';
+import { errorCode } from '../../domain/error-code.js';
+import { EmbeddedStartError } from '../errors.js';
 
 /** An account of the operating system that PostgreSQL runs as. */
 export interface ServiceUser {

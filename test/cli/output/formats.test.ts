@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import {
   csv,
   type CsvCell,
-  type CsvOptions,
+  type CsvForm,
   json,
   ndjsonLine,
   withColumnNames,
@@ -15,7 +15,7 @@ import { COMMA_CSV, unguarded } from '../../../src/domain/csv.js';
 const parse = (text: string): string[][] => read(text, { record_delimiter: '\r\n' });
 
 /** The line of a single row. */
-async function line(cells: readonly CsvCell[], options?: CsvOptions): Promise<string> {
+async function line(cells: readonly CsvCell[], options?: CsvForm): Promise<string> {
   const lines: string[] = [];
   for await (const text of csv([], [cells], options)) lines.push(text);
   return lines[1] ?? '';
@@ -23,7 +23,7 @@ async function line(cells: readonly CsvCell[], options?: CsvOptions): Promise<st
 
 describe('CSV', () => {
   const numeric = [true, true, true, false];
-  it.each<[string, CsvCell[], CsvOptions, string]>([
+  it.each<[string, CsvCell[], CsvForm, string]>([
     [
       'quotes what must be',
       ['a', 'b,c', '"x"', '2\nl', null, true],

@@ -1,13 +1,13 @@
 import { Writable } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
-import { Progress, type ProgressOptions } from '../../../src/cli/output/progress.js';
+import { Progress } from '../../../src/cli/output/progress.js';
 
 const CLEAR = '\r\u001B[2K';
 
 /** A progress that is shown somewhere, and what it wrote there. */
 function progressOn(
   place: { readonly isTTY?: boolean; readonly columns?: number },
-  options: Omit<ProgressOptions, 'output'>,
+  { label, ...options }: { label: string; unit?: 'bytes'; total?: number; from?: number },
 ) {
   const writes: string[] = [];
   const output = new Writable({
@@ -17,7 +17,7 @@ function progressOn(
       done();
     },
   });
-  const progress = new Progress({ output: Object.assign(output, place), ...options });
+  const progress = new Progress(label, { output: Object.assign(output, place), ...options });
   onTestFinished(() => progress.finish());
   return { progress, writes };
 }

@@ -1,4 +1,5 @@
 import fc from 'fast-check';
+import stringWidth from 'string-width';
 import { describe, expect, it } from 'vitest';
 import { pairs, table, type TableColumn } from '../../../src/cli/output/table.js';
 import { bytes } from '../../../src/domain/units.js';
@@ -228,6 +229,12 @@ describe('safe text', () => {
 });
 
 describe('measured text', () => {
+  it('is as wide as string-width says, also where that is not asked', () => {
+    const letters = Array.from({ length: 0x3000 }, (_, code) => String.fromCharCode(code));
+    const others = letters.filter((letter) => width(letter) !== stringWidth(letter));
+    expect(others).toEqual([]);
+  });
+
   it.each([
     ['abc', 3],
     ['价格', 4],

@@ -258,7 +258,9 @@ function play({ calls, together, valid, bad, seed }: Trial): readonly Answered[]
     isFalse: boolean;
   }[] = [];
   const done: Answered[] = [];
-  let [number, answers, started] = [2, 0, 0];
+  let number = 2;
+  let answers = 0;
+  let started = 0;
   while (done.length < calls) {
     number++;
     const open = started < calls && begun.length < together;

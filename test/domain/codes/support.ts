@@ -63,7 +63,10 @@ export const opened = (username: string): AccountReply => ({
 
 /** A call numbered from `begun` to `ended`; a number is a second. */
 const span = (begun: number, ended: number) => ({
-  ...{ begun, ended, beganAt: begun * 1_000, endedAt: ended * 1_000 },
+  begun,
+  ended,
+  beganAt: begun * 1_000,
+  endedAt: ended * 1_000,
 });
 
 export function code(asked: string, begun: number, ended: number, reply: CodeReply): CodeCall {

@@ -190,8 +190,13 @@ async function ask(
   const market = new Market(valid, conditions, diceOf(seed));
   const settled: SettledCode[] = [];
   const asking = new Asking(market, {
-    ...{ account: 'ada', codes, canaries, concurrency, spacingMs },
-    ...{ now: () => market.now, signal: never },
+    account: 'ada',
+    codes,
+    canaries,
+    concurrency,
+    spacingMs,
+    now: () => market.now,
+    signal: never,
   });
   for await (const news of asking) settled.push(...news);
   const { report } = asking;

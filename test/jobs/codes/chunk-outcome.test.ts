@@ -40,6 +40,12 @@ describe('what follows when asking has ended', () => {
     ['is a pause of ours when the server gave none', ['limited'], {}, AFTER_LIMIT],
     ['is a pause of ours when its own is over', ['limited'], {}, AFTER_LIMIT, NOW - 1],
     [
+      'is a pause in which a marketplace that denies all codes for a moment may recover: there is one more round',
+      ['canary-lost'],
+      {},
+      { kind: 'later', delayMs: 60_000 },
+    ],
+    [
       'is to wait for a person, or for the marketplace to come back, when the key or the API is gone',
       ['refused', 'account-changed', 'switched-off', 'redirect'],
       {},
@@ -118,6 +124,11 @@ it('why a chunk stopped is a sentence for a person', () => {
     'the marketplace refused the API key: Invalid request',
   );
   const notBefore = Date.UTC(2026, 10, 22, 13, 31, 55);
+  expect(describeStop({ ...stop('refused'), detail: '' })).toBe(describeStop(stop('refused')));
+  const detail = 'the bot protection wants to see a browser; ask its operator to let requests pass';
+  const challenged = describeStop({ ...stop('challenge'), detail }) ?? '';
+  expect(challenged.match(/bot protection/g), 'the same is not said twice').toHaveLength(1);
+  expect(challenged).toContain('ask its operator');
   expect(describeStop({ ...stop('limited'), notBefore })).toMatch(
     /too many requests, not before 2026-11-22 13:31:55Z$/,
   );

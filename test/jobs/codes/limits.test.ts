@@ -243,8 +243,14 @@ export class Metered implements CodeMarketplace {
   ): Promise<AskReport> {
     const { concurrency, spacingMs } = this.#meter;
     const asking = new Asking(this, {
-      ...{ account: 'ada', canaries: [CANARY], codes, concurrency, spacingMs, carried },
-      ...{ now: () => this.now, signal: never },
+      account: 'ada',
+      canaries: [CANARY],
+      codes,
+      concurrency,
+      spacingMs,
+      carried,
+      now: () => this.now,
+      signal: never,
     });
     for await (const news of asking) settled.push(...news);
     return asking.report;
@@ -305,8 +311,14 @@ export class Metered implements CodeMarketplace {
 }
 
 const NO_FACTS: Purchase = {
-  ...{ purchaseCode: null, licenseType: null, price: null, currency: null, item: null },
-  ...{ supportedUntil: null, downloaded: null, purchasedAt: null },
+  purchaseCode: null,
+  licenseType: null,
+  price: null,
+  currency: null,
+  item: null,
+  supportedUntil: null,
+  downloaded: null,
+  purchasedAt: null,
 };
 
 function sourced<T>(value: T): Sourced<T> {

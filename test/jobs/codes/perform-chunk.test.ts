@@ -38,7 +38,12 @@ it('settles every code of an audit with its purchase, at one call for each and f
   expect(await auditVerdicts(mirror(), auditId)).toEqual(truthOf(shop, codes));
   expect(await progress(mirror(), auditId)).toMatchObject({
     state: 'finished',
-    ...{ codes: 1_000, valid: 900, invalid: 100, unproven: 0, pending: 0, problem: null },
+    codes: 1_000,
+    valid: 900,
+    invalid: 100,
+    unproven: 0,
+    pending: 0,
+    problem: null,
     apiCalls: shop.sim.requestCount,
   });
   // The second look at the 100 denied ones not counted.
@@ -100,7 +105,9 @@ it('tells of an audit that failed why it did, and nothing any more once it goes 
   const now = new Date();
   expect(await messageOf(store, alert, now)).toMatchObject({
     data: {
-      ...{ seller: 'main', auditId: String(auditId), state: 'failed' },
+      seller: 'main',
+      auditId: String(auditId),
+      state: 'failed',
       counts: { codes: 5, pending: 5 },
       problem: { code: 'failed', message: 'the marketplace refused the API key' },
     },

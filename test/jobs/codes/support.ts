@@ -77,8 +77,11 @@ export async function openShop(options: Partial<SimulatorOptions> = {}): Promise
 export function failingOn(shop: Shop, codes: Iterable<string>): Shop {
   const failing = new Set(codes);
   const failure: Unavailable = {
-    ...{ kind: 'unavailable', httpStatus: 500, reason: 'server-error' },
-    ...{ detail: 'failed', retryAt: null },
+    kind: 'unavailable',
+    httpStatus: 500,
+    reason: 'server-error',
+    detail: 'failed',
+    retryAt: null,
   };
   const marketplace: Marketplace = Object.create(shop.marketplace);
   marketplace.account = (options) => shop.marketplace.account(options);
@@ -155,8 +158,13 @@ export async function ask(
 ): Promise<AskReport & { readonly settled: readonly SettledCode[] }> {
   const settled: SettledCode[] = [];
   const asking = new Asking(marketplace, {
-    ...{ account: 'ada', canaries: [canary], concurrency: 8, spacingMs: 0 },
-    ...{ now: Date.now, signal: never, ...options },
+    account: 'ada',
+    canaries: [canary],
+    concurrency: 8,
+    spacingMs: 0,
+    now: Date.now,
+    signal: never,
+    ...options,
   });
   for await (const news of asking) {
     settled.push(...news);

@@ -106,14 +106,30 @@ describe('codes of a seller', () => {
     await audits.record(auditId, [sure], 1);
     expect(await audits.checksOf(a.codeId, 2)).toEqual([
       {
-        ...{ checkId: expect.any(BigInt) as bigint, auditId, checkedAt: at(3), verdict: 'valid' },
-        ...{ reason: 'answered', proof: 'purchase', httpStatus: 200, message: null },
-        ...{ checkpointBefore: null, checkpointAfter: null, rawHash: sure.rawHash },
+        checkId: expect.any(BigInt) as bigint,
+        auditId,
+        checkedAt: at(3),
+        verdict: 'valid',
+        reason: 'answered',
+        proof: 'purchase',
+        httpStatus: 200,
+        message: null,
+        checkpointBefore: null,
+        checkpointAfter: null,
+        rawHash: sure.rawHash,
       },
       {
-        ...{ checkId: expect.any(BigInt) as bigint, auditId, checkedAt: at(2) },
-        ...{ verdict: 'unproven', reason: 'unavailable', proof: 'none', httpStatus: 503 },
-        ...{ message: null, checkpointBefore: null, checkpointAfter: null, rawHash: null },
+        checkId: expect.any(BigInt) as bigint,
+        auditId,
+        checkedAt: at(2),
+        verdict: 'unproven',
+        reason: 'unavailable',
+        proof: 'none',
+        httpStatus: 503,
+        message: null,
+        checkpointBefore: null,
+        checkpointAfter: null,
+        rawHash: null,
       },
     ]);
     expect(await audits.checksOf(4_711n, 2)).toEqual([]);
@@ -165,7 +181,10 @@ describe('codes of a seller', () => {
 
 describe('the list of live processes', () => {
   const info = (n: number, ...roles: string[]) => ({
-    ...{ processId: `00000000-0000-4000-8000-00000000000${n}`, roles, host: 'a host', pid: n },
+    processId: `00000000-0000-4000-8000-00000000000${n}`,
+    roles,
+    host: 'a host',
+    pid: n,
     startedAt: at(n),
     schedules: [],
   });
@@ -269,8 +288,12 @@ it('of a code that was denied as a canary the two denials count that made it inv
   const { auditId, codes } = await loadPending(audits, 'A');
   await audits.record(auditId, [valid(codes[0], at(1), purchaseOf('A'))], 1);
   const canary = (minute: number) => ({
-    ...{ code: 'A', proof: 'canary', httpStatus: 404, message: 'no' },
-    ...{ checkedAt: at(minute), checkpoints: checkpointsAround(at(minute)) },
+    code: 'A',
+    proof: 'canary',
+    httpStatus: 404,
+    message: 'no',
+    checkedAt: at(minute),
+    checkpoints: checkpointsAround(at(minute)),
   });
   // Found again after the first, which therefore says nothing.
   await audits.recordDeniedCanaries(SELLER, [canary(2)], [], 60_000);

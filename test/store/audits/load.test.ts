@@ -50,12 +50,25 @@ describe('a list', () => {
     });
     expect(size).toEqual({ lines: 6, rejected: 1, codes: 4, reused: 0, chunks: 2 });
     expect(await audits.get(auditId)).toMatchObject({
-      ...{ auditId, sellerId: SELLER, state: 'running', source: 'customers.csv', chunkSize: 3 },
-      ...{ lines: 6, rejected: 1, codes: 4, reused: 0, pending: 4, valid: 0, apiCalls: 0 },
-      ...{ problem: null, finishedAt: null },
+      auditId,
+      sellerId: SELLER,
+      state: 'running',
+      source: 'customers.csv',
+      chunkSize: 3,
+      lines: 6,
+      rejected: 1,
+      codes: 4,
+      reused: 0,
+      pending: 4,
+      valid: 0,
+      apiCalls: 0,
+      problem: null,
+      finishedAt: null,
     });
     expect(await audits.listOf(auditId)).toEqual({
-      ...{ layout: AUDIT.layout, columns: AUDIT.columns, prunedAt: null },
+      layout: AUDIT.layout,
+      columns: AUDIT.columns,
+      prunedAt: null,
     });
     expect(await audits.nextChunks(auditId, 0, 10)).toEqual([0, 1]);
     expect((await audits.pendingOf(auditId, 0)).map(({ code }) => code)).toEqual(['B', 'A', 'a']);
@@ -66,14 +79,24 @@ describe('a list', () => {
     const shared = { reused: false, checkedAt: null, ...nothing };
     const open = { rejected: null, verdict: null, ...shared };
     const found = {
-      ...{ rejected: null, verdict: 'valid', reused: false, checkedAt: at(1) },
-      ...{ reason: 'answered', proof: 'purchase', denials: null, purchase: purchaseOf('B').value },
+      rejected: null,
+      verdict: 'valid',
+      reused: false,
+      checkedAt: at(1),
+      reason: 'answered',
+      proof: 'purchase',
+      denials: null,
+      purchase: purchaseOf('B').value,
     };
     expect(await resultsOf(audits, auditId)).toEqual([
       { line: 2, code: 'B', columns: ['B', 'customer 0'], ...found },
       {
-        ...{ line: 3, code: null, columns: ['', 'customer 1'], rejected: 'the code is empty' },
-        ...{ verdict: null, ...shared },
+        line: 3,
+        code: null,
+        columns: ['', 'customer 1'],
+        rejected: 'the code is empty',
+        verdict: null,
+        ...shared,
       },
       { line: 4, code: 'A', columns: ['A', 'customer 2'], ...open },
       { line: 5, code: 'B', columns: ['B', 'customer 3'], ...found },
@@ -87,7 +110,9 @@ describe('a list', () => {
     const loader = await audits.begin({ ...AUDIT, chunkSize: 1_000 });
     const filler = 'ü'.repeat(300);
     const rows = Array.from({ length: 5_000 }, (_, n) => ({
-      ...{ line: 1, code: `code ${n % 3_000}`, columns: [String(n), filler] },
+      line: 1,
+      code: `code ${n % 3_000}`,
+      columns: [String(n), filler],
     }));
     for (let n = 0; n < rows.length; n += 700) await loader.add(rows.slice(n, n + 700));
     const { auditId, ...size } = await loader.finish();
@@ -107,7 +132,9 @@ describe('a list', () => {
       const { auditId, ...size } = await load(audits, codes);
       expect(size).toMatchObject({ lines: codes.length, rejected: codes.length, chunks: 0 });
       expect(await audits.get(auditId)).toMatchObject({
-        ...{ state: 'finished', pending: 0, finishedAt: expect.any(Date) as Date },
+        state: 'finished',
+        pending: 0,
+        finishedAt: expect.any(Date) as Date,
       });
       expect(await audits.nextChunks(auditId, 0, 1)).toEqual([]);
     }
@@ -129,7 +156,11 @@ describe('a list', () => {
     const { auditId, ...size } = await load(audits, codes, { maxAgeSeconds: 60, chunkSize: 2 });
     expect(size).toEqual({ lines: 6, rejected: 0, codes: 6, reused: 2, chunks: 2 });
     expect(await audits.get(auditId)).toMatchObject({
-      ...{ valid: 2, invalid: 0, pending: 4, reused: 2, state: 'running' },
+      valid: 2,
+      invalid: 0,
+      pending: 4,
+      reused: 2,
+      state: 'running',
     });
     expect(await audits.pendingOf(auditId, 0)).toMatchObject([
       { code: 'new', position: 0, known: null },
@@ -170,7 +201,11 @@ describe('a list', () => {
     const loader = await audits.begin({ ...AUDIT, maxAgeSeconds: 60, chunkSize: 2 });
     await loader.add(rowsOf(['A', 'B', null, 'C', 'D', 'B']));
     expect(await loader.measure()).toEqual({
-      ...{ lines: 6, rejected: 1, codes: 4, reused: 1, chunks: 2 },
+      lines: 6,
+      rejected: 1,
+      codes: 4,
+      reused: 1,
+      chunks: 2,
     });
     await loader.abort();
     expect(await leftovers()).toEqual(before);
@@ -203,7 +238,8 @@ describe('a hostile list', () => {
       rejected: 'the code \ufffd is broken',
     });
     expect(await audits.listOf(auditId)).toEqual({
-      ...{ layout: { delimiter: '\ufffd', '\ufffd': 1 }, columns: ['code', 'bad\ufffdname'] },
+      layout: { delimiter: '\ufffd', '\ufffd': 1 },
+      columns: ['code', 'bad\ufffdname'],
       prunedAt: null,
     });
     expect((await audits.get(auditId))?.source).toMatch(/^list\ufffd\.csvx+…$/u);

@@ -160,7 +160,10 @@ async function expectAudit(auditId: bigint, { ledger }: Model): Promise<void> {
   const of = (...said: Answer['said'][]): number =>
     mine.filter((check) => said.includes(check.said)).length;
   const counts = {
-    ...{ valid: of('valid'), invalid: of('invalid'), unproven: of('given-up'), codes: 4 },
+    valid: of('valid'),
+    invalid: of('invalid'),
+    unproven: of('given-up'),
+    codes: 4,
     pending: 4 - of('valid', 'invalid', 'given-up'),
   };
   const { audits } = mirror().store;

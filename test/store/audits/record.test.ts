@@ -42,32 +42,60 @@ describe('recording results', () => {
     const [a, b, c] = codes;
     const first = [valid(a, at(1), purchaseOf('A')), invalid(b, at(2)), unproven(c, at(3))];
     expect(await audits.record(auditId, first, 5)).toEqual({
-      ...{ recorded: 3, settled: 2, state: 'running', finished: false },
+      recorded: 3,
+      settled: 2,
+      state: 'running',
+      finished: false,
     });
     expect(await audits.get(auditId)).toMatchObject({
-      ...{ valid: 1, invalid: 1, unproven: 0, pending: 1, apiCalls: 5, state: 'running' },
+      valid: 1,
+      invalid: 1,
+      unproven: 0,
+      pending: 1,
+      apiCalls: 5,
+      state: 'running',
     });
     expect(await pending(audits, auditId)).toMatchObject([{ code: 'C', attempts: 1, known: null }]);
     const last = [unproven(c, at(4), true)];
     expect(await audits.record(auditId, last, 1)).toEqual({
-      ...{ recorded: 1, settled: 1, state: 'finished', finished: true },
+      recorded: 1,
+      settled: 1,
+      state: 'finished',
+      finished: true,
     });
     // Who repeats the last result is not told of the end again.
     expect(await audits.record(auditId, last, 0)).toMatchObject({ recorded: 0, finished: false });
     expect(await audits.get(auditId)).toMatchObject({
-      ...{ valid: 1, invalid: 1, unproven: 1, pending: 0, apiCalls: 6, state: 'finished' },
+      valid: 1,
+      invalid: 1,
+      unproven: 1,
+      pending: 0,
+      apiCalls: 6,
+      state: 'finished',
       finishedAt: expect.any(Date) as Date,
     });
     const row = { audit_id: String(auditId), seller_id: SELLER, message: null, hashed: false };
     const silent = { ...row, code: 'C', verdict: 'unproven', reason: 'unavailable', proof: 'none' };
     expect(await ledger()).toEqual([
       {
-        ...{ ...row, code: 'A', verdict: 'valid', reason: 'answered', proof: 'purchase' },
-        ...{ http_status: 200, checked_at: at(1), hashed: true },
+        ...row,
+        code: 'A',
+        verdict: 'valid',
+        reason: 'answered',
+        proof: 'purchase',
+        http_status: 200,
+        checked_at: at(1),
+        hashed: true,
       },
       {
-        ...{ ...row, code: 'B', verdict: 'invalid', reason: 'denied', proof: 'canary' },
-        ...{ http_status: 404, message: 'Invalid purchase code', checked_at: at(2) },
+        ...row,
+        code: 'B',
+        verdict: 'invalid',
+        reason: 'denied',
+        proof: 'canary',
+        http_status: 404,
+        message: 'Invalid purchase code',
+        checked_at: at(2),
       },
       { ...silent, http_status: 503, checked_at: at(3) },
       { ...silent, http_status: 503, checked_at: at(4) },
@@ -83,8 +111,11 @@ describe('recording results', () => {
     const purchase: PurchaseReading = {
       value: {
         ...purchaseOf('A').value,
-        ...{ purchaseCode: 'a', price: '1234567890.05', downloaded: false },
-        ...{ supportedUntil: '2026-03-04T05:06:07.123456Z', purchasedAt: '1999-12-31T23:59:59Z' },
+        purchaseCode: 'a',
+        price: '1234567890.05',
+        downloaded: false,
+        supportedUntil: '2026-03-04T05:06:07.123456Z',
+        purchasedAt: '1999-12-31T23:59:59Z',
         item: { id: 9, name: 'Ünïcode', url: 'https://x/9', previewImageUrl: '', full: null },
       },
       raw: { purchase_code: 'a' },
@@ -92,9 +123,13 @@ describe('recording results', () => {
     await audits.record(auditId, [valid(code, at(1), purchase)], 1);
     const state = (await audits.knownCodes(SELLER, ['A', 'nobody’s'])).get('A');
     expect(state).toEqual({
-      ...{ codeId: code.codeId, code: 'A', proof: 'purchase' },
-      ...{ denials: null, lastCheckId: expect.any(BigInt) as bigint },
-      ...{ verdictSince: at(1), firstCheckedAt: at(1) },
+      codeId: code.codeId,
+      code: 'A',
+      proof: 'purchase',
+      denials: null,
+      lastCheckId: expect.any(BigInt) as bigint,
+      verdictSince: at(1),
+      firstCheckedAt: at(1),
       known: { verdict: 'valid', purchase: purchase.value, checkedAt: at(1).getTime() },
     });
   });
@@ -124,7 +159,8 @@ describe('recording results', () => {
       await audits.record(auditId, [result], 1);
       const state = (await audits.knownCodes(SELLER, ['A'])).get('A');
       expect(state).toMatchObject({
-        ...{ firstCheckedAt: at(0), verdictSince: since[n] },
+        firstCheckedAt: at(0),
+        verdictSince: since[n],
         known: { purchase: purchaseOf('A').value, checkedAt: at(n).getTime() },
       });
     }
@@ -141,8 +177,13 @@ describe('recording results', () => {
     const item: PurchasedItem = { ...ITEM, full: itemOf(ITEM) };
     const reduced: PurchaseReading = {
       value: {
-        ...{ purchaseCode: null, licenseType: null, price: null, currency: null },
-        ...{ supportedUntil: null, downloaded: null, purchasedAt: null },
+        purchaseCode: null,
+        licenseType: null,
+        price: null,
+        currency: null,
+        supportedUntil: null,
+        downloaded: null,
+        purchasedAt: null,
         item: { id: 7, name: 'New name', url: null, previewImageUrl: null, full: null },
       },
       raw: { item: { id: 7, name: 'New name' } },
@@ -215,7 +256,8 @@ describe('recording results', () => {
     const { auditId } = await load(audits, names);
     const codes = await pending(audits, auditId);
     const doomed = openStore(mirror().databaseUrl, 'doomed');
-    let [finished, recorded] = [0, 0];
+    let finished = 0;
+    let recorded = 0;
     const recordAll = async (mine: readonly PendingCode[]): Promise<void> => {
       for (const code of mine) {
         for (;;) {
@@ -251,7 +293,9 @@ describe('recording results', () => {
     expect(proven).toHaveLength(names.length);
     expect(new Set(proven)).toEqual(new Set(names));
     expect(await audits.get(auditId)).toMatchObject({
-      ...{ invalid: 60, pending: 0, state: 'finished' },
+      invalid: 60,
+      pending: 0,
+      state: 'finished',
     });
     // Who was killed between the end and the news of it was not told.
     expect(finished).toBeLessThanOrEqual(1);
@@ -266,7 +310,10 @@ describe('an audit that is stopped', () => {
     expect(await audits.cancel(auditId)).toBe('cancelled');
     expect(await audits.cancel(auditId)).toBe('cancelled');
     expect(await audits.record(auditId, [invalid(a, at(1))], 1)).toEqual({
-      ...{ recorded: 1, settled: 1, state: 'cancelled', finished: false },
+      recorded: 1,
+      settled: 1,
+      state: 'cancelled',
+      finished: false,
     });
     expect(await audits.get(auditId)).toMatchObject({ state: 'cancelled', pending: 1 });
     expect(await audits.resume(auditId)).toBe('running');
@@ -285,7 +332,9 @@ describe('an audit that is stopped', () => {
     await audits.record(auditId, [invalid(code, at(1))], 1);
     expect(await audits.resume(auditId)).toBe('finished');
     expect(await audits.get(auditId)).toMatchObject({
-      ...{ state: 'finished', problem: null, finishedAt: expect.any(Date) as Date },
+      state: 'finished',
+      problem: null,
+      finishedAt: expect.any(Date) as Date,
     });
   });
 

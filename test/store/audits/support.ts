@@ -83,7 +83,11 @@ export async function loadPending<const N extends readonly string[]>(
 
 /** An item as reduced answers hold it. */
 export const ITEM = {
-  ...{ id: 7, name: 'Item 7', url: 'https://example.com/7', previewImageUrl: null, full: null },
+  id: 7,
+  name: 'Item 7',
+  url: 'https://example.com/7',
+  previewImageUrl: null,
+  full: null,
 } satisfies PurchasedItem;
 
 /** An item as full answers hold it. */
@@ -93,10 +97,24 @@ export function itemOf({
   previewImageUrl,
 }: Pick<Item, 'id' | 'name' | 'previewImageUrl'>): Item {
   return {
-    ...{ id, name, previewImageUrl, description: 'Nice', category: null, subCategory: null },
-    ...{ options: [], version: '1.2.3', demoLink: null, tags: ['a'], thumbnailUrl: null },
-    ...{ previewVideoUrl: null, previewAudioUrl: null, screenshots: [], priceRegular: '19.90' },
-    ...{ priceExtended: null, currency: 'USD', publishedAt: null },
+    id,
+    name,
+    previewImageUrl,
+    description: 'Nice',
+    category: null,
+    subCategory: null,
+    options: [],
+    version: '1.2.3',
+    demoLink: null,
+    tags: ['a'],
+    thumbnailUrl: null,
+    previewVideoUrl: null,
+    previewAudioUrl: null,
+    screenshots: [],
+    priceRegular: '19.90',
+    priceExtended: null,
+    currency: 'USD',
+    publishedAt: null,
   };
 }
 
@@ -130,9 +148,17 @@ export function valid(
   purchase: PurchaseReading,
 ): CodeResult {
   return {
-    ...{ position, codeId, checkedAt, checkpoints: null, news: { verdict: 'valid', purchase } },
-    ...{ reason: 'answered', proof: 'purchase', httpStatus: 200, message: null },
-    ...{ rawHash: createHash('sha256').update(String(codeId)).digest('hex'), final: false },
+    position,
+    codeId,
+    checkedAt,
+    checkpoints: null,
+    news: { verdict: 'valid', purchase },
+    reason: 'answered',
+    proof: 'purchase',
+    httpStatus: 200,
+    message: null,
+    rawHash: createHash('sha256').update(String(codeId)).digest('hex'),
+    final: false,
   };
 }
 
@@ -149,10 +175,17 @@ export function denialAt(at: Date): Denial {
 
 export function invalid({ position, codeId }: Place, checkedAt: Date): CodeResult {
   return {
-    ...{ position, codeId, checkedAt, news: { verdict: 'invalid' } },
+    position,
+    codeId,
+    checkedAt,
+    news: { verdict: 'invalid' },
     checkpoints: checkpointsAround(checkedAt),
-    ...{ reason: 'denied', proof: 'canary', httpStatus: 404, message: 'Invalid purchase code' },
-    ...{ rawHash: null, final: false },
+    reason: 'denied',
+    proof: 'canary',
+    httpStatus: 404,
+    message: 'Invalid purchase code',
+    rawHash: null,
+    final: false,
   };
 }
 

@@ -84,7 +84,8 @@ describe('restoring', () => {
   it('waits for connections that are about to end, such as those of the command before', async () => {
     const { url } = await database();
     const leaving = new Client({
-      ...{ connectionString: url, application_name: 'seller-mirror migrate' },
+      connectionString: url,
+      application_name: 'seller-mirror migrate',
     });
     await leaving.connect();
     const restored = restoreInto(url, bytes);

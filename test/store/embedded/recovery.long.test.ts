@@ -8,7 +8,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { openEmbedded, release } from '../../../src/store/embedded/index.js';
 import { isRoot } from '../../../src/store/embedded/service-user.js';
 import { query } from '../../support/postgres.js';
-import { keeperPids, open, serverPid, startCommand, trialDataDir } from './trial.js';
+import { supervisorPids, open, serverPid, startCommand, trialDataDir } from './trial.js';
 
 const PATIENT = { timeout: 30_000 };
 
@@ -41,17 +41,17 @@ describe('nothing committed is lost when', () => {
     },
   );
 
-  it('the keeper is killed: the next command has another take over, which stops the server', async () => {
+  it('the supervisor is killed: the next command has another take over, which stops the server', async () => {
     const dataDir = await trialDataDir();
     const first = await open(dataDir);
     await query(first.url, 'CREATE TABLE kept AS SELECT 1 AS n');
-    await expect.poll(() => keeperPids(first.location), PATIENT).toHaveLength(1);
-    const [keeper] = await keeperPids(first.location);
-    process.kill(keeper ?? 0, 'SIGKILL');
-    await expect.poll(() => keeperPids(first.location), PATIENT).toEqual([]);
+    await expect.poll(() => supervisorPids(first.location), PATIENT).toHaveLength(1);
+    const [supervisor] = await supervisorPids(first.location);
+    process.kill(supervisor ?? 0, 'SIGKILL');
+    await expect.poll(() => supervisorPids(first.location), PATIENT).toEqual([]);
     const second = await open(dataDir);
     expect(second.startedHere).toBe(false);
-    await expect.poll(() => keeperPids(first.location), PATIENT).toHaveLength(1);
+    await expect.poll(() => supervisorPids(first.location), PATIENT).toHaveLength(1);
     expect(await query(second.url, 'SELECT n FROM kept')).toEqual([{ n: 1 }]);
     await first.close();
     await second.close();
@@ -74,14 +74,14 @@ describe('nothing committed is lost when', () => {
     await busy;
   });
 
-  it('server and keeper are killed at once, as by a power cut', async () => {
+  it('server and supervisor are killed at once, as by a power cut', async () => {
     const dataDir = await trialDataDir();
     const command = startCommand(dataDir);
     const { url, location } = await command.opened;
     await query(url, 'CREATE TABLE kept AS SELECT 1 AS n');
-    await expect.poll(() => keeperPids(location), PATIENT).toHaveLength(1);
-    const [keeper] = await keeperPids(location);
-    for (const pid of [keeper, await serverPid(location), command.process.pid]) {
+    await expect.poll(() => supervisorPids(location), PATIENT).toHaveLength(1);
+    const [supervisor] = await supervisorPids(location);
+    for (const pid of [supervisor, await serverPid(location), command.process.pid]) {
       process.kill(pid ?? 0, 'SIGKILL');
     }
     expect(await query((await open(dataDir)).url, 'SELECT n FROM kept')).toEqual([{ n: 1 }]);
@@ -158,7 +158,7 @@ describe('a start says in one line, with a remedy, that', () => {
   it.each<[what: string, expected: RegExp, spoil: (dataDir: string) => Promise<unknown>]>([
     [
       'the folder holds something else',
-      /no database of this program/,
+      /not a database of this program/,
       (dataDir) => mkdir(join(dataDir, 'postgres/photos'), { recursive: true }),
     ],
     [

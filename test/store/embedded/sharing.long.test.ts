@@ -2,7 +2,7 @@ import { readdir, rm, stat } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
 import { describeEmbedded, hold, release } from '../../../src/store/embedded/index.js';
 import { query } from '../../support/postgres.js';
-import { keeperPids, open, serverPid, startCommand, trialDataDir } from './trial.js';
+import { supervisorPids, open, serverPid, startCommand, trialDataDir } from './trial.js';
 
 describe('the embedded server is shared', () => {
   it('by four commands that start first at the same time: one makes it, all use it', async () => {
@@ -13,7 +13,7 @@ describe('the embedded server is shared', () => {
     expect(opened.filter(({ startedHere }) => startedHere)).toHaveLength(1);
     expect(await readdir(dataDir)).toEqual(['postgres']); // no draft of the slower ones is left
     await expect
-      .poll(() => keeperPids(opened[0]?.location ?? ''), { timeout: 30_000 })
+      .poll(() => supervisorPids(opened[0]?.location ?? ''), { timeout: 30_000 })
       .toHaveLength(1);
   });
 

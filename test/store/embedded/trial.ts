@@ -9,7 +9,7 @@ import { onTestFinished } from 'vitest';
 import {
   connect,
   findPostmaster,
-  KEEPER_NAME,
+  SUPERVISOR_NAME,
   readCredentials,
 } from '../../../src/store/embedded/server.js';
 import { openEmbedded, release, type EmbeddedDatabase } from '../../../src/store/embedded/index.js';
@@ -56,16 +56,16 @@ export async function serverPid(location: string): Promise<number | null> {
   return (await findPostmaster(location))?.pid ?? null;
 }
 
-/** Process numbers of the keepers that watch the server on `location`. */
-export async function keeperPids(location: string): Promise<number[]> {
+/** Process numbers of the supervisors that watch the server on `location`. */
+export async function supervisorPids(location: string): Promise<number[]> {
   const port = (await findPostmaster(location))?.port ?? 0;
   const client = await connect(await readCredentials(location), port, 'admin', 'test');
   try {
     const { rows } = await client.query<{ name: string }>(
       'SELECT application_name AS name FROM pg_stat_activity WHERE starts_with(application_name, $1)',
-      [KEEPER_NAME],
+      [SUPERVISOR_NAME],
     );
-    return rows.map(({ name }) => Number(name.slice(KEEPER_NAME.length)));
+    return rows.map(({ name }) => Number(name.slice(SUPERVISOR_NAME.length)));
   } finally {
     await client.end();
   }

@@ -125,7 +125,10 @@ function item(id: number, name = `Told ${id}`): PurchasedItem {
 
 /** A price paid for item 1001: when, and until when there is support. */
 const paid = (price: string, currency: string, supportedUntil: string, purchasedAt: string) => ({
-  ...{ price, currency, supportedUntil, purchasedAt },
+  price,
+  currency,
+  supportedUntil,
+  purchasedAt,
 });
 
 const GHOST = { price: '5.00', currency: 'USD', supportedUntil: EXPIRED };

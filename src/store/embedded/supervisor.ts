@@ -10,8 +10,8 @@ import {
   connect,
   findPostmaster,
   isPassing,
-  KEEPER_LOCK,
-  KEEPER_NAME,
+  SUPERVISOR_LOCK,
+  SUPERVISOR_NAME,
   LEASE_LOCK,
   logSince,
   logSize,
@@ -24,13 +24,13 @@ import { files, type Place, readSmall, writePrivate } from './place.js';
 import { asUser, plainEnvironment, runAs } from './service-user.js';
 
 /*
- * The keeper is a small process of its own that starts the embedded server, and stops it when nobody
+ * The supervisor is a small process of its own that starts the embedded server, and stops it when nobody
  * has been connected for a while and nobody holds it. The server does not depend on it: a killed
- * keeper is replaced by the next command.
+ * supervisor is replaced by the next command.
  */
 
-/** A keeper's first argument, as JSON. It holds no secret: arguments can be seen. */
-export interface KeeperTask {
+/** A supervisor's first argument, as JSON. It holds no secret: arguments can be seen. */
+export interface SupervisorTask {
   readonly place: Place;
   readonly postgres: string;
   readonly durable: boolean;
@@ -48,12 +48,12 @@ const PORT_PATIENCE_MS = 10_000;
  * Makes sure that a server runs, and waits until it takes connections, however long recovery
  * takes. False when it could not be started; the server's log says why.
  */
-async function ensureServer(task: KeeperTask): Promise<boolean> {
+async function ensureServer(task: SupervisorTask): Promise<boolean> {
   const { location } = task.place;
   for (const end = Date.now() + START_PATIENCE_MS; Date.now() < end; await sleep(250)) {
     const running = await findPostmaster(location);
     if (running?.ready === true) return true;
-    if (running !== null) continue; // another keeper's, still starting, or stopping
+    if (running !== null) continue; // another supervisor's, still starting, or stopping
     const before = await logSize(location);
     if (await startOnce(task)) return true;
     if (!mayPass(await logSince(location, before))) return false;
@@ -64,13 +64,13 @@ async function ensureServer(task: KeeperTask): Promise<boolean> {
 function mayPass(log: string): boolean {
   return (
     /pre-existing shared memory block .* still in use/.test(log) || // of a server that was killed
-    /lock file "postmaster\.pid" already exists/.test(log) || // another keeper was first
+    /lock file "postmaster\.pid" already exists/.test(log) || // another supervisor was first
     /could not (bind|create any TCP)/.test(log) // another program took the port
   );
 }
 
 /** Starts the server and waits for it to be ready (true) or to end (false). */
-async function startOnce(task: KeeperTask): Promise<boolean> {
+async function startOnce(task: SupervisorTask): Promise<boolean> {
   const { place } = task;
   const port = await choosePort(place.location);
   await removeStaleLock(place);
@@ -79,7 +79,7 @@ async function startOnce(task: KeeperTask): Promise<boolean> {
     ...asUser(place.user),
     cwd: '/',
     env: plainEnvironment(),
-    detached: true, // it goes on when this keeper is killed; the next one adopts it
+    detached: true, // it goes on when this supervisor is killed; the next one adopts it
     stdio: ['ignore', log.fd, log.fd],
   });
   await log.close();
@@ -96,13 +96,13 @@ async function startOnce(task: KeeperTask): Promise<boolean> {
 }
 
 /** Settings that the program relies on; they override postgresql.conf. */
-function serverArguments({ place, durable, mark }: KeeperTask, port: number): string[] {
+function serverArguments({ place, durable, mark }: SupervisorTask, port: number): string[] {
   const settings = {
     listen_addresses: '127.0.0.1',
     port: String(port),
     unix_socket_directories: '', // their paths have a limit of about 100 bytes
     hba_file: files.hba(place.location),
-    logging_collector: 'off', // the keeper bounds the log
+    logging_collector: 'off', // the supervisor bounds the log
     [START_MARK]: mark,
     ...(durable ? {} : { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off' }),
   };
@@ -160,11 +160,11 @@ async function isFree(port: number): Promise<boolean> {
 
 const POLL_MS = 500;
 const IDLE_MS = 2_000;
-/** How long the keeper waits for a server that does not let it in, or does not stop, ms. */
+/** How long the supervisor waits for a server that does not let it in, or does not stop, ms. */
 const PATIENCE_MS = 60_000;
 
-/** Watches server `pid` until it is stopped or gone, or another keeper turns out to be there. */
-async function watch({ place }: KeeperTask, pid: number): Promise<void> {
+/** Watches server `pid` until it is stopped or gone, or another supervisor turns out to be there. */
+async function watch({ place }: SupervisorTask, pid: number): Promise<void> {
   let isAsked = false;
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
     process.on(signal, () => (isAsked = true));
@@ -176,14 +176,17 @@ async function watch({ place }: KeeperTask, pid: number): Promise<void> {
     const server = await findPostmaster(place.location);
     if (server?.pid !== pid) return await stop(place, pid, 'QUIT'); // gone, or its files are
     if (isAsked) return await stop(place, pid, 'INT');
-    await boundLog(place.location).catch(() => {}); // a full disk must not end the keeper
+    await boundLog(place.location).catch(() => {}); // a full disk must not end the supervisor
     try {
       if (client === null) {
         const credentials = await readCredentials(place.location);
-        const name = `${KEEPER_NAME} ${process.pid}`;
+        const name = `${SUPERVISOR_NAME} ${process.pid}`;
         client = await connect(credentials, server.port ?? 0, 'admin', name);
         client.once('end', () => (client = null));
-        const isOnly = await ask(client, `SELECT pg_try_advisory_lock(${KEEPER_LOCK}) AS answer`);
+        const isOnly = await ask(
+          client,
+          `SELECT pg_try_advisory_lock(${SUPERVISOR_LOCK}) AS answer`,
+        );
         if (!isOnly) return;
       }
       lastAnswer = Date.now();
@@ -246,11 +249,11 @@ async function ask(client: Client, question: string): Promise<boolean> {
 /** To the server's log, which is where a failed start is looked up. */
 function report(error: unknown): void {
   const told = error instanceof Error ? (error.stack ?? error.message) : String(error);
-  process.stderr.write(`keeper: ${told}\n`);
+  process.stderr.write(`supervisor: ${told}\n`);
 }
 
 async function main(): Promise<number> {
-  const task = JSON.parse(process.argv[2] ?? '') as KeeperTask;
+  const task = JSON.parse(process.argv[2] ?? '') as SupervisorTask;
   if (!(await ensureServer(task))) return 1;
   const server = await findPostmaster(task.place.location);
   if (server !== null) await watch(task, server.pid);

@@ -127,13 +127,14 @@ async function exists(pid: number): Promise<boolean> {
 
 /**
  * The port of last time; else one below those that systems give to outgoing connections. Who used a server
- * that was killed knows only its old port, which a dying backend may hold for a moment.
+ * that was killed knows only its old port, which a dying backend may hold for a moment. The lock file that
+ * such a server leaves names it, even where the server was killed before its port was noted.
  */
 async function choosePort(location: string): Promise<number> {
-  const last = Number(await readSmall(files.port(location)));
+  const lock = await readSmall(files.postmaster(location)).catch(() => null);
+  const last = Number(lock?.split('\n')[3]) || Number(await readSmall(files.port(location)));
   if (Number.isInteger(last) && last > 1023 && last < 65_536) {
-    const wasKilled = (await readSmall(files.postmaster(location)).catch(() => null)) !== null;
-    for (const end = Date.now() + (wasKilled ? PORT_PATIENCE_MS : 0); ; await sleep(100)) {
+    for (const end = Date.now() + (lock === null ? 0 : PORT_PATIENCE_MS); ; await sleep(100)) {
       if (await isFree(last)) return last;
       if (Date.now() >= end) break;
     }

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { openEmbedded, release } from '../../../src/store/embedded/index.js';
+import { files } from '../../../src/store/embedded/place.js';
 import { isRoot } from '../../../src/store/embedded/service-user.js';
 import { query } from '../../support/postgres.js';
 import { supervisorPids, open, serverPid, startCommand, trialDataDir } from './trial.js';
@@ -96,6 +97,15 @@ describe('a command that waits, such as `run`,', () => {
     const answers = () => query(url, 'SELECT 1 AS one').catch(() => []);
     await expect.poll(answers, PATIENT).toEqual([{ one: 1 }]);
     expect(await serverPid(location)).not.toBe(pid);
+  });
+
+  it('gets it back at the same address, though it was killed before its port was noted', async () => {
+    const { url, location } = await open(await trialDataDir());
+    await expect.poll(() => stat(files.port(location)).catch(() => null), PATIENT).not.toBeNull();
+    await rm(files.port(location));
+    process.kill((await serverPid(location)) ?? 0, 'SIGKILL');
+    const answers = () => query(url, 'SELECT 1 AS one').catch(() => []);
+    await expect.poll(answers, PATIENT).toEqual([{ one: 1 }]);
   });
 
   it('gets it back at the same address, though a dying backend holds the port for a moment', async () => {

@@ -1,3 +1,4 @@
+import { setFlagsFromString } from 'node:v8';
 import { ByteWriter, ParquetWriter } from 'hyparquet-writer';
 import type { SchemaElement } from 'hyparquet-writer';
 import { day, kindOf, microseconds, type ValueKind } from './values.js';
@@ -20,6 +21,9 @@ export async function* parquetChunks(
   exported: readonly ExportColumn[],
   batches: AsyncIterable<readonly TextRow[]>,
 ): AsyncGenerator<Uint8Array, void, undefined> {
+  // V8 would allocate values in the old generation once some have lived long. There they wait for a full
+  // collection: 20 MB.
+  setFlagsFromString('--no-allocation-site-pretenuring');
   const columns = exported.map(parquetColumn);
   const root = { name: 'root', num_children: columns.length };
   const schema = [root, ...columns.flatMap((column) => column.schema)];

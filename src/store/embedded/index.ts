@@ -34,6 +34,8 @@ export interface EmbeddedOptions {
   readonly durable?: boolean;
   /** Folders for root's use when `dataDir` can't be reached by another account. For tests. */
   readonly fallback?: Fallback;
+  /** Longest wait while no server process runs (ms). For tests. Default: a minute. */
+  readonly startTimeoutMs?: number;
 }
 
 export interface EmbeddedDatabase {
@@ -76,6 +78,7 @@ export interface EmbeddedDescription {
  */
 export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedDatabase> {
   const { dataDir, applicationName, signal, durable = true, fallback = SYSTEM_FALLBACK } = options;
+  const { startTimeoutMs } = options;
   signal?.throwIfAborted();
   const place = (await findPlace(dataDir)) ?? (await createPlace(dataDir, fallback, durable));
   try {
@@ -84,6 +87,7 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedDa
       applicationName,
       durable,
       binaryFolders: binaryFolders(dataDir, fallback),
+      ...(startTimeoutMs === undefined ? {} : { startTimeoutMs }),
     };
     const first = await leaseServer(place, credentials, { ...settings, signal });
     return {

@@ -38,8 +38,8 @@ export interface SupervisorTask {
   readonly mark: string;
 }
 
-/** Time that backends of a killed server, or another start, have to end (ms). */
-const START_PATIENCE_MS = 60_000;
+/** How long the backends of a killed server may block a start (ms). */
+const START_TIMEOUT_MS = 60_000;
 
 /** How long the port of a server that was killed is waited for (ms). */
 const PORT_PATIENCE_MS = 10_000;
@@ -50,10 +50,14 @@ const PORT_PATIENCE_MS = 10_000;
  */
 async function ensureServer(task: SupervisorTask): Promise<boolean> {
   const { location } = task.place;
-  for (const end = Date.now() + START_PATIENCE_MS; Date.now() < end; await sleep(250)) {
+  for (let end = Date.now() + START_TIMEOUT_MS; Date.now() < end; await sleep(250)) {
     const running = await findPostmaster(location);
     if (running?.ready === true) return true;
-    if (running !== null) continue; // another supervisor's, still starting, or stopping
+    if (running !== null) {
+      // Another supervisor's, still starting, or stopping.
+      end = Date.now() + START_TIMEOUT_MS;
+      continue;
+    }
     const before = await logSize(location);
     if (await startOnce(task)) return true;
     if (!mayPass(await logSince(location, before))) return false;

@@ -89,6 +89,20 @@ describe('nothing committed is lost when', () => {
   });
 });
 
+it('recovery takes longer than a start may: the command waits, because the server is at work', async () => {
+  const dataDir = await trialDataDir();
+  const first = await open(dataDir);
+  process.kill((await serverPid(first.location)) ?? 0, 'SIGKILL');
+  await first.close();
+  const next = open(dataDir, { startTimeoutMs: 5_000 });
+  await expect.poll(() => serverPid(first.location), { ...PATIENT, interval: 1 }).not.toBeNull();
+  const pid = (await serverPid(first.location)) ?? 0;
+  process.kill(pid, 'SIGSTOP');
+  await sleep(7_000);
+  process.kill(pid, 'SIGCONT');
+  expect(await query((await next).url, 'SELECT 1 AS one')).toEqual([{ one: 1 }]);
+});
+
 describe('a command that waits, such as `run`,', () => {
   it('gets the server back at the same address after it was killed', async () => {
     const { url, location } = await open(await trialDataDir());

@@ -8,7 +8,7 @@ import { paceOf } from '../jobs/codes/pace.js';
 import { performAuditChunk } from '../jobs/codes/perform-chunk.js';
 import type { AuditDeps } from '../jobs/codes/work-on-chunk.js';
 import { performRecheck, type RecheckPlan } from '../jobs/codes/recheck.js';
-import type { Carried } from '../jobs/codes/types.js';
+import type { BatchState } from '../jobs/codes/types.js';
 import { performMirrorTask } from '../jobs/mirror-task.js';
 import type { JobOutcome, RunEvent } from '../jobs/types.js';
 import { parseCron } from '../queue/cron.js';
@@ -53,7 +53,7 @@ export function auditHandler(
   queues: Queues,
   onVerdict: OnVerdict = () => undefined,
 ): JobHandler<AuditTask> {
-  const carried = new Map<string, Carried>();
+  const batchStates = new Map<string, BatchState>();
   return async (task, context): Promise<JobOutcome> => {
     const seller = app.config.sellers.find(({ name }) => name === task.seller);
     if (seller === undefined) return UNKNOWN_SELLER;
@@ -61,7 +61,7 @@ export function auditHandler(
     const outcome = await app.withJobs(seller, { jobId }, (jobDeps) => {
       const deps: AuditDeps = {
         ...jobDeps,
-        carried,
+        batchStates,
         ...paceOf(seller.requestsPerMinute),
         enqueueChunk: adding(queues, seller.name),
         onVerdict: (verdict) => onVerdict(seller.name, verdict),

@@ -3,7 +3,7 @@ import type { Config, SellerConfig } from '../config/index.js';
 import { hostName, isLoopback, sameHost } from '../domain/address.js';
 import { describeFailure, type Failure } from '../domain/reply.js';
 import { examine, type Examination } from '../jobs/account.js';
-import { remedyOf } from '../jobs/problem.js';
+import { failureRemedy } from '../jobs/problem.js';
 import { evenlySpacedBudget, unlimitedBudget } from '../marketplace/budget.js';
 import { createMarketplace } from '../marketplace/client.js';
 import type { Budget, CallRecord } from '../marketplace/types.js';
@@ -129,7 +129,7 @@ function remedyFor(failure: Failure, { url }: SellerConfig): string {
       return `requests go to ${base}/api/…: set MARKETPLACE_URL to what the marketplace’s documentation has before /api, or ask the marketplace whether its API is switched on${path}`;
     }
     default:
-      return remedyOf(failure);
+      return failureRemedy(failure);
   }
 }
 

@@ -4,7 +4,7 @@ import { prepareItem } from '../domain/prepare-item.js';
 import { describeFailure, type Reply } from '../domain/reply.js';
 import { maskCode } from '../domain/secret.js';
 import { ListBroken, type ItemList, type Marketplace, type Sourced } from '../marketplace/types.js';
-import { isOutage, problemOf, remedyOf, RunProblem } from './problem.js';
+import { isOutage, problemOf, failureRemedy, RunProblem } from './problem.js';
 import { noteTolerated, performRun, type RunContext } from './run.js';
 import type { JobDeps, RunReport } from './types.js';
 
@@ -16,7 +16,7 @@ export type Proof = Sourced<Account>;
  * the seller to the account; another account stops the run, which would overwrite one copy with another's.
  * @throws {RunProblem} when the proof fails
  */
-export async function proveCredential(run: RunContext): Promise<Proof> {
+export async function verifyAccount(run: RunContext): Promise<Proof> {
   const { deps, signal } = run;
   const reply = await deps.marketplace.account({ signal });
   if (reply.kind !== 'answered') throw problemOf(reply);
@@ -56,7 +56,7 @@ export async function syncAccount(
   let proof: Proof | null = null;
   const report = await performRun(deps, 'account', signal, async (run) => {
     deps.onProgress?.({ phase: 'account' });
-    proof = await proveCredential(run);
+    proof = await verifyAccount(run);
     await saveAccount(run, proof);
     return 'succeeded';
   });
@@ -146,7 +146,7 @@ export interface KeyFault {
  * address would wait until a person corrects it.
  * @returns what is wrong when the API key opens no account, or the canary is denied; else null
  */
-export async function proveKey(
+export async function verifyKey(
   marketplace: ProvingMarketplace,
   canary: string | undefined,
   signal: AbortSignal,
@@ -156,9 +156,9 @@ export async function proveKey(
   if (reply.kind === 'limited') return null;
   if (reply.kind !== 'answered') {
     const message = `${describeFailure(reply)}; no code was asked for`;
-    return { message, remedy: remedyOf(reply), isOutage: isOutage(reply) };
+    return { message, remedy: failureRemedy(reply), isOutage: isOutage(reply) };
   }
-  return canary === undefined ? null : proveCanary(marketplace, canary, signal);
+  return canary === undefined ? null : verifyCanary(marketplace, canary, signal);
 }
 
 /**
@@ -166,7 +166,7 @@ export async function proveKey(
  * the audit asks again and reports a key that opens no account: such a key denies every code.
  * @returns what is wrong when it is denied to a key that opens the account; else null
  */
-export async function proveCanary(
+export async function verifyCanary(
   marketplace: ProvingMarketplace,
   canary: string,
   signal: AbortSignal,

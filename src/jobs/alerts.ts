@@ -74,7 +74,7 @@ type Telling = Told | { readonly dropped: string };
  * Puts an alert into words, as things are now: what is gone or over is told no more. It holds
  * figures, codes and sentences; of what the marketplace sent, only names of items that are held back.
  */
-export async function messageOf(store: Store, alert: Alert, now: Date): Promise<Telling> {
+export async function describeAlert(store: Store, alert: Alert, now: Date): Promise<Telling> {
   switch (alert.kind) {
     case 'run-failed':
     case 'run-held':
@@ -300,7 +300,7 @@ export async function deliverAlert(
   jobId: string,
   signal: AbortSignal,
 ): Promise<JobOutcome> {
-  const told = await messageOf(deps.store, alert, new Date());
+  const told = await describeAlert(deps.store, alert, new Date());
   if ('dropped' in told) return { kind: 'done', result: told };
   // Alerts are of kind `run-failed`, messages of type `run.failed`.
   const type = alert.kind.replace('-', '.');

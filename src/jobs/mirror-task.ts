@@ -1,5 +1,5 @@
 import { SellerBusyError } from '../store/locks.js';
-import { afterBusy, afterError, afterProblem } from './problem.js';
+import { busyOutcome, errorOutcome, problemAction } from './problem.js';
 import { syncAccount, type Proof } from './account.js';
 import { CoveredError } from './run.js';
 import { syncCatalogue } from './sync-catalogue.js';
@@ -39,9 +39,9 @@ export async function performMirrorTask(
     return await perform(watched, job, signal);
   } catch (error) {
     if (error instanceof SellerBusyError && !signal.aborted) {
-      return afterBusy(`${error.message}; it is not started twice`);
+      return busyOutcome(`${error.message}; it is not started twice`);
     }
-    const outcome = afterError(error, signal);
+    const outcome = errorOutcome(error, signal);
     const alert = unfinished === null ? null : runAlert('run-failed', unfinished);
     return outcome.kind === 'retry' ? { ...outcome, alert } : outcome;
   }
@@ -112,7 +112,7 @@ async function afterFailure(
   // The run's own words stay in the store: they may quote what the marketplace said.
   const problem = `run ${runId} failed: ${code}; \`seller-mirror runs ${runId}\` tells more`;
   const alert = runAlert('run-failed', runId);
-  switch (afterProblem(code)) {
+  switch (problemAction(code)) {
     case 'retry':
       // What may pass is no failure of a job that was told to stop.
       if (signal.aborted || code === 'interrupted') return { kind: 'hand-back' };

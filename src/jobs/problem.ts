@@ -18,15 +18,15 @@ export class RunProblem extends Error {
     notBefore: Problem['notBefore'] = null,
   ) {
     super(message);
-    this.problem = { code, message, remedy, permanent: afterProblem(code) !== 'retry', notBefore };
+    this.problem = { code, message, remedy, permanent: problemAction(code) !== 'retry', notBefore };
   }
 }
 
 /** What becomes of a job whose run failed so. */
-export function afterProblem(code: ProblemCode): 'park' | 'give-up' | 'retry' {
+export function problemAction(code: ProblemCode): 'park' | 'give-up' | 'retry' {
   // Only a person can mend these, and every further run would meet them again.
   if (code === 'refused' || code === 'account-changed') return 'park';
-  // Asking again at once gives the same; by the next tick the marketplace may have mended it.
+  // BatchValidator again at once gives the same; by the next tick the marketplace may have mended it.
   return code === 'unreadable' || code === 'not-found' ? 'give-up' : 'retry';
 }
 
@@ -65,11 +65,11 @@ export function isOutage(failure: Failure): boolean {
 }
 
 /** When the marketplace said to come back, milliseconds since 1970; null when it did not say. */
-export function comeBackAt(failure: Failure): number | null {
+export function retryTime(failure: Failure): number | null {
   return 'retryAt' in failure ? failure.retryAt : null;
 }
 
-export function remedyOf(failure: Failure): string {
+export function failureRemedy(failure: Failure): string {
   if (failure.kind === 'unavailable') return UNAVAILABLE_REMEDIES[failure.reason];
   return REMEDIES[failure.kind === 'denied' ? 'refused' : failure.kind];
 }
@@ -82,11 +82,11 @@ export function problemOf(failure: Failure, isList = false): RunProblem {
   const code = failure.kind === 'denied' ? 'refused' : failure.kind;
   const reason = failure.kind === 'unavailable' ? failure.reason : null;
   const notes = [
-    remedyOf(failure),
+    failureRemedy(failure),
     ...(isOutage(failure) ? ['the copy is as it was'] : []),
     ...(isList && reason === 'server-error' ? [ONE_BROKEN_ITEM] : []),
   ];
-  return new RunProblem(code, describeFailure(failure), notes.join('; '), comeBackAt(failure));
+  return new RunProblem(code, describeFailure(failure), notes.join('; '), retryTime(failure));
 }
 
 export const INTERRUPTED: Problem = {
@@ -99,7 +99,7 @@ export const INTERRUPTED: Problem = {
 
 const LONGEST_WORDS = 300;
 
-export function wordsOf(error: unknown): string {
+export function errorText(error: unknown): string {
   const store = explainDatabaseError(error, '');
   if (store !== null) return store.message;
   const text = error instanceof Error ? error.message : String(error);
@@ -113,26 +113,26 @@ export function wordsOf(error: unknown): string {
 }
 
 /** What follows from an error that a job met: nothing is known of it but that it may pass. */
-export function afterError(error: unknown, signal: AbortSignal): JobOutcome {
+export function errorOutcome(error: unknown, signal: AbortSignal): JobOutcome {
   // Whatever came of being told to stop, another worker takes it from here.
   if (signal.aborted) return { kind: 'hand-back' };
-  return { kind: 'retry', problem: wordsOf(error), notBefore: null };
+  return { kind: 'retry', problem: errorText(error), notBefore: null };
 }
 
 /** A lock that somebody else holds is tried again after this (ms), and up to as much again. */
 const BUSY_MS = 30_000;
 
 /** What follows from a lock that somebody else holds. */
-export function afterBusy(reason: string) {
+export function busyOutcome(reason: string) {
   return { kind: 'later', reason, delayMs: Math.round(BUSY_MS * (1 + Math.random())) } as const;
 }
 
 export function storeProblem(error: unknown): Problem {
-  return { ...INTERRUPTED, code: 'store', message: wordsOf(error), remedy: 'check the database' };
+  return { ...INTERRUPTED, code: 'store', message: errorText(error), remedy: 'check the database' };
 }
 
 /** What to do about the problem of an earlier run, by its code; the run itself told it too. */
-export function remedyFor(code: string | null, sellerId: string): string {
+export function problemRemedy(code: string | null, sellerId: string): string {
   const remedies: Readonly<Record<string, string>> = {
     refused:
       'check the API key in the workspace settings of the marketplace, then run `seller-mirror doctor`',
@@ -160,7 +160,7 @@ export function runRemedy({
   state,
   problemCode,
 }: Pick<Run, 'runId' | 'sellerId' | 'state' | 'problemCode'>): string {
-  return state === 'held' ? heldRemedy(runId) : remedyFor(problemCode, sellerId);
+  return state === 'held' ? heldRemedy(runId) : problemRemedy(problemCode, sellerId);
 }
 
 /** The two ways to go on after a run was held. */
@@ -176,11 +176,11 @@ export function describeHeld({ items, confirmed, present, examples }: HeldBack):
       : confirmed === 0
         ? 'what became of them is not proven'
         : `the marketplace denies ${confirmed} of them, what became of the others is not proven`;
-  return `${items} of ${present} items are no longer listed (${namesOf(examples, items)}), more than the removal guard allows; ${gone}; present items are mirrored and nothing was removed`;
+  return `${items} of ${present} items are no longer listed (${exampleNames(examples, items)}), more than the removal guard allows; ${gone}; present items are mirrored and nothing was removed`;
 }
 
 /** `1001 Foo, 1002 Bar and 10 more`. */
-export function namesOf(examples: readonly NamedItem[], items: number): string {
+export function exampleNames(examples: readonly NamedItem[], items: number): string {
   const names = examples.map(({ itemId, name }) => `${itemId} ${shownName(name)}`.trim());
   const more = items - examples.length;
   return more > 0 ? `${names.join(', ')} and ${more} more` : names.join(', ');

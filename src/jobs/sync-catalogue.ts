@@ -4,10 +4,10 @@ import { ListBroken } from '../marketplace/types.js';
 import type { ItemList } from '../marketplace/types.js';
 import { isTransient } from '../marketplace/retry.js';
 import { CatalogueIntake, ListedTwice } from './catalogue-intake.js';
-import { proveCredential, syncAccount, type Proof } from './account.js';
+import { verifyAccount, syncAccount, type Proof } from './account.js';
 import { problemOf, RunProblem } from './problem.js';
 import { forgetChanges, inSession, performRun, type RunContext } from './run.js';
-import { settleUnlisted, type Unlisted } from './unlisted.js';
+import { resolveUnlisted, type Unlisted } from './unlisted.js';
 import type { JobDeps, RunReport } from './types.js';
 
 /** A list that breaks off is asked for again this often in one run. */
@@ -30,9 +30,9 @@ export function syncCatalogue(
   return performRun(deps, 'items', signal, async (run) => {
     if (proof === null) {
       deps.onProgress?.({ phase: 'account' });
-      await proveCredential(run);
+      await verifyAccount(run);
     }
-    return settleUnlisted(run, await receiveList(run));
+    return resolveUnlisted(run, await receiveList(run));
   });
 }
 
@@ -51,7 +51,7 @@ async function receiveList(run: RunContext): Promise<Unlisted> {
     const reply = await run.deps.marketplace.items({ signal: run.signal });
     if (reply.kind === 'denied') {
       // A key that was revoked a moment ago is denied in the same words.
-      await proveCredential(run);
+      await verifyAccount(run);
       run.warnings.push(NO_ITEMS);
       return takeIn(run, null, false);
     }

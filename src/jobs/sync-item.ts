@@ -1,8 +1,8 @@
 import type { Json } from '../domain/item.js';
 import { completeMedia, prepareAnswer } from '../domain/prepare-item.js';
 import { describeFailure } from '../domain/reply.js';
-import { comeBackAt, problemOf, RunProblem } from './problem.js';
-import { proveCredential } from './account.js';
+import { retryTime, problemOf, RunProblem } from './problem.js';
+import { verifyAccount } from './account.js';
 import { inSession, noteTolerated, performRun, type RunContext } from './run.js';
 import type { JobDeps, RunReport } from './types.js';
 
@@ -13,7 +13,7 @@ import type { JobDeps, RunReport } from './types.js';
 export function syncItem(deps: JobDeps, id: number, signal: AbortSignal): Promise<RunReport> {
   return performRun(deps, 'item', signal, async (run) => {
     deps.onProgress?.({ phase: 'account' });
-    await proveCredential(run);
+    await verifyAccount(run);
     let reply = await deps.marketplace.item(id, { signal });
     if (reply.kind === 'denied') {
       await checkWitness(run, id);
@@ -23,7 +23,7 @@ export function syncItem(deps: JobDeps, id: number, signal: AbortSignal): Promis
       noteTolerated(run, reply.data.tolerated);
       await saveItem(run, id, reply.data.raw);
     } else if (reply.kind === 'denied') {
-      await proveCredential(run);
+      await verifyAccount(run);
       await removeItem(run, id);
     } else {
       throw problemOf(reply);
@@ -56,14 +56,14 @@ async function saveItem(run: RunContext, id: number, raw: Json): Promise<void> {
 /** @throws {RunProblem} when an item known to be there, or without one the key, is denied as well */
 async function checkWitness(run: RunContext, id: number): Promise<void> {
   const witness = await run.deps.store.items.otherLive(run.lock, id);
-  if (witness === null) return void (await proveCredential(run));
+  if (witness === null) return void (await verifyAccount(run));
   const reply = await run.deps.marketplace.item(witness, { signal: run.signal });
   if (reply.kind === 'answered') return;
   throw new RunProblem(
     'unavailable',
     `item ${id} was denied, but so was item ${witness}, which was there: ${describeFailure(reply)}`,
     'mirror the whole catalogue with `seller-mirror sync items`; nothing was removed',
-    comeBackAt(reply),
+    retryTime(reply),
   );
 }
 

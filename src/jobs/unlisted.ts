@@ -4,8 +4,8 @@ import { planRemovals, type LookupOutcome } from '../domain/removals.js';
 import { describeFailure } from '../domain/reply.js';
 import type { LookupChoice } from '../store/removals.js';
 import type { ItemSession, Staged } from '../store/session.js';
-import { RunProblem, comeBackAt, describeHeld } from './problem.js';
-import { proveCredential } from './account.js';
+import { RunProblem, retryTime, describeHeld } from './problem.js';
+import { verifyAccount } from './account.js';
 import { inSession, noteTolerated, type RunContext } from './run.js';
 
 export interface Unlisted {
@@ -27,7 +27,7 @@ export interface Unlisted {
  * whole is not undone by anything here.
  * @throws {RunProblem} when there was no list, and its absence could not be proven either
  */
-export async function settleUnlisted(
+export async function resolveUnlisted(
   run: RunContext,
   unlisted: Unlisted,
 ): Promise<'succeeded' | 'held'> {
@@ -200,7 +200,7 @@ class Lookups {
       const isPointless = reply.kind === 'refused' || reply.kind === 'limited';
       if (isPointless || this.#unansweredInRow === UNANSWERED_IN_A_ROW) {
         warnings.push(`look-ups ended early: ${describeFailure(reply)}`);
-        this.notBefore = comeBackAt(reply);
+        this.notBefore = retryTime(reply);
         this.isOver = true;
         return;
       }
@@ -237,13 +237,13 @@ class Lookups {
     if (reply.kind === 'answered') return true;
     const reason = `item ${id}, which ${why}, can’t be looked up either: ${describeFailure(reply)}`;
     if (reply.kind === 'denied') this.#distrust(reason);
-    else this.#giveUpProving(reason, comeBackAt(reply));
+    else this.#giveUpProving(reason, retryTime(reply));
     return false;
   }
 
   async #isKeyGood(): Promise<boolean> {
     try {
-      await proveCredential(this.#run);
+      await verifyAccount(this.#run);
       return true;
     } catch (error) {
       if (!(error instanceof RunProblem)) throw error;

@@ -8,7 +8,7 @@ import {
   type JobProgress,
 } from 'bullmq';
 import type { Log } from '../domain/log.js';
-import { afterError } from '../jobs/problem.js';
+import { errorOutcome } from '../jobs/problem.js';
 import type { JobOutcome } from '../jobs/types.js';
 import { pause, within } from './concurrency.js';
 import type { Connection } from './connection.js';
@@ -259,7 +259,7 @@ export class QueueWorker<N extends QueueName = QueueName> {
       const context = { jobId, signal, closing, attempt, attempts, log };
       return await this.#setup.handler(read.task, context);
     } catch (error) {
-      return afterError(error, signal);
+      return errorOutcome(error, signal);
     }
   }
 

@@ -6,7 +6,7 @@ import {
   deliverAlert,
   findFeedAlerts,
   findStaleSellers,
-  messageOf,
+  describeAlert,
 } from '../../src/jobs/alerts.js';
 import type { Alert } from '../../src/jobs/types.js';
 import { performMirrorTask, type MirrorJob } from '../../src/jobs/mirror-task.js';
@@ -288,7 +288,7 @@ describe('stale feeds', () => {
     await feeds.ask('bi', bi.views);
     await note('PostgreSQL at db: the disk is full');
     expect(await find(hours(5))).toEqual([stale]);
-    const message = await messageOf(mirror().store, stale, hours(5));
+    const message = await describeAlert(mirror().store, stale, hours(5));
     expect(message).toMatchObject({ data: { views: bi.views } });
     expect(message).toMatchObject({ text: expect.stringContaining('the disk is full') as string });
     await note(null);
@@ -296,10 +296,10 @@ describe('stale feeds', () => {
     expect(over).toEqual({ ...stale, kind: 'feed-recovered' });
     await feeds.markStale('bi', null);
     expect(await find(hours(7))).toEqual([]);
-    expect(await messageOf(mirror().store, { ...stale, kind: 'feed-recovered' }, hours(7))).toEqual(
-      expect.objectContaining({ tone: 'good', title: 'Feed bi delivers again' }),
-    );
-    expect(await messageOf(mirror().store, stale, hours(7))).toEqual({
+    expect(
+      await describeAlert(mirror().store, { ...stale, kind: 'feed-recovered' }, hours(7)),
+    ).toEqual(expect.objectContaining({ tone: 'good', title: 'Feed bi delivers again' }));
+    expect(await describeAlert(mirror().store, stale, hours(7))).toEqual({
       dropped: 'feed bi has delivered since',
     });
   });
@@ -311,7 +311,7 @@ describe('stale feeds', () => {
     const [stale] = await find(hours(4));
     expect(stale?.kind).toBe('feed-stale');
     if (stale === undefined) return;
-    expect(await messageOf(mirror().store, stale, hours(4))).toMatchObject({
+    expect(await describeAlert(mirror().store, stale, hours(4))).toMatchObject({
       data: { views: ['items'] },
     });
   });

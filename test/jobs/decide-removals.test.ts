@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { decideRemovals } from '../../src/jobs/decide-removals.js';
-import { messageOf } from '../../src/jobs/alerts.js';
+import { describeAlert } from '../../src/jobs/alerts.js';
 import type { JobDeps } from '../../src/jobs/types.js';
 import { useMirror } from '../support/mirror.js';
 import { openSynced } from './market.js';
@@ -248,7 +248,7 @@ it('a decision ends the problem that status and the alert tell of', async () => 
   ]);
   await decide(report.runId, 'rejected');
   expect(await store.sellers.statuses()).toMatchObject([{ lastProblem: null, held: null }]);
-  expect(await messageOf(store, { kind: 'run-held', runId }, new Date())).toEqual({
+  expect(await describeAlert(store, { kind: 'run-held', runId }, new Date())).toEqual({
     dropped: `run ${runId} was rejected`,
   });
 });

@@ -99,7 +99,7 @@ const SCRIPT = `
   });
   const deps = {
     store, marketplace, sellerId: 'main', callCount: () => 0, concurrency: ${CALLS}, spacingMs: 0,
-    carried: new Map(), lookAfterMs: 0, enqueueChunk: adding(queues, 'main'),
+    batchStates: new Map(), lookAfterMs: 0, enqueueChunk: adding(queues, 'main'),
   };
   queues.work('audits', async ({ auditId, chunk }, { signal }) => {
     const job = { auditId: BigInt(auditId), chunk, isLastAttempt: false };

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { alertId, alertsAfter } from '../../src/jobs/alerts.js';
-import { afterProblem, describeHeld, remedyFor } from '../../src/jobs/problem.js';
+import { problemAction, describeHeld, problemRemedy } from '../../src/jobs/problem.js';
 import type { Alert, JobOutcome } from '../../src/jobs/types.js';
 
 describe('what follows from a failed run', () => {
@@ -13,7 +13,7 @@ describe('what follows from a failed run', () => {
     ['unavailable', 'retry'],
     ['store', 'retry'],
   ] as const)('%s: %s', (code, what) => {
-    expect(afterProblem(code)).toBe(what);
+    expect(problemAction(code)).toBe(what);
   });
 });
 
@@ -79,6 +79,6 @@ it.each([
 );
 
 it('an interrupted run may have taken its list in: the copy need not be as it was', () => {
-  expect(remedyFor('unavailable', 'main')).toContain('the copy is as it was');
-  expect(remedyFor('interrupted', 'main')).toMatch(/again to go on; nothing is half done$/);
+  expect(problemRemedy('unavailable', 'main')).toContain('the copy is as it was');
+  expect(problemRemedy('interrupted', 'main')).toMatch(/again to go on; nothing is half done$/);
 });

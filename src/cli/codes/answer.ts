@@ -4,8 +4,8 @@ import { isDenial, whyUnproven } from '../../domain/codes/outcome.js';
 import { LOOK_SOON_AFTER_MS } from '../../domain/codes/second-look.js';
 import { moment } from '../../domain/moment.js';
 import { answerFromChecks, type Answer } from '../../jobs/codes/audit-result.js';
-import { enterLists, listOfCodes, toAsk } from '../../jobs/codes/enter-list.js';
-import { proveCanary } from '../../jobs/account.js';
+import { enterLists, listOfCodes, codesToCheck } from '../../jobs/codes/enter-list.js';
+import { verifyCanary } from '../../jobs/account.js';
 import type { AuditResult, CodeCheck, EnteredAudit } from '../../store/audits/types.js';
 import { print, printJson, stdoutLook } from '../console.js';
 import { CommandError } from '../errors.js';
@@ -73,10 +73,10 @@ async function enterCodes(
   return enterLists(app.store, seller, [listOfCodes(codes)], options, {
     signal,
     async onLoaded(_, loader) {
-      if (canary === undefined || toAsk(await loader.measure()) === 0) return;
+      if (canary === undefined || codesToCheck(await loader.measure()) === 0) return;
       refuse(
         await app.withJobs(seller, {}, ({ marketplace }) =>
-          proveCanary(marketplace, canary, signal),
+          verifyCanary(marketplace, canary, signal),
         ),
       );
     },

@@ -8,12 +8,12 @@ import {
   costOf,
   enterLists,
   measureLists,
-  repeatedIn,
-  toAsk,
+  countRepeated,
+  codesToCheck,
   type LoadReport,
 } from '../../jobs/codes/enter-list.js';
 import { chunkSizeFor } from '../../jobs/codes/pace.js';
-import { proveKey, type KeyFault } from '../../jobs/account.js';
+import { verifyKey, type KeyFault } from '../../jobs/account.js';
 import type { AuditSize } from '../../store/audits/types.js';
 import { note, printJson } from '../console.js';
 import { CommandError, usageError } from '../errors.js';
@@ -39,7 +39,7 @@ export async function checkLists(
   if (yes !== true) await confirmDoubts(app, seller, lists, dryRun === true, signal);
   const prove = async (): Promise<void> =>
     refuse(
-      await app.withJobs(seller, {}, ({ marketplace }) => proveKey(marketplace, canary, signal)),
+      await app.withJobs(seller, {}, ({ marketplace }) => verifyKey(marketplace, canary, signal)),
     );
   // Checks the key before a million lines are read. With --max-age, perhaps no code must be asked for;
   // and a workbook may have no room for the lines.
@@ -67,7 +67,7 @@ export async function checkLists(
     ...reading,
     async onLoaded(report, loader) {
       told(report);
-      if (isProvenLate && toAsk(await loader.measure()) > 0) await prove();
+      if (isProvenLate && codesToCheck(await loader.measure()) > 0) await prove();
     },
   }).finally(bar.finish);
   noteSize(seller, entered);
@@ -189,7 +189,7 @@ export function loadLines(report: LoadReport, lists: number): readonly string[] 
 
 function noteSize(seller: SellerConfig, size: AuditSize): AuditCost {
   const chunkSize = chunkSizeFor(seller.requestsPerMinute);
-  const cost = costOf(seller, toAsk(size), chunkSize);
+  const cost = costOf(seller, codesToCheck(size), chunkSize);
   noteLines([sizeLine(size), costText(cost, seller.requestsPerMinute, size.codes)]);
   return cost;
 }
@@ -197,7 +197,7 @@ function noteSize(seller: SellerConfig, size: AuditSize): AuditCost {
 /** `10,012 lines: 10,000 codes to ask, 8 more than once, 1 known already, 3 rejected`. */
 export function sizeLine(size: AuditSize): string {
   const { lines, rejected, codes, reused } = size;
-  const repeated = repeatedIn(size);
+  const repeated = countRepeated(size);
   const parts = [
     `${plural(codes - reused, 'code')} to ask`,
     ...(repeated > 0 ? [`${count(repeated)} listed again`] : []),

@@ -239,7 +239,7 @@ export async function workOnAudit(
       callCount,
       ...paceOf(seller.requestsPerMinute),
       ...how,
-      carried: new Map(),
+      batchStates: new Map(),
       closing,
       enqueueChunk: (_, chunk) => {
         add({ chunk, notBefore: 0, failed: 0 });

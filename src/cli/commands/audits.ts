@@ -1,7 +1,7 @@
 import { Option, type Command } from 'commander';
 import type { App } from '../../app.js';
 import { RESULT_FORMATS } from '../../intake/results.js';
-import { readingOf } from '../../jobs/codes/audit-result.js';
+import { describeReading } from '../../jobs/codes/audit-result.js';
 import { costOf } from '../../jobs/codes/enter-list.js';
 import type { AuditProgress } from '../../store/audits/types.js';
 import {
@@ -134,7 +134,7 @@ async function show(
   await printResult(options, { audit, unproven, list }, () => {
     const notes = {
       unproven,
-      reading: readingOf(list?.layout ?? null),
+      reading: describeReading(list?.layout ?? null),
       costLeft: costLeft(app, audit),
       next: nextCommands(audit),
     };

@@ -7,7 +7,7 @@ import { CONFIRM_MODES } from '../../domain/codes/second-look.js';
 import { cellMaskOf } from '../../domain/redact.js';
 import type { Secret } from '../../domain/secret.js';
 import { FORMATS } from '../../intake/types.js';
-import { proveKey } from '../../jobs/account.js';
+import { verifyKey } from '../../jobs/account.js';
 import { beginRecheck } from '../../jobs/codes/recheck.js';
 import { answerCodes, showCode } from '../codes/answer.js';
 import { checkLists, refuse } from '../codes/check-lists.js';
@@ -202,7 +202,7 @@ async function recheck(
   await checkOut(place);
   const seller = oneSeller(app.config, options.seller);
   refuse(
-    await app.withJobs(seller, {}, ({ marketplace }) => proveKey(marketplace, undefined, signal)),
+    await app.withJobs(seller, {}, ({ marketplace }) => verifyKey(marketplace, undefined, signal)),
   );
   const plan = { requestsPerMinute: seller.requestsPerMinute, olderThan, validOnly, limit };
   const auditId = await beginRecheck(app.store, seller.name, plan, Date.now());

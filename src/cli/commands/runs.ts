@@ -4,7 +4,7 @@ import type { App } from '../../app.js';
 import { moment } from '../../domain/moment.js';
 import type { Decision } from '../../domain/removals.js';
 import { decideRemovals, type DecisionReport } from '../../jobs/decide-removals.js';
-import { heldRemedy, namesOf, remedyFor } from '../../jobs/problem.js';
+import { heldRemedy, exampleNames, problemRemedy } from '../../jobs/problem.js';
 import type { Run } from '../../store/runs.js';
 import { page, print, printJson, printResult, stdoutLook, userName } from '../console.js';
 import { CommandError } from '../errors.js';
@@ -160,7 +160,7 @@ function runDetails(run: Run, unread: readonly UnreadRecord[], look: Look): stri
     problem:
       run.problem === null
         ? []
-        : [run.problem, `→ ${remedyFor(run.problemCode, run.sellerId)}`].map(safeLine),
+        : [run.problem, `→ ${problemRemedy(run.problemCode, run.sellerId)}`].map(safeLine),
     warnings: run.warnings.map(safeLine),
     decision: run.state === 'held' ? [safeLine(decisionOf(run))] : [],
     'tolerated notations': Object.entries(run.tolerated ?? {}).map(([name, number]) =>
@@ -265,7 +265,7 @@ function rejectedLines(report: DecisionReport): string[] {
 
 function approvedLines({ items, removed, left, approvalRunId }: DecisionReport): string[] {
   const { found = [], removed: later = 0, unproven = 0 } = left ?? {};
-  const names = namesOf(found.slice(0, 3), found.length);
+  const names = exampleNames(found.slice(0, 3), found.length);
   return [
     `approved: ${removed} of ${plural(items, 'item')} removed (run ${approvalRunId})`,
     found.length > 0 ? `${found.length} found again since, and left as they are: ${names}` : '',

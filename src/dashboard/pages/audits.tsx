@@ -1,8 +1,12 @@
 import type { FC } from 'hono/jsx';
 import { adding } from '../../app/watches.js';
 import { unprovenRemedy, whyUnproven } from '../../domain/codes/outcome.js';
-import { auditResultChunks, readingOf, isWorkbookList } from '../../jobs/codes/audit-result.js';
-import { repeatedIn } from '../../jobs/codes/enter-list.js';
+import {
+  auditResultChunks,
+  describeReading,
+  isWorkbookList,
+} from '../../jobs/codes/audit-result.js';
+import { countRepeated } from '../../jobs/codes/enter-list.js';
 import { enqueueNext } from '../../jobs/codes/perform-chunk.js';
 import type { AuditProgress, UnprovenCount } from '../../store/audits/types.js';
 import {
@@ -168,7 +172,7 @@ export function addAudits(app: Dashboard, parts: DashboardParts): void {
             of={[
               ['Lines', count(audit.lines)],
               ['Codes', count(audit.codes)],
-              ['Listed again', count(repeatedIn(audit))],
+              ['Listed again', count(countRepeated(audit))],
               ['Rejected', count(audit.rejected)],
               ...(audit.reused === 0
                 ? []
@@ -179,7 +183,7 @@ export function addAudits(app: Dashboard, parts: DashboardParts): void {
             ]}
           />
         </Section>
-        <Reading reasons={readingOf(list?.layout ?? null)} />
+        <Reading reasons={describeReading(list?.layout ?? null)} />
       </>,
     );
   });

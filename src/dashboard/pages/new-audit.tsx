@@ -12,14 +12,14 @@ import {
   costOf,
   enterLists,
   measureLists,
-  repeatedIn,
-  toAsk,
+  countRepeated,
+  codesToCheck,
   type AuditOptions,
   type LoadReport,
   type NamedList,
 } from '../../jobs/codes/enter-list.js';
 import { chunkSizeFor } from '../../jobs/codes/pace.js';
-import { proveKey, type KeyFault } from '../../jobs/account.js';
+import { verifyKey, type KeyFault } from '../../jobs/account.js';
 import { enqueueNext } from '../../jobs/codes/perform-chunk.js';
 import type { AuditSize } from '../../store/audits/types.js';
 import {
@@ -165,7 +165,7 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
             'Go back and tick that you want it checked all the same, or send the right list.',
           );
         }
-        if (toAsk(facts.size) === 0) throw new Problem('There is nothing to ask', NO_CODES);
+        if (codesToCheck(facts.size) === 0) throw new Problem('There is nothing to ask', NO_CODES);
         const options = { confirm, ...(canary === null ? {} : { canary }) };
         try {
           const isTried = await proveKeyOf(sellerOf(list), canary, signal);
@@ -213,7 +213,9 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
   ): Promise<boolean> {
     const signal = AbortSignal.any([ended, AbortSignal.timeout(PROVING_MS)]);
     const fault = await parts
-      .withJobs(seller, {}, ({ marketplace }) => proveKey(marketplace, canary ?? undefined, signal))
+      .withJobs(seller, {}, ({ marketplace }) =>
+        verifyKey(marketplace, canary ?? undefined, signal),
+      )
       .catch((error: unknown) => {
         ended.throwIfAborted();
         if (signal.aborted) return NO_ANSWER;
@@ -268,7 +270,7 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
         report,
         size,
         requestsPerMinute,
-        cost: costOf(seller, toAsk(size), chunkSizeFor(requestsPerMinute)),
+        cost: costOf(seller, codesToCheck(size), chunkSizeFor(requestsPerMinute)),
         doubt: doubtOf(list.intake, known),
         hasValidCode: known.length > 0,
       };
@@ -415,7 +417,7 @@ function draftPage(
 ): Response {
   const { size, report, reasons, doubt, hasValidCode } = facts;
   const token = c.get('token');
-  const asks = toAsk(size);
+  const asks = codesToCheck(size);
   return page(
     c,
     {
@@ -437,7 +439,7 @@ function draftPage(
         of={[
           { label: 'Codes to ask', value: count(asks) },
           { label: 'Lines', value: count(size.lines) },
-          { label: 'Listed again', value: count(repeatedIn(size)) },
+          { label: 'Listed again', value: count(countRepeated(size)) },
           { label: 'Rejected', value: count(size.rejected) },
           { label: 'Calls', value: count(facts.cost.calls), note: callsNote(facts) },
         ]}

@@ -12,13 +12,13 @@ import {
 import type { Purchase } from '../../domain/item.js';
 import type { Reply } from '../../domain/reply.js';
 import type { CallOptions, Sourced } from '../../marketplace/types.js';
-import { Canaries, CodesToAsk } from './codes-to-ask.js';
-import { OutageWatch } from './outage.js';
+import { Canaries, CodeQueue } from './codes-to-ask.js';
+import { OutageDetector } from './outage.js';
 import { Throttle } from './pace.js';
 import type {
-  AskOptions,
-  AskReport,
-  Carried,
+  BatchOptions,
+  BatchReport,
+  BatchState,
   CodeMarketplace,
   SettledCode,
   Stop,
@@ -53,13 +53,13 @@ const ABORTED: Stop = { reason: 'aborted', notBefore: null, detail: null };
  * under way. Closing it ends it early too, but with the checkpoint that is due. Throws what the client
  * throws that is not an abort. Then `report` has the rest.
  */
-export class Asking implements AsyncIterable<readonly SettledCode[]> {
+export class BatchValidator implements AsyncIterable<readonly SettledCode[]> {
   readonly #marketplace: CodeMarketplace;
-  readonly #options: AskOptions;
+  readonly #options: BatchOptions;
   readonly #proofs: Proofs;
-  readonly #codes: CodesToAsk;
+  readonly #codes: CodeQueue;
   readonly #canaries: Canaries;
-  readonly #outage = new OutageWatch();
+  readonly #outage = new OutageDetector();
   readonly #cut = new AbortController();
   readonly #call: CallOptions;
   readonly #gapMs: number;
@@ -84,16 +84,19 @@ export class Asking implements AsyncIterable<readonly SettledCode[]> {
   #isNews = false;
   #wake: (() => void) | null = null;
 
-  constructor(marketplace: CodeMarketplace, options: AskOptions) {
-    const { account, canaries, carried = null, spacingMs, signal } = options;
+  constructor(marketplace: CodeMarketplace, options: BatchOptions) {
+    const { account, canaries, startState = null, spacingMs, signal } = options;
     this.#marketplace = marketplace;
     this.#options = options;
     this.#gapMs = longestGapMs(spacingMs);
-    this.#throttle = new Throttle(options.concurrency, carried?.denialsACheckpoint ?? Infinity);
+    this.#throttle = new Throttle(
+      options.concurrency,
+      startState?.denialsPerCheckpoint ?? Infinity,
+    );
     this.#proofs = new Proofs(account, canaries.length > 0, this.#gapMs);
-    for (const call of carried?.checkpoint ?? []) this.#proofs.add(call);
-    this.#codes = new CodesToAsk(options.codes);
-    this.#canaries = new Canaries(canaries, carried?.canary ?? null, options.also ?? []);
+    for (const call of startState?.checkpoint ?? []) this.#proofs.add(call);
+    this.#codes = new CodeQueue(options.codes);
+    this.#canaries = new Canaries(canaries, startState?.canary ?? null, options.also ?? []);
     this.#call = { priority: 'audit', signal: AbortSignal.any([signal, this.#cut.signal]) };
   }
 
@@ -152,7 +155,7 @@ export class Asking implements AsyncIterable<readonly SettledCode[]> {
   #proofsDue(): { readonly account: boolean; readonly find: boolean } {
     const { standingAccount, standingFind, needsFind, row, stranger } = this.#proofs;
     if (stranger !== null) return { account: false, find: false };
-    if (!this.#hasCodes || this.#waiting.size >= this.#throttle.denialsACheckpoint) {
+    if (!this.#hasCodes || this.#waiting.size >= this.#throttle.denialsPerCheckpoint) {
       // The last denials lack a checkpoint after them; the last calls must have ended before it begins.
       const isTime = this.#waiting.size > 0 && this.#count('code') === 0;
       return isTime ? this.#proofs.lacks(this.#waiting) : { account: false, find: false };
@@ -323,7 +326,7 @@ export class Asking implements AsyncIterable<readonly SettledCode[]> {
     }
   }
 
-  get report(): AskReport {
+  get report(): BatchReport {
     const { signal, closing } = this.#options;
     return {
       unproven: this.#codes.report(),
@@ -331,12 +334,12 @@ export class Asking implements AsyncIterable<readonly SettledCode[]> {
       stop: signal.aborted ? ABORTED : (this.#stop ?? (closing?.aborted === true ? ABORTED : null)),
       account: this.#proofs.account,
       lostCanaries: [...this.#canaries.lost],
-      carried: this.#carry(),
+      endState: this.#carry(),
     };
   }
 
   /** A checkpoint from before denials that still want one proves nothing to those who ask next. */
-  #carry(): Carried {
+  #carry(): BatchState {
     const { standingAccount, standingFind, needsFind, row } = this.#proofs;
     const isWhole = standingAccount !== null && (standingFind !== null || !needsFind) && row === 0;
     const checkpoint = (isWhole ? [standingAccount, standingFind] : []).flatMap((call) => {
@@ -344,7 +347,7 @@ export class Asking implements AsyncIterable<readonly SettledCode[]> {
       return { ...call, begun: call.begun - this.#number, ended: call.ended - this.#number };
     });
     const isPaused = (this.#stop?.notBefore ?? 0) - this.#options.now() > this.#gapMs / 2;
-    const denialsACheckpoint = this.#throttle.denialsAfter(isPaused, this.#waiting.size);
-    return { checkpoint, canary: this.#canaries.found, denialsACheckpoint };
+    const denialsPerCheckpoint = this.#throttle.denialsAfter(isPaused, this.#waiting.size);
+    return { checkpoint, canary: this.#canaries.found, denialsPerCheckpoint };
   }
 }

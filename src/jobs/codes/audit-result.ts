@@ -115,7 +115,7 @@ function listsIn(layout: Json): readonly { readonly [key: string]: Json }[] {
 }
 
 /** Says how the lists of an audit were read. */
-export function readingOf(layout: Json): readonly string[] {
+export function describeReading(layout: Json): readonly string[] {
   const lists = listsIn(layout);
   return lists.flatMap(({ name, reasons }) => {
     const said = Array.isArray(reasons) ? reasons.filter((one) => typeof one === 'string') : [];

@@ -10,11 +10,11 @@ import {
 import type { UnprovenReason } from '../../domain/codes/outcome.js';
 import type { Json, Purchase } from '../../domain/item.js';
 import { Deadline } from '../../marketplace/retry.js';
-import { Asking } from './ask-codes.js';
-import { afterAsking, countsAgainst, isGivenUp } from './chunk-outcome.js';
+import { BatchValidator } from './ask-codes.js';
+import { nextStep, countsAgainst, isGivenUp } from './chunk-outcome.js';
 import type {
-  AskReport,
-  Carried,
+  BatchReport,
+  BatchState,
   CodeMarketplace,
   SettledCode,
   Stop,
@@ -193,7 +193,7 @@ async function* interruptible<T>(
   }
 }
 
-interface Round extends AskReport {
+interface Round extends BatchReport {
   readonly settled: number;
 }
 
@@ -205,7 +205,7 @@ class Checking {
   readonly signal: AbortSignal;
   #account: string | null;
   #canaries: readonly string[];
-  #carried: Carried | null = null;
+  #state: BatchState | null = null;
   readonly #patienceMs: number;
   readonly #deadline: Deadline;
   readonly #marketplace: CodeMarketplace;
@@ -299,11 +299,11 @@ class Checking {
   /** Asks for codes and yields verdicts as they come. A reader that leaves ends the asking. */
   async *#ask(codes: readonly string[]): AsyncGenerator<CheckedCode, Round, undefined> {
     const { concurrency = DEFAULT_CONCURRENCY } = this.#options;
-    const asking = new Asking(this.#marketplace, {
+    const asking = new BatchValidator(this.#marketplace, {
       account: this.#account,
       codes,
       canaries: this.#canaries,
-      carried: this.#carried,
+      startState: this.#state,
       concurrency,
       spacingMs: 0,
       now: Date.now,
@@ -330,7 +330,7 @@ class Checking {
     }
     const { report } = asking;
     this.#account = report.account;
-    this.#carried = report.carried;
+    this.#state = report.endState;
     const { lostCanaries } = report;
     const kept = this.#canaries.filter((code) => !lostCanaries.includes(code));
     const most = KEPT_CANARIES + (this.#options.canaries?.length ?? 0);
@@ -345,7 +345,7 @@ class Checking {
       this.#settledAt = now;
       this.#isLastTry = false;
     }
-    const next = afterAsking({ stop, settled, open, roundsToWait: 0 }, now, Math.random());
+    const next = nextStep({ stop, settled, open, roundsToWait: 0 }, now, Math.random());
     if (next.kind === 'done') return;
     const delayMs = next.kind === 'later' ? this.#delay(stop, next.delayMs, now) : null;
     if (delayMs === null) this.#end = stop ?? OUT_OF_PATIENCE;

@@ -60,7 +60,7 @@ const BLOCKING: ReadonlySet<StopReason> = new Set([...KEY_FAULTS, 'switched-off'
  * @param now milliseconds since 1970
  * @param random 0 to 1, so that chunks that stopped together do not come back together
  */
-export function afterAsking(result: AskResult, now: number, random: number): Consequence {
+export function nextStep(result: AskResult, now: number, random: number): Consequence {
   const { stop, settled, open } = result;
   if (open === 0) return { kind: 'done' };
   if (stop?.reason === 'aborted') return { kind: 'hand-back' };
@@ -85,7 +85,7 @@ export function afterAsking(result: AskResult, now: number, random: number): Con
  * Whether waiting for a key to be mended is of no use: it has never worked for this audit, so that
  * whoever asked for it is told at once. One that did may be on its way from one key to the next.
  */
-export function isHopeless({ stop, settled, isFirst }: ChunkResult): boolean {
+export function isKeyNeverGood({ stop, settled, isFirst }: ChunkResult): boolean {
   return isFirst && settled === 0 && stop !== null && KEY_FAULTS.has(stop.reason);
 }
 

@@ -12,7 +12,7 @@ const PASSING: ReadonlySet<UnprovenReason> = new Set<UnprovenReason>([
 ]);
 
 /** The codes of one asking: first each of the list, then those that need another try. */
-export class CodesToAsk {
+export class CodeQueue {
   /** Codes that were asked for without a verdict, with the last reason. */
   readonly unproven = new Map<string, UnprovenCode>();
   readonly #listed: readonly string[];

@@ -211,12 +211,12 @@ function auditRow(row: IntakeRow, line: number): AuditRow {
 }
 
 /** The number of codes without a fresh verdict. */
-export function toAsk({ codes, reused }: Pick<AuditSize, 'codes' | 'reused'>): number {
+export function codesToCheck({ codes, reused }: Pick<AuditSize, 'codes' | 'reused'>): number {
   return codes - reused;
 }
 
 /** Records of a list that name a code which an earlier one named. */
-export function repeatedIn({
+export function countRepeated({
   lines,
   rejected,
   codes,

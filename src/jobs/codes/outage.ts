@@ -4,7 +4,7 @@ import type { Stop, StopReason } from './types.js';
 
 /** Replies in a row that tell nothing before an outage is suspected. */
 const SUSPICIOUS = 8;
-/** Asking hard makes a challenge worse (field notes: limits and weather). */
+/** BatchValidator hard makes a challenge worse (field notes: limits and weather). */
 const CHALLENGES = 2;
 
 /**
@@ -12,7 +12,7 @@ const CHALLENGES = 2;
  * codes too, such as those of deleted items, and a list may hold many of them in a row: so a row of
  * failures is only suspicious, and a canary or account details are to tell.
  */
-export class OutageWatch {
+export class OutageDetector {
   /** Failures since the last reply that told something. */
   #row: Failure[] = [];
   /** True while no code may be asked for: a proof must show first whether this is an outage. */

@@ -10,7 +10,7 @@ const SLOW_CALL = 2;
  * budget although each takes a while, and no more, since the others would only stand in line for it.
  * @param requestsPerMinute 0: unlimited
  */
-export function callsAtOnce(requestsPerMinute: number): number {
+export function concurrencyFor(requestsPerMinute: number): number {
   if (requestsPerMinute === 0) return MOST;
   return Math.min(MOST_OF_BUDGET, 1 + Math.ceil((requestsPerMinute / 60) * SLOW_CALL));
 }
@@ -25,7 +25,7 @@ export interface Pace {
 /** How fast the codes of a chunk are asked for. @param requestsPerMinute 0: unlimited */
 export function paceOf(requestsPerMinute: number): Pace {
   const spacingMs = requestsPerMinute === 0 ? 0 : 60_000 / requestsPerMinute;
-  return { concurrency: callsAtOnce(requestsPerMinute), spacingMs };
+  return { concurrency: concurrencyFor(requestsPerMinute), spacingMs };
 }
 
 /** Codes of a chunk that a budget spreads over minutes anyway. */
@@ -58,12 +58,12 @@ export class Throttle {
   /** Denials that counted. */
   #proven = 0;
   #concurrency: number;
-  readonly #denialsACheckpoint: number;
+  readonly #denialsPerCheckpoint: number;
 
-  /** @param denialsACheckpoint as carried over; `Infinity` where no limit interrupts */
-  constructor(concurrency: number, denialsACheckpoint: number) {
+  /** @param denialsPerCheckpoint as carried over; `Infinity` where no limit interrupts */
+  constructor(concurrency: number, denialsPerCheckpoint: number) {
     this.#concurrency = concurrency;
-    this.#denialsACheckpoint = denialsACheckpoint;
+    this.#denialsPerCheckpoint = denialsPerCheckpoint;
   }
 
   hear(isDenied: boolean): void {
@@ -80,14 +80,14 @@ export class Throttle {
   }
 
   /** Denials between two checkpoints; `Infinity` where the server's limit does not interrupt. */
-  get denialsACheckpoint(): number {
-    return this.#proven < UNINTERRUPTED ? this.#denialsACheckpoint : Infinity;
+  get denialsPerCheckpoint(): number {
+    return this.#proven < UNINTERRUPTED ? this.#denialsPerCheckpoint : Infinity;
   }
 
   /** Most codes under way. @param waiting denials whose next checkpoint is still to come */
   most(waiting: number): number {
     const most = Math.max(1, Math.floor(DENIALS_UNDER_WAY / this.deniedShare));
-    return Math.min(this.#concurrency, most, this.denialsACheckpoint - waiting);
+    return Math.min(this.#concurrency, most, this.denialsPerCheckpoint - waiting);
   }
 
   /**
@@ -96,7 +96,7 @@ export class Throttle {
    * @param lost denials that have no checkpoint after them
    */
   denialsAfter(isPaused: boolean, lost: number): number {
-    const denials = this.denialsACheckpoint;
+    const denials = this.denialsPerCheckpoint;
     if (!isPaused) return denials;
     if (denials > DENIALS_A_CHECKPOINT) return DENIALS_A_CHECKPOINT;
     // A server that allows very little interrupted before anything was proven.

@@ -3,10 +3,10 @@ import { AuditNotRunningError, ChunkBusyError } from '../../store/audits/chunks.
 import type { HeldChunk } from '../../store/audits/types.js';
 import type { Store } from '../../store/store.js';
 import { moment } from '../../domain/moment.js';
-import { afterBusy, afterError } from '../problem.js';
+import { busyOutcome, errorOutcome } from '../problem.js';
 import type { Alert, JobOutcome } from '../types.js';
-import { afterAsking, describeStop, isHopeless, type ChunkResult } from './chunk-outcome.js';
-import { workOnCodes, type AuditDeps } from './work-on-chunk.js';
+import { nextStep, describeStop, isKeyNeverGood, type ChunkResult } from './chunk-outcome.js';
+import { validateChunk, type AuditDeps } from './work-on-chunk.js';
 
 interface ChunkJob {
   readonly auditId: bigint;
@@ -59,15 +59,15 @@ export async function performAuditChunk(
       if (chunk === SECOND_LOOK) return lookAgain(deps, job, held, signal);
       const pending = await audits.pendingOf(auditId, chunk);
       const confirm = (await audits.deniedCodes(auditId))?.confirm ?? 'auto';
-      const result = await workOnCodes(deps, held, pending, confirm, signal);
+      const result = await validateChunk(deps, held, pending, confirm, signal);
       return (await notDone(deps, job, result)) ?? (await goOn(deps, job, result.settled));
     });
   } catch (error) {
     if (error instanceof AuditNotRunningError) return notRunning(auditId, error.state ?? 'gone');
     if (error instanceof ChunkBusyError && !signal.aborted) {
-      return { ...afterBusy(error.message), isBusy: true };
+      return { ...busyOutcome(error.message), isBusy: true };
     }
-    return afterError(error, signal);
+    return errorOutcome(error, signal);
   }
 }
 
@@ -105,7 +105,7 @@ async function lookAgain(
       return { kind: 'later', reason: 'second look', delayMs: wait };
     }
     await audits.note(auditId, null);
-    const result = await workOnCodes(deps, held, codes, 'all', signal);
+    const result = await validateChunk(deps, held, codes, 'all', signal);
     const outcome = await notDone(deps, job, result);
     if (outcome !== null) return outcome;
     settled += result.settled;
@@ -140,7 +140,7 @@ async function notDone(
 ): Promise<JobOutcome | null> {
   const { stop, state } = result;
   const { audits } = deps.store;
-  const next = afterAsking(result, Date.now(), Math.random());
+  const next = nextStep(result, Date.now(), Math.random());
   if (next.kind !== 'hand-back') {
     await audits.note(auditId, next.kind === 'done' ? null : describeStop(stop));
   }
@@ -159,7 +159,7 @@ async function notDone(
     case 'blocked': {
       // What the marketplace said stays in the store.
       const problem = `audit ${auditId} can’t go on: ${stop?.reason}; \`seller-mirror audits show ${auditId}\` tells more`;
-      if (!isLastAttempt && !isHopeless(result)) {
+      if (!isLastAttempt && !isKeyNeverGood(result)) {
         return { kind: 'retry', problem, notBefore: next.notBefore, alert: null };
       }
       await audits.fail(auditId, describeStop(stop) ?? problem);

@@ -10,7 +10,7 @@ import type { Marketplace, Sourced } from '../../marketplace/types.js';
 
 export type CodeMarketplace = Pick<Marketplace, 'account' | 'validate'>;
 
-export interface AskOptions {
+export interface BatchOptions {
   /** User name that the seller is bound to; null when the first proof is to tell. */
   readonly account: string | null;
   readonly codes: readonly string[];
@@ -22,8 +22,8 @@ export interface AskOptions {
   readonly concurrency: number;
   /** Milliseconds that the budget puts between two requests of this audit; 0: unlimited, or not known. */
   readonly spacingMs: number;
-  /** What `AskReport.carried` held after the codes asked for before, when there were any. */
-  readonly carried?: Carried | null;
+  /** What `BatchReport.endState` held after the codes asked for before, when there were any. */
+  readonly startState?: BatchState | null;
   /** Milliseconds since 1970. */
   readonly now: () => number;
   /** Cuts the calls under way. */
@@ -74,7 +74,7 @@ export type StopReason =
   | 'canary-lost'
   | 'aborted';
 
-export interface AskReport {
+export interface BatchReport {
   /** Codes of the list that were asked for and not settled. */
   readonly unproven: ReadonlyMap<string, UnprovenCode>;
   /** Codes that were not asked for. */
@@ -86,15 +86,15 @@ export interface AskReport {
   /** Canaries that were denied. As soon as another is found they are asked for as codes, and settled like those. */
   readonly lostCanaries: readonly string[];
   /** What tells those who ask next of the key. */
-  readonly carried: Carried;
+  readonly endState: BatchState;
 }
 
 /** What the calls so far tell those who ask for the next codes of the same seller. */
-export interface Carried {
+export interface BatchState {
   /** The calls of the last checkpoint, numbered up to 0; empty when it no longer stands. */
   readonly checkpoint: readonly Call[];
   /** A canary that was found. */
   readonly canary: string | null;
   /** Denials between two checkpoints where the server asks for long pauses; `Infinity` where it does not. */
-  readonly denialsACheckpoint: number;
+  readonly denialsPerCheckpoint: number;
 }

@@ -16,10 +16,10 @@ import type {
   PendingCode,
 } from '../../store/audits/types.js';
 import type { JobDeps } from '../types.js';
-import { Asking } from './ask-codes.js';
+import { BatchValidator } from './ask-codes.js';
 import { countsAgainst, isGivenUp, type ChunkResult } from './chunk-outcome.js';
 import type { Pace } from './pace.js';
-import type { AskOptions, Carried, SettledCode, Stop, UnprovenCode } from './types.js';
+import type { BatchOptions, BatchState, SettledCode, Stop, UnprovenCode } from './types.js';
 
 /** Canaries known from before that a chunk may try. */
 const CANARIES = 20;
@@ -31,7 +31,7 @@ const MOST_SHARING = 50;
 export interface AuditDeps
   extends Pace, Pick<JobDeps, 'store' | 'marketplace' | 'sellerId' | 'callCount'> {
   /** What the last chunk of each seller told the next; shared by all chunks of a process. */
-  readonly carried: Map<string, Carried>;
+  readonly batchStates: Map<string, BatchState>;
   readonly closing?: AbortSignal;
   /** From a denial to the second look at it, milliseconds; default a minute. */
   readonly lookAfterMs?: number;
@@ -42,14 +42,14 @@ export interface AuditDeps
 }
 
 /** Asks for the given codes of an audit and records what comes of it. */
-export async function workOnCodes(
+export async function validateChunk(
   deps: AuditDeps,
   held: HeldChunk,
   pending: readonly PendingCode[],
   confirm: Confirm,
   signal: AbortSignal,
 ): Promise<ChunkResult> {
-  const { store, sellerId, marketplace, carried, onVerdict } = deps;
+  const { store, sellerId, marketplace, batchStates, onVerdict } = deps;
   const { lookAfterMs = LOOK_AFTER_MS } = deps;
   const [audit, binding] = await Promise.all([
     store.audits.get(held.auditId),
@@ -78,7 +78,7 @@ export async function workOnCodes(
   };
 
   const codes = new Map(inTurn(pending, audit.problem !== null).map((one) => [one.code, one]));
-  const asking = new Asking(marketplace, {
+  const asking = new BatchValidator(marketplace, {
     ...(await askOptions(deps, held, codes)),
     account: username,
     signal: AbortSignal.any([signal, held.lost, recorder.ended]),
@@ -97,7 +97,7 @@ export async function workOnCodes(
   }
 
   const { report } = asking;
-  carried.set(sellerId, report.carried);
+  batchStates.set(sellerId, report.endState);
   await store.audits.recordDeniedCanaries(sellerId, denied, found, lookAfterMs);
   const unproven: CodeResult[] = [];
   for (const [code, one] of report.unproven) {
@@ -132,8 +132,8 @@ async function askOptions(
   deps: AuditDeps,
   held: HeldChunk,
   codes: ReadonlyMap<string, PendingCode>,
-): Promise<Omit<AskOptions, 'account' | 'signal'>> {
-  const { store, sellerId, marketplace, carried, concurrency, spacingMs, closing } = deps;
+): Promise<Omit<BatchOptions, 'account' | 'signal'>> {
+  const { store, sellerId, marketplace, batchStates, concurrency, spacingMs, closing } = deps;
   const { lookAfterMs = LOOK_AFTER_MS } = deps;
   const known = await store.audits.canariesOf(sellerId, CANARIES);
   const canaries = [...new Set([...(held.canary === null ? [] : [held.canary]), ...known])];
@@ -148,7 +148,7 @@ async function askOptions(
     concurrency,
     // Audits of the same marketplace take turns, so that the calls of each lie further apart.
     spacingMs: spacingMs * Math.min(Math.max(1, sharing), MOST_SHARING),
-    carried: carried.get(sellerId) ?? null,
+    startState: batchStates.get(sellerId) ?? null,
     now: Date.now,
     ...(closing === undefined ? {} : { closing }),
   };

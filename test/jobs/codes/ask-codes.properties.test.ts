@@ -5,8 +5,8 @@ import { hearAccount, hearCode } from '../../../src/domain/codes/outcome.js';
 import { LONGEST_ROW, Proofs, type Call, type CodeCall } from '../../../src/domain/codes/proof.js';
 import type { Purchase } from '../../../src/domain/item.js';
 import type { Reply } from '../../../src/domain/reply.js';
-import { Asking } from '../../../src/jobs/codes/ask-codes.js';
-import type { AskReport, CodeMarketplace, SettledCode } from '../../../src/jobs/codes/types.js';
+import { BatchValidator } from '../../../src/jobs/codes/ask-codes.js';
+import type { BatchReport, CodeMarketplace, SettledCode } from '../../../src/jobs/codes/types.js';
 import type { Sourced } from '../../../src/marketplace/types.js';
 import * as replies from '../../domain/codes/support.js';
 import { diceOf } from '../../domain/codes/support.js';
@@ -184,12 +184,12 @@ const mixed = fc
 async function ask(
   { list, concurrency, spacingMs = 0, seed, ...conditions }: Case,
   canaries: readonly string[],
-): Promise<{ codes: string[]; market: Market; report: AskReport; settled: SettledCode[] }> {
+): Promise<{ codes: string[]; market: Market; report: BatchReport; settled: SettledCode[] }> {
   const codes = list.map((isValid, i) => `${isValid ? 'valid' : 'invalid'}-${i}`);
   const valid = new Set([CANARY, ...codes.filter((_, i) => list[i] === true)]);
   const market = new Market(valid, conditions, diceOf(seed));
   const settled: SettledCode[] = [];
-  const asking = new Asking(market, {
+  const asking = new BatchValidator(market, {
     account: 'ada',
     codes,
     canaries,

@@ -21,13 +21,13 @@ async function shopWith(count: number, nth?: number) {
 
 it('goes on from what the chunk before carried over, without proofs to begin with', async () => {
   const shop = await openShop();
-  const { carried } = await ask(shop, { codes: listOf(shop, 50) });
+  const { endState } = await ask(shop, { codes: listOf(shop, 50) });
   const before = shop.sim.requestCount;
   const codes = listOf(shop, 150)
     .slice(50)
     .map((code) => code.toUpperCase());
   const valid = codes.filter((code) => shop.truth(code) === 'valid');
-  const report = await ask(shop, { codes: valid, carried });
+  const report = await ask(shop, { codes: valid, startState: endState });
   expect(verdictsOf(report)).toEqual(truthOf(shop, valid));
   expect(shop.sim.requestCount - before).toBe(valid.length);
 });

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import {
-  afterAsking,
+  nextStep,
   countsAgainst,
   describeStop,
   isGivenUp,
-  isHopeless,
+  isKeyNeverGood,
   type AskResult,
 } from '../../../src/jobs/codes/chunk-outcome.js';
 import type { Stop, StopReason } from '../../../src/jobs/codes/types.js';
@@ -18,7 +18,7 @@ function stop(reason: StopReason, notBefore: number | null = null): Stop {
 
 function after(fields: Partial<AskResult>) {
   const result = { stop: null, settled: 1, open: 1, roundsToWait: 0, ...fields };
-  return afterAsking(result, NOW, 0);
+  return nextStep(result, NOW, 0);
 }
 
 describe('what follows when asking has ended', () => {
@@ -102,13 +102,15 @@ describe('a key that is refused', () => {
   const result = { settled: 0, open: 1, roundsToWait: 0, state: 'running' } as const;
 
   it('is hopeless when it never worked for the audit, not when it did', () => {
-    expect(isHopeless({ ...result, stop: stop('refused'), isFirst: true })).toBe(true);
-    expect(isHopeless({ ...result, stop: stop('refused'), isFirst: false })).toBe(false);
-    expect(isHopeless({ ...result, stop: stop('refused'), isFirst: true, settled: 1 })).toBe(false);
+    expect(isKeyNeverGood({ ...result, stop: stop('refused'), isFirst: true })).toBe(true);
+    expect(isKeyNeverGood({ ...result, stop: stop('refused'), isFirst: false })).toBe(false);
+    expect(isKeyNeverGood({ ...result, stop: stop('refused'), isFirst: true, settled: 1 })).toBe(
+      false,
+    );
   });
 
   it('is nothing like an API that is off for a while', () => {
-    expect(isHopeless({ ...result, stop: stop('switched-off'), isFirst: true })).toBe(false);
+    expect(isKeyNeverGood({ ...result, stop: stop('switched-off'), isFirst: true })).toBe(false);
   });
 });
 

@@ -2,12 +2,12 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import type { Account, Purchase } from '../../../src/domain/item.js';
 import type { Limited, Reply } from '../../../src/domain/reply.js';
-import { Asking } from '../../../src/jobs/codes/ask-codes.js';
-import { callsAtOnce, paceOf } from '../../../src/jobs/codes/pace.js';
+import { BatchValidator } from '../../../src/jobs/codes/ask-codes.js';
+import { concurrencyFor, paceOf } from '../../../src/jobs/codes/pace.js';
 import { enqueueNext, performAuditChunk } from '../../../src/jobs/codes/perform-chunk.js';
 import type {
-  AskReport,
-  Carried,
+  BatchReport,
+  BatchState,
   CodeMarketplace,
   SettledCode,
 } from '../../../src/jobs/codes/types.js';
@@ -137,7 +137,7 @@ describe('the budget', () => {
     [6_000, 16],
     [0, 48],
   ])('of %i requests a minute is used up by %i calls at a time', (perMinute, calls) => {
-    expect(callsAtOnce(perMinute)).toBe(calls);
+    expect(concurrencyFor(perMinute)).toBe(calls);
   });
 });
 
@@ -222,12 +222,12 @@ export class Metered implements CodeMarketplace {
     mostRounds: number,
   ): Promise<{ readonly verdicts: Record<string, string>; readonly rounds: number }> {
     const verdicts: Record<string, string> = {};
-    let carried: Carried | null = null;
+    let startState: BatchState | null = null;
     for (let rounds = 1; ; rounds++) {
       const open = codes.filter((code) => verdicts[code] === undefined);
       const settled: SettledCode[] = [];
-      const report: AskReport = await this.#pass(this.#ask(open, carried, settled));
-      carried = report.carried;
+      const report: BatchReport = await this.#pass(this.#ask(open, startState, settled));
+      startState = report.endState;
       for (const { code, kind } of settled) verdicts[code] = kind === 'found' ? 'valid' : 'invalid';
       if (Object.keys(verdicts).length === codes.length || rounds === mostRounds) {
         return { verdicts, rounds };
@@ -238,17 +238,17 @@ export class Metered implements CodeMarketplace {
 
   async #ask(
     codes: readonly string[],
-    carried: Carried | null,
+    startState: BatchState | null,
     settled: SettledCode[],
-  ): Promise<AskReport> {
+  ): Promise<BatchReport> {
     const { concurrency, spacingMs } = this.#meter;
-    const asking = new Asking(this, {
+    const asking = new BatchValidator(this, {
       account: 'ada',
       canaries: [CANARY],
       codes,
       concurrency,
       spacingMs,
-      carried,
+      startState,
       now: () => this.now,
       signal: never,
     });

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { expect, it } from 'vitest';
 import { KEY, never, useMirror } from '../../support/mirror.js';
-import { messageOf } from '../../../src/jobs/alerts.js';
+import { describeAlert } from '../../../src/jobs/alerts.js';
 import { performAuditChunk, SECOND_LOOK } from '../../../src/jobs/codes/perform-chunk.js';
 import type { Marketplace } from '../../../src/marketplace/types.js';
 import type { NewAudit } from '../../../src/store/audits/types.js';
@@ -103,7 +103,7 @@ it('tells of an audit that failed why it did, and nothing any more once it goes 
   const alert = { kind: 'audit-finished', auditId: String(auditId) } as const;
   await store.audits.fail(auditId, 'the marketplace refused the API key');
   const now = new Date();
-  expect(await messageOf(store, alert, now)).toMatchObject({
+  expect(await describeAlert(store, alert, now)).toMatchObject({
     data: {
       seller: 'main',
       auditId: String(auditId),
@@ -113,7 +113,7 @@ it('tells of an audit that failed why it did, and nothing any more once it goes 
     },
   });
   await store.audits.resume(auditId);
-  expect(await messageOf(store, alert, now)).toEqual({ dropped: `audit ${auditId} goes on` });
+  expect(await describeAlert(store, alert, now)).toEqual({ dropped: `audit ${auditId} goes on` });
 });
 
 it('goes on after the key was revoked in the middle and restored, and calls nothing wrongly invalid', async () => {
@@ -267,7 +267,7 @@ it('finds a code that is still good to prove denials with, however many of the n
   for (const code of sold.slice(10)) shop.purchases.setState(code, 'refunded');
   const codes = Array.from({ length: 40 }, (_, i) => `nobody-bought-${i}`);
   const auditId = await enter(mirror(), shop.marketplace.host, codes);
-  await workThrough({ ...deps, carried: new Map() }, [auditId]);
+  await workThrough({ ...deps, batchStates: new Map() }, [auditId]);
   expect(await auditVerdicts(mirror(), auditId)).toEqual(truthOf(shop, codes));
 });
 

@@ -3,9 +3,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { onTestFinished } from 'vitest';
 import type { Unavailable } from '../../../src/domain/reply.js';
 import { Secret } from '../../../src/domain/secret.js';
-import { Asking } from '../../../src/jobs/codes/ask-codes.js';
+import { BatchValidator } from '../../../src/jobs/codes/ask-codes.js';
 import { enqueueNext, performAuditChunk } from '../../../src/jobs/codes/perform-chunk.js';
-import type { AskOptions, AskReport, SettledCode } from '../../../src/jobs/codes/types.js';
+import type { BatchOptions, BatchReport, SettledCode } from '../../../src/jobs/codes/types.js';
 import type { AuditDeps } from '../../../src/jobs/codes/work-on-chunk.js';
 import type { JobOutcome } from '../../../src/jobs/types.js';
 import { unlimitedBudget } from '../../../src/marketplace/budget.js';
@@ -151,13 +151,13 @@ export async function ask(
   {
     onSettled,
     ...options
-  }: Partial<AskOptions> &
-    Pick<AskOptions, 'codes'> & {
+  }: Partial<BatchOptions> &
+    Pick<BatchOptions, 'codes'> & {
       readonly onSettled?: (settled: readonly SettledCode[]) => Promise<void> | void;
     },
-): Promise<AskReport & { readonly settled: readonly SettledCode[] }> {
+): Promise<BatchReport & { readonly settled: readonly SettledCode[] }> {
   const settled: SettledCode[] = [];
-  const asking = new Asking(marketplace, {
+  const asking = new BatchValidator(marketplace, {
     account: 'ada',
     canaries: [canary],
     concurrency: 8,
@@ -177,7 +177,7 @@ export async function ask(
 export function verdictsOf({
   settled,
   unproven,
-}: AskReport & { readonly settled: readonly SettledCode[] }): Record<string, string> {
+}: BatchReport & { readonly settled: readonly SettledCode[] }): Record<string, string> {
   return Object.fromEntries([
     ...settled.map(({ code, kind }) => [code, kind === 'found' ? 'valid' : 'invalid'] as const),
     ...[...unproven.keys()].map((code) => [code, 'unproven'] as const),
@@ -243,7 +243,7 @@ export function auditDeps(
     callCount: () => 0,
     concurrency: 8,
     spacingMs: 0,
-    carried: new Map(),
+    batchStates: new Map(),
     lookAfterMs: 0,
     enqueueChunk: () => Promise.resolve(),
     ...options,

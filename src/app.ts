@@ -25,6 +25,8 @@ export interface App {
   readonly config: Config;
   readonly database: Database;
   readonly store: Store;
+  /** Aborted when the process must end. */
+  readonly signal: AbortSignal;
   /** Does work for a seller, with a marketplace client of its own that is closed afterwards. */
   withJobs<T>(
     seller: SellerConfig,
@@ -49,6 +51,7 @@ export async function openApp(
     config,
     database,
     store,
+    signal,
     async withJobs(seller, options, work) {
       let calls = 0;
       const written = progressWriter(store);

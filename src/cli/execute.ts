@@ -7,6 +7,7 @@ import { writeWhole } from '../intake/write-whole.js';
 import { cronFault } from '../queue/cron.js';
 import type { Queues } from '../queue/queues.js';
 import { openApp, type App, type AppEvents } from '../app.js';
+import type { DatabaseOptions } from '../store/open.js';
 import { pagerHasTerminal, note } from './console.js';
 import { reportError } from './errors.js';
 import { EXIT, type ExitCode } from './exit-codes.js';
@@ -155,6 +156,18 @@ export async function withApp<T>(
   return result;
 }
 
+/**
+ * How to open the configured store without the rest of the app.
+ * @param name of the command, for the sessions in the database
+ */
+export async function databaseOptions(
+  name: string,
+  signal: AbortSignal,
+): Promise<Required<DatabaseOptions>> {
+  const { databaseUrl, dataDir } = await configFor('store');
+  return { databaseUrl, dataDir, applicationName: `seller-mirror ${name}`, signal };
+}
+
 /** Opens the queues of an app. @param name of the command, for the sessions in the database */
 export async function queuesOf(
   { config, database }: App,
@@ -197,14 +210,14 @@ export function serviceAction<A extends unknown[]>(
   };
 }
 
-/** The same for a function that works with the app: it is opened, and closed afterwards. */
+/** As `action`, for a function that works with the app: opens it before, and closes it afterwards. */
 export function appAction<A extends unknown[]>(
   needs: 'store' | 'sellers',
-  work: (app: App, signal: AbortSignal, ...args: A) => Outcome,
+  work: (app: App, ...args: A) => Outcome,
 ): (...args: A) => Promise<void> {
   return action((signal, ...args: A) =>
-    // Commander gives the command itself as the last argument.
-    withApp(pathOf(args.at(-1) as Command), needs, signal, (app) => work(app, signal, ...args)),
+    // Commander passes the command itself as the last argument.
+    withApp(pathOf(args.at(-1) as Command), needs, signal, (app) => work(app, ...args)),
   );
 }
 

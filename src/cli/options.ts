@@ -1,6 +1,7 @@
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import type { Config, SellerConfig } from '../config/index.js';
 import { readMoment } from '../domain/moment.js';
+import type { Store } from '../store/store.js';
 import { type CommandError, usageError } from './errors.js';
 import { DECIMAL_COMMA } from './out-file.js';
 import { asTyped } from './own-command.js';
@@ -72,9 +73,14 @@ export function unknownSeller(name: string, known: readonly string[]): CommandEr
   );
 }
 
-export function notInStore(seller: string): CommandError {
-  return usageError(
-    `no seller "${seller}" is in the store`,
+/** @throws {CommandError} when a seller is named, and the store does not know it */
+export async function checkStored(
+  { sellers }: Pick<Store, 'sellers'>,
+  name: string | undefined,
+): Promise<void> {
+  if (name === undefined || (await sellers.bindingOf(name)) !== null) return;
+  throw usageError(
+    `no seller "${name}" is in the store`,
     '`seller-mirror status` lists the sellers',
   );
 }

@@ -113,7 +113,7 @@ interface ListOptions extends CommonOptions, TableOptions {
   readonly limit: number;
 }
 
-async function list(app: App, _: AbortSignal, options: ListOptions): Promise<void> {
+async function list(app: App, options: ListOptions): Promise<void> {
   const { limit, seller, json, vertical } = options;
   await checkSeller(app, seller);
   const audits = await app.store.audits.list({ limit, ...onlySeller(seller) });
@@ -122,12 +122,7 @@ async function list(app: App, _: AbortSignal, options: ListOptions): Promise<voi
   else await print(`There is no audit yet${ofSeller(seller)}.\n`);
 }
 
-async function show(
-  app: App,
-  _: AbortSignal,
-  auditId: bigint,
-  options: CommonOptions,
-): Promise<void> {
+async function show(app: App, auditId: bigint, options: CommonOptions): Promise<void> {
   const audit = await findAudit(app, auditId, options.seller);
   const unproven = await app.store.audits.unprovenCounts(auditId);
   const list = await app.store.audits.listOf(auditId);
@@ -165,12 +160,7 @@ interface ResumeOptions extends CommonOptions, ResultOptions, FailOptions {
   readonly detach?: boolean;
 }
 
-async function resume(
-  app: App,
-  signal: AbortSignal,
-  auditId: bigint,
-  options: ResumeOptions,
-): Promise<ExitCode> {
+async function resume(app: App, auditId: bigint, options: ResumeOptions): Promise<ExitCode> {
   const { seller, json = false, detach = false, failOn } = options;
   const asked = placeOf(options);
   await checkOut(asked);
@@ -185,15 +175,10 @@ async function resume(
   const place = asked ?? (detach ? null : await rememberedPlace(audit));
   if (place !== null) checkRoomFor(place, audit.lines);
   if (state !== 'running') await app.store.audits.resume(auditId);
-  return runAudit(app, auditId, { json, detach, afresh: true, place, failOn }, signal);
+  return runAudit(app, auditId, { json, detach, afresh: true, place, failOn }, app.signal);
 }
 
-async function cancel(
-  app: App,
-  _: AbortSignal,
-  auditId: bigint,
-  options: CommonOptions,
-): Promise<void> {
+async function cancel(app: App, auditId: bigint, options: CommonOptions): Promise<void> {
   await findAudit(app, auditId, options.seller);
   await app.store.audits.cancel(auditId);
   const audit = await findAudit(app, auditId, options.seller);
@@ -211,17 +196,12 @@ interface ExportOptions extends CommonOptions, ResultOptions {
   readonly out: string;
 }
 
-async function exportAudit(
-  app: App,
-  signal: AbortSignal,
-  auditId: bigint,
-  options: ExportOptions,
-): Promise<void> {
+async function exportAudit(app: App, auditId: bigint, options: ExportOptions): Promise<void> {
   const place = exportPlace(options);
   await checkOut(place);
   const audit = await findAudit(app, auditId, options.seller);
   checkRoomFor(place, audit.lines);
-  await writeResult(app, auditId, place, signal);
+  await writeResult(app, auditId, place, app.signal);
   if (audit.pending > 0) {
     note(
       `The audit has not ended: ${count(audit.pending)} of ${count(audit.codes)} codes are "pending".\n`,

@@ -17,10 +17,10 @@ import { note, print, printJson, stdoutLook } from '../console.js';
 import { CommandError, usageError } from '../errors.js';
 import { appAction } from '../execute.js';
 import {
+  checkStored,
   described,
   given,
   momentOf,
-  notInStore,
   onlySeller,
   positiveInteger,
   type CommonOptions,
@@ -114,14 +114,12 @@ export function add(program: Command): void {
   }).action(appAction('store', changes));
 }
 
-async function changes(app: App, signal: AbortSignal, options: ChangesOptions): Promise<void> {
+async function changes(app: App, options: ChangesOptions): Promise<void> {
   const { json, all, item: itemId, class: classes, seller, since: place = {} } = options;
   const format = json === true ? 'json' : (options.format ?? 'table');
   const isFolded = format === 'table' && all !== true && itemId === undefined;
   const { from, after } = place;
-  if (seller !== undefined && (await app.store.sellers.bindingOf(seller)) === null) {
-    throw notInStore(seller);
-  }
+  await checkStored(app.store, seller);
   if (after !== undefined) await checkPlace(app, after);
   const view: View = {
     app,
@@ -133,7 +131,7 @@ async function changes(app: App, signal: AbortSignal, options: ChangesOptions): 
     lines: new ChangeLines(stdoutLook()),
   };
   if (options.summary === true) await summarize(view);
-  else if (options.follow === true) await follow(view, signal);
+  else if (options.follow === true) await follow(view, app.signal);
   else await printPage(view);
 }
 

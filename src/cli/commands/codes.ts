@@ -83,7 +83,7 @@ export function add(program: Command): void {
     examples: ['seller-mirror codes show 86781236-23d0-4b3c-7dfa-c1c147e0dece'],
     options: ['json', 'oneSeller'],
   }).action(
-    appAction('store', (app, _, code: string, options: CommonOptions) => {
+    appAction('store', (app, code: string, options: CommonOptions) => {
       const keys = app.config.sellers.map(({ key }) => key);
       refuseKeys([code], keys);
       return showCode(app, code, options);
@@ -191,22 +191,20 @@ interface RecheckOptions extends CommonOptions, ResultOptions, FailOptions {
   readonly detach?: boolean;
 }
 
-async function recheck(
-  app: App,
-  signal: AbortSignal,
-  options: RecheckOptions,
-): Promise<ExitCode | void> {
+async function recheck(app: App, options: RecheckOptions): Promise<ExitCode | void> {
   const { json = false, detach = false, failOn, olderThan, validOnly = false } = options;
   const { limit = Infinity } = options;
   const place = placeOf(options);
   await checkOut(place);
   const seller = oneSeller(app.config, options.seller);
   refuse(
-    await app.withJobs(seller, {}, ({ marketplace }) => verifyKey(marketplace, undefined, signal)),
+    await app.withJobs(seller, {}, ({ marketplace }) =>
+      verifyKey(marketplace, undefined, app.signal),
+    ),
   );
   const plan = { requestsPerMinute: seller.requestsPerMinute, olderThan, validOnly, limit };
   const auditId = await beginRecheck(app.store, seller.name, plan, Date.now());
-  if (auditId !== null) return runAudit(app, auditId, { json, detach, place, failOn }, signal);
+  if (auditId !== null) return runAudit(app, auditId, { json, detach, place, failOn }, app.signal);
   await printResult(
     options,
     { audit: null },

@@ -74,7 +74,7 @@ function feedOf({ config }: App, name: string): FeedConfig {
   );
 }
 
-async function list({ config }: App, _: AbortSignal, options: CommonOptions): Promise<void> {
+async function list({ config }: App, options: CommonOptions): Promise<void> {
   const feeds = config.feeds.map(({ name, place, views, sellers, cron, deletes }) => ({
     feed: name,
     target: place,
@@ -99,12 +99,8 @@ async function list({ config }: App, _: AbortSignal, options: CommonOptions): Pr
   );
 }
 
-async function run(
-  app: App,
-  signal: AbortSignal,
-  name: string | undefined,
-  options: CommonOptions,
-): Promise<ExitCode> {
+async function run(app: App, name: string | undefined, options: CommonOptions): Promise<ExitCode> {
+  const { signal } = app;
   const feeds = name === undefined ? app.config.feeds : [feedOf(app, name)];
   if (feeds.length === 0) throw usageError('there is no feed', 'name their file in FEEDS_FILE');
   const { feeds: states } = app.store;
@@ -154,11 +150,7 @@ export function feedLines(
   return head + lines.join('');
 }
 
-async function status(
-  { config, store }: App,
-  signal: AbortSignal,
-  options: CommonOptions,
-): Promise<ExitCode> {
+async function status({ config, store, signal }: App, options: CommonOptions): Promise<ExitCode> {
   const states = await store.feeds.list();
   const now = new Date();
   const found = [];
@@ -231,15 +223,10 @@ async function atTarget<T>(
   }
 }
 
-async function check(
-  app: App,
-  signal: AbortSignal,
-  name: string,
-  options: CommonOptions,
-): Promise<ExitCode> {
+async function check(app: App, name: string, options: CommonOptions): Promise<ExitCode> {
   const feed = feedOf(app, name);
-  const { found, error } = await atTarget(feed, signal, async (target) => {
-    const { shapes, known } = await withExports(app.database.url, signal, async (exports) => {
+  const { found, error } = await atTarget(feed, app.signal, async (target) => {
+    const { shapes, known } = await withExports(app.database.url, app.signal, async (exports) => {
       return { shapes: await shapesOf(exports, feed), known: await exports.sellers() };
     });
     const { views: plans, ...server } = await target.describe(shapes);
@@ -291,17 +278,12 @@ function clockWords(clockMs: number | null): string | null {
   return `its clock is ${duration(Math.abs(clockMs))} ${clockMs > 0 ? 'ahead' : 'behind'}`;
 }
 
-async function reset(
-  app: App,
-  signal: AbortSignal,
-  name: string,
-  { view }: { readonly view?: string },
-): Promise<void> {
+async function reset(app: App, name: string, { view }: { readonly view?: string }): Promise<void> {
   const feed = feedOf(app, name);
   if (view !== undefined && !feed.views.includes(view)) {
     throw usageError(`feed ${name} has no view "${view}"`, `views: ${feed.views.join(', ')}`);
   }
-  const { error } = await atTarget(feed, signal, async (target) => {
+  const { error } = await atTarget(feed, app.signal, async (target) => {
     for (const one of view === undefined ? feed.views : [view]) await target.forget(one);
   });
   if (error !== null) throw error;

@@ -7,10 +7,10 @@ import { note, print, stdoutLook } from '../console.js';
 import { CommandError, usageError } from '../errors.js';
 import { appAction } from '../execute.js';
 import {
+  checkStored,
   described,
   given,
   momentOf,
-  notInStore,
   ofSeller,
   onlySeller,
   positiveInteger,
@@ -71,7 +71,7 @@ export function add(program: Command): void {
   }).action(appAction('store', view));
 }
 
-async function items(app: App, signal: AbortSignal, options: ItemsOptions): Promise<void> {
+async function items(app: App, options: ItemsOptions): Promise<void> {
   const { asOf, item: itemId, limit, seller } = options;
   const sellers = await sellersIn(app, options);
   const state = options.state ?? (itemId === undefined ? 'live' : 'all');
@@ -84,15 +84,15 @@ async function items(app: App, signal: AbortSignal, options: ItemsOptions): Prom
     app.database.url,
     itemsStatement(columns, { ...given({ asOf, states, itemId, limit }), ...onlySeller(seller) }),
     (answer) => writeRows(answer, { ...options, moments: 'short' }),
-    signal,
+    app.signal,
   );
 }
 
 /** @throws {CommandError} when there is no seller, or nothing is known about the moment */
 async function sellersIn({ store }: App, { seller, asOf }: ItemsOptions): Promise<number> {
+  await checkStored(store, seller);
   const all = await store.items.historyStarts();
   const chosen = all.filter(({ sellerId }) => seller === undefined || sellerId === seller);
-  if (chosen.length === 0 && seller !== undefined) throw notInStore(seller);
   const gap = asOf === undefined ? null : historyGap(chosen, asOf, new Date());
   if (gap === null) return chosen.length;
   if (gap.kind === 'future') {
@@ -114,12 +114,7 @@ async function sellersIn({ store }: App, { seller, asOf }: ItemsOptions): Promis
   return chosen.length;
 }
 
-async function view(
-  { store }: App,
-  _: AbortSignal,
-  id: number,
-  { json, seller }: CommonOptions,
-): Promise<void> {
+async function view({ store }: App, id: number, { json, seller }: CommonOptions): Promise<void> {
   const item = await store.items.withId(id, seller ?? null);
   const sellers = item.rows.map((row) => row[0] ?? '');
   const [sellerId] = sellers;

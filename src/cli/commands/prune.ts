@@ -4,7 +4,7 @@ import { moment } from '../../domain/moment.js';
 import { keepsForEver, planRetention, type Pruned } from '../../store/prune.js';
 import { printResult, stdoutLook } from '../console.js';
 import { appAction } from '../execute.js';
-import { described, notInStore, onlySeller, type CommonOptions } from '../options.js';
+import { checkStored, described, onlySeller, type CommonOptions } from '../options.js';
 import { Progress } from '../output/progress.js';
 import { table, type TableColumn } from '../output/table.js';
 import { bytes } from '../../domain/units.js';
@@ -26,14 +26,11 @@ export function add(program: Command): void {
 }
 
 async function prune(
-  { config: { retention }, store }: App,
-  signal: AbortSignal,
+  { config: { retention }, store, signal }: App,
   options: PruneOptions,
 ): Promise<void> {
   const { seller, dryRun = false } = options;
-  if (seller !== undefined && (await store.sellers.bindingOf(seller)) === null) {
-    throw notInStore(seller);
-  }
+  await checkStored(store, seller);
   const plan = planRetention(retention, new Date());
   const progress = new Progress('prune');
   const onProgress = (rows: number, detail: string): void => progress.update(rows, { detail });

@@ -54,8 +54,8 @@ export function add(program: Command): void {
     ],
     options: ['json', 'seller', 'vertical', 'pager'],
   }).action(
-    appAction('store', (app, signal, id: bigint | undefined, options: RunsOptions) =>
-      id === undefined ? list(app, options) : show(app, signal, id, options),
+    appAction('store', (app, id: bigint | undefined, options: RunsOptions) =>
+      id === undefined ? list(app, options) : show(app, id, options),
     ),
   );
   described(runs.command('show').argument('<id>', 'the run’s number', runNumber), {
@@ -121,12 +121,7 @@ function took({ startedAt, finishedAt }: Run): string {
   return finishedAt === null ? '' : duration(finishedAt.getTime() - startedAt.getTime());
 }
 
-async function show(
-  { store }: App,
-  _: AbortSignal,
-  id: bigint,
-  options: CommonOptions,
-): Promise<void> {
+async function show({ store }: App, id: bigint, options: CommonOptions): Promise<void> {
   const { seller } = options;
   const found = await store.runs.get(id);
   if (found === null || (seller !== undefined && found.run.sellerId !== seller)) {
@@ -232,7 +227,7 @@ function addDecision(
     more: 'Exit codes: 0 done, or decided so before; 1 there is nothing to decide, or a run works for the seller; 2 usage',
     options: ['json'],
   }).action(
-    appAction('store', async ({ store }, _, runId: bigint, options: CommonOptions) => {
+    appAction('store', async ({ store }, runId: bigint, options: CommonOptions) => {
       const holder = `${name} (process ${process.pid} on ${hostname()})`;
       const by = `${userName()} on ${hostname()}`;
       const report = await decideRemovals({ store, holder, by }, runId, decision);

@@ -58,7 +58,7 @@ function userName(name: string): string {
   throw new InvalidArgumentError('a name has 1 to 63 letters, digits and . _ - @');
 }
 
-async function list({ store }: App, _: AbortSignal, options: CommonOptions): Promise<void> {
+async function list({ store }: App, options: CommonOptions): Promise<void> {
   const users = await store.access.users();
   const look = stdoutLook();
   await printResult(options, users, () =>
@@ -77,8 +77,7 @@ async function list({ store }: App, _: AbortSignal, options: CommonOptions): Pro
 }
 
 async function addUser(
-  { store }: App,
-  signal: AbortSignal,
+  { store, signal }: App,
   name: string,
   { role }: { readonly role: Role },
 ): Promise<void> {
@@ -92,13 +91,13 @@ async function addUser(
   await print(`${name} may log in as ${role}\n`);
 }
 
-async function setPassword({ store }: App, signal: AbortSignal, name: string): Promise<void> {
+async function setPassword({ store, signal }: App, name: string): Promise<void> {
   const passwordHash = await hashPassword(await newPassword(signal));
   if (!(await store.access.setPassword(name, passwordHash))) throw noUser(name);
   await print(`the password of ${name} is set, and its sessions have ended\n`);
 }
 
-async function removeUser({ store }: App, _: AbortSignal, name: string): Promise<void> {
+async function removeUser({ store }: App, name: string): Promise<void> {
   if (!(await store.access.removeUser(name))) throw noUser(name);
   await print(`${name} is removed, and its sessions have ended\n`);
 }

@@ -123,3 +123,17 @@ export class Progress {
     return `${safeLine(this.#label)} ${bar}${parts.join(' · ')}`;
   }
 }
+
+/** Shows progress while work goes on, and clears it also after an error. */
+export async function withProgress<T>(
+  label: string,
+  work: (progress: Progress) => Promise<T>,
+  options?: ProgressOptions,
+): Promise<T> {
+  const progress = new Progress(label, options);
+  try {
+    return await work(progress);
+  } finally {
+    progress.finish();
+  }
+}

@@ -6,12 +6,12 @@ import { Webhook as Verifier } from 'standardwebhooks';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { program } from '../src/cli/program.js';
 import { SETTINGS } from '../src/config/index.js';
-import { LONGEST_GAP_MS, LONGEST_ROW } from '../src/domain/codes/proof.js';
+import { MAX_GAP_MS, MAX_DENIALS_IN_ROW } from '../src/domain/codes/proof.js';
 import {
-  LOOK_AFTER_MS,
-  LOOK_SOON_AFTER_MS,
-  FEW,
-  ONE_IN,
+  SECOND_LOOK_DELAY_MS,
+  SHORT_SECOND_LOOK_DELAY_MS,
+  MIN_SECOND_LOOKS,
+  SAMPLE_INTERVAL,
   describeDenials,
 } from '../src/domain/codes/second-look.js';
 import { silentLog } from '../src/domain/log.js';
@@ -127,13 +127,15 @@ describe('what README says of proof', () => {
       )?.[0] ?? '';
     const told = sentences(textOf('README.md'));
     expect(told).toBe(sentences(textOf('src/domain/codes/proof.ts')));
-    expect([LONGEST_GAP_MS, LOOK_AFTER_MS, LOOK_SOON_AFTER_MS]).toEqual([120_000, 60_000, 5_000]);
+    expect([MAX_GAP_MS, SECOND_LOOK_DELAY_MS, SHORT_SECOND_LOOK_DELAY_MS]).toEqual([
+      120_000, 60_000, 5_000,
+    ]);
     expect(told).toContain('at most two minutes apart');
-    expect(told).toContain(`at most ${LONGEST_ROW} denials in a row`);
+    expect(told).toContain(`at most ${MAX_DENIALS_IN_ROW} denials in a row`);
     expect(told).toContain('a minute later and after every other code (5 s later');
-    const few = FEW.toLocaleString('en');
+    const few = MIN_SECOND_LOOKS.toLocaleString('en');
     expect(told).toContain(`where they are at most ${few} or a tenth`);
-    expect(told).toContain(`else one in ${ONE_IN}, but at least ${few},`);
+    expect(told).toContain(`else one in ${SAMPLE_INTERVAL}, but at least ${few},`);
     const untimed = { checkpointBefore: null, checkpointAfter: null };
     const [first, last] = [
       { at: new Date(0), ...untimed },

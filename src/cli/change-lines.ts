@@ -1,4 +1,9 @@
-import { describeChange, labelOf, percentChange, type ChangeText } from '../domain/change-text.js';
+import {
+  describeChange,
+  fieldLabel,
+  percentChange,
+  type ChangeText,
+} from '../domain/change-text.js';
 import {
   FEW_CHANGES,
   groupChanges,
@@ -80,7 +85,7 @@ export class ChangeLines {
     const hint = paint('dim', '(--all shows each)', this.#look);
     const many = `${count(items)} of ${count(of)} items ${hint}\n`;
     const label = (text: string): string => paint('dim', `${safeLine(text)}:`, this.#look);
-    if (same === null) return `  ${label(labelOf(field))} changed in ${many}`;
+    if (same === null) return `  ${label(fieldLabel(field))} changed in ${many}`;
     const text = describeChange({ class: kind, field, ...same }, this.#room);
     if (text.kind === 'state') return `  ${this.#state(text.word)}: ${many}`;
     const [values, note] = this.#values(text);

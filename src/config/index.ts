@@ -1,5 +1,5 @@
 import { statSync } from 'node:fs';
-import { isLoopback, mayCarryKey } from '../domain/address.js';
+import { isLoopback, isSafeForKey } from '../domain/address.js';
 import { Findings } from './findings.js';
 import { absolutePath, Reader, type ConfigOptions } from './reader.js';
 import {
@@ -187,7 +187,7 @@ function readAlertWebhook(reader: Reader) {
   const format = reader.value('ALERT_FORMAT');
   const urlPlace = givenAt(reader, 'ALERT_WEBHOOK_URL');
   const secretPlace = givenAt(reader, 'ALERT_WEBHOOK_SECRET');
-  if (url !== null && !mayCarryKey(new URL(url.reveal()), reader.value('ALLOW_PLAIN_HTTP'))) {
+  if (url !== null && !isSafeForKey(new URL(url.reveal()), reader.value('ALLOW_PLAIN_HTTP'))) {
     findings.problem(urlPlace ?? '', `would get alerts unencrypted: ${UNENCRYPTED_REMEDY}`);
   }
   if (url !== null && format === 'ntfy' && /^\/?$/.test(new URL(url.reveal()).pathname)) {

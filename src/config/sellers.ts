@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { hostName, travelsInHeader } from '../domain/address.js';
+import { hostName, fitsInHeader } from '../domain/address.js';
 import type { Secret } from '../domain/secret.js';
 import type { Findings, Given } from './findings.js';
 import { readListFile, type ListEntry } from './list-file.js';
@@ -186,7 +186,7 @@ function readKey(reader: Reader, places: SecretPlaces, { carriage }: Choices): S
   const { keyHeader } = carriage;
   const given = reader.secretFrom(places, 'MARKETPLACE_API_KEY');
   const key = given && reader.parse(given, 'MARKETPLACE_API_KEY');
-  if (given !== null && key !== null && keyHeader !== null && !travelsInHeader(given.text)) {
+  if (given !== null && key !== null && keyHeader !== null && !fitsInHeader(given.text)) {
     reader.findings.problem(
       given,
       'holds characters that no request header can carry: copy the key again, or take MARKETPLACE_KEY_HEADER or keyHeader away',

@@ -1,6 +1,6 @@
 import type { Config } from '../config/index.js';
 import { describeCodeFault, readCode } from '../domain/codes/code.js';
-import { cellMaskOf } from '../domain/redact.js';
+import { cellMasker } from '../domain/redact.js';
 import { Problem, type DashboardContext } from './context.js';
 
 /** The fields of a form. @throws {Problem} when it is broken */
@@ -48,7 +48,7 @@ export function codeIn(given: unknown, { sellers }: Pick<Config, 'sellers'>, wha
   if ('reason' in reading) {
     throw new Problem(`${what} ${describeCodeFault(reading.reason)}`, 'Type it as you have it.');
   }
-  const mask = cellMaskOf(sellers.map(({ key }) => key));
+  const mask = cellMasker(sellers.map(({ key }) => key));
   if (mask(reading.code) === reading.code) return reading.code;
   throw new Problem(
     'An API key was given in place of a purchase code: it was not sent, and is not kept',

@@ -10,11 +10,11 @@ export function addressFault(url: URL, allowPlainHttp: boolean): AddressFault | 
   if (url.username !== '' || url.password !== '') return 'user';
   // `search` and `hash` are the same for an empty query and none.
   if (/[?#]/.test(url.href)) return 'query';
-  return mayCarryKey(url, allowPlainHttp) ? null : 'plain-http';
+  return isSafeForKey(url, allowPlainHttp) ? null : 'plain-http';
 }
 
 /** True when the key may be sent to this address: https, or http within this machine. */
-export function mayCarryKey(url: URL, allowPlainHttp: boolean): boolean {
+export function isSafeForKey(url: URL, allowPlainHttp: boolean): boolean {
   if (url.protocol === 'https:') return true;
   return url.protocol === 'http:' && (allowPlainHttp || isLoopback(url.hostname));
 }
@@ -55,6 +55,6 @@ export function headerNameFault(name: string): 'no-name' | 'taken' | null {
 }
 
 /** True when a header can contain the text unchanged: visible ASCII, with blanks only inside. */
-export function travelsInHeader(text: string): boolean {
+export function fitsInHeader(text: string): boolean {
   return /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/.test(text);
 }

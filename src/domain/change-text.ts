@@ -38,14 +38,14 @@ const NOTHING = '–';
 /** Entries of a list that are shown; the others are counted. */
 const MOST_PARTS = 5;
 
-export function labelOf(field: string): string {
+export function fieldLabel(field: string): string {
   return LABELS[field] ?? field.replace(/_url$/, '').replaceAll('_', ' ');
 }
 
 /** Puts a change into words; texts are shortened to the part that differs, at most `width` characters each. */
 export function describeChange(change: ToldChange, width: number): ChangeText {
   const { field, old, new: now } = change;
-  const label = labelOf(field);
+  const label = fieldLabel(field);
   if (field === 'state') return { kind: 'state', word: stateWord(change) };
   if (Array.isArray(old) || Array.isArray(now)) {
     return lists(label, listOf(old), listOf(now));

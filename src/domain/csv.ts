@@ -1,6 +1,6 @@
 // Text that spreadsheets run as a formula: with wide forms of the signs, with or without spaces before
 // it; also text that begins with a tab or a line end, which some of them skip. Apostrophes count as
-// well, so that `unguarded` gives back text that looks guarded already.
+// well, so that `unescapeFormula` also restores text that already looks escaped.
 const FORMULA = /^'*(?:[\t\r\n]|\s*[=+\-@＝＋－＠])/;
 const NUMBER = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/;
 const AMOUNT = /^[+-]?[.,]?\d[\d.,]*(?:[eE][+-]?\d+)?$/;
@@ -43,13 +43,13 @@ export function isAmount(text: string): boolean {
 
 /**
  * Text as a CSV cell that no spreadsheet runs: a formula gets an apostrophe in front, which marks text
- * in spreadsheets. `unguarded` takes it off again.
+ * in spreadsheets. `unescapeFormula` takes it off again.
  */
-export function guarded(text: string): string {
+export function escapeFormula(text: string): string {
   return FORMULA.test(text) ? `'${text}` : text;
 }
 
-export function unguarded(cell: string): string {
+export function unescapeFormula(cell: string): string {
   return cell.startsWith("'") && FORMULA.test(cell) ? cell.slice(1) : cell;
 }
 

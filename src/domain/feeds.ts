@@ -30,7 +30,7 @@ interface Waiting {
  * How far a target is behind in these views of a feed, which may have had others once: since when it
  * lacks something (null: it lacks nothing), and which of them do.
  */
-export function lagOf(all: readonly Waiting[], views: readonly string[], now: Date) {
+export function feedDelay(all: readonly Waiting[], views: readonly string[], now: Date) {
   const behind = all.flatMap(({ view, waitingSince }) =>
     waitingSince !== null && views.includes(view) ? [{ view, since: waitingSince }] : [],
   );

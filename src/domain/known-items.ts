@@ -81,12 +81,12 @@ export class KnownItems {
   }
 
   /** Keeps the wire hash of a record that differs from the stored row's: a copy of it is told by that. */
-  markTaken(slot: number, wireHash: Uint8Array): void {
+  markDiffering(slot: number, wireHash: Uint8Array): void {
     this.#segmentOf(slot).hashes.set(wireHash, (slot & SEGMENT_MASK) * WIRE_HASH_BYTES);
     this.#addFlag(slot, TAKEN);
   }
 
-  isTaken(slot: number): boolean {
+  isDiffering(slot: number): boolean {
     return (this.#flagsAt(slot) & TAKEN) !== 0;
   }
 

@@ -113,7 +113,7 @@ export class Redactor {
 /** Characters. Shorter secrets are masked only where they fill the cell: a code may contain them by chance. */
 const SHORTEST_IN_CELL = 16;
 
-export function cellMaskOf(secrets: readonly Secret[]): (cell: string) => string {
+export function cellMasker(secrets: readonly Secret[]): (cell: string) => string {
   const isLong = (secret: Secret): boolean => secret.reveal().trim().length >= SHORTEST_IN_CELL;
   const redactor = new Redactor(secrets.filter(isLong));
   const short = secrets.filter((secret) => !isLong(secret));

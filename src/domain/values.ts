@@ -18,7 +18,7 @@ export function isObject(json: Json | undefined): json is JsonObject {
   return typeof json === 'object' && json !== null && !Array.isArray(json);
 }
 
-export function shown(json: Json | undefined): string {
+export function excerpt(json: Json | undefined): string {
   const text = JSON.stringify(json) ?? 'nothing';
   return text.length > 60 ? `${text.slice(0, 57)}...` : text;
 }
@@ -50,7 +50,7 @@ export function storableJson(json: Json, tolerated: Tolerated = new Set()): Json
 export const readText: FieldReader<string | null> = (json, path, tolerated) => {
   if (typeof json === 'string') return storableText(json, tolerated);
   if (json === undefined || json === null) return null;
-  if (typeof json === 'object') throw new FieldError(path, `is not text: ${shown(json)}`);
+  if (typeof json === 'object') throw new FieldError(path, `is not text: ${excerpt(json)}`);
   tolerated.add(`${path}.not-text`);
   return String(json);
 };
@@ -70,11 +70,11 @@ export const readId: FieldReader<number> = (json, path, tolerated) => {
     id = json;
   } else {
     const match = typeof json === 'string' ? INTEGER_TEXT.exec(json) : null;
-    if (match === null) throw new FieldError(path, `is not an integer: ${shown(json)}`);
+    if (match === null) throw new FieldError(path, `is not an integer: ${excerpt(json)}`);
     id = Number(match[1]);
     tolerated.add(`${path}.text`);
   }
-  if (!Number.isInteger(id)) throw new FieldError(path, `is not an integer: ${shown(json)}`);
+  if (!Number.isInteger(id)) throw new FieldError(path, `is not an integer: ${excerpt(json)}`);
   if (!Number.isSafeInteger(id))
     throw new FieldError(path, 'is beyond 2^53 and can’t be read exactly');
   return id;
@@ -97,10 +97,10 @@ export const readMoney: FieldReader<Money | null> = (json, path, tolerated) => {
     amount = Number(json);
     tolerated.add('money.text');
   } else {
-    throw new FieldError(path, `is not an amount of money: ${shown(json)}`);
+    throw new FieldError(path, `is not an amount of money: ${excerpt(json)}`);
   }
   if (!(Math.abs(amount) < MONEY_LIMIT)) {
-    throw new FieldError(path, `is too large for an amount of money: ${shown(json)}`);
+    throw new FieldError(path, `is too large for an amount of money: ${excerpt(json)}`);
   }
   const text = amount.toFixed(2);
   const rest = Math.abs(Number(text) - amount);
@@ -122,27 +122,27 @@ const ZERO_DATE = /^\s*(?:0000-00-00|-0001-11-30)/;
  */
 export const readTimestamp: FieldReader<Timestamp | null> = (json, path, tolerated) => {
   if (json === undefined || json === null) return null;
-  if (typeof json !== 'string') throw new FieldError(path, `is not a timestamp: ${shown(json)}`);
+  if (typeof json !== 'string') throw new FieldError(path, `is not a timestamp: ${excerpt(json)}`);
   if (CANONICAL.test(json)) return json;
   if (json.trim() === '' || ZERO_DATE.test(json)) {
     tolerated.add('timestamp.empty');
     return null;
   }
   const match = TIMESTAMP.exec(json);
-  if (match === null) throw new FieldError(path, `is not a timestamp: ${shown(json)}`);
+  if (match === null) throw new FieldError(path, `is not a timestamp: ${excerpt(json)}`);
   const [, year, month, day, hour = '00', minute = '00', second = '00', digits = '', zone] = match;
   const fraction = digits.slice(0, 6).replace(/0+$/, '');
   const wall = `${year}-${month}-${day}T${hour}:${minute}:${second}`;
   const utc = Date.parse(`${wall}Z`);
   // Date.parse reads 30 February as a day of March.
   if (Number.isNaN(utc) || new Date(utc).toISOString().slice(0, 19) !== wall || year === '0000') {
-    throw new FieldError(path, `is not a date of the calendar: ${shown(json)}`);
+    throw new FieldError(path, `is not a date of the calendar: ${excerpt(json)}`);
   }
   if (zone === undefined) tolerated.add('timestamp.no-zone');
   const offset = offsetMinutes(zone);
-  if (offset === null) throw new FieldError(path, `is in no zone of the world: ${shown(json)}`);
+  if (offset === null) throw new FieldError(path, `is in no zone of the world: ${excerpt(json)}`);
   const moment = new Date(utc - offset * 60_000).toISOString().slice(0, 19);
-  if (!/^\d{4}-/.test(moment)) throw new FieldError(path, `is out of range: ${shown(json)}`);
+  if (!/^\d{4}-/.test(moment)) throw new FieldError(path, `is out of range: ${excerpt(json)}`);
   return fraction === '' ? `${moment}Z` : `${moment}.${fraction}Z`;
 };
 
@@ -177,7 +177,7 @@ export const readMap: FieldReader<JsonObject> = (json, path, tolerated) => {
     tolerated.add('map.empty-array');
     return {};
   }
-  throw new FieldError(path, `is not an object: ${shown(json)}`);
+  throw new FieldError(path, `is not an object: ${excerpt(json)}`);
 };
 
 /**
@@ -202,7 +202,7 @@ export const readTexts: FieldReader<string[]> = (json, path, tolerated) => {
     tolerated.add(`${path}.object`);
     return Object.values(json).flatMap((entry) => readEntry(entry, path, tolerated));
   }
-  throw new FieldError(path, `is not a list: ${shown(json)}`);
+  throw new FieldError(path, `is not a list: ${excerpt(json)}`);
 };
 
 function readEntry(entry: Json, path: string, tolerated: Tolerated): string[] {
@@ -217,7 +217,7 @@ function readEntry(entry: Json, path: string, tolerated: Tolerated): string[] {
 const MOST_CHARACTERS = 60;
 
 /** A name from the marketplace for a sentence: one safe line of at most 60 characters. */
-export function shownName(name: string): string {
+export function displayName(name: string): string {
   const plain = name
     .slice(0, MOST_CHARACTERS * 8)
     .toWellFormed()

@@ -1,4 +1,11 @@
-import { csvHead, csvLine, csvNumber, guarded, PLAIN_CSV, type CsvDialect } from '../domain/csv.js';
+import {
+  csvHead,
+  csvLine,
+  csvNumber,
+  escapeFormula,
+  PLAIN_CSV,
+  type CsvDialect,
+} from '../domain/csv.js';
 import { parquetChunks } from './parquet.js';
 import { isNumeric, isoMoment, kindOf, rowEncoder } from './values.js';
 import type { WorkbookColumn } from '../intake/write-workbook.js';
@@ -73,7 +80,7 @@ function csvRow(
     if (kind.kind === 'date') return (text) => text;
     if (kind.kind === 'boolean') return (text) => (text === 't' ? 'true' : 'false');
     if (kind.kind === 'moment') return isoMoment;
-    return raw ? (text) => text : guarded;
+    return raw ? (text) => text : escapeFormula;
   });
   return (row) =>
     csvLine(

@@ -1,4 +1,4 @@
-import { unguarded, uniqueNames } from '../domain/csv.js';
+import { unescapeFormula, uniqueNames } from '../domain/csv.js';
 import { chooseColumn, kindOf, nameRank, plainName } from './columns.js';
 import { cellsOf, recordJoiner, type CsvRecord } from './csv-records.js';
 import { IntakeError } from './types.js';
@@ -13,7 +13,7 @@ export function planCsv(sample: Sample): Plan {
   const lines = firstLines(sample);
   const { delimiter, line: named, reason } = findDelimiter(lines, maxLength);
   const records = firstRecords(lines.slice(named), delimiter, maxLength, whole);
-  const cells = records.map((record) => record.cells.map((cell) => mask(unguarded(cell))));
+  const cells = records.map((record) => record.cells.map((cell) => mask(unescapeFormula(cell))));
   const { reasons, ...table } = planTable(cells, whole, column);
   const { header, columns, codeColumn } = table;
   const skipped = header ? (records[0]?.lastLine ?? 0) : named;
@@ -144,7 +144,7 @@ function notesOf(unclosed: Faulty, literal: Faulty, short: number): string[] {
 function rowOf(record: CsvRecord, given: Cells, shape: CsvShape): IntakeRow {
   const { width, codeColumn, delimiter, maxLength } = shape;
   const { line, lastLine, kind } = record;
-  const cells = given.map(unguarded);
+  const cells = given.map(unescapeFormula);
   const columns = fitted(cells, width, delimiter);
   const extent = lastLine > line ? ` and reaches to line ${lastLine}: is a quote left open?` : '';
   if (kind === 'too long') {
@@ -160,7 +160,7 @@ function rowOf(record: CsvRecord, given: Cells, shape: CsvShape): IntakeRow {
     return { line, rejected: `ends before the column of codes${extent}`, columns };
   }
   // An apostrophe is no guard when another ends the cell: `readCode` removes such quotes.
-  return { line, text: /'\s*$/.test(code) ? code : unguarded(code), columns };
+  return { line, text: /'\s*$/.test(code) ? code : unescapeFormula(code), columns };
 }
 
 /** Exactly `width` cells: adds empty ones, or joins the surplus into the last, so that nothing is lost. */

@@ -1,5 +1,5 @@
 import { describeCodeFault, readCode } from '../domain/codes/code.js';
-import { cellMaskOf } from '../domain/redact.js';
+import { cellMasker } from '../domain/redact.js';
 import { MASK } from '../domain/secret.js';
 import { isShortenedNumber } from './columns.js';
 import { hasCells, planCsv } from './csv-list.js';
@@ -59,7 +59,7 @@ export async function readCodes(
 
 async function readingOf(begun: Begun, options: IntakeOptions): Promise<Reading> {
   const { sheet, format } = options;
-  const mask = cellMaskOf(options.keys ?? []);
+  const mask = cellMasker(options.keys ?? []);
   const wanted = {
     column: options.column === undefined ? undefined : mask(options.column),
     mask,
@@ -125,7 +125,7 @@ function intakeOf(
   options: IntakeOptions,
   close: () => Promise<void>,
 ): Intake {
-  const mask = cellMaskOf(options.keys ?? []);
+  const mask = cellMasker(options.keys ?? []);
   const check = (row: IntakeRow): IntakeRow => checked(row, layout.codeColumn, mask);
   const tally = newTally();
 

@@ -2,7 +2,7 @@ import {
   csvHead,
   csvLine,
   csvNumber,
-  guarded,
+  escapeFormula,
   isAmount,
   PLAIN_CSV,
   uniqueNames,
@@ -120,7 +120,7 @@ function safeCell(value: Cell): string | null {
   // The list does not distinguish an empty cell from none.
   if (value === null || value === '') return null;
   const text = String(value).toWellFormed();
-  return isAmount(text) ? text : guarded(text);
+  return isAmount(text) ? text : escapeFormula(text);
 }
 
 /** Not made from an object: that would put names like `7` first and treat `__proto__` specially. */

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
-import { lagOf } from '../domain/feeds.js';
+import { feedDelay } from '../domain/feeds.js';
 import type { Json } from '../domain/item.js';
-import { shownName } from '../domain/values.js';
+import { displayName } from '../domain/values.js';
 import type { HeldBack } from '../store/decisions.js';
 import { PAUSED } from '../store/sellers.js';
 import type { SellerStatus } from '../store/status.js';
@@ -136,7 +136,7 @@ async function runTelling(
 }
 
 function heldFacts({ items, confirmed, present, examples }: HeldBack): Json {
-  const named = examples.map(({ itemId, name }) => ({ itemId, name: shownName(name) }));
+  const named = examples.map(({ itemId, name }) => ({ itemId, name: displayName(name) }));
   return { items, confirmed, present, examples: named };
 }
 
@@ -379,7 +379,7 @@ export async function findFeedAlerts(
   for (const state of await store.feeds.list()) {
     const feed = feeds.find(({ name }) => name === state.feed);
     if (feed === undefined) continue;
-    const { ms, since } = lagOf(state.views, feed.views, now);
+    const { ms, since } = feedDelay(state.views, feed.views, now);
     const isStale = since !== null && ms > staleAfterHours * 3_600_000;
     if (isStale && state.staleSince === null) await store.feeds.markStale(state.feed, since);
     const told = state.staleSince ?? (isStale ? since : null);

@@ -123,7 +123,7 @@ export class CatalogueIntake {
     const wire = element.wireHash();
     if (hinted >= 0 && this.#known.hasWireHash(hinted, wire)) {
       const seen = this.#known.isSeen(hinted);
-      if (seen && (this.#known.isStoredListed(hinted) || this.#known.isTaken(hinted))) {
+      if (seen && (this.#known.isStoredListed(hinted) || this.#known.isDiffering(hinted))) {
         this.#run.counts.duplicates++;
         return;
       }
@@ -151,9 +151,9 @@ export class CatalogueIntake {
       return;
     }
     // It may have been seen in a record that can't be read.
-    if (!this.#known.isTaken(slot) && !this.#known.isStoredListed(slot)) {
+    if (!this.#known.isDiffering(slot) && !this.#known.isStoredListed(slot)) {
       this.#known.markSeen(slot);
-      this.#known.markTaken(slot, prepared.wireHash);
+      this.#known.markDiffering(slot, prepared.wireHash);
       if (this.#appliesEarly) this.#pending.changed.add(prepared, false);
       else this.#keep(this.#pending.candidates, prepared);
       return;

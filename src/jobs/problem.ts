@@ -1,5 +1,5 @@
 import { describeFailure, type Failure, type UnavailableReason } from '../domain/reply.js';
-import { shownName } from '../domain/values.js';
+import { displayName } from '../domain/values.js';
 import type { HeldBack, NamedItem } from '../store/decisions.js';
 import { explainDatabaseError } from '../store/errors.js';
 import { PAUSED } from '../store/sellers.js';
@@ -181,7 +181,7 @@ export function describeHeld({ items, confirmed, present, examples }: HeldBack):
 
 /** `1001 Foo, 1002 Bar and 10 more`. */
 export function exampleNames(examples: readonly NamedItem[], items: number): string {
-  const names = examples.map(({ itemId, name }) => `${itemId} ${shownName(name)}`.trim());
+  const names = examples.map(({ itemId, name }) => `${itemId} ${displayName(name)}`.trim());
   const more = items - examples.length;
   return more > 0 ? `${names.join(', ')} and ${more} more` : names.join(', ');
 }

@@ -1,7 +1,7 @@
 import {
   addressFault,
   headerNameFault,
-  travelsInHeader,
+  fitsInHeader,
   type AddressFault,
 } from '../domain/address.js';
 import { Secret } from '../domain/secret.js';
@@ -155,7 +155,7 @@ export function checkCarriage({ keyHeader }: ParameterCarriage, key: Secret): vo
     const shown = JSON.stringify(keyHeader.slice(0, 60));
     throw new MarketplaceOptionsError(`the key cannot travel in a header named ${shown}`);
   }
-  if (!travelsInHeader(key.reveal())) {
+  if (!fitsInHeader(key.reveal())) {
     throw new MarketplaceOptionsError(
       'the API key holds characters that cannot travel in a header; send it as a parameter',
     );

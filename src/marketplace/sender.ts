@@ -1,4 +1,4 @@
-import { mayCarryKey, withoutWww } from '../domain/address.js';
+import { isSafeForKey, withoutWww } from '../domain/address.js';
 import type { Budget, Priority } from '../domain/budget.js';
 import type { KeyRedactor } from '../domain/redact.js';
 import { unavailable, type Failure } from '../domain/reply.js';
@@ -155,7 +155,7 @@ export function decideRedirect(
     [from.pathname, `${from.pathname}/`, from.pathname.replace(/\/$/, '')].includes(
       target.pathname,
     ) &&
-    mayCarryKey(target, allowPlainHttp);
+    isSafeForKey(target, allowPlainHttp);
   return { host: target.host, to: isAllowed ? new URL(target.pathname, target.origin) : null };
 }
 

@@ -6,7 +6,7 @@ import type { QueueCounts } from '../queue/queues.js';
 import type { QueueName } from '../queue/tasks.js';
 import type { JobEvent } from '../queue/worker.js';
 import type { AuditBacklog } from '../store/audits/types.js';
-import { lagOf } from '../domain/feeds.js';
+import { feedDelay } from '../domain/feeds.js';
 import type { FeedState } from '../store/feeds.js';
 import { PAUSED } from '../store/sellers.js';
 import type { SellerStatus } from '../store/status.js';
@@ -300,7 +300,7 @@ function showFeeds(
     for (const view of views) {
       const known = state?.views.find((one) => one.view === view);
       const waiting = known === undefined ? [] : [known];
-      feedLag.set({ feed, view }, lagOf(waiting, views, now).ms / 1000);
+      feedLag.set({ feed, view }, feedDelay(waiting, views, now).ms / 1000);
       feedSuccess.set({ feed, view }, (known?.deliveredAt?.getTime() ?? 0) / 1000);
     }
   }

@@ -4,9 +4,9 @@ import {
   headerNameFault,
   hostName,
   isLoopback,
-  mayCarryKey,
+  isSafeForKey,
   sameHost,
-  travelsInHeader,
+  fitsInHeader,
 } from '../../src/domain/address.js';
 
 describe('this machine', () => {
@@ -14,7 +14,7 @@ describe('this machine', () => {
     'is what %s leads to, so nobody listens in',
     (url) => {
       expect(isLoopback(new URL(url).hostname)).toBe(true);
-      expect(mayCarryKey(new URL(url), false)).toBe(true);
+      expect(isSafeForKey(new URL(url), false)).toBe(true);
     },
   );
 
@@ -25,8 +25,8 @@ describe('this machine', () => {
     'http://10.0.0.1',
   ])('is not what %s leads to', (url) => {
     expect(isLoopback(new URL(url).hostname)).toBe(false);
-    expect(mayCarryKey(new URL(url), false)).toBe(false);
-    expect(mayCarryKey(new URL(url), true)).toBe(true);
+    expect(isSafeForKey(new URL(url), false)).toBe(false);
+    expect(isSafeForKey(new URL(url), true)).toBe(true);
   });
 });
 
@@ -105,7 +105,7 @@ describe('a header that carries the key', () => {
   ])(
     'can carry %j: %s, since bytes beyond ASCII mean something else to every server',
     (key, fits) => {
-      expect(travelsInHeader(key)).toBe(fits);
+      expect(fitsInHeader(key)).toBe(fits);
     },
   );
 });

@@ -5,11 +5,11 @@ import {
   COMMA_CSV,
   csvLine,
   csvNumber,
-  guarded,
+  escapeFormula,
   isAmount,
   isNumberText,
   PLAIN_CSV,
-  unguarded,
+  unescapeFormula,
 } from '../../src/domain/csv.js';
 
 /** Text of the characters that matter here, and of any others. */
@@ -25,25 +25,30 @@ describe('a guarded cell', () => {
     ...['=1', '+1', '-1+1', '@x', '＝1', '＋1', '－1', '＠x'],
     ...['\t1', '\r1', '\n1', ' =1', ' \t-x'],
   ])('has an apostrophe before %j, because a spreadsheet would run it', (text) => {
-    expect(guarded(text)).toBe(`'${text}`);
+    expect(escapeFormula(text)).toBe(`'${text}`);
   });
 
   it.each(['', 'a=1', 'a', ' a', "'a", "it's", '1-2', 'x@y.z'])('is %j as it is', (text) => {
-    expect(guarded(text)).toBe(text);
-    expect(unguarded(text)).toBe(text);
+    expect(escapeFormula(text)).toBe(text);
+    expect(unescapeFormula(text)).toBe(text);
   });
 
   it('gives back every text, one that looks guarded already included', () => {
-    fc.assert(fc.property(texts, (text) => unguarded(guarded(text)) === text));
+    fc.assert(fc.property(texts, (text) => unescapeFormula(escapeFormula(text)) === text));
   });
 
   it('stays the same when a file is read and written again', () => {
-    fc.assert(fc.property(texts, (text) => guarded(unguarded(guarded(text))) === guarded(text)));
+    fc.assert(
+      fc.property(
+        texts,
+        (text) => escapeFormula(unescapeFormula(escapeFormula(text))) === escapeFormula(text),
+      ),
+    );
   });
 
   it('never begins with what a spreadsheet runs', () => {
     fc.assert(
-      fc.property(texts, (text) => !/^(?:[\t\r\n]|\s*[=+\-@＝＋－＠])/.test(guarded(text))),
+      fc.property(texts, (text) => !/^(?:[\t\r\n]|\s*[=+\-@＝＋－＠])/.test(escapeFormula(text))),
     );
   });
 });

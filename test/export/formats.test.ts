@@ -2,7 +2,7 @@ import { parquetMetadata, parquetReadObjects } from 'hyparquet';
 import pg from 'pg';
 import { from } from 'pg-copy-streams';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { unguarded } from '../../src/domain/csv.js';
+import { unescapeFormula } from '../../src/domain/csv.js';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.js';
 import { linesOf, take } from './support.js';
 
@@ -56,7 +56,7 @@ describe('an export', () => {
     expect(text).toContain(`"'=1+1\n`);
     expect(text).toContain(`,''=x,`);
     expect(text).toContain('\r\n-1,-0.01,'); // numbers are no formulas
-    expect([`'=1+1`, `''=x`].map(unguarded)).toEqual(['=1+1', `'=x`]);
+    expect([`'=1+1`, `''=x`].map(unescapeFormula)).toEqual(['=1+1', `'=x`]);
   });
 
   it('in NDJSON has every digit, and moments with their zone', async () => {

@@ -2,7 +2,7 @@ import { stringify } from 'csv-stringify/sync';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { readCode } from '../../src/domain/codes/code.js';
-import { unguarded } from '../../src/domain/csv.js';
+import { unescapeFormula } from '../../src/domain/csv.js';
 import { planCsv } from '../../src/intake/csv-list.js';
 import type { IntakeOptions } from '../../src/intake/types.js';
 import { code, codesOf, readAll, readInPieces, refusal, utf16be } from './support.js';
@@ -268,7 +268,7 @@ describe('any table', () => {
         expect(layout).toMatchObject({ delimiter, header: true, columns: header, codeColumn: 0 });
         let line = 2;
         const expected = given.map((cells) => {
-          const row = { line, text: cells[0], columns: cells.map(unguarded) };
+          const row = { line, text: cells[0], columns: cells.map(unescapeFormula) };
           line += 1 + (cells.join(' ').match(/\r\n|\r|\n/g)?.length ?? 0);
           return row;
         });

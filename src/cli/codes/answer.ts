@@ -1,7 +1,7 @@
 import type { App } from '../../app.js';
 import type { SellerConfig } from '../../config/index.js';
-import { isDenial, whyUnproven } from '../../domain/codes/outcome.js';
-import { LOOK_SOON_AFTER_MS } from '../../domain/codes/second-look.js';
+import { isUnconfirmedDenial, whyUnproven } from '../../domain/codes/outcome.js';
+import { SHORT_SECOND_LOOK_DELAY_MS } from '../../domain/codes/second-look.js';
 import { moment } from '../../domain/moment.js';
 import { answerFromChecks, type Answer } from '../../jobs/codes/audit-result.js';
 import { enterLists, listOfCodes, codesToCheck } from '../../jobs/codes/enter-list.js';
@@ -33,7 +33,7 @@ export async function answerCodes(
   const bar = new Progress(`asking for ${plural(total, 'code')}`, { total });
   let done = 0;
   const onVerdict = (): void => bar.update(++done);
-  const how = { closing: signal, once: true, lookAfterMs: LOOK_SOON_AFTER_MS, onVerdict };
+  const how = { closing: signal, once: true, lookAfterMs: SHORT_SECOND_LOOK_DELAY_MS, onVerdict };
   const work = workOnAudit(app, { auditId, sellerId: seller.name }, how, signal);
   await work.finally(() => bar.finish());
   const audit = await audits.get(auditId);
@@ -152,13 +152,18 @@ function checksTable(checks: readonly CodeCheck[], look: Look): string {
     [
       { header: 'checked', value: ({ checkedAt }) => moment(checkedAt) },
       { header: 'audit', value: ({ auditId }) => auditId },
-      { header: 'verdict', value: (check) => (isDenial(check) ? 'denied' : check.verdict) },
+      {
+        header: 'verdict',
+        value: (check) => (isUnconfirmedDenial(check) ? 'denied' : check.verdict),
+      },
       { header: 'proof', value: ({ proof }) => proof },
       { header: 'status', value: ({ httpStatus }) => httpStatus },
       {
         header: 'reason',
         value: (check) =>
-          check.verdict === 'unproven' && !isDenial(check) ? whyUnproven(check.reason) : '',
+          check.verdict === 'unproven' && !isUnconfirmedDenial(check)
+            ? whyUnproven(check.reason)
+            : '',
       },
       { header: 'the marketplace said', value: ({ message }) => message ?? '' },
     ],

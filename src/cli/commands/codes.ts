@@ -4,7 +4,7 @@ import type { App } from '../../app.js';
 import { ConfigError } from '../../config/index.js';
 import { normalizeCode } from '../../domain/codes/code.js';
 import { CONFIRM_MODES } from '../../domain/codes/second-look.js';
-import { cellMaskOf } from '../../domain/redact.js';
+import { cellMasker } from '../../domain/redact.js';
 import type { Secret } from '../../domain/secret.js';
 import { FORMATS } from '../../intake/types.js';
 import { verifyKey } from '../../jobs/account.js';
@@ -160,7 +160,7 @@ function configuredKeys(): readonly Secret[] {
 
 /** Refuses API keys given as codes: they would be sent, kept and printed. */
 function refuseKeys(given: readonly string[], keys: readonly Secret[]): void {
-  const mask = cellMaskOf(keys);
+  const mask = cellMasker(keys);
   if (given.every((text) => mask(normalizeCode(text)) === normalizeCode(text))) return;
   throw usageError(
     'an API key was given in place of a purchase code: it was not sent, and is not kept',

@@ -1,7 +1,7 @@
 import { Option, type Command } from 'commander';
 import type { App } from '../../app.js';
 import type { FeedConfig } from '../../config/index.js';
-import { lagOf } from '../../domain/feeds.js';
+import { feedDelay } from '../../domain/feeds.js';
 import { failureOf, outcomeOf } from '../../app/feeds.js';
 import { openTarget, runFeed } from '../../feeds/open.js';
 import { LIST_VIEWS, shapesOf, type ViewReport } from '../../feeds/deliver.js';
@@ -167,7 +167,7 @@ async function status({ config, store, signal }: App, options: CommonOptions): P
       const loadedRows = loading?.rows ?? null;
       const stored = known.find((one) => one.view === view)?.problem ?? null;
       const problem = error === null ? stored : failureOf(feed, error).problem;
-      const lagSeconds = Math.round(lagOf(known, [view], now).ms / 1000);
+      const lagSeconds = Math.round(feedDelay(known, [view], now).ms / 1000);
       return { feed: feed.name, view, deliveredAt, rows, loadedRows, lagSeconds, problem };
     });
     found.push(rows);

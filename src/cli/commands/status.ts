@@ -1,7 +1,7 @@
 import { Option, type Command } from 'commander';
 import type { App } from '../../app.js';
 import { describeWide } from '../../domain/changes.js';
-import { lagOf } from '../../domain/feeds.js';
+import { feedDelay } from '../../domain/feeds.js';
 import { parkedRemedy, runProblem, runRemedy } from '../../jobs/problem.js';
 import { describeSchedule, schedulesOf, type SellerSchedule } from '../../queue/ticks.js';
 import { ALIVE_MS, isAlive, type LiveProcess } from '../../store/processes.js';
@@ -104,7 +104,7 @@ async function feedReports({ config, store }: App, now: Date) {
   return config.feeds.map(({ name, place, views, sellers }) => {
     const state = states.find(({ feed }) => feed === name);
     const known = state?.views ?? [];
-    const lag = lagOf(known, views, now);
+    const lag = feedDelay(known, views, now);
     const json = {
       feed: name,
       target: place,
@@ -114,7 +114,7 @@ async function feedReports({ config, store }: App, now: Date) {
       problem: state?.problem ?? null,
       views: views.map((view) => {
         const { deliveredAt = null, problem = null } = known.find((one) => one.view === view) ?? {};
-        const lagSeconds = Math.round(lagOf(known, [view], now).ms / 1000);
+        const lagSeconds = Math.round(feedDelay(known, [view], now).ms / 1000);
         return { view, deliveredAt, problem, lagSeconds };
       }),
     };

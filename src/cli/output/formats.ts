@@ -2,7 +2,7 @@ import {
   csvHead,
   csvLine,
   csvNumber,
-  guarded,
+  escapeFormula,
   isNumberText,
   PLAIN_CSV,
   type CsvDialect,
@@ -45,7 +45,7 @@ function cellText(cell: CsvCell, isNumeric: boolean, dialect: CsvDialect): strin
   if (cell === null || cell === undefined) return '';
   if (cell instanceof Date) return Number.isNaN(cell.getTime()) ? '' : cell.toISOString();
   if (typeof cell !== 'string') return csvNumber(String(cell), dialect);
-  return isNumeric && isNumberText(cell) ? csvNumber(cell, dialect) : guarded(cell);
+  return isNumeric && isNumberText(cell) ? csvNumber(cell, dialect) : escapeFormula(cell);
 }
 
 function withoutControls(text: string): string {

@@ -1,5 +1,5 @@
 import type { FC } from 'hono/jsx';
-import { describeChange, labelOf } from '../../domain/change-text.js';
+import { describeChange, fieldLabel } from '../../domain/change-text.js';
 import { csvNumber, PLAIN_CSV, type CsvDialect } from '../../domain/csv.js';
 import { exportChunks } from '../../export/index.js';
 import type { ChangeFilter, ItemChange } from '../../store/item-changes.js';
@@ -228,7 +228,7 @@ export const ChangeTable: FC<{
             },
           ]
         : []),
-      { name: 'What', cell: ({ field }) => labelOf(field) },
+      { name: 'What', cell: ({ field }) => fieldLabel(field) },
       { name: 'Change', cell: (change) => <ChangeWords of={change} /> },
     ]}
   />

@@ -1,7 +1,7 @@
 import type { Child, FC } from 'hono/jsx';
 import { adding } from '../../app/watches.js';
 import { describeVerdict } from '../../domain/codes/evidence.js';
-import { isDenial, unprovenRemedy } from '../../domain/codes/outcome.js';
+import { isUnconfirmedDenial, unprovenRemedy } from '../../domain/codes/outcome.js';
 import { supportAt } from '../../domain/codes/known-code.js';
 import type { Purchase } from '../../domain/item.js';
 import { maskCode } from '../../domain/secret.js';
@@ -345,7 +345,7 @@ const CheckTable: FC<{ checks: readonly CodeCheck[]; hide: (text: string) => str
       { name: 'Checked', cell: ({ checkedAt }) => <Moment at={checkedAt} /> },
       {
         name: 'Verdict',
-        cell: (check) => <State of={isDenial(check) ? 'denied' : check.verdict} />,
+        cell: (check) => <State of={isUnconfirmedDenial(check) ? 'denied' : check.verdict} />,
       },
       { name: 'What it proves', cell: (check) => <Foreign text={checkWords(check)} /> },
       {
@@ -372,7 +372,7 @@ function checkWords(check: CodeCheck): string {
   const denial = { at, checkpointBefore, checkpointAfter };
   const denials = checkpointAfter === null ? null : { times: 1, first: denial, last: denial };
   const facts = { reason, proof, denials, checkedAt: null };
-  return describeVerdict({ ...facts, verdict: isDenial(check) ? 'invalid' : verdict });
+  return describeVerdict({ ...facts, verdict: isUnconfirmedDenial(check) ? 'invalid' : verdict });
 }
 
 function purchaseFacts(

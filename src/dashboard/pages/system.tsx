@@ -8,7 +8,7 @@ import {
   settingsChecks,
 } from '../../app/checks.js';
 import type { FeedConfig } from '../../config/index.js';
-import { lagOf } from '../../domain/feeds.js';
+import { feedDelay } from '../../domain/feeds.js';
 import { type EndedJob, type QueueCounts } from '../../queue/queues.js';
 import { QUEUE_NAMES, type QueueName } from '../../queue/tasks.js';
 import { QueueError } from '../../queue/errors.js';
@@ -347,7 +347,7 @@ function feedRows(configured: readonly FeedConfig[], states: readonly FeedState[
     const feed = configured.find((one) => one.name === name);
     const found = states.find((one) => one.feed === name);
     const known = found?.views ?? [];
-    const lag = lagOf(known, feed?.views ?? known.map(({ view }) => view), new Date());
+    const lag = feedDelay(known, feed?.views ?? known.map(({ view }) => view), new Date());
     const { problem = null, deliveredAt = null } = found ?? {};
     const isWaiting = lag.since !== null || deliveredAt === null;
     const [state, tone] =

@@ -157,11 +157,11 @@ export interface KnownCode {
   readonly checkedAt: number;
 }
 
-export type CodeNews =
+export type NewVerdict =
   | { readonly verdict: 'valid'; readonly purchase: PurchaseReading }
   | { readonly verdict: 'invalid' | 'unproven' };
 
-export interface Settlement {
+export interface KnownCodeUpdate {
   /** Null when nothing is known still. */
   readonly known: KnownCode | null;
   readonly transitions: readonly CodeTransition[];
@@ -171,7 +171,11 @@ export interface Settlement {
  * An unproven judgement changes nothing, nor does one older than what is known: of two audits the later wins.
  * @param at when the code was answered or denied, milliseconds since 1970
  */
-export function settle(before: KnownCode | null, news: CodeNews, at: number): Settlement {
+export function updateKnownCode(
+  before: KnownCode | null,
+  news: NewVerdict,
+  at: number,
+): KnownCodeUpdate {
   const isOlder = before !== null && at < before.checkedAt;
   if (news.verdict === 'unproven' || isOlder) return { known: before, transitions: [] };
   const purchase =

@@ -8,20 +8,20 @@ import { isSameCode } from './code.js';
  */
 type CallOutcome =
   /** The data asked for: the credential was good then. */
-  | { readonly kind: 'affirmed' }
+  | { readonly kind: 'success' }
   /** An error envelope that answers, and that a bad key is given all the same. */
   | { readonly kind: 'denied' }
   /** Says of the credential or the API that it is not good, or that answers get mixed up. */
-  | { readonly kind: 'doubtful'; readonly reason: DoubtReason }
+  | { readonly kind: 'suspect'; readonly reason: SuspectReason }
   /** Says nothing of either. */
   | {
-      readonly kind: 'silent';
-      readonly reason: SilenceReason;
+      readonly kind: 'inconclusive';
+      readonly reason: InconclusiveReason;
       /** When the server says to come back, milliseconds since 1970; null when it did not say. */
       readonly retryAt: number | null;
     };
 
-export type DoubtReason =
+export type SuspectReason =
   | 'refused'
   | 'switched-off'
   /** To somewhere the key may not go. */
@@ -29,7 +29,7 @@ export type DoubtReason =
   /** The answer is about another code. */
   | 'another-code';
 
-export type SilenceReason =
+export type InconclusiveReason =
   | 'limited'
   | 'unavailable'
   | 'unreadable'
@@ -43,31 +43,34 @@ export interface Evidence {
   readonly message: string | null;
 }
 
-export interface Heard {
+export interface CallResult {
   readonly outcome: CallOutcome;
   readonly evidence: Evidence;
 }
 
-export function hearCode(code: string, reply: Reply<{ readonly value: Purchase }>): Heard {
+export function readCodeReply(
+  code: string,
+  reply: Reply<{ readonly value: Purchase }>,
+): CallResult {
   if (reply.kind !== 'answered') return { outcome: outcomeOf(reply), evidence: evidenceOf(reply) };
   const { httpStatus, data } = reply;
   return { outcome: answerTo(code, data.value), evidence: { httpStatus, message: null } };
 }
 
 /** A denial of account details is a refusal (spec 7). `account` is null when there was no answer. */
-export function hearAccount(
+export function readAccountReply(
   reply: Reply<{ readonly value: Pick<Account, 'username'> }>,
-): Heard & { readonly account: string | null } {
+): CallResult & { readonly account: string | null } {
   if (reply.kind === 'answered') {
     const evidence = { httpStatus: reply.httpStatus, message: null };
-    return { outcome: { kind: 'affirmed' }, evidence, account: reply.data.value.username };
+    return { outcome: { kind: 'success' }, evidence, account: reply.data.value.username };
   }
   const outcome = reply.kind === 'denied' ? REFUSED : outcomeOf(reply);
   return { outcome, evidence: evidenceOf(reply), account: null };
 }
 
-const REFUSED: CallOutcome = { kind: 'doubtful', reason: 'refused' };
-const ANOTHER_CODE: CallOutcome = { kind: 'doubtful', reason: 'another-code' };
+const REFUSED: CallOutcome = { kind: 'suspect', reason: 'refused' };
+const ANOTHER_CODE: CallOutcome = { kind: 'suspect', reason: 'another-code' };
 
 /**
  * An answer counts when it is about the code asked for; forks may leave the code out of it (field notes).
@@ -78,8 +81,8 @@ function answerTo(code: string, purchase: Purchase): CallOutcome {
   if (purchaseCode !== null && !isSameCode(purchaseCode, code)) return ANOTHER_CODE;
   const facts = [item, licenseType, price, purchasedAt];
   return facts.some((fact) => fact !== null)
-    ? { kind: 'affirmed' }
-    : { kind: 'silent', reason: 'no-purchase', retryAt: null };
+    ? { kind: 'success' }
+    : { kind: 'inconclusive', reason: 'no-purchase', retryAt: null };
 }
 
 function outcomeOf(failure: Failure): CallOutcome {
@@ -89,18 +92,18 @@ function outcomeOf(failure: Failure): CallOutcome {
     case 'refused':
       return REFUSED;
     case 'limited':
-      return { kind: 'silent', reason: 'limited', retryAt: failure.retryAt };
+      return { kind: 'inconclusive', reason: 'limited', retryAt: failure.retryAt };
     case 'unavailable': {
       // An outage says nothing of the key; an API that is not there may not be asked through it either.
       const { reason, retryAt } = failure;
       return reason === 'switched-off' || reason === 'redirect'
-        ? { kind: 'doubtful', reason }
-        : { kind: 'silent', reason: 'unavailable', retryAt };
+        ? { kind: 'suspect', reason }
+        : { kind: 'inconclusive', reason: 'unavailable', retryAt };
     }
     case 'unreadable':
       return failure.isAboutAnother === true
         ? ANOTHER_CODE
-        : { kind: 'silent', reason: 'unreadable', retryAt: null };
+        : { kind: 'inconclusive', reason: 'unreadable', retryAt: null };
   }
 }
 
@@ -122,15 +125,21 @@ export type DenialFault =
   | 'row-too-long'
   | 'unconfirmed';
 
-export type UnprovenReason = SilenceReason | DoubtReason | DenialFault;
+export type UnprovenReason = InconclusiveReason | SuspectReason | DenialFault;
 
 /** Whether a check is one denial of several, on which a verdict rests together. */
-export function isDenial({ verdict, reason }: { verdict: string; reason: string | null }): boolean {
+export function isUnconfirmedDenial({
+  verdict,
+  reason,
+}: {
+  verdict: string;
+  reason: string | null;
+}): boolean {
   return verdict === 'unproven' && reason === 'unconfirmed';
 }
 
 /** When asking again may help: at once, when the cause is gone, or hardly ever. */
-type AskAgain = 'now' | 'later' | 'hardly';
+type AskAgain = 'now' | 'later' | 'pointless';
 
 const KEY =
   'check the API key in the workspace settings of the marketplace; `seller-mirror doctor` tries it';
@@ -143,8 +152,8 @@ const SHARED = 'wait a while; lower REQUESTS_PER_MINUTE if others share this add
 const REASONS: Readonly<Record<UnprovenReason, readonly [AskAgain, string, string?]>> = {
   limited: ['later', 'the marketplace said there were too many requests', SHARED],
   unavailable: ['later', 'the marketplace was not available'],
-  unreadable: ['hardly', 'the answer could not be understood', ANSWERS],
-  'no-purchase': ['hardly', 'the answer holds no data of a purchase', ANSWERS],
+  unreadable: ['pointless', 'the answer could not be understood', ANSWERS],
+  'no-purchase': ['pointless', 'the answer holds no data of a purchase', ANSWERS],
   refused: ['later', 'the marketplace refused the API key', KEY],
   'switched-off': ['later', 'there was no API at the address', ADDRESS],
   redirect: ['later', 'the marketplace sent the request to another address', ADDRESS],

@@ -1,4 +1,4 @@
-import type { DenialFault, Heard } from './outcome.js';
+import type { DenialFault, CallResult } from './outcome.js';
 
 /**
  * The rules that decide when a denial proves anything.
@@ -30,14 +30,14 @@ export type Verdict = 'valid' | 'invalid' | 'unproven';
 export type Proof = 'purchase' | 'canary' | 'account' | 'none';
 
 /** Longest time from the beginning of one checkpoint to the end of the next, milliseconds. */
-export const LONGEST_GAP_MS = 120_000;
+export const MAX_GAP_MS = 120_000;
 /** Requests that must fit between two checkpoints however small the budget is. */
 const REQUESTS_A_GAP = 10;
 /** Most denials in a row that count. */
-export const LONGEST_ROW = 25;
+export const MAX_DENIALS_IN_ROW = 25;
 /** How long a gap may be for requests that leave so far apart, milliseconds. */
-export const longestGapMs = (spacingMs: number): number =>
-  Math.max(LONGEST_GAP_MS, REQUESTS_A_GAP * spacingMs);
+export const maxGapMs = (spacingMs: number): number =>
+  Math.max(MAX_GAP_MS, REQUESTS_A_GAP * spacingMs);
 
 /**
  * When a call was under way. `begun` and `ended` are numbers of one counter that every beginning and
@@ -50,14 +50,14 @@ export interface Span {
   readonly endedAt: number;
 }
 
-export interface AccountCall extends Span, Heard {
+export interface AccountCall extends Span, CallResult {
   readonly kind: 'account';
   /** The user name in the answer; null when none came. */
   readonly account: string | null;
 }
 
 /** A code, validated: one of the list, or a *canary*, a code known to be valid. */
-export interface CodeCall extends Span, Heard {
+export interface CodeCall extends Span, CallResult {
   readonly kind: 'code' | 'canary';
   readonly code: string;
 }
@@ -67,16 +67,16 @@ export type Call = AccountCall | CodeCall;
 /** When the checkpoints around a denial were complete, milliseconds since 1970. */
 export type Checkpoints = { readonly before: number; readonly after: number };
 /** The checkpoints make it count; `waits`: the one after it is still to come. */
-export type DenialJudgement = Checkpoints | 'waits' | DenialFault;
+export type DenialJudgement = Checkpoints | 'pending' | DenialFault;
 
 export class Proofs {
   /** User name of the seller's account; null until the first account details tell it. */
   account: string | null;
   /** The first account details that were answered for another account. */
-  stranger: AccountCall | null = null;
+  otherAccount: AccountCall | null = null;
   /** Whether any code is known to be valid, so that checkpoints need a find. */
-  needsFind: boolean;
-  readonly #longestGapMs: number;
+  needsValidCode: boolean;
+  readonly #maxGapMs: number;
   /** Each list in the order in which its calls ended. */
   readonly #accounts: AccountCall[] = [];
   readonly #finds: CodeCall[] = [];
@@ -88,17 +88,17 @@ export class Proofs {
   #partings: Span[] = [];
 
   /** @param account user name that the seller is bound to; null when the first answer tells it */
-  constructor(account: string | null, needsFind: boolean, longestGap = LONGEST_GAP_MS) {
+  constructor(account: string | null, needsValidCode: boolean, longestGap = MAX_GAP_MS) {
     this.account = account;
-    this.needsFind = needsFind;
-    this.#longestGapMs = longestGap;
+    this.needsValidCode = needsValidCode;
+    this.#maxGapMs = longestGap;
   }
 
   /** Takes a call that has just ended. Add calls in the order in which they ended. */
   add(call: Call): void {
     const { kind } = call.outcome;
-    if (kind === 'silent') return;
-    if (kind === 'doubtful' || (kind === 'denied' && call.kind !== 'code')) {
+    if (kind === 'inconclusive') return;
+    if (kind === 'suspect' || (kind === 'denied' && call.kind !== 'code')) {
       this.#faults.push(call);
     } else if (kind === 'denied') {
       this.#denials.push(call);
@@ -106,39 +106,39 @@ export class Proofs {
     } else if (call.kind === 'account') {
       this.account ??= call.account;
       // Letter case does not tell accounts apart.
-      if (call.account?.toLowerCase() !== this.account?.toLowerCase()) this.stranger ??= call;
+      if (call.account?.toLowerCase() !== this.account?.toLowerCase()) this.otherAccount ??= call;
       else this.#accounts.push(call);
-      if (!this.needsFind) insert(this.#partings, call, ({ begun }) => begun);
-    } else if (this.believes(call)) {
-      if (!this.needsFind) this.#partings = [];
-      this.needsFind = true;
+      if (!this.needsValidCode) insert(this.#partings, call, ({ begun }) => begun);
+    } else if (this.trusts(call)) {
+      if (!this.needsValidCode) this.#partings = [];
+      this.needsValidCode = true;
       this.#finds.push(call);
       insert(this.#partings, call, ({ begun }) => begun);
     }
   }
 
   get proof(): 'canary' | 'account' {
-    return this.needsFind ? 'canary' : 'account';
+    return this.needsValidCode ? 'canary' : 'account';
   }
 
   /** Whether an answer is believed: the key had not been seen to open another account before it. */
-  believes(find: Span): boolean {
-    return this.stranger === null || find.begun < this.stranger.ended;
+  trusts(find: Span): boolean {
+    return this.otherAccount === null || find.begun < this.otherAccount.ended;
   }
 
   /** The last account details, unless something has spoken against the key since they were asked for. */
-  get standingAccount(): AccountCall | null {
+  get currentAccountProof(): AccountCall | null {
     return this.#standing(this.#accounts);
   }
 
   /** The same of the last valid code that was found. */
-  get standingFind(): CodeCall | null {
+  get currentCodeProof(): CodeCall | null {
     return this.#standing(this.#finds);
   }
 
   #standing<T extends Call>(proofs: readonly T[]): T | null {
     const last = proofs.at(-1) ?? null;
-    return last === null || this.stranger !== null || this.#hasFailedSince(last.begun)
+    return last === null || this.otherAccount !== null || this.#hasFailedSince(last.begun)
       ? null
       : last;
   }
@@ -148,7 +148,7 @@ export class Proofs {
   }
 
   /** Denials that have ended since the last thing that parts rows of denials was asked for. */
-  get row(): number {
+  get denialsInRow(): number {
     const since = this.#partings.at(-1)?.begun ?? 0;
     return this.#denials.length - countUpTo(this.#denials, since, ({ ended }) => ended);
   }
@@ -158,39 +158,39 @@ export class Proofs {
    * @param quiet every call that began before this number has ended
    * @param now milliseconds since 1970
    */
-  judge(denial: CodeCall, quiet: number, now: number): DenialJudgement {
-    if (this.stranger !== null) return 'account-changed';
+  judgeDenial(denial: CodeCall, quiet: number, now: number): DenialJudgement {
+    if (this.otherAccount !== null) return 'account-changed';
     const account = around(denial, this.#accounts);
-    const find = this.needsFind ? around(denial, this.#finds) : account;
+    const find = this.needsValidCode ? around(denial, this.#finds) : account;
     if (account.before === null) return 'no-account-before';
     if (find.before === null) return 'no-canary-before';
     const isTooLong = (before: Span, after: Span | null): boolean => {
       const gapMs = (after?.endedAt ?? now) - before.beganAt;
       // A clock that was set back tells nothing of the time between.
-      return gapMs > this.#longestGapMs || (after !== null && gapMs < 0);
+      return gapMs > this.#maxGapMs || (after !== null && gapMs < 0);
     };
     const isGap = isTooLong(account.before, account.after) || isTooLong(find.before, find.after);
     const begun = Math.min(account.before.begun, find.before.begun);
     if (account.after === null || find.after === null) {
       // What spoke against the key since then lies between, whatever proof is still to come.
       if (this.#hasFailedSince(begun)) return 'proof-failed';
-      return isGap ? 'gap' : 'waits';
+      return isGap ? 'gap' : 'pending';
     }
     const ended = Math.max(account.after.ended, find.after.ended);
-    if (ended > quiet) return 'waits';
+    if (ended > quiet) return 'pending';
     if (this.#faults.some((one) => one.ended > begun && one.begun < ended)) return 'proof-failed';
     if (isGap) return 'gap';
-    if (this.#rowOf(denial) > LONGEST_ROW) return 'row-too-long';
+    if (this.#rowOf(denial) > MAX_DENIALS_IN_ROW) return 'row-too-long';
     const before = Math.max(account.before.endedAt, find.before.endedAt);
     return { before, after: Math.max(account.after.endedAt, find.after.endedAt) };
   }
 
   /** Whether the checkpoint after these denials lacks its account details, or its find. */
-  lacks(denials: Iterable<CodeCall>): { readonly account: boolean; readonly find: boolean } {
+  missingAfter(denials: Iterable<CodeCall>): { readonly account: boolean; readonly find: boolean } {
     const lacking = { account: false, find: false };
     for (const denial of denials) {
       lacking.account ||= around(denial, this.#accounts).after === null;
-      lacking.find ||= this.needsFind && around(denial, this.#finds).after === null;
+      lacking.find ||= this.needsValidCode && around(denial, this.#finds).after === null;
     }
     return lacking;
   }

@@ -5,7 +5,7 @@ import { moment } from '../moment.js';
  *
  * Checkpoints prove the key, not that a denial is true: a stale cache denies good codes for a moment,
  * one sick machine of several denies some of them all the time. So a code is *invalid* only when it
- * was denied twice, the second time at least `LOOK_AFTER_MS` later and after every other code of the
+ * was denied twice, the second time at least `SECOND_LOOK_DELAY_MS` later and after every other code of the
  * list. `--confirm` says for which codes: `all` of them, `none`, or `auto`, which looks again at every
  * denied code where few are denied, and else at a part of them: a sample, so that false denials which
  * are few and brief may be missed. `all` misses none.
@@ -18,19 +18,19 @@ export const CONFIRM_MODES = ['auto', 'all', 'none'] as const;
 export type Confirm = (typeof CONFIRM_MODES)[number];
 
 /** From a denial to the second look at it, milliseconds. */
-export const LOOK_AFTER_MS = 60_000;
+export const SECOND_LOOK_DELAY_MS = 60_000;
 /** The same for a few codes that somebody waits for at the terminal. */
-export const LOOK_SOON_AFTER_MS = 5_000;
+export const SHORT_SECOND_LOOK_DELAY_MS = 5_000;
 
 /** With so many denied codes or fewer, each is asked for again; of more, at least so many are. */
-export const FEW = 1_000;
+export const MIN_SECOND_LOOKS = 1_000;
 /** And with such a share of the list or less. */
 const SMALL_SHARE = 0.1;
 /**
  * One in so many, in the order of the list: a row of 25 denied codes, which the rules of checkpoints let
  * pass, holds at least one. A short stretch of false denials among true ones can still go unseen.
  */
-export const ONE_IN = 12;
+export const SAMPLE_INTERVAL = 12;
 /** How likely it may be that any code of an audit is called invalid by chance alone. */
 const RISK = 1 / 10_000;
 /** Most looks. Where these are not enough, denials prove nothing and the codes stay unproven. */
@@ -48,7 +48,7 @@ export interface DenialCounts {
   readonly overturned: number;
 }
 
-export type LookPlan =
+export type SecondLookPlan =
   /** Those denied fewer times than `denials` are asked for again: all, or one in `oneIn`. */
   | { readonly kind: 'look'; readonly denials: number; readonly oneIn: number }
   /** No number of denials would prove anything. */
@@ -59,11 +59,17 @@ export type LookPlan =
  * once codes were overturned: so many denials are asked for that less than one code in 10,000 audits is
  * called invalid by chance.
  */
-export function planLook({ confirm, asked, denied, valid, overturned }: DenialCounts): LookPlan {
+export function planSecondLook({
+  confirm,
+  asked,
+  denied,
+  valid,
+  overturned,
+}: DenialCounts): SecondLookPlan {
   if (confirm === 'none') return { kind: 'look', denials: 1, oneIn: 1 };
   if (overturned === 0) {
-    const isAll = confirm === 'all' || denied <= FEW || denied <= SMALL_SHARE * asked;
-    const oneIn = isAll ? 1 : Math.min(ONE_IN, Math.floor(denied / FEW));
+    const isAll = confirm === 'all' || denied <= MIN_SECOND_LOOKS || denied <= SMALL_SHARE * asked;
+    const oneIn = isAll ? 1 : Math.min(SAMPLE_INTERVAL, Math.floor(denied / MIN_SECOND_LOOKS));
     return { kind: 'look', denials: 2, oneIn };
   }
   const share = overturned / Math.max(valid, overturned);
@@ -74,14 +80,14 @@ export function planLook({ confirm, asked, denied, valid, overturned }: DenialCo
 }
 
 /** @param deniedAt when each was denied last, milliseconds since 1970 */
-export function waitBeforeLook(
+export function waitBeforeSecondLook(
   deniedAt: readonly number[],
   lookAfterMs: number,
   overturned: number,
   now: number,
 ): number {
   // Looks after the first are against chance: time is of no use there.
-  const afterMs = overturned > 0 ? Math.min(lookAfterMs, LOOK_SOON_AFTER_MS) : lookAfterMs;
+  const afterMs = overturned > 0 ? Math.min(lookAfterMs, SHORT_SECOND_LOOK_DELAY_MS) : lookAfterMs;
   const last = deniedAt.reduce((latest, at) => Math.max(latest, at), 0);
   return Math.min(afterMs, Math.max(0, last + afterMs - now));
 }

@@ -1,9 +1,9 @@
 import { setImmediate as turn } from 'node:timers/promises';
-import { hearAccount, hearCode } from '../../domain/codes/outcome.js';
+import { readAccountReply, readCodeReply } from '../../domain/codes/outcome.js';
 import {
-  LONGEST_ROW,
+  MAX_DENIALS_IN_ROW,
   Proofs,
-  longestGapMs,
+  maxGapMs,
   type Call,
   type Checkpoints,
   type CodeCall,
@@ -24,7 +24,7 @@ import type {
   Stop,
 } from './types.js';
 
-/** Denials since the last find after which a canary is asked for. With those under way it must stay below `LONGEST_ROW`. */
+/** Denials since the last find after which a canary is asked for. With those under way it must stay below `MAX_DENIALS_IN_ROW`. */
 const ROW_FOR_CANARY = 17;
 /** Codes asked for since the last account details, while denials wait for them. */
 const CODES_AN_ACCOUNT = 100;
@@ -88,7 +88,7 @@ export class BatchValidator implements AsyncIterable<readonly SettledCode[]> {
     const { account, canaries, startState = null, spacingMs, signal } = options;
     this.#marketplace = marketplace;
     this.#options = options;
-    this.#gapMs = longestGapMs(spacingMs);
+    this.#gapMs = maxGapMs(spacingMs);
     this.#throttle = new Throttle(
       options.concurrency,
       startState?.denialsPerCheckpoint ?? Infinity,
@@ -153,21 +153,22 @@ export class BatchValidator implements AsyncIterable<readonly SettledCode[]> {
 
   /** Which parts of a checkpoint are due now. */
   #proofsDue(): { readonly account: boolean; readonly find: boolean } {
-    const { standingAccount, standingFind, needsFind, row, stranger } = this.#proofs;
-    if (stranger !== null) return { account: false, find: false };
+    const { currentAccountProof, currentCodeProof, needsValidCode, denialsInRow, otherAccount } =
+      this.#proofs;
+    if (otherAccount !== null) return { account: false, find: false };
     if (!this.#hasCodes || this.#waiting.size >= this.#throttle.denialsPerCheckpoint) {
       // The last denials lack a checkpoint after them; the last calls must have ended before it begins.
       const isTime = this.#waiting.size > 0 && this.#count('code') === 0;
-      return isTime ? this.#proofs.lacks(this.#waiting) : { account: false, find: false };
+      return isTime ? this.#proofs.missingAfter(this.#waiting) : { account: false, find: false };
     }
     // What runs beside a proof has its checkpoints on both sides of that: too far apart.
     const mayRefresh = this.#count('code') === 0;
     const isDue = (one: Span | null): boolean => one === null || (mayRefresh && this.#isOld(one));
-    const isRowLong = row >= ROW_FOR_CANARY;
+    const isRowLong = denialsInRow >= ROW_FOR_CANARY;
     const areMany = this.#waiting.size > 0 && this.#codesSinceAccount >= CODES_AN_ACCOUNT;
     return {
-      account: isDue(standingAccount) || areMany || (isRowLong && !needsFind),
-      find: needsFind && (isDue(standingFind) || isRowLong),
+      account: isDue(currentAccountProof) || areMany || (isRowLong && !needsValidCode),
+      find: needsValidCode && (isDue(currentCodeProof) || isRowLong),
     };
   }
 
@@ -179,14 +180,14 @@ export class BatchValidator implements AsyncIterable<readonly SettledCode[]> {
 
   #mayAskForCode(): boolean {
     if (!this.#hasCodes || this.#outage.isSuspected) return false;
-    const { standingAccount, standingFind, needsFind, row } = this.#proofs;
-    if (standingAccount === null) return false;
+    const { currentAccountProof, currentCodeProof, needsValidCode, denialsInRow } = this.#proofs;
+    if (currentAccountProof === null) return false;
     const [codes, canaries] = [this.#count('code'), this.#count('canary')];
     // What is asked for again must not fall into the same gap.
     if (this.#codes.isAgain && canaries > 0) return false;
-    if (this.#isOld(standingAccount)) return false;
-    if (needsFind && standingFind !== null && this.#isOld(standingFind)) return false;
-    if (needsFind && standingFind === null) {
+    if (this.#isOld(currentAccountProof)) return false;
+    if (needsValidCode && currentCodeProof !== null && this.#isOld(currentCodeProof)) return false;
+    if (needsValidCode && currentCodeProof === null) {
       // While none is found, codes of the list may turn out to be valid; denials are asked again then.
       if (canaries > 0 || this.#canaries.next !== null || this.#codes.isAgain) return false;
       if (this.#codesSinceFind >= HOPE) {
@@ -196,21 +197,23 @@ export class BatchValidator implements AsyncIterable<readonly SettledCode[]> {
     }
     if (codes >= this.#throttle.most(this.#waiting.size)) return false;
     // Calls that would make the row too long wait for the canary.
-    const isRowShort = row + Math.ceil(codes * this.#throttle.deniedShare) < LONGEST_ROW;
+    const isRowShort =
+      denialsInRow + Math.ceil(codes * this.#throttle.deniedShare) < MAX_DENIALS_IN_ROW;
     return isRowShort || canaries + this.#count('account') === 0;
   }
 
   #validate(kind: CodeCall['kind'], code: string): void {
     if (kind === 'code') {
-      const { needsFind, standingFind } = this.#proofs;
+      const { needsValidCode, currentCodeProof } = this.#proofs;
       this.#codesSinceAccount++;
-      this.#codesSinceFind = needsFind && standingFind === null ? this.#codesSinceFind + 1 : 0;
+      this.#codesSinceFind =
+        needsValidCode && currentCodeProof === null ? this.#codesSinceFind + 1 : 0;
     }
     const ask = () => this.#marketplace.validate(code, this.#call);
     void this.#ask(kind, ask, (span, reply) => {
-      const call: CodeCall = { kind, code, ...span, ...hearCode(code, reply) };
+      const call: CodeCall = { kind, code, ...span, ...readCodeReply(code, reply) };
       if (kind === 'canary') this.#canaries.hear(call);
-      else this.#hearCode(call, reply);
+      else this.#readCodeReply(call, reply);
       return call;
     });
   }
@@ -219,10 +222,10 @@ export class BatchValidator implements AsyncIterable<readonly SettledCode[]> {
     this.#codesSinceAccount = 0;
     const ask = () => this.#marketplace.account(this.#call);
     void this.#ask('account', ask, (span, reply) => {
-      const call: Call = { kind: 'account', ...span, ...hearAccount(reply) };
+      const call: Call = { kind: 'account', ...span, ...readAccountReply(reply) };
       const { outcome, evidence } = call;
-      if (outcome.kind === 'affirmed') this.#failedAccounts = 0;
-      else if (outcome.kind === 'doubtful' && ++this.#failedAccounts >= PATIENCE) {
+      if (outcome.kind === 'success') this.#failedAccounts = 0;
+      else if (outcome.kind === 'suspect' && ++this.#failedAccounts >= PATIENCE) {
         const reason = outcome.reason === 'another-code' ? 'refused' : outcome.reason;
         this.#stop ??= { reason, notBefore: null, detail: evidence.message };
       }
@@ -245,13 +248,13 @@ export class BatchValidator implements AsyncIterable<readonly SettledCode[]> {
       const endedAt = now();
       const call = hear({ begun, ended: ++this.#number, beganAt, endedAt }, reply);
       this.#proofs.add(call);
-      const { stranger } = this.#proofs;
-      if (stranger !== null && stranger === call) {
-        const detail = `the API key opened the account "${stranger.account}"`;
+      const { otherAccount } = this.#proofs;
+      if (otherAccount !== null && otherAccount === call) {
+        const detail = `the API key opened the account "${otherAccount.account}"`;
         this.#stop ??= { reason: 'account-changed', notBefore: null, detail };
       }
       this.#stop ??= this.#outage.hear(call, reply, this.#canaries.next !== null, endedAt);
-      if (call.outcome.kind === 'affirmed' && kind !== 'account') {
+      if (call.outcome.kind === 'success' && kind !== 'account') {
         // Denied canaries are codes that have changed, now that another shows that the key is good.
         this.#codes.add(this.#canaries.denied);
         this.#canaries.denied.clear();
@@ -266,9 +269,9 @@ export class BatchValidator implements AsyncIterable<readonly SettledCode[]> {
     this.#wake?.();
   }
 
-  #hearCode(call: CodeCall, reply: Reply<Sourced<Purchase>>): void {
+  #readCodeReply(call: CodeCall, reply: Reply<Sourced<Purchase>>): void {
     const { outcome } = call;
-    if (outcome.kind !== 'affirmed' && outcome.kind !== 'denied') {
+    if (outcome.kind !== 'success' && outcome.kind !== 'denied') {
       return this.#codes.fail(call, outcome.reason);
     }
     this.#throttle.hear(outcome.kind === 'denied');
@@ -295,8 +298,8 @@ export class BatchValidator implements AsyncIterable<readonly SettledCode[]> {
     const [oldest = this.#number + 1] = this.#underWay.keys();
     let hasGap = false;
     for (const denial of this.#waiting) {
-      const judgement = this.#proofs.judge(denial, oldest, now);
-      if (judgement === 'waits') continue;
+      const judgement = this.#proofs.judgeDenial(denial, oldest, now);
+      if (judgement === 'pending') continue;
       this.#waiting.delete(denial);
       if (typeof judgement === 'object') {
         this.#throttle.count();
@@ -312,12 +315,12 @@ export class BatchValidator implements AsyncIterable<readonly SettledCode[]> {
   /** No checkpoint is coming for what still waits. */
   #giveUpWaiting(): void {
     const { unproven } = this.#codes;
-    const { needsFind, standingFind } = this.#proofs;
+    const { needsValidCode, currentCodeProof } = this.#proofs;
     for (const { code, evidence, endedAt: at } of this.#waiting) {
-      const reason = needsFind ? 'no-canary-after' : 'no-account-after';
+      const reason = needsValidCode ? 'no-canary-after' : 'no-account-after';
       unproven.set(code, { reason, evidence, at });
     }
-    const isLost = needsFind && standingFind === null && this.#canaries.lost.size > 0;
+    const isLost = needsValidCode && currentCodeProof === null && this.#canaries.lost.size > 0;
     if (!isLost || this.#canaries.next !== null) return;
     for (const [code, one] of unproven) {
       if (one.reason !== 'no-canary-before' && one.reason !== 'no-canary-after') continue;
@@ -340,9 +343,12 @@ export class BatchValidator implements AsyncIterable<readonly SettledCode[]> {
 
   /** A checkpoint from before denials that still want one proves nothing to those who ask next. */
   #carry(): BatchState {
-    const { standingAccount, standingFind, needsFind, row } = this.#proofs;
-    const isWhole = standingAccount !== null && (standingFind !== null || !needsFind) && row === 0;
-    const checkpoint = (isWhole ? [standingAccount, standingFind] : []).flatMap((call) => {
+    const { currentAccountProof, currentCodeProof, needsValidCode, denialsInRow } = this.#proofs;
+    const isWhole =
+      currentAccountProof !== null &&
+      (currentCodeProof !== null || !needsValidCode) &&
+      denialsInRow === 0;
+    const checkpoint = (isWhole ? [currentAccountProof, currentCodeProof] : []).flatMap((call) => {
       if (call === null) return [];
       return { ...call, begun: call.begun - this.#number, ended: call.ended - this.#number };
     });

@@ -2,9 +2,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { readCode, type CodeFault } from '../../domain/codes/code.js';
 import type { Proof, Verdict } from '../../domain/codes/proof.js';
 import {
-  LOOK_AFTER_MS,
-  planLook,
-  waitBeforeLook,
+  SECOND_LOOK_DELAY_MS,
+  planSecondLook,
+  waitBeforeSecondLook,
   type Confirm,
 } from '../../domain/codes/second-look.js';
 import type { UnprovenReason } from '../../domain/codes/outcome.js';
@@ -263,11 +263,11 @@ class Checking {
 
   /** Asks for denied codes again, until they were denied as often as it takes to call them invalid. */
   async *lookAgain(): AsyncGenerator<CheckedCode, void, undefined> {
-    const { confirm = 'auto', confirmAfterMs = LOOK_AFTER_MS } = this.#options;
+    const { confirm = 'auto', confirmAfterMs = SECOND_LOOK_DELAY_MS } = this.#options;
     let sample: ReadonlySet<string> | null = null;
     for (;;) {
       const denied = [...this.#denied.values()];
-      const plan = planLook({ confirm, ...this.#counts, denied: denied.length });
+      const plan = planSecondLook({ confirm, ...this.#counts, denied: denied.length });
       if (plan.kind === 'unproven' || this.#end !== null) {
         for (const { code, ...last } of denied) {
           yield this.#givenUp(code, { ...last, reason: 'unconfirmed' });
@@ -285,7 +285,7 @@ class Checking {
       }
       const deniedAt = again.map(({ at }) => at);
       await this.#sleep(
-        waitBeforeLook(deniedAt, confirmAfterMs, this.#counts.overturned, Date.now()),
+        waitBeforeSecondLook(deniedAt, confirmAfterMs, this.#counts.overturned, Date.now()),
       );
       yield* this.check(again.map(({ code }) => code));
     }

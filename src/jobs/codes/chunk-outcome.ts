@@ -95,7 +95,7 @@ export function isKeyNeverGood({ stop, settled, isFirst }: ChunkResult): boolean
  */
 export function countsAgainst(reason: UnprovenReason, stop: Stop | null): boolean {
   if (stop === null || stop.reason === 'canary-lost') return true;
-  return askAgain(reason) === 'hardly' && stop.reason !== 'unreadable';
+  return askAgain(reason) === 'pointless' && stop.reason !== 'unreadable';
 }
 
 /** @param attempts rounds without a verdict, this one included */

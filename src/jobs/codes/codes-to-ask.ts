@@ -1,4 +1,4 @@
-import type { Heard, UnprovenReason } from '../../domain/codes/outcome.js';
+import type { CallResult, UnprovenReason } from '../../domain/codes/outcome.js';
 import type { CodeCall } from '../../domain/codes/proof.js';
 import type { UnprovenCode } from './types.js';
 
@@ -98,10 +98,10 @@ export class Canaries {
   }
 
   /** Takes in what came of asking for a canary. One that is denied has changed, or the key is bad: others tell. */
-  hear({ code, outcome: { kind } }: { readonly code: string } & Heard): void {
-    if (kind === 'affirmed') this.found = code;
+  hear({ code, outcome: { kind } }: { readonly code: string } & CallResult): void {
+    if (kind === 'success') this.found = code;
     if (kind === 'denied') this.denied.add(code);
-    const isUseless = kind === 'doubtful' && ++this.#failures % USELESS === 0;
+    const isUseless = kind === 'suspect' && ++this.#failures % USELESS === 0;
     if (kind !== 'denied' && !isUseless) return;
     this.lost.add(code);
     if (this.found === code) this.found = null;

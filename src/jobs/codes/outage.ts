@@ -32,7 +32,7 @@ export class OutageDetector {
     now: number,
   ): Stop | null {
     const isMixedUp = reply.kind === 'unreadable' && reply.isAboutAnother === true;
-    if (reply.kind === 'answered' || (outcome.kind !== 'silent' && !isMixedUp)) {
+    if (reply.kind === 'answered' || (outcome.kind !== 'inconclusive' && !isMixedUp)) {
       // Account details say nothing of answers that are about another code.
       const last = this.#row.at(-1);
       if (kind === 'account' && last?.kind === 'unreadable' && last.isAboutAnother === true)

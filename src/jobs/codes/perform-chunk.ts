@@ -1,4 +1,8 @@
-import { LOOK_AFTER_MS, planLook, waitBeforeLook } from '../../domain/codes/second-look.js';
+import {
+  SECOND_LOOK_DELAY_MS,
+  planSecondLook,
+  waitBeforeSecondLook,
+} from '../../domain/codes/second-look.js';
 import { AuditNotRunningError, ChunkBusyError } from '../../store/audits/chunks.js';
 import type { HeldChunk } from '../../store/audits/types.js';
 import type { Store } from '../../store/store.js';
@@ -87,7 +91,7 @@ async function lookAgain(
     const counts = await audits.deniedCodes(auditId);
     // Codes that nobody has asked for come first.
     if (counts === null || counts.open > 0 || counts.denied === 0) return goOn(deps, job, settled);
-    const plan = planLook(counts);
+    const plan = planSecondLook(counts);
     const codes = plan.kind === 'look' ? await audits.codesToLookAt(auditId, plan, LOOK_CHUNK) : [];
     if (codes.length === 0) {
       const verdict = plan.kind === 'look' ? 'invalid' : 'unproven';
@@ -96,9 +100,9 @@ async function lookAgain(
       await audits.note(auditId, plan.kind === 'look' ? null : CONTRADICTED);
       return goOn(deps, job, settled + denied);
     }
-    const { lookAfterMs = LOOK_AFTER_MS } = deps;
+    const { lookAfterMs = SECOND_LOOK_DELAY_MS } = deps;
     const deniedAt = codes.map(({ lastDeniedAt }) => lastDeniedAt?.getTime() ?? 0);
-    const wait = waitBeforeLook(deniedAt, lookAfterMs, counts.overturned, Date.now());
+    const wait = waitBeforeSecondLook(deniedAt, lookAfterMs, counts.overturned, Date.now());
     if (wait > 0) {
       const at = new Date(Date.now() + wait);
       await audits.note(auditId, waiting(codes.length, at));

@@ -1,7 +1,7 @@
 import type {
-  DoubtReason,
+  SuspectReason,
   Evidence,
-  SilenceReason,
+  InconclusiveReason,
   UnprovenReason,
 } from '../../domain/codes/outcome.js';
 import type { Call, Checkpoints, Proof } from '../../domain/codes/proof.js';
@@ -64,8 +64,8 @@ export interface Stop {
 }
 
 export type StopReason =
-  | SilenceReason
-  | Exclude<DoubtReason, 'another-code'>
+  | InconclusiveReason
+  | Exclude<SuspectReason, 'another-code'>
   /** Bot protection wants to see a browser. */
   | 'challenge'
   /** The key opens another account than before. */

@@ -4,7 +4,7 @@ import { sameHost } from '../../domain/address.js';
 import { askAgain } from '../../domain/codes/outcome.js';
 import type { Verdict } from '../../domain/codes/proof.js';
 import type { PurchaseReading } from '../../domain/codes/known-code.js';
-import { LOOK_AFTER_MS, type Confirm } from '../../domain/codes/second-look.js';
+import { SECOND_LOOK_DELAY_MS, type Confirm } from '../../domain/codes/second-look.js';
 import type { Purchase } from '../../domain/item.js';
 import { isObject } from '../../domain/values.js';
 import type { Sourced } from '../../marketplace/types.js';
@@ -50,7 +50,7 @@ export async function validateChunk(
   signal: AbortSignal,
 ): Promise<ChunkResult> {
   const { store, sellerId, marketplace, batchStates, onVerdict } = deps;
-  const { lookAfterMs = LOOK_AFTER_MS } = deps;
+  const { lookAfterMs = SECOND_LOOK_DELAY_MS } = deps;
   const [audit, binding] = await Promise.all([
     store.audits.get(held.auditId),
     store.sellers.ensure(sellerId, marketplace.host),
@@ -134,7 +134,7 @@ async function askOptions(
   codes: ReadonlyMap<string, PendingCode>,
 ): Promise<Omit<BatchOptions, 'account' | 'signal'>> {
   const { store, sellerId, marketplace, batchStates, concurrency, spacingMs, closing } = deps;
-  const { lookAfterMs = LOOK_AFTER_MS } = deps;
+  const { lookAfterMs = SECOND_LOOK_DELAY_MS } = deps;
   const known = await store.audits.canariesOf(sellerId, CANARIES);
   const canaries = [...new Set([...(held.canary === null ? [] : [held.canary]), ...known])];
   // A code that is asked for anyway says nothing of itself.

@@ -1,5 +1,5 @@
 import type { Pool } from 'pg';
-import type { LookPlan } from '../../domain/codes/second-look.js';
+import type { SecondLookPlan } from '../../domain/codes/second-look.js';
 import { inTransaction } from '../pools.js';
 import { PENDING_COLUMNS } from './chunks.js';
 import { addCounts } from './record.js';
@@ -23,7 +23,7 @@ export async function deniedCodes(pool: Pool, auditId: bigint): Promise<DeniedCo
 export async function codesToLookAt(
   pool: Pool,
   auditId: bigint,
-  { denials, oneIn }: Extract<LookPlan, { kind: 'look' }>,
+  { denials, oneIn }: Extract<SecondLookPlan, { kind: 'look' }>,
   limit: number,
 ): Promise<PendingCode[]> {
   const { rows } = await pool.query<PendingCode>(

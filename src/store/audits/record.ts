@@ -1,7 +1,11 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import type { Pool, PoolClient } from 'pg';
 import type { Verdict } from '../../domain/codes/proof.js';
-import { settle, type KnownCode, type Settlement } from '../../domain/codes/known-code.js';
+import {
+  updateKnownCode,
+  type KnownCode,
+  type KnownCodeUpdate,
+} from '../../domain/codes/known-code.js';
 import type { Json, Purchase } from '../../domain/item.js';
 import { isObject } from '../../domain/values.js';
 import { inTransaction } from '../pools.js';
@@ -66,7 +70,7 @@ interface AuditCode {
   /** Of the newest of these. */
   deniedAt: Date | null;
   /** What is known of the code from now on; null when that stays as it was. */
-  news: (Settlement & { readonly known: KnownCode }) | null;
+  news: (KnownCodeUpdate & { readonly known: KnownCode }) | null;
 }
 
 /**
@@ -154,7 +158,7 @@ function applyResults(
       if (result.final) code.verdict = 'unproven';
     } else {
       code.verdict = news.verdict;
-      const { known, transitions } = settle(code.before.known, news, moment);
+      const { known, transitions } = updateKnownCode(code.before.known, news, moment);
       if (known !== null && known !== code.before.known) code.news = { known, transitions };
     }
     code.newest = result;

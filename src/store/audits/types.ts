@@ -1,6 +1,6 @@
 import type { Checkpoints, Verdict } from '../../domain/codes/proof.js';
 import type { Confirm, DenialCounts, Denials } from '../../domain/codes/second-look.js';
-import type { CodeNews, KnownCode } from '../../domain/codes/known-code.js';
+import type { NewVerdict, KnownCode } from '../../domain/codes/known-code.js';
 import type { Json, Purchase } from '../../domain/item.js';
 import type {
   Audit,
@@ -56,7 +56,7 @@ export interface CodeResult {
   readonly checkedAt: Date;
   /** Those around a denial that counts; else null. */
   readonly checkpoints: Checkpoints | null;
-  readonly news: CodeNews;
+  readonly news: NewVerdict;
   /** Why, in a word for programs. */
   readonly reason: string;
   /** The kind of proof: `purchase`, `canary`, `account` or `none`. */

@@ -10,7 +10,7 @@ import {
   withColumnNames,
 } from '../../../src/cli/output/formats.js';
 import { rowEncoder } from '../../../src/cli/rows.js';
-import { COMMA_CSV, unguarded } from '../../../src/domain/csv.js';
+import { COMMA_CSV, unescapeFormula } from '../../../src/domain/csv.js';
 
 const parse = (text: string): string[][] => read(text, { record_delimiter: '\r\n' });
 
@@ -62,7 +62,7 @@ describe('CSV', () => {
         for await (const line of csv(['a', 'b'], given)) text += line;
         const [header, ...cells] = parse(text);
         expect(header).toEqual(['a', 'b']);
-        expect(cells.map((row) => row.map(unguarded))).toEqual(given);
+        expect(cells.map((row) => row.map(unescapeFormula))).toEqual(given);
         for (const cell of cells.flat()) expect(cell).not.toMatch(/^[=+\-@\t\r\n]/);
       }),
     );

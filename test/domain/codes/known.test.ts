@@ -4,8 +4,8 @@ import {
   mergePurchase,
   supportAt,
   type PurchaseReading,
-  settle,
-  type CodeNews,
+  updateKnownCode,
+  type NewVerdict,
   type KnownCode,
 } from '../../../src/domain/codes/known-code.js';
 import { decodePurchase } from '../../../src/domain/decode.js';
@@ -46,9 +46,9 @@ const REDUCED: Json = {
   date: '2025-12-01T00:00:00.000000Z',
 };
 
-const valid = (raw: Json): CodeNews => ({ verdict: 'valid', purchase: read(raw) });
-const kinds = (before: KnownCode | null, news: CodeNews, at = NOW): string[] =>
-  settle(before, news, at).transitions.map(({ kind }) => kind);
+const valid = (raw: Json): NewVerdict => ({ verdict: 'valid', purchase: read(raw) });
+const kinds = (before: KnownCode | null, news: NewVerdict, at = NOW): string[] =>
+  updateKnownCode(before, news, at).transitions.map(({ kind }) => kind);
 const known = (raw: Json, checkedAt = NOW - DAY): KnownCode => ({
   verdict: 'valid',
   purchase: read(raw).value,
@@ -179,15 +179,17 @@ describe('a code', () => {
   const before = known(FULL);
 
   it('has changed in nothing when it is first seen, or a million codes would be as many changes', () => {
-    expect(settle(null, valid(FULL), NOW)).toEqual({
+    expect(updateKnownCode(null, valid(FULL), NOW)).toEqual({
       known: { verdict: 'valid', purchase: read(FULL).value, checkedAt: NOW },
       transitions: [],
     });
-    expect(settle(null, { verdict: 'invalid' }, NOW).known).toMatchObject({ purchase: null });
+    expect(updateKnownCode(null, { verdict: 'invalid' }, NOW).known).toMatchObject({
+      purchase: null,
+    });
   });
 
   it('that becomes invalid was probably refunded; what it was is kept', () => {
-    expect(settle(before, { verdict: 'invalid' }, NOW)).toEqual({
+    expect(updateKnownCode(before, { verdict: 'invalid' }, NOW)).toEqual({
       known: { ...before, verdict: 'invalid', checkedAt: NOW },
       transitions: [{ kind: 'became-invalid', from: 'valid', to: 'invalid' }],
     });
@@ -231,7 +233,7 @@ describe('a code', () => {
     [{ supported_until: null }, 'support-shortened', '2026-06-01T00:00:00Z', null],
   ])('tells that it is another purchase now: %j', (fields, kind, from, to) => {
     const news = valid({ ...FULL, ...fields });
-    expect(settle(before, news, NOW).transitions).toEqual([{ kind, from, to }]);
+    expect(updateKnownCode(before, news, NOW).transitions).toEqual([{ kind, from, to }]);
   });
 
   it('tells that support was bought only if the full shape has shown that there was none', () => {
@@ -242,21 +244,29 @@ describe('a code', () => {
   it('tells once that support has ended, with the first check after it', () => {
     const june = NOW + 40 * DAY;
     expect(kinds(before, valid(REDUCED), june)).toEqual(['support-expired']);
-    expect(kinds(settle(before, valid(REDUCED), june).known, valid(FULL), june + DAY)).toEqual([]);
+    expect(
+      kinds(updateKnownCode(before, valid(REDUCED), june).known, valid(FULL), june + DAY),
+    ).toEqual([]);
   });
 
   it('stays as it is known after anything unproven, and after an answer older than what is known', () => {
-    expect(settle(before, { verdict: 'unproven' }, NOW)).toEqual({
+    expect(updateKnownCode(before, { verdict: 'unproven' }, NOW)).toEqual({
       known: before,
       transitions: [],
     });
-    expect(settle(null, { verdict: 'unproven' }, NOW)).toEqual({ known: null, transitions: [] });
+    expect(updateKnownCode(null, { verdict: 'unproven' }, NOW)).toEqual({
+      known: null,
+      transitions: [],
+    });
     const old = before.checkedAt - 1;
-    expect(settle(before, { verdict: 'invalid' }, old)).toEqual({ known: before, transitions: [] });
+    expect(updateKnownCode(before, { verdict: 'invalid' }, old)).toEqual({
+      known: before,
+      transitions: [],
+    });
   });
 
   it('comes to the same state when an answer is recorded twice, and the second time without news', () => {
-    const one = fc.constantFrom<CodeNews>(
+    const one = fc.constantFrom<NewVerdict>(
       valid(FULL),
       valid(REDUCED),
       valid({ ...FULL, license_type: 'Extended', supported_until: null }),
@@ -268,8 +278,8 @@ describe('a code', () => {
         let state: KnownCode | null = null;
         let last: string | null = null;
         for (const [news, day] of checks) {
-          const next = settle(state, news, NOW + day * DAY);
-          expect(settle(next.known, news, NOW + day * DAY)).toEqual({
+          const next = updateKnownCode(state, news, NOW + day * DAY);
+          expect(updateKnownCode(next.known, news, NOW + day * DAY)).toEqual({
             known: next.known,
             transitions: [],
           });

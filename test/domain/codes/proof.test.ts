@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
-  LONGEST_ROW,
+  MAX_DENIALS_IN_ROW,
   Proofs,
   type Call,
   type CodeCall,
@@ -28,12 +28,12 @@ const COUNTS = { before: expect.any(Number) as number, after: expect.any(Number)
 function judge(
   denial: CodeCall,
   others: readonly Call[],
-  { knowsValidCode = true, quiet = Infinity, now = 0, longestGapMs = 120_000 } = {},
+  { knowsValidCode = true, quiet = Infinity, now = 0, maxGapMs = 120_000 } = {},
 ): DenialJudgement {
-  const proofs = new Proofs('ada', knowsValidCode, longestGapMs);
+  const proofs = new Proofs('ada', knowsValidCode, maxGapMs);
   const calls = [...others, denial].sort((a, b) => a.ended - b.ended);
   for (const call of calls) proofs.add(call);
-  return proofs.judge(denial, quiet, now);
+  return proofs.judgeDenial(denial, quiet, now);
 }
 
 const DENIAL = code(NOBODYS, 10, 12, denied);
@@ -102,22 +102,22 @@ describe('a denial does not count', () => {
       [BEFORE[0], canary('c', 3, 11, found('c')), ...AFTER],
     ],
     [
-      'waits',
+      'pending',
       'when the find after it began before it had ended',
       [...BEFORE, canary('c', 11, 21, found('c')), AFTER[1]],
     ],
     [
-      'waits',
+      'pending',
       'when account details after it began before it had ended',
       [...BEFORE, AFTER[0], account(11, 23, opened('ada'))],
     ],
     [
-      'waits',
+      'pending',
       'while a call is under way that may still speak against the key',
       [...BEFORE, ...AFTER],
       { quiet: 15 },
     ],
-    ['waits', 'while a checkpoint may still follow', BEFORE, { now: 100_000 }],
+    ['pending', 'while a checkpoint may still follow', BEFORE, { now: 100_000 }],
     ['gap', 'when none followed in time', BEFORE, { now: 125_000 }],
     [
       'gap',
@@ -166,7 +166,7 @@ describe('a denial does not count', () => {
 
 it('a small budget has more time between two checkpoints', () => {
   const calls = [...BEFORE, canary('c', 200, 201, found('c')), account(202, 203, opened('ada'))];
-  expect(judge(DENIAL, calls, { longestGapMs: 600_000 })).toEqual(COUNTS);
+  expect(judge(DENIAL, calls, { maxGapMs: 600_000 })).toEqual(COUNTS);
 });
 
 describe('of denials in a row', () => {
@@ -187,7 +187,8 @@ describe('of denials in a row', () => {
     const proofs = new Proofs('ada', true, 1e9);
     const calls = [...BEFORE, ...after, ...finds, ...denials];
     for (const call of calls.toSorted((a, b) => a.ended - b.ended)) proofs.add(call);
-    return denials.filter((denial) => typeof proofs.judge(denial, Infinity, 0) === 'object').length;
+    return denials.filter((denial) => typeof proofs.judgeDenial(denial, Infinity, 0) === 'object')
+      .length;
   }
 
   it.each([
@@ -220,15 +221,15 @@ describe('of denials in a row', () => {
 it('an answer is not believed once account details have spoken of another account', () => {
   const proofs = new Proofs('ada', true);
   proofs.add(account(1, 4, opened('eve')));
-  expect(proofs.believes(code('v', 3, 5, found('v')))).toBe(true);
-  expect(proofs.believes(code('v', 5, 6, found('v')))).toBe(false);
+  expect(proofs.trusts(code('v', 3, 5, found('v')))).toBe(true);
+  expect(proofs.trusts(code('v', 5, 6, found('v')))).toBe(false);
 });
 
 it('the first account details tell whose the key is, where nobody else does', () => {
   const proofs = new Proofs(null, false);
   proofs.add(account(1, 2, opened('ada')));
   proofs.add(account(3, 4, opened('eve')));
-  expect(proofs).toMatchObject({ account: 'ada', stranger: { begun: 3 } });
+  expect(proofs).toMatchObject({ account: 'ada', otherAccount: { begun: 3 } });
 });
 
 /** A call as the server knows it: it was answered at one moment of its time under way. */
@@ -293,7 +294,7 @@ const trials: fc.Arbitrary<Trial> = fc.record({
   valid: fc.constantFrom(0.3, 0.7, 0.95, 1),
   bad: fc.record({
     from: fc.integer({ min: 0, max: 200 }),
-    answers: fc.integer({ min: LONGEST_ROW + 1, max: 80 }),
+    answers: fc.integer({ min: MAX_DENIALS_IN_ROW + 1, max: 80 }),
   }),
   seed: fc.nat(0xffffffff),
 });
@@ -315,9 +316,9 @@ it('no false denial counts of a stretch in which more than 25 codes were denied,
       const proofs = proofsOf(answered);
       // A stretch at the end of the list that is cut short is shorter than was asked for.
       const answersLeft = trial.calls - trial.bad.from;
-      fc.pre(answersLeft > LONGEST_ROW);
+      fc.pre(answersLeft > MAX_DENIALS_IN_ROW);
       for (const { call, isFalse } of denials) {
-        if (isFalse) expect(proofs.judge(call, Infinity, 0)).not.toEqual(COUNTS);
+        if (isFalse) expect(proofs.judgeDenial(call, Infinity, 0)).not.toEqual(COUNTS);
       }
     }),
     { numRuns: 400 },
@@ -331,7 +332,7 @@ it('denials count where calls overlap little and valid codes are many, or nothin
       const denials = answered.filter(({ call }) => call.outcome.kind === 'denied');
       const proofs = proofsOf(answered);
       const counting = denials.filter(
-        ({ call }) => typeof proofs.judge(call, Infinity, 0) === 'object',
+        ({ call }) => typeof proofs.judgeDenial(call, Infinity, 0) === 'object',
       );
       // Those at either end have no find on one side.
       expect(counting.length).toBeGreaterThanOrEqual(denials.length - 16);

@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { LONGEST_ROW } from '../../../src/domain/codes/proof.js';
+import { MAX_DENIALS_IN_ROW } from '../../../src/domain/codes/proof.js';
 import {
   type DenialCounts,
-  ONE_IN,
+  SAMPLE_INTERVAL,
   describeDenials,
   type Denial,
-  planLook,
+  planSecondLook,
 } from '../../../src/domain/codes/second-look.js';
 
 const COUNTS = { confirm: 'auto', asked: 1_000, denied: 50, valid: 950, overturned: 0 } as const;
@@ -22,7 +22,7 @@ describe('which denied codes are asked for again', () => {
       2,
       3,
     ],
-    ['one in twelve of very many', { asked: 20_000, denied: 13_000 }, 2, ONE_IN],
+    ['one in twelve of very many', { asked: 20_000, denied: 13_000 }, 2, SAMPLE_INTERVAL],
     ['all of them when a person wants it', { confirm: 'all', asked: 2_000, denied: 201 }, 2, 1],
     ['none when a person wants it', { confirm: 'none' }, 1, 1],
     [
@@ -38,17 +38,17 @@ describe('which denied codes are asked for again', () => {
       1,
     ],
   ])('%s', (_, counts, denials, oneIn) => {
-    expect(planLook({ ...COUNTS, ...counts })).toEqual({ kind: 'look', denials, oneIn });
+    expect(planSecondLook({ ...COUNTS, ...counts })).toEqual({ kind: 'look', denials, oneIn });
   });
 
   it('and none is called invalid where denials are false as often as true', () => {
-    expect(planLook({ ...COUNTS, valid: 10, overturned: 9 })).toEqual({ kind: 'unproven' });
+    expect(planSecondLook({ ...COUNTS, valid: 10, overturned: 9 })).toEqual({ kind: 'unproven' });
   });
 });
 
 it('one in twelve holds one of every row of denied codes that the rules let pass', () => {
   // Two blocks that are cut by either end of the stretch hold at most 11 of it each.
-  expect(2 * (ONE_IN - 1) + 1).toBeLessThanOrEqual(LONGEST_ROW);
+  expect(2 * (SAMPLE_INTERVAL - 1) + 1).toBeLessThanOrEqual(MAX_DENIALS_IN_ROW);
 });
 
 it('chance calls hardly any code invalid: less than one in 10,000 audits', () => {
@@ -58,7 +58,7 @@ it('chance calls hardly any code invalid: less than one in 10,000 audits', () =>
   });
   fc.assert(
     fc.property(counts, ({ valid, overturned }) => {
-      const plan = planLook({ ...COUNTS, confirm: 'all', valid, overturned });
+      const plan = planSecondLook({ ...COUNTS, confirm: 'all', valid, overturned });
       if (plan.kind === 'unproven') return;
       const share = Math.min(0.5, overturned / Math.max(valid, overturned));
       expect(valid * share ** plan.denials).toBeLessThanOrEqual(1e-4 * 1.000001);

@@ -1,5 +1,5 @@
 import type { Purchase } from '../../../src/domain/item.js';
-import { hearAccount, hearCode } from '../../../src/domain/codes/outcome.js';
+import { readAccountReply, readCodeReply } from '../../../src/domain/codes/outcome.js';
 import type { AccountCall, CodeCall } from '../../../src/domain/codes/proof.js';
 import type { Reply } from '../../../src/domain/reply.js';
 
@@ -70,15 +70,15 @@ const span = (begun: number, ended: number) => ({
 });
 
 export function code(asked: string, begun: number, ended: number, reply: CodeReply): CodeCall {
-  return { kind: 'code', code: asked, ...span(begun, ended), ...hearCode(asked, reply) };
+  return { kind: 'code', code: asked, ...span(begun, ended), ...readCodeReply(asked, reply) };
 }
 
 export function canary(asked: string, begun: number, ended: number, reply: CodeReply): CodeCall {
-  return { kind: 'canary', code: asked, ...span(begun, ended), ...hearCode(asked, reply) };
+  return { kind: 'canary', code: asked, ...span(begun, ended), ...readCodeReply(asked, reply) };
 }
 
 export function account(begun: number, ended: number, reply: AccountReply): AccountCall {
-  return { kind: 'account', ...span(begun, ended), ...hearAccount(reply) };
+  return { kind: 'account', ...span(begun, ended), ...readAccountReply(reply) };
 }
 
 /** Random numbers from 0 to 1, the same for the same seed. */

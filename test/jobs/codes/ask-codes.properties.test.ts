@@ -1,8 +1,13 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { hearAccount, hearCode } from '../../../src/domain/codes/outcome.js';
-import { LONGEST_ROW, Proofs, type Call, type CodeCall } from '../../../src/domain/codes/proof.js';
+import { readAccountReply, readCodeReply } from '../../../src/domain/codes/outcome.js';
+import {
+  MAX_DENIALS_IN_ROW,
+  Proofs,
+  type Call,
+  type CodeCall,
+} from '../../../src/domain/codes/proof.js';
 import type { Purchase } from '../../../src/domain/item.js';
 import type { Reply } from '../../../src/domain/reply.js';
 import { BatchValidator } from '../../../src/jobs/codes/ask-codes.js';
@@ -65,7 +70,7 @@ class Market implements CodeMarketplace {
     const condition = await this.#reach();
     const reply = accountReply(condition);
     const span = { begun, ended: ++this.#number, beganAt, endedAt: this.now };
-    this.#tap.push({ kind: 'account', ...span, ...hearAccount(reply) });
+    this.#tap.push({ kind: 'account', ...span, ...readAccountReply(reply) });
     return reply as Reply<never>;
   }
 
@@ -74,7 +79,7 @@ class Market implements CodeMarketplace {
     const condition = await this.#reach();
     const reply = codeReply(condition, code, this.#valid.has(code));
     const span = { begun, ended: ++this.#number, beganAt, endedAt: this.now };
-    this.#tap.push({ kind: 'code', code, ...span, ...hearCode(code, reply) });
+    this.#tap.push({ kind: 'code', code, ...span, ...readCodeReply(code, reply) });
     return reply as Reply<Sourced<Purchase>>;
   }
 
@@ -95,7 +100,7 @@ class Market implements CodeMarketplace {
   }
 }
 
-function accountReply(condition: Condition): Parameters<typeof hearAccount>[0] {
+function accountReply(condition: Condition): Parameters<typeof readAccountReply>[0] {
   switch (condition) {
     case 'good':
     case 'sells-nothing':
@@ -113,7 +118,7 @@ function codeReply(
   condition: Condition,
   code: string,
   isValid: boolean,
-): Parameters<typeof hearCode>[1] {
+): Parameters<typeof readCodeReply>[1] {
   switch (condition) {
     case 'good':
       return isValid ? replies.found(code) : replies.denied;
@@ -245,9 +250,11 @@ describe('asking for codes, whatever happens to the key and the weather meanwhil
           for (const { code, kind, proof, at, checkpoints } of settled) {
             if (kind !== 'denied' || code === CANARY) continue;
             // Later news of another account, or the first find, may still come after a verdict.
-            if (proofs.stranger !== null || (canaries.length === 0 && proof === 'account'))
+            if (proofs.otherAccount !== null || (canaries.length === 0 && proof === 'account'))
               continue;
-            const judged = denials.get(code)?.map((one) => proofs.judge(one, Infinity, market.now));
+            const judged = denials
+              .get(code)
+              ?.map((one) => proofs.judgeDenial(one, Infinity, market.now));
             expect([code, judged]).toEqual([code, expect.arrayContaining([checkpoints])]);
             expect(checkpoints?.before).toBeLessThanOrEqual(at);
             expect(checkpoints?.after).toBeGreaterThanOrEqual(at);
@@ -263,7 +270,7 @@ describe('asking for codes, whatever happens to the key and the weather meanwhil
       fc.asyncProperty(cases(mixed), async (one) => {
         const long = one.stretches.map(({ calls, condition }) => ({
           // Longer than a row of denials that counts may be.
-          calls: condition === 'good' ? calls : calls + LONGEST_ROW,
+          calls: condition === 'good' ? calls : calls + MAX_DENIALS_IN_ROW,
           condition,
         }));
         const { settled } = await ask({ ...one, stretches: long }, [CANARY]);

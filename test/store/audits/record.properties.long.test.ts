@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import {
-  settle,
+  updateKnownCode,
   type CodeTransition,
   type KnownCode,
 } from '../../../src/domain/codes/known-code.js';
@@ -110,7 +110,7 @@ function replay(ledger: readonly Check[]): Model {
   const feed = new Map<string, CodeTransition[]>();
   for (const { code, result } of ledger) {
     const before = known.get(code) ?? null;
-    const after = settle(before, result.news, result.checkedAt.getTime());
+    const after = updateKnownCode(before, result.news, result.checkedAt.getTime());
     if (after.known !== null) known.set(code, after.known);
     feed.set(code, [...(feed.get(code) ?? []), ...after.transitions]);
   }

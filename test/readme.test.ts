@@ -328,7 +328,7 @@ describe('alerts in README', () => {
       'feed-stale': { kind: 'feed-stale', feed: 'bi', since: since.toISOString() },
       'feed-recovered': { kind: 'feed-recovered', feed: 'bi', since: since.toISOString() },
     };
-    await mirror().store.feeds.ask('bi', ['items']);
+    await mirror().store.feeds.request('bi', ['items']);
     await mirror().store.feeds.markStale('bi', since);
     const messages: Message[] = [];
     for (const alert of Object.values(alerts)) messages.push(await sent(alert));

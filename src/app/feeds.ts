@@ -41,7 +41,7 @@ export function feedHandler({ config, database, store }: FeedApp): JobHandler<Fe
         const reports = await runFeed(database.url, feed, { signal });
         rows += reports.reduce((sum, view) => sum + view.rows, 0);
         const { problem, views } = outcomeOf(reports);
-        await feeds.note(name, { problem, views, askedAt: asked });
+        await feeds.recordDelivery(name, { problem, views, askedAt: asked });
         if (problem !== null) {
           log.warn('a view of a feed does not fit its target', { feed: name, problem });
           return { kind: 'done', result: { feed: name, rows, problem } };
@@ -50,7 +50,7 @@ export function feedHandler({ config, database, store }: FeedApp): JobHandler<Fe
         if (signal.aborted || !(error instanceof TargetError)) throw error;
         const outcome = failureOf(feed, error);
         const { problem } = outcome;
-        const failures = await feeds.note(name, { ...outcome, askedAt: asked });
+        const failures = await feeds.recordDelivery(name, { ...outcome, askedAt: asked });
         log.warn('a feed could not deliver', { feed: name, problem, failures });
         return { kind: 'later', reason: problem, delayMs: pauseAfter(failures) };
       }
@@ -101,7 +101,7 @@ async function askFor(
   { feeds }: FeedApp['store'],
   queues: Pick<Queues, 'addFeed'>,
 ): Promise<void> {
-  const failures = await feeds.ask(name, views);
+  const failures = await feeds.request(name, views);
   // `feed run` by hand may have delivered during the pause after a failure.
   await queues.addFeed(name, { atOnce: failures === 0 });
 }

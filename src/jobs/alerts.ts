@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { feedDelay } from '../domain/feeds.js';
 import type { Json } from '../domain/item.js';
 import { displayName } from '../domain/values.js';
-import type { HeldBack } from '../store/decisions.js';
+import type { HeldItems } from '../store/decisions.js';
 import { PAUSED } from '../store/sellers.js';
 import type { SellerStatus } from '../store/status.js';
 import { DIED, type Run } from '../store/runs.js';
@@ -135,7 +135,7 @@ async function runTelling(
   };
 }
 
-function heldFacts({ items, confirmed, present, examples }: HeldBack): Json {
+function heldFacts({ items, confirmed, present, examples }: HeldItems): Json {
   const named = examples.map(({ itemId, name }) => ({ itemId, name: displayName(name) }));
   return { items, confirmed, present, examples: named };
 }

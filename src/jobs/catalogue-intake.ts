@@ -2,7 +2,7 @@ import { type WideChange, wideChanges } from '../domain/changes.js';
 import type { KnownItems } from '../domain/known-items.js';
 import { prepareItem, type PreparedItem } from '../domain/prepare-item.js';
 import type { ListElement } from '../marketplace/types.js';
-import { type Applied, bothApplied, NOTHING_APPLIED } from '../store/catalogue.js';
+import { type Applied, addApplied, NOTHING_APPLIED } from '../store/catalogue.js';
 import type { ItemRows } from '../store/item-rows.js';
 import type { ItemSession, QuarantineEntry, Staged } from '../store/session.js';
 import { noteTolerated, type RunContext } from './run.js';
@@ -215,7 +215,7 @@ export class CatalogueIntake {
   }
 
   async #apply(): Promise<void> {
-    this.#applied = bothApplied(this.#applied, await this.#session.apply());
+    this.#applied = addApplied(this.#applied, await this.#session.apply());
     this.#staged = 0;
   }
 

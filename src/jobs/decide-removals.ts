@@ -1,5 +1,5 @@
 import { checkDecision, type Decision } from '../domain/removals.js';
-import type { HeldFates, HeldRunRecord } from '../store/decisions.js';
+import type { HeldItemStates, HeldRunRecord } from '../store/decisions.js';
 import type { SellerLock } from '../store/locks.js';
 import type { Store } from '../store/store.js';
 import { storeProblem } from './problem.js';
@@ -85,7 +85,7 @@ async function judged(
 /** What an approval removed now, and what became of the others; null unless it was one. */
 interface Approved {
   readonly removed: number;
-  readonly left: Omit<HeldFates, 'gone'> | null;
+  readonly left: Omit<HeldItemStates, 'gone'> | null;
 }
 
 async function approve(
@@ -96,7 +96,7 @@ async function approve(
   const approval = await store.runs.start(lock, 'approval', holder, null);
   const session = await store.items.begin(lock, { sellerId, ...approval });
   try {
-    const { gone: remove, ...left } = await session.fatesOf(runId);
+    const { gone: remove, ...left } = await session.heldItemStates(runId);
     const removed = await session.remove({ remove, missing: [] });
     await session.decide(runId, { decision: 'approved', by, approvalRunId: approval.runId });
     const warnings = [`approved by ${by}: what run ${runId} held back`];

@@ -1,6 +1,6 @@
 import { describeFailure, type Failure, type UnavailableReason } from '../domain/reply.js';
 import { displayName } from '../domain/values.js';
-import type { HeldBack, NamedItem } from '../store/decisions.js';
+import type { HeldItems, NamedItem } from '../store/decisions.js';
 import { explainDatabaseError } from '../store/errors.js';
 import { PAUSED } from '../store/sellers.js';
 import type { Run } from '../store/runs.js';
@@ -169,7 +169,7 @@ export function heldRemedy(runId: bigint): string {
 }
 
 /** `12 of 40 items are no longer listed (1001 Foo, 1002 Bar and 10 more), …`. */
-export function describeHeld({ items, confirmed, present, examples }: HeldBack): string {
+export function describeHeld({ items, confirmed, present, examples }: HeldItems): string {
   const gone =
     confirmed === items
       ? 'the marketplace denies each of them'
@@ -189,7 +189,7 @@ export function exampleNames(examples: readonly NamedItem[], items: number): str
 /** What there is to say about a run that did not succeed. */
 export function runProblem(
   { state, problem }: Pick<Run, 'state' | 'problem'>,
-  held: HeldBack | null,
+  held: HeldItems | null,
 ): string {
   if (problem !== null) return problem;
   if (state !== 'held') return state;

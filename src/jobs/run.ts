@@ -2,7 +2,7 @@ import type { RowStamp } from '../store/item-rows.js';
 import type { SellerLock } from '../store/locks.js';
 import type { RunCounts, RunKind, RunProgress } from '../store/runs.js';
 import type { Binding } from '../store/sellers.js';
-import type { HeldBack } from '../store/decisions.js';
+import type { HeldItems } from '../store/decisions.js';
 import type { ItemSession } from '../store/session.js';
 import type { Store } from '../store/store.js';
 import { INTERRUPTED, RunProblem, storeProblem } from './problem.js';
@@ -19,7 +19,7 @@ export interface RunContext {
   readonly tolerated: Map<string, number>;
   readonly warnings: string[];
   /** What the removal guard held back; null when it did not. */
-  held: HeldBack | null;
+  held: HeldItems | null;
   /** A part of the run is committed: whatever comes, it is no longer one that changed nothing. */
   committed: boolean;
 }

@@ -1,6 +1,6 @@
 import type { RemovalGuard } from '../domain/removals.js';
 import type { Marketplace } from '../marketplace/types.js';
-import type { HeldBack } from '../store/decisions.js';
+import type { HeldItems } from '../store/decisions.js';
 import type { RunCounts, RunKind } from '../store/runs.js';
 import type { Store } from '../store/store.js';
 
@@ -82,7 +82,7 @@ export interface RunReport {
   readonly warnings: readonly string[];
   readonly problem: Problem | null;
   /** What the removal guard held back; null when it did not. */
-  readonly held: HeldBack | null;
+  readonly held: HeldItems | null;
 }
 
 /** What happens to a run, for logs and metrics. */

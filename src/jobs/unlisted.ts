@@ -54,8 +54,8 @@ export async function resolveUnlisted(
       const removed = await session.remove(plan);
       Object.assign(counts, { removed, missing });
       await session.counts({ removed, missing });
-      if (plan.held) run.held = await session.holdBack(plan, present);
-      if (delisted > 0) await session.tellUndecided();
+      if (plan.held) run.held = await session.holdItems(plan, present);
+      if (delisted > 0) await session.publishUndecided();
     });
     const unproven = missing - plan.rejected.length;
     if (run.held !== null) {
@@ -68,7 +68,7 @@ export async function resolveUnlisted(
     return plan.held ? 'held' : 'succeeded';
   } catch (error) {
     // Best effort: what is not told now, since the store itself failed, the next run tells.
-    if (delisted > 0) await deps.store.items.tellUndecided(lock).catch(() => undefined);
+    if (delisted > 0) await deps.store.items.publishUndecided(lock).catch(() => undefined);
     throw error;
   }
 }

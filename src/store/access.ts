@@ -5,30 +5,30 @@ import type { Connections } from './pools.js';
 
 export type { Role };
 
-/** A person with an account at the dashboard. */
+/** A dashboard account. */
 export type DashboardUser = Pick<User, 'name' | 'role' | 'createdAt'>;
 
-/** A browser that is logged in. */
+/** A logged-in browser. */
 export interface DashboardSession {
-  /** The account's name, or who made the login link. */
+  /** The account's name, or who created the login link. */
   readonly who: string;
   readonly role: Role;
 }
 
-/** A session ends when it was not used for this long (ms). */
+/** A session ends after this long without use (ms). */
 const SESSION_IDLE_MS = 12 * 3_600_000;
-/** How long a login link works (ms). */
+/** How long a login link is valid (ms). */
 const LINK_MS = 10 * 60_000;
-/** The last use of a session is kept to the minute, so that most requests write nothing. */
+/** A session's last use is recorded at most this often (ms), so that most requests write nothing. */
 const SEEN_EVERY_MS = 60_000;
 
-/** All accounts, by name. */
+/** All accounts, sorted by name. */
 export function users({ prisma }: Connections): Promise<DashboardUser[]> {
   const select = { name: true, role: true, createdAt: true };
   return prisma.user.findMany({ select, orderBy: { name: 'asc' } });
 }
 
-/** @returns false when there is an account of this name already */
+/** @returns false if the name is taken */
 export async function addUser(
   { prisma }: Connections,
   user: { readonly name: string; readonly role: Role; readonly passwordHash: string },
@@ -37,12 +37,12 @@ export async function addUser(
   return count === 1;
 }
 
-/** Removes an account; its sessions end. @returns false when there is none of this name */
+/** Removes an account and ends its sessions. @returns false if there is no such account */
 export async function removeUser({ prisma }: Connections, name: string): Promise<boolean> {
   return (await prisma.user.deleteMany({ where: { name } })).count === 1;
 }
 
-/** Sets a password; the account's sessions end. @returns false when there is no such account */
+/** Sets a password and ends the account's sessions. @returns false if there is no such account */
 export async function setPassword(
   { prisma }: Connections,
   name: string,
@@ -55,12 +55,12 @@ export async function setPassword(
   return count === 1;
 }
 
-/** The hash of an account's password; null when there is no such account. */
+/** An account's password hash; null if there is no such account. */
 export async function passwordHash({ prisma }: Connections, name: string): Promise<string | null> {
   return (await prisma.user.findUnique({ where: { name } }))?.passwordHash ?? null;
 }
 
-/** Keeps a login link. @param tokenHash SHA-256 of its token @param madeBy for people */
+/** Stores a login link. @param tokenHash SHA-256 of its token @param madeBy shown to people */
 export async function addLink(
   { prisma }: Connections,
   tokenHash: Uint8Array<ArrayBuffer>,
@@ -75,7 +75,7 @@ export async function addLink(
   ]);
 }
 
-/** Uses a login link up. @returns who made it; null when it was used before, or is too old */
+/** Redeems a login link, once. @returns who created it; null if it was used before or has expired */
 export async function useLink(
   { prisma }: Connections,
   tokenHash: Uint8Array<ArrayBuffer>,
@@ -84,32 +84,30 @@ export async function useLink(
     const { madeBy, expiresAt } = await prisma.loginLink.delete({ where: { tokenHash } });
     return expiresAt.getTime() > Date.now() ? madeBy : null;
   } catch (error) {
-    if (isMissing(error)) return null;
+    if (errorCode(error) === ROW_NOT_FOUND) return null;
     throw error;
   }
 }
 
-/** Prisma's word for a row that is not there. */
-function isMissing(error: unknown): boolean {
-  return errorCode(error) === 'P2025';
-}
+/** Prisma's error code. */
+const ROW_NOT_FOUND = 'P2025';
 
-/** Opens a session, for an account or for who used a login link; forgets those that ended long ago. */
+/** Opens a session for an account or a login link, and deletes expired sessions. */
 export async function openSession(
   { prisma }: Connections,
   tokenHash: Uint8Array<ArrayBuffer>,
-  of: { readonly userName: string } | { readonly madeBy: string },
+  owner: { readonly userName: string } | { readonly madeBy: string },
 ): Promise<void> {
-  const ended = new Date(Date.now() - SESSION_IDLE_MS);
+  const expired = new Date(Date.now() - SESSION_IDLE_MS);
   await prisma.$transaction([
-    prisma.session.deleteMany({ where: { seenAt: { lt: ended } } }),
-    prisma.session.create({ data: { tokenHash, ...of } }),
+    prisma.session.deleteMany({ where: { seenAt: { lt: expired } } }),
+    prisma.session.create({ data: { tokenHash, ...owner } }),
   ]);
 }
 
 /**
- * The session of a token; null when it has ended or never was. A login link opens an operator's.
- * @param isUse false for what an open page asks by itself: the session ends all the same when nobody uses it
+ * The session of a token; null if it has expired or never existed. A login link gives the operator role.
+ * @param isUse false for requests that an open page makes by itself; they don't keep a session alive
  */
 export async function session(
   { prisma }: Connections,
@@ -132,7 +130,6 @@ export async function session(
     : { who: user.name, role: user.role };
 }
 
-/** Ends a session. */
 export async function endSession(
   { prisma }: Connections,
   tokenHash: Uint8Array<ArrayBuffer>,
@@ -140,10 +137,9 @@ export async function endSession(
   await prisma.session.deleteMany({ where: { tokenHash } });
 }
 
-/** What somebody did. */
+/** An entry of the action log. */
 export type LoggedAction = Omit<Action, 'actionId' | 'at'>;
 
-/** Enters what somebody did into the log of actions. */
 export async function log({ prisma }: Connections, action: LoggedAction): Promise<void> {
   await prisma.action.create({ data: action });
 }

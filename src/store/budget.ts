@@ -2,19 +2,19 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Pool } from 'pg';
 import { BudgetPaused, type Budget, type Priority } from '../domain/budget.js';
 
-/** How long a waiting mirror request keeps audits back before it must say again that it waits. */
+/** How long a waiting mirror request blocks audit requests (ms). It renews this each time it tries. */
 const URGENT_MS = 2_000;
-/** Longest sleep before looking again, so that a pause lifted or set by others is noticed. */
+/** Longest sleep (ms) between tries, so that a pause set or lifted by another process is noticed. */
 const LONGEST_SLEEP_MS = 30_000;
-/** How often an unlimited budget looks whether it is paused. */
+/** How often an unlimited budget checks for a pause (ms). */
 const PAUSE_CHECK_MS = 1_000;
-/** Spacing above the even one, so that no window of a minute ever holds one request too many despite jitter. */
+/** Factor on even spacing, so that jitter never puts one request too many into a minute. */
 const SLACK = 1.01;
 
 /**
- * The request budget of a marketplace host, kept in the store and so shared by every process that
- * works on it. Requests leave evenly spaced by the database's clock.
- * @param requestsPerMinute 0 = unlimited: only the pauses that the marketplace asked for hold requests back
+ * The request budget of a marketplace host. It is kept in the database, so all processes share it.
+ * Requests are evenly spaced by the database's clock.
+ * @param requestsPerMinute 0: unlimited; only pauses that the marketplace requested hold requests back
  */
 export function storedBudget(pool: Pool, host: string, requestsPerMinute: number): Budget {
   const isUnlimited = requestsPerMinute === 0;
@@ -22,7 +22,7 @@ export function storedBudget(pool: Pool, host: string, requestsPerMinute: number
   let unpausedAt = -Infinity;
   const tryNow = async (priority: Priority): Promise<Wait> => {
     if (!isUnlimited) return tryAcquire(pool, host, spacingMs, priority);
-    // Asking for every request would make the store the bottleneck of an unlimited budget.
+    // A query for every request would make the database the bottleneck.
     if (performance.now() - unpausedAt < PAUSE_CHECK_MS) return NO_WAIT;
     const pauseMs = await pauseOf(pool, host);
     if (pauseMs <= 0) unpausedAt = performance.now();
@@ -48,7 +48,7 @@ export function storedBudget(pool: Pool, host: string, requestsPerMinute: number
   };
 }
 
-/** Milliseconds until the next try, and until a pause that the marketplace asked for is over. */
+/** Milliseconds until the next try, and until the end of a pause that the marketplace requested. */
 interface Wait {
   readonly waitMs: number;
   readonly pauseMs: number;
@@ -66,7 +66,7 @@ async function pauseOf(pool: Pool, host: string): Promise<number> {
 }
 
 async function pauseHost(pool: Pool, host: string, until: number): Promise<void> {
-  await enterHost(pool, host);
+  await insertHost(pool, host);
   await pool.query(
     `UPDATE mirror.request_budgets
         SET paused_until = greatest(paused_until, to_timestamp($2::double precision / 1000))
@@ -75,7 +75,7 @@ async function pauseHost(pool: Pool, host: string, until: number): Promise<void>
   );
 }
 
-async function enterHost(pool: Pool, host: string): Promise<void> {
+async function insertHost(pool: Pool, host: string): Promise<void> {
   await pool.query(
     `INSERT INTO mirror.request_budgets (host, next_at, paused_until, urgent_until)
      VALUES ($1, now(), 'epoch', 'epoch') ON CONFLICT (host) DO NOTHING`,
@@ -84,9 +84,8 @@ async function enterHost(pool: Pool, host: string): Promise<void> {
 }
 
 /**
- * Takes the slot that is due, or says how long to wait before asking again. A slot
- * taken up to a tenth of the spacing late does not push back the next one, so that the time it
- * takes to wake up costs no throughput.
+ * Takes the slot that is due, or returns how long to wait before the next try. A slot taken up to a
+ * tenth of the spacing late does not delay the next one, so that wake-up time costs no throughput.
  */
 async function tryAcquire(
   pool: Pool,
@@ -118,19 +117,18 @@ async function tryAcquire(
     [host, spacingMs, priority === 'mirror', URGENT_MS],
   );
   const row = rows[0];
-  // Somebody emptied the table: the next try adds the host again.
   if (row === undefined) {
-    await enterHost(pool, host);
+    await insertHost(pool, host);
     return { waitMs: 1, pauseMs: 0 };
   }
   if (row.taken) return NO_WAIT;
   return { waitMs: Math.max(1, row.wait_ms), pauseMs: row.pause_ms };
 }
 
-/** Length of the slots in which requests are counted (minutes). */
+/** Requests are counted in slots of this many minutes. */
 export const SLOT_MINUTES = 5;
 
-/** Adds requests to those of the present slot, and forgets slots of the day before. */
+/** Adds to the request count of the current slot, and deletes slots older than a day. */
 export async function addRequests(pool: Pool, sellerId: string, requests: number): Promise<void> {
   await pool.query(
     `WITH old AS (DELETE FROM mirror.request_counts
@@ -142,16 +140,16 @@ export async function addRequests(pool: Pool, sellerId: string, requests: number
   );
 }
 
-/** Requests made within one slot. */
+/** Request counts of one slot. */
 export interface RequestSlot {
   readonly at: Date;
-  /** For the seller asked about. */
+  /** Requests of this seller. */
   readonly own: number;
-  /** For all sellers of its marketplace, who share a budget. */
+  /** Requests of all sellers of its marketplace, which share one budget. */
   readonly all: number;
 }
 
-/** The slots of the last hour, the present one included, oldest first. */
+/** The slots of the last hour, oldest first, including the current one. */
 export async function lastHour(pool: Pool, sellerId: string): Promise<RequestSlot[]> {
   const { rows } = await pool.query<RequestSlot>(
     `SELECT slot AS at, coalesce(sum(c.requests) FILTER (WHERE c.seller_id = $1), 0)::int AS own,

@@ -4,14 +4,14 @@ import { to as copyTo } from 'pg-copy-streams';
 import { ITEM_FIELDS } from '../domain/changes.js';
 import { KnownItems, type KnownState } from '../domain/known-items.js';
 import { COPY_HEADER } from './copy.js';
-import { CHANGE_COLUMNS, keepVersions, NEXT_VALID_FROM, rowAt } from './history.js';
+import { CHANGE_COLUMNS, NEXT_VALID_FROM, rowAt, saveVersionsSql } from './history.js';
 import { ITEM_VALUE_COLUMNS, type RowStamp } from './item-rows.js';
 
 const STATES: readonly KnownState[] = ['live', 'missing', 'removed'];
 /** int16 field count, then length and value of an int8, an 8-byte bytea and an int2. */
 const KNOWN_ROW_BYTES = 2 + (4 + 8) + (4 + 8) + (4 + 2);
 
-/** @returns with `loaded`: whether a list was taken in before */
+/** Loads id, hash and state of all stored items. `loaded` is true if a list was stored before. */
 export async function loadKnownCatalogue(
   client: PoolClient,
   sellerId: string,
@@ -31,10 +31,10 @@ export async function loadKnownCatalogue(
     ) TO STDOUT (FORMAT binary)`),
   );
   let rest: Buffer = Buffer.alloc(0);
-  let at = COPY_HEADER.length; // no extension is ever sent
+  let at = COPY_HEADER.length; // the server never sends a header extension
   for await (const chunk of stream as AsyncIterable<Buffer>) {
     const data = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
-    // The trailer is a field count of -1, shorter than a row: the loop ends before it.
+    // The trailer (a field count of -1) is shorter than a row, so the loop ends before it.
     for (; at + KNOWN_ROW_BYTES <= data.length; at += KNOWN_ROW_BYTES) {
       const id = Number(data.readBigInt64BE(at + 6));
       const state = STATES[data.readInt16BE(at + 30)] ?? 'live';
@@ -43,22 +43,22 @@ export async function loadKnownCatalogue(
     rest = data.subarray(at);
     at = Math.max(0, at - data.length);
   }
-  // A table that somebody emptied is loaded as if for the first time.
+  // An emptied table counts as never loaded.
   return { items, loaded: loaded && count > 0 };
 }
 
-/** Counts of what applying the staged records changed. */
+/** What `applyStage` changed, in numbers of items. */
 export interface Applied {
   readonly changed: number;
   readonly extraChanged: number;
   readonly restored: number;
-  /** Items that were missing and have not changed otherwise. */
+  /** Items that were missing and are otherwise unchanged. */
   readonly foundAgain: number;
-  /** All items that were missing or removed. */
+  /** Items that were missing or removed. */
   readonly returned: number;
-  /** All items that were written, restored ones included. */
+  /** All written items, including restored ones. */
   readonly written: number;
-  /** Column to number of items in which it changed. */
+  /** Column → number of items in which it changed. */
   readonly fields: ReadonlyMap<string, number>;
 }
 
@@ -72,8 +72,8 @@ export const NOTHING_APPLIED: Applied = {
   fields: new Map(),
 };
 
-/** The counts of two applications. */
-export function bothApplied(a: Applied, b: Applied): Applied {
+/** Adds up the counts of two calls of `applyStage`. */
+export function addApplied(a: Applied, b: Applied): Applied {
   const fields = new Map(a.fields);
   for (const [field, items] of b.fields) fields.set(field, (fields.get(field) ?? 0) + items);
   return {
@@ -88,31 +88,32 @@ export function bothApplied(a: Applied, b: Applied): Applied {
 }
 
 /**
- * Applies the staged records to the table, empties the stage, keeps the states they supersede, and stages the changes.
- * Of several copies of one item, the stored one included, the one with the greatest hash counts. The
- * rule is arbitrary, but does not depend on the list's order: a contradictory list makes no change
- * every night.
+ * Applies the staged records to `mirror.items`, saves the superseded states, stages the changes, and empties the stage.
+ * If a list contains an item more than once, the copy with the greatest hash wins, the stored row
+ * included. The rule is arbitrary but independent of the list's order, so a contradictory list does
+ * not cause a change every night.
  */
 export async function applyStage(client: PoolClient, stamp: RowStamp): Promise<Applied> {
   const { rows } = await client.query<
     Omit<Applied, 'fields'> & { readonly fields: Record<string, number> | null }
   >(APPLY, [stamp.sellerId, stamp.runId, stamp.at]);
-  // The next ones take the same memory.
+  // Keeps the table for the next records.
   await client.query('TRUNCATE pg_temp.incoming_items');
   const [applied] = rows;
-  if (applied === undefined) throw new Error('the store did not say what it applied');
+  if (applied === undefined)
+    throw new Error('the database returned no counts of the applied records');
   return { ...applied, fields: new Map(Object.entries(applied.fields ?? {})) };
 }
 
-/** The change of state comes before those of the fields. A restored item has a class of its own. */
+/** All compared fields. The state comes first; its class is `restored` for items that were removed. */
 const FIELDS = [{ column: 'state', class: 'missing' }, ...ITEM_FIELDS];
 
-/** SQL that makes something of each field, by its number from 1. */
+/** Joins the SQL that `make` returns for each field; `n` counts from 1. */
 function eachField(make: (column: string, n: number) => string, separator: string): string {
   return FIELDS.map(({ column }, n) => make(column, n + 1)).join(separator);
 }
 
-/** SQL of a field's canonical value, as `Item` has it. */
+/** SQL of a field's canonical value as JSON, the same as in `Item`. */
 function json(row: string, column: string): string {
   const value = `${row}.${column}`;
   if (column === 'price_regular' || column === 'price_extended') return `to_jsonb(${value}::text)`;
@@ -122,8 +123,8 @@ function json(row: string, column: string): string {
 }
 
 /**
- * Every part of it sees the rows as they were before. Unknown fields have no history. Neither have rows
- * that this run itself wrote, when the list holds an item twice: nobody could see them, so they don't count.
+ * All parts see the rows as they were before the statement. Changes of unknown fields make no history.
+ * Nor does overwriting a row that this run wrote (the list has the item twice): nobody could see it.
  */
 const APPLY = `
   WITH winners AS (
@@ -144,9 +145,9 @@ const APPLY = `
         OR ((w.content_hash, w.extra_hash) <> (i.content_hash, i.extra_hash)
             AND (NOT w.rival OR (w.content_hash, w.extra_hash) > (i.content_hash, i.extra_hash)))
   ), kept AS (
-    ${keepVersions('differences', 'd.supersedes')}
-  ), told AS (
-    -- n: numbers of the fields that differ, before anything is made of their values.
+    ${saveVersionsSql('differences', 'd.supersedes')}
+  ), changes AS (
+    -- n: the numbers of the fields that differ. Only their values are converted to JSON.
     INSERT INTO pg_temp.outgoing_changes (${CHANGE_COLUMNS})
     SELECT i.item_id,
            CASE WHEN n = 1 AND i.state = 'removed' THEN 'restored'
@@ -183,5 +184,5 @@ const APPLY = `
          count(*) FILTER (WHERE old_state <> 'live')::int AS returned,
          count(*)::int AS written,
          (SELECT jsonb_object_agg(field, items)
-            FROM (SELECT field, count(*) AS items FROM told GROUP BY field) AS f) AS fields
+            FROM (SELECT field, count(*) AS items FROM changes GROUP BY field) AS f) AS fields
     FROM written WHERE is_earlier`;

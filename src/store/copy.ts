@@ -2,8 +2,8 @@ import type { PoolClient } from 'pg';
 import { type CopyStreamQuery, from as copyFrom } from 'pg-copy-streams';
 
 /**
- * A binary COPY into a table, open as long as rows come. A statement for each portion would have
- * both sides wait for the other at every turn. Until its end the connection can do nothing else.
+ * A binary COPY into a table that stays open while rows arrive, which saves a round trip per batch.
+ * The connection can do nothing else until `end`.
  */
 export class CopyIn {
   readonly #stream: CopyStreamQuery;
@@ -19,12 +19,12 @@ export class CopyIn {
         reject(error);
       });
     });
-    // write() and end() throw it; a failure between the two must not count as unhandled.
+    // write() and end() throw it. Between the two it must not count as unhandled.
     this.#failed.catch(() => undefined);
     this.#stream.write(COPY_HEADER);
   }
 
-  /** Sends rows. Returns when their memory may be used again, before the server has read them. */
+  /** Sends rows. Resolves when their buffer may be reused; the server may not have read them yet. */
   async write(rows: Buffer): Promise<void> {
     if (this.#error !== null) throw this.#error;
     const sent = new Promise<void>((resolve) => this.#stream.write(rows, () => resolve()));
@@ -44,24 +44,23 @@ export class CopyIn {
 }
 
 /**
- * PostgreSQL's binary COPY format (documentation of COPY, "Binary Format"). Chosen over the text
- * format because the record's JSON, most of every row, then needs no escaping on this side and no
- * unescaping on the other.
+ * PostgreSQL's binary COPY format (documentation of COPY, "Binary Format"). Unlike the text format it
+ * needs no escaping on this side and no unescaping on the other for the JSON that fills most of each row.
  */
 export const COPY_HEADER = Buffer.from('PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0', 'latin1');
-/** Ends the rows: a field count of -1. */
+/** A field count of -1. */
 export const COPY_TRAILER = Buffer.from([0xff, 0xff]);
 const TEXT_OID = 25;
-/** Milliseconds from 1970 to 2000, PostgreSQL's epoch. */
+/** PostgreSQL's epoch, 2000-01-01, in milliseconds since 1970. */
 const EPOCH_MS = 946_684_800_000;
 
 /**
- * Builds rows of a COPY, to be sent between header and trailer. Fields are written in the order of
- * the COPY's column list.
+ * Encodes rows of a binary COPY, which go between header and trailer. Write the fields of a row in the
+ * order of the COPY's column list.
  */
 export class BinaryRows {
   #buffer: Buffer;
-  /** Of the same memory: its writes take a fraction of the time of the buffer's. */
+  /** A view of the same memory. Its writes are several times faster than the buffer's. */
   #view: DataView;
   #length = 0;
   #lastTimestamp = '';
@@ -100,7 +99,7 @@ export class BinaryRows {
     this.append(value);
   }
 
-  /** Appends fields that were encoded before. */
+  /** Appends encoded fields. */
   append(bytes: Uint8Array): void {
     this.#reserve(bytes.length);
     this.#buffer.set(bytes, this.#length);
@@ -143,7 +142,7 @@ export class BinaryRows {
   /** @param value ISO 8601 in UTC with at most six digits of fraction */
   timestamp(value: string | null): void {
     if (value === null) return this.null();
-    // Most rows of a run carry the run's own moment.
+    // Most rows of a run have the same timestamp: the run's start.
     if (value !== this.#lastTimestamp) {
       this.#lastTimestamp = value;
       this.#lastMicros = postgresMicros(value);
@@ -156,7 +155,7 @@ export class BinaryRows {
   money(value: string | null): void {
     if (value === null) return this.null();
     const cents = Math.round(Math.abs(Number(value)) * 100);
-    // In base 10,000, most significant first, without zeros at either end; its last digit are the cents.
+    // Digits in base 10,000, most significant first, without leading and trailing zeros. Cents are the last one.
     const digits = [(cents % 100) * 100];
     for (let rest = Math.floor(cents / 100); rest > 0; rest = Math.floor(rest / 10_000)) {
       digits.unshift(rest % 10_000);
@@ -171,7 +170,7 @@ export class BinaryRows {
     for (const digit of digits) this.#int16(digit);
   }
 
-  /** The rows so far, in the builder's own memory: good until more are written. */
+  /** The encoded rows. The buffer is valid until the next write. */
   data(): Buffer {
     return this.#buffer.subarray(0, this.#length);
   }
@@ -209,7 +208,7 @@ export class BinaryRows {
   }
 }
 
-/** Microseconds since 2000 of an ISO 8601 moment in UTC. */
+/** Microseconds since 2000-01-01 of an ISO 8601 timestamp in UTC. */
 function postgresMicros(timestamp: string): bigint {
   const [seconds = '', fraction] = timestamp.slice(0, -1).split('.');
   const micros = BigInt(Date.parse(`${seconds}Z`) - EPOCH_MS) * 1000n;

@@ -8,20 +8,22 @@ export interface NamedItem {
   readonly name: string;
 }
 
-export interface HeldBack {
+/** The items that a held run did not remove. */
+export interface HeldItems {
   readonly items: number;
-  /** How many of them were denied between two proofs of the key. */
+  /** Number of held items that the marketplace denied between two checks of the key. */
   readonly confirmed: number;
-  /** How many items the mirror held as live or missing before the run. */
+  /** Number of items that were live or missing in the mirror before the run. */
   readonly present: number;
-  /** The first few of them, those confirmed before the others. */
+  /** A few of the held items, confirmed ones first. */
   readonly examples: readonly NamedItem[];
 }
 
-/** Names that a sentence can bear. */
+/** Number of items named in a message. */
 const EXAMPLES = 3;
 
-export async function saveHeldBack(
+/** Records the items that a run held, and the size of the mirror before it. */
+export async function saveHeldItems(
   client: PoolClient,
   { sellerId, runId }: RowStamp,
   { confirmed, open }: Pick<RemovalPlan, 'confirmed' | 'open'>,
@@ -35,11 +37,12 @@ export async function saveHeldBack(
   );
 }
 
-export async function readHeldBack(
+/** The items that a run held; null if there are none. */
+export async function readHeldItems(
   client: Pool | PoolClient,
   runId: bigint,
-): Promise<HeldBack | null> {
-  const { rows } = await client.query<HeldBack>(
+): Promise<HeldItems | null> {
+  const { rows } = await client.query<HeldItems>(
     `SELECT count(*)::int AS items, count(*) FILTER (WHERE h.confirmed)::int AS confirmed,
             coalesce(min(r.present), count(*)::int) AS present,
             (SELECT coalesce(jsonb_agg(jsonb_build_object('itemId', e.item_id, 'name', i.name)
@@ -56,8 +59,8 @@ export async function readHeldBack(
 }
 
 /**
- * Decisions about items that have been missing ever since. An item that was found again is written by a
- * later run, whose number is greater.
+ * The latest decision on each item that has stayed missing since it was held. If an item was found in
+ * the meantime, its row has the greater run id of a later run.
  */
 export async function decisionsOn(
   { client, sellerId }: SellerLock,
@@ -82,7 +85,7 @@ export interface HeldRunRecord extends HeldRun {
   readonly decidedBy: string | null;
 }
 
-/** Reads a run that waits for a decision, or got one; null when there is no such run. */
+/** Reads a run with its decision, if any, and the states of its held items; null if there is no such run. */
 export async function readHeldRun(
   client: Pool | PoolClient,
   runId: bigint,
@@ -94,7 +97,7 @@ export async function readHeldRun(
   >(
     `SELECT r.run_id AS "runId", r.seller_id AS "sellerId", r.state::text AS state, r.decision,
             r.decided_at AS "decidedAt", r.decided_by AS "decidedBy",
-            r.approval_run_id AS "approvalRunId", f.items, f.missing, f.removed,
+            r.approval_run_id AS "approvalRunId", counts.items, counts.missing, counts.removed,
             (SELECT jsonb_build_object('runId', run_id::text, 'decision', decision)
                FROM mirror.runs
               WHERE seller_id = r.seller_id AND kind = 'items' AND state = 'held'
@@ -108,7 +111,7 @@ export async function readHeldRun(
                 count(*) FILTER (WHERE i.state = 'removed')::int AS removed
            FROM mirror.held_items h
            JOIN mirror.items i ON i.seller_id = h.seller_id AND i.item_id = h.item_id
-          WHERE h.run_id = r.run_id) f
+          WHERE h.run_id = r.run_id) counts
       WHERE r.run_id = $1`,
     [runId],
   );
@@ -118,24 +121,23 @@ export async function readHeldRun(
   return { ...row, newerHeld: newer && { ...newer, runId: BigInt(newer.runId) } };
 }
 
-/** The present state of the items that a run held back. */
-export interface HeldFates {
-  /** Confirmed as gone, missing ever since, and neither listed nor answered for since. */
+/** What has happened to a run's held items since. */
+export interface HeldItemStates {
+  /** The run confirmed them as gone, and nothing has found them since. */
   readonly gone: readonly number[];
-  /** Found again since, or listed in a record that can't be read. */
+  /** Found again, or listed in a record that can't be read. */
   readonly found: readonly NamedItem[];
-  /** Removed since. */
   readonly removed: number;
   /** Still missing, but the run did not prove that they are gone. */
   readonly unproven: number;
 }
 
-export async function readFates(
+export async function readHeldItemStates(
   client: PoolClient,
   { sellerId }: RowStamp,
   heldRunId: bigint,
-): Promise<HeldFates> {
-  const { rows } = await client.query<NamedItem & { readonly fate: string }>(
+): Promise<HeldItemStates> {
+  const { rows } = await client.query<NamedItem & { readonly now: string }>(
     `SELECT h.item_id::float8 AS "itemId", i.name,
             CASE WHEN i.state = 'removed' THEN 'removed'
                  WHEN i.state = 'live' OR i.synced_run_id > h.run_id
@@ -144,7 +146,7 @@ export async function readFates(
                                WHERE q.seller_id = h.seller_id AND q.item_id = h.item_id
                                  AND q.last_run_id > h.run_id) THEN 'found'
                  WHEN h.confirmed THEN 'gone'
-                 ELSE 'unproven' END AS fate
+                 ELSE 'unproven' END AS now
        FROM mirror.held_items h
        JOIN mirror.runs r ON r.run_id = h.run_id
        JOIN mirror.items i ON i.seller_id = h.seller_id AND i.item_id = h.item_id
@@ -153,12 +155,12 @@ export async function readFates(
       ORDER BY h.item_id`,
     [sellerId, heldRunId],
   );
-  const of = (fate: string): typeof rows => rows.filter((row) => row.fate === fate);
+  const rowsIn = (state: string): typeof rows => rows.filter(({ now }) => now === state);
   return {
-    gone: of('gone').map(({ itemId }) => itemId),
-    found: of('found').map(({ itemId, name }) => ({ itemId, name })),
-    removed: of('removed').length,
-    unproven: of('unproven').length,
+    gone: rowsIn('gone').map(({ itemId }) => itemId),
+    found: rowsIn('found').map(({ itemId, name }) => ({ itemId, name })),
+    removed: rowsIn('removed').length,
+    unproven: rowsIn('unproven').length,
   };
 }
 

@@ -1,12 +1,10 @@
 import { errorCode } from '../domain/error-code.js';
-/**
- * What can go wrong with the database, each in one line with a remedy a person can follow. None of
- * them ever holds a password.
- */
+
+/** A problem with the database: a one-line message and a remedy. Neither contains a password. */
 export abstract class StoreError extends Error {
   /** Stable name for scripts. */
   abstract readonly code: string;
-  /** One sentence: what to do about it. */
+  /** What to do about it, in one sentence. */
   readonly remedy: string;
 
   constructor(message: string, remedy: string, options?: ErrorOptions) {
@@ -26,22 +24,22 @@ export class StoreConnectionError extends StoreError {
   readonly code = 'STORE_CONNECTION';
 }
 
-/** The database answers, but lets itself be read only, as a standby does. */
+/** The database answers but refuses writes, as a standby does. */
 export class StoreReadOnlyError extends StoreError {
   readonly code = 'STORE_READ_ONLY';
 }
 
-/** The server is older than what the product needs. */
+/** The server is older than `OLDEST_SERVER`. */
 export class StoreTooOldError extends StoreError {
   readonly code = 'STORE_TOO_OLD';
 }
 
-/** A disk is full: that of the server, or that under DATA_DIR. */
+/** The server's disk or the one under DATA_DIR is full. */
 export class DiskFullError extends StoreError {
   readonly code = 'DISK_FULL';
 }
 
-/** A migration failed; the database is as it was before it. */
+/** A migration failed and was rolled back. */
 export class MigrationError extends StoreError {
   readonly code = 'MIGRATION';
 }
@@ -51,7 +49,7 @@ export class SchemaAheadError extends StoreError {
   readonly code = 'SCHEMA_AHEAD';
 }
 
-/** Oldest PostgreSQL major version the product is made for. */
+/** Oldest supported PostgreSQL major version. */
 export const OLDEST_SERVER = 14;
 
 /** Refuses a server older than `OLDEST_SERVER`. `versionNumber` is `server_version_num`. */
@@ -59,8 +57,8 @@ export function assertServerVersion(versionNumber: number): void {
   if (versionNumber >= OLDEST_SERVER * 10_000) return;
   const version = `${Math.floor(versionNumber / 10_000)}.${versionNumber % 10_000}`;
   throw new StoreTooOldError(
-    `the server runs PostgreSQL ${version}, at least ${OLDEST_SERVER} is needed`,
-    'Use a newer server in DATABASE_URL, or unset it to use the embedded one.',
+    `the server runs PostgreSQL ${version}, but ${OLDEST_SERVER} or newer is needed`,
+    'Point DATABASE_URL to a newer server, or unset it to use the embedded one.',
   );
 }
 
@@ -78,16 +76,16 @@ const NETWORK_PROBLEMS: Readonly<Record<string, string>> = {
 const SERVER_PROBLEMS: Readonly<Record<string, readonly [problem: string, remedy: string]>> = {
   '28P01': ['user name or password is wrong', 'Correct the user or the password in DATABASE_URL.'],
   '28000': [
-    'the server does not let this user in',
-    'Ask the administrator to allow it in pg_hba.conf, or correct DATABASE_URL.',
+    'the server refused this user',
+    'Ask the administrator to allow the user in pg_hba.conf, or correct DATABASE_URL.',
   ],
   '3D000': [
     'the database does not exist',
     'Create it (createdb), or correct its name in DATABASE_URL.',
   ],
   '53300': [
-    'the server has no connection to spare',
-    'End other sessions, or raise max_connections.',
+    'the server has no free connections',
+    'Close other sessions, or raise max_connections.',
   ],
   '57P03': ['the server is starting up or shutting down', 'Try again in a moment.'],
   '57P01': ['an administrator stopped the server or the session', 'Try again in a moment.'],
@@ -95,8 +93,8 @@ const SERVER_PROBLEMS: Readonly<Record<string, readonly [problem: string, remedy
 };
 
 /**
- * The `StoreError` for what the `pg` driver threw, or null when it is none of connection or disk
- * (a query's own error, say). Names host, port and database of `url`, never user or password.
+ * Turns an error of the `pg` driver into a `StoreError`; null unless it is about the connection or the
+ * disk. The message names host, port and database of `url`, never user or password.
  */
 export function explainDatabaseError(error: unknown, url: string): StoreError | null {
   if (error instanceof StoreError) return error;
@@ -105,31 +103,31 @@ export function explainDatabaseError(error: unknown, url: string): StoreError | 
   if (code === '53100' || code === 'ENOSPC') {
     return new DiskFullError(
       `${shownUrl(url)}: the disk is full`,
-      'Free some space, then repeat: nothing was half written.',
+      'Free some space, then try again. No partial data was written.',
       { cause: error },
     );
   }
   if (server !== undefined) {
     return new StoreConnectionError(`${shownUrl(url)}: ${server[0]}`, server[1], { cause: error });
   }
-  const network = NETWORK_PROBLEMS[code] ?? wordedProblem(error);
+  const network = NETWORK_PROBLEMS[code] ?? problemInMessage(error);
   if (network === null) return null;
   return new StoreConnectionError(
     `${shownUrl(url)}: ${network}`,
-    'Check host and port in DATABASE_URL, and that the server runs and lets this machine in.',
+    'Check host and port in DATABASE_URL, and that the server runs and accepts connections from this machine.',
     { cause: error },
   );
 }
 
-/** Host, port and database of a connection string; what identifies it without any secret. */
+/** Host, port and database of a connection string, without secrets. */
 export function shownUrl(url: string): string {
   if (!URL.canParse(url)) return 'the database';
   const { host, pathname } = new URL(url);
   return `database ${pathname.slice(1) || '(default)'} at ${host || '(local)'}`;
 }
 
-/** Problems that the driver reports in words only, without a code. */
-function wordedProblem(error: unknown): string | null {
+/** Recognizes problems that the driver reports without a code. */
+function problemInMessage(error: unknown): string | null {
   if (!(error instanceof Error)) return null;
   if (/timeout expired|timeout exceeded|connection timeout|read timeout/i.test(error.message))
     return 'there was no answer';

@@ -12,12 +12,12 @@ export interface ExportableView {
   readonly name: string;
   readonly comment: string | null;
   readonly bySeller: boolean;
-  /** Columns that tell its rows apart; null when it can only be exported whole. */
+  /** Columns that identify a row; null if the view can only be exported whole. */
   readonly key: readonly string[] | null;
   readonly columns: readonly ExportColumn[];
 }
 
-/** Reads views over one connection, which is opened when it is needed. */
+/** Reads views over one connection, opened at first use. */
 export class Exports {
   readonly #url: string;
   readonly #signal: AbortSignal;
@@ -28,7 +28,7 @@ export class Exports {
     this.#signal = signal;
   }
 
-  /** Opens the connection, so that it is there when it is needed. */
+  /** Opens the connection now, to save time at first use. */
   connect(): Promise<void> {
     return this.#use(() => Promise.resolve());
   }
@@ -59,16 +59,16 @@ export class Exports {
   }
 
   /**
-   * Hands the rows of a view, as they are at one moment, to `consume`, in bounded memory.
-   * @throws {CursorAheadError} when the cursor was not given by this store
-   * @throws {FeedBusyError} when writers are in the way for long
+   * Passes the rows of a view, all from one snapshot, to `consume`, in bounded memory.
+   * @throws {CursorAheadError} if the cursor is not from this store
+   * @throws {FeedBusyError} if writers hold the feed locks for too long
    */
   read<T>(request: ExportRequest, consume: (exported: Exported) => Promise<T>): Promise<T> {
     return this.#use(async (client) => {
-      const { rule, cursor, isSame, columns: own } = await begin(client, request);
+      const { rule, cursor, isUnchanged, columns: own } = await beginSnapshot(client, request);
       const columns = request.deletions ? [...own, DELETED_COLUMN] : own;
       const values = columns.map(({ name }) => `f."${name}"`);
-      const sql = rowsSql(request, { rule, isSame }, columns, values, null);
+      const sql = rowsSql(request, { rule, isUnchanged }, columns, values, null);
       const total = request.counted ? await count(client, sql) : null;
       const rows = await openTextCursor(client, sql);
       const result = await consume({ columns, batches: rows.batches, total, cursor });
@@ -79,25 +79,26 @@ export class Exports {
   }
 
   /**
-   * Hands the rows of a view to `consume` as COPY writes them, for databases that read that. What
-   * `consume` leaves is not read. Rows of a followed view come in the order of their key, unless they
-   * are those after a cursor.
-   * @throws {CursorAheadError} when the cursor was not given by this store
-   * @throws {FeedBusyError} when writers are in the way for long
+   * Passes the rows of a view to `consume` in COPY's text format, for databases that can read it.
+   * `consume` may stop early. All rows of a followed view come in the order of its key; rows after a
+   * cursor come in any order.
+   * @throws {CursorAheadError} if the cursor is not from this store
+   * @throws {FeedBusyError} if writers hold the feed locks for too long
    */
   lines<T>(request: LinesRequest, consume: (lines: ExportedLines) => Promise<T>): Promise<T> {
     return this.#use(async (client) => {
-      const { rule, cursor, isSame, epoch, columns: own } = await begin(client, request);
+      const snapshot = await beginSnapshot(client, request);
+      const { cursor, epoch, columns: own } = snapshot;
       const columns = request.since === null ? own : [...own, DELETED_COLUMN];
-      if (isSame) {
+      if (snapshot.isUnchanged) {
         const result = await consume({ columns, cursor, epoch, lines: noLines() });
         await client.query('COMMIT');
         return result;
       }
       const values = columns.map((column) => request.valueSql(column, `f."${column.name}"`));
-      const sql = rowsSql(request, { rule, isSame }, columns, values, request.after ?? []);
+      const sql = rowsSql(request, snapshot, columns, values, request.after ?? []);
       const copy = client.query(copyTo(`COPY (${sql}) TO STDOUT`));
-      // Unread, it ends with an error when the connection does; nobody else would hear it.
+      // When the connection closes before it is read to its end, it fails; nothing else listens.
       copy.on('error', () => undefined);
       const result = await consume({ columns, cursor, epoch, lines: wholeLines(copy) });
       if (copy.readableEnded) await client.query('COMMIT');
@@ -112,7 +113,7 @@ export class Exports {
     await own?.end();
   }
 
-  /** After a failure nobody knows what the connection still has to say: the next use opens another. */
+  /** Closes the connection after a failure, since its state is unknown. The next use opens another. */
   async #use<T>(work: (client: Client) => Promise<T>): Promise<T> {
     this.#own ??= await openOwnClient(this.#url, 'export', this.#signal);
     try {
@@ -139,115 +140,108 @@ export async function withExports<T>(
 
 export interface ExportColumn {
   readonly name: string;
-  /** PostgreSQL's name of the type with its modifiers, such as `numeric(14,2)`. */
+  /** PostgreSQL's type name with modifiers, such as `numeric(14,2)`. */
   readonly type: string;
 }
 
 export interface ExportRequest {
   readonly view: string;
-  /** Only rows written after this; null for all of them. */
+  /** Only rows written after this; null: all. */
   readonly since: FeedCursor | null;
-  /** Whether to add the column `_deleted`, which is true for rows that are gone. */
+  /** Whether to add the column `_deleted`, which is true for deleted rows. */
   readonly deletions: boolean;
-  /** Only rows of these sellers; null for all. */
+  /** Only rows of these sellers; null: all. */
   readonly sellerIds: readonly string[] | null;
-  /** Whether to count the rows first, which takes about as long as to read them. */
+  /** Whether to count the rows first, which takes about as long as reading them. */
   readonly counted: boolean;
 }
 
-/** The rows of an export, as they all were at one moment. */
+/** The rows of an export, all from one snapshot. */
 export interface Exported {
   readonly columns: readonly ExportColumn[];
   readonly batches: AsyncIterable<readonly TextRow[]>;
-  /** How many there are; null when they were not counted. */
+  /** Number of rows; null if not counted. */
   readonly total: number | null;
-  /** Where to go on from the next time; null for views that are not followed. */
+  /** Cursor for the next export; null for views that are not followed. */
   readonly cursor: FeedCursor | null;
 }
 
-/** What is read as lines; with `since`, `_deleted` is the last value. */
+/** With `since`, `_deleted` is the last column. */
 export interface LinesRequest extends Pick<ExportRequest, 'view' | 'since' | 'sellerIds'> {
-  /** Of all rows of a followed view: only those whose key is greater; null: from the first. */
+  /** When reading all rows of a followed view: only those with a greater key; null: from the first. */
   readonly after: readonly string[] | null;
-  /** SQL that gives a value in the form in which it is wanted; `value` is the SQL of the value. */
+  /** Returns the SQL that formats a value; `value` is the SQL of the value itself. */
   readonly valueSql: (column: ExportColumn, value: string) => string;
 }
 
-/** The rows of a view as they all were at one moment. */
+/** The rows of a view as lines, all from one snapshot. */
 export interface ExportedLines extends Pick<Exported, 'columns' | 'cursor'> {
-  /** Which life of the store the rows are from: a restored backup begins another one. */
+  /** Identifies the store's history: restoring a backup begins a new epoch. */
   readonly epoch: string;
-  /** Lines of COPY’s text format in UTF-8, each whole. May be read once. */
+  /** Whole lines of COPY's text format in UTF-8. Can be read once. */
   readonly lines: AsyncIterable<Buffer>;
 }
 
-/** Name of the column that is true for rows that are gone. */
+/** Name of the column that is true for deleted rows. */
 const DELETED = '_deleted';
 const DELETED_COLUMN: ExportColumn = { name: DELETED, type: 'boolean' };
 
 /**
- * Values in the forms that every reader knows; and no limit of time, since readers may be slow. Compiling
- * the statement for the changes of a night would take seconds, the statement itself milliseconds.
+ * Standard value formats, and no timeouts, since readers may be slow. JIT compilation of the statement
+ * for a night's changes would take seconds; running it takes milliseconds.
  */
 const BEGIN = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
   SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO, YMD'; SET LOCAL extra_float_digits = 1;
   SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0;
   SET LOCAL jit = off`;
 
-interface Begun {
+interface Snapshot extends Pick<ExportedLines, 'columns' | 'cursor' | 'epoch'> {
   readonly rule: FeedRule | null;
-  readonly cursor: FeedCursor | null;
-  /** Which life of the store it is. */
-  readonly epoch: string;
-  /** Those of the view. */
-  readonly columns: readonly ExportColumn[];
   /** Whether the view is known to have no rows after the cursor. */
-  readonly isSame: boolean;
+  readonly isUnchanged: boolean;
 }
 
 /**
- * Begins a transaction that sees one moment; of a followed view, all that was written up to the number of
- * the cursor, and nothing after it. @throws {CursorAheadError}
+ * Begins a transaction with one snapshot. For a followed view it contains exactly what was written up to
+ * the cursor. @throws {CursorAheadError}
  */
-async function begin(
+async function beginSnapshot(
   client: Client,
   { view, since }: Pick<ExportRequest, 'view' | 'since'>,
-): Promise<Begun> {
+): Promise<Snapshot> {
   const rule = feedRule(view);
-  if (rule !== null) await holdFeeds(client);
-  // In one message. Its results are several, which the driver's types do not know.
+  if (rule !== null) await lockFeeds(client);
+  // One message with several results, which the driver's types don't describe.
   const results: unknown = await client.query(
-    `RESET lock_timeout; ${BEGIN}; ${momentSql(view)};
+    `RESET lock_timeout; ${BEGIN}; ${snapshotSql(view)};
      ${rule === null ? '' : 'SELECT pg_advisory_unlock_all()'}`,
   );
-  const moments = (results as QueryResult<Moment>[]).flatMap(({ rows }) => rows);
-  const moment = moments.find((row) => 'seq' in row);
-  if (moment === undefined) throw new Error('the store has no epoch');
-  const { epoch, columns, seq, at } = moment;
+  const rows = (results as QueryResult<SnapshotRow>[]).flatMap((result) => result.rows);
+  const row = rows.find((each) => 'seq' in each);
+  if (row === undefined) throw new Error('the store has no epoch');
+  const { epoch, columns, seq, at } = row;
   const cursor = rule === null ? null : { seq: BigInt(seq), at: rule.byTime === null ? null : at };
   if (since !== null && (cursor === null || since.seq > cursor.seq)) {
     throw new CursorAheadError(since);
   }
-  const isSame = rule !== null && since !== null && since.seq === cursor?.seq;
-  return {
-    rule,
-    cursor,
-    epoch,
-    columns,
-    isSame: isSame && !(await hasChangedByTime(client, rule, since)),
-  };
+  const isUnchanged =
+    rule !== null &&
+    since !== null &&
+    since.seq === cursor?.seq &&
+    !(await hasChangedByTime(client, rule, since));
+  return { rule, cursor, epoch, columns, isUnchanged };
 }
 
-interface Moment extends Pick<Begun, 'epoch' | 'columns'> {
+interface SnapshotRow extends Pick<Snapshot, 'epoch' | 'columns'> {
   readonly seq: string;
   readonly at: string;
 }
 
 /**
- * The first query decides what the transaction sees; a sequence always shows its present value. So this runs
- * while the feeds are held.
+ * The transaction's first query fixes its snapshot, but a sequence always shows its latest value. So this
+ * runs while the feeds are locked.
  */
-function momentSql(view: string): string {
+function snapshotSql(view: string): string {
   const id = `(${escapeLiteral(`reporting."${view}"`)}::regclass)`;
   return `SELECT CASE WHEN is_called THEN last_value ELSE 0 END AS seq,
          to_char(now(), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at,
@@ -255,7 +249,7 @@ function momentSql(view: string): string {
     FROM mirror.item_changes_seq_seq, mirror.epochs`;
 }
 
-/** The columns of a view as JSON. From the catalog: to plan a view takes milliseconds. @param id SQL */
+/** SQL of a view's columns as JSON. Read from the catalog, since planning a view takes milliseconds. @param id SQL */
 function columnsSql(id: string): string {
   return `(SELECT json_agg(json_build_object('name', attname, 'type', format_type(atttypid, atttypmod))
                            ORDER BY attnum)
@@ -272,56 +266,45 @@ async function hasChangedByTime(
   return rows.length > 0;
 }
 
-/** SQL of a rule with the cursor's values in it, since COPY takes no parameters. */
+/** Puts the cursor's values into a rule's SQL, since COPY takes no parameters. */
 function withCursor(sql: string, { seq, at }: FeedCursor): string {
   return sql
     .replaceAll('$1', () => `${escapeLiteral(String(seq))}::bigint`)
-    .replaceAll('$2', () => `${literalOrNull(at)}::timestamptz`);
+    .replaceAll('$2', () => `${at === null ? 'NULL' : escapeLiteral(at)}::timestamptz`);
 }
 
-/** A cursor is from another store, or from a later state of this one. */
+/** The cursor is from another store, or from a later state of this one. */
 export class CursorAheadError extends StoreError {
   readonly code = 'CURSOR_AHEAD';
 
   constructor({ seq }: FeedCursor) {
     super(
       `the cursor ${seq} is ahead of this store, which was restored from a backup or is another one`,
-      'start over: export the view whole, and go on from the cursor that this gives',
+      'start over: export the whole view, then continue from the cursor that this prints',
     );
   }
 }
 
-/** The columns of a statement with their types. */
-export async function exportColumns(client: Client, sql: string): Promise<ExportColumn[]> {
-  const { fields } = await client.query(`SELECT * FROM (${sql}) AS rows LIMIT 0`);
-  const { rows } = await client.query<{ type: string }>(
-    `SELECT format_type(oid, modifier) AS type
-       FROM unnest($1::oid[], $2::int[]) WITH ORDINALITY AS t (oid, modifier, n) ORDER BY n`,
-    [fields.map(({ dataTypeID }) => dataTypeID), fields.map((field) => field.dataTypeModifier)],
-  );
-  return rows.map(({ type }, n) => ({ name: fields[n]?.name ?? '', type }));
-}
-
 /**
- * SQL of the rows that are asked for.
- * @param values SQL of each value that is selected of a row `f`
- * @param after null: in any order; of all rows of a followed view, in the order of their key, those
- *   whose key is greater, or all when it is empty
+ * SQL of the requested rows.
+ * @param values SQL of each selected value of a row `f`
+ * @param after null: any order. Otherwise all rows of a followed view are sorted by key and start after
+ *   this key; empty: they start at the first row
  */
 function rowsSql(
   { view, since, sellerIds }: Pick<ExportRequest, 'view' | 'since' | 'sellerIds'>,
-  { rule, isSame }: Pick<Begun, 'rule' | 'isSame'>,
+  { rule, isUnchanged }: Pick<Snapshot, 'rule' | 'isUnchanged'>,
   columns: readonly ExportColumn[],
   values: readonly string[],
   after: readonly string[] | null,
 ): string {
   const names = columns.map(({ name }) => name).filter((name) => name !== DELETED);
-  const isWhole = since === null || rule === null || isSame;
-  const all = rule?.whole?.(names) ?? `reporting."${view}"`;
+  const isWhole = since === null || rule === null || isUnchanged;
+  const all = rule?.allRows?.(names) ?? `reporting."${view}"`;
   const source = isWhole
     ? `SELECT *, false AS ${DELETED} FROM ${all} AS v`
     : withCursor(rule.since(names), since);
-  const conditions = [isSame ? 'false' : 'true'];
+  const conditions = [isUnchanged ? 'false' : 'true'];
   if (sellerIds !== null) {
     conditions.push(`f.seller_id = ANY(ARRAY[${sellerIds.map(escapeLiteral).join(', ')}]::text[])`);
   }
@@ -335,10 +318,6 @@ function rowsSql(
   }
   return `SELECT ${values.join(', ')} FROM (${source}) AS f
     WHERE ${conditions.join(' AND ')}${keys === '' ? '' : ` ORDER BY ${keys}`}`;
-}
-
-function literalOrNull(text: string | null): string {
-  return text === null ? 'NULL' : escapeLiteral(text);
 }
 
 async function* noLines(): AsyncGenerator<Buffer> {}
@@ -366,43 +345,43 @@ async function count(client: Client, sql: string): Promise<number> {
   return Number(rows[0]?.rows ?? 0);
 }
 
-const TRIES = 60;
-const WAIT_MS = 1_000;
+const LOCK_TRIES = 60;
+const LOCK_WAIT_MS = 1_000;
 const LOCK_NOT_AVAILABLE = '55P03';
 
-/** Takes the locks that writers hold from the first number they take to their commit; see the migrations. */
-const HOLD_FEEDS = `SET lock_timeout = ${WAIT_MS};
+/** Writers hold these locks from taking their first feed number until they commit; see the migrations. */
+const LOCK_FEEDS = `SET lock_timeout = ${LOCK_WAIT_MS};
   SELECT pg_advisory_lock(hashtextextended('seller-mirror/purchases', 0)),
          pg_advisory_lock(hashtextextended('seller-mirror/item-changes', 0))`;
 
 /**
- * Waits until nobody is between taking a number of the feeds and committing what it stands for: then all
- * up to the last number is committed. Writers wait until it is let go, so that must be soon, and so is the
- * end of the wait for them.
- * @throws {FeedBusyError} when writers don't come to an end
+ * Waits until no transaction holds a feed number that it has not committed. Then everything up to the
+ * last number is visible. Writers wait while this holds the locks, so each try is short and so is the
+ * time until the caller releases them.
+ * @throws {FeedBusyError} if writers hold the locks for too long
  */
-async function holdFeeds(client: Client): Promise<void> {
+async function lockFeeds(client: Client): Promise<void> {
   for (let tries = 1; ; tries++) {
     try {
-      await client.query(HOLD_FEEDS);
+      await client.query(LOCK_FEEDS);
       return;
     } catch (error) {
       await client.query('SELECT pg_advisory_unlock_all()');
       if (errorCode(error) !== LOCK_NOT_AVAILABLE) throw error;
-      if (tries === TRIES) throw new FeedBusyError();
+      if (tries === LOCK_TRIES) throw new FeedBusyError();
     }
-    await pause(WAIT_MS / 4);
+    await pause(LOCK_WAIT_MS / 4);
   }
 }
 
-/** Writers do not come to an end, so that nobody can tell how far the feeds are. */
+/** Writers hold the feed locks for so long that no snapshot could be taken. */
 class FeedBusyError extends StoreError {
   readonly code = 'FEED_BUSY';
 
   constructor() {
     super(
-      'a process has been writing items or purchase codes for a minute without coming to an end',
-      'repeat it later; `seller-mirror status` shows what runs, and pg_stat_activity who waits',
+      'other processes have been writing items or purchase codes for more than a minute',
+      'try again later; `seller-mirror status` shows what runs, and pg_stat_activity who waits',
     );
   }
 }

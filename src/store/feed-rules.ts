@@ -1,48 +1,46 @@
-/**
- * How a view is followed. Statements have the cursor's number as $1 and its moment as $2.
- */
+/** How to export only the changed rows of a view. In its SQL, $1 is the cursor's number and $2 its time. */
 export interface FeedRule {
-  /** Columns that identify a row. A row that is gone has only these. */
+  /** Columns that identify a row. A deleted row has only these. */
   readonly key: readonly string[];
-  /** SQL of rows that show something else only because time went by; null: there are none. */
+  /** SQL of the rows whose values changed only because time passed; null: there are none. */
   readonly byTime: string | null;
-  /** SQL of the rows after the cursor, with `_deleted`; `columns` are those of the view. */
+  /** SQL of the rows changed after the cursor, with `_deleted`. `columns` are the view's columns. */
   readonly since: (columns: readonly string[]) => string;
-  /** SQL of all rows, where an export has others than the view. */
-  readonly whole?: (columns: readonly string[]) => string;
+  /** SQL of all rows, if an export must differ from the view. */
+  readonly allRows?: (columns: readonly string[]) => string;
 }
 
 const FIRST_LISTS = `
   SELECT i.seller_id, i.item_id, 0 AS run_id
     FROM mirror.items i JOIN mirror.sellers s ON s.seller_id = i.seller_id WHERE s.loaded_seq > $1`;
 
-/** Items whose state was written without a change in the feed: undecided ones, and those found again. */
-const UNTOLD_STATES = `
+/** Items whose state changed without an entry in the change feed: undecided ones, and those found again. */
+const UNPUBLISHED_STATES = `
   SELECT seller_id, item_id, run_id FROM mirror.undecided_items WHERE seq > $1
   UNION ALL SELECT seller_id, item_id, run_id FROM mirror.item_lookups WHERE found_seq > $1`;
 
-/** SQL of the items that were written after the cursor, each with the first run that did. */
-function toldItems(which = 'true'): string {
+/** SQL of the items that changed after the cursor, each with the first run that changed it. */
+function changedItems(which = 'true'): string {
   return `
   SELECT seller_id, item_id, min(run_id) AS run_id
     FROM (SELECT seller_id, item_id, run_id FROM mirror.item_changes WHERE seq > $1 AND ${which}
-          UNION ALL ${FIRST_LISTS} UNION ALL ${UNTOLD_STATES}) AS t
+          UNION ALL ${FIRST_LISTS} UNION ALL ${UNPUBLISHED_STATES}) AS t
    GROUP BY seller_id, item_id`;
 }
 
-/** The view's rows of those items. */
-function rowsOfItems(view: string, told: string, where = 'true'): string {
-  return `WITH told AS (${told})
+/** SQL of the view's rows for these items. @param items SQL from `changedItems` */
+function rowsOfItems(view: string, items: string, where = 'true'): string {
+  return `WITH changed_items AS (${items})
     SELECT v.*, false AS _deleted
-      FROM told t JOIN ${view} v ON v.seller_id = t.seller_id AND v.item_id = t.item_id
+      FROM changed_items t JOIN ${view} v ON v.seller_id = t.seller_id AND v.item_id = t.item_id
      WHERE ${where}`;
 }
 
 /**
- * SQL of the history of items as far as it is told: a look-up can still take back that an undecided
- * item is missing, and rows of history never go.
+ * SQL of the item history without undecided states: a look-up may still undo that an item is missing,
+ * and exported history rows are never deleted.
  */
-function toldHistory(columns: readonly string[]): string {
+function decidedHistory(columns: readonly string[]): string {
   const ends = new Set(['valid_to', 'superseded_run_id']);
   const values = columns.map((name) =>
     ends.has(name) ? `CASE WHEN u.item_id IS NULL THEN h.${name} END AS ${name}` : `h.${name}`,
@@ -55,41 +53,41 @@ function toldHistory(columns: readonly string[]): string {
      WHERE u.item_id IS NULL OR h.valid_to IS NOT NULL)`;
 }
 
-/** What purchases show of items: their names and states. */
-const NAMED_ITEMS = toldItems(`field IN ('name', 'state')`);
+/** Purchases show the names and states of items. */
+const NAMED_ITEMS = changedItems(`field IN ('name', 'state')`);
 
-/** Codes that were written after the cursor, and those of items whose name or state was. */
+/** Codes that changed after the cursor, and codes of items whose name or state changed. */
 const CHANGED_CODES = `
-  told AS (${NAMED_ITEMS}), changed AS (
+  changed_items AS (${NAMED_ITEMS}), changed AS (
     SELECT code_id FROM mirror.purchase_codes WHERE changed_seq > $1
     UNION
-    SELECT p.code_id FROM told t JOIN mirror.purchase_codes p
+    SELECT p.code_id FROM changed_items t JOIN mirror.purchase_codes p
         ON p.seller_id = t.seller_id AND p.item_id = t.item_id`;
 
-/** The moments between that of the cursor and now, whichever way the clock went. */
-const MEANWHILE = `coalesce($2::timestamptz, '-infinity')`;
+/** The cursor's time. */
+const CURSOR_TIME = `coalesce($2::timestamptz, '-infinity')`;
 
-/** Purchases whose support has ended meanwhile, or has begun again because the clock was set back. */
+/** Purchases whose support ended since the cursor, or is active again because the clock was set back. */
 const SUPPORT_ENDED = `
     SELECT code_id FROM mirror.purchase_codes
-     WHERE verdict = 'valid' AND supported_until > least(${MEANWHILE}, now())
-       AND supported_until <= greatest(${MEANWHILE}, now())`;
+     WHERE verdict = 'valid' AND supported_until > least(${CURSOR_TIME}, now())
+       AND supported_until <= greatest(${CURSOR_TIME}, now())`;
 
 const RULES: Readonly<Record<string, FeedRule>> = {
   items: {
     key: ['seller_id', 'item_id'],
     byTime: null,
-    since: () => rowsOfItems('reporting.items', toldItems()),
+    since: () => rowsOfItems('reporting.items', changedItems()),
   },
-  // Runs of a seller come one after the other: what an earlier one superseded is known.
+  // A seller's runs are sequential, so states that an earlier run superseded were exported before.
   item_history: {
     key: ['seller_id', 'item_id', 'valid_from'],
     byTime: null,
-    whole: toldHistory,
+    allRows: decidedHistory,
     since: (columns) =>
       rowsOfItems(
-        toldHistory(columns),
-        toldItems(),
+        decidedHistory(columns),
+        changedItems(),
         'v.valid_to IS NULL OR v.superseded_run_id >= t.run_id',
       ),
   },
@@ -98,15 +96,15 @@ const RULES: Readonly<Record<string, FeedRule>> = {
     byTime: null,
     since: () => 'SELECT v.*, false AS _deleted FROM reporting.item_changes v WHERE v.seq > $1',
   },
-  // They show the item's name, and currencies that are read from its other changes.
+  // Shows the item's name, and currencies taken from the item's other changes.
   price_changes: {
     key: ['seq'],
     byTime: null,
     since: () =>
-      rowsOfItems('reporting.price_changes', toldItems(`(class = 'price' OR field = 'name')`)),
+      rowsOfItems('reporting.price_changes', changedItems(`(class = 'price' OR field = 'name')`)),
   },
-  // A code that was never valid was never exported, so it is not exported as deleted either. OFFSET 0 has
-  // each changed code looked up: taken together with the view, one change made PostgreSQL read all codes.
+  // A code that was never valid was never exported, so it is not exported as deleted either. OFFSET 0 makes
+  // PostgreSQL look up each changed code; merged with the view, one change made it read all codes.
   purchases: {
     key: ['code_id'],
     byTime: SUPPORT_ENDED,
@@ -121,7 +119,7 @@ const RULES: Readonly<Record<string, FeedRule>> = {
       SELECT * FROM reporting.purchases WHERE code_id = c.code_id OFFSET 0) AS v ON true
    WHERE v.code_id IS NOT NULL OR (p.changed_seq > $1 AND p.purchase_seen_at IS NOT NULL)`,
   },
-  // They show the item's name and the code's item, and no code has many.
+  // Shows the item's name and the code's item. No code has many rows.
   purchase_transitions: {
     key: ['seq'],
     byTime: null,
@@ -132,10 +130,10 @@ const RULES: Readonly<Record<string, FeedRule>> = {
   },
 };
 
-/** Columns of a purchase that is gone: its key and its code. */
+/** Columns that a deleted purchase keeps: its key and its code. */
 const PURCHASE_KEYS = new Set(['code_id', 'seller_id', 'code']);
 
-/** How a view is followed; null for those that are exported whole each time. */
+/** The rule of a followed view; null for views that are always exported whole. */
 export function feedRule(view: string): FeedRule | null {
   return Object.hasOwn(RULES, view) ? (RULES[view] ?? null) : null;
 }

@@ -2,28 +2,27 @@ import type { Pool } from 'pg';
 import { LONGEST_TEXT, storable } from './audits/columns.js';
 import type { Feed, FeedView } from './generated/prisma/client.js';
 
-/** How a view of a feed is doing. */
 export type FeedViewState = Pick<FeedView, 'view' | 'waitingSince' | 'deliveredAt' | 'problem'>;
 
-/** How a feed is doing. */
+/** A feed that was requested at least once. */
 export interface FeedState
   extends
     Pick<Feed, 'feed' | 'askedAt' | 'deliveredAt' | 'failures'>,
     Pick<Feed, 'problem' | 'failedAt' | 'staleSince'> {
-  /** Those that were ever asked for, by name. */
+  /** All views that were ever requested, by name. */
   readonly views: readonly FeedViewState[];
 }
 
-/** What came of a delivery. */
+/** The result of a delivery. */
 export interface FeedOutcome {
-  /** Null: all was delivered. */
+  /** Null: everything was delivered. */
   readonly problem: string | null;
   readonly views: readonly { readonly view: string; readonly problem: string | null }[];
-  /** When the feed had last been asked as the delivery began; null: never. */
+  /** When the feed was last requested before the delivery began; null: never. */
   readonly askedAt: Date | null;
 }
 
-/** The feeds that were ever asked for, by name. */
+/** All feeds that were ever requested, by name. */
 export async function list(pool: Pool): Promise<FeedState[]> {
   const { rows: feeds } = await pool.query<Omit<FeedState, 'views'>>(
     `SELECT feed, asked_at AS "askedAt", delivered_at AS "deliveredAt", failures, problem,
@@ -42,27 +41,27 @@ export async function list(pool: Pool): Promise<FeedState[]> {
 }
 
 /**
- * Notes that somebody asks for the views of a feed, as they are from now on.
- * @returns how often it failed in a row
+ * Records a request to deliver the current state of a feed's views.
+ * @returns its number of consecutive failures
  */
-export async function ask(pool: Pool, feed: string, views: readonly string[]): Promise<number> {
+export async function request(pool: Pool, feed: string, views: readonly string[]): Promise<number> {
   const { rows } = await pool.query<{ failures: number }>(
-    `WITH asked AS (
+    `WITH requested AS (
        INSERT INTO mirror.feeds (feed, asked_at) VALUES ($1, clock_timestamp())
        ON CONFLICT (feed) DO UPDATE SET asked_at = excluded.asked_at
        RETURNING asked_at, failures
      )
      INSERT INTO mirror.feed_views AS v (feed, view_name, waiting_since)
-     SELECT $1, name, asked_at FROM asked, unnest($2::text[]) AS name
+     SELECT $1, name, asked_at FROM requested, unnest($2::text[]) AS name
      ON CONFLICT (feed, view_name) DO UPDATE
         SET waiting_since = coalesce(v.waiting_since, excluded.waiting_since)
-     RETURNING (SELECT failures FROM asked) AS failures`,
+     RETURNING (SELECT failures FROM requested) AS failures`,
     [feed, views],
   );
   return rows[0]?.failures ?? 0;
 }
 
-/** When a feed was last asked; null: never. */
+/** When a feed was last requested; null: never. */
 export async function askedAt(pool: Pool, feed: string): Promise<Date | null> {
   const { rows } = await pool.query<{ at: Date }>(
     'SELECT asked_at AS at FROM mirror.feeds WHERE feed = $1',
@@ -71,11 +70,11 @@ export async function askedAt(pool: Pool, feed: string): Promise<Date | null> {
   return rows[0]?.at ?? null;
 }
 
-/** Notes what a feed has delivered, or why not. @returns how often it failed in a row */
-export async function note(
+/** Records the result of a delivery. @returns the feed's number of consecutive failures */
+export async function recordDelivery(
   pool: Pool,
   feed: string,
-  { problem, views, askedAt: asked }: FeedOutcome,
+  { problem, views, askedAt: requestedAt }: FeedOutcome,
 ): Promise<number> {
   const { rows } = await pool.query<{ failures: number }>(
     `INSERT INTO mirror.feeds AS f (feed, delivered_at, failures, problem, failed_at)
@@ -87,9 +86,9 @@ export async function note(
             failures = CASE WHEN excluded.problem IS NULL THEN 0 ELSE f.failures + 1 END,
             failed_at = coalesce(excluded.failed_at, f.failed_at)
      RETURNING failures`,
-    [feed, textOf(problem)],
+    [feed, storableText(problem)],
   );
-  // What was asked for while the delivery went on waits for the next one.
+  // A request that came during the delivery waits for the next one.
   await pool.query(
     `INSERT INTO mirror.feed_views AS v (feed, view_name, waiting_since, delivered_at, problem)
      SELECT $1, name, CASE WHEN problem IS NOT NULL THEN clock_timestamp() END,
@@ -103,16 +102,19 @@ export async function note(
                 THEN coalesce(v.waiting_since, excluded.waiting_since)
               ELSE (SELECT f.asked_at FROM mirror.feeds f
                      WHERE f.feed = $1 AND date_trunc('milliseconds', f.asked_at) > $4) END`,
-    [feed, views.map(({ view }) => view), views.map((one) => textOf(one.problem)), asked],
+    [
+      ...[feed, views.map(({ view }) => view), views.map((one) => storableText(one.problem))],
+      requestedAt,
+    ],
   );
   return rows[0]?.failures ?? 0;
 }
 
-function textOf(problem: string | null): string | null {
+function storableText(problem: string | null): string | null {
   return problem === null ? null : storable(problem, LONGEST_TEXT);
 }
 
-/** Notes since when a feed is stale; null: it no longer is. */
+/** Records since when a feed has been stale; null: it is up to date. */
 export async function markStale(pool: Pool, feed: string, since: Date | null): Promise<void> {
   await pool.query('UPDATE mirror.feeds SET stale_since = $2 WHERE feed = $1', [feed, since]);
 }

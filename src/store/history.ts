@@ -2,59 +2,61 @@ import { escapeLiteral } from 'pg';
 import { ITEM_FIELDS } from '../domain/changes.js';
 import type { SellerLock } from './locks.js';
 
-/** Columns of `mirror.items` that a version keeps: all that reports show, and since when. */
+/** Columns of `mirror.items` that a version keeps. */
 const STATE_COLUMNS = [
   ...['seller_id', 'item_id', ...ITEM_FIELDS.map(({ column }) => column)],
   ...['state', 'first_seen_at', 'changed_at', 'removed_at', 'synced_run_id', 'valid_from'],
 ];
 
 /*
- * The fragments of SQL below are parts of statements whose parameters are the seller, $1, the run,
- * $2, and its moment, $3.
+ * The SQL fragments below belong to statements with these parameters: $1 the seller, $2 the run, $3 the
+ * run's start.
  */
 
 /**
- * SQL of the row at a place, to be joined with a relation that knows it. `OFFSET 0` keeps the planner
- * from joining by hashes, which would write out and read again whole tables of wide rows: fetching
- * each by its place takes half the time when all of 100,000 changed, and less when few did.
+ * SQL to join the row with this ctid. `OFFSET 0` prevents a hash join, which would spill whole tables of
+ * wide rows to disk. Fetching each row by its ctid takes half the time if all of 100,000 rows changed,
+ * and less if few did.
  */
-export function rowAt(table: string, place: string): string {
-  return `LATERAL (SELECT * FROM ${table} WHERE ctid = ${place} OFFSET 0)`;
+export function rowAt(table: string, ctid: string): string {
+  return `LATERAL (SELECT * FROM ${table} WHERE ctid = ${ctid} OFFSET 0)`;
 }
 
 /**
- * The start of the state that the run writes over row `i`. It always grows, even if a clock goes back:
- * no two states of an item overlap in time.
+ * SQL of the `valid_from` of the state that replaces row `i`. It always increases, even if a clock goes
+ * back, so that no two states of an item overlap in time.
  */
 export const NEXT_VALID_FROM = `greatest($3::timestamptz, i.valid_from + interval '1 microsecond')`;
 
 /**
- * SQL that keeps rows of `mirror.items` as they are before the statement that it is a part of.
- * @param source a relation with the rows' `old_place`
- * @param where which of its rows, `d`
+ * SQL that copies rows of `mirror.items`, as they were before the statement, to `mirror.item_versions`.
+ * @param source a relation with the rows' ctid in `old_place`
+ * @param where condition on its rows, `d`
  */
-export function keepVersions(source: string, where = 'true'): string {
+export function saveVersionsSql(source: string, where = 'true'): string {
   return `INSERT INTO mirror.item_versions (${STATE_COLUMNS.join(', ')}, valid_to, superseded_run_id)
     SELECT ${STATE_COLUMNS.map((column) => `i.${column}`).join(', ')}, ${NEXT_VALID_FROM}, $2
       FROM ${source} d CROSS JOIN ${rowAt('mirror.items', 'd.old_place')} i
      WHERE ${where}`;
 }
 
-/** Columns of a change that waits in `pg_temp.outgoing_changes` for the end of its transaction. */
+/** Columns of `pg_temp.outgoing_changes`, where changes wait until the transaction commits. */
 export const CHANGE_COLUMNS = 'item_id, class, field, old_value, new_value';
 
 /**
- * A transaction that numbers changes holds this lock until it ends, so that numbers become visible in
- * order, and a reader never finds a smaller one later. It goes to the server in one message with the
- * COMMIT: a process that stops there can't keep the others waiting.
+ * A transaction that takes numbers of the change feed holds this lock until it ends. So numbers become
+ * visible in order, and a reader never finds a smaller one later. It is sent in one message with the
+ * COMMIT, so that a process that stops in between can't block the others.
  */
-export const NUMBERING = `SELECT pg_advisory_xact_lock(hashtextextended('seller-mirror/item-changes', 0))`;
+export const LOCK_CHANGE_FEED = `SELECT pg_advisory_xact_lock(hashtextextended('seller-mirror/item-changes', 0))`;
 
-/** SQL of the next number of the feed, for what followers must see though it is no change. */
-export const NEXT_NUMBER = `nextval('mirror.item_changes_seq_seq')`;
+/** SQL of the feed's next number, for events that followers must see but that are no change. */
+export const NEXT_FEED_NUMBER = `nextval('mirror.item_changes_seq_seq')`;
 
-/** Publishes what a killed run left undecided. The caller holds the seller's lock. */
-export async function tellUndecided({
+/**
+ * Publishes items as missing that a killed run left undecided. The caller holds the seller's lock.
+ */
+export async function publishUndecided({
   client,
   sellerId,
 }: Pick<SellerLock, 'client' | 'sellerId'>): Promise<void> {
@@ -66,16 +68,16 @@ export async function tellUndecided({
   const seller = escapeLiteral(sellerId);
   // One message is one transaction.
   await client.query(
-    `${NUMBERING};
+    `${LOCK_CHANGE_FEED};
      INSERT INTO mirror.item_changes (seller_id, run_id, changed_at, ${CHANGE_COLUMNS})
      SELECT seller_id, run_id, since, item_id, 'missing', 'state', '"live"', '"missing"'
        FROM mirror.undecided_items WHERE seller_id = ${seller};
-     ${noneUndecided(seller)}`,
+     ${clearUndecidedSql(seller)}`,
   );
 }
 
-/** SQL that ends the time in which items of a seller are undecided. */
-export function noneUndecided(seller: string): string {
+/** SQL that records that no items of a seller are undecided. @param seller SQL literal */
+export function clearUndecidedSql(seller: string): string {
   return `UPDATE mirror.sellers SET undecided_run_id = NULL, undecided_seq = NULL
            WHERE seller_id = ${seller}`;
 }

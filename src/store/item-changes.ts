@@ -1,43 +1,43 @@
 import type { Pool } from 'pg';
 import type { ChangeClass, ChangeFold } from '../domain/changes.js';
 
-/** A value of a field, in its canonical form: money and moments are text, lists are arrays. */
+/** A field's canonical value: money and timestamps are text, lists are arrays. */
 export type FieldValue = string | readonly string[] | null;
 
 export interface ItemChange {
-  /** Its place in the feed. */
+  /** Its position in the feed. */
   readonly seq: bigint;
   readonly sellerId: string;
   readonly itemId: bigint;
   readonly itemName: string | null;
   readonly runId: bigint;
-  /** When the run began that found it. */
+  /** When the run that found it began. */
   readonly changedAt: Date;
   readonly class: ChangeClass;
-  /** A column of `mirror.items`; `state` for items that are new, missing, removed or restored. */
+  /** A column of `mirror.items`; `state` if the item was added, missing, removed or restored. */
   readonly field: string;
   readonly old: FieldValue;
   readonly new: FieldValue;
-  /** Of a price: the item's currency before and after the run; null for all else. */
+  /** For prices: the item's currency before and after the run; otherwise null. */
   readonly currencies: { readonly old: string | null; readonly new: string | null } | null;
 }
 
 export interface ChangeFilter {
-  /** Only after this place in the feed. */
+  /** Only after this position in the feed. */
   readonly after?: bigint;
-  /** Only before this place in the feed. */
+  /** Only before this position in the feed. */
   readonly before?: bigint;
   readonly runId?: bigint;
-  /** Only of runs that began at or after this moment. */
+  /** Only changes of runs that began at or after this time. */
   readonly from?: Date;
   readonly classes?: readonly ChangeClass[];
   readonly itemId?: number;
   readonly sellerIds?: readonly string[];
-  /** None of the changes that are folded. */
+  /** Leaves out the changes that these folds summarize. */
   readonly without?: readonly ChangeFold[];
 }
 
-/** SQL of a filter on `mirror.item_changes`. @param values parameters before it; those of it are added */
+/** SQL of a filter on `mirror.item_changes`. Appends its parameters to `values`. */
 function conditionOf(filter: ChangeFilter, values: unknown[]): string {
   const { after, before, runId, from, classes, itemId, sellerIds, without = [] } = filter;
   const conditions = ['true'];
@@ -45,12 +45,12 @@ function conditionOf(filter: ChangeFilter, values: unknown[]): string {
   if (after !== undefined) conditions.push(`seq > ${parameter(after)}`);
   if (before !== undefined) conditions.push(`seq < ${parameter(before)}`);
   if (runId !== undefined) {
-    // All changes of a run are of one moment, which an index knows.
+    // All changes of a run have the same time, which is indexed.
     const run = parameter(runId);
-    const moment = `(SELECT started_at FROM mirror.runs WHERE run_id = ${run})`;
+    const startedAt = `(SELECT started_at FROM mirror.runs WHERE run_id = ${run})`;
     conditions.push(
       `run_id = ${run}`,
-      `changed_at BETWEEN ${moment} - interval '1 s' AND ${moment} + interval '1 s'`,
+      `changed_at BETWEEN ${startedAt} - interval '1 s' AND ${startedAt} + interval '1 s'`,
     );
   }
   if (from !== undefined) conditions.push(`changed_at >= ${parameter(from)}`);
@@ -81,9 +81,9 @@ function jsonOf(value: FieldValue): string | null {
 }
 
 /**
- * Changes in the order of the feed. Numbers become visible in order: a reader that goes on after the
- * last one misses none.
- * @param filter at most `limit`: the first ones, or the last ones when `newest` is set
+ * Changes in feed order. Numbers become visible in order, so a reader that continues after the last one
+ * misses nothing.
+ * @param filter `limit` keeps the first changes, or the last ones with `newest`
  */
 export async function readChanges(
   pool: Pool,
@@ -105,7 +105,7 @@ export async function readChanges(
                           WHEN c.run_id = p.run_id THEN c.new_value ELSE c.old_value END)
             END AS currencies
        FROM page p LEFT JOIN mirror.items i ON i.seller_id = p.seller_id AND i.item_id = p.item_id
-       -- The first change of currency in this run or after it says what it was until then.
+       -- The first currency change in this run or later tells the currency before it.
        LEFT JOIN LATERAL (
          SELECT * FROM mirror.item_changes n
           WHERE p.class = 'price' AND n.seller_id = p.seller_id AND n.item_id = p.item_id
@@ -117,7 +117,7 @@ export async function readChanges(
   return rows;
 }
 
-/** How many changes of one kind there are. */
+/** Number of changes of one field. */
 export interface ChangeCount {
   readonly sellerId: string;
   readonly class: ChangeClass;
@@ -146,23 +146,23 @@ export interface RunField {
   readonly changedAt: Date;
   readonly class: ChangeClass;
   readonly field: string;
-  /** Items in which it changed, each once in a run, and the place in the feed of the last of these changes. */
+  /** Number of items in which it changed, and the last of these changes' position in the feed. */
   readonly items: number;
   readonly place: bigint;
-  /** The change that most of them have in common. */
+  /** The most common of these changes. */
   readonly same: {
     readonly old: FieldValue;
     readonly new: FieldValue;
     readonly items: number;
     readonly place: bigint;
   };
-  /** Items that the run's list named; where it had none, those that are live now. */
+  /** Number of items in the run's list; if it had no list, of items that are live now. */
   readonly listed: number;
 }
 
 /**
- * Fields that changed in more than `least` items of a run, and in more than half of those it listed.
- * @param changes of the runs to look at; only their run and moment matter
+ * Fields that changed in more than `least` items of a run, and in more than half of its listed items.
+ * @param changes their runs are searched
  */
 export async function readRunFields(
   pool: Pool,
@@ -171,17 +171,17 @@ export async function readRunFields(
 ): Promise<RunField[]> {
   const runs = [...new Set(changes.map(({ runId }) => runId))];
   if (runs.length === 0) return [];
-  const moments = changes.map(({ changedAt }) => changedAt).sort((a, b) => Number(a) - Number(b));
+  const times = changes.map(({ changedAt }) => changedAt).sort((a, b) => Number(a) - Number(b));
   const { rows } = await pool.query<
     Omit<RunField, 'same'> & { same: Omit<RunField['same'], 'place'> & { place: string } }
   >(
     `WITH chosen AS MATERIALIZED (
-       -- Values are compared by their hashes: descriptions are long.
+       -- Compares hashes, since descriptions are long.
        SELECT seq, run_id, seller_id, changed_at, class, field,
               jsonb_hash_extended(old_value, 0) AS old_hash, jsonb_hash_extended(new_value, 0) AS new_hash
          FROM mirror.item_changes
         WHERE run_id = ANY($1::bigint[])
-          -- All changes of a run are of one moment, which an index knows.
+          -- All changes of a run have the same time, which is indexed.
           AND changed_at BETWEEN $2::timestamptz - interval '1 s' AND $3::timestamptz + interval '1 s'
      ), wanted AS (
        SELECT run_id, seller_id,
@@ -196,7 +196,7 @@ export async function readRunFields(
         GROUP BY c.run_id, c.seller_id, c.class, c.field, w.listed
        HAVING count(*) > $4 AND count(*) * 2 > w.listed
      ), same AS (
-       -- The greatest pair, not the first of sorted ones: sorting 200,000 takes seconds.
+       -- max() of pairs, since sorting 200,000 of them takes seconds.
        SELECT run_id, class, field, (max(pair))[1]::int AS items, (max(pair))[2] AS place
          FROM (SELECT run_id, class, field, ARRAY[count(*), max(c.seq)] AS pair
                  FROM chosen c JOIN fields f USING (run_id, class, field)
@@ -209,14 +209,14 @@ export async function readRunFields(
                                'place', s.place::text) AS same
        FROM fields f JOIN same s USING (run_id, class, field) JOIN mirror.item_changes v ON v.seq = s.place
       ORDER BY f.place`,
-    [runs, moments[0], moments.at(-1), least],
+    [runs, times[0], times.at(-1), least],
   );
   return rows.map(({ same, ...row }) => ({ ...row, same: { ...same, place: BigInt(same.place) } }));
 }
 
 /**
- * How far the feed is: who has all that the mirror holds now goes on after this. First lists count,
- * though their items are not told: `mirror.sellers.loaded_seq` is their place.
+ * The feed's last position. A reader that has the mirror's current contents continues after it. First
+ * lists count too: they have a position (`mirror.sellers.loaded_seq`) but no changes.
  */
 export async function feedEnd(pool: Pool): Promise<bigint> {
   const { rows } = await pool.query<{ seq: bigint }>(
@@ -226,8 +226,8 @@ export async function feedEnd(pool: Pool): Promise<bigint> {
   return rows[0]?.seq ?? 0n;
 }
 
-/** The greatest number of a change that was ever given; a greater one is not of this store. */
-export async function feedReach(pool: Pool): Promise<bigint> {
+/** The greatest number ever given to a change. A greater cursor is from another store. */
+export async function greatestFeedNumber(pool: Pool): Promise<bigint> {
   const { rows } = await pool.query<{ seq: bigint }>(
     'SELECT CASE WHEN is_called THEN last_value ELSE 0 END AS seq FROM mirror.item_changes_seq_seq',
   );

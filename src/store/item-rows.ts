@@ -1,17 +1,17 @@
 import type { PreparedItem } from '../domain/prepare-item.js';
 import { BinaryRows } from './copy.js';
 
-/** The columns that a run puts on every row it writes. */
+/** Values that a run puts into every row it writes. */
 export interface RowStamp {
   readonly sellerId: string;
   readonly runId: bigint;
-  /** The run's moment, ISO 8601 in UTC. */
+  /** When the run began, ISO 8601 in UTC. */
   readonly at: string;
 }
 
 type WriteField = (row: BinaryRows, prepared: PreparedItem) => void;
 
-/** The columns of `mirror.items` that hold what the marketplace said, and the hashes over it. */
+/** The columns of `mirror.items` that differ between items. */
 const VALUES: Readonly<Record<string, WriteField>> = {
   name: (row, { item }) => row.text(item.name),
   description: (row, { item }) => row.text(item.description),
@@ -37,7 +37,7 @@ const VALUES: Readonly<Record<string, WriteField>> = {
   raw: (row, { raw }) => row.jsonb(raw),
 };
 
-/** The columns that are alike in all rows of a run. */
+/** The columns with the same value in all rows of a run. */
 const STAMPED: Readonly<Record<string, (row: BinaryRows, stamp: RowStamp) => void>> = {
   seller_id: (row, { sellerId }) => row.text(sellerId),
   state: (row) => row.text('live'),
@@ -49,7 +49,7 @@ const STAMPED: Readonly<Record<string, (row: BinaryRows, stamp: RowStamp) => voi
 
 const WRITE_VALUES = Object.values(VALUES);
 export const ITEM_VALUE_COLUMNS = Object.keys(VALUES);
-/** Columns of `mirror.items` in the order in which rows have them. */
+/** Columns of `mirror.items` in the order of `ItemRows`. */
 export const ITEM_COLUMNS = [...Object.keys(STAMPED), 'item_id', ...ITEM_VALUE_COLUMNS];
 
 const NO_EXTRA = Buffer.from('{}');
@@ -60,13 +60,13 @@ function jsonOf(extra: PreparedItem['extra']): Uint8Array {
 }
 
 /**
- * Items to be copied into the table, encoded as they are added: the bytes of a catalogue take far less
- * time and memory than its objects.
+ * Items for a COPY into the table. They are encoded as they are added, since the bytes of a catalogue
+ * take far less memory than its objects.
  */
 export class ItemRows extends BinaryRows {
-  /** The fields of `STAMPED`, encoded once. */
+  /** The encoded fields of `STAMPED`. */
   readonly #stamped: Uint8Array;
-  /** Of the items added since `clear`. */
+  /** Ids of the items added since `clear`. */
   ids: number[] = [];
 
   constructor(stamp: RowStamp) {
@@ -76,7 +76,7 @@ export class ItemRows extends BinaryRows {
     this.#stamped = stamped.data();
   }
 
-  /** Adds a live row of `ITEM_COLUMNS`, and `rival` when it is given. */
+  /** Adds a live row with `ITEM_COLUMNS`, and the column `rival` if given. */
   add(prepared: PreparedItem, rival?: boolean): void {
     this.startRow(ITEM_COLUMNS.length + (rival === undefined ? 0 : 1));
     this.append(this.#stamped);

@@ -4,7 +4,7 @@ import type { Item } from './generated/prisma/client.js';
 import { queryColumns, type QueryColumn } from './read-only.js';
 
 export interface ItemFilter {
-  /** Absent: as they are now. */
+  /** Absent: now. */
   readonly asOf?: Date;
   readonly states?: readonly Exclude<ItemState, null>[];
   readonly itemId?: number;
@@ -12,7 +12,6 @@ export interface ItemFilter {
   readonly limit?: number;
 }
 
-/** Columns of an item: its seller, its fields, and the mirror's own. */
 const COLUMNS = [
   'seller_id',
   'item_id',
@@ -21,8 +20,8 @@ const COLUMNS = [
 ];
 
 /**
- * Columns of a list of items: all of them, or those that a person looks at first.
- * @param differing of those columns, which are not the same in all rows
+ * Columns of an item list: all, or the few that people need most.
+ * @param differing which of these columns differ between rows
  */
 export function itemColumns(
   which: 'all' | 'few',
@@ -37,10 +36,10 @@ export function itemColumns(
   ];
 }
 
-/** A statement that selects items by seller and id, for a cursor. */
+/** A statement for a cursor that selects items, sorted by seller and id. */
 export function itemsStatement(columns: readonly string[], filter: ItemFilter): string {
   const { asOf, states, itemId, sellerIds, limit } = filter;
-  const moment = escapeLiteral(asOf?.toISOString() ?? 'infinity');
+  const time = escapeLiteral(asOf?.toISOString() ?? 'infinity');
   const anyOf = (values: readonly string[]): string =>
     values.map((value) => escapeLiteral(value)).join(', ');
   const conditions = [
@@ -49,7 +48,7 @@ export function itemsStatement(columns: readonly string[], filter: ItemFilter): 
     ...(sellerIds === undefined ? [] : [`seller_id IN (${anyOf(sellerIds)})`]),
   ];
   return [
-    `SELECT ${columns.join(', ')} FROM reporting.items_as_of(${moment})`,
+    `SELECT ${columns.join(', ')} FROM reporting.items_as_of(${time})`,
     ...(conditions.length === 0 ? [] : [`WHERE ${conditions.join(' AND ')}`]),
     'ORDER BY seller_id, item_id',
     ...(limit === undefined ? [] : [`LIMIT ${limit}`]),
@@ -57,8 +56,8 @@ export function itemsStatement(columns: readonly string[], filter: ItemFilter): 
 }
 
 /**
- * Since when there is history of each seller: the first list, or what is kept of the time after it.
- * To the millisecond, as runs stamp what they write. Null until a list was read.
+ * Where each seller's history begins: with its first list, or later if old states were pruned. Null
+ * until a list was read. Rounded to milliseconds, like the timestamps that runs write.
  */
 export async function historyStarts(
   pool: Pool,
@@ -81,7 +80,7 @@ export interface TextRows {
   readonly rows: readonly (readonly (string | null)[])[];
 }
 
-/** Each seller's item of this id, with the fields that nobody documented and the record as received. */
+/** Each seller's item with this id, with undocumented fields and the record as received. */
 export function itemsWithId(
   pool: Pool,
   itemId: number,
@@ -101,7 +100,7 @@ export function itemsWithId(
   );
 }
 
-/** The prices of an item with their dates, the present one last. */
+/** The prices of an item with their dates, the current one last. */
 export function priceHistory(pool: Pool, sellerId: string, itemId: number): Promise<TextRows> {
   return textRows(
     pool,
@@ -131,7 +130,7 @@ async function textRows(pool: Pool, text: string, values: readonly unknown[]): P
   return { columns: queryColumns(fields), rows };
 }
 
-/** How many items a seller had at the end of a day (UTC), and what became of some on it. */
+/** How many items a seller had at the end of a day (UTC), and how many changed on that day. */
 export interface ItemsOfDay {
   readonly day: Date;
   readonly live: number;
@@ -142,8 +141,8 @@ export interface ItemsOfDay {
 }
 
 /**
- * The last days of a seller in `reporting.items_daily`, the newest first. The view adds up all changes of
- * state that there ever were; this one those of these days, from the present backwards.
+ * The last days of a seller in `reporting.items_daily`, newest first. The view adds up all state changes
+ * ever; this query starts from the current counts and subtracts the changes of these days.
  */
 export async function lastDays(pool: Pool, sellerId: string, days: number): Promise<ItemsOfDay[]> {
   const { rows } = await pool.query<ItemsOfDay>(
@@ -182,13 +181,12 @@ export async function lastDays(pool: Pool, sellerId: string, days: number): Prom
   return rows;
 }
 
-/** Which items a person looks for. */
 export interface ItemSearch {
   /** Part of the name, a tag, or an id; empty: all. */
   readonly text: string;
   readonly state: Exclude<ItemState, null> | null;
   readonly sellerId: string | null;
-  /** Null: as they are now. */
+  /** Null: now. */
   readonly asOf: Date | null;
   readonly sort: 'id' | 'name' | 'price' | 'changed';
   readonly limit: number;
@@ -213,48 +211,51 @@ const SORTS = {
 
 export async function searchItems(pool: Pool, search: ItemSearch): Promise<ListedItem[]> {
   const { text, state, sellerId, asOf, sort, limit, offset } = search;
-  // As a number: of an id compared as text the planner expects one match in 200 items, and then
-  // walks along the key in the hope of an early end where a scan in parallel takes half the time. No
-  // item has id 0; with nothing to compare, the planner leaves the scan to one process.
+  // Compares ids as numbers: for ids as text the planner expects one match in 200 items and walks the
+  // key, which takes twice as long as a parallel scan. No item has id 0, but without a comparison the
+  // planner does not scan in parallel.
   const itemId = /^[1-9]\d{0,17}$/.test(text) ? text : '0';
   const literal = text.replaceAll(/[\\%_]/g, '\\$&');
-  // LIKE takes a fifth of the time of ILIKE, which folds the case of each name, and leaves it few names. It
-  // goes by its function, negated: then the planner expects as many matches as of ILIKE alone.
-  const passing = `($1 = '' OR (NOT textnlike(name, $9) OR NOT textnlike(name, $10)) AND name ILIKE $2 OR $1 = ANY (tags) OR item_id = $8)
+  // LIKE takes a fifth of the time of ILIKE, which folds the case of each name, and leaves ILIKE few names.
+  // It is written as its negated function, so that the planner expects as many matches as for ILIKE alone.
+  const matches = `($1 = '' OR (NOT textnlike(name, $9) OR NOT textnlike(name, $10)) AND name ILIKE $2 OR $1 = ANY (tags) OR item_id = $8)
     AND ($3::text IS NULL OR state::text = $3) AND ($4::text IS NULL OR seller_id = $4)`;
   const page = `ORDER BY ${SORTS[sort]} LIMIT $5 OFFSET $6`;
   const { rows } = await pool.query<ListedItem>(
     `SELECT seller_id AS "sellerId", item_id::text AS "itemId", name, category, state,
             price_regular AS "priceRegular", currency, changed_at AS "changedAt" FROM ${
               asOf === null
-                ? // Sorted by keys alone, which with prices are in an index: few items are read whole.
+                ? // Sorts keys only, which an index holds together with prices, and so reads few whole items.
                   `mirror.items
       WHERE $7::timestamptz IS NULL AND (seller_id, item_id) IN (
-              SELECT seller_id, item_id FROM mirror.items WHERE ${passing} ${page})
+              SELECT seller_id, item_id FROM mirror.items WHERE ${matches} ${page})
       ORDER BY ${SORTS[sort]}`
-                : `reporting.items_as_of($7) WHERE ${passing} ${page}`
+                : `reporting.items_as_of($7) WHERE ${matches} ${page}`
             }`,
-    [...[text, `%${literal}%`, state, sellerId, limit, offset, asOf, itemId], ...outlines(text)],
+    [
+      ...[text, `%${literal}%`, state, sellerId, limit, offset, asOf, itemId],
+      ...caseSensitivePatterns(text),
+    ],
   );
   return rows;
 }
 
-/** Letters from the rarest on. K and i are also the lower case of letters beyond ASCII. */
+/** Letters, rarest first. Without k and i, which are also the lower case of non-ASCII letters. */
 const RAREST = 'jqxzvwybpgfmdchulnorsate'.split('');
 
 /**
- * Patterns of which every text matches one that contains this one in any letter case: all letters but the
- * rarest are left open.
+ * Two LIKE patterns. Every name that contains `text` in any letter case matches one of them. They fix the
+ * rarest letter, once in each case, and leave all other letters open.
  */
-function outlines(text: string): readonly string[] {
-  // Letters of other alphabets may have more than two cases.
+function caseSensitivePatterns(text: string): readonly string[] {
+  // Letters of other alphabets may have more than two case variants.
   if (/[^ -~]/.test(text)) return ['%', '%'];
-  const small = text.toLowerCase();
-  const rarest = RAREST.find((letter) => small.includes(letter)) ?? '';
-  const place = rarest === '' ? -1 : small.indexOf(rarest);
-  const outline = (letter: string): string =>
-    small.replaceAll(/[a-z\\%_]/g, (one, at: number) =>
-      at === place ? letter : /[a-z]/.test(one) ? '_' : `\\${one}`,
+  const lower = text.toLowerCase();
+  const rarest = RAREST.find((letter) => lower.includes(letter)) ?? '';
+  const place = rarest === '' ? -1 : lower.indexOf(rarest);
+  const pattern = (letter: string): string =>
+    lower.replaceAll(/[a-z\\%_]/g, (character, at: number) =>
+      at === place ? letter : /[a-z]/.test(character) ? '_' : `\\${character}`,
     );
-  return [`%${outline(rarest)}%`, `%${outline(rarest.toUpperCase())}%`];
+  return [`%${pattern(rarest)}%`, `%${pattern(rarest.toUpperCase())}%`];
 }

@@ -1,6 +1,6 @@
 import type { PoolClient } from 'pg';
 import type { LookupOutcome, Removals } from '../domain/removals.js';
-import { CHANGE_COLUMNS, keepVersions, NEXT_VALID_FROM } from './history.js';
+import { CHANGE_COLUMNS, saveVersionsSql, NEXT_VALID_FROM } from './history.js';
 import type { RowStamp } from './item-rows.js';
 import type { SellerLock } from './locks.js';
 
@@ -101,7 +101,7 @@ const DELIST = `
                         WHERE l.seller_id = $1 AND l.item_id = i.item_id
                           AND l.unlisted AND l.outcome = 'found')
   ), kept AS (
-    ${keepVersions('going')}
+    ${saveVersionsSql('going')}
   )
   UPDATE mirror.items i SET state = 'missing', synced_run_id = $2, valid_from = ${NEXT_VALID_FROM}
     FROM going d WHERE i.ctid = d.old_place`;
@@ -152,7 +152,7 @@ function stateChange(to: 'missing' | 'removed', from: string, more = ''): string
         FROM mirror.items i
        WHERE i.seller_id = $1 AND i.item_id = ANY($4::bigint[]) AND ${from}
     ), kept AS (
-      ${keepVersions('going', 'NOT d.undecided')}
+      ${saveVersionsSql('going', 'NOT d.undecided')}
     ), told AS (
       INSERT INTO pg_temp.outgoing_changes (${CHANGE_COLUMNS})
       SELECT item_id, '${to}', 'state', to_jsonb(state), '"${to}"' FROM going

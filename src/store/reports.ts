@@ -1,5 +1,5 @@
-import { escapeLiteral, type Pool } from 'pg';
-import { exportColumns, type Exported } from './exports.js';
+import { type Client, escapeLiteral, type Pool } from 'pg';
+import type { ExportColumn, Exported } from './exports.js';
 import { inTransaction, withOwnClient } from './pools.js';
 import { openTextCursor, type TextRow } from './text-cursor.js';
 
@@ -172,10 +172,21 @@ export function download<T>(
   return withOwnClient(url, 'report', signal, async (client) => {
     await client.query(`BEGIN; ${READING}; SET LOCAL statement_timeout = 0`);
     const sql = reportSql(report, sellerId);
-    const columns = await exportColumns(client, sql);
+    const columns = await columnsOf(client, sql);
     const { batches, close } = await openTextCursor(client, sql);
     const result = await consume({ columns, batches: batches as AsyncIterable<TextRow[]> });
     await close();
     return result;
   });
+}
+
+/** The columns that a statement returns. */
+async function columnsOf(client: Client, sql: string): Promise<ExportColumn[]> {
+  const { fields } = await client.query(`SELECT * FROM (${sql}) AS rows LIMIT 0`);
+  const { rows } = await client.query<{ type: string }>(
+    `SELECT format_type(oid, modifier) AS type
+       FROM unnest($1::oid[], $2::int[]) WITH ORDINALITY AS t (oid, modifier, n) ORDER BY n`,
+    [fields.map(({ dataTypeID }) => dataTypeID), fields.map((field) => field.dataTypeModifier)],
+  );
+  return rows.map(({ type }, n) => ({ name: fields[n]?.name ?? '', type }));
 }

@@ -1,9 +1,9 @@
 import type { Pool, PoolClient } from 'pg';
 import type { WideChange } from '../domain/changes.js';
-import { readHeldBack } from './decisions.js';
+import { readHeldItems } from './decisions.js';
 import type { Run } from './generated/prisma/client.js';
 import type { RunKind, RunState } from './generated/prisma/enums.js';
-import { tellUndecided } from './history.js';
+import { publishUndecided } from './history.js';
 import type { SellerLock } from './locks.js';
 import type { Connections } from './pools.js';
 import { PAUSED } from './sellers.js';
@@ -56,7 +56,7 @@ export async function startRun(
       WHERE seller_id = $1 AND state = 'running'`,
     [sellerId, DIED.state, DIED.problemCode, DIED.problem],
   );
-  await tellUndecided({ client, sellerId });
+  await publishUndecided({ client, sellerId });
   const { rows } = await client.query<{ runId: bigint; startedAt: Date }>(
     `INSERT INTO mirror.runs (seller_id, kind, state, holder, job_id)
      VALUES ($1, $2, 'running', $3, $4) RETURNING run_id AS "runId", started_at AS "startedAt"`,
@@ -227,6 +227,6 @@ export async function getRun({ prisma, others: pool }: Connections, runId: bigin
     orderBy: { quarantineId: 'asc' },
     take: 100,
   });
-  const held = run.state === 'held' ? await readHeldBack(pool, runId) : null;
+  const held = run.state === 'held' ? await readHeldItems(pool, runId) : null;
   return { run, quarantine, held };
 }

@@ -9,14 +9,19 @@ import { type Applied, applyStage, loadKnownCatalogue, NOTHING_APPLIED } from '.
 import { CopyIn } from './copy.js';
 import {
   type DecisionRecord,
-  type HeldBack,
-  type HeldFates,
-  readFates,
-  readHeldBack,
+  type HeldItems,
+  type HeldItemStates,
+  readHeldItemStates,
+  readHeldItems,
   recordDecision,
-  saveHeldBack,
+  saveHeldItems,
 } from './decisions.js';
-import { CHANGE_COLUMNS, NEXT_NUMBER, NUMBERING, noneUndecided } from './history.js';
+import {
+  CHANGE_COLUMNS,
+  NEXT_FEED_NUMBER,
+  LOCK_CHANGE_FEED,
+  clearUndecidedSql,
+} from './history.js';
 import { ITEM_COLUMNS, ItemRows, type RowStamp } from './item-rows.js';
 import { itemsLockSql, type SellerLock } from './locks.js';
 import { delistItems, recordLookups, removeItems, takeBackDelisting } from './removals.js';
@@ -230,7 +235,7 @@ export class ItemSession {
     if (taken > 0) {
       this.#statesChanged = true;
       this.#publications.push(
-        `UPDATE mirror.item_lookups SET found_seq = ${NEXT_NUMBER}
+        `UPDATE mirror.item_lookups SET found_seq = ${NEXT_FEED_NUMBER}
           WHERE seller_id = ${this.#seller} AND item_id = ANY('{${ids.join(',')}}'::bigint[])`,
       );
     }
@@ -238,7 +243,7 @@ export class ItemSession {
   }
 
   /** Publishes the items that this run marked as missing and that still are. */
-  async tellUndecided(): Promise<void> {
+  async publishUndecided(): Promise<void> {
     const client = await this.#changing();
     // An item that became missing in this transaction has its change already.
     await client.query(
@@ -249,7 +254,7 @@ export class ItemSession {
                                               WHERE c.item_id = u.item_id AND c.field = 'state')`,
       [this.#stamp.sellerId],
     );
-    this.#publications.push(noneUndecided(this.#seller));
+    this.#publications.push(clearUndecidedSql(this.#seller));
   }
 
   async lookedUp(lookups: ReadonlyMap<number, LookupOutcome>): Promise<void> {
@@ -268,14 +273,14 @@ export class ItemSession {
   }
 
   /** Stores with the run what it holds back, of so many items; returns it with a few names. */
-  async holdBack(plan: RemovalPlan, present: number): Promise<HeldBack | null> {
+  async holdItems(plan: RemovalPlan, present: number): Promise<HeldItems | null> {
     const client = await this.#connection();
-    await saveHeldBack(client, this.#stamp, plan, present);
-    return readHeldBack(client, this.#stamp.runId);
+    await saveHeldItems(client, this.#stamp, plan, present);
+    return readHeldItems(client, this.#stamp.runId);
   }
 
-  async fatesOf(heldRunId: bigint): Promise<HeldFates> {
-    return readFates(await this.#connection(), this.#stamp, heldRunId);
+  async heldItemStates(heldRunId: bigint): Promise<HeldItemStates> {
+    return readHeldItemStates(await this.#connection(), this.#stamp, heldRunId);
   }
 
   async decide(heldRunId: bigint, record: DecisionRecord): Promise<void> {
@@ -291,7 +296,7 @@ export class ItemSession {
     await markWideFields(await this.#connection(), this.#stamp.runId, marks);
   }
 
-  /** Numbers the changes and commits; see `NUMBERING`. */
+  /** Numbers the changes and commits; see `LOCK_CHANGE_FEED`. */
   async commit(): Promise<void> {
     const { runId, at } = this.#stamp;
     await this.#keepCounts();
@@ -310,7 +315,7 @@ export class ItemSession {
            FROM pg_temp.outgoing_changes`,
       );
     }
-    if (this.#publications.length > 0) this.#publications.unshift(NUMBERING);
+    if (this.#publications.length > 0) this.#publications.unshift(LOCK_CHANGE_FEED);
     const client = await this.#connection();
     await client.query([...this.#publications, 'COMMIT'].join(';\n'));
     this.#over = true;
@@ -353,7 +358,7 @@ export class ItemSession {
   /** Notes the place in the feed of the seller's first list, or of items that look-ups decide about. */
   #publishPlace(what: 'loaded' | 'undecided'): void {
     this.#publications.push(
-      `UPDATE mirror.sellers SET ${what}_run_id = ${this.#stamp.runId}, ${what}_seq = ${NEXT_NUMBER}
+      `UPDATE mirror.sellers SET ${what}_run_id = ${this.#stamp.runId}, ${what}_seq = ${NEXT_FEED_NUMBER}
         WHERE seller_id = ${this.#seller}`,
     );
   }

@@ -1,6 +1,6 @@
 import type { Pool } from 'pg';
 import type { WideChange } from '../domain/changes.js';
-import { type HeldBack, readHeldBack } from './decisions.js';
+import { type HeldItems, readHeldItems } from './decisions.js';
 import type { Run } from './generated/prisma/client.js';
 import { sellerIsLocked } from './locks.js';
 import { DIED } from './runs.js';
@@ -47,7 +47,7 @@ export interface SellerStatus {
    */
   readonly lastProblem: RunSeen | null;
   /** The items that this run held back, when it waits for a person's decision. */
-  readonly held: HeldBack | null;
+  readonly held: HeldItems | null;
   /** The newest run of the last week that changed a field in all or nearly all items. */
   readonly lastWide: {
     readonly runId: bigint;
@@ -176,14 +176,14 @@ export async function sellerStatuses(
   const statuses: SellerStatus[] = [];
   for (const row of rows) {
     const last = row.lastProblem;
-    const held = last?.state === 'held' ? await readHeldBack(pool, BigInt(last.run_id)) : null;
+    const held = last?.state === 'held' ? await readHeldItems(pool, BigInt(last.run_id)) : null;
     statuses.push(statusOf(row, held));
   }
   return statuses;
 }
 
 /** Field by field: for a thousand rows, to copy the rest of a row takes longer than all else here. */
-function statusOf(row: StatusRow, held: HeldBack | null): SellerStatus {
+function statusOf(row: StatusRow, held: HeldItems | null): SellerStatus {
   const { username, balance, currency, live, missing, removed } = row;
   const { parked, running, lastProblem: last, lastWide: wide } = row;
   return {

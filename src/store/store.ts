@@ -12,7 +12,7 @@ import * as decisions from './decisions.js';
 import type { Exported } from './exports.js';
 import * as feeds from './feeds.js';
 import * as feed from './item-changes.js';
-import { tellUndecided } from './history.js';
+import { publishUndecided } from './history.js';
 import type { RowStamp } from './item-rows.js';
 import * as items from './items-read.js';
 import { lockSeller, type SellerLock } from './locks.js';
@@ -86,7 +86,7 @@ export function openStore(url: string, applicationName: string, times: StoreTime
     items: {
       begin: (lock: SellerLock, stamp: RowStamp) => ItemSession.begin(lock, stamp),
       chooseLookups,
-      tellUndecided,
+      publishUndecided,
       otherLive: otherLiveItem,
       ...withFirst(pool, {
         withId: items.itemsWithId,
@@ -97,7 +97,7 @@ export function openStore(url: string, applicationName: string, times: StoreTime
         changes: feed.readChanges,
         changeCounts: feed.countChanges,
         feedEnd: feed.feedEnd,
-        feedReach: feed.feedReach,
+        greatestFeedNumber: feed.greatestFeedNumber,
       }),
     },
     access: withLater(withPrisma, access),

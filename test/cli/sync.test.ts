@@ -122,7 +122,7 @@ describe('wrong usage', () => {
       code: 1,
       stdout: '',
       stderr:
-        'error: database x at 127.0.0.1:9: the connection was refused\n  → Check host and port in DATABASE_URL, and that the server runs and lets this machine in.\n',
+        'error: database x at 127.0.0.1:9: the connection was refused\n  → Check host and port in DATABASE_URL, and that the server runs and accepts connections from this machine.\n',
     });
   });
 });

@@ -77,12 +77,16 @@ describe('the system page', () => {
   it('says how feeds are doing, and why one does not deliver', async () => {
     const { feeds } = mirror().store;
     const problem = 'MySQL at db: connect ECONNREFUSED';
-    await feeds.ask('lake', ['items']);
+    await feeds.request('lake', ['items']);
     const askedAt = await feeds.askedAt('lake');
-    await feeds.note('lake', { problem: null, views: [{ view: 'items', problem: null }], askedAt });
-    await feeds.ask('warehouse', ['items', 'purchases']);
+    await feeds.recordDelivery('lake', {
+      problem: null,
+      views: [{ view: 'items', problem: null }],
+      askedAt,
+    });
+    await feeds.request('warehouse', ['items', 'purchases']);
     const views = ['items', 'purchases'].map((view) => ({ view, problem }));
-    await feeds.note('warehouse', { problem, views, askedAt });
+    await feeds.recordDelivery('warehouse', { problem, views, askedAt });
     const visitor = await dashboard.login('viewer');
     const text = await visitor.page('/system');
     expect(text).toMatch(/<td>lake<\/td>.*?<span class="state good">ok<\/span>/);

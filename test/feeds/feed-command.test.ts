@@ -291,7 +291,7 @@ describe('feeds of a service', () => {
 
   it('whose job the queue has lost are put into it again', async () => {
     const config = readConfig(env, { cwd: dir, needs: 'store', cronFault: () => null });
-    await mirror().store.feeds.ask('lake', ['items']);
+    await mirror().store.feeds.request('lake', ['items']);
     const asked: string[] = [];
     const queues = {
       addFeed: (feed: string) => {

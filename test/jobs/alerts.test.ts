@@ -273,19 +273,23 @@ describe('stale feeds', () => {
   const note = async (problem: string | null, views = bi.views): Promise<unknown> => {
     const { feeds } = mirror().store;
     const askedAt = await feeds.askedAt('bi');
-    return feeds.note('bi', { problem, views: views.map((view) => ({ view, problem })), askedAt });
+    return feeds.recordDelivery('bi', {
+      problem,
+      views: views.map((view) => ({ view, problem })),
+      askedAt,
+    });
   };
 
   it('are told once for as long as their target lacks something, and once when it has all again', async () => {
     const { feeds } = mirror().store;
-    await feeds.ask('bi', bi.views);
-    await feeds.ask('bi', bi.views);
+    await feeds.request('bi', bi.views);
+    await feeds.request('bi', bi.views);
     await note('PostgreSQL at db: connect ECONNREFUSED');
     expect(await find(hours(2.9))).toEqual([]);
     const [stale] = await find(hours(3.1));
     expect(stale).toMatchObject({ kind: 'feed-stale', feed: 'bi' });
     if (stale === undefined) return;
-    await feeds.ask('bi', bi.views);
+    await feeds.request('bi', bi.views);
     await note('PostgreSQL at db: the disk is full');
     expect(await find(hours(5))).toEqual([stale]);
     const message = await describeAlert(mirror().store, stale, hours(5));
@@ -305,7 +309,7 @@ describe('stale feeds', () => {
   });
 
   it('are those of which a view does not fit its target, though the others are delivered', async () => {
-    await mirror().store.feeds.ask('bi', bi.views);
+    await mirror().store.feeds.request('bi', bi.views);
     await note(null, ['purchases']);
     await note('column name is date', ['items']);
     const [stale] = await find(hours(4));
@@ -318,9 +322,9 @@ describe('stale feeds', () => {
 
   it('are not those that were asked for nothing, or are no longer configured', async () => {
     const { feeds } = mirror().store;
-    await feeds.ask('bi', bi.views);
+    await feeds.request('bi', bi.views);
     await note(null);
-    await feeds.ask('old', ['items']);
+    await feeds.request('old', ['items']);
     expect(await find(hours(9))).toEqual([]);
   });
 });

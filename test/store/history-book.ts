@@ -2,7 +2,7 @@ import pg from 'pg';
 import type { Item, Json } from '../../src/domain/item.js';
 import { prepareItem, type PreparedItem } from '../../src/domain/prepare-item.js';
 import type { ItemRow } from '../support/mirror.js';
-import { tellUndecided } from '../../src/store/history.js';
+import { publishUndecided } from '../../src/store/history.js';
 import { lockSeller, type SellerLock, WATCH_TIMES } from '../../src/store/locks.js';
 import { ItemSession } from '../../src/store/session.js';
 import { createTestDatabase, emptyTables } from '../support/postgres.js';
@@ -75,7 +75,7 @@ export class HistoryBook {
        VALUES ($1, $2, 'items', 'running', 'a test', $3) ON CONFLICT DO NOTHING`,
       [runId, sellerId, at],
     );
-    if (rowCount === 1) await tellUndecided(lock);
+    if (rowCount === 1) await publishUndecided(lock);
     return ItemSession.begin(lock, { sellerId, runId, at });
   }
 
@@ -94,13 +94,13 @@ export class HistoryBook {
       await session.lookedUp(new Map(found.map((id) => [id, 'found'])));
       await session.takeBack(found);
       await session.remove({ remove, missing });
-      await session.tellUndecided();
+      await session.publishUndecided();
     });
   }
 
   /** Does what the seller's next run does first after one that was killed. */
   async settle(sellerId: string): Promise<void> {
-    await tellUndecided(await this.lock(sellerId));
+    await publishUndecided(await this.lock(sellerId));
   }
 
   /** Commits what `work` does, or undoes it, so that nobody waits for a test that failed. */

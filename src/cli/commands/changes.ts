@@ -148,7 +148,7 @@ interface View {
 
 /** Refuses a number that is not given yet: the changes up to it would be missed. */
 async function checkPlace({ store }: App, after: bigint): Promise<void> {
-  const reach = await store.items.feedReach();
+  const reach = await store.items.greatestFeedNumber();
   if (after <= reach) return;
   throw new CommandError(
     `change ${after} is still to come: this store has given numbers up to ${reach}`,

@@ -122,7 +122,7 @@ async function run(app: App, name: string | undefined, options: CommonOptions): 
       progress.finish();
     }
     const { problem } = outcome;
-    await states.note(feed.name, { ...outcome, askedAt });
+    await states.recordDelivery(feed.name, { ...outcome, askedAt });
     results.push({ feed: feed.name, problem, views });
     if (options.json !== true) await print(feedLines(feed, problem, views));
   }

@@ -2,142 +2,125 @@ import { pino, stdTimeFunctions } from 'pino';
 import { isColorSupported, prettyFactory } from 'pino-pretty';
 import type { Log, LogFields } from '../domain/log.js';
 import type { Secret } from '../domain/secret.js';
-import { createMask, escapeUnseen, LineValues, UNREADABLE } from './line-values.js';
+import { createMask, escapeInvisible, LineValues, UNREADABLE } from './line-values.js';
 
 export interface LogOptions {
-  /** Lines below it are not written. */
+  /** Lines below this level are dropped. */
   readonly level: 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'silent';
-  /** `json`: one object a line, for machines. `pretty`: one line of text, for people. */
+  /** `json`: one object per line, for machines. `pretty`: one line of text, for people. */
   readonly format: 'json' | 'pretty';
-  /** What no line may show, in any spelling. */
+  /** Masked in every line, in any spelling. */
   readonly secrets: readonly Secret[];
-  /** Gets each line with its line end; standard output when not given. */
+  /** Receives each line with its line end. Default: write to standard output. */
   readonly write?: (line: string) => void;
-  /** Colours in `pretty`; when not given, where standard output has them. */
+  /** Colours for `pretty`. Default: only if standard output supports them. */
   readonly colors?: boolean;
 }
 
-export interface OpenLog extends Log {
-  flush(): void;
-}
-
-/** Bytes of JSON that message and fields may take; what is around them stays below 16 KiB. */
-const BYTES = { json: 15 * 1024, pretty: 10 * 1024 } as const;
-/** Bytes that wait while the disk behind standard output is full; lines beyond are lost. */
-const MOST_WAITING = 1024 * 1024;
-/** What a line has of itself; fields of these names get another. */
+/** Maximum bytes of JSON for message and fields. With the rest, a line stays below 16 KiB. */
+const MAX_BYTES = { json: 15 * 1024, pretty: 10 * 1024 } as const;
+/** Maximum bytes buffered while standard output does not accept writes. Further lines are lost. */
+const MAX_BUFFERED_BYTES = 1024 * 1024;
+/** Names that the log itself writes. A field with one of these names gets a `_` appended. */
 const OWN_NAMES: ReadonlySet<string> = new Set(['level', 'time', 'msg', 'pid']);
-
-/**
- * The log of a long-running process: lines of `level`, `time` (ISO 8601), `pid`, the fields and
- * `msg`, of 16 KiB at most. Calling it never fails, and no line shows a secret, a purchase code or
- * a character that acts on terminals.
- */
-export function createLog(options: LogOptions): OpenLog {
-  const { level, format } = options;
-  const mask = createMask(options.secrets);
-  const show = format === 'pretty' ? createPretty(options.colors) : (json: string) => `${json}\n`;
-  const output = options.write === undefined ? openStdout() : { write: options.write, flush() {} };
-  // The last look at a whole line: whatever came into it, by whatever way.
-  const write = (line: string): void => {
-    const head = HEAD.exec(line)?.[0] ?? '';
-    output.write(show(escapeUnseen(head + mask.line(line.slice(head.length).trimEnd()))));
-  };
-  const lines = pino(
-    { level, base: null, timestamp: stdTimeFunctions.isoTime, formatters: { level: nameOf } },
-    { write: (line) => quietly(() => write(line)) },
-  );
-  const stacks = level === 'debug' || level === 'trace';
-  const newLine = () => new LineValues(mask, stacks, BYTES[format]);
-  return {
-    ...logOn(lines, { pid: process.pid }, newLine),
-    flush: () => quietly(() => output.flush()),
-  };
-}
-
-/** Level and time, which the log itself writes. */
+/** The level and time at the start of a line. They contain no text from outside. */
 const HEAD = /^\{"level":"[a-z]+","time":"[^"]+"/;
 
-function nameOf(level: string): object {
-  return { level };
-}
-
-/** Whoever logs has more important things to do than to mind the log. */
-function quietly(write: () => void): void {
-  try {
-    write();
-  } catch {
-    // There is no other place to tell it.
-  }
-}
-
-/** Standard output, written before the call returns, so that no line is lost when the process ends. */
-function openStdout(): { write: (line: string) => void; flush: () => void } {
-  const destination = pino.destination({ fd: 1, sync: true, maxLength: MOST_WAITING });
-  // A log that nobody reads any more must not end what it tells of.
-  destination.on('error', () => undefined);
-  return {
-    write: (line) => void destination.write(line),
-    flush: () => destination.flushSync(),
+/**
+ * Creates the log of a long-running process. Each line has `level`, `time` (ISO 8601), `pid`, the fields
+ * and `msg`, in at most 16 KiB. Logging never throws. No line contains a secret, a purchase code or a
+ * terminal control character.
+ */
+export function createLog({ level, format, secrets, write, colors }: LogOptions): Log {
+  const mask = createMask(secrets);
+  const render = format === 'pretty' ? createPretty(colors) : (json: string) => `${json}\n`;
+  const output = write ?? openStdout();
+  const writeLine = (line: string): void => {
+    const head = HEAD.exec(line)?.[0] ?? '';
+    try {
+      // The whole line is masked once more, in case a value got past LineValues.
+      output(render(escapeInvisible(head + mask.line(line.slice(head.length).trimEnd()))));
+    } catch {
+      // There is nowhere to report it, and the work must not fail because of the log.
+    }
   };
+  const logger = pino(
+    {
+      level,
+      base: null,
+      timestamp: stdTimeFunctions.isoTime,
+      formatters: { level: (name) => ({ level: name }) },
+    },
+    { write: writeLine },
+  );
+  const withStacks = level === 'debug' || level === 'trace';
+  const newLine = () => new LineValues(mask, withStacks, MAX_BYTES[format]);
+  return logOn(logger, { pid: process.pid }, newLine);
 }
 
-/** @param fields of every line */
-function logOn(lines: pino.Logger, fields: LogFields, newLine: () => LineValues): Log {
+/** Writes to standard output synchronously, so that no line is lost when the process exits. */
+function openStdout(): (line: string) => void {
+  const destination = pino.destination({ fd: 1, sync: true, maxLength: MAX_BUFFERED_BYTES });
+  // The process must survive when the reader of its log goes away.
+  destination.on('error', () => undefined);
+  return (line) => void destination.write(line);
+}
+
+/** @param fields added to every line */
+function logOn(logger: pino.Logger, fields: LogFields, newLine: () => LineValues): Log {
   const at =
     (level: 'debug' | 'info' | 'warn' | 'error') =>
     (message: string, own: LogFields = {}): void => {
-      if (!lines.isLevelEnabled(level)) return;
+      if (!logger.isLevelEnabled(level)) return;
       const values = newLine();
-      // The message first: it has the room it needs.
+      // The message goes first, so that fields can't use up its bytes.
       const text = values.text(message);
-      lines[level](values.members({ ...fields, ...copied(own) }), text);
+      logger[level](values.members({ ...fields, ...copyFields(own) }), text);
     };
   return {
     debug: at('debug'),
     info: at('info'),
     warn: at('warn'),
     error: at('error'),
-    child: (more) => logOn(lines, { ...fields, ...copied(more) }, newLine),
+    child: (more) => logOn(logger, { ...fields, ...copyFields(more) }, newLine),
   };
 }
 
-/** The fields as they are now, under names that a line does not use itself. Getters may throw. */
-function copied(fields: LogFields): LogFields {
+/** Copies the current values of the fields and renames those in OWN_NAMES. Getters may throw. */
+function copyFields(fields: LogFields): LogFields {
   const out: [string, unknown][] = [];
   for (const name of Object.keys(fields)) {
-    const own = OWN_NAMES.has(name) ? `${name}_` : name;
+    const shownName = OWN_NAMES.has(name) ? `${name}_` : name;
     try {
-      out.push([own, fields[name]]);
+      out.push([shownName, fields[name]]);
     } catch {
-      out.push([own, UNREADABLE]);
+      out.push([shownName, UNREADABLE]);
     }
   }
   return Object.fromEntries(out);
 }
 
-/** Turns a line of JSON into one for people: time, level, message, and the fields as `name=value`. */
+/** Converts a line of JSON to text for people: time, level, message, then the fields as `name=value`. */
 function createPretty(colors: boolean = isColorSupported): (json: string) => string {
   return prettyFactory({
     colorize: colors,
     singleLine: true,
     translateTime: 'SYS:yyyy-mm-dd HH:MM:ss',
-    // The fields are written below: the library would give some, such as stack and name, lines and
-    // places of their own.
+    // The fields are formatted below: pino-pretty would print some, such as stack, on extra lines.
     include: 'level,time',
     messageFormat(line, messageKey, _level, extras) {
       const shown = Object.entries(line)
         .filter(([name]) => !OWN_NAMES.has(name))
-        .map(([name, value]) => `${word(name)}=${word(value)}`);
-      const text = escapeUnseen(String(line[messageKey]));
+        .map(([name, value]) => `${plainOrJson(name)}=${plainOrJson(value)}`);
+      const text = escapeInvisible(String(line[messageKey]));
       return shown.length === 0 ? text : `${text} ${extras.colors.gray(shown.join(' '))}`;
     },
   });
 }
 
-/** As it is when it can be told apart, as JSON otherwise. */
-function word(value: unknown): string {
+/** Returns a single unambiguous word unchanged, and anything else as JSON. */
+function plainOrJson(value: unknown): string {
   return typeof value === 'string' && /^[\p{L}\p{N}\p{P}]+$/u.test(value) && !/["=]/.test(value)
     ? value
-    : escapeUnseen(JSON.stringify(value));
+    : escapeInvisible(JSON.stringify(value));
 }

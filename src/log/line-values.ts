@@ -4,128 +4,128 @@ import { MASK, maskCode, maskLikelyCodes, Secret } from '../domain/secret.js';
 
 type TextMask = (text: string) => string;
 
-/** Hides in text what no log may show. */
+/** Masks secrets and purchase codes. */
 export interface Mask {
   readonly text: TextMask;
-  /** The same for a whole line of JSON, which stays JSON. */
+  /** Masks a whole line of JSON, which stays valid JSON. */
   readonly line: TextMask;
-  /** Characters of the longest text that is hidden. */
+  /** Length of the longest text that is masked, in characters. */
   readonly longest: number;
 }
 
-/** User name and password within an address. */
+/** User name and password in a URL. */
 const LOGIN = /([a-z][a-z0-9+.-]{0,20}:\/\/)[^\s/@]{1,1000}@/gi;
-/** Characters of the longest text that is masked by its look: a login. */
-const LONGEST_BY_LOOK = 1_024;
+/** Upper bound for the length of a match of LOGIN, in characters. */
+const LONGEST_LOGIN = 1_024;
 
-/** Hides the secrets however they are written, logins in addresses, and whatever looks like a purchase code. */
+/** Masks the given secrets in any spelling, logins in URLs, and anything that looks like a purchase code. */
 export function createMask(secrets: readonly Secret[]): Mask {
   const redactor = new Redactor(secrets);
   return {
     text: (text) => maskLikelyCodes(redactor.text(text).replaceAll(LOGIN, '$1…@')),
-    // Logins would be looked for beyond the end of a value.
+    // Without LOGIN, which could match across the end of a value.
     line: (json) => maskLikelyCodes(redactor.literal(json)),
-    longest: Math.max(LONGEST_BY_LOOK, redactor.longest),
+    longest: Math.max(LONGEST_LOGIN, redactor.longest),
   };
 }
 
 const CODE_NAMES = /^(?:(?:purchase|licen[cs]e)?codes?)$/;
 const SECRET_NAMES = /(?:password|passwd|secret|token|apikey|authorization|cookie)$/;
 
-/** How a text in a field of this name is shown, whatever it looks like; null when as it is. */
+/** Returns the mask for every text in a field of this name, or null if the name needs none. */
 function maskOfField(name: string): TextMask | null {
   const plain = name.toLowerCase().replaceAll(/[^a-z]/g, '');
   if (CODE_NAMES.test(plain)) return maskCode;
   return SECRET_NAMES.test(plain) ? () => MASK : null;
 }
 
-/** Control characters and marks that are not seen but act: on terminals, on lines, on reading direction. */
-const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
+/** Control, format and separator characters. They can end a line, drive a terminal or reverse text. */
+const INVISIBLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
 
 /**
- * The same text with an escape of JSON for every character that is not seen, so that text from
- * outside can neither forge a line nor command a terminal. What was JSON still means the same.
+ * Replaces invisible characters by JSON escapes, so that text from outside can't forge a log line or
+ * control a terminal. JSON keeps its meaning.
  */
-export function escapeUnseen(text: string): string {
-  return text.replaceAll(UNSEEN, (character) => {
+export function escapeInvisible(text: string): string {
+  return text.replaceAll(INVISIBLE, (character) => {
     if (character === '\n') return String.raw`\n`;
     const units = character.split('').map((unit) => unit.charCodeAt(0));
     return units.map((unit) => `\\u${unit.toString(16).padStart(4, '0')}`).join('');
   });
 }
 
-const DEEPEST = 6;
-const MOST_ENTRIES = 64;
-const LONGEST_NAME = 100;
-const LONGEST_TEXT = 4_096;
-/** Text beyond this is not even looked at. */
-const MOST_LOOKED_AT = 65_536;
-/** Most bytes that one character takes in JSON: \u001b. */
+/** Maximum nesting of objects and lists. */
+const MAX_DEPTH = 6;
+/** Maximum members of an object, or elements of a list. */
+const MAX_ENTRIES = 64;
+/** Maximum characters of a name. */
+const MAX_NAME = 100;
+/** Maximum characters of a text. */
+const MAX_TEXT = 4_096;
+/** Characters of a text that are searched for secrets. The rest is dropped unread. */
+const MAX_SEARCHED = 65_536;
+/** Maximum bytes of one character in JSON, such as \u001b. */
 const CHARACTER_BYTES = 6;
-/** Most bytes that a value takes beside its texts: brackets, or a word such as false, and a comma. */
+/** Maximum bytes of a value beside its texts: brackets or a word such as false, and a comma. */
 const VALUE_BYTES = 8;
 
 export const UNREADABLE = '[unreadable]';
 
-/**
- * Turns the values of one log line into ones that JSON can show: masked, no deeper or longer than
- * the bounds allow, and never with an error, whatever they are.
- */
+/** Converts the values of one log line to JSON values: masked and within the limits above. Never throws. */
 export class LineValues {
-  /** Objects that the value at hand is in. */
-  readonly #around: object[] = [];
+  /** Objects that contain the current value, the outermost first. */
+  readonly #parents: object[] = [];
   #bytesLeft: number;
 
-  /** @param stacks whether errors come with their stacks @param bytes of JSON that the line may have */
+  /** @param withStacks include stacks of errors @param maxBytes of JSON in the line */
   constructor(
     private readonly mask: Mask,
-    private readonly stacks: boolean,
-    bytes: number,
+    private readonly withStacks: boolean,
+    maxBytes: number,
   ) {
-    this.#bytesLeft = bytes;
+    this.#bytesLeft = maxBytes;
   }
 
-  /** The text, masked, and cut where it is too long or the line full. */
-  text(text: string, longest = LONGEST_TEXT): string {
-    const clean = cut(this.#masked(text), longest);
+  /** Masks the text and cuts it to `maxLength` characters and to the bytes left in the line. */
+  text(text: string, maxLength = MAX_TEXT): string {
+    const clean = cut(this.#masked(text), maxLength);
     const fitting = Math.max(0, Math.floor(this.#bytesLeft / CHARACTER_BYTES) - 1);
     const shown = bytesOf(clean) <= this.#bytesLeft ? clean : cut(clean, fitting);
     this.#bytesLeft -= bytesOf(shown);
     return shown;
   }
 
-  /** The members of an object. @param maskOf how texts below a name are shown; null: as they are */
+  /** Converts the members of an object. @param maskOf returns the mask for the texts under a name */
   members(source: object, maskOf: (name: string) => TextMask | null = maskOfField): object {
     const out: [string, unknown][] = [];
     const left = this.#each(Object.keys(source), (name) => {
       const value = this.#value(() => (source as Record<string, unknown>)[name], maskOf(name));
-      // The name after the value, because a member without one is left out.
-      if (value !== undefined) out.push([this.text(name, LONGEST_NAME), value]);
+      if (value !== undefined) out.push([this.text(name, MAX_NAME), value]);
     });
     if (left > 0) out.push(['…', this.text(`${left} more`)]);
-    // Not one assignment after the other: a member called __proto__ would set the prototype.
+    // Assigning members one by one would let a member named __proto__ set the prototype.
     return Object.fromEntries(out);
   }
 
-  /** Goes through the entries that the line has room for; returns the number of the others. */
+  /** Calls `show` with each entry until the line is full. @returns the number of entries left out */
   #each<T>(entries: readonly T[], show: (entry: T) => void): number {
     for (const [index, entry] of entries.entries()) {
-      if (this.#bytesLeft <= 0 || index >= MOST_ENTRIES) return entries.length - index;
+      if (this.#bytesLeft <= 0 || index >= MAX_ENTRIES) return entries.length - index;
       show(entry);
     }
     return 0;
   }
 
-  /** Objects of others may throw when they are looked at. */
-  #value(look: () => unknown, mask: TextMask | null): unknown {
-    const depth = this.#around.length;
+  /** Converts the value that `read` returns. Getters and proxies may throw. */
+  #value(read: () => unknown, mask: TextMask | null): unknown {
+    const depth = this.#parents.length;
     this.#bytesLeft -= VALUE_BYTES;
     try {
-      return this.#shown(look(), mask);
+      return this.#shown(read(), mask);
     } catch {
       return this.text(UNREADABLE);
     } finally {
-      this.#around.length = depth;
+      this.#parents.length = depth;
     }
   }
 
@@ -147,7 +147,7 @@ export class LineValues {
     }
   }
 
-  /** Digits can be a secret too. */
+  /** Masks numbers too: a secret may consist of digits. */
   #number(value: number | bigint, mask: TextMask | null): unknown {
     const text = String(value);
     const shown = this.text(mask === null ? text : mask(text));
@@ -162,12 +162,12 @@ export class LineValues {
     }
     if (value instanceof URL) return this.text(value.href);
     if (ArrayBuffer.isView(value)) return this.text(`[${value.byteLength} bytes]`);
-    if (this.#around.includes(value)) return this.text('[circular]');
-    if (this.#around.length >= DEEPEST) return this.text('[deeper]');
-    this.#around.push(value);
+    if (this.#parents.includes(value)) return this.text('[circular]');
+    if (this.#parents.length >= MAX_DEPTH) return this.text('[deeper]');
+    this.#parents.push(value);
     if (types.isNativeError(value) || value instanceof Error) {
-      // Its code was named by a programmer, so it is no purchase code, and the first thing one looks for.
-      return this.members(factsOf(value, this.stacks), () => null);
+      // The `code` of an error is a name such as ECONNREFUSED, not a purchase code.
+      return this.members(errorMembers(value, this.withStacks), () => null);
     }
     if (Array.isArray(value) || value instanceof Set) {
       const out: unknown[] = [];
@@ -179,32 +179,32 @@ export class LineValues {
     return this.members(source, (name) => maskOfField(name) ?? mask);
   }
 
-  /** Masked before it is cut: half a secret is still one. */
+  /** Masks a text before it is cut: half a secret must not show. */
   #masked(text: string): string {
-    if (text.length <= MOST_LOOKED_AT) return this.mask.text(text);
-    const looked = this.mask.text(text.slice(0, MOST_LOOKED_AT));
-    // Its end may be the beginning of a secret.
-    return `${looked.slice(0, Math.max(0, looked.length - this.mask.longest))}…`;
+    if (text.length <= MAX_SEARCHED) return this.mask.text(text);
+    const masked = this.mask.text(text.slice(0, MAX_SEARCHED));
+    // The end is dropped, because it may be the first half of a secret.
+    return `${masked.slice(0, Math.max(0, masked.length - this.mask.longest))}…`;
   }
 }
 
-/** What a line says of an error, the most important first. Its other fields may be whole requests. */
-function factsOf(error: Error, withStack: boolean): object {
-  // Nothing keeps a library from putting something else than text into them.
+/** The members of an error to log, the most important first. Others may hold whole requests. */
+function errorMembers(error: Error, withStack: boolean): object {
+  // Typed as unknown, because libraries may assign anything to them.
   const { name, message, code, stack, cause, errors } = error as unknown as Record<string, unknown>;
   const type = typeof name === 'string' && name !== 'Error' ? name : error.constructor.name;
   const lines = withStack && typeof stack === 'string' ? stack.split('\n') : null;
-  // Only where it happened: the lines before repeat the message.
-  const places = lines?.filter((line) => /^ +at /.test(line)).map((line) => line.trim());
-  return { type, message, code, stack: places, cause, errors };
+  // The first lines of a stack repeat the message.
+  const frames = lines?.filter((line) => /^ +at /.test(line)).map((line) => line.trim());
+  return { type, message, code, stack: frames, cause, errors };
 }
 
-function cut(text: string, longest: number): string {
-  const kept = text.length > longest ? `${text.slice(0, Math.max(0, longest - 1))}…` : text;
+function cut(text: string, maxLength: number): string {
+  const kept = text.length > maxLength ? `${text.slice(0, Math.max(0, maxLength - 1))}…` : text;
   return kept.toWellFormed();
 }
 
-/** What the text takes in JSON, with quotes and what separates it from the next. */
+/** Bytes that the text takes in JSON, with its quotes and a separator. */
 function bytesOf(text: string): number {
-  return Buffer.byteLength(escapeUnseen(JSON.stringify(text))) + 1;
+  return Buffer.byteLength(escapeInvisible(JSON.stringify(text))) + 1;
 }

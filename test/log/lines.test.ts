@@ -8,7 +8,7 @@ import { anyValue, useLog } from './support.js';
 const MOST_BYTES = 16 * 1024;
 
 describe('a line of JSON', () => {
-  it('has level, time, message, the process and the fields of every log above it', () => {
+  it('has level, time, message, pid and the fields of all parent logs', () => {
     const { log, lines, last } = useLog();
     log.child({ seller: 'main' }).child({ run: 17n, job: 'sync' }).warn('held', { items: 12 });
     expect(last()).toEqual({
@@ -25,14 +25,14 @@ describe('a line of JSON', () => {
     expect(lines[0]).toMatch(/^\{"level":"warn","time":".*\}\n$/);
   });
 
-  it('names each fact once, the nearest one, because most readers take the last and some the first', () => {
+  it('has each field once, with the value of the innermost log', () => {
     const { log, lines, last } = useLog();
     log.child({ run: 1, seller: 'a' }).info('x', { run: 2 });
     expect(last()).toMatchObject({ run: 2, seller: 'a' });
     expect(lines[0]?.match(/"run"/g)).toHaveLength(1);
   });
 
-  it('can’t be made to claim another level, time or message by a field', () => {
+  it('renames fields that would replace level, time, message or pid', () => {
     const { log, last } = useLog();
     log.info('real', { level: 'fatal', time: 0, msg: 'forged', pid: 1 });
     expect(last()).toMatchObject({
@@ -46,7 +46,7 @@ describe('a line of JSON', () => {
     });
   });
 
-  it('shows every kind of value, so that no caller need think about it', () => {
+  it('shows every kind of value', () => {
     const { log, last } = useLog();
     const circle: Record<string, unknown> = { name: 'circle' };
     circle['self'] = circle;
@@ -84,7 +84,7 @@ describe('a line of JSON', () => {
     expect(last()).not.toHaveProperty('left');
   });
 
-  it('is valid and at most 16 KiB long, whatever the values are', () => {
+  it('is valid JSON of at most 16 KiB for any values', () => {
     const { log, lines, last } = useLog({ level: 'trace' });
     const fields = fc.dictionary(fc.string({ unit: 'binary' }), anyValue);
     fc.assert(
@@ -116,7 +116,7 @@ describe('a line of JSON', () => {
     ['deep values', () => ['x', { deep: deep(1e4) }]],
     ['many errors', () => ['x', { errors: Array.from({ length: 64 }, () => chain(20)) }]],
   ];
-  it.each(HUGE)('stays within its bounds with %s', (_, make) => {
+  it.each(HUGE)('takes at most 16 KiB with %s', (_, make) => {
     for (const format of ['json', 'pretty'] as const) {
       const { log, lines } = useLog({ format, colors: true, level: 'debug' });
       const [message, fields] = make();
@@ -126,14 +126,14 @@ describe('a line of JSON', () => {
     }
   });
 
-  it('says that something was left out', () => {
+  it('marks what was left out', () => {
     const { log, last } = useLog();
     log.info('x', { list: Array.from({ length: 100 }, (_, i) => i), text: 'y'.repeat(9_000) });
     expect((last()['list'] as unknown[]).at(-1)).toBe('… 36 more');
     expect(last()['text']).toMatch(/^y+…$/);
   });
 
-  it('is written even when a value refuses to be looked at', () => {
+  it('is written even if reading a value throws', () => {
     const { log, last } = useLog();
     const getter = {
       get bad(): string {
@@ -156,17 +156,17 @@ describe('a line of JSON', () => {
     });
   });
 
-  it('takes a member called __proto__ as any other', () => {
+  it('shows a member named __proto__ like any other', () => {
     const { log, last } = useLog();
     log.info('x', { in: JSON.parse('{"__proto__":{"level":"fatal"}}') as object });
     expect(Object.keys(last()['in'] as object)).toEqual(['__proto__']);
   });
 
-  it('is left out below the level, and before any value is looked at', () => {
+  it('is dropped below the level, without reading any value', () => {
     const { log, lines } = useLog({ level: 'warn' });
     log.info('x', {
       get bad(): string {
-        throw new Error('looked at');
+        throw new Error('read');
       },
     });
     log.debug('x');
@@ -198,7 +198,7 @@ function chain(length: number): Error {
 describe('an error', () => {
   class StrangeError extends Error {}
 
-  it('is told by type, message and code, with what caused it', () => {
+  it('has type, message, code and cause', () => {
     const { log, last } = useLog();
     const cause = Object.assign(new TypeError('refused'), {
       code: 'ECONNREFUSED',
@@ -212,14 +212,14 @@ describe('an error', () => {
     });
   });
 
-  it('has a stack only where the level asks for details', () => {
+  it('has a stack at level debug', () => {
     const { log, last } = useLog({ level: 'debug' });
     log.error('x', { error: new Error('first line\nsecond line') });
     const { stack } = last()['error'] as { stack: string[] };
     expect(stack[0]).toMatch(/^at .*lines\.test\.ts/);
   });
 
-  it('of several shows each of them', () => {
+  it('shows each error of an AggregateError', () => {
     const { log, last } = useLog();
     log.error('x', { error: new AggregateError([new Error('a'), 'b'], 'both') });
     expect(last()['error']).toMatchObject({
@@ -228,7 +228,7 @@ describe('an error', () => {
     });
   });
 
-  it('whose cause is itself ends', () => {
+  it('may be its own cause', () => {
     const { log, last } = useLog();
     const error = new Error('round');
     error.cause = error;
@@ -248,7 +248,7 @@ describe('a line for people', () => {
     ]);
   });
 
-  it('has colours only where they were asked for', () => {
+  it('has colours only if requested', () => {
     const [plain, colored] = [false, true].map((colors) => useLog({ format: 'pretty', colors }));
     plain?.log.error('x', { a: 1 });
     colored?.log.error('x', { a: 1 });
@@ -256,7 +256,7 @@ describe('a line for people', () => {
     expect(colored?.lines.join('')).toContain('\u001b[31mERROR');
   });
 
-  it('can’t be forged, broken or coloured by text from outside', () => {
+  it('escapes control characters from outside', () => {
     const { log, lines } = useLog({ format: 'pretty' });
     const acting = fc.constantFrom(
       ...'\n|\r|\u001b[2J|\u009b31m|\u2028|\u202e|\t|\b|\\n|\u{e0001}|x|"|='.split('|'),
@@ -280,7 +280,7 @@ describe('a line for people', () => {
     );
   });
 
-  it('in JSON shows such text as escapes too, because people look at that on terminals as well', () => {
+  it('escapes them in JSON too, which people also read on terminals', () => {
     const { log, lines, last } = useLog();
     log.info('a\u001b[2J\u009b31m\u2028\u202e\u{e0001}b');
     expect(lines[0]).toContain('a\\u001b[2J\\u009b31m\\u2028\\u202e\\udb40\\udc01b');
@@ -289,21 +289,20 @@ describe('a line for people', () => {
 });
 
 describe('a log that can’t be written', () => {
-  it('is no concern of who writes it', () => {
+  it('does not throw', () => {
     const { log } = useLog({
       write: () => {
         throw new Error('no space left');
       },
     });
     expect(() => log.error('x')).not.toThrow();
-    expect(() => log.flush()).not.toThrow();
   });
 });
 
 const LOG = new URL('../../dist/log/index.js', import.meta.url).href;
 
-/** A process that logs to its standard output. */
-function logging(code: string) {
+/** Starts a process that runs the code with a `log` on standard output. */
+function startLogging(code: string) {
   const script = `
     import { createLog } from ${JSON.stringify(LOG)};
     const log = createLog({ level: 'info', format: 'json', secrets: [] });
@@ -323,10 +322,9 @@ function logging(code: string) {
 }
 
 describe('the log of a process', () => {
-  it('is on standard output whole when it ends at once, because nothing waits in memory', async () => {
-    const { ended, lines, errors } = logging(`
+  it('is complete on standard output when the process exits at once', async () => {
+    const { ended, lines, errors } = startLogging(`
       for (let i = 0; i < 2000; i += 1) log.info('line', { i, text: 'x'.repeat(200) });
-      log.flush();
       process.exit(3);`);
     expect(await ended).toBe(3);
     expect(errors()).toBe('');
@@ -335,15 +333,13 @@ describe('the log of a process', () => {
     ]);
   });
 
-  it('does not end it when nobody reads it any more, as with `| head`', async () => {
-    const { child, ended, errors } = logging(`
+  it('does not end the process when its reader goes away, as with `| head`', async () => {
+    const { child, ended, errors } = startLogging(`
       log.info('ready');
       process.stdin.on('data', () => {
-        for (let i = 0; i < 100; i += 1) log.info('nobody hears this');
-        log.flush();
+        for (let i = 0; i < 100; i += 1) log.info('nobody reads this');
         setTimeout(() => {
           log.info('nor this');
-          log.flush();
           process.exit(0);
         }, 50);
       });`);

@@ -2,23 +2,22 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Secret } from '../../src/domain/secret.js';
 import { SPELLINGS } from '../support/echoes.js';
-import { useLog } from './support.js';
-import { BURIALS, purchaseCode, secretText } from './support.js';
+import { CONTAINERS, purchaseCode, secretText, useLog } from './support.js';
 
-const FORMATS = ['json', 'pretty'] as const;
-
-/** Everything that one line may show, when the text is both in its message and in its fields. */
-function linesWith(text: string, bury: (text: string) => unknown, secrets: string[]): string {
-  return FORMATS.map((format) => {
-    const { log, lines } = useLog({ format, secrets, level: 'debug' });
-    log.child({ buried: bury(text) }).info('a message', { also: bury(text) });
-    log.error(`went wrong: ${String(bury(text))}`);
-    return lines.join('');
-  }).join('');
+/** Logs the text in the message and in fields, in both formats. */
+function linesWith(text: string, wrap: (text: string) => unknown, secrets: string[]): string {
+  return (['json', 'pretty'] as const)
+    .map((format) => {
+      const { log, lines } = useLog({ format, secrets, level: 'debug' });
+      log.child({ wrapped: wrap(text) }).info('a message', { also: wrap(text) });
+      log.error(`went wrong: ${String(wrap(text))}`);
+      return lines.join('');
+    })
+    .join('');
 }
 
-/** Also as whoever reads JSON gets it. */
-function shown(lines: string): string {
+/** Appends every name and value of the lines of JSON, unescaped. */
+function withValues(lines: string): string {
   const texts = lines.split('\n').filter((line) => line.startsWith('{'));
   const values: string[] = [];
   for (const text of texts) {
@@ -30,11 +29,11 @@ function shown(lines: string): string {
   return `${lines}\n${values.join('\n')}`;
 }
 
-describe.each(Object.entries(BURIALS))('in %s', (_, bury) => {
-  it('no key survives, in no spelling', () => {
+describe.each(Object.entries(CONTAINERS))('in %s', (_, wrap) => {
+  it('masks a known key in every spelling', () => {
     fc.assert(
       fc.property(secretText, (key) => {
-        const line = shown(linesWith(key, bury, [key]));
+        const line = withValues(linesWith(key, wrap, [key]));
         const base64 = Buffer.from(`me:${key}`).toString('base64').slice(4, -4);
         const spelled = Object.values(SPELLINGS).map((spell) => spell(key));
         for (const spelling of [...spelled, base64]) expect(line).not.toContain(spelling);
@@ -43,12 +42,12 @@ describe.each(Object.entries(BURIALS))('in %s', (_, bury) => {
     );
   });
 
-  it('no purchase code survives, even though nobody knows which there are', () => {
+  it('masks unknown purchase codes by their format', () => {
     fc.assert(
       fc.property(purchaseCode, (code) => {
-        // Base64 hides its look; who writes headers into a log has keys to hide, which are known.
-        if (String(bury('x')).startsWith('Basic ')) return;
-        expect(shown(linesWith(code, bury, []))).not.toContain(code.slice(5));
+        // In base64 the format can't be recognized. Authorization headers hold keys, which are known.
+        if (String(wrap('x')).startsWith('Basic ')) return;
+        expect(withValues(linesWith(code, wrap, []))).not.toContain(code.slice(5));
       }),
       { numRuns: 15 },
     );
@@ -56,19 +55,19 @@ describe.each(Object.entries(BURIALS))('in %s', (_, bury) => {
 });
 
 describe('masking', () => {
-  it('leaves a line readable, with the secret’s place marked', () => {
+  it('replaces only the secret', () => {
     const { log, last } = useLog({ secrets: ['key-0123456789'] });
     log.info('asked with key-0123456789', { header: 'X-Key: key-0123456789' });
     expect(last()).toMatchObject({ msg: 'asked with [secret]', header: 'X-Key: [secret]' });
   });
 
-  it('finds a key of digits in numbers too, and the line is JSON still', () => {
+  it('finds a key of digits in numbers, and the line stays valid JSON', () => {
     const { log, last } = useLog({ secrets: ['123456'] });
     log.info('done', { durationMs: 12_345_678, big: 123_456n });
     expect(last()).toMatchObject({ durationMs: '[secret]78', big: '[secret]' });
   });
 
-  it('does not touch level and time, or a password like "info" would make lines unreadable', () => {
+  it('does not change level and time, even if a password is "info"', () => {
     const { log, last } = useLog({ secrets: ['info', 'level', 'time'] });
     log.info('info');
     expect(last()).toMatchObject({
@@ -78,13 +77,13 @@ describe('masking', () => {
     });
   });
 
-  it('hides secrets that mask themselves, whether or not the log knows them', () => {
+  it('masks Secret objects that the log was not given', () => {
     const { log, last } = useLog();
     log.info('x', { key: new Secret('never-told-to-the-log') });
     expect(last()['key']).toBe('[secret]');
   });
 
-  it('cuts no secret in half where it cuts a text', () => {
+  it('shows no half of a secret where a text is cut', () => {
     const key = 'k'.repeat(5) + 'e'.repeat(200) + 'y'.repeat(5);
     for (const length of [4_000, 4_090, 65_400, 65_500, 65_536]) {
       const { log, lines } = useLog({ secrets: [key] });
@@ -96,7 +95,7 @@ describe('masking', () => {
     expect(lines.join('')).not.toContain('kkkkke');
   });
 
-  it('hides logins in addresses that it was never told of', () => {
+  it('masks unknown logins in URLs', () => {
     const { log, last } = useLog();
     log.warn('lost redis://me:hunter2@cache:6379', { to: 'postgresql://me:hunter2@db/mirror' });
     expect(last()).toMatchObject({
@@ -106,7 +105,7 @@ describe('masking', () => {
   });
 
   it.each('code Code codes purchaseCode purchase_code purchase-codes licence_code'.split(' '))(
-    'shows a quarter at most of what is in a field named %s, whatever it looks like',
+    'shows at most a quarter of each text in a field named %s',
     (name) => {
       const { log, last } = useLog();
       log.info('x', {
@@ -118,7 +117,7 @@ describe('masking', () => {
   );
 
   it.each('password apiKey api_key Authorization set-cookie clientSecret token'.split(' '))(
-    'shows nothing of what is in a field named %s',
+    'hides every text in a field named %s',
     (name) => {
       const { log, last } = useLog();
       log.info('x', { [name]: 'hunter2', in: { [name]: { of: ['hunter2'] } } });
@@ -126,7 +125,7 @@ describe('masking', () => {
     },
   );
 
-  it('keeps the code of an error, which a programmer named', () => {
+  it('shows the code of an error', () => {
     const { log, last } = useLog();
     log.error('x', { error: Object.assign(new Error('refused'), { code: 'ECONNREFUSED' }) });
     expect(last()['error']).toEqual({ type: 'Error', message: 'refused', code: 'ECONNREFUSED' });

@@ -1,16 +1,11 @@
 import fc from 'fast-check';
 import { Secret } from '../../src/domain/secret.js';
-import { createLog, type LogOptions, type OpenLog } from '../../src/log/index.js';
+import { createLog, type LogOptions } from '../../src/log/index.js';
 
-/** A log whose lines are kept. */
+/** Creates a log that collects its lines. `last` parses the last line. */
 export function useLog(
   options: Partial<Omit<LogOptions, 'secrets'>> & { secrets?: string[] } = {},
-): {
-  log: OpenLog;
-  lines: string[];
-  /** The last line, read. */
-  last: () => Record<string, unknown>;
-} {
+) {
   const lines: string[] = [];
   const log = createLog({
     level: 'info',
@@ -27,8 +22,8 @@ export function useLog(
   };
 }
 
-/** Ways in which a text gets into a line. */
-export const BURIALS: Readonly<Record<string, (text: string) => unknown>> = {
+/** Values that contain a given text, by description. */
+export const CONTAINERS: Readonly<Record<string, (text: string) => unknown>> = {
   'a text': (text) => text,
   'the middle of a text': (text) => `before ${text} after`,
   'a list': (text) => [1, [text]],
@@ -49,12 +44,12 @@ export const BURIALS: Readonly<Record<string, (text: string) => unknown>> = {
   'a header': (text) => `Basic ${Buffer.from(`me:${text}`).toString('base64')}`,
 };
 
-/** Texts that could be keys or passwords; not so short that they turn up by chance. */
+/** Texts that could be keys or passwords, too long to occur in a line by chance. */
 export const secretText = fc
   .string({ unit: 'grapheme', minLength: 12, maxLength: 80 })
   .filter((text) => text.trim() === text && text.isWellFormed());
 
-/** A purchase code of the two usual forms. */
+/** Purchase codes in their two usual forms. */
 export const purchaseCode = fc.oneof(
   fc.uuid(),
   fc.string({
@@ -64,7 +59,7 @@ export const purchaseCode = fc.oneof(
   }),
 );
 
-/** Whatever a caller may pass by mistake. */
+/** Any value that a caller may pass by mistake. */
 export const anyValue = fc.anything({
   withBigInt: true,
   withDate: true,

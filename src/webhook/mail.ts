@@ -1,11 +1,11 @@
 import type { Secret } from '../domain/secret.js';
 import { shownTexts, type AlertChannel, type AlertMessage, type AlertReply } from './message.js';
 
-/** Whom to mail, and by which server. */
+/** The mail server and the addresses. */
 export interface MailTarget {
   readonly host: string;
   readonly port: number;
-  /** TLS from the first byte on; otherwise by STARTTLS, unless `mayBePlain`. */
+  /** True: implicit TLS. False: STARTTLS, which only `mayBePlain` makes optional. */
   readonly isTls: boolean;
   readonly mayBePlain: boolean;
   readonly user: string | null;
@@ -14,16 +14,16 @@ export interface MailTarget {
   readonly to: readonly string[];
 }
 
-/** Longest time for one step of the conversation with the mail server. */
+/** Timeout of each step of the SMTP session. */
 const TIMEOUT_MS = 15_000;
 
-/** Mails messages, as plain text: nothing in it can act. */
+/** Mails alerts as plain text, so that no mark-up in them takes effect. */
 export function createMail(target: MailTarget, timeoutMs = TIMEOUT_MS): AlertChannel {
   const { host, port, isTls, mayBePlain, user, password, from, to } = target;
   return {
     async send(message, signal) {
       signal.throwIfAborted();
-      const { createTransport } = await import('nodemailer'); // only who sends mail pays for it
+      const { createTransport } = await import('nodemailer'); // slow to load
       const transport = createTransport({
         host,
         port,
@@ -42,7 +42,7 @@ export function createMail(target: MailTarget, timeoutMs = TIMEOUT_MS): AlertCha
           from: { name: 'seller-mirror', address: from },
           to: to.map((address) => ({ name: '', address })),
           subject: `seller-mirror: ${shownTexts(message).title}`,
-          // The same at each repetition, so that mail programs show it once.
+          // The same for each retry, so that mail programs show the message once.
           messageId: `<${message.id}@${from.split('@').at(-1)}>`,
           date: message.at,
           headers: { 'Auto-Submitted': 'auto-generated' },
@@ -55,7 +55,7 @@ export function createMail(target: MailTarget, timeoutMs = TIMEOUT_MS): AlertCha
         .finally(() => transport.close());
       const sent = new AbortController();
       try {
-        // What was handed over by then may arrive twice, under one id.
+        // After an abort, the retry may deliver the message twice, with the same id.
         return await Promise.race([sending, rejectsAt(signal, sent.signal)]);
       } finally {
         sent.abort();
@@ -64,7 +64,7 @@ export function createMail(target: MailTarget, timeoutMs = TIMEOUT_MS): AlertCha
   };
 }
 
-/** Rejects with the signal's reason when it ends. @param done ends the wait for it */
+/** Rejects with the signal's reason when it aborts. @param done removes the listener */
 function rejectsAt(signal: AbortSignal, done: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {
     const onAbort = (): void => reject(signal.reason as Error);
@@ -84,12 +84,12 @@ function textOf(message: AlertMessage): string {
   return `${lines.join('\n\n')}\n`;
 }
 
-/** The number that a reply of SMTP begins with. */
+/** The status code at the start of an SMTP reply. */
 function statusOf(response: string): number {
   return Number(/^\d{3}/.exec(response)?.[0] ?? 250);
 }
 
-/** What can go wrong, in words; the server's own may name the login. */
+/** Messages by error code. The server's own text is not shown, because it may contain the login. */
 const PROBLEMS: Readonly<Record<string, string>> = {
   EAUTH: 'the mail server refused the login',
   ENOAUTH: 'the mail server refused the login',
@@ -102,6 +102,6 @@ const PROBLEMS: Readonly<Record<string, string>> = {
 function problemOf(error: unknown): string {
   const { code, responseCode } = error as { code?: unknown; responseCode?: unknown };
   const name = typeof code === 'string' && /^\w{1,60}$/.test(code) ? code : 'unknown';
-  const words = PROBLEMS[name] ?? `the mail server could not be reached (${name})`;
-  return typeof responseCode === 'number' ? `${words} (SMTP ${responseCode})` : words;
+  const problem = PROBLEMS[name] ?? `the mail server could not be reached (${name})`;
+  return typeof responseCode === 'number' ? `${problem} (SMTP ${responseCode})` : problem;
 }

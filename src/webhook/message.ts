@@ -1,10 +1,10 @@
 import type { Json } from '../domain/item.js';
 
-/** What people are told. All its texts may come from elsewhere: each way to tell it escapes them. */
+/** An alert for people. Its texts may contain text from the marketplace: each channel escapes them. */
 export interface AlertMessage {
-  /** The same whenever the same message is sent again, so that the receiver can tell. */
+  /** Stays the same for each retry, so that the receiver can recognize duplicates. */
   readonly id: string;
-  /** Words with dots between them, such as `run.failed`. */
+  /** Words separated by dots, such as `run.failed`. */
   readonly type: string;
   /** When it happened. */
   readonly at: Date;
@@ -13,39 +13,39 @@ export interface AlertMessage {
   readonly title: string;
   /** What happened, in a sentence. */
   readonly text: string;
-  /** What to do; null: nothing. Commands stand between backticks. */
+  /** What to do; null: nothing. Commands are between backticks. */
   readonly remedy: string | null;
-  /** Where the dashboard shows it; null when nobody said where the dashboard is. */
+  /** The page of the dashboard about it; null if the dashboard's address is not configured. */
   readonly link: { readonly url: string; readonly label: string } | null;
   readonly tone: 'good' | 'warn' | 'bad';
 }
 
-/** What became of a message. The sentences name neither addresses nor secrets. */
+/** The result of sending a message. `problem` contains neither addresses nor secrets. */
 export type AlertReply =
   /** @property status of HTTP or SMTP */
   | { readonly kind: 'delivered'; readonly status: number }
-  /** It may be taken later, but not before `notBefore` (milliseconds since 1970). */
+  /** Send it again, but not before `notBefore` (milliseconds since 1970). */
   | { readonly kind: 'retry'; readonly problem: string; readonly notBefore: number | null }
-  /** The receiver wants no more of them. */
+  /** The receiver wants no more alerts. */
   | { readonly kind: 'give-up'; readonly problem: string };
 
-/** A way to tell people. */
+/** Sends alerts by mail or webhook. */
 export interface AlertChannel {
   /**
-   * Sends a message once. Whatever the receiver does, or fails to do, is a reply.
-   * @throws the signal's reason when it ends first
+   * Sends a message once. Never rejects because of the receiver: its failures are replies too.
+   * @throws the signal's reason when it aborts first
    */
   send(message: AlertMessage, signal: AbortSignal): Promise<AlertReply>;
 }
 
-/** Characters of a title, and of any other text: chats refuse messages that are too long. */
-const LONGEST_TITLE = 100;
-const LONGEST_TEXT = 500;
+/** Maximum characters of a title and of any other text. Chats refuse longer messages. */
+const MAX_TITLE = 100;
+const MAX_TEXT = 500;
 
-/** Characters that are not seen, or turn the direction of what follows. */
-const UNSEEN = /[\p{Cc}\p{Zl}\p{Zp}\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]+/gu;
+/** Characters that are invisible, or reverse the text after them. */
+const INVISIBLE = /[\p{Cc}\p{Zl}\p{Zp}\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]+/gu;
 
-/** The texts of a message, each one line of bounded length in which nothing hides. */
+/** Returns the texts of a message, each as one short line without invisible characters. */
 export function shownTexts({ title, text, remedy, link }: AlertMessage): {
   readonly title: string;
   readonly text: string;
@@ -53,15 +53,16 @@ export function shownTexts({ title, text, remedy, link }: AlertMessage): {
   readonly label: string;
 } {
   return {
-    title: line(title, LONGEST_TITLE),
-    text: line(text, LONGEST_TEXT),
-    remedy: remedy === null ? null : line(remedy, LONGEST_TEXT),
-    label: line(link?.label ?? '', LONGEST_TITLE),
+    title: oneLine(title, MAX_TITLE),
+    text: oneLine(text, MAX_TEXT),
+    remedy: remedy === null ? null : oneLine(remedy, MAX_TEXT),
+    label: oneLine(link?.label ?? '', MAX_TITLE),
   };
 }
 
-function line(text: string, most: number): string {
-  const seen = text.toWellFormed().replace(UNSEEN, ' ').trim();
-  // Never a half of a character that takes two units.
-  return seen.length <= most ? seen : `${seen.slice(0, most - 1).replace(/[\ud800-\udbff]$/, '')}…`;
+function oneLine(text: string, maxLength: number): string {
+  const visible = text.toWellFormed().replace(INVISIBLE, ' ').trim();
+  if (visible.length <= maxLength) return visible;
+  // The cut may leave half of a surrogate pair.
+  return `${visible.slice(0, maxLength - 1).replace(/[\ud800-\udbff]$/, '')}…`;
 }

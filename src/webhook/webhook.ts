@@ -3,22 +3,21 @@ import { errorCode } from '../domain/error-code.js';
 import type { Secret } from '../domain/secret.js';
 import { type AlertChannel, type AlertMessage, type AlertReply, shownTexts } from './message.js';
 
-/** Where messages are posted to. */
 interface WebhookTarget {
-  /** http or https; a secret, since such addresses often contain a token. */
+  /** http or https. A secret, because such URLs often contain a token. */
   readonly url: Secret;
   readonly format: 'standard' | keyof typeof CHAT_FORMATS;
-  /** `whsec_` and 24 to 64 bytes in base64; only `standard` is signed. */
+  /** `whsec_` and 24 to 64 bytes in base64. Only `standard` is signed. */
   readonly secret: Secret | null;
 }
 
-/** Longest time for one request; the specification recommends 15 to 30 seconds. */
+/** Timeout of one request. The specification recommends 15 to 30 seconds. */
 const TIMEOUT_MS = 20_000;
 
 /**
- * Posts messages. `standard`: signed as the Standard Webhooks specification says, with headers
- * `webhook-id`, `webhook-timestamp` and `webhook-signature`, and a JSON body with `type`, `timestamp`,
- * `data`. The other formats are those of chats and push services, which check no signature.
+ * Posts alerts. Format `standard` follows the Standard Webhooks specification: headers `webhook-id`,
+ * `webhook-timestamp` and `webhook-signature`, and a JSON body with `type`, `timestamp` and `data`.
+ * The other formats are for chats and push services, which check no signature.
  */
 export function createWebhook(target: WebhookTarget, timeoutMs = TIMEOUT_MS): AlertChannel {
   const request = requestsTo(target);
@@ -35,7 +34,7 @@ export function createWebhook(target: WebhookTarget, timeoutMs = TIMEOUT_MS): Al
           redirect: 'manual',
           signal: AbortSignal.any([signal, deadline]),
         });
-        // The status says it all: not a byte of the body is waited for.
+        // The status is enough, so the body is not read.
         response.body?.cancel().catch(() => undefined);
         return replyOfStatus(response.status, response.headers.get('retry-after'), Date.now());
       } catch (error) {
@@ -49,13 +48,16 @@ export function createWebhook(target: WebhookTarget, timeoutMs = TIMEOUT_MS): Al
   };
 }
 
-interface PostRequest {
+interface Post {
   readonly url: string;
-  readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
 }
 
-/** Returns a function that makes the request of a message. */
+interface PostRequest extends Post {
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** Returns a function that builds the request for a message. */
 function requestsTo({
   url,
   format,
@@ -81,10 +83,9 @@ function requestsTo({
 }
 
 /**
- * What an HTTP status means (Standard Webhooks, "Status codes"): only 2xx is a success, only 410
- * says that nothing must come any more, and everything else is a failure to be repeated. That holds
- * for the other 4xx too: a receiver that is being set up answers 404, one that changes its secret
- * 401, and alerts are few. Redirects are not followed.
+ * Interprets an HTTP status (Standard Webhooks, "Status codes"). Success: 2xx. Give up: 410. Retry:
+ * everything else, also the other 4xx. A receiver that is being set up answers 404, and one whose secret
+ * is being changed 401. Redirects are not followed.
  * @param now milliseconds since 1970
  */
 export function replyOfStatus(
@@ -105,7 +106,7 @@ export function replyOfStatus(
   };
 }
 
-/** `Retry-After`: seconds or an HTTP date; null when there is none that can be read. */
+/** Parses `Retry-After`, which is in seconds or an HTTP date. @returns null if it is missing or invalid */
 function retryTime(retryAfter: string | null, now: number): number | null {
   const text = retryAfter?.trim() ?? '';
   if (/^\d{1,9}$/.test(text)) return now + Number(text) * 1_000;
@@ -113,29 +114,23 @@ function retryTime(retryAfter: string | null, now: number): number | null {
   return Number.isNaN(date) ? null : Math.max(date, now);
 }
 
-/** The code of a network error. Its words are not shown, since they name the host. */
+/** The code of a network error. The message is not shown, because it contains the host. */
 function codeOf(error: unknown): string {
   const cause: unknown = error instanceof Error ? error.cause : undefined;
   const code = errorCode(cause);
   return /^\w{1,60}$/.test(code) ? ` (${code})` : '';
 }
 
-/** What is posted to a webhook. */
-interface Post {
-  readonly url: string;
-  readonly body: string;
-}
-
-/** The bodies that chats and push services understand; `url` is the webhook's address. */
+/** Formats of chats and push services. */
 export const CHAT_FORMATS = { slack, discord, ntfy } as const;
 
-/** Slack: blocks of text. Only `<`, `>` and `&` act there: mentions and links are between `<` and `>`. */
+/** Slack: blocks of text. Mentions and links need `<` and `>`, so escaping `<`, `>` and `&` is enough. */
 function slack(message: AlertMessage, url: string): Post {
   const { title, text, remedy, label } = shownTexts(message);
-  const section = (words: string): object => ({
+  const section = (mrkdwn: string): object => ({
     type: 'section',
-    // Verbatim: addresses and @names in it become no links.
-    text: { type: 'mrkdwn', text: words, verbatim: true },
+    // Verbatim: Slack makes no links of URLs and @names.
+    text: { type: 'mrkdwn', text: mrkdwn, verbatim: true },
   });
   const blocks = [
     { type: 'header', text: { type: 'plain_text', text: forSlack(title), emoji: false } },
@@ -146,7 +141,7 @@ function slack(message: AlertMessage, url: string): Post {
       : [section(`<${forSlack(message.link.url)}|${forSlack(label)}>`)]),
   ];
   const body = {
-    // For notifications, and for clients without blocks.
+    // Shown in notifications, and by clients that don't support blocks.
     text: forSlack(`${title}: ${text}`),
     blocks,
     parse: 'none',
@@ -157,14 +152,14 @@ function slack(message: AlertMessage, url: string): Post {
   return { url, body: JSON.stringify(body) };
 }
 
-/** The three characters that Slack asks to be escaped, in this order. */
+/** Escapes the three characters that Slack's documentation names, `&` first. */
 function forSlack(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 }
 
 const DISCORD_COLOURS = { good: 0x0f766e, warn: 0xb54708, bad: 0xb42318 } as const;
 
-/** Discord: an embed, which never mentions anybody; `allowed_mentions` says it once more. */
+/** Discord: an embed. Embeds never notify anybody, and `allowed_mentions` makes sure of it. */
 function discord(message: AlertMessage, url: string): Post {
   const { title, text, remedy, label } = shownTexts(message);
   const lines = [
@@ -186,22 +181,22 @@ function discord(message: AlertMessage, url: string): Post {
   return { url, body: JSON.stringify(body) };
 }
 
-/** A backslash before each sign: none is mark-up then, and no address becomes a link. */
+/** Puts a backslash before all ASCII punctuation, so that nothing becomes mark-up or a link. */
 function forDiscord(text: string): string {
   return text.replace(/[!-/:-@[-`{-~]/g, '\\$&');
 }
 
-/** Leaves what stands between backticks as it is: nothing acts there, not even a backslash. */
+/** Escapes a text but for the commands between backticks, where Discord interprets nothing. */
 function withCommands(text: string): string {
   const parts = text.split('`');
-  // An odd one out begins no command.
+  // An odd number of backticks: they don't delimit commands.
   if (parts.length % 2 === 0) return forDiscord(text);
   return parts.map((part, n) => (n % 2 === 0 ? forDiscord(part) : `\`${part}\``)).join('');
 }
 
 const NTFY_PRIORITIES = { good: 3, warn: 4, bad: 5 } as const;
 
-/** ntfy: JSON to the server's root, with the topic in it. It is plain text, so nothing acts in it. */
+/** ntfy: JSON, posted to the server's root, with the topic in the body. ntfy shows it as plain text. */
 function ntfy(message: AlertMessage, url: string): Post {
   const { title, text, remedy, label } = shownTexts(message);
   const server = new URL(url);

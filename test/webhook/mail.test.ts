@@ -38,7 +38,7 @@ function mailTo(port: number, more: Partial<MailTarget> = {}, timeoutMs = 5_000)
   );
 }
 
-/** Header fields by name, unfolded; and the body. */
+/** Parses a mail into its body and its unfolded header fields by name. */
 function parsed(source: string): { headers: Map<string, string>; body: string } {
   const [head = '', ...rest] = source.split('\r\n\r\n');
   const fields = head.replaceAll(/\r\n[ \t]+/g, ' ').split('\r\n');
@@ -53,7 +53,7 @@ function parsed(source: string): { headers: Map<string, string>; body: string } 
 }
 
 describe('a mail', () => {
-  it('says what happened, what to do and where, to all recipients, logged in', async () => {
+  it('goes to all recipients, after a login, with event, remedy and link', async () => {
     const server = await startSmtp();
     expect(await mailTo(server.port).send(MESSAGE, never)).toEqual({
       kind: 'delivered',
@@ -81,7 +81,7 @@ describe('a mail', () => {
     ['line ends of Unicode', 'x\u2028Bcc: thief@evil.example\u0085Bcc: thief@evil.example'],
     ['an end of the message', 'x\r\n.\r\nMAIL FROM:<thief@evil.example>\r\n'],
     ['letters beyond ASCII', 'größer\r\nBcc: thief@evil.example'],
-  ])('has no header and no recipient from a text with %s', async (_, hostile) => {
+  ])('takes no header and no recipient from a text with %s', async (_, hostile) => {
     const server = await startSmtp();
     const message = {
       ...MESSAGE,
@@ -101,14 +101,14 @@ describe('a mail', () => {
     ]);
   });
 
-  it('goes unencrypted to no other machine, so that nobody reads the login', async () => {
+  it('is not sent without TLS unless the target allows it', async () => {
     const server = await startSmtp();
     const reply = await mailTo(server.port, { mayBePlain: false }).send(MESSAGE, never);
     expect(reply).toMatchObject({ kind: 'retry', problem: expect.stringMatching(/TLS/) as string });
     expect(server.mails).toEqual([]);
   });
 
-  it('goes to no server whose certificate nobody vouches for', async () => {
+  it('is not sent to a server with an untrusted certificate', async () => {
     const server = await startSmtp({ tls: selfSigned(['localhost']) });
     const reply = await mailTo(server.port, { mayBePlain: false }).send(MESSAGE, never);
     expect(reply.kind).toBe('retry');
@@ -116,7 +116,7 @@ describe('a mail', () => {
   });
 });
 
-describe('a mail that is not taken is tried again, saying why without a word of the server', () => {
+describe('a mail that the server refuses is retried, with a problem that quotes nothing of the server', () => {
   it.each([
     ['AUTH PLAIN', `535 no such user ${PASSWORD}`, 'the mail server refused the login (SMTP 535)'],
     [
@@ -134,7 +134,7 @@ describe('a mail that is not taken is tried again, saying why without a word of 
     });
   });
 
-  it('also when nobody listens, or the server never says a word', async () => {
+  it('also if the server is down or does not answer', async () => {
     const gone = await mailTo(1).send(MESSAGE, never);
     expect(gone).toMatchObject({
       problem: expect.stringMatching(/^the mail server could not be reached \(\w+\)$/) as string,
@@ -145,7 +145,7 @@ describe('a mail that is not taken is tried again, saying why without a word of 
     });
   });
 
-  it('and holds up no worker that is to stop', async () => {
+  it('and does not delay the stop of a worker', async () => {
     const silent = await startSmtp({ isSilent: true });
     const stop = new AbortController();
     const sending = mailTo(silent.port).send(MESSAGE, stop.signal);
@@ -154,6 +154,6 @@ describe('a mail that is not taken is tried again, saying why without a word of 
   });
 });
 
-it('the password is not in what is printed of the way to mail', () => {
+it('the printed channel does not contain the password', () => {
   expect(inspect(mailTo(1), { depth: 9, showHidden: true })).not.toContain(PASSWORD);
 });

@@ -24,7 +24,7 @@ const MESSAGE: AlertMessage = {
 };
 const never = new AbortController().signal;
 
-/** A port on which nobody listens; not one of the low ones, to which fetch does not go at all. */
+/** A port on which nobody listens. Not a low one: fetch refuses those. */
 async function closedPort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -34,7 +34,7 @@ async function closedPort(): Promise<number> {
   return port;
 }
 
-async function receiver(script: Script, timeoutMs = 5_000) {
+async function startReceiver(script: Script, timeoutMs = 5_000) {
   const server = await startServer(script);
   const url = new Secret(`${server.url.href}hooks/${TOKEN}?t=${TOKEN}`);
   return {
@@ -44,8 +44,8 @@ async function receiver(script: Script, timeoutMs = 5_000) {
 }
 
 describe('a message', () => {
-  it('is signed as the specification says, which the library’s own verification confirms', async () => {
-    const { server, webhook } = await receiver({ status: 204 });
+  it('has a signature that the reference library accepts', async () => {
+    const { server, webhook } = await startReceiver({ status: 204 });
     expect(await webhook.send(MESSAGE, never)).toEqual({ kind: 'delivered', status: 204 });
     const [request] = server.requests;
     const body = request?.body ?? '';
@@ -64,8 +64,8 @@ describe('a message', () => {
     expect(() => other.verify(body, request?.headers ?? {})).toThrow();
   });
 
-  it('has the same id and a time of its own whenever it is sent again', async () => {
-    const { server, webhook } = await receiver([{ status: 500 }, { status: 200 }]);
+  it('keeps its id and gets a new timestamp for each retry', async () => {
+    const { server, webhook } = await startReceiver([{ status: 500 }, { status: 200 }]);
     await webhook.send(MESSAGE, never);
     await webhook.send(MESSAGE, never);
     expect(server.requests.map(({ headers }) => headers['webhook-id'])).toEqual(['msg_1', 'msg_1']);
@@ -76,7 +76,7 @@ describe('a message', () => {
 describe('the receiver’s answer', () => {
   const now = Date.UTC(2026, 10, 21);
 
-  it('is a success only as 2xx, the end only as 410, and anything else is tried again', () => {
+  it('means delivered for 2xx, give up for 410, and retry for anything else', () => {
     fc.assert(
       fc.property(fc.integer({ min: 200, max: 599 }), (status) => {
         const { kind } = replyOfStatus(status, null, now);
@@ -94,13 +94,16 @@ describe('the receiver’s answer', () => {
     ['-5', null],
     ['99999999999999', null],
     ['', null],
-  ])('says when to come back: %j', (retryAfter, notBefore) => {
+  ])('sets the time of the retry by Retry-After: %j', (retryAfter, notBefore) => {
     expect(replyOfStatus(503, retryAfter, now)).toMatchObject({ kind: 'retry', notBefore });
   });
 
-  it('may be a redirect, which is not followed: the message would go to who knows whom', async () => {
+  it('may be a redirect, which is not followed', async () => {
     const elsewhere = await startServer({ status: 200 });
-    const { webhook } = await receiver({ status: 307, headers: { location: elsewhere.url.href } });
+    const { webhook } = await startReceiver({
+      status: 307,
+      headers: { location: elsewhere.url.href },
+    });
     expect(await webhook.send(MESSAGE, never)).toMatchObject({
       kind: 'retry',
       problem: 'the webhook answered with HTTP 307, a redirect, which is not followed',
@@ -108,8 +111,8 @@ describe('the receiver’s answer', () => {
     expect(elsewhere.requests).toEqual([]);
   });
 
-  it('is not read: a body without end holds up nothing', async () => {
-    const { webhook } = await receiver({
+  it('may have an endless body, which is not read', async () => {
+    const { webhook } = await startReceiver({
       raw: (socket) => {
         socket.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n');
         const flood = setInterval(() => socket.write(`10000\r\n${'x'.repeat(65_536)}\r\n`), 1);
@@ -121,8 +124,8 @@ describe('the receiver’s answer', () => {
 });
 
 describe('a receiver that does not answer', () => {
-  it('is given up for this time', async () => {
-    const { webhook } = await receiver({ raw: () => undefined }, 100);
+  it('is retried after a timeout', async () => {
+    const { webhook } = await startReceiver({ raw: () => undefined }, 100);
     expect(await webhook.send(MESSAGE, never)).toEqual({
       kind: 'retry',
       problem: 'the webhook did not answer in time',
@@ -130,13 +133,13 @@ describe('a receiver that does not answer', () => {
     });
   });
 
-  it('holds up no worker that is to stop', async () => {
+  it('does not delay the stop of a worker', async () => {
     const stop = new AbortController();
-    const { webhook } = await receiver({ raw: () => stop.abort(new Error('SIGTERM')) });
+    const { webhook } = await startReceiver({ raw: () => stop.abort(new Error('SIGTERM')) });
     await expect(webhook.send(MESSAGE, stop.signal)).rejects.toThrow('SIGTERM');
   });
 
-  it('is told of by the code of the error only, since its words name the host', async () => {
+  it('is reported by error code only, because the message names the host', async () => {
     const closed = await closedPort();
     for (const address of [`http://127.0.0.1:${closed}/${TOKEN}`, `http://${TOKEN}.invalid/`]) {
       const webhook = createWebhook({
@@ -152,17 +155,15 @@ describe('a receiver that does not answer', () => {
   });
 });
 
-describe('address and secret', () => {
-  it('are not in a webhook that is printed', async () => {
-    const { webhook } = await receiver({ status: 200 });
-    expect(inspect(webhook, { depth: 9, showHidden: true })).not.toContain(TOKEN);
-  });
+it('the printed channel contains neither address nor secret', async () => {
+  const { webhook } = await startReceiver({ status: 200 });
+  expect(inspect(webhook, { depth: 9, showHidden: true })).not.toContain(TOKEN);
 });
 
 const FORMATS = ['slack', 'discord', 'ntfy'] as const;
 
-/** What a receiver gets of a message. */
-async function posted(format: (typeof FORMATS)[number], message = MESSAGE) {
+/** Sends a message and returns the request that the receiver got. */
+async function post(format: (typeof FORMATS)[number], message = MESSAGE) {
   const server = await startServer({ status: 200, body: 'ok' });
   const url = new Secret(`${server.url.href}hooks/my-topic?auth=t0ken`);
   const webhook = createWebhook({ url, format, secret: null });
@@ -173,9 +174,9 @@ async function posted(format: (typeof FORMATS)[number], message = MESSAGE) {
   return { request, body: JSON.parse(request?.body ?? '') as unknown };
 }
 
-describe('an alert says what happened, what to do, and carries a link', () => {
+describe('an alert has event, remedy and link', () => {
   it('in Slack', async () => {
-    const { request, body } = await posted('slack');
+    const { request, body } = await post('slack');
     expect(request?.url.pathname).toBe('/hooks/my-topic');
     const section = (text: string): object => ({
       type: 'section',
@@ -202,7 +203,7 @@ describe('an alert says what happened, what to do, and carries a link', () => {
   });
 
   it('in Discord', async () => {
-    const { body } = await posted('discord');
+    const { body } = await post('discord');
     expect(body).toEqual({
       embeds: [
         {
@@ -220,8 +221,8 @@ describe('an alert says what happened, what to do, and carries a link', () => {
     });
   });
 
-  it('in ntfy, which gets its topic in the body and its token in the query', async () => {
-    const { request, body } = await posted('ntfy');
+  it('in ntfy, with the topic in the body and the token in the query', async () => {
+    const { request, body } = await post('ntfy');
     expect(request?.url.pathname).toBe('/hooks/');
     expect(request?.url.search).toBe('?auth=t0ken');
     expect(body).toEqual({
@@ -240,9 +241,9 @@ describe('an alert says what happened, what to do, and carries a link', () => {
     });
   });
 
-  it('but no link when nobody said where the dashboard is', async () => {
+  it('but no link if the dashboard’s address is not configured', async () => {
     for (const format of FORMATS) {
-      const { request } = await posted(format, { ...MESSAGE, link: null });
+      const { request } = await post(format, { ...MESSAGE, link: null });
       expect(request?.body).not.toContain('http');
     }
   });
@@ -264,22 +265,22 @@ const HOSTILE = [
 describe('a hostile text', () => {
   const hostile = (text: string): AlertMessage => ({ ...MESSAGE, title: text, text, remedy: text });
 
-  it.each(HOSTILE)('mentions nobody, links nowhere and is no mark-up: %j', (text) => {
+  it.each(HOSTILE)('makes no mention, link or mark-up: %j', (text) => {
     const slack = CHAT_FORMATS.slack(hostile(text), 'https://hooks.example/x').body;
-    // Only our own link has angle brackets.
+    // Only the link to the dashboard has angle brackets.
     expect(slack.match(/<[^>]*>/g)).toEqual([
       '<https://mirror.example/runs/7/decide|Decide about run 7>',
     ]);
     const { description, title } = embedOf(CHAT_FORMATS.discord(hostile(text), '').body);
     for (const shown of [title, ...description.split('\n\n').slice(0, 2)]) {
       const own = shown.replace(/^\*\*What to do:\*\* /, '');
-      // Each sign has its backslash: taken away in pairs, none is left but those of commands.
+      // Without escaped punctuation and commands, no punctuation is left.
       const bare = own.replaceAll(/\\[!-/:-@[-`{-~]/g, '').replaceAll(/`[^`]*`/g, '');
       expect(bare).not.toMatch(/[!-/:-@[-`{-~]/);
     }
   });
 
-  it.each(FORMATS)('hides nothing in %s, and is no longer than it takes', (format) => {
+  it.each(FORMATS)('leaves no invisible character in %s', (format) => {
     for (const text of HOSTILE) {
       const { body } = CHAT_FORMATS[format](hostile(text), 'https://hooks.example/topic');
       expect(JSON.stringify(JSON.parse(body))).not.toMatch(
@@ -288,7 +289,7 @@ describe('a hostile text', () => {
     }
   });
 
-  it('never makes a message that a chat would refuse for its length', () => {
+  it('is cut to the length that each chat accepts', () => {
     fc.assert(
       fc.property(fc.string({ minLength: 0, maxLength: 2_000, unit: 'binary' }), (text) => {
         const message = hostile(text);

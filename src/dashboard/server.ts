@@ -11,7 +11,7 @@ const DASHBOARD_LIMITS = {
   /** A list may take long to come in. */
   requestMs: 10 * 60_000,
   /** Live pages and downloads last; the limit on silence holds for them. */
-  answerMs: 0,
+  responseMs: 0,
   /** Each open tab keeps one. */
   connections: 256,
 };

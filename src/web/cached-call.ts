@@ -1,37 +1,36 @@
 import { within } from '../queue/concurrency.js';
 
-/** A call without an answer is made again after this time, milliseconds; until then nobody makes another. */
+/** A call that has not answered is repeated after this time (ms), by the next caller. */
 const ABANDONED_AFTER_MS = 30_000;
-/** A failure is repeated to those who ask within this time, milliseconds. */
+/** Callers within this time (ms) after a failure get the same failure. */
 const FAILURE_FRESH_MS = 1_000;
 
 /**
- * Makes a costly call safe to be asked for by anybody at any rate: everybody who asks while its
- * answer is awaited, or is still fresh, gets that one, and nobody waits for long. So something that
- * never answers gathers no more than one call in half a minute.
+ * Shares a costly call between callers, so that anybody may call at any rate. Callers share the pending
+ * call, or its result while it is fresh. A call that hangs is repeated at most every 30 s.
  * @param timeoutMs longest wait of one caller
- * @param freshMs for how long an answer is given to others too, given how long it took to come
- * @returns asks; rejects as `call` does, or with `NoAnswer`
+ * @param freshMs time for which a result is reused, given how long the call took
+ * @returns rejects as `call` does, or with `NoAnswer` after the timeout
  */
 export function cachedCall<T>(
   call: () => Promise<T>,
   timeoutMs: number,
   freshMs: (tookMs: number) => number,
 ): () => Promise<T> {
-  let last: { readonly answer: Promise<T>; until: number } | null = null;
-  const begin = (): NonNullable<typeof last> => {
+  let last: { readonly result: Promise<T>; until: number } | null = null;
+  const start = (): NonNullable<typeof last> => {
     const at = performance.now();
-    // Also when it throws at once.
-    const answer = (async () => call())();
-    const made = { answer, until: at + ABANDONED_AFTER_MS };
-    void answer
+    // Async, so that a synchronous throw becomes a rejection.
+    const result = (async () => call())();
+    const started = { result, until: at + ABANDONED_AFTER_MS };
+    void result
       .then(() => freshMs(performance.now() - at))
       .catch(() => FAILURE_FRESH_MS)
-      .then((fresh) => (made.until = performance.now() + fresh));
-    return made;
+      .then((fresh) => (started.until = performance.now() + fresh));
+    return started;
   };
   return () => {
-    if (last === null || performance.now() >= last.until) last = begin();
-    return within(timeoutMs, last.answer);
+    if (last === null || performance.now() >= last.until) last = start();
+    return within(timeoutMs, last.result);
   };
 }

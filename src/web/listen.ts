@@ -10,18 +10,19 @@ import type { Log } from '../domain/log.js';
 
 export interface ListenTarget {
   readonly host: string;
-  /** 0: any free one. */
+  /** 0: any free port. */
   readonly port: number;
-  /** False: nobody chose the port, so another will do when it is taken. */
+  /** False: the default address, so another port will do if this one is taken. */
   readonly chosen: boolean;
   /** Key and certificate in PEM, to serve over TLS. */
   readonly tls?: { readonly key: string; readonly cert: string } | undefined;
 }
 
-/** What listens, in messages. */
+/** Names a server in messages. */
 interface Listener {
   /** In the plural. */
   readonly name: string;
+  /** The setting of its address. */
   readonly setting: string;
 }
 
@@ -36,7 +37,6 @@ export class ListenError extends Error {
 
   constructor(
     message: string,
-    /** One sentence: what to do about it. */
     readonly remedy: string,
     options?: ErrorOptions,
   ) {
@@ -44,29 +44,27 @@ export class ListenError extends Error {
   }
 }
 
-/** What a client may cost; times in milliseconds. */
+/** Limits against slow and hostile clients; times in milliseconds. */
 export const LIMITS = {
   headerBytes: 8 * 1024,
   headersMs: 5_000,
   requestMs: 10_000,
   /** Between two requests on one connection. */
   keepAliveMs: 5_000,
-  /** Without any byte sent or received. */
-  silenceMs: 15_000,
-  /** From a request to the end of its answer's delivery; 0: no limit. */
-  answerMs: 30_000,
-  /** Connections that are kept: of more, the oldest are closed at the next look. */
+  /** Without a byte sent or received. */
+  idleMs: 15_000,
+  /** From a request to the last byte of its response; 0: no limit. */
+  responseMs: 30_000,
+  /** Open connections. Each sweep closes the oldest beyond this number. */
   connections: 64,
-  /** Connections between two looks; further ones are refused. */
+  /** Open connections between two sweeps. Further ones are refused. */
   burst: 1_024,
-  /** Between two looks for connections that are too many, or over their time. */
+  /** Between two sweeps, which also enforce the limits in time. */
   sweepMs: 100,
 };
 export type Limits = Readonly<typeof LIMITS>;
 
 export type Pages = Hono<{ Bindings: HttpBindings }>;
-
-type Answering = Pick<Pages, 'fetch'>;
 
 export interface WebServer {
   /** Without a path. */
@@ -76,24 +74,24 @@ export interface WebServer {
 }
 
 /**
- * Serves pages, also to clients that are hostile or slow.
- * @param makePages is given a function that tells whether only this machine can reach them
- * @throws {ListenError} when it can't listen there
+ * Serves pages within the limits.
+ * @param makePages receives a function that returns true if only this machine can reach the server
+ * @throws {ListenError} when it can't listen on the address
  */
 export async function serve(
-  makePages: (isOnlyHere: () => boolean) => Answering,
+  makePages: (isOnlyHere: () => boolean) => Pick<Pages, 'fetch'>,
   target: ListenTarget,
   listener: Listener,
   limits: Limits,
   log: Log,
 ): Promise<WebServer> {
-  // Every command knows the errors of this module, but few serve pages.
+  // Slow to load, and most commands import this module without serving pages.
   const { getRequestListener } = await import('@hono/node-server');
   const pages = makePages(() => isLoopback((server.address() as AddressInfo).address));
-  const answer = getRequestListener(pages.fetch, {
-    // Clients of HTTP/1.0 send no host.
+  const respond = getRequestListener(pages.fetch, {
+    // For clients of HTTP/1.0, which send no Host header.
     hostname: 'localhost',
-    // fetch elsewhere in this process keeps its own Request and Response.
+    // Other code of this process must keep its own Request and Response.
     overrideGlobalObjects: false,
   });
   const create: typeof createServer = target.tls === undefined ? createServer : createTlsServer;
@@ -107,16 +105,16 @@ export async function serve(
       connectionsCheckingInterval: limits.sweepMs,
     },
     (request, response) => {
-      // Who takes the answer a byte at a time is never silent.
-      if (limits.answerMs > 0) {
-        const deadline = setTimeout(() => response.destroy(), limits.answerMs);
+      // A client that reads one byte at a time is never idle.
+      if (limits.responseMs > 0) {
+        const deadline = setTimeout(() => response.destroy(), limits.responseMs);
         response.once('close', () => clearTimeout(deadline));
       }
-      answer(request, response).catch(() => response.destroy());
+      respond(request, response).catch(() => response.destroy());
     },
   );
   server.maxConnections = limits.burst;
-  server.setTimeout(limits.silenceMs);
+  server.setTimeout(limits.idleMs);
   closeOldest(server, limits);
   const url = await listen(server, target, listener, log);
   server.on('error', (error) => log.error(`${listener.name}: ${error.name}`));
@@ -130,10 +128,7 @@ export async function serve(
   };
 }
 
-/**
- * Closes the oldest connections when there are too many. Turning the newest away instead would let
- * slow clients keep a probe from its answer, which takes a moment.
- */
+/** Closes the oldest connections beyond the limit. Refusing new ones would let slow clients lock out probes. */
 function closeOldest(server: Server, { connections, sweepMs }: Limits): void {
   const open = new Set<Socket>();
   server.on('connection', (socket) => {
@@ -149,8 +144,8 @@ function closeOldest(server: Server, { connections, sweepMs }: Limits): void {
 }
 
 /**
- * Makes the server listen; on any free port when the one given is taken and nobody chose it.
- * @returns its address as a URL without a path
+ * Makes the server listen. If a default port is taken, it listens on any free port.
+ * @returns its URL, without a path
  * @throws {ListenError}
  */
 export async function listen(
@@ -159,14 +154,14 @@ export async function listen(
   { name, setting }: Listener,
   log: Log,
 ): Promise<string> {
-  const begin = async (at: number): Promise<void> => {
+  const listenOn = async (at: number): Promise<void> => {
     server.listen({ host, port: at, exclusive: true });
     await once(server, 'listening');
   };
   try {
-    await begin(port).catch(async (error: unknown) => {
+    await listenOn(port).catch(async (error: unknown) => {
       if (chosen || errorCode(error) !== 'EADDRINUSE') throw error;
-      await begin(0);
+      await listenOn(0);
     });
   } catch (error) {
     const { problem, remedy } = listenFault(error) ?? {
@@ -191,14 +186,14 @@ function inUrl(host: string): string {
   return host.includes(':') ? `[${host}]` : host;
 }
 
-/** Why nothing can listen at an address, and what to do; null for any other error. */
-export function listenFault(error: unknown): ListenFault | null {
-  return FAULTS[errorCode(error)] ?? null;
-}
-
 interface ListenFault {
   readonly problem: string;
   readonly remedy: string;
+}
+
+/** Explains why a server can't listen on an address. @returns null for other errors */
+export function listenFault(error: unknown): ListenFault | null {
+  return FAULTS[errorCode(error)] ?? null;
 }
 
 const NO_ADDRESS = {
@@ -208,7 +203,7 @@ const NO_ADDRESS = {
 
 const FAULTS: Readonly<Record<string, ListenFault>> = {
   EADDRINUSE: { problem: 'is taken by another program', remedy: 'choose another port' },
-  EACCES: { problem: 'is not for this user', remedy: 'choose a port from 1024 on' },
+  EACCES: { problem: 'is not allowed for this user', remedy: 'choose port 1024 or higher' },
   EADDRNOTAVAIL: NO_ADDRESS,
   ENOTFOUND: NO_ADDRESS,
   EAI_AGAIN: NO_ADDRESS,

@@ -15,21 +15,21 @@ import { cachedCall } from './cached-call.js';
 
 export const METRICS_TYPE = Registry.PROMETHEUS_CONTENT_TYPE;
 
-/** What is shown of a seller's copy. */
+/** The state of a seller's copy, as far as metrics show it. */
 export type Copy = Pick<
   SellerStatus,
   'sellerId' | 'knownSince' | 'accountMirroredAt' | 'itemsMirroredAt' | 'parked' | 'items'
 >;
 
 export interface MetricSources {
-  /** Names of the configured sellers; no other becomes a label. */
+  /** Names of the configured sellers. Other sellers don't become labels. */
   readonly sellers: readonly string[];
-  /** Null while there is no queue yet. */
+  /** Resolves to null until the queue is open. */
   readonly counts: () => Promise<Readonly<Record<QueueName, QueueCounts>> | null>;
   readonly copies: () => Promise<readonly Copy[]>;
-  /** Sellers without an audit that runs may be left out. */
+  /** Sellers without a running audit may be missing. */
   readonly audits: () => Promise<readonly AuditBacklog[]>;
-  /** Names and views of the configured feeds; no other becomes a label. */
+  /** Names and views of the configured feeds. Other feeds don't become labels. */
   readonly feeds: readonly { readonly name: string; readonly views: readonly string[] }[];
   readonly feedStates: () => Promise<readonly FeedState[]>;
 }
@@ -42,48 +42,45 @@ const CHANGES = ['added', 'changed', 'removed', 'missing', 'restored', 'quaranti
 const VERDICTS = ['valid', 'invalid', 'unproven'] as const;
 const ITEM_STATES = ['live', 'missing', 'removed'] as const;
 
-/** Seconds, from a call within one machine room to the longest wait for a reply. */
+/** Buckets in seconds, from a call in the same data centre to the longest timeout. */
 const CALL_SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
-/** Seconds; the usual budget lets one request leave a second. */
+/** Buckets in seconds. The default budget allows one request a second. */
 const WAIT_SECONDS = [0.01, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];
-/** Seconds, from an unchanged account to a huge catalogue behind a small budget. */
+/** Buckets in seconds, from an unchanged account to a huge catalogue on a small budget. */
 const WORK_SECONDS = [0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600, 14_400];
 
-/** Longest wait for store and queue, milliseconds. */
+/** Timeout of queries to store and queue (ms). */
 const TIMEOUT_MS = 3_000;
 
-/**
- * Store and queue are asked no more often than every few seconds, and spend no more than a
- * twentieth of the time on it, however many ask and however large they are.
- */
+/** Results are reused for at least 2 s, and so long that queries take at most 5 % of the time. */
 const freshMs = (tookMs: number): number => Math.max(2_000, 20 * tookMs);
 
-/** Counts what it is told; nothing is read from the sources before `text`. */
+/** Creates the metrics. Its `on…` methods count events; `text` also queries the sources. */
 export function createMetrics(sources: MetricSources) {
   const series = createSeries();
   const sellers = new Set(sources.sellers);
   const startedAt = Date.now();
-  for (const seller of sellers) beginAtZero(series, seller);
-  /** Returns a function that asks a source: null, and a count of the failure, without an answer. */
-  const asking = <T>(
+  for (const seller of sellers) startAtZero(series, seller);
+  /** Returns a function that queries a source. If the query fails, it counts the error and returns null. */
+  const queryOf = <T>(
     source: 'store' | 'queue',
     call: () => Promise<T>,
   ): (() => Promise<T | null>) => {
-    const ask = cachedCall(call, TIMEOUT_MS, freshMs);
+    const query = cachedCall(call, TIMEOUT_MS, freshMs);
     const errors = series.scrapeErrors.labels(source);
     errors.inc(0);
     return () =>
-      ask().catch(() => {
+      query().catch(() => {
         errors.inc();
         return null;
       });
   };
-  const askCopies = asking('store', sources.copies);
-  const audits = asking('store', sources.audits);
-  const feeds = asking('store', () =>
+  const queryCopies = queryOf('store', sources.copies);
+  const queryAudits = queryOf('store', sources.audits);
+  const queryFeeds = queryOf('store', () =>
     sources.feeds.length === 0 ? Promise.resolve([]) : sources.feedStates(),
   );
-  const counts = asking('queue', sources.counts);
+  const queryCounts = queryOf('queue', sources.counts);
   return {
     onCall(seller: string, { operation, outcome, durationMs, waitedMs }: CallRecord): void {
       if (!sellers.has(seller)) return;
@@ -93,12 +90,12 @@ export function createMetrics(sources: MetricSources) {
     },
     onRun(seller: string, event: RunEvent): void {
       if (!sellers.has(seller) || event.phase === 'started') return;
-      const { kind, state, counts: figures, durationMs } = event;
+      const { kind, state, counts, durationMs } = event;
       series.runs.inc({ seller, kind, state });
       series.runSeconds.observe({ kind }, durationMs / 1000);
-      // The figures of an account run are about the account.
+      // Account runs have no items.
       if (kind === 'account') return;
-      for (const change of CHANGES) series.items.inc({ seller, change }, figures[change]);
+      for (const change of CHANGES) series.items.inc({ seller, change }, counts[change]);
     },
     onJob({ queue, name, outcome, durationMs }: JobEvent): void {
       series.jobs.inc({ queue, name, outcome });
@@ -107,29 +104,28 @@ export function createMetrics(sources: MetricSources) {
     onVerdict(seller: string, verdict: Verdict): void {
       if (sellers.has(seller)) series.codes.inc({ seller, verdict });
     },
-    /** In Prometheus's text format. Series of a source that does not answer in time are left out. */
+    /** Returns Prometheus's text format, without the series of sources that don't answer in time. */
     async text(): Promise<string> {
       const [copies, backlogs, states, queues] = await Promise.all([
-        askCopies(),
-        audits(),
-        feeds(),
-        counts(),
+        queryCopies(),
+        queryAudits(),
+        queryFeeds(),
+        queryCounts(),
       ]);
-      const { lookedUp } = series;
-      for (const gauge of Object.values(lookedUp)) gauge.reset();
-      if (copies !== null) showCopies(lookedUp, sellers, copies, startedAt);
-      if (backlogs !== null) showAudits(lookedUp, sellers, backlogs);
-      if (states !== null) showFeeds(lookedUp, sources.feeds, states);
-      if (queues !== null) showQueues(lookedUp, queues);
+      const { queried } = series;
+      for (const gauge of Object.values(queried)) gauge.reset();
+      if (copies !== null) setCopies(queried, sellers, copies, startedAt);
+      if (backlogs !== null) setAudits(queried, sellers, backlogs);
+      if (states !== null) setFeeds(queried, sources.feeds, states);
+      if (queues !== null) setQueues(queried, queues);
       return await series.registry.metrics();
     },
   };
 }
 
-/** Everything that is counted and measured, each under the name it has for Prometheus. */
 type Series = ReturnType<typeof createSeries>;
 
-/** All series on a registry of their own, those of the process included. */
+/** Creates all series on a registry of their own, with Node's default metrics. */
 function createSeries() {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
@@ -146,104 +142,105 @@ function createSeries() {
   const seconds = <T extends string>(name: string, labels: T[], buckets: number[], help: string) =>
     new Histogram({ ...options(`${name}_seconds`, labels, help), buckets });
 
-  gauge('build_info', ['version'], 'Always 1; the label tells which version runs.').set(
+  gauge('build_info', ['version'], 'Always 1; the label is the version that runs.').set(
     { version: VERSION },
     1,
   );
-  const lookedUp = {
+  /** Gauges that every scrape sets from the sources. */
+  const queried = {
     lastSuccess: gauge(
       'last_success_timestamp_seconds',
       ['seller', 'kind'],
-      'When the copy was last known to be current; 0: never.',
+      'When the copy was last confirmed to be current; 0: never.',
     ),
     age: gauge(
       'last_success_age_seconds',
       ['seller', 'kind'],
-      'Time since then, or since the seller was first met when there was no success.',
+      'Time since the last success, or since the seller was added when there was none.',
     ),
     parked: gauge(
       'seller_parked',
       ['seller'],
-      '1 while schedules leave the seller alone until a person has mended what went wrong.',
+      '1 while schedules skip the seller until a person has fixed a problem.',
     ),
     paused: gauge('seller_paused', ['seller'], '1 while a person has paused the seller.'),
     itemsNow: gauge('items', ['seller', 'state'], 'Items in the copy, by state.'),
-    audits: gauge('audits_running', ['seller'], 'Audits of purchase codes that run.'),
+    audits: gauge('audits_running', ['seller'], 'Running audits of purchase codes.'),
     pendingCodes: gauge(
       'codes_pending',
       ['seller'],
-      'Codes of running audits that are not settled yet.',
+      'Codes of running audits that have no verdict yet.',
     ),
     feedLag: gauge(
       'feed_lag_seconds',
       ['feed', 'view'],
-      'How long the target of a feed has lacked something that it should have; 0: it lacks nothing.',
+      'How long a view has waited for delivery to the target of its feed; 0: it is up to date.',
     ),
     feedSuccess: gauge(
       'feed_last_success_timestamp_seconds',
       ['feed', 'view'],
-      'When a view was last delivered, or found to be the same; 0: never.',
+      'When a view was last delivered, or found unchanged; 0: never.',
     ),
-    feedFailures: gauge('feed_failures', ['feed'], 'Deliveries of a feed that failed in a row.'),
+    feedFailures: gauge('feed_failures', ['feed'], 'Consecutive failed deliveries of a feed.'),
     queueJobs: gauge(
       'queue_jobs',
       ['queue', 'state'],
-      'Jobs in the queue, by state; finished ones are kept a while.',
+      'Jobs in the queue, by state; finished ones are kept for some days.',
     ),
   };
   return {
     registry,
-    lookedUp,
-    runs: counter('runs', ['seller', 'kind', 'state'], 'Runs that ended here, by how they ended.'),
+    queried,
+    runs: counter('runs', ['seller', 'kind', 'state'], 'Runs that ended in this process.'),
     items: counter(
       'items',
       ['seller', 'change'],
-      'Items that runs found changed; quarantined and missing ones count in every run that meets them.',
+      'Items that runs found changed; every run counts its quarantined and missing items again.',
     ),
-    runSeconds: seconds('run_duration', ['kind'], WORK_SECONDS, 'How long runs took.'),
+    runSeconds: seconds('run_duration', ['kind'], WORK_SECONDS, 'Duration of runs.'),
     calls: counter(
       'api_calls',
       ['seller', 'operation', 'outcome'],
-      'Calls of the marketplace, each repetition counted.',
+      'Requests to the marketplace, retries included.',
     ),
     callSeconds: seconds(
       'api_call_duration',
       ['operation'],
       CALL_SECONDS,
-      'How long calls took, without waits for the budget; of a list, up to its beginning.',
+      'Duration of requests, without waits for the budget; for a list, until its response starts.',
     ),
     waitSeconds: seconds(
       'budget_wait',
       [],
       WAIT_SECONDS,
-      'How long calls waited for the request budget.',
+      'How long requests waited for the request budget.',
     ),
     jobs: counter(
       'jobs',
       ['queue', 'name', 'outcome'],
-      'Jobs that were worked on here, by what became of them.',
+      'Jobs that this process worked on, by outcome.',
     ),
     jobSeconds: seconds(
       'job_duration',
       ['queue', 'name'],
       WORK_SECONDS,
-      'How long work on jobs took.',
+      'Duration of work on jobs.',
     ),
     codes: counter(
       'codes_checked',
       ['seller', 'verdict'],
-      'Purchase codes that audits settled here, by verdict; unproven ones were given up.',
+      'Purchase codes that this process checked, by verdict; unproven codes were given up.',
     ),
     scrapeErrors: counter(
       'scrape_errors',
       ['source'],
-      'Times that series were left out because their source did not answer.',
+      'Queries of store or queue that failed, so that their series were left out.',
     ),
   };
 }
 
-/** A counter that begins with its first event hides that event from `increase()`. */
-function beginAtZero({ runs, items, codes }: Series, seller: string): void {
+/** Creates counters with 0: `increase()` misses the first event of a counter that starts with 1. */
+function startAtZero({ runs, items, codes }: Series, seller: string): void {
   for (const kind of KINDS) {
     for (const state of RUN_STATES) runs.inc({ seller, kind, state }, 0);
   }
@@ -251,10 +248,10 @@ function beginAtZero({ runs, items, codes }: Series, seller: string): void {
   for (const verdict of VERDICTS) codes.inc({ seller, verdict }, 0);
 }
 
-type LookedUp = Series['lookedUp'];
+type Queried = Series['queried'];
 
-function showCopies(
-  { lastSuccess, age, parked, paused, itemsNow }: LookedUp,
+function setCopies(
+  { lastSuccess, age, parked, paused, itemsNow }: Queried,
   sellers: ReadonlySet<string>,
   copies: readonly Copy[],
   startedAt: number,
@@ -266,7 +263,7 @@ function showCopies(
       const at = copy?.[`${kind}MirroredAt` as const]?.getTime() ?? 0;
       const since = at === 0 ? (copy?.knownSince.getTime() ?? startedAt) : at;
       lastSuccess.set({ seller, kind }, at / 1000);
-      // The database's clock may be ahead of this one.
+      // Not below 0: the database's clock may be ahead of this one.
       age.set({ seller, kind }, Math.max(0, Date.now() - since) / 1000);
     }
     const isPaused = copy?.parked?.code === PAUSED;
@@ -276,8 +273,8 @@ function showCopies(
   }
 }
 
-function showAudits(
-  { audits, pendingCodes }: LookedUp,
+function setAudits(
+  { audits, pendingCodes }: Queried,
   sellers: ReadonlySet<string>,
   backlogs: readonly AuditBacklog[],
 ): void {
@@ -288,8 +285,8 @@ function showAudits(
   }
 }
 
-function showFeeds(
-  { feedLag, feedSuccess, feedFailures }: LookedUp,
+function setFeeds(
+  { feedLag, feedSuccess, feedFailures }: Queried,
   feeds: MetricSources['feeds'],
   states: readonly FeedState[],
 ): void {
@@ -306,10 +303,7 @@ function showFeeds(
   }
 }
 
-function showQueues(
-  { queueJobs }: LookedUp,
-  queues: Readonly<Record<QueueName, QueueCounts>>,
-): void {
+function setQueues({ queueJobs }: Queried, queues: Readonly<Record<QueueName, QueueCounts>>): void {
   for (const [queue, counts] of Object.entries(queues)) {
     for (const [state, jobs] of Object.entries(counts)) {
       queueJobs.set({ queue, state }, jobs as number);

@@ -11,7 +11,7 @@ import { METRICS_TYPE } from './metrics.js';
 
 export interface HealthServerOptions {
   readonly listen: ListenTarget;
-  /** What must work for `/readyz` to say so. */
+  /** All of them must pass for `/readyz` to report ready. */
   readonly checks: readonly HealthCheck[];
   readonly metrics: () => Promise<string>;
   readonly log: Log;
@@ -19,19 +19,18 @@ export interface HealthServerOptions {
 
 const HEALTH_LIMITS = {
   ...LIMITS,
-  /** Longest wait for one check, and for the text of metrics, milliseconds. */
+  /** Timeout of one check, and of collecting metrics (ms). */
   checkMs: 3_000,
   metricsMs: 10_000,
 };
 export type HealthLimits = Readonly<typeof HEALTH_LIMITS>;
 
-/** However often somebody asks, checks are made and metrics gathered once a second at most. */
+/** Results are reused for this time (ms), so that frequent requests cost nothing. */
 const freshMs = (): number => 1_000;
 
 /**
- * Serves `/healthz`, `/readyz` and `/metrics`, to anybody who can reach the address: they tell
- * nothing that is secret, and asking costs next to nothing.
- * @throws {ListenError} when it can't listen there
+ * Serves `/healthz`, `/readyz` and `/metrics` without authentication: they show no secrets.
+ * @throws {ListenError} when it can't listen on the address
  */
 export async function startHealthServer(
   options: HealthServerOptions,
@@ -50,7 +49,7 @@ export async function startHealthServer(
 const INDEX = `seller-mirror
 
 /healthz  the process is alive
-/readyz   it can work: every check, and what is wrong
+/readyz   the process can work: every check, and what is wrong
 /metrics  for Prometheus
 `;
 
@@ -59,10 +58,10 @@ function pagesOf(
   { checkMs, metricsMs }: HealthLimits,
   isOnlyHere: () => boolean,
 ): Pages {
-  const results = readiness(checks, log, checkMs);
+  const checkAll = readiness(checks, log, checkMs);
   const metricsText = cachedCall(metrics, metricsMs, freshMs);
   const pages: Pages = new Hono({
-    // As it was sent: nothing is served under another spelling of its path.
+    // The raw path: pages are not served under other spellings of their paths.
     getPath: (_, options) => options?.env?.incoming.url?.split('?', 1)[0] ?? '',
   });
   pages.use(async (context, next) => {
@@ -71,47 +70,50 @@ function pagesOf(
     context.header('x-content-type-options', 'nosniff');
     const hasBody =
       headers['transfer-encoding'] !== undefined || Number(headers['content-length']) > 0;
-    // A body is not read; what follows it on the connection would be.
+    // The body is not read, so nothing after it on the connection may be either.
     if (hasBody) context.header('connection', 'close');
-    // A page of the web whose name was made to point to this machine comes with that name.
+    // DNS rebinding: a web page may point its own host name to this machine.
     if (isOnlyHere() && !isOwnName(headers.host)) {
-      return context.text('this is not the host you asked for\n', 421);
+      return context.text('this server does not have the host name in your request\n', 421);
     }
     if (method === 'GET' || method === 'HEAD') return await next();
-    return context.text('only GET and HEAD\n', 405, { allow: 'GET, HEAD' });
+    return context.text('only GET and HEAD are allowed\n', 405, { allow: 'GET, HEAD' });
   });
   pages.get('/', (context) => context.text(INDEX));
   pages.get('/healthz', (context) =>
     context.json({ status: 'alive', version: VERSION, uptimeSeconds: process.uptime() }),
   );
   pages.get('/readyz', async (context) => {
-    const found = await results();
-    const ok = found.every((check) => check.ok);
-    return context.json({ status: ok ? 'ready' : 'not ready', checks: found }, ok ? 200 : 503);
+    const results = await checkAll();
+    const ok = results.every((check) => check.ok);
+    return context.json({ status: ok ? 'ready' : 'not ready', checks: results }, ok ? 200 : 503);
   });
   pages.get('/metrics', async (context) =>
     context.body(await metricsText(), 200, { 'content-type': METRICS_TYPE }),
   );
-  pages.notFound((context) => context.text('there is nothing here; / lists what there is\n', 404));
-  pages.onError((_, context) => context.text('not available just now\n', 503));
+  pages.notFound((context) => context.text('there is no such page; / lists all pages\n', 404));
+  pages.onError((_, context) => context.text('not available right now; try again\n', 503));
   return pages;
 }
 
-/** @param host a `Host` header; without one it is no browser that asks */
+/** @param host the `Host` header; browsers always send one */
 function isOwnName(host: string | undefined): boolean {
   if (host === undefined) return true;
   const [, name] = /^(\[[^\]]*\]|[^:]*)(?::\d*)?$/.exec(host) ?? [];
   return name !== undefined && isLoopback(name.toLowerCase());
 }
 
-/** What a check found; `why` is null when it works. */
 interface CheckResult {
   readonly name: string;
   readonly ok: boolean;
+  /** Why the check failed; null when it passed. */
   readonly why: string | null;
 }
 
-/** Returns a function that makes all checks at the same time, and logs when their results change. */
+/** Maximum characters of `why`. */
+const MAX_REASON = 300;
+
+/** Returns a function that runs all checks at the same time and logs when their results change. */
 function readiness(
   checks: readonly HealthCheck[],
   log: Log,
@@ -121,8 +123,8 @@ function readiness(
     const call = cachedCall(check, timeoutMs, () => 0);
     return async (): Promise<CheckResult> => {
       const why = await call().then(
-        (text) => text?.replaceAll(/[\s\p{Cc}]+/gu, ' ').slice(0, LONGEST_REASON) ?? null,
-        reasonOf,
+        (text) => text?.replaceAll(/[\s\p{Cc}]+/gu, ' ').slice(0, MAX_REASON) ?? null,
+        errorReason,
       );
       return { name, ok: why === null, why };
     };
@@ -132,19 +134,18 @@ function readiness(
     const results = await Promise.all(calls.map((call) => call()));
     const problems = results.filter(({ ok }) => !ok).map(({ name, why }) => `${name}: ${why}`);
     const now = problems.join('; ');
-    if (now !== logged && now !== '') log.warn(`not ready: ${now}`);
-    if (now !== logged && now === '') log.info('ready again');
+    if (now !== logged) {
+      if (now === '') log.info('ready again');
+      else log.warn(`not ready: ${now}`);
+    }
     logged = now;
     return results;
   };
-  // Each check is bounded, so all are.
   return cachedCall(checkAll, 2 * timeoutMs, freshMs);
 }
 
-const LONGEST_REASON = 300;
-
-/** Shows of an error only its code, or that of the first error inside it, when it is a plain word. */
-function reasonOf(error: unknown): string {
+/** Shows only the code of an error, or of its first inner error: messages may contain passwords. */
+function errorReason(error: unknown): string {
   if (error instanceof NoAnswer) return error.message;
   const code = errorCode(error);
   return /^\w{2,40}$/.test(code) ? `failed (${code})` : 'failed';

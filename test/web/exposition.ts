@@ -1,4 +1,3 @@
-/** A sample of a metric. */
 export interface Sample {
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
@@ -8,10 +7,7 @@ export interface Sample {
 const LABEL = /(\w+)="((?:[^"\\\n]|\\["\\n])*)"/g;
 const SAMPLE = /^([a-zA-Z_:]\w*)(?:\{(.*)\})? (NaN|[+-]?(?:[\d.e+-]+|Inf))$/i;
 
-/**
- * Reads Prometheus's text format; no series may come twice.
- * @throws Error that names the line
- */
+/** Parses Prometheus's text format. @throws on malformed lines and repeated series */
 export function parseExposition(text: string): Sample[] {
   const seen = new Set<string>();
   return text.split('\n').flatMap((line) => {
@@ -26,7 +22,7 @@ export function parseExposition(text: string): Sample[] {
   });
 }
 
-/** The value of one series; undefined when it is not there. */
+/** Returns the value of the first sample with this name and these labels. */
 export function valueOf(
   samples: readonly Sample[],
   name: string,

@@ -38,7 +38,7 @@ function metricsOf(sources: Partial<MetricSources> = {}): Metrics {
   });
 }
 
-/** What a scrape shows: the value of a series, without the names' common beginning. */
+/** Scrapes the metrics. Returns a function that looks up a value, by a name without its prefix. */
 async function scrape(metrics: Metrics) {
   const samples = parseExposition(await metrics.text());
   return (name: string, labels: Readonly<Record<string, string>> = {}): number | undefined =>
@@ -92,11 +92,11 @@ const FINISHED: RunEvent & { phase: 'finished' } = {
   durationMs: 2_000,
 };
 
-/** In the order of their figures in `FINISHED`. */
+/** In the order of their counts in `FINISHED`, which the test doubles: 1, 2, 3 and so on. */
 const CHANGES = ['added', 'changed', 'restored', 'missing', 'removed', 'quarantined'] as const;
 
-describe('what is counted', () => {
-  it('is there with 0 before the first event, so that an alert sees the first failure', async () => {
+describe('counters', () => {
+  it('exist with 0 before the first event', async () => {
     const of = await scrape(metricsOf());
     for (const seller of ['main', 'second']) {
       for (const kind of ['account', 'items']) {
@@ -128,7 +128,7 @@ describe('what is counted', () => {
     expect(of('run_duration_seconds_count', { kind: 'items' })).toBe(2);
   });
 
-  it('are codes by verdict, and what running audits leave to be done; sellers without one have 0', async () => {
+  it('count codes by verdict; gauges show running audits and their pending codes', async () => {
     const backlog = { sellerId: 'main', running: 2, pending: 900 };
     const stranger = { sellerId: 'gone', running: 1, pending: 1 };
     const metrics = metricsOf({ audits: () => Promise.resolve([backlog, stranger]) });
@@ -150,14 +150,14 @@ describe('what is counted', () => {
     expect(codes('gone')).toEqual([undefined, undefined, undefined]);
   });
 
-  it('are no items when it was an account that changed', async () => {
+  it('count no items for account runs', async () => {
     const metrics = metricsOf();
     metrics.onRun('main', { ...FINISHED, kind: 'account' });
     const of = await scrape(metrics);
     expect(of('items_total', { seller: 'main', change: 'added' })).toBe(0);
   });
 
-  it('are calls by outcome, with time at work and time of waiting apart, in seconds', async () => {
+  it('count calls by outcome; histograms separate their duration from the wait for the budget', async () => {
     const metrics = metricsOf();
     metrics.onCall('main', CALL);
     metrics.onCall('main', { ...CALL, outcome: 'limited' });
@@ -171,7 +171,7 @@ describe('what is counted', () => {
     expect(buckets).toEqual([0, 2, 2]);
   });
 
-  it('are jobs by what became of them', async () => {
+  it('count jobs by outcome', async () => {
     const metrics = metricsOf();
     const labels = { queue: 'mirror', name: 'sync' } as const;
     metrics.onJob({ ...labels, durationMs: 500, outcome: 'done' });
@@ -183,7 +183,7 @@ describe('what is counted', () => {
     expect(of('job_duration_seconds_sum', labels)).toBe(1);
   });
 
-  it('is labelled with configured sellers only, whoever else is in the store or in a job', async () => {
+  it('have only configured sellers as labels', async () => {
     const metrics = metricsOf({ copies: () => Promise.resolve([copy('gone')]) });
     metrics.onRun('stranger', FINISHED);
     metrics.onCall('stranger', CALL);
@@ -193,8 +193,8 @@ describe('what is counted', () => {
   });
 });
 
-describe('what is looked up for each scrape', () => {
-  it('is when each copy was last current, how old it is, and what is in it', async () => {
+describe('gauges that each scrape queries', () => {
+  it('show the last success of each copy, its age and its items', async () => {
     const now = Date.now();
     const main = copy('main', {
       accountMirroredAt: new Date(now - 60_000),
@@ -215,25 +215,25 @@ describe('what is looked up for each scrape', () => {
     expect(of('main', 'items', { state: 'missing' })).toBe(2);
     expect([of('main', 'seller_parked'), of('second', 'seller_parked')]).toEqual([0, 1]);
     expect([of('main', 'seller_paused'), of('second', 'seller_paused')]).toEqual([1, 0]);
-    // Never a success: as old as the seller, or a copy that never comes would look new for ever.
+    // Without any success, the age counts from the seller's start.
     expect(of('second', 'last_success_age_seconds', ofItems)).toBeGreaterThanOrEqual(30);
     expect(of('second', 'last_success_timestamp_seconds', ofItems)).toBe(0);
   });
 
-  it('is no less than 0 s old, should the database’s clock be ahead', async () => {
+  it('show an age of 0 s if the database’s clock is ahead', async () => {
     const ahead = copy('main', { accountMirroredAt: new Date(Date.now() + 60_000) });
     const of = await scrape(metricsOf({ copies: () => Promise.resolve([ahead]) }));
     expect(of('last_success_age_seconds', { seller: 'main', kind: 'account' })).toBe(0);
   });
 
-  it('is how much is in the queue', async () => {
+  it('show the jobs in the queue', async () => {
     const of = await scrape(metricsOf());
     expect(of('queue_jobs', { queue: 'mirror', state: 'waiting' })).toBe(3);
     expect(of('queue_jobs', { queue: 'mirror', state: 'failed' })).toBe(1);
     expect(of('queue_jobs', { queue: 'audits', state: 'active' })).toBe(0);
   });
 
-  it('is how long each view of each configured feed has waited, and how often the feed failed', async () => {
+  it('show how long each view of each configured feed has waited, and the failures of the feed', async () => {
     const [waitingSince, deliveredAt] = [new Date(Date.now() - 90_000), new Date(1_000)];
     const view = { problem: null, waitingSince, deliveredAt };
     const state = {
@@ -271,7 +271,7 @@ describe('what is looked up for each scrape', () => {
     expect(of('feed_failures', { feed: 'new' })).toBe(0);
   });
 
-  it('is left out and counted when its source fails, and never fails the scrape', async () => {
+  it('are left out if their source fails, which is counted and does not fail the scrape', async () => {
     const gone = (): Promise<never> => Promise.reject(new Error('postgresql://u:hunter2@db gone'));
     const metrics = metricsOf({ counts: gone, copies: gone, audits: gone });
     metrics.onRun('main', FINISHED);
@@ -286,14 +286,14 @@ describe('what is looked up for each scrape', () => {
     expect(of('runs_total', { seller: 'main', kind: 'items', state: 'succeeded' })).toBe(1);
   });
 
-  it('holds up no scrape when its source hangs', async () => {
+  it('are left out if their source hangs', async () => {
     const of = await scrape(metricsOf({ counts: () => new Promise(() => undefined) }));
     expect(of('scrape_errors_total', { source: 'queue' })).toBe(1);
     expect(of('queue_jobs')).toBeUndefined();
     expect(of('seller_parked')).toBe(0);
   });
 
-  it('is no error while there is no queue yet', async () => {
+  it('are left out without an error before the queue is open', async () => {
     const of = await scrape(metricsOf({ counts: () => Promise.resolve(null) }));
     expect(of('queue_jobs')).toBeUndefined();
     expect(of('scrape_errors_total', { source: 'queue' })).toBe(0);
@@ -301,7 +301,7 @@ describe('what is looked up for each scrape', () => {
 });
 
 describe('the text', () => {
-  it('tells of the process as well, under the usual names, and of the version', async () => {
+  it('has Node’s default metrics and the version', async () => {
     const samples = parseExposition(await metricsOf().text());
     for (const name of ['process_cpu_seconds_total', 'nodejs_eventloop_lag_seconds']) {
       expect(valueOf(samples, name)).toBeDefined();
@@ -310,7 +310,7 @@ describe('the text', () => {
     expect(info).toMatchObject({ labels: { version: expect.any(String) }, value: 1 });
   });
 
-  it('names units as Prometheus does: seconds, and _total for what only grows', async () => {
+  it('follows Prometheus’s naming: _seconds for histograms, _total for counters', async () => {
     const metrics = metricsOf();
     metrics.onJob({ queue: 'mirror', name: 'sync', outcome: 'done', durationMs: 1 });
     const types = [...(await metrics.text()).matchAll(/^# TYPE (seller_mirror_\w+) (\w+)$/gm)];
@@ -325,7 +325,7 @@ describe('the text', () => {
 describe('on a real store', () => {
   const mirror = useMirror();
 
-  it('shows what runs did, as they told it and as the database has it', async () => {
+  it('shows the events of runs and the state of the database', async () => {
     const catalogue = seededCatalogue({ seed: 7, count: 12 });
     const market = await mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
     const metrics = metricsOf({ copies: () => mirror().store.sellers.statuses() });
@@ -351,71 +351,62 @@ describe('on a real store', () => {
 
 const HOUR = 3_600_000;
 
-describe('a question that costs something', () => {
-  it('is asked once for all who ask while its answer is awaited or good', async () => {
-    let asked = 0;
-    const ask = cachedCall(
-      () => Promise.resolve(++asked),
-      HOUR,
-      () => HOUR,
-    );
-    expect(await Promise.all(Array.from({ length: 1_000 }, ask))).toEqual(Array(1_000).fill(1));
-    expect(await ask()).toBe(1);
+describe('a cached call', () => {
+  const forAnHour = (): number => HOUR;
+
+  it('is made once for all callers while it is pending or its result is fresh', async () => {
+    let calls = 0;
+    const call = cachedCall(() => Promise.resolve(++calls), HOUR, forAnHour);
+    expect(await Promise.all(Array.from({ length: 1_000 }, call))).toEqual(Array(1_000).fill(1));
+    expect(await call()).toBe(1);
   });
 
-  it('is asked again when its answer is no longer good', async () => {
-    let asked = 0;
-    const ask = cachedCall(
-      () => Promise.resolve(++asked),
+  it('is made again when its result is no longer fresh', async () => {
+    let calls = 0;
+    const ages: number[] = [];
+    const call = cachedCall(
+      () => Promise.resolve(++calls),
       HOUR,
-      () => 0,
+      (tookMs) => {
+        ages.push(tookMs);
+        return 0;
+      },
     );
-    expect([await ask(), await ask()]).toEqual([1, 2]);
+    expect([await call(), await call()]).toEqual([1, 2]);
+    expect(ages).toEqual([expect.any(Number), expect.any(Number)]);
   });
 
-  it('keeps nobody waiting, and is not asked again while it hangs', async () => {
-    let asked = 0;
+  it('times out for each caller, and is not made again while it hangs', async () => {
+    let calls = 0;
     let answer: (text: string) => void = () => undefined;
-    const ask = cachedCall(
+    const call = cachedCall(
       () => {
-        asked++;
+        calls++;
         return new Promise<string>((resolve) => (answer = resolve));
       },
       10,
-      () => HOUR,
+      forAnHour,
     );
-    const first = await Promise.allSettled(Array.from({ length: 100 }, ask));
+    const first = await Promise.allSettled(Array.from({ length: 100 }, call));
     expect(first.every(({ status }) => status === 'rejected')).toBe(true);
-    await expect(ask()).rejects.toThrow(NoAnswer);
-    expect(asked).toBe(1);
-    answer('at last');
-    expect(await ask()).toBe('at last');
-    expect(asked).toBe(1);
+    await expect(call()).rejects.toThrow(NoAnswer);
+    answer('late');
+    expect(await call()).toBe('late');
+    expect(calls).toBe(1);
   });
 
-  it('fails for all who ask together, without being asked by each, even if it throws at once', async () => {
-    let asked = 0;
-    const ask = cachedCall<never>(
+  it('fails once for all callers, also if it throws synchronously', async () => {
+    let calls = 0;
+    const call = cachedCall<never>(
       () => {
-        asked++;
+        calls++;
         throw new Error('gone');
       },
       HOUR,
-      () => HOUR,
+      forAnHour,
     );
-    const all = await Promise.allSettled(Array.from({ length: 100 }, ask));
+    const all = await Promise.allSettled(Array.from({ length: 100 }, call));
     expect(all.every(({ status }) => status === 'rejected')).toBe(true);
-    expect(asked).toBe(1);
-  });
-
-  it('is told how long it took, so that a dear answer can be good for longer', async () => {
-    const took: number[] = [];
-    const ask = cachedCall(
-      () => Promise.resolve(),
-      HOUR,
-      (ms) => took.push(ms),
-    );
-    await ask();
-    expect(took).toEqual([expect.any(Number)]);
+    expect(calls).toBe(1);
   });
 });

@@ -134,8 +134,8 @@ describe('what README says of proof', () => {
     expect(told).toContain(`at most ${MAX_DENIALS_IN_ROW} denials in a row`);
     expect(told).toContain('a minute later and after every other code (5 s later');
     const few = MIN_SECOND_LOOKS.toLocaleString('en');
-    expect(told).toContain(`where they are at most ${few} or a tenth`);
-    expect(told).toContain(`else one in ${SAMPLE_INTERVAL}, but at least ${few},`);
+    expect(told).toContain(`if at most ${few} codes or a tenth`);
+    expect(told).toContain(`one in ${SAMPLE_INTERVAL} is asked again, but at least ${few},`);
     const untimed = { checkpointBefore: null, checkpointAfter: null };
     const [first, last] = [
       { at: new Date(0), ...untimed },

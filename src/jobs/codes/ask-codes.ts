@@ -145,21 +145,21 @@ export class BatchValidator implements AsyncIterable<readonly SettledCode[]> {
     if (this.#isCut || (this.#stop !== null && this.#stop !== CANARY_LOST)) return;
     const { isSuspected } = this.#outage;
     const due = this.#proofsDue();
-    const canary = due.find || isSuspected ? this.#canaries.next : null;
+    const canary = due.code || isSuspected ? this.#canaries.next : null;
     if (canary !== null && this.#count('canary') === 0) this.#validate('canary', canary);
     const isAccountDue = due.account || (isSuspected && canary === null);
     if (isAccountDue && this.#count('account') === 0) this.#askForAccount();
   }
 
   /** Which parts of a checkpoint are due now. */
-  #proofsDue(): { readonly account: boolean; readonly find: boolean } {
+  #proofsDue(): { readonly account: boolean; readonly code: boolean } {
     const { currentAccountProof, currentCodeProof, needsValidCode, denialsInRow, otherAccount } =
       this.#proofs;
-    if (otherAccount !== null) return { account: false, find: false };
+    if (otherAccount !== null) return { account: false, code: false };
     if (!this.#hasCodes || this.#waiting.size >= this.#throttle.denialsPerCheckpoint) {
       // The last denials lack a checkpoint after them; the last calls must have ended before it begins.
       const isTime = this.#waiting.size > 0 && this.#count('code') === 0;
-      return isTime ? this.#proofs.missingAfter(this.#waiting) : { account: false, find: false };
+      return isTime ? this.#proofs.missingAfter(this.#waiting) : { account: false, code: false };
     }
     // What runs beside a proof has its checkpoints on both sides of that: too far apart.
     const mayRefresh = this.#count('code') === 0;
@@ -168,7 +168,7 @@ export class BatchValidator implements AsyncIterable<readonly SettledCode[]> {
     const areMany = this.#waiting.size > 0 && this.#codesSinceAccount >= CODES_AN_ACCOUNT;
     return {
       account: isDue(currentAccountProof) || areMany || (isRowLong && !needsValidCode),
-      find: needsValidCode && (isDue(currentCodeProof) || isRowLong),
+      code: needsValidCode && (isDue(currentCodeProof) || isRowLong),
     };
   }
 

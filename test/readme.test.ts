@@ -199,7 +199,7 @@ SECOND_KEY=${KEY}' > .env ;;
     folder.write('sellers.json', example);
     const env = { SELLERS_FILE: 'sellers.json', SECOND_KEY: KEY };
     expect(folder.read(env).sellers.map(({ name }) => name)).toEqual(['main', 'second']);
-    const fields = /may also have its own (`requestsPerMinute.*?)\. /s
+    const fields = /can also set (`requestsPerMinute.*?)\. /s
       .exec(readme)?.[1]
       ?.match(/(?<=`)\w+(?=`)/g);
     const values: Readonly<Record<string, unknown>> = {

@@ -235,7 +235,7 @@ describe('doctor about the store', () => {
     ['FILE/data', /^store: the data folder .* cannot be used: a part of the path is a file/],
     [
       '/proc/zzz',
-      /^store: the data folder \/proc\/zzz cannot be used: it is not there and can’t be/,
+      /^store: the data folder \/proc\/zzz cannot be used: it does not exist and can’t be created/,
     ],
   ])(
     'fails the DATA_DIR %s, in the words of the command that would make it',

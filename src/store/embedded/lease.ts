@@ -14,13 +14,13 @@ import {
   connect,
   type Credentials,
   findPostmaster,
-  isPassing,
-  SUPERVISOR_LOCK,
-  lastWords,
+  isTransient,
+  lastErrors,
   LEASE_LOCK,
   logSince,
   logSize,
   START_MARK,
+  SUPERVISOR_LOCK,
 } from './server.js';
 import type { SupervisorTask } from './supervisor.js';
 import { assertSameMajor, diskFull, files, type Place } from './place.js';
@@ -28,20 +28,21 @@ import { plainEnvironment, runAs } from './service-user.js';
 
 const RENEW_PAUSE_MS = 5_000;
 
-/** A lease as it was taken: while its connection lasts, the supervisor leaves the server up. */
-export interface Taken {
+/** A lease on the server. While its connection is open, the supervisor keeps the server running. */
+export interface Lease {
   readonly client: Client;
   readonly port: number;
   readonly isSupervised: boolean;
+  /** The `START_MARK` of the server. */
   readonly mark: string | null;
 }
 
-/** Null when there is no server yet, or it is just starting or stopping. */
+/** Takes a lease if the server is ready. @returns null while it is down, starts or stops */
 async function tryLease(
   place: Place,
   credentials: Credentials,
   name: string,
-): Promise<Taken | null> {
+): Promise<Lease | null> {
   const server = await findPostmaster(place.location);
   if (server?.ready !== true || server.port === null) return null;
   let client: Client | null = null;
@@ -59,50 +60,50 @@ async function tryLease(
     return { client, port: server.port, isSupervised, mark };
   } catch (error) {
     await client?.end().catch(() => {});
-    if (isPassing(error)) return null;
-    throw refused(error, place);
+    if (isTransient(error)) return null;
+    throw connectionRefused(error, place);
   }
 }
 
-function refused(error: unknown, place: Place): StoreError {
-  const said = error instanceof Error ? error.message : String(error);
-  if (said.includes('No space left on device')) return diskFull(place.location, error);
-  const crowded = errorCode(error) === '53300';
+function connectionRefused(error: unknown, place: Place): StoreError {
+  const reason = error instanceof Error ? error.message : String(error);
+  if (reason.includes('No space left on device')) return diskFull(place.location, error);
+  const isFull = errorCode(error) === '53300';
   return new EmbeddedStartError(
-    `the embedded database in ${place.location} does not let this command in: ${said}`,
-    crowded
+    `the embedded database in ${place.location} refused the connection: ${reason}`,
+    isFull
       ? `End other sessions, or raise max_connections in ${files.data(place.location)}/postgresql.conf.`
-      : `Its log may tell more: ${files.log(place.location)}`,
+      : `See its log: ${files.log(place.location)}`,
     { cause: error },
   );
 }
 
 /**
- * Keeps a lease until the returned function is called: takes it again when the server crashes or is killed,
- * so that a command that waits, such as `run`, goes on. A server told to stop is left in peace.
+ * Keeps a lease until the returned function is called. If the server crashes or is killed, takes a new lease, so
+ * that a command such as `run` continues. Does not restart a server that was stopped on purpose.
  */
-export function keepLease(first: Taken, take: () => Promise<Taken>): () => Promise<void> {
+export function keepLease(first: Lease, lease: () => Promise<Lease>): () => Promise<void> {
   let isClosed = false;
   const watch = (client: Client): Client => {
-    let isDismissed = false;
+    let isShutdown = false;
     client.on('error', (error) => {
-      // The server reports an orderly end and a crash under the same code.
-      const died = error.message.includes('unexpected postmaster exit');
-      if (errorCode(error) === '57P01' && !died) isDismissed = true;
+      // The server uses the same code for a shutdown and a crash.
+      const crashed = error.message.includes('unexpected postmaster exit');
+      if (errorCode(error) === '57P01' && !crashed) isShutdown = true;
     });
     client.once('end', () => {
-      if (!isDismissed) void renew();
+      if (!isShutdown) void renew();
     });
     return client;
   };
-  // Until it succeeds: who runs for months must outlive a full disk. Its users meet the trouble themselves.
+  // Retries forever: `run` must survive a full disk. Meanwhile its own queries report the errors.
   const renew = async (): Promise<void> => {
     while (!isClosed) {
-      const taken = await take().catch(() => null);
-      if (taken === null) await sleep(RENEW_PAUSE_MS, undefined, { ref: false });
-      else if (isClosed) await taken.client.end();
+      const renewed = await lease().catch(() => null);
+      if (renewed === null) await sleep(RENEW_PAUSE_MS, undefined, { ref: false });
+      else if (isClosed) await renewed.client.end();
       else {
-        current = watch(taken.client);
+        current = watch(renewed.client);
         return;
       }
     }
@@ -118,14 +119,14 @@ export function keepLease(first: Taken, take: () => Promise<Taken>): () => Promi
 /** Longest wait while no server process runs (ms). */
 const START_TIMEOUT_MS = 60_000;
 /**
- * Longest wait for a server that is starting (ms). After a crash it first syncs each file of the
- * data folder, which took 19 s on a busy disk, then replays the log.
+ * Longest wait for a server that is starting (ms). After a crash it syncs every file of the data folder, which took 19 s on
+ * a busy disk, and then replays the log.
  */
 const RECOVERY_TIMEOUT_MS = 15 * 60_000;
 
 export interface StartOptions {
   readonly applicationName: string;
-  /** Where binaries are copied to when the account that runs PostgreSQL can't reach them. */
+  /** Folders to copy the binaries to if the service user can't reach them. */
   readonly binaryFolders: readonly string[];
   readonly durable: boolean;
   /** Longest wait while no server process runs (ms); default: a minute. */
@@ -133,16 +134,16 @@ export interface StartOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-export interface Started extends Taken {
+export interface OpenedLease extends Lease {
   readonly startedHere: boolean;
 }
 
-/** Takes a lease on the server of `place`, which is started when it does not run. */
+/** Takes a lease on the server of `place`. Starts the server if it is not running. */
 export async function leaseServer(
   place: Place,
   credentials: Credentials,
   options: StartOptions,
-): Promise<Started> {
+): Promise<OpenedLease> {
   const { location } = place;
   const mark = randomBytes(8).toString('hex');
   const logStart = await logSize(location);
@@ -155,13 +156,13 @@ export async function leaseServer(
     options.signal?.throwIfAborted();
     const taken = await tryLease(place, credentials, options.applicationName);
     if (taken !== null) {
-      // A supervisor that was killed leaves its server running; this one takes it over.
+      // A killed supervisor leaves its server running. Start a new supervisor for it.
       if (!taken.isSupervised && !isRunning(supervisor)) await launch(place, options, mark);
       return { ...taken, startedHere: taken.mark === mark };
     }
     if (supervisor?.exitCode === 1) {
       const log = await logSince(location, logStart);
-      throw startFailed(location, 'did not start', log, 'Its log may tell more:');
+      throw startFailed(location, 'did not start', log, 'See its log:');
     }
     const isStarting = (await findPostmaster(location)) !== null;
     if (isStarting) seenAt = Date.now();
@@ -186,8 +187,8 @@ async function launch(place: Place, options: StartOptions, mark: string): Promis
   await assertSameMajor(location, binaries.major);
   if ((await runAs(user, '/bin/sh', ['-c', 'test -r "$1"', 'sh', files.version(location)])).code) {
     throw new EmbeddedStartError(
-      `the account that runs PostgreSQL (user id ${user?.uid ?? process.geteuid?.() ?? -1}) cannot get into ${location}`,
-      `Let others enter the folders above it (chmod o+x), or move it to a folder they can enter and make ${pointer} a link to it.`,
+      `the account that runs PostgreSQL (user id ${user?.uid ?? process.geteuid?.() ?? -1}) cannot read ${location}`,
+      `Let others enter the folders above it (chmod o+x), or move it to a folder that they can enter and make ${pointer} a link to it.`,
     );
   }
   for (const folder of new Set([dirname(location), dirname(pointer)])) await sweepDrafts(folder);
@@ -196,11 +197,11 @@ async function launch(place: Place, options: StartOptions, mark: string): Promis
 }
 
 /**
- * Starts a supervisor that outlives this process and shares no stream or setting with it. It ends with exit
- * code 1 when it could not start the server.
+ * Starts a supervisor process that outlives this one and shares no stream or setting with it. It exits with code 1
+ * if it can't start the server.
  */
 async function startSupervisor(task: SupervisorTask): Promise<ChildProcess> {
-  // A process of its own needs compiled JavaScript, even where tests run TypeScript.
+  // The new process needs compiled JavaScript, even when tests run TypeScript.
   const isSource = import.meta.url.endsWith('.ts');
   const compiled = isSource ? '../../../dist/store/embedded/supervisor.js' : './supervisor.js';
   const program = fileURLToPath(new URL(compiled, import.meta.url));
@@ -215,7 +216,7 @@ async function startSupervisor(task: SupervisorTask): Promise<ChildProcess> {
       env: plainEnvironment(),
       stdio: ['ignore', log.fd, log.fd],
     });
-    child.on('error', () => {}); // then it has no pid and no exit code; the caller's wait times out
+    child.on('error', () => {}); // the child has no exit code then, so the caller's wait times out
     child.unref();
     return child;
   } finally {
@@ -223,11 +224,11 @@ async function startSupervisor(task: SupervisorTask): Promise<ChildProcess> {
   }
 }
 
-/** @param what happened to the start @param log what the server wrote meanwhile */
+/** @param what a predicate, such as `did not start` @param log the server's output during the start */
 function startFailed(location: string, what: string, log: string, advice: string): StoreError {
   if (/No space left on device|quota exceeded/i.test(log)) return diskFull(location);
   return new EmbeddedStartError(
-    `the embedded database in ${location} ${what}: ${lastWords(log) || 'its log is silent'}`,
+    `the embedded database in ${location} ${what}: ${lastErrors(log) || 'its log is empty'}`,
     `${advice} ${files.log(location)}`,
   );
 }

@@ -6,15 +6,15 @@ import { DiskFullError, EmbeddedStartError, StoreError } from '../errors.js';
 import { isRoot, type ServiceUser, userName } from './service-user.js';
 
 /**
- * An embedded database on disk. `location` belongs to whoever runs the commands; inside it, `data`
- * belongs to the account that runs PostgreSQL. They differ only for root, who thus never writes
- * into a folder where another account could have laid a link.
+ * Where an embedded database is on disk. `location` belongs to the user who runs commands, and `data` in it to the
+ * account that runs PostgreSQL. The two differ only for root, who must not write into a folder where another account
+ * could have put a link.
  */
 export interface Place {
   /** `DATA_DIR/postgres`: the folder itself, or a link to it. */
   readonly pointer: string;
   readonly location: string;
-  /** The user who runs PostgreSQL; null: the current one. */
+  /** The user who runs PostgreSQL. Null: the current user. */
   readonly user: ServiceUser | null;
 }
 
@@ -25,9 +25,9 @@ export const files = {
   credentials: (location: string) => join(location, 'credentials.json'),
   hba: (location: string) => join(location, 'pg_hba.conf'),
   log: (location: string) => join(location, 'server.log'),
-  /** Its presence keeps the server up while nobody is connected. */
+  /** While this file exists, the server keeps running with nobody connected. */
   held: (location: string) => join(location, 'held'),
-  /** Last port, taken again when it is free, so that addresses in BI tools stay good. */
+  /** The last port. It is reused if free, so that connections saved in BI tools stay valid. */
   port: (location: string) => join(location, 'port'),
 };
 
@@ -36,16 +36,15 @@ export function pointerOf(dataDir: string): string {
 }
 
 /**
- * The database of `dataDir`, or null when there is none yet.
- * @throws EmbeddedStartError when there is something that can't be used: another user's database, a
- *   link to nowhere, a folder that holds something else.
+ * The database of `dataDir`, or null if there is none yet.
+ * @throws EmbeddedStartError for another user's database, a broken link, or a folder with other contents
  */
 export async function findPlace(dataDir: string): Promise<Place | null> {
   const pointer = pointerOf(dataDir);
   try {
     const found = await unlessMissing(lstat(pointer));
     if (found === null) return null;
-    // A link of root's is as good as one of ours; anybody else's could lead us astray.
+    // Trust a link only if root or we own it: another user's could lead anywhere.
     if (!found.isSymbolicLink() || found.uid !== 0) assertOwner(found.uid, pointer);
     const location = await followPointer(pointer);
     const owner = await stat(location);
@@ -53,7 +52,7 @@ export async function findPlace(dataDir: string): Promise<Place | null> {
     if ((await lstat(files.data(location)).catch(() => null)) === null) {
       if ((await readdir(location)).length === 0) return null;
       throw new EmbeddedStartError(
-        `${pointer} is there, but is not a database of this program`,
+        `${pointer} exists, but is not a database of this program`,
         'Move that folder away, or set DATA_DIR to another one.',
       );
     }
@@ -63,9 +62,10 @@ export async function findPlace(dataDir: string): Promise<Place | null> {
   }
 }
 
-export async function unlessMissing<T>(step: Promise<T>): Promise<T | null> {
+/** The operation's result, or null if the file does not exist. */
+export async function unlessMissing<T>(operation: Promise<T>): Promise<T | null> {
   try {
-    return await step;
+    return await operation;
   } catch (error) {
     if (errorCode(error) === 'ENOENT') return null;
     throw error;
@@ -76,23 +76,23 @@ async function followPointer(pointer: string): Promise<string> {
   const location = await unlessMissing(realpath(pointer));
   if (location !== null) return location;
   throw new EmbeddedStartError(
-    `the database should be in ${await readlink(pointer)}, where ${pointer} points to, but that folder is gone`,
-    `Bring the folder back (is a disk not mounted?); or delete ${pointer} to start with an empty database.`,
+    `${pointer} links to ${await readlink(pointer)}, but that folder does not exist`,
+    `Restore the folder (is its disk mounted?), or delete ${pointer} to start with an empty database.`,
   );
 }
 
-/** Another owner could lay a link for us to write through, and PostgreSQL would refuse anyway. */
+/** Refuses another user's folder: its owner could add a link for us to write through, and PostgreSQL refuses too. */
 function assertOwner(uid: number, path: string): void {
   const own = process.geteuid?.() ?? -1;
   if (uid === own) return;
-  const giveAway = `; or stop it, and give the folder away: sudo chown -R ${userName(own)} ${quoted(path)}/`;
+  const changeOwner = `; or stop it and change the owner: sudo chown -R ${userName(own)} ${quoted(path)}/`;
   throw new EmbeddedStartError(
     `the database in ${path} belongs to user ${userName(uid)}, and this command runs as ${userName(own)}`,
-    `Run the command as ${userName(uid)}${own === 0 ? '.' : giveAway}`,
+    `Run the command as ${userName(uid)}${own === 0 ? '.' : changeOwner}`,
   );
 }
 
-/** Root runs an existing database as the owner of its files; other users run it as themselves. */
+/** Root runs an existing database as the owner of its files. Other users run it as themselves. */
 async function ownerOfData(location: string): Promise<ServiceUser | null> {
   const { uid, gid } = await lstat(files.data(location));
   if (!isRoot()) {
@@ -102,16 +102,16 @@ async function ownerOfData(location: string): Promise<ServiceUser | null> {
   if (uid !== 0) return { uid, gid };
   throw new EmbeddedStartError(
     `the files of the database in ${location} belong to root, and PostgreSQL does not run as root`,
-    `Give them back to the account that made them, such as: chown -R nobody ${quoted(files.data(location))}`,
+    `Change their owner to the account that created them, for example: chown -R nobody ${quoted(files.data(location))}`,
   );
 }
 
-/** @throws EmbeddedStartError when the files were made by another major version. */
+/** @throws EmbeddedStartError when another major version made the files */
 export async function assertSameMajor(location: string, major: string): Promise<void> {
   const found = (await readSmall(files.version(location)))?.trim() ?? 'unknown';
   if (found === major) return;
   throw new EmbeddedStartError(
-    `the database in ${location} was made by PostgreSQL ${/^\d+$/.test(found) ? found : 'of an unknown version'}, this program brings PostgreSQL ${major}`,
+    `the database in ${location} was made by PostgreSQL ${/^\d+$/.test(found) ? found : 'of an unknown version'}, but this program comes with PostgreSQL ${major}`,
     'Use the version of this program that made it, or set DATA_DIR to a new folder and mirror again.',
   );
 }
@@ -120,11 +120,11 @@ function quoted(path: string): string {
   return /^[\w/.-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
 }
 
-const SMALL = 64 * 1024;
+const MAX_SMALL_BYTES = 64 * 1024;
 
 /**
- * Text of a small regular file, or null when there is none. Never follows a link and never waits
- * on a pipe, since folders of the service user are read by root too.
+ * The first 64 KiB of a regular file as text, or null if there is none. Never follows a link or waits for a pipe, since
+ * root reads folders of the service user.
  */
 export async function readSmall(path: string): Promise<string | null> {
   const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
@@ -137,14 +137,14 @@ export async function readSmall(path: string): Promise<string | null> {
   }
   try {
     if (!(await file.stat()).isFile()) return null;
-    const { buffer, bytesRead } = await file.read(Buffer.alloc(SMALL), 0, SMALL, 0);
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(MAX_SMALL_BYTES), { position: 0 });
     return buffer.toString('utf8', 0, bytesRead);
   } finally {
     await file.close();
   }
 }
 
-/** Writes a file that only we can read. Refuses to write through a link. */
+/** Writes a file that only its owner can read. Refuses to write through a link. */
 export async function writePrivate(path: string, text: string): Promise<void> {
   const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | constants.O_NOFOLLOW;
   const file = await open(path, flags, 0o600);
@@ -156,7 +156,7 @@ export async function writePrivate(path: string, text: string): Promise<void> {
   }
 }
 
-/** Makes a rename within `folder` last through a power cut. */
+/** Makes a rename within `folder` survive a power cut. */
 export async function syncFolder(folder: string): Promise<void> {
   const handle = await open(folder, constants.O_RDONLY);
   try {
@@ -167,8 +167,9 @@ export async function syncFolder(folder: string): Promise<void> {
 }
 
 /**
- * Makes a folder and those above it; returns whether there was none. Node's own way never returns where
- * a folder that is there takes no other, as `/proc`.
+ * Creates a folder and its parents. Node's `recursive` never returns in a folder that can't have new entries, such as
+ * `/proc`.
+ * @returns false if the folder existed
  */
 export async function makeFolders(path: string): Promise<boolean> {
   const makeOne = async (): Promise<boolean> => {
@@ -189,7 +190,7 @@ export async function makeFolders(path: string): Promise<boolean> {
   }
 }
 
-/** False when there is a folder already that somebody else could tamper with. */
+/** Creates a folder that only we can change. @returns false if it exists and somebody else can change it */
 export async function makeOwnFolder(path: string): Promise<boolean> {
   if (await makeFolders(path)) await chmod(path, 0o755);
   const found = await lstat(path);
@@ -200,18 +201,18 @@ export function explainFileError(error: unknown, path: string): StoreError {
   if (error instanceof StoreError) return error;
   const code = errorCode(error);
   if (code === 'ENOSPC' || code === 'EDQUOT') return diskFull(path, error);
-  // Without the path at hand, which may be an internal one.
+  // Leave out the path of the error, which may be an internal one.
   const reason = error instanceof Error ? error.message.replace(/, \w+ '.*$/s, '') : String(error);
-  const told: Record<string, string> = {
-    ENOENT: 'it is not there and can’t be made',
-    EACCES: 'this user may not enter or write it',
+  const reasons: Record<string, string> = {
+    ENOENT: 'it does not exist and can’t be created',
+    EACCES: 'this user may not enter it or write to it',
     EPERM: 'this user may not change it',
     EROFS: 'it is read-only',
     ENOTDIR: 'a part of the path is a file, not a folder',
     EEXIST: 'a part of the path is a file, not a folder',
   };
   return new EmbeddedStartError(
-    `the data folder ${path} cannot be used: ${told[code] ?? reason}`,
+    `the data folder ${path} cannot be used: ${reasons[code] ?? reason}`,
     'Set DATA_DIR to a folder that this user can write to, or set DATABASE_URL.',
     { cause: error },
   );
@@ -220,7 +221,7 @@ export function explainFileError(error: unknown, path: string): StoreError {
 export function diskFull(path: string, cause?: unknown): DiskFullError {
   return new DiskFullError(
     `the disk is full: the database in ${path} has no room left`,
-    'Free some space on it (or move DATA_DIR to a larger disk), then repeat: nothing was half written.',
+    'Free some space on it (or move DATA_DIR to a larger disk), then repeat. No partial data was written.',
     { cause },
   );
 }

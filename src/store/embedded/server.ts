@@ -8,7 +8,7 @@ import { EmbeddedStartError } from '../errors.js';
 import { files, type Place, readSmall } from './place.js';
 import { runAs } from './service-user.js';
 
-/** A running server, as described in its lock file `postmaster.pid`. */
+/** A running server, as its lock file `postmaster.pid` describes it. */
 export interface Postmaster {
   readonly pid: number;
   /** Null until it listens. */
@@ -16,7 +16,7 @@ export interface Postmaster {
   readonly ready: boolean;
 }
 
-/** The server that runs on `location`; null when there is none, or only a stale lock file. */
+/** The server that runs on `location`. @returns null if none runs, or its lock file is stale */
 export async function findPostmaster(location: string): Promise<Postmaster | null> {
   const text = await readSmall(files.postmaster(location)).catch(() => null);
   if (text === null) return null;
@@ -26,14 +26,14 @@ export async function findPostmaster(location: string): Promise<Postmaster | nul
   return { pid, port: port > 0 ? port : null, ready: lines[7]?.trim() === 'ready' };
 }
 
-/** A server works in its folder `data`; process numbers come round again, quickly so in containers. */
+/** Whether `pid` is a server in folder `data`. PIDs are reused, quickly in containers. */
 async function runsIn(pid: number, data: string): Promise<boolean> {
   if (!isRunning(pid)) return false;
   if (process.platform !== 'linux') return true;
   try {
     return (await readlink(`/proc/${pid}/cwd`)) === (await realpath(data));
   } catch {
-    return false; // ended meanwhile, or another user's
+    return false; // the process ended, or belongs to another user
   }
 }
 
@@ -42,13 +42,13 @@ function isRunning(pid: number): boolean {
     process.kill(pid, 0);
     return true;
   } catch {
-    return false; // EPERM is another user's process, thus no server of ours
+    return false; // EPERM: the process belongs to another user, so it is not our server
   }
 }
 
 /**
- * `INT` ends sessions and writes everything out, `QUIT` drops dead and recovers at the next start. Sent under
- * the service user's name, so that a forged lock file can't make root hit another process.
+ * Stops the server: `INT` ends sessions and flushes data, `QUIT` aborts at once and needs recovery. Sends the signal
+ * as the service user, so that a forged lock file can't make root signal another process.
  */
 export async function stopPostmaster(
   { user }: Place,
@@ -66,7 +66,7 @@ export async function stopPostmaster(
   }
 }
 
-/** Waits until the process is gone; false when it is still there after `timeoutMs`. */
+/** Waits until the process is gone. @returns false if it still runs after `timeoutMs` */
 export async function waitUntilGone(pid: number, timeoutMs: number): Promise<boolean> {
   for (const end = Date.now() + timeoutMs; Date.now() < end; await sleep(50)) {
     if (!isRunning(pid) || (await isZombie(pid))) return true;
@@ -74,21 +74,22 @@ export async function waitUntilGone(pid: number, timeoutMs: number): Promise<boo
   return false;
 }
 
-/** Dead, but not yet collected by its parent. */
+/** Whether the process has ended, but its parent hasn't collected its exit code. */
 async function isZombie(pid: number): Promise<boolean> {
   const status = await readSmall(`/proc/${pid}/stat`).catch(() => null);
   return status !== null && /\) [ZX] /.test(status);
 }
 
-const MAX_BYTES = 8 * 1024 * 1024;
+/** Size at which the log is rotated. */
+const MAX_LOG_BYTES = 8 * 1024 * 1024;
 const TAIL_BYTES = 16 * 1024;
 
-/** Bytes in the log now: what is written later begins here. */
+/** Size of the log in bytes, for a later `logSince`. */
 export async function logSize(location: string): Promise<number> {
   return (await stat(files.log(location)).catch(() => null))?.size ?? 0;
 }
 
-/** The end of the log from byte `since` on, at most 16 KiB, fit to be printed. */
+/** The log from byte `since`, at most its last 16 KiB, without control sequences. */
 export async function logSince(location: string, since: number): Promise<string> {
   const file = await open(files.log(location), 'r').catch(() => null);
   if (file === null) return '';
@@ -102,38 +103,38 @@ export async function logSince(location: string, since: number): Promise<string>
   }
 }
 
-/** The last lines that tell of trouble; of anything, when none does. One line, for a message. */
-export function lastWords(log: string): string {
+/** The last three error lines of a log, or its last three lines, joined for a message. */
+export function lastErrors(log: string): string {
   const lines = log.split('\n');
-  const trouble = lines.filter((line) => /(FATAL|PANIC|ERROR|HINT|supervisor):/.test(line));
-  return (trouble.length > 0 ? trouble : lines).slice(-3).join(' | ');
+  const errors = lines.filter((line) => /(FATAL|PANIC|ERROR|HINT|supervisor):/.test(line));
+  return (errors.length > 0 ? errors : lines).slice(-3).join(' | ');
 }
 
-/** Keeps the log and one older part within 8 MiB each. Writers append, so the file can be cut. */
-export async function boundLog(location: string): Promise<void> {
-  if ((await logSize(location)) <= MAX_BYTES) return;
+/** Moves a log of more than 8 MiB to `.1`. Truncates instead of renaming, since writers keep the file open. */
+export async function rotateLog(location: string): Promise<void> {
+  if ((await logSize(location)) <= MAX_LOG_BYTES) return;
   await copyFile(files.log(location), `${files.log(location)}.1`);
   await truncate(files.log(location), 0);
 }
 
 /**
- * Locks that commands and supervisor talk through; advisory, in database `postgres`, where nobody
- * else has business. A lease is held, shared, by everything that needs the server.
+ * Advisory lock in database `postgres`. Every process that needs the server holds it, shared. The supervisor takes it
+ * exclusively before it stops the server.
  */
 export const LEASE_LOCK = '21325, 1';
-/** Held by the one supervisor. */
+/** Advisory lock in database `postgres`, held by the supervisor, so that there is only one. */
 export const SUPERVISOR_LOCK = '21325, 2';
 
-/** A setting of the server's in which it carries the mark of the task it was started for. */
+/** A server setting with a random value that tells which process started the server. */
 export const START_MARK = 'seller_mirror.start_mark';
 
-/** How a supervisor's own session is called, with its process number behind. */
+/** Application name of the supervisor's connection. Its PID follows. */
 export const SUPERVISOR_NAME = 'seller-mirror supervisor';
 
 export const ADMIN_ROLE = 'seller_mirror_admin';
 export const APP_ROLE = 'seller_mirror';
 
-/** Passwords of the two roles; both are of letters that need no escape in SQL or a URL. */
+/** Passwords of the two roles. They are base64url, so SQL and URLs need no escaping. */
 const CREDENTIALS = z.object({ admin: z.string(), app: z.string() });
 export type Credentials = z.infer<typeof CREDENTIALS>;
 
@@ -142,15 +143,15 @@ export async function readCredentials(location: string): Promise<Credentials> {
   try {
     return CREDENTIALS.parse(JSON.parse(text ?? ''));
   } catch {
-    // Neither the text nor the parser's message, which quotes it, may go on.
+    // Without the cause: the parser's message quotes the file, which holds passwords.
     throw new EmbeddedStartError(
       `the passwords of the embedded database, ${files.credentials(location)}, are missing or damaged`,
-      'Bring the file back from a backup, or set DATA_DIR to a new folder and mirror again.',
+      'Restore the file from a backup, or set DATA_DIR to a new folder and mirror again.',
     );
   }
 }
 
-/** Address of database `database` on the embedded server, password included. */
+/** Connection string of a database on the embedded server, with the password. */
 export function addressOf(
   credentials: Credentials,
   port: number,
@@ -161,7 +162,7 @@ export function addressOf(
   return `postgresql://${name}:${credentials[role]}@127.0.0.1:${port}/${database}`;
 }
 
-/** Connects to database `postgres`. `end` reports a lost connection, so `error` is ignored. */
+/** Connects to database `postgres`. Ignores `error` events, since `end` reports a lost connection too. */
 export async function connect(
   credentials: Credentials,
   port: number,
@@ -184,10 +185,10 @@ export async function connect(
   return client;
 }
 
-const PASSING = new Set(['57P01', '57P02', '57P03', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE']);
+const TRANSIENT = new Set(['57P01', '57P02', '57P03', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE']);
 
-/** Whether an error may go away by itself: the server starts, stops, or recovers from a crash. */
-export function isPassing(error: unknown): boolean {
-  const words = error instanceof Error ? error.message : '';
-  return PASSING.has(errorCode(error)) || /Connection terminated|timeout expired/i.test(words);
+/** Whether a retry may help: the server starts, stops, or recovers from a crash. */
+export function isTransient(error: unknown): boolean {
+  const message = error instanceof Error ? error.message : '';
+  return TRANSIENT.has(errorCode(error)) || /Connection terminated|timeout expired/i.test(message);
 }

@@ -15,18 +15,19 @@ export interface Outcome {
   readonly output: string;
 }
 
-/** `_postgres` is what macOS calls it. `nobody` exists everywhere and owns nothing of value. */
+/** macOS names it `_postgres`. `nobody` exists everywhere and owns nothing of value. */
 const CANDIDATES = ['postgres', '_postgres', 'nobody'];
 
-/** PostgreSQL refuses to run as root, so root lends it another account; anybody else is fine. */
+/** PostgreSQL refuses to run as root, so root starts it under another account. */
 export function isRoot(): boolean {
   return process.geteuid?.() === 0;
 }
 
-export async function newServiceUser(): Promise<ServiceUser | null> {
+/** The account for a new database. @returns null to run PostgreSQL as the current user */
+export async function findServiceUser(): Promise<ServiceUser | null> {
   if (!isRoot()) return null;
   for (const name of CANDIDATES) {
-    const user = await accountOf(name);
+    const user = await lookUpAccount(name);
     if (user !== null && user.uid !== 0) return user;
   }
   throw new EmbeddedStartError(
@@ -45,20 +46,20 @@ export function userName(uid: number): string {
   }
 }
 
-/** Null when there is none. The system knows of more accounts than /etc/passwd lists. */
-async function accountOf(name: string): Promise<ServiceUser | null> {
-  const ask = async (flag: string) =>
+/** Uses `id`, since the system may know accounts that /etc/passwd doesn't list. @returns null if there is none */
+async function lookUpAccount(name: string): Promise<ServiceUser | null> {
+  const readId = async (flag: string) =>
     Number((await promisify(execFile)('id', [flag, name])).stdout) >>> 0;
   try {
-    return { uid: await ask('-u'), gid: await ask('-g') };
+    return { uid: await readId('-u'), gid: await readId('-g') };
   } catch {
     return null;
   }
 }
 
 /**
- * What a child of ours may see: no setting of the caller's that PostgreSQL or Node would obey
- * (PGDATA, NODE_OPTIONS), and none of the caller's secrets in a process that outlives it.
+ * Environment of a child process. Leaves out settings that PostgreSQL or Node would obey (PGDATA, NODE_OPTIONS),
+ * and secrets, since the child may outlive the caller.
  */
 export function plainEnvironment(): Record<string, string> {
   const kept: Record<string, string> = { LC_ALL: 'C' };
@@ -69,12 +70,12 @@ export function plainEnvironment(): Record<string, string> {
   return kept;
 }
 
-/** Spawn options that put a child under `user`; libuv drops the supplementary groups. */
+/** Spawn options that run a child as `user`. libuv drops the supplementary groups. */
 export function asUser(user: ServiceUser | null): { uid?: number; gid?: number } {
   return user === null ? {} : { uid: user.uid, gid: user.gid };
 }
 
-/** @throws EmbeddedStartError when the system does not let us change user */
+/** Runs a program to its end. @throws EmbeddedStartError when the system does not let us change user */
 export async function runAs(
   user: ServiceUser | null,
   file: string,
@@ -94,13 +95,13 @@ export async function runAs(
       else if (['EMFILE', 'ENFILE'].includes(code)) reject(error);
       else resolve({ code: null, output: error.message });
     });
-    // Where no more files can be opened there are no streams, whatever the types say.
+    // Without free file descriptors there are no streams, whatever the types say.
     const streams: Partial<typeof child> = child;
     let output = '';
     const collect = (part: Buffer) => (output = (output + part.toString('utf8')).slice(-16_384));
     streams.stdout?.on('data', collect);
     streams.stderr?.on('data', collect);
-    streams.stdin?.on('error', () => {}); // it may end without reading; its exit code tells
+    streams.stdin?.on('error', () => {}); // the child may end without reading; its exit code decides
     child.once('close', (code) => {
       resolve({ code, output });
     });

@@ -6,47 +6,47 @@ import { createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from 'pg';
 import {
-  boundLog,
   connect,
   findPostmaster,
-  isPassing,
-  SUPERVISOR_LOCK,
-  SUPERVISOR_NAME,
+  isTransient,
   LEASE_LOCK,
   logSince,
   logSize,
   readCredentials,
+  rotateLog,
   START_MARK,
   stopPostmaster,
+  SUPERVISOR_LOCK,
+  SUPERVISOR_NAME,
   waitUntilGone,
 } from './server.js';
 import { files, type Place, readSmall, writePrivate } from './place.js';
 import { asUser, plainEnvironment, runAs } from './service-user.js';
 
 /*
- * The supervisor is a small process of its own that starts the embedded server, and stops it when nobody
- * has been connected for a while and nobody holds it. The server does not depend on it: a killed
- * supervisor is replaced by the next command.
+ * The supervisor is a small separate process. It starts the embedded server, and stops it once nobody has been
+ * connected for two seconds and `db start` does not hold it. The server runs on without it: the next command
+ * replaces a killed supervisor.
  */
 
-/** A supervisor's first argument, as JSON. It holds no secret: arguments can be seen. */
+/** A supervisor's first argument, as JSON. Holds no secret, since every user can read arguments. */
 export interface SupervisorTask {
   readonly place: Place;
   readonly postgres: string;
   readonly durable: boolean;
-  /** Tells the server started for this task from others; see `START_MARK`. */
+  /** Identifies the server started for this task. See `START_MARK`. */
   readonly mark: string;
 }
 
-/** How long the backends of a killed server may block a start (ms). */
+/** Longest wait for the backends of a killed server to end (ms). */
 const START_TIMEOUT_MS = 60_000;
 
-/** How long the port of a server that was killed is waited for (ms). */
+/** Longest wait for the port of a killed server to become free (ms). */
 const PORT_PATIENCE_MS = 10_000;
 
 /**
- * Makes sure that a server runs, and waits until it takes connections, however long recovery
- * takes. False when it could not be started; the server's log says why.
+ * Makes sure that a server runs, and waits until it accepts connections, however long recovery takes.
+ * @returns false if it could not be started; the server's log says why
  */
 async function ensureServer(task: SupervisorTask): Promise<boolean> {
   const { location } = task.place;
@@ -54,7 +54,7 @@ async function ensureServer(task: SupervisorTask): Promise<boolean> {
     const running = await findPostmaster(location);
     if (running?.ready === true) return true;
     if (running !== null) {
-      // Another supervisor's, still starting, or stopping.
+      // Still starting (for another supervisor), or stopping.
       end = Date.now() + START_TIMEOUT_MS;
       continue;
     }
@@ -65,10 +65,11 @@ async function ensureServer(task: SupervisorTask): Promise<boolean> {
   return false;
 }
 
+/** Whether the log of a failed start shows an error that another try may not meet. */
 function mayPass(log: string): boolean {
   return (
-    /pre-existing shared memory block .* still in use/.test(log) || // of a server that was killed
-    /lock file "postmaster\.pid" already exists/.test(log) || // another supervisor was first
+    /pre-existing shared memory block .* still in use/.test(log) || // by backends of a killed server
+    /lock file "postmaster\.pid" already exists/.test(log) || // another supervisor was faster
     /could not (bind|create any TCP)/.test(log) // another program took the port
   );
 }
@@ -83,7 +84,7 @@ async function startOnce(task: SupervisorTask): Promise<boolean> {
     ...asUser(place.user),
     cwd: '/',
     env: plainEnvironment(),
-    detached: true, // it goes on when this supervisor is killed; the next one adopts it
+    detached: true, // so that it survives a killed supervisor
     stdio: ['ignore', log.fd, log.fd],
   });
   await log.close();
@@ -93,20 +94,20 @@ async function startOnce(task: SupervisorTask): Promise<boolean> {
   for (; !over.signal.aborted; await sleep(25)) {
     const running = await findPostmaster(place.location);
     if (running?.ready !== true || running.pid !== child.pid) continue;
-    await writePrivate(files.port(place.location), String(port)).catch(() => {}); // only a wish
+    await writePrivate(files.port(place.location), String(port)).catch(() => {}); // best effort
     return true;
   }
   return false;
 }
 
-/** Settings that the program relies on; they override postgresql.conf. */
+/** Settings that the program relies on. They override postgresql.conf. */
 function serverArguments({ place, durable, mark }: SupervisorTask, port: number): string[] {
   const settings = {
     listen_addresses: '127.0.0.1',
     port: String(port),
     unix_socket_directories: '', // their paths have a limit of about 100 bytes
     hba_file: files.hba(place.location),
-    logging_collector: 'off', // the supervisor bounds the log
+    logging_collector: 'off', // the supervisor rotates the log
     [START_MARK]: mark,
     ...(durable ? {} : { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off' }),
   };
@@ -115,13 +116,14 @@ function serverArguments({ place, durable, mark }: SupervisorTask, port: number)
 }
 
 /**
- * Removes the lock file of a server that was killed when its process number now belongs to some
- * other process, which would keep PostgreSQL from starting. Done under the service user's name.
+ * Removes the lock file of a killed server if another process now has its PID: PostgreSQL would refuse to start. Runs
+ * as the service user, who owns the file.
  */
 async function removeStaleLock({ location, user }: Place): Promise<void> {
   if ((await findPostmaster(location)) !== null) return;
   const pid = Number((await readSmall(files.postmaster(location)))?.split('\n')[0]);
-  if (!Number.isInteger(pid) || !(await exists(pid))) return; // PostgreSQL sees to it
+  // PostgreSQL itself removes the lock file of a PID that doesn't exist.
+  if (!Number.isInteger(pid) || !(await exists(pid))) return;
   await runAs(user, '/bin/sh', ['-c', 'rm -f -- "$1"', 'sh', files.postmaster(location)]);
 }
 
@@ -130,9 +132,9 @@ async function exists(pid: number): Promise<boolean> {
 }
 
 /**
- * The port of last time; else one below those that systems give to outgoing connections. Who used a server
- * that was killed knows only its old port, which a dying backend may hold for a moment. The lock file that
- * such a server leaves names it, even where the server was killed before its port was noted.
+ * Chooses the last port again, since users of a killed server know no other. A dying backend may hold it for a moment.
+ * The lock file of a killed server has the port even if the server died before we stored it. Without a last port,
+ * chooses one below the range of outgoing connections.
  */
 async function choosePort(location: string): Promise<number> {
   const lock = await readSmall(files.postmaster(location)).catch(() => null);
@@ -164,49 +166,46 @@ async function isFree(port: number): Promise<boolean> {
 }
 
 const POLL_MS = 500;
+/** The server stops after this long without connections (ms). */
 const IDLE_MS = 2_000;
-/** How long the supervisor waits for a server that does not let it in, or does not stop, ms. */
+/** Longest wait for a server that refuses the supervisor, or doesn't stop (ms). */
 const PATIENCE_MS = 60_000;
 
-/** Watches server `pid` until it is stopped or gone, or another supervisor turns out to be there. */
+/** Watches server `pid` until it stops, or until another supervisor is found. */
 async function watch({ place }: SupervisorTask, pid: number): Promise<void> {
-  let isAsked = false;
+  let isStopRequested = false;
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
-    process.on(signal, () => (isAsked = true));
+    process.on(signal, () => (isStopRequested = true));
   }
   let client: Client | null = null;
   let idleSince: number | null = null;
   let lastAnswer = Date.now();
   for (; ; await sleep(POLL_MS)) {
     const server = await findPostmaster(place.location);
-    if (server?.pid !== pid) return await stop(place, pid, 'QUIT'); // gone, or its files are
-    if (isAsked) return await stop(place, pid, 'INT');
-    await boundLog(place.location).catch(() => {}); // a full disk must not end the supervisor
+    if (server?.pid !== pid) return await stop(place, pid, 'QUIT'); // it ended, or its files are gone
+    if (isStopRequested) return await stop(place, pid, 'INT');
+    await rotateLog(place.location).catch(() => {}); // a full disk must not end the supervisor
     try {
       if (client === null) {
         const credentials = await readCredentials(place.location);
         const name = `${SUPERVISOR_NAME} ${process.pid}`;
         client = await connect(credentials, server.port ?? 0, 'admin', name);
         client.once('end', () => (client = null));
-        const isOnly = await ask(
-          client,
-          `SELECT pg_try_advisory_lock(${SUPERVISOR_LOCK}) AS answer`,
-        );
-        if (!isOnly) return;
+        if (!(await tryAdvisoryLock(client, SUPERVISOR_LOCK))) return;
       }
       lastAnswer = Date.now();
-      if (await isWanted(client, place)) idleSince = null;
+      if (await isInUse(client, place)) idleSince = null;
       else {
         idleSince ??= Date.now();
         const isIdle = Date.now() - idleSince >= IDLE_MS;
-        if (isIdle && (await closeLeases(client, place))) return await stop(place, pid, 'INT');
+        if (isIdle && (await blockLeases(client, place))) return await stop(place, pid, 'INT');
       }
     } catch (error) {
       await client?.end().catch(() => {});
       client = null;
-      if (isPassing(error)) lastAnswer = Date.now(); // it recovers from a crash, or stops
+      if (isTransient(error)) lastAnswer = Date.now(); // it recovers from a crash, or stops
       if (Date.now() - lastAnswer > PATIENCE_MS) {
-        report(error);
+        logError(error);
         return await stop(place, pid, 'INT');
       }
     }
@@ -214,17 +213,23 @@ async function watch({ place }: SupervisorTask, pid: number): Promise<void> {
 }
 
 /** Whether anybody is connected, or `db start` holds the server. */
-async function isWanted(client: Client, { location, pointer }: Place): Promise<boolean> {
-  if (await hasGuests(client)) return true;
+async function isInUse(client: Client, { location, pointer }: Place): Promise<boolean> {
+  const { rows } = await client.query<{ isConnected: boolean }>(
+    `SELECT EXISTS (
+       SELECT FROM pg_stat_activity
+       WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()
+     ) AS "isConnected"`,
+  );
+  if (rows[0]?.isConnected === true) return true;
   if ((await lstat(files.held(location)).catch(() => null)) === null) return false;
-  // A hold on a database that DATA_DIR no longer points to would last for ever.
+  // If DATA_DIR no longer points to this database, nobody could end the hold.
   return (await realpath(pointer).catch(() => null)) === location;
 }
 
-/** Lets new leases wait until the server is gone. @returns false when one was taken meanwhile */
-async function closeLeases(client: Client, place: Place): Promise<boolean> {
-  if (!(await ask(client, `SELECT pg_try_advisory_lock(${LEASE_LOCK}) AS answer`))) return false;
-  if (!(await isWanted(client, place))) return true;
+/** Blocks new leases until the server has stopped. @returns false if a lease was taken meanwhile */
+async function blockLeases(client: Client, place: Place): Promise<boolean> {
+  if (!(await tryAdvisoryLock(client, LEASE_LOCK))) return false;
+  if (!(await isInUse(client, place))) return true;
   await client.query(`SELECT pg_advisory_unlock(${LEASE_LOCK})`);
   return false;
 }
@@ -236,25 +241,17 @@ async function stop(place: Place, pid: number, signal: 'INT' | 'QUIT'): Promise<
   await stopPostmaster(place, pid, 'QUIT');
 }
 
-async function hasGuests(client: Client): Promise<boolean> {
-  return await ask(
-    client,
-    `SELECT EXISTS (
-       SELECT FROM pg_stat_activity
-       WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()
-     ) AS answer`,
+async function tryAdvisoryLock(client: Client, lock: string): Promise<boolean> {
+  const { rows } = await client.query<{ locked: boolean }>(
+    `SELECT pg_try_advisory_lock(${lock}) AS locked`,
   );
+  return rows[0]?.locked === true;
 }
 
-async function ask(client: Client, question: string): Promise<boolean> {
-  const { rows } = await client.query<{ answer: boolean }>(question);
-  return rows[0]?.answer === true;
-}
-
-/** To the server's log, which is where a failed start is looked up. */
-function report(error: unknown): void {
-  const told = error instanceof Error ? (error.stack ?? error.message) : String(error);
-  process.stderr.write(`supervisor: ${told}\n`);
+/** Writes to the server's log, which a failed start quotes. */
+function logError(error: unknown): void {
+  const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
+  process.stderr.write(`supervisor: ${text}\n`);
 }
 
 async function main(): Promise<number> {
@@ -268,6 +265,6 @@ async function main(): Promise<number> {
 try {
   process.exit(await main());
 } catch (error) {
-  report(error);
+  logError(error);
   process.exit(1);
 }

@@ -17,7 +17,7 @@ const PATIENT = { timeout: 30_000 };
 const BUSY = `DO $$ DECLARE until timestamptz := clock_timestamp() + interval '4 s';
   BEGIN WHILE clock_timestamp() < until LOOP END LOOP; END $$`;
 
-/** Makes a database that nobody runs. */
+/** Creates a database and stops its server. */
 async function stopped(dataDir: string): Promise<string> {
   const database = await open(dataDir);
   await database.close();
@@ -25,24 +25,24 @@ async function stopped(dataDir: string): Promise<string> {
   return database.location;
 }
 
-describe('nothing committed is lost when', () => {
+describe('committed data survives when', () => {
   it.each(['SIGKILL', 'SIGINT'] as const)(
-    'the command that started the server gets %s with all it started, which the server survives',
+    'the process group of the command that started the server gets %s; the server runs on',
     async (signal) => {
       const dataDir = await trialDataDir();
       const command = startCommand(dataDir);
       const { url, location } = await command.opened;
       await query(url, 'CREATE TABLE kept AS SELECT 1 AS n');
       const pid = await serverPid(location);
-      process.kill(-(command.process.pid ?? 0), signal); // its process group, as a terminal does
+      process.kill(-(command.process.pid ?? 0), signal); // the process group, as a terminal does
       await command.end();
       expect(await serverPid(location)).toBe(pid);
-      await expect.poll(() => serverPid(location), PATIENT).toBeNull(); // its lease went with it
+      await expect.poll(() => serverPid(location), PATIENT).toBeNull(); // the lease ended with the command
       expect(await query((await open(dataDir)).url, 'SELECT n FROM kept')).toEqual([{ n: 1 }]);
     },
   );
 
-  it('the supervisor is killed: the next command has another take over, which stops the server', async () => {
+  it('the supervisor is killed; the next command starts a new one, which later stops the server', async () => {
     const dataDir = await trialDataDir();
     const first = await open(dataDir);
     await query(first.url, 'CREATE TABLE kept AS SELECT 1 AS n');
@@ -59,12 +59,12 @@ describe('nothing committed is lost when', () => {
     await expect.poll(() => serverPid(first.location), PATIENT).toBeNull();
   });
 
-  it('the server is killed while a session works: the next command recovers it', async () => {
+  it('the server is killed during a statement; the next command recovers it', async () => {
     const dataDir = await trialDataDir();
     const command = startCommand(dataDir);
     const { url, location } = await command.opened;
     await query(url, 'CREATE TABLE kept AS SELECT 1 AS n');
-    // A backend that is busy does not notice at once, and stands in the way of the next server.
+    // A busy backend does not notice at once, and blocks the next server's start.
     const busy = query(url, BUSY).catch(() => null);
     const isBusy = () => query(url, `SELECT FROM pg_stat_activity WHERE query = $q$${BUSY}$q$`);
     await expect.poll(isBusy, PATIENT).toHaveLength(1);
@@ -75,7 +75,7 @@ describe('nothing committed is lost when', () => {
     await busy;
   });
 
-  it('server and supervisor are killed at once, as by a power cut', async () => {
+  it('server, supervisor and command are killed together, as in a power cut', async () => {
     const dataDir = await trialDataDir();
     const command = startCommand(dataDir);
     const { url, location } = await command.opened;
@@ -89,7 +89,7 @@ describe('nothing committed is lost when', () => {
   });
 });
 
-it('recovery takes longer than a start may: the command waits, because the server is at work', async () => {
+it('a command waits for a recovery that takes longer than the start timeout', async () => {
   const dataDir = await trialDataDir();
   const first = await open(dataDir);
   process.kill((await serverPid(first.location)) ?? 0, 'SIGKILL');
@@ -103,26 +103,29 @@ it('recovery takes longer than a start may: the command waits, because the serve
   expect(await query((await next).url, 'SELECT 1 AS one')).toEqual([{ one: 1 }]);
 });
 
-describe('a command that waits, such as `run`,', () => {
-  it('gets the server back at the same address after it was killed', async () => {
+describe('a long-running command gets a killed server back at the same address', () => {
+  const expectAnswer = async (url: string): Promise<void> => {
+    const answers = () => query(url, 'SELECT 1 AS one').catch(() => []);
+    await expect.poll(answers, PATIENT).toEqual([{ one: 1 }]);
+  };
+
+  it('restarted', async () => {
     const { url, location } = await open(await trialDataDir());
     const pid = await serverPid(location);
     process.kill(pid ?? 0, 'SIGKILL');
-    const answers = () => query(url, 'SELECT 1 AS one').catch(() => []);
-    await expect.poll(answers, PATIENT).toEqual([{ one: 1 }]);
+    await expectAnswer(url);
     expect(await serverPid(location)).not.toBe(pid);
   });
 
-  it('gets it back at the same address, though it was killed before its port was noted', async () => {
+  it('even if its port was not stored yet', async () => {
     const { url, location } = await open(await trialDataDir());
     await expect.poll(() => stat(files.port(location)).catch(() => null), PATIENT).not.toBeNull();
     await rm(files.port(location));
     process.kill((await serverPid(location)) ?? 0, 'SIGKILL');
-    const answers = () => query(url, 'SELECT 1 AS one').catch(() => []);
-    await expect.poll(answers, PATIENT).toEqual([{ one: 1 }]);
+    await expectAnswer(url);
   });
 
-  it('gets it back at the same address, though a dying backend holds the port for a moment', async () => {
+  it('even if a dying backend holds the port for two seconds', async () => {
     const { url, location, port } = await open(await trialDataDir());
     process.kill((await serverPid(location)) ?? 0, 'SIGKILL');
     const holder = createServer((socket) => socket.destroy());
@@ -130,27 +133,26 @@ describe('a command that waits, such as `run`,', () => {
     await expect.poll(listening, { ...PATIENT, interval: 5 }).not.toBeNull();
     await sleep(2_000);
     holder.close();
-    const answers = () => query(url, 'SELECT 1 AS one').catch(() => []);
-    await expect.poll(answers, PATIENT).toEqual([{ one: 1 }]);
+    await expectAnswer(url);
   });
 });
 
-describe('a start heals', () => {
-  it('a lock file whose process number now belongs to another program', async () => {
+describe('a start repairs', () => {
+  it('a lock file whose PID now belongs to another program', async () => {
     const dataDir = await trialDataDir();
     const location = await stopped(dataDir);
     const { uid, gid } = await stat(join(location, 'data'));
-    // Under the account of the server, or PostgreSQL would see by itself that it is another's.
+    // Under the server's account, since PostgreSQL ignores a PID of another account.
     const other = spawn('sleep', ['60'], { ...(isRoot() ? { uid, gid } : {}), stdio: 'ignore' });
     onTestFinished(() => void other.kill());
     await writeFile(join(location, 'data/postmaster.pid'), `${other.pid}\n${location}/data\n`);
     expect(await query((await open(dataDir)).url, 'SELECT 1 AS one')).toEqual([{ one: 1 }]);
   });
 
-  it('a first start that was killed, and sweeps up what it left', async () => {
+  it('a killed first start, and removes its draft', async () => {
     const dataDir = await trialDataDir();
     const killed = startCommand(dataDir);
-    killed.opened.catch(() => {}); // it never gets there
+    killed.opened.catch(() => {}); // it is killed before
     const names = () => readdir(dataDir).catch(() => []);
     await expect
       .poll(names, { ...PATIENT, interval: 5 })
@@ -167,7 +169,7 @@ describe('a start heals', () => {
   });
 });
 
-describe('a start says in one line, with a remedy, that', () => {
+describe('a start reports in one line, with a remedy, that', () => {
   const refusal = async (dataDir: string) => {
     const error: unknown = await openEmbedded({ dataDir, applicationName: 'test' }).then(
       (database) => database.close(),
@@ -181,12 +183,12 @@ describe('a start says in one line, with a remedy, that', () => {
 
   it.each<[what: string, expected: RegExp, spoil: (dataDir: string) => Promise<unknown>]>([
     [
-      'the folder holds something else',
+      'the folder is not a database',
       /not a database of this program/,
       (dataDir) => mkdir(join(dataDir, 'postgres/photos'), { recursive: true }),
     ],
     [
-      'the link to the database leads nowhere, instead of making an empty one',
+      'the link to the database is broken, and does not create an empty one',
       /\/nowhere\/at\/all/,
       async (dataDir) => {
         await mkdir(dataDir);
@@ -196,17 +198,17 @@ describe('a start says in one line, with a remedy, that', () => {
     ['the data folder is a file', /file, not a folder/, (dataDir) => writeFile(dataDir, '')],
     [
       'another major version made the database',
-      /made by PostgreSQL 15, this program brings PostgreSQL 18/,
+      /made by PostgreSQL 15, but this program comes with PostgreSQL 18/,
       async (dataDir) => writeFile(join(await stopped(dataDir), 'data/PG_VERSION'), '15\n'),
     ],
     [
-      'the passwords are lost, without showing what is left of them',
+      'the passwords are damaged, without showing the rest of them',
       /^(?!.*s3cret)/,
       async (dataDir) =>
         writeFile(join(await stopped(dataDir), 'credentials.json'), '{"admin":"s3cret'),
     ],
     [
-      'the server does not start, with the last words of its log',
+      'the server does not start, with the last errors of its log',
       /did not start: .*pg_control/,
       async (dataDir) => rm(join(await stopped(dataDir), 'data/global'), { recursive: true }),
     ],
@@ -217,23 +219,26 @@ describe('a start says in one line, with a remedy, that', () => {
   });
 
   it.runIf(process.platform === 'linux')(
-    'the data folder is to be in one that takes no other, where Node’s own way never returns',
+    'the data folder can’t be created in its parent (Node’s recursive mkdir never returns there)',
     async () => {
       expect(await refusal('/proc/nowhere/data')).toMatch(/data folder .* cannot be used/);
     },
   );
 
-  it.runIf(isRoot())('it belongs to another user (needs root to give it away)', async () => {
-    const dataDir = await trialDataDir();
-    const location = await stopped(dataDir);
-    await chown(location, 65_534, 65_534);
-    expect(await refusal(dataDir)).toMatch(/belongs to user \w+, and this command runs as root/);
-    await chown(location, 0, 0);
-  });
+  it.runIf(isRoot())(
+    'the database belongs to another user (needs root to change the owner)',
+    async () => {
+      const dataDir = await trialDataDir();
+      const location = await stopped(dataDir);
+      await chown(location, 65_534, 65_534);
+      expect(await refusal(dataDir)).toMatch(/belongs to user \w+, and this command runs as root/);
+      await chown(location, 0, 0);
+    },
+  );
 });
 
 describe('waiting for the server', () => {
-  it('ends when the caller gives up', async () => {
+  it('ends when the caller aborts', async () => {
     const signal = AbortSignal.abort(new Error('no longer wanted'));
     const options = { dataDir: await trialDataDir(), applicationName: 'test', signal };
     await expect(openEmbedded(options)).rejects.toThrow('no longer wanted');

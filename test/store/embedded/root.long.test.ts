@@ -6,13 +6,13 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { makeUsable } from '../../../src/store/embedded/binaries.js';
 import { hold, openEmbedded, release } from '../../../src/store/embedded/index.js';
-import { isRoot, newServiceUser, runAs } from '../../../src/store/embedded/service-user.js';
+import { isRoot, findServiceUser, runAs } from '../../../src/store/embedded/service-user.js';
 import { query } from '../../support/postgres.js';
 import { DIST, open, serverPid, startCommand, trialDataDir, trialFolder } from './trial.js';
 
 const NOBODY = { uid: 65_534, gid: 65_534 };
 
-/** Whether another account can run what a command runs: Node and this project. */
+/** Whether another account can run Node and this project. */
 function isOpenToOthers(): boolean {
   try {
     const script = '"$1" -e "process.exit(0)" && test -r "$2"';
@@ -24,7 +24,7 @@ function isOpenToOthers(): boolean {
   }
 }
 
-/** A folder that only root can enter, and folders for the case that this is in the way. */
+/** A folder that only root can enter, and fallback folders outside it. */
 async function closedFolder() {
   const folder = await trialFolder('closed');
   const closed = join(folder, 'closed');
@@ -34,7 +34,7 @@ async function closedFolder() {
 }
 
 describe.runIf(isRoot())('as root (skipped as an ordinary user)', () => {
-  it('the server runs under another account without root’s groups, which owns just the data', async () => {
+  it('the server runs as an account without root’s groups that owns only the data', async () => {
     const { location } = await open(await trialDataDir());
     const status = readFileSync(`/proc/${await serverPid(location)}/status`, 'utf8');
     expect(status).toMatch(/^Uid:\t(?!0\t)/m);
@@ -43,7 +43,7 @@ describe.runIf(isRoot())('as root (skipped as an ordinary user)', () => {
     expect((await stat(join(location, 'data'))).uid).not.toBe(0);
   });
 
-  it('a data folder the account can’t reach has the data elsewhere, and a link to it', async () => {
+  it('if the account can’t reach the data folder, the data is elsewhere and the folder links to it', async () => {
     const { dataDir, fallback } = await closedFolder();
     const database = await open(dataDir, { fallback });
     expect(dirname(database.location)).toBe(fallback.data[0]);
@@ -57,7 +57,7 @@ describe.runIf(isRoot())('as root (skipped as an ordinary user)', () => {
     await release(dataDir, { now: true });
   });
 
-  it('starting at the same time in such a folder ends with one database', async () => {
+  it('concurrent starts in such a folder create one database', async () => {
     const { dataDir, fallback } = await closedFolder();
     const databases = await Promise.all([1, 2, 3].map(() => open(dataDir, { fallback })));
     expect(new Set(databases.map(({ location }) => location)).size).toBe(1);
@@ -65,7 +65,7 @@ describe.runIf(isRoot())('as root (skipped as an ordinary user)', () => {
     await release(dataDir, { now: true });
   });
 
-  it('deleting the data folder gives a new database, and ends a server that was held', async () => {
+  it('deleting the data folder gives a new database and stops the held server', async () => {
     const { dataDir, fallback } = await closedFolder();
     const first = await hold({ dataDir, applicationName: 'test', fallback });
     await query(first.url, 'CREATE TABLE old AS SELECT 1 AS n');
@@ -77,7 +77,7 @@ describe.runIf(isRoot())('as root (skipped as an ordinary user)', () => {
     await release(dataDir, { now: true });
   });
 
-  it('no folder to be found that the account can use is a clear error', async () => {
+  it('a start fails with a clear error if the account can use no folder', async () => {
     const { closed, dataDir } = await closedFolder();
     const fallback = { data: [join(closed, 'lib')], binaries: [join(closed, 'cache')] };
     await expect(
@@ -86,7 +86,7 @@ describe.runIf(isRoot())('as root (skipped as an ordinary user)', () => {
     expect(await readdir(closed)).not.toContain('postgres');
   });
 
-  it('a fallback folder that others may write to is not used, since they could lay traps', async () => {
+  it('a fallback folder that others may write to is not used', async () => {
     const { dataDir, fallback } = await closedFolder();
     await mkdir(fallback.data[0] ?? '');
     await chmod(fallback.data[0] ?? '', 0o777);
@@ -95,11 +95,11 @@ describe.runIf(isRoot())('as root (skipped as an ordinary user)', () => {
     );
   });
 
-  it('programs the account can’t reach are copied once, for it to run and not to change', async () => {
+  it('programs that the account can’t reach are copied once, so that it can run but not change them', async () => {
     const { closed, fallback } = await closedFolder();
     const native = join(closed, 'native');
     await cp(packageFolder(), native, { recursive: true, filter: withoutLinks });
-    const user = await newServiceUser();
+    const user = await findServiceUser();
     const usable = await Promise.all(
       [1, 2].map(() => makeUsable(native, 'postgres-test', user, fallback.binaries)),
     );
@@ -110,19 +110,19 @@ describe.runIf(isRoot())('as root (skipped as an ordinary user)', () => {
     expect(await readdir(fallback.binaries[0] ?? '')).toEqual(['postgres-test']);
   });
 
-  it('a copy of the programs that was cut off is made anew', async () => {
+  it('an incomplete copy of the programs is replaced', async () => {
     const { closed, fallback } = await closedFolder();
     const native = join(closed, 'native');
     await cp(packageFolder(), native, { recursive: true });
     const copy = join(fallback.binaries[0] ?? '', 'postgres-test');
     await mkdir(join(copy, 'bin'), { recursive: true });
     expect(
-      await makeUsable(native, 'postgres-test', await newServiceUser(), fallback.binaries),
+      await makeUsable(native, 'postgres-test', await findServiceUser(), fallback.binaries),
     ).toBe(copy);
   });
 
   it.runIf(isOpenToOthers())(
-    'an ordinary user does without another account (skipped where others can’t enter the project)',
+    'an ordinary user runs the server without another account (skipped where others can’t enter the project)',
     async () => {
       const folder = await trialFolder('ordinary');
       await chown(folder, NOBODY.uid, NOBODY.gid);
@@ -138,7 +138,7 @@ describe.runIf(isRoot())('as root (skipped as an ordinary user)', () => {
   );
 
   it.runIf(canMount())(
-    'a full disk is called that (skipped where no small disk can be mounted)',
+    'a full disk is reported as such (skipped where no small disk can be mounted)',
     async () => {
       const folder = await trialFolder('full');
       execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=24m,mode=755', 'tmpfs', folder]);
@@ -146,7 +146,7 @@ describe.runIf(isRoot())('as root (skipped as an ordinary user)', () => {
         await expect(
           openEmbedded({ dataDir: folder, applicationName: 'test', durable: false }),
         ).rejects.toMatchObject({ code: 'DISK_FULL' });
-        expect(await readdir(folder)).toEqual([]); // the attempt gives its room back
+        expect(await readdir(folder)).toEqual([]); // the draft was removed
       } finally {
         execFileSync('umount', [folder]);
       }
@@ -156,7 +156,7 @@ describe.runIf(isRoot())('as root (skipped as an ordinary user)', () => {
 
 describe('the programs', () => {
   it.skipIf(isRoot())(
-    'are copied where the package can’t be completed (needs an ordinary user: nothing stops root)',
+    'are copied if the package is read-only (needs an ordinary user: root can write anywhere)',
     async () => {
       const folder = await trialFolder('read-only');
       const native = join(folder, 'native');
@@ -171,7 +171,7 @@ describe('the programs', () => {
   );
 });
 
-/** As npm unpacks it when it skips install scripts. */
+/** A filter for a package as npm unpacks it without install scripts. */
 async function withoutLinks(path: string): Promise<boolean> {
   return !(await lstat(path)).isSymbolicLink();
 }

@@ -5,13 +5,13 @@ import { query } from '../../support/postgres.js';
 import { supervisorPids, open, serverPid, startCommand, trialDataDir } from './trial.js';
 
 describe('the embedded server is shared', () => {
-  it('by four commands that start first at the same time: one makes it, all use it', async () => {
+  it('by four commands that start at the same time: one creates it, all use it', async () => {
     const dataDir = await trialDataDir();
     const commands = [1, 2, 3, 4].map(() => startCommand(dataDir));
     const opened = await Promise.all(commands.map((command) => command.opened));
     expect(new Set(opened.map(({ url }) => url)).size).toBe(1);
     expect(opened.filter(({ startedHere }) => startedHere)).toHaveLength(1);
-    expect(await readdir(dataDir)).toEqual(['postgres']); // no draft of the slower ones is left
+    expect(await readdir(dataDir)).toEqual(['postgres']); // the slower commands left no drafts
     await expect
       .poll(() => supervisorPids(opened[0]?.location ?? ''), { timeout: 30_000 })
       .toHaveLength(1);
@@ -22,19 +22,19 @@ describe('the embedded server is shared', () => {
     expect(await query(database.url, 'SELECT 1 AS one')).toEqual([{ one: 1 }]);
   });
 
-  it('without holding the streams of the command that started it, so that `demo | cat` ends', async () => {
+  it('without keeping the streams of the command that started it open, so that `demo | cat` ends', async () => {
     const dataDir = await trialDataDir();
     const command = startCommand(dataDir);
     const { location } = await command.opened;
     const other = await open(dataDir);
-    expect(await command.end()).toBe(0); // resolves when nobody has its output open any more
+    expect(await command.end()).toBe(0); // resolves once nobody holds its output open
     expect(await serverPid(location)).not.toBeNull();
     await other.close();
   });
 });
 
 describe('the embedded database', () => {
-  it('is owned by a user who is no superuser and may create schemas; nobody comes in without the password, which only its owner can read', async () => {
+  it('is owned by a role that may create schemas but is no superuser, and needs a password that only the file’s owner can read', async () => {
     const { url, location } = await open(await trialDataDir());
     expect(await query(url, 'SELECT rolsuper FROM pg_roles WHERE rolname = current_user')).toEqual([
       { rolsuper: false },
@@ -47,7 +47,7 @@ describe('the embedded database', () => {
       /password authentication failed/,
     );
     expect((await stat(`${location}/credentials.json`)).mode & 0o777).toBe(0o600);
-    // Pages are checked and written through to the disk unless told otherwise.
+    // Durable by default.
     const [settings] = await query(
       url,
       `SELECT current_setting('fsync') AS fsync, current_setting('data_checksums') AS checksums,
@@ -56,7 +56,7 @@ describe('the embedded database', () => {
     expect(settings).toEqual({ fsync: 'on', checksums: 'on', encoding: 'UTF8' });
   });
 
-  it('keeps its address over a restart, so that saved connections stay good', async () => {
+  it('keeps its address over a restart, so that saved connections stay valid', async () => {
     const dataDir = await trialDataDir();
     const first = await open(dataDir);
     await first.close();
@@ -65,8 +65,8 @@ describe('the embedded database', () => {
   });
 });
 
-describe('the embedded server stops by itself', () => {
-  it('but not while psql or another program is connected', async () => {
+describe('the embedded server stops', () => {
+  it('only after psql and other programs have disconnected', async () => {
     const database = await open(await trialDataDir());
     const sleeping = query(database.url, 'SELECT pg_sleep(5), 1 AS done');
     await database.close();
@@ -74,26 +74,28 @@ describe('the embedded server stops by itself', () => {
     await expect.poll(() => serverPid(database.location), { timeout: 30_000 }).toBeNull();
   });
 
-  it('but not while it is held, and does so after the release', async () => {
+  it('after the release, not while it is held', async () => {
     const dataDir = await trialDataDir();
     const { location } = await hold({ dataDir, applicationName: 'test', durable: false });
-    await new Promise((resolve) => setTimeout(resolve, 5_000)); // well beyond its patience
+    await new Promise((resolve) => setTimeout(resolve, 5_000)); // longer than the idle time
     expect(await describeEmbedded(dataDir)).toMatchObject({ held: true, server: { sessions: [] } });
     expect(await release(dataDir)).toMatchObject({ held: true });
     await expect.poll(() => serverPid(location), { timeout: 30_000 }).toBeNull();
     expect(await describeEmbedded(dataDir)).toEqual({ location, held: false, server: null });
   });
 
-  it('at once on a release that says so, even with a command connected', async () => {
+  it('at once on a release with `now`, even with a command connected', async () => {
     const dataDir = await trialDataDir();
     const command = startCommand(dataDir);
     const { location } = await command.opened;
-    const told = await release(dataDir, { now: true });
-    expect(told?.server?.sessions).toEqual([{ applicationName: 'command', database: 'postgres' }]);
+    const before = await release(dataDir, { now: true });
+    expect(before?.server?.sessions).toEqual([
+      { applicationName: 'command', database: 'postgres' },
+    ]);
     expect(await serverPid(location)).toBeNull();
   });
 
-  it('when its files are deleted under it', async () => {
+  it('when its files are deleted', async () => {
     const dataDir = await trialDataDir();
     const { location } = await open(dataDir);
     const pid = await serverPid(location);
@@ -109,8 +111,8 @@ describe('the embedded server stops by itself', () => {
   });
 });
 
-describe('describing', () => {
-  it('starts nothing where there is no database', async () => {
+describe('describing and releasing', () => {
+  it('create nothing where there is no database', async () => {
     const dataDir = await trialDataDir();
     expect(await describeEmbedded(dataDir)).toBeNull();
     expect(await release(dataDir)).toBeNull();

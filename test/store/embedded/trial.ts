@@ -16,7 +16,7 @@ import { openEmbedded, release, type EmbeddedDatabase } from '../../../src/store
 
 export const DIST = fileURLToPath(new URL('../../../dist', import.meta.url));
 
-/** A folder of the test's own that root's helper account can enter; gone after the test. */
+/** A folder that the service account can enter too. Removed after the test. */
 export async function trialFolder(name = 'trial'): Promise<string> {
   const folder = await realpath(
     await mkdtemp(join(tmpdir(), `seller-mirror-tests-${process.pid}-${name}-`)),
@@ -37,26 +37,22 @@ export async function trialDataDir(name?: string): Promise<string> {
   return dataDir;
 }
 
-/** Opens the database; it is closed after the test at the latest. */
+/** Opens the database, and closes it after the test. */
 export async function open(
   dataDir: string,
-  more: Partial<Parameters<typeof openEmbedded>[0]> = {},
+  options: Partial<Parameters<typeof openEmbedded>[0]> = {},
 ): Promise<EmbeddedDatabase> {
-  const database = await openEmbedded({
-    dataDir,
-    applicationName: 'test',
-    ...more,
-  });
+  const database = await openEmbedded({ dataDir, applicationName: 'test', ...options });
   onTestFinished(() => database.close());
   return database;
 }
 
-/** Process number of the server on `location`; null when none runs. */
+/** PID of the server on `location`, or null if none runs. */
 export async function serverPid(location: string): Promise<number | null> {
   return (await findPostmaster(location))?.pid ?? null;
 }
 
-/** Process numbers of the supervisors that watch the server on `location`. */
+/** PIDs of the supervisors that watch the server on `location`. */
 export async function supervisorPids(location: string): Promise<number[]> {
   const port = (await findPostmaster(location))?.port ?? 0;
   const client = await connect(await readCredentials(location), port, 'admin', 'test');
@@ -71,21 +67,16 @@ export async function supervisorPids(location: string): Promise<number[]> {
   }
 }
 
-/** A command in a process of its own, which uses the database until it is told to end. */
+/** A separate process that keeps the database open until `end`. */
 export interface Command {
   readonly process: ChildProcess;
-  /** What it got from `openEmbedded`. */
+  /** The result of its `openEmbedded`. */
   readonly opened: Promise<Opened>;
-  /** Has it close the database and end; resolves to its exit code when its output is closed too. */
+  /** Makes it close the database and exit. Resolves to the exit code once its output is closed too. */
   end(): Promise<number | null>;
 }
 
-export interface Opened {
-  readonly url: string;
-  readonly location: string;
-  readonly port: number;
-  readonly startedHere: boolean;
-}
+type Opened = Pick<EmbeddedDatabase, 'url' | 'location' | 'port' | 'startedHere'>;
 
 const SCRIPT = `
   const { openEmbedded } = await import(process.argv[1]);
@@ -117,10 +108,10 @@ export function startCommand(dataDir: string, user?: { uid: number; gid: number 
 }
 
 async function firstLine(child: ChildProcess): Promise<Opened> {
-  let complaint = '';
-  child.stderr?.on('data', (part: Buffer) => (complaint += part.toString()));
+  let errors = '';
+  child.stderr?.on('data', (part: Buffer) => (errors += part.toString()));
   if (child.stdout !== null) {
     for await (const line of createInterface(child.stdout)) return JSON.parse(line) as Opened;
   }
-  throw new Error(`the command ended without opening the database: ${complaint}`);
+  throw new Error(`the command ended without opening the database: ${errors}`);
 }

@@ -6,7 +6,7 @@ import { beginAudit } from './audits/loader.js';
 import * as progress from './audits/progress.js';
 import { recordResults } from './audits/record.js';
 import * as results from './audits/results.js';
-import type { HeldChunk } from './audits/types.js';
+import type { LockedChunk } from './audits/types.js';
 import { addRequests, lastHour, storedBudget } from './budget.js';
 import * as decisions from './decisions.js';
 import type { Exported } from './exports.js';
@@ -122,7 +122,7 @@ export function openStore(url: string, applicationName: string, times: StoreTime
         begin: beginAudit,
         results: results.auditResults,
       }),
-      withChunk: <T>(auditId: bigint, chunk: number, work: (held: HeldChunk) => Promise<T>) =>
+      withChunk: <T>(auditId: bigint, chunk: number, work: (held: LockedChunk) => Promise<T>) =>
         chunks.withChunk(pools, auditId, chunk, work),
       ...withFirst(pool, denied),
       ...withFirst(pool, {

@@ -4,7 +4,7 @@ import {
   waitBeforeSecondLook,
 } from '../../domain/codes/second-look.js';
 import { AuditNotRunningError, ChunkBusyError } from '../../store/audits/chunks.js';
-import type { HeldChunk } from '../../store/audits/types.js';
+import type { LockedChunk } from '../../store/audits/types.js';
 import type { Store } from '../../store/store.js';
 import { moment } from '../../domain/moment.js';
 import { busyOutcome, errorOutcome } from '../problem.js';
@@ -82,7 +82,7 @@ export async function performAuditChunk(
 async function lookAgain(
   deps: AuditDeps,
   job: ChunkJob,
-  held: HeldChunk,
+  held: LockedChunk,
   signal: AbortSignal,
 ): Promise<JobOutcome> {
   const { auditId } = job;

@@ -12,7 +12,7 @@ import type {
   AuditState,
   CodeResult,
   DeniedCanary,
-  HeldChunk,
+  LockedChunk,
   PendingCode,
 } from '../../store/audits/types.js';
 import type { JobDeps } from '../types.js';
@@ -44,7 +44,7 @@ export interface AuditDeps
 /** Asks for the given codes of an audit and records what comes of it. */
 export async function validateChunk(
   deps: AuditDeps,
-  held: HeldChunk,
+  held: LockedChunk,
   pending: readonly PendingCode[],
   confirm: Confirm,
   signal: AbortSignal,
@@ -70,9 +70,9 @@ export async function validateChunk(
     return resultOf({ reason: 'account-changed', notBefore: null, detail });
   }
   const record = (results: readonly CodeResult[]): Promise<void> => {
-    for (const { news, final, denied } of results) {
+    for (const { finding, final, denied } of results) {
       if (final || denied === true) settled++;
-      if (final) onVerdict?.(news.verdict);
+      if (final) onVerdict?.(finding.verdict);
     }
     return recorder.add(results);
   };
@@ -130,7 +130,7 @@ function inTurn(pending: readonly PendingCode[], wasHeldUp: boolean): readonly P
 
 async function askOptions(
   deps: AuditDeps,
-  held: HeldChunk,
+  held: LockedChunk,
   codes: ReadonlyMap<string, PendingCode>,
 ): Promise<Omit<BatchOptions, 'account' | 'signal'>> {
   const { store, sellerId, marketplace, batchStates, concurrency, spacingMs, closing } = deps;
@@ -162,14 +162,14 @@ function settledResult(
   const isWaiting = kind === 'denied' && confirm !== 'none';
   const common = { position, codeId, proof, ...evidence, checkedAt: new Date(at), checkpoints };
   if (answer !== null) {
-    const news = { verdict: 'valid', purchase: leanReading(answer) } as const;
+    const finding = { verdict: 'valid', purchase: leanReading(answer) } as const;
     const rawHash = hash('sha256', answer.text);
-    return { ...common, news, reason: 'answered', rawHash, final: true };
+    return { ...common, finding, reason: 'answered', rawHash, final: true };
   }
   const denied = { ...common, rawHash: null, final: !isWaiting };
   return isWaiting
-    ? { ...denied, news: { verdict: 'unproven' }, reason: 'unconfirmed', denied: true }
-    : { ...denied, news: { verdict: 'invalid' }, reason: 'denied' };
+    ? { ...denied, finding: { verdict: 'unproven' }, reason: 'unconfirmed', denied: true }
+    : { ...denied, finding: { verdict: 'invalid' }, reason: 'denied' };
 }
 
 function unprovenResult(
@@ -180,7 +180,7 @@ function unprovenResult(
   return {
     position,
     codeId,
-    news: { verdict: 'unproven' },
+    finding: { verdict: 'unproven' },
     reason,
     proof: 'none',
     ...evidence,

@@ -2,13 +2,13 @@ import type { Pool } from 'pg';
 import { DENIALS_COLUMNS, KNOWN, LEDGER_DENIALS, withDenials, type DenialsRow } from './columns.js';
 import type { CodeCheck, CodeState } from './types.js';
 
-/** Codes that are looked at from both ends of what was proven. */
+/** How many of the most recently and of the least recently checked valid codes are considered as canaries. */
 const EACH_END = 500;
 
 /**
- * Valid codes from both ends of what was proven, since codes of one list may be refunded together. A
- * code of an item that is still listed comes first, since marketplaces deny those of withdrawn items;
- * then one that was not denied of late; of each item one before a second of any.
+ * Considers the most and the least recently checked valid codes, since codes of one list may be refunded together, and
+ * a code of each live item. Order: codes never denied as canaries; codes of live items, since marketplaces deny codes
+ * of withdrawn items; one code of each item before a second one; the latest check.
  */
 const CANARIES = `
   WITH near AS (
@@ -37,13 +37,13 @@ const CANARIES = `
   SELECT code FROM rated
    ORDER BY denied_at IS NOT NULL, rate, turn, last_checked_at DESC, code LIMIT $2`;
 
-/** Codes of a seller that were proven valid, those first that most likely still are. */
+/** Valid codes of a seller to use as canaries, those most likely still valid first. */
 export async function canariesOf(pool: Pool, sellerId: string, limit: number): Promise<string[]> {
   const { rows } = await pool.query<{ code: string }>(CANARIES, [sellerId, limit, EACH_END]);
   return rows.map(({ code }) => code);
 }
 
-/** How many audits of all sellers of a marketplace are running. @param marketplace host, with its port */
+/** Number of running audits on a marketplace, over all sellers. @param marketplace host with port */
 export async function countRunning(pool: Pool, marketplace: string): Promise<number> {
   const { rows } = await pool.query<{ running: number }>(
     `SELECT count(*)::int AS running FROM mirror.audits a JOIN mirror.sellers s USING (seller_id)
@@ -53,7 +53,7 @@ export async function countRunning(pool: Pool, marketplace: string): Promise<num
   return rows[0]?.running ?? 0;
 }
 
-/** The known state of some codes, by code; codes that were never in a list are left out. */
+/** The known state of codes, by code. Leaves out codes that were never in a list. */
 export async function knownCodes(
   pool: Pool,
   sellerId: string,
@@ -72,6 +72,7 @@ export async function knownCodes(
   return new Map(rows.map((row) => [row.code, withDenials(row)]));
 }
 
+/** The ledger of a code, newest check first. */
 export async function checksOf(pool: Pool, codeId: bigint, limit: number): Promise<CodeCheck[]> {
   const { rows } = await pool.query<CodeCheck>(
     `SELECT check_id AS "checkId", audit_id AS "auditId", checked_at AS "checkedAt", verdict, reason,
@@ -83,19 +84,17 @@ export async function checksOf(pool: Pool, codeId: bigint, limit: number): Promi
   return rows;
 }
 
-/** Which known codes to ask for again. */
 export interface RecheckFilter {
-  /** Only codes not checked for this long, milliseconds. */
+  /** Only codes whose last check is at least this old (ms). */
   readonly olderThan: number;
   readonly validOnly: boolean;
-  /** Most codes; the first in the order of `codesToRecheck`. */
+  /** Most codes to return. */
   readonly limit: number;
 }
 
 /**
- * Known codes of a seller that it is most useful to ask for again. First come valid ones whose support
- * ended since the last check or ends within 14 days, since buyers extend it about then: the earliest
- * end first. Then come the others, the oldest check first.
+ * Known codes of a seller to check again. Valid codes whose support ended since the last check or ends within 14 days
+ * come first, by that date, since buyers extend support about then. The others follow, oldest check first.
  * @param now milliseconds since 1970
  */
 export async function codesToRecheck(

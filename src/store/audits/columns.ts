@@ -3,14 +3,13 @@ import type { Denial, Denials } from '../../domain/codes/second-look.js';
 import type { Json } from '../../domain/item.js';
 import { storableJson, storableText } from '../../domain/values.js';
 
-/** A moment in UTC to the microsecond, whatever the session's settings; a fraction only when it is not zero. */
+/** SQL of a time in UTC as ISO 8601 to the microsecond, whatever the session's settings. Omits a zero fraction. */
 const utc = (column: string): string =>
   `regexp_replace(to_char(p.${column} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US'), '\\.?0*$', '') || 'Z'`;
 
 /**
- * SQL of the purchase in row `p` of `mirror.purchase_codes`, as JSON in the form of `Purchase`; null
- * when there never was one. Of a full item that was answered once, only that is kept: its other fields
- * are in the mirror, and would be the same in a million rows.
+ * SQL of a `Purchase` as JSON, from row `p` of `mirror.purchase_codes`; null if no purchase was ever seen. The row
+ * stores only whether the item was full: the item's other fields are in the mirror, and would repeat in a million rows.
  */
 export const PURCHASE = `
   CASE WHEN p.purchase_seen_at IS NOT NULL THEN json_build_object(
@@ -26,16 +25,15 @@ export const PURCHASE = `
         'previewVideoUrl', null, 'previewAudioUrl', null, 'screenshots', '{}'::text[],
         'priceRegular', null, 'priceExtended', null, 'currency', null, 'publishedAt', null) END) END) END`;
 
-/** SQL of what is known of the code in row `p`, as JSON in the form of `KnownCode`; null: nothing. */
+/** SQL of a `KnownCode` as JSON, from row `p`; null if the code was never proven. */
 export const KNOWN = `
   CASE WHEN p.verdict IS NOT NULL AND p.last_checked_at IS NOT NULL THEN json_build_object(
     'verdict', p.verdict, 'purchase', ${PURCHASE},
     'checkedAt', floor(extract(epoch FROM p.last_checked_at) * 1000)::bigint) END`;
 
 /**
- * A subquery of the denials in the ledger up to check `k`, which made its code invalid: those of the
- * same audit. Where no audit asked, the code was denied as a canary, and the last two
- * denials made it invalid.
+ * SQL of the denials that made a code invalid with check `k`: all of the same audit up to `k`. Without an audit the
+ * code was a canary, which its last two denials made invalid.
  */
 export const LEDGER_DENIALS = `
   SELECT count(*)::int AS times, min(checked_at) AS "firstAt", max(checked_at) AS "lastAt",
@@ -48,14 +46,14 @@ export const LEDGER_DENIALS = `
              AND d.verdict <> 'valid' AND d.proof <> 'none'
            ORDER BY d.check_id DESC LIMIT CASE WHEN k.audit_id IS NULL THEN 2 END) denied`;
 
-/** SQL of its columns, where it is joined as `n`. */
+/** The columns of `LEDGER_DENIALS`, joined as `n`. */
 export const DENIALS_COLUMNS = `
   n.times, n.timed, n."firstAt", n."firstBefore", n."firstAfter", n."lastAt", n."lastBefore", n."lastAfter"`;
 
-/** These columns; null where there is no denial. */
+/** A row with `DENIALS_COLUMNS`, which are null if there is no denial. */
 export interface DenialsRow {
   readonly times: number | null;
-  /** Whether the checkpoints around all of them are known. */
+  /** Whether the checkpoints around every denial are known. */
   readonly timed: boolean | null;
   readonly firstAt: Date | null;
   readonly firstBefore: Date | null;
@@ -65,7 +63,7 @@ export interface DenialsRow {
   readonly lastAfter: Date | null;
 }
 
-/** Splits a row into the denials, null when it has none, and its other columns. */
+/** Replaces the denial columns of a row by `denials`, which is null if there are none. */
 export function withDenials<T extends DenialsRow>(row: T) {
   const { times, timed, firstAt, firstBefore, firstAfter, lastAt, lastBefore, lastAfter, ...rest } =
     row;
@@ -74,8 +72,11 @@ export function withDenials<T extends DenialsRow>(row: T) {
     timed === true
       ? { at, checkpointBefore: before, checkpointAfter: after }
       : { at, checkpointBefore: null, checkpointAfter: null };
-  const first = denial(firstAt, firstBefore, firstAfter);
-  const denials: Denials = { times, first, last: denial(lastAt, lastBefore, lastAfter) };
+  const denials: Denials = {
+    times,
+    first: denial(firstAt, firstBefore, firstAfter),
+    last: denial(lastAt, lastBefore, lastAfter),
+  };
   return { ...rest, denials };
 }
 
@@ -86,34 +87,34 @@ export function checkpointColumns(checkpoints: Checkpoints | null) {
   return { checkpoint_before: new Date(before), checkpoint_after: new Date(after) };
 }
 
-/** Longest cell that is kept of a list, in UTF-16 units: the longest that spreadsheets can hold. */
+/** Longest stored cell of a list, in UTF-16 units. Spreadsheets hold no longer ones. */
 export const LONGEST_CELL = 32_767;
-/** Longest text from elsewhere that is kept beside the codes. */
+/** Longest stored message, name or other text from outside, in UTF-16 units. */
 export const LONGEST_TEXT = 2_000;
-/** Largest JSON that is kept of an answer, in UTF-16 units. */
+/** Largest stored JSON of an answer or layout, in UTF-16 units. */
 const LARGEST_JSON = 65_536;
 
 /**
- * Text that PostgreSQL can hold: NUL characters and lone surrogates become U+FFFD. What is longer
- * than `longest` UTF-16 units is cut, and ends with an ellipsis.
+ * Text that PostgreSQL can hold: NUL characters and lone surrogates become U+FFFD. Text of more than `longest` UTF-16
+ * units is cut and ends with an ellipsis.
  */
 export function storable(text: string, longest: number): string {
-  // All but a few of millions of cells.
+  // The fast path, for almost all of millions of cells.
   if (text.length <= longest && text.isWellFormed() && !text.includes('\0')) return text;
   return storableText(shortened(text, longest));
 }
 
-/** JSON text that PostgreSQL can hold; null when it is too large to be kept. */
+/** JSON text that PostgreSQL can hold, or null if it is too large to store. */
 export function storableJsonText(json: Json): string | null {
   let text = JSON.stringify(json);
-  // What PostgreSQL can't hold is written as an escape here, and a number beyond all bounds as null.
+  // JSON.stringify escapes the characters that PostgreSQL can't hold, and writes infinite numbers as null.
   if (/\\u|null/.test(text)) text = JSON.stringify(storableJson(json));
   return text.length > LARGEST_JSON ? null : text;
 }
 
 function shortened(text: string, longest: number): string {
   if (text.length <= longest) return text;
-  // A character of two units is never cut in two.
+  // Don't cut a surrogate pair in two.
   const last = text.charCodeAt(longest - 2);
   const isHalf = last >= 0xd800 && last <= 0xdbff;
   return `${text.slice(0, longest - (isHalf ? 2 : 1))}…`;

@@ -6,7 +6,7 @@ import { addCounts } from './record.js';
 import { checkpointColumns, LONGEST_TEXT, storable } from './columns.js';
 import type { DeniedCanary, DeniedCodes, PendingCode } from './types.js';
 
-/** Counts of an audit's denied codes, for the plan of the second look; null when there is no such audit. */
+/** Counts that the plan of the second look needs, or null if there is no such audit. */
 export async function deniedCodes(pool: Pool, auditId: bigint): Promise<DeniedCodes | null> {
   const { rows } = await pool.query<DeniedCodes>(
     `SELECT confirm, codes - reused AS asked, denied, valid, overturned, pending - denied AS open
@@ -17,8 +17,8 @@ export async function deniedCodes(pool: Pool, auditId: bigint): Promise<DeniedCo
 }
 
 /**
- * Denied codes of an audit to ask for again, in the order of their positions: of every
- * `oneIn` of them one by chance, always the same, and all that were valid before.
+ * Denied codes of an audit to ask again, by position: one pseudo-random code of every `oneIn` (always the same one),
+ * and all codes that were valid before.
  */
 export async function codesToLookAt(
   pool: Pool,
@@ -43,12 +43,12 @@ export async function codesToLookAt(
   return rows;
 }
 
-/** Codes that are settled in one transaction. */
+/** Codes settled in one transaction. */
 const BATCH = 5_000;
 
 /**
- * The denied codes get their verdict, those first that were denied least, so that who is interrupted
- * finds the others as they were. The locks are taken in the order in which `recordResults` takes them.
+ * Settles a batch of denied codes, those with the fewest denials first, so that an interruption leaves the codes that
+ * were asked again. Locks rows in the same order as `recordResults`.
  */
 const SETTLE = `
   WITH picked AS MATERIALIZED (
@@ -82,26 +82,26 @@ const SETTLE = `
   )
   SELECT count(*)::int AS settled FROM picked`;
 
-/** Gives every denied code of an audit its verdict. @returns how many codes that were */
+/** Gives every denied code of an audit its verdict. @returns the number of codes */
 export async function settleDenied(
   pool: Pool,
   auditId: bigint,
   verdict: 'invalid' | 'unproven',
 ): Promise<number> {
-  for (let settled = 0; ;) {
-    const batch = await inTransaction(pool, async (client) => {
+  for (let total = 0; ;) {
+    const settled = await inTransaction(pool, async (client) => {
       const { rows } = await client.query<{ settled: number }>(SETTLE, [auditId, verdict, BATCH]);
-      const done = rows[0]?.settled ?? 0;
+      const count = rows[0]?.settled ?? 0;
       const none = { valid: 0, invalid: 0, unproven: 0, apiCalls: 0, overturned: 0 };
-      await addCounts(client, auditId, { ...none, [verdict]: done, denied: -done }, []);
-      return done;
+      await addCounts(client, auditId, { ...none, [verdict]: count, denied: -count }, []);
+      return count;
     });
-    settled += batch;
-    if (batch < BATCH) return settled;
+    total += settled;
+    if (settled < BATCH) return total;
   }
 }
 
-const CANARIES = `
+const DENIED_CANARIES = `
   WITH incoming AS (
     SELECT p.code_id, c.*, p.denied_at,
            p.denied_at IS NOT NULL AND c.checked_at - p.denied_at >= $3::int * interval '1 ms' AS confirmed
@@ -135,9 +135,9 @@ const CANARIES = `
     FROM incoming i WHERE p.code_id = i.code_id AND NOT i.confirmed`;
 
 /**
- * Records denials, between two checkpoints, of codes that were known to be valid and asked for as
- * canaries. Such a code becomes invalid when it is denied again, `afterMs` or more after the first time.
- * @param found codes that were denied before, and found now
+ * Records counted denials of valid codes that served as canaries. A code becomes invalid at a second denial at least
+ * `afterMs` after the first one.
+ * @param found codes that were denied before and are found now
  */
 export async function recordDeniedCanaries(
   pool: Pool,
@@ -162,10 +162,10 @@ export async function recordDeniedCanaries(
     message: message === null ? null : storable(message, LONGEST_TEXT),
     ...checkpointColumns(checkpoints),
   }));
-  await pool.query(CANARIES, [sellerId, JSON.stringify(rows), afterMs]);
+  await pool.query(DENIED_CANARIES, [sellerId, JSON.stringify(rows), afterMs]);
 }
 
-/** Codes known to be valid that were denied as canaries `afterMs` ago or earlier, and not found since. */
+/** Valid codes that were denied as canaries at least `afterMs` ago, and not found since. */
 export async function deniedCanaries(
   pool: Pool,
   sellerId: string,

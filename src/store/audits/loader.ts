@@ -4,14 +4,14 @@ import { BinaryRows, CopyIn } from '../copy.js';
 import { LONGEST_CELL, LONGEST_TEXT, storable, storableJsonText } from './columns.js';
 import type { AuditRow, AuditSize, EnteredAudit, NewAudit } from './types.js';
 
-/** Rows are sent in portions of about this size; two of them are in memory, and what sends them. */
-const PORTION_BYTES = 1 << 18;
+/** Rows are sent in batches of about this size. Two batches are in memory. */
+const BATCH_BYTES = 1 << 18;
 
 const TARGET = 'pg_temp.incoming_entries (entry, line, code, rejected, columns)';
 
 /**
- * Begins to take in a list. Its rows go to a table that is the connection's own, so that a loader that
- * dies leaves nothing, and that is in no transaction, so that a slow list holds nothing up.
+ * Starts loading a list. Its rows go to a temporary table, so that a killed loader leaves nothing. No transaction is
+ * open meanwhile, so that a slow list blocks nobody.
  */
 export async function beginAudit(pools: LockPools, audit: NewAudit): Promise<AuditLoader> {
   const connection = await openLong(pools);
@@ -30,32 +30,32 @@ export async function beginAudit(pools: LockPools, audit: NewAudit): Promise<Aud
   }
 }
 
-/** A list on its way into the store. Until `finish` nothing of it is seen, and it has no number. */
+/** Loads a list into the store. Nothing is visible, and the audit has no number, until `finish`. */
 export class AuditLoader {
   readonly #audit: NewAudit;
   readonly #connection: LongConnection;
-  #filling = new BinaryRows(PORTION_BYTES * 2);
-  #spare = new BinaryRows(PORTION_BYTES * 2);
+  #filling = new BinaryRows(BATCH_BYTES * 2);
+  #spare = new BinaryRows(BATCH_BYTES * 2);
   #sending: Promise<void> = Promise.resolve();
   #lines = 0;
   #rejected = 0;
-  #isOver = false;
+  #isClosed = false;
 
   constructor(audit: NewAudit, connection: LongConnection) {
     this.#audit = audit;
     this.#connection = connection;
   }
 
-  /** Takes rows in the list's order; resolves when more may come. */
+  /** Adds the next rows of the list. Resolves when it can take more. */
   async add(rows: readonly AuditRow[]): Promise<void> {
     this.#assertOpen();
     for (const row of rows) {
       this.#addRow(row);
-      if (this.#filling.size >= PORTION_BYTES) await this.#send();
+      if (this.#filling.size >= BATCH_BYTES) await this.#send();
     }
   }
 
-  /** Counts the rows so far as if the list ended here. */
+  /** The counts as if the list ended here. */
   async measure(): Promise<AuditSize> {
     this.#assertOpen();
     await this.#send();
@@ -70,10 +70,10 @@ export class AuditLoader {
     return this.#size(rows[0] ?? { codes: 0, reused: 0 });
   }
 
-  /** Makes the audit ready to be worked on, or, with nothing to ask, finished. */
+  /** Creates the audit: running, or finished if there are no codes to ask. */
   async finish(): Promise<EnteredAudit> {
     this.#assertOpen();
-    this.#isOver = true;
+    this.#isClosed = true;
     const { client } = this.#connection;
     try {
       await this.#send();
@@ -83,16 +83,16 @@ export class AuditLoader {
       this.#connection.release(true);
       return { auditId, ...this.#size(codes) };
     } catch (error) {
-      // With the connection go the transaction and the rows.
+      // Closing the connection discards the transaction and the temporary table.
       this.#connection.release(false);
       throw error;
     }
   }
 
-  /** Leaves nothing behind. */
+  /** Discards the list. Does nothing after `finish` or `abort`. */
   async abort(): Promise<void> {
-    if (this.#isOver) return;
-    this.#isOver = true;
+    if (this.#isClosed) return;
+    this.#isClosed = true;
     await this.#sending.catch(() => undefined);
     this.#connection.release(false);
   }
@@ -103,7 +103,7 @@ export class AuditLoader {
   }
 
   #assertOpen(): void {
-    if (this.#isOver) throw new Error('the list was ended already');
+    if (this.#isClosed) throw new Error('the list is finished or aborted');
   }
 
   #addRow(row: AuditRow): void {
@@ -112,7 +112,7 @@ export class AuditLoader {
     rows.bigint(++this.#lines);
     rows.bigint(row.line);
     if ('code' in row) {
-      rows.text(sound(row.code));
+      rows.text(storableCode(row.code));
       rows.null();
     } else {
       this.#rejected++;
@@ -122,14 +122,14 @@ export class AuditLoader {
     rows.textArray(row.columns.map((cell) => storable(cell, LONGEST_CELL)));
   }
 
-  /** Sends what was gathered as soon as what was sent before has arrived. */
+  /** Sends the current batch once the previous one has arrived. Doesn't wait for its own arrival. */
   async #send(): Promise<void> {
     await this.#sending;
     if (this.#filling.rows === 0) return;
     const rows = this.#filling;
     [this.#filling, this.#spare] = [this.#spare, rows];
     this.#sending = copy(this.#connection.client, rows);
-    // add() and finish() throw it; until then it must not count as unhandled.
+    // The next send throws this error. Until then it must not count as unhandled.
     this.#sending.catch(() => undefined);
   }
 }
@@ -141,24 +141,24 @@ async function copy(client: PoolClient, rows: BinaryRows): Promise<void> {
   rows.clear();
 }
 
-/** A code is asked for as it is, so it can't be stored as anything else. */
-function sound(code: string): string {
+/** Returns the code unchanged, since a code must be asked exactly as it is in the list. @throws RangeError */
+function storableCode(code: string): string {
   if (code === '' || code.includes('\0') || !code.isWellFormed()) {
-    throw new RangeError('a text that can’t be a code was given as one');
+    throw new RangeError('the text can’t be a code: it is empty or has invalid characters');
   }
   return code;
 }
 
 /**
- * Whether a code of `mirror.purchase_codes p` is fresh: a moment that is to come, by another
- * machine's clock, is as far off as a past one. $2: seconds, or null.
+ * SQL: whether the verdict of `mirror.purchase_codes p` is younger than $2 seconds (null: never). A check in the future,
+ * by another machine's clock, must be equally close.
  */
 const FRESH = `coalesce(p.last_checked_at > now() - $2::int * interval '1 s'
                           AND p.last_checked_at < now() + $2::int * interval '1 s', false)`;
 
 /**
- * The codes of the list, each once, with its number in `mirror.purchase_codes` (a new code gets the next
- * one) and its position: codes to be asked come first, so that chunks are full of them.
+ * The distinct codes of the list with their id and position. A new code gets the next id. Codes to be asked have the
+ * first positions, so that chunks hold no others.
  */
 const PLACED = `
   CREATE TEMP TABLE placed_codes ON COMMIT DROP AS
@@ -174,14 +174,14 @@ const PLACED = `
             LEFT JOIN mirror.purchase_codes p ON p.seller_id = $1 AND p.code = l.code) codes`;
 
 /**
- * In the order of their positions, as the table is read: codes that are asked for one after the other lie
- * together. In the order of the codes, inserting them takes half the time, and recording more than twice.
+ * Inserts codes by position, so that codes asked one after another are stored together. Sorted by code, this insert
+ * takes half the time, but recording results more than twice.
  */
 const NEW_CODES = `
   INSERT INTO mirror.purchase_codes (code_id, seller_id, code)
   SELECT code_id, $1, code FROM pg_temp.placed_codes WHERE is_new`;
 
-/** Takes the audit's number. */
+/** Also takes the audit's number. */
 const AUDIT = `
   INSERT INTO mirror.audits (seller_id, state, source, layout, columns, max_age_seconds, canary,
                              chunk_size, lines, rejected, codes, reused, valid, invalid, unproven,
@@ -207,8 +207,8 @@ const ENTRIES = `
     FROM pg_temp.incoming_entries i LEFT JOIN pg_temp.placed_codes c ON c.code = i.code`;
 
 /**
- * Makes an audit of the list in `incoming_entries`, in one transaction. Two lists of a seller are
- * entered one after the other: to guard every single code against the other list would take far longer.
+ * Creates the audit from `incoming_entries` in one transaction. A lock makes the lists of a seller wait for each other:
+ * locking each code would take far longer.
  */
 async function enterList(
   client: PoolClient,
@@ -217,12 +217,12 @@ async function enterList(
 ): Promise<Pick<EnteredAudit, 'auditId' | 'codes' | 'reused'>> {
   const { sellerId, chunkSize, maxAgeSeconds } = audit;
   await client.query('BEGIN ISOLATION LEVEL READ COMMITTED');
-  // Enough for the joins of a million codes; compiling these statements takes longer than it saves.
+  // 64 MB suffice for joins of a million codes. JIT compilation takes longer than it saves.
   await client.query(`SELECT set_config('work_mem', '64MB', true), set_config('jit', 'off', true)`);
   await client.query('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [
     `seller-mirror/codes/${sellerId}`,
   ]);
-  // Without figures of these columns the planner takes the tables for tiny, and loops over them.
+  // Without statistics the planner assumes tiny tables and uses nested loops.
   await client.query('ANALYZE pg_temp.incoming_entries (code)');
   await client.query(PLACED, [sellerId, maxAgeSeconds]);
   await client.query('ANALYZE pg_temp.placed_codes (code)');

@@ -2,7 +2,7 @@ import type { Pool } from 'pg';
 import { LONGEST_TEXT, storable } from './columns.js';
 import type { AuditBacklog, AuditList, AuditProgress, AuditState, ResultFile } from './types.js';
 
-/** The counts are kept in the audit's row, so that progress costs the same however long the list is. */
+/** The audit's row has all counts, so that progress costs the same for every length of list. */
 const PROGRESS = `
   audit_id AS "auditId", seller_id AS "sellerId", state, source, created_at AS "createdAt",
   finished_at AS "finishedAt", lines, rejected, codes, reused, valid, invalid, unproven, pending, denied,
@@ -12,7 +12,7 @@ const PROGRESS = `
 type Row = Omit<AuditProgress, 'result'> &
   Omit<ResultFile, 'path'> & { readonly path: string | null };
 
-/** How far an audit is; null when there is none of this number. */
+/** The progress of an audit, or null if there is no such audit. */
 export async function getProgress(pool: Pool, auditId: bigint): Promise<AuditProgress | null> {
   const { rows } = await pool.query<Row>(
     `SELECT ${PROGRESS} FROM mirror.audits WHERE audit_id = $1`,
@@ -21,6 +21,7 @@ export async function getProgress(pool: Pool, auditId: bigint): Promise<AuditPro
   return rows[0] === undefined ? null : progressIn(rows[0]);
 }
 
+/** Progress of the latest audits, newest first. @param sellerIds default: all sellers */
 export async function listProgress(
   pool: Pool,
   { sellerIds, limit }: { readonly sellerIds?: readonly string[]; readonly limit: number },
@@ -34,7 +35,7 @@ export async function listProgress(
   return rows.map(progressIn);
 }
 
-/** What is left to do, of sellers with a running audit. */
+/** Running audits and pending codes of each seller with a running audit. */
 export async function auditBacklogs(pool: Pool): Promise<AuditBacklog[]> {
   const { rows } = await pool.query<AuditBacklog>(
     `SELECT seller_id AS "sellerId", count(*)::int AS running, sum(pending)::int AS pending
@@ -43,7 +44,7 @@ export async function auditBacklogs(pool: Pool): Promise<AuditBacklog[]> {
   return rows;
 }
 
-/** How the list of an audit was read; null when there is no such audit. */
+/** How the list of an audit was read, or null if there is no such audit. */
 export async function getList(pool: Pool, auditId: bigint): Promise<AuditList | null> {
   const { rows } = await pool.query<AuditList>(
     `SELECT layout, columns, list_pruned_at AS "prunedAt" FROM mirror.audits WHERE audit_id = $1`,
@@ -53,29 +54,25 @@ export async function getList(pool: Pool, auditId: bigint): Promise<AuditList | 
 }
 
 /**
- * Stops an audit that runs: what is pending stays so. Returns its state, which is another one where it
- * did not run; null when there is no such audit.
+ * Cancels a running or failed audit. Its pending codes stay pending.
+ * @returns the audit's state afterwards, or null if there is no such audit
  */
 export async function cancelAudit(pool: Pool, auditId: bigint): Promise<AuditState | null> {
-  return change(
-    pool,
-    auditId,
-    `state = 'cancelled', problem = NULL`,
-    `state IN ('running', 'failed')`,
-  );
+  const set = `state = 'cancelled', problem = NULL`;
+  return changeState(pool, auditId, set, `state IN ('running', 'failed')`);
 }
 
-/** Marks an audit that runs as failed, for a reason that only a person can mend. Returns as `cancelAudit`. */
+/** Fails a running audit for a problem that needs a person. @returns as `cancelAudit` */
 export async function failAudit(
   pool: Pool,
   auditId: bigint,
   problem: string,
 ): Promise<AuditState | null> {
-  const shown = storable(problem, LONGEST_TEXT);
-  return change(pool, auditId, `state = 'failed', problem = $2`, `state = 'running'`, shown);
+  const text = storable(problem, LONGEST_TEXT);
+  return changeState(pool, auditId, `state = 'failed', problem = $2`, `state = 'running'`, text);
 }
 
-/** Says why an audit does not get on at present, or that it does again. */
+/** Records why an audit is waiting. @param problem null if it no longer waits */
 export async function noteProblem(
   pool: Pool,
   auditId: bigint,
@@ -88,7 +85,7 @@ export async function noteProblem(
   );
 }
 
-/** Notes which file the result of an audit goes to; it has not been written there. */
+/** Records the file for the result of an audit, as not yet written. */
 export async function setResultFile(
   pool: Pool,
   auditId: bigint,
@@ -102,7 +99,7 @@ export async function setResultFile(
   );
 }
 
-/** Notes that the result of a finished audit was written to its file. */
+/** Records that the result of a finished audit was written to its file. */
 export async function markResultWritten(pool: Pool, auditId: bigint): Promise<void> {
   await pool.query(
     `UPDATE mirror.audits SET result_written_at = clock_timestamp()
@@ -111,16 +108,16 @@ export async function markResultWritten(pool: Pool, auditId: bigint): Promise<vo
   );
 }
 
-/** Lets a cancelled or failed audit run again. Returns as `cancelAudit`. */
+/** Resumes a cancelled or failed audit. @returns as `cancelAudit` */
 export async function resumeAudit(pool: Pool, auditId: bigint): Promise<AuditState | null> {
   const set = `problem = NULL,
     state = (CASE WHEN pending = 0 THEN 'finished' ELSE 'running' END)::mirror.audit_state,
     finished_at = CASE WHEN pending = 0 THEN clock_timestamp() END`;
-  return change(pool, auditId, set, `state IN ('cancelled', 'failed')`);
+  return changeState(pool, auditId, set, `state IN ('cancelled', 'failed')`);
 }
 
-/** Changes an audit where it may be changed; returns its state afterwards. */
-async function change(
+/** Updates the audit if `where` allows it. @returns its state afterwards, or null if there is no such audit */
+async function changeState(
   pool: Pool,
   auditId: bigint,
   set: string,

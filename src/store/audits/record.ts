@@ -12,17 +12,14 @@ import { inTransaction } from '../pools.js';
 import { checkpointColumns, LONGEST_TEXT, storable, storableJsonText, KNOWN } from './columns.js';
 import type { AuditState, CodeResult, Recorded } from './types.js';
 
-/**
- * All rows are reached one by one. The planner, which does not know how large the tables are when a list
- * has just been loaded, would rather read all codes for every few results.
- */
-const ONE_BY_ONE = 'SET LOCAL enable_seqscan = off';
+/** Forces index scans. Without statistics of a new list the planner would read all codes for every few results. */
+const INDEX_SCANS_ONLY = 'SET LOCAL enable_seqscan = off';
 
 /**
- * Records what came of asking for codes of an audit, in one transaction: the ledger, what is known of
- * the codes, the feed, the audit's codes and counts. What is recorded already is left as it is, so that
- * a call that failed may be repeated. Results count whatever the audit's state, since they were paid for.
- * @param apiCalls calls to the marketplace that were made for them, proofs included
+ * Records results of an audit in one transaction: the ledger, the known state of the codes, the feed, the audit's codes
+ * and counts. Ignores results that are recorded already, so that a failed call may be repeated. Results count in every
+ * state of the audit, since their calls were made.
+ * @param apiCalls marketplace calls made for these results, checkpoints included
  */
 export async function recordResults(
   pool: Pool,
@@ -35,10 +32,10 @@ export async function recordResults(
     async (client) => {
       const codes = await lockCodes(client, auditId, results);
       const checks = applyResults(codes, results);
-      if (checks.length > 0) await write(client, auditId, codes, checks);
-      return count(client, auditId, codes, checks.length, apiCalls);
+      if (checks.length > 0) await writeRows(client, auditId, codes, checks);
+      return updateCounts(client, auditId, codes, checks.length, apiCalls);
     },
-    ONE_BY_ONE,
+    INDEX_SCANS_ONLY,
   );
 }
 
@@ -49,42 +46,39 @@ interface LockedRow {
   readonly attempts: number;
   readonly denials: number;
   readonly known: KnownCode | null;
-  /** Where the rows are; they stay there as long as they are locked. */
+  /** Physical row locations (ctid), which are stable while the rows are locked. */
   readonly entry_place: string;
   readonly code_place: string;
 }
 
-/** A code of an audit, locked, with what results make of it. */
+/** A locked code of an audit, and how the results change it. */
 interface AuditCode {
   readonly before: LockedRow;
-  /** Moments of its checks in this audit without a proven verdict, milliseconds since 1970. */
-  readonly moments: Set<number>;
-  /** The newest of the results that count, which the rows of the code get their values from. */
+  /** Times of its unproven checks in this audit, milliseconds since 1970. */
+  readonly checkTimes: Set<number>;
+  /** The last result that counts. Its values go into the code's rows. */
   newest: CodeResult | null;
-  /** Null when it stays to be asked. */
+  /** Null if the code remains to be asked. */
   verdict: Verdict | null;
-  /** New answers without a proven verdict. */
+  /** New unproven answers that are no denials. */
   attempts: number;
-  /** New denials that count, without a verdict yet. */
+  /** New denials that count, but don't settle the code yet. */
   denials: number;
-  /** Of the newest of these. */
+  /** Time of the last of these denials. */
   deniedAt: Date | null;
-  /** What is known of the code from now on; null when that stays as it was. */
-  news: (KnownCodeUpdate & { readonly known: KnownCode }) | null;
+  /** The new known state of the code, or null if it doesn't change. */
+  update: (KnownCodeUpdate & { readonly known: KnownCode }) | null;
 }
 
-/**
- * A statement that each connection parses and plans once: with few results at a time that takes
- * longer than carrying it out.
- */
+/** A prepared statement. For few results, parsing and planning takes longer than running it. */
 function named(name: string, text: string): { readonly name: string; readonly text: string } {
   return { name: `audits-${name}`, text };
 }
 
 /**
- * Both rows of a code: results of one audit may come from two processes. In one order, so that audits
- * that share codes wait for each other and never in a circle. The range of positions says nothing new,
- * but keeps the planner from reading all codes of an audit of which it has no figures yet.
+ * Locks both rows of each code, since two processes may record results of one audit. A fixed order avoids deadlocks
+ * between audits that share codes. The range of positions is redundant, but without statistics the planner would
+ * otherwise read all codes of the audit.
  */
 const LOCK = named(
   'lock',
@@ -103,7 +97,7 @@ const RECORDED = named(
    WHERE code_id = ANY($2::bigint[]) AND audit_id = $1`,
 );
 
-/** Locks the codes of the results. @returns them by position */
+/** Locks the codes of the results. @returns the codes by position */
 async function lockCodes(
   client: PoolClient,
   auditId: bigint,
@@ -114,26 +108,34 @@ async function lockCodes(
   const { rows } = await client.query<LockedRow>(LOCK, [auditId, positions, ...range]);
   const byId = new Map<bigint, AuditCode>();
   for (const before of rows) {
-    const nothing = { newest: null, verdict: null, deniedAt: null, news: null };
-    byId.set(before.code_id, { before, moments: new Set(), attempts: 0, denials: 0, ...nothing });
+    byId.set(before.code_id, {
+      before,
+      checkTimes: new Set(),
+      newest: null,
+      verdict: null,
+      attempts: 0,
+      denials: 0,
+      deniedAt: null,
+      update: null,
+    });
   }
   const asked = rows.filter((row) => row.attempts + row.denials > 0 && !row.settled);
   if (asked.length > 0) {
-    // A statement after the locks sees everything.
+    // In a statement after the locks, so that it sees all committed checks.
     const recorded = await client.query<{ code_id: bigint; checked_at: Date }>(RECORDED, [
       auditId,
       asked.map((row) => row.code_id),
     ]);
     for (const { code_id, checked_at } of recorded.rows) {
-      byId.get(code_id)?.moments.add(checked_at.getTime());
+      byId.get(code_id)?.checkTimes.add(checked_at.getTime());
     }
   }
   return new Map([...byId.values()].map((code) => [code.before.position, code]));
 }
 
 /**
- * Works out what becomes of codes by results, in their order. Nothing of a code that the audit has
- * settled counts, and no result twice: that of an unproven answer is told by its moment.
+ * Applies results to the codes in order. Ignores results of settled codes, and repeated results: an unproven one is
+ * recognized by its time.
  * @returns the results that count
  */
 function applyResults(
@@ -141,25 +143,25 @@ function applyResults(
   results: readonly CodeResult[],
 ): CodeResult[] {
   return results.filter((result) => {
-    const { position, codeId, news, checkedAt, denied } = result;
+    const { position, codeId, finding, checkedAt, denied } = result;
     const code = codes.get(position);
     if (code?.before.code_id !== codeId) {
       throw new Error(`position ${position} of the audit does not hold code ${codeId}`);
     }
     if (code.before.settled || code.verdict !== null) return false;
-    const moment = checkedAt.getTime();
-    if (news.verdict === 'unproven') {
-      if (code.moments.has(moment)) return false;
-      code.moments.add(moment);
+    const time = checkedAt.getTime();
+    if (finding.verdict === 'unproven') {
+      if (code.checkTimes.has(time)) return false;
+      code.checkTimes.add(time);
       if (denied === true) {
         code.denials++;
         code.deniedAt = checkedAt;
       } else code.attempts++;
       if (result.final) code.verdict = 'unproven';
     } else {
-      code.verdict = news.verdict;
-      const { known, transitions } = updateKnownCode(code.before.known, news, moment);
-      if (known !== null && known !== code.before.known) code.news = { known, transitions };
+      code.verdict = finding.verdict;
+      const { known, transitions } = updateKnownCode(code.before.known, finding, time);
+      if (known !== null && known !== code.before.known) code.update = { known, transitions };
     }
     code.newest = result;
     return true;
@@ -167,9 +169,9 @@ function applyResults(
 }
 
 /**
- * Everything but the counts. The numbers of checks are given under the locks: of a code they ascend.
- * The locked rows are fetched by their places, and not by an index, which `+ 0` keeps out of the way: to
- * the planner, who plans once and for tables that are small then, reading all of one may look cheap.
+ * Writes everything except the counts. Check ids are drawn under the locks, so they ascend for each code. Rows are
+ * fetched by ctid. `+ 0` keeps the planner from using an index instead: it plans once, while the tables are small, when
+ * reading a whole index looks cheap.
  */
 const WRITE = named(
   'write',
@@ -229,50 +231,47 @@ const WRITE = named(
   SELECT (SELECT count(*) FROM codes)::int AS codes, (SELECT count(*) FROM entries)::int AS entries`,
 );
 
-/** Rows that are made in one go. */
-const PORTION = 16;
+/** Rows serialized before other events get a turn. */
+const ROWS_PER_TURN = 16;
 
-/**
- * Sends a row for each check, with what it makes of the code and of its place in the audit: a check
- * does either for one row at most.
- */
-async function write(
+/** Sends one JSON row for each check. The newest check of a code carries the new values of the code's rows. */
+async function writeRows(
   client: PoolClient,
   auditId: bigint,
   codes: ReadonlyMap<number, AuditCode>,
   checks: readonly CodeResult[],
 ): Promise<void> {
-  const sent: string[] = [];
+  const jsonRows: string[] = [];
   for (const result of checks) {
     const code = codes.get(result.position);
-    sent.push(checkRow(result, code?.newest === result ? code : null));
-    // Answers are heard in between: the marketplace is not to wait for the store.
-    if (sent.length % PORTION === 0) await turn();
+    jsonRows.push(checkRow(result, code?.newest === result ? code : null));
+    // Let the process read marketplace replies in between.
+    if (jsonRows.length % ROWS_PER_TURN === 0) await turn();
   }
   const { rows } = await client.query<{ codes: number; entries: number }>(WRITE, [
     auditId,
-    `[${sent.join()}]`,
+    `[${jsonRows.join()}]`,
   ]);
   const all = [...codes.values()];
   const entries = all.filter(({ newest }) => newest !== null).length;
-  const changed = all.filter(({ news }) => news !== null).length;
-  if (rows[0]?.codes !== changed || rows[0].entries !== entries) {
-    throw new Error(`rows of audit ${auditId} are not where they were locked`);
+  const updates = all.filter(({ update }) => update !== null).length;
+  if (rows[0]?.codes !== updates || rows[0].entries !== entries) {
+    throw new Error(`audit ${auditId}: locked rows have moved`);
   }
 }
 
 /**
- * A check as JSON text. Members without a value are left out, and those of the purchase are not nested:
- * PostgreSQL then takes 17 µs to read a row, not 27.
- * @param code whose newest check it is; null: a newer one follows
+ * A check as JSON text. Omits members without a value and doesn't nest the purchase: PostgreSQL then reads a row in
+ * 17 µs instead of 27.
+ * @param code the code, if this is its newest check; else null
  */
 function checkRow(result: CodeResult, code: AuditCode | null): string {
-  const { codeId, checkedAt, checkpoints, news, reason, proof } = result;
+  const { codeId, checkedAt, checkpoints, finding, reason, proof } = result;
   const { httpStatus, message, rawHash } = result;
   const row = JSON.stringify({
     code_id: String(codeId),
     checked_at: checkedAt,
-    verdict: news.verdict,
+    verdict: finding.verdict,
     reason: storable(reason, LONGEST_TEXT),
     proof: storable(proof, LONGEST_TEXT),
     http_status: httpStatus ?? undefined,
@@ -280,14 +279,14 @@ function checkRow(result: CodeResult, code: AuditCode | null): string {
     raw_hash: rawHash === null ? undefined : `\\x${rawHash}`,
     ...checkpointColumns(checkpoints),
     ...(code === null ? null : entryColumns(code)),
-    ...(code?.news ? codeColumns(code.before, code.news, news.verdict === 'valid') : null),
+    ...(code?.update ? codeColumns(code.before, code.update, finding.verdict === 'valid') : null),
   });
-  if (news.verdict !== 'valid' || !code?.news) return row;
-  const raw = storableJsonText(kept(news.purchase.raw, code.news.known.purchase));
+  if (finding.verdict !== 'valid' || !code?.update) return row;
+  const raw = storableJsonText(withoutItem(finding.purchase.raw, code.update.known.purchase));
   return raw === null ? row : `${row.slice(0, -1)},"raw":${raw}}`;
 }
 
-/** What becomes of the code's place in the audit. */
+/** New values of the code's row in `audit_codes`. */
 function entryColumns({ before, verdict, attempts, denials, deniedAt }: AuditCode) {
   return {
     entry_place: before.entry_place,
@@ -299,10 +298,10 @@ function entryColumns({ before, verdict, attempts, denials, deniedAt }: AuditCod
   };
 }
 
-/** What becomes of the code itself. */
+/** New values of the code's row in `purchase_codes`. */
 function codeColumns(
   before: LockedRow,
-  { known: { verdict, purchase }, transitions }: NonNullable<AuditCode['news']>,
+  { known: { verdict, purchase }, transitions }: NonNullable<AuditCode['update']>,
   answered: boolean,
 ) {
   const item = purchase?.item ?? null;
@@ -326,14 +325,14 @@ function codeColumns(
   };
 }
 
-/** The answer without its item, where its id tells which of the mirror's it is: a million purchases are of few. */
-function kept(raw: Json, purchase: Purchase | null): Json {
+/** Drops the item from an answer if its id identifies it in the mirror: a million purchases share few items. */
+function withoutItem(raw: Json, purchase: Purchase | null): Json {
   if (!isObject(raw) || (purchase?.item?.id ?? null) === null) return raw;
   const { item: _, ...rest } = raw;
   return rest;
 }
 
-async function count(
+async function updateCounts(
   client: PoolClient,
   auditId: bigint,
   codes: ReadonlyMap<number, AuditCode>,
@@ -341,7 +340,7 @@ async function count(
   apiCalls: number,
 ): Promise<Recorded> {
   const counts = { valid: 0, invalid: 0, unproven: 0, denied: 0, overturned: 0, apiCalls };
-  /** Codes that their chunk need not ask for any more. */
+  /** Codes that their chunk no longer needs to ask. */
   const positions: number[] = [];
   for (const [position, { before, newest, verdict, denials }] of codes) {
     if (newest === null) continue;
@@ -357,7 +356,7 @@ async function count(
   return { recorded, settled, state, finished: settled > 0 && state === 'finished' };
 }
 
-/** The audit's row comes last, since all that record for this audit wait for it. */
+/** Updates the audit's row last, since all writers of this audit wait for its lock. */
 const COUNT = named(
   'count',
   `
@@ -390,7 +389,7 @@ interface Counts {
   readonly overturned: number;
 }
 
-/** @param positions codes that their chunk need not ask for any more */
+/** Adds to the audit's counts. @param positions codes that their chunk no longer needs to ask */
 export async function addCounts(
   client: PoolClient,
   auditId: bigint,

@@ -10,10 +10,10 @@ import {
 import type { AuditResult, UnprovenCount } from './types.js';
 
 /**
- * The last check of an invalid code only says that it was denied once more.
+ * The reason of an invalid code is always `denied`: its last check may have another reason.
  *
- * `OFFSET 0` makes PostgreSQL look up the code of each record by its key. Of an audit whose figures it
- * has not gathered yet it expects a handful of codes, and would compare each record with all of them.
+ * `OFFSET 0` makes PostgreSQL look up the code of each record by its key. Without statistics of a new audit it would
+ * expect a handful of codes, and compare each record with all of them.
  */
 export const RESULTS = `
   SELECT e.line, e.columns, e.rejected, p.code, c.verdict, coalesce(c.reused, false) AS reused,
@@ -31,44 +31,44 @@ export const RESULTS = `
 
 type Row = Omit<AuditResult, 'denials'> & DenialsRow;
 
-/** Records of one portion; the next one is fetched while the caller is at work on this one. */
-const PORTION = 1_000;
+/** Records fetched at once. The next batch is fetched while the caller handles this one. */
+const BATCH_ROWS = 1_000;
 
 /**
- * The records of an audit's list in their order with what came of them, in bounded memory: all as of the
- * moment of the first. Whoever reads may take any time, on a connection of its own.
+ * Yields the records of an audit's list with their results, in list order and bounded memory. All come from one snapshot,
+ * however long the caller takes. Uses a connection of its own.
  */
 export async function* auditResults(
   pools: LockPools,
   auditId: bigint,
 ): AsyncGenerator<AuditResult, void, undefined> {
   const { client, release } = await openLong(pools);
-  let isDone = false;
+  let isFinished = false;
   const fetch = (): Promise<QueryResult<Row>> => {
-    const portion = client.query<Row>(`FETCH ${PORTION} FROM results`);
-    // Told when it is waited for; a caller that turns away does not wait for it.
-    portion.catch(() => undefined);
-    return portion;
+    const batch = client.query<Row>(`FETCH ${BATCH_ROWS} FROM results`);
+    // The loop below throws this error. A caller that stops early never awaits it.
+    batch.catch(() => undefined);
+    return batch;
   };
   try {
     await client.query('BEGIN TRANSACTION READ ONLY');
     await client.query(`DECLARE results NO SCROLL CURSOR FOR ${RESULTS}`, [auditId]);
-    let portion = fetch();
+    let batch = fetch();
     for (;;) {
-      const { rows } = await portion;
+      const { rows } = await batch;
       if (rows.length === 0) break;
-      portion = fetch();
+      batch = fetch();
       yield* rows.map(withDenials);
     }
     await client.query('COMMIT');
-    isDone = true;
+    isFinished = true;
   } finally {
-    // Of a caller that turned away, the connection may be in the middle of an answer.
-    release(isDone);
+    // If the caller stopped early, a fetch may be under way: close the connection then.
+    release(isFinished);
   }
 }
 
-/** How many codes the audit found invalid with no other proof than account details. */
+/** Number of codes that the audit found invalid with account details as the only proof. */
 export async function accountProven(pool: Pool, auditId: bigint): Promise<number> {
   const { rows } = await pool.query<{ codes: number }>(
     `SELECT count(*)::int AS codes
@@ -79,7 +79,7 @@ export async function accountProven(pool: Pool, auditId: bigint): Promise<number
   return rows[0]?.codes ?? 0;
 }
 
-/** Why codes of an audit have no verdict, the most frequent reason first. */
+/** Why codes of an audit have no verdict, most frequent reason first. */
 export async function unprovenCounts(pool: Pool, auditId: bigint): Promise<UnprovenCount[]> {
   const { rows } = await pool.query<UnprovenCount>(
     `SELECT k.reason, count(*)::int AS codes

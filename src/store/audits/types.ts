@@ -9,7 +9,7 @@ import type {
   PurchaseCode,
 } from '../generated/prisma/client.js';
 
-/** An audit is there when its whole list is: a list on its way has no state. */
+/** A list that is still loading has no audit, and so no state. */
 export type AuditState = 'running' | 'finished' | 'cancelled' | 'failed';
 
 export interface NewAudit {
@@ -18,11 +18,11 @@ export interface NewAudit {
   readonly source: string;
   readonly layout: Json;
   readonly columns: readonly string[];
-  /** Verdicts younger than this are taken over without asking; null: none. */
+  /** Verdicts younger than this are reused without a call. Null: ask every code. */
   readonly maxAgeSeconds: number | null;
-  /** A code that a person says is valid. */
+  /** A code that the user says is valid. */
   readonly canary: string | null;
-  /** Which denied codes are asked for again before they are invalid; default `auto`. */
+  /** Which denied codes are asked again before they become invalid. Default: `auto`. */
   readonly confirm?: Confirm;
   readonly chunkSize: number;
 }
@@ -31,9 +31,9 @@ export type AuditRow =
   | { readonly line: number; readonly code: string; readonly columns: readonly string[] }
   | { readonly line: number; readonly rejected: string; readonly columns: readonly string[] };
 
-/** Counts of a list that was loaded. */
+/** Counts of a loaded list. */
 export interface AuditSize extends Pick<Audit, 'lines' | 'rejected' | 'codes' | 'reused'> {
-  /** Chunks that hold codes to be asked. */
+  /** Chunks of codes to ask. */
   readonly chunks: number;
 }
 
@@ -41,7 +41,7 @@ export interface EnteredAudit extends AuditSize {
   readonly auditId: bigint;
 }
 
-/** A code of a chunk that is not settled yet. */
+/** An unsettled code of a chunk. */
 export interface PendingCode extends Pick<
   AuditCode,
   'position' | 'codeId' | 'attempts' | 'lastDeniedAt'
@@ -54,127 +54,127 @@ export interface CodeResult {
   readonly position: number;
   readonly codeId: bigint;
   readonly checkedAt: Date;
-  /** Those around a denial that counts; else null. */
+  /** The checkpoints around a denial that counts, else null. */
   readonly checkpoints: Checkpoints | null;
-  readonly news: NewVerdict;
-  /** Why, in a word for programs. */
+  readonly finding: NewVerdict;
+  /** Why, as a word for programs: `denied`, `unavailable`, … */
   readonly reason: string;
   /** The kind of proof: `purchase`, `canary`, `account` or `none`. */
   readonly proof: string;
   readonly httpStatus: number | null;
   readonly message: string | null;
-  /** SHA-256 of the raw reply, hexadecimal; null when there was none. */
+  /** SHA-256 of the raw reply as hex, or null without a reply. */
   readonly rawHash: string | null;
-  /** True: the audit gives up on it, and it counts as unproven for good. */
+  /** True if the audit gives up on the code, which stays unproven. */
   readonly final: boolean;
-  /** True: a denial that counts. The code is asked for again before it is called invalid. */
+  /** True for a denial that counts. The code is asked again before it becomes invalid. */
   readonly denied?: true;
 }
 
-/** A code that was known to be valid and denied as a canary. */
+/** The denial of a valid code that served as a canary. */
 export type DeniedCanary = { readonly code: string } & Pick<
   CodeResult,
   'checkedAt' | 'checkpoints' | 'proof' | 'httpStatus' | 'message'
 >;
 
-/** The counts that decide which denied codes are asked for again. */
+/** The counts that decide which denied codes are asked again. */
 export interface DeniedCodes extends DenialCounts {
-  /** Codes that were not asked for yet, or without anything that counts. */
+  /** Codes without a verdict or a denial that counts. */
   readonly open: number;
 }
 
 export interface Recorded {
-  /** Results that were new, each with a row in the ledger. */
+  /** New results, each with a row in the ledger. */
   readonly recorded: number;
-  /** Codes that were settled by them. */
+  /** Codes that these results settled. */
   readonly settled: number;
   readonly state: AuditState;
-  /** True once for each audit: these results settled its last code. */
+  /** True if these results settled the audit's last code: once for each audit. */
   readonly finished: boolean;
 }
 
-/** A chunk, locked for this process. */
-export interface HeldChunk {
+/** A chunk that this process has locked. */
+export interface LockedChunk {
   readonly auditId: bigint;
   readonly chunk: number;
   readonly sellerId: string;
-  /** A code that a person says is valid. */
+  /** A code that the user says is valid. */
   readonly canary: string | null;
-  /** Aborts when the lock is lost, so that another process may work on the chunk. */
+  /** Aborts when the lock is lost: another process may now work on the chunk. */
   readonly lost: AbortSignal;
   /** @throws {StoreConnectionError} when the lock is lost */
   readonly assertHeld: () => void;
 }
 
-/** The file that the result of an audit goes to. */
+/** The file for the result of an audit. */
 export interface ResultFile {
-  /** Absolute. */
+  /** Absolute path. */
   readonly path: string;
   readonly format: 'csv' | 'json' | 'ndjson' | 'xlsx';
   /** CSV with decimal commas, for an Excel that writes 19,90. */
   readonly decimalComma: boolean;
-  /** When the result was written there after the audit had finished; null: not yet. */
+  /** When the final result was written. Null: not yet. */
   readonly writtenAt: Date | null;
 }
 
-/** How far an audit is. `codes` = `valid` + `invalid` + `unproven` + `pending`. */
+/** Progress of an audit. `codes` = `valid` + `invalid` + `unproven` + `pending`. */
 export interface AuditProgress
   extends
     Pick<Audit, 'auditId' | 'sellerId' | 'state' | 'source' | 'createdAt' | 'finishedAt'>,
     Pick<Audit, 'lines' | 'rejected' | 'codes' | 'reused' | 'valid' | 'invalid' | 'unproven'>,
     Pick<Audit, 'pending' | 'denied' | 'apiCalls' | 'chunkSize' | 'problem'> {
-  /** Null when nobody named a file. */
+  /** Null if no file was chosen. */
   readonly result: ResultFile | null;
 }
 
 export interface AuditList {
   readonly layout: Json;
   readonly columns: readonly string[];
-  /** Since when its records are no longer kept; null while they are. */
+  /** When its records were deleted. Null: they are stored. */
   readonly prunedAt: Date | null;
 }
 
-/** A record of the list with what came of its code. */
+/** A record of the list with the result of its code. */
 export interface AuditResult {
   readonly line: number;
   readonly columns: readonly string[];
-  /** Null where the record holds none. */
+  /** Null if the record was rejected. */
   readonly code: string | null;
-  /** Why the record holds no code. */
+  /** Why the record was rejected. */
   readonly rejected: string | null;
-  /** What this audit found; null when it did not settle the code (yet). */
+  /** The verdict of this audit. Null: not settled (yet). */
   readonly verdict: Verdict | null;
-  /** Taken over from a fresh verdict. */
+  /** True if the audit reused an earlier verdict. */
   readonly reused: boolean;
-  /** Of the newest check that the audit knows; null when the code was not asked for yet. */
+  /** Time, reason and proof of the audit's last check. Null before the first. */
   readonly checkedAt: Date | null;
   readonly reason: string | null;
   readonly proof: string | null;
-  /** Of an invalid code the denials that made it so. */
+  /** The denials that made an invalid code invalid. */
   readonly denials: Denials | null;
-  /** As known at present; also of a code that was valid once. */
+  /** The last purchase known today. A code that became invalid keeps it. */
   readonly purchase: Purchase | null;
 }
 
-/** What is left to do of a seller's audits. */
+/** The work left in a seller's running audits. */
 export interface AuditBacklog {
   readonly sellerId: string;
-  /** Audits that run. */
+  /** Running audits. */
   readonly running: number;
-  /** Their codes that are not settled yet. */
+  /** Their unsettled codes. */
   readonly pending: number;
 }
 
-/** How many codes have no verdict for the same reason. */
+/** Number of codes without a verdict for one reason. */
 export type UnprovenCount = { readonly reason: string; readonly codes: number };
 
 export interface CodeState extends Pick<
   PurchaseCode,
   'codeId' | 'code' | 'proof' | 'lastCheckId' | 'verdictSince' | 'firstCheckedAt'
 > {
-  /** Null when it was never proven. */
+  /** Null if it was never proven. */
   readonly known: KnownCode | null;
-  /** Of an invalid code the denials that made it so. */
+  /** The denials that made an invalid code invalid. */
   readonly denials: Denials | null;
 }
 

@@ -97,7 +97,7 @@ function accepted(checks: readonly Check[]): Check[] {
   return checks.filter(({ audit, code, said, result }) => {
     const key = `${audit} ${code}`;
     const moment = `${key} ${result.checkedAt.getTime()}`;
-    const isRepeated = result.news.verdict === 'unproven' && told.has(moment);
+    const isRepeated = result.finding.verdict === 'unproven' && told.has(moment);
     if (settled.has(key) || isRepeated) return false;
     told.add(moment);
     if (said !== 'unproven') settled.add(key);
@@ -110,7 +110,7 @@ function replay(ledger: readonly Check[]): Model {
   const feed = new Map<string, CodeTransition[]>();
   for (const { code, result } of ledger) {
     const before = known.get(code) ?? null;
-    const after = updateKnownCode(before, result.news, result.checkedAt.getTime());
+    const after = updateKnownCode(before, result.finding, result.checkedAt.getTime());
     if (after.known !== null) known.set(code, after.known);
     feed.set(code, [...(feed.get(code) ?? []), ...after.transitions]);
   }

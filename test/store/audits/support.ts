@@ -152,7 +152,7 @@ export function valid(
     codeId,
     checkedAt,
     checkpoints: null,
-    news: { verdict: 'valid', purchase },
+    finding: { verdict: 'valid', purchase },
     reason: 'answered',
     proof: 'purchase',
     httpStatus: 200,
@@ -178,7 +178,7 @@ export function invalid({ position, codeId }: Place, checkedAt: Date): CodeResul
     position,
     codeId,
     checkedAt,
-    news: { verdict: 'invalid' },
+    finding: { verdict: 'invalid' },
     checkpoints: checkpointsAround(checkedAt),
     reason: 'denied',
     proof: 'canary',
@@ -191,12 +191,12 @@ export function invalid({ position, codeId }: Place, checkedAt: Date): CodeResul
 
 /** A denial that counts, of a code that is to be asked for again. */
 export function denied(place: Place, checkedAt: Date): CodeResult {
-  const again = { news: { verdict: 'unproven' }, reason: 'unconfirmed', denied: true } as const;
+  const again = { finding: { verdict: 'unproven' }, reason: 'unconfirmed', denied: true } as const;
   return { ...invalid(place, checkedAt), ...again };
 }
 
 export function unproven(place: Place, checkedAt: Date, final = false): CodeResult {
   const silent = { reason: 'unavailable', proof: 'none', httpStatus: 503, message: null, final };
-  const news = { verdict: 'unproven' } as const;
-  return { ...invalid(place, checkedAt), checkpoints: null, news, ...silent };
+  const finding = { verdict: 'unproven' } as const;
+  return { ...invalid(place, checkedAt), checkpoints: null, finding, ...silent };
 }

@@ -10,11 +10,11 @@ const mirror = useMirror();
 
 let opened: { close(): Promise<void> }[] = [];
 afterEach(async () => {
-  await Promise.all(opened.map((one) => one.close()));
+  await Promise.all(opened.map((store) => store.close()));
   opened = [];
 });
 
-/** The store as another process sees it. */
+/** A store with connections of its own, like that of another process. */
 function anotherStore(): Store {
   const store = openStore(mirror().databaseUrl, 'another');
   opened.push(store);
@@ -24,33 +24,31 @@ function anotherStore(): Store {
 const CODES = Array.from({ length: 25 }, (_, n) => `code ${n}`);
 
 describe('a chunk', () => {
-  it('is worked on by one at a time, of this process or of another', async () => {
+  it('can be locked once at a time, by this process or another', async () => {
     const audits = await enterSeller(mirror());
     const { auditId } = await load(audits, CODES, { canary: 'known' });
     const other = anotherStore().audits;
-    const seen = await audits.withChunk(auditId, 1, async (held) => {
-      expect(held).toMatchObject({ auditId, chunk: 1, sellerId: SELLER, canary: 'known' });
+    const result = await audits.withChunk(auditId, 1, async (locked) => {
+      expect(locked).toMatchObject({ auditId, chunk: 1, sellerId: SELLER, canary: 'known' });
       const never = (): never => expect.unreachable();
       await expect(audits.withChunk(auditId, 1, never)).rejects.toThrow(ChunkBusyError);
       await expect(other.withChunk(auditId, 1, never)).rejects.toThrow(ChunkBusyError);
-      held.assertHeld();
+      locked.assertHeld();
       return other.withChunk(auditId, 2, () => Promise.resolve('the next one is free'));
     });
-    expect(seen).toBe('the next one is free');
-    expect(await other.withChunk(auditId, 1, () => Promise.resolve('free again'))).toBe(
-      'free again',
-    );
+    expect(result).toBe('the next one is free');
+    expect(await other.withChunk(auditId, 1, () => Promise.resolve('unlocked'))).toBe('unlocked');
   });
 
-  it('is free again when the work fails', async () => {
+  it('is unlocked when the work fails', async () => {
     const audits = await enterSeller(mirror());
     const { auditId } = await load(audits, CODES);
-    const failing = (): Promise<never> => Promise.reject(new Error('the weather'));
-    await expect(audits.withChunk(auditId, 0, failing)).rejects.toThrow('the weather');
+    const failing = (): Promise<never> => Promise.reject(new Error('out of memory'));
+    await expect(audits.withChunk(auditId, 0, failing)).rejects.toThrow('out of memory');
     expect(await audits.withChunk(auditId, 0, () => Promise.resolve(1))).toBe(1);
   });
 
-  it('is not begun when the audit does not run', async () => {
+  it('is refused when the audit is not running', async () => {
     const audits = await enterSeller(mirror());
     const { auditId } = await load(audits, CODES);
     const never = (): never => expect.unreachable();
@@ -61,16 +59,13 @@ describe('a chunk', () => {
     await expect(audits.withChunk(4_711n, 0, never)).rejects.toThrow('there is no audit 4711');
   });
 
-  it('is passed over when nothing is pending in it', async () => {
+  it('is skipped when none of its codes is pending', async () => {
     const audits = await enterSeller(mirror());
     const { auditId } = await load(audits, CODES);
     expect(await audits.nextChunks(auditId, 0, 2)).toEqual([0, 1]);
     const codes = await audits.pendingOf(auditId, 1);
-    await audits.record(
-      auditId,
-      codes.map((code) => invalid(code, at(1))),
-      12,
-    );
+    const results = codes.map((code) => invalid(code, at(1)));
+    await audits.record(auditId, results, 12);
     expect(await audits.nextChunks(auditId, 0, 9)).toEqual([0, 2]);
     expect(await audits.nextChunks(auditId, 1, 9)).toEqual([2]);
     expect(await audits.nextChunks(auditId, 3, 9)).toEqual([]);
@@ -79,19 +74,17 @@ describe('a chunk', () => {
   });
 });
 
-describe('a chunk whose connection is lost', () => {
-  it('tells who works on it, and may be taken by another', async () => {
-    const audits = await enterSeller(mirror());
-    const { auditId } = await load(audits, CODES);
-    const other = anotherStore().audits;
-    await other.withChunk(auditId, 0, async (held) => {
-      await mirror().rows(
-        `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-          WHERE datname = current_database() AND application_name = 'another'`,
-      );
-      while (!held.lost.aborted) await sleep(10);
-      expect(() => held.assertHeld()).toThrow(StoreConnectionError);
-      expect(await audits.withChunk(auditId, 0, () => Promise.resolve('taken'))).toBe('taken');
-    });
+it('losing the connection aborts the work on a chunk, and unlocks it for others', async () => {
+  const audits = await enterSeller(mirror());
+  const { auditId } = await load(audits, CODES);
+  const other = anotherStore().audits;
+  await other.withChunk(auditId, 0, async (locked) => {
+    await mirror().rows(
+      `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE datname = current_database() AND application_name = 'another'`,
+    );
+    while (!locked.lost.aborted) await sleep(10);
+    expect(() => locked.assertHeld()).toThrow(StoreConnectionError);
+    expect(await audits.withChunk(auditId, 0, () => Promise.resolve('locked'))).toBe('locked');
   });
 });

@@ -47,8 +47,17 @@ async function checked(
   await audits.record(auditId, [result], 1);
 }
 
+const deniedCanary = (code: string, minute: number) => ({
+  code,
+  proof: 'canary',
+  httpStatus: 404,
+  message: 'no',
+  checkedAt: at(minute),
+  checkpoints: checkpointsAround(at(minute)),
+});
+
 describe('codes of a seller', () => {
-  it('make canaries first where the item is listed, and of different items, since codes of withdrawn ones are denied', async () => {
+  it('are canaries in this order: live items first, then different items, then the latest check', async () => {
     const audits = await enterSeller(mirror());
     const states = { 1: 'live', 2: 'removed', 3: 'missing', 4: 'live' };
     for (const [id, state] of Object.entries(states)) await itemIn(mirror(), Number(id), state);
@@ -64,78 +73,42 @@ describe('codes of a seller', () => {
     await checked(audits, 'refunded', 8, 'valid');
     await checked(audits, 'refunded', 10, 'invalid');
     expect(await audits.canariesOf(SELLER, 9)).toEqual(['b', 'e', 'a', 'f', 'd', 'c']);
-    await audits.recordDeniedCanaries(
-      SELLER,
-      [
-        {
-          code: 'b',
-          checkedAt: at(20),
-          checkpoints: null,
-          proof: 'canary',
-          httpStatus: 404,
-          message: 'no',
-        },
-      ],
-      [],
-      60_000,
-    );
+    await audits.recordDeniedCanaries(SELLER, [deniedCanary('b', 20)], [], 60_000);
     expect(await audits.canariesOf(SELLER, 2)).toEqual(['a', 'e']);
   });
 
-  it('share the budget of their marketplace with the codes of every audit that runs there', async () => {
+  it('share the budget of their marketplace: running audits are counted over its sellers', async () => {
     const { store } = mirror();
     const audits = await enterSeller(mirror());
     const host = 'https://shared.example';
     for (const seller of ['one', 'two']) await store.sellers.ensure(seller, host);
     expect(await audits.countRunning(host)).toBe(0);
-    const begun: bigint[] = [];
-    for (const sellerId of ['one', 'one', 'two', SELLER]) {
-      begun.push((await load(audits, ['a'], { sellerId })).auditId);
-    }
+    const { auditId } = await load(audits, ['a'], { sellerId: 'one' });
+    for (const sellerId of ['one', 'two', SELLER]) await load(audits, ['a'], { sellerId });
     expect(await audits.countRunning(host)).toBe(3);
-    await audits.cancel(begun[0] as bigint);
+    await audits.cancel(auditId);
     expect(await audits.countRunning(host)).toBe(2);
   });
 
-  it('have a ledger that can be read from its end', async () => {
+  it('have a ledger, newest check first', async () => {
     const audits = await enterSeller(mirror());
     const { auditId, codes } = await loadPending(audits, 'A');
     const [a] = codes;
     await audits.record(auditId, [unproven(a, at(1)), unproven(a, at(2))], 2);
-    const sure = valid(a, at(3), purchaseOf('A'));
-    await audits.record(auditId, [sure], 1);
+    const found = valid(a, at(3), purchaseOf('A'));
+    await audits.record(auditId, [found], 1);
+    const untimed = { checkpointBefore: null, checkpointAfter: null };
+    const row = { checkId: expect.any(BigInt) as bigint, auditId, message: null, ...untimed };
+    const answered = { verdict: 'valid', reason: 'answered', proof: 'purchase', httpStatus: 200 };
+    const failed = { verdict: 'unproven', reason: 'unavailable', proof: 'none', httpStatus: 503 };
     expect(await audits.checksOf(a.codeId, 2)).toEqual([
-      {
-        checkId: expect.any(BigInt) as bigint,
-        auditId,
-        checkedAt: at(3),
-        verdict: 'valid',
-        reason: 'answered',
-        proof: 'purchase',
-        httpStatus: 200,
-        message: null,
-        checkpointBefore: null,
-        checkpointAfter: null,
-        rawHash: sure.rawHash,
-      },
-      {
-        checkId: expect.any(BigInt) as bigint,
-        auditId,
-        checkedAt: at(2),
-        verdict: 'unproven',
-        reason: 'unavailable',
-        proof: 'none',
-        httpStatus: 503,
-        message: null,
-        checkpointBefore: null,
-        checkpointAfter: null,
-        rawHash: null,
-      },
+      { ...row, ...answered, checkedAt: at(3), rawHash: found.rawHash },
+      { ...row, ...failed, checkedAt: at(2), rawHash: null },
     ]);
     expect(await audits.checksOf(4_711n, 2)).toEqual([]);
   });
 
-  it('are not deleted as long as anything is told of them', async () => {
+  it('can’t be deleted while the ledger has checks of them', async () => {
     const audits = await enterSeller(mirror());
     const { auditId, codes } = await loadPending(audits, 'A', 'B');
     await audits.record(auditId, [unproven(codes[0], at(1))], 1);
@@ -146,19 +119,19 @@ describe('codes of a seller', () => {
     expect(await mirror().rows('SELECT code FROM mirror.purchase_codes')).toEqual([{ code: 'A' }]);
   });
 
-  it('are asked for again where support ends soon or ended unseen, and then by the age of their checks', async () => {
+  it('are rechecked in this order: support ends soon or ended since the check, then by age of the check', async () => {
     const audits = await enterSeller(mirror());
     await loadPending(audits, 'never asked');
     const now = Date.parse('2026-05-01T00:00:00Z');
     const day = (days: number): Date => new Date(now + days * 86_400_000);
-    // The code, its verdict, when it was checked and when support ends, in days from now.
+    // Code, verdict, and days from now to the check and to the end of support.
     for (const [code, verdict, checked, ends] of [
       ['recent', 'valid', -31, null],
       ['oldest', 'valid', -90, null],
       ['ends later', 'valid', -60, 14.1],
       ['ends soon', 'valid', -60, 1],
       ['ended', 'valid', -60, -1],
-      ['ended long ago, and seen', 'valid', -60, -70],
+      ['ended before the check', 'valid', -60, -70],
       ['invalid', 'invalid', -59, 1],
       ['checked lately', 'valid', -29, 1],
     ] as const) {
@@ -171,7 +144,7 @@ describe('codes of a seller', () => {
     const filter = { olderThan: 30 * 86_400_000, validOnly: false, limit: 10 };
     const all = await audits.codesToRecheck(SELLER, filter, now);
     expect(all).toEqual([
-      ...['ended', 'ends soon', 'oldest', 'ended long ago, and seen', 'ends later'],
+      ...['ended', 'ends soon', 'oldest', 'ended before the check', 'ends later'],
       ...['invalid', 'recent'],
     ]);
     const few = { ...filter, validOnly: true, limit: 6 };
@@ -189,7 +162,7 @@ describe('the list of live processes', () => {
     schedules: [],
   });
 
-  it('has those that told that they live, by role, as long as they do', async () => {
+  it('has the processes that sent a heartbeat, by role, until they end', async () => {
     const { processes } = mirror().store;
     await processes.beat(info(1, 'worker'));
     await processes.beat(info(2, 'scheduler'));
@@ -202,7 +175,7 @@ describe('the list of live processes', () => {
     expect(await processes.live(60_000, 'worker')).toMatchObject([]);
   });
 
-  it('leaves out who was silent for too long, and forgets who was for a day', async () => {
+  it('leaves out processes without a recent heartbeat, and deletes them after a day', async () => {
     const { processes } = mirror().store;
     await processes.beat(info(1, 'worker'));
     await processes.beat(info(2, 'worker'));
@@ -218,7 +191,7 @@ describe('the list of live processes', () => {
   });
 });
 
-it('results tell what this audit found, whatever a later one found, and the purchase as known now', async () => {
+it('results have the verdicts of their audit, not of a later one, and the purchase as known now', async () => {
   const audits = await enterSeller(mirror());
   const first = await loadPending(audits, 'A', 'B', 'C');
   const [a, b, c] = first.codes;
@@ -248,7 +221,7 @@ it('results tell what this audit found, whatever a later one found, and the purc
   ]);
 });
 
-it('results tell how often and when an invalid code was denied, also in an audit that took the verdict over', async () => {
+it('results have the denials of an invalid code, also in an audit that reused the verdict', async () => {
   const audits = await enterSeller(mirror());
   const first = await loadPending(audits, 'A', 'B');
   const [a, b] = first.codes;
@@ -269,7 +242,7 @@ it('results tell how often and when an invalid code was denied, also in an audit
   const known = await audits.knownCodes(SELLER, ['A', 'B']);
   expect(known.get('A')?.denials).toEqual(twice);
   expect(known.get('B')?.denials).toEqual(once);
-  // As an older version left the first of them.
+  // Older versions did not record checkpoints.
   await mirror().pool.query(
     `UPDATE mirror.code_checks SET checkpoint_before = NULL, checkpoint_after = NULL
       WHERE checked_at = $1`,
@@ -283,46 +256,28 @@ it('results tell how often and when an invalid code was denied, also in an audit
   });
 });
 
-it('of a code that was denied as a canary the two denials count that made it invalid', async () => {
+it('a canary that became invalid has the two denials that made it so', async () => {
   const audits = await enterSeller(mirror());
-  const { auditId, codes } = await loadPending(audits, 'A');
-  await audits.record(auditId, [valid(codes[0], at(1), purchaseOf('A'))], 1);
-  const canary = (minute: number) => ({
-    code: 'A',
-    proof: 'canary',
-    httpStatus: 404,
-    message: 'no',
-    checkedAt: at(minute),
-    checkpoints: checkpointsAround(at(minute)),
-  });
-  // Found again after the first, which therefore says nothing.
-  await audits.recordDeniedCanaries(SELLER, [canary(2)], [], 60_000);
+  await checked(audits, 'A', 1, 'valid');
+  // Found again after the first denial, which therefore no longer counts.
+  await audits.recordDeniedCanaries(SELLER, [deniedCanary('A', 2)], [], 60_000);
   await audits.recordDeniedCanaries(SELLER, [], ['A'], 60_000);
   for (const minute of [10, 12]) {
-    await audits.recordDeniedCanaries(SELLER, [canary(minute)], [], 60_000);
+    await audits.recordDeniedCanaries(SELLER, [deniedCanary('A', minute)], [], 60_000);
   }
   const state = (await audits.knownCodes(SELLER, ['A'])).get('A');
   expect(state?.known?.verdict).toBe('invalid');
   expect(state?.denials).toEqual({ times: 2, first: denialAt(at(10)), last: denialAt(at(12)) });
 });
 
-it('results are those of one moment, however long the reading takes, and need not be read to the end', async () => {
+it('results are a snapshot, and need not be read to the end', async () => {
   const audits = await enterSeller(mirror());
-  const { auditId } = await load(
-    audits,
-    Array.from({ length: 4_500 }, (_, n) => `code ${n}`),
-    { chunkSize: 5_000 },
-  );
-  const codes = await pending(audits, auditId);
+  const names = Array.from({ length: 4_500 }, (_, n) => `code ${n}`);
+  const { auditId } = await load(audits, names, { chunkSize: 5_000 });
+  const denials = (await pending(audits, auditId)).map((code) => invalid(code, at(1)));
   let read = 0;
   for await (const { verdict, code } of audits.results(auditId)) {
-    if (read === 0) {
-      await audits.record(
-        auditId,
-        codes.map((one) => invalid(one, at(1))),
-        4_500,
-      );
-    }
+    if (read === 0) await audits.record(auditId, denials, denials.length);
     expect([code, verdict]).toEqual([`code ${read++}`, null]);
   }
   expect(read).toBe(4_500);
@@ -330,7 +285,7 @@ it('results are those of one moment, however long the reading takes, and need no
     expect(verdict).toBe('invalid');
     break;
   }
-  // What nobody reads any more holds no transaction open; the server takes a moment to end it.
+  // An abandoned read closes its transaction, though the server takes a moment to notice.
   const open = (): Promise<unknown> =>
     mirror().rows(
       `SELECT count(*)::int AS open FROM pg_stat_activity
@@ -339,12 +294,10 @@ it('results are those of one moment, however long the reading takes, and need no
   await expect.poll(open, { timeout: 30_000 }).toEqual([{ open: 0 }]);
 });
 
-it('results fail when their connection is lost, instead of ending early', async () => {
+it('reading results fails when the connection is lost, instead of ending early', async () => {
   const audits = await enterSeller(mirror());
-  const { auditId } = await load(
-    audits,
-    Array.from({ length: 9_000 }, (_, n) => `code ${n}`),
-  );
+  const names = Array.from({ length: 9_000 }, (_, n) => `code ${n}`);
+  const { auditId } = await load(audits, names);
   const readAll = async (): Promise<void> => {
     let isCut = false;
     for await (const _ of audits.results(auditId)) {

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
 import type { Store } from '../../../src/store/store.js';
-import type { AuditRow } from '../../../src/store/audits/types.js';
 import { useMirror } from '../../support/mirror.js';
 import {
   at,
@@ -19,8 +18,8 @@ import {
 
 const mirror = useMirror();
 
-/** Everything that a list may leave in the store. */
-async function leftovers(): Promise<Record<string, unknown>> {
+/** Row counts of the tables that loading a list fills. */
+async function rowCounts(): Promise<Record<string, unknown>> {
   const [counts] = await mirror().rows(
     `SELECT (SELECT count(*)::int FROM mirror.audits) AS audits,
             (SELECT count(*)::int FROM mirror.audit_entries) AS entries,
@@ -33,7 +32,7 @@ async function leftovers(): Promise<Record<string, unknown>> {
 
 const NOTHING = { audits: 0, entries: 0, codes: 0, chunks: 0, known: 0 };
 
-/** Proves a code now, by the database's clock plus these seconds. */
+/** Records a valid code with a check at the database's time plus `seconds`. */
 async function prove(audits: Store['audits'], code: string, seconds: number): Promise<void> {
   const { auditId, codes } = await loadPending(audits, code);
   const [row] = await mirror().rows<{ at: Date }>(`SELECT now() + $1 * interval '1 second' AS at`, [
@@ -43,61 +42,32 @@ async function prove(audits: Store['audits'], code: string, seconds: number): Pr
 }
 
 describe('a list', () => {
-  it('asks for each code once, and answers in each line', async () => {
+  it('has each code once, and a result for each line', async () => {
     const audits = await enterSeller(mirror());
     const { auditId, ...size } = await load(audits, ['B', null, 'A', 'B', 'a', 'C'], {
       chunkSize: 3,
     });
     expect(size).toEqual({ lines: 6, rejected: 1, codes: 4, reused: 0, chunks: 2 });
     expect(await audits.get(auditId)).toMatchObject({
-      auditId,
-      sellerId: SELLER,
-      state: 'running',
-      source: 'customers.csv',
-      chunkSize: 3,
-      lines: 6,
-      rejected: 1,
-      codes: 4,
-      reused: 0,
-      pending: 4,
-      valid: 0,
-      apiCalls: 0,
-      problem: null,
-      finishedAt: null,
+      ...{ auditId, sellerId: SELLER, state: 'running', source: 'customers.csv', chunkSize: 3 },
+      ...{ lines: 6, rejected: 1, codes: 4, reused: 0, pending: 4, valid: 0, apiCalls: 0 },
+      ...{ problem: null, finishedAt: null },
     });
-    expect(await audits.listOf(auditId)).toEqual({
-      layout: AUDIT.layout,
-      columns: AUDIT.columns,
-      prunedAt: null,
-    });
+    const { layout, columns } = AUDIT;
+    expect(await audits.listOf(auditId)).toEqual({ layout, columns, prunedAt: null });
     expect(await audits.nextChunks(auditId, 0, 10)).toEqual([0, 1]);
     expect((await audits.pendingOf(auditId, 0)).map(({ code }) => code)).toEqual(['B', 'A', 'a']);
     expect((await audits.pendingOf(auditId, 1)).map(({ code }) => code)).toEqual(['C']);
     const [b] = await audits.pendingOf(auditId, 0);
     if (b !== undefined) await audits.record(auditId, [valid(b, at(1), purchaseOf('B'))], 1);
-    const nothing = { reason: null, proof: null, denials: null, purchase: null };
-    const shared = { reused: false, checkedAt: null, ...nothing };
-    const open = { rejected: null, verdict: null, ...shared };
-    const found = {
-      rejected: null,
-      verdict: 'valid',
-      reused: false,
-      checkedAt: at(1),
-      reason: 'answered',
-      proof: 'purchase',
-      denials: null,
-      purchase: purchaseOf('B').value,
-    };
+    const unchecked = { checkedAt: null, reason: null, proof: null, purchase: null };
+    const open = { rejected: null, verdict: null, reused: false, denials: null, ...unchecked };
+    const check = { checkedAt: at(1), reason: 'answered', proof: 'purchase' };
+    const found = { ...open, verdict: 'valid', ...check, purchase: purchaseOf('B').value };
+    const rejected = 'the code is empty';
     expect(await resultsOf(audits, auditId)).toEqual([
       { line: 2, code: 'B', columns: ['B', 'customer 0'], ...found },
-      {
-        line: 3,
-        code: null,
-        columns: ['', 'customer 1'],
-        rejected: 'the code is empty',
-        verdict: null,
-        ...shared,
-      },
+      { line: 3, code: null, columns: ['', 'customer 1'], ...open, rejected },
       { line: 4, code: 'A', columns: ['A', 'customer 2'], ...open },
       { line: 5, code: 'B', columns: ['B', 'customer 3'], ...found },
       { line: 6, code: 'a', columns: ['a', 'customer 4'], ...open },
@@ -105,7 +75,7 @@ describe('a list', () => {
     ]);
   });
 
-  it('may have many records on one line, and comes in any number of portions', async () => {
+  it('may have many records on one line, and may be added in any number of batches', async () => {
     const audits = await enterSeller(mirror());
     const loader = await audits.begin({ ...AUDIT, chunkSize: 1_000 });
     const filler = 'ü'.repeat(300);
@@ -126,7 +96,7 @@ describe('a list', () => {
     );
   });
 
-  it('without a code to be asked is finished at once', async () => {
+  it('without codes to ask is finished at once', async () => {
     const audits = await enterSeller(mirror());
     for (const codes of [[], [null, null]]) {
       const { auditId, ...size } = await load(audits, codes);
@@ -140,41 +110,27 @@ describe('a list', () => {
     }
   });
 
-  it('takes over what is fresh, by a clock that may be ahead, and asks only for the rest in full chunks', async () => {
+  it('reuses fresh verdicts, also of a clock that is ahead, and puts the rest into full chunks', async () => {
     const audits = await enterSeller(mirror());
-    for (const [code, seconds] of [
-      ...([
-        ['young', -50],
-        ['old', -70],
-        ['ahead', 50],
-        ['far ahead', 70],
-      ] as const),
-    ]) {
-      await prove(audits, code, seconds);
-    }
+    const checks = { young: -50, old: -70, ahead: 50, 'far ahead': 70 };
+    for (const [code, seconds] of Object.entries(checks)) await prove(audits, code, seconds);
     const codes = ['young', 'new', 'ahead', 'old', 'far ahead', 'newer'];
     const { auditId, ...size } = await load(audits, codes, { maxAgeSeconds: 60, chunkSize: 2 });
     expect(size).toEqual({ lines: 6, rejected: 0, codes: 6, reused: 2, chunks: 2 });
-    expect(await audits.get(auditId)).toMatchObject({
-      valid: 2,
-      invalid: 0,
-      pending: 4,
-      reused: 2,
-      state: 'running',
-    });
+    const counts = { valid: 2, invalid: 0, pending: 4, reused: 2, state: 'running' };
+    expect(await audits.get(auditId)).toMatchObject(counts);
     expect(await audits.pendingOf(auditId, 0)).toMatchObject([
       { code: 'new', position: 0, known: null },
       { code: 'old', position: 1, known: { verdict: 'valid' } },
     ]);
-    expect(await audits.pendingOf(auditId, 1)).toMatchObject([
-      ...[{ code: 'far ahead' }, { code: 'newer' }],
-    ]);
+    const rest = (await audits.pendingOf(auditId, 1)).map(({ code }) => code);
+    expect(rest).toEqual(['far ahead', 'newer']);
     expect(await audits.pendingOf(auditId, 2)).toEqual([]);
     const [young] = await resultsOf(audits, auditId);
     expect(young).toMatchObject({ verdict: 'valid', reused: true, proof: 'purchase' });
   });
 
-  it('all of which is fresh is finished without a call, and without any age asks for all', async () => {
+  it('with only fresh codes is finished at once, and without a maximum age asks all', async () => {
     const audits = await enterSeller(mirror());
     await prove(audits, 'A', 0);
     const all = await load(audits, ['A'], { maxAgeSeconds: 3_600 });
@@ -194,26 +150,21 @@ describe('a list', () => {
     expect((await pending(audits, size.auditId))[0]?.known).toBeNull();
   });
 
-  it('tells what it would come to before it is entered', async () => {
+  it('can be measured before it is entered', async () => {
     const audits = await enterSeller(mirror());
     await prove(audits, 'A', 0);
-    const before = await leftovers();
+    const before = await rowCounts();
     const loader = await audits.begin({ ...AUDIT, maxAgeSeconds: 60, chunkSize: 2 });
     await loader.add(rowsOf(['A', 'B', null, 'C', 'D', 'B']));
-    expect(await loader.measure()).toEqual({
-      lines: 6,
-      rejected: 1,
-      codes: 4,
-      reused: 1,
-      chunks: 2,
-    });
+    const size = { lines: 6, rejected: 1, codes: 4, reused: 1, chunks: 2 };
+    expect(await loader.measure()).toEqual(size);
     await loader.abort();
-    expect(await leftovers()).toEqual(before);
+    expect(await rowCounts()).toEqual(before);
   });
 });
 
 describe('a hostile list', () => {
-  it('has its cells stored as far as they can be, and bounded', async () => {
+  it('has long cells cut, and characters replaced that PostgreSQL can’t hold', async () => {
     const audits = await enterSeller(mirror());
     const cells = ['a\0b', '\ud800 and \udc00', '🐘'.repeat(40_000), '', "'; DROP TABLE x; --\\"];
     const loader = await audits.begin({
@@ -245,19 +196,18 @@ describe('a hostile list', () => {
     expect((await audits.get(auditId))?.source).toMatch(/^list\ufffd\.csvx+…$/u);
   });
 
-  it('can’t have a text as a code that would be stored as another one', async () => {
+  it('is refused if a code could only be stored changed', async () => {
     const audits = await enterSeller(mirror());
     for (const code of ['', 'a\0', '\ud800']) {
       const loader = await audits.begin(AUDIT);
-      const rows: AuditRow[] = [{ line: 1, code, columns: [] }];
-      await expect(loader.add(rows)).rejects.toThrow(RangeError);
+      await expect(loader.add([{ line: 1, code, columns: [] }])).rejects.toThrow(RangeError);
       await loader.abort();
     }
-    expect(await leftovers()).toEqual(NOTHING);
+    expect(await rowCounts()).toEqual(NOTHING);
   });
 });
 
-describe('a list on its way', () => {
+describe('a list that is loading', () => {
   it('leaves nothing when it is aborted, and may be aborted twice', async () => {
     const audits = await enterSeller(mirror());
     const loader = await audits.begin(AUDIT);
@@ -265,12 +215,12 @@ describe('a list on its way', () => {
     expect(await audits.list({ limit: 10 })).toEqual([]);
     await loader.abort();
     await loader.abort();
-    await expect(loader.add([])).rejects.toThrow('ended');
-    expect(await leftovers()).toEqual(NOTHING);
+    await expect(loader.add([])).rejects.toThrow('finished or aborted');
+    expect(await rowCounts()).toEqual(NOTHING);
   });
 
-  it.each(['while rows come', 'before it is entered'])(
-    'leaves nothing when its connection is killed %s, and the next list is taken in',
+  it.each(['while rows are added', 'before it is entered'])(
+    'leaves nothing when its connection is killed %s, and the next list loads',
     async (when) => {
       const audits = await enterSeller(mirror());
       const loader = await audits.begin(AUDIT);
@@ -281,22 +231,18 @@ describe('a list on its way', () => {
           WHERE datname = current_database() AND application_name = 'test' AND pid <> pg_backend_pid()
             AND query LIKE '%incoming_entries%'`,
       );
-      if (when === 'while rows come') {
-        const more = async (): Promise<void> => {
-          for (let n = 0; n < 10; n++) await loader.add(many);
-        };
-        await expect(more()).rejects.toThrow();
-        await loader.abort();
-      } else {
-        await expect(loader.finish()).rejects.toThrow();
-        await loader.abort();
-      }
-      expect(await leftovers()).toEqual(NOTHING);
+      const addMore = async (): Promise<void> => {
+        for (let n = 0; n < 10; n++) await loader.add(many);
+      };
+      const next = when === 'while rows are added' ? addMore() : loader.finish();
+      await expect(next).rejects.toThrow();
+      await loader.abort();
+      expect(await rowCounts()).toEqual(NOTHING);
       expect(await load(audits, ['A'])).toMatchObject({ codes: 1 });
     },
   );
 
-  it('takes the next number only when it is entered: a dry run or a list that breaks off takes none', async () => {
+  it('takes the next audit number only when it is entered: a dry run or an aborted list takes none', async () => {
     const audits = await enterSeller(mirror());
     const { auditId: before } = await load(audits, ['A']);
     const [dry, cut, slow] = await Promise.all([1, 2, 3].map(() => audits.begin(AUDIT)));
@@ -309,25 +255,25 @@ describe('a list on its way', () => {
     expect([next, last?.auditId]).toEqual([before + 1n, before + 2n]);
   });
 
-  it('leaves nothing when it can’t be entered, as for a seller that is not known', async () => {
+  it('leaves nothing when it can’t be entered, for example for an unknown seller', async () => {
     const { audits } = mirror().store;
     await expect(load(audits, ['A'], { sellerId: 'nobody' })).rejects.toThrow(/foreign key/);
-    expect(await leftovers()).toEqual(NOTHING);
+    expect(await rowCounts()).toEqual(NOTHING);
   });
 
-  it('is entered beside others with the same codes, each of which is known once', async () => {
+  it('may be entered together with others that share its codes; each code is stored once', async () => {
     const audits = await enterSeller(mirror());
     const codes = Array.from({ length: 500 }, (_, n) => `code ${n}`);
     const lists = [codes, [...codes].reverse(), codes.slice(250), ['other', ...codes]];
     const sizes = await Promise.all(lists.map((list) => load(audits, list)));
     expect(sizes.map((size) => size.codes)).toEqual([500, 500, 250, 501]);
-    expect(await leftovers()).toMatchObject({ audits: 4, entries: 1_751, known: 501 });
+    expect(await rowCounts()).toMatchObject({ audits: 4, entries: 1_751, known: 501 });
     const first = await pending(audits, sizes[1]?.auditId ?? 0n);
     expect(first.map(({ code }) => code)).toEqual([...codes].reverse());
   });
 });
 
-it('a seller that is forgotten leaves nothing, and others stay', async () => {
+it('forgetting a seller deletes its audits and keeps those of others', async () => {
   const audits = await enterSeller(mirror());
   await enterSeller(mirror(), 'other');
   for (const sellerId of [SELLER, 'other']) {
@@ -336,6 +282,6 @@ it('a seller that is forgotten leaves nothing, and others stay', async () => {
     if (a !== undefined) await audits.record(auditId, [invalid(a, at(1))], 1);
   }
   await mirror().store.sellers.forget(SELLER);
-  expect(await leftovers()).toEqual({ audits: 1, entries: 3, codes: 2, chunks: 1, known: 2 });
+  expect(await rowCounts()).toEqual({ audits: 1, entries: 3, codes: 2, chunks: 1, known: 2 });
   expect(await audits.list({ limit: 9 })).toMatchObject([{ sellerId: 'other' }]);
 });

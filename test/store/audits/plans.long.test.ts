@@ -8,13 +8,13 @@ const mirror = useMirror();
 
 const CODES = 200_000;
 
-/** Tables with a row for each code of a list, or for each chunk. */
+/** Tables with a row for each code or chunk of a list. */
 const LARGE = [
   ...['audit_chunks', 'audit_codes', 'audit_entries', 'code_checks', 'code_transitions'],
   'purchase_codes',
 ];
 
-/** How often each of the large tables was read from end to end. */
+/** The number of sequential scans of each large table. */
 async function scans(): Promise<Record<string, number>> {
   const rows = await mirror().rows<{ relname: string; scans: number }>(
     `SELECT relname, seq_scan::int AS scans FROM pg_stat_user_tables
@@ -24,17 +24,13 @@ async function scans(): Promise<Record<string, number>> {
   return Object.fromEntries(rows.map((row) => [row.relname, row.scans]));
 }
 
-/** Does something in sessions of their own, and waits for their ends, at which they tell what they read. */
-async function within<T>(work: (store: Store, pool: pg.Pool) => Promise<T>): Promise<T> {
+/** Works in new sessions and waits until they have ended, since sessions report their statistics at their end. */
+async function inNewSessions<T>(work: (store: Store, pool: pg.Pool) => Promise<T>): Promise<T> {
   const name = 'plans';
   const store = openStore(mirror().databaseUrl, name);
   const pool = new pg.Pool({ connectionString: mirror().databaseUrl, application_name: name });
-  const close = (): Promise<unknown> => Promise.all([store.close(), pool.end()]);
-  const done = await work(store, pool).catch(async (error: unknown) => {
-    await close();
-    throw error;
-  });
-  await close();
+  const close = async (): Promise<void> => void (await Promise.all([store.close(), pool.end()]));
+  const result = await work(store, pool).finally(close);
   const open = (): Promise<unknown> =>
     mirror().rows(
       `SELECT count(*)::int AS open FROM pg_stat_activity
@@ -42,13 +38,13 @@ async function within<T>(work: (store: Store, pool: pg.Pool) => Promise<T>): Pro
       [name],
     );
   await expect.poll(open, { timeout: 30_000 }).toEqual([{ open: 0 }]);
-  return done;
+  return result;
 }
 
-/** A list, every third code of which was proven by an earlier audit. */
+/** Loads a list of which every third code is known to be valid. */
 function loadMany(): Promise<bigint> {
   const codes = Array.from({ length: CODES }, (_, n) => `code ${n}`);
-  return within(async ({ audits }, pool) => {
+  return inNewSessions(async ({ audits }, pool) => {
     const { auditId } = await load(audits, codes, { chunkSize: 20 });
     await pool.query(
       `INSERT INTO mirror.code_checks (seller_id, code_id, checked_at, verdict, reason, proof)
@@ -65,7 +61,7 @@ function loadMany(): Promise<bigint> {
   });
 }
 
-/** All that workers and watchers do while an audit runs. */
+/** Calls what workers and commands call while an audit runs. */
 async function workOn({ audits }: Store, auditId: bigint, round: number): Promise<void> {
   const minute = 10 * round;
   const [chunk = -1] = await audits.nextChunks(auditId, 2_000 * round, 1);
@@ -84,13 +80,13 @@ async function workOn({ audits }: Store, auditId: bigint, round: number): Promis
   await audits.list({ sellerIds: [SELLER], limit: 20 });
 }
 
-it(`nothing that is done while an audit runs reads all of ${CODES} codes, with figures of the tables or without`, async () => {
+it(`no statement of a running audit scans all of ${CODES} codes, with or without table statistics`, async () => {
   await enterSeller(mirror());
   const auditId = await loadMany();
-  for (const [index, hasFigures] of [false, true].entries()) {
-    if (hasFigures) await within((_, pool) => pool.query('ANALYZE'));
+  for (const [index, hasStatistics] of [false, true].entries()) {
+    if (hasStatistics) await inNewSessions((_, pool) => pool.query('ANALYZE'));
     const before = await scans();
-    await within((store) => workOn(store, auditId, index + 1));
+    await inNewSessions((store) => workOn(store, auditId, index + 1));
     expect(await scans()).toEqual(before);
   }
 });

@@ -5,7 +5,7 @@ import { enterSeller, load } from './support.js';
 
 const mirror = useMirror();
 
-/** Lets a statement run as results are read, and tells how it was planned. */
+/** The plan of a statement that is read through a cursor, as results are. */
 async function planOf(sql: string, value: bigint): Promise<string> {
   const client = await mirror().pool.connect();
   try {
@@ -21,8 +21,8 @@ async function planOf(sql: string, value: bigint): Promise<string> {
   }
 }
 
-it.each(['right after a load', 'of an audit that is newer than the figures'])(
-  'a result is read by keys, %s: comparing each of 30,000 records with each code took four minutes',
+it.each(['right after a load', 'of an audit that is newer than the statistics'])(
+  'results are looked up by key %s (comparing each of 30,000 records with each code took four minutes)',
   async (when) => {
     const audits = await enterSeller(mirror());
     const codes = Array.from({ length: 30_000 }, (_, n) => `code ${n}`);

@@ -13,7 +13,7 @@ import { at, enterSeller, invalid, load, pending, purchaseOf, unproven, valid } 
 const mirror = useMirror();
 
 const NAMES = ['A', 'B', 'C', 'D', 'E', 'F'];
-/** The codes of the two audits; those in the middle are in both. */
+/** The codes of the two audits. `C` and `D` are in both. */
 const LISTS = [NAMES.slice(0, 4), NAMES.slice(2)] as const;
 
 /** An answer to one of the four codes of a list. */
@@ -22,11 +22,11 @@ interface Answer {
   readonly minute: number;
   readonly said: 'valid' | 'invalid' | 'unproven' | 'given-up';
   readonly license: string;
-  /** Minute at which support ends. */
+  /** The minute when support ends. */
   readonly support: number;
 }
 
-/** What one call records, and of which audit. */
+/** The answers that one call records for an audit. */
 interface Call {
   readonly audit: 0 | 1;
   readonly answers: readonly Answer[];
@@ -48,7 +48,7 @@ const calls: fc.Arbitrary<Call[]> = fc.array(
   { minLength: 1, maxLength: 10 },
 );
 
-/** One audit of the two, with its codes in the list's order. */
+/** An audit with its codes in list order. */
 interface Loaded {
   readonly auditId: bigint;
   readonly codes: readonly PendingCode[];
@@ -61,14 +61,14 @@ interface Check {
   readonly result: CodeResult;
 }
 
-/** What a sequence of checks leads to, one after the other, told as simply as possible. */
+/** The expected state after a sequence of checks. */
 interface Model {
   readonly known: ReadonlyMap<string, KnownCode>;
   readonly feed: ReadonlyMap<string, readonly CodeTransition[]>;
   readonly ledger: readonly Check[];
 }
 
-/** @param index of the call in its sequence; with it, every answer has a name by which it is found */
+/** The checks of a call. Each answer gets a unique name in `reason`. @param index of the call in its sequence */
 function checksOf(call: Call, index: number, loaded: readonly Loaded[]): Check[] {
   const { auditId, codes } = loaded[call.audit] as Loaded;
   return call.answers.map(({ code, minute, said, license, support }, nth) => {
@@ -90,16 +90,16 @@ function checksOf(call: Call, index: number, loaded: readonly Loaded[]): Check[]
   });
 }
 
-/** The checks of those that count: none of a settled code, and no answer twice. */
+/** The checks that count: none of a settled code, and no answer twice. */
 function accepted(checks: readonly Check[]): Check[] {
   const settled = new Set<string>();
-  const told = new Set<string>();
+  const seen = new Set<string>();
   return checks.filter(({ audit, code, said, result }) => {
     const key = `${audit} ${code}`;
-    const moment = `${key} ${result.checkedAt.getTime()}`;
-    const isRepeated = result.finding.verdict === 'unproven' && told.has(moment);
+    const timed = `${key} ${result.checkedAt.getTime()}`;
+    const isRepeated = result.finding.verdict === 'unproven' && seen.has(timed);
     if (settled.has(key) || isRepeated) return false;
-    told.add(moment);
+    seen.add(timed);
     if (said !== 'unproven') settled.add(key);
     return true;
   });
@@ -126,7 +126,7 @@ async function loadBoth(audits: Store['audits'], sellerId: string): Promise<Load
   return loaded;
 }
 
-/** The names of the answers in a seller's ledger, in the order of its numbers. */
+/** The names of the answers in a seller's ledger, oldest first. */
 async function storedLedger(sellerId: string): Promise<string[]> {
   const rows = await mirror().rows<{ reason: string }>(
     'SELECT reason FROM mirror.code_checks WHERE seller_id = $1 ORDER BY check_id',
@@ -135,7 +135,7 @@ async function storedLedger(sellerId: string): Promise<string[]> {
   return rows.map(({ reason }) => reason);
 }
 
-/** That everything the store has follows from the ledger. */
+/** Expects everything in the store to follow from the ledger. */
 async function expectState(sellerId: string, loaded: readonly Loaded[], model: Model) {
   const { audits } = mirror().store;
   const states = await audits.knownCodes(sellerId, NAMES);
@@ -192,7 +192,7 @@ async function expectAudit(auditId: bigint, { ledger }: Model): Promise<void> {
 
 let sellers = 0;
 
-it('any sequence of results of two audits, repeated ones too, ends as the same sequence of single checks', async () => {
+it('any sequence of batches of results, with repeats, ends like the same sequence of single checks', async () => {
   await fc.assert(
     fc.asyncProperty(calls, async (sequence) => {
       const sellerId = `sequence-${sellers++}`;
@@ -218,14 +218,14 @@ it('any sequence of results of two audits, repeated ones too, ends as the same s
   );
 });
 
-it('at once and in any order they end as the ledger tells, which has every answer that could count', async () => {
+it('concurrent writers in any order end as the ledger says, and every answer that counts is in it', async () => {
   await fc.assert(
     fc.asyncProperty(calls, fc.integer({ min: 2, max: 4 }), async (sequence, workers) => {
       const sellerId = `at-once-${sellers++}`;
       const audits = await enterSeller(mirror(), sellerId);
       const loaded = await loadBoth(audits, sellerId);
       let finished = 0;
-      // Every worker records everything, each from another place on.
+      // Every worker records all calls, each starting at another one.
       const work = async (worker: number): Promise<void> => {
         const from = Math.floor((worker * sequence.length) / workers);
         const calls = [...sequence.entries()];

@@ -41,70 +41,38 @@ describe('recording results', () => {
     const { auditId, codes } = await loadPending(audits, 'A', 'B', 'C');
     const [a, b, c] = codes;
     const first = [valid(a, at(1), purchaseOf('A')), invalid(b, at(2)), unproven(c, at(3))];
-    expect(await audits.record(auditId, first, 5)).toEqual({
-      recorded: 3,
-      settled: 2,
-      state: 'running',
-      finished: false,
-    });
+    const running = { state: 'running', finished: false };
+    expect(await audits.record(auditId, first, 5)).toEqual({ recorded: 3, settled: 2, ...running });
     expect(await audits.get(auditId)).toMatchObject({
-      valid: 1,
-      invalid: 1,
-      unproven: 0,
-      pending: 1,
-      apiCalls: 5,
-      state: 'running',
+      ...{ valid: 1, invalid: 1, unproven: 0, pending: 1 },
+      ...{ apiCalls: 5, state: 'running' },
     });
     expect(await pending(audits, auditId)).toMatchObject([{ code: 'C', attempts: 1, known: null }]);
     const last = [unproven(c, at(4), true)];
-    expect(await audits.record(auditId, last, 1)).toEqual({
-      recorded: 1,
-      settled: 1,
-      state: 'finished',
-      finished: true,
-    });
-    // Who repeats the last result is not told of the end again.
+    const finished = { state: 'finished', finished: true };
+    expect(await audits.record(auditId, last, 1)).toEqual({ recorded: 1, settled: 1, ...finished });
+    // `finished` is true only once, even if the last result is repeated.
     expect(await audits.record(auditId, last, 0)).toMatchObject({ recorded: 0, finished: false });
     expect(await audits.get(auditId)).toMatchObject({
-      valid: 1,
-      invalid: 1,
-      unproven: 1,
-      pending: 0,
-      apiCalls: 6,
-      state: 'finished',
-      finishedAt: expect.any(Date) as Date,
+      ...{ valid: 1, invalid: 1, unproven: 1, pending: 0 },
+      ...{ apiCalls: 6, state: 'finished', finishedAt: expect.any(Date) as Date },
     });
     const row = { audit_id: String(auditId), seller_id: SELLER, message: null, hashed: false };
-    const silent = { ...row, code: 'C', verdict: 'unproven', reason: 'unavailable', proof: 'none' };
+    const answered = { verdict: 'valid', reason: 'answered', proof: 'purchase', http_status: 200 };
+    const denied = { verdict: 'invalid', reason: 'denied', proof: 'canary', http_status: 404 };
+    const message = 'Invalid purchase code';
+    const failed = { verdict: 'unproven', reason: 'unavailable', proof: 'none', http_status: 503 };
     expect(await ledger()).toEqual([
-      {
-        ...row,
-        code: 'A',
-        verdict: 'valid',
-        reason: 'answered',
-        proof: 'purchase',
-        http_status: 200,
-        checked_at: at(1),
-        hashed: true,
-      },
-      {
-        ...row,
-        code: 'B',
-        verdict: 'invalid',
-        reason: 'denied',
-        proof: 'canary',
-        http_status: 404,
-        message: 'Invalid purchase code',
-        checked_at: at(2),
-      },
-      { ...silent, http_status: 503, checked_at: at(3) },
-      { ...silent, http_status: 503, checked_at: at(4) },
+      { ...row, code: 'A', ...answered, checked_at: at(1), hashed: true },
+      { ...row, code: 'B', ...denied, checked_at: at(2), message },
+      { ...row, code: 'C', ...failed, checked_at: at(3) },
+      { ...row, code: 'C', ...failed, checked_at: at(4) },
     ]);
     expect(await feed()).toEqual([]);
     expect(await audits.nextChunks(auditId, 0, 10)).toEqual([]);
   });
 
-  it('gives back what is known of a code just as it was told, to the microsecond', async () => {
+  it('returns a purchase exactly as recorded, to the microsecond', async () => {
     const audits = await enterSeller(mirror());
     const { auditId, codes } = await loadPending(audits, 'A');
     const [code] = codes;
@@ -139,7 +107,7 @@ describe('recording results', () => {
     { ...ITEM, name: null },
     { ...ITEM, id: null, name: null },
     { ...ITEM, full: { ...itemOf(ITEM) } },
-  ])('gives back as much of an item as was told: %j', async (item) => {
+  ])('returns an item as recorded: %j', async (item) => {
     const audits = await enterSeller(mirror());
     const { auditId, codes } = await loadPending(audits, 'A');
     await audits.record(auditId, [valid(codes[0], at(1), purchaseOf('A', item))], 1);
@@ -148,7 +116,7 @@ describe('recording results', () => {
     expect(known?.purchase?.item).toEqual({ ...item, full });
   });
 
-  it('keeps the purchase of a code that became invalid, and says since when it is so', async () => {
+  it('keeps the purchase of a code that became invalid, and records since when', async () => {
     const audits = await enterSeller(mirror());
     const turns = [true, false, false, true];
     const since = [0, 1, 1, 3].map(at);
@@ -171,7 +139,7 @@ describe('recording results', () => {
     ]);
   });
 
-  it('does not forget by a reduced answer what a full one told, nor that there was one', async () => {
+  it('merges a reduced answer into a full one without losing fields', async () => {
     const audits = await enterSeller(mirror());
     const full = purchaseOf('A');
     const item: PurchasedItem = { ...ITEM, full: itemOf(ITEM) };
@@ -205,7 +173,7 @@ describe('recording results', () => {
     });
   });
 
-  it('keeps the answer without its item, which the mirror has, and nothing that is too large', async () => {
+  it('stores the raw answer without an item that the mirror has, and no answer that is too large', async () => {
     const audits = await enterSeller(mirror());
     const { auditId, codes } = await loadPending(audits, 'A', 'B', 'C');
     const [a, b, c] = codes;
@@ -227,7 +195,7 @@ describe('recording results', () => {
     ]);
   });
 
-  it('bounds what a server said, and stores what no database can hold as U+FFFD', async () => {
+  it('cuts a long server message, and replaces characters that PostgreSQL can’t hold', async () => {
     const audits = await enterSeller(mirror());
     const { auditId, codes } = await loadPending(audits, 'A');
     const [code] = codes;
@@ -238,7 +206,7 @@ describe('recording results', () => {
     expect(check?.message?.length).toBeLessThanOrEqual(2_000);
   });
 
-  it('refuses results of a code that is not at their position, and writes none of the others', async () => {
+  it('refuses a result whose position holds another code, and writes nothing', async () => {
     const audits = await enterSeller(mirror());
     const { auditId, codes } = await loadPending(audits, 'A', 'B');
     const [a, b] = codes;
@@ -250,7 +218,7 @@ describe('recording results', () => {
     expect(await audits.get(auditId)).toMatchObject({ pending: 2, apiCalls: 0 });
   });
 
-  it('goes on where connections are killed under it, with every verdict once', async () => {
+  it('records every verdict once while connections are killed', async () => {
     const audits = await enterSeller(mirror());
     const names = Array.from({ length: 60 }, (_, n) => `code ${n}`);
     const { auditId } = await load(audits, names);
@@ -258,23 +226,20 @@ describe('recording results', () => {
     const doomed = openStore(mirror().databaseUrl, 'doomed');
     let finished = 0;
     let recorded = 0;
-    const recordAll = async (mine: readonly PendingCode[]): Promise<void> => {
-      for (const code of mine) {
-        for (;;) {
-          const done = await doomed.audits
-            .record(auditId, [invalid(code, at(1))], 1)
-            .catch(() => null);
-          if (done?.finished === true) finished++;
-          if (done === null) continue;
-          recorded++;
-          break;
-        }
+    const recordAll = async (pendingCodes: readonly PendingCode[]): Promise<void> => {
+      for (const code of pendingCodes) {
+        const record = () =>
+          doomed.audits.record(auditId, [invalid(code, at(1))], 1).catch(() => null);
+        let outcome = await record();
+        while (outcome === null) outcome = await record();
+        if (outcome.finished) finished++;
+        recorded++;
       }
     };
     let isOver = false;
     const killer = (async () => {
       for (let before = -1; !isOver; await sleep(Math.random() * 10)) {
-        // Or on a busy machine none would live long enough to do anything.
+        // Wait for progress: on a busy machine no connection would live long enough otherwise.
         if (recorded === before) continue;
         before = recorded;
         await mirror().rows(
@@ -284,7 +249,7 @@ describe('recording results', () => {
         );
       }
     })();
-    // Two that work on the same codes, in opposite order.
+    // Two writers record the same codes in opposite order.
     await Promise.all([recordAll(codes), recordAll([...codes].reverse())]);
     isOver = true;
     await killer;
@@ -292,18 +257,14 @@ describe('recording results', () => {
     const proven = (await ledger()).map(({ code }) => code);
     expect(proven).toHaveLength(names.length);
     expect(new Set(proven)).toEqual(new Set(names));
-    expect(await audits.get(auditId)).toMatchObject({
-      invalid: 60,
-      pending: 0,
-      state: 'finished',
-    });
-    // Who was killed between the end and the news of it was not told.
+    expect(await audits.get(auditId)).toMatchObject({ invalid: 60, pending: 0, state: 'finished' });
+    // Zero if the connection was killed between the commit and its reply.
     expect(finished).toBeLessThanOrEqual(1);
   });
 });
 
-describe('an audit that is stopped', () => {
-  it('leaves what is pending, counts what still comes in, and goes on when it is resumed', async () => {
+describe('a stopped audit', () => {
+  it('keeps its pending codes, counts late results, and continues after a resume', async () => {
     const audits = await enterSeller(mirror());
     const { auditId, codes } = await loadPending(audits, 'A', 'B');
     const [a, b] = codes;
@@ -323,7 +284,7 @@ describe('an audit that is stopped', () => {
     expect(await audits.fail(auditId, 'too late')).toBe('finished');
   });
 
-  it('is finished when it is resumed after its last code came in', async () => {
+  it('is finished by a resume if its last code was settled meanwhile', async () => {
     const audits = await enterSeller(mirror());
     const { auditId, codes } = await loadPending(audits, 'A');
     const [code] = codes;
@@ -338,7 +299,7 @@ describe('an audit that is stopped', () => {
     });
   });
 
-  it('is no audit when there is none of its number', async () => {
+  it('returns null for an audit that does not exist', async () => {
     const audits = await enterSeller(mirror());
     expect(await audits.get(4711n)).toBeNull();
     expect(await audits.cancel(4711n)).toBeNull();

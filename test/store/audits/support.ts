@@ -26,16 +26,16 @@ export const AUDIT: NewAudit = {
   chunkSize: 10,
 };
 
-/** A moment; later ones are numbered higher. */
+/** The time `n` minutes after the start of 2026. */
 export const at = (n: number): Date => new Date(Date.UTC(2026, 0, 1) + n * 60_000);
 
-/** Enters the seller that the audits are of. */
+/** Creates the seller of the audits. */
 export async function enterSeller({ store }: Mirror, sellerId = SELLER): Promise<Store['audits']> {
   await store.sellers.ensure(sellerId, 'example.com');
   return store.audits;
 }
 
-/** Rows of a list, the code in the first of two columns; null: a line without one. */
+/** Rows of a list with the code in the first of two columns. Null: a line without a code. */
 export function rowsOf(codes: readonly (string | null)[]): AuditRow[] {
   return codes.map((code, index) =>
     code === null
@@ -44,7 +44,6 @@ export function rowsOf(codes: readonly (string | null)[]): AuditRow[] {
   );
 }
 
-/** Loads a list. */
 export async function load(
   audits: Store['audits'],
   codes: readonly (string | null)[],
@@ -55,7 +54,6 @@ export async function load(
   return loader.finish();
 }
 
-/** All pending codes of an audit. */
 export async function pending(audits: Store['audits'], auditId: bigint): Promise<PendingCode[]> {
   const out: PendingCode[] = [];
   for (const chunk of await audits.nextChunks(auditId, 0, 1_000_000)) {
@@ -64,14 +62,13 @@ export async function pending(audits: Store['audits'], auditId: bigint): Promise
   return out;
 }
 
-/** The whole result of an audit. */
 export async function resultsOf(audits: Store['audits'], auditId: bigint): Promise<AuditResult[]> {
   const out: AuditResult[] = [];
   for await (const row of audits.results(auditId)) out.push(row);
   return out;
 }
 
-/** Loads a list of codes to be asked; returns them in its order. */
+/** Loads a list of unknown codes. @returns the pending codes in list order */
 export async function loadPending<const N extends readonly string[]>(
   audits: Store['audits'],
   ...names: N
@@ -81,7 +78,7 @@ export async function loadPending<const N extends readonly string[]>(
   return { auditId, codes: codes as { [K in keyof N]: PendingCode } };
 }
 
-/** An item as reduced answers hold it. */
+/** An item as reduced answers have it. */
 export const ITEM = {
   id: 7,
   name: 'Item 7',
@@ -90,7 +87,7 @@ export const ITEM = {
   full: null,
 } satisfies PurchasedItem;
 
-/** An item as full answers hold it. */
+/** An item as full answers have it. */
 export function itemOf({
   id,
   name,
@@ -162,12 +159,12 @@ export function valid(
   };
 }
 
-/** Seconds before and after an answer. */
+/** Checkpoints 10 s before and 2 s after an answer. */
 export function checkpointsAround(at: Date): Checkpoints {
   return { before: at.getTime() - 10_000, after: at.getTime() + 2_000 };
 }
 
-/** A denial as it is read from the ledger. */
+/** A denial as read from the ledger. */
 export function denialAt(at: Date): Denial {
   const { before, after } = checkpointsAround(at);
   return { at, checkpointBefore: new Date(before), checkpointAfter: new Date(after) };
@@ -189,14 +186,14 @@ export function invalid({ position, codeId }: Place, checkedAt: Date): CodeResul
   };
 }
 
-/** A denial that counts, of a code that is to be asked for again. */
+/** A denial that counts, of a code that will be asked again. */
 export function denied(place: Place, checkedAt: Date): CodeResult {
   const again = { finding: { verdict: 'unproven' }, reason: 'unconfirmed', denied: true } as const;
   return { ...invalid(place, checkedAt), ...again };
 }
 
 export function unproven(place: Place, checkedAt: Date, final = false): CodeResult {
-  const silent = { reason: 'unavailable', proof: 'none', httpStatus: 503, message: null, final };
+  const outage = { reason: 'unavailable', proof: 'none', httpStatus: 503, message: null, final };
   const finding = { verdict: 'unproven' } as const;
-  return { ...invalid(place, checkedAt), checkpoints: null, finding, ...silent };
+  return { ...invalid(place, checkedAt), checkpoints: null, finding, ...outage };
 }

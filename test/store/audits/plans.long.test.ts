@@ -29,8 +29,12 @@ async function inNewSessions<T>(work: (store: Store, pool: pg.Pool) => Promise<T
   const name = 'plans';
   const store = openStore(mirror().databaseUrl, name);
   const pool = new pg.Pool({ connectionString: mirror().databaseUrl, application_name: name });
-  const close = async (): Promise<void> => void (await Promise.all([store.close(), pool.end()]));
-  const result = await work(store, pool).finally(close);
+  let result: T;
+  try {
+    result = await work(store, pool);
+  } finally {
+    await Promise.all([store.close(), pool.end()]);
+  }
   const open = (): Promise<unknown> =>
     mirror().rows(
       `SELECT count(*)::int AS open FROM pg_stat_activity

@@ -20,14 +20,14 @@ export interface JobOptions {
   readonly onProgress?: (progress: Progress) => void;
 }
 
-/** Everything wired: the store open and current, a marketplace client for each seller. */
+/** The open, migrated store, and marketplace clients for jobs. */
 export interface App {
   readonly config: Config;
   readonly database: Database;
   readonly store: Store;
   /** Aborted when the process must end. */
   readonly signal: AbortSignal;
-  /** Does work for a seller, with a marketplace client of its own that is closed afterwards. */
+  /** Runs jobs for a seller with a marketplace client, which is closed afterwards. */
   withJobs<T>(
     seller: SellerConfig,
     options: JobOptions,
@@ -36,7 +36,7 @@ export interface App {
   close(): Promise<void>;
 }
 
-/** Opens the store and wires the rest on it. @throws {StoreError} when the store can't be opened */
+/** Opens the store, and migrates it. @throws {StoreError} when the store can't be opened */
 export async function openApp(
   config: Config,
   command: string,
@@ -90,7 +90,7 @@ export async function openApp(
       }
     },
     async close() {
-      // In reverse order of opening, each whether or not the one before could be closed.
+      // In reverse order. The database is closed even if closing the store fails.
       try {
         await store.close();
       } finally {
@@ -101,8 +101,8 @@ export async function openApp(
 }
 
 /**
- * The client of a seller's marketplace, on the budget that its host's sellers share in the store. It takes
- * a tenth of a second to load, which commands that only read the store need not wait for.
+ * Opens a client of the seller's marketplace. All sellers on its host share a budget in the store. The client
+ * takes 0.1 s to load, which commands that only read the store should not spend.
  */
 async function openMarketplace(
   config: Config,
@@ -121,29 +121,26 @@ async function openMarketplace(
   });
 }
 
-/** Longest time that requests stay uncounted in the store (ms). */
+/** Interval of writing request counts to the store. */
 const WRITE_EVERY_MS = 5_000;
 
-/**
- * Counts a seller's requests in the store, for those who watch how much of the budget is used. Work
- * does not depend on it and never waits for it: what the store does not take is left out.
- */
+/** Counts a seller's requests in the store, for display. Never waits or fails: lost counts don't matter. */
 export function requestCounter(
   { requests }: Pick<Store, 'requests'>,
   sellerId: string,
 ): { add(count: number): void; close(): void } {
-  let waiting = 0;
+  let unwritten = 0;
   let timer: NodeJS.Timeout | null = null;
   const write = (): void => {
     if (timer !== null) clearTimeout(timer);
     timer = null;
-    const count = waiting;
-    waiting = 0;
+    const count = unwritten;
+    unwritten = 0;
     if (count > 0) void requests.add(sellerId, count).catch(() => undefined);
   };
   return {
     add(count) {
-      waiting += count;
+      unwritten += count;
       timer ??= setTimeout(write, WRITE_EVERY_MS).unref();
     },
     close: write,

@@ -6,13 +6,13 @@ import { migrationState, type MigrationState } from '../store/migrate.js';
 import { describeDatabase, type DatabaseLook } from '../store/pools.js';
 import { storeRole } from '../store/read-only.js';
 
-/** The outcome of a check. */
+/** The result of one check of `doctor`. */
 export interface Check {
-  /** Seller it is about; null for the machine and the store. */
+  /** The seller that was checked; null for the machine and the store. */
   readonly seller: string | null;
   readonly result: 'ok' | 'warning' | 'failed';
   readonly text: string;
-  /** What to do about it; null when it is in order. */
+  /** What to do; null when nothing needs to be done. */
   readonly remedy: string | null;
 }
 
@@ -28,7 +28,7 @@ export function failed(text: string, remedy: string | null): Check {
   return { seller: null, result: 'failed', text, remedy };
 }
 
-/** What is odd about the settings, and how many sellers they name. */
+/** Reports the warnings about the settings, and the number of sellers. */
 export function settingsChecks({ warnings, exposedSecrets, sellers }: Config): Check[] {
   const found = sellers.length === 1 ? '1 seller' : `${sellers.length} sellers`;
   return [
@@ -44,7 +44,7 @@ export function settingsChecks({ warnings, exposedSecrets, sellers }: Config): C
   ];
 }
 
-/** Splits a sentence about the configuration: the remedy is after its last colon. */
+/** Splits a sentence about a setting into problem and remedy, which follows the last colon. */
 export function settingsProblem(text: string): Check {
   const [, what = text, remedy = null] = /^(.*): (.+)$/s.exec(text) ?? [];
   return failed(`configuration: ${what}`, remedy);
@@ -52,9 +52,9 @@ export function settingsProblem(text: string): Check {
 
 /**
  * Checks a database without changing it.
- * @param shown its address or place, without its password
- * @returns the checks, and whether the database can be used as it is
- * @throws what the driver throws, when it can't be asked
+ * @param shown its address or folder, without its password
+ * @returns the checks, and whether the database can be used without a migration
+ * @throws the driver's error when the database can't be queried
  */
 export async function databaseChecks(
   config: Config,
@@ -62,7 +62,7 @@ export async function databaseChecks(
   shown: string,
   signal: AbortSignal,
 ): Promise<{ readonly checks: Check[]; readonly isUsable: boolean }> {
-  // First: it reports a server that is too old.
+  // First, because it reports a server that is too old.
   const state = await migrationState(url);
   const look = await describeDatabase(url, signal);
   const { isPowerful } = await storeRole(url, signal);
@@ -77,12 +77,12 @@ export async function databaseChecks(
 
 function powerfulRole({ role }: DatabaseLook): Check {
   return warning(
-    `store: its role ${role} is a superuser, or may run programs or use files on the server`,
-    'use an ordinary role in DATABASE_URL: docs/operations.md says how to make one',
+    `store: its role ${role} is a superuser, or may run programs or access files on the server`,
+    'use an ordinary role in DATABASE_URL; docs/operations.md says how to create one',
   );
 }
 
-/** A right that a run needs and the role lacks. */
+/** Reports a privilege that the role lacks; null when it has all that a run needs. */
 function rightsCheck(
   { role, isReadOnly, mayCreateSchemas, mayWrite, hasQueue }: DatabaseLook,
   { pending }: MigrationState,
@@ -98,26 +98,26 @@ function rightsCheck(
   if (wantsSchemas && !mayCreateSchemas) {
     return failed(
       `store: its role ${role} may not create schemas, which the mirror and its queue need`,
-      `let it: GRANT CREATE ON DATABASE the_database TO ${role}`,
+      `grant it: GRANT CREATE ON DATABASE the_database TO ${role}`,
     );
   }
   if (mayWrite) return null;
   return failed(
     `store: its role ${role} may not write to the tables of schema mirror`,
-    'use the role in DATABASE_URL that made them',
+    'use the role that created them in DATABASE_URL',
   );
 }
 
-function schemaCheck({ pending, failed: begun, edited, unknown }: MigrationState): Check {
-  const migrate = 'run `seller-mirror migrate`; every other command does it too';
+function schemaCheck({ pending, failed: unfinished, edited, unknown }: MigrationState): Check {
+  const migrate = 'run `seller-mirror migrate`, or any command that uses the store';
   if (unknown.length > 0) {
     return failed(
       `schema: migrated by a newer version of this program (${unknown.join(', ')})`,
       'upgrade this program, or point it to another database',
     );
   }
-  if (begun.length > 0) {
-    return warning(`schema: ${begun.join(', ')} was begun and not finished`, migrate);
+  if (unfinished.length > 0) {
+    return warning(`schema: ${unfinished.join(', ')} was started but not finished`, migrate);
   }
   if (pending.length > 0) {
     const many = pending.length === 1 ? '1 migration' : `${pending.length} migrations`;
@@ -125,17 +125,18 @@ function schemaCheck({ pending, failed: begun, edited, unknown }: MigrationState
   }
   if (edited.length > 0) {
     return warning(
-      `schema: ${edited.join(', ')} was applied in another wording than this program has`,
+      `schema: ${edited.join(', ')} was applied with other SQL than this program has`,
       'compare the files in prisma/migrations with those of the release',
     );
   }
   return ok('schema: up to date');
 }
 
-const SCARCE_BYTES = 1e9;
-const TOO_FEW_BYTES = 1e8;
+/** Less free space than this is a warning, or a failure. */
+const WARNING_BYTES = 1e9;
+const FAILURE_BYTES = 1e8;
 
-/** Checks how much can still be written into the data folder. */
+/** Checks the free space of the data folder's disk. */
 export async function diskSpace(dataDir: string): Promise<Check> {
   const free = await freeBytes(dataDir);
   if (free === null) {
@@ -143,17 +144,17 @@ export async function diskSpace(dataDir: string): Promise<Check> {
   }
   const text = `disk: ${bytes(free)} free for ${dataDir}`;
   const remedy = 'free some space, or set DATA_DIR to a folder on a larger disk';
-  if (free < TOO_FEW_BYTES) return failed(text, remedy);
-  return free < SCARCE_BYTES ? warning(text, remedy) : ok(text);
+  if (free < FAILURE_BYTES) return failed(text, remedy);
+  return free < WARNING_BYTES ? warning(text, remedy) : ok(text);
 }
 
-/** Free bytes for the folder, or for the nearest one above it that exists. */
+/** Free bytes on the disk of the folder, or of its nearest existing parent. */
 async function freeBytes(folder: string): Promise<number | null> {
   try {
     const { bavail, bsize } = await statfs(folder);
     return bavail * bsize;
   } catch {
-    const above = dirname(folder);
-    return above === folder ? null : freeBytes(above);
+    const parent = dirname(folder);
+    return parent === folder ? null : freeBytes(parent);
   }
 }

@@ -11,22 +11,19 @@ import type { Queues } from '../queue/queues.js';
 import type { FeedTask } from '../queue/tasks.js';
 import type { JobHandler } from '../queue/worker.js';
 import type { FeedOutcome } from '../store/feeds.js';
-import { watch, type StopWatch } from './watches.js';
+import { runEvery, type StopWatch } from './watches.js';
 
 type FeedApp = Pick<App, 'config' | 'database' | 'store'>;
 
-/** Pauses after failures in a row: twice as long each time, up to an hour. */
-const FIRST_PAUSE_MS = 30_000;
-const LONGEST_PAUSE_MS = 3_600_000;
-/** How often schedules of feeds are looked at (ms). */
-const LOOK_EVERY_MS = 15_000;
-/** A tick that was missed while nothing ran is made good when it is no older than this (ms). */
+/** Backoff after consecutive failures: doubles from the first delay to the longest. */
+const FIRST_DELAY_MS = 30_000;
+const MAX_DELAY_MS = 3_600_000;
+/** Interval of checking the schedules of feeds. */
+const CHECK_EVERY_MS = 15_000;
+/** Ticks missed while no process ran are caught up on within this time. */
 const CATCH_UP_MS = 7 * 86_400_000;
 
-/**
- * Delivers a feed as often as it was asked for. A target that fails holds up its own feed only: the job
- * comes again after a pause.
- */
+/** Delivers a feed until no newer request is left. If the target fails, the job is retried with backoff. */
 export function feedHandler({ config, database, store }: FeedApp): JobHandler<FeedTask> {
   return async ({ feed: name }, { signal, log }): Promise<JobOutcome> => {
     const feed = config.feeds.find((one) => one.name === name);
@@ -36,26 +33,26 @@ export function feedHandler({ config, database, store }: FeedApp): JobHandler<Fe
     }
     const { feeds } = store;
     for (let rows = 0; ;) {
-      const asked = await feeds.askedAt(name);
+      const askedAt = await feeds.askedAt(name);
       try {
         const reports = await runFeed(database.url, feed, { signal });
         rows += reports.reduce((sum, view) => sum + view.rows, 0);
-        const { problem, views } = outcomeOf(reports);
-        await feeds.recordDelivery(name, { problem, views, askedAt: asked });
+        const { problem, views } = deliveryOutcome(reports);
+        await feeds.recordDelivery(name, { problem, views, askedAt });
         if (problem !== null) {
-          log.warn('a view of a feed does not fit its target', { feed: name, problem });
+          log.warn('could not deliver a view of the feed', { feed: name, problem });
           return { kind: 'done', result: { feed: name, rows, problem } };
         }
       } catch (error) {
         if (signal.aborted || !(error instanceof TargetError)) throw error;
-        const outcome = failureOf(feed, error);
+        const outcome = failedDelivery(feed, error);
         const { problem } = outcome;
-        const failures = await feeds.recordDelivery(name, { ...outcome, askedAt: asked });
-        log.warn('a feed could not deliver', { feed: name, problem, failures });
-        return { kind: 'later', reason: problem, delayMs: pauseAfter(failures) };
+        const failures = await feeds.recordDelivery(name, { ...outcome, askedAt });
+        log.warn('could not deliver the feed', { feed: name, problem, failures });
+        return { kind: 'later', reason: problem, delayMs: retryDelay(failures) };
       }
       const again = await feeds.askedAt(name);
-      if (again === null || asked === null || again <= asked) {
+      if (again === null || askedAt === null || again <= askedAt) {
         log.info('feed delivered', { feed: name, rows });
         return { kind: 'done', result: { feed: name, rows } };
       }
@@ -63,8 +60,8 @@ export function feedHandler({ config, database, store }: FeedApp): JobHandler<Fe
   };
 }
 
-/** What came of a delivery, as the store notes it. */
-export function outcomeOf(reports: readonly ViewReport[]): Omit<FeedOutcome, 'askedAt'> {
+/** Converts the reports of a delivery for the store. */
+export function deliveryOutcome(reports: readonly ViewReport[]): Omit<FeedOutcome, 'askedAt'> {
   const views = reports.map(({ view, problem }) => ({
     view,
     problem: problem === null ? null : `${problem.message}: ${problem.remedy}`,
@@ -72,41 +69,41 @@ export function outcomeOf(reports: readonly ViewReport[]): Omit<FeedOutcome, 'as
   return { views, problem: views.find(({ problem }) => problem !== null)?.problem ?? null };
 }
 
-/** A delivery that failed as a whole, as the store notes it. */
-export function failureOf({ views }: Pick<FeedConfig, 'views'>, error: TargetError) {
+/** Converts the failure of a whole delivery for the store. */
+export function failedDelivery({ views }: Pick<FeedConfig, 'views'>, error: TargetError) {
   const problem = `${error.message}: ${error.remedy}`;
   return { problem, views: views.map((view) => ({ view, problem })) };
 }
 
-/** How long a feed is left alone after so many failures in a row (ms). */
-export function pauseAfter(failures: number): number {
-  return Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (Math.max(1, failures) - 1));
+/** The delay (ms) before the next attempt. @param failures in a row */
+export function retryDelay(failures: number): number {
+  return Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** (Math.max(1, failures) - 1));
 }
 
-/** Asks the feeds that go after each sync and audit to deliver. Logs what fails; never throws. */
-export async function askForFeeds(
+/** Requests delivery of the feeds without a cron expression. Logs failures; never throws. */
+export async function requestFeeds(
   { config, store }: FeedApp,
   queues: Pick<Queues, 'addFeed'>,
   log: Log,
 ): Promise<void> {
   for (const feed of config.feeds.filter(({ cron }) => cron === null)) {
-    await askFor(feed, store, queues).catch((error: unknown) =>
-      log.warn('a feed could not be put into the queue', { feed: feed.name, error }),
+    await requestFeed(feed, store, queues).catch((error: unknown) =>
+      log.warn('could not enqueue the feed', { feed: feed.name, error }),
     );
   }
 }
 
-async function askFor(
+async function requestFeed(
   { name, views }: FeedConfig,
   { feeds }: FeedApp['store'],
   queues: Pick<Queues, 'addFeed'>,
 ): Promise<void> {
   const failures = await feeds.request(name, views);
-  // `feed run` by hand may have delivered during the pause after a failure.
+  // After a failure the queue may hold a delayed job. Replace it if `feed run` has succeeded meanwhile.
   await queues.addFeed(name, { atOnce: failures === 0 });
 }
 
-/** Asks feeds with a cron expression to deliver when it is time, and all again whose job was lost. */
+/** Requests feeds with a cron expression at their ticks, and enqueues lost jobs of requested feeds again. */
 export function watchFeeds(
   app: FeedApp,
   queues: Pick<Queues, 'addFeed'>,
@@ -115,8 +112,8 @@ export function watchFeeds(
   const { feeds } = app.config;
   if (feeds.length === 0) return null;
   const startedAt = Date.now();
-  return watch(
-    LOOK_EVERY_MS,
+  return runEvery(
+    CHECK_EVERY_MS,
     async () => {
       const states = new Map((await app.store.feeds.list()).map((state) => [state.feed, state]));
       for (const feed of feeds) {
@@ -127,7 +124,7 @@ export function watchFeeds(
         const isDue =
           feed.cron !== null &&
           lastTick(parseCron(feed.cron), feed.timeZone, new Date(), since) !== null;
-        if (isDue) await askFor(feed, app.store, queues);
+        if (isDue) await requestFeed(feed, app.store, queues);
         else if (
           askedAt !== null &&
           isBefore(deliveredAt, askedAt) &&
@@ -137,7 +134,7 @@ export function watchFeeds(
         }
       }
     },
-    (error) => log.warn('the schedules of feeds could not be looked at', { error }),
+    (error) => log.warn('could not check the schedules of feeds', { error }),
     { atOnce: true },
   );
 }

@@ -16,12 +16,12 @@ import type { Queues } from '../queue/queues.js';
 import type { AlertTask, AuditTask, MirrorTask } from '../queue/tasks.js';
 import type { JobContext, JobHandler } from '../queue/worker.js';
 import type { AlertChannel } from '../webhook/message.js';
-import { askForFeeds } from './feeds.js';
-import { adding } from './watches.js';
+import { requestFeeds } from './feeds.js';
+import { chunkEnqueuer } from './watches.js';
 
 /**
- * The outcome of a job for a seller that is not configured here. Another worker may know the seller: a
- * new sellers file comes to some of a fleet before others.
+ * The outcome of a job for a seller that is not configured here. Another worker may know the seller: a new
+ * sellers file does not reach all machines at the same time.
  */
 const UNKNOWN_SELLER: JobOutcome = {
   kind: 'retry',
@@ -40,12 +40,12 @@ export function mirrorHandler(app: App, queues: Queues): JobHandler<MirrorTask> 
       performMirrorTask(deps, job, context.signal),
     );
     await queueAlerts(app, queues, outcome, context);
-    if (outcome.kind === 'done') await askForFeeds(app, queues, context.log);
+    if (outcome.kind === 'done') await requestFeeds(app, queues, context.log);
     return outcome;
   };
 }
 
-/** Told of a seller's code that got a verdict, or was given up. */
+/** Called with each code's verdict, which is `unproven` if the code was given up. */
 export type OnVerdict = (seller: string, verdict: Verdict) => void;
 
 export function auditHandler(
@@ -63,7 +63,7 @@ export function auditHandler(
         ...jobDeps,
         batchStates,
         ...paceOf(seller.requestsPerMinute),
-        enqueueChunk: adding(queues, seller.name),
+        enqueueChunk: chunkEnqueuer(queues, seller.name),
         onVerdict: (verdict) => onVerdict(seller.name, verdict),
       };
       if (task.kind === 'recheck') {
@@ -76,12 +76,12 @@ export function auditHandler(
     });
     await queueAlerts(app, queues, outcome, context);
     const isFinished = outcome.kind === 'done' && outcome.alert?.kind === 'audit-finished';
-    if (isFinished) await askForFeeds(app, queues, context.log);
+    if (isFinished) await requestFeeds(app, queues, context.log);
     return outcome;
   };
 }
 
-/** As much as a share of the budget allows until the schedule's next instant; a day's, without one. */
+/** Plans as many calls as the share of the budget allows until the next tick, or in a day without a tick. */
 export function recheckPlan(
   { share, olderThanDays }: Config['recheck'],
   { requestsPerMinute, auditCron, timeZone }: SellerConfig,
@@ -99,7 +99,13 @@ export function recheckPlan(
   };
 }
 
-/** Delivers alerts. @param channels null: not configured for this worker */
+/** The settings that a channel needs. */
+const CHANNEL_SETTINGS: Readonly<Record<AlertChannelName, string>> = {
+  webhook: 'ALERT_WEBHOOK_URL',
+  mail: 'ALERT_EMAIL and SMTP_URL',
+};
+
+/** Delivers alerts. @param channels null if not configured for this worker */
 export function alertHandler(
   app: App,
   channels: Readonly<Record<AlertChannelName, AlertChannel | null>>,
@@ -109,42 +115,37 @@ export function alertHandler(
     const by: AlertChannelName = alert.by ?? 'webhook';
     const channel = channels[by];
     if (channel === null) {
-      return {
-        kind: 'retry',
-        notBefore: null,
-        problem: `this worker is not told where alerts by ${by} go`,
-      };
+      const problem = `this worker has no ${by} settings; set ${CHANNEL_SETTINGS[by]}`;
+      return { kind: 'retry', notBefore: null, problem };
     }
     const deps = { store: app.store, channel, dashboardUrl };
     return await deliverAlert(deps, alert, context.jobId, context.signal);
   };
 }
 
-/** Queues the alerts that an outcome asks for. Logs those that can't be queued; never throws. */
+/** Enqueues the alerts about an outcome. Logs alerts that it can't enqueue; never throws. */
 async function queueAlerts(
   { config }: App,
   queues: Queues,
   outcome: JobOutcome,
   context: JobContext,
 ): Promise<void> {
-  for (const { id, task } of alertsAfter(outcome, context).flatMap((one) =>
-    alertJobs(config, one),
-  )) {
+  const jobs = alertsAfter(outcome, context).flatMap((alert) => alertJobs(config, alert));
+  for (const { id, task } of jobs) {
     try {
       await queues.add('alerts', task, id);
     } catch (error) {
-      context.log.warn('an alert could not be put into the queue', { alert: id, error });
+      context.log.warn('could not enqueue an alert', { alert: id, error });
     }
   }
 }
 
-/** While look-ups go on, a line comes as often as this, milliseconds. */
-const LOOKUP_LINE_MS = 60_000;
+/** Interval of log lines about look-ups. */
+const LOOKUP_LINE_EVERY_MS = 60_000;
 
-/** Writes what happens to runs as lines that carry the run's id beside what `log` carries already. */
+/** Logs the events of runs. Each line has the run's id. */
 export function runLog(log: Log): Required<Pick<JobOptions, 'onRun' | 'onProgress'>> {
   let ofRun = log;
-  /** When the last line about look-ups was written. */
   let lookupLineAt = -Infinity;
   return {
     onRun(event) {
@@ -154,11 +155,11 @@ export function runLog(log: Log): Required<Pick<JobOptions, 'onRun' | 'onProgres
       if (event.phase === 'started') ofRun.info('run started');
       else logEnd(ofRun, event);
     },
-    // Look-ups are the one step of a run that may take long, an hour for 1,800 items.
+    // Look-ups can take long: an hour for 1,800 items at 60 requests a minute.
     onProgress(progress) {
       if (progress.phase !== 'look-up') return;
       const now = performance.now();
-      if (now - lookupLineAt < LOOKUP_LINE_MS) return;
+      if (now - lookupLineAt < LOOKUP_LINE_EVERY_MS) return;
       lookupLineAt = now;
       const { total: items, done: checked, leastMs } = progress;
       const atLeast = leastMs === null ? {} : { atLeastSeconds: Math.round(leastMs / 1000) };
@@ -177,9 +178,9 @@ function logEnd(line: Log, event: Extract<RunEvent, { phase: 'finished' }>): voi
     case 'succeeded':
       return line.info('run succeeded', facts);
     case 'held':
-      return line.warn('run held: more items would go than the removal guard allows', facts);
+      return line.warn('run held: it would remove more items than the removal guard allows', facts);
     case 'interrupted':
-      return line.warn('run interrupted: nothing is half done', facts);
+      return line.warn('run interrupted: it wrote nothing incomplete', facts);
     case 'failed': {
       const { code, message: reason, remedy } = problem ?? {};
       return line.error('run failed', { ...facts, problem: code, reason, remedy });

@@ -14,11 +14,11 @@ import { createWebhook } from '../webhook/webhook.js';
 import { feedHandler, watchFeeds } from './feeds.js';
 import { alertHandler, auditHandler, mirrorHandler, type OnVerdict } from './handlers.js';
 import { schedulesOf } from '../queue/ticks.js';
-import { watchAge, watchAudits, watchFeedLag, watchRetention } from './watches.js';
+import { watchAudits, watchFeedLag, watchRetention, watchStaleCopies } from './watches.js';
 import { BEAT_EVERY_MS, type FiredSchedule } from '../store/processes.js';
 import type { Store } from '../store/store.js';
 
-/** What a process does: fire schedules, work on jobs, serve the dashboard. */
+/** What a process does: fire schedules, run jobs, serve the dashboard. */
 export interface Roles {
   readonly scheduler: boolean;
   readonly worker: boolean;
@@ -26,7 +26,7 @@ export interface Roles {
 }
 
 export interface Service {
-  /** Takes no new work, and lets running work finish or hands it back. */
+  /** Takes no new jobs. Lets running jobs finish, or hands them back to the queue after the timeout. */
   stop(): Promise<void>;
 }
 
@@ -35,10 +35,10 @@ interface ServiceEvents {
   readonly onVerdict: OnVerdict;
 }
 
-/** Alerts are small and wait for a network. */
-const ALERTS_AT_A_TIME = 2;
+/** Deliveries at a time. They mostly wait for the network. */
+const ALERT_CONCURRENCY = 2;
 
-/** Starts the roles on an open app and open queues, which the caller closes after `stop`. */
+/** Starts the roles. The caller closes app and queues after `stop`. */
 export function startService(
   app: App,
   queues: Queues,
@@ -47,14 +47,14 @@ export function startService(
   events: ServiceEvents,
 ): Service {
   const { shutdownTimeoutMs } = app.config;
-  const channels = channelsOf(app.config);
+  const channels = openAlertChannels(app.config);
   const hasAlerts = Object.values(channels).some((channel) => channel !== null);
   const workers = roles.worker
     ? startWorkers(app, queues, hasAlerts ? channels : null, events)
     : [];
   const scheduler = roles.scheduler ? startScheduler(app, queues, log) : null;
   const stopWatches = [
-    roles.scheduler && hasAlerts ? watchAge(app, queues, log) : null,
+    roles.scheduler && hasAlerts ? watchStaleCopies(app, queues, log) : null,
     roles.scheduler && hasAlerts ? watchFeedLag(app, queues, log) : null,
     roles.scheduler ? watchRetention(app, log) : null,
     roles.worker ? watchAudits(app, queues, log) : null,
@@ -63,22 +63,22 @@ export function startService(
   return {
     async stop() {
       for (const stop of stopWatches) stop?.();
-      // At the same time: none needs the other, and together they have no more time than each alone.
+      // All at the same time, so that the timeout applies once.
       const [ends] = await Promise.all([
         Promise.all(workers.map((worker) => worker.stop(shutdownTimeoutMs))),
-        // Cut short, it leaves nothing behind but what the next start does again.
+        // After the timeout, the next start repeats what the scheduler did not finish.
         scheduler && within(shutdownTimeoutMs, scheduler.stop()).catch(() => undefined),
       ]);
       const jobs = ends.reduce((sum, end) => sum + end.handedBack, 0);
-      if (jobs > 0) log.info('running work was handed back to the queue', { jobs });
+      if (jobs > 0) log.info('handed running jobs back to the queue', { jobs });
     },
   };
 }
 
 type AlertChannels = Readonly<Record<AlertChannelName, AlertChannel | null>>;
 
-/** The ways to tell people; null: not configured. */
-export function channelsOf({
+/** Creates the channels for alerts; null if not configured. */
+export function openAlertChannels({
   alertWebhook,
   alertMail,
 }: Pick<App['config'], 'alertWebhook' | 'alertMail'>): AlertChannels {
@@ -102,14 +102,15 @@ function startWorkers(
     queues.work('audits', audits, { concurrency, onJob }),
   ];
   if (app.config.feeds.length > 0) {
-    // All at a time: one whose target hangs must not hold up another.
-    const together = { concurrency: app.config.feeds.length, onJob };
-    workers.push(queues.work('feeds', feedHandler(app), together));
+    // All feeds at the same time, so that a target that hangs delays only its own feed.
+    const options = { concurrency: app.config.feeds.length, onJob };
+    workers.push(queues.work('feeds', feedHandler(app), options));
   }
-  if (channels === null) return workers;
-  const handler = alertHandler(app, channels);
-  const options = { concurrency: ALERTS_AT_A_TIME, onJob };
-  return [...workers, queues.work('alerts', handler, options)];
+  if (channels !== null) {
+    const options = { concurrency: ALERT_CONCURRENCY, onJob };
+    workers.push(queues.work('alerts', alertHandler(app, channels), options));
+  }
+  return workers;
 }
 
 function startScheduler(app: App, queues: Queues, log: Log): Scheduler {
@@ -130,13 +131,13 @@ function startScheduler(app: App, queues: Queues, log: Log): Scheduler {
 export interface HealthCheck {
   readonly name: string;
   /**
-   * Resolves to nothing when it works, and otherwise to the reason, which anybody may read. Of an
-   * error only the code is shown, since its text may hold an address with a password.
+   * Resolves to the reason when the check fails, which anybody may read. When it rejects, only the error's
+   * code is shown, because the message may contain a password.
    */
   readonly check: () => Promise<string | void>;
 }
 
-export function checksOf(
+export function healthChecks(
   app: App,
   queues: Queues,
   isStopping: () => boolean,
@@ -144,7 +145,7 @@ export function checksOf(
   return [
     {
       name: 'running',
-      check: () => Promise.resolve(isStopping() ? 'it is stopping' : undefined),
+      check: () => Promise.resolve(isStopping() ? 'the process is stopping' : undefined),
     },
     { name: 'store', check: () => app.store.ping() },
     {
@@ -152,7 +153,7 @@ export function checksOf(
       check: async () => {
         const { pending, unknown } = await migrationState(app.database.url);
         if (pending.length > 0) return `migrations are pending: ${pending.join(', ')}`;
-        return unknown.length > 0 ? 'it was migrated by a newer version' : undefined;
+        return unknown.length > 0 ? 'a newer version migrated the database' : undefined;
       },
     },
     { name: 'queue', check: () => queues.ping() },
@@ -160,11 +161,11 @@ export function checksOf(
 }
 
 /**
- * Tells the store now and every `BEAT_EVERY_MS` that this process lives.
- * @param roles what it does, such as `worker` and `scheduler`
- * @param schedules that it fires
- * @param dashboardUrl where its dashboard is; null when it serves none
- * @returns takes the process off the list, so that nobody waits for it; never throws
+ * Sends heartbeats of this process to the store, now and every `BEAT_EVERY_MS`.
+ * @param roles such as `worker` and `scheduler`
+ * @param schedules that this process fires
+ * @param dashboardUrl null when this process serves no dashboard
+ * @returns stops the heartbeat and removes the process from the store; never throws
  */
 export function startHeartbeat(
   processes: Pick<Store['processes'], 'beat' | 'end'>,
@@ -175,18 +176,18 @@ export function startHeartbeat(
 ): () => Promise<void> {
   const self = { host: hostname(), pid: process.pid, startedAt: new Date() };
   const info = { processId: randomUUID(), roles, schedules, dashboardUrl, ...self };
-  const beat = (): Promise<void> =>
+  const sendHeartbeat = (): Promise<void> =>
     processes.beat(info).catch((error: unknown) => {
-      log.debug('the store could not be told that this process lives', { error });
+      log.debug('could not send a heartbeat to the store', { error });
     });
-  let beating = beat();
+  let lastHeartbeat = sendHeartbeat();
   const timer = setInterval(() => {
-    beating = beating.then(beat);
+    lastHeartbeat = lastHeartbeat.then(sendHeartbeat);
   }, BEAT_EVERY_MS);
   timer.unref();
   return async () => {
     clearInterval(timer);
-    await beating;
+    await lastHeartbeat;
     await processes.end(info.processId).catch(() => undefined);
   };
 }

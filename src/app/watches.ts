@@ -6,49 +6,49 @@ import { enqueueNext } from '../jobs/codes/perform-chunk.js';
 import type { Queues } from '../queue/queues.js';
 import { keepsForEver, planRetention, PruneBusyError } from '../store/prune.js';
 
-/** Stops looking; what is being done is not waited for. */
+/** Stops a watch. Does not wait for a check that is running. */
 export type StopWatch = () => void;
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 
 /**
- * Looks now and then, never while the last look goes on.
- * @param look its signal ends when the watch is stopped
- * @param onFailure told of a look that failed, but not after the stop
+ * Runs a check at an interval, skipping ticks while the last check still runs.
+ * @param check its signal aborts when the watch is stopped
+ * @param onFailure called when a check rejects, but not after the stop
  */
-export function watch(
+export function runEvery(
   everyMs: number,
-  look: (signal: AbortSignal) => Promise<void>,
+  check: (signal: AbortSignal) => Promise<void>,
   onFailure: (error: unknown) => void,
   { atOnce = false } = {},
 ): StopWatch {
   const stopping = new AbortController();
   const { signal } = stopping;
-  let looking = false;
-  const begin = (): void => {
-    if (looking) return;
-    looking = true;
-    void look(signal)
+  let isRunning = false;
+  const run = (): void => {
+    if (isRunning) return;
+    isRunning = true;
+    void check(signal)
       .catch((error: unknown) => !signal.aborted && onFailure(error))
-      .finally(() => (looking = false));
+      .finally(() => (isRunning = false));
   };
-  const timer = setInterval(begin, everyMs);
-  if (atOnce) begin();
+  const timer = setInterval(run, everyMs);
+  if (atOnce) run();
   return () => {
     stopping.abort(new Error('the service is stopping'));
     clearInterval(timer);
   };
 }
 
-/** Alerts people, once each time, of copies that grew older than they may. */
-export function watchAge(
+/** Sends an alert when a copy becomes stale. The queue drops duplicates. */
+export function watchStaleCopies(
   { config, store }: Pick<App, 'config' | 'store'>,
   queues: Pick<Queues, 'add'>,
   log: Log,
 ): StopWatch {
   const names = config.sellers.map(({ name }) => name);
-  return watch(
+  return runEvery(
     MINUTE_MS,
     async (signal) => {
       const stale = await findStaleSellers(store, names, config.staleAfterHours, new Date());
@@ -57,15 +57,12 @@ export function watchAge(
         await queues.add('alerts', task, id);
       }
     },
-    // The next look alerts of the others. Store and queue log their outages themselves.
-    (error) => log.debug('the look for stale copies was cut short', { error }),
+    // The next check sends the rest. Store and queue log their outages themselves.
+    (error) => log.debug('could not check for stale copies', { error }),
   );
 }
 
-/**
- * Alerts people, once each time, of feeds whose targets lack for too long what they should have, and once
- * when such a target has it all. Null without feeds.
- */
+/** Sends an alert when a feed's target becomes stale, and when it recovers. @returns null without feeds */
 export function watchFeedLag(
   { config, store }: Pick<App, 'config' | 'store'>,
   queues: Pick<Queues, 'add'>,
@@ -73,7 +70,7 @@ export function watchFeedLag(
 ): StopWatch | null {
   const { feeds, feedStaleAfterHours } = config;
   if (feeds.length === 0) return null;
-  return watch(
+  return runEvery(
     MINUTE_MS,
     async (signal) => {
       for (const alert of await findFeedAlerts(store, feeds, feedStaleAfterHours, new Date())) {
@@ -81,21 +78,21 @@ export function watchFeedLag(
           if (signal.aborted) return;
           await queues.add('alerts', task, id);
         }
-        // Only now: a process that is killed before this tells it after its next start.
+        // After the alert is in the queue: if the process is killed before, its next start sends it.
         if (alert.kind === 'feed-recovered') await store.feeds.markStale(alert.feed, null);
       }
     },
-    (error) => log.debug('the look for stale feeds was cut short', { error }),
+    (error) => log.debug('could not check for stale feeds', { error }),
     { atOnce: true },
   );
 }
 
-/** Audits that are looked at, the newest. */
+/** Number of audits to check, the newest first. */
 const LATEST_AUDITS = 500;
 
 /**
- * Makes sure that the chunks of every running audit are in the queue, now and once a minute: a queue
- * that lost its jobs, or a process that was killed before it could add one, holds up no audit.
+ * Enqueues the next chunk of every running audit, now and every minute. So audits continue after the queue
+ * lost its jobs, or after a process was killed before it enqueued a chunk.
  */
 export function watchAudits(
   { config, store }: Pick<App, 'config' | 'store'>,
@@ -103,22 +100,22 @@ export function watchAudits(
   log: Log,
 ): StopWatch {
   const sellerIds = config.sellers.map(({ name }) => name);
-  return watch(
+  return runEvery(
     MINUTE_MS,
     async (signal) => {
       const audits = await store.audits.list({ sellerIds, limit: LATEST_AUDITS });
       for (const { auditId, sellerId, state } of audits) {
         if (signal.aborted) return;
-        if (state === 'running') await enqueueNext(store, auditId, adding(queues, sellerId));
+        if (state === 'running') await enqueueNext(store, auditId, chunkEnqueuer(queues, sellerId));
       }
     },
-    (error) => log.debug('the look for running audits was cut short', { error }),
+    (error) => log.debug('could not check for running audits', { error }),
     { atOnce: true },
   );
 }
 
-/** Puts chunks of a seller's audits into the queue. @param options as of `addChunk` */
-export function adding(
+/** Returns a function that enqueues a chunk of the seller's audits. @param options of `addChunk` */
+export function chunkEnqueuer(
   queues: Pick<Queues, 'addChunk'>,
   sellerId: string,
   options: { readonly afresh?: boolean } = {},
@@ -129,8 +126,8 @@ export function adding(
 }
 
 /**
- * Deletes what is older than the settings say, once a day, the first time an hour after the start.
- * Of several processes one does, and the others find little left. Null when all is kept for ever.
+ * Deletes data older than the KEEP_… settings allow, once a day, first an hour after the start. If several
+ * processes do it, a lock lets one at a time. @returns null when everything is kept for ever
  */
 export function watchRetention(
   { config, store }: Pick<App, 'config' | 'store'>,
@@ -138,7 +135,7 @@ export function watchRetention(
 ): StopWatch | null {
   if (keepsForEver(config.retention)) return null;
   let doneAt = -Infinity;
-  return watch(
+  return runEvery(
     HOUR_MS,
     async (signal) => {
       const now = new Date();
@@ -146,11 +143,11 @@ export function watchRetention(
       const pruned = await store.prune(planRetention(config.retention, now), { signal });
       doneAt = now.getTime();
       const rows = pruned.reduce((sum, one) => sum + one.rows, 0);
-      if (rows > 0) log.info('what was kept for long enough is deleted', { rows });
+      if (rows > 0) log.info('deleted rows older than the KEEP_… settings allow', { rows });
     },
     (error) => {
       if (error instanceof PruneBusyError) return;
-      log.warn('old rows could not be deleted; the next look tries again', { error });
+      log.warn('could not delete old rows; trying again in an hour', { error });
     },
   );
 }

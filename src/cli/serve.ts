@@ -1,5 +1,5 @@
 import { openApp, type App } from '../app.js';
-import { checksOf, startHeartbeat, startService, type Roles } from '../app/service.js';
+import { healthChecks, startHeartbeat, startService, type Roles } from '../app/service.js';
 import type { Config } from '../config/index.js';
 import type { Log } from '../domain/log.js';
 import { createLog } from '../log/index.js';
@@ -78,7 +78,7 @@ export async function serve(
     opened.push(app);
     queues = await queuesOf(app, name, log);
     opened.push(queues);
-    const checks = checksOf(app, queues, () => stopping);
+    const checks = healthChecks(app, queues, () => stopping);
     // Beside `run` on one machine, a dashboard alone would only take another port for it.
     const health =
       listen === null || (isDashboardOnly && !listen.chosen)

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { App } from '../../src/app.js';
 import { auditHandler, mirrorHandler, recheckPlan, runLog } from '../../src/app/handlers.js';
-import { adding, watchAudits } from '../../src/app/watches.js';
+import { chunkEnqueuer, watchAudits } from '../../src/app/watches.js';
 import { silentLog, type Log } from '../../src/domain/log.js';
 import { enqueueNext } from '../../src/jobs/codes/perform-chunk.js';
 import type { Queues } from '../../src/queue/queues.js';
@@ -34,7 +34,7 @@ const SELLER = {
   timeZone: 'UTC',
 };
 
-/** An app whose seller's marketplace is the shop. */
+/** An app whose seller sells in the shop. */
 function appOf(shop: Shop): App {
   const { store } = mirror();
   return {
@@ -66,42 +66,41 @@ async function isFinished(auditId: bigint): Promise<boolean> {
 
 function describeWork(title: string, trial: () => Trial): void {
   describe(title, () => {
-    it('works an audit off chunk by chunk, one of them in the queue at a time, and tells of its end', async () => {
+    it('completes an audit chunk by chunk, with one chunk in the queue at a time, and alerts at its end', async () => {
       const shop = await openShop();
-      // It counts all the time: a slow machine answers late.
+      // Counting jobs all the time slows the queue down.
       const queues = await trial().open({ tuning: { commandMs: 10_000, answerMs: 20_000 } });
       const codes = listOf(shop, 160);
       const auditId = await enter(mirror(), shop.marketplace.host, codes, { chunkSize: 20 });
-      await enqueueNext(mirror().store, auditId, adding(queues, 'main'));
+      await enqueueNext(mirror().store, auditId, chunkEnqueuer(queues, 'main'));
       expect((await queues.counts()).audits.waiting).toBe(1);
-      await enqueueNext(mirror().store, auditId, adding(queues, 'main'));
+      await enqueueNext(mirror().store, auditId, chunkEnqueuer(queues, 'main'));
       expect((await queues.counts()).audits.waiting).toBe(1);
       const handle = auditHandler(appOf(shop), queues);
-      let atWork = 0;
-      let mostAtWork = 0;
+      let running = 0;
+      let mostRunning = 0;
       const counted: typeof handle = async (task, context) => {
-        mostAtWork = Math.max(mostAtWork, ++atWork);
-        return handle(task, context).finally(() => atWork--);
+        mostRunning = Math.max(mostRunning, ++running);
+        return handle(task, context).finally(() => running--);
       };
       queues.work('audits', counted, { concurrency: 4 });
-      let most = 0;
+      let mostQueued = 0;
       await until(async () => {
         const { waiting, active, delayed } = (await queues.counts()).audits;
-        most = Math.max(most, waiting + active + delayed);
+        mostQueued = Math.max(mostQueued, waiting + active + delayed);
         return isFinished(auditId);
       });
-      // Beside those whose end is just being written down, at most one for each hand of the worker.
-      expect(most).toBeLessThanOrEqual(4);
-      // Chunks beside each other would not hear what the others hear of the key.
-      expect(mostAtWork).toBeLessThanOrEqual(2);
+      expect(mostQueued).toBeLessThanOrEqual(4);
+      // Two, because a chunk enqueues the next one before its own job has ended.
+      expect(mostRunning).toBeLessThanOrEqual(2);
       expect(await auditVerdicts(mirror(), auditId)).toEqual(truthOf(shop, codes));
       await until(async () => (await queues.counts()).alerts.waiting === 1);
       await until(async () => (await queues.counts()).audits.active === 0);
-      // Chunks that are done leave nothing behind.
+      // The queue keeps no finished chunks.
       expect((await queues.counts()).audits).toMatchObject({ completed: 0, failed: 0 });
     });
 
-    it('goes on when a cancelled audit is resumed, and when the queue has lost its jobs', async () => {
+    it('continues a resumed audit even if the queue has lost its jobs', async () => {
       const shop = await openShop();
       const queues = await trial().open();
       const app = appOf(shop);
@@ -109,7 +108,7 @@ function describeWork(title: string, trial: () => Trial): void {
       const codes = listOf(shop, 120);
       const auditId = await enter(mirror(), shop.marketplace.host, codes, { chunkSize: 20 });
       shop.sim.afterRequests(50, () => void audits.cancel(auditId));
-      await enqueueNext(mirror().store, auditId, adding(queues, 'main'));
+      await enqueueNext(mirror().store, auditId, chunkEnqueuer(queues, 'main'));
       const worker = queues.work('audits', auditHandler(app, queues), { concurrency: 2 });
       await until(async () => (await progress(mirror(), auditId)).state === 'cancelled');
       await until(async () => {
@@ -118,23 +117,23 @@ function describeWork(title: string, trial: () => Trial): void {
       });
       expect((await progress(mirror(), auditId)).pending).toBeGreaterThan(0);
       await audits.resume(auditId);
-      // Nobody puts anything into the queue but the watch.
-      const watch = watchAudits(app, queues, silentLog);
+      // Only the watch enqueues chunks.
+      const stopWatch = watchAudits(app, queues, silentLog);
       await until(() => isFinished(auditId));
-      watch();
+      stopWatch();
       await worker.stop(1_000);
       expect(await auditVerdicts(mirror(), auditId)).toEqual(truthOf(shop, codes));
     });
 
-    it.each(['held as by a process that was killed', 'put off'])(
-      'goes on at once when it is resumed, though its job is %s',
-      async (manner) => {
+    it.each(['locked by a dead worker', 'delayed'])(
+      'continues a resumed audit at once although its job is %s',
+      async (jobState) => {
         const shop = await openShop();
         const place = trial();
         const queues = await place.open();
         const codes = listOf(shop, 100);
         const auditId = await enter(mirror(), shop.marketplace.host, codes, { chunkSize: 50 });
-        await enqueueNext(mirror().store, auditId, adding(queues, 'main'));
+        await enqueueNext(mirror().store, auditId, chunkEnqueuer(queues, 'main'));
         let seen = 0;
         const holder = queues.work(
           'audits',
@@ -143,7 +142,7 @@ function describeWork(title: string, trial: () => Trial): void {
               return { kind: 'done', result: {} };
             }
             seen++;
-            if (manner === 'put off')
+            if (jobState === 'delayed')
               return { kind: 'later', reason: 'a pause', delayMs: 3_600_000 };
             await new Promise((resolve) => signal.addEventListener('abort', resolve));
             return { kind: 'hand-back' };
@@ -151,11 +150,11 @@ function describeWork(title: string, trial: () => Trial): void {
           { concurrency: 1 },
         );
         await until(() => seen === 1);
-        if (manner === 'put off') await holder.stop(1_000);
+        if (jobState === 'delayed') await holder.stop(1_000);
         const others = await place.open();
-        await enqueueNext(mirror().store, auditId, adding(others, 'main'));
+        await enqueueNext(mirror().store, auditId, chunkEnqueuer(others, 'main'));
         expect((await others.counts()).audits.waiting).toBe(0);
-        const again = adding(others, 'main', { afresh: true });
+        const again = chunkEnqueuer(others, 'main', { afresh: true });
         await enqueueNext(mirror().store, auditId, again);
         others.work('audits', auditHandler(appOf(shop), others), { concurrency: 2 });
         await until(() => isFinished(auditId));
@@ -164,13 +163,13 @@ function describeWork(title: string, trial: () => Trial): void {
       },
     );
 
-    it('asks again for known codes, and begins no second audit of them while one runs', async () => {
+    it('rechecks known codes, and starts no second audit of them while one runs', async () => {
       const shop = await openShop();
       const queues = await trial().open();
       const codes = listOf(shop, 60);
       const handle = auditHandler(appOf(shop), queues);
       const auditId = await enter(mirror(), shop.marketplace.host, codes);
-      await enqueueNext(mirror().store, auditId, adding(queues, 'main'));
+      await enqueueNext(mirror().store, auditId, chunkEnqueuer(queues, 'main'));
       const worker = queues.work('audits', handle, { concurrency: 1 });
       await until(() => isFinished(auditId));
       await worker.stop(1_000);
@@ -197,7 +196,7 @@ describeOnRedis('on Redis', (redis) => {
   describeWork('on one server', () => redisTrial(redisTarget(redis())));
 });
 
-it('leaves the job of a seller that it does not know for another try: while a fleet gets a new sellers file, old workers and new ones take the same jobs', async () => {
+it('retries the job of an unknown seller: other workers may already have the new sellers file', async () => {
   const app = {
     config: { sellers: [SELLER], alertWebhook: null, alertMail: null },
   } as unknown as App;
@@ -213,7 +212,7 @@ it('leaves the job of a seller that it does not know for another try: while a fl
   expect(await mirrorHandler(app, {} as Queues)(sync, CONTEXT)).toMatchObject(left);
 });
 
-it('plans re-audits for the time to the schedule’s next instant', () => {
+it('plans rechecks for the time until the next tick', () => {
   const seller = { ...SELLER, requestsPerMinute: 60, auditCron: '0 4 * * 1' };
   const settings = { share: 0.25, olderThanDays: 30 };
   const tick = '2026-11-16T04:00:00.000Z';
@@ -225,7 +224,7 @@ it('plans re-audits for the time to the schedule’s next instant', () => {
 
 afterEach(() => vi.useRealTimers());
 
-it('tells of look-ups as they begin, and then once a minute, since there is no bar in a log', () => {
+it('logs look-ups when they start, and then once a minute', () => {
   vi.useFakeTimers();
   const lines: unknown[][] = [];
   const log: Log = { ...silentLog, info: (...line) => lines.push(line), child: () => log };

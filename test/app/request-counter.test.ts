@@ -10,8 +10,8 @@ const sum = (slots: readonly { readonly own: number; readonly all: number }[]) =
   all: slots.reduce((total, { all }) => total + all, 0),
 });
 
-describe('the requests of the last hour', () => {
-  it('are counted for the seller and for all who share the budget of its marketplace', async () => {
+describe('request counts', () => {
+  it('are kept for the seller and for all sellers on the budget of its marketplace', async () => {
     const { store } = mirror();
     for (const name of ['main', 'second']) await store.sellers.ensure(name, 'market.example');
     await store.sellers.ensure('elsewhere', 'other.example');
@@ -29,7 +29,7 @@ describe('the requests of the last hour', () => {
     expect(slots.at(-1)?.at.getTime()).toBeGreaterThan(Date.now() - 300_000);
   });
 
-  it('are added up, and those of the day before are forgotten', async () => {
+  it('are added up, and deleted after a day', async () => {
     const { store } = mirror();
     await store.sellers.ensure('main', 'market.example');
     await mirror().rows(
@@ -44,7 +44,7 @@ describe('the requests of the last hour', () => {
     expect(rows).toEqual([]);
   });
 
-  it('cost no work anything when the store does not take them', async () => {
+  it('cause no error when the store fails', async () => {
     const requests = {
       add: () => Promise.reject(new Error('gone')),
       lastHour: () => Promise.reject(new Error()),

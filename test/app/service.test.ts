@@ -2,22 +2,22 @@ import { hostname } from 'node:os';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { App } from '../../src/app.js';
 import { startHeartbeat, startService } from '../../src/app/service.js';
-import { watchAge } from '../../src/app/watches.js';
+import { watchStaleCopies } from '../../src/app/watches.js';
 import { type Log, silentLog } from '../../src/domain/log.js';
 import type { Queues } from '../../src/queue/queues.js';
 import type { AlertTask } from '../../src/queue/tasks.js';
 import { useMirror } from '../support/mirror.js';
 
 beforeEach(() => {
-  vi.useFakeTimers();
+  vi.useFakeTimers({ now: new Date('2026-11-21T12:00:00Z') });
 });
 
 afterEach(() => {
   vi.useRealTimers();
 });
 
-/** An app with one schedule whose store answers nothing any more. */
-function appOfSilentStore(shutdownTimeoutMs: number): App {
+/** An app with one schedule, whose store never answers. */
+function appOfHangingStore(shutdownTimeoutMs: number): App {
   const seller = {
     name: 'ada',
     url: new URL('https://market.example'),
@@ -42,8 +42,8 @@ function appOfSilentStore(shutdownTimeoutMs: number): App {
 }
 
 describe('a service', () => {
-  it('ends in the time it is given although the store answers nothing: what the scheduler was about is done again', async () => {
-    const app = appOfSilentStore(2_000);
+  it('stops within SHUTDOWN_TIMEOUT although the store hangs', async () => {
+    const app = appOfHangingStore(2_000);
     const roles = { scheduler: true, worker: false, dashboard: false };
     const service = startService(app, {} as Queues, roles, silentLog, {
       onJob: () => undefined,
@@ -59,16 +59,15 @@ describe('a service', () => {
 });
 
 const mirror = useMirror();
+const MINUTE = 60_000;
 
-const MINUTE_MS = 60_000;
-
-describe('a process that works', () => {
-  it('is known to live, with what it does, from its start to its end', async () => {
+describe('the heartbeat', () => {
+  it('lists the process with its roles until it stops', async () => {
     const { processes } = mirror().store;
     const heartbeat = startHeartbeat(processes, ['worker', 'scheduler'], silentLog);
     const seen = async () => {
       for (;;) {
-        const found = await processes.live(MINUTE_MS, 'worker');
+        const found = await processes.live(MINUTE, 'worker');
         if (found.length > 0) return found;
       }
     };
@@ -76,42 +75,33 @@ describe('a process that works', () => {
       { roles: ['worker', 'scheduler'], host: hostname(), pid: process.pid },
     ]);
     await heartbeat();
-    expect(await processes.live(MINUTE_MS)).toEqual([]);
+    expect(await processes.live(MINUTE)).toEqual([]);
   });
 
-  it('goes on with its work when the store can’t be told', async () => {
-    const away = {
-      beat: () => Promise.reject(new Error('the store is away')),
-      end: () => Promise.reject(new Error('the store is away')),
+  it('does not throw when the store is down', async () => {
+    const down = {
+      beat: () => Promise.reject(new Error('the store is down')),
+      end: () => Promise.reject(new Error('the store is down')),
     };
-    await expect(startHeartbeat(away, ['worker'], silentLog)()).resolves.toBeUndefined();
+    await expect(startHeartbeat(down, ['worker'], silentLog)()).resolves.toBeUndefined();
   });
 });
 
-const MINUTE = 60_000;
 const LONG_AGO = new Date('2026-01-01T00:00:00Z');
 
-beforeEach(() => {
-  vi.useFakeTimers({ now: new Date('2026-11-21T12:00:00Z') });
-});
-
-afterEach(() => {
-  vi.useRealTimers();
-});
-
-/** The copies of some sellers, all of them stale, and a queue that does as it is told. */
+/** Watches stale copies of the sellers. @param addAlert called when an alert is enqueued */
 function watched(names: readonly string[], addAlert: (alert: AlertTask) => Promise<unknown>) {
-  const said: string[] = [];
-  const note = (message: string): void => void said.push(message);
-  const log: Log = { ...silentLog, info: note, warn: note, error: note };
+  const logged: string[] = [];
+  const write = (message: string): void => void logged.push(message);
+  const log: Log = { ...silentLog, info: write, warn: write, error: write };
   const copies = names.map((sellerId) => ({
     sellerId,
     knownSince: LONG_AGO,
     itemsMirroredAt: LONG_AGO,
     parked: null,
   }));
-  const asked: AlertTask[] = [];
-  const watch = watchAge(
+  const added: AlertTask[] = [];
+  const stop = watchStaleCopies(
     {
       config: {
         sellers: names.map((name) => ({ name })),
@@ -124,54 +114,54 @@ function watched(names: readonly string[], addAlert: (alert: AlertTask) => Promi
     {
       add: async (_queue, task) => {
         const alert = task as AlertTask;
-        asked.push(alert);
+        added.push(alert);
         await addAlert(alert);
         return { jobId: 'an alert', added: true };
       },
     },
     log,
   );
-  return { watch, asked, said };
+  return { stop, added, logged };
 }
 
-describe('the watch over the age of copies', () => {
-  it('puts an alert of each stale copy into the queue, which knows those it had already', async () => {
-    const { watch, asked } = watched(['ada', 'grace'], () => Promise.resolve());
+describe('the watch for stale copies', () => {
+  it('enqueues an alert for each stale copy every minute; the queue drops duplicates', async () => {
+    const { stop, added } = watched(['ada', 'grace'], () => Promise.resolve());
     await vi.advanceTimersByTimeAsync(2 * MINUTE);
-    expect(asked.map((alert) => 'seller' in alert && alert.seller)).toEqual([
+    expect(added.map((alert) => 'seller' in alert && alert.seller)).toEqual([
       ...['ada', 'grace'],
       ...['ada', 'grace'],
     ]);
-    watch();
+    stop();
     await vi.advanceTimersByTimeAsync(5 * MINUTE);
-    expect(asked).toHaveLength(4);
+    expect(added).toHaveLength(4);
   });
 
-  it('tries one alert a minute while the queue is away and leaves it to the queue to tell, or a thousand stale copies would fill the log', async () => {
-    const away = async (): Promise<never> => {
+  it('tries one alert a minute while the queue is down, and leaves logging to the queue', async () => {
+    const fail = async (): Promise<never> => {
       await new Promise((resolve) => setTimeout(resolve, 5_000));
-      throw new Error('the queue is away');
+      throw new Error('the queue is down');
     };
-    const { watch, asked, said } = watched(['ada', 'grace', 'alan', 'edsger'], away);
+    const { stop, added, logged } = watched(['ada', 'grace', 'alan', 'edsger'], fail);
     await vi.advanceTimersByTimeAsync(3 * MINUTE + 10_000);
-    expect(asked).toHaveLength(3);
-    expect(said).toEqual([]);
-    watch();
+    expect(added).toHaveLength(3);
+    expect(logged).toEqual([]);
+    stop();
   });
 
-  it('begins no look while one is still under way', async () => {
-    const { watch, asked } = watched(['ada'], () => new Promise(() => undefined));
+  it('starts no check while one is still running', async () => {
+    const { stop, added } = watched(['ada'], () => new Promise(() => undefined));
     await vi.advanceTimersByTimeAsync(10 * MINUTE);
-    expect(asked).toHaveLength(1);
-    watch();
+    expect(added).toHaveLength(1);
+    stop();
   });
 
-  it('goes no further once it is stopped: alerts that are left wait for the next start, the end does not wait for them', async () => {
+  it('enqueues no more alerts after it was stopped', async () => {
     const slow = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 5_000));
-    const { watch, asked } = watched(['ada', 'grace', 'alan'], slow);
+    const { stop, added } = watched(['ada', 'grace', 'alan'], slow);
     await vi.advanceTimersByTimeAsync(MINUTE);
-    watch();
+    stop();
     await vi.advanceTimersByTimeAsync(5 * MINUTE);
-    expect(asked).toHaveLength(1);
+    expect(added).toHaveLength(1);
   });
 });

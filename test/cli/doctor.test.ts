@@ -211,7 +211,7 @@ describe('doctor about the store', () => {
       seller: null,
       result: 'warning',
       text: matching(/^store: its role \w+ is a superuser/),
-      remedy: 'use an ordinary role in DATABASE_URL: docs/operations.md says how to make one',
+      remedy: 'use an ordinary role in DATABASE_URL; docs/operations.md says how to create one',
     });
     expect(
       await mirror().rows(

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { askForFeeds, feedHandler, pauseAfter, watchFeeds } from '../../src/app/feeds.js';
+import { requestFeeds, feedHandler, retryDelay, watchFeeds } from '../../src/app/feeds.js';
 import { mirrorHandler } from '../../src/app/handlers.js';
 import { readConfig } from '../../src/config/index.js';
 import { silentLog } from '../../src/domain/log.js';
@@ -186,8 +186,8 @@ describe('feeds of a service', () => {
       log: silentLog,
     });
     try {
-      await askForFeeds(app, queues, silentLog);
-      await askForFeeds(app, queues, silentLog);
+      await requestFeeds(app, queues, silentLog);
+      await requestFeeds(app, queues, silentLog);
       expect((await queues.counts()).feeds.waiting).toBe(1);
       queues.work('feeds', feedHandler(app), { concurrency: 1 });
       await until(async () => (await mirror().store.feeds.list())[0]?.deliveredAt instanceof Date);
@@ -248,7 +248,7 @@ describe('feeds of a service', () => {
     } finally {
       await queues.close();
     }
-    expect([1, 2, 3, 7, 8, 99].map(pauseAfter)).toEqual(
+    expect([1, 2, 3, 7, 8, 99].map(retryDelay)).toEqual(
       [30, 60, 120, 1_920, 3_600, 3_600].map((seconds) => seconds * 1_000),
     );
   });
@@ -270,7 +270,7 @@ describe('feeds of a service', () => {
     const state = async () => (await store.feeds.list())[0];
     try {
       queues.work('feeds', feedHandler(app), { concurrency: 1 });
-      await askForFeeds(app, queues, silentLog);
+      await requestFeeds(app, queues, silentLog);
       await until(async () => (await queues.counts()).feeds.delayed === 1);
       expect((await run(['status'], env)).stdout).toMatch(/✗ feed lake · behind since/);
       rmSync(join(dir, 'file'));
@@ -278,7 +278,7 @@ describe('feeds of a service', () => {
       expect((await run(['status'], env)).stdout).toMatch(/✓ feed lake · current, all delivered/);
       expect(await state()).toMatchObject({ failures: 0, problem: null });
       const { deliveredAt: byHand } = (await state()) ?? {};
-      await askForFeeds(app, queues, silentLog);
+      await requestFeeds(app, queues, silentLog);
       await until(async () => {
         const { deliveredAt = null } = (await state()) ?? {};
         return deliveredAt !== null && deliveredAt > (byHand ?? new Date());

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { expect, it, onTestFinished } from 'vitest';
-import { adding } from '../../src/app/watches.js';
+import { chunkEnqueuer } from '../../src/app/watches.js';
 import { enqueueNext } from '../../src/jobs/codes/perform-chunk.js';
 import { seededCatalogue } from '../../src/simulator/index.js';
 import { diceOf } from '../domain/codes/support.js';
@@ -86,7 +86,7 @@ const SCRIPT = `
   const { unlimitedBudget } = await from('marketplace/budget.js');
   const { Secret } = await from('domain/secret.js');
   const { performAuditChunk } = await from('jobs/codes/perform-chunk.js');
-  const { adding } = await from('app/watches.js');
+  const { chunkEnqueuer } = await from('app/watches.js');
   const log = { debug() {}, info() {}, warn() {}, error() {}, child: () => log };
   const store = openStore(databaseUrl, 'a worker');
   const queues = await openQueues({
@@ -99,7 +99,7 @@ const SCRIPT = `
   });
   const deps = {
     store, marketplace, sellerId: 'main', callCount: () => 0, concurrency: ${CALLS}, spacingMs: 0,
-    batchStates: new Map(), lookAfterMs: 0, enqueueChunk: adding(queues, 'main'),
+    batchStates: new Map(), lookAfterMs: 0, enqueueChunk: chunkEnqueuer(queues, 'main'),
   };
   queues.work('audits', async ({ auditId, chunk }, { signal }) => {
     const job = { auditId: BigInt(auditId), chunk, isLastAttempt: false };
@@ -123,7 +123,7 @@ it('workers killed at any moment lose no code, settle none twice, and have littl
   const codes = listOf(shop, 1_200, 6);
   const auditId = await enter(mirror(), shop.marketplace.host, codes, { chunkSize: 100 });
   const queues = await postgresTrialAt(mirror().databaseUrl).open();
-  await enqueueNext(mirror().store, auditId, adding(queues, 'main'));
+  await enqueueNext(mirror().store, auditId, chunkEnqueuer(queues, 'main'));
   // As slow as over a network, so that there is something to kill.
   shop.sim.faults.always('any', { kind: 'stall', ms: 50 });
   const dice = diceOf(4);

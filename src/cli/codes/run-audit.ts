@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { App } from '../../app.js';
-import { adding } from '../../app/watches.js';
+import { chunkEnqueuer } from '../../app/watches.js';
 import { enqueueNext, performAuditChunk, SECOND_LOOK } from '../../jobs/codes/perform-chunk.js';
 import type { AuditProgress } from '../../store/audits/types.js';
 import { explainDatabaseError } from '../../store/errors.js';
@@ -51,7 +51,7 @@ export async function runAudit(
   }
   const queues = await queuesOf(app, 'codes');
   try {
-    const addChunk = adding(queues, audit.sellerId, { afresh });
+    const addChunk = chunkEnqueuer(queues, audit.sellerId, { afresh });
     await enqueueNext(app.store, auditId, addChunk);
   } finally {
     await queues.close();

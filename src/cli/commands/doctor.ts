@@ -212,8 +212,8 @@ async function checkHealth({ health }: Config, store: Store | null): Promise<Che
 /** Sends a test alert by each way that is configured, and says what came back. */
 async function checkAlerts(config: Config, signal: AbortSignal): Promise<Check[]> {
   const { alertWebhook, alertMail, dashboard } = config;
-  const { channelsOf } = await import('../../app/service.js'); // slow to load: it brings the queue
-  const { webhook, mail } = channelsOf(config);
+  const { openAlertChannels } = await import('../../app/service.js'); // slow to load: it brings the queue
+  const { webhook, mail } = openAlertChannels(config);
   const message = testAlert(hostname(), dashboard.url);
   const ways = [
     {

@@ -2,7 +2,7 @@ import { Option, type Command } from 'commander';
 import type { App } from '../../app.js';
 import type { FeedConfig } from '../../config/index.js';
 import { feedDelay } from '../../domain/feeds.js';
-import { failureOf, outcomeOf } from '../../app/feeds.js';
+import { failedDelivery, deliveryOutcome } from '../../app/feeds.js';
 import { openTarget, runFeed } from '../../feeds/open.js';
 import { LIST_VIEWS, shapesOf, type ViewReport } from '../../feeds/deliver.js';
 import { TargetError, type Position, type Target } from '../../feeds/target.js';
@@ -114,10 +114,10 @@ async function run(app: App, name: string | undefined, options: CommonOptions): 
     let outcome: Omit<FeedOutcome, 'askedAt'>;
     try {
       views = await runFeed(app.database.url, feed, { signal, onProgress });
-      outcome = outcomeOf(views);
+      outcome = deliveryOutcome(views);
     } catch (error) {
       if (signal.aborted || !(error instanceof TargetError)) throw error;
-      outcome = failureOf(feed, error);
+      outcome = failedDelivery(feed, error);
     } finally {
       progress.finish();
     }
@@ -166,7 +166,7 @@ async function status({ config, store, signal }: App, options: CommonOptions): P
       const { deliveredAt = null, rows = null } = delivered ?? {};
       const loadedRows = loading?.rows ?? null;
       const stored = known.find((one) => one.view === view)?.problem ?? null;
-      const problem = error === null ? stored : failureOf(feed, error).problem;
+      const problem = error === null ? stored : failedDelivery(feed, error).problem;
       const lagSeconds = Math.round(feedDelay(known, [view], now).ms / 1000);
       return { feed: feed.name, view, deliveredAt, rows, loadedRows, lagSeconds, problem };
     });
@@ -250,7 +250,7 @@ async function check(app: App, name: string, options: CommonOptions): Promise<Ex
     return { ...server, problem, views };
   });
   const { server = null, clockMs = null, views = [] } = found ?? {};
-  const problem = error === null ? found.problem : failureOf(feed, error).problem;
+  const problem = error === null ? found.problem : failedDelivery(feed, error).problem;
   const isFine = problem === null && views.every(({ fits }) => fits);
   await printResult(
     options,

@@ -1,5 +1,5 @@
 import type { FC } from 'hono/jsx';
-import { adding } from '../../app/watches.js';
+import { chunkEnqueuer } from '../../app/watches.js';
 import { unprovenRemedy, whyUnproven } from '../../domain/codes/outcome.js';
 import {
   auditResultChunks,
@@ -222,7 +222,7 @@ export function addAudits(app: Dashboard, parts: DashboardParts): void {
           );
         }
         if (state !== 'running') await store.audits.resume(auditId);
-        await enqueueNext(store, auditId, adding(queues, sellerId, { afresh: true }));
+        await enqueueNext(store, auditId, chunkEnqueuer(queues, sellerId, { afresh: true }));
       },
     );
     return c.redirect(`/audits/${auditId}?notice=${await queuedNotice(store)}`, 303);

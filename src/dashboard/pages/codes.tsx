@@ -1,5 +1,5 @@
 import type { Child, FC } from 'hono/jsx';
-import { adding } from '../../app/watches.js';
+import { chunkEnqueuer } from '../../app/watches.js';
 import { describeVerdict } from '../../domain/codes/evidence.js';
 import { isUnconfirmedDenial, unprovenRemedy } from '../../domain/codes/outcome.js';
 import { supportAt } from '../../domain/codes/known-code.js';
@@ -235,7 +235,7 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
     await act(c, parts, { action: 'check code', target }, async () => {
       const signal = AbortSignal.timeout(ENTER_MS);
       const { auditId } = await enterLists(store, seller, [listOfCodes([code])], {}, { signal });
-      await enqueueNext(store, auditId, adding(queues, sellerId));
+      await enqueueNext(store, auditId, chunkEnqueuer(queues, sellerId));
     });
     const known = (await store.audits.knownCodes(sellerId, [code])).get(code);
     if (known === undefined) throw noCode();

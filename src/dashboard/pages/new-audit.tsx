@@ -1,6 +1,6 @@
 import { rm } from 'node:fs/promises';
 import type { FC } from 'hono/jsx';
-import { adding } from '../../app/watches.js';
+import { chunkEnqueuer } from '../../app/watches.js';
 import type { SellerConfig } from '../../config/index.js';
 import type { AuditCost } from '../../domain/codes/cost.js';
 import { CONFIRM_MODES } from '../../domain/codes/second-look.js';
@@ -289,7 +289,7 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
         signal: AbortSignal.any([ended, AbortSignal.timeout(READING_MS)]),
         onRead: ({ intake }) => onLines(intake.tally.rows),
       });
-      await enqueueNext(store, auditId, adding(queues, seller.name));
+      await enqueueNext(store, auditId, chunkEnqueuer(queues, seller.name));
       return auditId;
     });
   }

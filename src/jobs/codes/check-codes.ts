@@ -345,7 +345,7 @@ class Checking {
       this.#settledAt = now;
       this.#isLastTry = false;
     }
-    const next = nextStep({ stop, settled, open, roundsToWait: 0 }, now, Math.random());
+    const next = nextStep({ stop, settled, open, failedRounds: 0 }, now, Math.random());
     if (next.kind === 'done') return;
     const delayMs = next.kind === 'later' ? this.#delay(stop, next.delayMs, now) : null;
     if (delayMs === null) this.#end = stop ?? OUT_OF_PATIENCE;

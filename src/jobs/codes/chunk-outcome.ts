@@ -3,119 +3,119 @@ import { askAgain, whyUnproven, type UnprovenReason } from '../../domain/codes/o
 import type { AuditState } from '../../store/audits/types.js';
 import type { Stop, StopReason } from './types.js';
 
-/** Rounds without a verdict after which a code stays unproven. */
-const ROUNDS = 5;
-/** Codes that are asked for again although every code known to be valid is denied. */
-const MOST_WITHOUT_CANARY = 200;
-/** As long as no code known to be valid is found, a round tells little, and costs as much. */
-const ROUNDS_WITHOUT_CANARY = 2;
+/** Rounds without a verdict before a code stays unproven. */
+const MAX_ROUNDS = 5;
+/** The same while no valid code is found: such a round tells little and costs as much. */
+const MAX_ROUNDS_WITHOUT_CANARY = 2;
+/** Most codes that are retried although every code known to be valid is denied. */
+const MAX_RETRIED_WITHOUT_CANARY = 200;
 
-export interface AskResult {
+export interface BatchResult {
   readonly stop: Stop | null;
   /** Codes that got a verdict, or were given up. */
   readonly settled: number;
-  /** Codes to ask for again. */
+  /** Codes to retry. */
   readonly open: number;
-  /** Rounds that brought no verdict for some of them, where waiting may help; 0: none. */
-  readonly roundsToWait: number;
+  /** Most rounds that an open code has failed for a reason that may pass; 0: none did. */
+  readonly failedRounds: number;
 }
 
-export interface ChunkResult extends AskResult {
-  /** No code of the audit ever got a verdict by asking. */
-  readonly isFirst: boolean;
+export interface ChunkResult extends BatchResult {
+  /** No validation of this audit has brought a verdict yet. */
+  readonly isUntried: boolean;
   readonly state: AuditState;
 }
 
-export type Consequence =
+export type NextStep =
   | { readonly kind: 'done' }
   | { readonly kind: 'hand-back' }
-  /** Again after `delayMs`: it may be otherwise then. */
+  /** Retry after `delayMs`. */
   | { readonly kind: 'later'; readonly delayMs: number }
-  /** Only a person, or a change at the marketplace, can mend it: again after growing pauses. */
+  /** A person or the marketplace must act first: retry after growing pauses. */
   | { readonly kind: 'blocked'; readonly notBefore: number | null };
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
-/** Pause where a few codes got no verdict, for a reason that waiting does not help against, ms. */
+/** Pause before retrying codes that waiting does not help, ms. */
 const SOON_MS = 2 * SECOND;
-/** A few codes got no answer while others did; doubles with each round: some eight minutes in all. */
+/** First pause for codes that got no answer while others did; it doubles with each round, 4 to 8 minutes in all. */
 const FIRST_WAIT_MS = 15 * SECOND;
 const AFTER_STOP_MS: Partial<Record<StopReason, number>> = {
-  // All may be denied for a moment; the second such round is the last one.
+  // The marketplace may deny all codes for a moment. The second such round is the last.
   'canary-lost': MINUTE,
   limited: MINUTE,
   challenge: 10 * MINUTE,
 };
-/** Outages that let answers through are short ones. */
+/** Pause after an outage that let some answers through: such outages are short. */
 const AFTER_BREAK_MS = 15 * SECOND;
 const AFTER_OUTAGE_MS = 3 * MINUTE;
 
-/** Only a person can mend these; until then every call meets them. */
+/** Only a person can fix these; every call fails until then. */
 const KEY_FAULTS: ReadonlySet<StopReason> = new Set(['refused', 'account-changed']);
 
 const BLOCKING: ReadonlySet<StopReason> = new Set([...KEY_FAULTS, 'switched-off', 'redirect']);
 
 /**
- * What follows from what asking came to.
+ * Decides what happens after a batch.
  * @param now milliseconds since 1970
- * @param random 0 to 1, so that chunks that stopped together do not come back together
+ * @param random 0 to 1; spreads the retries of chunks that stopped together
  */
-export function nextStep(result: AskResult, now: number, random: number): Consequence {
-  const { stop, settled, open } = result;
+export function nextStep(result: BatchResult, now: number, random: number): NextStep {
+  const { stop, settled, open, failedRounds } = result;
   if (open === 0) return { kind: 'done' };
   if (stop?.reason === 'aborted') return { kind: 'hand-back' };
   const notBefore = stop?.notBefore ?? null;
-  // To try all codes without a canary is not worth their calls.
-  const isHelpless = stop?.reason === 'canary-lost' && settled === 0 && open > MOST_WITHOUT_CANARY;
+  // Without a canary, retrying many codes is not worth the calls.
+  const isHelpless =
+    stop?.reason === 'canary-lost' && settled === 0 && open > MAX_RETRIED_WITHOUT_CANARY;
   if (isHelpless || (stop !== null && BLOCKING.has(stop.reason))) {
     return { kind: 'blocked', notBefore };
   }
-  const { roundsToWait } = result;
-  const afterRoundMs = roundsToWait === 0 ? SOON_MS : FIRST_WAIT_MS * 2 ** (roundsToWait - 1);
+  const afterRoundMs = failedRounds === 0 ? SOON_MS : FIRST_WAIT_MS * 2 ** (failedRounds - 1);
   const pauseMs =
     stop === null
       ? afterRoundMs
       : (AFTER_STOP_MS[stop.reason] ?? (settled > 0 ? AFTER_BREAK_MS : AFTER_OUTAGE_MS));
-  // What the server asked for is waited for exactly; the budget spaces who comes back.
+  // The server's own time is kept exactly; the budget spreads the clients that come back then.
   const delayMs = notBefore !== null && notBefore > now ? notBefore - now : pauseMs * (1 + random);
   return { kind: 'later', delayMs: Math.ceil(delayMs) };
 }
 
 /**
- * Whether waiting for a key to be mended is of no use: it has never worked for this audit, so that
- * whoever asked for it is told at once. One that did may be on its way from one key to the next.
+ * True when the key has never worked for this audit: fail at once, so that the person who started it
+ * learns of it. A key that did work may be in the middle of a rotation.
  */
-export function isKeyNeverGood({ stop, settled, isFirst }: ChunkResult): boolean {
-  return isFirst && settled === 0 && stop !== null && KEY_FAULTS.has(stop.reason);
+export function isKeyNeverGood({ stop, settled, isUntried }: ChunkResult): boolean {
+  return isUntried && settled === 0 && stop !== null && KEY_FAULTS.has(stop.reason);
 }
 
 /**
- * Whether a call without a verdict counts against its code. What ends the asking never does: outages,
- * limits and a key that is not good are waited for, and denials that they left without a proof.
+ * Whether a call without a verdict counts as a failed round of its code. It does not when an outage, a
+ * limit or a bad key ended the batch: those are waited out, and so are the denials they left unproven.
  */
 export function countsAgainst(reason: UnprovenReason, stop: Stop | null): boolean {
   if (stop === null || stop.reason === 'canary-lost') return true;
   return askAgain(reason) === 'pointless' && stop.reason !== 'unreadable';
 }
 
-/** @param attempts rounds without a verdict, this one included */
-export function isGivenUp(attempts: number, stop: Stop | null): boolean {
-  return attempts >= (stop?.reason === 'canary-lost' ? ROUNDS_WITHOUT_CANARY : ROUNDS);
+/** @param rounds rounds without a verdict, this one included */
+export function isGivenUp(rounds: number, stop: Stop | null): boolean {
+  return rounds >= (stop?.reason === 'canary-lost' ? MAX_ROUNDS_WITHOUT_CANARY : MAX_ROUNDS);
 }
 
 export function describeStop(stop: Stop | null): string | null {
   if (stop === null || stop.reason === 'aborted') return null;
   const { reason, notBefore, detail } = stop;
-  const words = WORDS[reason] ?? whyUnproven(reason);
+  const text = STOP_TEXTS[reason] ?? whyUnproven(reason);
   const until = notBefore === null ? '' : `, not before ${moment(new Date(notBefore))}`;
-  // The detail of a challenge says the same.
-  const isTold = detail === null || detail === '' || reason === 'challenge';
-  return `${words}${until}${isTold ? '' : `: ${detail}`}`;
+  // The detail of a challenge repeats the text.
+  const hasDetail = detail !== null && detail !== '' && reason !== 'challenge';
+  return `${text}${until}${hasDetail ? `: ${detail}` : ''}`;
 }
 
-const WORDS: Partial<Record<StopReason, string>> = {
+const STOP_TEXTS: Partial<Record<StopReason, string>> = {
   challenge:
     'the marketplace’s bot protection wants to see a browser; ask its operator to let API requests from this address pass',
   'canary-lost':
-    'every code that was known to be valid is denied, so no denial can be proven; name one that is valid with --canary',
+    'every code that was known to be valid is denied, so no denial can be proven; name a valid code with --canary',
 };

@@ -2,85 +2,87 @@ import type { CallResult, UnprovenReason } from '../../domain/codes/outcome.js';
 import type { CodeCall } from '../../domain/codes/proof.js';
 import type { UnprovenCode } from './types.js';
 
-/** Times a code is asked for without a verdict, in one asking. */
-const TRIES = 3;
+/** Tries of a code in one batch before it stays unproven. */
+const MAX_TRIES = 3;
 
-/** Reasons for which another try in the same asking may help. */
-const PASSING: ReadonlySet<UnprovenReason> = new Set<UnprovenReason>([
+/** Reasons for which another try in the same batch may help. */
+const RETRYABLE: ReadonlySet<UnprovenReason> = new Set<UnprovenReason>([
   ...(['unavailable', 'refused', 'switched-off', 'redirect', 'proof-failed', 'gap'] as const),
   ...(['no-account-before', 'no-canary-before', 'row-too-long'] as const),
 ]);
 
-/** The codes of one asking: first each of the list, then those that need another try. */
+/** The codes of one batch: first those of the list, once each, then the retries. */
 export class CodeQueue {
-  /** Codes that were asked for without a verdict, with the last reason. */
+  /** Codes without a verdict after their last try, with the reason. */
   readonly unproven = new Map<string, UnprovenCode>();
   readonly #listed: readonly string[];
-  readonly #again = new Set<string>();
+  readonly #retries = new Set<string>();
   readonly #tries = new Map<string, number>();
   #next = 0;
 
-  /** @param listed each of them once */
+  /** @param listed without duplicates */
   constructor(listed: readonly string[]) {
     this.#listed = listed;
   }
 
-  get isAgain(): boolean {
+  /** The list is done; only retries are left. */
+  get isRetrying(): boolean {
     return this.#next >= this.#listed.length;
   }
 
   get isEmpty(): boolean {
-    return this.isAgain && this.#again.size === 0;
+    return this.isRetrying && this.#retries.size === 0;
   }
 
-  /** Codes of the list that were not asked for. */
+  /** Codes of the list that were not sent yet. */
   get left(): readonly string[] {
     return this.#listed.slice(this.#next);
   }
 
-  take(): string {
-    if (!this.isAgain) return this.#listed[this.#next++] as string;
-    const [code] = this.#again as Iterable<string> as [string];
-    this.#again.delete(code);
+  next(): string {
+    if (!this.isRetrying) return this.#listed[this.#next++] as string;
+    const [code] = this.#retries as Iterable<string> as [string];
+    this.#retries.delete(code);
     return code;
   }
 
-  /** Adds codes to ask for after the list, unless they are in it. */
-  add(codes: Iterable<string>): void {
-    for (const code of codes) if (!this.#listed.includes(code)) this.#again.add(code);
+  /** Adds codes to validate after the list, unless they are in it. */
+  retry(codes: Iterable<string>): void {
+    for (const code of codes) if (!this.#listed.includes(code)) this.#retries.add(code);
   }
 
-  /** A call came to no verdict; the code gets another try where that may help. */
+  /** Records a call that brought no verdict, and queues a retry where that may help. */
   fail({ code, evidence, endedAt: at }: CodeCall, reason: UnprovenReason): void {
     const tries = (this.#tries.get(code) ?? 0) + 1;
     this.#tries.set(code, tries);
     this.unproven.set(code, { reason, evidence, at });
-    if (PASSING.has(reason) && tries < TRIES) this.#again.add(code);
+    if (RETRYABLE.has(reason) && tries < MAX_TRIES) this.#retries.add(code);
   }
 
+  /** The unproven codes of the list. */
   report(): ReadonlyMap<string, UnprovenCode> {
     const listed = new Set(this.#listed);
     return new Map([...this.unproven].filter(([code]) => listed.has(code)));
   }
 }
 
-/** Canaries that are tried before all count as lost. */
-const MOST_LOST = 20;
-/** Calls without a sound answer, one after another, until a canary is given up. */
-const USELESS = 2;
+/** Canaries to try before all of them count as lost. */
+const MAX_LOST = 20;
+/** Calls in a row without a sound answer before a canary is given up. */
+const MAX_UNSOUND = 2;
 
-/** The codes known to be valid that one asking has to prove the key with. */
+/** The codes known to be valid that a batch can prove the key with. */
 export class Canaries {
   /** Those that were denied, or got no sound answer. */
   readonly lost = new Set<string>();
-  /** Codes that were denied as canaries. Once another code is found, they are asked for like the list's. */
+  /** Denied canaries. Once another code is found, they are validated like codes of the list. */
   readonly denied: Set<string>;
-  #failures = 0;
+  #unsound = 0;
 
   /**
    * @param known codes to try, the best first
-   * @param found a code that was found just before; null while none was
-   * @param denied codes that were denied as canaries in earlier askings
+   * @param found a valid code of the batch before; null: none
+   * @param denied canaries that earlier batches were denied
    */
   constructor(
     readonly known: readonly string[],
@@ -90,19 +92,19 @@ export class Canaries {
     this.denied = new Set(denied);
   }
 
-  /** The code to ask for: one that was found, else the next that was not tried; null when all are lost. */
+  /** The canary to send: the last code found, else the next one not tried; null when all are lost. */
   get next(): string | null {
     if (this.found !== null) return this.found;
-    if (this.lost.size >= MOST_LOST) return null;
+    if (this.lost.size >= MAX_LOST) return null;
     return this.known.find((code) => !this.lost.has(code)) ?? null;
   }
 
-  /** Takes in what came of asking for a canary. One that is denied has changed, or the key is bad: others tell. */
-  hear({ code, outcome: { kind } }: { readonly code: string } & CallResult): void {
-    if (kind === 'success') this.found = code;
+  /** A denial means that the canary became invalid or that the key is bad; another canary decides. */
+  recordReply({ code, outcome: { kind } }: { readonly code: string } & Heard): void {
+    if (kind === 'affirmed') this.found = code;
     if (kind === 'denied') this.denied.add(code);
-    const isUseless = kind === 'suspect' && ++this.#failures % USELESS === 0;
-    if (kind !== 'denied' && !isUseless) return;
+    const isUnsound = kind === 'doubtful' && ++this.#unsound % MAX_UNSOUND === 0;
+    if (kind !== 'denied' && !isUnsound) return;
     this.lost.add(code);
     if (this.found === code) this.found = null;
   }

@@ -11,24 +11,24 @@ import type { Marketplace, Sourced } from '../../marketplace/types.js';
 export type CodeMarketplace = Pick<Marketplace, 'account' | 'validate'>;
 
 export interface BatchOptions {
-  /** User name that the seller is bound to; null when the first proof is to tell. */
+  /** User name that the seller is bound to; null: that of the first account details. */
   readonly account: string | null;
   readonly codes: readonly string[];
-  /** Codes that are not of the list, and asked for after it when another code was found. */
-  readonly also?: readonly string[];
+  /** Codes outside the list, validated after it once another code was found. */
+  readonly extraCodes?: readonly string[];
   /** Codes of this seller known to be valid, the best first. */
   readonly canaries: readonly string[];
-  /** Most validations under way at the same time. */
+  /** Most validations in flight. */
   readonly concurrency: number;
   /** Milliseconds that the budget puts between two requests of this audit; 0: unlimited, or not known. */
   readonly spacingMs: number;
-  /** What `BatchReport.endState` held after the codes asked for before, when there were any. */
+  /** The `endState` of the batch before, if there was one. */
   readonly startState?: BatchState | null;
   /** Milliseconds since 1970. */
   readonly now: () => number;
-  /** Cuts the calls under way. */
+  /** Cancels the calls in flight. */
   readonly signal: AbortSignal;
-  /** Once aborted no further code is asked for; the checkpoint that is due still is. */
+  /** Once aborted, no further code is sent; pending denials still get their checkpoint. */
   readonly closing?: AbortSignal;
 }
 
@@ -38,15 +38,15 @@ export interface SettledCode {
   readonly kind: 'found' | 'denied';
   readonly proof: Exclude<Proof, 'none'>;
   readonly evidence: Evidence;
-  /** When it was answered or denied, milliseconds since 1970. */
+  /** When the reply came, milliseconds since 1970. */
   readonly at: number;
-  /** Those around a denial; null when it was found. */
+  /** Those around a denial; null when the code was found. */
   readonly checkpoints: Checkpoints | null;
-  /** Null when it was denied. */
+  /** Null when the code was denied. */
   readonly answer: Sourced<Purchase> | null;
 }
 
-/** A code that was asked for without anything that counts. */
+/** A code that was validated without a result that counts. */
 export interface UnprovenCode {
   readonly reason: UnprovenReason;
   readonly evidence: Evidence;
@@ -54,47 +54,46 @@ export interface UnprovenCode {
   readonly at: number;
 }
 
-/** Why asking ended before every code was asked for, and when to come back. */
+/** Why a batch ended early. */
 export interface Stop {
   readonly reason: StopReason;
-  /** When the server says to come back, milliseconds since 1970; null when it did not say. */
+  /** When the server allows a retry, milliseconds since 1970; null when it did not say. */
   readonly notBefore: number | null;
-  /** What the server or the client said of it, redacted and bounded; null when there is nothing to say. */
+  /** The server's or client's message, redacted and bounded. */
   readonly detail: string | null;
 }
 
 export type StopReason =
-  | InconclusiveReason
-  | Exclude<SuspectReason, 'another-code'>
-  /** Bot protection wants to see a browser. */
+  | SilenceReason
+  | Exclude<DoubtReason, 'another-code'>
+  /** Bot protection asks for a browser. */
   | 'challenge'
-  /** The key opens another account than before. */
+  /** The key opens a different account than before. */
   | 'account-changed'
-  /** Every code that was known to be valid is denied: no denial can be proven. */
+  /** Every code known to be valid is denied, so no denial can be proven. */
   | 'canary-lost'
   | 'aborted';
 
 export interface BatchReport {
-  /** Codes of the list that were asked for and not settled. */
+  /** Codes of the list that were sent and not settled. */
   readonly unproven: ReadonlyMap<string, UnprovenCode>;
-  /** Codes that were not asked for. */
+  /** Codes that were not sent. */
   readonly left: readonly string[];
-  /** Null when every code was asked for. */
+  /** Null when every code was sent. */
   readonly stop: Stop | null;
-  /** User name of the account that the key opened; null when nothing told it. */
+  /** User name of the account that the key opened; null: not known. */
   readonly account: string | null;
-  /** Canaries that were denied. As soon as another is found they are asked for as codes, and settled like those. */
+  /** Canaries that were denied. Once another code is found, they are validated and settled like codes. */
   readonly lostCanaries: readonly string[];
-  /** What tells those who ask next of the key. */
   readonly endState: BatchState;
 }
 
-/** What the calls so far tell those who ask for the next codes of the same seller. */
+/** What the next batch of the same seller starts from. */
 export interface BatchState {
-  /** The calls of the last checkpoint, numbered up to 0; empty when it no longer stands. */
+  /** The calls of the last checkpoint, with sequence numbers up to 0; empty when it no longer counts. */
   readonly checkpoint: readonly Call[];
-  /** A canary that was found. */
+  /** A code that was found. */
   readonly canary: string | null;
-  /** Denials between two checkpoints where the server asks for long pauses; `Infinity` where it does not. */
+  /** Most denials between two checkpoints; `Infinity` unless the server asks for long pauses. */
   readonly denialsPerCheckpoint: number;
 }

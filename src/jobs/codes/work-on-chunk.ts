@@ -21,27 +21,27 @@ import { countsAgainst, isGivenUp, type ChunkResult } from './chunk-outcome.js';
 import type { Pace } from './pace.js';
 import type { BatchOptions, BatchState, SettledCode, Stop, UnprovenCode } from './types.js';
 
-/** Canaries known from before that a chunk may try. */
-const CANARIES = 20;
-/** Canaries denied earlier that are asked for again beside the codes of a second look. */
-const DENIED_CANARIES = 20;
-/** Audits that are taken to share the budget of their marketplace at most. */
-const MOST_SHARING = 50;
+/** Known canaries that a chunk may try. */
+const MAX_CANARIES = 20;
+/** Denied canaries that are validated again beside the codes of a chunk. */
+const MAX_DENIED_CANARIES = 20;
+/** Audits assumed to share the budget of their marketplace, at most. */
+const MAX_SHARING_AUDITS = 50;
 
 export interface AuditDeps
   extends Pace, Pick<JobDeps, 'store' | 'marketplace' | 'sellerId' | 'callCount'> {
-  /** What the last chunk of each seller told the next; shared by all chunks of a process. */
+  /** How each seller's last chunk ended; all chunks of a process share it. */
   readonly batchStates: Map<string, BatchState>;
   readonly closing?: AbortSignal;
   /** From a denial to the second look at it, milliseconds; default a minute. */
   readonly lookAfterMs?: number;
-  /** Told of every code that gets a verdict, or is given up. */
+  /** Called with each code that gets a verdict or is given up. */
   readonly onVerdict?: (verdict: Verdict) => void;
-  /** Puts a chunk into the queue; harmless when it is there already. */
+  /** Adds a chunk to the queue; does nothing if it is there already. */
   readonly enqueueChunk: (auditId: bigint, chunk: number) => Promise<void>;
 }
 
-/** Asks for the given codes of an audit and records what comes of it. */
+/** Validates codes of an audit and records the results. */
 export async function validateChunk(
   deps: AuditDeps,
   held: LockedChunk,
@@ -56,17 +56,17 @@ export async function validateChunk(
     store.sellers.ensure(sellerId, marketplace.host),
   ]);
   let settled = 0;
-  let roundsToWait = 0;
-  const recorder = new Recorder(deps, held.auditId, audit?.state ?? 'running');
-  const isFirst = audit !== null && audit.valid + audit.invalid + audit.denied === audit.reused;
+  let failedRounds = 0;
+  const writer = new ResultWriter(deps, held.auditId, audit?.state ?? 'running');
+  const isUntried = audit !== null && audit.valid + audit.invalid + audit.denied === audit.reused;
   const resultOf = (stop: Stop | null): ChunkResult => {
-    const { state } = recorder;
-    return { stop, settled, open: pending.length - settled, roundsToWait, isFirst, state };
+    const { state } = writer;
+    return { stop, settled, open: pending.length - settled, failedRounds, isUntried, state };
   };
   if (audit === null || pending.length === 0) return { ...resultOf(null), open: 0 };
   const { username } = binding;
   if (username !== null && !sameHost(binding.marketplace, marketplace.host)) {
-    const detail = `seller "${sellerId}" is of the marketplace ${binding.marketplace}, not of ${marketplace.host}`;
+    const detail = `seller "${sellerId}" belongs to the marketplace ${binding.marketplace}, not ${marketplace.host}`;
     return resultOf({ reason: 'account-changed', notBefore: null, detail });
   }
   const record = (results: readonly CodeResult[]): Promise<void> => {
@@ -74,80 +74,86 @@ export async function validateChunk(
       if (final || denied === true) settled++;
       if (final) onVerdict?.(finding.verdict);
     }
-    return recorder.add(results);
+    return writer.add(results);
   };
 
-  const codes = new Map(inTurn(pending, audit.problem !== null).map((one) => [one.code, one]));
-  const asking = new BatchValidator(marketplace, {
-    ...(await askOptions(deps, held, codes)),
+  const ordered = inOrder(pending, audit.problem !== null);
+  const pendingByCode = new Map(ordered.map((code) => [code.code, code]));
+  const validator = new BatchValidator(marketplace, {
+    ...(await batchOptions(deps, held, pendingByCode)),
     account: username,
-    signal: AbortSignal.any([signal, held.lost, recorder.ended]),
+    signal: AbortSignal.any([signal, held.lost, writer.auditEnded]),
   });
-  const [denied, found]: [DeniedCanary[], string[]] = [[], []];
-  for await (const news of asking) {
+  const deniedCanaries: DeniedCanary[] = [];
+  const foundCanaries: string[] = [];
+  for await (const batch of validator) {
     const results: CodeResult[] = [];
-    for (const one of news) {
-      const { code, kind, proof, evidence, at, checkpoints } = one;
-      const known = codes.get(code);
-      if (known !== undefined) results.push(settledResult(one, known, confirm));
-      else if (kind === 'found') found.push(code);
-      else denied.push({ code, proof, ...evidence, checkedAt: new Date(at), checkpoints });
+    for (const result of batch) {
+      const { code, kind, proof, evidence, at, checkpoints } = result;
+      const known = pendingByCode.get(code);
+      if (known !== undefined) results.push(settledResult(result, known, confirm));
+      else if (kind === 'found') foundCanaries.push(code);
+      else deniedCanaries.push({ code, proof, ...evidence, checkedAt: new Date(at), checkpoints });
     }
     await record(results);
   }
 
-  const { report } = asking;
+  const { report } = validator;
   batchStates.set(sellerId, report.endState);
-  await store.audits.recordDeniedCanaries(sellerId, denied, found, lookAfterMs);
+  await store.audits.recordDeniedCanaries(sellerId, deniedCanaries, foundCanaries, lookAfterMs);
   const unproven: CodeResult[] = [];
-  for (const [code, one] of report.unproven) {
-    if (!countsAgainst(one.reason, report.stop)) continue;
-    const known = codes.get(code) as PendingCode;
+  for (const [code, result] of report.unproven) {
+    if (!countsAgainst(result.reason, report.stop)) continue;
+    const known = pendingByCode.get(code) as PendingCode;
     const rounds = known.attempts + 1;
     const isFinal = isGivenUp(rounds, report.stop);
-    unproven.push(unprovenResult(one, known, isFinal));
-    if (!isFinal && askAgain(one.reason) === 'later') roundsToWait = Math.max(roundsToWait, rounds);
+    unproven.push(unprovenResult(result, known, isFinal));
+    if (!isFinal && askAgain(result.reason) === 'later') {
+      failedRounds = Math.max(failedRounds, rounds);
+    }
   }
   await record(unproven);
-  await recorder.flush();
+  await writer.flush();
   if (username === null && report.account !== null) {
-    const bound = { username: report.account, marketplace: marketplace.host };
-    await store.sellers.bind(sellerId, bound);
+    await store.sellers.bind(sellerId, {
+      username: report.account,
+      marketplace: marketplace.host,
+    });
   }
   return resultOf(report.stop);
 }
 
 /**
- * Codes in the order in which they are asked for: those with failed attempts come last. Where the audit
- * was held up it begins at a random place: the codes that came first may have caused it.
+ * Sorts codes with failed attempts last. After a problem it starts at a random place: the codes that
+ * came first may have caused it.
  */
-function inTurn(pending: readonly PendingCode[], wasHeldUp: boolean): readonly PendingCode[] {
-  const first = wasHeldUp ? Math.floor(Math.random() * pending.length) : 0;
+function inOrder(pending: readonly PendingCode[], hadProblem: boolean): readonly PendingCode[] {
+  const first = hadProblem ? Math.floor(Math.random() * pending.length) : 0;
   const byPosition = pending.toSorted((a, b) => a.position - b.position);
   const rotated = [...byPosition.slice(first), ...byPosition.slice(0, first)];
   return rotated.sort((a, b) => a.attempts - b.attempts);
 }
 
-async function askOptions(
+async function batchOptions(
   deps: AuditDeps,
-  held: LockedChunk,
-  codes: ReadonlyMap<string, PendingCode>,
+  held: HeldChunk,
+  pendingByCode: ReadonlyMap<string, PendingCode>,
 ): Promise<Omit<BatchOptions, 'account' | 'signal'>> {
   const { store, sellerId, marketplace, batchStates, concurrency, spacingMs, closing } = deps;
-  const { lookAfterMs = SECOND_LOOK_DELAY_MS } = deps;
-  const known = await store.audits.canariesOf(sellerId, CANARIES);
+  const { lookAfterMs = LOOK_AFTER_MS } = deps;
+  const known = await store.audits.canariesOf(sellerId, MAX_CANARIES);
   const canaries = [...new Set([...(held.canary === null ? [] : [held.canary]), ...known])];
-  // A code that is asked for anyway says nothing of itself.
-  const others = canaries.filter((code) => !codes.has(code));
-  const earlier = await store.audits.deniedCanaries(sellerId, lookAfterMs, DENIED_CANARIES);
+  // A code can't vouch for itself: prefer canaries that this chunk does not validate.
+  const others = canaries.filter((code) => !pendingByCode.has(code));
+  const denied = await store.audits.deniedCanaries(sellerId, lookAfterMs, MAX_DENIED_CANARIES);
   const sharing = await store.audits.countRunning(marketplace.host);
   return {
-    codes: [...codes.keys()],
-    also: earlier.filter((code) => !codes.has(code)),
+    codes: [...pendingByCode.keys()],
+    extraCodes: denied.filter((code) => !pendingByCode.has(code)),
     canaries: others.length > 0 ? others : canaries,
     concurrency,
-    // Audits of the same marketplace take turns, so that the calls of each lie further apart.
-    spacingMs: spacingMs * Math.min(Math.max(1, sharing), MOST_SHARING),
+    // Audits of the same marketplace take turns, so the calls of each lie further apart.
+    spacingMs: spacingMs * Math.min(Math.max(1, sharing), MAX_SHARING_AUDITS),
     startState: batchStates.get(sellerId) ?? null,
     now: Date.now,
     ...(closing === undefined ? {} : { closing }),
@@ -159,17 +165,17 @@ function settledResult(
   { position, codeId }: PendingCode,
   confirm: Confirm,
 ): CodeResult {
-  const isWaiting = kind === 'denied' && confirm !== 'none';
   const common = { position, codeId, proof, ...evidence, checkedAt: new Date(at), checkpoints };
   if (answer !== null) {
     const finding = { verdict: 'valid', purchase: leanReading(answer) } as const;
     const rawHash = hash('sha256', answer.text);
     return { ...common, finding, reason: 'answered', rawHash, final: true };
   }
-  const denied = { ...common, rawHash: null, final: !isWaiting };
-  return isWaiting
-    ? { ...denied, finding: { verdict: 'unproven' }, reason: 'unconfirmed', denied: true }
-    : { ...denied, finding: { verdict: 'invalid' }, reason: 'denied' };
+  const needsSecondLook = kind === 'denied' && confirm !== 'none';
+  const denied = { ...common, rawHash: null, final: !needsSecondLook };
+  return needsSecondLook
+    ? { ...denied, news: { verdict: 'unproven' }, reason: 'unconfirmed', denied: true }
+    : { ...denied, news: { verdict: 'invalid' }, reason: 'denied' };
 }
 
 function unprovenResult(
@@ -192,8 +198,8 @@ function unprovenResult(
 }
 
 /**
- * What is recorded of a purchase. The item it is of is most of what was answered: where its id was
- * read it is let go here, since results may wait for a while until they are written.
+ * Drops the item from a purchase's raw JSON where its id was read. The item is most of an answer, and
+ * results wait in memory until they are written.
  */
 function leanReading({ value, raw }: Sourced<Purchase>): PurchaseReading {
   if ((value.item?.id ?? null) === null || !isObject(raw)) return { value, raw };
@@ -201,33 +207,32 @@ function leanReading({ value, raw }: Sourced<Purchase>): PurchaseReading {
   return { value, raw: rest };
 }
 
-/** Writing may take a tenth of the time: the pause after a write is so many times as long as it took. */
-const PAUSE_SHARE = 9;
-/** Longest pause between two writes. */
-const LONGEST_PAUSE_MS = 1_000;
-/** So many results are written without a pause, while the next are asked for: their number makes up for it. */
-const WORTH_A_WRITE = 400;
-/** Results that may wait for a write before asking waits too. */
-const MOST_WAITING = 1_000;
+/** The pause after a write is this many times as long as the write, so writing takes a tenth of the time. */
+const PAUSE_FACTOR = 9;
+const MAX_PAUSE_MS = 1_000;
+/** This many buffered results are written without a pause. */
+const FULL_WRITE = 400;
+/** This many buffered results make `add` wait for the write. */
+const MAX_BUFFERED = 1_000;
 
 /**
- * Writes results into the store while codes are asked for, with the number of calls that were made for
- * them. A result is written at once when the last write is past; the faster they come, the more of them
- * go into one write, so that an audit without a budget is not held up by writing. A kill loses what came
- * since the last write began.
+ * Writes results into the store while codes are validated, together with the number of calls made.
+ * A result is written at once if no write is in progress. The faster results come, the more share a
+ * write, so that writing does not slow down an audit without a budget. A kill loses the results since
+ * the last write began.
  */
-class Recorder {
+class ResultWriter {
   readonly #deps: Pick<AuditDeps, 'store' | 'callCount'>;
   readonly #auditId: bigint;
-  readonly #ended = new AbortController();
-  #waiting: CodeResult[] = [];
+  readonly #auditEnded = new AbortController();
+  #buffer: CodeResult[] = [];
   #countedCalls: number;
-  /** Fulfilled when nothing waits any more. */
+  /** The write loop; null when the buffer is empty. */
   #writing: Promise<void> | null = null;
   #pause = new AbortController();
   #isFlushing = false;
   #failure: { readonly error: unknown } | null = null;
-  /** Of the audit, after the last write. */
+  /** State of the audit at the last write. */
   state: AuditState;
 
   constructor(deps: Pick<AuditDeps, 'store' | 'callCount'>, auditId: bigint, state: AuditState) {
@@ -237,42 +242,42 @@ class Recorder {
     this.#countedCalls = deps.callCount();
   }
 
-  get ended(): AbortSignal {
-    return this.#ended.signal;
+  /** Aborted once a write finds that the audit is no longer running. */
+  get auditEnded(): AbortSignal {
+    return this.#auditEnded.signal;
   }
 
   /**
-   * Takes results; the promise is fulfilled when more may come.
-   * @throws what an earlier write threw
+   * Buffers results. The promise resolves when more may come.
+   * @throws the error of an earlier write
    */
   async add(results: readonly CodeResult[]): Promise<void> {
-    this.#waiting.push(...results);
-    if (this.#waiting.length > MOST_WAITING || this.#failure !== null) return this.flush();
-    if (this.#waiting.length >= WORTH_A_WRITE && !this.#pause.signal.aborted) this.#pause.abort();
-    if (this.#waiting.length > 0) this.#writing ??= this.#writeWaiting();
+    this.#buffer.push(...results);
+    if (this.#buffer.length > MAX_BUFFERED || this.#failure !== null) return this.flush();
+    if (this.#buffer.length >= FULL_WRITE && !this.#pause.signal.aborted) this.#pause.abort();
+    if (this.#buffer.length > 0) this.#writing ??= this.#writeLoop();
   }
 
-  /** Returns when everything is written, the calls made too. @throws what a write threw */
+  /** Writes everything, the number of calls too. @throws the error of a write */
   async flush(): Promise<void> {
     this.#isFlushing = true;
     this.#pause.abort();
     await this.#writing;
     this.#isFlushing = false;
     if (this.#failure !== null) throw this.#failure.error;
-    if (this.#waiting.length > 0 || this.#deps.callCount() > this.#countedCalls)
-      await this.#write();
+    if (this.#buffer.length > 0 || this.#deps.callCount() > this.#countedCalls) await this.#write();
   }
 
-  /** Writes until nothing waits. A failure is thrown to who adds more. */
-  async #writeWaiting(): Promise<void> {
+  /** Writes until the buffer is empty. The next `add` or `flush` throws a failure. */
+  async #writeLoop(): Promise<void> {
     try {
-      while (this.#waiting.length > 0) {
+      while (this.#buffer.length > 0) {
         const began = performance.now();
         await this.#write();
         const tookMs = performance.now() - began;
-        if (this.#isFlushing || this.#waiting.length >= WORTH_A_WRITE) continue;
+        if (this.#isFlushing || this.#buffer.length >= FULL_WRITE) continue;
         this.#pause = new AbortController();
-        const pauseMs = Math.min(PAUSE_SHARE * tookMs, LONGEST_PAUSE_MS);
+        const pauseMs = Math.min(PAUSE_FACTOR * tookMs, MAX_PAUSE_MS);
         await sleep(pauseMs, undefined, { signal: this.#pause.signal }).catch(() => undefined);
       }
     } catch (error) {
@@ -283,11 +288,11 @@ class Recorder {
 
   async #write(): Promise<void> {
     const { store, callCount } = this.#deps;
-    const [calls, results] = [callCount(), this.#waiting];
-    this.#waiting = [];
+    const [calls, results] = [callCount(), this.#buffer];
+    this.#buffer = [];
     const newCalls = calls - this.#countedCalls;
     this.state = (await store.audits.record(this.#auditId, results, newCalls)).state;
     this.#countedCalls = calls;
-    if (this.state !== 'running') this.#ended.abort();
+    if (this.state !== 'running') this.#auditEnded.abort();
   }
 }

@@ -5,7 +5,7 @@ import {
   describeStop,
   isGivenUp,
   isKeyNeverGood,
-  type AskResult,
+  type BatchResult,
 } from '../../../src/jobs/codes/chunk-outcome.js';
 import type { Stop, StopReason } from '../../../src/jobs/codes/types.js';
 
@@ -16,13 +16,13 @@ function stop(reason: StopReason, notBefore: number | null = null): Stop {
   return { reason, notBefore, detail: null };
 }
 
-function after(fields: Partial<AskResult>) {
-  const result = { stop: null, settled: 1, open: 1, roundsToWait: 0, ...fields };
+function after(fields: Partial<BatchResult>) {
+  const result = { stop: null, settled: 1, open: 1, failedRounds: 0, ...fields };
   return nextStep(result, NOW, 0);
 }
 
 describe('what follows when asking has ended', () => {
-  it.each<[string, readonly StopReason[], Partial<AskResult>, object, number?]>([
+  it.each<[string, readonly StopReason[], Partial<BatchResult>, object, number?]>([
     [
       'is nothing when all is settled, whatever ended it',
       ['refused', 'limited', 'aborted'],
@@ -64,7 +64,7 @@ describe('what follows when asking has ended', () => {
   });
 
   it('is a pause that doubles with each round for codes that got no answer while others did; none to speak of where time would not help', () => {
-    const pauses = [0, 1, 2, 3, 4].map((roundsToWait) => after({ roundsToWait }));
+    const pauses = [0, 1, 2, 3, 4].map((failedRounds) => after({ failedRounds }));
     expect(pauses).toEqual(
       [2_000, 15_000, 30_000, 60_000, 120_000].map((delayMs) => ({ kind: 'later', delayMs })),
     );
@@ -99,18 +99,18 @@ describe('having been asked for in vain', () => {
 });
 
 describe('a key that is refused', () => {
-  const result = { settled: 0, open: 1, roundsToWait: 0, state: 'running' } as const;
+  const result = { settled: 0, open: 1, failedRounds: 0, state: 'running' } as const;
 
   it('is hopeless when it never worked for the audit, not when it did', () => {
-    expect(isKeyNeverGood({ ...result, stop: stop('refused'), isFirst: true })).toBe(true);
-    expect(isKeyNeverGood({ ...result, stop: stop('refused'), isFirst: false })).toBe(false);
-    expect(isKeyNeverGood({ ...result, stop: stop('refused'), isFirst: true, settled: 1 })).toBe(
+    expect(isKeyNeverGood({ ...result, stop: stop('refused'), isUntried: true })).toBe(true);
+    expect(isKeyNeverGood({ ...result, stop: stop('refused'), isUntried: false })).toBe(false);
+    expect(isKeyNeverGood({ ...result, stop: stop('refused'), isUntried: true, settled: 1 })).toBe(
       false,
     );
   });
 
   it('is nothing like an API that is off for a while', () => {
-    expect(isKeyNeverGood({ ...result, stop: stop('switched-off'), isFirst: true })).toBe(false);
+    expect(isKeyNeverGood({ ...result, stop: stop('switched-off'), isUntried: true })).toBe(false);
   });
 });
 

@@ -223,7 +223,7 @@ describe('checkCodes', () => {
     const { marketplace } = await openShop();
     const codes = ['a', code] as string[];
     await expect(all({ marketplace, codes })).rejects.toThrow(
-      new TypeError(`code 2 of codes is not a text but ${kind}; give every code as a text`),
+      new TypeError(`code 2 of codes is not a string but ${kind}; give every code as a string`),
     );
   });
 

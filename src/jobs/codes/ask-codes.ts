@@ -24,30 +24,29 @@ import type {
   Stop,
 } from './types.js';
 
-/** Send a canary after this many denials since the last find. With the calls in flight it must stay below `LONGEST_ROW`. */
+/** Send a canary after this many denials in a row. With the calls in flight it must stay below `MAX_DENIALS_IN_ROW`. */
 const DENIALS_BEFORE_CANARY = 17;
 /** Request account details after this many codes while denials are pending. */
 const CODES_PER_ACCOUNT_CHECK = 100;
 /** Take a checkpoint after this share of the longest gap. Below one half: a limit by the minute may delay it. */
 const CHECKPOINT_AT_SHARE = 0.48;
 /** Codes sent without a working canary, in case one of them turns out to be valid. */
-const MAX_CODES_WITHOUT_FIND = 100;
+const MAX_CODES_WITHOUT_CANARY = 100;
 /** Stop after this many account requests in a row that showed a bad key or API. */
 const MAX_FAILED_ACCOUNTS = 2;
 
 const CANARY_LOST: Stop = { reason: 'canary-lost', notBefore: null, detail: null };
 const ABORTED: Stop = { reason: 'aborted', notBefore: null, detail: null };
-const NOTHING_DUE = { account: false, find: false };
+const NOTHING_DUE = { account: false, code: false };
 
 /**
  * Validates a batch of codes and yields each as soon as its verdict is certain. It keeps several calls
- * in flight and, beside them, takes the checkpoints that `domain/codes/proof.ts` demands:
+ * in flight, and sends no further code while its reader is busy. Beside the codes it takes the checkpoints
+ * that `domain/codes/proof.ts` demands:
  *
  * - a canary after every `DENIALS_BEFORE_CANARY` denials in a row; any valid answer serves as one
  * - account details after `CODES_PER_ACCOUNT_CHECK` codes or one minute
  * - both before the first code and after the last denial
- *
- * It sends no further code while its reader is busy.
  *
  * Iteration ends when every code is settled or out of tries. It ends early when the server asks for a
  * pause, when the key proves to be bad, and on an abort or when the reader leaves; the last two cancel
@@ -75,8 +74,8 @@ export class BatchValidator implements AsyncIterable<readonly SettledCode[]> {
   readonly #pendingDenials = new Set<CodeCall>();
   #settled: SettledCode[] = [];
   #codesSinceAccount = 0;
-  /** Codes sent while no valid code was known to work. */
-  #codesWithoutFind = 0;
+  /** Codes sent in a row while no canary worked. */
+  #codesWithoutCanary = 0;
   #failedAccounts = 0;
 
   #stop: Stop | null = null;
@@ -89,7 +88,7 @@ export class BatchValidator implements AsyncIterable<readonly SettledCode[]> {
     const { account, canaries, startState = null, spacingMs, signal } = options;
     this.#marketplace = marketplace;
     this.#options = options;
-    this.#maxGapMs = longestGapMs(spacingMs);
+    this.#maxGapMs = maxGapMs(spacingMs);
     this.#throttle = new Throttle(options.concurrency, startState?.denialsPerCheckpoint);
     this.#proofs = new Proofs(account, canaries.length > 0, this.#maxGapMs);
     for (const call of startState?.checkpoint ?? []) this.#proofs.add(call);
@@ -137,28 +136,28 @@ export class BatchValidator implements AsyncIterable<readonly SettledCode[]> {
     if (this.#isCancelled || (this.#stop !== null && this.#stop !== CANARY_LOST)) return;
     const { isSuspected } = this.#outage;
     const due = this.#proofsDue();
-    const canary = due.find || isSuspected ? this.#canaries.next : null;
+    const canary = due.code || isSuspected ? this.#canaries.next : null;
     if (canary !== null && this.#inFlightOf.canary === 0) this.#validate('canary', canary);
     const isAccountDue = due.account || (isSuspected && canary === null);
     if (isAccountDue && this.#inFlightOf.account === 0) this.#requestAccount();
   }
 
-  /** Which parts of a checkpoint are due now. */
-  #proofsDue(): { readonly account: boolean; readonly find: boolean } {
-    const { standingAccount, standingFind, needsFind, row, stranger } = this.#proofs;
-    if (stranger !== null) return NOTHING_DUE;
+  /** Which parts of a checkpoint are due now: account details, a valid code. */
+  #proofsDue(): { readonly account: boolean; readonly code: boolean } {
+    const proofs = this.#proofs;
+    if (proofs.otherAccount !== null) return NOTHING_DUE;
+    const hasPending = this.#pendingDenials.size > 0;
+    const isQuiet = this.#inFlightOf.code === 0;
     if (!this.#hasCodes || this.#pendingDenials.size >= this.#throttle.denialsPerCheckpoint) {
       // The checkpoint after the last denials may begin only when the last code's call has ended.
-      const isTime = this.#pendingDenials.size > 0 && this.#inFlightOf.code === 0;
-      return isTime ? this.#proofs.lacks(this.#pendingDenials) : NOTHING_DUE;
+      return hasPending && isQuiet ? proofs.missingAfter(this.#pendingDenials) : NOTHING_DUE;
     }
     // A refresh waits for the codes in flight: their checkpoints would lie on both sides of it, too far apart.
-    const mayRefresh = this.#inFlightOf.code === 0;
     const isDue = (proof: Span | null): boolean =>
-      proof === null || (mayRefresh && this.#isExpiring(proof));
-    const isRowLong = row >= DENIALS_BEFORE_CANARY;
-    const hasPending = this.#pendingDenials.size > 0;
+      proof === null || (isQuiet && this.#isExpiring(proof));
+    const isRowLong = proofs.denialsInRow >= DENIALS_BEFORE_CANARY;
     const areMany = hasPending && this.#codesSinceAccount >= CODES_PER_ACCOUNT_CHECK;
+    const { currentAccountProof, currentCodeProof, needsValidCode } = proofs;
     return {
       account: isDue(currentAccountProof) || areMany || (isRowLong && !needsValidCode),
       code: needsValidCode && (isDue(currentCodeProof) || isRowLong),
@@ -171,37 +170,41 @@ export class BatchValidator implements AsyncIterable<readonly SettledCode[]> {
     return this.#options.now() - proof.beganAt > this.#maxGapMs * CHECKPOINT_AT_SHARE;
   }
 
+  /** Checkpoints need a valid code, and the last one no longer counts. */
+  get #lacksValidCode(): boolean {
+    return this.#proofs.needsValidCode && this.#proofs.currentCodeProof === null;
+  }
+
   #maySendCode(): boolean {
     if (!this.#hasCodes || this.#outage.isSuspected) return false;
-    const { standingAccount, standingFind, needsFind, row } = this.#proofs;
-    if (standingAccount === null || this.#isExpiring(standingAccount)) return false;
-    if (needsFind && standingFind !== null && this.#isExpiring(standingFind)) return false;
+    const { currentAccountProof, currentCodeProof, denialsInRow } = this.#proofs;
+    if (currentAccountProof === null || this.#isExpiring(currentAccountProof)) return false;
+    if (currentCodeProof !== null && this.#isExpiring(currentCodeProof)) return false;
     const { code: codes, canary: canaries, account } = this.#inFlightOf;
     // A retry must not fall into the gap that its first try fell into.
     if (this.#queue.isRetrying && canaries > 0) return false;
-    if (needsFind && standingFind === null) {
+    if (this.#lacksValidCode) {
       // A code of the list may prove to be valid and serve as the canary; its denials are retried then.
       if (canaries > 0 || this.#canaries.next !== null || this.#queue.isRetrying) return false;
-      if (this.#codesWithoutFind >= MAX_CODES_WITHOUT_FIND) {
+      if (this.#codesWithoutCanary >= MAX_CODES_WITHOUT_CANARY) {
         this.#stop = CANARY_LOST;
         return false;
       }
     }
     if (codes >= this.#throttle.maxInFlight(this.#pendingDenials.size)) return false;
     // Codes that could make the row of denials too long wait for the proof that is in flight.
-    const isRowShort = row + Math.ceil(codes * this.#throttle.deniedShare) < LONGEST_ROW;
-    return isRowShort || canaries + account === 0;
+    const expectedDenials = Math.ceil(codes * this.#throttle.deniedShare);
+    return denialsInRow + expectedDenials < MAX_DENIALS_IN_ROW || canaries + account === 0;
   }
 
   #validate(kind: CodeCall['kind'], code: string): void {
     if (kind === 'code') {
-      const { needsValidCode, currentCodeProof } = this.#proofs;
       this.#codesSinceAccount++;
-      this.#codesWithoutFind = needsFind && standingFind === null ? this.#codesWithoutFind + 1 : 0;
+      this.#codesWithoutCanary = this.#lacksValidCode ? this.#codesWithoutCanary + 1 : 0;
     }
     const request = () => this.#marketplace.validate(code, this.#callOptions);
     void this.#send(kind, request, (span, reply) => {
-      const call: CodeCall = { kind, code, ...span, ...hearCode(code, reply) };
+      const call: CodeCall = { kind, code, ...span, ...readCodeReply(code, reply) };
       if (kind === 'canary') this.#canaries.recordReply(call);
       else this.#recordCodeReply(call, reply);
       return call;
@@ -212,10 +215,10 @@ export class BatchValidator implements AsyncIterable<readonly SettledCode[]> {
     this.#codesSinceAccount = 0;
     const request = () => this.#marketplace.account(this.#callOptions);
     void this.#send('account', request, (span, reply) => {
-      const call: Call = { kind: 'account', ...span, ...hearAccount(reply) };
+      const call: Call = { kind: 'account', ...span, ...readAccountReply(reply) };
       const { outcome, evidence } = call;
-      if (outcome.kind === 'affirmed') this.#failedAccounts = 0;
-      else if (outcome.kind === 'doubtful' && ++this.#failedAccounts >= MAX_FAILED_ACCOUNTS) {
+      if (outcome.kind === 'success') this.#failedAccounts = 0;
+      else if (outcome.kind === 'suspect' && ++this.#failedAccounts >= MAX_FAILED_ACCOUNTS) {
         const reason = outcome.reason === 'another-code' ? 'refused' : outcome.reason;
         this.#stop ??= { reason, notBefore: null, detail: evidence.message };
       }
@@ -244,7 +247,7 @@ export class BatchValidator implements AsyncIterable<readonly SettledCode[]> {
         this.#stop ??= { reason: 'account-changed', notBefore: null, detail };
       }
       this.#stop ??= this.#outage.recordReply(call, reply, this.#canaries.next !== null, endedAt);
-      if (call.outcome.kind === 'affirmed' && kind !== 'account') {
+      if (call.outcome.kind === 'success' && kind !== 'account') {
         // The key is good, so a canary that it denied may have become invalid: check it like a code.
         this.#queue.retry(this.#canaries.denied);
         this.#canaries.denied.clear();
@@ -261,7 +264,7 @@ export class BatchValidator implements AsyncIterable<readonly SettledCode[]> {
 
   #recordCodeReply(call: CodeCall, reply: Reply<Sourced<Purchase>>): void {
     const { outcome } = call;
-    if (outcome.kind !== 'affirmed' && outcome.kind !== 'denied') {
+    if (outcome.kind !== 'success' && outcome.kind !== 'denied') {
       return this.#queue.fail(call, outcome.reason);
     }
     this.#throttle.recordReply(outcome.kind === 'denied');
@@ -290,8 +293,8 @@ export class BatchValidator implements AsyncIterable<readonly SettledCode[]> {
     const [oldest = this.#sequence + 1] = this.#inFlight.keys();
     let hasGap = false;
     for (const denial of this.#pendingDenials) {
-      const judgement = this.#proofs.judge(denial, oldest, now);
-      if (judgement === 'waits') continue;
+      const judgement = this.#proofs.judgeDenial(denial, oldest, now);
+      if (judgement === 'pending') continue;
       this.#pendingDenials.delete(denial);
       if (typeof judgement === 'object') {
         this.#throttle.countProvenDenial();
@@ -307,13 +310,12 @@ export class BatchValidator implements AsyncIterable<readonly SettledCode[]> {
   /** Marks denials as unproven at the end: no checkpoint will follow them. */
   #giveUpPendingDenials(): void {
     const { unproven } = this.#queue;
-    const { needsFind, standingFind } = this.#proofs;
+    const reason = this.#proofs.needsValidCode ? 'no-canary-after' : 'no-account-after';
     for (const { code, evidence, endedAt: at } of this.#pendingDenials) {
-      const reason = needsFind ? 'no-canary-after' : 'no-account-after';
       unproven.set(code, { reason, evidence, at });
     }
-    const isLost = needsValidCode && currentCodeProof === null && this.#canaries.lost.size > 0;
-    if (!isLost || this.#canaries.next !== null) return;
+    const isCanaryLost = this.#lacksValidCode && this.#canaries.lost.size > 0;
+    if (!isCanaryLost || this.#canaries.next !== null) return;
     for (const [code, result] of unproven) {
       if (result.reason !== 'no-canary-before' && result.reason !== 'no-canary-after') continue;
       unproven.set(code, { ...result, reason: 'no-canary' });
@@ -335,9 +337,9 @@ export class BatchValidator implements AsyncIterable<readonly SettledCode[]> {
 
   /** Drops a checkpoint that denials have followed: the next batch could not rely on it. */
   #endState(): BatchState {
-    const { standingAccount, standingFind, needsFind, row } = this.#proofs;
-    const isWhole = standingAccount !== null && (standingFind !== null || !needsFind) && row === 0;
-    const checkpoint = (isWhole ? [standingAccount, standingFind] : []).flatMap((call) => {
+    const { currentAccountProof, currentCodeProof, denialsInRow } = this.#proofs;
+    const isWhole = currentAccountProof !== null && !this.#lacksValidCode && denialsInRow === 0;
+    const checkpoint = (isWhole ? [currentAccountProof, currentCodeProof] : []).flatMap((call) => {
       if (call === null) return [];
       return { ...call, begun: call.begun - this.#sequence, ended: call.ended - this.#sequence };
     });

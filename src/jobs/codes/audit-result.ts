@@ -13,8 +13,8 @@ import type { AuditResult, CodeCheck, CodeState } from '../../store/audits/types
 import type { Store } from '../../store/store.js';
 
 /**
- * The result of an audit as it is now, in chunks: its list as it came, with verdicts.
- * @param dialect of CSV; null: as that of the list
+ * Formats the current result of an audit: its list as it was entered, with verdicts.
+ * @param dialect of CSV; null: that of the list
  * @returns null when its list is no longer kept
  */
 export async function auditResultChunks(
@@ -31,17 +31,17 @@ export async function auditResultChunks(
 
 const NO_LIST = { columns: [], layout: null, prunedAt: null };
 
-/** The rows of a result, with the state of support now. */
+/** Result rows, with the support state of this moment. */
 async function* resultRows(
   results: AsyncIterable<AuditResult>,
 ): AsyncGenerator<ResultRow, void, undefined> {
   const now = Date.now();
-  for await (const one of results) {
-    yield { columns: one.columns, result: resultOf(factsOf(one), now) };
+  for await (const row of results) {
+    yield { columns: row.columns, result: resultOf(factsOf(row), now) };
   }
 }
 
-/** Reads the outcome of a record from an audit's result. */
+/** Converts a stored result to the facts that explain its verdict. */
 export function factsOf(result: AuditResult): RecordFacts {
   const { code, rejected, verdict, denials, purchase, checkedAt } = result;
   const [reason, proof] = [result.reason ?? '', result.proof ?? 'none'];
@@ -55,10 +55,13 @@ export function factsOf(result: AuditResult): RecordFacts {
 }
 
 /**
- * Makes the result columns of a record. Without a verdict, `proof` is `none: ` and the reason, and the
- * purchase is empty. For an invalid code, `proof` also explains the verdict; the purchase is the one of
- * before, without support.
- * @param now for the state of support, milliseconds since 1970
+ * Makes the result columns of a record.
+ *
+ * - Without a verdict: `proof` is `none: ` and the reason, and the purchase is empty.
+ * - For an invalid code: `proof` explains the verdict, and the purchase is the last known one, without
+ *   support.
+ *
+ * @param now for the support state, milliseconds since 1970
  */
 export function resultOf(facts: RecordFacts, now: number): Result {
   const { verdict, reason, denials, checkedAt } = facts;
@@ -82,9 +85,9 @@ export function resultOf(facts: RecordFacts, now: number): Result {
 }
 
 /**
- * The CSV dialect of a result: the delimiter of the first list, and a byte order mark when one of the
- * lists had one, was not UTF-8 or is a workbook. Such lists come from spreadsheets, and Excel needs the mark to read
- * UTF-8.
+ * The CSV dialect of a result: the delimiter of the first list, and a byte order mark if any list had one,
+ * was not UTF-8 or is a workbook. Such lists come from spreadsheets, and Excel reads UTF-8 only with the
+ * mark.
  */
 export function dialectOf(layout: Json): CsvDialect {
   const lists = listsIn(layout);
@@ -99,7 +102,7 @@ export function dialectOf(layout: Json): CsvDialect {
   };
 }
 
-/** True when the list came as an Excel workbook. */
+/** True if the first list is an Excel workbook. */
 export function isWorkbookList(layout: Json): boolean {
   return listsIn(layout)[0]?.['format'] === 'xlsx';
 }
@@ -114,16 +117,16 @@ function listsIn(layout: Json): readonly { readonly [key: string]: Json }[] {
   );
 }
 
-/** Says how the lists of an audit were read. */
+/** Describes how the lists of an audit were read: one sentence for each decision. */
 export function describeReading(layout: Json): readonly string[] {
   const lists = listsIn(layout);
   return lists.flatMap(({ name, reasons }) => {
-    const said = Array.isArray(reasons) ? reasons.filter((one) => typeof one === 'string') : [];
-    return lists.length === 1 ? said : said.map((one) => `${JSON.stringify(name)}: ${one}`);
+    const texts = Array.isArray(reasons) ? reasons.filter((text) => typeof text === 'string') : [];
+    return lists.length === 1 ? texts : texts.map((text) => `${JSON.stringify(name)}: ${text}`);
   });
 }
 
-/** A code with its verdict and the marketplace's last answer. */
+/** A code with its verdict and the marketplace's last reply. */
 export interface Answer extends RecordFacts {
   readonly verdict: 'valid' | 'invalid' | 'unproven';
   readonly code: string;
@@ -131,12 +134,12 @@ export interface Answer extends RecordFacts {
   readonly message: string | null;
 }
 
-/** The newest proven verdict; where there is none, why the last check proved nothing. */
+/** Takes the newest proven verdict or, without one, the reason why the last check proved nothing. */
 export function answerFromChecks(state: CodeState, checks: readonly CodeCheck[]): Answer {
   const { code, known, proof, denials, lastCheckId } = state;
   const verdict = known?.verdict ?? 'unproven';
-  // An invalid code's last denial is recorded before it becomes the proof.
   const check = known === null ? checks[0] : checks.find(({ checkId }) => checkId === lastCheckId);
+  // The check was recorded as `unconfirmed`, before the code was called invalid.
   const reason = verdict === 'invalid' ? 'denied' : check?.reason;
   return {
     code,

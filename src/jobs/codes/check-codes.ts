@@ -23,50 +23,50 @@ import type {
 } from './types.js';
 
 export interface CheckCodesOptions {
-  /** Its key, its budget and its patience are those it was created with. */
+  /** Keeps the key, budget and timeouts it was created with. */
   readonly marketplace: CodeMarketplace;
-  /** Purchase codes as a list may hold them; read no faster than they are checked. */
+  /** Purchase codes as a list may hold them. They are read no faster than they are checked. */
   readonly codes: Iterable<string> | AsyncIterable<string>;
-  /** Codes of this seller known to be valid: they make `invalid` the surer. Default none. */
+  /** Codes of this seller known to be valid; they make `invalid` more certain. Default none. */
   readonly canaries?: readonly string[];
   /**
-   * Which denied codes are asked for again, after all others, before they are called invalid. `auto`
-   * asks for all where at most 1,000 codes or a tenth of the list were denied, else for one in 12, but
-   * at least 1,000; `all` for all, `none` for none. Default `auto`.
+   * Which denied codes are checked again, after all others, before they are called invalid: `all`,
+   * `none`, or `auto` (the default). `auto` checks all again if at most 1,000 codes or a tenth of the
+   * list were denied, otherwise one in 12 but at least 1,000.
    */
   readonly confirm?: Confirm;
-  /** Least time from a denial to the second look at it, milliseconds; default a minute. */
+  /** Shortest time from a denial to the second check, milliseconds; default a minute. */
   readonly confirmAfterMs?: number;
-  /** User name of the seller whose codes these are; default: whoever the key opens first. */
+  /** User name of the seller whose codes these are. Default: that of the first account details. */
   readonly account?: string;
-  /** Calls under way at a time, 1 to 25; default 8. Where there is a budget, it decides. */
+  /** Calls in flight, 1 to 25; default 8. A budget may allow fewer. */
   readonly concurrency?: number;
-  /** Codes that are in memory at a time, at least 1; default 500. A chunk costs up to four calls besides. */
+  /** Codes checked as one batch, at least 1; default 500. A batch costs up to four extra calls. */
   readonly chunkSize?: number;
   /**
-   * Longest wait for an answer, milliseconds, default 15 minutes: from when a request is sent until
-   * any is answered, connection time-outs, repetitions and the server's own pauses included. Waiting
-   * for the budget before that does not count. After it the rest is yielded as `unproven`.
+   * Longest time without any answer, milliseconds; default 15 minutes. It includes connection timeouts,
+   * retries and the pauses that the server asks for, but not the wait for the budget. After it, all
+   * remaining codes are yielded as `unproven`.
    */
   readonly patienceMs?: number;
   readonly signal?: AbortSignal;
 }
 
 export interface CheckedCode {
-  /** Without what surrounded it, such as white space and quotes. */
+  /** Without surrounding white space and quotes. */
   readonly code: string;
   readonly verdict: Verdict;
-  /** `answered`, `denied`, or why there is no verdict. */
+  /** `answered`, `denied`, or the reason why there is no verdict. */
   readonly reason: 'answered' | 'denied' | UnprovenReason | StopReason | CodeFault;
   readonly proof: Proof;
   /** Null unless the code is valid. */
   readonly purchase: Purchase | null;
-  /** The purchase as it was sent, fields of forks included. */
+  /** The purchase as the server sent it, with fields that forks add. */
   readonly raw: Json | null;
-  /** When the answer came; null when the code was not asked for. */
+  /** When the answer came; null when the code was not sent. */
   readonly checkedAt: Date | null;
   readonly httpStatus: number | null;
-  /** What the server or the client said, redacted and bounded. */
+  /** The server's or client's message, redacted and bounded. */
   readonly message: string | null;
 }
 
@@ -74,25 +74,25 @@ const DEFAULT_CHUNK_SIZE = 500;
 const DEFAULT_CONCURRENCY = 8;
 const MOST_CONCURRENCY = 25;
 const DEFAULT_PATIENCE_MS = 15 * 60_000;
-/** When the last try begins, as a part of the patience that is left. */
-const LAST_TRY = 0.9;
+/** The last try begins after this share of the patience that is left. */
+const LAST_TRY_AT = 0.9;
 const OUT_OF_PATIENCE: Stop = {
   reason: 'unavailable',
   notBefore: null,
-  detail: 'the marketplace did not answer as long as there was patience',
+  detail: 'the marketplace did not answer within patienceMs',
 };
-/** Codes found in earlier chunks that serve as canaries for later ones. */
-const KEPT_CANARIES = 5;
+/** Codes found in earlier batches that are kept as canaries for later ones. */
+const MAX_KEPT_CANARIES = 5;
 
 /**
- * Checks purchase codes and yields each once, as soon as its verdict stands and therefore only about
- * in their order. The same code in several notations is asked for and yielded once.
+ * Checks purchase codes and yields each once, as soon as its verdict is final, so not quite in order.
+ * A code that comes in several notations is checked and yielded once.
  *
- * `invalid` is a code that was denied between two proofs of the key, and again when it was asked for
- * after all others: such codes come last. Outages, limits, a refused key and answers that can't be
- * understood make a code `unproven`, never `invalid`. Pauses that the server asks for are waited out.
- * When the key is refused, or patience ends, all further codes are yielded as `unproven` and not asked
- * for. Codes are remembered until the end, and of denied ones what the server said.
+ * A code is `invalid` when it was denied between two proofs of the key, and denied again after all
+ * other codes were checked. Such codes therefore come last. Outages, limits, a refused key and unreadable
+ * answers make a code `unproven`, never `invalid`. Pauses that the server asks for are waited out. When
+ * the key is refused or `patienceMs` is over, all remaining codes are yielded as `unproven` without being
+ * sent. All codes, and the replies to denied ones, stay in memory until the end.
  *
  * @example
  * const marketplace = createMarketplace({ baseUrl, key });
@@ -102,19 +102,19 @@ const KEPT_CANARIES = 5;
  * await marketplace.close();
  *
  * @throws {RangeError} when a number is out of range
- * @throws {TypeError} when `codes` is a single text, or holds something else than texts
- * @throws the signal's reason, when what was settled until then has been yielded; what `codes` throws
+ * @throws {TypeError} when `codes` is a string, or holds anything but strings
+ * @throws the signal's reason, after the codes settled until then were yielded; errors of `codes`
  */
 export async function* checkCodes(
   options: CheckCodesOptions,
 ): AsyncGenerator<CheckedCode, void, undefined> {
   assertSound(options);
   const { codes, chunkSize = DEFAULT_CHUNK_SIZE } = options;
-  const checking = new Checking(options);
+  const checker = new CodeChecker(options);
   const seen = new Set<string>();
   let chunk: string[] = [];
   let place = 0;
-  for await (const text of interruptible(codes, checking.signal)) {
+  for await (const text of interruptible(codes, checker.signal)) {
     assertText(text, ++place);
     const reading = readCode(text);
     const code = 'code' in reading ? reading.code : text;
@@ -122,18 +122,18 @@ export async function* checkCodes(
     seen.add(code);
     if ('reason' in reading) yield unproven(code, reading.reason);
     else if (chunk.push(code) >= chunkSize) {
-      yield* checking.check(chunk);
+      yield* checker.check(chunk);
       chunk = [];
     }
   }
-  yield* checking.check(chunk);
-  yield* checking.lookAgain();
+  yield* checker.check(chunk);
+  yield* checker.takeSecondLook();
 }
 
 function assertSound(options: CheckCodesOptions): void {
   const { codes, chunkSize = 1, concurrency = 1, patienceMs = 1, confirmAfterMs = 0 } = options;
   if (typeof codes === 'string') {
-    throw new TypeError('codes is a text; give a list, such as [code]');
+    throw new TypeError('codes is a string; give a list, such as [code]');
   }
   if (!Number.isInteger(concurrency) || concurrency < 1 || concurrency > MOST_CONCURRENCY) {
     throw new RangeError(
@@ -150,19 +150,19 @@ function assertSound(options: CheckCodesOptions): void {
   }
 }
 
-/** Not every caller has types. The value is not told: it may be a customer's data. @param place from 1 */
+/** For callers without types. The message omits the value, which may be customer data. @param place from 1 */
 function assertText(code: unknown, place: number): void {
   if (typeof code === 'string') return;
   const kind = code === null ? 'null' : typeof code;
   throw new TypeError(
-    `code ${place} of codes is not a text but ${kind}; give every code as a text`,
+    `code ${place} of codes is not a string but ${kind}; give every code as a string`,
   );
 }
 
 /**
- * The values of a source, of which none is waited for once the signal is aborted: a source may have
- * nothing to give for hours.
- * @throws the signal's reason; what the source throws
+ * Yields the values of a source, and stops waiting for the next one when the signal is aborted: a source
+ * may be idle for hours.
+ * @throws the signal's reason; errors of the source
  */
 async function* interruptible<T>(
   source: Iterable<T> | AsyncIterable<T>,
@@ -186,21 +186,21 @@ async function* interruptible<T>(
       yield next.value;
     }
   } finally {
-    // One that is waited for still closes when it comes to that, if ever.
+    // After an abort, don't wait: the source may close late or never.
     const closed = Promise.resolve(values.return?.());
     if (signal.aborted) closed.catch(() => undefined);
     else await closed;
   }
 }
 
-interface Round extends BatchReport {
+interface RoundReport extends BatchReport {
   readonly settled: number;
 }
 
-/** A code that was denied so many times, with the last denial. */
+/** The last denial of a code, and how many there were. */
 type Denied = SettledCode & { readonly denials: number };
 
-class Checking {
+class CodeChecker {
   readonly #options: CheckCodesOptions;
   readonly signal: AbortSignal;
   #account: string | null;
@@ -209,11 +209,11 @@ class Checking {
   readonly #patienceMs: number;
   readonly #deadline: Deadline;
   readonly #marketplace: CodeMarketplace;
-  /** When anything was settled last. */
+  /** When a code was settled last. */
   #settledAt = Date.now();
-  /** The last pause was cut short by the end of patience. */
+  /** The last pause was shortened so that one more try fits into the patience. */
   #isLastTry = false;
-  /** Why nothing more is asked for. */
+  /** Why no more requests are made; null: they are. */
   #end: Stop | null = null;
   readonly #denied = new Map<string, Denied>();
   readonly #counts = { asked: 0, valid: 0, overturned: 0 };
@@ -236,21 +236,20 @@ class Checking {
   async *check(codes: readonly string[]): AsyncGenerator<CheckedCode, void, undefined> {
     const rounds = new Map<string, number>();
     let open = codes;
-    // However long the list took to come to them.
+    // The time that the list took to deliver these codes does not count.
     this.#settledAt = Date.now();
     this.#deadline.stop();
     while (open.length > 0 && this.#end === null) {
-      const round = yield* this.#ask(open);
+      const round = yield* this.#validate(open);
       this.signal.throwIfAborted();
-      const again: string[] = [];
+      const retries: string[] = [];
       for (const [code, one] of round.unproven) {
-        const inVain = (rounds.get(code) ?? 0) + Number(countsAgainst(one.reason, round.stop));
-        rounds.set(code, inVain);
-        if (isGivenUp(inVain, round.stop)) yield this.#givenUp(code, one);
-        else again.push(code);
+        const failed = (rounds.get(code) ?? 0) + Number(countsAgainst(one.reason, round.stop));
+        rounds.set(code, failed);
+        if (isGivenUp(failed, round.stop)) yield this.#giveUp(code, one);
+        else retries.push(code);
       }
-      // Those whose turn did not come go first.
-      open = [...round.left, ...again];
+      open = [...round.left, ...retries];
       await this.#pause(round, open.length);
     }
     const end = this.#end;
@@ -261,8 +260,8 @@ class Checking {
     }
   }
 
-  /** Asks for denied codes again, until they were denied as often as it takes to call them invalid. */
-  async *lookAgain(): AsyncGenerator<CheckedCode, void, undefined> {
+  /** Checks denied codes again until each was denied as often as `invalid` requires. */
+  async *takeSecondLook(): AsyncGenerator<CheckedCode, void, undefined> {
     const { confirm = 'auto', confirmAfterMs = SECOND_LOOK_DELAY_MS } = this.#options;
     let sample: ReadonlySet<string> | null = null;
     for (;;) {
@@ -270,7 +269,7 @@ class Checking {
       const plan = planSecondLook({ confirm, ...this.#counts, denied: denied.length });
       if (plan.kind === 'unproven' || this.#end !== null) {
         for (const { code, ...last } of denied) {
-          yield this.#givenUp(code, { ...last, reason: 'unconfirmed' });
+          yield this.#giveUp(code, { ...last, reason: 'unconfirmed' });
         }
         return;
       }
@@ -280,7 +279,7 @@ class Checking {
         (one) => one.denials < denials && (oneIn === 1 || sample?.has(one.code) === true),
       );
       if (again.length === 0) {
-        for (const one of denied) yield answered(one);
+        for (const one of denied) yield settledCode(one);
         return;
       }
       const deniedAt = again.map(({ at }) => at);
@@ -291,15 +290,15 @@ class Checking {
     }
   }
 
-  #givenUp(code: string, { reason, evidence, at }: UnprovenCode): CheckedCode {
+  #giveUp(code: string, { reason, evidence, at }: UnprovenCode): CheckedCode {
     this.#denied.delete(code);
     return unproven(code, reason, { ...evidence, checkedAt: new Date(at) });
   }
 
-  /** Asks for codes and yields verdicts as they come. A reader that leaves ends the asking. */
-  async *#ask(codes: readonly string[]): AsyncGenerator<CheckedCode, Round, undefined> {
+  /** Validates one batch and yields found codes as they come; denied ones wait for the second look. */
+  async *#validate(codes: readonly string[]): AsyncGenerator<CheckedCode, RoundReport, undefined> {
     const { concurrency = DEFAULT_CONCURRENCY } = this.#options;
-    const asking = new BatchValidator(this.#marketplace, {
+    const validator = new BatchValidator(this.#marketplace, {
       account: this.#account,
       codes,
       canaries: this.#canaries,
@@ -311,9 +310,9 @@ class Checking {
     });
     const found: string[] = [];
     let settled = 0;
-    for await (const news of asking) {
-      settled += news.length;
-      for (const one of news) {
+    for await (const batch of validator) {
+      settled += batch.length;
+      for (const one of batch) {
         const { code } = one;
         const before = this.#denied.get(code);
         if (before === undefined) this.#counts.asked++;
@@ -324,22 +323,22 @@ class Checking {
         this.#denied.delete(code);
         this.#counts.valid++;
         if (before !== undefined) this.#counts.overturned++;
-        if (found.length < KEPT_CANARIES) found.push(code);
-        yield answered(one);
+        if (found.length < MAX_KEPT_CANARIES) found.push(code);
+        yield settledCode(one);
       }
     }
-    const { report } = asking;
+    const { report } = validator;
     this.#account = report.account;
     this.#state = report.endState;
     const { lostCanaries } = report;
     const kept = this.#canaries.filter((code) => !lostCanaries.includes(code));
-    const most = KEPT_CANARIES + (this.#options.canaries?.length ?? 0);
+    const most = MAX_KEPT_CANARIES + (this.#options.canaries?.length ?? 0);
     this.#canaries = [...new Set([...kept, ...found, ...lostCanaries])].slice(0, most);
     return { ...report, settled };
   }
 
-  /** Waits for what may pass; what does not, or takes longer than there is patience for, is the end. */
-  async #pause({ stop, settled }: Round, open: number): Promise<void> {
+  /** Pauses before the next round, or ends the check if a retry can't help or patience is over. */
+  async #pause({ stop, settled }: RoundReport, open: number): Promise<void> {
     const now = Date.now();
     if (settled > 0) {
       this.#settledAt = now;
@@ -352,14 +351,14 @@ class Checking {
     else await this.#sleep(delayMs);
   }
 
-  /** Where the server did not say when to come back, the last try is before patience ends; null: none. */
+  /** Returns the pause in milliseconds; null: patience is over. Makes one last try before it ends. */
   #delay(stop: Stop | null, delayMs: number, now: number): number | null {
     if (this.#deadline.isOver) return null;
     const patience = this.#settledAt + this.#patienceMs - now;
     if (stop === null || delayMs < patience) return delayMs;
     if (this.#isLastTry || stop.notBefore !== null) return null;
     this.#isLastTry = true;
-    return Math.max(0, patience * LAST_TRY);
+    return Math.max(0, patience * LAST_TRY_AT);
   }
 
   /** @throws the signal's reason */
@@ -369,7 +368,7 @@ class Checking {
   }
 }
 
-/** One of each `oneIn` codes in their order, by chance. */
+/** Picks one code at random from each run of `oneIn`. */
 function sampleOf(denied: readonly Denied[], oneIn: number): ReadonlySet<string> {
   const sample = new Set<string>();
   for (let from = 0; from < denied.length; from += oneIn) {
@@ -388,7 +387,7 @@ function checked(
   return { code, proof: 'none', ...nothing, ...facts };
 }
 
-function answered({ code, proof, evidence, at, answer }: SettledCode): CheckedCode {
+function settledCode({ code, proof, evidence, at, answer }: SettledCode): CheckedCode {
   const facts = { proof, ...evidence, checkedAt: new Date(at) };
   return answer === null
     ? checked(code, { verdict: 'invalid', reason: 'denied', ...facts })

@@ -100,10 +100,10 @@ export class Canaries {
   }
 
   /** A denial means that the canary became invalid or that the key is bad; another canary decides. */
-  recordReply({ code, outcome: { kind } }: { readonly code: string } & Heard): void {
-    if (kind === 'affirmed') this.found = code;
+  recordReply({ code, outcome: { kind } }: { readonly code: string } & CallResult): void {
+    if (kind === 'success') this.found = code;
     if (kind === 'denied') this.denied.add(code);
-    const isUnsound = kind === 'doubtful' && ++this.#unsound % MAX_UNSOUND === 0;
+    const isUnsound = kind === 'suspect' && ++this.#unsound % MAX_UNSOUND === 0;
     if (kind !== 'denied' && !isUnsound) return;
     this.lost.add(code);
     if (this.found === code) this.found = null;

@@ -23,14 +23,12 @@ export interface AuditOptions {
   readonly confirm?: Confirm;
 }
 
-/** A seller whose codes are asked for. */
 interface AuditSeller {
   readonly name: string;
   readonly url: URL;
   readonly requestsPerMinute: number;
 }
 
-/** An audit of these lists. */
 function newAudit(
   { name, requestsPerMinute }: AuditSeller,
   lists: readonly NamedList[],
@@ -50,17 +48,17 @@ function newAudit(
 
 interface ReadEvents<List> {
   readonly signal: AbortSignal;
-  /** Told after each portion of a list. */
+  /** Called after each batch of rows. */
   readonly onRead?: (list: List) => void;
 }
 
 interface EnterEvents<List> extends ReadEvents<List> {
-  /** Told when all is read. Nothing is kept when it throws. */
+  /** Called when all lists are read. If it throws, nothing is kept. */
   readonly onLoaded?: (report: LoadReport, loader: AuditLoader) => Promise<void> | void;
 }
 
 /**
- * Makes an audit of lists that are read as one. Nobody works on it yet.
+ * Creates an audit of lists, which are read as one. Does not start it.
  * @throws {IntakeError} when a list breaks off or can't be read further
  */
 export async function enterLists<List extends NamedList>(
@@ -77,13 +75,13 @@ export async function enterLists<List extends NamedList>(
     await sellers.ensure(seller.name, hostName(seller.url));
     return await loader.finish();
   } finally {
-    // Does nothing after finish().
+    // A no-op after finish().
     await loader.abort();
   }
 }
 
 /**
- * Reads lists as an audit of them would, and keeps nothing.
+ * Reads lists as `enterLists` does, and keeps nothing.
  * @throws {IntakeError} when a list breaks off or can't be read further
  */
 export async function measureLists<List extends NamedList>(
@@ -104,7 +102,7 @@ export async function measureLists<List extends NamedList>(
   }
 }
 
-/** Makes a list of codes that somebody typed. */
+/** Makes a list of codes given as arguments. */
 export function listOfCodes(codes: readonly string[]): NamedList {
   const rows = codes.map((text, index) => ({ line: index + 1, text, columns: [text] }));
   const intake: Intake = {
@@ -127,7 +125,7 @@ export function listOfCodes(codes: readonly string[]): NamedList {
   return { name: 'arguments', intake };
 }
 
-/** The layouts of the lists, as the audit keeps them. */
+/** The layouts of the lists, in the form that the audit stores. */
 export function layoutJson(lists: readonly NamedList[]): Json {
   return {
     lists: lists.map(({ name, intake }) => {
@@ -147,19 +145,19 @@ interface RejectedLine {
 export interface LoadReport {
   readonly rejected: number;
   readonly blankLines: number;
-  /** The first ones; all of them are in the result. */
+  /** The first `SHOWN_REJECTED`; the result has all of them. */
   readonly firstRejected: readonly RejectedLine[];
-  /** What had to be tolerated, as sentences. */
+  /** Oddities that were tolerated, as sentences. */
   readonly notes: readonly string[];
 }
 
-/** As many as a person reads. */
+/** Rejected lines shown to a person. */
 export const SHOWN_REJECTED = 20;
 
 /**
  * Loads all lists into the store as one: the second list's line numbers continue the first's. Each
- * record has its own number, also where several share a line, as in JSON.
- * @param onRead told after each portion of a list
+ * record gets its own number, even if several share a line, as in JSON.
+ * @param onRead called after each batch of rows
  * @throws {IntakeError} when a list breaks off or can't be read further
  */
 export async function loadLists<List extends NamedList>(
@@ -168,8 +166,8 @@ export async function loadLists<List extends NamedList>(
   signal: AbortSignal,
   onRead: (list: List) => void = () => undefined,
 ): Promise<LoadReport> {
-  // V8 would allocate rows in the old generation once some have lived long; there they wait for a full
-  // collection: 70 MB of rows that are not needed any more.
+  // Without this, V8 starts to allocate rows in the old generation, where 70 MB of dead rows wait for
+  // a full collection.
   setFlagsFromString('--no-allocation-site-pretenuring');
   const firstRejected: RejectedLine[] = [];
   let last = 0;
@@ -203,19 +201,19 @@ export async function loadLists<List extends NamedList>(
   };
 }
 
-/** Intake has checked the code. */
+/** Intake has already validated the code's format. */
 function auditRow(row: IntakeRow, line: number): AuditRow {
   const { columns } = row;
   if ('rejected' in row) return { line, rejected: row.rejected, columns };
   return { line, code: normalizeCode(row.text), columns };
 }
 
-/** The number of codes without a fresh verdict. */
+/** Counts codes without a fresh verdict. */
 export function codesToCheck({ codes, reused }: Pick<AuditSize, 'codes' | 'reused'>): number {
   return codes - reused;
 }
 
-/** Records of a list that name a code which an earlier one named. */
+/** Counts records that repeat the code of an earlier record. */
 export function countRepeated({
   lines,
   rejected,
@@ -225,7 +223,7 @@ export function countRepeated({
 }
 
 /**
- * Computes what asking for codes of this seller costs.
+ * Estimates what checking this many codes costs.
  * @param chunkSize codes of a chunk
  */
 export function costOf(

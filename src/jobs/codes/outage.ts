@@ -31,7 +31,7 @@ export class OutageDetector {
     now: number,
   ): Stop | null {
     const isMixedUp = reply.kind === 'unreadable' && reply.isAboutAnother === true;
-    if (reply.kind === 'answered' || (outcome.kind !== 'silent' && !isMixedUp)) {
+    if (reply.kind === 'answered' || (outcome.kind !== 'inconclusive' && !isMixedUp)) {
       // Account details don't clear answers that were about another code.
       const last = this.#failures.at(-1);
       if (kind === 'account' && last?.kind === 'unreadable' && last.isAboutAnother === true)

@@ -93,7 +93,7 @@ async function takeSecondLook(
     if (counts === null || counts.open > 0 || counts.denied === 0) {
       return finishChunk(deps, job, settled);
     }
-    const plan = planLook(counts);
+    const plan = planSecondLook(counts);
     const codes = plan.kind === 'look' ? await audits.codesToLookAt(auditId, plan, LOOK_CHUNK) : [];
     if (codes.length === 0) {
       const verdict = plan.kind === 'look' ? 'invalid' : 'unproven';
@@ -104,7 +104,7 @@ async function takeSecondLook(
     }
     const { lookAfterMs = SECOND_LOOK_DELAY_MS } = deps;
     const deniedAt = codes.map(({ lastDeniedAt }) => lastDeniedAt?.getTime() ?? 0);
-    const delayMs = waitBeforeLook(deniedAt, lookAfterMs, counts.overturned, Date.now());
+    const delayMs = waitBeforeSecondLook(deniedAt, lookAfterMs, counts.overturned, Date.now());
     if (delayMs > 0) {
       await audits.note(auditId, waitText(codes.length, new Date(Date.now() + delayMs)));
       return { kind: 'later', reason: 'second look', delayMs };

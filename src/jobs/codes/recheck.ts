@@ -10,17 +10,17 @@ export interface RecheckPlan extends RecheckFilter {
   readonly requestsPerMinute: number;
 }
 
-/** What audits that re-ask known codes are called. */
+/** `source` of audits that check known codes again. */
 const RECHECK_SOURCE = 'recheck';
-/** Most codes of a re-audit, whatever the budget allows: they are held in memory. */
-const MOST_CODES = 200_000;
-/** Audits among which one that still runs is looked for. */
+/** Most codes of a re-check: they are held in memory. */
+const MAX_CODES = 200_000;
+/** Search this many of the latest audits for a re-check that is still running. */
 const LATEST_AUDITS = 100;
 
 /**
- * Makes an audit of the known codes that it is most useful to ask for again.
+ * Creates an audit of the known codes that are most worth checking again.
  * @param now milliseconds since 1970
- * @returns its number; null when no code is due
+ * @returns its id; null when no code is due
  */
 export async function beginRecheck(
   { audits }: Pick<Store, 'audits'>,
@@ -28,7 +28,7 @@ export async function beginRecheck(
   plan: RecheckPlan,
   now: number,
 ): Promise<bigint | null> {
-  const limit = Math.min(plan.limit, MOST_CODES);
+  const limit = Math.min(plan.limit, MAX_CODES);
   const codes = await audits.codesToRecheck(sellerId, { ...plan, limit }, now);
   if (codes.length === 0) return null;
   const loader = await audits.begin({
@@ -50,8 +50,8 @@ export async function beginRecheck(
 }
 
 /**
- * Does a re-audit's job: begins one, or leaves it to the one before as long as that runs. Schedules
- * ask for it, so nothing is done for a seller that they leave alone. Repeating it is harmless.
+ * Performs a scheduled re-check: creates an audit unless the last re-check still runs. Does nothing for
+ * a parked seller. Repeating it is harmless.
  */
 export async function performRecheck(
   deps: Pick<AuditDeps, 'store' | 'sellerId' | 'marketplace' | 'enqueueChunk'>,

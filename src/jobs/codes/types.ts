@@ -64,8 +64,8 @@ export interface Stop {
 }
 
 export type StopReason =
-  | SilenceReason
-  | Exclude<DoubtReason, 'another-code'>
+  | InconclusiveReason
+  | Exclude<SuspectReason, 'another-code'>
   /** Bot protection asks for a browser. */
   | 'challenge'
   /** The key opens a different account than before. */

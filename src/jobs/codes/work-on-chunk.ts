@@ -140,7 +140,7 @@ async function batchOptions(
   pendingByCode: ReadonlyMap<string, PendingCode>,
 ): Promise<Omit<BatchOptions, 'account' | 'signal'>> {
   const { store, sellerId, marketplace, batchStates, concurrency, spacingMs, closing } = deps;
-  const { lookAfterMs = LOOK_AFTER_MS } = deps;
+  const { lookAfterMs = SECOND_LOOK_DELAY_MS } = deps;
   const known = await store.audits.canariesOf(sellerId, MAX_CANARIES);
   const canaries = [...new Set([...(held.canary === null ? [] : [held.canary]), ...known])];
   // A code can't vouch for itself: prefer canaries that this chunk does not validate.

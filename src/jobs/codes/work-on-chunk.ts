@@ -136,7 +136,7 @@ function inOrder(pending: readonly PendingCode[], hadProblem: boolean): readonly
 
 async function batchOptions(
   deps: AuditDeps,
-  held: HeldChunk,
+  held: LockedChunk,
   pendingByCode: ReadonlyMap<string, PendingCode>,
 ): Promise<Omit<BatchOptions, 'account' | 'signal'>> {
   const { store, sellerId, marketplace, batchStates, concurrency, spacingMs, closing } = deps;
@@ -174,8 +174,8 @@ function settledResult(
   const needsSecondLook = kind === 'denied' && confirm !== 'none';
   const denied = { ...common, rawHash: null, final: !needsSecondLook };
   return needsSecondLook
-    ? { ...denied, news: { verdict: 'unproven' }, reason: 'unconfirmed', denied: true }
-    : { ...denied, news: { verdict: 'invalid' }, reason: 'denied' };
+    ? { ...denied, finding: { verdict: 'unproven' }, reason: 'unconfirmed', denied: true }
+    : { ...denied, finding: { verdict: 'invalid' }, reason: 'denied' };
 }
 
 function unprovenResult(

@@ -3,7 +3,7 @@ import { dirname } from 'node:path';
 import type { Config } from '../config/index.js';
 import { bytes } from '../domain/units.js';
 import { migrationState, type MigrationState } from '../store/migrate.js';
-import { describeDatabase, type DatabaseLook } from '../store/pools.js';
+import { describeDatabase, type DatabaseInfo } from '../store/pools.js';
 import { storeRole } from '../store/read-only.js';
 
 /** The result of one check of `doctor`. */
@@ -75,7 +75,7 @@ export async function databaseChecks(
   return { checks, isUsable: state.pending.length + state.unknown.length === 0 };
 }
 
-function powerfulRole({ role }: DatabaseLook): Check {
+function powerfulRole({ role }: DatabaseInfo): Check {
   return warning(
     `store: its role ${role} is a superuser, or may run programs or access files on the server`,
     'use an ordinary role in DATABASE_URL; docs/operations.md says how to create one',
@@ -84,7 +84,7 @@ function powerfulRole({ role }: DatabaseLook): Check {
 
 /** Reports a privilege that the role lacks; null when it has all that a run needs. */
 function rightsCheck(
-  { role, isReadOnly, mayCreateSchemas, mayWrite, hasQueue }: DatabaseLook,
+  { role, isReadOnly, mayCreateSchemas, mayWrite, hasQueue }: DatabaseInfo,
   { pending }: MigrationState,
   { redis }: Config,
 ): Check | null {

@@ -15,7 +15,7 @@ import { feedHandler, watchFeeds } from './feeds.js';
 import { alertHandler, auditHandler, mirrorHandler, type OnVerdict } from './handlers.js';
 import { schedulesOf } from '../queue/ticks.js';
 import { watchAudits, watchFeedLag, watchRetention, watchStaleCopies } from './watches.js';
-import { BEAT_EVERY_MS, type FiredSchedule } from '../store/processes.js';
+import { HEARTBEAT_MS, type FiredSchedule } from '../store/processes.js';
 import type { Store } from '../store/store.js';
 
 /** What a process does: fire schedules, run jobs, serve the dashboard. */
@@ -161,14 +161,14 @@ export function healthChecks(
 }
 
 /**
- * Sends heartbeats of this process to the store, now and every `BEAT_EVERY_MS`.
+ * Sends heartbeats of this process to the store, now and every `HEARTBEAT_MS`.
  * @param roles such as `worker` and `scheduler`
  * @param schedules that this process fires
  * @param dashboardUrl null when this process serves no dashboard
  * @returns stops the heartbeat and removes the process from the store; never throws
  */
 export function startHeartbeat(
-  processes: Pick<Store['processes'], 'beat' | 'end'>,
+  processes: Pick<Store['processes'], 'heartbeat' | 'remove'>,
   roles: readonly string[],
   log: Log,
   schedules: readonly FiredSchedule[] = [],
@@ -177,17 +177,17 @@ export function startHeartbeat(
   const self = { host: hostname(), pid: process.pid, startedAt: new Date() };
   const info = { processId: randomUUID(), roles, schedules, dashboardUrl, ...self };
   const sendHeartbeat = (): Promise<void> =>
-    processes.beat(info).catch((error: unknown) => {
+    processes.heartbeat(info).catch((error: unknown) => {
       log.debug('could not send a heartbeat to the store', { error });
     });
   let lastHeartbeat = sendHeartbeat();
   const timer = setInterval(() => {
     lastHeartbeat = lastHeartbeat.then(sendHeartbeat);
-  }, BEAT_EVERY_MS);
+  }, HEARTBEAT_MS);
   timer.unref();
   return async () => {
     clearInterval(timer);
     await lastHeartbeat;
-    await processes.end(info.processId).catch(() => undefined);
+    await processes.remove(info.processId).catch(() => undefined);
   };
 }

@@ -4,49 +4,49 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Pool, PoolClient, QueryConfig } from 'pg';
 import { StoreConnectionError } from './errors.js';
 
-/** How long a connection may be silent, and how its silence is looked into; milliseconds. */
 export interface WatchTimes {
-  /** From then on a statement without a byte in either direction is looked into. */
+  /** A statement is probed after this long (ms) without a byte in either direction. */
   readonly silentMs: number;
-  /** Bound of one look, and the pause between two. */
-  readonly askMs: number;
+  /** Timeout of one probe, and the time between two probes (ms). */
+  readonly probeMs: number;
 }
 
-export const WATCH_TIMES: WatchTimes = { silentMs: 30_000, askMs: 10_000 };
+export const WATCH_TIMES: WatchTimes = { silentMs: 30_000, probeMs: 10_000 };
 
-/** The connections that locks are held on, and those that everything else is done on. */
 export interface LockPools {
+  /** Connections that hold locks, and that run long statements. */
   readonly locks: Pool;
-  readonly others: Pool;
+  /** Connections for everything else. */
+  readonly general: Pool;
   readonly times: WatchTimes;
 }
 
-/** A connection on which statements may take any time, and whose loss is noticed. */
+/** A connection whose statements may take any time, and whose loss is noticed. */
 export interface LongConnection {
   readonly client: PoolClient;
-  /** Aborts with a `StoreConnectionError` when the connection is gone. */
+  /** Aborts with a `StoreConnectionError` when the connection is lost. */
   readonly lost: AbortSignal;
-  /** Gives it back; one that is in doubt is closed. */
+  /** Returns it to the pool, or closes it if it may be broken. */
   readonly release: (isSound: boolean) => void;
 }
 
-/** An advisory lock, and the connection that holds it: `lost` tells that both are gone. */
+/** An advisory lock and the connection that holds it. Losing the connection loses the lock. */
 export interface HeldLock extends Pick<LongConnection, 'client' | 'lost'> {
-  /** @throws {StoreConnectionError} when the connection is gone, and the lock with it */
+  /** @throws {StoreConnectionError} when the connection, and the lock with it, is lost */
   readonly assertHeld: () => void;
   release(): Promise<void>;
 }
 
-/** The server's process behind a connection: a later one with the same number has another start. */
+/** The server process of a connection. PIDs are reused; the start time tells two processes apart. */
 interface Backend {
   readonly pid: number;
   readonly startedAt: string;
 }
 
 /**
- * A slow list leaves the connection idle, within the transaction too: a server's limits must not
- * end it. A client that has vanished must: its lock is freed within two minutes. (Over a Unix
- * socket, on which nobody can vanish, the server takes no notice of the latter.)
+ * A slow list leaves the connection idle, also within a transaction, so the server's timeouts are off.
+ * TCP keepalives let the server notice a vanished client and free its lock within two minutes. (Over a
+ * Unix socket, where clients can't vanish, they have no effect.)
  */
 const PREPARE = `
   SELECT pid, extract(epoch FROM backend_start)::text AS "startedAt",
@@ -58,8 +58,12 @@ const PREPARE = `
          set_config('tcp_user_timeout', '60000', false)
     FROM pg_stat_activity WHERE pid = pg_backend_pid()`;
 
-/** Opens a connection for work of any length. */
-export async function openLong({ locks, others, times }: LockPools): Promise<LongConnection> {
+/** Opens a connection whose statements may take any time. */
+export async function openLongConnection({
+  locks,
+  general,
+  times,
+}: LockPools): Promise<LongConnection> {
   const client = await locks.connect();
   const loss = new AbortController();
   const onLoss = (): void => loss.abort(lostConnection('was cut'));
@@ -71,11 +75,11 @@ export async function openLong({ locks, others, times }: LockPools): Promise<Lon
     client.release(!isSound);
   };
   try {
-    // It may have died while it was idle, and is not watched yet.
+    // The connection may have died while idle, and is not watched yet.
     const prepare: BoundedQuery = { text: PREPARE, query_timeout: times.silentMs };
     const { rows } = await client.query<Backend>(prepare);
-    if (rows[0] === undefined) throw new Error('the store does not know its own session');
-    watch = watchConnection(client, rows[0], others, times);
+    if (rows[0] === undefined) throw new Error('pg_stat_activity has no row for this connection');
+    watch = watchConnection(client, rows[0], general, times);
   } catch (error) {
     release(false);
     throw error;
@@ -83,26 +87,26 @@ export async function openLong({ locks, others, times }: LockPools): Promise<Lon
   return { client, lost: loss.signal, release };
 }
 
-/** A query with the driver's time-out (ms), which its types leave out. */
+/** A query with a timeout (ms) in the driver, which its types lack. */
 type BoundedQuery = QueryConfig & { readonly query_timeout: number };
 
 function lostConnection(what: string): StoreConnectionError {
   return new StoreConnectionError(
-    `the connection to the database ${what} in the middle of a run`,
-    'Run it again; nothing is half written.',
+    `the connection to the database ${what} during a run`,
+    'Run it again. No partial data was written.',
   );
 }
 
 /**
- * Takes the advisory lock of this name, without waiting.
- * @param busy the error to throw when another session holds it
+ * Takes the advisory lock with this name, without waiting.
+ * @param busy returns the error to throw if another session holds it
  */
 export async function tryLock(
   pools: LockPools,
   name: string,
   busy: (client: PoolClient) => Error | Promise<Error>,
 ): Promise<HeldLock> {
-  const { client, lost, release } = await openLong(pools);
+  const { client, lost, release } = await openLongConnection(pools);
   let refusal: Error | null;
   try {
     const { rows } = await client.query<{ locked: boolean }>(
@@ -122,7 +126,7 @@ export async function tryLock(
     client,
     lost,
     assertHeld: () => lost.throwIfAborted(),
-    // Where the connection is gone or in doubt, the lock goes with it.
+    // If unlocking fails, the connection is closed, which frees the lock too.
     release: () =>
       client.query('SELECT pg_advisory_unlock(hashtextextended($1, 0))', [name]).then(
         () => release(true),
@@ -131,7 +135,7 @@ export async function tryLock(
   };
 }
 
-/** Another run works for this seller. */
+/** Another run holds the seller's lock. */
 export class SellerBusyError extends Error {
   override readonly name = 'SellerBusyError';
 
@@ -141,16 +145,13 @@ export class SellerBusyError extends Error {
     readonly since: Date | null,
   ) {
     super(
-      `seller "${sellerId}" is being mirrored already by ${holder}` +
+      `seller "${sellerId}" is already being mirrored by ${holder}` +
         (since === null ? '' : ` since ${since.toISOString()}`),
     );
   }
 }
 
-/**
- * A seller's lock, and the connection that holds it. The run writes on this connection, so that
- * losing it loses the lock and the transaction together.
- */
+/** A seller's lock. The run writes on its connection, so that lock and transaction are lost together. */
 export interface SellerLock extends HeldLock {
   readonly sellerId: string;
 }
@@ -158,9 +159,9 @@ export interface SellerLock extends HeldLock {
 const LOCK_PREFIX = 'seller-mirror/seller/';
 
 /**
- * SQL: whether a run works for a seller now. Locks are read once into a hash table, which `IS TRUE` brings
- * about: PostgreSQL would else compare each run with each lock.
- * @param seller SQL of the seller's name
+ * SQL of whether a run holds a seller's lock. `IS TRUE` makes PostgreSQL hash the locks once instead of
+ * comparing each run with each lock.
+ * @param seller SQL of the seller's id
  */
 export const sellerIsLocked = (seller: string): string => `
   (hashtextextended('${LOCK_PREFIX}' || ${seller}, 0) IN (
@@ -168,7 +169,7 @@ export const sellerIsLocked = (seller: string): string => `
       WHERE locktype = 'advisory' AND granted AND objsubid = 1
         AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))) IS TRUE`;
 
-/** @throws {SellerBusyError} when another run holds the lock, naming the holder */
+/** @throws {SellerBusyError} if another run holds the lock */
 export async function lockSeller(pools: LockPools, sellerId: string): Promise<SellerLock> {
   const lock = await tryLock(pools, LOCK_PREFIX + sellerId, (client) => busy(client, sellerId));
   return { sellerId, ...lock };
@@ -188,73 +189,72 @@ async function busy(client: PoolClient, sellerId: string): Promise<SellerBusyErr
 }
 
 /**
- * SQL of a call of this advisory lock function on the lock of a seller's items. A run shares it while
- * its transaction writes them, since it finds rows by their place, and who moves rows without being a
- * run takes it alone. The lock of the seller is another one: it is held for as long as a run lasts.
- * @param seller SQL of the seller's name
+ * SQL that calls this advisory lock function for the lock of a seller's items. A run holds it shared
+ * while its transaction writes items, since it finds rows by ctid. Other processes that update item rows
+ * take it exclusively. It is not the seller's lock, which a run holds from start to end.
+ * @param seller SQL of the seller's id
  */
 export function itemsLockSql(lockFunction: string, seller: string): string {
   return `${lockFunction}(hashtextextended('seller-mirror/items/' || ${seller}, 0))`;
 }
 
-/** One look may be wrong: an answer may be on its way, or the network gone for a moment. */
-const DOUBTS_ENOUGH = 3;
+/** One failed probe proves nothing: the reply may be on its way, or the network down for a moment. */
+const MAX_FAILED_PROBES = 3;
 
 /**
- * Watches a connection on which statements may take any time, so that no time-out can tell a long
- * one from a connection that died without a word. When a statement is silent, another connection
- * asks whether the server is still at work on it; if it is not, or can't be asked, the connection
- * is ended, which fails the statement with a `StoreConnectionError`.
+ * Watches a connection whose statements may take any time, so that no timeout can tell a long statement
+ * from a dead connection. If a statement is silent, another connection asks the server whether it still
+ * works on it. If it does not, or can't be asked, the connection is destroyed, which fails the statement
+ * with a `StoreConnectionError`.
  */
 function watchConnection(
   client: PoolClient,
   backend: Backend,
   pool: Pool,
-  { silentMs, askMs }: WatchTimes,
+  { silentMs, probeMs }: WatchTimes,
 ): NodeJS.Timeout {
   let bytes = -1;
   let since = 0;
-  let doubts = 0;
-  let asking = false;
+  let failedProbes = 0;
+  let isProbing = false;
   const isSilent = (): boolean => {
-    if (isWaiting(client) && bytesOf(client) === bytes) return true;
+    if (isWaitingForServer(client) && bytesOf(client) === bytes) return true;
     bytes = bytesOf(client);
     since = performance.now();
-    doubts = 0;
+    failedProbes = 0;
     return false;
   };
-  const look = async (): Promise<void> => {
+  const probe = async (): Promise<void> => {
     if (!isSilent() || performance.now() - since < silentMs) return;
-    if (await isAtWork(pool, backend, askMs)) {
+    if (await isServerWorking(pool, backend, probeMs)) {
       since = performance.now();
-      doubts = 0;
+      failedProbes = 0;
     }
-    // An answer that came meanwhile counts for more.
-    else if (isSilent() && ++doubts >= DOUBTS_ENOUGH) {
-      socketOf(client).destroy(lostConnection('fell silent'));
+    // Data that arrived during the probe proves that the connection is alive.
+    else if (isSilent() && ++failedProbes >= MAX_FAILED_PROBES) {
+      socketOf(client).destroy(lostConnection('stopped responding'));
     }
   };
   const timer = setInterval(() => {
-    if (asking) return;
-    asking = true;
-    void look().finally(() => (asking = false));
-  }, askMs);
+    if (isProbing) return;
+    isProbing = true;
+    void probe().finally(() => (isProbing = false));
+  }, probeMs);
   return timer.unref();
 }
 
-/** The parts of the driver that its types leave out. */
-interface Inside {
-  /** False as long as a statement is under way. */
+/** Internals of the driver's client. */
+interface ClientInternals {
+  /** False while a statement runs. */
   readonly readyForQuery?: boolean;
   _getActiveQuery?(): unknown;
 }
 
-/** Whether it is the server's turn. */
-function isWaiting(client: PoolClient): boolean {
-  const inside = client as unknown as Inside;
-  if (inside.readyForQuery !== false) return false;
-  const statement = inside._getActiveQuery?.();
-  // A COPY that is neither ended nor has anything to send waits for the list, not for the server.
+function isWaitingForServer(client: PoolClient): boolean {
+  const internals = client as unknown as ClientInternals;
+  if (internals.readyForQuery !== false) return false;
+  const statement = internals._getActiveQuery?.();
+  // An open COPY with nothing to send waits for the list, not for the server.
   const isOurTurn =
     statement instanceof Writable &&
     !statement.writableEnded &&
@@ -272,20 +272,24 @@ function bytesOf(client: PoolClient): number {
   return bytesRead + bytesWritten;
 }
 
-/** Whether the server works on the statement, as another connection sees it; false when it can't tell. */
-async function isAtWork(pool: Pool, { pid, startedAt }: Backend, askMs: number): Promise<boolean> {
-  const question: BoundedQuery = {
-    // A server that waits for us while we wait for it, or that can't get rid of its answer, is not at work.
+/** Asks on another connection whether the server works on the statement; false if there is no reply. */
+async function isServerWorking(
+  pool: Pool,
+  { pid, startedAt }: Backend,
+  probeMs: number,
+): Promise<boolean> {
+  const query: BoundedQuery = {
+    // A server that waits for input from us, or can't send its reply, does not work.
     text: `SELECT FROM pg_stat_activity
             WHERE pid = $1 AND extract(epoch FROM backend_start)::text = $2 AND state = 'active'
               AND wait_event_type IS DISTINCT FROM 'Client'`,
     values: [pid, startedAt],
-    query_timeout: askMs,
+    query_timeout: probeMs,
   };
-  const answer = pool.query(question).then(
+  const reply = pool.query(query).then(
     ({ rowCount }) => rowCount === 1,
     () => false,
   );
-  // A connection may have to be made first, which takes its own time.
-  return Promise.race([answer, sleep(askMs, false, { ref: false })]);
+  // query_timeout does not include the time to connect.
+  return Promise.race([reply, sleep(probeMs, false, { ref: false })]);
 }

@@ -12,21 +12,23 @@ import {
   type StoreError,
 } from './errors.js';
 
-/** The advisory lock of Prisma's own `migrate` commands: they and we wait for each other. */
+/** The advisory lock of Prisma's own `migrate` commands, so that they and this module exclude each other. */
 const PRISMA_LOCK = 72_707_369;
 
 /**
- * Applies the pending migrations, each in a transaction of its own, and records them as Prisma does. Any number of processes may call it at once; where nothing is pending it costs three
- * small queries. A migration that failed before is tried again: it left nothing behind.
- * @throws {SchemaAheadError} when a newer program migrated the database
+ * Applies the pending migrations, each in its own transaction, and records them as Prisma does. Safe to
+ * call from several processes at once. If nothing is pending it costs three small queries. A failed
+ * migration was rolled back, so it is tried again.
+ * @param only the migrations; by default, those of this package
+ * @throws {SchemaAheadError} if a newer version of this program migrated the database
  * @throws {StoreTooOldError | StoreConnectionError}
- * @throws {MigrationError} with what the database said
+ * @throws {MigrationError} with the database's message
  */
 export async function migrate(
   url: string,
-  given?: readonly Migration[],
+  only?: readonly Migration[],
 ): Promise<{ applied: string[] }> {
-  const migrations = given ?? (await readMigrations());
+  const migrations = only ?? (await readMigrations());
   return withConnection(url, async (client) => {
     if (pendingOf(await compareHistory(client, migrations)).length === 0) return { applied: [] };
     await client.query(`SELECT pg_advisory_lock(${PRISMA_LOCK})`);
@@ -42,12 +44,12 @@ export async function migrate(
   });
 }
 
-/** How the database stands to the migrations. Changes nothing. */
+/** Compares the database with the migrations. Changes nothing. */
 export async function migrationState(
   url: string,
-  given?: readonly Migration[],
+  only?: readonly Migration[],
 ): Promise<MigrationState> {
-  const migrations = given ?? (await readMigrations());
+  const migrations = only ?? (await readMigrations());
   return withConnection(url, (client) => compareHistory(client, migrations));
 }
 
@@ -55,13 +57,13 @@ function pendingOf({ pending, unknown }: MigrationState): string[] {
   if (unknown.length === 0) return pending;
   throw new SchemaAheadError(
     `the database was migrated by a newer version of this program (${unknown.join(', ')})`,
-    'Upgrade this program, or point it to another database.',
+    'Upgrade this program, or use another database.',
   );
 }
 
-/** Makes Prisma's table of migrations where it is not there yet, and closes attempts that failed. */
+/** Creates Prisma's migrations table if it is missing, and marks failed attempts as rolled back. */
 async function prepareHistory(client: Client, failed: readonly string[]): Promise<void> {
-  // Without IF NOT EXISTS, which asks for the right to create schemas though the schema is there.
+  // Without IF NOT EXISTS, which needs the right to create schemas even if the schema exists.
   await client.query(
     `DO $$ BEGIN
        IF to_regnamespace('${HISTORY_SCHEMA}') IS NULL THEN CREATE SCHEMA ${HISTORY_SCHEMA}; END IF;
@@ -89,7 +91,7 @@ async function apply(client: Client, { name, sql }: Migration): Promise<void> {
     name,
   ]);
   try {
-    // One message is one transaction: a process killed at any moment leaves the migration done and
+    // One message is one transaction, so a killed process leaves the migration either applied and
     // recorded, or neither.
     await client.query(
       `${sql}
@@ -103,14 +105,14 @@ async function apply(client: Client, { name, sql }: Migration): Promise<void> {
   }
 }
 
-/** Does `work` on a connection of its own, so that the lock and every script are on the same one. */
+/** Runs `work` on its own connection, which also holds the lock. */
 async function withConnection<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
   const client = new Client({
     connectionString: url,
     application_name: 'seller-mirror migrate',
     connectionTimeoutMillis: 30_000,
   });
-  client.on('error', () => undefined); // the query under way, or the next one, tells
+  client.on('error', () => undefined); // the current query, or the next one, fails with it
   try {
     await client.connect();
     const { rows } = await client.query<{ version: number }>(
@@ -129,26 +131,26 @@ async function withConnection<T>(url: string, work: (client: Client) => Promise<
 function explain(error: unknown, url: string): StoreError {
   const known = explainDatabaseError(error, url);
   if (known !== null) return known;
-  const said = error instanceof Error ? error.message : String(error);
+  const message = error instanceof Error ? error.message : String(error);
   return new MigrationError(
-    `the database could not be migrated: ${said}`,
+    `the database could not be migrated: ${message}`,
     errorCode(error) === '42501'
-      ? 'Grant the user what it needs, such as: GRANT CREATE ON DATABASE name TO user'
-      : 'Nothing of the failed migration was kept. Correct what the message names, then repeat.',
+      ? 'Grant the user the missing right, such as: GRANT CREATE ON DATABASE name TO user'
+      : 'The failed migration was rolled back. Fix the cause that the message names, then try again.',
     { cause: error },
   );
 }
 
 export interface Migration {
-  /** Its folder's name, by which Prisma knows it. */
+  /** Its folder's name, which Prisma records. */
   readonly name: string;
   readonly sql: string;
 }
 
-/** `prisma/migrations` of the package; src/ and dist/ are equally deep in it. */
+/** `prisma/migrations` of the package. The path is the same from src/ and dist/. */
 const FOLDER = fileURLToPath(new URL('../../prisma/migrations', import.meta.url));
 
-/** The program's migrations, in the order in which they are applied. */
+/** The package's migrations, in order. */
 export async function readMigrations(): Promise<Migration[]> {
   const entries = await readdir(FOLDER, { withFileTypes: true });
   const names = entries.filter((entry) => entry.isDirectory()).map((entry) => entry.name);
@@ -159,32 +161,31 @@ export async function readMigrations(): Promise<Migration[]> {
   );
 }
 
-/** A migration's checksum, as Prisma records it. */
+/** The checksum that Prisma records. */
 function sha256(sql: string): string {
   return createHash('sha256').update(sql).digest('hex');
 }
 
 /**
- * Schema of Prisma's table `_prisma_migrations`. Not `public`: there Prisma refuses to begin when
- * other tables exist, and another program's migrations would be taken for ours. Prisma's own
- * commands look here when the address ends in `?schema=mirror`.
+ * Schema of Prisma's table `_prisma_migrations`. In `public`, Prisma would refuse to start if other tables
+ * exist, and would mistake another program's migrations for ours. Prisma's own commands use this schema
+ * if the URL ends in `?schema=mirror`.
  */
 export const HISTORY_SCHEMA = 'mirror';
 const HISTORY = `${HISTORY_SCHEMA}._prisma_migrations`;
 
-/** How a database stands to the program's migrations. All are names of migrations. */
+/** Names of migrations, by their state in a database. */
 export interface MigrationState {
   /** Not applied yet. */
   readonly pending: string[];
-  /** Begun and not finished; the next `migrate` tries them again. */
+  /** Started but not finished; the next `migrate` tries them again. */
   readonly failed: string[];
-  /** Applied in another wording than the program's. */
+  /** Applied, but from a file with other contents. */
   readonly edited: string[];
-  /** Applied, and unknown to the program: the database is ahead of it. */
+  /** Applied, but not in this package: the database is newer. */
   readonly unknown: string[];
 }
 
-/** Compares Prisma's history with the files, by two small queries. */
 async function compareHistory(
   client: Client,
   migrations: readonly Migration[],
@@ -199,14 +200,16 @@ async function compareHistory(
     pending: namesOf(migrations.filter(({ name }) => !applied.has(name))),
     failed: [...new Set(rows.filter(({ finished }) => !finished).map(({ name }) => name))],
     edited: namesOf(
-      migrations.filter(({ name, sql }) => applied.has(name) && !isSumOf(applied.get(name), sql)),
+      migrations.filter(
+        ({ name, sql }) => applied.has(name) && !isChecksumOf(applied.get(name), sql),
+      ),
     ),
     unknown: [...applied.keys()].filter((name) => !known.has(name)),
   };
 }
 
-/** Line ends may differ: Git changes them on some systems. */
-function isSumOf(checksum: string | undefined, sql: string): boolean {
+/** Ignores line endings, which Git changes on some systems. */
+function isChecksumOf(checksum: string | undefined, sql: string): boolean {
   const unix = sql.replaceAll('\r\n', '\n');
   return [sql, unix, unix.replaceAll('\n', '\r\n')].some((text) => sha256(text) === checksum);
 }
@@ -214,10 +217,10 @@ function isSumOf(checksum: string | undefined, sql: string): boolean {
 async function readHistory(
   client: Client,
 ): Promise<{ name: string; checksum: string; finished: boolean }[]> {
-  const found = await client.query<{ there: boolean }>(
-    `SELECT to_regclass('${HISTORY}') IS NOT NULL AS there`,
+  const table = await client.query<{ exists: boolean }>(
+    `SELECT to_regclass('${HISTORY}') IS NOT NULL AS exists`,
   );
-  if (found.rows[0]?.there !== true) return [];
+  if (table.rows[0]?.exists !== true) return [];
   const { rows } = await client.query<{ name: string; checksum: string; finished: boolean }>(
     `SELECT migration_name AS name, checksum, finished_at IS NOT NULL AS finished
        FROM ${HISTORY} WHERE rolled_back_at IS NULL ORDER BY started_at`,

@@ -6,9 +6,9 @@ import { openPrisma } from './prisma.js';
 export type { Prisma };
 
 export interface MirrorOptions {
-  /** PostgreSQL connection URL. Without one, the embedded server under `dataDir` is used. */
+  /** PostgreSQL connection URL. Default: the embedded server under `dataDir`. */
   readonly databaseUrl?: string | undefined;
-  /** Where the embedded server keeps its data; `./data` by default, as for `DATA_DIR`. */
+  /** Data folder of the embedded server. Default: `./data`, as for `DATA_DIR`. */
   readonly dataDir?: string | undefined;
 }
 
@@ -25,9 +25,9 @@ type Reads =
 type ModelProperty = Uncapitalize<Prisma.ModelName>;
 
 /**
- * Prisma Client without its writes. `mirror.reportingPriceChanges` reads the view
- * `reporting.price_changes`, and so on. Models without `reporting` in their name are the tables
- * behind the views: they may change with any version.
+ * Prisma Client without its write methods. `mirror.reportingPriceChanges` reads the view
+ * `reporting.price_changes`, and so on. Models without `reporting` in their name are the tables behind
+ * the views; they may change in any version.
  */
 export type Mirror = {
   readonly [Model in ModelProperty]: Pick<PrismaClient[Model], Reads & keyof PrismaClient[Model]>;
@@ -41,9 +41,9 @@ export class NoMirrorError extends StoreError {
 }
 
 /**
- * Opens the mirror for programs that report from it. PostgreSQL refuses every write.
- * It creates and migrates nothing: run a command such as `sync` or `migrate` first.
- * @throws {StoreError} when there is no embedded mirror under `dataDir`, or it can't be started
+ * Opens the mirror for programs that read it. PostgreSQL refuses every write. This creates and migrates
+ * nothing: run a command such as `sync` or `migrate` first.
+ * @throws {StoreError} if there is no embedded mirror under `dataDir`, or it can't be started
  */
 export async function openMirror(options: MirrorOptions = {}): Promise<Mirror> {
   const { databaseUrl, dataDir = './data' } = options;
@@ -52,8 +52,8 @@ export async function openMirror(options: MirrorOptions = {}): Promise<Mirror> {
     connectionString: databaseUrl ?? embedded?.url,
     application_name: APPLICATION_NAME,
     connectionTimeoutMillis: 30_000,
-    // A statement, since connection poolers refuse or ignore options of the connection.
-    // oxlint-disable-next-line typescript/no-misused-promises -- pg-pool awaits it; its types don't tell
+    // As a statement, since connection poolers refuse or ignore connection options.
+    // oxlint-disable-next-line typescript/no-misused-promises -- pg-pool awaits it, but its types don't say so
     onConnect: async (client) => {
       await client.query('SET default_transaction_read_only = on');
     },
@@ -72,7 +72,7 @@ async function useEmbedded(dataDir: string): ReturnType<typeof openEmbedded> {
   if ((await describeEmbedded(dataDir)) === null) {
     throw new NoMirrorError(
       `there is no mirror under ${dataDir}`,
-      'Name the folder in dataDir or the database in databaseUrl, or run `seller-mirror sync` first.',
+      'Set dataDir or databaseUrl to an existing mirror, or run `seller-mirror sync` first.',
     );
   }
   return openEmbedded({ dataDir, applicationName: APPLICATION_NAME });

@@ -4,29 +4,29 @@ import { migrate } from './migrate.js';
 import { readOnlyUrl } from './read-only.js';
 
 export interface DatabaseOptions {
-  /** PostgreSQL to use; null: the embedded server under `dataDir`. */
+  /** Null: the embedded server under `dataDir`. */
   readonly databaseUrl: Secret | null;
   readonly dataDir: string;
   readonly applicationName: string;
   readonly signal?: AbortSignal;
 }
 
-/** A database that answers, with the schema of this program. */
+/** A reachable database with the current schema. */
 export interface Database {
-  /** Connection string, password included: not for logs. */
+  /** Connection URL with password; never log it. */
   readonly url: string;
-  /** Where an embedded server keeps the data; null for a server of the user's. */
+  /** Data folder of the embedded server; null for the user's own server. */
   readonly location: string | null;
-  /** Migrations that were applied just now. */
+  /** Migrations that were applied on opening. */
   readonly applied: readonly string[];
-  /** The URL for statements that people write; see `readOnlyUrl`. */
+  /** URL for statements written by users; see `readOnlyUrl`. */
   readOnlyUrl(signal: AbortSignal): Promise<string>;
   close(): Promise<void>;
 }
 
 /**
  * Opens the configured database and brings its schema up to date.
- * @throws {StoreError} when it can't be reached, is too old, or was migrated by a newer program
+ * @throws {StoreError} if it can't be reached, is too old, or was migrated by a newer version
  */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
   const server = await openServer(options);
@@ -53,9 +53,9 @@ async function openServer({ databaseUrl, ...embedded }: DatabaseOptions): Promis
   return { url: databaseUrl.reveal(), location: null, close: () => Promise.resolve() };
 }
 
-/** Opens the configured server as it is; null when there is no embedded database yet. */
+/** Opens the configured server without migrating it; null if there is no embedded database yet. */
 export async function openUnmigrated(options: DatabaseOptions): Promise<Server | null> {
   const { databaseUrl, dataDir } = options;
-  const isThere = databaseUrl !== null || (await describeEmbedded(dataDir)) !== null;
-  return isThere ? openServer(options) : null;
+  const exists = databaseUrl !== null || (await describeEmbedded(dataDir)) !== null;
+  return exists ? openServer(options) : null;
 }

@@ -2,15 +2,15 @@ import type { Pool } from 'pg';
 import { sellerIsLocked } from './locks.js';
 import type { RunProgress } from './runs.js';
 
-/** How a seller's runs of one day ended: the best of them. */
+/** The best result of a seller's item runs on one day. */
 export interface Night {
   readonly sellerId: string;
-  /** Days before today: 0 is today. */
+  /** 0 is today. */
   readonly daysAgo: number;
   readonly state: 'good' | 'warn' | 'bad';
 }
 
-/** The nights of these sellers within so many days, by the days of the database's time zone. */
+/** Run results of the last `days` days, in the database's time zone. */
 export async function nights(
   pool: Pool,
   sellerIds: readonly string[],
@@ -29,23 +29,22 @@ export async function nights(
   return rows;
 }
 
-/** What happened since a moment. */
-export interface Happened {
+export interface ChangeSummary {
   readonly added: number;
   readonly removed: number;
   readonly missing: number;
   readonly restored: number;
-  /** Items of which a price, a text, a file or anything else changed. */
+  /** Items with any other change. */
   readonly changed: number;
   readonly newlyInvalid: number;
-  /** By currency: what all balances together are more or less than then. */
+  /** Change of the sum of all balances, by currency. */
   readonly balances: readonly { readonly currency: string | null; readonly change: string }[];
 }
 
-/** Sums up what happened since a moment. Items of a seller's first list are not news. */
-export async function happenedSince(pool: Pool, since: Date): Promise<Happened> {
+/** Summarizes the changes since a time. Items of a seller's first list don't count as added. */
+export async function changesSince(pool: Pool, since: Date): Promise<ChangeSummary> {
   const [changes, codes, balances] = await Promise.all([
-    pool.query<Omit<Happened, 'newlyInvalid' | 'balances'>>(
+    pool.query<Omit<ChangeSummary, 'newlyInvalid' | 'balances'>>(
       `SELECT (count(*) FILTER (WHERE class = 'added'))::int AS added,
               (count(*) FILTER (WHERE class = 'removed'))::int AS removed,
               (count(*) FILTER (WHERE class = 'missing'))::int AS missing,
@@ -61,7 +60,7 @@ export async function happenedSince(pool: Pool, since: Date): Promise<Happened> 
       [since],
     ),
     pool.query<{ currency: string | null; change: string }>(
-      // The account as it was then, when it has changed since; the view would look at all of history.
+      // Compares each changed account with its state back then. The view would read the whole history.
       `SELECT a.currency, sum(a.balance - v.balance)::text AS change
          FROM mirror.accounts a
          JOIN LATERAL (SELECT balance, currency FROM mirror.account_versions v
@@ -73,11 +72,10 @@ export async function happenedSince(pool: Pool, since: Date): Promise<Happened> 
     ),
   ]);
   const [counts] = changes.rows;
-  if (counts === undefined) throw new Error('the store did not count the changes');
+  if (counts === undefined) throw new Error('the database returned no counts');
   return { ...counts, newlyInvalid: codes.rows[0]?.codes ?? 0, balances: balances.rows };
 }
 
-/** What is at work now. */
 export interface Running {
   readonly runs: readonly {
     readonly runId: string;
@@ -99,11 +97,11 @@ export interface Running {
     readonly unproven: number;
     readonly problem: string | null;
   }[];
-  /** The newest run, audit and action: another one means that pages may look different. */
+  /** Ids of the newest run, audit and action. Pages may be outdated when it changes. */
   readonly newest: string;
 }
 
-/** Runs and audits at work. A run whose process died holds its seller's lock no more, and is left out. */
+/** Running runs and audits, without runs whose process died (it no longer holds the seller's lock). */
 export async function running(pool: Pool): Promise<Running> {
   const { rows } = await pool.query<Running>(
     `SELECT
@@ -123,11 +121,11 @@ export async function running(pool: Pool): Promise<Running> {
                  (SELECT max(action_id) FROM mirror.actions)) AS newest`,
   );
   const [row] = rows;
-  if (row === undefined) throw new Error('the store did not say what is running');
+  if (row === undefined) throw new Error('the database returned no row');
   return row;
 }
 
-/** A price that changed. */
+/** A price change. */
 export interface PriceMove {
   readonly sellerId: string;
   readonly itemId: string;
@@ -141,7 +139,7 @@ export interface PriceMove {
   readonly percent: string;
 }
 
-/** The prices that changed most since a moment, up or down. */
+/** The largest price changes, up or down, since a time. */
 export async function priceMoves(pool: Pool, since: Date, limit: number): Promise<PriceMove[]> {
   const { rows } = await pool.query<PriceMove>(
     `SELECT seller_id AS "sellerId", item_id::text AS "itemId", item_name AS "itemName", price,

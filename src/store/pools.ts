@@ -4,11 +4,10 @@ import { type LockPools, WATCH_TIMES, type WatchTimes } from './locks.js';
 import { StoreReadOnlyError } from './errors.js';
 import type { PrismaClient } from './generated/prisma/client.js';
 
-/** How long the database may take for what; milliseconds. */
+/** Timeouts (ms). */
 export interface StoreTimes {
-  /** To connect. */
   readonly connectMs: number;
-  /** For an ordinary statement. Those of runs may take any time, and are watched instead. */
+  /** For an ordinary statement. Statements of runs may take any time and are watched instead. */
   readonly queryMs: number;
   readonly closeMs: number;
   readonly watch: WatchTimes;
@@ -21,23 +20,23 @@ export const STORE_TIMES: StoreTimes = {
   watch: WATCH_TIMES,
 };
 
-/** Far above the runs and chunks that one process works on at a time; each has its own connection. */
-const MOST_LOCKS = 1_000;
+/** Each run and chunk holds one connection. Far more than one process works on at a time. */
+const MAX_LOCKS = 1_000;
 
-/** The connections of a store; none is opened before it is needed. */
+/** The connections of a store, opened on first use. */
 export interface Pools extends LockPools {
-  /** Ends all of them. One whose other side does not say goodbye within `closeMs` is cut off. */
+  /** Closes all connections; those that don't close within `closeMs` are cut off. */
   end(): Promise<void>;
 }
 
-/** Those of a store, and Prisma Client on `others`. */
+/** With Prisma Client on `general`. */
 export interface Connections extends LockPools {
   readonly prisma: PrismaClient;
 }
 
-/** Numbers of runs, codes and changes are bigints, as Prisma Client has them: the driver's default is text. */
-const READ_AS = new TypeOverrides();
-READ_AS.setTypeParser(types.builtins.INT8, BigInt);
+/** Reads int8 as bigint, as Prisma Client does. The driver's default is text. */
+const TYPE_PARSERS = new TypeOverrides();
+TYPE_PARSERS.setTypeParser(types.builtins.INT8, BigInt);
 
 /** @param url a PostgreSQL connection URL */
 export function createPools(url: string, applicationName: string, times: StoreTimes): Pools {
@@ -46,32 +45,32 @@ export function createPools(url: string, applicationName: string, times: StoreTi
       connectionString: url,
       application_name: applicationName,
       connectionTimeoutMillis: times.connectMs,
-      types: READ_AS,
+      types: TYPE_PARSERS,
       ...config,
     });
-  const others = create({ max: 10, query_timeout: times.queryMs });
-  const locks = create({ max: MOST_LOCKS });
+  const general = create({ max: 10, query_timeout: times.queryMs });
+  const locks = create({ max: MAX_LOCKS });
   return {
     locks: locks.pool,
-    others: others.pool,
+    general: general.pool,
     times: times.watch,
     async end() {
-      await Promise.all([locks.end(times.closeMs), others.end(times.closeMs)]);
+      await Promise.all([locks.end(times.closeMs), general.end(times.closeMs)]);
     },
   };
 }
 
 export interface EndablePool {
   readonly pool: Pool;
-  /** Ends the connections. Those whose other side says no goodbye within `timeoutMs` are cut off. */
+  /** Closes the connections; those that don't close within `timeoutMs` are cut off. */
   readonly end: (timeoutMs: number) => Promise<void>;
 }
 
-/** A pool whose connections may break at any time: the next statement fails, and nothing else. */
+/** A pool that survives broken connections: only the next statement fails. */
 function createPool(config: PoolConfig): EndablePool {
   const sockets = new Set<{ destroy(): void }>();
   const pool = new Pool({ keepAlive: true, ...config });
-  // A connection that breaks while idle is replaced at the next use; unheard, it would end the process.
+  // The pool replaces a broken idle connection. Without a listener its error would end the process.
   pool.on('error', () => undefined);
   pool.on('connect', (client) => {
     client.on('error', () => undefined);
@@ -82,48 +81,47 @@ function createPool(config: PoolConfig): EndablePool {
   return {
     pool,
     async end(timeoutMs) {
-      // A half-open connection would keep the process alive though the pool has ended.
+      // A half-open connection would keep the process alive after the pool has ended.
       setTimeout(() => sockets.forEach((socket) => socket.destroy()), timeoutMs).unref();
-      const isOver = new AbortController();
-      const late = sleep(timeoutMs, undefined, { signal: isOver.signal });
-      await Promise.race([pool.end(), late]).finally(() => isOver.abort());
+      const ended = new AbortController();
+      const timeout = sleep(timeoutMs, undefined, { signal: ended.signal });
+      await Promise.race([pool.end(), timeout]).finally(() => ended.abort());
     },
   };
 }
 
 interface QueuePoolOptions {
   readonly applicationName: string;
-  /** The schema in which the queue's own tables are. */
+  /** Schema of the queue's tables. */
   readonly schema: string;
-  /** Milliseconds to wait for a connection. */
   readonly connectMs: number;
-  /** Milliseconds to wait for an answer; then the connection counts as dead and is thrown away. */
+  /** After this long without a reply the connection counts as dead and is closed. */
   readonly queryMs: number;
 }
 
 /**
- * For BullMQ's removal of old jobs, which looks for each in the list of those that stay: half a minute
- * for 20,000 of them when that list does not fit, which 4 MB only just does.
+ * For BullMQ's removal of old jobs, which looks each one up in the list of jobs to keep. If that list does
+ * not fit, removing 20,000 jobs takes half a minute; the default of 4 MB is just enough.
  */
 const QUEUE_WORK_MEMORY = '32MB';
 
-/** The queue's connections: few, beside those of the store, and never waited on for ever. */
+/** The queue's connections, separate from the store's, with timeouts. */
 export function createQueuePool(url: string, options: QueuePoolOptions): EndablePool {
   const { applicationName, schema, connectMs, queryMs } = options;
   const queue = createPool({
     connectionString: url,
     application_name: applicationName,
-    // Three for statements (more would wait for each other in the queue's tables anyway), and one for
-    // each of the three workers of a process, which listens on it for new jobs.
+    // Three for statements (more would only wait for each other's locks), and one for each of the
+    // three workers of a process to listen for new jobs.
     max: 3 + 3,
-    // Longer than the pause between two looks for stalled jobs, so that looks need no new login.
+    // Longer than the interval between two checks for stalled jobs, so that checks need no new login.
     idleTimeoutMillis: 60_000,
     connectionTimeoutMillis: connectMs,
     query_timeout: queryMs,
-    // A connection that only listens learns within minutes that its server is gone.
+    // Lets a connection that only listens notice within minutes that its server is gone.
     keepAliveInitialDelayMillis: 10_000,
-    // Not as a start-up option: one in the URL would win over it, and pgbouncer refuses them.
-    // oxlint-disable-next-line typescript/no-misused-promises -- the pool awaits it; its types don't tell
+    // Not as startup options: those in the URL would win, and pgbouncer refuses them.
+    // oxlint-disable-next-line typescript/no-misused-promises -- the pool awaits it, but its types don't say so
     onConnect: async (client) => {
       await client.query(
         `SELECT set_config('search_path', $1, false), set_config('statement_timeout', $2, false),
@@ -133,12 +131,12 @@ export function createQueuePool(url: string, options: QueuePoolOptions): Endable
       );
     },
   });
-  // Every queue object adds a listener of its own.
+  // Every queue object adds a listener.
   queue.pool.setMaxListeners(0);
   return queue;
 }
 
-/** @param name of the command, which the server shows @param signal cuts the connection off */
+/** @param name of the command, shown in pg_stat_activity @param signal closes the connection */
 export async function withOwnClient<T>(
   url: string,
   name: string,
@@ -153,25 +151,26 @@ export async function withOwnClient<T>(
   }
 }
 
-/** A connection of its own, and what ends it: at once when a query is under way. */
+/** A connection outside of the pools. */
 export interface OwnClient {
   readonly client: Client;
+  /** Closes it, also during a query. */
   readonly end: () => Promise<void>;
 }
 
-/** @param name of the command, which the server shows @param signal cuts the connection off */
+/** @param name of the command, shown in pg_stat_activity @param signal closes the connection */
 export async function openOwnClient(
   url: string,
   name: string,
   signal: AbortSignal,
 ): Promise<OwnClient> {
   const client = new Client({ connectionString: url, application_name: `seller-mirror ${name}` });
-  // The loss of the connection fails the query under way; unheard, it would end the process.
+  // A lost connection fails its query. Without a listener its error would end the process.
   client.on('error', () => undefined);
   await client.connect();
   const abort = (): void => void client.end();
   signal.addEventListener('abort', abort, { once: true });
-  // A query whose caller is gone ends within a second. Not every system can notice.
+  // Ends a query within a second after its client is gone. Not supported on every system.
   await client.query('SET client_connection_check_interval = 1000').catch(() => undefined);
   return {
     client,
@@ -183,9 +182,9 @@ export async function openOwnClient(
 }
 
 /**
- * Does some work in one transaction, on a connection that is lost, and the transaction with it, when
- * the work fails. The isolation level is READ COMMITTED even where the server's default is another.
- * @param settings statements that set something for this transaction
+ * Runs `work` in one transaction. If it fails, the connection is closed, which rolls back. The isolation
+ * level is READ COMMITTED, whatever the server's default.
+ * @param settings SET statements for this transaction
  */
 export async function inTransaction<T>(
   pool: Pool,
@@ -206,9 +205,9 @@ export async function inTransaction<T>(
 }
 
 /**
- * Asks the database whether it takes writes: after a failover, the former primary may answer and refuse
- * them.
- * @throws {StoreReadOnlyError} when it takes none; whatever the driver throws when there is no answer
+ * Checks that the database accepts writes. After a failover, the former primary may be reachable and
+ * refuse them.
+ * @throws {StoreReadOnlyError} if it refuses them; the driver's error if there is no reply
  */
 export async function assertWritable(pool: Pool): Promise<void> {
   const { rows } = await pool.query<{ transaction_read_only: string }>(
@@ -217,27 +216,27 @@ export async function assertWritable(pool: Pool): Promise<void> {
   if (rows[0]?.transaction_read_only !== 'on') return;
   throw new StoreReadOnlyError(
     'the database takes no writes',
-    'Name the primary in DATABASE_URL, and look for default_transaction_read_only in its settings.',
+    'Point DATABASE_URL to the primary, and check default_transaction_read_only on the server.',
   );
 }
 
-/** A database as the role of its URL sees it. */
-export interface DatabaseLook {
+/** A database and the rights of its URL's role. */
+export interface DatabaseInfo {
   readonly version: string;
   readonly bytes: number;
   readonly role: string;
-  /** A standby, or set to be read only. */
+  /** A standby, or configured as read-only. */
   readonly isReadOnly: boolean;
   readonly mayCreateSchemas: boolean;
-  /** False: it may not write to a table of the mirror that is there. */
+  /** Whether the role may write to all existing tables of the mirror. */
   readonly mayWrite: boolean;
   readonly hasQueue: boolean;
 }
 
 /** Describes a database and changes nothing. @throws {Error} of the driver */
-export function describeDatabase(url: string, signal: AbortSignal): Promise<DatabaseLook> {
+export function describeDatabase(url: string, signal: AbortSignal): Promise<DatabaseInfo> {
   return withOwnClient(url, 'doctor', signal, async (client) => {
-    const { rows } = await client.query<Omit<DatabaseLook, 'bytes'> & { bytes: string }>(
+    const { rows } = await client.query<Omit<DatabaseInfo, 'bytes'> & { bytes: string }>(
       `SELECT current_setting('server_version') AS version, current_user AS role,
               pg_database_size(current_database()) AS bytes,
               current_setting('transaction_read_only') = 'on' AS "isReadOnly",
@@ -250,8 +249,8 @@ export function describeDatabase(url: string, signal: AbortSignal): Promise<Data
                             AND has_table_privilege(oid, 'UPDATE') AND has_table_privilege(oid, 'DELETE'))
               ) AS "mayWrite"`,
     );
-    const [look] = rows;
-    if (look === undefined) throw new Error('the server did not say what it is');
-    return { ...look, bytes: Number(look.bytes) };
+    const [info] = rows;
+    if (info === undefined) throw new Error('the server returned no row');
+    return { ...info, bytes: Number(info.bytes) };
   });
 }

@@ -2,9 +2,9 @@ import { PrismaPg } from '@prisma/adapter-pg';
 import { PrismaClient } from './generated/prisma/client.js';
 
 /**
- * Makes Prisma Client. This module takes a tenth of a second to load, so it is imported where it is needed.
- * The build puts Prisma's own code into it: installed, the product needs none of Prisma's packages.
- * @param database a pool, or how to connect
+ * Creates a Prisma Client. Loading this module takes 0.1 s, so import it only when needed. The build
+ * bundles Prisma's code into it, so that the installed product needs none of Prisma's packages.
+ * @param database a pool or connection options
  */
 export function openPrisma(database: ConstructorParameters<typeof PrismaPg>[0]): PrismaClient {
   return new PrismaClient({ adapter: new PrismaPg(database) });

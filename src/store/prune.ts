@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { PoolClient } from 'pg';
-import { itemsLockSql, type LockPools, openLong, tryLock } from './locks.js';
+import { itemsLockSql, type LockPools, openLongConnection, tryLock } from './locks.js';
 
 /** The parts of the store that can be kept for a while only: `raw` are records as received. */
 type RetentionPart = 'raw' | 'runs' | 'versions' | 'audits';
@@ -65,7 +65,7 @@ export async function measurePrune(
   plan: RetentionPlan,
   { sellerIds, signal }: PruneOptions,
 ): Promise<Pruned[]> {
-  const { client, release } = await openLong(pools);
+  const { client, release } = await openLongConnection(pools);
   try {
     const measured = await eachStep(client, plan, sellerIds, async (step, sellerId, before) => {
       signal.throwIfAborted();

@@ -219,7 +219,7 @@ export function listRuns(
 }
 
 /** One run with the records it put into quarantine (the first 100) and what it held back, or null. */
-export async function getRun({ prisma, others: pool }: Connections, runId: bigint) {
+export async function getRun({ prisma, general: pool }: Connections, runId: bigint) {
   const run = await prisma.run.findUnique({ where: { runId } });
   if (run === null) return null;
   const quarantine = await prisma.quarantinedRecord.findMany({

@@ -47,7 +47,7 @@ export interface Store extends ReturnType<typeof openStore> {}
  */
 export function openStore(url: string, applicationName: string, times: StoreTimes = STORE_TIMES) {
   const pools = createPools(url, applicationName, times);
-  const pool = pools.others;
+  const pool = pools.general;
   let opened: Promise<Connections> | null = null;
   const withPrisma = (): Promise<Connections> => (opened ??= openConnections(pools));
   return {
@@ -113,8 +113,8 @@ export function openStore(url: string, applicationName: string, times: StoreTime
     feeds: withFirst(pool, feeds),
     schedules: withFirst(pool, { read: readSchedules, record: recordTicks }),
     processes: withFirst(pool, {
-      beat: processes.beat,
-      end: processes.endBeat,
+      heartbeat: processes.heartbeat,
+      remove: processes.removeProcess,
       live: processes.liveProcesses,
     }),
     audits: {
@@ -160,7 +160,7 @@ export function openStore(url: string, applicationName: string, times: StoreTime
 
 async function openConnections(pools: Pools): Promise<Connections> {
   const { openPrisma } = await import('./prisma.js');
-  return { ...pools, prisma: openPrisma(pools.others) };
+  return { ...pools, prisma: openPrisma(pools.general) };
 }
 
 /** The functions without their first parameter. */

@@ -80,8 +80,8 @@ describe('the heartbeat', () => {
 
   it('does not throw when the store is down', async () => {
     const down = {
-      beat: () => Promise.reject(new Error('the store is down')),
-      end: () => Promise.reject(new Error('the store is down')),
+      heartbeat: () => Promise.reject(new Error('the store is down')),
+      remove: () => Promise.reject(new Error('the store is down')),
     };
     await expect(startHeartbeat(down, ['worker'], silentLog)()).resolves.toBeUndefined();
   });

@@ -252,7 +252,7 @@ describe('a held run', () => {
     const lock = await mirror().store.sellers.lock('main');
     const { code, stderr } = await run(['runs', 'approve', id], env);
     await lock.release();
-    expect(stderr).toMatch(/^error: seller "main" is being mirrored already by .*\n {2}→ /);
+    expect(stderr).toMatch(/^error: seller "main" is already being mirrored by .*\n {2}→ /);
     expect(code).toBe(1);
   });
 });

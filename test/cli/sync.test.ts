@@ -9,14 +9,14 @@ const market = (count = 40) => marketOf(mirror(), count);
 const counted = (sql: string) => mirror().rows<{ number: string }>(sql);
 
 describe('sync', () => {
-  it('goes on with the other sellers when one is being mirrored already', async () => {
+  it('goes on with the other sellers when one is already being mirrored', async () => {
     const { sim } = await market();
     const env = twoSellers(mirror().databaseUrl, sim.url);
     const lock = await mirror().store.sellers.lock('first');
     try {
       const { code, stdout, stderr } = await run(['sync', '--json'], env);
       expect(stderr).toMatch(
-        /^error: first: seller "first" is being mirrored already by .*\n {2}→ /,
+        /^error: first: seller "first" is already being mirrored by .*\n {2}→ /,
       );
       expect(code).toBe(1);
       const told = JSON.parse(stdout) as {
@@ -44,7 +44,7 @@ describe('sync', () => {
     const second = await run(['sync', 'items'], env);
     expect(second.code).toBe(1);
     expect(second.stderr).toContain(
-      `is being mirrored already by sync (process ${first.process.pid}`,
+      `is already being mirrored by sync (process ${first.process.pid}`,
     );
     expect((await run(['status'], env)).stdout).toMatch(/^… main · running \(items/);
 

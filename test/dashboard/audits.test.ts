@@ -318,7 +318,7 @@ describe('a list that is sent', () => {
     shop.sim.faults.always('account', { kind: 'reply', status: 503, body: 'down' });
     const address = await sendGood(listOf(shop, 3).join('\n'));
     const draft = new URL(address, HOST).searchParams.get('draft') ?? '';
-    await mirror().store.processes.beat({
+    await mirror().store.processes.heartbeat({
       processId: randomUUID(),
       roles: ['worker'],
       host: 'elsewhere',

@@ -32,7 +32,7 @@ async function mirrored() {
 
 /** A process that lives, so far as the store knows. */
 function beat(roles: readonly string[], kinds: readonly ('sync' | 'account' | 'recheck')[] = []) {
-  return mirror().store.processes.beat({
+  return mirror().store.processes.heartbeat({
     processId: crypto.randomUUID(),
     roles,
     host: 'elsewhere',

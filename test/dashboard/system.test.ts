@@ -64,7 +64,7 @@ describe('the system page', () => {
       [11, '00000000-0000-4000-8000-000000000011'],
       [12, '00000000-0000-4000-8000-000000000012'],
     ] as const) {
-      await mirror().store.processes.beat({ ...base, pid, processId });
+      await mirror().store.processes.heartbeat({ ...base, pid, processId });
     }
     await mirror().rows(
       `UPDATE mirror.processes SET seen_at = now() - interval '5 minutes' WHERE pid = 12`,

@@ -17,7 +17,7 @@ const TIMES = {
   connectMs: 2_000,
   queryMs: 500,
   closeMs: 200,
-  watch: { silentMs: 200, askMs: 200 },
+  watch: { silentMs: 200, probeMs: 200 },
 };
 
 let proxy: TcpProxy;
@@ -169,7 +169,7 @@ describe('a job whose connection dies in the middle of the list', () => {
     proxy.forget();
     expect(await first).toMatchObject({
       kind: 'retry',
-      problem: expect.stringMatching(/fell silent/) as string,
+      problem: expect.stringMatching(/stopped responding/) as string,
     });
     expect(await performMirrorTask(deps, job, never)).toMatchObject({ kind: 'later' });
     expect(await mirror().items()).toEqual([]);

@@ -57,7 +57,7 @@ export class HistoryBook {
   async lock(sellerId: string): Promise<SellerLock> {
     const held = this.#locks.get(sellerId);
     if (held !== undefined) return held;
-    const pools = { locks: this.pool, others: this.pool, times: WATCH_TIMES };
+    const pools = { locks: this.pool, general: this.pool, times: WATCH_TIMES };
     const lock = await lockSeller(pools, sellerId);
     this.#locks.set(sellerId, lock);
     return lock;

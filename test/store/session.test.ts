@@ -17,7 +17,7 @@ beforeAll(async () => {
   drop = () => database.drop();
   pool = new pg.Pool({ connectionString: database.url });
   await pool.query(`INSERT INTO mirror.sellers (seller_id, marketplace) VALUES ('main', 'x')`);
-  lock = await lockSeller({ locks: pool, others: pool, times: WATCH_TIMES }, 'main');
+  lock = await lockSeller({ locks: pool, general: pool, times: WATCH_TIMES }, 'main');
 });
 afterEach(() => pool.query('TRUNCATE mirror.items, mirror.quarantine'));
 afterAll(async () => {

@@ -1,6 +1,6 @@
 import type { Child, FC } from 'hono/jsx';
 import type { AuditProgress } from '../../store/audits/types.js';
-import type { Happened, Night, PriceMove, Running } from '../../store/overview.js';
+import type { ChangeSummary, Night, PriceMove, Running } from '../../store/overview.js';
 import { ALIVE_MS, isAlive, type LiveProcess } from '../../store/processes.js';
 import { PAUSED } from '../../store/sellers.js';
 import { copyState, type CopyState, type SellerStatus } from '../../store/status.js';
@@ -59,7 +59,7 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
     const since = new Date(Date.now() - DAY_MS);
     const [statuses, happened, running, audits, moves, beats] = await Promise.all([
       store.sellers.statuses(),
-      store.overview.happenedSince(since),
+      store.overview.changesSince(since),
       store.overview.running(),
       mirror.audit.findMany({
         where: {
@@ -388,7 +388,7 @@ const AuditCard: FC<{
   </Card>
 );
 
-const Overnight: FC<{ happened: Happened }> = ({ happened }) => (
+const Overnight: FC<{ happened: ChangeSummary }> = ({ happened }) => (
   <Section title="Last 24 hours" actions={<a href="/changes">All changes</a>}>
     <Figures
       of={[

@@ -1,5 +1,5 @@
 import type { PoolClient } from 'pg';
-import { type LockPools, type LongConnection, openLong } from '../locks.js';
+import { type LockPools, type LongConnection, openLongConnection } from '../locks.js';
 import { BinaryRows, CopyIn } from '../copy.js';
 import { LONGEST_CELL, LONGEST_TEXT, storable, storableJsonText } from './columns.js';
 import type { AuditRow, AuditSize, EnteredAudit, NewAudit } from './types.js';
@@ -14,7 +14,7 @@ const TARGET = 'pg_temp.incoming_entries (entry, line, code, rejected, columns)'
  * open meanwhile, so that a slow list blocks nobody.
  */
 export async function beginAudit(pools: LockPools, audit: NewAudit): Promise<AuditLoader> {
-  const connection = await openLong(pools);
+  const connection = await openLongConnection(pools);
   try {
     const { client } = connection;
     await client.query('DROP TABLE IF EXISTS pg_temp.incoming_entries');

@@ -1,5 +1,5 @@
 import type { Pool, QueryResult } from 'pg';
-import { type LockPools, openLong } from '../locks.js';
+import { type LockPools, openLongConnection } from '../locks.js';
 import {
   DENIALS_COLUMNS,
   type DenialsRow,
@@ -42,7 +42,7 @@ export async function* auditResults(
   pools: LockPools,
   auditId: bigint,
 ): AsyncGenerator<AuditResult, void, undefined> {
-  const { client, release } = await openLong(pools);
+  const { client, release } = await openLongConnection(pools);
   let isFinished = false;
   const fetch = (): Promise<QueryResult<Row>> => {
     const batch = client.query<Row>(`FETCH ${BATCH_ROWS} FROM results`);

@@ -75,7 +75,7 @@ describe('restoring', () => {
     await expect(restoreInto(url, bytes)).rejects.toThrow('in use by seller-mirror worker');
     const processId = '5f0c5e6e-7d0e-4a3e-9b57-0f0e0c0d0b0a';
     const self = { roles: ['worker'], host: 'box', pid: 7, startedAt: new Date(), schedules: [] };
-    await store.processes.beat({ processId, ...self });
+    await store.processes.heartbeat({ processId, ...self });
     await store.close();
     await expect(restoreInto(url, bytes)).rejects.toThrow('in use by worker (process 7 on box)');
     expect((await rowsIn(url))['sellers']).toEqual([]);

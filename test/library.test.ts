@@ -231,7 +231,7 @@ describe('checkCodes', () => {
     const shop = await openShop();
     const codes = [shop.purchases.codeAt(1), ` "${KEY}"`];
     await expect(all({ marketplace: shop.marketplace, codes })).rejects.toThrow(
-      'a code is the API key of this client; take it out of the codes',
+      'one of the codes is the API key of this client; remove it',
     );
     expect(shop.timesAsked(KEY)).toBe(0);
   });
@@ -326,19 +326,19 @@ describe('createMarketplace', () => {
   const baseUrl = 'https://market.example';
   it.each<[unknown, string]>([
     [undefined, 'createMarketplace needs { baseUrl, key }'],
-    [{ key: KEY }, 'baseUrl is missing; give an address such as https://market.example'],
+    [{ key: KEY }, 'baseUrl is missing; pass an address such as https://market.example'],
     [
       { baseUrl: '', key: KEY },
-      'baseUrl is missing; give an address such as https://market.example',
+      'baseUrl is missing; pass an address such as https://market.example',
     ],
     [{ baseUrl: 'market', key: KEY }, 'baseUrl is not an address such as https://market.example'],
     [{ baseUrl: 7, key: KEY }, 'baseUrl is not an address such as https://market.example'],
     [{ baseUrl: 'ftp://a.example', key: KEY }, 'the marketplace address must begin with https://'],
     [{ baseUrl: 'http://a.example', key: KEY }, 'a.example would get the API key over plain http'],
-    [{ baseUrl }, 'key is missing; give the API key'],
-    [{ baseUrl, key: ' ' }, 'key is missing; give the API key'],
-    [{ baseUrl, key: new Secret('') }, 'key is missing; give the API key'],
-    [{ baseUrl, key: 7 }, 'key is not a text but number'],
+    [{ baseUrl }, 'key is missing; pass the API key'],
+    [{ baseUrl, key: ' ' }, 'key is missing; pass the API key'],
+    [{ baseUrl, key: new Secret('') }, 'key is missing; pass the API key'],
+    [{ baseUrl, key: 7 }, 'key has the type number; pass a string or a Secret'],
     [
       { baseUrl, key: KEY, retries: 3 },
       'createMarketplace has no option "retries"; it has baseUrl,',

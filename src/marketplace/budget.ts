@@ -1,11 +1,11 @@
 import { BudgetPaused } from '../domain/budget.js';
+import { MAX_TIMER_MS } from './retry.js';
 import type { Budget, Priority } from './types.js';
 
-/** One per cent slower than allowed, so that jitter on the network never puts too many into a window. */
+/** Sends 1 % slower than allowed, so that network jitter never puts too many requests into one window. */
 const SLACK = 1.01;
-const LONGEST_TIMER_MS = 2_147_483_647;
 
-/** A budget without a limit. It ignores pauses too: each call waits for its own. */
+/** A budget without a limit. It ignores pauses too: each call backs off on its own. */
 export const unlimitedBudget: Budget = {
   acquire: (_priority, signal) =>
     signal.aborted ? Promise.reject(signal.reason as Error) : Promise.resolve(),
@@ -14,13 +14,13 @@ export const unlimitedBudget: Budget = {
 
 interface Waiter {
   readonly patienceMs: number;
-  /** Ends the wait. @param refusal null: the request may be sent */
-  readonly end: (refusal: Error | null) => void;
+  /** Ends the wait. @param error why the request may not be sent; null if it may */
+  readonly end: (error: Error | null) => void;
 }
 
 /**
- * A budget for one process: evenly spaced, never more than `requestsPerMinute` in any 60 s (field notes).
- * @throws RangeError when the number is not positive
+ * A budget for one process: evenly spaced, at most `requestsPerMinute` in any 60 s (field notes).
+ * @throws {RangeError} when the number is not positive
  */
 export function evenlySpacedBudget(requestsPerMinute: number): Budget {
   if (!(requestsPerMinute > 0)) {
@@ -32,11 +32,10 @@ export function evenlySpacedBudget(requestsPerMinute: number): Budget {
 class EvenlySpacedBudget implements Budget {
   readonly #spacingMs: number;
   readonly #waiting: Record<Priority, Set<Waiter>> = { mirror: new Set(), audit: new Set() };
-  /** On the monotonic clock, so that setting the system's clock neither bursts nor blocks. */
+  // Both times are on the monotonic clock: changing the system clock must neither burst nor block.
   #nextAt = 0;
-  #timer: NodeJS.Timeout | null = null;
-  /** On the monotonic clock too. */
   #pausedUntil = 0;
+  #timer: NodeJS.Timeout | null = null;
 
   constructor(readonly requestsPerMinute: number) {
     this.#spacingMs = (60_000 / requestsPerMinute) * SLACK;
@@ -49,37 +48,38 @@ class EvenlySpacedBudget implements Budget {
       const onAbort = (): void => waiter.end(signal.reason as Error);
       const waiter: Waiter = {
         patienceMs,
-        end(refusal) {
+        end(error) {
           queue.delete(waiter);
           signal.removeEventListener('abort', onAbort);
-          if (refusal === null) resolve();
-          else reject(refusal);
+          if (error === null) resolve();
+          else reject(error);
         },
       };
       signal.addEventListener('abort', onAbort, { once: true });
       queue.add(waiter);
-      this.#refuseImpatient();
-      this.#serve();
+      this.#rejectImpatient();
+      this.#grantNext();
     });
   }
 
   pauseUntil(until: number): Promise<void> {
     this.#pausedUntil = Math.max(this.#pausedUntil, performance.now() + (until - Date.now()));
     this.#nextAt = Math.max(this.#nextAt, this.#pausedUntil);
-    this.#refuseImpatient();
-    this.#serve();
+    this.#rejectImpatient();
+    this.#grantNext();
     return Promise.resolve();
   }
 
-  #refuseImpatient(): void {
+  /** Rejects waiters that would not wait as long as the current pause. */
+  #rejectImpatient(): void {
     const pauseMs = this.#pausedUntil - performance.now();
     for (const waiter of [...this.#waiting.mirror, ...this.#waiting.audit]) {
       if (pauseMs > waiter.patienceMs) waiter.end(new BudgetPaused(Date.now() + pauseMs));
     }
   }
 
-  /** Grants what is due and sets the timer for the next. */
-  #serve(): void {
+  /** Grants the next request if it is due, otherwise sets the timer for it. */
+  #grantNext(): void {
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#timer = null;
     const queue = this.#waiting.mirror.size > 0 ? this.#waiting.mirror : this.#waiting.audit;
@@ -89,9 +89,9 @@ class EvenlySpacedBudget implements Budget {
     if (now >= this.#nextAt) {
       this.#nextAt = now + this.#spacingMs;
       first.end(null);
-      return this.#serve();
+      return this.#grantNext();
     }
-    const wait = Math.min(Math.ceil(this.#nextAt - now), LONGEST_TIMER_MS);
-    this.#timer = setTimeout(() => this.#serve(), wait);
+    const wait = Math.min(Math.ceil(this.#nextAt - now), MAX_TIMER_MS);
+    this.#timer = setTimeout(() => this.#grantNext(), wait);
   }
 }

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { hostName } from '../domain/address.js';
 import { BudgetPaused, type Priority } from '../domain/budget.js';
 import { KeyRedactor } from '../domain/redact.js';
-import type { Reply } from '../domain/reply.js';
+import type { Failure, Reply } from '../domain/reply.js';
 import { evenlySpacedBudget } from './budget.js';
 import {
   accountEndpoint,
@@ -17,44 +17,46 @@ import { readBody } from './envelope.js';
 import { isSuccess, judge, judgeFailure, judgeHead } from './judge.js';
 import { openList } from './list-stream.js';
 import { serverFacts } from './rate-limit.js';
-import { readAccess, requestBuilder } from './request.js';
+import { checkOptions, requestBuilder } from './request.js';
 import { DEFAULT_RETRY, pauseAfter } from './retry.js';
 import { RequestSender, type Call } from './sender.js';
 import { Transport, TransportError, type Connect, type HttpResponse } from './transport.js';
 import type {
   CallOptions,
-  CallRecord,
   Marketplace,
   MarketplaceOptions,
   ServerFacts,
   Sourced,
 } from './types.js';
 
-/** Clock, chance, waiting and connections; tests replace them. */
-export interface Seams {
+/** Clock, randomness, sleep and connections, which tests replace. */
+export interface Dependencies {
   /** Milliseconds since 1970. */
   readonly now?: () => number;
-  /** At least 0 and less than 1. */
+  /** In [0, 1). */
   readonly random?: () => number;
-  /** Rejects with the signal's reason when it is aborted. */
+  /** Rejects with the signal's reason when aborted. */
   readonly sleep?: (ms: number, signal: AbortSignal) => Promise<void>;
   readonly connect?: Connect;
 }
 
 const DEFAULT_REQUESTS_PER_MINUTE = 60;
-const DEFAULT_WAIT_MS = 60_000;
-const DEFAULT_REPLY_MS = 300_000;
-const DEFAULT_LIST_MS = 6 * 3_600_000;
+const DEFAULT_IDLE_TIMEOUT_MS = 60_000;
+const DEFAULT_REPLY_TIMEOUT_MS = 300_000;
+const DEFAULT_LIST_TIMEOUT_MS = 6 * 3_600_000;
 const MIB = 1024 * 1024;
 
-/** @throws MarketplaceOptionsError when the key, the address or the carriage can't work */
-export function createMarketplace(options: MarketplaceOptions, seams: Seams = {}): Marketplace {
-  const { baseUrl, key, carriage, allowPlainHttp } = readAccess(options);
-  const { now = Date.now, random = Math.random, sleep = sleepFor } = seams;
+/** @throws {MarketplaceOptionsError} when an option is unknown or can't work */
+export function createMarketplace(
+  options: MarketplaceOptions,
+  dependencies: Dependencies = {},
+): Marketplace {
+  const { baseUrl, key, carriage, allowPlainHttp } = checkOptions(options);
+  const { now = Date.now, random = Math.random, sleep = abortableSleep } = dependencies;
   const { retry = DEFAULT_RETRY, onCall } = options;
   const budget = options.budget ?? evenlySpacedBudget(DEFAULT_REQUESTS_PER_MINUTE);
   const redactor = new KeyRedactor(key);
-  const transport = new Transport(seams.connect);
+  const transport = new Transport(dependencies.connect);
   const build = requestBuilder(key, carriage);
   const sender = new RequestSender({
     baseUrl,
@@ -65,20 +67,20 @@ export function createMarketplace(options: MarketplaceOptions, seams: Seams = {}
     redactor,
     now,
   });
-  const maxReplyBytes = options.maxReplyBytes ?? 64 * MIB;
-  const listLimits = {
-    maxListBytes: options.maxListBytes ?? 16 * 1024 * MIB,
-    maxRecordBytes: options.maxRecordBytes ?? 64 * MIB,
-  };
-  const waits = {
-    headersMs: options.headersTimeoutMs ?? DEFAULT_WAIT_MS,
-    silenceMs: options.bodyTimeoutMs ?? DEFAULT_WAIT_MS,
-  };
-  const replyTimeouts = { ...waits, totalMs: options.replyTimeoutMs ?? DEFAULT_REPLY_MS };
-  const listTimeouts = { ...waits, totalMs: options.listTimeoutMs ?? DEFAULT_LIST_MS };
+  const {
+    maxReplyBytes = 64 * MIB,
+    maxListBytes = 16 * 1024 * MIB,
+    maxRecordBytes = 64 * MIB,
+    headersTimeoutMs: headersMs = DEFAULT_IDLE_TIMEOUT_MS,
+    bodyTimeoutMs: silenceMs = DEFAULT_IDLE_TIMEOUT_MS,
+    replyTimeoutMs = DEFAULT_REPLY_TIMEOUT_MS,
+    listTimeoutMs = DEFAULT_LIST_TIMEOUT_MS,
+  } = options;
+  const replyTimeouts = { headersMs, silenceMs, totalMs: replyTimeoutMs };
+  const listTimeouts = { headersMs, silenceMs, totalMs: listTimeoutMs };
   let isClosed = false;
 
-  /** One call with its retries. @param read reads an answer whose head shows no failure */
+  /** Makes one call with its retries. @param read reads the body of a response whose headers show no failure */
   async function call<T>(
     endpoint: Endpoint,
     defaultPriority: Priority,
@@ -86,75 +88,75 @@ export function createMarketplace(options: MarketplaceOptions, seams: Seams = {}
     read: (response: HttpResponse, signal: AbortSignal) => Promise<Reply<T>>,
   ): Promise<Reply<T>> {
     if (isClosed) throw new Error('this marketplace client is closed');
-    const given = callOptions.signal ?? new AbortController().signal;
-    const signal = deadline?.with(given) ?? given;
-    // Each open call adds a listener; Node warns of a leak from the eleventh on.
+    const callerSignal = callOptions.signal ?? new AbortController().signal;
+    const signal = deadline?.combineWith(callerSignal) ?? callerSignal;
+    // Each open call adds a listener. Node would warn of a leak at the eleventh.
     setMaxListeners(0, signal);
     const timeouts = endpoint === listEndpoint ? listTimeouts : replyTimeouts;
-    const planned: Call = { endpoint, priority, signal, timeouts, longestPauseMs: retry.maxMs };
+    const request: Call = { endpoint, priority, signal, timeouts, longestPauseMs: retry.maxMs };
     try {
       for (let number = 1; ; number++) {
-        const reply = await attempt(planned, number, deadline, read);
+        const reply = await attempt(request, number, deadline, read);
         const pause = pauseAfter(reply, number, retry, now(), random());
         if (pause === null) return reply;
         await sleep(pause, signal);
       }
     } catch (error) {
-      if (deadline?.isOver === true && !given.aborted) return deadline.failure;
+      if (deadline?.isOver === true && !callerSignal.aborted) return deadline.failure;
       throw error;
     }
   }
 
   async function attempt<T>(
-    planned: Call,
+    request: Call,
     number: number,
     deadline: CallOptions['deadline'],
     read: (response: HttpResponse, signal: AbortSignal) => Promise<Reply<T>>,
   ): Promise<Reply<T>> {
-    const { priority, signal, longestPauseMs } = planned;
-    const asked = performance.now();
+    const { priority, signal, longestPauseMs } = request;
+    const requestedAt = performance.now();
     try {
       await budget.acquire(priority, signal, longestPauseMs);
     } catch (error) {
-      return failureOf(error);
+      return toFailure(error);
     }
-    const started = performance.now();
+    const sentAt = performance.now();
     let redirects = 0;
     let redirectsWaitedMs = 0;
     let server: ServerFacts | null = null;
     const send = async (): Promise<Reply<T>> => {
-      const response = await sender.send(planned, (ms) => {
+      const response = await sender.send(request, (ms) => {
         redirects++;
         redirectsWaitedMs += ms;
       });
       if ('kind' in response) return response;
-      server = serverFacts(response);
+      server = serverFacts(response.origin, response.headers);
       const failure = judgeHead(response, now());
       if (failure === null) return read(response, signal);
       response.discard();
       return failure;
     };
-    deadline?.sent();
+    deadline?.requestSent();
     let reply: Reply<T> | null = null;
     try {
-      reply = await send().catch(failureOf);
+      reply = await send().catch(toFailure);
     } finally {
-      deadline?.ended(reply);
+      deadline?.requestEnded(reply);
     }
     onCall?.({
-      operation: planned.endpoint.operation,
+      operation: request.endpoint.operation,
       attempt: number,
       outcome: reply.kind,
       httpStatus: reply.httpStatus,
       redirects,
-      durationMs: performance.now() - started - redirectsWaitedMs,
-      waitedMs: started - asked + redirectsWaitedMs,
+      durationMs: performance.now() - sentAt - redirectsWaitedMs,
+      waitedMs: sentAt - requestedAt + redirectsWaitedMs,
       server,
-    } satisfies CallRecord);
+    });
     return reply;
   }
 
-  function ask<T>(
+  function fetchRecord<T>(
     endpoint: RecordEndpoint<T>,
     priority: Priority,
     callOptions: CallOptions = {},
@@ -167,20 +169,22 @@ export function createMarketplace(options: MarketplaceOptions, seams: Seams = {}
 
   return {
     host: hostName(baseUrl),
-    account: (callOptions) => ask(accountEndpoint, 'mirror', callOptions),
+    account: (callOptions) => fetchRecord(accountEndpoint, 'mirror', callOptions),
     items: (callOptions = {}) =>
       call(listEndpoint, 'mirror', callOptions, async (response, signal) => {
         const { httpStatus } = response;
-        if (isSuccess(httpStatus)) return openList(response, listLimits, redactor, signal);
+        if (isSuccess(httpStatus)) {
+          return openList(response, { maxListBytes, maxRecordBytes }, redactor, signal);
+        }
         const reading = readBody(await response.body(maxReplyBytes));
         return judgeFailure(listEndpoint, httpStatus, reading, redactor);
       }),
-    item: (id, callOptions) => ask(itemEndpoint(id), 'mirror', callOptions),
+    item: (id, callOptions) => fetchRecord(itemEndpoint(id), 'mirror', callOptions),
     async validate(code, callOptions) {
       if (code.trim() === key.reveal().trim()) {
-        throw new TypeError('a code is the API key of this client; take it out of the codes');
+        throw new TypeError('one of the codes is the API key of this client; remove it');
       }
-      return ask(validationEndpoint(code), 'audit', callOptions);
+      return fetchRecord(validationEndpoint(code), 'audit', callOptions);
     },
     async close() {
       isClosed = true;
@@ -189,14 +193,14 @@ export function createMarketplace(options: MarketplaceOptions, seams: Seams = {}
   };
 }
 
-/** @throws the error, unless it is a failed request or says that the budget is paused */
-function failureOf(error: unknown): Exclude<Reply<never>, { kind: 'answered' }> {
+/** Turns a failed request or a paused budget into a failure; throws any other error. */
+function toFailure(error: unknown): Failure {
   if (error instanceof TransportError) return error.failure;
   if (!(error instanceof BudgetPaused)) throw error;
   return { kind: 'limited', httpStatus: null, retryAt: error.until };
 }
 
-async function sleepFor(ms: number, signal: AbortSignal): Promise<void> {
+async function abortableSleep(ms: number, signal: AbortSignal): Promise<void> {
   try {
     await delay(ms, undefined, { signal });
   } catch (error) {

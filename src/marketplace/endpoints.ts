@@ -4,30 +4,32 @@ import type { Account, Decoding, Item, Json, Purchase } from '../domain/item.js'
 import { isObject, type JsonObject } from '../domain/values.js';
 import type { Operation } from './types.js';
 
-/** How an operation is sent, and how its data and its errors are recognized (spec 4 and 7). */
+/** One operation's request, and how to recognize its data and its error (spec 4 and 7). */
 export interface Endpoint {
   readonly operation: Operation;
   readonly method: 'GET' | 'POST';
   readonly path: string;
   readonly parameters: Readonly<Record<string, string>>;
-  /** The documented error text (spec 7): a refused key on account details, a denial elsewhere. */
+  /** The documented error text (spec 7). It means a refused key on account details, a denial elsewhere. */
   readonly errorText: string;
-  find(envelope: JsonObject): Found | null;
+  /** Finds the data in a response's envelope; null if it has none. */
+  find(envelope: JsonObject): FoundData | null;
 }
 
 export interface RecordEndpoint<T> extends Endpoint {
+  /** Paths of the documented numbers. They are not masked even if they equal the key. */
   readonly numbers: readonly string[];
   decode(json: Json): Decoding<T>;
-  /** Why a decoded record is not the one asked for; null when it is. */
+  /** Says why a decoded record is not the requested one; null if it is. */
   mismatch(value: T): string | null;
 }
 
 /** Paths of an item's documented numbers (spec 2.3). */
 export const ITEM_NUMBERS = ['id', 'price.regular', 'price.extended'];
 
-export interface Found {
+export interface FoundData {
   readonly json: Json;
-  /** Name of the quirk when it was elsewhere than documented. */
+  /** Name of the deviation if the data was not at its documented place. */
   readonly quirk: string | null;
 }
 
@@ -44,7 +46,7 @@ export const accountEndpoint: RecordEndpoint<Account> = {
   mismatch: () => null,
 };
 
-/** All items (spec 4.2). Read as a stream, so there is no decoding here. */
+/** All items (spec 4.2). `list-stream.ts` reads them as a stream, so nothing is decoded here. */
 export const listEndpoint: Endpoint = {
   operation: 'list',
   method: 'GET',
@@ -72,11 +74,11 @@ export function itemEndpoint(id: number): RecordEndpoint<Item> {
     numbers: ITEM_NUMBERS,
     decode: decodeItem,
     mismatch: (item) =>
-      item.id === id ? null : `item ${id} was asked for and item ${item.id} came`,
+      item.id === id ? null : `the answer is item ${item.id}, but item ${id} was requested`,
   };
 }
 
-/** Validation of a purchase code (spec 4.4). It changes nothing, so the POST may be repeated. */
+/** Validation of a purchase code (spec 4.4). It changes nothing, so this POST may be retried. */
 export function validationEndpoint(code: string): RecordEndpoint<Purchase> {
   return {
     operation: 'validate',
@@ -90,19 +92,19 @@ export function validationEndpoint(code: string): RecordEndpoint<Purchase> {
     mismatch: ({ purchaseCode }) =>
       purchaseCode === null || isSameCode(purchaseCode, code)
         ? null
-        : 'the answer is about another purchase code than the one asked for',
+        : 'the answer is about a different purchase code than the requested one',
   };
 }
 
 /** `data.purchase`, or top-level `purchase` or `item` (field notes: envelope and shapes). */
-function findPurchase(envelope: JsonObject): Found | null {
+function findPurchase(envelope: JsonObject): FoundData | null {
   const data = envelope['data'];
   if (isObject(data)) {
-    const documented = someObjectAt(data, 'purchase');
+    const documented = nonEmptyObjectAt(data, 'purchase');
     if (documented !== null) return documented;
   }
-  const named = someObjectAt(envelope, 'purchase');
-  if (named !== null) return { ...named, quirk: 'envelope.purchase-at-top' };
+  const topLevel = nonEmptyObjectAt(envelope, 'purchase');
+  if (topLevel !== null) return { ...topLevel, quirk: 'envelope.purchase-at-top' };
   const item = envelope['item'];
   if (!isObject(item)) return null;
   return 'purchase_code' in item || isObject(item['item'])
@@ -110,13 +112,13 @@ function findPurchase(envelope: JsonObject): Found | null {
     : null;
 }
 
-function objectAt(envelope: JsonObject, name: string): Found | null {
+function objectAt(envelope: JsonObject, name: string): FoundData | null {
   const json = envelope[name];
   return isObject(json) ? { json, quirk: null } : null;
 }
 
-/** As `objectAt`, but not an empty object: that proves nothing about a code. */
-function someObjectAt(envelope: JsonObject, name: string): Found | null {
-  const found = objectAt(envelope, name);
-  return found !== null && Object.keys(found.json as JsonObject).length > 0 ? found : null;
+/** Like `objectAt`, but ignores an empty object: that proves nothing about a code. */
+function nonEmptyObjectAt(envelope: JsonObject, name: string): FoundData | null {
+  const json = envelope[name];
+  return isObject(json) && Object.keys(json).length > 0 ? { json, quirk: null } : null;
 }

@@ -1,9 +1,9 @@
 import type { Json } from '../domain/item.js';
 import type { Redactor } from '../domain/redact.js';
 import { isObject, type JsonObject } from '../domain/values.js';
-import { GOES_ON, OPEN_BRACE, ValueWalk } from './value-walk.js';
+import { INCOMPLETE, OPEN_BRACE, ValueWalk } from './value-walk.js';
 
-/** A body, read as leniently as possible without guessing. */
+/** A response body, parsed as leniently as possible without guessing. */
 export type BodyReading =
   | {
       readonly kind: 'object';
@@ -14,34 +14,33 @@ export type BodyReading =
   | { readonly kind: 'html'; readonly text: string }
   | {
       readonly kind: 'other';
-      /** The problem, as the end of a sentence that begins with "the answer". */
+      /** Completes a sentence that begins with "the answer". */
       readonly problem: string;
-      /** It begins as JSON and ends before its last brace. */
+      /** True if it begins as JSON and ends before its last brace. */
       readonly cutOff: boolean;
       readonly text: string;
     };
 
-/** Levels of nesting. Deeper JSON is refused; no record of this API has so many. */
+/** Nesting levels. Deeper JSON is rejected; no record of this API comes close. */
 export const MAX_DEPTH = 64;
-/** Number of braces in a preamble that are tried as the start of the JSON. */
+/** How many braces of a preamble to try as the start of the JSON. */
 export const MAX_STARTS = 32;
+/** Characters of an excerpt. */
 const EXCERPT_LENGTH = 300;
-/** Characters; enough for an excerpt even when most are markup. */
+/** Characters that an excerpt is made from; enough even if most are markup. */
 const EXCERPT_SOURCE_LENGTH = 4_096;
 
-/** Finds the JSON object in a body, also after a byte order mark, white space or PHP warnings. */
+/** Finds the JSON object in a body, even behind a byte order mark, white space or PHP warnings. */
 export function readBody(body: Uint8Array): BodyReading {
-  return readOrdinary(body) ?? readAny(body);
+  if (body[0] === OPEN_BRACE) {
+    const text = asBuffer(body).toString('utf8');
+    const value = parse(text);
+    if (value !== undefined) return reading(value, text, []);
+  }
+  return readLeniently(body);
 }
 
-function readOrdinary(body: Uint8Array): BodyReading | null {
-  if (body[0] !== OPEN_BRACE) return null;
-  const text = asBuffer(body).toString('utf8');
-  const value = parse(text);
-  return value === undefined ? null : reading(value, text, []);
-}
-
-function readAny(body: Uint8Array): BodyReading {
+function readLeniently(body: Uint8Array): BodyReading {
   const decoded = new TextDecoder('utf-8', { ignoreBOM: true }).decode(body);
   const text = decoded.replace(/^[\uFEFF\s]+/, '');
   if (text.trim() === '') return other('is empty', '');
@@ -58,17 +57,17 @@ function readAny(body: Uint8Array): BodyReading {
   return { ...other(cutOff ? 'ends early' : 'is not JSON', text), cutOff };
 }
 
-/** True for text that begins like a page; false for the markup of a PHP warning. */
+/** True if the text begins like a web page; false for the markup of a PHP warning. */
 export function isHtmlDocument(text: string): boolean {
   return /^[\uFEFF\s]*<(?:!doctype|html|head|body|\?xml|!--)/i.test(text);
 }
 
-/** The beginning of a body for people: text only, secrets masked, without control characters. */
+/** The beginning of a body for people to read: no markup, no control characters, secrets masked. */
 export function excerpt(text: string, redactor: Redactor, length = EXCERPT_LENGTH): string {
-  // Masked twice: before cutting or removing text splits the key, and after removing text joins it.
+  // Mask twice: cutting text can split the key, and removing markup can join its parts.
   const source = 2 * EXCERPT_SOURCE_LENGTH;
   const whole = redactor.text(text.slice(0, source));
-  // A key that was cut at the end is not recognized: drop as many characters as it may have.
+  // A key cut in two at the end is not recognized, so drop as many characters as the key may have.
   const end = text.length > source ? Math.max(0, whole.length - redactor.longest) : whole.length;
   const masked = whole.slice(0, Math.min(end, EXCERPT_SOURCE_LENGTH));
   const plain = /^\s*</.test(masked) ? withoutMarkup(masked) : masked;
@@ -106,18 +105,18 @@ function other(problem: string, text: string): BodyReading & { kind: 'other' } {
   return { kind: 'other', problem, cutOff: false, text };
 }
 
-/** True when an object that begins in the text has not ended where the text ends. */
+/** True if an object begins in the text but does not end in it. */
 function endsEarly(text: string): boolean {
   const bytes = Buffer.from(text);
   const walk = new ValueWalk(MAX_DEPTH);
   const start = /\{\s*"/g;
-  // One character for each byte, so that positions in it are positions in the bytes.
+  // latin1 maps each byte to one character, so positions in this text are byte positions.
   const characters = bytes.toString('latin1');
   while (start.test(characters)) {
     walk.begin(OPEN_BRACE);
-    // The quote is the last character of the match.
+    // The match ends with the quote, where the walk starts.
     const after = walk.walk(bytes, start.lastIndex - 1);
-    if (after === GOES_ON) return true;
+    if (after === INCOMPLETE) return true;
     start.lastIndex = after;
   }
   return false;
@@ -140,7 +139,7 @@ function objectStarts(text: string): number[] {
   return starts;
 }
 
-/** True when JSON has more than `most` opening brackets, those in strings included. */
+/** True if the text has more than `most` opening brackets, including those in strings. */
 function opensMoreThan(text: string, most: number): boolean {
   let count = 0;
   for (const opening of ['{', '[']) {

@@ -10,24 +10,19 @@ import {
   type Unreadable,
 } from '../domain/reply.js';
 import type { JsonObject } from '../domain/values.js';
-import type { Endpoint, Found, RecordEndpoint } from './endpoints.js';
+import type { Endpoint, FoundData, RecordEndpoint } from './endpoints.js';
 import { excerpt, readBody, type BodyReading } from './envelope.js';
-import { retryAt, type HeaderMap } from './rate-limit.js';
+import { retryAt, type Head } from './rate-limit.js';
 import type { Sourced } from './types.js';
 
-export interface Head {
-  readonly httpStatus: number;
-  readonly headers: HeaderMap;
-}
-
-/** The failure that the head alone shows (limit, outage, challenge, partial content); null when the body decides. */
+/** The failure that status and headers alone show: limit, outage, challenge, partial content. Null if the body decides. */
 export function judgeHead({ httpStatus, headers }: Head, now: number): Failure | null {
   const failed = (reason: UnavailableReason, detail: string): Failure =>
     unavailable(httpStatus, reason, detail, retryAt(headers, now));
   if (headers['cf-mitigated']?.trim().toLowerCase() === 'challenge') {
     return failed(
       'challenge',
-      "the marketplace's bot protection wants to see a browser; ask its operator to let API requests from this address pass",
+      "the marketplace's bot protection blocks this program; ask its operator to allow API requests from this address",
     );
   }
   if (httpStatus === 429) return { kind: 'limited', httpStatus, retryAt: retryAt(headers, now) };
@@ -36,19 +31,19 @@ export function judgeHead({ httpStatus, headers }: Head, now: number): Failure |
     return failed('server-error', `the marketplace failed with HTTP ${httpStatus}`);
   }
   if (httpStatus === 408) {
-    return failed('timeout', 'the marketplace gave up waiting for the request (HTTP 408)');
+    return failed('timeout', 'the marketplace timed out waiting for the request (HTTP 408)');
   }
-  if (isPart(httpStatus, headers['content-range'])) {
+  if (isPartial(httpStatus, headers['content-range'])) {
     return failed(
       'cut-off',
-      `the marketplace sent only a part of the answer (HTTP ${httpStatus}); a proxy or cache in between may do so`,
+      `the marketplace sent only part of the answer (HTTP ${httpStatus}); check proxies and caches on the way`,
     );
   }
   return null;
 }
 
-/** True for partial content. The client asks for none, but proxies and paging servers send it, also with status 200. */
-function isPart(httpStatus: number, range: string | undefined): boolean {
+/** True for partial content. The client never requests it; proxies and paging servers send it, even with status 200. */
+function isPartial(httpStatus: number, range: string | undefined): boolean {
   if (httpStatus === 206) return true;
   if (range === undefined || !isSuccess(httpStatus)) return false;
   const [, first, last, total] = /^\s*\w+\s+(?:(\d+)-(\d+)|\*)\/(\d+)\s*$/.exec(range) ?? [];
@@ -57,8 +52,8 @@ function isPart(httpStatus: number, range: string | undefined): boolean {
 }
 
 /**
- * Judges an answer whose head shows no failure, by HTTP status and the shape of the payload, rarely by wording:
- * servers translate their texts (field notes: envelope and shapes, errors).
+ * Turns a response whose headers show no failure into a reply. HTTP status and the payload's shape decide, its
+ * wording rarely: servers translate their texts (field notes: envelope and shapes, errors).
  */
 export function judge<T>(
   endpoint: RecordEndpoint<T>,
@@ -82,14 +77,15 @@ export function judgeFailure(
   reading: BodyReading,
   redactor: KeyRedactor,
 ): Failure {
-  const say = (detail: string): Unreadable => unreadable(httpStatus, detail, reading, redactor);
+  const asUnreadable = (detail: string): Unreadable =>
+    unreadable(httpStatus, detail, reading, redactor);
   if (httpStatus === 405) {
-    return say(
-      `the marketplace does not take ${endpoint.method} here; a redirect on the way may have turned POST into GET: check that the address is the one it redirects to`,
+    return asUnreadable(
+      `the marketplace does not accept ${endpoint.method} here; a redirect may have turned POST into GET: configure the address that the server redirects to`,
     );
   }
-  const error = errorEnvelope(endpoint, httpStatus, reading);
-  if (error !== null) return judgeError(endpoint, httpStatus, error, say, redactor);
+  const error = judgeError(endpoint, httpStatus, reading, redactor);
+  if (error !== null) return error;
   if (httpStatus === 404) {
     return unavailable(
       httpStatus,
@@ -99,17 +95,16 @@ export function judgeFailure(
   }
   if (reading.kind === 'html') {
     const title = excerpt(reading.text, redactor, 100);
-    return unavailable(httpStatus, 'html', `a web page came instead of JSON: ${title}`);
+    const detail = `the marketplace sent a web page instead of JSON: ${title}`;
+    return unavailable(httpStatus, 'html', detail);
   }
   if (reading.kind === 'other' && reading.cutOff && isSuccess(httpStatus)) {
     return unavailable(httpStatus, 'cut-off', 'the answer ends in the middle of its JSON');
   }
-  if (reading.kind === 'other') return say(`the answer ${reading.problem}`);
+  if (reading.kind === 'other') return asUnreadable(`the answer ${reading.problem}`);
   const message = laravelMessage(reading.value);
-  if (httpStatus === 401 || httpStatus === 403 || isAboutKey(message)) {
-    return refused(httpStatus, message, redactor);
-  }
-  return say(`the answer has none of the data asked for (${endpoint.operation})`);
+  if (isKeyRefusal(httpStatus, message)) return refused(httpStatus, message, redactor);
+  return asUnreadable(`the answer lacks the requested data (${endpoint.operation})`);
 }
 
 export function saysError(envelope: JsonObject): boolean {
@@ -120,82 +115,69 @@ export function isSuccess(httpStatus: number): boolean {
   return httpStatus >= 200 && httpStatus < 300;
 }
 
-interface ErrorEnvelope {
-  readonly saysError: boolean;
-  readonly msg: string;
-  readonly besideData: boolean;
-}
-
-/** Reads `{ status, msg }` (spec 7). With data in it, it is an error only when it says so itself. */
-function errorEnvelope(
+/**
+ * Judges an error envelope, `{ status, msg }` (spec 7); null if the body is none. If it has data too, it is an
+ * error only if its status says so.
+ */
+function judgeError(
   endpoint: Endpoint,
   httpStatus: number,
   reading: BodyReading,
-): ErrorEnvelope | null {
+  redactor: KeyRedactor,
+): Denied | Refused | Unreadable | null {
   if (reading.kind !== 'object') return null;
   const { status, msg } = reading.value;
   if (typeof status !== 'string' || typeof msg !== 'string' || isWord(status, 'success')) {
     return null;
   }
-  const saysSo = saysError(reading.value);
-  const found = endpoint.find(reading.value);
-  if (found !== null && !(isSuccess(httpStatus) && saysSo)) return null;
-  return { saysError: saysSo, msg, besideData: found !== null && !isEmpty(found.json) };
+  const isError = saysError(reading.value);
+  const data = endpoint.find(reading.value)?.json ?? null;
+  if (data !== null && !(isSuccess(httpStatus) && isError)) return null;
+  if (isKeyRefusal(httpStatus, msg)) return refused(httpStatus, msg, redactor);
+  // Either the data or the error is wrong, and nothing shows which: neither a denial nor an answer.
+  if (data !== null && !isEmpty(data)) {
+    const detail = 'the marketplace sent the requested data together with an error';
+    return unreadable(httpStatus, detail, reading, redactor);
+  }
+  // Outages use the same envelope with other statuses. There, only the documented text is an answer.
+  if (httpStatus !== 404 && !(isError && isSameText(msg, endpoint.errorText))) {
+    const detail = 'the marketplace sent an error that does not answer the request';
+    return unreadable(httpStatus, detail, reading, redactor);
+  }
+  if (endpoint.operation === 'account') return refused(httpStatus, msg, redactor);
+  return { kind: 'denied', httpStatus, message: excerpt(msg, redactor) };
 }
 
 function isEmpty(json: Json): boolean {
   return typeof json === 'object' && json !== null && Object.keys(json).length === 0;
 }
 
-function judgeError(
-  endpoint: Endpoint,
-  httpStatus: number,
-  error: ErrorEnvelope,
-  say: (detail: string) => Unreadable,
-  redactor: KeyRedactor,
-): Denied | Refused | Unreadable {
-  const { msg } = error;
-  if (httpStatus === 401 || httpStatus === 403 || isAboutKey(msg)) {
-    return refused(httpStatus, msg, redactor);
-  }
-  // Data or error is wrong, and nobody can tell which: this is neither a denial nor an answer.
-  if (error.besideData) return say('the marketplace sent both the data asked for and an error');
-  // With other statuses than 404, outages use the same envelope: only the documented words count.
-  const answers = httpStatus === 404 || (error.saysError && isSameText(msg, endpoint.errorText));
-  if (!answers) return say('the marketplace sent an error that answers nothing');
-  if (endpoint.operation === 'account') return refused(httpStatus, msg, redactor);
-  return { kind: 'denied', httpStatus, message: excerpt(msg, redactor) };
-}
-
 function accept<T>(
   endpoint: RecordEndpoint<T>,
   httpStatus: number,
   reading: BodyReading & { kind: 'object' },
-  found: Found,
+  found: FoundData,
   redactor: KeyRedactor,
 ): Reply<Sourced<T>> {
-  const say = (detail: string): Unreadable =>
+  const asUnreadable = (detail: string): Unreadable =>
     unreadable(httpStatus, excerpt(detail, redactor), reading, redactor);
-  // Compared before masking, which could change the compared field.
-  const sent = endpoint.decode(found.json);
-  const mismatch = sent.ok ? endpoint.mismatch(sent.decoded.value) : null;
-  if (mismatch !== null) return { ...say(mismatch), isAboutAnother: true };
+  // Compare before masking, which could change the compared field.
+  const received = endpoint.decode(found.json);
+  const mismatch = received.ok ? endpoint.mismatch(received.decoded.value) : null;
+  if (mismatch !== null) return { ...asUnreadable(mismatch), isAboutAnother: true };
 
   const isClean = !redactor.mayChange(reading.text);
   const raw = isClean ? found.json : redactor.json(found.json, endpoint.numbers);
-  const decoding = raw === found.json ? sent : endpoint.decode(raw);
-  if (!decoding.ok)
-    return say(`the ${endpoint.operation} answer can't be read: ${decoding.reason}`);
+  const decoding = raw === found.json ? received : endpoint.decode(raw);
+  if (!decoding.ok) {
+    return asUnreadable(`the ${endpoint.operation} answer can't be read: ${decoding.reason}`);
+  }
   const { value, extra, tolerated } = decoding.decoded;
   const quirks = [...reading.tolerated, ...envelopeQuirks(reading.value), ...tolerated];
   if (found.quirk !== null) quirks.push(found.quirk);
-  // Masked in the parsed values: JSON can escape a character in several ways.
+  // Mask the parsed values, not the text: JSON can escape a character in several ways.
   const text = isClean ? reading.text : JSON.stringify(redactor.json(reading.value));
-  return {
-    kind: 'answered',
-    httpStatus,
-    data: { value, extra, tolerated: quirks, raw, text },
-  };
+  return { kind: 'answered', httpStatus, data: { value, extra, tolerated: quirks, raw, text } };
 }
 
 export function envelopeQuirks(envelope: JsonObject): string[] {
@@ -203,11 +185,11 @@ export function envelopeQuirks(envelope: JsonObject): string[] {
 }
 
 function refused(httpStatus: number, message: string, redactor: KeyRedactor): Refused {
-  const said = excerpt(message, redactor);
-  const lost = isAboutKey(message) && httpStatus !== 401 && httpStatus !== 403;
+  const text = excerpt(message, redactor);
+  const isKeyMissing = isAboutKey(message) && httpStatus !== 401 && httpStatus !== 403;
   const hint =
-    ' (the server did not find the key in the request: check how parameters are sent, and that the address is the one it redirects to)';
-  return { kind: 'refused', httpStatus, message: lost ? `${said}${hint}` : said };
+    ' (the server did not find the key in the request: check how parameters are sent, and configure the address that the server redirects to)';
+  return { kind: 'refused', httpStatus, message: isKeyMissing ? `${text}${hint}` : text };
 }
 
 function unreadable(
@@ -219,24 +201,28 @@ function unreadable(
   return { kind: 'unreadable', httpStatus, detail, excerpt: safeExcerpt(reading, redactor) };
 }
 
-/** An excerpt of the body. Of debug answers, with exception and trace, only the message is shown. */
+/** An excerpt of the body. Of a debug response with exception or trace, only its message. */
 function safeExcerpt(reading: BodyReading, redactor: KeyRedactor): string {
   if (!/"(?:exception|trace)"\s*:/.test(reading.text)) return excerpt(reading.text, redactor);
   return reading.kind === 'object' ? excerpt(laravelMessage(reading.value), redactor) : '';
 }
 
-/** Frameworks say `message`, not `msg` (field notes: limits and weather). */
+/** Laravel's own errors use `message` instead of `msg` (field notes: limits and weather). */
 function laravelMessage(envelope: JsonObject): string {
   const { message, msg } = envelope;
   if (typeof message === 'string') return message;
   return typeof msg === 'string' ? msg : 'no reason was given';
 }
 
+function isKeyRefusal(httpStatus: number, message: string): boolean {
+  return httpStatus === 401 || httpStatus === 403 || isAboutKey(message);
+}
+
 function isAboutKey(message: string): boolean {
   return /\bapi[\s_-]?key\b/i.test(message);
 }
 
-/** Compares without letter case and a mark at the end. */
+/** Compares texts, ignoring letter case and a final period or exclamation mark. */
 function isSameText(a: string, b: string): boolean {
   const plain = (text: string): string => text.trim().replace(/[.!]$/, '').trimEnd().toLowerCase();
   return plain(a) === plain(b);

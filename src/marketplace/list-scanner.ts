@@ -7,8 +7,8 @@ import {
   CLOSE_BRACKET,
   COLON,
   COMMA,
-  GOES_ON,
   idOf,
+  INCOMPLETE,
   isSpace,
   OPEN_BRACE,
   OPEN_BRACKET,
@@ -16,11 +16,11 @@ import {
   ValueWalk,
 } from './value-walk.js';
 
-/** Bytes kept of a record that must not be decoded. */
+/** How much to keep of a record that must not be decoded. */
 const KEPT_OF_UNFIT_BYTES = 1024 * 1024;
-/** Size and number of the envelope's other members that are kept to judge it; size of a name too. */
-const KEPT_MEMBER_BYTES = 64 * 1024;
-const KEPT_MEMBERS = 64;
+/** Limits on the envelope's other members: keep no larger ones (or longer names), and no more than this many. */
+const MAX_MEMBER_BYTES = 64 * 1024;
+const MAX_MEMBERS = 64;
 const MAX_PREAMBLE_BYTES = 1024 * 1024;
 
 export interface FoundRecord extends Pick<ListElement, 'idHint' | 'unfit'> {
@@ -41,13 +41,15 @@ type State =
   | 'tail';
 
 /**
- * Splits the envelope of a list into its records while it arrives (spec 4.2); `items` may be an object, and
- * anywhere in it (field notes). Records are not parsed, and copied only when they lie across two chunks.
+ * Splits a list's envelope into records while it arrives (spec 4.2). `items` may be an object, and any member of
+ * the envelope (field notes). Records are not parsed, and copied only if they span two chunks.
  */
 export class ListScanner {
+  /** True once the list itself has begun. */
   started = false;
+  /** True once the envelope is complete. */
   finished = false;
-  /** Why the body is not a valid list, as the end of a sentence that begins with "the answer". */
+  /** Why the body is not a valid list. Completes a sentence that begins with "the answer". */
   problem: string | null = null;
   preambleBytes = 0;
   itemsIsObject = false;
@@ -62,24 +64,24 @@ export class ListScanner {
   #inItems = false;
   #name = '';
   #offset: number;
-  /** The parts of the current name or value in earlier chunks. */
+  /** Parts of the current name or value from earlier chunks. */
   #parts: Buffer[] = [];
   #size = 0;
 
-  /** @param offset bytes of the body before the first chunk, for positions in messages */
+  /** @param offset position of the first chunk in the body, for messages */
   constructor(maxRecordBytes: number, offset = 0) {
     this.#maxRecordBytes = maxRecordBytes;
     this.#offset = offset;
   }
 
-  /** Reads a chunk, which must stay unchanged while its records are in use. */
+  /** Reads a chunk. Don't change its bytes while its records are in use. */
   push(chunk: Buffer): void {
     let at = 0;
     while (at < chunk.length && this.problem === null) at = this.#step(chunk, at);
     this.#offset += chunk.length;
   }
 
-  /** True within the envelope, or after a brace that may begin it, unless there is a problem. */
+  /** True inside the envelope, or after a brace that may begin it, unless there is a problem. */
   get unfinished(): boolean {
     return this.problem === null && !this.finished && this.#state !== 'preamble';
   }
@@ -95,7 +97,7 @@ export class ListScanner {
     return taken;
   }
 
-  /** The small members of the envelope besides the list; null when one is invalid JSON. */
+  /** The envelope's small members other than the list; null if one is invalid JSON. */
   envelope(): JsonObject | null {
     try {
       const entries = [...this.#members].map(([name, text]): [string, Json] => [
@@ -108,20 +110,20 @@ export class ListScanner {
     }
   }
 
-  /** Reads from `at` until the state changes or the chunk ends; returns that position. */
+  /** Reads from `at` until the state changes or the chunk ends. Returns the position after that. */
   #step(chunk: Buffer, at: number): number {
     switch (this.#state) {
       case 'in-value':
       case 'in-name':
-        return this.#readOn(chunk, at, at);
+        return this.#continue(chunk, at, at);
       case 'preamble':
-        return this.#seek(chunk, at);
+        return this.#seekBrace(chunk, at);
       default:
         return isSpace(chunk[at]) ? at + 1 : this.#punctuation(chunk, at);
     }
   }
 
-  #seek(chunk: Buffer, at: number): number {
+  #seekBrace(chunk: Buffer, at: number): number {
     const brace = chunk.indexOf(OPEN_BRACE, at);
     const stop = brace < 0 ? chunk.length : brace;
     this.preambleBytes = this.#offset + stop;
@@ -135,7 +137,7 @@ export class ListScanner {
     const byte = chunk[at] as number;
     switch (this.#state) {
       case 'preamble-brace':
-        // Braces in the preamble (PHP names closures `{closure}`) are not followed by a quote.
+        // A brace without a quote after it belongs to the preamble: PHP names closures `{closure}`.
         if (byte === QUOTE) return this.#begin('in-name', chunk, at);
         this.#state = 'preamble';
         return at;
@@ -160,7 +162,7 @@ export class ListScanner {
       case 'value':
         return this.#beginValue(chunk, at);
       default:
-        this.problem = 'goes on after its end';
+        this.problem = 'continues after its end';
         return at + 1;
     }
   }
@@ -196,7 +198,7 @@ export class ListScanner {
     }
     if (!this.#inItems) return;
     if (/^\d+$/.test(this.#name)) this.started = true;
-    else this.problem = 'has an object in place of the list of items';
+    else this.problem = 'has an object instead of the list of items';
   }
 
   #beginValue(chunk: Buffer, at: number): number {
@@ -220,15 +222,15 @@ export class ListScanner {
   #begin(state: 'in-name' | 'in-value', chunk: Buffer, at: number): number {
     this.#walk.begin(chunk[at] as number);
     this.#state = state;
-    return this.#readOn(chunk, at, at + 1);
+    return this.#continue(chunk, at, at + 1);
   }
 
-  /** @param start where the name or value begins in this chunk @param at where to read on */
-  #readOn(chunk: Buffer, start: number, at: number): number {
+  /** Reads a name or value. @param start where it begins in this chunk @param at where to continue */
+  #continue(chunk: Buffer, start: number, at: number): number {
     const after = this.#walk.walk(chunk, at);
-    const stop = after === GOES_ON ? chunk.length : after;
+    const stop = after === INCOMPLETE ? chunk.length : after;
     const bytes = start === 0 && stop === chunk.length ? chunk : chunk.subarray(start, stop);
-    if (after === GOES_ON) {
+    if (after === INCOMPLETE) {
       this.#keep(bytes);
       return stop;
     }
@@ -238,16 +240,16 @@ export class ListScanner {
     return stop;
   }
 
-  /** Keeps a part of a name or value, up to the size limit. */
+  /** Keeps part of a name or value, up to the size limit. */
   #keep(bytes: Buffer): void {
     const isRecord = this.#inItems && this.#state === 'in-value';
-    const limit = isRecord ? this.#maxRecordBytes : KEPT_MEMBER_BYTES;
+    const limit = isRecord ? this.#maxRecordBytes : MAX_MEMBER_BYTES;
     const wasWithin = this.#size <= limit;
     this.#size += bytes.length;
     if (!wasWithin) return;
     this.#parts.push(bytes);
     if (this.#size > limit) {
-      this.#parts = isRecord ? [this.#shortened(Buffer.concat(this.#parts))] : [];
+      this.#parts = isRecord ? [shorten(Buffer.concat(this.#parts))] : [];
     }
   }
 
@@ -257,7 +259,7 @@ export class ListScanner {
     const size = whole ? last.length : this.#size;
     const joined = whole ? last : Buffer.concat(this.#parts);
     const unfit = this.#unfit(size);
-    const bytes = unfit === null ? joined : this.#shortened(joined);
+    const bytes = unfit === null ? joined : shorten(joined);
     const idHint = this.#walk.idUnsure && !whole ? idOf(joined, MAX_DEPTH) : this.#walk.id;
     this.#found.push({ bytes, idHint, unfit });
     this.records++;
@@ -273,15 +275,11 @@ export class ListScanner {
     return this.#walk.tooDeep ? `nests deeper than ${MAX_DEPTH} levels` : null;
   }
 
-  /** A copy, so that a few bytes don't keep a large buffer in memory. */
-  #shortened(bytes: Buffer): Buffer {
-    return Buffer.from(bytes.subarray(0, KEPT_OF_UNFIT_BYTES));
-  }
-
   #endMember(last: Buffer): void {
     this.#keep(last);
-    const kept = this.#size <= KEPT_MEMBER_BYTES && this.#members.size < KEPT_MEMBERS;
-    if (kept) this.#members.set(this.#name, Buffer.concat(this.#parts).toString());
+    if (this.#size <= MAX_MEMBER_BYTES && this.#members.size < MAX_MEMBERS) {
+      this.#members.set(this.#name, Buffer.concat(this.#parts).toString());
+    }
     this.#state = 'next';
     this.#forget();
   }
@@ -294,4 +292,9 @@ export class ListScanner {
   #fail(at: number): void {
     this.problem ??= `is not valid JSON (byte ${this.#offset + at + 1})`;
   }
+}
+
+/** Copies the beginning, so that the large buffer can be freed. */
+function shorten(bytes: Buffer): Buffer {
+  return Buffer.from(bytes.subarray(0, KEPT_OF_UNFIT_BYTES));
 }

@@ -26,13 +26,14 @@ interface ListLimits {
 
 const BATCH_RECORDS = 1_000;
 const BATCH_BYTES = 1024 * 1024;
+/** A preamble longer than this is not searched for the envelope again. */
 const MAX_OPENING_BYTES = 1024 * 1024;
-/** The beginning of the body that is kept, to judge a body that turns out not to be a list. */
+/** How much of the body's beginning to keep, to classify a body that is not a list. */
 const BEGINNING_BYTES = 16 * 1024;
 
 /**
- * Reads to the first record, or to the end when there is none; the failure when the reply is not a list.
- * @throws TransportError when the body breaks off before the first record
+ * Reads up to the first record (or to the end if there is none). Returns the failure if the body is not a list.
+ * @throws {TransportError} when the body is cut off before the first record
  */
 export async function openList(
   response: HttpResponse,
@@ -51,7 +52,7 @@ class ListStream implements ItemList {
   readonly batches: AsyncIterable<readonly ListElement[]>;
   readonly #source: AsyncGenerator<Buffer, void, undefined>;
   #scanner: ListScanner;
-  /** The bytes before the list, kept while they are few enough to start over. */
+  /** The bytes before the list, in case the scan must restart; null once they are too many. */
   #opening: Buffer[] | null = [];
   #restarts = 0;
   #firstProblem: string | null = null;
@@ -87,7 +88,7 @@ class ListStream implements ItemList {
   async open(): Promise<Failure | null> {
     while (await this.#advance()) {
       if (isHtmlDocument(this.#beginning.toString())) return this.#judgeBeginning();
-      while (this.#startOver());
+      while (this.#restartScan());
       if (this.#scanner.problem !== null) return this.#judgeBeginning();
       if (this.#scanner.records > 0) break;
     }
@@ -101,12 +102,13 @@ class ListStream implements ItemList {
       do {
         this.#throwProblem();
         const { pendingBytes, pendingCount } = this.#scanner;
-        if (pendingBytes >= BATCH_BYTES || pendingCount >= BATCH_RECORDS) yield* this.#taken();
+        const isFull = pendingBytes >= BATCH_BYTES || pendingCount >= BATCH_RECORDS;
+        if (isFull) yield* this.#takeBatches();
       } while (await this.#advance());
       this.#throwProblem();
       const failure = this.#scanner.finished ? this.#judgeEnvelope() : this.#cutOff();
       if (failure !== null) throw new ListBroken(failure);
-      yield* this.#taken();
+      yield* this.#takeBatches();
     } catch (error) {
       throw error instanceof TransportError ? new ListBroken(error.failure) : error;
     } finally {
@@ -131,10 +133,10 @@ class ListStream implements ItemList {
   }
 
   /**
-   * Looks for the envelope further on when the JSON found first is not it: PHP warnings before it may
-   * contain JSON too. Returns false when it was the envelope, or when nothing is left to try.
+   * Searches for the envelope further on if the first JSON found is not it: PHP warnings in front may contain
+   * JSON too. Returns false if it was the envelope, or if nothing is left to try.
    */
-  #startOver(): boolean {
+  #restartScan(): boolean {
     const { problem, started, preambleBytes } = this.#scanner;
     if (problem === null || started || this.#opening === null) return false;
     if (this.#restarts++ === MAX_STARTS) return false;
@@ -147,7 +149,7 @@ class ListStream implements ItemList {
     return true;
   }
 
-  *#taken(): Generator<readonly ListElement[], void, undefined> {
+  *#takeBatches(): Generator<readonly ListElement[], void, undefined> {
     let batch: ListElement[] = [];
     let size = 0;
     for (const found of this.#scanner.take()) {
@@ -167,20 +169,22 @@ class ListStream implements ItemList {
     if (problem !== null) throw new ListBroken(this.#unreadable(`the answer ${problem}`));
   }
 
-  /** Judges the members of the envelope besides the list that have been read. */
+  /** Judges the envelope's other members that have been read. */
   #judgeEnvelope(): Failure | null {
     const envelope = this.#scanner.envelope();
     if (envelope === null) return this.#unreadable('the envelope of the list is not valid JSON');
     if (this.#scanner.started && !saysError(envelope)) return null;
     if (this.#scanner.records > 0) {
       const said = excerpt(envelope['msg'] as string, this.redactor, 100);
-      return this.#unreadable(`a list of items came together with an error, "${said}"`);
+      return this.#unreadable(
+        `the marketplace sent a list of items together with an error, "${said}"`,
+      );
     }
     const text = this.#beginning.toString();
     return this.#judge({ kind: 'object', value: envelope, tolerated: [], text });
   }
 
-  /** Judges a body that is not a list by its beginning. */
+  /** Judges a body that is not a list, by its beginning. */
   #judgeBeginning(): Failure {
     const reading = readBody(this.#beginning);
     if (this.#scanner.unfinished && !isHtmlDocument(reading.text)) return this.#cutOff();
@@ -211,7 +215,7 @@ class ListStream implements ItemList {
   }
 }
 
-/** A record whose key is masked only when its bytes are asked for, which unchanged ones never are. */
+/** A record that masks the key only when `bytes` is read, which never happens for unchanged records. */
 class Element implements ListElement {
   readonly idHint: number | null;
   readonly unfit: string | null;
@@ -223,7 +227,7 @@ class Element implements ListElement {
   ) {
     const { idHint, unfit } = found;
     this.unfit = unfit;
-    // An item's id may equal the key by chance; in other records such a number is the key.
+    // An item's id may equal the key by chance. In a record that is no item, such a number is the key.
     const isItem = idHint === null || !redactor.isNumber(idHint) || this.#isItem();
     this.idHint = isItem ? idHint : null;
   }

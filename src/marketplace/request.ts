@@ -13,13 +13,14 @@ import {
   type ParameterCarriage,
 } from './types.js';
 
-const FAULTS: Readonly<Record<Exclude<AddressFault, 'plain-http'>, string>> = {
+const ADDRESS_FAULTS: Readonly<Record<Exclude<AddressFault, 'plain-http'>, string>> = {
   scheme: 'must begin with https://',
   user: 'must not contain a user name or password',
-  query: 'must end before any ? or #',
+  query: 'must not contain ? or #',
 };
 
-const OPTIONS: Readonly<Record<keyof MarketplaceOptions, true>> = {
+/** Every option's name; the type makes the compiler complain about a missing one. */
+const OPTION_NAMES: Readonly<Record<keyof MarketplaceOptions, true>> = {
   baseUrl: true,
   key: true,
   carriage: true,
@@ -36,33 +37,33 @@ const OPTIONS: Readonly<Record<keyof MarketplaceOptions, true>> = {
   onCall: true,
 };
 
-interface Access extends Required<Pick<MarketplaceOptions, 'carriage' | 'allowPlainHttp'>> {
+interface CheckedOptions extends Required<Pick<MarketplaceOptions, 'carriage' | 'allowPlainHttp'>> {
   readonly baseUrl: URL;
   readonly key: Secret;
 }
 
 /**
- * The options of a client, of whatever type the caller gave them; errors show neither address nor key.
+ * Checks a client's options, also for callers without types. Errors show neither the address nor the key.
  * @throws {PlainHttpRefusedError | MarketplaceOptionsError}
  */
-export function readAccess(options: MarketplaceOptions): Access {
-  // Not every caller has types.
-  const given = options as Partial<Record<keyof MarketplaceOptions, unknown>> | null | undefined;
-  if (typeof given !== 'object' || given === null) {
+export function checkOptions(options: MarketplaceOptions): CheckedOptions {
+  const untyped = options as Partial<Record<keyof MarketplaceOptions, unknown>> | null | undefined;
+  if (typeof untyped !== 'object' || untyped === null) {
     throw new MarketplaceOptionsError('createMarketplace needs { baseUrl, key }');
   }
-  const unknown = Object.keys(given).find((name) => !Object.hasOwn(OPTIONS, name));
+  const unknown = Object.keys(untyped).find((name) => !Object.hasOwn(OPTION_NAMES, name));
   if (unknown !== undefined) {
+    const known = Object.keys(OPTION_NAMES).join(', ');
     throw new MarketplaceOptionsError(
-      `createMarketplace has no option "${unknown}"; it has ${Object.keys(OPTIONS).join(', ')}`,
+      `createMarketplace has no option "${unknown}"; it has ${known}`,
     );
   }
-  const [baseUrl, key] = [readUrl(given.baseUrl), readKey(given.key)];
+  const [baseUrl, key] = [readUrl(untyped.baseUrl), readKey(untyped.key)];
   const { carriage = DEFAULT_CARRIAGE, allowPlainHttp = false } = options;
   const fault = addressFault(baseUrl, allowPlainHttp);
   if (fault === 'plain-http') throw new PlainHttpRefusedError(baseUrl.host);
   if (fault !== null) {
-    throw new MarketplaceOptionsError(`the marketplace address ${FAULTS[fault]}`);
+    throw new MarketplaceOptionsError(`the marketplace address ${ADDRESS_FAULTS[fault]}`);
   }
   checkCarriage(carriage, key);
   return { baseUrl, key, carriage, allowPlainHttp };
@@ -72,7 +73,7 @@ function readUrl(url: unknown): URL {
   if (url instanceof URL) return url;
   const example = 'such as https://market.example';
   if (url === undefined || url === null || url === '') {
-    throw new MarketplaceOptionsError(`baseUrl is missing; give an address ${example}`);
+    throw new MarketplaceOptionsError(`baseUrl is missing; pass an address ${example}`);
   }
   if (typeof url !== 'string' || !URL.canParse(url)) {
     throw new MarketplaceOptionsError(`baseUrl is not an address ${example}`);
@@ -83,30 +84,28 @@ function readUrl(url: unknown): URL {
 function readKey(key: unknown): Secret {
   const secret = typeof key === 'string' ? new Secret(key) : (key ?? new Secret(''));
   if (!(secret instanceof Secret)) {
-    throw new MarketplaceOptionsError(
-      `key is not a text but ${typeof key}; give it as a text or as a Secret`,
-    );
+    throw new MarketplaceOptionsError(`key has the type ${typeof key}; pass a string or a Secret`);
   }
   if (secret.reveal().trim() !== '') return secret;
-  throw new MarketplaceOptionsError('key is missing; give the API key');
+  throw new MarketplaceOptionsError('key is missing; pass the API key');
 }
 
-/** A request without its address, which a redirect may change. */
+/** A request without its address, since a redirect may change that. */
 export interface HttpRequest {
   readonly method: 'GET' | 'POST';
-  /** Query to append to the path, with its `?`; empty when there is none. Holds the key. */
+  /** Query string with its leading `?`, or empty. May contain the key. */
   readonly query: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | null;
 }
 
-export const DEFAULT_CARRIAGE: ParameterCarriage = { placement: 'default', keyHeader: null };
+const DEFAULT_CARRIAGE: ParameterCarriage = { placement: 'default', keyHeader: null };
 
-/** Servers redirect names with Mozilla, Chrome, Firefox, Opera or Edge to the home page (field notes). */
+/** Plain on purpose: servers redirect browsers' user agents to the home page (field notes). */
 export const USER_AGENT = `seller-mirror/${VERSION}`;
 
-/** Texts that need no encoding in a form. */
-const PLAIN = /^[\w.*-]*$/;
+/** Matches values that form encoding leaves unchanged. */
+const UNRESERVED = /^[\w.*-]*$/;
 
 export type BuildRequest = (
   method: 'GET' | 'POST',
@@ -114,8 +113,8 @@ export type BuildRequest = (
 ) => HttpRequest;
 
 /**
- * Makes a function that builds requests with parameters and key in the configured place (spec 4 and 5
- * leave it open): by default in the query on GET and in a form body on POST.
+ * Returns a function that builds requests. Parameters and key go where `ParameterCarriage` says
+ * (spec 4 and 5 leave it open).
  */
 export function requestBuilder(
   key: Secret,
@@ -137,7 +136,9 @@ export function requestBuilder(
       return { method, query: '', headers: json, body };
     }
     const pairs = Object.entries(parameters).map(([name, value]) =>
-      PLAIN.test(value) ? `${name}=${value}` : new URLSearchParams({ [name]: value }).toString(),
+      UNRESERVED.test(value)
+        ? `${name}=${value}`
+        : new URLSearchParams({ [name]: value }).toString(),
     );
     if (encodedKey !== '') pairs.push(encodedKey);
     const encoded = pairs.join('&');
@@ -148,16 +149,16 @@ export function requestBuilder(
   };
 }
 
-/** @throws MarketplaceOptionsError when the key can't be sent in the configured header */
-export function checkCarriage({ keyHeader }: ParameterCarriage, key: Secret): void {
+/** @throws {MarketplaceOptionsError} when the key can't be sent in the configured header */
+function checkCarriage({ keyHeader }: ParameterCarriage, key: Secret): void {
   if (keyHeader === null) return;
   if (headerNameFault(keyHeader) !== null) {
     const shown = JSON.stringify(keyHeader.slice(0, 60));
-    throw new MarketplaceOptionsError(`the key cannot travel in a header named ${shown}`);
+    throw new MarketplaceOptionsError(`the API key can't be sent in a header named ${shown}`);
   }
   if (!fitsInHeader(key.reveal())) {
     throw new MarketplaceOptionsError(
-      'the API key holds characters that cannot travel in a header; send it as a parameter',
+      'the API key contains characters that are not allowed in a header; send it as a parameter',
     );
   }
 }

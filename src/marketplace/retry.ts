@@ -1,19 +1,19 @@
 import { unavailable, type Failure, type Reply, type UnavailableReason } from '../domain/reply.js';
 
-/** How calls are retried after transient failures. All four operations are reads, so all may be. */
+/** How to retry after transient failures. All four operations only read, so each may be repeated. */
 export interface RetryPolicy {
-  /** Attempts in all, the first included; default 4. */
+  /** Total attempts, including the first; default 4. */
   readonly attempts: number;
-  /** First pause, milliseconds; doubles each time, with full jitter; default 500. */
+  /** First pause, milliseconds; doubles after each attempt, with full jitter; default 500. */
   readonly baseMs: number;
-  /** Longest pause, milliseconds; default 120,000. When the server asks for more, its reply is returned. */
+  /** Longest pause, milliseconds; default 120,000. If the server asks for more, the call fails. */
   readonly maxMs: number;
 }
 
 export const DEFAULT_RETRY: RetryPolicy = { attempts: 4, baseMs: 500, maxMs: 120_000 };
 
-/** Not `challenge`: retrying makes it worse (field notes: limits and weather). */
-const PASSING: ReadonlySet<UnavailableReason> = new Set([
+/** Excludes `challenge`: retries make it worse (field notes: limits and weather). */
+const TRANSIENT: ReadonlySet<UnavailableReason> = new Set([
   'network',
   'timeout',
   'server-error',
@@ -23,14 +23,14 @@ const PASSING: ReadonlySet<UnavailableReason> = new Set([
 
 export function isTransient(failure: Failure): boolean {
   return (
-    failure.kind === 'limited' || (failure.kind === 'unavailable' && PASSING.has(failure.reason))
+    failure.kind === 'limited' || (failure.kind === 'unavailable' && TRANSIENT.has(failure.reason))
   );
 }
 
 /**
- * Exponential backoff with full jitter, or as long as the server said. Times in milliseconds.
- * @param attempt number of the attempt that had this reply, from 1 @param random in [0, 1)
- * @returns null when the reply is final, or the server asks for more than `maxMs`
+ * Pause before the next attempt (ms): exponential backoff with full jitter, or the server's own pause if longer.
+ * @param attempt number of the attempt that got this reply, from 1 @param random in [0, 1)
+ * @returns null if the reply is final, or if the server asks for a pause longer than `maxMs`
  */
 export function pauseAfter(
   reply: Reply<unknown>,
@@ -46,63 +46,63 @@ export function pauseAfter(
   return at - now > policy.maxMs ? null : Math.max(at - now, backoff);
 }
 
-/** Node's timers fire at once when given more. */
-const LONGEST_TIMER_MS = 2_147_483_647;
+/** Node fires timers longer than this immediately. */
+export const MAX_TIMER_MS = 2_147_483_647;
 
 /**
- * Ends calls that go without any answer for too long, and later ones, with a failure. The clock starts when a
- * request is sent while no other is awaited; an answer restarts it; retries and pauses do not stop it.
+ * Ends all calls that share it, and later ones, once none has been answered for `ms`. The clock starts with the
+ * first open request and restarts with each answer. Retries and pauses do not stop it.
  */
 export class Deadline {
   readonly #ms: number;
-  readonly #end = new AbortController();
-  readonly #timedOut: Failure;
+  readonly #expiry = new AbortController();
+  readonly #timeout: Failure;
   #timer: NodeJS.Timeout | null = null;
-  #open = 0;
+  #openRequests = 0;
   #failure: Failure;
-  #given: AbortSignal | null = null;
-  #signal: AbortSignal = this.#end.signal;
+  #callerSignal: AbortSignal | null = null;
+  #combined: AbortSignal = this.#expiry.signal;
 
   constructor(ms: number) {
     this.#ms = ms;
-    this.#timedOut = unavailable(null, 'timeout', `no answer came within ${ms} ms`);
-    this.#failure = this.#timedOut;
+    this.#timeout = unavailable(null, 'timeout', `no answer came within ${ms} ms`);
+    this.#failure = this.#timeout;
   }
 
   get isOver(): boolean {
-    return this.#end.signal.aborted;
+    return this.#expiry.signal.aborted;
   }
 
-  /** The last failed reply since the last answer; a time-out when there was none. */
+  /** The latest failed reply since the last answer, or a timeout if there was none. */
   get failure(): Failure {
     return this.#failure;
   }
 
-  /** A signal that aborts with the given one and when the time runs out. */
-  with(given: AbortSignal): AbortSignal {
-    if (given !== this.#given) {
-      this.#given = given;
-      this.#signal = AbortSignal.any([given, this.#end.signal]);
+  /** A signal that aborts with the caller's signal or when time runs out. */
+  combineWith(callerSignal: AbortSignal): AbortSignal {
+    if (callerSignal !== this.#callerSignal) {
+      this.#callerSignal = callerSignal;
+      this.#combined = AbortSignal.any([callerSignal, this.#expiry.signal]);
     }
-    return this.#signal;
+    return this.#combined;
   }
 
-  sent(): void {
-    this.#open++;
+  requestSent(): void {
+    this.#openRequests++;
     this.#start();
   }
 
-  /** A request that was sent has ended. @param reply null when it was cut off */
-  ended(reply: Reply<unknown> | null): void {
-    this.#open--;
+  /** @param reply null when the request was aborted */
+  requestEnded(reply: Reply<unknown> | null): void {
+    this.#openRequests--;
     if (reply === null) return;
     if (reply.kind !== 'answered' && reply.kind !== 'denied' && reply.kind !== 'refused') {
       this.#failure = reply;
       return;
     }
-    this.#failure = this.#timedOut;
+    this.#failure = this.#timeout;
     this.stop();
-    if (this.#open > 0) this.#start();
+    if (this.#openRequests > 0) this.#start();
   }
 
   /** Stops the clock until the next request is sent. */
@@ -112,9 +112,9 @@ export class Deadline {
   }
 
   #start(): void {
-    if (this.#timer !== null || this.isOver || this.#ms > LONGEST_TIMER_MS) return;
-    this.#timer = setTimeout(() => this.#end.abort(new Error('no answer in time')), this.#ms);
-    // The open request keeps the process alive, not this timer.
+    if (this.#timer !== null || this.isOver || this.#ms > MAX_TIMER_MS) return;
+    this.#timer = setTimeout(() => this.#expiry.abort(new Error('no answer in time')), this.#ms);
+    // The open request keeps the process alive; this timer need not.
     this.#timer.unref();
   }
 }

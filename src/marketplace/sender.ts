@@ -13,7 +13,7 @@ export interface Call {
   readonly priority: Priority;
   readonly signal: AbortSignal;
   readonly timeouts: Timeouts;
-  /** Longest pause of the budget that the call waits for, milliseconds. */
+  /** Fail the call if the budget is paused for longer than this, milliseconds. */
   readonly longestPauseMs: number;
 }
 
@@ -29,18 +29,19 @@ interface SenderOptions {
 
 /** Redirects followed in one attempt. */
 const MAX_REDIRECTS = 5;
-const REDIRECTS = new Set([301, 302, 303, 307, 308]);
-/** No real host name is longer. */
+const REDIRECT_STATUSES = new Set([301, 302, 303, 307, 308]);
+/** DNS allows no longer host name. */
 const MAX_HOST_LENGTH = 253;
 
+/** Sends requests, follows safe redirects and remembers where they led. */
 export class RequestSender {
   readonly #options: SenderOptions;
   readonly #prefix: string;
-  /** Addresses of the endpoints, by path; each is built once. */
-  readonly #targets = new Map<string, URL>();
-  /** Where the last redirect led; later calls go there directly. */
+  /** URLs of the endpoints by path, each built once. */
+  readonly #urls = new Map<string, URL>();
+  /** Where the last redirect led. Later calls go there directly. */
   #origin: string;
-  #slash = '';
+  #trailingSlash = '';
 
   constructor(options: SenderOptions) {
     this.#options = options;
@@ -49,82 +50,79 @@ export class RequestSender {
   }
 
   /**
-   * Sends a request and follows safe redirects. The caller has acquired the first one from the budget.
-   * @param onRedirect gets the milliseconds that each redirect waited for the budget
-   * @returns the answer once its head has arrived, or why a redirect was not followed
+   * Sends a request and follows safe redirects. The caller has taken the first request from the budget.
+   * @param onRedirect called with the milliseconds that a redirect waited for the budget
+   * @returns the response as soon as its headers are in, or why a redirect was not followed
    */
   async send(call: Call, onRedirect: (waitedMs: number) => void): Promise<HttpResponse | Failure> {
     const { endpoint, signal } = call;
     const { build, transport, budget, now } = this.#options;
     const request = build(endpoint.method, endpoint.parameters);
-    let url = this.#targetOf(endpoint.path);
+    let url = this.#urlOf(endpoint.path);
     const visited: string[] = [];
     for (;;) {
       const response = await transport.send(url, request, call.timeouts, signal);
       const until = resumeAt(response, budget.requestsPerMinute, now());
-      if (until !== null) await this.#pause(until, response);
+      if (until !== null) await this.#pauseBudget(until, response);
       const { httpStatus } = response;
       const hasFailed = judgeHead(response, now()) !== null;
       if (hasFailed || httpStatus < 300 || httpStatus > 399) {
-        // Only these statuses show that the API itself is there: an outage may redirect too.
+        // Only these statuses prove that the API is there. During an outage a server may redirect too.
         const isApi = isSuccess(httpStatus) || httpStatus === 404;
         if (visited.length > 0 && !hasFailed && isApi) this.#remember(url);
         return response;
       }
       response.discard();
       visited.push(url.href);
-      const next = this.#next(url, response, visited);
-      if (!(next instanceof URL)) return next;
-      url = next;
+      const target = this.#redirectTarget(url, response, visited);
+      if (!(target instanceof URL)) return target;
+      url = target;
       const from = performance.now();
       await budget.acquire(call.priority, signal, call.longestPauseMs);
       onRedirect(performance.now() - from);
     }
   }
 
-  #targetOf(path: string): URL {
-    let url = this.#targets.get(path);
+  #urlOf(path: string): URL {
+    let url = this.#urls.get(path);
     if (url === undefined) {
-      url = new URL(`${this.#prefix}${path}${this.#slash}`, this.#origin);
-      this.#targets.set(path, url);
+      url = new URL(`${this.#prefix}${path}${this.#trailingSlash}`, this.#origin);
+      this.#urls.set(path, url);
     }
     return url;
   }
 
-  #next(from: URL, response: HttpResponse, visited: readonly string[]): URL | Failure {
+  #redirectTarget(from: URL, response: HttpResponse, visited: readonly string[]): URL | Failure {
     const { httpStatus, headers } = response;
     const refuse = (detail: string): Failure => unavailable(httpStatus, 'redirect', detail);
-    if (!REDIRECTS.has(httpStatus))
+    if (!REDIRECT_STATUSES.has(httpStatus)) {
       return refuse(`the marketplace answered with HTTP ${httpStatus}`);
-    const { host, to } = decideRedirect(
-      from,
-      headers['location'] ?? null,
-      this.#options.allowPlainHttp,
-    );
-    if (host === null) return refuse('the marketplace redirects to no address');
+    }
+    const location = headers['location'] ?? null;
+    const { host, to } = decideRedirect(from, location, this.#options.allowPlainHttp);
+    if (host === null) return refuse('the marketplace sent a redirect without a usable address');
     if (to === null) {
-      // Masked before it is cut, or half of a key would not be recognized.
+      // Mask before cutting: half a key would not be recognized.
       const shown = this.#options.redactor.text(host).slice(0, MAX_HOST_LENGTH);
       return refuse(
         host === from.host
-          ? `the marketplace redirects to another page of ${shown}, which was not followed`
-          : `the marketplace redirects to ${shown}, which was not followed: the API key is not sent there; if that is its new address, configure it`,
+          ? `the marketplace redirects to another page of ${shown}; the redirect was not followed`
+          : `the marketplace redirects to ${shown}; the redirect was not followed, to keep the API key from that host. If it is the marketplace's new address, configure it`,
       );
     }
     if (visited.length > MAX_REDIRECTS || visited.includes(to.href)) {
-      return refuse('the marketplace redirects in circles');
+      return refuse('the marketplace redirects in a loop');
     }
     return to;
   }
 
   #remember(target: URL): void {
-    this.#targets.clear();
+    this.#urls.clear();
     this.#origin = target.origin;
-    this.#slash = target.pathname.endsWith('/') ? '/' : '';
+    this.#trailingSlash = target.pathname.endsWith('/') ? '/' : '';
   }
 
-  /** Lets nothing more be sent until a time, as the server has asked for. */
-  async #pause(until: number, response: HttpResponse): Promise<void> {
+  async #pauseBudget(until: number, response: HttpResponse): Promise<void> {
     try {
       await this.#options.budget.pauseUntil(until);
     } catch (error) {
@@ -135,10 +133,10 @@ export class RequestSender {
 }
 
 /**
- * Follows only www ↔ apex of the same host, http → https on the default ports, and a trailing slash (field
- * notes: limits and weather). Only origin and path are taken from the server.
- * @param from the address that answered; its query is ignored
- * @returns the host it points to (null: no address), and the address to follow it to (null: don't)
+ * Decides whether a redirect is safe to follow: only www ↔ apex of the same host, http → https on the default
+ * ports, and a trailing slash (field notes: limits and weather). Ignores the query that the server sends.
+ * @param from the URL that answered
+ * @returns `host` that the redirect names, null if it names none; `to` follow, null if it is unsafe
  */
 export function decideRedirect(
   from: URL,

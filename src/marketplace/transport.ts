@@ -6,38 +6,40 @@ import symbols from 'undici/lib/core/symbols.js';
 import UndiciAgent from 'undici/lib/dispatcher/agent.js';
 import { errorCode } from '../domain/error-code.js';
 import { unavailable, type Failure, type UnavailableReason } from '../domain/reply.js';
-import { isSuccess, type Head } from './judge.js';
-import type { HeaderMap } from './rate-limit.js';
+import { isSuccess } from './judge.js';
+import type { Head, HeaderMap } from './rate-limit.js';
 import type { HttpRequest } from './request.js';
 
-/** How connections are made: undici's own option. */
+/** Undici's own option for how connections are made. */
 export type Connect = NonNullable<Agent.Options['connect']>;
 
 const CONNECT_TIMEOUT_MS = 10_000;
-const INFLATED_CHUNK_BYTES = 256 * 1024;
+const DECOMPRESSED_CHUNK_BYTES = 256 * 1024;
 const MAX_HEADER_BYTES = 64 * 1024;
-/** Error bodies are read up to here; the message is at their beginning. */
+/** Read no more than this of an error's body: the message is at its beginning. */
 const MAX_ERROR_BYTES = 1024 * 1024;
-/** Bytes of a body that may wait for the reader before the server is slowed down. */
-const MOST_WAITING_BYTES = 256 * 1024;
+/** Stop reading from the socket once this much of a body waits for the reader. */
+const MAX_BUFFERED_BYTES = 256 * 1024;
 
+/** Sends HTTP requests over undici, on connections that are kept alive. */
 export class Transport {
   readonly #agent: Agent;
 
   constructor(connect: Connect = { timeout: CONNECT_TIMEOUT_MS }) {
     this.#agent = new UndiciAgent({
-      // The watchdog keeps time instead: it does not count the time in which our reader is slow.
+      // The watchdog does this instead. Unlike undici, it doesn't count the time that our reader takes.
       headersTimeout: 0,
       bodyTimeout: 0,
       maxHeaderSize: MAX_HEADER_BYTES,
       connect,
     });
-    this.#agent.on('connect', (_origin, targets) => endInOrder(targets.at(-1)));
+    this.#agent.on('connect', (_origin, targets) => resumeParserAtEnd(targets.at(-1)));
   }
 
   /**
-   * @param url its query is ignored @returns once the head of the answer has arrived
-   * @throws TransportError when no answer comes, or the signal's reason
+   * Resolves when the response headers are in.
+   * @param url its query is ignored: the request brings its own
+   * @throws {TransportError} when there is no response; an abort throws the signal's reason
    */
   send(
     url: URL,
@@ -59,8 +61,8 @@ export class Transport {
   }
 }
 
-/** What is used of the inside of undici's clients. */
-interface Client {
+/** The internals of an undici client that `resumeParserAtEnd` needs. */
+interface ClientInternals {
   readonly [symbols.kSocket]: Socket & { [symbols.kParser]?: Parser | null };
 }
 
@@ -72,16 +74,16 @@ interface Parser {
 }
 
 /**
- * undici 7 throws where nobody can catch it when a connection ends while its parser is paused: on every
- * server that closes connections, for a list that is read more slowly than it comes
- * (https://github.com/nodejs/undici/issues/5360). So the parser is resumed before undici hears of the end.
- * undici 8 needs no such help, but Node 22.
+ * Works around undici 7: it throws an uncatchable error if a connection ends while its parser is paused
+ * (https://github.com/nodejs/undici/issues/5360). That happens whenever a list is read more slowly than it
+ * arrives from a server that closes connections. So resume the parser before undici handles the end.
+ * undici 8 has no such bug, but needs Node 22.
  */
-function endInOrder(client: unknown): void {
-  const socket = (client as Client)[symbols.kSocket];
+function resumeParserAtEnd(client: unknown): void {
+  const socket = (client as ClientInternals)[symbols.kSocket];
   socket.prependListener('end', () => {
     const parser = socket[symbols.kParser];
-    // All bytes have arrived: this hands over what the parser still has, which may pause it again.
+    // All bytes have arrived. This delivers those that the parser still holds, which may pause it again.
     parser?.resume();
     if (parser?.paused !== true) return;
     parser.llhttp.llhttp_resume(parser.ptr);
@@ -89,14 +91,15 @@ function endInOrder(client: unknown): void {
   });
 }
 
-interface Waiter {
+/** The promise that `send` returned. */
+interface PendingResponse {
   readonly resolve: (response: HttpResponse) => void;
   readonly reject: (error: unknown) => void;
 }
 
 /**
- * An HTTP answer. Its body is read once, whole or as a stream. It is received without one of
- * undici's streams: a small body is complete before anybody asks for it.
+ * An HTTP response. Its body can be read once, whole or as a stream. It bypasses undici's streams: a small
+ * body is usually complete before it is read.
  */
 export class HttpResponse implements Dispatcher.DispatchHandler, Head {
   httpStatus = 0;
@@ -106,11 +109,11 @@ export class HttpResponse implements Dispatcher.DispatchHandler, Head {
   readonly #signal: AbortSignal;
   readonly #watchdog: Watchdog;
   #controller: Dispatcher.DispatchController | null = null;
-  readonly #head: Waiter;
-  /** Wakes who waits for more of the body. */
+  readonly #pending: PendingResponse;
+  /** Wakes the reader that waits for more of the body. */
   #wake: () => void = () => {};
-  #waiting: Buffer[] = [];
-  #waitingBytes = 0;
+  #buffered: Buffer[] = [];
+  #bufferedBytes = 0;
   #state: 'open' | 'complete' | 'failed' = 'open';
   #error: unknown = null;
 
@@ -118,25 +121,28 @@ export class HttpResponse implements Dispatcher.DispatchHandler, Head {
     url: URL,
     { headersMs, silenceMs, totalMs }: Timeouts,
     signal: AbortSignal,
-    head: Waiter,
+    pending: PendingResponse,
   ) {
     this.#url = url;
     this.#silenceMs = silenceMs;
     this.#signal = signal;
-    this.#head = head;
+    this.#pending = pending;
     const onEnd = (): void => this.#fail(new Error('the request was ended'));
     this.#watchdog = new Watchdog(totalMs, signal, onEnd);
-    this.#watchdog.expect(headersMs);
+    this.#watchdog.waitForServer(headersMs);
   }
 
   get origin(): string {
     return this.#url.origin;
   }
 
-  /** @param maxBytes of a successful body, decompressed; of an error, about the first MiB is read */
+  /**
+   * The whole body, decompressed. Of an error, reads about the first MiB.
+   * @param maxBytes bound of a successful body
+   */
   async body(maxBytes: number): Promise<Buffer> {
     const isError = !isSuccess(this.httpStatus);
-    const whole = this.#whole(isError ? MAX_ERROR_BYTES : maxBytes);
+    const whole = this.#takeWhole(isError ? MAX_ERROR_BYTES : maxBytes);
     if (whole !== null) return whole;
     const parts: Buffer[] = [];
     let size = 0;
@@ -148,25 +154,25 @@ export class HttpResponse implements Dispatcher.DispatchHandler, Head {
     return Buffer.concat(parts);
   }
 
-  /** A body that has arrived and needs no decompression, as almost all small ones: no streams for these. */
-  #whole(maxBytes: number): Buffer | null {
+  /** Fast path for most small bodies: already complete, and not compressed. Null for all others. */
+  #takeWhole(maxBytes: number): Buffer | null {
     const isPlain = isIdentity(this.headers['content-encoding'] ?? '');
-    if (this.#state !== 'complete' || !isPlain || this.#waitingBytes > maxBytes) return null;
+    if (this.#state !== 'complete' || !isPlain || this.#bufferedBytes > maxBytes) return null;
     this.#signal.throwIfAborted();
-    const arrived = this.#waiting;
-    this.#waiting = [];
-    return arrived.length === 1 ? (arrived[0] as Buffer) : Buffer.concat(arrived);
+    const chunks = this.#buffered;
+    this.#buffered = [];
+    return chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
   }
 
   /**
-   * The decompressed body. Ends normally only when it is complete; leaving it early closes the connection.
-   * @throws TransportError when it breaks off, is damaged or too large; or the signal's reason
+   * Streams the decompressed body. Ends normally only if it is complete. Leaving it early closes the connection.
+   * @throws {TransportError} when it is cut off, damaged or too large; an abort throws the signal's reason
    */
   async *chunks(maxBytes: number): AsyncGenerator<Buffer, void, undefined> {
     const { httpStatus } = this;
     let size = 0;
     try {
-      for await (const chunk of this.#inflated()) {
+      for await (const chunk of this.#decompressed()) {
         this.#signal.throwIfAborted();
         size += chunk.length;
         if (size > maxBytes) {
@@ -176,7 +182,7 @@ export class HttpResponse implements Dispatcher.DispatchHandler, Head {
         yield chunk;
       }
     } catch (error) {
-      throw this.#explained(error);
+      throw this.#explain(error);
     } finally {
       this.discard();
     }
@@ -184,7 +190,7 @@ export class HttpResponse implements Dispatcher.DispatchHandler, Head {
 
   /** Closes the connection unless the whole body has arrived. */
   discard(): void {
-    this.#watchdog.end();
+    this.#watchdog.stop();
     if (this.#state !== 'open') return;
     this.#state = 'failed';
     this.#close();
@@ -202,23 +208,23 @@ export class HttpResponse implements Dispatcher.DispatchHandler, Head {
   ): void {
     if (httpStatus < 200 || this.#state !== 'open') return;
     this.httpStatus = httpStatus;
-    this.headers = flattened(headers);
-    this.#watchdog.rest();
-    this.#head.resolve(this);
+    this.headers = joinRepeated(headers);
+    this.#watchdog.waitForReader();
+    this.#pending.resolve(this);
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     if (this.#state !== 'open') return;
-    this.#waiting.push(chunk);
-    this.#waitingBytes += chunk.length;
-    if (this.#waitingBytes > MOST_WAITING_BYTES) controller.pause();
+    this.#buffered.push(chunk);
+    this.#bufferedBytes += chunk.length;
+    if (this.#bufferedBytes > MAX_BUFFERED_BYTES) controller.pause();
     this.#wake();
   }
 
   onResponseEnd(): void {
     if (this.#state !== 'open') return;
     this.#state = 'complete';
-    this.#watchdog.end();
+    this.#watchdog.stop();
     this.#wake();
   }
 
@@ -226,45 +232,47 @@ export class HttpResponse implements Dispatcher.DispatchHandler, Head {
     this.#fail(error);
   }
 
-  #inflated(): AsyncIterable<Buffer> {
+  #decompressed(): AsyncIterable<Buffer> {
     const encoding = this.headers['content-encoding'] ?? '';
     if (isIdentity(encoding)) return this.#received();
-    const inflater = inflaterFor(encoding, this.httpStatus);
-    return pipeline(Readable.from(this.#received()), inflater, () => {});
+    const decompressor = decompressorFor(encoding, this.httpStatus);
+    return pipeline(Readable.from(this.#received()), decompressor, () => {});
   }
 
   async *#received(): AsyncGenerator<Buffer, void, undefined> {
     for (;;) {
-      const arrived = this.#waiting;
-      this.#waiting = [];
-      this.#waitingBytes = 0;
-      yield* arrived;
+      const chunks = this.#buffered;
+      this.#buffered = [];
+      this.#bufferedBytes = 0;
+      yield* chunks;
       if (this.#controller?.paused === true) this.#controller.resume();
-      if (this.#waiting.length > 0) continue;
+      if (this.#buffered.length > 0) continue;
       if (this.#state === 'complete') return;
       if (this.#state === 'failed') throw this.#error;
-      this.#watchdog.expect(this.#silenceMs);
+      this.#watchdog.waitForServer(this.#silenceMs);
       await new Promise<void>((resolve) => (this.#wake = resolve));
-      this.#watchdog.rest();
+      this.#watchdog.waitForReader();
     }
   }
 
   #fail(error: unknown): void {
     if (this.#state !== 'open') return;
     this.#state = 'failed';
-    this.#error = this.#explained(error);
-    this.#waiting = [];
-    this.#watchdog.end();
-    this.#head.reject(this.#error);
+    this.#error = this.#explain(error);
+    this.#buffered = [];
+    this.#watchdog.stop();
+    this.#pending.reject(this.#error);
     this.#wake();
     this.#close();
   }
 
-  #explained(error: unknown): unknown {
+  /** The error to throw: the caller's abort reason, a timeout, or else the failure behind `error`. */
+  #explain(error: unknown): unknown {
+    if (this.#signal.aborted) return this.#signal.reason;
     const httpStatus = this.httpStatus === 0 ? null : this.httpStatus;
-    return this.#watchdog.explain(httpStatus, () =>
-      describeError(error, this.#url.host, httpStatus),
-    );
+    const { timeout } = this.#watchdog;
+    if (timeout === null) return describeError(error, this.#url.host, httpStatus);
+    return new TransportError(unavailable(httpStatus, 'timeout', timeout));
   }
 
   #close(): void {
@@ -272,26 +280,26 @@ export class HttpResponse implements Dispatcher.DispatchHandler, Head {
   }
 }
 
-/** Headers as one text each; repeated ones are joined by commas. */
-function flattened(
+/** Joins the values of repeated headers by commas. */
+function joinRepeated(
   headers: Readonly<Record<string, string | readonly string[] | undefined>>,
 ): HeaderMap {
-  const flat: Record<string, string> = {};
+  const joined: Record<string, string> = {};
   for (const name of Object.keys(headers)) {
     const value = headers[name];
-    if (value !== undefined) flat[name] = typeof value === 'string' ? value : value.join(', ');
+    if (value !== undefined) joined[name] = typeof value === 'string' ? value : value.join(', ');
   }
-  return flat;
+  return joined;
 }
 
-/** Whether a body is not compressed. */
+/** True if the body is not compressed. */
 function isIdentity(encoding: string): boolean {
   return encoding === '' || /^\s*(?:identity\s*)?$/i.test(encoding);
 }
 
-/** @throws TransportError for an encoding not asked for */
-function inflaterFor(encoding: string, httpStatus: number): Duplex {
-  const options = { chunkSize: INFLATED_CHUNK_BYTES };
+/** @throws {TransportError} for an encoding that was not requested */
+function decompressorFor(encoding: string, httpStatus: number): Duplex {
+  const options = { chunkSize: DECOMPRESSED_CHUNK_BYTES };
   switch (encoding.trim().toLowerCase()) {
     case 'gzip':
     case 'x-gzip':
@@ -299,33 +307,34 @@ function inflaterFor(encoding: string, httpStatus: number): Duplex {
     case 'br':
       return createBrotliDecompress(options);
     default:
-      throw unreadableBody(httpStatus, 'the answer is compressed in a way that was not asked for');
+      throw unreadableBody(httpStatus, 'the answer uses a compression that was not requested');
   }
 }
 
 export interface Timeouts {
-  /** Until the last header, connecting included. */
+  /** Until the last header, including the time to connect. */
   readonly headersMs: number;
-  /** Silence within the body. */
+  /** Between two chunks of the body. */
   readonly silenceMs: number;
   readonly totalMs: number;
 }
 
 /**
- * Ends one request on a time-out or when the caller aborts: `onEnd` is called once for either, and
- * `explain` says which it was. Time in which our reader is slow counts only towards the total.
+ * Calls `onEnd` once, when the request times out or the caller aborts. The time that our reader takes counts only
+ * towards the total.
  */
 class Watchdog {
+  /** Says what timed out; null if nothing did. */
+  timeout: string | null = null;
   readonly #signal: AbortSignal;
   readonly #onEnd: () => void;
   /** On the monotonic clock, milliseconds. */
   readonly #endsAt: number;
   #isServersTurn = false;
-  /** The only timer: a request without trouble sets it once. */
+  /** The only timer. Most requests set it once. */
   #timer: NodeJS.Timeout | null = null;
-  #timedOut: string | null = null;
 
-  /** @param totalMs bound of the whole request, milliseconds */
+  /** @param totalMs bound of the whole request */
   constructor(totalMs: number, signal: AbortSignal, onEnd: () => void) {
     this.#endsAt = performance.now() + totalMs;
     this.#signal = signal;
@@ -334,50 +343,43 @@ class Watchdog {
   }
 
   /** The server must send something within `ms`. */
-  expect(ms: number): void {
+  waitForServer(ms: number): void {
     this.#isServersTurn = true;
     const leftMs = this.#endsAt - performance.now();
-    this.#set(Math.min(ms, leftMs), ms < leftMs ? 'fell silent' : 'took too long');
+    this.#set(Math.min(ms, leftMs), ms < leftMs ? 'stopped responding' : 'took too long');
   }
 
-  /** The server has sent something; the reader is next. */
-  rest(): void {
+  /** The server has sent something. Until the next `waitForServer`, only the total counts. */
+  waitForReader(): void {
     this.#isServersTurn = false;
-    // The timer stays and is set again when it fires, which is rare. It must not keep the process
-    // alive when the reader stops reading.
+    // Leave the timer running: it is set again if it fires, which is rare. It must not keep the process
+    // alive if the reader stops reading.
     this.#timer?.unref();
   }
 
-  end(): void {
+  stop(): void {
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#signal.removeEventListener('abort', this.#onEnd);
   }
 
-  /** The error to throw: the caller's abort reason, the time-out, or else that of `otherwise`. */
-  explain(httpStatus: number | null, otherwise: () => TransportError): unknown {
-    if (this.#signal.aborted) return this.#signal.reason;
-    if (this.#timedOut === null) return otherwise();
-    return new TransportError(unavailable(httpStatus, 'timeout', this.#timedOut));
-  }
-
-  #set(ms: number, how: string): void {
+  #set(ms: number, problem: string): void {
     if (this.#timer !== null) clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#expire(how), Math.max(0, ms));
+    this.#timer = setTimeout(() => this.#expire(problem), Math.max(0, ms));
   }
 
-  #expire(how: string): void {
+  #expire(problem: string): void {
     const leftMs = this.#endsAt - performance.now();
     if (!this.#isServersTurn && leftMs > 0) {
       this.#set(leftMs, 'took too long');
       this.#timer?.unref();
       return;
     }
-    this.#timedOut = `the marketplace ${this.#isServersTurn ? how : 'took too long'}`;
+    this.timeout = `the marketplace ${this.#isServersTurn ? problem : 'took too long'}`;
     this.#onEnd();
   }
 }
 
-/** A request failed; `failure` says how. Internal: the client turns it into a reply. */
+/** A request failed. Internal: the client returns `failure` as the reply. */
 export class TransportError extends Error {
   override name = 'TransportError';
   constructor(readonly failure: Failure) {
@@ -385,20 +387,19 @@ export class TransportError extends Error {
   }
 }
 
-/** An answer came whose body can't be read. */
 function unreadableBody(httpStatus: number, detail: string): TransportError {
   return new TransportError({ kind: 'unreadable', httpStatus, detail, excerpt: '' });
 }
 
-/** OpenSSL's errors for an answer that is not TLS; its versions differ. */
+/** Errors of various OpenSSL versions for a response that is not TLS. */
 const PLAIN_HTTP_CODES = new Set([
   'ERR_SSL_WRONG_VERSION_NUMBER',
   'ERR_SSL_PACKET_LENGTH_TOO_LONG',
 ]);
 
 /**
- * The failure behind an error of undici or Node, by its code only: messages may contain the key.
- * @param httpStatus null until the head has arrived
+ * The failure behind an error of undici or Node. Uses only its code: its message may contain the key.
+ * @param httpStatus null before the response headers
  */
 function describeError(error: unknown, host: string, httpStatus: number | null): TransportError {
   if (error instanceof TransportError) return error;
@@ -406,15 +407,15 @@ function describeError(error: unknown, host: string, httpStatus: number | null):
   const failed = (reason: UnavailableReason, detail: string): TransportError =>
     new TransportError(unavailable(httpStatus, reason, detail));
   if (code === 'UND_ERR_CONNECT_TIMEOUT' || code === 'ETIMEDOUT') {
-    return failed('timeout', `${host} can't be reached in time (${code})`);
+    return failed('timeout', `connecting to ${host} timed out (${code})`);
   }
   if (PLAIN_HTTP_CODES.has(code)) {
-    return failed('plain-http', `${host} is asked by https, but this port speaks plain http`);
+    return failed('plain-http', `${host} is set to https, but this port speaks plain http`);
   }
   if (code === 'EMFILE' || code === 'ENFILE') {
     const remedy = 'raise the limit of open files (ulimit -n)';
-    return failed('network', `no connection to ${host} can be opened (${code}): ${remedy}`);
+    return failed('network', `can't open a connection to ${host} (${code}): ${remedy}`);
   }
   if (httpStatus === null) return failed('network', `${host} can't be reached (${code})`);
-  return failed('cut-off', `the answer of ${host} ended early or is damaged (${code})`);
+  return failed('cut-off', `the answer from ${host} ended early or is damaged (${code})`);
 }

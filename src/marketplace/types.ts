@@ -7,42 +7,42 @@ import type { Deadline, RetryPolicy } from './retry.js';
 
 export type { Budget, Priority, RetryPolicy };
 
-/** Where request parameters travel (spec 4 leaves it open; field notes: no header is read). */
+/** Where requests carry their parameters (spec 4 leaves it open; field notes: servers read no header). */
 export interface ParameterCarriage {
-  /** `default`: query on GET, form body on POST. */
+  /** `default`: query string on GET, form body on POST. */
   readonly placement: 'default' | 'query' | 'json';
-  /** Name of a request header that carries the key instead, for servers that want it there. */
+  /** Request header that carries the key instead of a parameter; null for none. */
   readonly keyHeader: string | null;
 }
 
 export interface MarketplaceOptions {
-  /** Base address, with or without a trailing slash; paths begin with `/api` below it. */
+  /** Base address, with or without a trailing slash. `/api/…` is appended to it. */
   readonly baseUrl: URL | string;
   /** API key of the seller's workspace. As a `Secret` it can't be printed by accident. */
   readonly key: Secret | string;
-  /** Default: in the query on GET, in a form body on POST, the key among the parameters. */
+  /** Default: `{ placement: 'default', keyHeader: null }`. */
   readonly carriage?: ParameterCarriage;
-  /** Default: 60 a minute, evenly spaced, for this client alone. */
+  /** Default: 60 requests a minute, evenly spaced, for this client alone. */
   readonly budget?: Budget;
   /** Send the key over plain http to hosts other than loopback; default false. */
   readonly allowPlainHttp?: boolean;
   /** Largest single reply in bytes, decompressed; default 64 MiB. */
   readonly maxReplyBytes?: number;
-  /** Largest list in bytes, decompressed; default 16 GiB. It is streamed, so this bounds time and disk, not memory. */
+  /** Largest list in bytes, decompressed; default 16 GiB. Lists are streamed: this bounds time, not memory. */
   readonly maxListBytes?: number;
   /** Largest single record of the list in bytes; default 64 MiB. */
   readonly maxRecordBytes?: number;
-  /** Longest wait for the headers of an answer, milliseconds; default 60,000. */
+  /** Longest wait for the response headers, milliseconds; default 60,000. */
   readonly headersTimeoutMs?: number;
-  /** Longest silence within a body, milliseconds; default 60,000. */
+  /** Longest gap between two chunks of a body, milliseconds; default 60,000. */
   readonly bodyTimeoutMs?: number;
-  /** Longest time a single reply may take in all, milliseconds; default 300,000. */
+  /** Longest time for a whole reply, milliseconds; default 300,000. */
   readonly replyTimeoutMs?: number;
-  /** Longest time a list may take in all, the reader's own time included, milliseconds; default 6 hours. */
+  /** Longest time for a whole list, including the time its reader takes, milliseconds; default 6 hours. */
   readonly listTimeoutMs?: number;
   /** Default: 4 attempts, with pauses from 500 ms to 2 minutes. */
   readonly retry?: RetryPolicy;
-  /** Called for every attempt, for logs and counters; default: nothing. Never gets the key. */
+  /** Called after every attempt, for logs and counters. Never receives the key. */
   readonly onCall?: (call: CallRecord) => void;
 }
 
@@ -51,21 +51,21 @@ export interface CallRecord {
   readonly attempt: number;
   readonly outcome: Reply<unknown>['kind'];
   readonly httpStatus: number | null;
-  /** Redirects followed; each was a request of its own. */
+  /** Redirects followed; each cost one more request. */
   readonly redirects: number;
-  /** Without the waits for the budget; for a list, until it began. */
+  /** Excludes the waits for the budget. For a list, ends when its first record has arrived. */
   readonly durationMs: number;
-  /** Waits for the budget, those of redirects included. */
+  /** Time spent waiting for the budget, redirects included. */
   readonly waitedMs: number;
-  /** Null when no answer came, or only a redirect that was not followed. */
+  /** Null when there was no response, or only a redirect that was not followed. */
   readonly server: ServerFacts | null;
 }
 
-/** The server's address, clock and limit, from the head of an answer. */
+/** The server's address, clock and rate limit, from the headers of a response. */
 export interface ServerFacts {
-  /** Origin of the answer after redirects, such as `https://www.market.example`. */
+  /** Origin after redirects, such as `https://www.market.example`. */
   readonly origin: string;
-  /** The server's clock, milliseconds since 1970, to the second; null without a `Date` header. */
+  /** The `Date` header in milliseconds since 1970; null when absent. */
   readonly date: number | null;
   /** `X-RateLimit-Limit`; null when absent (field notes: limits). */
   readonly limit: number | null;
@@ -78,42 +78,42 @@ export type Operation = 'account' | 'list' | 'item' | 'validate';
 export interface CallOptions {
   readonly signal?: AbortSignal;
   readonly priority?: Priority;
-  /** Bounds the wait for an answer, of several calls together; default none. */
+  /** Ends calls that get no answer for too long; one deadline may serve several calls. */
   readonly deadline?: Deadline;
 }
 
-/** Decoded data with the answer that it was read from, the key masked in both. */
+/** Decoded data together with the response it came from. The key is masked in both. */
 export interface Sourced<T> extends Decoded<T> {
   readonly raw: Json;
-  /** The whole body as received; serialized again when the key may have been in it. */
+  /** The whole body as received. Serialized again if it may have contained the key. */
   readonly text: string;
 }
 
-/** One record of the list, as received: not yet decoded. */
+/** One undecoded record of the list. */
 export interface ListElement {
-  /** The record as JSON text in UTF-8, the key masked. Valid until the next batch is asked for. */
+  /** The record as JSON text in UTF-8, with the key masked. Valid until the next batch is requested. */
   readonly bytes: Uint8Array;
-  /** Equal for records with equal bytes. Much quicker than `bytes`, which are searched for the key. */
+  /** Hash of the record as received. Much faster than `bytes`, which must be searched for the key. */
   wireHash(): Uint8Array;
-  /** The number under the record's own key `id`, found without decoding; null when it is not a safe integer. A hint only. */
+  /** The record's top-level `id`, found without decoding; null unless it is a safe integer. Only a hint. */
   readonly idHint: number | null;
-  /** Why the record must not be decoded (too large, nested too deeply); null for ordinary ones. */
+  /** Why the record must not be decoded (too large, nested too deeply); null if it may be. */
   readonly unfit: string | null;
 }
 
 /** A list of items that is still arriving. */
 export interface ItemList {
-  /** Ends normally only when the whole envelope was read and was valid. @throws {ListBroken} */
+  /** Ends normally only if the whole envelope arrived and is valid. @throws {ListBroken} */
   readonly batches: AsyncIterable<readonly ListElement[]>;
   /** Bytes received so far, decompressed. */
   bytes(): number;
-  /** Quirks of the envelope met so far. */
+  /** Deviations from the spec tolerated so far, such as `envelope.bom`. */
   tolerated(): readonly string[];
 }
 
-/** The four operations (spec 4). No method throws because of the server; an abort throws the signal's reason. */
+/** The four operations (spec 4). Server failures are returned, never thrown; an abort throws the signal's reason. */
 export interface Marketplace {
-  /** Host without `www.`, and port if any: the name of the budget. */
+  /** Host without `www.`, with the port if any. Clients of one host share a budget. */
   readonly host: string;
   account(options?: CallOptions): Promise<Reply<Sourced<Account>>>;
   items(options?: CallOptions): Promise<Reply<ItemList>>;
@@ -122,7 +122,7 @@ export interface Marketplace {
   close(): Promise<void>;
 }
 
-/** A list that broke off or turned out invalid: nothing may be concluded from the part that came. */
+/** The list was cut off or is invalid. Conclude nothing from the records read so far. */
 export class ListBroken extends Error {
   override name = 'ListBroken';
   constructor(readonly failure: Failure) {
@@ -135,12 +135,10 @@ export class MarketplaceOptionsError extends Error {
   override name = 'MarketplaceOptionsError';
 }
 
-/** The base address would send the key unencrypted to another machine. */
+/** The base address would send the key unencrypted over the network. */
 export class PlainHttpRefusedError extends MarketplaceOptionsError {
   override name = 'PlainHttpRefusedError';
   constructor(readonly host: string) {
-    super(
-      `${host} would get the API key over plain http: use https, or allow plain http explicitly`,
-    );
+    super(`${host} would get the API key over plain http: use https, or set allowPlainHttp`);
   }
 }

@@ -1,10 +1,10 @@
-/** All of undici takes three times as long to load: with its fetch, WebSocket, cache and mocks. */
+/** Only undici's agent: the whole package, with fetch, WebSocket, cache and mocks, takes three times as long to load. */
 declare module 'undici/lib/dispatcher/agent.js' {
   import { Agent } from 'undici';
   export default Agent;
 }
 
-/** Where undici keeps the socket of a client, and the parser of a socket. */
+/** The keys under which undici keeps a client's socket and a socket's parser. */
 declare module 'undici/lib/core/symbols.js' {
   const symbols: { readonly kSocket: unique symbol; readonly kParser: unique symbol };
   export default symbols;

@@ -7,15 +7,16 @@ export const CLOSE_BRACKET = 0x5d;
 export const OPEN_BRACE = 0x7b;
 export const CLOSE_BRACE = 0x7d;
 
-/** `walk` and `closeString` found no end in this chunk; with the second, it ends within an escape. */
-export const GOES_ON = -1;
-const GOES_ON_ESCAPED = -2;
+/** Returned when the value or string does not end in this chunk. */
+export const INCOMPLETE = -1;
+/** As `INCOMPLETE`, and the chunk ends between a backslash and the character it escapes. */
+const INCOMPLETE_ESCAPE = -2;
 
 const ID_NOT_A_KEY = -1;
 const ID_NOT_PLAIN = -2;
-const ID_RAN_OUT = -3;
+const ID_CUT_OFF = -3;
 
-/** The first bytes of a string are searched one by one: for short strings `indexOf` takes longer. */
+/** Search this many bytes of a string one by one: `indexOf` is slower for short strings. */
 const NEAR_BYTES = 16;
 
 export function isSpace(byte: number | undefined): boolean {
@@ -23,14 +24,14 @@ export function isSpace(byte: number | undefined): boolean {
 }
 
 /**
- * Finds the end of a JSON value that arrives in chunks, by brackets and quotes only, so that a record with
- * invalid JSON is still one record. Notes its own `id`, and whether it nests deeper than allowed.
+ * Finds the end of a JSON value that arrives in chunks. It looks only at brackets and quotes, so a record with
+ * invalid JSON is still one record. Also notes the value's top-level `id`, and whether it nests too deeply.
  */
 export class ValueWalk {
   tooDeep = false;
-  /** The integer under `id`; when the key is repeated, the last one, as in `JSON.parse`. */
+  /** The integer under the key `id`. If the key is repeated, the last one counts, as in `JSON.parse`. */
   id: number | null = null;
-  /** A chunk ended where the id may be: `idOf` must look in the joined record. */
+  /** True if a chunk ended where the id may be. Then `idOf` must search the joined record. */
   idUnsure = false;
   readonly #maxDepth: number;
   #depth = 0;
@@ -53,12 +54,12 @@ export class ValueWalk {
     this.#escaped = false;
   }
 
-  /** Index after the value's last byte, or `GOES_ON`. */
+  /** Index after the value's last byte, or `INCOMPLETE`. */
   walk(chunk: Buffer, from: number): number {
     let at = from;
     if (this.#inString) {
       at = this.#leaveString(chunk, at);
-      if (at < 0) return GOES_ON;
+      if (at < 0) return INCOMPLETE;
     }
     if (this.#depth > 0) return this.#nested(chunk, at);
     return this.#kind === QUOTE ? at : scalarEnd(chunk, at);
@@ -77,7 +78,7 @@ export class ValueWalk {
         const after = closeString(chunk, at);
         if (after < 0) {
           this.#inString = true;
-          this.#escaped = after === GOES_ON_ESCAPED;
+          this.#escaped = after === INCOMPLETE_ESCAPE;
           break;
         }
         at = after;
@@ -88,18 +89,18 @@ export class ValueWalk {
       }
     }
     this.#depth = depth;
-    return GOES_ON;
+    return INCOMPLETE;
   }
 
   #leaveString(chunk: Buffer, from: number): number {
     const start = this.#escaped ? from + 1 : from;
     const after = closeString(chunk, start);
     this.#inString = after < 0;
-    this.#escaped = after === GOES_ON_ESCAPED;
+    this.#escaped = after === INCOMPLETE_ESCAPE;
     return after;
   }
 
-  /** @param at index after a quote in the record's own object */
+  /** @param at index after a quote at the top level of the record */
   #noteId(chunk: Buffer, at: number): void {
     if (at + 2 >= chunk.length) {
       this.idUnsure = true;
@@ -107,7 +108,7 @@ export class ValueWalk {
     }
     if (chunk[at] !== 0x69 || chunk[at + 1] !== 0x64 || chunk[at + 2] !== QUOTE) return;
     const id = readId(chunk, at + 3);
-    if (id === ID_RAN_OUT) this.idUnsure = true;
+    if (id === ID_CUT_OFF) this.idUnsure = true;
     else if (id !== ID_NOT_A_KEY) this.id = id === ID_NOT_PLAIN ? null : id;
   }
 }
@@ -119,7 +120,7 @@ export function idOf(record: Buffer, maxDepth: number): number | null {
   return walk.id;
 }
 
-/** Index after the quote that ends a string. @param from index of a byte that is not itself escaped */
+/** Index after the string's closing quote, or an `INCOMPLETE…`. @param from index of a byte that is not escaped */
 function closeString(chunk: Buffer, from: number): number {
   const end = chunk.length;
   let at = from;
@@ -130,13 +131,13 @@ function closeString(chunk: Buffer, from: number): number {
       if (byte === QUOTE) return at + 1;
       at += byte === BACKSLASH ? 2 : 1;
     }
-    if (at >= end) return at === end ? GOES_ON : GOES_ON_ESCAPED;
+    if (at >= end) return at === end ? INCOMPLETE : INCOMPLETE_ESCAPE;
     const quote = chunk.indexOf(QUOTE, at);
     const stop = quote < 0 ? end : quote;
     let slashes = 0;
     while (stop - slashes > at && chunk[stop - slashes - 1] === BACKSLASH) slashes++;
     const escaped = slashes % 2 === 1;
-    if (quote < 0) return escaped ? GOES_ON_ESCAPED : GOES_ON;
+    if (quote < 0) return escaped ? INCOMPLETE_ESCAPE : INCOMPLETE;
     if (!escaped) return quote + 1;
     at = quote + 1;
   }
@@ -149,13 +150,13 @@ function scalarEnd(chunk: Buffer, from: number): number {
       return at;
     }
   }
-  return GOES_ON;
+  return INCOMPLETE;
 }
 
 /** Reads `: 123` or `: "123"` after the key `id`. */
 function readId(chunk: Buffer, from: number): number {
   let at = skipSpace(chunk, from);
-  if (at === chunk.length) return ID_RAN_OUT;
+  if (at === chunk.length) return ID_CUT_OFF;
   if (chunk[at] !== COLON) return ID_NOT_A_KEY;
   at = skipSpace(chunk, at + 1);
   const quoted = chunk[at] === QUOTE;
@@ -168,7 +169,7 @@ function readId(chunk: Buffer, from: number): number {
     value = value * 10 + digit;
     if (value > Number.MAX_SAFE_INTEGER) return ID_NOT_PLAIN;
   }
-  if (at === chunk.length) return ID_RAN_OUT;
+  if (at === chunk.length) return ID_CUT_OFF;
   const digits = at - first;
   if (digits === 0 || (digits > 1 && chunk[first] === 0x30)) return ID_NOT_PLAIN;
   const next = chunk[at];

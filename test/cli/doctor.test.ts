@@ -128,7 +128,9 @@ describe('doctor about a marketplace', () => {
     ]);
     const sim = await market();
     sim.faults.always('list', { kind: 'html', status: 200 });
-    expect(await checks(sim.url)).toContainEqual(matching(/^failed list: a web page came/));
+    expect(await checks(sim.url)).toContainEqual(
+      matching(/^failed list: the marketplace sent a web page/),
+    );
   });
 
   it('of a wrong path says where requests went, and of a wrong scheme what the port speaks', async () => {

@@ -7,7 +7,7 @@ import type { Priority } from '../../src/marketplace/types.js';
 const never = new AbortController().signal;
 setMaxListeners(0, never);
 
-describe('a budget for one process', () => {
+describe('the evenly spaced budget', () => {
   beforeEach(() => {
     vi.useFakeTimers({ now: 1_700_000_000_000 });
   });
@@ -15,8 +15,8 @@ describe('a budget for one process', () => {
     vi.useRealTimers();
   });
 
-  /** Asks `count` times at once; returns the moments of the grants, in order. */
-  function askMany(budget: ReturnType<typeof evenlySpacedBudget>, count: number): number[] {
+  /** Makes `count` requests at once. Returns the times at which they are granted. */
+  function acquireMany(budget: ReturnType<typeof evenlySpacedBudget>, count: number): number[] {
     const times: number[] = [];
     for (let n = 0; n < count; n++) {
       void budget.acquire('audit', never).then(() => times.push(performance.now()));
@@ -24,8 +24,8 @@ describe('a budget for one process', () => {
     return times;
   }
 
-  it.each([1, 7, 60, 600])('never lets more than %i requests leave in any 60 s', async (limit) => {
-    const times = askMany(evenlySpacedBudget(limit), limit * 3);
+  it.each([1, 7, 60, 600])('never grants more than %i requests in any 60 s', async (limit) => {
+    const times = acquireMany(evenlySpacedBudget(limit), limit * 3);
     await vi.advanceTimersByTimeAsync(200_000);
     expect(times).toHaveLength(limit * 3);
     for (const [index, from] of times.entries()) {
@@ -34,67 +34,67 @@ describe('a budget for one process', () => {
     }
   });
 
-  it('uses nearly all of what is allowed', async () => {
-    const times = askMany(evenlySpacedBudget(60), 200);
+  it('grants nearly as many requests as allowed', async () => {
+    const times = acquireMany(evenlySpacedBudget(60), 200);
     await vi.advanceTimersByTimeAsync(60_000);
     expect(times.length).toBeGreaterThanOrEqual(58);
   });
 
-  it('does not save up requests for a burst', async () => {
+  it('allows no burst after an idle time', async () => {
     const budget = evenlySpacedBudget(60);
     await vi.advanceTimersByTimeAsync(600_000);
-    const times = askMany(budget, 10);
+    const times = acquireMany(budget, 10);
     await vi.advanceTimersByTimeAsync(1_000);
     expect(times).toHaveLength(1);
   });
 
-  it('serves mirror requests before audits that asked earlier', async () => {
+  it('grants mirror requests before earlier audit requests', async () => {
     const budget = evenlySpacedBudget(60);
     const order: string[] = [];
-    const ask = (name: string, priority: Priority): void => {
+    const acquire = (name: string, priority: Priority): void => {
       void budget.acquire(priority, never).then(() => order.push(name));
     };
-    ask('first', 'audit');
-    ask('audit 1', 'audit');
-    ask('audit 2', 'audit');
-    ask('mirror', 'mirror');
+    acquire('first', 'audit');
+    acquire('audit 1', 'audit');
+    acquire('audit 2', 'audit');
+    acquire('mirror', 'mirror');
     await vi.advanceTimersByTimeAsync(10_000);
     expect(order).toEqual(['first', 'mirror', 'audit 1', 'audit 2']);
   });
 
-  it('stops everybody until the time given, and an earlier time does not shorten that', async () => {
+  it('grants nothing during a pause, and a shorter pause does not end it', async () => {
     const budget = evenlySpacedBudget(60);
     await budget.pauseUntil(Date.now() + 30_000);
     await budget.pauseUntil(Date.now() + 1_000);
-    const times = askMany(budget, 2);
+    const times = acquireMany(budget, 2);
     await vi.advanceTimersByTimeAsync(29_999);
     expect(times).toHaveLength(0);
     await vi.advanceTimersByTimeAsync(1);
     expect(times).toHaveLength(1);
   });
 
-  it('stops those too who wait already', async () => {
+  it('pauses requests that already wait', async () => {
     const budget = evenlySpacedBudget(60);
-    const times = askMany(budget, 2);
+    const times = acquireMany(budget, 2);
     await budget.pauseUntil(Date.now() + 30_000);
     await vi.advanceTimersByTimeAsync(29_999);
     expect(times).toHaveLength(1);
   });
 
-  it('gives up with the reason of the signal, and the next in line moves up', async () => {
+  it('rejects an aborted request with the reason of the signal, and grants the next one', async () => {
     const budget = evenlySpacedBudget(60);
     const abort = new AbortController();
     await budget.acquire('audit', never);
-    const given = budget.acquire('audit', abort.signal);
-    const times = askMany(budget, 1);
+    const aborted = budget.acquire('audit', abort.signal);
+    const times = acquireMany(budget, 1);
     abort.abort(new Error('enough'));
-    await expect(given).rejects.toThrow('enough');
+    await expect(aborted).rejects.toThrow('enough');
     await vi.advanceTimersByTimeAsync(1_010);
     expect(times).toHaveLength(1);
     await expect(budget.acquire('audit', abort.signal)).rejects.toThrow('enough');
   });
 
-  it('refuses at once who can’t wait as long as the marketplace asks for, early and late comers alike', async () => {
+  it('rejects waiting and new requests at once if the pause exceeds their patience', async () => {
     const budget = evenlySpacedBudget(60);
     await budget.acquire('mirror', never);
     const patient = budget.acquire('audit', never, 40_000);
@@ -106,13 +106,13 @@ describe('a budget for one process', () => {
     await expect(patient).resolves.toBeUndefined();
   });
 
-  it.each([0, -1, Number.NaN])('can not be made for %d requests a minute', (limit) => {
+  it.each([0, -1, Number.NaN])('can’t be created with %d requests a minute', (limit) => {
     expect(() => evenlySpacedBudget(limit)).toThrow(RangeError);
   });
 });
 
-describe('a budget without bounds', () => {
-  it('still heeds the signal', async () => {
+describe('the unlimited budget', () => {
+  it('still obeys the signal', async () => {
     await expect(unlimitedBudget.acquire('audit', never)).resolves.toBeUndefined();
     await expect(
       unlimitedBudget.acquire('audit', AbortSignal.abort(new Error('no'))),

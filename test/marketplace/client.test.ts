@@ -9,20 +9,24 @@ const OK: Answer = { body: accountBody() };
 const VALID: Answer = { body: JSON.stringify({ status: 'success', data: { purchase: PURCHASE } }) };
 const moved = (location: string, status = 301): Answer => ({ status, headers: { location } });
 
-/** A budget that notes what is asked of it. */
-function notebook(): Budget & { asked: Priority[]; pauses: number[] } {
-  const asked: Priority[] = [];
+/** A server that redirects to the same path with a trailing slash and answers there. */
+const startSlashServer = (answer: Answer = OK) =>
+  startServer(({ url }) => (url.pathname.endsWith('/') ? answer : moved(`${url.pathname}/`)));
+
+/** A budget that records its calls. */
+function recordingBudget(): Budget & { acquired: Priority[]; pauses: number[] } {
+  const acquired: Priority[] = [];
   const pauses: number[] = [];
   return {
-    asked,
+    acquired,
     pauses,
-    acquire: (priority) => Promise.resolve(void asked.push(priority)),
+    acquire: (priority) => Promise.resolve(void acquired.push(priority)),
     pauseUntil: (until) => Promise.resolve(void pauses.push(until)),
   };
 }
 
 describe('the four operations', () => {
-  it('ask what the contract says, with the key where it belongs', async () => {
+  it('send the requests of the spec, including the key', async () => {
     const server = await startServer(OK);
     const marketplace = client(server.url);
     await marketplace.account();
@@ -31,21 +35,20 @@ describe('the four operations', () => {
     await marketplace.validate('C0DE-1');
     const sent = server.requests.map(({ method, url, body }) => [
       method,
-      url.pathname,
-      url.search,
+      url.pathname + url.search,
       body,
     ]);
     expect(sent).toEqual([
-      ['GET', '/api/account/details', `?api_key=${KEY}`, ''],
-      ['GET', '/api/items/all', `?api_key=${KEY}`, ''],
-      ['GET', '/api/items/item', `?item_id=7&api_key=${KEY}`, ''],
-      ['POST', '/api/purchases/validation', '', `purchase_code=C0DE-1&api_key=${KEY}`],
+      ['GET', `/api/account/details?api_key=${KEY}`, ''],
+      ['GET', `/api/items/all?api_key=${KEY}`, ''],
+      ['GET', `/api/items/item?item_id=7&api_key=${KEY}`, ''],
+      ['POST', '/api/purchases/validation', `purchase_code=C0DE-1&api_key=${KEY}`],
     ]);
     expect(server.requests[0]?.headers).toMatchObject({ accept: 'application/json' });
   });
 
   it.each(['/shop', '/shop/', '/a/b//'])(
-    'stay below the path of the base address (%s)',
+    'append their path to that of the base address (%s)',
     async (path) => {
       const server = await startServer(OK);
       await client(new URL(path, server.url)).account();
@@ -55,7 +58,7 @@ describe('the four operations', () => {
     },
   );
 
-  it('hand out decoded data with the raw record beside it', async () => {
+  it('return decoded data together with the raw record', async () => {
     const server = await startServer({
       body: JSON.stringify({ status: 'success', item: { ...wireItem(7), fork: 1 } }),
     });
@@ -70,7 +73,7 @@ describe('the four operations', () => {
     });
   });
 
-  it('hand out the whole body too, in which the key is masked however it is spelled', async () => {
+  it('return the whole body, with the key masked in every notation', async () => {
     const plain = `{"status":"success", "item":${JSON.stringify(wireItem(7))}}`;
     const escaped = `\\u00${KEY.charCodeAt(0).toString(16)}${KEY.slice(1)}`;
     const echoes = [KEY, escaped, `${escaped}","you":"[secret]`];
@@ -89,14 +92,14 @@ describe('the four operations', () => {
     }
   });
 
-  it('are over when the client is closed', async () => {
+  it('throw once the client is closed', async () => {
     const marketplace = client(new URL('http://127.0.0.1:1'));
     await marketplace.close();
     await expect(marketplace.account()).rejects.toThrow(/closed/);
   });
 });
 
-describe('a part of an answer', () => {
+describe('partial content', () => {
   const body = JSON.stringify({ status: 'success', items: [wireItem(1)] });
 
   it.each<[status: number, range: string | null]>([
@@ -107,19 +110,19 @@ describe('a part of an answer', () => {
     [200, 'items 25-49/50'],
     [200, 'items 0-24/*'],
     [200, 'items */50'],
-  ])('is never a list: HTTP %i, Content-Range %j', async (status, range) => {
+  ])('is never taken for a list: HTTP %i, Content-Range %j', async (status, range) => {
     const headers: Record<string, string> = range === null ? {} : { 'content-range': range };
     const server = await startServer({ status, headers, body });
     expect(await client(server.url).items()).toMatchObject({
       kind: 'unavailable',
       reason: 'cut-off',
       httpStatus: status,
-      detail: like('only a part'),
+      detail: like('only part'),
     });
   });
 
   it.each(['items 0-24/25', 'items */0', 'items 0-0/0'])(
-    'is none when the range is the whole: %s',
+    'is complete if the range covers everything: %s',
     async (range) => {
       const server = await startServer({ headers: { 'content-range': range }, body });
       expect(await client(server.url).items()).toMatchObject({ kind: 'answered' });
@@ -131,19 +134,15 @@ describe('redirects', () => {
   const certificate = selfSigned(['shop.test', 'www.shop.test']);
 
   it.each([301, 302, 303, 307, 308])(
-    'keep method and body over HTTP %i from http to https and www, and are remembered',
+    'keep method and body over HTTP %i to https and www, and are remembered',
     async (status) => {
       const path = '/api/purchases/validation';
       const plain = await startServer(moved(`https://www.shop.test${path}?x=1`, status));
       const secure = await startServer(VALID, certificate);
-      const asked: string[] = [];
-      const connect = connectTo(
-        {
-          'http://shop.test': { port: plain.port },
-          'https://www.shop.test': { port: secure.port, ca: certificate.cert },
-        },
-        asked,
-      );
+      const connect = connectTo({
+        'http://shop.test': { port: plain.port },
+        'https://www.shop.test': { port: secure.port, ca: certificate.cert },
+      });
       const marketplace = client(
         new URL('http://shop.test'),
         { allowPlainHttp: true },
@@ -168,20 +167,18 @@ describe('redirects', () => {
     [{ status: 404, body: '{"status":"error","msg":"Item Not Found"}' }, 0],
     [{ body: accountBody() }, 0],
   ])(
-    'are remembered only where the API then answered, since an outage may redirect too: after %j the old address is asked %i times more',
-    async (answer: Answer, again) => {
-      const server = await startServer(({ url }) =>
-        url.pathname.endsWith('/') ? answer : moved(`${url.pathname}/`),
-      );
+    'are remembered only if the API answers there, not an outage: after %j the old address gets %i more requests',
+    async (answer: Answer, more) => {
+      const server = await startSlashServer(answer);
       const marketplace = client(server.url);
       await marketplace.item(7);
       await marketplace.item(7);
       const old = server.requests.filter(({ url }) => !url.pathname.endsWith('/'));
-      expect(old).toHaveLength(1 + again);
+      expect(old).toHaveLength(1 + more);
     },
   );
 
-  it('put our own parameters back, not those of the server', async () => {
+  it('keep our parameters and drop those of the server', async () => {
     const server = await startServer(({ url }) =>
       url.pathname.endsWith('/') ? OK : moved(`${url.pathname}/?api_key=other`),
     );
@@ -198,50 +195,48 @@ describe('redirects', () => {
   it.each([
     ['another host', 'https://evil.test/api/account/details'],
     ['plain http', 'http://shop.test/api/account/details'],
-    ['a host that spells the key', `https://${KEY}.evil.test/?${KEY}`],
+    ['a host named after the key', `https://${KEY}.evil.test/?${KEY}`],
   ])('to %s are not followed, and the key is neither sent nor shown', async (_, location) => {
     const secure = await startServer(moved(location), certificate);
-    const asked: string[] = [];
+    const requested: string[] = [];
     const connect = connectTo(
       { 'https://shop.test': { port: secure.port, ca: certificate.cert } },
-      asked,
+      requested,
     );
     const reply = await client(new URL('https://shop.test'), {}, { connect }).account();
     expect(reply).toMatchObject({ kind: 'unavailable', reason: 'redirect', httpStatus: 301 });
-    expect(asked).toEqual(['https://shop.test']);
+    expect(requested).toEqual(['https://shop.test']);
     expect(JSON.stringify(reply)).not.toContain(KEY);
   });
 
-  it('name the other host, and nothing else of the address', async () => {
+  it('are reported with the other host, and nothing else of its address', async () => {
     const server = await startServer(moved('https://new.test:8443/path?token=1'));
     const reply = await client(server.url).account();
-    expect(reply).toMatchObject({ detail: like('redirects to new.test:8443,') });
+    expect(reply).toMatchObject({ detail: like('redirects to new.test:8443;') });
     expect(JSON.stringify(reply)).not.toMatch(/path|token/);
   });
 
-  it('that go round in circles end', async () => {
+  it('that form a loop are given up', async () => {
     const server = await startServer(({ url }) =>
       moved(url.pathname.endsWith('/') ? url.pathname.slice(0, -1) : `${url.pathname}/`),
     );
     const reply = await client(server.url).account();
-    expect(reply).toMatchObject({ reason: 'redirect', detail: like(/circles/) });
+    expect(reply).toMatchObject({ reason: 'redirect', detail: like(/loop/) });
     expect(server.requests).toHaveLength(2);
   });
 
-  it.each([300, 304, 305])('of other kinds are no answer (HTTP %i)', async (status) => {
+  it.each([300, 304, 305])('with HTTP %i are not followed', async (status) => {
     const server = await startServer({ status, headers: { location: '/api/account/details/' } });
     expect(await client(server.url).account()).toMatchObject({ reason: 'redirect' });
   });
 
-  it('cost the budget a request each, and are counted', async () => {
-    const server = await startServer(({ url }) =>
-      url.pathname.endsWith('/') ? OK : moved(`${url.pathname}/`),
-    );
-    const budget = notebook();
+  it('cost one request each from the budget, and are counted', async () => {
+    const server = await startSlashServer();
+    const budget = recordingBudget();
     const calls: CallRecord[] = [];
     const marketplace = client(server.url, { budget, onCall: (call) => calls.push(call) });
     await marketplace.account();
-    expect(budget.asked).toEqual(['mirror', 'mirror']);
+    expect(budget.acquired).toEqual(['mirror', 'mirror']);
     const { origin } = server.url;
     expect(calls).toMatchObject([
       { redirects: 1, attempt: 1, outcome: 'answered', server: { origin } },
@@ -249,11 +244,9 @@ describe('redirects', () => {
   });
 });
 
-describe('waiting for the budget', () => {
-  it('is told apart from the call itself, redirects included, so that a slow server and a small budget look different', async () => {
-    const server = await startServer(({ url }) =>
-      url.pathname.endsWith('/') ? OK : moved(`${url.pathname}/`),
-    );
+describe('the wait for the budget', () => {
+  it('is reported apart from the duration of the call, also for redirects', async () => {
+    const server = await startSlashServer();
     let waitedMs = 0;
     const acquire = async (): Promise<void> => {
       const from = performance.now();
@@ -271,10 +264,10 @@ describe('waiting for the budget', () => {
   });
 });
 
-describe('repeating', () => {
+describe('a retry', () => {
   const retry = { attempts: 4, baseMs: 100, maxMs: 60_000 };
 
-  it('asks again after failures that pass, with growing pauses, and reports every attempt', async () => {
+  it('follows transient failures, with growing pauses, and every attempt is reported', async () => {
     const server = await startServer([
       { status: 500 },
       { status: 502 },
@@ -283,7 +276,7 @@ describe('repeating', () => {
     ]);
     const pauses: number[] = [];
     const calls: CallRecord[] = [];
-    const budget = notebook();
+    const budget = recordingBudget();
     const marketplace = client(
       server.url,
       { retry, budget, onCall: (call) => calls.push(call) },
@@ -291,61 +284,57 @@ describe('repeating', () => {
     );
     expect(await marketplace.validate('C0DE-1')).toMatchObject({ kind: 'answered' });
     expect(pauses).toEqual([100, 200, 400]);
-    expect(budget.asked).toEqual(['audit', 'audit', 'audit', 'audit']);
-    expect(calls.map(({ attempt, outcome, httpStatus }) => [attempt, outcome, httpStatus])).toEqual(
-      [
-        [1, 'unavailable', 500],
-        [2, 'unavailable', 502],
-        [3, 'unavailable', null],
-        [4, 'answered', 200],
-      ],
-    );
+    expect(budget.acquired).toEqual(['audit', 'audit', 'audit', 'audit']);
+    expect(calls).toMatchObject([
+      { attempt: 1, outcome: 'unavailable', httpStatus: 500 },
+      { attempt: 2, outcome: 'unavailable', httpStatus: 502 },
+      { attempt: 3, outcome: 'unavailable', httpStatus: null },
+      { attempt: 4, outcome: 'answered', httpStatus: 200 },
+    ]);
     expect(JSON.stringify(calls)).not.toContain(KEY);
   });
 
-  it('returns the last reply when the attempts are used up', async () => {
+  it('ends with the last attempt, whose reply is returned', async () => {
     const server = await startServer({ status: 503 });
     const reply = await client(server.url, { retry }, { sleep: async () => {} }).account();
     expect(reply).toMatchObject({ kind: 'unavailable', reason: 'maintenance' });
     expect(server.requests).toHaveLength(4);
   });
 
-  it('waits as long as the server said', async () => {
+  it('waits as long as the server says', async () => {
     const server = await startServer([{ status: 429, headers: { 'retry-after': '7' } }, OK]);
     const pauses: number[] = [];
-    const seams = {
-      now: () => 1_000_000,
-      random: () => 0,
-      sleep: (ms: number) => Promise.resolve(void pauses.push(ms)),
-    };
-    expect(await client(server.url, { retry }, seams).account()).toMatchObject({
-      kind: 'answered',
-    });
+    const marketplace = client(
+      server.url,
+      { retry },
+      {
+        now: () => 1_000_000,
+        random: () => 0,
+        sleep: (ms) => Promise.resolve(void pauses.push(ms)),
+      },
+    );
+    expect(await marketplace.account()).toMatchObject({ kind: 'answered' });
     expect(pauses).toEqual([7_000]);
   });
 
   it.each([
-    ['a longer wait than it takes', { status: 429, headers: { 'retry-after': '61' } }],
-    [
-      'a challenge, which asking again makes worse',
-      { status: 403, headers: { 'cf-mitigated': 'challenge' } },
-    ],
+    ['a pause longer than the maximum', { status: 429, headers: { 'retry-after': '61' } }],
+    ['a challenge', { status: 403, headers: { 'cf-mitigated': 'challenge' } }],
     ['a denial', { status: 404, body: '{"status":"error","msg":"x"}' }],
-    ['a page', { status: 200, body: '<html>' }],
-  ])('does not repeat after %s', async (_, answer) => {
+    ['a web page', { status: 200, body: '<html>' }],
+  ])('does not follow %s', async (_, answer) => {
     const server = await startServer(answer);
     await client(server.url, { retry }, { sleep: async () => {} }).validate('x');
     expect(server.requests).toHaveLength(1);
   });
 });
 
-describe('the rate limit', () => {
+describe('the budget', () => {
   const now = 1_700_000_000_000;
 
   const none = { 'x-ratelimit-remaining': '0' };
-  const evenly = (limit: string) => ({ ...none, 'x-ratelimit-limit': limit });
+  const noneOf = (limit: string) => ({ ...none, 'x-ratelimit-limit': limit });
 
-  // An even budget that uses up each window just as it ends goes on.
   it.each([
     [429, { 'retry-after': '7' }, undefined, 7_000],
     [429, { 'x-ratelimit-reset': '9' }, undefined, 9_000],
@@ -355,34 +344,36 @@ describe('the rate limit', () => {
     [404, none, undefined, 60_000],
     [301, { ...none, location: 'https://evil.test' }, undefined, 60_000],
     [200, { 'x-ratelimit-remaining': '10' }, undefined, null],
-    [200, evenly('60'), 60, null],
-    [200, evenly('600'), 60, null],
-    [200, evenly('30'), 60, 60_000],
-    [200, evenly('60'), 0, 60_000],
+    // An evenly spaced budget uses up the window just as it ends, so it continues.
+    [200, noneOf('60'), 60, null],
+    [200, noneOf('600'), 60, null],
+    [200, noneOf('30'), 60, 60_000],
+    [200, noneOf('60'), 0, 60_000],
   ])(
-    'after HTTP %i with %j, a budget of %s a minute is paused for %s ms',
+    'after HTTP %i with %j, at %s requests a minute, pauses for %s ms',
     async (status, headers: Record<string, string>, requestsPerMinute, pauseMs) => {
       const server = await startServer({ status, headers, body: accountBody() });
-      const book = notebook();
-      const budget = requestsPerMinute === undefined ? book : { ...book, requestsPerMinute };
+      const recording = recordingBudget();
+      const budget =
+        requestsPerMinute === undefined ? recording : { ...recording, requestsPerMinute };
       await client(server.url, { budget }, { now: () => now }).account();
-      expect(book.pauses).toEqual(pauseMs === null ? [] : [now + pauseMs]);
+      expect(recording.pauses).toEqual(pauseMs === null ? [] : [now + pauseMs]);
     },
   );
 
-  it('lets the caller say what goes first', async () => {
+  it('gets the priority that the caller chose, else that of the operation', async () => {
     const server = await startServer(OK);
-    const budget = notebook();
+    const budget = recordingBudget();
     const marketplace = client(server.url, { budget });
     await marketplace.item(7);
     await marketplace.validate('x');
     await marketplace.item(7, { priority: 'audit' });
-    expect(budget.asked).toEqual(['mirror', 'audit', 'audit']);
+    expect(budget.acquired).toEqual(['mirror', 'audit', 'audit']);
   });
 });
 
 describe('the key', () => {
-  it('with characters of all kinds arrives whole and comes back in nothing', async () => {
+  it('arrives whole whatever its characters, and is never returned', async () => {
     const key = 'k&y"/\\ü=%+ <x>';
     const server = await startServer(({ url, body }) => ({
       status: 400,

@@ -10,7 +10,7 @@ import {
 } from '../../src/marketplace/endpoints.js';
 import { KeyRedactor } from '../../src/domain/redact.js';
 import type { HeaderMap } from '../../src/marketplace/rate-limit.js';
-import { ACCOUNT, KEY, PURCHASE, wireItem, like } from './support.js';
+import { ACCOUNT, accountBody, KEY, PURCHASE, wireItem, like } from './support.js';
 
 const NOW = 1_700_000_000_000;
 const redactor = new KeyRedactor(new Secret(KEY));
@@ -20,15 +20,15 @@ const endpoints: Record<string, RecordEndpoint<unknown>> = {
   validate: validationEndpoint('c0de-1'),
 };
 
-/** Judges a body; anything but a string is sent as JSON. */
-function ask(operation: string, status: number, body: unknown, headers: HeaderMap = {}) {
+/** Judges a response. @param body sent as JSON unless it is a string */
+function replyTo(operation: string, status: number, body: unknown, headers: HeaderMap = {}) {
   const endpoint = endpoints[operation] as RecordEndpoint<unknown>;
   const bytes = Buffer.from(typeof body === 'string' ? body : JSON.stringify(body));
   const failure = judgeHead({ httpStatus: status, headers }, NOW);
   return failure ?? judge(endpoint, status, bytes, redactor);
 }
 
-function verdict(reply: Reply<unknown>): string {
+function outcome(reply: Reply<unknown>): string {
   return reply.kind === 'unavailable' ? `unavailable ${reply.reason}` : reply.kind;
 }
 
@@ -40,18 +40,18 @@ const DATA: Record<string, unknown> = {
   validate: { data: { purchase: PURCHASE } },
 };
 
-describe('an answer with data', () => {
-  it.each(Object.keys(DATA))('is taken as documented (%s)', (operation) => {
-    const reply = ask(operation, 200, { status: 'success', ...(DATA[operation] as object) });
-    expect(verdict(reply)).toBe('answered');
+describe('a response with data', () => {
+  it.each(Object.keys(DATA))('is an answer (%s)', (operation) => {
+    const reply = replyTo(operation, 200, { status: 'success', ...(DATA[operation] as object) });
+    expect(outcome(reply)).toBe('answered');
   });
 
   it.each(['Success', 'erfolg', 'gelungen', undefined, 'error'])(
-    'counts whatever the status word is (%j): words are translated, data is not',
+    'is an answer whatever its status says, since servers translate it: %j',
     (status) => {
       for (const operation of Object.keys(DATA)) {
-        const reply = ask(operation, 200, { status, ...(DATA[operation] as object) });
-        expect(verdict(reply)).toBe('answered');
+        const reply = replyTo(operation, 200, { status, ...(DATA[operation] as object) });
+        expect(outcome(reply)).toBe('answered');
         expect(reply).toMatchObject({
           data: { tolerated: expect.arrayContaining(['envelope.status']) as unknown },
         });
@@ -60,31 +60,27 @@ describe('an answer with data', () => {
   );
 
   it.each(Object.keys(DATA))(
-    'is unreadable beside an error, documented words or not, since either of the two is wrong (%s)',
+    'is unreadable if it also has an error, documented or not (%s)',
     (operation) => {
-      const words = [
-        ...['Invalid purchase code', 'Item Not Found', 'Invalid request'],
-        'Try later',
-      ];
-      for (const msg of words) {
+      for (const msg of ['Invalid purchase code', 'Item Not Found', 'Invalid request', 'Later']) {
         const body = { ...error(msg, 'ERROR'), ...(DATA[operation] as object) };
-        expect(ask(operation, 200, body)).toMatchObject({
+        expect(replyTo(operation, 200, body)).toMatchObject({
           kind: 'unreadable',
-          detail: like(/both/),
+          detail: like(/together with an error/),
         });
       }
     },
   );
 
-  it('does not count beside an error about the key', () => {
+  it('is a refusal if it also has an error about the key', () => {
     const body = { ...error('Invalid API key'), data: { purchase: PURCHASE } };
-    expect(verdict(ask('validate', 200, body))).toBe('refused');
+    expect(outcome(replyTo('validate', 200, body))).toBe('refused');
   });
 
-  it('that is empty contradicts no denial', () => {
-    expect(verdict(ask('item', 200, { ...error('Item Not Found'), item: {} }))).toBe('denied');
+  it('does not contradict a denial if the data is empty', () => {
+    expect(outcome(replyTo('item', 200, { ...error('Item Not Found'), item: {} }))).toBe('denied');
     const empty = { ...error('Invalid purchase code'), data: { purchase: {} } };
-    expect(verdict(ask('validate', 200, empty))).toBe('denied');
+    expect(outcome(replyTo('validate', 200, empty))).toBe('denied');
   });
 
   it.each([
@@ -92,8 +88,8 @@ describe('an answer with data', () => {
     [{ purchase: PURCHASE }, 'top-level purchase'],
     [{ item: PURCHASE }, 'top-level item that holds a product'],
     [{ item: { purchase_code: 'C0DE-1', item: PURCHASE.item } }, 'top-level item with a code'],
-  ])('finds the purchase wherever servers put it: %#', (body: object, _where: string) => {
-    const reply = ask('validate', 200, { status: 'success', ...body });
+  ])('may have the purchase in any known place: %#', (body: object, _where: string) => {
+    const reply = replyTo('validate', 200, { status: 'success', ...body });
     expect(reply).toMatchObject({ kind: 'answered', data: { value: { purchaseCode: 'C0DE-1' } } });
   });
 
@@ -105,55 +101,54 @@ describe('an answer with data', () => {
     [{ data: { purchase: null } }, 'null'],
     [{ data: [] }, 'no data'],
     [{}, 'nothing'],
-  ])('proves no purchase with %# alone', (body: object, _what: string) => {
-    expect(verdict(ask('validate', 200, { status: 'success', ...body }))).toBe('unreadable');
+  ])('without a purchase is unreadable: %#', (body: object, _what: string) => {
+    expect(outcome(replyTo('validate', 200, { status: 'success', ...body }))).toBe('unreadable');
   });
 
-  it('hands out the raw record without the key', () => {
+  it('is returned with the key masked in its raw record', () => {
     const item = { ...wireItem(7), note: `see ?api_key=${KEY}`, [KEY]: 1 };
-    const reply = ask('item', 200, { status: 'success', item });
-    expect(verdict(reply)).toBe('answered');
+    const reply = replyTo('item', 200, { status: 'success', item });
+    expect(outcome(reply)).toBe('answered');
     expect(JSON.stringify(reply)).not.toContain(KEY);
     expect(JSON.stringify(reply)).toContain('see ?api_key=[secret]');
   });
 
-  it('is unreadable, with the reason, when the record cannot be decoded', () => {
-    const reply = ask('item', 200, { status: 'success', item: { ...wireItem(7), name: [] } });
+  it('is unreadable, with the reason, if its record can’t be decoded', () => {
+    const reply = replyTo('item', 200, { status: 'success', item: { ...wireItem(7), name: [] } });
     expect(reply).toMatchObject({ kind: 'unreadable', detail: like('name') });
   });
 
-  it('is unreadable when another item came than was asked for', () => {
-    const reply = ask('item', 200, { status: 'success', item: wireItem(8) });
+  it('is unreadable if it holds a different item than requested', () => {
+    const reply = replyTo('item', 200, { status: 'success', item: wireItem(8) });
     expect(reply).toMatchObject({ kind: 'unreadable', detail: like('8') });
   });
 
-  it('says of an answer about another code that it is one: answers that get mixed up cast doubt on others', () => {
+  it('is flagged if it is about another code, since mixed-up answers cast doubt on others', () => {
     const purchase = { ...PURCHASE, purchase_code: 'OTHER' };
-    const mixedUp = ask('validate', 200, { status: 'success', data: { purchase } });
+    const mixedUp = replyTo('validate', 200, { status: 'success', data: { purchase } });
     expect(mixedUp).toMatchObject({ kind: 'unreadable', isAboutAnother: true });
-    const broken = ask('validate', 200, { status: 'success' });
+    const broken = replyTo('validate', 200, { status: 'success' });
     expect(broken).not.toHaveProperty('isAboutAnother');
   });
 
   it.each([
-    [' c0De-1\n', 'answered', 'case and white space are not kept by servers'],
+    [' c0De-1\n', 'answered', 'servers change case and white space'],
     ['OTHER', 'unreadable', 'another code proves nothing'],
-    [undefined, 'answered', 'forks may leave it out'],
+    [undefined, 'answered', 'forks may omit it'],
   ])(
-    'compares the code %j: %s, since %s',
+    'with the code %j is %s: %s',
     (purchase_code: string | undefined, expected: string, _why: string) => {
       const purchase = { ...PURCHASE, purchase_code };
-      expect(verdict(ask('validate', 200, { status: 'success', data: { purchase } }))).toBe(
-        expected,
-      );
+      const reply = replyTo('validate', 200, { status: 'success', data: { purchase } });
+      expect(outcome(reply)).toBe(expected);
     },
   );
 
-  it('compares the code as sent, even when it holds the key and is masked afterwards', () => {
+  it('has its code compared before it is masked', () => {
     const endpoint = validationEndpoint(KEY);
     const body = { status: 'success', data: { purchase: { ...PURCHASE, purchase_code: KEY } } };
     const reply = judge(endpoint, 200, Buffer.from(JSON.stringify(body)), redactor);
-    expect(verdict(reply)).toBe('answered');
+    expect(outcome(reply)).toBe('answered');
     expect(JSON.stringify(reply)).not.toContain(KEY);
   });
 
@@ -164,11 +159,7 @@ describe('an answer with data', () => {
     ['\uFEFF\nPHP Notice: {"not": json\n', 'envelope.preamble'],
     ['Deprecated: x[] = {"status":"error","msg":"no"}; in y.php\n', 'envelope.preamble'],
   ])('is found behind %j', (before, quirk) => {
-    const reply = ask(
-      'account',
-      200,
-      before + JSON.stringify({ status: 'success', data: ACCOUNT }),
-    );
+    const reply = replyTo('account', 200, before + accountBody());
     expect(reply).toMatchObject({
       kind: 'answered',
       data: { tolerated: quirk === null ? [] : (expect.arrayContaining([quirk]) as unknown) },
@@ -218,17 +209,17 @@ describe('an error envelope', () => {
     [503, error('Invalid purchase code'), 'validate', 'unavailable maintenance'],
     [405, error('Invalid purchase code'), 'validate', 'unreadable'],
   ])('HTTP %i %j on %s is %s', (status, body, operation, expected) => {
-    expect(verdict(ask(operation, status, body))).toBe(expected);
+    expect(outcome(replyTo(operation, status, body))).toBe(expected);
   });
 
-  it('says where to look when the server did not find the key in the request', () => {
-    const reply = ask('validate', 400, error('The api key field is required.'));
+  it('comes with a hint if the server did not find the key in the request', () => {
+    const reply = replyTo('validate', 400, error('The api key field is required.'));
     expect(reply).toMatchObject({ message: like(/did not find the key/) });
   });
 
-  it('shows the message redacted, shortened and without control characters', () => {
+  it('has its message redacted, shortened and stripped of control characters', () => {
     const msg = `a\u0000b\u001b[31m\u202e ${KEY} ${'x'.repeat(5_000)}`;
-    const reply = ask('item', 404, error(msg));
+    const reply = replyTo('item', 404, error(msg));
     const { message } = reply as { message: string };
     expect(message).not.toMatch(/\p{C}/u);
     expect(message).not.toContain(KEY);
@@ -244,14 +235,14 @@ describe('a 404 without the envelope', () => {
     ['{"status":"error","msg":'],
     [{ status: 404 }],
     [[]],
-  ])('is no answer but an API that is switched off: %j', (body) => {
+  ])('means that the API is switched off: %j', (body) => {
     for (const operation of Object.keys(endpoints)) {
-      expect(verdict(ask(operation, 404, body))).toBe('unavailable switched-off');
+      expect(outcome(replyTo(operation, 404, body))).toBe('unavailable switched-off');
     }
   });
 });
 
-describe('weather', () => {
+describe('a response without an answer', () => {
   it.each([
     [429, {}, { message: 'Too Many Attempts.' }, 'limited'],
     [429, {}, HTML, 'limited'],
@@ -291,28 +282,31 @@ describe('weather', () => {
     [200, {}, 'null', 'unreadable'],
   ])('HTTP %i %j %j is %s on every operation', (status, headers, body, expected) => {
     for (const operation of Object.keys(endpoints)) {
-      expect(verdict(ask(operation, status, body, headers as HeaderMap))).toBe(expected);
+      expect(outcome(replyTo(operation, status, body, headers as HeaderMap))).toBe(expected);
     }
   });
 
-  it('of JSON that nests without end is unreadable, and no stack overflows', () => {
+  it('is unreadable if its JSON nests too deeply, and overflows no stack', () => {
     const deep = `{"data":${'['.repeat(500_000)}${']'.repeat(500_000)}}`;
-    expect(ask('account', 200, deep)).toMatchObject({ kind: 'unreadable', detail: like(/deep/) });
+    expect(replyTo('account', 200, deep)).toMatchObject({
+      kind: 'unreadable',
+      detail: like(/deep/),
+    });
   });
 
-  it('passes on when to come back', () => {
+  it('carries the time at which to retry', () => {
     const at = { retryAt: NOW + 30_000 };
-    expect(ask('item', 429, '', { 'retry-after': '30' })).toMatchObject(at);
-    expect(ask('item', 429, '', { 'x-ratelimit-reset': '30' })).toMatchObject(at);
-    expect(ask('item', 503, '', { 'retry-after': '30' })).toMatchObject(at);
-    expect(ask('item', 429, '')).toMatchObject({ retryAt: null });
+    expect(replyTo('item', 429, '', { 'retry-after': '30' })).toMatchObject(at);
+    expect(replyTo('item', 429, '', { 'x-ratelimit-reset': '30' })).toMatchObject(at);
+    expect(replyTo('item', 503, '', { 'retry-after': '30' })).toMatchObject(at);
+    expect(replyTo('item', 429, '')).toMatchObject({ retryAt: null });
   });
 
-  it('hints at a redirect when a POST is said not to be allowed', () => {
-    expect(ask('validate', 405, {})).toMatchObject({ detail: like(/redirect/) });
+  it('hints at a redirect after HTTP 405 to a POST', () => {
+    expect(replyTo('validate', 405, {})).toMatchObject({ detail: like(/redirect/) });
   });
 
-  it('never shows the trace of a server in debug mode', () => {
+  it('never shows the trace of a debug response', () => {
     const body = {
       message: 'Oops',
       exception: 'PDOException',
@@ -320,20 +314,22 @@ describe('weather', () => {
     };
     for (const status of [200, 400, 401, 404, 405, 422, 500]) {
       for (const sent of [body, JSON.stringify(body).slice(0, -3)]) {
-        expect(JSON.stringify(ask('item', status, sent))).not.toMatch(/PDOException|secret\.php/);
+        expect(JSON.stringify(replyTo('item', status, sent))).not.toMatch(
+          /PDOException|secret\.php/,
+        );
       }
     }
   });
 
-  it('shows a page as text, not as markup', () => {
+  it('shows a web page as text, not as markup', () => {
     const page = '<html><style>p{}</style><script>alert(1)</script><p>Site  is <b>closed</b></p>';
-    const reply = ask('item', 200, page) as { detail: string };
+    const reply = replyTo('item', 200, page) as { detail: string };
     expect(reply.detail).toContain('Site is closed');
     expect(reply.detail).not.toMatch(/[<>]|alert|p\{/);
   });
 
-  it('keeps the excerpt of an unreadable body short, clean and without the key', () => {
-    const reply = ask('item', 200, `oops \u0007\u202e api_key=${KEY} ${'é'.repeat(9_999)}`);
+  it('shows a short, clean excerpt without the key', () => {
+    const reply = replyTo('item', 200, `oops \u0007\u202e api_key=${KEY} ${'é'.repeat(9_999)}`);
     const { excerpt } = reply as { excerpt: string };
     expect(excerpt).toMatch(/^oops api_key=\[secret\] é+…$/);
     expect(excerpt.length).toBeLessThanOrEqual(300);

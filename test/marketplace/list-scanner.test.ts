@@ -10,7 +10,7 @@ interface Scan {
   readonly scanner: ListScanner;
 }
 
-/** Scans text cut at the given places. */
+/** Scans text that arrives in chunks. @param cuts positions between the chunks */
 function scan(
   text: string | Buffer,
   cuts: readonly number[] = [],
@@ -18,14 +18,10 @@ function scan(
 ): Scan {
   const scanner = new ListScanner(maxRecordBytes);
   const whole = Buffer.from(text);
-  const at = [
-    0,
-    ...[...cuts].filter((cut) => cut < whole.length).sort((a, b) => a - b),
-    whole.length,
-  ];
+  const ends = [...cuts.filter((cut) => cut < whole.length).sort((a, b) => a - b), whole.length];
   const elements: FoundRecord[] = [];
-  for (const [index, end] of at.slice(1).entries()) {
-    scanner.push(Buffer.from(whole.subarray(at[index], end)));
+  for (const [index, end] of ends.entries()) {
+    scanner.push(Buffer.from(whole.subarray(ends[index - 1] ?? 0, end)));
     elements.push(...scanner.take());
   }
   const texts = elements.map(({ bytes }) => Buffer.from(bytes).toString());
@@ -34,14 +30,15 @@ function scan(
 
 const everyByte = (text: string): number[] => Array.from(Buffer.from(text).keys());
 
-/** JSON text of a value with white space strewn in between the tokens. */
-function spread(value: unknown, space: string): string {
+/** JSON text of a value with white space between all tokens. */
+function spaced(value: unknown, space: string): string {
   if (Array.isArray(value)) {
-    return `[${space}${value.map((one) => spread(one, space)).join(`${space},${space}`)}${space}]`;
+    const elements = value.map((element) => spaced(element, space));
+    return `[${space}${elements.join(`${space},${space}`)}${space}]`;
   }
   if (typeof value !== 'object' || value === null) return JSON.stringify(value);
   const members = Object.entries(value).map(
-    ([name, one]) => `${JSON.stringify(name)}${space}:${space}${spread(one, space)}`,
+    ([name, member]) => `${JSON.stringify(name)}${space}:${space}${spaced(member, space)}`,
   );
   return `{${space}${members.join(`${space},${space}`)}${space}}`;
 }
@@ -81,7 +78,7 @@ const others = fc.dictionary(
   { maxKeys: 3 },
 );
 
-/** The id as a hint may give it: a plain safe integer, bare or quoted. */
+/** The id that the hint should have: a safe integer in plain notation, bare or quoted. */
 function plainId(record: unknown): number | null {
   if (typeof record !== 'object' || record === null || Array.isArray(record)) return null;
   const { id } = record as { id?: unknown };
@@ -91,7 +88,7 @@ function plainId(record: unknown): number | null {
 }
 
 describe('splitting a list into records', () => {
-  it('finds what JSON.parse finds, in either form, anywhere in the envelope, however chunks are cut', () => {
+  it('finds what JSON.parse finds, for arrays and objects, wherever the list is and chunks are cut', () => {
     fc.assert(
       fc.property(
         fc.array(records, { maxLength: 8 }),
@@ -103,11 +100,11 @@ describe('splitting a list into records', () => {
         (items, before, after, asObject, space, places) => {
           const list = asObject ? Object.fromEntries(items.entries()) : items;
           const envelope = { ...before, items: list, ...after };
-          const text = `${space}${spread(envelope, space)}${space}`;
+          const text = `${space}${spaced(envelope, space)}${space}`;
           const { texts, elements, scanner } = scan(text, places);
           expect(scanner.problem).toBeNull();
           expect(scanner.finished).toBe(true);
-          expect(texts.map((one) => JSON.parse(one) as unknown)).toEqual(
+          expect(texts.map((record) => JSON.parse(record) as unknown)).toEqual(
             JSON.parse(JSON.stringify(items)),
           );
           expect(elements.map(({ idHint }) => idHint)).toEqual(items.map(plainId));
@@ -119,18 +116,18 @@ describe('splitting a list into records', () => {
     );
   });
 
-  it('finds the same when every byte comes alone', () => {
+  it('finds the same if every byte is a chunk', () => {
     fc.assert(
       fc.property(fc.array(records, { maxLength: 3 }), spaces, (items, space) => {
-        const text = spread({ status: 'success', items }, space);
+        const text = spaced({ status: 'success', items }, space);
         const { texts, elements } = scan(text, everyByte(text));
-        expect(texts).toEqual(items.map((item) => spread(item, space)));
+        expect(texts).toEqual(items.map((item) => spaced(item, space)));
         expect(elements.map(({ idHint }) => idHint)).toEqual(items.map(plainId));
       }),
     );
   });
 
-  it('takes the id from the key of that name, not from a value, and from no other level', () => {
+  it('takes the id from the record’s top-level key `id` only', () => {
     const items = [
       '{"id":5,"a":"id"}',
       '{"a":{"id":6}}',
@@ -143,10 +140,10 @@ describe('splitting a list into records', () => {
     expect(elements.map(({ idHint }) => idHint)).toEqual([5, null, null, 9, null, null]);
   });
 
-  it('never takes a body cut anywhere for a whole one', () => {
+  it('never takes a truncated body for a complete one', () => {
     fc.assert(
       fc.property(fc.array(records, { maxLength: 4 }), others, cuts, (items, rest, places) => {
-        const whole = Buffer.from(spread({ items, ...rest }, ' '));
+        const whole = Buffer.from(spaced({ items, ...rest }, ' '));
         for (let length = 0; length < whole.length; length++) {
           const { scanner } = scan(whole.subarray(0, length), places);
           expect(scanner.finished).toBe(false);
@@ -156,49 +153,49 @@ describe('splitting a list into records', () => {
     );
   });
 
-  it.each([
-    ['{"items":[{"id":1},{"a":tru,"id":2},{"id":3}]}', 3, 'a broken word'],
-    ['{"items":[{"id":1},{"a" 1 2 "id" 2},{"id":3}]}', 3, 'missing colons'],
-    ['{"items":[{"id":1},nonsense,{"id":3}]}', 3, 'a bare word'],
-    ['{"items":[{"id":1},{"a":"\u0001\\x"},{"id":3}]}', 3, 'bad escapes'],
-  ])('goes on behind a record that is broken inside: %s', (text, count) => {
-    const { texts, scanner } = scan(text);
-    expect(texts).toHaveLength(count);
-    expect(scanner.finished).toBe(true);
-    expect(scanner.problem).toBeNull();
-  });
+  it.each(['{"a":tru,"id":2}', '{"a" 1 2 "id" 2}', 'nonsense', '{"a":"\u0001\\x"}'])(
+    'continues after a record with invalid JSON: %s',
+    (record) => {
+      const { texts, scanner } = scan(`{"items":[{"id":1},${record},{"id":3}]}`);
+      expect(texts).toEqual(['{"id":1}', record, '{"id":3}']);
+      expect(scanner.finished).toBe(true);
+      expect(scanner.problem).toBeNull();
+    },
+  );
 
   it.each([
-    ['{"items":[1,]}', 'a comma too many'],
-    ['{"items":[,1]}', 'a comma too early'],
-    ['{"items":[1 2]}', 'a comma too few'],
+    ['{"items":[1,]}', 'an extra comma'],
+    ['{"items":[,1]}', 'a leading comma'],
+    ['{"items":[1 2]}', 'a missing comma'],
     ['{"items":[1}', 'the wrong bracket'],
     ['{"items":{"0":1]}', 'the wrong bracket for an object'],
     ['{"items":[1],}', 'a comma before the end'],
     ['{"items" [1]}', 'no colon'],
     ['{"items":[1]]', 'a bracket for a brace'],
-    ['{"items":[1]} x', 'something behind the end'],
+    ['{"items":[1]} x', 'something after the end'],
     ['{"items":[1]}{"items":[2]}', 'a second envelope'],
     ['{"items":[1],"items":[2]}', 'two lists'],
-    ['{"items":{"name":1}}', 'an object that is no list'],
+    ['{"items":{"name":1}}', 'an object that is not a list'],
     ['{"items":{"0":1,"total":1}}', 'an object that is only partly a list'],
-    ['{"a\\x":1,"items":[]}', 'a member name that is no string'],
-  ])('sees that the framing is broken: %s (%s)', (text) => {
+    ['{"a\\x":1,"items":[]}', 'an invalid member name'],
+  ])('reports broken framing: %s (%s)', (text) => {
     expect(scan(text).scanner.problem).not.toBeNull();
     expect(scan(text, everyByte(text)).scanner.problem).not.toBeNull();
   });
 
-  it('takes the list for begun only when it is one', () => {
-    expect(scan('{"status":"error","msg":"[]').scanner.started).toBe(false);
-    expect(scan('{"items":null}').scanner.started).toBe(false);
-    expect(scan('{"data":{"items":[1]}}').scanner.started).toBe(false);
-    expect(scan('{"items":{').scanner.started).toBe(false);
-    expect(scan('{"items":{}').scanner.started).toBe(true);
-    expect(scan('{"it\\u0065ms":[').scanner.started).toBe(true);
+  it.each([
+    ['{"status":"error","msg":"[]', false],
+    ['{"items":null}', false],
+    ['{"data":{"items":[1]}}', false],
+    ['{"items":{', false],
+    ['{"items":{}', true],
+    ['{"it\\u0065ms":[', true],
+  ])('in %s, has started a list: %s', (text, started) => {
+    expect(scan(text).scanner.started).toBe(started);
   });
 
   it.each(['\uFEFF', '\n\n ', '<b>Warning</b>: {closure}() failed {\n', 'Notice { {'])(
-    'finds the envelope behind %j',
+    'finds the envelope after %j',
     (before) => {
       const text = `${before}{ "items": [1, 2]}`;
       for (const places of [[], everyByte(text)]) {
@@ -210,11 +207,11 @@ describe('splitting a list into records', () => {
     },
   );
 
-  it('gives up on a body that has no JSON in its first MiB', () => {
+  it('gives up on a body without JSON in its first MiB', () => {
     expect(scan('x'.repeat(2 * MIB), [1_000]).scanner.problem).toMatch(/first MiB/);
   });
 
-  it('keeps small members for judging and lets large ones pass', () => {
+  it('keeps the envelope’s small members and skips large ones', () => {
     const text = `{"big":"${'x'.repeat(MIB)}","status":"error","items":[],"msg":"no"}`;
     expect(scan(text, [70_000, 140_000]).scanner.envelope()).toEqual({
       status: 'error',
@@ -222,14 +219,14 @@ describe('splitting a list into records', () => {
     });
   });
 
-  it('says when a member of the envelope is not JSON', () => {
+  it('returns no envelope if one of its members is invalid JSON', () => {
     expect(scan('{"status":oops,"items":[]}').scanner.envelope()).toBeNull();
   });
 });
 
 describe('records that must not be decoded', () => {
   it.each([[[]], [[40]], [[40, 50, 60, 70]]])(
-    'are skipped when too large (cut at %j)',
+    'are those that are too large (cut at %j)',
     (places) => {
       const text = `{"items":[{"id":1},{"id":2,"x":"${'x'.repeat(90)}"},{"id":3}]}`;
       const { elements } = scan(text, places, 50);
@@ -238,7 +235,7 @@ describe('records that must not be decoded', () => {
     },
   );
 
-  it('are kept up to 1 MiB, whether they came in one chunk or in many', () => {
+  it('are kept up to 1 MiB, whether they arrive in one chunk or in many', () => {
     const text = `{"items":[{"id":2,"x":"${'x'.repeat(5 * MIB)}"}]}`;
     for (const places of [[], [MIB, 2 * MIB, 3 * MIB, 4 * MIB], [3 * MIB - 5]]) {
       const { elements, texts } = scan(text, places, 3 * MIB);
@@ -257,20 +254,16 @@ describe('records that must not be decoded', () => {
     ]);
   });
 
-  it('are not those that are just as large as allowed', () => {
+  it.each([0, 1])('are not those of exactly the size limit (limit less %i)', (less) => {
     const record = '{"id":2,"x":"123456789"}';
-    expect(scan(`{"items":[${record}]}`, [15], record.length).elements[0]?.unfit).toBeNull();
-    expect(
-      scan(`{"items":[${record}]}`, [15], record.length - 1).elements[0]?.unfit,
-    ).not.toBeNull();
+    const { elements } = scan(`{"items":[${record}]}`, [15], record.length - less);
+    expect(elements[0]?.unfit === null).toBe(less === 0);
   });
 });
 
-describe('the bytes of records', () => {
-  it('are not copied when they lie within one chunk', () => {
-    const scanner = new ListScanner(MIB);
-    const chunk = Buffer.from('{"items":[{"id":1},{"id":2},{"i');
-    scanner.push(chunk);
-    for (const { bytes } of scanner.take()) expect(bytes.buffer).toBe(chunk.buffer);
-  });
+it('does not copy records that lie within one chunk', () => {
+  const scanner = new ListScanner(MIB);
+  const chunk = Buffer.from('{"items":[{"id":1},{"id":2},{"i');
+  scanner.push(chunk);
+  for (const { bytes } of scanner.take()) expect(bytes.buffer).toBe(chunk.buffer);
 });

@@ -2,10 +2,11 @@ import type { Socket } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, vi } from 'vitest';
+import type { Reply } from '../../src/domain/reply.js';
 import { ListBroken } from '../../src/marketplace/types.js';
-import type { ItemList, ListElement, MarketplaceOptions } from '../../src/marketplace/types.js';
+import type { ItemList, MarketplaceOptions } from '../../src/marketplace/types.js';
 import { startServer, type Answer } from '../support/http-server.js';
-import { client, drain, head, KEY, like, listBody, raw, wireItem } from './support.js';
+import { client, drain, head, KEY, like, listBody, raw, texts, wireItem } from './support.js';
 
 const MIB = 1024 * 1024;
 const noItems = '"status":"error","msg":"No items found"';
@@ -15,34 +16,36 @@ async function open(answer: Answer, options: Partial<MarketplaceOptions> = {}) {
   return client(server.url, options).items();
 }
 
-async function openList(
-  answer: Answer,
-  options: Partial<MarketplaceOptions> = {},
-): Promise<ItemList> {
-  const reply = await open(answer, options);
+function listOf(reply: Reply<ItemList>): ItemList {
   if (reply.kind !== 'answered') throw new Error(`no list: ${JSON.stringify(reply)}`);
   return reply.data;
 }
 
-const broken = async (list: ItemList): Promise<unknown> =>
-  drain(list).then(
-    () => 'ended normally',
-    (error: unknown) => (error instanceof ListBroken ? error.failure : error),
-  );
+async function openList(answer: Answer, options?: Partial<MarketplaceOptions>): Promise<ItemList> {
+  return listOf(await open(answer, options));
+}
+
+/** The failure of a reply, or of the list that it opened. */
+const failureOf = async (reply: Reply<ItemList>): Promise<unknown> =>
+  reply.kind !== 'answered'
+    ? reply
+    : drain(reply.data).then(
+        () => 'ended normally',
+        (error: unknown) => (error instanceof ListBroken ? error.failure : error),
+      );
 
 describe('the list', () => {
-  it('comes as the records of the server, in its order, byte for byte', async () => {
+  it('yields the records in the server’s order, byte for byte', async () => {
     const body = listBody(2_500);
     const list = await openList({ body });
-    const records = await drain(list);
-    expect(records).toEqual(
+    expect(await texts(list)).toEqual(
       Array.from({ length: 2_500 }, (_, n) => JSON.stringify(wireItem(n + 1))),
     );
     expect(list.bytes()).toBe(Buffer.byteLength(body));
     expect(list.tolerated()).toEqual([]);
   });
 
-  it('comes in batches of at most 1,000 records and about 1 MiB', async () => {
+  it('yields batches of at most 1,000 records and about 1 MiB', async () => {
     const many = await openList({ body: `{"items":[${'1,'.repeat(5_500)}1]}` });
     const sizes: number[] = [];
     for await (const batch of many.batches) sizes.push(batch.length);
@@ -51,9 +54,7 @@ describe('the list', () => {
 
     const record = JSON.stringify({ id: 1, description: 'x'.repeat(300_000) });
     const large = await openList({ body: `{"items":[${Array(20).fill(record).join(',')}]}` });
-    for await (const batch of large.batches) {
-      expect(batch.length).toBeLessThanOrEqual(4);
-    }
+    for await (const batch of large.batches) expect(batch.length).toBeLessThanOrEqual(4);
   });
 
   const plain = '{"status":"success","items":[1,2]}';
@@ -64,15 +65,15 @@ describe('the list', () => {
     ['{"status":"error","items":[1,2]}', 'status'],
     [`\uFEFF${plain}`, 'bom'],
     [`<br/>\n<b>Warning</b> {x}\n${plain}\n`, 'preamble'],
-    // Warnings that hold JSON themselves.
+    // PHP warnings that contain JSON.
     [`x = {"status":"error"}; {"a {"b" {"items" 1}\n${plain}`, 'preamble'],
-  ])('is taken in the form of %s', async (body, quirk) => {
+  ])('is read from %s', async (body, quirk) => {
     const list = await openList({ body });
-    expect(await drain(list)).toEqual(['1', '2']);
+    expect(await texts(list)).toEqual(['1', '2']);
     expect(list.tolerated()).toEqual(quirk === null ? [] : [`envelope.${quirk}`]);
   });
 
-  it('is read compressed too, larger than any single reply may be', async () => {
+  it('may be compressed, and larger than the limit of a single reply', async () => {
     const body = gzipSync(listBody(5_000));
     const list = await openList(
       { headers: { 'content-encoding': 'gzip' }, body },
@@ -81,31 +82,27 @@ describe('the list', () => {
     expect(await drain(list)).toHaveLength(5_000);
   });
 
-  it('holds a record of many megabytes', async () => {
+  it('may contain a record of many megabytes', async () => {
     const record = JSON.stringify({ id: 1, description: 'é"'.repeat(6 * MIB) });
-    expect(await drain(await openList({ body: `{"items":[${record},2]}` }))).toEqual([record, '2']);
+    expect(await texts(await openList({ body: `{"items":[${record},2]}` }))).toEqual([record, '2']);
   });
 
-  it('goes on behind a record that is too large, which is marked', async () => {
+  it('marks a record that is too large, and continues after it', async () => {
     const body = JSON.stringify({ items: [{ id: 1 }, { id: 2, x: 'x'.repeat(5_000) }, { id: 3 }] });
-    const list = await openList({ body }, { maxRecordBytes: 1_000 });
-    const all: ListElement[] = [];
-    for await (const batch of list.batches) all.push(...batch);
-    expect(all.map(({ idHint, unfit }) => [idHint, unfit === null])).toEqual([
+    const elements = await drain(await openList({ body }, { maxRecordBytes: 1_000 }));
+    expect(elements.map(({ idHint, unfit }) => [idHint, unfit === null])).toEqual([
       [1, true],
       [2, false],
       [3, true],
     ]);
   });
 
-  it('never holds the key, whatever spelling a record has it in', async () => {
+  it('never contains the key, whatever its notation in a record', async () => {
     const key = `"${KEY}/"`;
     const clean = JSON.stringify(wireItem(1));
     const items = `${clean},{"id":2,"u":${JSON.stringify(`?k=${KEY}`)}},{"id":3,"${KEY}":bad},${clean}`;
     const list = await openList({ body: `{"status":"success","items":[${items}],"x":${key}}` });
-    const records = await drain(list);
-    expect(records.join('')).not.toContain(KEY);
-    expect(records).toEqual([
+    expect(await texts(list)).toEqual([
       clean,
       '{"id":2,"u":"?k=[secret]"}',
       '{"id":3,"[secret]":bad}',
@@ -114,7 +111,7 @@ describe('the list', () => {
   });
 });
 
-describe('a reply that is no list', () => {
+describe('a reply without a list', () => {
   it.each([
     [404, `{${noItems}}`, { kind: 'denied', message: 'No items found' }],
     [200, `{${noItems}}`, { kind: 'denied' }],
@@ -146,14 +143,14 @@ describe('a reply that is no list', () => {
     [200, '<div>{"a":1}</div>', { reason: 'html' }],
     [200, '{"status":"success","ite', { reason: 'cut-off' }],
     [200, '\uFEFF<b>Warning</b> {', { reason: 'cut-off' }],
-  ])('is judged like any other: HTTP %i %s', async (status, body, expected) => {
+  ])('is judged like other replies: HTTP %i %s', async (status, body, expected) => {
     expect(await open({ status, body })).toMatchObject(expected);
   });
 
   it.each([
     ['{"status":"error","msg":"No items found","items":[', '{"id":1}]}', 'unreadable'],
     ['{"items":[', '],"status":"error","msg":"No items found"}', 'denied'],
-  ])('is judged alike when it comes in pieces: %s then %s', async (first, second, expected) => {
+  ])('is judged the same if it arrives in pieces: %s then %s', async (first, second, expected) => {
     const reply = await open({
       raw: (socket) => {
         socket.setNoDelay(true);
@@ -165,7 +162,7 @@ describe('a reply that is no list', () => {
     expect(reply).toMatchObject({ kind: expected });
   });
 
-  it('is asked for again when it breaks off before the list has begun', async () => {
+  it('is retried if it is cut off before the list begins', async () => {
     const server = await startServer([
       raw(`${head('content-length: 99')}{"sta`),
       { body: listBody(3) },
@@ -176,22 +173,16 @@ describe('a reply that is no list', () => {
   });
 });
 
-describe('a list that breaks', () => {
-  it('anywhere never ends normally, whether the connection tells or not', async () => {
+describe('a broken list', () => {
+  it('never ends normally, wherever it is cut, with or without a content length', async () => {
     const body = `{"status":"success","items":[{"id":1,"name":"a \\\\\\""},2],"x":{"y":[1]}}`;
-    const silent = await startServer((_, index) =>
-      raw(head('connection: close') + body.slice(0, index)),
-    );
-    const telling = await startServer((_, index) =>
-      raw(head(`content-length: ${body.length}`) + body.slice(0, index)),
-    );
-    for (const server of [silent, telling]) {
+    for (const header of ['connection: close', `content-length: ${body.length}`]) {
+      const server = await startServer((_, index) => raw(head(header) + body.slice(0, index)));
       const marketplace = client(server.url);
       for (let length = 0; length < body.length; length++) {
-        const reply = await marketplace.items();
-        const failure = reply.kind === 'answered' ? await broken(reply.data) : reply;
-        expect(failure).toMatchObject({
-          kind: length === 0 && server === silent ? 'unreadable' : 'unavailable',
+        const isEmpty = length === 0 && header === 'connection: close';
+        expect(await failureOf(await marketplace.items())).toMatchObject({
+          kind: isEmpty ? 'unreadable' : 'unavailable',
         });
       }
     }
@@ -203,10 +194,10 @@ describe('a list that breaks', () => {
 
   it.each([
     ['a reset', begun('{"items":[1,', 'reset'), { reason: 'cut-off' }],
-    ['silence', begun('{"items":[1,', 'stall'), { reason: 'timeout' }],
-    ['silence behind the end', begun('{"items":[1]}', 'stall'), { reason: 'timeout' }],
+    ['a stall', begun('{"items":[1,', 'stall'), { reason: 'timeout' }],
+    ['a stall after the end', begun('{"items":[1]}', 'stall'), { reason: 'timeout' }],
     ['bad framing', { body: '{"items":[1,2}}' }, { kind: 'unreadable' }],
-    ['more behind the end', { body: '{"items":[1,2]}<b>Fatal</b>' }, { kind: 'unreadable' }],
+    ['more after the end', { body: '{"items":[1,2]}<b>Fatal</b>' }, { kind: 'unreadable' }],
     [
       'an error',
       { body: '{"items":[1],"status":"Error","msg":"Oops"}' },
@@ -215,27 +206,27 @@ describe('a list that breaks', () => {
     ['"no items"', { body: `{"items":[1],${noItems}}` }, { kind: 'unreadable' }],
     ['a member that is not JSON', { body: '{"items":[1],"status":oops}' }, { kind: 'unreadable' }],
     ['damage', { headers: { 'content-encoding': 'gzip' }, body: gzip }, { reason: 'cut-off' }],
-  ])('is told as such: %s', async (_, answer: Answer, expected) => {
-    // Short where silence is what is tested; a busy machine makes silences of its own.
-    const isSilence = 'reason' in expected && expected.reason === 'timeout';
-    const reply = await open(answer, { bodyTimeoutMs: isSilence ? 50 : 30_000 });
-    expect(reply.kind === 'answered' ? await broken(reply.data) : reply).toMatchObject(expected);
+  ])('fails with the right reason: %s', async (_, answer: Answer, expected) => {
+    // Long for all other cases: a busy machine stalls by itself.
+    const isStall = 'reason' in expected && expected.reason === 'timeout';
+    const reply = await open(answer, { bodyTimeoutMs: isStall ? 50 : 30_000 });
+    expect(await failureOf(reply)).toMatchObject(expected);
   });
 
-  it('is one that is larger than allowed', async () => {
-    const list = await openList({ body: listBody(5_000) }, { maxListBytes: MIB });
-    expect(await broken(list)).toMatchObject({ kind: 'unreadable' });
+  it('is one that exceeds the size limit', async () => {
+    const reply = await open({ body: listBody(5_000) }, { maxListBytes: MIB });
+    expect(await failureOf(reply)).toMatchObject({ kind: 'unreadable' });
   });
 
-  it('shows no key', async () => {
+  it('never shows the key', async () => {
     const failure = await open({ body: `{"items":[1] "${KEY}"` });
     expect(failure).toMatchObject({ kind: 'unreadable' });
     expect(JSON.stringify(failure)).not.toContain(KEY);
   });
 });
 
-describe('reading a list slowly', () => {
-  /** Sends records without end, and notes how much left the server. */
+describe('a slow reader', () => {
+  /** Sends records without end, and counts the bytes sent. */
   function endless(): { answer: Answer; sent: () => number } {
     const record = Buffer.from(`${JSON.stringify(wireItem(1))},`.repeat(100));
     let sent = 0;
@@ -254,7 +245,7 @@ describe('reading a list slowly', () => {
     };
   }
 
-  it('slows the server down instead of filling the memory', async () => {
+  it('slows the server down instead of filling memory', async () => {
     const { answer, sent } = endless();
     const list = await openList(answer);
     const reader = list.batches[Symbol.asyncIterator]();
@@ -274,13 +265,11 @@ describe('reading a list slowly', () => {
     await reader.return?.();
   });
 
-  it('is no silence of the server: only its own pauses count', async () => {
-    const server = await startServer({ body: listBody(20_000) });
-    const reply = await client(server.url, { bodyTimeoutMs: 50 }).items();
-    if (reply.kind !== 'answered') throw new Error('no list');
+  it('causes no timeout: only the server’s own pauses count', async () => {
+    const list = await openList({ body: listBody(20_000) }, { bodyTimeoutMs: 50 });
     let records = 0;
-    for await (const batch of reply.data.batches) {
-      if (records === 0) await new Promise((resolve) => setTimeout(resolve, 200));
+    for await (const batch of list.batches) {
+      if (records === 0) await sleep(200);
       records += batch.length;
     }
     expect(records).toBe(20_000);
@@ -288,12 +277,12 @@ describe('reading a list slowly', () => {
 
   it.each([
     [
-      'tells its length',
+      'with a content length',
       (body: string) => head('connection: close', `content-length: ${body.length}`),
     ],
-    ['tells no length', () => head('connection: close')],
-  ])('has all of it when the server %s and closes the connection meanwhile', async (_, headOf) => {
-    // One of these lengths ends where as much waits as may.
+    ['without a content length', () => head('connection: close')],
+  ])('gets everything if the server closes the connection meanwhile, %s', async (_, headOf) => {
+    // One of these lengths fills the buffer exactly.
     const counts = Array.from({ length: 24 }, (_, n) => 1_100 + 100 * n);
     const read = counts.map(async (count) => {
       const body = listBody(count);
@@ -304,30 +293,26 @@ describe('reading a list slowly', () => {
     expect(await Promise.all(read)).toEqual(counts);
   });
 
-  it('closes the connection when the reader leaves early', async () => {
+  it('closes the connection by leaving early', async () => {
     const server = await startServer(endless().answer);
-    const reply = await client(server.url).items();
-    if (reply.kind !== 'answered') throw new Error('no list');
-    for await (const _ of reply.data.batches) break;
+    const list = listOf(await client(server.url).items());
+    for await (const _ of list.batches) break;
     await vi.waitFor(() => expect(server.connections()).toBe(0));
   });
 
-  it('ends with the reason of the signal, and closes the connection', async () => {
+  it('gets the reason of an abort, which closes the connection', async () => {
     const server = await startServer(endless().answer);
     const abort = new AbortController();
-    const reply = await client(server.url).items({ signal: abort.signal });
-    if (reply.kind !== 'answered') throw new Error('no list');
-    const reader = reply.data.batches[Symbol.asyncIterator]();
+    const list = listOf(await client(server.url).items({ signal: abort.signal }));
+    const reader = list.batches[Symbol.asyncIterator]();
     await reader.next();
     abort.abort(new Error('stop now'));
     await expect(reader.next()).rejects.toThrow('stop now');
     await vi.waitFor(() => expect(server.connections()).toBe(0));
   });
 
-  it('ends at the bound for the whole list', async () => {
-    const server = await startServer(endless().answer);
-    const reply = await client(server.url, { listTimeoutMs: 300 }).items();
-    if (reply.kind !== 'answered') throw new Error('no list');
-    expect(await broken(reply.data)).toMatchObject({ reason: 'timeout' });
+  it('is ended by the time limit of the whole list', async () => {
+    const reply = await open(endless().answer, { listTimeoutMs: 300 });
+    expect(await failureOf(reply)).toMatchObject({ reason: 'timeout' });
   });
 });

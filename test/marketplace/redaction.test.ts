@@ -13,15 +13,15 @@ import {
 import { KeyRedactor } from '../../src/domain/redact.js';
 import { holds, spelling } from '../support/echoes.js';
 import { startServer } from '../support/http-server.js';
-import { ACCOUNT, client, PURCHASE, wireItem } from './support.js';
+import { ACCOUNT, client, drain, PURCHASE, texts, wireItem } from './support.js';
 
 const redactorOf = (key: string): KeyRedactor => new KeyRedactor(new Secret(key));
 
-/** Keys of any characters; the mask's own letters would prove nothing. */
+/** Keys of any characters, except parts of the mask itself. */
 const anyKey = fc
   .string({ unit: 'grapheme', minLength: 4, maxLength: 40 })
   .filter((key) => key.trim().length >= 4 && !holds(MASK, key.trim()));
-/** Keys as they are given out, which turn up nowhere by chance. */
+/** Realistic keys, which appear nowhere by chance. */
 const realKey = fc.oneof(
   fc.uuid(),
   fc.stringMatching(/^[0-9a-f]{32}$/),
@@ -35,14 +35,14 @@ const DATA: readonly [RecordEndpoint<unknown>, Json][] = [
   [validationEndpoint('C0DE-1'), { data: { purchase: PURCHASE } }],
 ];
 
-/** Puts something into a JSON value: as a string, a name or a number, beside or in place of what is there. */
-const burial = fc
+/** Returns a function that inserts an echo into a JSON value: as a string, a name or a number, at any place. */
+const inserter = fc
   .record({ path: fc.array(fc.nat(20), { maxLength: 5 }), manner: fc.nat(4), before: fc.string() })
   .map(({ path, manner, before }) => (document: Json, echo: string): Json => {
     const value: Json =
       manner === 0 && /^[1-9]\d*$/.test(echo) ? Number(echo) : `${before.slice(0, 5)} ${echo}`;
     const put = (json: Json, [step, ...rest]: readonly number[]): Json => {
-      // Documented numbers may be the key by chance: those have a test of their own.
+      // Documented numbers may equal the key by chance; another test covers them.
       if (typeof json === 'number') return `x${echo}`;
       if (typeof json !== 'object' || json === null) return value;
       if (Array.isArray(json)) return [...json, value];
@@ -56,8 +56,8 @@ const burial = fc
     return put(document, path);
   });
 
-describe('the key in what a server sends back', () => {
-  it('is in no reply, wherever and however the server echoes it', () => {
+describe('a key that the server echoes', () => {
+  it('is in no reply, whatever its place and notation', () => {
     const status = fc.constantFrom(200, 400, 401, 404, 405, 422, 500);
     const documents = fc.constantFrom(
       ...DATA.map(([endpoint, data]) => ({
@@ -72,35 +72,32 @@ describe('the key in what a server sends back', () => {
         realKey,
         spelling,
         documents,
-        burial,
+        inserter,
         status,
-        (key, spell, { endpoint, body }, bury, httpStatus) => {
-          const text = JSON.stringify(bury(body, spell(key)));
+        (key, spell, { endpoint, body }, insert, httpStatus) => {
+          const text = JSON.stringify(insert(body, spell(key)));
           const reply = judge(endpoint, httpStatus, Buffer.from(text), redactorOf(key));
-          const told = JSON.stringify(reply);
-          expect(told).toBe(JSON.stringify(JSON.parse(told)));
-          expect(redactorOf(key).text(told)).toBe(told);
-          expect(holds(told, key)).toBe(false);
+          const shown = JSON.stringify(reply);
+          expect(shown).toBe(JSON.stringify(JSON.parse(shown)));
+          expect(redactorOf(key).text(shown)).toBe(shown);
+          expect(holds(shown, key)).toBe(false);
         },
       ),
       { numRuns: 2_000 },
     );
   });
 
-  it('is in no record of a list, whose other records stay byte for byte as they came', async () => {
+  it('is in no record of a list, and the other records keep their bytes', async () => {
     await fc.assert(
-      fc.asyncProperty(realKey, spelling, burial, async (key, spell, bury) => {
+      fc.asyncProperty(realKey, spelling, inserter, async (key, spell, insert) => {
         const clean = JSON.stringify(wireItem(1));
-        const dirty = JSON.stringify(bury(wireItem(2) as Json, spell(key)));
+        const dirty = JSON.stringify(insert(wireItem(2) as Json, spell(key)));
         const broken = `{"id":3,"echo":"${spell(key)}",}`;
         const server = await startServer({ body: `{"items":[${clean},${dirty},${broken}]}` });
         const marketplace = client(server.url, { key: new Secret(key) });
         const reply = await marketplace.items();
         if (reply.kind !== 'answered') throw new Error(reply.kind);
-        const records: string[] = [];
-        for await (const batch of reply.data.batches) {
-          for (const { bytes } of batch) records.push(Buffer.from(bytes).toString());
-        }
+        const records = await texts(reply.data);
         expect(records[0]).toBe(clean);
         expect(() => void JSON.parse(records[1] ?? '')).not.toThrow();
         for (const record of records) expect(redactorOf(key).text(record)).toBe(record);
@@ -110,7 +107,7 @@ describe('the key in what a server sends back', () => {
     );
   });
 
-  it('is masked in strings and names of JSON at any depth, and nothing else is touched', () => {
+  it('is masked in strings and names at any depth of JSON, and nothing else changes', () => {
     fc.assert(
       fc.property(anyKey, fc.jsonValue(), (key, other) => {
         const shown = key.trim();
@@ -123,18 +120,18 @@ describe('the key in what a server sends back', () => {
     );
   });
 
-  it('is not shown in part when it looks like markup itself', () => {
+  it('is not shown in part if it looks like markup', () => {
     const redactor = redactorOf('abcd<efgh>ijkl');
     expect(excerpt('<p>see abcd<efgh>ijkl</p>', redactor)).toBe('see [secret]');
   });
 
-  it('is not put together again by taking control characters or markup out of it', () => {
+  it('does not reappear when control characters or markup are removed from its middle', () => {
     const key = 'abcdefgh12345678';
     expect(excerpt('<p>ABCDEFGH<b></b>12345678</p>', redactorOf(key))).toBe('ABCDEFGH 12345678');
     expect(excerpt('abcdefgh\u200b12345678', redactorOf(key))).toBe('[secret]');
   });
 
-  it('is not shown in part where an excerpt is cut, however much of it was masked', () => {
+  it('is not shown in part at the end of an excerpt', () => {
     const key = 'abcdefgh12345678';
     for (let before = 250; before < 310; before++) {
       expect(excerpt(`${'.'.repeat(before)}${key}`, redactorOf(key))).not.toContain('abcd');
@@ -145,7 +142,7 @@ describe('the key in what a server sends back', () => {
   });
 });
 
-describe('a key of digits', () => {
+describe('a numeric key', () => {
   const key = '48151623';
   const item = { ...wireItem(7), id: 48151623, price: { regular: 48151623, extended: 99 } };
   const accept = (json: object): unknown =>
@@ -156,7 +153,7 @@ describe('a key of digits', () => {
       redactorOf(key),
     );
 
-  it('is masked where it comes as a number, in any notation', () => {
+  it('is masked in numbers of any notation', () => {
     const json = JSON.parse(
       '{"a":48151623,"b":[-48151623,48151623.0,4.8151623e7],"c":{"id":48151623}}',
     ) as Json;
@@ -166,14 +163,14 @@ describe('a key of digits', () => {
     expect(redactorOf(long).json(JSON.parse(`[${long}]`) as Json)).toEqual([MASK]);
   });
 
-  it('leaves numbers alone that only hold its digits, or that are small', () => {
+  it('is not masked in numbers that only contain its digits, or in small ones', () => {
     const json = { a: 148151623, b: 48151623.5, c: 481516230 };
     expect(redactorOf(key).json(json)).toBe(json);
     expect(redactorOf('0000').json([0])).toEqual([0]);
     expect(redactorOf('0042').json([42])).toEqual([42]);
   });
 
-  it('does not keep an item from being mirrored whose id or price it is by chance', () => {
+  it('is not masked in the id or price of an item, which may equal it by chance', () => {
     expect(accept({ ...item, debug: { id: 48151623 } })).toMatchObject({
       kind: 'answered',
       data: {
@@ -185,17 +182,16 @@ describe('a key of digits', () => {
     expect(accept({ ...item, id: key })).toMatchObject({ data: { value: { id: 48151623 } } });
   });
 
-  it('is no id of a record that is no item, which would be kept with its reason', async () => {
+  it('is not the id hint of a record that is no item', async () => {
     const records = [item, { ...item, name: null }, { id: 7, name: null }];
     const server = await startServer({ body: JSON.stringify({ items: records }) });
     const reply = await client(server.url, { key: new Secret(key) }).items();
     if (reply.kind !== 'answered') throw new Error(reply.kind);
-    const all = [];
-    for await (const batch of reply.data.batches) all.push(...batch);
-    expect(all.map(({ idHint }) => idHint)).toEqual([48151623, null, 7]);
-    const texts = all.map(({ bytes }) => Buffer.from(bytes).toString());
-    expect(texts[0]).toBe(JSON.stringify(item));
-    expect(texts[1]).not.toContain(key);
-    expect(JSON.parse(texts[1] ?? '')).toMatchObject({ id: MASK, price: { extended: 99 } });
+    const elements = await drain(reply.data);
+    expect(elements.map(({ idHint }) => idHint)).toEqual([48151623, null, 7]);
+    const [first, second = ''] = elements.map(({ bytes }) => Buffer.from(bytes).toString());
+    expect(first).toBe(JSON.stringify(item));
+    expect(second).not.toContain(key);
+    expect(JSON.parse(second)).toMatchObject({ id: MASK, price: { extended: 99 } });
   });
 });

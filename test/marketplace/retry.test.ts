@@ -15,12 +15,11 @@ const limited = (retryAt: number | null): Failure => ({
   retryAt,
 });
 
-describe('asking again', () => {
-  it.each('network timeout server-error maintenance cut-off'.split(' '))(
-    'is worth while after %s, which passes',
+describe('a retry', () => {
+  it.each(['network', 'timeout', 'server-error', 'maintenance', 'cut-off'] as const)(
+    'follows a transient failure: %s',
     (reason) => {
-      const failure = unavailable(reason as UnavailableReason);
-      expect(pauseAfter(failure, 1, policy, NOW, 0.5)).toBe(250);
+      expect(pauseAfter(unavailable(reason), 1, policy, NOW, 0.5)).toBe(250);
     },
   );
 
@@ -32,11 +31,11 @@ describe('asking again', () => {
     { kind: 'denied', httpStatus: 404, message: '' },
     { kind: 'refused', httpStatus: 401, message: '' },
     { kind: 'unreadable', httpStatus: 200, detail: '', excerpt: '' },
-  ])('is no use after %j', (reply) => {
+  ])('does not follow %j', (reply) => {
     expect(pauseAfter(reply, 1, policy, NOW, 0.5)).toBeNull();
   });
 
-  it('waits twice as long each time, up to the longest pause, anywhere from zero (full jitter)', () => {
+  it('doubles its pause up to the maximum, with full jitter', () => {
     const patient = { ...policy, attempts: 99 };
     const longest = [1, 2, 3, 4, 5, 6, 7].map((n) =>
       pauseAfter(unavailable('network'), n, patient, NOW, 1),
@@ -45,18 +44,18 @@ describe('asking again', () => {
     expect(pauseAfter(unavailable('network'), 7, patient, NOW, 0)).toBe(0);
   });
 
-  it('ends with the last attempt', () => {
+  it('does not follow the last attempt', () => {
     expect(pauseAfter(limited(null), 3, policy, NOW, 1)).not.toBeNull();
     expect(pauseAfter(limited(null), 4, policy, NOW, 1)).toBeNull();
   });
 
-  it('waits as long as the server said, whatever the backoff', () => {
+  it('waits at least as long as the server says', () => {
     expect(pauseAfter(limited(NOW + 9_000), 1, policy, NOW, 0)).toBe(9_000);
     expect(pauseAfter(unavailable('maintenance', NOW + 9_000), 1, policy, NOW, 0)).toBe(9_000);
     expect(pauseAfter(limited(NOW - 9_000), 1, policy, NOW, 1)).toBe(500);
   });
 
-  it('returns the reply when the server asks for more than the longest pause', () => {
+  it('does not follow if the server asks for more than the longest pause', () => {
     expect(pauseAfter(limited(NOW + 10_001), 1, policy, NOW, 0)).toBeNull();
   });
 });
@@ -68,20 +67,20 @@ describe('Retry-After', () => {
     ['30', NOW + 30_000, 'seconds'],
     [' 0 ', NOW, 'zero seconds'],
     ['Fri, 20 Nov 2026 10:01:00 GMT', NOW + 60_000, 'a date'],
-    ['Friday, 20-Nov-26 10:01:00 GMT', NOW + 60_000, 'a date in the old form'],
-    ['Fri Nov 20 10:01:00 2026', NOW + 60_000, 'a date that does not say it is in GMT'],
-    ['Fri, 20 Nov 2026 09:00:00 GMT', NOW, 'a date gone by is now'],
-    ['99999999999999999999999', NOW + DAY_MS, 'more than a day is not believed'],
-    ['-5', null, 'a negative number says nothing'],
-    ['1.5', null, 'a fraction is not in the standard'],
-    ['soon', null, 'a word says nothing'],
-    ['2026-11-20', null, 'other dates are not in the standard'],
-    ['', null, 'an empty header says nothing'],
+    ['Friday, 20-Nov-26 10:01:00 GMT', NOW + 60_000, 'a date in RFC 850 format'],
+    ['Fri Nov 20 10:01:00 2026', NOW + 60_000, 'a date in asctime format, without GMT'],
+    ['Fri, 20 Nov 2026 09:00:00 GMT', NOW, 'a past date counts as now'],
+    ['99999999999999999999999', NOW + DAY_MS, 'at most a day'],
+    ['-5', null, 'a negative number'],
+    ['1.5', null, 'a fraction'],
+    ['soon', null, 'a word'],
+    ['2026-11-20', null, 'not an HTTP date'],
+    ['', null, 'empty'],
   ])('reads %j as %s (%s)', (text: string, expected: number | null, _why: string) => {
     expect(retryAt({ 'retry-after': text }, NOW)).toBe(expected);
   });
 
-  it("reads a date against the server's own clock, which may differ from ours", () => {
+  it('reads a date relative to the server’s own clock', () => {
     const headers = {
       date: 'Fri, 20 Nov 2026 12:00:00 GMT',
       'retry-after': 'Fri, 20 Nov 2026 12:00:10 GMT',
@@ -94,21 +93,21 @@ describe('X-RateLimit-Reset', () => {
   it.each([
     [String(NOW / 1000 + 45), NOW + 45_000, 'seconds since 1970'],
     ['45', NOW + 45_000, 'a small number counts from now'],
-    ['1000000000', NOW, 'a moment long gone is now'],
-    [String(NOW), NOW + DAY_MS, 'a far future is cut'],
-    ['later', null, 'a word says nothing'],
+    ['1000000000', NOW, 'a past time counts as now'],
+    [String(NOW), NOW + DAY_MS, 'at most a day'],
+    ['later', null, 'a word'],
   ])('reads %j as %s (%s)', (text: string, expected: number | null, _why: string) => {
     expect(retryAt({ 'x-ratelimit-reset': text }, NOW)).toBe(expected);
   });
 
-  it("is read against the server's own clock: one an hour ahead must not pause everybody for an hour", () => {
+  it('is read relative to the server’s own clock, which may be an hour ahead', () => {
     const date = 'Fri, 20 Nov 2026 11:00:00 GMT';
     const reset = String(Date.parse(date) / 1000 + 45);
     expect(retryAt({ date, 'x-ratelimit-reset': reset }, NOW)).toBe(NOW + 45_000);
     expect(retryAt({ date, 'x-ratelimit-reset': '45' }, NOW)).toBe(NOW + 45_000);
   });
 
-  it('is asked only when Retry-After says nothing', () => {
+  it('counts only without a valid Retry-After', () => {
     expect(retryAt({ 'retry-after': '5', 'x-ratelimit-reset': '9' }, NOW)).toBe(NOW + 5_000);
     expect(retryAt({ 'retry-after': '?', 'x-ratelimit-reset': '9' }, NOW)).toBe(NOW + 9_000);
     expect(retryAt({}, NOW)).toBeNull();
@@ -118,10 +117,10 @@ describe('X-RateLimit-Reset', () => {
 const origin = 'https://www.market.example';
 const date = 'Sat, 21 Nov 2026 02:00:00 GMT';
 
-describe('what an answer tells of its server', () => {
-  it('is address, clock and limit, so that `doctor` can compare them with the settings', () => {
+describe('serverFacts', () => {
+  it('reads address, clock and rate limit', () => {
     const headers = { date, 'x-ratelimit-limit': '60', 'x-ratelimit-remaining': '0' };
-    expect(serverFacts({ origin, headers })).toEqual({
+    expect(serverFacts(origin, headers)).toEqual({
       origin,
       date: Date.UTC(2026, 10, 21, 2),
       limit: 60,
@@ -133,13 +132,13 @@ describe('what an answer tells of its server', () => {
     [{}],
     [{ date: 'yesterday', 'x-ratelimit-limit': '', 'x-ratelimit-remaining': '-1' }],
     [{ date: '', 'x-ratelimit-limit': 'many', 'x-ratelimit-remaining': '1e3' }],
-  ])('is null where the server says nothing that can be read: %j', (headers) => {
-    const facts = serverFacts({ origin, headers });
+  ])('is null where a header is absent or malformed: %j', (headers) => {
+    const facts = serverFacts(origin, headers);
     expect(facts).toEqual({ origin, date: null, limit: null, remaining: null });
   });
 
-  it('takes the first of headers that a proxy repeats', () => {
+  it('takes the first value of a header that a proxy repeats', () => {
     const headers = { 'x-ratelimit-limit': '60, 1000' };
-    expect(serverFacts({ origin, headers }).limit).toBe(60);
+    expect(serverFacts(origin, headers).limit).toBe(60);
   });
 });

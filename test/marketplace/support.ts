@@ -3,16 +3,21 @@ import { connect as tlsConnect } from 'node:tls';
 import { expect, onTestFinished } from 'vitest';
 import { Secret } from '../../src/domain/secret.js';
 import { unlimitedBudget } from '../../src/marketplace/budget.js';
-import { createMarketplace, type Seams } from '../../src/marketplace/client.js';
-import type { ItemList, Marketplace, MarketplaceOptions } from '../../src/marketplace/types.js';
+import { createMarketplace, type Dependencies } from '../../src/marketplace/client.js';
+import type {
+  ItemList,
+  ListElement,
+  Marketplace,
+  MarketplaceOptions,
+} from '../../src/marketplace/types.js';
 
 export const KEY = '5f1e0c7a9b3d42868ac04e6df7213b95';
 
-/** A client for tests: no budget, one attempt, closed when the test ends. */
+/** A client without a budget that makes one attempt. Closed when the test ends. */
 export function client(
   baseUrl: URL,
   options: Partial<MarketplaceOptions> = {},
-  seams: Seams = {},
+  dependencies: Dependencies = {},
 ): Marketplace {
   const marketplace = createMarketplace(
     {
@@ -22,13 +27,13 @@ export function client(
       retry: { attempts: 1, baseMs: 1, maxMs: 10 },
       ...options,
     },
-    seams,
+    dependencies,
   );
   onTestFinished(() => marketplace.close());
   return marketplace;
 }
 
-/** An item as the contract shows it. */
+/** An item as the spec shows it. */
 export function wireItem(id: number): Record<string, unknown> {
   return {
     id,
@@ -80,25 +85,31 @@ export function like(pattern: string | RegExp): unknown {
 }
 
 /** Reads a list to its end. */
-export async function drain(list: ItemList): Promise<string[]> {
-  const records: string[] = [];
-  for await (const batch of list.batches) {
-    for (const { bytes } of batch) records.push(Buffer.from(bytes).toString());
-  }
-  return records;
+export async function drain(list: ItemList): Promise<ListElement[]> {
+  const elements: ListElement[] = [];
+  for await (const batch of list.batches) elements.push(...batch);
+  return elements;
 }
 
-/** Where to send connections: `scheme://host:port` to a local port. */
+/** The records of a list as text. */
+export async function texts(list: ItemList): Promise<string[]> {
+  return (await drain(list)).map(({ bytes }) => Buffer.from(bytes).toString());
+}
+
+/** Local ports by `scheme://host:port`. */
 export type Ports = Readonly<Record<string, { port: number; ca?: string }>>;
 
 /**
- * Connects host names of tests to local servers; every address asked for is noted in `asked`, and
- * those without a server are refused.
+ * Connects test host names to local servers and refuses all others. Every requested address is pushed to
+ * `requested`.
  */
-export function connectTo(ports: Ports, asked: string[] = []): NonNullable<Seams['connect']> {
+export function connectTo(
+  ports: Ports,
+  requested: string[] = [],
+): NonNullable<Dependencies['connect']> {
   return ({ protocol, hostname, port }, callback) => {
     const address = `${protocol}//${hostname}${port === '' ? '' : `:${port}`}`;
-    asked.push(address);
+    requested.push(address);
     const server = ports[address];
     if (server === undefined) return callback(new Error(`no server for ${address}`), null);
     const target = { port: server.port, host: '127.0.0.1' };
@@ -119,7 +130,7 @@ export function connectTo(ports: Ports, asked: string[] = []): NonNullable<Seams
   };
 }
 
-/** An answer of bare bytes, after which the connection stays open unless it is ended. */
+/** A response of raw bytes. @param then what happens to the connection; `stall` leaves it open */
 export function raw(bytes: string | Buffer, then: 'end' | 'reset' | 'stall' = 'end') {
   return {
     raw: (socket: Socket): void => {
@@ -131,7 +142,7 @@ export function raw(bytes: string | Buffer, then: 'end' | 'reset' | 'stall' = 'e
   };
 }
 
-/** The head of an answer, for `raw`. */
+/** Status line and headers of a response, for `raw`. */
 export function head(...headers: string[]): string {
   return ['HTTP/1.1 200 OK', ...headers, '', ''].join('\r\n');
 }

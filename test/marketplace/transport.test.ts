@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { describe, expect, it, vi } from 'vitest';
 import type { MarketplaceOptions } from '../../src/marketplace/types.js';
@@ -8,7 +9,7 @@ import { accountBody, client, connectTo, head, KEY, raw, like } from './support.
 
 const BODY = accountBody();
 
-/** What account details come to when the server answers like this. */
+/** The reply to a request for account details that gets this response. */
 async function ask(answer: Answer, options: Partial<MarketplaceOptions> = {}) {
   const server = await startServer(answer);
   const reply = await client(server.url, options).account();
@@ -22,18 +23,18 @@ const encoded = (encoding: string, body: Buffer): Answer => ({
 });
 const failed = (reason: string) => ({ kind: 'unavailable', reason });
 
-describe('compressed answers', () => {
+describe('compressed responses', () => {
   it.each([
     ['gzip', gzipSync(BODY)],
     ['GZIP', gzipSync(BODY)],
     ['x-gzip', gzipSync(BODY)],
     ['br', brotliCompressSync(BODY)],
     ['identity', Buffer.from(BODY)],
-  ])('are read when sent as %s', async (encoding, body) => {
+  ])('are decompressed: %s', async (encoding, body) => {
     expect(await ask(encoded(encoding, body))).toMatchObject({ kind: 'answered' });
   });
 
-  it('may have several gzip members, as some proxies join them', async () => {
+  it('may consist of several gzip members, as some proxies send them', async () => {
     const body = Buffer.concat([gzipSync(BODY.slice(0, 20)), gzipSync(BODY.slice(20))]);
     expect(await ask(encoded('gzip', body))).toMatchObject({ kind: 'answered' });
   });
@@ -42,23 +43,20 @@ describe('compressed answers', () => {
     ['gzip', gzipSync(BODY).subarray(0, -9)],
     ['br', brotliCompressSync(BODY).subarray(0, -2)],
     ['gzip', Buffer.from(BODY)],
-  ])('count as cut off when they end early or are damaged (%s)', async (encoding, body) => {
+  ])('are cut off if they end early or are damaged (%s)', async (encoding, body) => {
     expect(await ask(encoded(encoding, body))).toMatchObject(failed('cut-off'));
   });
 
-  it('are unreadable in an encoding that was not asked for', async () => {
+  it('are unreadable in an encoding that was not requested', async () => {
     expect(await ask(encoded('zstd', Buffer.from(BODY)))).toMatchObject({ kind: 'unreadable' });
   });
 
   it.each([
     ['gzip', gzipSync(Buffer.alloc(64 * 1024 * 1024))],
     ['br', brotliCompressSync(Buffer.alloc(64 * 1024 * 1024))],
-  ])('cannot blow up beyond the bound (%s)', async (encoding, body) => {
+  ])('can’t exceed the size limit when decompressed (%s)', async (encoding, body) => {
     const reply = await ask(encoded(encoding, body), { maxReplyBytes: 1024 * 1024 });
-    expect(reply).toMatchObject({
-      kind: 'unreadable',
-      detail: like(/larger than/),
-    });
+    expect(reply).toMatchObject({ kind: 'unreadable', detail: like(/larger than/) });
   });
 });
 
@@ -69,20 +67,20 @@ describe('a compressed error', () => {
     ['gzip', gzipSync(page)],
     ['br', brotliCompressSync(page)],
     ['gzip', gzipSync(Buffer.concat([Buffer.from(page), randomBytes(3 * 1024 * 1024)]))],
-  ])('is read as far as it matters, whatever follows (%s)', async (encoding, body) => {
+  ])('is read only at its beginning, whatever follows (%s)', async (encoding, body) => {
     const answer = { status: 404, headers: { 'content-encoding': encoding }, body };
     expect(await ask(answer)).toMatchObject(failed('switched-off'));
   });
 
-  it('is an answer as any other', async () => {
+  it('is judged like an uncompressed one', async () => {
     const body = gzipSync('{"status":"error","msg":"Invalid request"}');
     const answer = { status: 401, headers: { 'content-encoding': 'gzip' }, body };
     expect(await ask(answer)).toMatchObject({ kind: 'refused', message: 'Invalid request' });
   });
 });
 
-describe('the size of an answer', () => {
-  it('is bounded to the byte', async () => {
+describe('the size of a response', () => {
+  it('is limited to the byte', async () => {
     const size = Buffer.byteLength(BODY);
     expect(await ask({ body: BODY }, { maxReplyBytes: size })).toMatchObject({ kind: 'answered' });
     expect(await ask({ body: BODY }, { maxReplyBytes: size - 1 })).toMatchObject({
@@ -90,35 +88,35 @@ describe('the size of an answer', () => {
     });
   });
 
-  it('does not matter for an error: what counts of it comes first', async () => {
+  it('is not limited for an error, of which only the beginning is read', async () => {
     const body = '<html>'.padEnd(3 * 1024 * 1024, ' ');
     expect(await ask({ status: 404, body })).toMatchObject(failed('switched-off'));
   });
 
-  it('is bounded for headers too', async () => {
+  it('is limited for headers too', async () => {
     const answer = raw(head(`x: ${'x'.repeat(100_000)}`, 'content-length: 0'));
     expect(await ask(answer)).toMatchObject(failed('network'));
   });
 });
 
-describe('answers that never come whole', () => {
+describe('incomplete responses', () => {
   it.each([
-    ['no connection', raw('', 'reset'), 'network'],
+    ['a reset connection', raw('', 'reset'), 'network'],
     ['a closed connection', raw('', 'end'), 'network'],
-    ['no HTTP', raw('hello\r\n\r\n'), 'network'],
-    ['half a head', raw('HTTP/1.1 200 OK\r\ncontent-le'), 'network'],
+    ['not HTTP', raw('hello\r\n\r\n'), 'network'],
+    ['truncated headers', raw('HTTP/1.1 200 OK\r\ncontent-le'), 'network'],
     ['a body shorter than announced', raw(head('content-length: 500') + BODY), 'cut-off'],
     ['a body reset in the middle', raw(head('content-length: 500') + BODY, 'reset'), 'cut-off'],
     ['chunks without end', raw(`${head('transfer-encoding: chunked')}5\r\n{"sta\r\n`), 'cut-off'],
-    ['a chunk cut off', raw(`${head('transfer-encoding: chunked')}ff\r\n{"sta`), 'cut-off'],
+    ['a truncated chunk', raw(`${head('transfer-encoding: chunked')}ff\r\n{"sta`), 'cut-off'],
   ])('are unavailable, not unreadable: %s', async (_, answer, reason) => {
     expect(await ask(answer)).toMatchObject(failed(reason));
   });
 
-  it('are named with the host when there is nobody to answer', async () => {
+  it('name the host if it can’t be reached', async () => {
     const reply = await client(new URL('http://127.0.0.1:1')).account();
-    expect(reply).toMatchObject(failed('network'));
     expect(reply).toMatchObject({
+      ...failed('network'),
       httpStatus: null,
       detail: like('127.0.0.1:1'),
     });
@@ -126,27 +124,21 @@ describe('answers that never come whole', () => {
   });
 });
 
-describe('patience', () => {
+describe('a timeout', () => {
+  const [headers, body] = [{ headersTimeoutMs: 50 }, { bodyTimeoutMs: 50 }];
+
   it.each([
-    ['no head comes', raw('', 'stall'), { headersTimeoutMs: 50 }],
-    [
-      'the head stops in the middle',
-      raw('HTTP/1.1 200 OK\r\nx', 'stall'),
-      { headersTimeoutMs: 50 },
-    ],
-    ['the body never begins', raw(head('content-length: 9'), 'stall'), { bodyTimeoutMs: 50 }],
-    [
-      'the body falls silent',
-      raw(`${head('content-length: 9')}{"a`, 'stall'),
-      { bodyTimeoutMs: 50 },
-    ],
-  ])('ends when %s', async (_, answer, options) => {
+    ['no headers arrive', raw('', 'stall'), headers],
+    ['the headers stop half-way', raw('HTTP/1.1 200 OK\r\nx', 'stall'), headers],
+    ['the body never begins', raw(head('content-length: 9'), 'stall'), body],
+    ['the body stops half-way', raw(`${head('content-length: 9')}{"a`, 'stall'), body],
+  ])('ends the request if %s', async (_, answer, options) => {
     const server = await startServer(answer);
     expect(await client(server.url, options).account()).toMatchObject(failed('timeout'));
     await vi.waitFor(() => expect(server.connections()).toBe(0));
   });
 
-  it('ends when the body drips for ever, though it is never silent', async () => {
+  it('ends the request if the body trickles in forever', async () => {
     const server = await startServer({
       raw: (socket) => {
         socket.write(head('transfer-encoding: chunked'));
@@ -164,24 +156,24 @@ describe('an abort', () => {
   const reason = new Error('the user has gone');
 
   it.each([
-    ['for the head', raw('', 'stall')],
+    ['for the headers', raw('', 'stall')],
     ['for the body', raw(`${head('content-length: 9')}{"a`, 'stall')],
     ['for a compressed body', raw(head('content-encoding: gzip'), 'stall')],
-  ])('ends the wait %s with its own reason and closes the connection', async (_, answer) => {
+  ])('ends the wait %s with its reason and closes the connection', async (_, answer) => {
     const server = await startServer(answer);
     const abort = new AbortController();
-    const given = client(server.url).account({ signal: abort.signal });
+    const reply = client(server.url).account({ signal: abort.signal });
     await vi.waitFor(() => expect(server.requests).toHaveLength(1));
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    await sleep(20);
     abort.abort(reason);
-    await expect(given).rejects.toBe(reason);
+    await expect(reply).rejects.toBe(reason);
     await vi.waitFor(() => expect(server.connections()).toBe(0));
   });
 
-  it('before the call sends nothing at all', async () => {
+  it('before the call keeps it from being sent', async () => {
     const server = await startServer({ body: BODY });
-    const given = client(server.url).account({ signal: AbortSignal.abort(reason) });
-    await expect(given).rejects.toBe(reason);
+    const reply = client(server.url).account({ signal: AbortSignal.abort(reason) });
+    await expect(reply).rejects.toBe(reason);
     expect(server.connections()).toBe(0);
   });
 
@@ -189,13 +181,12 @@ describe('an abort', () => {
     const server = await startServer({ status: 500 });
     const abort = new AbortController();
     const retry = { attempts: 2, baseMs: 3_600_000, maxMs: 3_600_000 };
-    const given = client(server.url, { retry }, { random: () => 1 }).account({
-      signal: abort.signal,
-    });
+    const marketplace = client(server.url, { retry }, { random: () => 1 });
+    const reply = marketplace.account({ signal: abort.signal });
     await vi.waitFor(() => expect(server.requests).toHaveLength(1));
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    await sleep(20);
     abort.abort(reason);
-    await expect(given).rejects.toBe(reason);
+    await expect(reply).rejects.toBe(reason);
   });
 });
 
@@ -203,26 +194,26 @@ describe('https', () => {
   const certificate = selfSigned(['shop.test']);
   const address = new URL('https://shop.test');
 
-  it('is spoken with a server whose certificate is trusted', async () => {
+  it('works with a server whose certificate is trusted', async () => {
     const { port } = await startServer({ body: BODY }, certificate);
     const connect = connectTo({ 'https://shop.test': { port, ca: certificate.cert } });
     expect(await client(address, {}, { connect }).account()).toMatchObject({ kind: 'answered' });
   });
 
-  it('is not spoken with anybody else: the key stays here', async () => {
+  it('sends nothing to a server whose certificate is not trusted', async () => {
     const server = await startServer({ body: BODY }, certificate);
     const connect = connectTo({ 'https://shop.test': { port: server.port } });
     const reply = await client(address, {}, { connect }).account();
-    expect(reply).toMatchObject(failed('network'));
-    expect(reply).toMatchObject({ detail: like('SELF_SIGNED') });
+    expect(reply).toMatchObject({ ...failed('network'), detail: like('SELF_SIGNED') });
     expect(server.requests).toHaveLength(0);
   });
 
-  it('is not spoken by a port of plain http, which is said in words that name the mistake', async () => {
+  it('to a port of plain http fails with an error that says so', async () => {
     const server = await startServer({ body: BODY });
-    const asked = new URL(`https://127.0.0.1:${server.port}`);
-    const reply = await client(asked).account();
-    expect(reply).toMatchObject(failed('plain-http'));
-    expect(reply).toMatchObject({ detail: like('this port speaks plain http') });
+    const reply = await client(new URL(`https://127.0.0.1:${server.port}`)).account();
+    expect(reply).toMatchObject({
+      ...failed('plain-http'),
+      detail: like('this port speaks plain http'),
+    });
   });
 });

@@ -115,7 +115,7 @@ export function describeStop(stop: Stop | null): string | null {
 
 const STOP_TEXTS: Partial<Record<StopReason, string>> = {
   challenge:
-    'the marketplace’s bot protection wants to see a browser; ask its operator to let API requests from this address pass',
+    'the marketplace’s bot protection blocks this program; ask its operator to allow API requests from this address',
   'canary-lost':
     'every code that was known to be valid is denied, so no denial can be proven; name a valid code with --canary',
 };

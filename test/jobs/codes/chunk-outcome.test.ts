@@ -127,7 +127,7 @@ it('why a chunk stopped is a sentence for a person', () => {
   );
   const notBefore = Date.UTC(2026, 10, 22, 13, 31, 55);
   expect(describeStop({ ...stop('refused'), detail: '' })).toBe(describeStop(stop('refused')));
-  const detail = 'the bot protection wants to see a browser; ask its operator to let requests pass';
+  const detail = 'the bot protection blocks this program; ask its operator to allow requests';
   const challenged = describeStop({ ...stop('challenge'), detail }) ?? '';
   expect(challenged.match(/bot protection/g), 'the same is not said twice').toHaveLength(1);
   expect(challenged).toContain('ask its operator');

@@ -4,7 +4,7 @@ import { prepareItem, type PreparedItem } from '../domain/prepare-item.js';
 import type { ListElement } from '../marketplace/types.js';
 import { type Applied, addApplied, NOTHING_APPLIED } from '../store/catalogue.js';
 import type { ItemRows } from '../store/item-rows.js';
-import type { ItemSession, QuarantineEntry, Staged } from '../store/session.js';
+import type { ItemSession, QuarantineEntry } from '../store/session.js';
 import { noteTolerated, type RunContext } from './run.js';
 
 /** What waits to be written is written when it is this much: more would outlive young collections. */
@@ -25,8 +25,6 @@ export class ListedTwice extends Error {
 }
 
 class Pending {
-  /** Known items whose bytes differ; their hashes decide. */
-  candidates: PreparedItem[] = [];
   /** Further copies of items met before. */
   copies: PreparedItem[] = [];
   broken: QuarantineEntry[] = [];
@@ -35,7 +33,7 @@ class Pending {
 
   /**
    * @param fresh new items
-   * @param changed known items whose bytes differ, once changes are applied while the list is read
+   * @param changed known items whose bytes differ; the database compares their hashes
    */
   constructor(
     readonly fresh: ItemRows,
@@ -43,14 +41,13 @@ class Pending {
   ) {}
 
   get isFull(): boolean {
-    const records = this.candidates.length + this.copies.length + this.broken.length;
+    const records = this.copies.length + this.broken.length;
     const bytes = this.fresh.size + this.changed.size + this.bytes;
     return bytes >= WRITE_BYTES || records >= WRITE_RECORDS;
   }
 
   /** Forgets what was written. Writing has emptied the rows. */
   clear(): void {
-    this.candidates = [];
     this.copies = [];
     this.broken = [];
     this.bytes = 0;
@@ -59,9 +56,9 @@ class Pending {
 
 /**
  * Takes the list in, batch by batch, within one transaction. A record whose bytes are those of the
- * stored row is done with at once; of the others, only those that really differ are written. They are
- * applied at the list's end, since a list may hold an item twice; where most records differ, as in a
- * sale, they are applied while it is read.
+ * stored row is done with at once. The others go into a staging table, and those whose content differs
+ * are applied at the end of the list, which may contain an item twice. If most records differ, as in a
+ * sale, they are applied while the list is read.
  */
 export class CatalogueIntake {
   readonly #run: RunContext;
@@ -154,21 +151,15 @@ export class CatalogueIntake {
     if (!this.#known.isDiffering(slot) && !this.#known.isStoredListed(slot)) {
       this.#known.markSeen(slot);
       this.#known.markDiffering(slot, prepared.wireHash);
-      if (this.#appliesEarly) this.#pending.changed.add(prepared, false);
-      else this.#keep(this.#pending.candidates, prepared);
+      this.#pending.changed.add(prepared, false);
       return;
     }
     if (this.#appliesEarly) throw new ListedTwice();
     this.#mayApplyEarly = false;
     this.#run.counts.duplicates++;
-    this.#keep(this.#pending.copies, prepared);
-  }
-
-  #keep(where: PreparedItem[], prepared: PreparedItem): void {
-    // A copy of the bytes: those received are a part of a chunk that would be kept with them.
-    const kept = { ...prepared, raw: Buffer.from(prepared.raw) };
-    where.push(kept);
-    this.#pending.bytes += kept.raw.length;
+    // Copies the bytes, which would otherwise keep the whole received chunk in memory.
+    this.#pending.copies.push({ ...prepared, raw: Buffer.from(prepared.raw) });
+    this.#pending.bytes += prepared.raw.length;
   }
 
   #reject(bytes: Uint8Array, reason: string, id: number | null): void {
@@ -195,13 +186,12 @@ export class CatalogueIntake {
 
   async #write(pending: Pending): Promise<void> {
     await this.#session.insertRows(pending.fresh);
-    const staged = await this.#differing(pending.candidates);
     const copies = pending.copies.map((prepared) => ({
       prepared,
       rival: this.#known.isStoredListed(this.#known.find(prepared.item.id)),
     }));
-    this.#staged += staged.length + copies.length + pending.changed.rows;
-    await this.#session.stage([...staged, ...copies]);
+    this.#staged += copies.length + pending.changed.rows;
+    await this.#session.stage(copies);
     await this.#session.stageRows(pending.changed);
     await this.#session.quarantine(pending.broken);
     this.#appliesEarly ||= this.#mayApplyEarly && this.#isWideChange();
@@ -217,27 +207,5 @@ export class CatalogueIntake {
   async #apply(): Promise<void> {
     this.#applied = addApplied(this.#applied, await this.#session.apply());
     this.#staged = 0;
-  }
-
-  /** Of the records whose bytes differ from the stored row's, those whose content does. */
-  async #differing(candidates: readonly PreparedItem[]): Promise<Staged[]> {
-    if (candidates.length === 0) return [];
-    const stored = await this.#session.hashesOf(candidates.map(({ item }) => item.id));
-    const differing: Staged[] = [];
-    for (const prepared of candidates) {
-      const row = stored.get(prepared.item.id);
-      const same =
-        row !== undefined &&
-        row.live &&
-        row.contentHash.equals(prepared.contentHash) &&
-        row.extraHash.equals(prepared.extraHash);
-      if (same) {
-        this.#known.markStoredListed(this.#known.find(prepared.item.id));
-        this.#run.counts.unchanged++;
-      } else {
-        differing.push({ prepared, rival: false });
-      }
-    }
-    return differing;
   }
 }

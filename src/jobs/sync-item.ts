@@ -69,7 +69,7 @@ async function checkWitness(run: RunContext, id: number): Promise<void> {
 
 async function removeItem(run: RunContext, id: number): Promise<void> {
   await inSession(run, async (session) => {
-    if ((await session.hashesOf([id])).size === 0) {
+    if ((await session.rawOf([id])).size === 0) {
       const message = `the marketplace shows no item ${id} to this account`;
       const remedy =
         'check the id; items that are pending or belong to another seller are not shown';

@@ -16,14 +16,14 @@ export async function loadKnownCatalogue(
   client: PoolClient,
   sellerId: string,
 ): Promise<{ readonly items: KnownItems; readonly loaded: boolean }> {
-  const { rows } = await client.query<{ count: number; loaded: boolean }>(
-    `SELECT (SELECT count(*)::int FROM mirror.items WHERE seller_id = $1) AS count,
-            EXISTS (SELECT FROM mirror.sellers
-                     WHERE seller_id = $1 AND loaded_run_id IS NOT NULL) AS loaded`,
+  const { rows } = await client.query<{ expected: number; loaded: boolean }>(
+    `SELECT live_items + missing_items + removed_items AS expected,
+            loaded_run_id IS NOT NULL AS loaded
+       FROM mirror.sellers WHERE seller_id = $1`,
     [sellerId],
   );
-  const { count = 0, loaded = false } = rows[0] ?? {};
-  const items = new KnownItems(count);
+  const { expected = 0, loaded = false } = rows[0] ?? {};
+  const items = new KnownItems(expected);
   const stream = client.query(
     copyTo(`COPY (
       SELECT item_id, wire_hash, (array_position('{${STATES.join(',')}}'::text[], state::text) - 1)::int2
@@ -44,7 +44,7 @@ export async function loadKnownCatalogue(
     at = Math.max(0, at - data.length);
   }
   // An emptied table counts as never loaded.
-  return { items, loaded: loaded && count > 0 };
+  return { items, loaded: loaded && items.size > 0 };
 }
 
 /** What `applyStage` changed, in numbers of items. */

@@ -104,16 +104,6 @@ export class ItemSession {
     if (this.#added === null) this.#publishPlace('loaded');
   }
 
-  async hashesOf(ids: readonly number[]): Promise<Map<number, StoredHashes>> {
-    const rows = await this.#query<StoredHashes & { readonly id: number }>(
-      `SELECT item_id::float8 AS id, content_hash AS "contentHash", extra_hash AS "extraHash",
-              state = 'live' AS live
-         FROM mirror.items WHERE seller_id = $1 AND item_id = ANY($2::bigint[])`,
-      [this.#stamp.sellerId, ids],
-    );
-    return new Map(rows.map((row) => [row.id, row]));
-  }
-
   async rawOf(ids: readonly number[]): Promise<Map<number, Json>> {
     const rows = await this.#query<{ readonly id: number; readonly raw: Json }>(
       `SELECT item_id::float8 AS id, raw FROM mirror.items
@@ -392,11 +382,4 @@ export class ItemSession {
     await inserting?.end();
     return this.#lock.client;
   }
-}
-
-/** Hashes of an item's stored row, and whether it is live. */
-export interface StoredHashes {
-  readonly contentHash: Buffer;
-  readonly extraHash: Buffer;
-  readonly live: boolean;
 }

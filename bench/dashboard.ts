@@ -2,8 +2,8 @@ import { gzipSync } from 'node:zlib';
 import type { Client } from 'pg';
 import { readConfig } from '#product/config/index.js';
 import { dashboardApp } from '#product/dashboard/app.js';
-import { newToken, tokenHash } from '#product/dashboard/doors.js';
-import { LiveWork } from '#product/dashboard/live.js';
+import { newToken, tokenHash } from '#product/dashboard/security.js';
+import { LiveProgress } from '#product/dashboard/live.js';
 import { silentLog } from '#product/domain/log.js';
 import { openQueues } from '#product/queue/queues.js';
 import { openMirror } from '#product/store/mirror.js';
@@ -49,12 +49,12 @@ async function measurePages(
     applicationName: 'bench',
     log: silentLog,
   });
-  const live = new LiveWork(() => store.overview.running());
-  const door = { hosts: [], isSecure: false, isBehindProxy: false };
+  const live = new LiveProgress(() => store.overview.running());
+  const endpoint = { hosts: [], isSecure: false, isBehindProxy: false };
   const database = { url: databaseUrl, location: null };
-  const uploads = { mostBytes: 1024 ** 2, ended: new AbortController().signal };
+  const uploads = { maxBytes: 1024 ** 2, ended: new AbortController().signal };
   const withJobs = () => Promise.reject(new Error('the bench has no marketplace'));
-  const parts = { config, store, mirror, queues, live, door, database, uploads, withJobs };
+  const parts = { config, store, mirror, queues, live, endpoint, database, uploads, withJobs };
   const app = dashboardApp({ ...parts, log: silentLog });
   try {
     const link = newToken();

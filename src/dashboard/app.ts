@@ -1,54 +1,54 @@
 import { Hono } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
 import { ASSETS } from './assets.js';
-import {
-  cookieOf,
-  giveCookie,
-  headers,
-  hostDoor,
-  isFormToken,
-  operatorDoor,
-  originDoor,
-  sessionDoor,
-  tokenHash,
-} from './doors.js';
-import { message } from './layout.js';
-import { Problem, type Dashboard, type DashboardContext, type DashboardParts } from './context.js';
+import { type Dashboard, type DashboardContext, type DashboardParts, Problem } from './context.js';
 import { addEvents } from './events.js';
+import { expiredForm, message } from './layout.js';
+import { addLogin } from './login.js';
 import { addAudits } from './pages/audits.js';
 import { addChanges } from './pages/changes.js';
 import { addCodes } from './pages/codes.js';
 import { addItems } from './pages/items.js';
-import { addReports } from './pages/reports.js';
 import { addNewAudit } from './pages/new-audit.js';
-import { addRuns } from './pages/runs.js';
-import { addLogin } from './login.js';
-import { formIn } from './query.js';
 import { addOverview } from './pages/overview.js';
+import { addReports } from './pages/reports.js';
+import { addRuns } from './pages/runs.js';
 import { addSellers } from './pages/sellers.js';
 import { addSystem } from './pages/system.js';
+import { readForm } from './query.js';
+import {
+  checkHost,
+  checkOrigin,
+  isFormToken,
+  requireOperator,
+  requireSession,
+  sessionCookie,
+  setHeaders,
+  setSessionCookie,
+  tokenHash,
+} from './security.js';
 
-/** Bytes of a form; an uploaded list has limits of its own. */
-const LARGEST_FORM = 64 * 1024;
-/** The one page that reads a body as a stream, and the form's token from it. */
+/** Largest form in bytes. Uploaded lists have their own limit. */
+const MAX_FORM_BYTES = 64 * 1024;
+/** The only page that streams its body. It also reads the form token from that stream. */
 const UPLOAD_PATH = '/audits/new';
 
 const limitLength = bodyLimit({
-  maxSize: LARGEST_FORM,
+  maxSize: MAX_FORM_BYTES,
   onError: (c) => c.text('the form is too large\n', 413),
 });
 
-/** Browsers say how long a form is. One that comes in chunks would have to be read to learn it. */
+/** Refuses chunked forms: their length is known only after reading them. Browsers send a length. */
 const limitForm: typeof limitLength = (c, next) =>
   c.req.header('transfer-encoding') === undefined
     ? limitLength(c, next)
-    : Promise.resolve(c.text('the form does not say how long it is\n', 411));
+    : Promise.resolve(c.text('the form has no Content-Length\n', 411));
 
-/** The pages of the dashboard, behind their doors. */
+/** Builds the dashboard: its security checks first, then its pages. */
 export function dashboardApp(parts: DashboardParts): Dashboard {
-  const { store, door, log } = parts;
+  const { store, endpoint, log } = parts;
   const app: Dashboard = new Hono();
-  app.use(headers, hostDoor(door), originDoor(door));
+  app.use(setHeaders, checkHost(endpoint), checkOrigin(endpoint));
   for (const asset of Object.values(ASSETS)) {
     app.get(asset.path, (c) =>
       c.body(asset.bytes, 200, {
@@ -57,15 +57,15 @@ export function dashboardApp(parts: DashboardParts): Dashboard {
       }),
     );
   }
-  // PostgreSQL knows no such character: no name that there is has it.
+  // PostgreSQL can't store NUL, so no name in a URL can contain it.
   app.use(async (c, next) => (c.req.url.includes('%00') ? c.notFound() : await next()));
   app.use((c, next) => (isUpload(c) ? next() : limitForm(c, next)));
   addLogin(app, parts);
-  app.use(sessionDoor(store, door), operatorOrHarmless, formDoor);
+  app.use(requireSession(store, endpoint), checkRole, checkForm);
   app.post('/logout', async (c) => {
-    const token = cookieOf(c, door);
+    const token = sessionCookie(c, endpoint);
     if (token !== null) await store.access.endSession(tokenHash(token));
-    giveCookie(c, door, '');
+    setSessionCookie(c, endpoint, '');
     return c.redirect('/login', 303);
   });
   addEvents(app, parts);
@@ -83,7 +83,7 @@ export function dashboardApp(parts: DashboardParts): Dashboard {
   addNewAudit(app, parts);
   addAudits(app, parts);
   addCodes(app, parts);
-  app.notFound((c) => message(c, 404, 'There is no such page', 'The address may be mistyped.'));
+  app.notFound((c) => message(c, 404, 'Page not found', 'Check the address.'));
   app.onError((error, c) => {
     if (error instanceof Problem) {
       return message(c, error.status, error.message, error.remedy);
@@ -92,39 +92,34 @@ export function dashboardApp(parts: DashboardParts): Dashboard {
     return message(
       c,
       503,
-      'Not available just now',
-      'The database or the queue did not answer. `seller-mirror doctor` says which.',
+      'Temporarily unavailable',
+      'The database or the queue did not respond. Run `seller-mirror doctor` to find out which.',
     );
   });
   return app;
 }
 
-/** Whether a list is sent: its page reads it as a stream. Elsewhere a form is a form, however encoded. */
+/** Whether the request uploads a list. Other pages read multipart forms like any form. */
 function isUpload({ req }: DashboardContext): boolean {
   const isMultipart = req.header('content-type')?.startsWith('multipart/form-data') === true;
   return isMultipart && req.method === 'POST' && req.path === UPLOAD_PATH;
 }
 
-/** What viewers may send: they log out, and look up a code, which no address may hold. */
-const FOR_ALL = ['/logout', '/codes'];
+/** What viewers may post: log out, and look up a code (URLs must not contain codes). */
+const VIEWER_PATHS = ['/logout', '/codes'];
 
-const operatorOrHarmless: typeof operatorDoor = (c, next) =>
-  FOR_ALL.includes(c.req.path) ? next() : operatorDoor(c, next);
+const checkRole: typeof requireOperator = (c, next) =>
+  VIEWER_PATHS.includes(c.req.path) ? next() : requireOperator(c, next);
 
-/** A form must carry the token of the session. */
-const formDoor: typeof operatorDoor = async (c, next) => {
+/** Refuses a form without the session's form token. */
+const checkForm: typeof requireOperator = async (c, next) => {
   if (c.req.method === 'GET' || c.req.method === 'HEAD' || isUpload(c)) return next();
-  const { token, ...fields } = await formIn(c);
-  if (isFormToken(c, token)) {
-    // PostgreSQL keeps no such character: not even the log of actions could say what was asked.
-    const texts = Object.values(fields).filter((value) => typeof value === 'string');
-    if (!texts.some((text) => text.includes('\0'))) return next();
-    return message(c, 422, 'Nothing was done', 'A field held a character that is not text.');
-  }
-  return message(
-    c,
-    403,
-    'Nothing was done',
-    'The form was too old. Go back, reload the page and try again.',
+  const { token, ...fields } = await readForm(c);
+  if (!isFormToken(c, token)) return expiredForm(c);
+  // PostgreSQL can't store NUL, not even in the action log.
+  const hasNul = Object.values(fields).some(
+    (value) => typeof value === 'string' && value.includes('\0'),
   );
+  if (!hasNul) return next();
+  return message(c, 422, 'Nothing was changed', 'A field contains an invalid character.');
 };

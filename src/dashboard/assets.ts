@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 
-/** A file that pages load. Its path holds a hash of its bytes, so that browsers may keep it. */
+/** A static file. Its path contains a hash of its bytes, so browsers may cache it forever. */
 export interface Asset {
   readonly path: string;
   readonly type: string;
@@ -15,7 +15,7 @@ function asset(name: string, type: string, bytes: Uint8Array): Asset {
   return { path: `/assets/${hash}/${name}`, type, bytes: new Uint8Array(bytes) };
 }
 
-/** Reads a file that the build writes into `dist/dashboard`; run from sources, from there too. */
+/** Reads a file from `dist/dashboard`, also when this module runs from `src`. */
 function built(path: string): Uint8Array {
   return readFileSync(new URL(`../../dist/dashboard/${path}`, import.meta.url));
 }

@@ -2,32 +2,30 @@ import type { Child, FC } from 'hono/jsx';
 import { scaleBand, scaleLinear, scaleTime } from 'd3-scale';
 import { area, curveStepAfter, line } from 'd3-shape';
 
-/** A figure at a time. */
+/** A value at a time. */
 export interface Point {
   readonly at: Date;
   readonly value: number;
 }
 
 interface ChartProps {
-  /** What the chart shows, for those who can't see it. */
+  /** What the chart shows, for screen readers. */
   readonly label: string;
-  /** Writes a figure in full, for the titles of bars. */
-  readonly format?: (value: number) => string;
-  /** What the figures at the side count, such as a currency. */
+  /** Unit of the vertical axis, such as a currency. */
   readonly unit?: string | null | undefined;
-  /** `half`: it stands beside a table. */
+  /** `half` for a chart beside a table. */
   readonly size?: keyof typeof WIDTHS;
 }
 
-/** Width of the drawing where there is room, in the units of its text's 12 pixels. */
+/** Size of the wide drawing, in units of which 12 are the text's height. */
 const WIDTHS = { full: 980, half: 600 };
 const HEIGHT = 230;
-/** The drawing on a phone, whose text would else become as small as the drawing. */
+/** The drawing for phones. The wide one, scaled down, would have tiny text. */
 const PHONE = { width: 340, height: 190 };
-/** Width of a character of an axis. */
-const CHARACTER = 7;
+/** Width of a character on an axis. */
+const CHAR_WIDTH = 7;
 
-/** A drawing's size and what is left of it for the figures. */
+/** Size of a drawing, and the bounds of its plot area. */
 interface Plot {
   readonly width: number;
   readonly height: number;
@@ -40,12 +38,12 @@ interface Plot {
 const plain = (value: number): string => value.toLocaleString('en-GB');
 const SHORT = new Intl.NumberFormat('en-GB', { notation: 'compact', maximumFractionDigits: 1 });
 
-/** A figure of an axis: short, since it stands for its line only. */
+/** A short label of the vertical axis, such as `12K`. */
 function axisText(value: number): string {
   return Math.abs(value) < 10_000 ? plain(value) : SHORT.format(value);
 }
 
-/** A figure that holds until it changes, such as a price. */
+/** A line chart of a value that holds until it changes, such as a price. */
 export const StepChart: FC<ChartProps & { points: readonly Point[]; until?: Date }> = ({
   points,
   until = new Date(),
@@ -54,11 +52,11 @@ export const StepChart: FC<ChartProps & { points: readonly Point[]; until?: Date
   const [first] = points;
   const last = points.at(-1);
   if (first === undefined || last === undefined) return null;
-  // A figure that is there since a moment ago has no width yet.
+  // Show at least a minute: a value that just appeared would have no width.
   const from = new Date(Math.min(first.at.getTime(), until.getTime() - 60_000));
-  const held = [...points, { at: until, value: last.value }];
+  const extended = [...points, { at: until, value: last.value }];
   const values = points.map(({ value }) => value);
-  const y = heights(least(values), most(values));
+  const y = verticalScale(min(values), max(values));
   return (
     <Drawing {...chart} y={y}>
       {(plot) => {
@@ -74,8 +72,8 @@ export const StepChart: FC<ChartProps & { points: readonly Point[]; until?: Date
                 {text}
               </text>
             ))}
-            <path class="filled" d={rounded(filled(held))} />
-            <path class="outline" d={rounded(outline(held))} />
+            <path class="filled" d={rounded(filled(extended))} />
+            <path class="outline" d={rounded(outline(extended))} />
           </>
         );
       }}
@@ -83,20 +81,26 @@ export const StepChart: FC<ChartProps & { points: readonly Point[]; until?: Date
   );
 };
 
-/** A bar: a name, such as a month, and its figure. */
+/** A named bar of one or more stacked values, from the bottom. */
 export interface ChartBar {
   readonly name: string;
-  readonly value: number;
-  /** What the figure is made of, from the bottom. */
-  readonly parts?: readonly number[];
+  readonly parts: readonly number[];
 }
 
-/** Figures for each of some names. @param series what the parts of a bar are, from the bottom */
+/**
+ * A chart of stacked bars.
+ * @param series names of the stacked values, from the bottom
+ * @param format writes a value for the bars' tooltips
+ */
 export const BarChart: FC<
-  ChartProps & { bars: readonly ChartBar[]; series?: readonly string[] }
+  ChartProps & {
+    bars: readonly ChartBar[];
+    series?: readonly string[];
+    format?: (value: number) => string;
+  }
 > = ({ bars, series = [], format = plain, ...chart }) => {
-  const y = heights(0, most([1, ...bars.map(({ value }) => value)]));
-  const longest = most([1, ...bars.map(({ name }) => name.length)]);
+  const y = verticalScale(0, max([1, ...bars.map(({ parts }) => sum(parts))]));
+  const longest = max([1, ...bars.map(({ name }) => name.length)]);
   return (
     <>
       <Drawing {...chart} y={y}>
@@ -106,9 +110,9 @@ export const BarChart: FC<
             [plot.left, plot.right],
           ).padding(bars.length > 30 ? 0.1 : 0.25);
           const height = y.copy().range([plot.bottom, plot.top]);
-          // Names that would touch each other are left out.
-          const every = Math.ceil((longest * CHARACTER + 10) / x.step());
-          return bars.map(({ name, value: whole, parts = [whole] }, n) => {
+          // Label every n-th bar, so that labels don't touch.
+          const every = Math.ceil((longest * CHAR_WIDTH + 10) / x.step());
+          return bars.map(({ name, parts }, n) => {
             let below = 0;
             const title = parts
               .map((value, part) => [series[part], format(value)].filter(Boolean).join(' '))
@@ -160,7 +164,7 @@ export const BarChart: FC<
   );
 };
 
-/** How much of the most something is, as a bar within a row. @param of 0 to 1 */
+/** A thin bar that shows a share within a table row. @param of 0 to 1 */
 export const Share: FC<{ of: number }> = ({ of }) => (
   <svg class="share" viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true">
     <rect class="whole" width="100" height="4" />
@@ -168,7 +172,7 @@ export const Share: FC<{ of: number }> = ({ of }) => (
   </svg>
 );
 
-/** The last nights of a seller, the newest at the right: one mark a night, whose size is in the styles. */
+/** A seller's nights as a strip of marks, the newest at the right. */
 export const NightStrip: FC<{
   nights: readonly { readonly day: string; readonly state: 'good' | 'warn' | 'bad' | 'none' }[];
 }> = ({ nights }) => {
@@ -194,15 +198,15 @@ export const NightStrip: FC<{
 
 const NIGHT = { good: 'mirrored', warn: 'held', bad: 'failed', none: 'no run' } as const;
 
-/** Draws it twice, for a wide place and a narrow one; styles show the one that fits. */
+/** Draws a chart twice, for wide and narrow places. CSS shows the one that fits. */
 const Drawing: FC<
   Pick<ChartProps, 'label' | 'unit' | 'size'> & { y: Scale; children?: (plot: Plot) => Child }
 > = ({ label, unit, size = 'full', y, children }) => {
-  // Half an item is none; half a dollar is some.
+  // Counts have no fractions; amounts with a unit do.
   const ticks = y.ticks(4).filter((tick) => Number.isInteger(tick) || Boolean(unit));
   const short = ticks.map(axisText);
   const texts = new Set(short).size < short.length ? ticks.map(plain) : short;
-  const left = 10 + CHARACTER * most([1, ...texts.map(({ length }) => length)]);
+  const left = 10 + CHAR_WIDTH * max([1, ...texts.map(({ length }) => length)]);
   const unitRoom = unit ? 16 : 0;
   const plotOf = ({ width, height }: { width: number; height: number }): Plot => ({
     width,
@@ -228,7 +232,7 @@ const Drawing: FC<
                 {unit}
               </text>
             ) : null}
-            {ticks.map((tick, place) => (
+            {ticks.map((tick, index) => (
               <>
                 <line
                   class="grid"
@@ -238,7 +242,7 @@ const Drawing: FC<
                   y2={tenth(height(tick))}
                 />
                 <text class="axis" x={left - 8} y={tenth(height(tick) + 4)} text-anchor="end">
-                  {texts[place]}
+                  {texts[index]}
                 </text>
               </>
             ))}
@@ -250,54 +254,55 @@ const Drawing: FC<
   );
 };
 
-const least = (values: readonly number[]): number => values.reduce((a, b) => Math.min(a, b));
-const most = (values: readonly number[]): number => values.reduce((a, b) => Math.max(a, b));
+const min = (values: readonly number[]): number => values.reduce((a, b) => Math.min(a, b));
+const max = (values: readonly number[]): number => values.reduce((a, b) => Math.max(a, b));
+const sum = (values: readonly number[]): number => values.reduce((a, b) => a + b, 0);
 const tenth = (value: number): number => Math.round(value * 10) / 10;
 
-/** A path without digits that nobody sees: they are most of its length. */
+/** Rounds the numbers of a path. Invisible digits are most of its length. */
 function rounded(path: string | null): string {
   return (path ?? '').replace(/\.(\d)\d+/g, '.$1');
 }
 
 type Scale = ReturnType<typeof scaleLinear<number>>;
 
-/** From the least to the most, with room and round ends; from 0 where that is near. */
-function heights(low: number, high: number): Scale {
+/** A scale with round ends and some room around the values. Starts at 0 if that is near. */
+function verticalScale(low: number, high: number): Scale {
   if (low >= 0 && low <= 2 * (high - low)) return scaleLinear([0, high], [0, 1]).nice(4);
   const room = (high - low || Math.abs(high) || 1) * 0.1;
   return scaleLinear([low - room, high + room], [0, 1]).nice(4);
 }
 
 const DAY_MS = 86_400_000;
-const write = (options: Intl.DateTimeFormatOptions): ((at: Date) => string) => {
+const formatter = (options: Intl.DateTimeFormatOptions): ((at: Date) => string) => {
   const format = new Intl.DateTimeFormat('en-GB', options);
   return (at) => format.format(at);
 };
-const CLOCK = write({ hour: '2-digit', minute: '2-digit' });
-const DAY = write({ day: 'numeric', month: 'short' });
-const MONTH = write({ month: 'short', year: 'numeric' });
-const YEAR = write({ year: 'numeric' });
+const CLOCK = formatter({ hour: '2-digit', minute: '2-digit' });
+const DAY = formatter({ day: 'numeric', month: 'short' });
+const MONTH = formatter({ month: 'short', year: 'numeric' });
+const YEAR = formatter({ year: 'numeric' });
 
-/** Moments at the foot of a chart, as many as there is room for. */
+/** Labels of the time axis, as many as fit. */
 function timeTicks(
   x: ReturnType<typeof scaleTime<number>>,
   plot: Plot,
 ): { readonly at: number; readonly text: string }[] {
   const [from, until] = x.domain().map(Number);
   const spanMs = (until ?? 0) - (from ?? 0);
-  const text = spanMs < 2 * DAY_MS ? CLOCK : spanMs < 150 * DAY_MS ? DAY : MONTH;
-  const written = spanMs > 6 * 365 * DAY_MS ? YEAR : text;
-  const most = Math.max(2, Math.floor((plot.right - plot.left) / 90));
+  const days = spanMs / DAY_MS;
+  const format = days < 2 ? CLOCK : days < 150 ? DAY : days <= 6 * 365 ? MONTH : YEAR;
+  const maxTicks = Math.max(2, Math.floor((plot.right - plot.left) / 90));
   let end = 0;
   const seen = new Set<string>();
   return x
-    .ticks(most)
-    .map((tick) => ({ at: tenth(x(tick)), text: written(tick) }))
-    .filter(({ at, text: words }) => {
-      // Within the drawing and apart from each other; ticks of half months would repeat a name.
-      const half = (words.length * CHARACTER) / 2;
-      if (at - half < end || at + half > plot.width || seen.has(words)) return false;
+    .ticks(maxTicks)
+    .map((tick) => ({ at: tenth(x(tick)), text: format(tick) }))
+    .filter(({ at, text }) => {
+      // Skip labels that overlap, leave the drawing, or repeat, as half months would.
+      const half = (text.length * CHAR_WIDTH) / 2;
+      if (at - half < end || at + half > plot.width || seen.has(text)) return false;
       end = at + half + 8;
-      return seen.add(words);
+      return seen.add(text);
     });
 }

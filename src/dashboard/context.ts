@@ -9,15 +9,16 @@ import { ALIVE_MS, isAlive } from '../store/processes.js';
 import type { Mirror } from '../store/mirror.js';
 import type { Database } from '../store/open.js';
 import type { Store } from '../store/store.js';
-import type { LiveWork } from './live.js';
+import type { LiveProgress } from './live.js';
 
-/** What each request carries: the session, once one was found, and the token for its forms. */
+/** Values that middleware adds to a request. */
 export interface DashboardEnv {
   Bindings: Partial<HttpBindings>;
   Variables: {
     session: DashboardSession;
+    /** Token for the session's forms. */
     token: string;
-    /** Of the running work, before the page was made: what came later is shown by its script. */
+    /** Version of the live progress when the page was rendered; the browser updates newer ones. */
     version: string;
   };
 }
@@ -25,36 +26,39 @@ export interface DashboardEnv {
 export type DashboardContext = Context<DashboardEnv>;
 
 /** How the dashboard can be reached. */
-export interface Door {
-  /** Names it may be called by, beside addresses of the listener and `localhost`; in lower case. */
+export interface Endpoint {
+  /** Allowed host names in lower case, besides `localhost` and the listener's address. */
   readonly hosts: readonly string[];
-  /** It is reached over TLS, its own or a proxy's. */
+  /** Browsers use TLS, terminated here or by a proxy. */
   readonly isSecure: boolean;
-  /** A proxy before it tells who asks. */
+  /** A proxy reports client addresses. */
   readonly isBehindProxy: boolean;
 }
 
-/** What the dashboard works with. */
+/** What the dashboard needs to run. */
 export interface DashboardParts {
   readonly config: Config;
   readonly store: Store;
   readonly database: Pick<Database, 'url' | 'location'>;
-  /** Reads tables and reporting views; PostgreSQL refuses writes on it. */
+  /** Read-only client of the tables and reporting views. */
   readonly mirror: Mirror;
   readonly queues: Queues;
-  /** Asks the marketplace, with the key that this machine has of a seller. */
+  /** Runs work that calls the marketplace with a seller's API key. */
   readonly withJobs: App['withJobs'];
-  /** Running work, for live pages. */
-  readonly live: LiveWork;
+  readonly live: LiveProgress;
   readonly log: Log;
-  readonly door: Door;
-  /** Lists that are sent: their largest size in bytes; they are deleted when the dashboard ends. */
-  readonly uploads: { readonly mostBytes: number; readonly ended: AbortSignal };
+  readonly endpoint: Endpoint;
+  readonly uploads: {
+    /** Largest list in bytes. */
+    readonly maxBytes: number;
+    /** Aborted when the dashboard stops; deletes all uploaded lists. */
+    readonly ended: AbortSignal;
+  };
 }
 
 export type Dashboard = Hono<DashboardEnv>;
 
-/** Something that the person who asked can mend. Shown as a page. */
+/** An error that the user can fix, shown as a page with its remedy. */
 export class Problem extends Error {
   constructor(
     message: string,
@@ -65,22 +69,22 @@ export class Problem extends Error {
   }
 }
 
-/** Who may do things, not only look. */
+/** Whether the user may make changes. */
 export function isOperator(c: DashboardContext): boolean {
   return c.get('session').role === 'operator';
 }
 
-/** Who is logged in, and sees purchase codes masked. */
+/** Whether a viewer is logged in: viewers see purchase codes masked. */
 export function isViewer(c: DashboardContext): boolean {
   return (c.get('session') as DashboardSession | undefined)?.role === 'viewer';
 }
 
-export function noSeller(): Problem {
-  return new Problem('There is no such seller', 'The overview lists the sellers there are.', 404);
+export function sellerNotFound(): Problem {
+  return new Problem('Seller not found', 'The overview lists all sellers.', 404);
 }
 
-/** Does something for who is logged in, and enters it into the log of actions, whatever comes of it. */
-export async function act<T>(
+/** Runs an action of the user and records it with its outcome in the action log. */
+export async function runAction<T>(
   c: DashboardContext,
   { store }: Pick<DashboardParts, 'store'>,
   what: { readonly action: string; readonly target: string | null },
@@ -98,8 +102,17 @@ export async function act<T>(
   }
 }
 
-/** The notice for a job that was put into the queue: whether somebody is there to do it. */
-export async function queuedNotice({ processes }: Store): Promise<'queued' | 'no-worker'> {
+/** Queues a sync of a seller, or only of its items or account. */
+export async function enqueueSync(
+  { queues }: Pick<DashboardParts, 'queues'>,
+  seller: string,
+  kind: 'sync' | 'items' | 'account' = 'sync',
+): Promise<void> {
+  await queues.add('mirror', { kind, seller, tick: null, askedAt: new Date().toISOString() });
+}
+
+/** The notice to show after a job was queued. Warns when no worker is running. */
+export async function queueNotice({ processes }: Store): Promise<'queued' | 'no-worker'> {
   const workers = await processes.live(ALIVE_MS, 'worker');
   return workers.some(isAlive) ? 'queued' : 'no-worker';
 }

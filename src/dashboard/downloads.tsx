@@ -1,8 +1,9 @@
 import type { FC } from 'hono/jsx';
 import { COMMA_CSV, type CsvDialect } from '../domain/csv.js';
 import { roomFault } from '../intake/types.js';
-import { Problem, type DashboardContext } from './context.js';
-import { capital } from './parts.js';
+import { type DashboardContext, Problem } from './context.js';
+import { capital } from './format.js';
+import { oneOf } from './query.js';
 
 const TYPES = {
   csv: 'text/csv; charset=utf-8',
@@ -12,7 +13,7 @@ const TYPES = {
 
 export type DownloadFormat = keyof typeof TYPES;
 
-/** What a download is called, and the end of its address. */
+/** Label, accessible name and URL suffix of each kind of download. */
 const LINKS = {
   csv: { label: 'CSV', name: 'CSV', end: '.csv', query: {} },
   'csv-comma': {
@@ -26,9 +27,9 @@ const LINKS = {
 } as const;
 
 /**
- * Links to files of the same rows.
- * @param of what these are, for people who hear the page
- * @param path of the files, without their ending
+ * Links that download the same rows in several formats.
+ * @param of what the files contain, for screen readers
+ * @param path URL path without the file extension
  */
 export const Downloads: FC<{
   of: string;
@@ -55,33 +56,30 @@ export const Downloads: FC<{
   </>
 );
 
-/** The format that a file's name asks for; undefined for other names. */
-export function formatIn(ending: string | undefined): DownloadFormat | undefined {
-  return ending !== undefined && Object.hasOwn(TYPES, ending)
-    ? (ending as DownloadFormat)
-    : undefined;
+/** The format with this file extension. */
+export function formatOf(extension: string | undefined): DownloadFormat | undefined {
+  return oneOf(Object.keys(TYPES) as DownloadFormat[], extension);
 }
 
-/** CSV with decimal commas, where the query asks for it. */
-export function dialectIn(c: DashboardContext): CsvDialect | undefined {
+/** CSV with decimal commas, if the query requests it. */
+export function csvDialectOf(c: DashboardContext): CsvDialect | undefined {
   return c.req.query('decimal') === 'comma' ? COMMA_CSV : undefined;
 }
 
-/** @throws {Problem} when it is a workbook, and a sheet has no room for its rows */
+/** @throws {Problem} when the rows don't fit into a sheet of a workbook */
 export async function checkRoom(
   format: DownloadFormat,
   rows: () => number | Promise<number>,
 ): Promise<void> {
   const fault = format === 'xlsx' ? roomFault(format, await rows()) : null;
   if (fault === null) return;
-  throw new Problem(capital(fault), 'CSV takes them all. A filter leaves fewer.', 409);
+  throw new Problem(capital(fault), 'Download CSV instead, or filter the rows.', 409);
 }
 
 /**
- * Sends a file while it is made. When `make` fails the download breaks off, so that nobody takes a part
- * for the whole.
- * @param make hands over the parts, one after the other, and is called once somebody reads; `gone` is
- *   aborted when nobody does any more
+ * Streams a file while `make` produces it. If `make` fails, the download breaks off, so that a partial
+ * file does not look complete.
+ * @param make writes the file; starts when the client reads. `gone` aborts when the client disconnects.
  */
 export function sendFile(
   c: DashboardContext,
@@ -93,19 +91,19 @@ export function sendFile(
   const [reader, writer] = [readable.getReader(), writable.getWriter()];
   const gone = new AbortController();
   writer.closed.catch(() => gone.abort());
-  const begin = (): void => {
+  const start = (): void => {
     make((part) => writer.write(Buffer.from(part)), gone.signal)
       .then(() => writer.close())
       .catch((error: unknown) => writer.abort(error))
       .catch(() => undefined);
   };
-  let isBegun = false;
-  // Who asks with HEAD never reads: a connection to the database would wait for it.
+  let isStarted = false;
+  // A HEAD request never reads. Starting anyway would block a database connection.
   const body = new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
-        if (!isBegun) begin();
-        isBegun = true;
+        if (!isStarted) start();
+        isStarted = true;
         const { done, value } = await reader.read();
         if (done) controller.close();
         else controller.enqueue(value);

@@ -7,54 +7,48 @@ import { pipeline } from 'node:stream/promises';
 import type { ReadableStream } from 'node:stream/web';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Busboy, type BusboyFileStream } from '@fastify/busboy';
-import { Problem, type DashboardParts } from './context.js';
-import { newToken } from './doors.js';
+import { type DashboardParts, Problem } from './context.js';
+import { newToken } from './security.js';
 
-/** Largest list that can be pasted, bytes. */
-const MOST_PASTED = 8 * 1024 * 1024;
-const MOST_FIELD = 2_000;
-/** Drafts kept for one session, and in all; the oldest goes. */
-const DRAFTS_A_SESSION = 3;
-const DRAFTS_IN_ALL = 20;
-const KEPT_MS = 60 * 60_000;
+/** Largest pasted list in bytes. */
+const MAX_PASTED_BYTES = 8 * 1024 * 1024;
+const MAX_FIELD_CHARS = 2_000;
+/** Above these limits, the oldest drafts are deleted. */
+const MAX_DRAFTS_PER_SESSION = 3;
+const MAX_DRAFTS = 20;
+const MAX_AGE_MS = 60 * 60_000;
 const SWEEP_MS = 60_000;
-/** Who asked for work on a list waits so long (ms) for its end; most lists take less. */
-const ANSWER_MS = 2_000;
+/** How long a request waits for work on a list (ms). Slower work goes on in the background. */
+const WAIT_MS = 2_000;
 
-/** A list that was sent: it is read, waits for its start, and is started. */
+/** An uploaded list whose audit was not started yet. */
 export interface Draft<List, Facts> {
   readonly id: string;
-  /** Of the session that sent it; nobody else sees it. */
+  /** Form token of the session that uploaded it. Other sessions can't see it. */
   readonly owner: string;
   readonly path: string;
-  readonly madeAt: number;
+  readonly createdAt: number;
   readonly list: List;
-  /** What it came to; null until it was read. */
+  /** What reading the list found; null until it was read. */
   facts: Facts | null;
-  /** Where what it became is shown; null until it was started. */
+  /** URL of the started audit; null until it was started. */
   startedAs: string | null;
-  /** What is being done with it; null: nothing. */
-  work: DraftWork | null;
+  /** Lines handled so far by the work in progress; null when there is none. */
+  linesDone: number | null;
   /** Why the last work on it failed. */
   problem: Error | null;
   readonly dropped: AbortController;
 }
 
-/** Work on a list, which goes on while its page waits for it, however often that is loaded. */
-interface DraftWork {
-  /** Lines read so far. */
-  lines: number;
-}
-
-/** A form with a list, as it came in. */
-export interface SentList {
+/** An uploaded form with a list. */
+export interface UploadedList {
   readonly fields: ReadonlyMap<string, string>;
-  /** The file's name without folders; `pasted list` for a text. */
+  /** File name without folders, or `pasted list`. */
   readonly name: string;
   readonly path: string;
 }
 
-/** Keeps lists that were sent in files of this process, until they are started, an hour at most. */
+/** Keeps uploaded lists in temporary files for up to an hour, until their audits start. */
 export class Drafts<List, Facts> {
   readonly #drafts = new Map<string, Draft<List, Facts>>();
   readonly #uploads: DashboardParts['uploads'];
@@ -67,40 +61,40 @@ export class Drafts<List, Facts> {
   }
 
   /**
-   * Writes the list of a form to a file of its own.
-   * @param mayRead asked with the fields that came before the list: false refuses it unread
-   * @returns null when it was refused
-   * @throws {Problem} when there is no list, or it is too large
+   * Writes the list of an uploaded form to a file.
+   * @param mayRead decides by the fields before the list whether to read on
+   * @returns null when `mayRead` refused the upload
+   * @throws {Problem} when the list is missing, too large or incomplete
    */
   async receive(
     contentType: string,
     body: ReadableStream<Uint8Array> | null,
     mayRead: (fields: ReadonlyMap<string, string>) => boolean,
-  ): Promise<SentList | null> {
-    const path = join(this.#place(), newToken());
+  ): Promise<UploadedList | null> {
+    const path = join(this.#ownFolder(), newToken());
     const fields = new Map<string, string>();
     const source = Readable.fromWeb(body ?? new Blob([]).stream());
     const refusal = new Error('refused');
-    const cut = new AbortController();
-    let isCutOff = false;
+    const failed = new AbortController();
+    let isTruncated = false;
     let hasFile = false;
     let name = '';
     const writing: Promise<void>[] = [];
-    const keep = async (file: BusboyFileStream): Promise<void> => {
-      const bytes = await writeOwn(path, file, cut.signal);
-      isCutOff ||= file.truncated;
+    const save = async (file: BusboyFileStream): Promise<void> => {
+      const bytes = await writePrivate(path, file, failed.signal);
+      isTruncated ||= file.truncated;
       hasFile = bytes > 0 || name !== '';
     };
     try {
       const busboy = new Busboy({
         headers: { 'content-type': contentType },
         limits: {
-          fieldSize: MOST_PASTED,
+          fieldSize: MAX_PASTED_BYTES,
           fields: 10,
           files: 1,
           parts: 11,
           headerPairs: 20,
-          fileSize: this.#uploads.mostBytes,
+          fileSize: this.#uploads.maxBytes,
           fieldNameSize: 100,
         },
       });
@@ -109,7 +103,7 @@ export class Drafts<List, Facts> {
           source.destroy(refusal);
           return;
         }
-        isCutOff ||= valueIsCut || (field !== 'list' && value.length > MOST_FIELD);
+        isTruncated ||= valueIsCut || (field !== 'list' && value.length > MAX_FIELD_CHARS);
         fields.set(field, value);
       });
       busboy.on('file', (field, file: BusboyFileStream, filename) => {
@@ -123,93 +117,93 @@ export class Drafts<List, Facts> {
           return;
         }
         name = baseName(filename);
-        writing.push(keep(file));
+        writing.push(save(file));
         file.once('limit', () => source.destroy(this.#tooLarge()));
       });
       for (const event of ['partsLimit', 'filesLimit', 'fieldsLimit'] as const) {
-        busboy.on(event, () => (isCutOff = true));
+        busboy.on(event, () => (isTruncated = true));
       }
       await pipeline(source, busboy);
       await Promise.all(writing);
-      if (isCutOff) throw this.#tooLarge();
+      if (isTruncated) throw this.#tooLarge();
       if (hasFile) return { fields, name: name === '' ? 'list' : name, path };
       const pasted = fields.get('list') ?? '';
       if (pasted.trim() === '') {
-        throw new Problem('There is no list', 'Choose a file, or paste the codes.');
+        throw new Problem('No list was sent', 'Choose a file or paste the codes.');
       }
       await rm(path, { force: true });
-      await writeOwn(path, Readable.from([Buffer.from(pasted)]), cut.signal);
-      return { fields, name: PASTED, path };
+      await writePrivate(path, Readable.from([Buffer.from(pasted)]), failed.signal);
+      return { fields, name: 'pasted list', path };
     } catch (error) {
-      // What did not arrive whole has no end that its writing could wait for.
-      cut.abort();
+      // The stream of an incomplete upload never ends, so stop writing first.
+      failed.abort();
       await Promise.allSettled(writing);
       await rm(path, { force: true });
       if (error === refusal) return null;
       if (error instanceof Problem) throw error;
-      throw new Problem('The list did not arrive whole', 'Send it again.');
+      throw new Problem('The upload was incomplete', 'Send the list again.');
     }
   }
 
-  /** Keeps a list that has come in. */
+  /** Adds an uploaded list. Deletes the oldest drafts above the limits. */
   add(owner: string, path: string, list: List): Draft<List, Facts> {
     const draft: Draft<List, Facts> = {
       id: newToken(),
       owner,
       path,
       list,
-      madeAt: Date.now(),
+      createdAt: Date.now(),
       facts: null,
       startedAs: null,
-      work: null,
+      linesDone: null,
       problem: null,
       dropped: new AbortController(),
     };
     this.#drafts.set(draft.id, draft);
     const own = [...this.#drafts.values()].filter((one) => one.owner === owner);
-    for (const one of own.slice(0, -DRAFTS_A_SESSION)) void this.drop(one);
-    for (const one of [...this.#drafts.values()].slice(0, -DRAFTS_IN_ALL)) void this.drop(one);
+    for (const one of own.slice(0, -MAX_DRAFTS_PER_SESSION)) void this.drop(one);
+    for (const one of [...this.#drafts.values()].slice(0, -MAX_DRAFTS)) void this.drop(one);
     this.#timer ??= setInterval(() => this.#sweep(), SWEEP_MS).unref();
     return draft;
   }
 
-  /** A list of this session. @throws {Problem} when it is not there any more */
+  /** Returns a draft of this session. @throws {Problem} (404) when it no longer exists */
   get(owner: string, id: unknown): Draft<List, Facts> {
     this.#sweep();
     const draft = typeof id === 'string' ? this.#drafts.get(id) : undefined;
     if (draft !== undefined && draft.owner === owner) return draft;
     throw new Problem(
-      'This list is not here any more',
-      'Lists are kept for an hour, and until the dashboard is restarted. If you had started it, Audits lists it; otherwise send it again.',
+      'This list is no longer available',
+      'Lists are deleted after an hour and when the dashboard restarts. If you started the audit, find it under Audits. Otherwise upload the list again.',
       404,
     );
   }
 
   /**
-   * Works on a list, also after the answer to who asked for it: proxies wait a minute for an answer, but
-   * millions of lines take longer.
-   * @param work ends early at its signal: the list is dropped, or the dashboard ends
+   * Works on a list. Returns early when that takes long; the work goes on. Proxies wait about a minute
+   * for a response, but millions of lines take longer.
+   * @param work must stop when its signal aborts: the draft was dropped or the dashboard stops
    */
   async work(
     draft: Draft<List, Facts>,
     work: (signal: AbortSignal, onLines: (lines: number) => void) => Promise<void>,
   ): Promise<void> {
     const signal = AbortSignal.any([this.#uploads.ended, draft.dropped.signal]);
+    draft.problem = null;
+    draft.linesDone = 0;
     const done = work(signal, (lines) => {
-      if (draft.work !== null) draft.work.lines = lines;
+      if (draft.linesDone !== null) draft.linesDone = lines;
     })
       .catch((error: unknown) => {
         draft.problem = error instanceof Error ? error : new Error(String(error));
       })
       .finally(() => {
-        draft.work = null;
+        draft.linesDone = null;
       });
-    draft.problem = null;
-    draft.work = { lines: 0 };
-    await Promise.race([done, wait(ANSWER_MS, undefined, { ref: false })]);
+    await Promise.race([done, wait(WAIT_MS, undefined, { ref: false })]);
   }
 
-  /** Forgets a list, and deletes its file. */
+  /** Deletes a draft and its file. */
   async drop(draft: Draft<List, Facts>): Promise<void> {
     this.#drafts.delete(draft.id);
     draft.dropped.abort();
@@ -224,42 +218,39 @@ export class Drafts<List, Facts> {
   }
 
   #sweep(): void {
-    const before = Date.now() - KEPT_MS;
-    for (const draft of this.#drafts.values()) if (draft.madeAt < before) void this.drop(draft);
+    const before = Date.now() - MAX_AGE_MS;
+    for (const draft of this.#drafts.values()) if (draft.createdAt < before) void this.drop(draft);
   }
 
-  /** A folder that only this user may enter. */
-  #place(): string {
+  /** A folder that only this user may read. */
+  #ownFolder(): string {
     this.#folder ??= mkdtempSync(join(tmpdir(), 'seller-mirror-lists-'));
     return this.#folder;
   }
 
   #tooLarge(): Problem {
-    const most = Math.floor(this.#uploads.mostBytes / 1024 ** 2);
+    const most = Math.floor(this.#uploads.maxBytes / 1024 ** 2);
     return new Problem(
       'The list is too large',
-      `A file may have ${most} MB, a pasted text ${MOST_PASTED / 1024 ** 2} MB. Use \`seller-mirror codes check\` for larger lists, or compress it with gzip.`,
+      `Files may have up to ${most} MB, pasted lists ${MAX_PASTED_BYTES / 1024 ** 2} MB. Compress the list with gzip, or use \`seller-mirror codes check\`.`,
       413,
     );
   }
 }
 
-/** What a list that was pasted is called. */
-const PASTED = 'pasted list';
+const MAX_NAME_CHARS = 200;
 
-const LONGEST_NAME = 200;
-
-/** A file's name as browsers and attackers send it: without folders and what turns or hides text. */
+/** Removes folders and invisible characters from an untrusted file name. */
 function baseName(name: string | undefined): string {
   const last = (name ?? '').toWellFormed().split(/[/\\]/).at(-1) ?? '';
   return last
     .replace(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, '')
     .trim()
-    .slice(-LONGEST_NAME);
+    .slice(-MAX_NAME_CHARS);
 }
 
-/** @returns how many bytes were written */
-async function writeOwn(path: string, source: Readable, signal: AbortSignal): Promise<number> {
+/** Writes a new file that only this user may read. @returns bytes written */
+async function writePrivate(path: string, source: Readable, signal: AbortSignal): Promise<number> {
   const into = createWriteStream(path, { flags: 'wx', mode: 0o600 });
   await pipeline(source, into, { signal });
   return into.bytesWritten;

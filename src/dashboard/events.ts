@@ -1,19 +1,19 @@
 import { streamSSE } from 'hono/streaming';
 import { maskLikelyCodes } from '../domain/secret.js';
-import { isViewer, type Dashboard, type DashboardParts } from './context.js';
-import { cookieOf, tokenHash } from './doors.js';
+import { type Dashboard, type DashboardParts, isViewer } from './context.js';
+import { sessionCookie, tokenHash } from './security.js';
 
-/** Time between two checks that a watcher's session lasts (ms). */
+/** How often an open stream checks its session (ms). */
 const SESSION_CHECK_MS = 5_000;
 
-/** `/events`: tells browsers how far running work is, by one query a second for all of them. */
-export function addEvents(app: Dashboard, { store, door, live }: DashboardParts): void {
+/** `/events`: streams live progress to browsers. All streams share one query a second. */
+export function addEvents(app: Dashboard, { store, endpoint, live }: DashboardParts): void {
   app.get('/events', (c) => {
-    // Nobody reads the stream of a HEAD, so nobody would end its watch.
+    // A HEAD response has no reader that could end the stream.
     if (c.req.method === 'HEAD') return c.body(null);
-    const token = cookieOf(c, door) ?? '';
+    const token = sessionCookie(c, endpoint) ?? '';
     return streamSSE(c, async (stream) => {
-      let number = Number(c.req.header('last-event-id') ?? 0) || 0;
+      let eventId = Number(c.req.header('last-event-id') ?? 0) || 0;
       let checkedAt = Date.now();
       const watch = live.watch();
       stream.onAbort(() => watch.end());
@@ -21,12 +21,12 @@ export function addEvents(app: Dashboard, { store, door, live }: DashboardParts)
         for (;;) {
           const message = await watch.next();
           if (stream.aborted || message === null) return;
-          number += 1;
+          eventId += 1;
           const text = JSON.stringify(message);
-          // Sent each second, changed or not: the page sees that the server is there.
+          // Sent every second, even unchanged: it also tells the page that the server is up.
           await stream.writeSSE({
             event: 'live',
-            id: String(number),
+            id: String(eventId),
             data: isViewer(c) ? maskLikelyCodes(text) : text,
           });
           if (Date.now() - checkedAt < SESSION_CHECK_MS) continue;

@@ -1,11 +1,12 @@
 import type { Child, FC, PropsWithChildren } from 'hono/jsx';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { maskLikelyCodes } from '../domain/secret.js';
-import { isViewer, type DashboardContext } from './context.js';
+import { type DashboardContext, isViewer } from './context.js';
 import { ASSETS } from './assets.js';
-import { Sentence, TIME_ZONE, Token } from './parts.js';
+import { TIME_ZONE } from './format.js';
+import { Sentence, Token } from './parts.js';
 
-/** The sections, in the order of the navigation; the key goes there after `g`. */
+/** Sections in navigation order. Pressing `g`, then the key, opens a section. */
 const SECTIONS = [
   { path: '/', label: 'Overview', key: 'o' },
   { path: '/runs', label: 'Runs', key: 'r' },
@@ -19,18 +20,18 @@ const SECTIONS = [
 
 interface PageOptions {
   readonly title: string;
-  /** Beside the title: the page's main actions. */
+  /** The page's main actions, shown beside the title. */
   readonly actions?: Child;
-  /** One line under the title. */
+  /** One line below the title. */
   readonly lead?: Child;
-  /** The page stays as it is while figures change, such as a form. */
-  readonly isStill?: boolean;
+  /** Live updates must not replace the page's content, for example while someone fills in a form. */
+  readonly isStatic?: boolean;
   readonly status?: 200 | 404 | 409 | 422;
 }
 
 /**
- * Answers with a whole document. Names of lists and what the marketplace says may hold a purchase code:
- * viewers see it masked there too.
+ * Responds with a complete document. For viewers, masks everything that looks like a purchase code:
+ * list names and marketplace messages may contain one.
  */
 export function respond(
   c: DashboardContext,
@@ -43,7 +44,7 @@ export function respond(
   });
 }
 
-/** Answers with a page of the dashboard. */
+/** Responds with a page inside the dashboard's frame. */
 export function page(
   c: DashboardContext,
   { status = 200, ...options }: PageOptions,
@@ -68,7 +69,7 @@ export function page(
 
 interface FrameProps extends PageOptions {
   readonly path: string;
-  /** A name of `NOTICES`. */
+  /** A key of `NOTICES`. */
   readonly notice: string | null;
   readonly who: { readonly who: string; readonly role: string };
   readonly token: string;
@@ -76,7 +77,7 @@ interface FrameProps extends PageOptions {
 }
 
 const Frame: FC<PropsWithChildren<FrameProps>> = (props) => {
-  const { title, actions, lead, isStill, path, notice, who, token, version, children } = props;
+  const { title, actions, lead, isStatic, path, notice, who, token, version, children } = props;
   return (
     <Document title={title} version={version}>
       <a class="skip" href="#main">
@@ -109,7 +110,7 @@ const Frame: FC<PropsWithChildren<FrameProps>> = (props) => {
           </form>
         </div>
       </header>
-      <main id="main" tabindex={-1} data-still={isStill === true ? '' : undefined}>
+      <main id="main" tabindex={-1} data-static={isStatic === true ? '' : undefined}>
         <div class="head">
           <div>
             <h1>{title}</h1>
@@ -130,12 +131,12 @@ function isWithin(path: string, section: string): boolean {
   return (
     path === section ||
     (section !== '/' && path.startsWith(`${section}/`)) ||
-    // A seller's page belongs to the overview.
+    // Seller pages belong to the overview.
     (section === '/' && path.startsWith('/sellers/'))
   );
 }
 
-/** A page without session: login and errors. */
+/** An HTML document without navigation: login, errors, and the base of every page. */
 export const Document: FC<
   PropsWithChildren<{ title: string; version?: string; next?: string }>
 > = ({ title, version, next, children }) => (
@@ -161,23 +162,22 @@ export const Mark: FC = () => (
   </svg>
 );
 
-/** What was done, by the name that the page's address carries. */
+/** Messages shown after an action, selected by the `notice` parameter of the URL. */
 const NOTICES: Readonly<Record<string, string>> = {
-  queued: 'The job is in the queue. It begins as soon as a worker is free.',
-  'no-worker':
-    'The job is in the queue, but no worker is running: start one with `seller-mirror run`.',
-  approved: 'The removals were approved.',
-  rejected: 'The removals were rejected: the items stay missing.',
-  paused: 'Schedules leave this seller alone until you resume it.',
-  resumed: 'Schedules mirror this seller again.',
-  retried: 'The job is in the queue again, with all its attempts.',
+  queued: 'Queued. The job starts as soon as a worker is free.',
+  'no-worker': 'Queued, but no worker is running. Start one with `seller-mirror run`.',
+  approved: 'Removals approved.',
+  rejected: 'Removals rejected. The items stay missing.',
+  paused: 'Paused. Schedules skip this seller until you resume it.',
+  resumed: 'Resumed. Schedules mirror this seller again.',
+  retried: 'The job is back in the queue.',
   'key-untried':
-    'The audit is in the queue. The marketplace did not answer this machine, so the worker tries the API key: with a bad one the audit fails, and says so here.',
-  cancelled: 'The audit was cancelled. Verdicts that it found are kept.',
+    'Audit queued. The marketplace did not respond to this machine, so the worker will check the API key. If the key is refused, the audit fails and this page says so.',
+  cancelled: 'Audit cancelled. Its verdicts so far are kept.',
 };
 
 const Notice: FC<{ of: string | null }> = ({ of }) => {
-  // The name comes from the address: `constructor` is none.
+  // The key comes from the URL and could be `constructor`.
   const text = of !== null && Object.hasOwn(NOTICES, of) ? NOTICES[of] : undefined;
   return text === undefined ? null : (
     <p class="notice good" role="status">
@@ -188,12 +188,12 @@ const Notice: FC<{ of: string | null }> = ({ of }) => {
 
 const Keys: FC = () => (
   <dialog id="keys" aria-labelledby="keys-title">
-    <h2 id="keys-title">Keys</h2>
+    <h2 id="keys-title">Keyboard shortcuts</h2>
     <dl class="keys">
       <dt>
         <kbd>/</kbd>
       </dt>
-      <dd>search</dd>
+      <dd>Search</dd>
       {SECTIONS.map(({ key, label }) => (
         <>
           <dt>
@@ -205,7 +205,7 @@ const Keys: FC = () => (
       <dt>
         <kbd>?</kbd>
       </dt>
-      <dd>this list</dd>
+      <dd>Show shortcuts</dd>
     </dl>
     <form method="dialog">
       <button>Close</button>
@@ -213,7 +213,7 @@ const Keys: FC = () => (
   </dialog>
 );
 
-/** Answers with one message. */
+/** Responds with a page that shows only a message. */
 export function message(
   c: DashboardContext,
   status: 403 | 404 | 409 | 410 | 413 | 422 | 429 | 503,
@@ -229,10 +229,16 @@ export function message(
           <Sentence text={text} />
         </p>
         <p>
-          <a href="/">To the overview</a>
+          <a href="/">Go to the overview</a>
         </p>
       </main>
     </Document>,
     status,
   );
+}
+
+/** Refuses a form whose token is missing or belongs to another session. */
+export function expiredForm(c: DashboardContext): Response {
+  const remedy = 'The form has expired. Go back, reload the page and try again.';
+  return message(c, 403, 'Nothing was changed', remedy);
 }

@@ -1,35 +1,35 @@
 import { Rate } from '../domain/rate.js';
 import type { Running } from '../store/overview.js';
-import { count, duration, plural } from './parts.js';
+import { count, duration, plural } from './format.js';
 
-/** Time between two looks at the store while somebody watches (ms). */
-const LOOK_EVERY_MS = 1_000;
+const POLL_MS = 1_000;
 
-/** A bar of a page. */
+/** The progress bar of a run or an audit. */
 export interface LiveBar {
+  /** Such as `run 12` or `audit 3`. */
   readonly id: string;
   readonly done: number;
-  /** Null: nobody knows. */
+  /** Null when unknown. */
   readonly total: number | null;
   readonly text: string;
 }
 
-/** What watchers are told. */
 interface LiveMessage {
-  /** Another one means that the page may look different. */
+  /** Pages reload their content when it changes. */
   readonly version: string;
   readonly bars: readonly LiveBar[];
 }
 
 interface Watch {
-  /** Resolves with the next message; null when the watch or the dashboard has ended. */
+  /** Resolves with the next message; null after the watch or the dashboard has ended. */
   next(): Promise<LiveMessage | null>;
   end(): void;
 }
 
-/** Looks at the running work once a second while somebody watches. */
-export class LiveWork {
+/** Broadcasts the progress of running work. Polls the store only while somebody watches. */
+export class LiveProgress {
   readonly #read: () => Promise<Running>;
+  /** Resolvers of the `next` calls that wait for a message. */
   readonly #waiting = new Set<(message: LiveMessage | null) => void>();
   readonly #rates = new Map<string, Rate>();
   #watchers = 0;
@@ -45,7 +45,7 @@ export class LiveWork {
     let first = this.#last;
     let resolveOwn: ((message: LiveMessage | null) => void) | null = null;
     this.#watchers += 1;
-    this.#timer ??= setInterval(() => void this.#look(), LOOK_EVERY_MS);
+    this.#timer ??= setInterval(() => void this.#poll(), POLL_MS);
     return {
       next: () => {
         if (ended) return Promise.resolve(null);
@@ -64,45 +64,45 @@ export class LiveWork {
         ended = true;
         this.#watchers -= 1;
         if (resolveOwn !== null && this.#waiting.delete(resolveOwn)) resolveOwn(null);
-        if (this.#watchers === 0) this.#rest();
+        if (this.#watchers === 0) this.#stopPolling();
       },
     };
   }
 
-  /** Another one than before means that pages may look different. */
+  /** The current version, for a page that is being rendered. */
   async version(): Promise<string> {
     return this.#last?.version ?? versionOf(await this.#read());
   }
 
   /** Ends all watches. */
   close(): void {
-    this.#tell(null);
-    this.#rest();
+    this.#broadcast(null);
+    this.#stopPolling();
   }
 
-  /** What a page shows at first; the same that its script shows later. */
+  /** The bars that a page shows until its script receives the first message. */
   barsOf(running: Running): readonly LiveBar[] {
     return [...running.runs.map(runBar), ...running.audits.map((audit) => this.#auditBar(audit))];
   }
 
-  #rest(): void {
+  #stopPolling(): void {
     if (this.#timer !== null) clearInterval(this.#timer);
     this.#timer = null;
     this.#last = null;
     this.#rates.clear();
   }
 
-  async #look(): Promise<void> {
+  async #poll(): Promise<void> {
     try {
       const running = await this.#read();
       this.#last = { version: versionOf(running), bars: this.barsOf(running) };
-      this.#tell(this.#last);
+      this.#broadcast(this.#last);
     } catch {
-      // Nothing is told while the store does not answer: pages say so after some seconds.
+      // Without messages, pages show after a few seconds that the server does not respond.
     }
   }
 
-  #tell(message: LiveMessage | null): void {
+  #broadcast(message: LiveMessage | null): void {
     const waiting = [...this.#waiting];
     this.#waiting.clear();
     for (const resolve of waiting) resolve(message);
@@ -111,32 +111,32 @@ export class LiveWork {
   #auditBar(audit: Running['audits'][number]): LiveBar {
     const { auditId, codes, reused, pending, denied, valid, invalid, unproven, problem } = audit;
     const [done, total] = [codes - reused - pending, codes - reused];
-    const waiting = denied > 0 && denied === pending ? `${count(denied)} denied, second look` : '';
-    // Denied codes wait for the second look, which comes after all others were asked for.
-    const isPaused = waiting !== '' || problem !== null;
+    // The second look at denied codes starts after all other codes were checked.
+    const isSecondLook = denied > 0 && denied === pending;
+    const isPaused = isSecondLook || problem !== null;
     const left = this.#left(auditId, done + denied, total, isPaused);
     const text = [
       `${count(done)} of ${count(total)}`,
       `${count(valid)} valid`,
       `${count(invalid)} invalid`,
       unproven > 0 ? `${count(unproven)} unproven` : '',
-      waiting === '' ? `${count(pending)} waiting` : waiting,
+      isSecondLook ? `${count(denied)} denied, second look` : `${count(pending)} waiting`,
       left,
       problem ?? '',
     ];
     return { id: `audit ${auditId}`, done, total, text: text.filter(Boolean).join(' · ') };
   }
 
-  /** Rate and time left; empty while it is paused, or nobody knows. @param asked codes asked for */
-  #left(auditId: string, asked: number, total: number, isPaused: boolean): string {
+  /** Rate and time left; empty while paused or unknown. @param checked codes checked so far */
+  #left(auditId: string, checked: number, total: number, isPaused: boolean): string {
     const now = performance.now();
-    const rate = this.#rates.get(auditId) ?? new Rate(asked, now);
+    const rate = this.#rates.get(auditId) ?? new Rate(checked, now);
     this.#rates.set(auditId, rate);
-    rate.note(asked, now);
+    rate.note(checked, now);
     if (isPaused) rate.pause(now);
     const perMs = isPaused ? 0 : rate.perMs(now);
     if (perMs === 0) return '';
-    return `${count(Math.round(perMs * 60_000))} a minute, ${duration((total - asked) / perMs)} left`;
+    return `${count(Math.round(perMs * 60_000))} a minute, ${duration((total - checked) / perMs)} left`;
   }
 }
 
@@ -144,7 +144,7 @@ function versionOf({ newest, runs, audits }: Running): string {
   return [newest, ...runs.map(({ runId }) => runId), ...audits.map(auditVersion)].join(' ');
 }
 
-/** Pages of an audit show more than its bar when its problem changes or its second look begins. */
+/** An audit's page changes beyond its bar with a new problem, and when the second look starts. */
 function auditVersion({ auditId, problem, pending, denied }: Running['audits'][number]): string {
   return `${auditId}:${problem ?? ''}:${pending === denied}`;
 }
@@ -152,7 +152,7 @@ function auditVersion({ auditId, problem, pending, denied }: Running['audits'][n
 const PHASES = {
   account: 'reading the account',
   list: 'reading the list',
-  write: 'writing',
+  write: 'saving',
   'look-up': 'looking up items',
 } as const;
 

@@ -1,31 +1,38 @@
 import type { Dashboard, DashboardContext, DashboardParts } from './context.js';
-import { addressOf, cookieOf, giveCookie, LoginLimit, newToken, tokenHash } from './doors.js';
+import {
+  clientAddress,
+  LoginLimit,
+  newToken,
+  sessionCookie,
+  setSessionCookie,
+  tokenHash,
+} from './security.js';
 import { Document, Mark, message, respond } from './layout.js';
 import { isPassword, isUserName } from './passwords.js';
-import { formIn } from './query.js';
+import { readForm } from './query.js';
 
-/** Login by a link or by name and password. */
-export function addLogin(app: Dashboard, { store, door, log }: DashboardParts): void {
-  // Whoever guesses passwords must not lock out people with a link, which nobody can guess.
+/** `/login`: log in with a one-time link, or with name and password. */
+export function addLogin(app: Dashboard, { store, endpoint, log }: DashboardParts): void {
+  // Separate limits: password guessing must not block login links, which can't be guessed.
   const [links, passwords] = [new LoginLimit(), new LoginLimit()];
 
   app.get('/login', async (c) => {
     const token = c.req.query('token');
-    // Previews of messengers look at links with HEAD: that uses none up.
+    // Messengers preview links with HEAD. That must not use up the link.
     if (token === undefined || c.req.method === 'HEAD') return loginPage(c, null);
-    const wait = links.enter(addressOf(c, door));
-    if (wait > 0) return tooMany(c, wait);
+    const wait = links.attempt(clientAddress(c, endpoint));
+    if (wait > 0) return tooManyAttempts(c, wait);
     const madeBy = await store.access.useLink(tokenHash(token));
     if (madeBy === null) {
       return message(
         c,
         410,
-        'This login link does not work any more',
-        'A link works once, for 10 minutes. `seller-mirror dashboard link` prints a new one.',
+        'This login link has expired',
+        'A link works once, within 10 minutes. Run `seller-mirror dashboard link` for a new one.',
       );
     }
-    await begin(c, { madeBy });
-    // After a redirect from another site, as from a mail, browsers would keep the cookie back.
+    await openSession(c, { madeBy });
+    // Opened from another site, such as webmail: a redirect would not send the new cookie.
     if (c.req.header('sec-fetch-site') !== 'cross-site') return c.redirect('/', 303);
     return respond(
       c,
@@ -33,7 +40,7 @@ export function addLogin(app: Dashboard, { store, door, log }: DashboardParts): 
         <main class="alone">
           <h1>You are logged in</h1>
           <p>
-            <a href="/">To the overview</a>
+            <a href="/">Go to the overview</a>
           </p>
         </main>
       </Document>,
@@ -41,44 +48,44 @@ export function addLogin(app: Dashboard, { store, door, log }: DashboardParts): 
   });
 
   app.post('/login', async (c) => {
-    const wait = passwords.enter(addressOf(c, door));
-    if (wait > 0) return tooMany(c, wait);
-    const { name, password, to } = await formIn(c);
+    const wait = passwords.attempt(clientAddress(c, endpoint));
+    if (wait > 0) return tooManyAttempts(c, wait);
+    const { name, password, to } = await readForm(c);
     if (typeof name !== 'string' || typeof password !== 'string') return loginPage(c, null);
     const stored = isUserName(name) ? await store.access.passwordHash(name) : null;
     if (!(await isPassword(password, stored))) {
-      log.warn('dashboard: a login was refused');
-      return loginPage(c, 'Name or password is wrong.');
+      log.warn('dashboard: login refused: wrong name or password');
+      return loginPage(c, 'Wrong name or password.');
     }
-    await begin(c, { userName: name });
+    await openSession(c, { userName: name });
     return c.redirect(localPath(to), 303);
   });
 
-  async function begin(
+  async function openSession(
     c: DashboardContext,
     of: { readonly userName: string } | { readonly madeBy: string },
   ): Promise<void> {
-    const before = cookieOf(c, door);
-    if (before !== null) await store.access.endSession(tokenHash(before));
+    const previous = sessionCookie(c, endpoint);
+    if (previous !== null) await store.access.endSession(tokenHash(previous));
     const token = newToken();
     await store.access.openSession(tokenHash(token), of);
     const who = 'userName' in of ? of.userName : of.madeBy;
     await store.access.log({ who, action: 'log in', target: null, outcome: 'done' });
-    giveCookie(c, door, token);
+    setSessionCookie(c, endpoint, token);
   }
 }
 
-/** A path of this dashboard; `/` for anything else. */
+/** Returns a path of this dashboard; `/` for anything that could lead elsewhere. */
 function localPath(to: unknown): string {
   return typeof to === 'string' && /^\/(?![/\\])[!-[\]-~]*$/.test(to) ? to : '/';
 }
 
-function tooMany(c: DashboardContext, seconds: number): Response {
+function tooManyAttempts(c: DashboardContext, seconds: number): Response {
   c.header('retry-after', String(seconds));
-  return message(c, 429, 'Too many tries', `Try again in ${seconds} seconds.`);
+  return message(c, 429, 'Too many login attempts', `Try again in ${seconds} seconds.`);
 }
 
-function loginPage(c: DashboardContext, fault: string | null): Response {
+function loginPage(c: DashboardContext, error: string | null): Response {
   return respond(
     c,
     <Document title="Log in">
@@ -87,9 +94,9 @@ function loginPage(c: DashboardContext, fault: string | null): Response {
           <Mark /> seller-mirror
         </h1>
         <form class="form" method="post" action="/login">
-          {fault === null ? null : (
-            <p class="fault" role="alert">
-              {fault}
+          {error === null ? null : (
+            <p class="error" role="alert">
+              {error}
             </p>
           )}
           <input type="hidden" name="to" value={localPath(c.req.query('to'))} />
@@ -104,11 +111,10 @@ function loginPage(c: DashboardContext, fault: string | null): Response {
           <button class="main">Log in</button>
         </form>
         <p class="muted">
-          On the machine itself, <code>seller-mirror dashboard link</code> prints a link that logs
-          you in.
+          No account? Run <code>seller-mirror dashboard link</code> on the server for a login link.
         </p>
       </main>
     </Document>,
-    fault === null ? 200 : 401,
+    error === null ? 200 : 401,
   );
 }

@@ -3,33 +3,33 @@ import { promisify } from 'node:util';
 
 const derive = promisify<string, Buffer, number, object, Buffer>(scrypt);
 
-/** N = 2^17: 128 MB and about 0.4 s for each. */
+/** scrypt cost N = 2^17: a hash takes 128 MB and about 0.4 s. */
 const LOG_N = 17;
+/** scrypt block size r. */
 const BLOCK = 8;
 const HASH_BYTES = 32;
-/** At most this many at once: each takes 128 MB. */
-const AT_ONCE = 2;
+const MAX_PARALLEL_HASHES = 2;
 
-export const SHORTEST_PASSWORD = 10;
-/** Longer ones are refused, not cut. */
-export const LONGEST_PASSWORD = 1_000;
+export const MIN_PASSWORD_CHARS = 10;
+/** Longer passwords are refused, not truncated. */
+export const MAX_PASSWORD_CHARS = 1_000;
 
-/** Whether an account can have this name. */
+/** Whether the text is a valid account name. */
 export function isUserName(text: string): boolean {
   return /^[\w.@-]{1,63}$/.test(text);
 }
 
-/** Why a password can't be used; null when it can. */
+/** Why a password is not allowed; null when it is. */
 export function passwordFault(password: string): string | null {
-  if (password.length > LONGEST_PASSWORD) {
-    return `a password has at most ${LONGEST_PASSWORD} characters`;
+  if (password.length > MAX_PASSWORD_CHARS) {
+    return `a password may have at most ${MAX_PASSWORD_CHARS} characters`;
   }
-  return password.length < SHORTEST_PASSWORD
-    ? `a password has at least ${SHORTEST_PASSWORD} characters`
+  return password.length < MIN_PASSWORD_CHARS
+    ? `a password needs at least ${MIN_PASSWORD_CHARS} characters`
     : null;
 }
 
-/** Hashes a password with scrypt and a salt of its own, for `mirror.users`. */
+/** Hashes a password with scrypt and a random salt, for `mirror.users`. */
 export async function hashPassword(password: string): Promise<string> {
   const salt = randomBytes(16);
   const hash = await hashOf(password, salt, LOG_N);
@@ -37,13 +37,13 @@ export async function hashPassword(password: string): Promise<string> {
 }
 
 /**
- * Whether the password is the one that was hashed. Takes as long when there is no account, so that
- * nobody learns which names exist.
- * @param stored null when there is no account
+ * Whether a password matches its hash. Takes equally long without an account, so that timing does not
+ * reveal which names exist.
+ * @param stored the hash; null without an account
  */
 export async function isPassword(password: string, stored: string | null): Promise<boolean> {
   const [, logN, salt = '', hash = ''] = stored?.split('$') ?? [];
-  if (password.length > LONGEST_PASSWORD) return false;
+  if (password.length > MAX_PASSWORD_CHARS) return false;
   const expected = Buffer.from(hash, 'base64');
   const found = await hashOf(password, Buffer.from(salt, 'base64'), Number(logN ?? LOG_N));
   return expected.length === found.length && timingSafeEqual(expected, found);
@@ -53,7 +53,7 @@ let running = 0;
 const waiting: (() => void)[] = [];
 
 async function hashOf(password: string, salt: Buffer, logN: number): Promise<Buffer> {
-  if (running >= AT_ONCE) await new Promise<void>((resolve) => waiting.push(resolve));
+  if (running >= MAX_PARALLEL_HASHES) await new Promise<void>((resolve) => waiting.push(resolve));
   else running++;
   try {
     const N = 2 ** logN;

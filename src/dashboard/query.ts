@@ -1,57 +1,59 @@
 import type { Config } from '../config/index.js';
 import { describeCodeFault, readCode } from '../domain/codes/code.js';
 import { cellMasker } from '../domain/redact.js';
-import { Problem, type DashboardContext } from './context.js';
+import { type DashboardContext, Problem } from './context.js';
 
-/** The fields of a form. @throws {Problem} when it is broken */
-export async function formIn(c: DashboardContext): Promise<Readonly<Record<string, unknown>>> {
+/** Reads the fields of a form. @throws {Problem} when the body is malformed */
+export async function readForm(c: DashboardContext): Promise<Readonly<Record<string, unknown>>> {
   return c.req.parseBody().catch(() => {
-    throw new Problem('Nothing was done', 'The form did not arrive whole: send it again.');
+    throw new Problem('Nothing was changed', 'The form arrived incomplete. Send it again.');
   });
 }
 
-/** A number in a path. @throws {Problem} when it is none */
-export function idIn(text: string): bigint {
-  const id = numberIn(text);
-  if (id === null) throw new Problem('There is no such page', 'The address may be mistyped.', 404);
+/** Parses an id in a path. @throws {Problem} (404) when it is not a number */
+export function parseId(text: string): bigint {
+  const id = parseNumber(text);
+  if (id === null) throw new Problem('Page not found', 'Check the address.', 404);
   return id;
 }
 
-/** A whole number in a query; null when it is none. */
-export function numberIn(text: string | undefined): bigint | null {
+/** Parses a whole number in a query; null when it is not one. */
+export function parseNumber(text: string | undefined): bigint | null {
   return text !== undefined && /^\d{1,18}$/.test(text) ? BigInt(text) : null;
 }
 
-/** The first moment of a day such as `2026-11-23`, in the server's time zone; null when it is none. */
-export function dayIn(text: string): Date | null {
+/** Parses a day such as `2026-11-23`. @returns its start in the server's time zone; null when invalid */
+export function parseDay(text: string): Date | null {
   const [, date] = /^\d{4}-\d\d-(\d\d)$/.exec(text) ?? [];
   const start = new Date(`${text}T00:00:00`);
-  // The 31st of February would be a day in March.
+  // `Date` turns February 31 into a day in March.
   return date !== undefined && start.getDate() === Number(date) ? start : null;
 }
 
-/** The one of some words that a text is. */
-export function oneOf<const T extends string>(
-  all: readonly T[],
-  text: string | undefined,
-): T | undefined {
-  return all.find((one) => one === text);
+/** Returns the text if it is one of the values. */
+export function oneOf<const T extends string>(values: readonly T[], text: unknown): T | undefined {
+  return values.find((value) => value === text);
 }
 
 /**
- * A purchase code that somebody typed.
- * @param what it is, at the start of a sentence
- * @throws {Problem} when it is none, or an API key
+ * Parses a purchase code from a form.
+ * @param label names the field, at the start of a sentence
+ * @throws {Problem} when it is no code, or an API key
  */
-export function codeIn(given: unknown, { sellers }: Pick<Config, 'sellers'>, what: string): string {
-  const reading = readCode(typeof given === 'string' ? given : '');
+export function parseCode(
+  input: unknown,
+  { sellers }: Pick<Config, 'sellers'>,
+  label: string,
+): string {
+  const reading = readCode(typeof input === 'string' ? input : '');
   if ('reason' in reading) {
-    throw new Problem(`${what} ${describeCodeFault(reading.reason)}`, 'Type it as you have it.');
+    const remedy = 'Copy the code exactly as the buyer sent it.';
+    throw new Problem(`${label} ${describeCodeFault(reading.reason)}`, remedy);
   }
   const mask = cellMasker(sellers.map(({ key }) => key));
   if (mask(reading.code) === reading.code) return reading.code;
   throw new Problem(
-    'An API key was given in place of a purchase code: it was not sent, and is not kept',
-    'Give the code of a purchase.',
+    'That is an API key, not a purchase code. It was neither sent nor saved',
+    'Enter a purchase code.',
   );
 }

@@ -3,7 +3,7 @@ import type { FiredSchedule, LiveProcess } from '../store/processes.js';
 import { PAUSED } from '../store/sellers.js';
 import type { SellerStatus } from '../store/status.js';
 
-/** The schedules that living processes fire for a seller, each once. */
+/** A seller's distinct schedules in the running processes. */
 export function schedulesOf(
   sellerId: string,
   processes: readonly LiveProcess[],
@@ -14,18 +14,18 @@ export function schedulesOf(
   return [...new Map(own.map((one) => [`${one.kind} ${one.cron} ${one.timeZone}`, one])).values()];
 }
 
-/** Why nothing happens at the times of a seller's schedules; null when nothing keeps it from that. */
+/** Why a seller's schedules would not run now; null when they would. */
 export function obstacleOf(
   { parked }: SellerStatus,
   processes: readonly LiveProcess[],
 ): string | null {
   if (parked !== null) {
-    return `not while the seller is ${parked.code === PAUSED ? PAUSED : 'parked'}`;
+    return `not while ${parked.code === PAUSED ? PAUSED : 'parked'}`;
   }
   return processes.some(({ roles }) => roles.includes('worker')) ? null : 'no worker is running';
 }
 
-/** The next three times of a schedule. */
+/** The next three times a schedule fires. */
 export function nextTimes(schedule: FiredSchedule): readonly Date[] {
   return describeSchedule({ ...schedule, marketplace: '' }, new Date()).next;
 }

@@ -3,58 +3,59 @@ import { isLoopback } from '../domain/address.js';
 import { DASHBOARD, LIMITS, ListenError, serve, type WebServer } from '../web/listen.js';
 import { dashboardApp } from './app.js';
 import type { DashboardParts } from './context.js';
-import { LiveWork } from './live.js';
+import { LiveProgress } from './live.js';
 
 const DASHBOARD_LIMITS = {
   ...LIMITS,
   headerBytes: 16 * 1024,
-  /** A list may take long to come in. */
+  /** Uploading a large list takes a while. */
   requestMs: 10 * 60_000,
-  /** Live pages and downloads last; the limit on silence holds for them. */
+  /** No limit: event streams and downloads last. The silence limit still applies. */
   responseMs: 0,
-  /** Each open tab keeps one. */
+  /** Each open tab keeps one connection. */
   connections: 256,
 };
 
-/** Largest list that can be sent, bytes. */
-const LARGEST_LIST = 512 * 1024 * 1024;
+/** Largest uploaded list in bytes. */
+const MAX_LIST_BYTES = 512 * 1024 * 1024;
 
 /**
  * Serves the dashboard at `DASHBOARD_LISTEN`.
- * @throws {ListenError} when it can't listen there; and when other machines could reach it without a
- *   login or without TLS
+ * @returns null when the dashboard is off
+ * @throws {ListenError} when the address is unavailable, or when other machines could reach the
+ *   dashboard without TLS or before an account exists
  */
 export async function startDashboard(
-  parts: Omit<DashboardParts, 'door' | 'live' | 'uploads'>,
+  parts: Omit<DashboardParts, 'endpoint' | 'live' | 'uploads'>,
 ): Promise<WebServer | null> {
   const { config, store, log } = parts;
   const { listen, hosts, url, tls, isBehindProxy } = config.dashboard;
   if (listen === null) return null;
-  const isOnlyHere = isLoopback(listen.host);
-  if (!isOnlyHere && tls === null && !isBehindProxy) {
+  const isLocal = isLoopback(listen.host);
+  if (!isLocal && tls === null && !isBehindProxy) {
     throw new ListenError(
-      `the dashboard would be open to other machines at ${listen.host} without TLS`,
+      `other machines could reach the dashboard at ${listen.host} without TLS`,
       'set DASHBOARD_TLS_CERT_FILE and DASHBOARD_TLS_KEY_FILE, or DASHBOARD_BEHIND_PROXY=true behind a proxy with TLS',
     );
   }
-  if (!isOnlyHere && (await store.access.users()).length === 0) {
+  if (!isLocal && (await store.access.users()).length === 0) {
     throw new ListenError(
-      `the dashboard would be open to other machines at ${listen.host}, and nobody has an account`,
+      `other machines could reach the dashboard at ${listen.host}, but nobody has an account`,
       'add one with `seller-mirror users add NAME --role operator`',
     );
   }
-  const live = new LiveWork(() => store.overview.running());
-  // Without the brackets of an IPv6 address, as names are compared.
-  const named = url === null ? [] : [new URL(url).hostname.replace(/^\[|\]$/g, '')];
-  const door = {
-    hosts: [...hosts, ...named],
+  const live = new LiveProgress(() => store.overview.running());
+  // Host names are compared without the brackets of IPv6 addresses.
+  const urlHosts = url === null ? [] : [new URL(url).hostname.replace(/^\[|\]$/g, '')];
+  const endpoint = {
+    hosts: [...hosts, ...urlHosts],
     isSecure: tls !== null || isBehindProxy,
     isBehindProxy,
   };
   const target = { ...listen, tls: tls === null ? undefined : await readTls(tls) };
   const ended = new AbortController();
-  const uploads = { mostBytes: LARGEST_LIST, ended: ended.signal };
-  const pages = dashboardApp({ ...parts, door, live, uploads });
+  const uploads = { maxBytes: MAX_LIST_BYTES, ended: ended.signal };
+  const pages = dashboardApp({ ...parts, endpoint, live, uploads });
   const server = await serve(() => pages, target, DASHBOARD, DASHBOARD_LIMITS, log);
   return {
     url: url ?? server.url,
@@ -70,8 +71,8 @@ async function readTls({ certFile, keyFile }: { certFile: string; keyFile: strin
   const read = (path: string, setting: string): Promise<string> =>
     readFile(path, 'utf8').catch((error: unknown) => {
       throw new ListenError(
-        `${path}, named by ${setting}, can’t be read (${(error as NodeJS.ErrnoException).code})`,
-        `name a file that this user may read in ${setting}`,
+        `can’t read ${path} (${(error as NodeJS.ErrnoException).code}), set by ${setting}`,
+        `set ${setting} to a file that this user may read`,
       );
     });
   const [cert, key] = await Promise.all([

@@ -1,6 +1,6 @@
 import { parse } from 'csv-parse/sync';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { newToken, tokenHash } from '../../src/dashboard/doors.js';
+import { newToken, tokenHash } from '../../src/dashboard/security.js';
 import { hashPassword } from '../../src/dashboard/passwords.js';
 import { useMirror } from '../support/mirror.js';
 import {

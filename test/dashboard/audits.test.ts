@@ -141,8 +141,8 @@ describe('a list that is sent', () => {
     const text = `\uFEFF${[...list, `again;${codes[0]}`, 'nobody;'].join('\r\n')}\r\n`;
     const address = await sendGood(text);
     const page = await operator.page(address);
-    expect(page).toContain('Codes to ask</dt><dd>40');
-    expect(page).toContain('Listed again</dt><dd>1<');
+    expect(page).toContain('Codes to check</dt><dd>40');
+    expect(page).toContain('Repeated</dt><dd>1<');
     expect(page).toContain('Rejected</dt><dd>1<');
     expect(page).toContain('line 43');
     expect(page).toContain('The codes are in column 2');
@@ -174,7 +174,7 @@ describe('a list that is sent', () => {
     const pasted = await sendGood('', { name: '', fields: { list: codes.join('\n') } });
     expect(await operator.page(pasted)).toContain('pasted list');
     const packed = await sendGood(new Uint8Array(gzipSync(codes.join('\n'))), { name: 'a.gz' });
-    expect(await operator.page(packed)).toContain('Codes to ask</dt><dd>5');
+    expect(await operator.page(packed)).toContain('Codes to check</dt><dd>5');
   });
 
   it('is refused unread when the token is wrong, or missing, however long it is', async () => {
@@ -329,7 +329,7 @@ describe('a list that is sent', () => {
     await operator.post('/audits/start', { draft });
     // The marketplace is asked again a few times, which may take longer than the answer waits.
     expect(await operator.page(await followed(address))).toContain(
-      'so the worker tries the API key',
+      'so the worker will check the API key',
     );
     expect(await mirror().store.audits.list({ limit: 2 })).toHaveLength(1);
   });
@@ -420,7 +420,7 @@ describe('a list that is sent', () => {
         const sent = (await send(list, { token })).headers.get('location') ?? '';
         const reply = await operator.get(sent);
         expect(reply.headers.get('refresh')).toBe(`2;url=${sent}`);
-        expect(await reply.text()).toContain('The list is being read');
+        expect(await reply.text()).toContain('Reading the list');
         return sent;
       });
       const isRead = async () => (await operator.page(address)).includes('Start audit');
@@ -431,7 +431,7 @@ describe('a list that is sent', () => {
           const reply = await operator.post('/audits/start', { draft });
           expect(reply.headers.get('location')).toBe(address);
         }
-        expect(await operator.page(address)).toContain('The audit is being started');
+        expect(await operator.page(address)).toContain('Starting the audit');
       });
       await until(async () => (await operator.get(address)).status === 303);
       expect(await mirror().store.audits.list({ sellerIds: ['main'], limit: 5 })).toHaveLength(1);
@@ -452,7 +452,7 @@ describe('a list that is sent', () => {
 
 describe('the pages of audits', () => {
   it('list audits by state and seller, and say what fills an empty list', async () => {
-    expect(await operator.page('/audits')).toContain('No audit yet: press New audit');
+    expect(await operator.page('/audits')).toContain('No audit yet. Press New audit');
     const codes = listOf(shop, 3);
     const auditId = await enter(mirror(), shop.marketplace.host, codes);
     const other = await enter(mirror(), shop.marketplace.host, codes, { sellerId: 'other' });
@@ -463,7 +463,9 @@ describe('the pages of audits', () => {
     const others = await operator.page('/audits?seller=other');
     expect(others).toContain(`href="/audits/${other}"`);
     expect(others).not.toContain(`href="/audits/${auditId}"`);
-    expect(await operator.page(`/audits?before=${auditId}`)).toContain('No audit matches.');
+    expect(await operator.page(`/audits?before=${auditId}`)).toContain(
+      'No audit matches the filter.',
+    );
   });
 
   it('cancel and resume: the rest is in the queue again, for a worker', async () => {

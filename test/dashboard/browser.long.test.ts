@@ -167,7 +167,7 @@ describe.skipIf(!hasBrowser)(browserTitle('the dashboard in a browser'), () => {
     await page.keyboard.press('Enter');
     expect(await page.evaluate('document.activeElement.id')).toBe('main');
     await page.keyboard.press('?');
-    const help = page.getByRole('dialog', { name: 'Keys' });
+    const help = page.getByRole('dialog', { name: 'Keyboard shortcuts' });
     await help.waitFor();
     await page.keyboard.press('Escape');
     await help.waitFor({ state: 'hidden' });
@@ -188,7 +188,7 @@ describe.skipIf(!hasBrowser)(browserTitle('the dashboard in a browser'), () => {
     await page.keyboard.type('gr?');
     expect(await page.getByLabel('Search').inputValue()).toBe('gr?');
     await page.keyboard.press('Enter');
-    await page.getByText('No item matches.').waitFor();
+    await page.getByText('No item matches the filter.').waitFor();
   });
 
   it('nothing needs JavaScript: filters, Sync now and what came of it by reload', async () => {
@@ -219,7 +219,7 @@ describe.skipIf(!hasBrowser)(browserTitle('the dashboard in a browser'), () => {
     await page.getByText(/^updated \d+ s ago$/).waitFor();
     await served?.stop();
     served = null;
-    await page.getByText(/no answer from the server/).waitFor({ timeout: 60_000 });
+    await page.getByText(/no response for/).waitFor({ timeout: 60_000 });
     expect(await mark.getAttribute('data-freshness')).toBe('gone');
     for (const size of [DESK, PHONE]) {
       await page.setViewportSize(size);

@@ -1,7 +1,7 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import { newToken, tokenHash } from '../../src/dashboard/doors.js';
+import { newToken, tokenHash } from '../../src/dashboard/security.js';
 import { isPassword } from '../../src/dashboard/passwords.js';
 import { folder, MAIN, run, start, until } from '../cli/support.js';
 import { useMirror } from '../support/mirror.js';

@@ -1,9 +1,9 @@
 import { scryptSync } from 'node:crypto';
 import { openApp, type App } from '../../src/app.js';
 import { dashboardApp } from '../../src/dashboard/app.js';
-import type { Door } from '../../src/dashboard/context.js';
-import { newToken, tokenHash } from '../../src/dashboard/doors.js';
-import { LiveWork } from '../../src/dashboard/live.js';
+import type { Endpoint } from '../../src/dashboard/context.js';
+import { newToken, tokenHash } from '../../src/dashboard/security.js';
+import { LiveProgress } from '../../src/dashboard/live.js';
 import { silentLog } from '../../src/domain/log.js';
 import { readConfig, type Config } from '../../src/config/index.js';
 import type { Queues } from '../../src/queue/queues.js';
@@ -35,13 +35,13 @@ export interface Visitor {
 interface DashboardOptions {
   readonly settings?: Readonly<Record<string, string>>;
   /** Largest list that can be sent. */
-  readonly mostBytes?: number;
+  readonly maxBytes?: number;
 }
 
 export async function openDashboard(
   mirror: Mirror,
-  door: Partial<Door> = {},
-  { settings = {}, mostBytes = 1024 ** 2 }: DashboardOptions = {},
+  endpoint: Partial<Endpoint> = {},
+  { settings = {}, maxBytes = 1024 ** 2 }: DashboardOptions = {},
 ): Promise<TestDashboard> {
   const config = readConfig(
     { DATABASE_URL: mirror.databaseUrl, ...settings },
@@ -49,7 +49,7 @@ export async function openDashboard(
   );
   const { store, databaseUrl } = mirror;
   const queues = await mirror.queues();
-  const live = new LiveWork(() => store.overview.running());
+  const live = new LiveProgress(() => store.overview.running());
   const ended = new AbortController();
   let opened: Promise<App> | null = null;
   const withJobs: App['withJobs'] = async (...work) => {
@@ -65,8 +65,8 @@ export async function openDashboard(
     withJobs,
     mirror: await mirror.reader(),
     database: { url: databaseUrl, location: null },
-    uploads: { mostBytes, ended: ended.signal },
-    door: { hosts: [], isSecure: false, isBehindProxy: false, ...door },
+    uploads: { maxBytes, ended: ended.signal },
+    endpoint: { hosts: [], isSecure: false, isBehindProxy: false, ...endpoint },
   });
   const request = async (path: string, init: RequestInit = {}): Promise<Response> =>
     app.request(`${HOST}${path}`, init);

@@ -52,7 +52,7 @@ describe('/reports', () => {
     const page = text(await visitor.page('/reports'));
     expect(page).toContain('No purchase is known yet');
     expect(page).toContain('No price changed in the last 90 days');
-    expect(page).toContain('No list was mirrored yet');
+    expect(page).toContain('No items were mirrored yet');
   });
 
   it('adds no currency to another: each has its own bars, rows and best items', async () => {
@@ -92,7 +92,7 @@ describe('/reports', () => {
     const reply = await visitor.get('/reports');
     await client.end();
     expect(reply.headers.get('refresh')).toBe('2');
-    expect(await reply.text()).toContain('The figures are being computed');
+    expect(await reply.text()).toContain('Computing the figures');
     await until(async () => (await visitor.page('/reports')).includes('No purchase is known yet'));
   });
 

@@ -2,7 +2,7 @@ import { parquetReadObjects } from 'hyparquet';
 import { readSheet } from 'read-excel-file/node';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { StepChart } from '../../src/dashboard/charts.js';
-import { printable } from '../../src/dashboard/parts.js';
+import { printable } from '../../src/dashboard/format.js';
 import { performMirrorTask } from '../../src/jobs/mirror-task.js';
 import { seededCatalogue } from '../../src/simulator/index.js';
 import { enter } from '../jobs/codes/support.js';
@@ -52,7 +52,7 @@ describe('the page of a seller', () => {
     const text = await visitor.page('/sellers/main');
     expect(text).toContain('ada');
     expect(text).toMatch(/Live items<\/dt><dd>5</);
-    expect(text).toMatch(/Of this seller<\/dt><dd>17</);
+    expect(text).toMatch(/This seller<\/dt><dd>17</);
     for (const chart of [
       'Requests for main in the last hour',
       'Live items of main over time',
@@ -60,7 +60,7 @@ describe('the page of a seller', () => {
     ]) {
       expect(text).toContain(`aria-label="${chart}"`);
     }
-    expect(text.match(/As a table/g)).toHaveLength(3);
+    expect(text.match(/Show as a table/g)).toHaveLength(3);
     expect(text).toContain('href="/runs/');
     for (const button of ['Sync now', 'Pause']) expect(text).toContain(`>${button}</button>`);
     expect(text).not.toContain('>Resume</button>');
@@ -70,11 +70,11 @@ describe('the page of a seller', () => {
     await mirror().store.sellers.ensure('main', 'market.example');
     const text = await (await dashboard.login()).page('/sellers/main');
     for (const empty of [
-      'press Sync now',
+      'Press Sync now',
       'start <code>seller-mirror run</code>',
       'Syncs and audits make them',
-      'first sync of the items begins the chart',
-      'first sync of the account begins the chart',
+      'starts with the first sync of the items',
+      'starts with the first sync of the account',
     ]) {
       expect(text).toContain(empty);
     }
@@ -95,8 +95,8 @@ describe('the page of a seller', () => {
     expect(await visitor.page('/sellers/main')).toContain('no worker is running');
     await beat(['worker']);
     const text = await visitor.page('/sellers/main');
-    expect(text).toContain('account and items');
-    expect(text).toContain('known codes again');
+    expect(text).toContain('mirror account and items');
+    expect(text).toContain('re-check known codes');
     expect(text).not.toContain('no worker is running');
     const tomorrow = new Date(Date.now() + 86_400_000).toISOString().slice(0, 10);
     expect(text).toContain(tomorrow);
@@ -191,7 +191,7 @@ describe('Sync now', () => {
     const reply = await visitor.post('/sellers/main/sync');
     expect(reply.headers.get('location')).toBe('/sellers/main?notice=no-worker');
     const text = await visitor.page('/sellers/main?notice=no-worker');
-    expect(text).toContain('start one with <code>seller-mirror run</code>.');
+    expect(text).toContain('Start one with <code>seller-mirror run</code>.');
     expect(await dashboard.queues.counts()).toMatchObject({ mirror: { waiting: 1 } });
   });
 
@@ -205,7 +205,7 @@ describe('Sync now', () => {
     dashboard = await openDashboard(mirror(), {}, { settings });
     const visitor = await dashboard.login();
     const page = await visitor.page('/');
-    expect(page).toContain('No seller was mirrored yet: press Sync now');
+    expect(page).toContain('No seller was mirrored yet. Press Sync now');
     expect(page).toContain('>Sync now</button>');
     expect((await visitor.post('/sync', { seller: 'nobody' })).status).toBe(404);
     expect((await visitor.post('/sync')).status).toBe(303);
@@ -227,8 +227,8 @@ describe('Pause and Resume', () => {
     await tick();
     expect(sim.log.length).toBe(requests);
     const text = await operator.page('/sellers/main');
-    expect(text).toContain('paused by operator');
-    expect(text).toContain('not while the seller is paused');
+    expect(text).toContain('Paused by operator');
+    expect(text).toContain('not while paused');
     expect(text).toContain('>Resume</button>');
     expect(text).not.toContain('>Pause</button>');
 
@@ -258,7 +258,7 @@ describe('Pause and Resume', () => {
   it('mirror paused sellers with all others where somebody asks, and say so: only schedules leave them alone', async () => {
     await mirrored();
     const visitor = await dashboard.login();
-    const words = 'Sync now mirrors all of them, paused and parked ones too';
+    const words = 'Sync now also mirrors paused and parked sellers';
     expect(await visitor.page('/')).not.toContain(words);
     await visitor.post('/sellers/main/pause');
     expect(await visitor.page('/')).toContain(words);
@@ -306,7 +306,7 @@ describe('what needs somebody', () => {
       'SELECT max(run_id)::text AS id FROM mirror.held_items',
     );
     for (const [path, words] of [
-      ['/', 'lacked 4 of 5 items, more than'],
+      ['/', '4 of 5 items are missing from the list, more than'],
       ['/sellers/main', '4 of 5 items are no longer listed'],
     ] as const) {
       const text = await visitor.page(path);
@@ -337,7 +337,7 @@ describe('what needs somebody', () => {
        VALUES ('zoe', 'items', 'held', 'x', now())`,
     );
     const text = await (await dashboard.login()).page('/');
-    expect(text).toContain('zoe: a run waits for your decision');
+    expect(text).toContain('zoe: a run needs your decision');
     expect(text).toContain('and 19 more sellers');
   });
 

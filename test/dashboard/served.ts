@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { serve } from '../../src/cli/serve.js';
 import { readConfig } from '../../src/config/index.js';
-import { newToken, tokenHash } from '../../src/dashboard/doors.js';
+import { newToken, tokenHash } from '../../src/dashboard/security.js';
 import type { Role } from '../../src/store/access.js';
 import type { Mirror } from '../support/mirror.js';
 import { PASSWORD_HASH } from './dashboard.js';

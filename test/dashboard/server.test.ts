@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
 import { readConfig } from '../../src/config/index.js';
-import { newToken, tokenHash } from '../../src/dashboard/doors.js';
+import { newToken, tokenHash } from '../../src/dashboard/security.js';
 import { startDashboard } from '../../src/dashboard/server.js';
 import { silentLog, type Log } from '../../src/domain/log.js';
 import { ListenError, type WebServer } from '../../src/web/listen.js';
@@ -170,7 +170,9 @@ describe('TLS of its own', () => {
     const error = await serve({ ...settings, DASHBOARD_TLS_KEY_FILE: '/nowhere/key.pem' }).catch(
       (reason: unknown) => reason,
     );
-    expect(String(error)).toMatch(/\/nowhere\/key\.pem, named by DASHBOARD_TLS_KEY_FILE/);
+    expect(String(error)).toMatch(
+      /can’t read \/nowhere\/key\.pem .* set by DASHBOARD_TLS_KEY_FILE/,
+    );
   });
 });
 

@@ -44,9 +44,9 @@ describe('the system page', () => {
     expect(text).toContain('queue: in the database');
     expect(text).toContain('configuration: no seller to mirror');
     expect(text).toContain('set MARKETPLACE_URL');
-    expect(text).toContain('start <code>seller-mirror run</code>');
-    expect(text).toContain('No job failed.');
-    expect(text).toContain('No alert was delivered.');
+    expect(text).toContain('Start <code>seller-mirror run</code>');
+    expect(text).toContain('No failed jobs.');
+    expect(text).toContain('No alerts yet.');
     expect(text).toContain('<td>operator</td>');
     expect(text).toContain('<td>log in</td>');
   });

@@ -1,7 +1,7 @@
 import { hostname } from 'node:os';
 import type { Command } from 'commander';
 import type { App } from '../../app.js';
-import { newToken, tokenHash } from '../../dashboard/doors.js';
+import { newToken, tokenHash } from '../../dashboard/security.js';
 import { ALIVE_MS, isAlive } from '../../store/processes.js';
 import type { Store } from '../../store/store.js';
 import { note, print, userName } from '../console.js';

@@ -1,11 +1,11 @@
-/** What the pages do beyond plain links and forms: live figures, keys, upload progress. */
+/** Progressive enhancement of the pages: live updates, upload progress, copy buttons, shortcuts. */
 
 const main = (): HTMLElement => document.querySelector('main') ?? document.body;
 
-// --- Live figures ---
+// --- Live updates ---
 
-interface Live {
-  /** Changes when a page may look different. */
+interface LiveMessage {
+  /** Changes when the page must be fetched again. */
   readonly version: string;
   readonly bars: readonly {
     readonly id: string;
@@ -18,72 +18,72 @@ interface Live {
 /** Without a message for this long (ms), the server counts as gone. It sends one each second. */
 const GONE_MS = 8_000;
 
-/** Time before a stream that the server refused is asked for again (ms). */
+/** Time until a refused stream is requested again (ms). */
 const RETRY_MS = 4_000;
 
 let source: EventSource | null = null;
-/** What the page shows; the server sends another version when it may look different. */
+/** Version of the page's content, as in `LiveMessage`. */
 let version = document.body.dataset['version'];
 let isRefreshing = false;
-let heardAt = Date.now();
+let lastMessageAt = Date.now();
 let isLoggedOut = false;
 
-function listen(): void {
+function connect(): void {
   if (source !== null || document.hidden) return;
   source = new EventSource('/events');
   source.addEventListener('error', () => {
-    // Browsers ask again after a broken connection, but not after an answer that is no stream, such as
-    // one without a database, of a proxy without a server, or without a session.
+    // Browsers reconnect after a broken connection, but not after an error response, such as during an
+    // outage or without a session.
     if (source?.readyState !== EventSource.CLOSED) return;
     source = null;
-    setTimeout(() => void listenAgain(), RETRY_MS);
+    setTimeout(() => void reconnect(), RETRY_MS);
   });
   source.addEventListener('live', ({ data }: MessageEvent<string>) => {
-    heardAt = Date.now();
-    const live = JSON.parse(data) as Live;
-    live.bars.forEach(showBar);
+    lastMessageAt = Date.now();
+    const live = JSON.parse(data) as LiveMessage;
+    live.bars.forEach(updateBar);
     if (version !== live.version && !isRefreshing) void refresh(live.version);
   });
 }
 
-async function listenAgain(): Promise<void> {
+async function reconnect(): Promise<void> {
   const headers = { accept: 'text/event-stream' };
   const reply = await fetch('/codes', { method: 'HEAD', headers }).catch(() => null);
   isLoggedOut = reply?.status === 401;
-  // The page goes with the session, but not what somebody types in it.
+  // Reloading leads to the login, but must not discard what the user types.
   if (isLoggedOut && !isBusy()) location.reload();
-  else listen();
+  else connect();
 }
 
-function hush(): void {
+function disconnect(): void {
   source?.close();
   source = null;
 }
 
-function showBar({ id, done, total, text }: Live['bars'][number]): void {
-  for (const place of document.querySelectorAll<HTMLElement>('[data-live]')) {
-    if (place.dataset['live'] !== id) continue;
-    const bar = place.querySelector('progress');
+function updateBar({ id, done, total, text }: LiveMessage['bars'][number]): void {
+  for (const element of document.querySelectorAll<HTMLElement>('[data-live]')) {
+    if (element.dataset['live'] !== id) continue;
+    const bar = element.querySelector('progress');
     if (bar !== null && total !== null) {
       bar.max = Math.max(1, total);
       bar.value = done;
     } else {
       bar?.removeAttribute('value');
     }
-    const words = place.querySelector('[data-live-text]');
-    if (words !== null) words.textContent = text;
+    const label = element.querySelector('[data-live-text]');
+    if (label !== null) label.textContent = text;
   }
 }
 
-/** Whether somebody may be typing, or the page is one that stays as it is. */
+/** Whether the content must stay: the user may be typing, or the page is static. */
 function isBusy(): boolean {
   return (
     document.activeElement?.closest('main form') instanceof HTMLElement ||
-    document.querySelector('main[data-still]') !== null
+    document.querySelector('main[data-static]') !== null
   );
 }
 
-/** Fetches the page again and puts its new content in place, unless somebody is busy in it. */
+/** Fetches the page again and replaces its content, unless it must stay. */
 async function refresh(to: string): Promise<void> {
   const focused = document.activeElement;
   if (isBusy()) return;
@@ -105,30 +105,30 @@ async function refresh(to: string): Promise<void> {
 function showFreshness(): void {
   const mark = document.querySelector<HTMLElement>('[data-freshness]');
   if (mark === null) return;
-  const silentMs = Date.now() - heardAt;
+  const silentMs = Date.now() - lastMessageAt;
   const isGone = isLoggedOut || silentMs > GONE_MS;
   mark.dataset['freshness'] = isGone ? 'gone' : 'live';
   const seconds = Math.round(silentMs / 1_000);
   mark.textContent = isLoggedOut
     ? 'logged out: reload the page'
     : isGone
-      ? `no answer from the server for ${seconds} s`
+      ? `no response for ${seconds} s`
       : `updated ${seconds} s ago`;
 }
 
 if (version !== undefined) {
-  listen();
+  connect();
   document.addEventListener('visibilitychange', () => {
-    if (document.hidden) return hush();
-    heardAt = Date.now();
-    listen();
+    if (document.hidden) return disconnect();
+    lastMessageAt = Date.now();
+    connect();
   });
   setInterval(showFreshness, 1_000);
 }
 
-// --- What was done ---
+// --- Notices ---
 
-// It is told once: not again when the page is loaded again or changes.
+// Show a notice only once, not again after a reload.
 const address = new URL(location.href);
 if (address.searchParams.has('notice')) {
   address.searchParams.delete('notice');
@@ -141,18 +141,18 @@ function setButtons(form: HTMLFormElement, areEnabled: boolean): void {
   form.querySelectorAll('button').forEach((one) => (one.disabled = !areEnabled));
 }
 
-// The page that the back button shows is the one that was left, with its buttons as they were.
+// The back button may restore a page whose buttons were disabled by a submit.
 window.addEventListener('pageshow', ({ persisted }) => {
   if (persisted) document.querySelectorAll('form').forEach((form) => setButtons(form, true));
 });
 
-/** Sends a form with a file so that its progress shows; the plain form does the same without. */
+// Disables buttons after a submit, and shows the progress of an upload.
 document.addEventListener('submit', (event) => {
   const form = event.target;
   if (!(form instanceof HTMLFormElement)) return;
   if (form.method === 'dialog') return;
   const bar = form.querySelector<HTMLProgressElement>('progress[data-upload]');
-  // A second click would do it twice. Later, since the form carries the button's own value.
+  // Prevents double submits. Deferred: a disabled button would not send its own value.
   setTimeout(() => setButtons(form, false));
   if (bar === null) return;
   event.preventDefault();
@@ -192,39 +192,40 @@ document.addEventListener('drop', (event) => {
   field.files = files;
 });
 
-// --- The strip of sections on a phone ---
+// --- Navigation on phones ---
 
 document
   .querySelector('nav [aria-current]')
   ?.scrollIntoView({ inline: 'center', block: 'nearest', behavior: 'instant' });
 
-// --- Texts to copy ---
+// --- Copy buttons ---
 
-// Browsers give the clipboard to pages over TLS and of this machine only.
+// Only pages over TLS or from this machine may use the clipboard.
 if (window.isSecureContext) document.documentElement.dataset['copies'] = '';
 
 document.addEventListener('click', ({ target }) => {
   if (!(target instanceof HTMLButtonElement) || target.dataset['copy'] === undefined) return;
   const text = target.parentElement?.querySelector('pre')?.textContent ?? '';
-  const say = (word: string): void => {
-    target.textContent = word;
+  const showResult = (result: string): void => {
+    target.textContent = result;
     setTimeout(() => (target.textContent = 'Copy'), 2_000);
   };
   navigator.clipboard.writeText(text).then(
-    () => say('Copied'),
-    () => say('Not copied'),
+    () => showResult('Copied'),
+    () => showResult('Failed'),
   );
 });
 
-// --- Keys ---
+// --- Keyboard shortcuts ---
 
-/** Where a key leads after `g`: the links of the sections say it. */
-function placeOf(key: string): string | undefined {
+/** The URL that `g`, then a key, opens: section links name their key in the title. */
+function shortcutUrl(key: string): string | undefined {
   const links = [...document.querySelectorAll<HTMLAnchorElement>('.side nav a')];
   return links.find(({ title }) => title === `g ${key}`)?.href;
 }
 
-let goesAt = 0;
+/** When `g` was pressed (ms since 1970). */
+let gPressedAt = 0;
 
 document.addEventListener('keydown', (event) => {
   const { key, target } = event;
@@ -232,10 +233,10 @@ document.addEventListener('keydown', (event) => {
   if (target instanceof HTMLElement && target.closest('input, textarea, select, dialog') !== null) {
     return;
   }
-  const isSecond = Date.now() - goesAt < 1_500;
-  goesAt = key === 'g' ? Date.now() : 0;
-  const place = isSecond ? placeOf(key) : undefined;
-  if (place !== undefined) location.href = place;
+  const isAfterG = Date.now() - gPressedAt < 1_500;
+  gPressedAt = key === 'g' ? Date.now() : 0;
+  const url = isAfterG ? shortcutUrl(key) : undefined;
+  if (url !== undefined) location.href = url;
   else if (key === '?') document.querySelector<HTMLDialogElement>('dialog#keys')?.showModal();
   else if (key === '/') {
     const search = document.querySelector<HTMLInputElement>('input[type=search]');

@@ -10,41 +10,41 @@ import { countRepeated } from '../../jobs/codes/enter-list.js';
 import { enqueueNext } from '../../jobs/codes/perform-chunk.js';
 import type { AuditProgress, UnprovenCount } from '../../store/audits/types.js';
 import {
-  act,
-  isOperator,
-  Problem,
-  queuedNotice,
   type Dashboard,
   type DashboardParts,
+  isOperator,
+  Problem,
+  queueNotice,
+  runAction,
 } from '../context.js';
-import { checkRoom, dialectIn, Downloads, sendFile } from '../downloads.js';
+import { checkRoom, csvDialectOf, Downloads, sendFile } from '../downloads.js';
 import { message, page } from '../layout.js';
+import { count, duration } from '../format.js';
 import {
   ActionButton,
   Ago,
   Bar,
   Choice,
-  count,
   Count,
-  duration,
+  type Fact,
   Facts,
   Figures,
   Filter,
-  Foreign,
+  HowListWasRead,
   Moment,
-  onePage,
   Pages,
   Section,
   SellerField,
   SellerLink,
   Sentence,
+  splitPage,
   State,
   Table,
+  Untrusted,
 } from '../parts.js';
-import { idIn, numberIn, oneOf } from '../query.js';
-import { Reading } from './new-audit.js';
+import { oneOf, parseId, parseNumber } from '../query.js';
 
-const PAGE_AUDITS = 50;
+const PAGE_SIZE = 50;
 const STATES = ['running', 'finished', 'cancelled', 'failed'] as const;
 
 /** `/audits`, `/audits/ID`. */
@@ -54,7 +54,7 @@ export function addAudits(app: Dashboard, parts: DashboardParts): void {
   app.get('/audits', async (c) => {
     const state = oneOf(STATES, c.req.query('state'));
     const seller = c.req.query('seller') || undefined;
-    const before = numberIn(c.req.query('before'));
+    const before = parseNumber(c.req.query('before'));
     const audits = await mirror.audit.findMany({
       where: {
         ...(state === undefined ? {} : { state }),
@@ -62,15 +62,14 @@ export function addAudits(app: Dashboard, parts: DashboardParts): void {
         ...(before === null ? {} : { auditId: { lt: before } }),
       },
       orderBy: { auditId: 'desc' },
-      take: PAGE_AUDITS + 1,
+      take: PAGE_SIZE + 1,
     });
-    const { shown, last } = onePage(audits, PAGE_AUDITS);
-    const isFiltered = state !== undefined || seller !== undefined || before !== null;
+    const { shown, last } = splitPage(audits, PAGE_SIZE);
     return page(
       c,
       {
         title: 'Audits',
-        lead: 'Lists of purchase codes that were checked, or are being checked.',
+        lead: 'Lists of purchase codes and their checks.',
         actions: isOperator(c) ? (
           <a class="button main" href="/audits/new">
             New audit
@@ -80,9 +79,12 @@ export function addAudits(app: Dashboard, parts: DashboardParts): void {
       <>
         <Filter>
           <Choice name="state" label="State" of={STATES} chosen={state} />
-          <SellerField of={seller} />
+          <SellerField value={seller} />
         </Filter>
-        <AuditTable audits={shown} isFiltered={isFiltered} />
+        <AuditTable
+          audits={shown}
+          isFiltered={state !== undefined || seller !== undefined || before !== null}
+        />
         <Pages url={c.req.url} by="before" next={last?.auditId ?? null} />
       </>,
     );
@@ -109,7 +111,7 @@ export function addAudits(app: Dashboard, parts: DashboardParts): void {
         title: `Audit ${auditId}`,
         lead: (
           <>
-            <State of={state} /> <Foreign text={audit.source} /> for{' '}
+            <State of={state} /> <Untrusted text={audit.source} /> for{' '}
             <SellerLink name={audit.sellerId} />, <Ago at={audit.createdAt} />
           </>
         ),
@@ -147,7 +149,7 @@ export function addAudits(app: Dashboard, parts: DashboardParts): void {
         {bar === undefined ? null : <Bar {...bar} label={`Audit ${auditId}`} />}
         {audit.problem === null || bar !== undefined ? null : (
           <p class={`notice ${state === 'failed' ? 'bad' : 'warn'}`}>
-            <Foreign text={audit.problem} isWhole />
+            <Untrusted text={audit.problem} isWhole />
           </p>
         )}
         {bar === undefined ? (
@@ -159,89 +161,72 @@ export function addAudits(app: Dashboard, parts: DashboardParts): void {
               {
                 label: 'Waiting',
                 value: count(pending),
-                note:
-                  audit.denied > 0 ? `${count(audit.denied)} denied once, asked again` : undefined,
+                note: audit.denied > 0 ? `${count(audit.denied)} denied, second look` : undefined,
               },
               { label: 'Calls', value: count(audit.apiCalls) },
             ]}
           />
         ) : null}
-        <Reasons reasons={reasons} />
-        <Section title="The list">
+        <NoVerdict reasons={reasons} />
+        <Section title="List">
           <Facts
             of={[
               ['Lines', count(audit.lines)],
               ['Codes', count(audit.codes)],
-              ['Listed again', count(countRepeated(audit))],
+              ['Repeated', count(countRepeated(audit))],
               ['Rejected', count(audit.rejected)],
               ...(audit.reused === 0
                 ? []
-                : [['Checked recently enough', count(audit.reused)] as const]),
-              ['Begun', <Moment at={audit.createdAt} />],
+                : [['Already checked recently', count(audit.reused)] as const]),
+              ['Started', <Moment at={audit.createdAt} />],
               ['Finished', finishedOf(audit)],
               ...resultFacts(audit),
             ]}
           />
         </Section>
-        <Reading reasons={describeReading(list?.layout ?? null)} />
+        <HowListWasRead reasons={describeReading(list?.layout ?? null)} />
       </>,
     );
   });
 
   app.post('/audits/:id/cancel', async (c) => {
     const { auditId, sellerId } = await auditIn(c.req.param('id'));
-    await act(
-      c,
-      parts,
-      { action: 'cancel audit', target: targetOf(auditId, sellerId) },
-      async () => {
-        if ((await store.audits.cancel(auditId)) === 'finished') {
-          throw new Problem(
-            `Audit ${auditId} is finished: there is nothing to cancel`,
-            'Its result can be downloaded.',
-            409,
-          );
-        }
-      },
-    );
+    const action = { action: 'cancel audit', target: targetOf(auditId, sellerId) };
+    await runAction(c, parts, action, async () => {
+      if ((await store.audits.cancel(auditId)) !== 'finished') return;
+      throw new Problem(`Audit ${auditId} has already finished`, 'Download its result.', 409);
+    });
     return c.redirect(`/audits/${auditId}?notice=cancelled`, 303);
   });
 
   app.post('/audits/:id/resume', async (c) => {
     const { auditId, sellerId, state } = await auditIn(c.req.param('id'));
-    await act(
-      c,
-      parts,
-      { action: 'resume audit', target: targetOf(auditId, sellerId) },
-      async () => {
-        if (state === 'finished') {
-          throw new Problem(
-            `Audit ${auditId} is finished: there is nothing to resume`,
-            'To ask again for its codes, start a new audit of the list.',
-            409,
-          );
-        }
-        if (state !== 'running') await store.audits.resume(auditId);
-        await enqueueNext(store, auditId, chunkEnqueuer(queues, sellerId, { afresh: true }));
-      },
-    );
-    return c.redirect(`/audits/${auditId}?notice=${await queuedNotice(store)}`, 303);
+    const action = { action: 'resume audit', target: targetOf(auditId, sellerId) };
+    await runAction(c, parts, action, async () => {
+      if (state === 'finished') {
+        const remedy = 'To check its codes again, start a new audit.';
+        throw new Problem(`Audit ${auditId} has already finished`, remedy, 409);
+      }
+      if (state !== 'running') await store.audits.resume(auditId);
+      await enqueueNext(store, auditId, chunkEnqueuer(queues, sellerId, { afresh: true }));
+    });
+    return c.redirect(`/audits/${auditId}?notice=${await queueNotice(store)}`, 303);
   });
 
   app.get('/audits/:id/:file{result\\.(?:csv|xlsx)}', async (c) => {
     if (!isOperator(c)) {
-      return message(c, 403, 'Your account may not read codes', 'An operator can download it.');
+      return message(c, 403, 'Viewers can’t download codes', 'Ask an operator for the result.');
     }
     const { auditId, sellerId, lines } = await auditIn(c.req.param('id'));
-    const what = { action: 'download result', target: targetOf(auditId, sellerId) };
+    const action = { action: 'download result', target: targetOf(auditId, sellerId) };
     const format = c.req.param('file') === 'result.xlsx' ? 'xlsx' : 'csv';
-    const chunks = await act(c, parts, what, async () => {
+    const chunks = await runAction(c, parts, action, async () => {
       await checkRoom(format, () => lines);
-      const found = await auditResultChunks(store, auditId, format, dialectIn(c) ?? null);
+      const found = await auditResultChunks(store, auditId, format, csvDialectOf(c) ?? null);
       if (found !== null) return found;
       throw new Problem(
-        `The list of audit ${auditId} is no longer kept`,
-        'KEEP_AUDITS_DAYS limits how long lists are kept. The verdict of each code stays.',
+        `The list of audit ${auditId} was deleted`,
+        'KEEP_AUDITS_DAYS limits how long lists are kept. Verdicts are never deleted.',
         409,
       );
     });
@@ -250,11 +235,11 @@ export function addAudits(app: Dashboard, parts: DashboardParts): void {
     });
   });
 
-  /** @throws {Problem} when there is no such audit */
+  /** @throws {Problem} (404) when the audit does not exist */
   async function auditIn(text: string): Promise<AuditProgress> {
-    const audit = await store.audits.get(idIn(text));
+    const audit = await store.audits.get(parseId(text));
     if (audit !== null) return audit;
-    throw new Problem('There is no such audit', '/audits lists the audits there are.', 404);
+    throw new Problem('Audit not found', 'The Audits page lists all audits.', 404);
   }
 }
 
@@ -271,28 +256,39 @@ function finishedOf({ createdAt, finishedAt }: AuditProgress) {
   );
 }
 
-function resultFacts({ result }: AuditProgress) {
+/** Where `codes check --out` writes the result. */
+function resultFacts({ result }: AuditProgress): Fact[] {
   if (result === null) return [];
   const { path, writtenAt } = result;
-  const words = (
-    <>
-      <Foreign text={path} /> {writtenAt === null ? 'when it is resumed there' : 'written '}
-      {writtenAt === null ? null : <Ago at={writtenAt} />}
-    </>
-  );
-  return [['Result file', words] as const];
+  const status =
+    writtenAt === null ? (
+      'not written yet'
+    ) : (
+      <>
+        written <Ago at={writtenAt} />
+      </>
+    );
+  return [
+    [
+      'Result file',
+      <>
+        <Untrusted text={path} />, {status}
+      </>,
+    ],
+  ];
 }
 
-const Reasons: FC<{ reasons: readonly UnprovenCount[] }> = ({ reasons }) =>
+/** Why codes got no verdict, and what to do. */
+const NoVerdict: FC<{ reasons: readonly UnprovenCount[] }> = ({ reasons }) =>
   reasons.length === 0 ? null : (
-    <Section title="Why there is no verdict">
+    <Section title="Codes without a verdict">
       <Table
-        caption="Why there is no verdict"
+        caption="Codes without a verdict"
         rows={reasons}
         empty=""
         columns={[
-          { figure: 'Codes', cell: ({ codes }) => count(codes) },
-          { name: 'Why', cell: ({ reason }) => <Foreign text={whyUnproven(reason)} /> },
+          { name: 'Codes', isNumber: true, cell: ({ codes }) => count(codes) },
+          { name: 'Why', cell: ({ reason }) => <Untrusted text={whyUnproven(reason)} /> },
           { name: 'What to do', cell: ({ reason }) => <Sentence text={unprovenRemedy(reason)} /> },
         ]}
       />
@@ -323,10 +319,10 @@ const AuditTable: FC<{ audits: readonly AuditRow[]; isFiltered: boolean }> = ({
     rows={audits}
     empty={
       isFiltered ? (
-        'No audit matches.'
+        'No audit matches the filter.'
       ) : (
         <>
-          No audit yet: press New audit, or run <code>seller-mirror codes check LIST</code>.
+          No audit yet. Press New audit or run <code>seller-mirror codes check LIST</code>.
         </>
       )
     }
@@ -335,15 +331,15 @@ const AuditTable: FC<{ audits: readonly AuditRow[]; isFiltered: boolean }> = ({
         name: 'Audit',
         cell: ({ auditId }) => <a href={`/audits/${auditId}`}>{String(auditId)}</a>,
       },
-      { name: 'List', cell: ({ source }) => <Foreign text={source} /> },
+      { name: 'List', cell: ({ source }) => <Untrusted text={source} /> },
       { name: 'Seller', cell: ({ sellerId }) => <SellerLink name={sellerId} /> },
       { name: 'State', cell: ({ state }) => <State of={state} /> },
-      { name: 'Begun', cell: ({ createdAt }) => <Ago at={createdAt} /> },
-      { figure: 'Codes', cell: ({ codes }) => <Count of={codes} /> },
-      { figure: 'Valid', cell: ({ valid }) => <Count of={valid} /> },
-      { figure: 'Invalid', cell: ({ invalid }) => <Count of={invalid} /> },
-      { figure: 'Unproven', cell: ({ unproven }) => <Count of={unproven} /> },
-      { figure: 'Waiting', cell: ({ pending }) => <Count of={pending} /> },
+      { name: 'Started', cell: ({ createdAt }) => <Ago at={createdAt} /> },
+      { name: 'Codes', isNumber: true, cell: ({ codes }) => <Count of={codes} /> },
+      { name: 'Valid', isNumber: true, cell: ({ valid }) => <Count of={valid} /> },
+      { name: 'Invalid', isNumber: true, cell: ({ invalid }) => <Count of={invalid} /> },
+      { name: 'Unproven', isNumber: true, cell: ({ unproven }) => <Count of={unproven} /> },
+      { name: 'Waiting', isNumber: true, cell: ({ pending }) => <Count of={pending} /> },
     ]}
   />
 );

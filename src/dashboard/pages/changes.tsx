@@ -4,60 +4,59 @@ import { csvNumber, PLAIN_CSV, type CsvDialect } from '../../domain/csv.js';
 import { exportChunks } from '../../export/index.js';
 import type { ChangeFilter, ItemChange } from '../../store/item-changes.js';
 import type { TextRow } from '../../store/text-cursor.js';
-import { Problem, type Dashboard, type DashboardContext, type DashboardParts } from '../context.js';
-import { checkRoom, dialectIn, Downloads, formatIn, sendFile } from '../downloads.js';
+import { type Dashboard, type DashboardContext, type DashboardParts, Problem } from '../context.js';
+import { checkRoom, csvDialectOf, Downloads, formatOf, sendFile } from '../downloads.js';
 import { page } from '../layout.js';
+import { moment, valueText } from '../format.js';
 import {
   Choice,
   Filter,
-  Foreign,
   ItemLink,
-  moment,
-  onePage,
   Pages,
   Percent,
   Section,
   SellerField,
+  splitPage,
   Table,
-  valueText,
+  Untrusted,
   without,
 } from '../parts.js';
-import { dayIn, numberIn, oneOf } from '../query.js';
+import { oneOf, parseDay, parseNumber } from '../query.js';
 
-const PAGE_CHANGES = 100;
-/** Changes read at a time for a download. */
-const BATCH = 2_000;
-/** Characters of an old or new text. */
-const WIDTH = 120;
+const PAGE_SIZE = 100;
+/** Changes per query of a download. */
+const BATCH_SIZE = 2_000;
+/** Longer old and new texts are shortened to this many characters. */
+const TEXT_WIDTH = 120;
 
 const CLASSES = [
   ...(['price', 'release', 'text', 'media'] as const),
   ...(['added', 'missing', 'removed', 'restored'] as const),
 ];
 
-/** `/changes`: what changed, night by night, and the same as a file. */
+/** `/changes`: changes of items by day, also as downloads. */
 export function addChanges(app: Dashboard, { store }: DashboardParts): void {
   app.get('/changes', async (c) => {
     const filter = filterOf(c);
     const changes = (
-      await store.items.changes({ ...filter, limit: PAGE_CHANGES + 1, newest: true })
+      await store.items.changes({ ...filter, limit: PAGE_SIZE + 1, newest: true })
     ).toReversed();
-    const { shown, last } = onePage(changes, PAGE_CHANGES);
-    const query = new URL(c.req.url).searchParams;
+    const { shown, last } = splitPage(changes, PAGE_SIZE);
+    const query = without(new URL(c.req.url).searchParams, 'before');
     return page(
       c,
       {
         title: 'Changes',
-        lead: 'What changed about items, newest first.',
+        lead: 'What changed in your items, newest first.',
         actions: (
           <>
-            <a class="button" href={`/changes.csv?${without(query, 'before')}`}>
+            <a class="button" href={`/changes.csv?${query}`}>
               Download CSV
             </a>
             <Downloads
               of="changes"
               path="/changes"
-              query={new URLSearchParams(without(query, 'before'))}
+              query={new URLSearchParams(query)}
               as={['csv-comma', 'xlsx', 'parquet']}
             />
           </>
@@ -70,20 +69,21 @@ export function addChanges(app: Dashboard, { store }: DashboardParts): void {
             Item
             <input name="item" inputmode="numeric" value={c.req.query('item') ?? ''} />
           </label>
-          <SellerField of={c.req.query('seller')} />
+          <SellerField value={c.req.query('seller')} />
           <label>
             Since
             <input name="since" type="date" value={c.req.query('since') ?? ''} />
           </label>
         </Filter>
-        {nightsOf(shown).map(({ day, of }) => (
+        {groupByDay(shown).map(([day, changesOfDay]) => (
           <Section title={day}>
-            <ChangeTable changes={of} />
+            <ChangeTable changes={changesOfDay} />
           </Section>
         ))}
         {shown.length === 0 ? (
           <p class="empty">
-            No change matches. Each sync adds what it finds; a seller’s first list is not a change.
+            No change found. Each sync records what changed since the last one; a seller’s first
+            sync records none.
           </p>
         ) : null}
         <Pages url={c.req.url} by="before" next={last?.seq ?? null} />
@@ -92,16 +92,16 @@ export function addChanges(app: Dashboard, { store }: DashboardParts): void {
   });
 
   app.get('/:file{changes\\.[a-z]+}', async (c) => {
-    const format = formatIn(c.req.param('file').split('.')[1]);
+    const format = formatOf(c.req.param('file').split('.')[1]);
     if (format === undefined) {
-      throw new Problem('There is no such file', '/changes lists the changes.', 404);
+      throw new Problem('File not found', 'Download changes from the Changes page.', 404);
     }
     const filter = filterOf(c);
     await checkRoom(format, async () => {
       const counts = await store.items.changeCounts(filter);
       return counts.reduce((sum, { changes }) => sum + changes, 0);
     });
-    const dialect = dialectIn(c) ?? PLAIN_CSV;
+    const dialect = csvDialectOf(c) ?? PLAIN_CSV;
     return sendFile(c, 'changes', format, async (write) => {
       const batches = rowsOf(store, filter, dialect);
       const chunks = exportChunks({ columns: FILE_COLUMNS, batches }, format, {
@@ -114,19 +114,20 @@ export function addChanges(app: Dashboard, { store }: DashboardParts): void {
 }
 
 function filterOf(c: DashboardContext): ChangeFilter {
-  const { item, since, seller, class: kind, before, run } = c.req.query();
-  const itemId = numberIn(item);
-  const place = numberIn(before);
-  const runId = numberIn(run);
-  const from = dayIn(since ?? '');
-  const chosen = oneOf(CLASSES, kind);
+  const query = c.req.query();
+  const itemId = parseNumber(query['item']);
+  const before = parseNumber(query['before']);
+  const runId = parseNumber(query['run']);
+  const from = parseDay(query['since'] ?? '');
+  const seller = query['seller'] ?? '';
+  const changeClass = oneOf(CLASSES, query['class']);
   return {
     ...(itemId === null ? {} : { itemId: Number(itemId) }),
-    ...(place === null ? {} : { before: place }),
+    ...(before === null ? {} : { before }),
     ...(runId === null ? {} : { runId }),
     ...(from === null ? {} : { from }),
-    ...(seller === undefined || seller === '' ? {} : { sellerIds: [seller] }),
-    ...(chosen === undefined ? {} : { classes: [chosen] }),
+    ...(seller === '' ? {} : { sellerIds: [seller] }),
+    ...(changeClass === undefined ? {} : { classes: [changeClass] }),
   };
 }
 
@@ -141,20 +142,19 @@ const FILE_COLUMNS = [
   { name: 'percent', type: 'numeric(18,2)' },
 ];
 
-/** All changes that pass the filter, newest first, in PostgreSQL's text form; prices as the dialect has them. */
+/** Yields all matching changes, newest first, in PostgreSQL's text form. Prices follow the dialect. */
 async function* rowsOf(
   store: DashboardParts['store'],
   filter: ChangeFilter,
   dialect: CsvDialect,
 ): AsyncGenerator<readonly TextRow[], void, undefined> {
-  for (let place = filter.before; ;) {
-    const before = place === undefined ? {} : { before: place };
-    const limits = { limit: BATCH, newest: true, ...before };
-    const batch = (await store.items.changes({ ...filter, ...limits })).toReversed();
+  for (let page = filter; ;) {
+    const query = { ...page, limit: BATCH_SIZE, newest: true };
+    const batch = (await store.items.changes(query)).toReversed();
     yield batch.map((change) => rowOf(change, dialect));
     const last = batch.at(-1);
-    if (last === undefined || batch.length < BATCH) return;
-    place = last.seq;
+    if (last === undefined || batch.length < BATCH_SIZE) return;
+    page = { ...filter, before: last.seq };
   }
 }
 
@@ -173,26 +173,24 @@ function rowOf(change: ItemChange, dialect: CsvDialect): TextRow {
   ];
 }
 
-/** By how much a price changed; null for all else, and where it was 0 or in another currency. */
+/** Change of a price in percent; null for other fields, a price of 0 or a changed currency. */
 function percentOf({ class: kind, field, old, new: now, currencies }: ItemChange): number | null {
   if (kind !== 'price' || field === 'currency' || currencies?.old !== currencies?.new) return null;
   const [before, after] = [Number(old ?? NaN), Number(now ?? NaN)];
   return before > 0 && !Number.isNaN(after) ? (100 * (after - before)) / before : null;
 }
 
-/** The changes, parted by the day on which their runs began. */
-function nightsOf(changes: readonly ItemChange[]): { day: string; of: ItemChange[] }[] {
-  const nights: { day: string; of: ItemChange[] }[] = [];
+/** Groups changes, ordered by time, by the day of their runs. */
+function groupByDay(changes: readonly ItemChange[]): [day: string, changes: ItemChange[]][] {
+  const days = new Map<string, ItemChange[]>();
   for (const change of changes) {
     const day = moment(change.changedAt).slice(0, 10);
-    const last = nights.at(-1);
-    if (last?.day === day) last.of.push(change);
-    else nights.push({ day, of: [change] });
+    days.set(day, [...(days.get(day) ?? []), change]);
   }
-  return nights;
+  return [...days];
 }
 
-/** Changes, one line each. @param hasTime false where all of them have the same */
+/** A table of changes. @param hasTime false when all have the same time */
 export const ChangeTable: FC<{
   changes: readonly ItemChange[];
   hasItem?: boolean;
@@ -202,7 +200,7 @@ export const ChangeTable: FC<{
   <Table
     caption="Changes"
     flows
-    isEven={hasItem && hasTime}
+    isFixed={hasItem && hasTime}
     rows={changes}
     empty={empty}
     columns={[
@@ -229,52 +227,47 @@ export const ChangeTable: FC<{
           ]
         : []),
       { name: 'What', cell: ({ field }) => fieldLabel(field) },
-      { name: 'Change', cell: (change) => <ChangeWords of={change} /> },
+      { name: 'Change', cell: (change) => <ChangeText of={change} /> },
     ]}
   />
 );
 
-/** Entries that a list lost or got. */
+/** Entries removed from or added to a list. */
 const Entries: FC<{ of: readonly string[]; as: 'del' | 'ins' }> = ({ of, as: Tag }) =>
   of.map((entry, n) => (
     <>
       {n > 0 ? ', ' : ''}
       <Tag>
-        <Foreign text={entry} />
+        <Untrusted text={entry} />
       </Tag>
     </>
   ));
 
-const ChangeWords: FC<{ of: ItemChange }> = ({ of }) => {
-  const words = describeChange(of, WIDTH);
-  const percent = percentOf(of);
-  if (words.kind === 'state') return <span>{words.word}</span>;
-  if (words.kind === 'list') {
+const ChangeText: FC<{ of: ItemChange }> = ({ of }) => {
+  const text = describeChange(of, TEXT_WIDTH);
+  if (text.kind === 'state') return <span>{text.word}</span>;
+  const note = text.note === null ? null : <small> {text.note}</small>;
+  if (text.kind === 'list') {
     return (
       <>
-        <Entries of={words.removed} as="del" />
-        {words.removed.length > 0 && words.added.length > 0 ? ' → ' : ''}
-        <Entries of={words.added} as="ins" />
-        {words.note === null ? null : <small> {words.note}</small>}
+        <Entries of={text.removed} as="del" />
+        {text.removed.length > 0 && text.added.length > 0 ? ' → ' : ''}
+        <Entries of={text.added} as="ins" />
+        {note}
       </>
     );
   }
+  const percent = percentOf(of);
   return (
     <>
       <del>
-        <Foreign text={words.old} />
+        <Untrusted text={text.old} />
       </del>{' '}
       →{' '}
       <ins>
-        <Foreign text={words.new} />
+        <Untrusted text={text.new} />
       </ins>{' '}
-      {percent === null ? (
-        words.note === null ? null : (
-          <small>{words.note}</small>
-        )
-      ) : (
-        <Percent of={percent} />
-      )}
+      {percent === null ? note : <Percent of={percent} />}
     </>
   );
 };

@@ -1,4 +1,4 @@
-import type { Child, FC } from 'hono/jsx';
+import type { FC } from 'hono/jsx';
 import { chunkEnqueuer } from '../../app/watches.js';
 import { describeVerdict } from '../../domain/codes/evidence.js';
 import { isUnconfirmedDenial, unprovenRemedy } from '../../domain/codes/outcome.js';
@@ -10,71 +10,73 @@ import { enterLists, listOfCodes } from '../../jobs/codes/enter-list.js';
 import { enqueueNext } from '../../jobs/codes/perform-chunk.js';
 import type { CodeCheck } from '../../store/audits/types.js';
 import {
-  act,
-  isOperator,
-  Problem,
-  queuedNotice,
   type Dashboard,
   type DashboardContext,
   type DashboardParts,
+  isOperator,
+  Problem,
+  queueNotice,
+  runAction,
 } from '../context.js';
 import { page } from '../layout.js';
 import type { LiveBar } from '../live.js';
+import { capital, money } from '../format.js';
 import {
   ActionButton,
   Ago,
   Bar,
-  capital,
   type Column,
+  Empty,
+  type Fact,
   Facts,
-  Foreign,
   ItemLink,
   Moment,
-  money,
   Section,
-  SellerChoice,
   SellerLink,
+  SellerSelect,
   Sentence,
   State,
   Table,
   Token,
+  Untrusted,
 } from '../parts.js';
-import { codeIn, idIn } from '../query.js';
+import { parseCode, parseId } from '../query.js';
 
-/** Checks and transitions shown of one code. */
-const MOST_ROWS = 50;
-/** Transitions of all codes. */
-const LATEST = 25;
+/** Checks and transitions on the page of a code. */
+const MAX_ROWS = 50;
+/** Transitions on `/codes`. */
+const MAX_LATEST = 25;
+/** Longest time for entering a code into the store (ms). */
+const ENTER_MS = 30_000;
 
 type Transition = Record<'oldValue' | 'newValue', string | null> & { kind: string };
 
-/** Columns of a transition. */
-const TRANSITION: readonly Column<Transition>[] = [
+const TRANSITION_COLUMNS: readonly Column<Transition>[] = [
   { name: 'What', cell: ({ kind }) => kind.replaceAll('-', ' ') },
-  { named: 'Old', cell: ({ oldValue }) => <Foreign text={oldValue} /> },
-  { named: 'New', cell: ({ newValue }) => <Foreign text={newValue} /> },
+  { name: 'Old', isLabelled: true, cell: ({ oldValue }) => <Untrusted text={oldValue} /> },
+  { name: 'New', isLabelled: true, cell: ({ newValue }) => <Untrusted text={newValue} /> },
 ];
 
-/** `/codes`, `/codes/ID`. A code is never part of an address. */
+/** `/codes`, `/codes/ID`. URLs never contain purchase codes. */
 export function addCodes(app: Dashboard, parts: DashboardParts): void {
   const { store, mirror, config, queues, live } = parts;
 
   app.get('/codes', async (c) => {
     const [sellers, latest] = await Promise.all([
       sellerNames(),
-      mirror.reportingPurchaseTransitions.findMany({ orderBy: { seq: 'desc' }, take: LATEST }),
+      mirror.reportingPurchaseTransitions.findMany({ orderBy: { seq: 'desc' }, take: MAX_LATEST }),
     ]);
     return page(
       c,
-      { title: 'Codes', lead: 'What is known of a purchase code, and how that was proven.' },
+      { title: 'Codes', lead: 'Look up a purchase code: its verdict, proof and purchase.' },
       <>
         <LookUp token={c.get('token')} sellers={sellers} />
-        <Section title="Latest changes" note="of codes that were known before">
+        <Section title="Latest changes">
           <Table
             caption="Latest changes"
             flows
             rows={latest}
-            empty="No known code has changed. Audits and re-checks find changes."
+            empty="No code has changed its verdict or purchase yet. Audits and re-checks find changes."
             columns={[
               {
                 name: 'Code',
@@ -84,9 +86,9 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
                   </a>
                 ),
               },
-              ...TRANSITION,
+              ...TRANSITION_COLUMNS,
               { name: 'When', cell: ({ happenedAt }) => <Ago at={happenedAt} /> },
-              { name: 'Item', cell: ({ itemName }) => <Foreign text={itemName} /> },
+              { name: 'Item', cell: ({ itemName }) => <Untrusted text={itemName} /> },
             ]}
           />
         </Section>
@@ -95,19 +97,19 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
   });
 
   app.post('/codes', async (c) => {
-    const { code: given, seller } = await c.req.parseBody();
-    const code = codeIn(given, config, 'The code');
+    const { code: input, seller } = await c.req.parseBody();
+    const code = parseCode(input, config, 'The code');
     const sellers = await sellerNames();
     const sellerId = sellers.length === 1 ? sellers[0] : sellers.find((name) => name === seller);
-    if (sellerId === undefined) throw new Problem('Nothing was looked up', 'Choose the seller.');
+    if (sellerId === undefined) throw new Problem('No seller was chosen', 'Choose a seller.');
     const state = (await store.audits.knownCodes(sellerId, [code])).get(code);
     if (state !== undefined) return c.redirect(`/codes/${state.codeId}`, 303);
     const canCheck = isOperator(c) && isConfigured(sellerId);
     return page(
       c,
-      { title: 'Codes', lead: `For ${sellerId}.`, status: 404, isStill: true },
+      { title: 'Code not found', status: 404, isStatic: true },
       <>
-        <p class="notice warn">This code was never in a list, and never asked for.</p>
+        <p class="notice warn">{sellerId} has no such code: it was never listed or checked.</p>
         {canCheck ? (
           <ActionButton
             action="/codes/check"
@@ -124,8 +126,8 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
   });
 
   app.post('/codes/check', async (c) => {
-    const { code: given, seller } = await c.req.parseBody();
-    return check(c, typeof seller === 'string' ? seller : '', codeIn(given, config, 'The code'));
+    const { code: input, seller } = await c.req.parseBody();
+    return check(c, typeof seller === 'string' ? seller : '', parseCode(input, config, 'The code'));
   });
 
   app.post('/codes/:id/check', async (c) => {
@@ -137,11 +139,11 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
     const { codeId, sellerId, code } = await codeWith(c.req.param('id'));
     const [states, checks, transitions, bar] = await Promise.all([
       store.audits.knownCodes(sellerId, [code]),
-      store.audits.checksOf(codeId, MOST_ROWS),
+      store.audits.checksOf(codeId, MAX_ROWS),
       mirror.codeTransition.findMany({
         where: { codeId },
         orderBy: { seq: 'desc' },
-        take: MOST_ROWS,
+        take: MAX_ROWS,
       }),
       barOf(codeId),
     ]);
@@ -149,18 +151,18 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
     if (state === undefined) throw noCode();
     const answer = answerFromChecks(state, checks);
     const { verdict, purchase, checkedAt } = answer;
-    // The marketplace may repeat a code in what it says.
     const shown = shownCode(c, code);
-    const hide = (text: string): string => (shown === code ? text : hidden(text, code, shown));
-    const wasAsked = checks.length > 0;
-    const remedy = verdict === 'unproven' && wasAsked ? unprovenRemedy(answer.reason) : null;
+    // Marketplace messages may repeat the code.
+    const mask = (text: string): string => (shown === code ? text : maskIn(text, code, shown));
+    const isChecked = checks.length > 0;
+    const remedy = verdict === 'unproven' && isChecked ? unprovenRemedy(answer.reason) : null;
     return page(
       c,
       {
         title: shown,
         lead: (
           <>
-            <State of={wasAsked ? verdict : 'waiting'} /> a purchase code of{' '}
+            <State of={isChecked ? verdict : 'waiting'} /> purchase code of{' '}
             <SellerLink name={sellerId} />
           </>
         ),
@@ -174,46 +176,46 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
       <>
         {bar === null ? null : <Bar {...bar} label={`Check of this code, ${bar.id}`} />}
         <p class="proof">
-          <Foreign text={`${capital(describeVerdict(answer))}.`} isWhole />
-          {remedy === null ? null : <Sentence text={` To do: ${remedy}.`} />}
+          <Untrusted text={`${capital(describeVerdict(answer))}.`} isWhole />
+          {remedy === null ? null : <Sentence text={` What to do: ${remedy}.`} />}
         </p>
         <Facts
           of={[
             ['Checked', <Ago at={checkedAt} />],
             ['Verdict since', <Moment at={state.verdictSince} />],
             ['First checked', <Moment at={state.firstCheckedAt} none="never" />],
-            ...saidBy(answer, hide),
+            ...messageFact(answer, mask),
           ]}
         />
         <Section
           title="Purchase"
           note={
             verdict === 'invalid' && purchase !== null
-              ? 'from when it was valid; probably refunded or cancelled'
+              ? 'from when the code was valid; probably refunded or cancelled since'
               : undefined
           }
         >
           {purchase === null ? (
-            <p class="empty">No purchase was ever answered for this code.</p>
+            <Empty>The marketplace never returned a purchase for this code.</Empty>
           ) : (
             <Facts of={purchaseFacts(purchase, sellerId, verdict)} />
           )}
         </Section>
         <Section
           title="Checks"
-          note={checks.length === MOST_ROWS ? `the newest ${MOST_ROWS}` : undefined}
+          note={checks.length === MAX_ROWS ? `newest ${MAX_ROWS}` : undefined}
         >
-          <CheckTable checks={checks} hide={hide} />
+          <CheckTable checks={checks} mask={mask} />
         </Section>
         <Section title="Transitions">
           <Table
             caption="Transitions"
             flows
             rows={transitions}
-            empty="Nothing changed since it was first proven."
+            empty="Nothing has changed since the first verdict."
             columns={[
               { name: 'When', cell: ({ happenedAt }) => <Moment at={happenedAt} /> },
-              ...TRANSITION,
+              ...TRANSITION_COLUMNS,
             ]}
           />
         </Section>
@@ -221,25 +223,25 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
     );
   });
 
-  /** Begins an audit of one code; a worker does it. */
+  /** Queues an audit of one code. */
   async function check(c: DashboardContext, sellerId: string, code: string): Promise<Response> {
     const seller = config.sellers.find(({ name }) => name === sellerId);
     if (seller === undefined) {
       throw new Problem(
-        'This seller is not configured here',
-        'Configure the seller for the dashboard, then check the code.',
+        'This seller is not configured for the dashboard',
+        'Configure the seller, restart the dashboard and check the code again.',
         409,
       );
     }
     const target = `${sellerId}: ${maskCode(code)}`;
-    await act(c, parts, { action: 'check code', target }, async () => {
+    await runAction(c, parts, { action: 'check code', target }, async () => {
       const signal = AbortSignal.timeout(ENTER_MS);
       const { auditId } = await enterLists(store, seller, [listOfCodes([code])], {}, { signal });
       await enqueueNext(store, auditId, chunkEnqueuer(queues, sellerId));
     });
     const known = (await store.audits.knownCodes(sellerId, [code])).get(code);
     if (known === undefined) throw noCode();
-    return c.redirect(`/codes/${known.codeId}?notice=${await queuedNotice(store)}`, 303);
+    return c.redirect(`/codes/${known.codeId}?notice=${await queueNotice(store)}`, 303);
   }
 
   function isConfigured(sellerId: string): boolean {
@@ -257,14 +259,14 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
 
   async function codeWith(text: string) {
     const found = await mirror.purchaseCode.findUnique({
-      where: { codeId: idIn(text) },
+      where: { codeId: parseId(text) },
       select: { codeId: true, sellerId: true, code: true },
     });
     if (found === null) throw noCode();
     return found;
   }
 
-  /** The bar of a check of this code that is under way. */
+  /** The progress bar of a running check of this code; null without one. */
   async function barOf(codeId: bigint): Promise<LiveBar | null> {
     const running = await store.overview.running();
     const single = running.audits.filter(({ codes }) => codes === 1);
@@ -279,37 +281,27 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
   }
 }
 
-/** Longest time for entering a code into the store (ms). */
-const ENTER_MS = 30_000;
-
 function noCode(): Problem {
-  return new Problem('There is no such code', 'Codes has the form that looks one up.', 404);
+  return new Problem('Code not found', 'Look it up on the Codes page.', 404);
 }
 
 function shownCode(c: DashboardContext, code: string): string {
   return isOperator(c) ? code : maskCode(code);
 }
 
-/** The text with a code masked, in any letter case. */
-function hidden(text: string, code: string, mask: string): string {
-  const parts = text.toLowerCase().split(code.toLowerCase());
-  let at = 0;
-  return parts
-    .map((part) => {
-      const own = text.slice(at, at + part.length);
-      at += part.length + code.length;
-      return own;
-    })
-    .join(mask);
+/** Replaces the code in a text by its mask, whatever its letter case. */
+function maskIn(text: string, code: string, mask: string): string {
+  const pattern = code.replaceAll(/[$()*+./?[\\\]^{|}]/g, '\\$&');
+  return text.replaceAll(new RegExp(pattern, 'gi'), () => mask);
 }
 
-function saidBy(
+function messageFact(
   { httpStatus, message }: Pick<CodeCheck, 'httpStatus' | 'message'>,
-  hide: (text: string) => string,
-): (readonly [string, Child])[] {
+  mask: (text: string) => string,
+): Fact[] {
   if (message === null || message === '') return [];
   const status = httpStatus === null ? '' : `${httpStatus}: `;
-  return [['The marketplace said', <Foreign text={hide(`${status}${message}`)} />]];
+  return [['Marketplace message', <Untrusted text={mask(`${status}${message}`)} />]];
 }
 
 const LookUp: FC<{ token: string; sellers: readonly string[] }> = ({ token, sellers }) => (
@@ -327,35 +319,37 @@ const LookUp: FC<{ token: string; sellers: readonly string[] }> = ({ token, sell
         required
       />
     </label>
-    {sellers.length < 2 ? null : <SellerChoice of={sellers} />}
+    {sellers.length < 2 ? null : <SellerSelect of={sellers} />}
     <button class="main">Look up</button>
   </form>
 );
 
-const CheckTable: FC<{ checks: readonly CodeCheck[]; hide: (text: string) => string }> = ({
+const CheckTable: FC<{ checks: readonly CodeCheck[]; mask: (text: string) => string }> = ({
   checks,
-  hide,
+  mask,
 }) => (
   <Table
     caption="Checks"
     flows
     rows={checks}
-    empty="It was not asked for yet. Check now asks the marketplace."
+    empty="Not checked yet. Press Check now to check it."
     columns={[
       { name: 'Checked', cell: ({ checkedAt }) => <Moment at={checkedAt} /> },
       {
         name: 'Verdict',
         cell: (check) => <State of={isUnconfirmedDenial(check) ? 'denied' : check.verdict} />,
       },
-      { name: 'What it proves', cell: (check) => <Foreign text={checkWords(check)} /> },
+      { name: 'Proof', cell: (check) => <Untrusted text={describeCheck(check)} /> },
       {
-        named: 'The marketplace said',
+        name: 'Marketplace message',
+        isLabelled: true,
         cell: ({ httpStatus, message }) => (
-          <Foreign text={hide([httpStatus, message].filter((one) => one !== null).join(' '))} />
+          <Untrusted text={mask([httpStatus, message].filter((one) => one !== null).join(' '))} />
         ),
       },
       {
-        named: 'Audit',
+        name: 'Audit',
+        isLabelled: true,
         cell: ({ auditId }) =>
           auditId === null ? (
             <span class="muted">–</span>
@@ -367,7 +361,8 @@ const CheckTable: FC<{ checks: readonly CodeCheck[]; hide: (text: string) => str
   />
 );
 
-function checkWords(check: CodeCheck): string {
+/** What one check alone proves. */
+function describeCheck(check: CodeCheck): string {
   const { verdict, reason, proof, checkedAt: at, checkpointBefore, checkpointAfter } = check;
   const denial = { at, checkpointBefore, checkpointAfter };
   const denials = checkpointAfter === null ? null : { times: 1, first: denial, last: denial };
@@ -379,7 +374,7 @@ function purchaseFacts(
   purchase: Purchase,
   sellerId: string,
   verdict: 'valid' | 'invalid' | 'unproven',
-): (readonly [string, Child])[] {
+): Fact[] {
   const { licenseType, item, price, currency, purchasedAt, downloaded, supportedUntil } = purchase;
   const support = supportAt(purchase, Date.now());
   const name = item?.name ?? item?.url ?? item?.id?.toString() ?? null;
@@ -389,12 +384,12 @@ function purchaseFacts(
       item === null ? (
         '–'
       ) : item.id === null ? (
-        <Foreign text={name} />
+        <Untrusted text={name} />
       ) : (
         <ItemLink seller={sellerId} item={item.id} name={name} />
       ),
     ],
-    ['License', <Foreign text={licenseType} />],
+    ['License', <Untrusted text={licenseType} />],
     ['Price', money(price, currency)],
     ['Purchased', <Moment at={purchasedAt === null ? null : new Date(purchasedAt)} />],
     ...(verdict === 'invalid'

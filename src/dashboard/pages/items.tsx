@@ -1,42 +1,40 @@
-import type { Child } from 'hono/jsx';
 import { maskCode } from '../../domain/secret.js';
 import { describeRemoval } from '../../domain/removals.js';
 import type { Prisma } from '../../store/mirror.js';
 import type { TextRows } from '../../store/items-read.js';
 import { StepChart } from '../charts.js';
-import { isOperator, Problem, type Dashboard, type DashboardParts } from '../context.js';
+import { type Dashboard, type DashboardParts, isOperator, Problem } from '../context.js';
 import { page } from '../layout.js';
+import { count, moment, money, printable } from '../format.js';
 import {
   Ago,
+  ChartWithTable,
   Choice,
-  count,
+  type Fact,
   Facts,
   Figures,
   Filter,
-  Foreign,
   ItemLink,
-  moment,
-  money,
-  onePage,
   Pages,
-  printable,
   Section,
   SellerField,
   SellerLink,
+  splitPage,
   State,
   Table,
+  Untrusted,
   WebLink,
 } from '../parts.js';
-import { dayIn, idIn, numberIn, oneOf } from '../query.js';
+import { oneOf, parseDay, parseId, parseNumber } from '../query.js';
 import { ChangeTable } from './changes.js';
 
-const PAGE_ITEMS = 50;
+const PAGE_SIZE = 50;
 const STATES = ['live', 'missing', 'removed'] as const;
 const SORTS = ['id', 'name', 'price', 'changed'] as const;
-/** Changes and purchases shown of one item. */
-const MOST_ROWS = 50;
-/** Characters of a raw record. */
-const MOST_RAW = 20_000;
+/** Changes and purchases on the page of an item. */
+const MAX_ROWS = 50;
+/** Longer records are cut off. */
+const MAX_RAW_CHARS = 20_000;
 
 /** `/items`, `/items/SELLER/ID`. */
 export function addItems(app: Dashboard, { store, mirror }: DashboardParts): void {
@@ -47,22 +45,23 @@ export function addItems(app: Dashboard, { store, mirror }: DashboardParts): voi
     const sellerId = c.req.query('seller') || null;
     const day = c.req.query('as-of') ?? '';
     const asOf = day === '' ? null : endOf(day);
-    const from = Number(numberIn(c.req.query('from')) ?? 0n);
+    const from = Number(parseNumber(c.req.query('from')) ?? 0n);
     const items = await store.items.search({
       text,
       state,
       sellerId,
       asOf,
       sort,
-      limit: PAGE_ITEMS + 1,
+      limit: PAGE_SIZE + 1,
       offset: Math.min(from, 1_000_000),
     });
-    const { shown, last } = onePage(items, PAGE_ITEMS);
+    const { shown, last } = splitPage(items, PAGE_SIZE);
     return page(
       c,
       {
         title: 'Items',
-        lead: asOf === null ? 'As they are now.' : `As they were at the end of ${day}.`,
+        lead:
+          asOf === null ? 'Your catalogue as it is now.' : `Your catalogue at the end of ${day}.`,
       },
       <>
         <Filter button="Search">
@@ -71,7 +70,7 @@ export function addItems(app: Dashboard, { store, mirror }: DashboardParts): voi
             <input type="search" name="q" value={text} placeholder="name, id or tag" />
           </label>
           <Choice name="state" label="State" of={STATES} chosen={state ?? undefined} />
-          <SellerField of={sellerId} />
+          <SellerField value={sellerId} />
           <label>
             As of
             <input name="as-of" type="date" value={day} />
@@ -93,35 +92,44 @@ export function addItems(app: Dashboard, { store, mirror }: DashboardParts): voi
           empty={
             text === '' && state === null && asOf === null ? (
               <>
-                No item yet: press Sync now on the overview, or run <code>seller-mirror sync</code>.
+                No item yet. Press Sync now on the overview or run <code>seller-mirror sync</code>.
               </>
             ) : (
-              'No item matches.'
+              'No item matches the filter.'
             )
           }
           columns={[
-            { minor: 'Item', cell: ({ itemId }) => itemId },
+            { name: 'Item', isMinor: true, cell: ({ itemId }) => itemId },
             {
               name: 'Name',
               cell: ({ sellerId: seller, itemId, name }) => (
                 <ItemLink seller={seller} item={itemId} name={name} />
               ),
             },
-            { minor: 'Category', cell: ({ category }) => <Foreign text={category} /> },
+            {
+              name: 'Category',
+              isMinor: true,
+              cell: ({ category }) => <Untrusted text={category} />,
+            },
             { name: 'State', cell: (item) => <State of={item.state} /> },
             {
-              figure: 'Price',
+              name: 'Price',
+              isNumber: true,
               cell: ({ priceRegular, currency }) => money(priceRegular, currency),
             },
-            { minor: 'Changed', cell: ({ changedAt }) => <Ago at={changedAt} /> },
-            { minor: 'Seller', cell: ({ sellerId: seller }) => <SellerLink name={seller} /> },
+            { name: 'Changed', isMinor: true, cell: ({ changedAt }) => <Ago at={changedAt} /> },
+            {
+              name: 'Seller',
+              isMinor: true,
+              cell: ({ sellerId: seller }) => <SellerLink name={seller} />,
+            },
           ]}
         />
         <Pages
           url={c.req.url}
           by="from"
-          next={last === undefined ? null : from + PAGE_ITEMS}
-          words={['First', 'Next']}
+          next={last === undefined ? null : from + PAGE_SIZE}
+          labels={['First', 'Next']}
         />
       </>,
     );
@@ -129,7 +137,7 @@ export function addItems(app: Dashboard, { store, mirror }: DashboardParts): voi
 
   app.get('/items/:seller/:id', async (c) => {
     const sellerId = c.req.param('seller');
-    const itemId = idIn(c.req.param('id'));
+    const itemId = parseId(c.req.param('id'));
     const where = { sellerId_itemId: { sellerId, itemId } };
     const [item, prices, changes, purchases, unlisted, lookup] = await Promise.all([
       mirror.item.findUnique({ where }),
@@ -137,13 +145,13 @@ export function addItems(app: Dashboard, { store, mirror }: DashboardParts): voi
       store.items.changes({
         itemId: Number(itemId),
         sellerIds: [sellerId],
-        limit: MOST_ROWS,
+        limit: MAX_ROWS,
         newest: true,
       }),
       mirror.reportingPurchases.findMany({
         where: { sellerId, itemId },
         orderBy: { purchasedAt: 'desc' },
-        take: MOST_ROWS,
+        take: MAX_ROWS,
       }),
       mirror.itemChange.findFirst({
         where: { sellerId, itemId, field: 'state', class: 'missing' },
@@ -152,7 +160,7 @@ export function addItems(app: Dashboard, { store, mirror }: DashboardParts): voi
       mirror.itemLookup.findUnique({ where }),
     ]);
     if (item === null) {
-      throw new Problem('There is no such item', 'Items lists the items there are.', 404);
+      throw new Problem('Item not found', 'The Items page lists all items.', 404);
     }
     const points = pricePoints(prices);
     const title = headingOf(item.name);
@@ -171,37 +179,36 @@ export function addItems(app: Dashboard, { store, mirror }: DashboardParts): voi
           of={[
             { label: 'Regular price', value: money(item.priceRegular, item.currency) },
             { label: 'Extended price', value: money(item.priceExtended, item.currency) },
-            { label: 'Version', value: <Foreign text={item.version} /> },
+            { label: 'Version', value: <Untrusted text={item.version} /> },
             { label: 'Changed', value: <Ago at={item.changedAt} /> },
           ]}
         />
         {points.length === 0 ? null : (
           <Section title="Regular price">
-            <div class="chart-box">
-              <StepChart
-                label={`Regular price of ${title} over time`}
-                points={points}
-                unit={item.currency}
-              />
-              <details>
-                <summary>As a table</summary>
-                <PriceTable prices={prices} />
-              </details>
-            </div>
+            <ChartWithTable
+              chart={
+                <StepChart
+                  label={`Regular price of ${title} over time`}
+                  points={points}
+                  unit={item.currency}
+                />
+              }
+              table={<PriceTable prices={prices} />}
+            />
           </Section>
         )}
         <Section
           title="History"
-          note={changes.length === MOST_ROWS ? `the newest ${MOST_ROWS}` : undefined}
+          note={changes.length === MAX_ROWS ? `newest ${MAX_ROWS}` : undefined}
         >
           <ChangeTable changes={changes.toReversed()} hasItem={false} />
         </Section>
-        <Section title="Purchases" note="that audits know of">
+        <Section title="Purchases" note="found by audits">
           <Table
             caption="Purchases"
             flows
             rows={purchases}
-            empty="No purchase of it is known. Audits of purchase codes find them."
+            empty="No purchase of this item is known yet. Audits of purchase codes find them."
             columns={[
               {
                 name: 'Code',
@@ -212,8 +219,16 @@ export function addItems(app: Dashboard, { store, mirror }: DashboardParts): voi
                 ),
               },
               { name: 'Purchased', cell: ({ purchasedAt }) => <Ago at={purchasedAt} none="–" /> },
-              { minor: 'License', cell: ({ licenseType }) => <Foreign text={licenseType} /> },
-              { figure: 'Price', cell: ({ price, currency }) => money(price, currency) },
+              {
+                name: 'License',
+                isMinor: true,
+                cell: ({ licenseType }) => <Untrusted text={licenseType} />,
+              },
+              {
+                name: 'Price',
+                isNumber: true,
+                cell: ({ price, currency }) => money(price, currency),
+              },
               { name: 'Support', cell: ({ support }) => support },
             ]}
           />
@@ -234,8 +249,8 @@ export function addItems(app: Dashboard, { store, mirror }: DashboardParts): voi
         </Section>
         <Section title="Record">
           <details>
-            <summary>As it was received</summary>
-            <pre>{printable(JSON.stringify(item.raw, null, 2).slice(0, MOST_RAW))}</pre>
+            <summary>Show as received</summary>
+            <pre>{printable(JSON.stringify(item.raw, null, 2).slice(0, MAX_RAW_CHARS))}</pre>
           </details>
         </Section>
       </>,
@@ -243,57 +258,56 @@ export function addItems(app: Dashboard, { store, mirror }: DashboardParts): voi
   });
 }
 
-/** Characters of a name in a heading, and in the title of a window. */
-const MOST_HEADING = 120;
+/** Longer names are cut off in headings and window titles. */
+const MAX_HEADING_CHARS = 120;
 
 function headingOf(name: string): string {
-  return printable(name.length > MOST_HEADING ? `${name.slice(0, MOST_HEADING)}…` : name);
+  return printable(name.length > MAX_HEADING_CHARS ? `${name.slice(0, MAX_HEADING_CHARS)}…` : name);
 }
 
 type Item = Prisma.ItemGetPayload<object>;
 
-function factsOf(item: Item): (readonly [string, Child])[] {
+function factsOf(item: Item): Fact[] {
+  const name: Fact[] =
+    item.name.length > MAX_HEADING_CHARS ? [['Name', <Untrusted text={item.name} isWhole />]] : [];
+  const removed: Fact[] = item.removedAt === null ? [] : [['Removed', <Ago at={item.removedAt} />]];
+  const links = [
+    ['Demo', item.demoLink],
+    ['Thumbnail', item.thumbnailUrl],
+    ['Preview image', item.previewImageUrl],
+    ['Preview video', item.previewVideoUrl],
+    ['Preview audio', item.previewAudioUrl],
+  ] as const;
+  const screenshots = (
+    <ul class="plain">
+      {item.screenshots.map((url) => (
+        <li>
+          <WebLink url={url} />
+        </li>
+      ))}
+    </ul>
+  );
   return [
-    ...(item.name.length > MOST_HEADING
-      ? [['Name', <Foreign text={item.name} isWhole />] as const]
-      : []),
-    ['Category', <Foreign text={[item.category, item.subCategory].filter(Boolean).join(' / ')} />],
-    ['Tags', <Foreign text={item.tags.join(', ')} />],
-    ['Options', <Foreign text={item.options.join(', ')} />],
+    ...name,
+    [
+      'Category',
+      <Untrusted text={[item.category, item.subCategory].filter(Boolean).join(' / ')} />,
+    ],
+    ['Tags', <Untrusted text={item.tags.join(', ')} />],
+    ['Options', <Untrusted text={item.options.join(', ')} />],
     ['Published', <Ago at={item.publishedAt} none="–" />],
     ['First seen', <Ago at={item.firstSeenAt} />],
-    ...(item.removedAt === null ? [] : [['Removed', <Ago at={item.removedAt} />] as const]),
-    ...(
-      [
-        ['Demo', item.demoLink],
-        ['Thumbnail', item.thumbnailUrl],
-        ['Preview image', item.previewImageUrl],
-        ['Preview video', item.previewVideoUrl],
-        ['Preview audio', item.previewAudioUrl],
-      ] as const
-    ).flatMap(([name, url]) =>
-      url === null || url === '' ? [] : [[name, <WebLink url={url} />] as const],
-    ),
+    ...removed,
+    ...links.flatMap(([label, url]): Fact[] => (url ? [[label, <WebLink url={url} />]] : [])),
     ...(item.screenshots.length === 0
       ? []
-      : [
-          [
-            `Screenshots (${count(item.screenshots.length)})`,
-            <ul class="plain">
-              {item.screenshots.map((url) => (
-                <li>
-                  <WebLink url={url} />
-                </li>
-              ))}
-            </ul>,
-          ] as const,
-        ]),
-    ['Description', <Foreign text={readable(item.description)} isWhole />],
+      : [[`Screenshots (${count(item.screenshots.length)})`, screenshots] as const]),
+    ['Description', <Untrusted text={textOfHtml(item.description)} isWhole />],
   ];
 }
 
-/** The text of some HTML, to read and not to render: without its tags, paragraphs apart. */
-function readable(html: string | null): string | null {
+/** Converts HTML to plain text: removes tags, keeps paragraphs. */
+function textOfHtml(html: string | null): string | null {
   if (html === null) return null;
   return html
     .replace(/<(?:br|\/p|\/li|\/h\d|\/div)\b[^<>]*>/gi, '\n')
@@ -312,10 +326,10 @@ const ENTITIES: Readonly<Record<string, string>> = {
   nbsp: ' ',
 };
 
-/** The end of a day in the server's time zone. @throws {Problem} when it is no day */
+/** The end of a day in the server's time zone. @throws {Problem} when the day is invalid */
 function endOf(day: string): Date {
-  if (dayIn(day) !== null) return new Date(`${day}T23:59:59.999`);
-  throw new Problem(`"${day.slice(0, 40)}" is not a day`, 'Write it as 2026-11-23.');
+  if (parseDay(day) !== null) return new Date(`${day}T23:59:59.999`);
+  throw new Problem(`"${day.slice(0, 40)}" is not a date`, 'Write dates as 2026-11-23.');
 }
 
 function pricePoints({ rows }: TextRows): { at: Date; value: number }[] {
@@ -332,11 +346,13 @@ const PriceTable = ({ prices }: { prices: TextRows }) => (
     columns={[
       { name: 'Since', cell: ([at = null]) => (at === null ? '–' : moment(new Date(at))) },
       {
-        figure: 'Regular',
+        name: 'Regular',
+        isNumber: true,
         cell: ([, regular, , currency]) => money(regular ?? null, currency ?? null),
       },
       {
-        figure: 'Extended',
+        name: 'Extended',
+        isNumber: true,
         cell: ([, , extended, currency]) => money(extended ?? null, currency ?? null),
       },
     ]}

@@ -8,94 +8,98 @@ import {
   type ReportRow,
   reportSql,
 } from '../../store/reports.js';
+import { FigureCache } from '../figure-cache.js';
 import { BarChart, type ChartBar, Share, StepChart } from '../charts.js';
 import {
-  noSeller,
-  Problem,
   type Dashboard,
   type DashboardContext,
   type DashboardParts,
+  Problem,
+  sellerNotFound,
 } from '../context.js';
-import { checkRoom, dialectIn, Downloads, formatIn, sendFile } from '../downloads.js';
+import { checkRoom, csvDialectOf, Downloads, formatOf, sendFile } from '../downloads.js';
 import { page } from '../layout.js';
+import { dayName, money, monthName } from '../format.js';
 import {
   Choice,
   type Column,
   Copyable,
   Count,
-  dayName,
   Empty,
   Filter,
-  Foreign,
   ItemLink,
-  moment,
-  money,
-  monthName,
+  Moment,
   Percent,
   Section,
   SellerField,
   Table,
+  Untrusted,
 } from '../parts.js';
 import { oneOf } from '../query.js';
 
-/** More sellers than these are not listed in the filter, but typed. */
-const MOST_SELLERS = 50;
-/** Charts of one report, a currency each; the table has all of them. */
-const MOST_CURRENCIES = 3;
-/** Rows of a table beside its chart. */
-const MOST_MONTHS = 36;
-const MOST_DAYS = 31;
+/** With more sellers, the filter is a text field instead of a select. */
+const MAX_LISTED_SELLERS = 50;
+/** Charts per report, one for each currency. The table shows all currencies. */
+const MAX_CURRENCIES = 3;
+/** Rows of the tables. */
+const MAX_MONTHS = 36;
+const MAX_DAYS = 31;
 
-/** Downloads at a time; each keeps a connection to the database. */
-const MOST_DOWNLOADS = 4;
+/** Parallel downloads. Each holds a database connection. */
+const MAX_DOWNLOADS = 4;
 const DOWNLOAD_MS = 10 * 60_000;
 
-/** `/reports`, and each report as a file. */
+/**
+ * How long a page waits for the first figures (ms); years of purchases take a while. Then it reloads:
+ * a connection that stays silent is closed.
+ */
+const FIRST_WAIT_MS = 5_000;
+const RELOAD_SECONDS = 2;
+
+/** `/reports`, and each report as a download. */
 export function addReports(app: Dashboard, { store, mirror }: DashboardParts): void {
-  const kept = new KeptFigures((sellerId) => store.reports.figures(sellerId));
+  const cache = new FigureCache((sellerId) => store.reports.figures(sellerId));
   let downloads = 0;
 
-  /** The seller that the query asks for; null: all. @throws {Problem} when there is no such one */
+  /** The seller of the query; null for all. @throws {Problem} (404) when the seller does not exist */
   async function sellerOf(c: DashboardContext): Promise<string | null> {
     const sellerId = c.req.query('seller') || null;
-    if (sellerId !== null && (await store.sellers.bindingOf(sellerId)) === null) throw noSeller();
+    if (sellerId !== null && (await store.sellers.bindingOf(sellerId)) === null)
+      throw sellerNotFound();
     return sellerId;
   }
 
   app.get('/reports', async (c) => {
     const sellerId = await sellerOf(c);
     const [figures, sellers] = await Promise.all([
-      Promise.race([kept.of(sellerId), wait(FIRST_MS, null, { ref: false })]),
+      Promise.race([cache.get(sellerId), wait(FIRST_WAIT_MS, null, { ref: false })]),
       mirror.seller.findMany({
         select: { sellerId: true },
         orderBy: { sellerId: 'asc' },
-        take: MOST_SELLERS + 1,
+        take: MAX_LISTED_SELLERS + 1,
       }),
     ]);
     if (figures === null) {
-      c.header('refresh', `${LOOK_SECONDS}`);
+      c.header('refresh', `${RELOAD_SECONDS}`);
       return page(
         c,
-        { title: 'Reports', isStill: true },
-        <p class="empty">
-          The figures are being computed. This page loads itself again until they are there.
-        </p>,
+        { title: 'Reports', isStatic: true },
+        <Empty>Computing the figures. This page reloads until they are ready.</Empty>,
       );
     }
-    const names = sellers.map((seller) => seller.sellerId);
     return page(
       c,
       {
         title: 'Reports',
         lead: (
           <>
-            As of <time datetime={figures.at.toISOString()}>{moment(figures.at)}</time>, from what
-            was mirrored and audited. Months, weeks and days are in UTC.
+            From mirrored items and audited codes, as of <Moment at={figures.at} />. Months, weeks
+            and days are in UTC.
           </>
         ),
       },
       <>
-        <SellerFilter names={names} chosen={sellerId} />
+        <SellerFilter names={sellers.map((seller) => seller.sellerId)} chosen={sellerId} />
         <RevenueByMonth figures={figures} sellerId={sellerId} />
         <RevenueByItem figures={figures} sellerId={sellerId} />
         <SupportCalendar figures={figures} sellerId={sellerId} />
@@ -107,16 +111,16 @@ export function addReports(app: Dashboard, { store, mirror }: DashboardParts): v
 
   app.get('/reports/:file', async (c) => {
     const [, name, ending] = /^([a-z-]+)\.([a-z]+)$/.exec(c.req.param('file')) ?? [];
-    const [report, format] = [oneOf(REPORTS, name), formatIn(ending)];
+    const [report, format] = [oneOf(REPORTS, name), formatOf(ending)];
     if (report === undefined || format === undefined) {
-      throw new Problem('There is no such report', '/reports lists the reports there are.', 404);
+      throw new Problem('Report not found', 'The Reports page lists all reports.', 404);
     }
-    if (downloads >= MOST_DOWNLOADS) {
-      throw new Problem('Too many downloads are under way', 'Try again in a minute.', 409);
+    if (downloads >= MAX_DOWNLOADS) {
+      throw new Problem('Too many downloads at once', 'Try again in a minute.', 409);
     }
     const sellerId = await sellerOf(c);
     await checkRoom(format, () => store.reports.rows({ report, sellerId }));
-    const dialect = dialectIn(c);
+    const dialect = csvDialectOf(c);
     return sendFile(c, report, format, async (write, gone) => {
       downloads += 1;
       const signal = AbortSignal.any([gone, AbortSignal.timeout(DOWNLOAD_MS)]);
@@ -133,81 +137,21 @@ export function addReports(app: Dashboard, { store, mirror }: DashboardParts): v
   });
 }
 
-/** Figures are computed again when they are this old (ms), or so many times as old as that took. */
-const FRESH_MS = 2_000;
-const FRESH_TIMES = 50;
-/** A page waits so long (ms) for new figures before it shows those it has. */
-const WAIT_MS = 25;
-/**
- * A page waits so long (ms) for the first figures of a store, which may hold years of purchases: on a
- * connection that stays silent for longer, no answer would arrive at all.
- */
-const FIRST_MS = 5_000;
-/** Seconds until a page that waits for them looks again. */
-const LOOK_SECONDS = 2;
-/** Figures that could not be computed are tried again after so long (ms). */
-const FAILED_MS = 5_000;
-/** Sellers whose figures are kept. */
-const MOST_KEPT = 20;
-
-interface Kept {
-  figures: Promise<ReportFigures>;
-  /** Time after which they are computed again (ms since 1970). */
-  until: number;
-}
-
-/** Keeps the figures of each seller for a while: sums over all purchases can take a second. */
-class KeptFigures {
-  readonly #compute: (sellerId: string | null) => Promise<ReportFigures>;
-  readonly #kept = new Map<string | null, Kept>();
-
-  constructor(compute: (sellerId: string | null) => Promise<ReportFigures>) {
-    this.#compute = compute;
-  }
-
-  of(sellerId: string | null): Promise<ReportFigures> {
-    const old = this.#kept.get(sellerId);
-    if (old !== undefined && Date.now() < old.until) return old.figures;
-    const fresh = this.#compute(sellerId);
-    // Until they are there, others get the old ones and nobody computes them twice.
-    const kept = { figures: old?.figures ?? fresh, until: Infinity };
-    this.#kept.delete(sellerId);
-    this.#kept.set(sellerId, kept);
-    const [oldest] = this.#kept.keys();
-    if (this.#kept.size > MOST_KEPT && oldest !== undefined) this.#kept.delete(oldest);
-    void this.#keep(kept, fresh);
-    if (old === undefined) return fresh;
-    return Promise.race([fresh, wait(WAIT_MS).then(() => old.figures)]);
-  }
-
-  async #keep(kept: Kept, fresh: Promise<ReportFigures>): Promise<void> {
-    const begunAt = Date.now();
-    try {
-      await fresh;
-      kept.figures = fresh;
-      kept.until = Date.now() + Math.max(FRESH_MS, FRESH_TIMES * (Date.now() - begunAt));
-    } catch {
-      // Who waited for them is told, before they are computed again.
-      kept.until = Date.now() + FAILED_MS;
-    }
-  }
-}
-
 const SellerFilter: FC<{ names: readonly string[]; chosen: string | null }> = ({
   names,
   chosen,
 }) =>
   names.length < 2 && chosen === null ? null : (
-    <Filter action="/reports">
-      {names.length <= MOST_SELLERS ? (
+    <Filter>
+      {names.length <= MAX_LISTED_SELLERS ? (
         <Choice name="seller" label="Seller" of={names} chosen={chosen ?? undefined} />
       ) : (
-        <SellerField of={chosen} />
+        <SellerField value={chosen} />
       )}
     </Filter>
   );
 
-/** A report with its downloads, its chart beside its table, and its SQL. */
+/** A report: downloads, a chart beside its table, and the SQL. */
 const Report: FC<{
   name: ReportName;
   sellerId: string | null;
@@ -217,7 +161,7 @@ const Report: FC<{
   rows: readonly ReportRow[];
   columns: readonly Column<ReportRow>[];
   caption?: string;
-  /** Says what fills it. */
+  /** Says what fills the report. */
   empty: Child;
 }> = ({ name, sellerId, title, note, chart, rows, columns, caption = title, empty }) => (
   <Section
@@ -243,7 +187,7 @@ const Report: FC<{
         <Table caption={caption} rows={rows} empty="" columns={columns} />
       </div>
     )}
-    <details class="sql">
+    <details>
       <summary>SQL</summary>
       <Copyable text={reportSql(name, sellerId)} />
     </details>
@@ -257,8 +201,8 @@ interface ReportProps {
 
 const NO_PURCHASE = (
   <>
-    No purchase is known yet. An audit of your purchase codes fills this:{' '}
-    <a href="/audits/new">audit a list</a>, or run <code>seller-mirror codes check FILE</code>.
+    No purchase is known yet. To find purchases, <a href="/audits/new">audit a list</a> of codes or
+    run <code>seller-mirror codes check FILE</code>.
   </>
 );
 
@@ -270,9 +214,9 @@ const RevenueByMonth: FC<ReportProps> = ({ figures, sellerId }) => {
       name="revenue-by-month"
       sellerId={sellerId}
       title="Revenue by month"
-      note="What buyers paid in purchases known to be valid."
+      note="What buyers paid, by valid purchase codes."
       empty={NO_PURCHASE}
-      chart={currencies.slice(0, MOST_CURRENCIES).map((currency) => (
+      chart={currencies.slice(0, MAX_CURRENCIES).map((currency) => (
         <BarChart
           label={`Revenue by month in ${currency}`}
           size="half"
@@ -282,15 +226,15 @@ const RevenueByMonth: FC<ReportProps> = ({ figures, sellerId }) => {
             rows
               .filter((row) => row['currency'] === currency)
               .map(({ month = null, revenue = null }) => ({ month, parts: [Number(revenue)] }))
-              .slice(0, MOST_MONTHS),
+              .slice(0, MAX_MONTHS),
           )}
         />
       ))}
-      rows={rows.slice(0, MOST_MONTHS)}
+      rows={rows.slice(0, MAX_MONTHS)}
       columns={[
         { name: 'Month', cell: ({ month = null }) => monthName(month) },
-        counts('Purchases', 'purchases'),
-        { figure: 'Revenue', cell: revenueOf },
+        countColumn('Purchases', 'purchases'),
+        { name: 'Revenue', isNumber: true, cell: revenueOf },
       ]}
     />
   );
@@ -303,24 +247,24 @@ const RevenueByItem: FC<ReportProps> = ({ figures, sellerId }) => {
       name="revenue-by-item"
       sellerId={sellerId}
       title="Revenue by item"
-      note="The ten best of each currency. Downloads have all."
+      note="Top ten of each currency. Downloads contain all items."
       empty={NO_PURCHASE}
       chart={currenciesOf(rows)
-        .slice(0, MOST_CURRENCIES)
+        .slice(0, MAX_CURRENCIES)
         .map((currency) => (
           <Ranks rows={rows.filter((row) => row['currency'] === currency)} />
         ))}
       rows={rows}
       columns={[
         { name: 'Item', cell: (row) => <ItemOf row={row} text={row['item_id'] ?? null} /> },
-        counts('Purchases', 'purchases'),
-        { figure: 'Revenue', cell: revenueOf },
+        countColumn('Purchases', 'purchases'),
+        { name: 'Revenue', isNumber: true, cell: revenueOf },
       ]}
     />
   );
 };
 
-/** The rows of one currency as bars: the first is the longest. */
+/** Rows of one currency, largest first, as bars. */
 const Ranks: FC<{ rows: readonly ReportRow[] }> = ({ rows }) => {
   const most = Number(rows[0]?.['revenue'] ?? 0);
   return (
@@ -336,16 +280,15 @@ const Ranks: FC<{ rows: readonly ReportRow[] }> = ({ rows }) => {
   );
 };
 
-/** The item of a row; purchases of items that the store does not know have none. */
+/** Links to a row's item. Purchases of unknown items have no link. */
 const ItemOf: FC<{ row: ReportRow; text: string | null }> = ({ row, text }) => {
   const { seller_id: seller = null, item_id: item = null } = row;
-  if (seller === null || item === null) return <Foreign text={text} none="unknown item" />;
+  if (seller === null || item === null) return <Untrusted text={text} none="unknown item" />;
   return <ItemLink seller={seller} item={item} name={text} />;
 };
 
-/** A column of counts. */
-function counts(figure: string, of: string): Column<ReportRow> {
-  return { figure, cell: (row) => <Count of={Number(row[of] ?? 0)} /> };
+function countColumn(name: string, field: string): Column<ReportRow> {
+  return { name, isNumber: true, cell: (row) => <Count of={Number(row[field] ?? 0)} /> };
 }
 
 const SupportCalendar: FC<ReportProps> = ({ figures, sellerId }) => {
@@ -355,11 +298,11 @@ const SupportCalendar: FC<ReportProps> = ({ figures, sellerId }) => {
       name="support-calendar"
       sellerId={sellerId}
       title="Support calendar"
-      note="Purchases whose support ends in each month."
+      note="Purchases by the month their support ends."
       empty={NO_PURCHASE}
       chart={
         <BarChart
-          label="Purchases whose support ends, by month"
+          label="Purchases by the month their support ends"
           size="half"
           series={['active', 'expired']}
           bars={monthBars(
@@ -373,8 +316,8 @@ const SupportCalendar: FC<ReportProps> = ({ figures, sellerId }) => {
       rows={rows}
       columns={[
         { name: 'Month', cell: ({ month = null }) => monthName(month) },
-        counts('Active', 'active'),
-        counts('Expired', 'expired'),
+        countColumn('Active', 'active'),
+        countColumn('Expired', 'expired'),
       ]}
     />
   );
@@ -387,8 +330,8 @@ const PriceMoves: FC<ReportProps> = ({ figures, sellerId }) => {
       name="price-moves"
       sellerId={sellerId}
       title="Price moves"
-      note="Prices raised and cut in the last 90 days, week by week, and the largest moves."
-      empty="No price changed in the last 90 days. Each sync adds those that it finds."
+      note="Raised and cut prices of the last 90 days."
+      empty="No price changed in the last 90 days. Each sync adds new price changes."
       chart={
         <BarChart
           label="Prices raised and cut, by week"
@@ -404,12 +347,22 @@ const PriceMoves: FC<ReportProps> = ({ figures, sellerId }) => {
           name: 'Item',
           cell: (row) => <ItemOf row={row} text={row['item_name'] ?? row['item_id'] ?? null} />,
         },
-        { figure: 'Old', isMinor: true, cell: ({ old_price: old = null }) => money(old, null) },
         {
-          figure: 'New',
+          name: 'Old',
+          isNumber: true,
+          isMinor: true,
+          cell: ({ old_price: old = null }) => money(old, null),
+        },
+        {
+          name: 'New',
+          isNumber: true,
           cell: ({ new_price: now = null, currency = null }) => money(now, currency),
         },
-        { figure: 'Change', cell: ({ percent = null }) => <Percent of={Number(percent)} /> },
+        {
+          name: 'Change',
+          isNumber: true,
+          cell: ({ percent = null }) => <Percent of={Number(percent)} />,
+        },
       ]}
     />
   );
@@ -425,7 +378,7 @@ const CatalogueSize: FC<ReportProps> = ({ figures, sellerId }) => {
       note="Live items at the end of each day."
       empty={
         <>
-          No list was mirrored yet: press Sync now on the overview, or run{' '}
+          No items were mirrored yet. Press Sync now on the overview or run{' '}
           <code>seller-mirror sync</code>.
         </>
       }
@@ -440,20 +393,20 @@ const CatalogueSize: FC<ReportProps> = ({ figures, sellerId }) => {
           until={figures.at}
         />
       }
-      caption={`The newest ${MOST_DAYS} days`}
-      rows={days.slice(0, MOST_DAYS)}
+      caption={`Last ${MAX_DAYS} days`}
+      rows={days.slice(0, MAX_DAYS)}
       columns={[
         { name: 'Day', cell: ({ day }) => <span class="nowrap">{day}</span> },
-        counts('Live', 'live'),
-        counts('New', 'added'),
-        counts('Removed', 'removed'),
-        { ...counts('Changed', 'changed'), isMinor: true },
+        countColumn('Live', 'live'),
+        countColumn('New', 'added'),
+        countColumn('Removed', 'removed'),
+        { ...countColumn('Changed', 'changed'), isMinor: true },
       ]}
     />
   );
 };
 
-/** Currencies in the order of the rows, each once. */
+/** The distinct currencies, in the order of the rows. */
 function currenciesOf(rows: readonly ReportRow[]): (string | null)[] {
   return [...new Set(rows.map(({ currency = null }) => currency))];
 }
@@ -467,7 +420,7 @@ interface MonthFigures {
   readonly parts: readonly number[];
 }
 
-/** A bar for each month from the first to the last, also for those of which there is no row. */
+/** A bar for each month from the first to the last, including months without a row. */
 function monthBars(rows: readonly MonthFigures[]): ChartBar[] {
   const byMonth = new Map(rows.map(({ month, parts }) => [month, parts]));
   const known = rows.flatMap(({ month }) => (month === null ? [] : [month])).sort();
@@ -475,10 +428,10 @@ function monthBars(rows: readonly MonthFigures[]): ChartBar[] {
   if (first === undefined || last === undefined) return [];
   const bars: ChartBar[] = [];
   const at = new Date(`${first}T00:00:00Z`);
-  // Hostile dates could be far apart.
+  // The marketplace's dates could be centuries apart.
   for (; bars.length < 120 && at <= new Date(last); at.setUTCMonth(at.getUTCMonth() + 1)) {
     const month = at.toISOString().slice(0, 10);
-    bars.push(barOf(monthName(month), byMonth.get(month) ?? [0]));
+    bars.push({ name: monthName(month), parts: byMonth.get(month) ?? [0] });
   }
   return bars;
 }
@@ -492,10 +445,6 @@ function weekBars(rows: readonly ReportRow[], until: Date): ChartBar[] {
     const week = monday.toISOString().slice(0, 10);
     monday.setUTCDate(monday.getUTCDate() + 7);
     const { raised = '0', cut = '0' } = byWeek.get(week) ?? {};
-    return barOf(dayName(week), [Number(raised), Number(cut)]);
+    return { name: dayName(week), parts: [Number(raised), Number(cut)] };
   });
-}
-
-function barOf(name: string, parts: readonly number[]): ChartBar {
-  return { name, parts, value: parts.reduce((a, b) => a + b, 0) };
 }

@@ -5,61 +5,59 @@ import { SellerBusyError } from '../../store/locks.js';
 import type { Mirror, Prisma } from '../../store/mirror.js';
 import type { Run } from '../../store/runs.js';
 import {
-  act,
-  isOperator,
-  queuedNotice,
   type Dashboard,
   type DashboardParts,
+  enqueueSync,
+  isOperator,
   Problem,
+  queueNotice,
+  runAction,
 } from '../context.js';
 import { page } from '../layout.js';
+import { capital, count, duration, plural, printable } from '../format.js';
 import {
   ActionButton,
   Ago,
-  capital,
   Choice,
   Count,
-  count,
-  duration,
+  type Fact,
   Facts,
   Figures,
   Filter,
-  Foreign,
   ItemLink,
   Lines,
   Moment,
-  onePage,
   Pages,
-  plural,
-  printable,
   Section,
   SellerField,
   SellerLink,
+  splitPage,
   State,
   Table,
   Token,
+  Untrusted,
 } from '../parts.js';
-import { idIn, numberIn, oneOf } from '../query.js';
+import { oneOf, parseId, parseNumber } from '../query.js';
 import { ChangeTable } from './changes.js';
 
-const PAGE_RUNS = 50;
-/** Items, records and changes shown of one run. */
-const PAGE_ROWS = 200;
-/** Characters shown of a record that could not be read. */
-const MOST_RAW = 2_000;
+const PAGE_SIZE = 50;
+/** Items and changes on the page of a run. */
+const MAX_ROWS = 200;
+/** Longer quarantined records are cut off. */
+const MAX_RAW_CHARS = 2_000;
 
 const STATES = ['running', 'succeeded', 'held', 'failed', 'interrupted'] as const;
 const KINDS = ['items', 'account', 'item', 'approval'] as const;
 
 /** `/runs`, `/runs/ID`, `/runs/ID/decide`. */
 export function addRuns(app: Dashboard, parts: DashboardParts): void {
-  const { store, mirror, queues } = parts;
+  const { store, mirror } = parts;
 
   app.get('/runs', async (c) => {
     const state = oneOf(STATES, c.req.query('state'));
     const kind = oneOf(KINDS, c.req.query('kind'));
     const seller = c.req.query('seller') || undefined;
-    const before = numberIn(c.req.query('before'));
+    const before = parseNumber(c.req.query('before'));
     const runs = await newestRuns(
       mirror,
       {
@@ -68,17 +66,17 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
         ...(seller === undefined ? {} : { sellerId: seller }),
         ...(before === null ? {} : { runId: { lt: before } }),
       },
-      PAGE_RUNS + 1,
+      PAGE_SIZE + 1,
     );
-    const { shown, last } = onePage(runs, PAGE_RUNS);
+    const { shown, last } = splitPage(runs, PAGE_SIZE);
     return page(
       c,
-      { title: 'Runs', lead: 'Each time the account or the items of a seller were mirrored.' },
+      { title: 'Runs', lead: 'Every sync of a seller’s account and items.' },
       <>
         <Filter>
           <Choice name="state" label="State" of={STATES} chosen={state} />
           <Choice name="kind" label="Kind" of={KINDS} chosen={kind} />
-          <SellerField of={seller} />
+          <SellerField value={seller} />
         </Filter>
         <RunTable runs={shown} />
         <Pages url={c.req.url} by="before" next={last?.runId ?? null} />
@@ -87,15 +85,15 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
   });
 
   app.get('/runs/:id', async (c) => {
-    const found = await store.runs.get(idIn(c.req.param('id')));
+    const found = await store.runs.get(parseId(c.req.param('id')));
     if (found === null) throw noRun();
     const { run, quarantine, held } = found;
     const changes = await store.items.changes({
       sellerIds: [run.sellerId],
       runId: run.runId,
-      limit: PAGE_ROWS,
+      limit: MAX_ROWS,
     });
-    const isOfItems = run.kind !== 'account';
+    const hasItems = run.kind !== 'account';
     const canRepeat = isOperator(c) && (run.kind === 'items' || run.kind === 'account');
     return page(
       c,
@@ -125,10 +123,10 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
       <>
         {run.problem === null ? null : (
           <p class={`notice ${run.state === 'held' ? 'warn' : 'bad'}`}>
-            <Foreign text={run.problem} isWhole />
+            <Untrusted text={run.problem} isWhole />
           </p>
         )}
-        {isOfItems ? (
+        {hasItems ? (
           <Figures
             of={[
               { label: 'Listed', value: count(run.listed) },
@@ -145,20 +143,11 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
           of={[
             ['Started', <Moment at={run.startedAt} />],
             ['Took', tookOf(run)],
-            ...(isOfItems ? [] : [['Account', accountOf(run)] as const]),
+            ...(hasItems ? [] : [['Account', accountOf(run)] as const]),
             ['Calls', count(run.apiCalls)],
             ['Downloaded', bytes(Number(run.bytes))],
-            ['Worked on by', run.holder],
-            ...(run.decision === null
-              ? []
-              : [
-                  [
-                    'Decided',
-                    <>
-                      {run.decision} by {run.decidedBy}, <Ago at={run.decidedAt} />
-                    </>,
-                  ] as const,
-                ]),
+            ['Process', run.holder],
+            ...decisionFact(run),
           ]}
         />
         {run.warnings.length === 0 ? null : (
@@ -169,7 +158,7 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
         {quarantine.length === 0 ? null : (
           <Section
             title="Quarantined records"
-            note="They could not be read, so the copy keeps what it had."
+            note="unreadable; the copy keeps their last good state"
           >
             <Table
               caption="Quarantined records"
@@ -177,13 +166,13 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
               empty=""
               columns={[
                 { name: 'Item', cell: ({ itemId }) => (itemId === null ? '–' : String(itemId)) },
-                { name: 'Why', cell: ({ reason }) => <Foreign text={reason} /> },
+                { name: 'Why', cell: ({ reason }) => <Untrusted text={reason} /> },
                 {
                   name: 'Record',
                   cell: ({ raw }) => (
                     <details>
-                      <summary>show</summary>
-                      <pre>{printable(raw.slice(0, MOST_RAW))}</pre>
+                      <summary>Show</summary>
+                      <pre>{printable(raw.slice(0, MAX_RAW_CHARS))}</pre>
                     </details>
                   ),
                 },
@@ -191,10 +180,10 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
             />
           </Section>
         )}
-        {isOfItems ? (
+        {hasItems ? (
           <Section
             title="Changes"
-            note={changes.length === PAGE_ROWS ? `the first ${PAGE_ROWS}` : undefined}
+            note={changes.length === MAX_ROWS ? `first ${MAX_ROWS}` : undefined}
             actions={<a href={`/changes?run=${run.runId}`}>All changes of this run</a>}
           >
             <ChangeTable changes={changes} hasTime={false} empty="This run changed nothing." />
@@ -205,31 +194,26 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
   });
 
   app.post('/runs/:id/again', async (c) => {
-    const found = await store.runs.get(idIn(c.req.param('id')));
+    const found = await store.runs.get(parseId(c.req.param('id')));
     if (found === null) throw noRun();
     const { sellerId, kind } = found.run;
     if (kind !== 'items' && kind !== 'account') {
       throw new Problem('Only runs of items and of the account can be repeated', 'Use Sync now.');
     }
-    await act(c, parts, { action: 'run again', target: sellerId }, () =>
-      queues.add('mirror', {
-        kind,
-        seller: sellerId,
-        tick: null,
-        askedAt: new Date().toISOString(),
-      }),
+    await runAction(c, parts, { action: 'run again', target: sellerId }, () =>
+      enqueueSync(parts, sellerId, kind),
     );
-    return c.redirect(`/?notice=${await queuedNotice(store)}`, 303);
+    return c.redirect(`/?notice=${await queueNotice(store)}`, 303);
   });
 
   app.get('/runs/:id/decide', async (c) => {
-    const runId = idIn(c.req.param('id'));
+    const runId = parseId(c.req.param('id'));
     const [found, items] = await Promise.all([
       store.runs.get(runId),
       mirror.heldItem.findMany({
         where: { runId },
         orderBy: [{ confirmed: 'desc' }, { itemId: 'asc' }],
-        take: PAGE_ROWS,
+        take: MAX_ROWS,
       }),
     ]);
     if (found === null || found.held === null) throw noRun();
@@ -244,35 +228,37 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
     return page(
       c,
       {
-        title: `Decide about run ${runId}`,
+        title: `Decide run ${runId}`,
         lead: (
           <>
             {run.sellerId}, <Ago at={run.startedAt} />
           </>
         ),
-        isStill: true,
+        isStatic: true,
       },
       <>
         <p class={`notice ${isOpen ? 'warn' : ''}`}>
-          The list of this run lacked {plural(held.items, 'item')} of {count(held.present)} (
-          {percent} %), more than the removal guard allows. {plural(held.confirmed, 'item')} of them{' '}
-          {held.confirmed === 1 ? 'was' : 'were'} also denied when looked up.
-          {isOpen ? ' Nothing was removed: they are marked as missing until you decide.' : null}
+          {count(held.items)} of {plural(held.present, 'item')} ({percent} %) were missing from the
+          list, more than the removal guard allows. The marketplace denied {count(held.confirmed)}{' '}
+          of them when they were looked up.
+          {isOpen ? ' Nothing was removed. They stay missing until you decide.' : null}
         </p>
         {isOpen && isOperator(c) ? (
           <DecisionForm runId={runId} items={held.items} token={c.get('token')} />
         ) : (
           <p class="notice">
-            {isOpen ? 'An operator decides.' : `${run.decision} by ${run.decidedBy ?? 'somebody'}`}
+            {isOpen
+              ? 'Only operators can decide.'
+              : `${capital(run.decision ?? '')} by ${run.decidedBy ?? 'unknown'}`}
           </p>
         )}
         <Table
           caption="Items held back"
           flows
           rows={items}
-          empty="Which items were held back is not recorded."
+          empty="The items of this run were not recorded."
           columns={[
-            { figure: 'Item', cell: ({ itemId }) => String(itemId) },
+            { name: 'Item', isNumber: true, cell: ({ itemId }) => String(itemId) },
             {
               name: 'Name',
               cell: ({ itemId }) => (
@@ -286,7 +272,7 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
             {
               name: 'Evidence',
               cell: ({ confirmed }) =>
-                confirmed ? 'not listed, denied when looked up' : 'not listed, not looked up',
+                confirmed ? 'not listed, look-up denied' : 'not listed, not looked up',
             },
             {
               name: 'Now',
@@ -302,31 +288,32 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
   });
 
   app.post('/runs/:id/decide', async (c) => {
-    const runId = idIn(c.req.param('id'));
+    const runId = parseId(c.req.param('id'));
     const { decision, items, note } = await c.req.parseBody();
     if (decision !== 'approved' && decision !== 'rejected') {
-      throw new Problem('Nothing was decided', 'Choose Approve removals or Reject.');
+      throw new Problem('No decision was made', 'Choose Approve removals or Reject.');
     }
     const held = (await store.runs.get(runId))?.held ?? null;
     if (held === null) throw noRun();
-    if (numberTyped(items) !== String(held.items)) {
+    if (typedNumber(items) !== String(held.items)) {
       throw new Problem(
-        'Nothing was decided: the number of items does not match',
-        `Go back and type ${held.items}, the number of items of this run.`,
+        'No decision was made: the number of items does not match',
+        `Go back and type ${held.items}.`,
       );
     }
     const { who } = c.get('session');
     const by = typeof note === 'string' && note.trim() !== '' ? `${who}: ${note.trim()}` : who;
     const action = decision === 'approved' ? 'approve removals' : 'reject removals';
-    await act(c, parts, { action, target: `run ${runId}` }, async () => {
+    await runAction(c, parts, { action, target: `run ${runId}` }, async () => {
       try {
         const holder = `dashboard (${who})`;
         await decideRemovals({ store, holder, by: by.slice(0, 500) }, runId, decision);
       } catch (error) {
-        if (error instanceof DecisionRefused)
+        if (error instanceof DecisionRefused) {
           throw new Problem(capital(error.message), error.remedy, 409);
+        }
         if (error instanceof SellerBusyError) {
-          throw new Problem(capital(error.message), 'Try again when that run has ended.', 409);
+          throw new Problem(capital(error.message), 'Try again when that run has finished.', 409);
         }
         throw error;
       }
@@ -336,16 +323,16 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
 }
 
 /**
- * The newest runs, newest first. Those of one seller are read kind by kind, as its index has them: a
- * search from the newest run of all might pass hundreds of thousands.
+ * Reads the newest runs, newest first. Reads one seller's runs kind by kind, as they are indexed: a scan
+ * from the newest run could pass hundreds of thousands of other sellers' runs.
  */
 export async function newestRuns(
   mirror: Mirror,
   where: Prisma.RunWhereInput,
   take: number,
 ): Promise<Run[]> {
-  const newest = (of: Prisma.RunWhereInput): Promise<Run[]> =>
-    mirror.run.findMany({ where: of, orderBy: { runId: 'desc' }, take });
+  const newest = (filter: Prisma.RunWhereInput): Promise<Run[]> =>
+    mirror.run.findMany({ where: filter, orderBy: { runId: 'desc' }, take });
   if (where.sellerId === undefined || where.kind !== undefined) return newest(where);
   const ofKinds = await Promise.all(KINDS.map((kind) => newest({ ...where, kind })));
   return ofKinds
@@ -362,8 +349,8 @@ const DecisionForm: FC<{ runId: bigint; items: number; token: string }> = ({
   <form class="form" method="post" action={`/runs/${runId}/decide`}>
     <Token value={token} />
     <p>
-      <strong>Approve removals</strong> removes those that were denied and are still missing.{' '}
-      <strong>Reject</strong> keeps all of them.
+      <strong>Approve removals</strong> removes the items that were denied and are still missing.{' '}
+      <strong>Reject</strong> keeps all of them as missing.
     </p>
     <label>
       {`Type the number of items, ${items}, to confirm`}
@@ -371,7 +358,7 @@ const DecisionForm: FC<{ runId: bigint; items: number; token: string }> = ({
     </label>
     <label>
       Note
-      <input name="note" maxlength={300} placeholder="why, for the others" />
+      <input name="note" maxlength={300} placeholder="Optional: why you decided this way" />
     </label>
     <div class="actions">
       <button class="danger" name="decision" value="approved">
@@ -384,7 +371,7 @@ const DecisionForm: FC<{ runId: bigint; items: number; token: string }> = ({
   </form>
 );
 
-/** Runs, one line each. */
+/** A table of runs. */
 export const RunTable: FC<{ runs: readonly Run[] }> = ({ runs }) => (
   <Table
     caption="Runs"
@@ -392,7 +379,7 @@ export const RunTable: FC<{ runs: readonly Run[] }> = ({ runs }) => (
     rows={runs}
     empty={
       <>
-        No run yet: press Sync now, or run <code>seller-mirror sync</code>.
+        No run found. Press Sync now or run <code>seller-mirror sync</code>.
       </>
     }
     columns={[
@@ -401,11 +388,11 @@ export const RunTable: FC<{ runs: readonly Run[] }> = ({ runs }) => (
       { name: 'Kind', cell: ({ kind }) => kind },
       { name: 'State', cell: ({ state }) => <State of={state} /> },
       { name: 'Started', cell: ({ startedAt }) => <Ago at={startedAt} /> },
-      { figure: 'Took', cell: tookOf },
-      { figure: 'New', cell: ({ added }) => <Count of={added} /> },
-      { figure: 'Changed', cell: ({ changed }) => <Count of={changed} /> },
-      { figure: 'Removed', cell: ({ removed }) => <Count of={removed} /> },
-      { figure: 'Calls', cell: ({ apiCalls }) => <Count of={apiCalls} /> },
+      { name: 'Took', isNumber: true, cell: tookOf },
+      { name: 'New', isNumber: true, cell: ({ added }) => <Count of={added} /> },
+      { name: 'Changed', isNumber: true, cell: ({ changed }) => <Count of={changed} /> },
+      { name: 'Removed', isNumber: true, cell: ({ removed }) => <Count of={removed} /> },
+      { name: 'Calls', isNumber: true, cell: ({ apiCalls }) => <Count of={apiCalls} /> },
     ]}
   />
 );
@@ -416,19 +403,29 @@ function tookOf({ startedAt, finishedAt }: Pick<Run, 'startedAt' | 'finishedAt'>
   return ms < 1_000 ? `${ms} ms` : duration(ms);
 }
 
+function decisionFact({ decision, decidedBy, decidedAt }: Run): Fact[] {
+  if (decision === null) return [];
+  const value = (
+    <>
+      {decision} by {decidedBy}, <Ago at={decidedAt} />
+    </>
+  );
+  return [['Decision', value]];
+}
+
 /** What a run of the account found. */
 function accountOf({ added, changed, listed }: Run): string {
   if (added + changed > 0) return 'changed';
   return listed > 0 ? 'unchanged' : '–';
 }
 
-/** The digits of a whole number that a person typed, maybe with its thousands apart; null for all else. */
-function numberTyped(text: unknown): string | null {
+/** The digits of a typed whole number, without thousands separators; null for anything else. */
+function typedNumber(text: unknown): string | null {
   if (typeof text !== 'string') return null;
   const isNumber = /^\d+$|^\d{1,3}(?:[\s,.]\d{3})+$/.test(text.trim());
   return isNumber ? text.replace(/\D/g, '') : null;
 }
 
 function noRun(): Problem {
-  return new Problem('There is no such run', '/runs lists the runs there are.', 404);
+  return new Problem('Run not found', 'The Runs page lists all runs.', 404);
 }

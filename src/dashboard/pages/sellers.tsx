@@ -6,47 +6,45 @@ import { PAUSED } from '../../store/sellers.js';
 import { copyState, type SellerStatus } from '../../store/status.js';
 import { BarChart, StepChart } from '../charts.js';
 import {
-  act,
   type Dashboard,
   type DashboardContext,
   type DashboardParts,
+  enqueueSync,
   isOperator,
-  noSeller,
-  queuedNotice,
+  queueNotice,
+  runAction,
+  sellerNotFound,
 } from '../context.js';
 import { page } from '../layout.js';
+import { capital, count, moment, money, TIME_ZONE } from '../format.js';
 import {
   ActionButton,
   Ago,
-  count,
+  ChartWithTable,
   Empty,
   Facts,
   Figures,
-  Foreign,
-  moment,
   Moment,
-  money,
   Section,
   Sentence,
   State,
   Table,
-  TIME_ZONE,
-  WithTable,
+  Untrusted,
 } from '../parts.js';
 import { nextTimes, obstacleOf, schedulesOf } from '../seller-state.js';
 import { newestRuns, RunTable } from './runs.js';
 
-/** Days of the catalogue's chart. */
-const DAYS = 90;
-/** Balances of the balance's chart, the newest. */
-const BALANCES = 200;
-/** Rows shown of a table beside a chart. */
-const TABLE_ROWS = 40;
-const RUNS = 8;
+/** Days in the chart of items. */
+const MAX_DAYS = 90;
+/** Changes in the chart of balances. */
+const MAX_BALANCES = 200;
+/** Rows in the tables below the charts. */
+const MAX_TABLE_ROWS = 40;
+const MAX_RUNS = 8;
 
-/** `/sellers/NAME`: one seller's copy, its schedules and its share of requests. */
+/** `/sellers/NAME`: a seller's account, schedules, requests and history. */
 export function addSellers(app: Dashboard, parts: DashboardParts): void {
-  const { store, mirror, config, queues } = parts;
+  const { store, mirror, config } = parts;
 
   app.get('/sellers/:name', async (c) => {
     const sellerId = c.req.param('name');
@@ -55,15 +53,15 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
       mirror.account.findUnique({ where: { sellerId } }),
       store.processes.live(ALIVE_MS),
       store.requests.lastHour(sellerId),
-      store.items.lastDays(sellerId, DAYS),
+      store.items.lastDays(sellerId, MAX_DAYS),
       mirror.reportingBalanceHistory.findMany({
         where: { sellerId },
         orderBy: { validFrom: 'desc' },
-        take: BALANCES,
+        take: MAX_BALANCES,
       }),
-      newestRuns(mirror, { sellerId }, RUNS),
+      newestRuns(mirror, { sellerId }, MAX_RUNS),
     ]);
-    if (seller === undefined) throw noSeller();
+    if (seller === undefined) throw sellerNotFound();
     const path = `/sellers/${encodeURIComponent(sellerId)}`;
     const token = c.get('token');
     const configured = config.sellers.find(({ name }) => name === sellerId);
@@ -97,7 +95,7 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
         ) : undefined,
       },
       <>
-        <LeftAlone seller={seller} />
+        <Parked seller={seller} />
         <LastProblem seller={seller} />
         <Figures
           of={[
@@ -119,13 +117,13 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
           }
         >
           {account === null ? (
-            <Empty>Its account was not mirrored yet: press Sync now.</Empty>
+            <Empty>The account was not mirrored yet. Press Sync now.</Empty>
           ) : (
             <Facts
               of={[
-                ['Username', <Foreign text={account.username} />],
-                ['Name', <Foreign text={account.fullName} />],
-                ['Email', <Foreign text={account.email} />],
+                ['Username', <Untrusted text={account.username} />],
+                ['Name', <Untrusted text={account.fullName} />],
+                ['Email', <Untrusted text={account.email} />],
                 ['Registered', <Moment at={account.registeredAt} />],
                 ['Changed', <Ago at={account.changedAt} />],
               ]}
@@ -134,11 +132,11 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
         </Section>
         <Schedules seller={seller} processes={processes.filter(isAlive)} />
         <Requests slots={slots} seller={seller} perMinute={configured?.requestsPerMinute ?? null} />
-        <Section title="Items over time" note={`the last ${DAYS} days, in UTC`}>
+        <Section title="Items over time" note={`last ${MAX_DAYS} days (UTC)`}>
           {days.length === 0 ? (
-            <Empty>The first sync of the items begins the chart.</Empty>
+            <Empty>The chart starts with the first sync of the items.</Empty>
           ) : (
-            <WithTable
+            <ChartWithTable
               chart={
                 <StepChart
                   label={`Live items of ${sellerId} over time`}
@@ -148,15 +146,20 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
               table={
                 <Table
                   caption="Items over time"
-                  rows={days.slice(0, TABLE_ROWS)}
+                  rows={days.slice(0, MAX_TABLE_ROWS)}
                   empty=""
                   columns={[
                     { name: 'Day', cell: ({ day }) => day.toISOString().slice(0, 10) },
-                    { figure: 'Live', cell: ({ live }) => count(live) },
-                    { figure: 'Missing', cell: ({ missing }) => count(missing) },
-                    { figure: 'New', cell: ({ added }) => count(added) },
-                    { figure: 'Removed', cell: ({ removed }) => count(removed) },
-                    { figure: 'Changed', isMinor: true, cell: ({ changed }) => count(changed) },
+                    { name: 'Live', isNumber: true, cell: ({ live }) => count(live) },
+                    { name: 'Missing', isNumber: true, cell: ({ missing }) => count(missing) },
+                    { name: 'New', isNumber: true, cell: ({ added }) => count(added) },
+                    { name: 'Removed', isNumber: true, cell: ({ removed }) => count(removed) },
+                    {
+                      name: 'Changed',
+                      isNumber: true,
+                      isMinor: true,
+                      cell: ({ changed }) => count(changed),
+                    },
                   ]}
                 />
               }
@@ -165,30 +168,35 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
         </Section>
         <Section title="Balance over time">
           {known.length === 0 ? (
-            <Empty>The first sync of the account begins the chart.</Empty>
+            <Empty>The chart starts with the first sync of the account.</Empty>
           ) : (
-            <WithTable
+            <ChartWithTable
               chart={
                 <StepChart
                   label={`Balance of ${sellerId} over time`}
+                  unit={account?.currency}
                   points={known
                     .toReversed()
                     .map(({ validFrom, balance }) => ({ at: validFrom, value: Number(balance) }))}
-                  format={(value) => money(value.toFixed(2), account?.currency ?? null)}
                 />
               }
               table={
                 <Table
                   caption="Balances"
-                  rows={balances.slice(0, TABLE_ROWS)}
+                  rows={balances.slice(0, MAX_TABLE_ROWS)}
                   empty=""
                   columns={[
                     { name: 'Since', cell: ({ validFrom }) => moment(validFrom) },
                     {
-                      figure: 'Balance',
+                      name: 'Balance',
+                      isNumber: true,
                       cell: ({ balance, currency }) => money(balance, currency),
                     },
-                    { figure: 'Change', cell: ({ change, currency }) => money(change, currency) },
+                    {
+                      name: 'Change',
+                      isNumber: true,
+                      cell: ({ change, currency }) => money(change, currency),
+                    },
                   ]}
                 />
               }
@@ -196,7 +204,7 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
           )}
         </Section>
         <Section
-          title="Newest runs"
+          title="Latest runs"
           actions={<a href={`/runs?seller=${encodeURIComponent(sellerId)}`}>All runs</a>}
         >
           <RunTable runs={runs} />
@@ -207,20 +215,15 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
 
   app.post('/sellers/:name/sync', async (c) => {
     const { seller, path } = await sellerIn(c, parts);
-    await act(c, parts, { action: 'sync now', target: seller }, () =>
-      queues.add('mirror', {
-        kind: 'sync',
-        seller,
-        tick: null,
-        askedAt: new Date().toISOString(),
-      }),
+    await runAction(c, parts, { action: 'sync now', target: seller }, () =>
+      enqueueSync(parts, seller),
     );
-    return c.redirect(`${path}?notice=${await queuedNotice(store)}`, 303);
+    return c.redirect(`${path}?notice=${await queueNotice(store)}`, 303);
   });
 
   app.post('/sellers/:name/pause', async (c) => {
     const { seller, path } = await sellerIn(c, parts);
-    await act(c, parts, { action: 'pause', target: seller }, () =>
+    await runAction(c, parts, { action: 'pause', target: seller }, () =>
       store.sellers.pause(seller, `paused by ${c.get('session').who}`),
     );
     return c.redirect(`${path}?notice=paused`, 303);
@@ -228,30 +231,32 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
 
   app.post('/sellers/:name/resume', async (c) => {
     const { seller, path } = await sellerIn(c, parts);
-    await act(c, parts, { action: 'resume', target: seller }, () => store.sellers.resume(seller));
+    await runAction(c, parts, { action: 'resume', target: seller }, () =>
+      store.sellers.resume(seller),
+    );
     return c.redirect(`${path}?notice=resumed`, 303);
   });
 }
 
-/** The seller in a path. @throws {Problem} when the store does not know it */
+/** The seller in the URL. @throws {Problem} (404) when the store does not know it */
 async function sellerIn(
   c: DashboardContext,
   { store }: DashboardParts,
 ): Promise<{ seller: string; path: string }> {
   const seller = c.req.param('name') ?? '';
-  if ((await store.sellers.bindingOf(seller)) === null) throw noSeller();
+  if ((await store.sellers.bindingOf(seller)) === null) throw sellerNotFound();
   return { seller, path: `/sellers/${encodeURIComponent(seller)}` };
 }
 
-/** Why schedules leave the seller alone, and what to do about it. */
-const LeftAlone: FC<{ seller: SellerStatus }> = ({ seller: { sellerId, parked } }) => {
+/** Why schedules skip the seller, and what to do about it. */
+const Parked: FC<{ seller: SellerStatus }> = ({ seller: { sellerId, parked } }) => {
   if (parked === null) return null;
   const { since, code, reason, runId } = parked;
   if (code === PAUSED) {
     return (
       <p class="notice">
-        Schedules leave this seller alone: <Foreign text={reason} />, <Ago at={since} />. Press
-        Resume to have them mirror it again.
+        <Untrusted text={capital(reason)} />, <Ago at={since} />. Schedules skip this seller until
+        you press Resume.
       </p>
     );
   }
@@ -264,9 +269,9 @@ const LeftAlone: FC<{ seller: SellerStatus }> = ({ seller: { sellerId, parked } 
           by <a href={`/runs/${runId}`}>run {String(runId)}</a>
         </>
       )}
-      : <Foreign text={reason} />. Schedules leave it alone. To go on:{' '}
-      <Sentence text={parkedRemedy(code, sellerId)} />. Sync now and Resume do so too, once it is
-      mended.
+      : <Untrusted text={reason} />. Schedules skip this seller. To continue:{' '}
+      <Sentence text={parkedRemedy(code, sellerId)} />. Or fix the cause, then press Sync now or
+      Resume.
     </p>
   );
 };
@@ -279,24 +284,27 @@ const LastProblem: FC<{ seller: SellerStatus }> = ({
   if (problem.state === 'held') {
     return (
       <p class="notice warn">
-        {run} waits for your decision: <Foreign text={runProblem(problem, held)} isWhole />.{' '}
+        {run} needs your decision: <Untrusted text={runProblem(problem, held)} isWhole />.{' '}
         <a href={`/runs/${problem.runId}/decide`}>Decide</a>
       </p>
     );
   }
   return (
     <p class="notice bad">
-      {run} ended as {problem.state}
-      {problem.problem === null ? '' : ': '}
-      {problem.problem === null ? null : <Foreign text={problem.problem} />}
+      {run} {problem.state === 'interrupted' ? 'was interrupted' : problem.state}
+      {problem.problem === null ? null : (
+        <>
+          : <Untrusted text={problem.problem} />
+        </>
+      )}
     </p>
   );
 };
 
-const DOES = {
-  sync: 'account and items',
-  account: 'account only',
-  recheck: 'known codes again',
+const TASKS = {
+  sync: 'mirror account and items',
+  account: 'mirror account',
+  recheck: 're-check known codes',
 } as const;
 
 const Schedules: FC<{ seller: SellerStatus; processes: readonly LiveProcess[] }> = ({
@@ -313,16 +321,17 @@ const Schedules: FC<{ seller: SellerStatus; processes: readonly LiveProcess[] }>
         rows={fired}
         empty={
           <>
-            No running scheduler mirrors this seller: start <code>seller-mirror run</code>, or set{' '}
-            <code>SYNC_CRON</code> and start it again.
+            No running scheduler mirrors this seller. Set <code>SYNC_CRON</code> and start{' '}
+            <code>seller-mirror run</code>.
           </>
         }
         columns={[
-          { name: 'Mirrors', cell: ({ kind }) => DOES[kind] },
+          { name: 'Task', cell: ({ kind }) => TASKS[kind] },
           { name: 'Cron', cell: ({ cron }) => <code class="nowrap">{cron}</code> },
           { name: 'Time zone', cell: ({ timeZone }) => timeZone },
           {
-            named: `Next times (${TIME_ZONE})`,
+            name: `Next times (${TIME_ZONE})`,
+            isLabelled: true,
             cell: (schedule) =>
               obstacle ??
               (nextTimes(schedule)
@@ -336,7 +345,7 @@ const Schedules: FC<{ seller: SellerStatus; processes: readonly LiveProcess[] }>
   );
 };
 
-/** How much of the budget was used in the last hour. */
+/** Requests and used budget of the last hour. */
 const Requests: FC<{
   slots: readonly RequestSlot[];
   seller: SellerStatus;
@@ -344,25 +353,25 @@ const Requests: FC<{
 }> = ({ slots, seller: { sellerId, marketplace }, perMinute }) => {
   const own = slots.reduce((sum, slot) => sum + slot.own, 0);
   const all = slots.reduce((sum, slot) => sum + slot.all, 0);
-  const bars = slots.map((slot) => ({ name: moment(slot.at).slice(11, 16), value: slot.own }));
+  const bars = slots.map((slot) => ({ name: moment(slot.at).slice(11, 16), parts: [slot.own] }));
   const limit = perMinute === null || perMinute === 0 ? null : perMinute * 60;
   return (
-    <Section title="Requests in the last hour" note="counted every five minutes">
+    <Section title="Requests in the last hour">
       <Figures
         of={[
-          { label: 'Of this seller', value: count(own) },
-          { label: `All on ${marketplace}`, value: count(all) },
+          { label: 'This seller', value: count(own) },
+          { label: `All sellers on ${marketplace}`, value: count(all) },
           {
-            label: 'Budget an hour',
+            label: 'Budget per hour',
             value: limit === null ? (perMinute === 0 ? 'no limit' : '–') : count(limit),
             ...(limit === null ? {} : { note: `${Math.round((100 * all) / limit)} % used` }),
           },
         ]}
       />
       {own === 0 ? (
-        <Empty>No request was made for it in the last hour. Syncs and audits make them.</Empty>
+        <Empty>No requests in the last hour. Syncs and audits make them.</Empty>
       ) : (
-        <WithTable
+        <ChartWithTable
           chart={<BarChart label={`Requests for ${sellerId} in the last hour`} bars={bars} />}
           table={
             <Table
@@ -371,8 +380,8 @@ const Requests: FC<{
               empty=""
               columns={[
                 { name: 'From', cell: ({ at }) => moment(at).slice(11, 16) },
-                { figure: 'Of this seller', cell: (slot) => count(slot.own) },
-                { figure: 'All', cell: (slot) => count(slot.all) },
+                { name: 'This seller', isNumber: true, cell: (slot) => count(slot.own) },
+                { name: 'All sellers', isNumber: true, cell: (slot) => count(slot.all) },
               ]}
             />
           }

@@ -16,32 +16,31 @@ import { shownUrl, StoreError } from '../../store/errors.js';
 import type { FeedState } from '../../store/feeds.js';
 import { ALIVE_MS, isAlive, type LiveProcess } from '../../store/processes.js';
 import { cachedCall } from '../../web/cached-call.js';
-import { act, type Dashboard, type DashboardParts, isOperator, Problem } from '../context.js';
+import { type Dashboard, type DashboardParts, isOperator, Problem, runAction } from '../context.js';
 import { page } from '../layout.js';
+import { count, printable } from '../format.js';
 import {
   ActionButton,
   Ago,
-  count,
   Count,
-  Foreign,
   Moment,
-  printable,
   Section,
   Sentence,
   State,
   Table,
+  Untrusted,
 } from '../parts.js';
 import { oneOf } from '../query.js';
 
-const MOST_FAILED = 50;
-const MOST_ALERTS = 20;
-const MOST_ACTIONS = 100;
-/** Processes seen within this time (ms): the store keeps them as long. */
+const MAX_FAILED_JOBS = 50;
+const MAX_ALERTS = 20;
+const MAX_ACTIONS = 100;
+/** How long processes stay listed after they were last seen (ms). */
 const DAY_MS = 86_400_000;
-/** Longest wait for the checks, and how long they are shown to others too (ms). */
+/** Timeout of the checks, and how long their results are cached (ms). */
 const CHECKS_MS = 10_000;
 
-/** `/system`: queues, processes, checks, alerts, accounts, and what people did. */
+/** `/system`: checks, queues, processes, feeds, alerts, accounts and the action log. */
 export function addSystem(app: Dashboard, parts: DashboardParts): void {
   const { store, queues } = parts;
   const checks = cachedCall(
@@ -56,18 +55,18 @@ export function addSystem(app: Dashboard, parts: DashboardParts): void {
       store.processes.live(DAY_MS),
       checks(),
       store.access.users(),
-      store.access.actions(MOST_ACTIONS),
+      store.access.actions(MAX_ACTIONS),
       store.feeds.list(),
     ]);
     return page(
       c,
-      { title: 'System', lead: 'What works behind the copies.' },
+      { title: 'System', lead: 'Health of the installation, and what people did.' },
       <>
         <Section
           title="Checks"
           note={
             <>
-              without asking marketplaces: <code>seller-mirror doctor</code> does that too
+              <code>seller-mirror doctor</code> also checks marketplaces and API keys
             </>
           }
         >
@@ -78,9 +77,10 @@ export function addSystem(app: Dashboard, parts: DashboardParts): void {
             empty=""
             columns={[
               { name: 'Result', cell: ({ result }) => <State of={result} tone={TONES[result]} /> },
-              { name: 'Found', cell: ({ text }) => printable(text) },
+              { name: 'Finding', cell: ({ text }) => printable(text) },
               {
-                named: 'What to do',
+                name: 'What to do',
+                isLabelled: true,
                 cell: ({ remedy }) =>
                   remedy === null ? <span class="muted">–</span> : <Sentence text={remedy} />,
               },
@@ -88,15 +88,12 @@ export function addSystem(app: Dashboard, parts: DashboardParts): void {
           />
         </Section>
         <Queues counts={jobs.counts} backend={queues.backend} />
-        <Section
-          title="Failed jobs"
-          note="kept for some days; a new run of the seller may have made them good"
-        >
+        <Section title="Failed jobs" note="a later run may have succeeded since">
           <Table
             caption="Failed jobs"
             flows
             rows={jobs.failed}
-            empty="No job failed."
+            empty="No failed jobs."
             columns={[
               { name: 'Queue', cell: ({ queue }) => queue },
               {
@@ -104,8 +101,8 @@ export function addSystem(app: Dashboard, parts: DashboardParts): void {
                 cell: ({ kind, seller }) => [kind, seller].filter(Boolean).join(' of '),
               },
               { name: 'Failed', cell: ({ endedAt }) => <Ago at={endedAt} /> },
-              { figure: 'Attempts', cell: ({ attempts }) => attempts },
-              { name: 'Why', cell: ({ problem }) => <Foreign text={problem} /> },
+              { name: 'Attempts', isNumber: true, cell: ({ attempts }) => attempts },
+              { name: 'Why', cell: ({ problem }) => <Untrusted text={problem} /> },
               ...(isOperator(c)
                 ? [
                     {
@@ -127,21 +124,21 @@ export function addSystem(app: Dashboard, parts: DashboardParts): void {
         </Section>
         <Processes processes={processes} />
         <Feeds configured={parts.config.feeds} states={feeds} />
-        <Section title="Alerts" note={`the newest ${MOST_ALERTS} that were delivered or dropped`}>
+        <Section title="Alerts" note={`last ${MAX_ALERTS} delivered or dropped`}>
           <Table
             caption="Alerts"
             flows
             rows={jobs.alerts}
             empty={
               <>
-                No alert was delivered. <code>ALERT_WEBHOOK_URL</code> and <code>ALERT_EMAIL</code>{' '}
-                say where they go.
+                No alerts yet. Set <code>ALERT_WEBHOOK_URL</code> or <code>ALERT_EMAIL</code> to
+                receive them.
               </>
             }
             columns={[
               { name: 'At', cell: ({ endedAt }) => <Ago at={endedAt} /> },
               { name: 'Alert', cell: ({ jobId }) => jobId.replace('.', ' ') },
-              { name: 'Outcome', cell: ({ result }) => <Foreign text={outcomeOf(result)} /> },
+              { name: 'Outcome', cell: ({ result }) => <Untrusted text={outcomeOf(result)} /> },
             ]}
           />
         </Section>
@@ -151,8 +148,9 @@ export function addSystem(app: Dashboard, parts: DashboardParts): void {
             rows={users}
             empty={
               <>
-                No account yet: <code>seller-mirror users add NAME --role viewer</code> makes one.
-                Until then <code>seller-mirror dashboard link</code> logs in.
+                No accounts yet. Add one with{' '}
+                <code>seller-mirror users add NAME --role viewer</code>, or log in with{' '}
+                <code>seller-mirror dashboard link</code>.
               </>
             }
             columns={[
@@ -162,18 +160,18 @@ export function addSystem(app: Dashboard, parts: DashboardParts): void {
             ]}
           />
         </Section>
-        <Section title="Log of actions" note={`the newest ${MOST_ACTIONS}`}>
+        <Section title="Action log" note={`last ${MAX_ACTIONS}`}>
           <Table
-            caption="Log of actions"
+            caption="Action log"
             flows
             rows={actions}
-            empty="Nobody did anything here yet."
+            empty="No actions yet."
             columns={[
               { name: 'At', cell: ({ at }) => <Moment at={at} /> },
-              { name: 'Who', cell: ({ who }) => <Foreign text={who} /> },
+              { name: 'Who', cell: ({ who }) => <Untrusted text={who} /> },
               { name: 'Action', cell: ({ action }) => action },
-              { name: 'To', cell: ({ target }) => <Foreign text={target} /> },
-              { name: 'Outcome', cell: ({ outcome }) => <Foreign text={outcome} /> },
+              { name: 'Target', cell: ({ target }) => <Untrusted text={target} /> },
+              { name: 'Outcome', cell: ({ outcome }) => <Untrusted text={outcome} /> },
             ]}
           />
         </Section>
@@ -185,11 +183,11 @@ export function addSystem(app: Dashboard, parts: DashboardParts): void {
     const { queue: name, job } = await c.req.parseBody();
     const queue = oneOf(QUEUE_NAMES, typeof name === 'string' ? name : undefined);
     const jobId = typeof job === 'string' ? job.slice(0, 200) : '';
-    await act(c, parts, { action: 'retry job', target: jobId }, async () => {
+    await runAction(c, parts, { action: 'retry job', target: jobId }, async () => {
       if (queue !== undefined && (await queues.retry(queue, jobId))) return;
       throw new Problem(
-        'There is no such failed job any more',
-        'System lists those there are: it may have been tried again meanwhile.',
+        'This failed job no longer exists',
+        'It may have been retried already. The System page lists all failed jobs.',
         409,
       );
     });
@@ -199,7 +197,7 @@ export function addSystem(app: Dashboard, parts: DashboardParts): void {
 
 const TONES = { ok: 'good', warning: 'warn', failed: 'bad' } as const;
 
-/** What is in the queues; a queue that does not answer is a problem to show, not a missing page. */
+/** Reads the queues. If they don't respond, that becomes a failed check instead of an error page. */
 async function jobsOf({ queues }: DashboardParts): Promise<{
   readonly counts: Readonly<Record<QueueName, QueueCounts>> | null;
   readonly failed: readonly EndedJob[];
@@ -209,14 +207,14 @@ async function jobsOf({ queues }: DashboardParts): Promise<{
   try {
     const [counts, alerts, ...failedJobs] = await Promise.all([
       queues.counts(),
-      queues.ended('alerts', 'completed', MOST_ALERTS),
-      ...QUEUE_NAMES.map((name) => queues.ended(name, 'failed', MOST_FAILED)),
+      queues.ended('alerts', 'completed', MAX_ALERTS),
+      ...QUEUE_NAMES.map((name) => queues.ended(name, 'failed', MAX_FAILED_JOBS)),
     ]);
     const newest = failedJobs.flat().sort((a, b) => b.endedAt.getTime() - a.endedAt.getTime());
     return {
       counts,
       alerts,
-      failed: newest.slice(0, MOST_FAILED),
+      failed: newest.slice(0, MAX_FAILED_JOBS),
       problems: [ok(QUEUE_OK[queues.backend])],
     };
   } catch (error) {
@@ -227,11 +225,11 @@ async function jobsOf({ queues }: DashboardParts): Promise<{
 }
 
 const QUEUE_OK = {
-  redis: 'queue: Redis answers',
+  redis: 'queue: connected to Redis',
   postgres: 'queue: in the database; REDIS_URL is not set',
 } as const;
 
-/** The checks of `doctor` that need no key: settings, database, disk. */
+/** The checks of `doctor` that need no API key: settings, database, disk. */
 async function checksOf({ config, database }: DashboardParts): Promise<Check[]> {
   const { url, location } = database;
   const shown = location === null ? shownUrl(url) : `embedded server in ${location}`;
@@ -253,41 +251,45 @@ const Queues: FC<{
     <Table
       caption="Queues"
       rows={counts === null ? [] : QUEUE_NAMES.map((name) => ({ name, ...counts[name] }))}
-      empty="The queue does not answer."
+      empty="The queue does not respond."
       columns={[
         { name: 'Queue', cell: ({ name }) => name },
-        { figure: 'Waiting', cell: ({ waiting }) => count(waiting) },
-        { figure: 'Active', cell: ({ active }) => count(active) },
-        { figure: 'Delayed', cell: ({ delayed }) => count(delayed) },
-        { figure: 'Failed', cell: (of) => count(of.failed) },
-        { figure: 'Done', isMinor: true, cell: ({ completed }) => count(completed) },
+        { name: 'Waiting', isNumber: true, cell: ({ waiting }) => count(waiting) },
+        { name: 'Active', isNumber: true, cell: ({ active }) => count(active) },
+        { name: 'Delayed', isNumber: true, cell: ({ delayed }) => count(delayed) },
+        { name: 'Failed', isNumber: true, cell: (of) => count(of.failed) },
+        { name: 'Done', isNumber: true, isMinor: true, cell: ({ completed }) => count(completed) },
       ]}
     />
   </Section>
 );
 
 const Processes: FC<{ processes: readonly LiveProcess[] }> = ({ processes }) => (
-  <Section title="Processes" note="seen within a day; those that ended in order are not listed">
+  <Section title="Processes" note="last 24 hours, without those that stopped normally">
     <Table
       caption="Processes"
       flows
       rows={processes}
       empty={
         <>
-          Nothing mirrors or checks: start <code>seller-mirror run</code>.
+          No process is running. Start <code>seller-mirror run</code>.
         </>
       }
       columns={[
         { name: 'Process', cell: ({ host, pid }) => `${pid} on ${host}` },
-        { name: 'Does', cell: ({ roles }) => roles.join(', ') },
+        { name: 'Roles', cell: ({ roles }) => roles.join(', ') },
         {
           name: 'State',
           cell: (one) =>
             isLive(one) ? <State of="alive" tone="good" /> : <State of="gone" tone="bad" />,
         },
-        { named: 'Last seen', cell: ({ seenAt }) => <Ago at={seenAt} /> },
-        { named: 'Started', cell: ({ startedAt }) => <Ago at={startedAt} /> },
-        { figure: 'Schedules', cell: ({ schedules }) => <Count of={schedules.length} /> },
+        { name: 'Last seen', isLabelled: true, cell: ({ seenAt }) => <Ago at={seenAt} /> },
+        { name: 'Started', isLabelled: true, cell: ({ startedAt }) => <Ago at={startedAt} /> },
+        {
+          name: 'Schedules',
+          isNumber: true,
+          cell: ({ schedules }) => <Count of={schedules.length} />,
+        },
       ]}
     />
   </Section>
@@ -297,7 +299,7 @@ function isLive(one: LiveProcess): boolean {
   return Date.now() - one.seenAt.getTime() < ALIVE_MS && isAlive(one);
 }
 
-/** What became of an alert, in words. */
+/** Describes how an alert ended. */
 function outcomeOf(result: unknown): string {
   if (typeof result !== 'object' || result === null) return '–';
   if ('dropped' in result) return `dropped: ${String(result.dropped)}`;
@@ -305,7 +307,7 @@ function outcomeOf(result: unknown): string {
   return JSON.stringify(result);
 }
 
-/** How the feeds into other databases are doing. */
+/** State of the feeds into other databases. */
 const Feeds: FC<{ configured: readonly FeedConfig[]; states: readonly FeedState[] }> = ({
   configured,
   states,
@@ -314,7 +316,7 @@ const Feeds: FC<{ configured: readonly FeedConfig[]; states: readonly FeedState[
     title="Feeds"
     note={
       <>
-        <code>seller-mirror feed status</code> asks the targets themselves
+        <code>seller-mirror feed status</code> also checks the targets
       </>
     }
   >
@@ -324,23 +326,27 @@ const Feeds: FC<{ configured: readonly FeedConfig[]; states: readonly FeedState[
       rows={feedRows(configured, states)}
       empty={
         <>
-          No feed: <code>FEEDS_FILE</code> names reporting databases to keep up to date.
+          No feeds. List reporting databases to keep up to date in <code>FEEDS_FILE</code>.
         </>
       }
       columns={[
         { name: 'Feed', cell: ({ name }) => name },
         { name: 'Target', cell: ({ place }) => place },
         { name: 'State', cell: ({ state, tone }) => <State of={state} tone={tone} /> },
-        { named: 'Delivered', cell: ({ deliveredAt }) => <Ago at={deliveredAt} /> },
-        { named: 'Behind since', cell: ({ since }) => <Ago at={since} /> },
-        { named: 'Views behind', cell: ({ views }) => views.join(', ') || '–' },
-        { name: 'Problem', cell: ({ problem }) => <Foreign text={problem} /> },
+        {
+          name: 'Delivered',
+          isLabelled: true,
+          cell: ({ deliveredAt }) => <Ago at={deliveredAt} />,
+        },
+        { name: 'Behind since', isLabelled: true, cell: ({ since }) => <Ago at={since} /> },
+        { name: 'Views behind', isLabelled: true, cell: ({ views }) => views.join(', ') || '–' },
+        { name: 'Problem', cell: ({ problem }) => <Untrusted text={problem} /> },
       ]}
     />
   </Section>
 );
 
-/** Feeds that are configured here, and those that only other processes know. */
+/** The configured feeds, and feeds that only other processes have configured. */
 function feedRows(configured: readonly FeedConfig[], states: readonly FeedState[]) {
   const names = new Set([...configured.map(({ name }) => name), ...states.map(({ feed }) => feed)]);
   return [...names].map((name) => {

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { newToken, tokenHash } from '../../src/dashboard/doors.js';
+import { newToken, tokenHash } from '../../src/dashboard/security.js';
 import { useMirror } from '../support/mirror.js';
 import {
   HOST,
@@ -253,7 +253,7 @@ describe('the log of actions', () => {
     const operator = await dashboard.login('operator');
     await operator.post('/sync', { seller: 'nobody' });
     expect(await mirror().store.access.actions(10)).toMatchObject([
-      { who: 'operator', action: 'sync now', target: 'nobody', outcome: 'There is no such seller' },
+      { who: 'operator', action: 'sync now', target: 'nobody', outcome: 'Seller not found' },
       { who: 'operator', action: 'log in', target: null, outcome: 'done' },
     ]);
   });

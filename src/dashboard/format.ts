@@ -1,0 +1,94 @@
+const NUMBER = new Intl.NumberFormat('en-GB');
+
+/** `2,000` */
+export function count(n: number | bigint): string {
+  return NUMBER.format(n);
+}
+
+/** A count with its noun: `1 item`, `2,000 items`. */
+export function plural(n: number | bigint, one: string, many = `${one}s`): string {
+  return `${count(n)} ${Number(n) === 1 ? one : many}`;
+}
+
+/** Capitalizes the first letter. */
+export function capital(text: string): string {
+  return text.replace(/^./u, (first) => first.toUpperCase());
+}
+
+/** `1,234.50 USD`; a dash without an amount. */
+export function money(
+  amount: { toFixed(digits: number): string } | string | null,
+  currency: string | null,
+): string {
+  if (amount === null) return '–';
+  const text = typeof amount === 'string' ? amount : amount.toFixed(2);
+  const [whole = '', cents = '00'] = text.split('.');
+  const grouped = whole.replace(/\B(?=(?:\d{3})+$)/g, ',');
+  return [`${grouped}.${cents}`, currency].filter(Boolean).join(' ');
+}
+
+const MOMENT = new Intl.DateTimeFormat('sv-SE', {
+  year: 'numeric',
+  month: '2-digit',
+  day: '2-digit',
+  hour: '2-digit',
+  minute: '2-digit',
+  second: '2-digit',
+});
+
+/** The server's time zone. The dashboard shows all times in it. */
+export const TIME_ZONE = MOMENT.resolvedOptions().timeZone;
+
+/** `2026-11-23 08:00:05` in the server's time zone. */
+export function moment(at: Date): string {
+  return MOMENT.format(at);
+}
+
+const MONTH = new Intl.DateTimeFormat('en-GB', {
+  month: 'short',
+  year: 'numeric',
+  timeZone: 'UTC',
+});
+const DAY = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' });
+
+/** `Nov 2026` for a date such as `2026-11-01`. */
+export function monthName(date: string | null): string {
+  return date === null ? 'unknown' : MONTH.format(new Date(`${date}T00:00:00Z`));
+}
+
+/** `23 Nov` for a date such as `2026-11-23`. */
+export function dayName(date: string): string {
+  return DAY.format(new Date(`${date}T00:00:00Z`));
+}
+
+/** A duration in one or two units: `6 h`, `3 min 20 s`. */
+export function duration(ms: number): string {
+  const seconds = Math.max(0, Math.round(ms / 1_000));
+  if (seconds < 60) return `${seconds} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 10 && seconds % 60 > 0) return `${minutes} min ${seconds % 60} s`;
+  if (minutes < 60) return `${minutes} min`;
+  const hours = Math.floor(minutes / 60);
+  if (hours < 10 && minutes % 60 > 0) return `${hours} h ${minutes % 60} min`;
+  if (hours < 48) return `${hours} h`;
+  const days = Math.floor(hours / 24);
+  if (days < 90) return `${days} days`;
+  return days < 730 ? `${Math.floor(days / 30.4)} months` : `${Math.floor(days / 365.25)} years`;
+}
+
+/** Control characters except tabs and line ends, and marks that change the direction of text. */
+const UNPRINTABLE = /(?![\t\n]|\r\n)\p{Cc}|[\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
+
+/** More combining marks than any script stacks. They would cover the lines around. */
+const STACKED_MARKS = /(\p{M}{6})\p{M}+/gu;
+
+/** Makes untrusted text harmless to display: replaces invisible characters, limits stacked marks. */
+export function printable(text: string): string {
+  return text.replace(UNPRINTABLE, '\ufffd').replace(STACKED_MARKS, '$1');
+}
+
+/** A field's value as text; lists and objects as JSON. */
+export function valueText(value: unknown): string | null {
+  if (value === null || value === undefined) return null;
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}

@@ -1,0 +1,292 @@
+import type { FC } from 'hono/jsx';
+import type { AuditCost } from '../../domain/codes/cost.js';
+import type { Doubt } from '../../intake/columns.js';
+import { countRepeated, codesToCheck, type LoadReport } from '../../jobs/codes/enter-list.js';
+import type { AuditSize } from '../../store/audits/types.js';
+import { type DashboardContext, Problem } from '../context.js';
+import type { Draft } from '../drafts.js';
+import { count, duration, plural } from '../format.js';
+import { page } from '../layout.js';
+import {
+  ActionButton,
+  Bar,
+  Figures,
+  HowListWasRead,
+  Lines,
+  Moment,
+  Section,
+  SellerSelect,
+  Sentence,
+  Table,
+  Token,
+  Untrusted,
+} from '../parts.js';
+
+/** The fields of an uploaded list. */
+interface ListFields {
+  readonly name: string;
+  readonly seller: string;
+  readonly column: string | null;
+  readonly sheet: string | null;
+}
+
+/** What reading a list found. */
+export interface ListFacts {
+  /** Sentences that explain how the list was read. */
+  readonly reasons: readonly string[];
+  readonly report: LoadReport;
+  readonly size: AuditSize;
+  readonly cost: AuditCost;
+  /** 0: unlimited. */
+  readonly requestsPerMinute: number;
+  /** Set when the list does not look like purchase codes. */
+  readonly doubt: Doubt | null;
+  readonly isValidCodeKnown: boolean;
+}
+
+export type ListDraft = Draft<ListFields, ListFacts>;
+
+export const NO_CODES =
+  'No line of the list contains a code. Use another list, or name its column.';
+
+/** Seconds until the waiting page reloads. */
+const RELOAD_SECONDS = 2;
+
+export function draftUrl({ id }: ListDraft): string {
+  return `/audits/new?draft=${id}`;
+}
+
+/** The form that uploads a list. */
+export const ListForm: FC<{ token: string; sellers: readonly string[] }> = ({ token, sellers }) => (
+  <form class="form" method="post" action="/audits/new" enctype="multipart/form-data">
+    <Token value={token} />
+    <SellerSelect of={sellers} />
+    <label>
+      Codes
+      <textarea name="list" rows={8} spellcheck={false} placeholder="Paste codes, one per line" />
+    </label>
+    <label class="drop">
+      Or drop a file: Excel (.xlsx), text, CSV, JSON or NDJSON, optionally gzipped
+      <input type="file" name="file" />
+    </label>
+    <div class="columns">
+      <label>
+        Column
+        <input
+          name="column"
+          maxlength={200}
+          autocomplete="off"
+          placeholder="Name or number (automatic)"
+        />
+      </label>
+      <label>
+        Sheet
+        <input
+          name="sheet"
+          maxlength={200}
+          autocomplete="off"
+          placeholder="Excel only (automatic)"
+        />
+      </label>
+    </div>
+    <progress data-upload hidden aria-label="Upload progress"></progress>
+    <p class="notice bad" data-upload-error hidden>
+      The upload failed. Check your connection and try again.
+    </p>
+    <div class="actions">
+      <button class="main">Read list</button>
+    </div>
+  </form>
+);
+
+/**
+ * Shown while a list is read or its audit is started. Reloads itself through a header, so it needs neither
+ * a script nor a connection that stays silent for minutes.
+ */
+export function waitingPage(c: DashboardContext, draft: ListDraft, lines: number): Response {
+  const { list, facts } = draft;
+  c.header('refresh', `${RELOAD_SECONDS};url=${draftUrl(draft)}`);
+  const total = facts?.size.lines ?? null;
+  const progress =
+    total === null ? plural(lines, 'line') : `${count(lines)} of ${plural(total, 'line')}`;
+  return page(
+    c,
+    {
+      title: 'New audit',
+      lead: (
+        <>
+          <Untrusted text={list.name} /> for {list.seller}.{' '}
+          {facts === null ? 'No code was checked yet.' : 'Starting the audit.'}
+        </>
+      ),
+      isStatic: true,
+    },
+    <>
+      <Bar
+        id="list"
+        label={facts === null ? 'Lines read' : 'Lines saved'}
+        done={lines}
+        total={total}
+        text={`${facts === null ? 'Reading the list' : 'Saving the list'}: ${progress}`}
+      />
+      <p class="muted">
+        This continues in the background. <a href={draftUrl(draft)}>Refresh</a>
+      </p>
+    </>,
+  );
+}
+
+/** Shows what was read, and the form that starts the audit. */
+export function draftPage(
+  c: DashboardContext,
+  { id, list: { name, seller }, problem }: ListDraft,
+  facts: ListFacts,
+): Response {
+  const { size, report, reasons, doubt } = facts;
+  const codes = codesToCheck(size);
+  const { blankLines, notes } = report;
+  const skipped = blankLines === 0 ? [] : [`${plural(blankLines, 'blank line')} skipped.`];
+  return page(
+    c,
+    {
+      title: 'New audit',
+      lead: (
+        <>
+          <Untrusted text={name} /> for {seller}. No code was checked yet.
+        </>
+      ),
+      actions: (
+        <ActionButton action="/audits/discard" token={c.get('token')} fields={{ draft: id }}>
+          Use another list
+        </ActionButton>
+      ),
+      isStatic: true,
+    },
+    <>
+      <Figures
+        of={[
+          { label: 'Codes to check', value: count(codes) },
+          { label: 'Lines', value: count(size.lines) },
+          { label: 'Repeated', value: count(countRepeated(size)) },
+          { label: 'Rejected', value: count(size.rejected) },
+          {
+            label: 'Calls',
+            value: count(facts.cost.calls),
+            note:
+              facts.requestsPerMinute === 0
+                ? 'no rate limit'
+                : `at ${count(facts.requestsPerMinute)} a minute`,
+          },
+        ]}
+      />
+      {problem === null ? null : (
+        <p class="notice bad">
+          The audit was not started.{' '}
+          <Sentence
+            text={
+              problem instanceof Problem
+                ? `${problem.message}. ${problem.remedy}`
+                : 'The database or the queue did not respond. Try again.'
+            }
+          />
+        </p>
+      )}
+      {doubt === null ? null : <DoubtNotice doubt={doubt} />}
+      {codes === 0 ? (
+        <p class="notice warn">There is nothing to check. {NO_CODES}</p>
+      ) : (
+        <StartForm draftId={id} seller={seller} facts={facts} token={c.get('token')} />
+      )}
+      <HowListWasRead reasons={[...reasons, ...notes, ...skipped]} />
+      {report.rejected === 0 ? null : (
+        <Section
+          title="Rejected lines"
+          note={
+            report.rejected > report.firstRejected.length
+              ? `first ${report.firstRejected.length} of ${count(report.rejected)}; the result lists all`
+              : 'the result lists them as rejected'
+          }
+        >
+          <Table
+            caption="Rejected lines"
+            flows
+            rows={report.firstRejected}
+            empty=""
+            columns={[
+              { name: 'Place', cell: ({ place }) => place },
+              { name: 'Why', cell: ({ why }) => <Untrusted text={why} /> },
+            ]}
+          />
+        </Section>
+      )}
+    </>,
+  );
+}
+
+const StartForm: FC<{ draftId: string; seller: string; facts: ListFacts; token: string }> = ({
+  draftId,
+  seller,
+  facts: { cost, doubt, isValidCodeKnown },
+  token,
+}) => (
+  <form class="form" method="post" action="/audits/start">
+    <Token value={token} />
+    <input type="hidden" name="draft" value={draftId} />
+    <p>
+      <Finish leastMs={cost.leastMs} />
+    </p>
+    <label>
+      Check denied codes a second time
+      <select name="confirm">
+        <option value="auto">Automatic: all of a few, a sample of many</option>
+        <option value="all">All: safest, up to twice the calls</option>
+        <option value="none">None: one denial is enough</option>
+      </select>
+    </label>
+    <label>
+      A code you know is valid (optional)
+      <input
+        name="canary"
+        autocomplete="off"
+        spellcheck={false}
+        maxlength={400}
+        placeholder={isValidCodeKnown ? 'Not needed: valid codes are known' : 'Makes denials safer'}
+      />
+    </label>
+    {isValidCodeKnown ? null : (
+      <p class="muted">
+        No valid code of {seller} is known yet. Until the audit finds one, only account details
+        prove that the API key works.
+      </p>
+    )}
+    {doubt === null ? null : (
+      <label class="check">
+        <input type="checkbox" name="yes" value="yes" required /> Check these codes anyway
+      </label>
+    )}
+    <div class="actions">
+      <button class="main">Start audit</button>
+    </div>
+  </form>
+);
+
+/** When the audit would finish. Without a rate limit that depends on the marketplace's speed. */
+const Finish: FC<{ leastMs: number | null }> = ({ leastMs }) =>
+  leastMs === null ? (
+    <>Finishes as soon as the marketplace has answered every call.</>
+  ) : (
+    <>
+      Finishes in about {duration(leastMs)}, at <Moment at={new Date(Date.now() + leastMs)} />, if
+      few codes are denied.
+    </>
+  );
+
+const DoubtNotice: FC<{ doubt: Doubt }> = ({ doubt: { odd, of, known, samples } }) => (
+  <div class="notice warn">
+    <p>
+      {count(odd)} of the first {plural(of, 'record')} do not look like{' '}
+      {known === null ? 'purchase codes' : `known valid codes (${known})`}:
+    </p>
+    <Lines of={samples} />
+  </div>
+);

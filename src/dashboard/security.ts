@@ -1,0 +1,197 @@
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { isIP } from 'node:net';
+import type { MiddlewareHandler } from 'hono';
+import { getCookie, setCookie } from 'hono/cookie';
+import type { Store } from '../store/store.js';
+import type { DashboardContext, DashboardEnv, Endpoint } from './context.js';
+
+const CONTENT_POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data:",
+  "connect-src 'self'",
+  "form-action 'self'",
+  "frame-ancestors 'none'",
+  "base-uri 'none'",
+].join('; ');
+
+/** Sets the security headers of every response. */
+export const setHeaders: MiddlewareHandler<DashboardEnv> = async (c, next) => {
+  await next();
+  const { headers: sent } = c.res;
+  sent.set('content-security-policy', CONTENT_POLICY);
+  sent.set('x-content-type-options', 'nosniff');
+  sent.set('x-frame-options', 'DENY');
+  // With `no-referrer`, browsers send `Origin: null` with forms.
+  sent.set('referrer-policy', 'same-origin');
+  sent.set('cross-origin-opener-policy', 'same-origin');
+  sent.set('cross-origin-resource-policy', 'same-origin');
+  if (sent.get('cache-control')?.startsWith('public') !== true) {
+    sent.set('cache-control', 'no-store');
+  }
+};
+
+/**
+ * Answers 421 to requests for another host. This stops DNS rebinding: a foreign page whose host name
+ * points to this machine sends that name.
+ */
+export function checkHost({ hosts }: Endpoint): MiddlewareHandler<DashboardEnv> {
+  return async (c, next) => {
+    const host = hostOf(c);
+    const local = c.env?.incoming?.socket.localAddress?.replace(/^::ffff:/, '');
+    const isOurs =
+      host === 'localhost' ||
+      hosts.includes(host) ||
+      // Tests have no socket: accept loopback addresses.
+      (isIP(host) > 0 && (local === undefined ? /^127\.|^::1$/.test(host) : host === local));
+    // A full URL as the request target may name another host. Only proxies need it.
+    const isPath = c.env?.incoming?.url?.startsWith('/') ?? true;
+    return isOurs && isPath
+      ? await next()
+      : c.text('unknown host: set DASHBOARD_HOSTS to allow it\n', 421);
+  };
+}
+
+/** The `Host` header in lower case, without port and brackets; empty when malformed. */
+function hostOf(c: DashboardContext): string {
+  const host = (c.req.header('host') ?? new URL(c.req.url).host).toLowerCase();
+  return (
+    /^\[([0-9a-f:.]+)\](?::\d+)?$|^([^:[\]]+)(?::\d+)?$/.exec(host)?.slice(1).find(Boolean) ?? ''
+  );
+}
+
+/** The dashboard's origin as the browser sees it. */
+function originOf(c: DashboardContext, { isSecure }: Endpoint): string {
+  const host = c.req.header('host') ?? new URL(c.req.url).host;
+  return `${isSecure ? 'https' : 'http'}://${host.toLowerCase()}`;
+}
+
+/** Refuses unsafe methods unless `Origin` is the dashboard's own. */
+export function checkOrigin(endpoint: Endpoint): MiddlewareHandler<DashboardEnv> {
+  return async (c, next) => {
+    if (isSafe(c)) return next();
+    if (c.req.header('origin') !== originOf(c, endpoint)) {
+      return c.text('refused: the request was not sent by this dashboard\n', 403);
+    }
+    return next();
+  };
+}
+
+function isSafe(c: DashboardContext): boolean {
+  return c.req.method === 'GET' || c.req.method === 'HEAD';
+}
+
+/** The hash of a token, as the store keeps it. */
+export function tokenHash(token: string): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(createHash('sha256').update(token).digest());
+}
+
+/** A random token of 256 bits. */
+export function newToken(): string {
+  return randomBytes(32).toString('base64url');
+}
+
+/** Derives the token for a session's forms. It does not reveal the session token. */
+function formToken(sessionToken: string): string {
+  return createHash('sha256').update(`form ${sessionToken}`).digest('base64url');
+}
+
+/** Whether a form's token belongs to the request's session. */
+export function isFormToken(c: DashboardContext, given: unknown): boolean {
+  return typeof given === 'string' && timingSafeEqual(tokenHash(c.get('token')), tokenHash(given));
+}
+
+/** On TLS, `__Host-` makes browsers reject the cookie from other hosts and plain HTTP. */
+function cookieName(c: DashboardContext, { isSecure }: Endpoint): string {
+  // Browsers share cookies between ports, so two dashboards on one host need different names.
+  const port = c.env?.incoming?.socket.localPort ?? 0;
+  return isSecure ? '__Host-seller-mirror' : `seller-mirror-${port}`;
+}
+
+const COOKIE_SECONDS = 30 * 86_400;
+
+/** Sends the session token to the browser; an empty token deletes the cookie. */
+export function setSessionCookie(c: DashboardContext, endpoint: Endpoint, token: string): void {
+  setCookie(c, cookieName(c, endpoint), token, {
+    httpOnly: true,
+    sameSite: 'Strict',
+    path: '/',
+    secure: endpoint.isSecure,
+    // Longer than any session: the store decides when a session ends.
+    maxAge: token === '' ? 0 : COOKIE_SECONDS,
+  });
+}
+
+/** The session token that the browser sent; null without one. */
+export function sessionCookie(c: DashboardContext, endpoint: Endpoint): string | null {
+  return getCookie(c, cookieName(c, endpoint)) ?? null;
+}
+
+/** Loads the session. Without one, pages redirect to the login and other requests get 401. */
+export function requireSession(store: Store, endpoint: Endpoint): MiddlewareHandler<DashboardEnv> {
+  return async (c, next) => {
+    const token = sessionCookie(c, endpoint);
+    const session = token === null ? null : await store.access.session(tokenHash(token));
+    if (session !== null && token !== null) {
+      c.set('session', session);
+      c.set('token', formToken(token));
+      return next();
+    }
+    if (!isSafe(c) || !/text\/html|\*\/\*/.test(c.req.header('accept') ?? '*/*')) {
+      return c.text('not logged in\n', 401);
+    }
+    const { pathname, search } = new URL(c.req.url);
+    const back = pathname === '/' ? '' : `?to=${encodeURIComponent(pathname + search)}`;
+    return c.redirect(`/login${back}`, 303);
+  };
+}
+
+/** Refuses unsafe methods to viewers. */
+export const requireOperator: MiddlewareHandler<DashboardEnv> = async (c, next) => {
+  if (isSafe(c) || c.get('session').role === 'operator') return next();
+  return c.text('refused: viewers can’t make changes\n', 403);
+};
+
+/** Login attempts allowed within `ATTEMPT_WINDOW_MS`. */
+const MAX_ATTEMPTS_PER_ADDRESS = 5;
+const MAX_ATTEMPTS = 30;
+const ATTEMPT_WINDOW_MS = 60_000;
+
+/** Limits the rate of login attempts. */
+export class LoginLimit {
+  #attempts: { readonly address: string; readonly at: number }[] = [];
+
+  /** Counts an attempt unless there were too many. @returns seconds to wait; 0 when allowed */
+  attempt(from: string): number {
+    const now = Date.now();
+    const address = networkOf(from);
+    this.#attempts = this.#attempts.filter(({ at }) => at > now - ATTEMPT_WINDOW_MS);
+    const own = this.#attempts.filter((one) => one.address === address);
+    const isBlocked =
+      own.length >= MAX_ATTEMPTS_PER_ADDRESS || this.#attempts.length >= MAX_ATTEMPTS;
+    if (!isBlocked) {
+      this.#attempts.push({ address, at: now });
+      return 0;
+    }
+    const [oldest] = own.length >= MAX_ATTEMPTS_PER_ADDRESS ? own : this.#attempts;
+    return Math.ceil(((oldest?.at ?? now) + ATTEMPT_WINDOW_MS - now) / 1_000);
+  }
+}
+
+/** The address without a port, which some proxies add; for IPv6 its /64 network, which one person owns. */
+function networkOf(text: string): string {
+  const address = /^\[(.+)\](?::\d+)?$|^([\d.]+):\d+$/.exec(text)?.slice(1).find(Boolean) ?? text;
+  if (isIP(address) !== 6) return address;
+  const [head = [], tail = []] = address.split('::').map((part) => part.split(':'));
+  const zeros = Array<string>(Math.max(0, 8 - head.length - tail.length)).fill('0');
+  return [...head, ...zeros, ...tail].slice(0, 4).join(':');
+}
+
+/** The client's address: the connection's, or behind a proxy the one the proxy reports. */
+export function clientAddress(c: DashboardContext, { isBehindProxy }: Endpoint): string {
+  // Only the last entry comes from the proxy itself. Clients can forge the others.
+  const forwarded = c.req.header('x-forwarded-for')?.split(',').at(-1)?.trim();
+  if (isBehindProxy && forwarded !== undefined) return forwarded;
+  return c.env?.incoming?.socket.remoteAddress ?? 'unknown';
+}

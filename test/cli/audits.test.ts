@@ -94,7 +94,7 @@ describe('audits', () => {
     expect(first?.slice(0, 3)).toEqual(['Ada', '', 'rejected']);
     expect(first?.at(-1)).toBe('none: the code is empty');
     expect(second?.[2]).toBe('pending');
-    expect(stderr).toBe('The audit has not ended: 30 of 30 codes are "pending".\n');
+    expect(stderr).toBe('The audit has not ended yet: 30 of 30 codes are "pending".\n');
     const json = await run(['audits', 'export', id, '--json'], env);
     expect(JSON.parse(json.stdout)).toHaveLength(31);
     const both = await run(['audits', 'export', id, '--json', '--format', 'csv'], env);
@@ -154,7 +154,7 @@ describe('codes recheck', () => {
     const list = fileWith(codes.join('\n'), 'txt');
     expect((await run(['codes', 'check', list], env)).code).toBe(0);
     const young = await run(['codes', 'recheck', '--older-than', '30d'], env);
-    expect(young.stdout).toBe('No code is due: all known ones were asked for more recently.\n');
+    expect(young.stdout).toBe('No code is due: all known codes were checked more recently.\n');
     expect(young.code).toBe(0);
 
     const out = freePath('json');

@@ -69,7 +69,7 @@ describe('prune', () => {
   it('says what would go, then lets it go, and keeps everything unless a setting says otherwise', async () => {
     const { env } = await mirrored();
     const nothing = await run(['prune'], env);
-    expect(nothing.stdout).toContain('Everything is kept for ever');
+    expect(nothing.stdout).toContain('Everything is kept forever');
     expect(nothing.code).toBe(0);
     await query(
       mirror().databaseUrl,
@@ -80,7 +80,7 @@ describe('prune', () => {
     const days = { ...env, KEEP_RUNS_DAYS: '90' };
     const dry = await run(['prune', '--dry-run'], days);
     expect(dry.stdout).toMatch(/^runs +\d{4}-.*Z +3 +\d+ B$/m);
-    expect(dry.stdout).toMatch(/Would go: 3 rows, about \d+ B\. Nothing was deleted\.\n$/);
+    expect(dry.stdout).toMatch(/This would delete 3 rows, about \d+ B\. Nothing was deleted\.\n$/);
     expect((await run(['prune', '--json'], days)).stdout).toContain('"rows": 3');
     expect((await run(['prune'], days)).stdout).toBe('There is nothing to delete.\n');
   });

@@ -70,7 +70,7 @@ describe('changes', () => {
     const excel = await run([...csv, '--decimal-comma'], env());
     expect(excel.stdout).toContain(';price_regular;10,00;8,00;USD\r\n');
     const { stdout } = await run(['changes', '--since', '2999-01-01'], env());
-    expect(stdout).toBe('There is no such change.\n');
+    expect(stdout).toBe('No such changes.\n');
     expect((await feed('--since', '1h', '--class', 'removed,restored')).changes).toHaveLength(1);
   });
 
@@ -104,7 +104,9 @@ describe('changes', () => {
     expect((await feed('--since', String(next))).changes).toEqual([]);
     for (const more of [[], ['--follow']]) {
       const { code, stderr } = await run(['changes', '--since', '99999999', ...more], env());
-      expect(stderr).toMatch(/change 99999999 is still to come.*\n.*such as 2026-01-01.*--since 0/);
+      expect(stderr).toMatch(
+        /there is no change 99999999 yet: .*\n.*such as 2026-01-01.*--since 0/,
+      );
       expect(code).toBe(1);
     }
   });
@@ -113,7 +115,7 @@ describe('changes', () => {
     await market();
     expect(await run(['changes'], env())).toMatchObject({
       code: 0,
-      stdout: expect.stringMatching(/^No change yet: history begins with the first list/) as string,
+      stdout: expect.stringMatching(/^No changes yet: the first list starts the history/) as string,
     });
   });
 });
@@ -195,7 +197,7 @@ describe('changes --summary', () => {
     const csv = await run(['changes', '--summary', '--item', '1040', '--format', 'csv'], env());
     expect(csv.stdout).toBe('seller_id,class,field,changes,items\r\nmain,release,version,2,1\r\n');
     const none = await run(['changes', '--summary', '--since', '2999-01-01'], env());
-    expect(none.stdout).toBe('There is no such change.\n');
+    expect(none.stdout).toBe('No such changes.\n');
   });
 
   it('has no field for items that came or went', async () => {

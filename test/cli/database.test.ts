@@ -110,7 +110,7 @@ describe('sql on a server whose superuser DATABASE_URL names', () => {
       code: 1,
       stdout: '',
       stderr:
-        'error: permission denied for function pg_read_file\n  → this command reads schemas reporting and mirror, and nothing else\n',
+        'error: permission denied for function pg_read_file\n  → this command reads only schemas reporting and mirror\n',
     });
   });
 });
@@ -121,7 +121,7 @@ describe('migrate', () => {
     const own = { DATABASE_URL: database.url };
     try {
       const before = await run(['migrate', '--status'], own);
-      expect(before.stdout).toMatch(/^Pending, .*\n {2}\d+_init\n/);
+      expect(before.stdout).toMatch(/^Pending; .*\n {2}\d+_init\n/);
       const applied = await run(['migrate'], own);
       expect(applied.stdout).toMatch(/^Applied \d+ migrations?:\n {2}\d+_init\n/);
       const again = await run(['migrate', '--json'], own);

@@ -227,7 +227,7 @@ describe('doctor about the store', () => {
     const dataDir = join(folder(), 'not', 'there');
     const { checks: found } = await checkStore({ ...config, databaseUrl: null, dataDir }, never);
     expect(found).toMatchObject([
-      { result: 'ok', text: `store: no database in ${dataDir} yet; the first command makes it` },
+      { result: 'ok', text: `store: no database in ${dataDir} yet; the first command creates it` },
       { text: matching(/^disk: .* free for /) },
     ]);
     expect(readdirSync(folder())).toEqual([]);
@@ -299,7 +299,7 @@ describe('doctor', () => {
       /^✓ configuration: 1 seller\n✓ store: .*\n✓ schema: up to date\n(?:✓ [^\n]*\n)*✓ queue: in the database[^\n]*\n✓ main · host/,
     );
     expect(stdout).toMatch(
-      /\n\d+ checks: \d+ in order, 0 warnings, 0 failed; 3 requests to marketplaces\n$/,
+      /\n\d+ checks: \d+ passed, 0 warnings, 0 failed; 3 requests to marketplaces\n$/,
     );
     expect(code).toBe(0);
   });
@@ -362,8 +362,10 @@ describe('doctor --alert', () => {
 
   it('sends a test by each way that is configured, and says what came back', async () => {
     const { hook, smtp, stdout, code } = await alerted(200);
-    expect(stdout).toContain('✓ alert: the webhook took it as slack (HTTP 200)\n');
-    expect(stdout).toContain('✓ alert: the mail server took it for you@shop.example (SMTP 250)\n');
+    expect(stdout).toContain('✓ alert: the webhook accepted it as slack (HTTP 200)\n');
+    expect(stdout).toContain(
+      '✓ alert: the mail server accepted it for you@shop.example (SMTP 250)\n',
+    );
     expect(hook.requests[0]?.body).toContain('https://mirror.example/');
     expect(smtp.mails[0]?.source).toContain('Test alert');
     expect(code).toBe(0);
@@ -381,7 +383,7 @@ describe('doctor --alert', () => {
   it('fails when nobody is told of anything, and sends nothing without being asked', async () => {
     const { env } = await marketOf(mirror());
     expect((await run(['doctor', '--alert'], env)).stdout).toContain(
-      '✗ alert: no way to send alerts is configured\n  → set ALERT_WEBHOOK_URL, or ALERT_EMAIL and SMTP_URL\n',
+      '✗ alert: no channel for alerts is configured\n  → set ALERT_WEBHOOK_URL, or ALERT_EMAIL and SMTP_URL\n',
     );
     expect((await run(['doctor'], env)).stdout).not.toContain('alert');
   });

@@ -75,7 +75,7 @@ describe('items', () => {
     const moment = await history();
     await mirror().store.sellers.ensure('second', 'market.example');
     const { code, stderr, stdout } = await items('--as-of', moment, '--json');
-    expect(stderr).toBe('warning: of seller "second" no list was mirrored yet\n');
+    expect(stderr).toBe('warning: no list of seller "second" has been mirrored yet\n');
     expect(code).toBe(0);
     expect(JSON.parse(stdout)).toHaveLength(5);
   });
@@ -239,11 +239,11 @@ describe('a held run', () => {
     expect(approved.stdout).toContain(`run ${id} approved: 12 of 20 items removed`);
     const { code, stdout } = await run(['runs', 'reject', id], env);
     expect(stdout).toMatch(
-      /rejected: 8 items stay missing\n {2}12 removed before, by run \d+ when it was approved, /,
+      /rejected: 8 items stay missing\n {2}12 already removed by run \d+, when it was approved; /,
     );
     expect(code).toBe(0);
     expect((await run(['runs', 'show', id], env)).stdout).toMatch(
-      /rejected at .* by .*; run \d+ removed items before, when it was approved\n/,
+      /rejected at .* by .*; run \d+ had removed items when it was approved before\n/,
     );
   });
 

@@ -71,7 +71,7 @@ describe('simulate', () => {
     try {
       const { code, stderr } = await run(['simulate', '--port', String(port)], {});
       expect(stderr).toBe(
-        `error: 127.0.0.1:${port} is taken by another program\n  → choose another port (--port, 0 takes any; --host)\n`,
+        `error: 127.0.0.1:${port} is taken by another program\n  → choose another port (--port, 0 picks a free one; --host)\n`,
       );
       expect(code).toBe(1);
     } finally {

@@ -178,7 +178,7 @@ describe('status', () => {
   it('tells what to do when there is no seller at all', async () => {
     const { code, stdout } = await run(['status'], { DATABASE_URL: mirror().databaseUrl });
     expect(code).toBe(0);
-    expect(stdout).toMatch(/^No seller is configured .*MARKETPLACE_URL/);
+    expect(stdout).toMatch(/^No seller is configured, .*MARKETPLACE_URL/);
   });
 
   it('with --check ends with 1 as soon as a configured copy is not current, for monitoring', async () => {

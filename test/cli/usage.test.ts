@@ -47,7 +47,7 @@ describe('wrong usage', () => {
     [['changes', '--summary', '--follow'], /'--summary/],
     [['changes', '--summary', '--limit', '3'], /'--summary/],
     [['changes', '--summary', '--all'], /'--summary/],
-    [['items', '--as-of', '2999-01-01'], /still to come/],
+    [['items', '--as-of', '2999-01-01'], /in the future/],
     [['items', '--as-of', 'once'], /"once" is not a moment/],
     [['items', '--seller', 'nobody'], /no seller "nobody"/],
     [['items', '--json', '--format', 'csv'], /cannot be used with/],

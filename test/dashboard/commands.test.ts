@@ -55,7 +55,7 @@ describe('seller-mirror users', () => {
     await run(args, env, { stdin: PASSWORD });
     const { code, stderr } = await run(args, env, { stdin: 'another password' });
     expect(code).toBe(2);
-    expect(stderr).toMatch(/there is an account "alice" already/);
+    expect(stderr).toMatch(/there is already an account "alice"/);
     expect(await isPassword(PASSWORD, await storedHash('alice'))).toBe(true);
   });
 

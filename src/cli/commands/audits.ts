@@ -30,7 +30,7 @@ import {
   type ResultPlace,
   writeResult,
 } from '../codes/result-file.js';
-import { note, page, print, printJson, printResult, stdoutLook } from '../console.js';
+import { note, printList, printResult, stdoutLook } from '../console.js';
 import { CommandError, usageError } from '../errors.js';
 import { appAction } from '../execute.js';
 import type { ExitCode } from '../exit-codes.js';
@@ -49,7 +49,7 @@ import { ownCommand } from '../own-command.js';
 export function add(program: Command): void {
   const audits = described(program.command('audits'), {
     about:
-      'Each `codes check` of a list, and each `codes recheck`, is an audit with a number. These commands list, show, resume, cancel and export audits.',
+      'Each `codes check` of a list and each `codes recheck` is an audit with a number. These commands list, show, resume, cancel and export audits.',
     examples: ['seller-mirror audits list', 'seller-mirror audits export 12 --out result.csv'],
   });
   const withNumber = (name: string): Command =>
@@ -68,14 +68,14 @@ export function add(program: Command): void {
   described(withNumber('show'), {
     summary: 'show one audit',
     about:
-      'Shows one audit: how its list was read, its figures, why codes have no verdict, the cost of the rest, and how to continue.',
+      'Shows one audit: how its list was read, its figures, why codes have no verdict, what the rest costs, and how to continue.',
     examples: ['seller-mirror audits show 12'],
     options: ['json', 'seller'],
   }).action(appAction('store', show));
   described(withNumber('resume'), {
     summary: 'continue an audit',
     about:
-      'Continues an audit that was interrupted, failed or was cancelled; watches it while other processes work on it. Codes with an answer are not asked for again. The result goes to the file that `--out` named before, unless it is there already; `--out` names another one.',
+      'Continues an audit that was interrupted, cancelled or failed. While other processes work on it, only watches. Codes with an answer are not checked again. The result goes to the file that `--out` named before, unless it was written already; `--out` names another file.',
     notes: RESULT_HELP,
     examples: ['seller-mirror audits resume 12'],
     more: VERDICT_EXIT_CODES,
@@ -84,29 +84,22 @@ export function add(program: Command): void {
   described(withNumber('cancel'), {
     summary: 'stop an audit for good, or until it is resumed',
     about:
-      'Stops an audit in all processes that work on it; calls under way are finished. Its verdicts are kept, and `audits resume` continues with the rest.',
+      'Stops an audit in all processes that work on it, after the calls under way. Keeps its verdicts; `audits resume` continues with the rest.',
     examples: ['seller-mirror audits cancel 12'],
     options: ['json', 'seller'],
   }).action(appAction('store', cancel));
   const format = new Option('--format <format>', 'by default the ending of --out, else csv');
-  described(
-    withNumber('export').option(
-      '--out <file>',
-      'the file, which is written whole or not at all; - is stdout',
-      STDOUT,
-    ),
-    {
-      summary: 'write the result of an audit',
-      about:
-        'Writes the list of an audit, in its order and with its own columns, with the verdict about each code beside them. Also works before the audit ends.',
-      notes: RESULT_HELP,
-      examples: [
-        'seller-mirror audits export 12 --out result.csv',
-        `seller-mirror audits export 12 --format ndjson | jq -r 'select(.verdict == "invalid").code'`,
-      ],
-      options: [format.choices(RESULT_FORMATS), 'decimalComma', 'json', 'seller'],
-    },
-  ).action(appAction('store', exportAudit));
+  described(withNumber('export').option('--out <file>', 'the file; - is stdout', STDOUT), {
+    summary: 'write the result of an audit',
+    about:
+      'Writes the list of an audit, in its order and with its own columns, plus the verdict on each code. Also works before the audit ends. A file appears only when it is complete.',
+    notes: RESULT_HELP,
+    examples: [
+      'seller-mirror audits export 12 --out result.csv',
+      `seller-mirror audits export 12 --format ndjson | jq -r 'select(.verdict == "invalid").code'`,
+    ],
+    options: [format.choices(RESULT_FORMATS), 'decimalComma', 'json', 'seller'],
+  }).action(appAction('store', exportAudit));
 }
 
 interface ListOptions extends CommonOptions, TableOptions {
@@ -114,12 +107,11 @@ interface ListOptions extends CommonOptions, TableOptions {
 }
 
 async function list(app: App, options: ListOptions): Promise<void> {
-  const { limit, seller, json, vertical } = options;
+  const { limit, seller, vertical } = options;
   await checkSeller(app, seller);
   const audits = await app.store.audits.list({ limit, ...onlySeller(seller) });
-  if (json === true) await printJson(audits);
-  else if (audits.length > 0) await page([auditsTable(audits, stdoutLook(), vertical)], options);
-  else await print(`There is no audit yet${ofSeller(seller)}.\n`);
+  const none = `There is no audit yet${ofSeller(seller)}.\n`;
+  await printList(options, audits, none, (look) => auditsTable(audits, look, vertical));
 }
 
 async function show(app: App, auditId: bigint, options: CommonOptions): Promise<void> {
@@ -137,7 +129,7 @@ async function show(app: App, auditId: bigint, options: CommonOptions): Promise<
   });
 }
 
-/** The cost of the rest; null when there is none, or the seller is not configured here. */
+/** The cost of the codes that are left; null when none is left, or the seller is not configured here. */
 function costLeft({ config }: App, { sellerId, pending, chunkSize }: AuditProgress): string | null {
   const seller = config.sellers.find(({ name }) => name === sellerId);
   if (pending === 0 || seller === undefined) return null;
@@ -148,9 +140,9 @@ function costLeft({ config }: App, { sellerId, pending, chunkSize }: AuditProgre
 function nextCommands(audit: AuditProgress): readonly string[] {
   const { auditId, state, pending, unproven, result } = audit;
   const program = ownCommand();
-  const toWrite = result !== null && result.writtenAt === null;
+  const isResultDue = result !== null && result.writtenAt === null;
   return [
-    ...(pending > 0 || toWrite ? [`${program} audits resume ${auditId}`] : []),
+    ...(pending > 0 || isResultDue ? [`${program} audits resume ${auditId}`] : []),
     `${program} audits export ${auditId} --out result.csv`,
     ...(state === 'finished' && unproven > 0 ? [CHECK_AGAIN] : []),
   ];
@@ -162,17 +154,17 @@ interface ResumeOptions extends CommonOptions, ResultOptions, FailOptions {
 
 async function resume(app: App, auditId: bigint, options: ResumeOptions): Promise<ExitCode> {
   const { seller, json = false, detach = false, failOn } = options;
-  const asked = placeOf(options);
-  await checkOut(asked);
+  const newPlace = placeOf(options);
+  await checkOut(newPlace);
   const audit = await findAudit(app, auditId, seller);
   const { sellerId, state } = audit;
   if (!app.config.sellers.some(({ name }) => name === sellerId)) {
     throw usageError(
-      `audit ${auditId} is of seller "${sellerId}", who is not configured`,
-      `configure the seller; \`${ownCommand()} audits export ${auditId}\` works without`,
+      `audit ${auditId} belongs to seller "${sellerId}", which is not configured`,
+      `configure the seller; \`seller-mirror audits export ${auditId}\` works without it`,
     );
   }
-  const place = asked ?? (detach ? null : await rememberedPlace(audit));
+  const place = newPlace ?? (detach ? null : await rememberedPlace(audit));
   if (place !== null) checkRoomFor(place, audit.lines);
   if (state !== 'running') await app.store.audits.resume(auditId);
   return runAudit(app, auditId, { json, detach, afresh: true, place, failOn }, app.signal);
@@ -185,7 +177,7 @@ async function cancel(app: App, auditId: bigint, options: CommonOptions): Promis
   if (audit.state === 'finished') {
     throw new CommandError(
       `audit ${auditId} is finished: there is nothing to cancel`,
-      `\`${ownCommand()} audits export ${auditId}\` writes its result`,
+      `\`seller-mirror audits export ${auditId}\` writes its result`,
     );
   }
   const notes = await notesOn(app.store, audit);
@@ -204,25 +196,18 @@ async function exportAudit(app: App, auditId: bigint, options: ExportOptions): P
   await writeResult(app, auditId, place, app.signal);
   if (audit.pending > 0) {
     note(
-      `The audit has not ended: ${count(audit.pending)} of ${count(audit.codes)} codes are "pending".\n`,
+      `The audit has not ended yet: ${count(audit.pending)} of ${count(audit.codes)} codes are "pending".\n`,
     );
   }
   if (place.path !== null) note(`written: ${safeLine(place.path)}\n`);
 }
 
-/** `--json` writes the result itself as JSON. @throws {CommandError} when another format is named */
-function exportPlace({ json, ...options }: ExportOptions): ResultPlace {
-  const { out, format } = options;
+/** `--json` writes the result as JSON. @throws {CommandError} when another format is named */
+function exportPlace(options: ExportOptions): ResultPlace {
+  const { json, out, format } = options;
   if (json !== true) return outPlace(options, RESULT_FORMATS);
-  if (format !== undefined && format !== 'json') {
-    throw usageError('--json and --format differ', 'leave one of them out');
-  }
-  const named = formatOfFile(out, RESULT_FORMATS);
-  if (format === undefined && named !== null && named !== 'json') {
-    throw usageError(
-      `--json and the ending of ${JSON.stringify(out)} differ`,
-      'leave --json out, or name a file ending in .json',
-    );
-  }
-  return outPlace({ ...options, format: 'json' }, RESULT_FORMATS);
+  const named = format ?? formatOfFile(out, RESULT_FORMATS) ?? 'json';
+  if (named === 'json') return outPlace({ ...options, format: named }, RESULT_FORMATS);
+  const other = format === undefined ? `the ending of ${JSON.stringify(out)}` : '--format';
+  throw usageError(`--json and ${other} differ`, 'leave --json out, or choose JSON in both places');
 }

@@ -1,31 +1,30 @@
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import type { Command } from 'commander';
-import type { Config } from '../../config/index.js';
+import { errorCode } from '../../domain/error-code.js';
 import { moment } from '../../domain/moment.js';
+import { bytes } from '../../domain/units.js';
 import { IntakeError } from '../../intake/types.js';
 import { assertWritable, writeWhole } from '../../intake/write-whole.js';
 import { NotABackupError, type BackupManifest } from '../../store/backup/format.js';
 import { checkBackup, restore } from '../../store/backup/restore.js';
 import { backUp } from '../../store/backup/write.js';
-import { errorCode } from '../../domain/error-code.js';
 import { openDatabase, openUnmigrated } from '../../store/open.js';
 import { printResult } from '../console.js';
 import { CommandError, usageError } from '../errors.js';
-import { action, configFor, unlessAborted } from '../execute.js';
+import { action, databaseOptions, unlessAborted } from '../execute.js';
 import { type CommonOptions, described } from '../options.js';
-import { Progress } from '../output/progress.js';
-import { bytes } from '../../domain/units.js';
+import { withProgress } from '../output/progress.js';
 import { duration, plural, safeLine } from '../output/text.js';
 import { ownCommand } from '../own-command.js';
 
 export function add(program: Command): void {
-  const command = program.command('backup').argument('<file>', 'the file; replaced if it exists');
+  const command = program.command('backup').argument('<file>', 'the file; an old one is replaced');
   described(command, {
     about:
-      'Writes the whole store, as of one moment, into one compressed file, while syncs and audits go on. The file is written whole or not at all. Only its owner can read it: it holds whole purchase codes. It holds no API keys. `restore` restores it, also into another kind of store.',
+      'Writes the whole store, as of one moment, into one compressed file. Syncs and audits go on meanwhile. The file appears only when it is complete. Only its owner can read it, since it holds whole purchase codes; it holds no API keys. `restore` reads it, also into another kind of store.',
     notes:
-      'For large stores on a database server of your own, use its tools (pg_dump, replicas); this works too.',
+      'For a large store on your own database server, its tools (pg_dump, replicas) are faster; this command works too.',
     examples: [
       'seller-mirror backup mirror.tar.gz',
       'seller-mirror backup "/backups/mirror-$(date +%a).tar.gz"',
@@ -36,44 +35,43 @@ export function add(program: Command): void {
 
 async function backupTo(signal: AbortSignal, file: string, options: CommonOptions): Promise<void> {
   if (file === '-') {
-    const why = 'backup writes to a file, which it checks and puts in place whole, not to stdout';
-    throw usageError(why, 'name a file, such as mirror.tar.gz');
+    throw usageError(
+      'backup writes to a file, not to stdout',
+      'name a file, such as mirror.tar.gz',
+    );
   }
   await assertWritable(file);
   const started = performance.now();
-  const store = await unlessAborted(openStore(await configFor('store'), signal), signal);
-  const progress = new Progress('backup');
-  const onProgress = (rows: number, total: number): void => progress.update(rows, { total });
-  const backup = backUp(store.url, { signal, onProgress });
+  const database = await databaseOptions('backup', signal);
+  // Not migrated, so that the store can be backed up before this version migrates it.
+  const store = await unlessAborted(openUnmigrated(database), signal);
+  if (store === null) {
+    throw new CommandError(
+      `there is no database in ${database.dataDir} yet`,
+      'DATA_DIR says where it is; `seller-mirror sync` creates one',
+    );
+  }
+  let manifest: BackupManifest;
   try {
-    await writeWhole(file, backup.bytes, signal);
+    manifest = await withProgress('backup', async (progress) => {
+      const onProgress = (rows: number, total: number): void => progress.update(rows, { total });
+      const backup = backUp(store.url, { signal, onProgress });
+      await writeWhole(file, backup.bytes, signal);
+      return backup.manifest();
+    });
   } catch (error) {
-    // Not wrong usage any more: the file's name was checked before.
+    // The file's name was checked before, so this is a failure and not wrong usage.
     if (error instanceof IntakeError) throw new CommandError(error.message, error.remedy);
     throw error;
   } finally {
-    progress.finish();
     await store.close();
   }
   const { size } = await stat(file);
   const took = duration(performance.now() - started);
-  const manifest = backup.manifest();
-  await printResult(options, { file, bytes: size, ...contentsJson(manifest) }, () =>
-    [`✓ ${safeLine(file)} · ${bytes(size)} in ${took}\n`, `  ${contentsText(manifest)}\n`].join(''),
-  );
-}
-
-/**
- * The configured store, not migrated, so that it can be backed up before another version migrates it.
- * @throws {CommandError} when there is no embedded store yet
- */
-async function openStore({ databaseUrl, dataDir }: Config, signal: AbortSignal) {
-  const applicationName = 'seller-mirror backup';
-  const store = await openUnmigrated({ databaseUrl, dataDir, applicationName, signal });
-  if (store !== null) return store;
-  throw new CommandError(
-    `there is no database in ${dataDir} yet`,
-    'DATA_DIR says where it is; `seller-mirror sync` creates one',
+  await printResult(
+    options,
+    { file, bytes: size, ...contentsJson(manifest) },
+    () => `✓ ${safeLine(file)} · ${bytes(size)} in ${took}\n  ${contentsText(manifest)}\n`,
   );
 }
 
@@ -88,13 +86,13 @@ export function addRestore(program: Command): void {
   const command = program
     .command('restore')
     .argument('<file>', 'the backup')
-    .option('--replace', 'delete what the store has now')
+    .option('--replace', 'delete what the store holds now')
     .option('--check', 'only check that the file can be restored');
   described(command, {
     about:
-      'Restores a backup into an empty store or, with --replace, into one whose contents it replaces. The whole file is checked before anything is changed, and the store changes all at once or not at all. No other process may use the store meanwhile.',
+      'Restores a backup into an empty store or, with --replace, over the contents of one. It checks the whole file first, then changes everything or nothing. No other process may use the store meanwhile.',
     notes:
-      'Afterwards `sync` brings the copy up to date, and `run` or `audits resume` continue audits that were running. Followers of the change feed must start over.',
+      'Then `sync` brings the copy up to date, and `run` or `audits resume` continues audits that were running. Followers of the change feed must start over.',
     examples: [
       'seller-mirror restore mirror.tar.gz --check',
       'DATA_DIR=./elsewhere seller-mirror restore mirror.tar.gz',
@@ -116,16 +114,14 @@ async function restoreFrom(
     throw new CommandError(`${safeLine(file)} is not a seller-mirror backup`, NAME_A_BACKUP);
   });
   if (!check) {
-    const { databaseUrl, dataDir } = await configFor('store');
-    const applicationName = 'seller-mirror restore';
-    const opening = openDatabase({ databaseUrl, dataDir, applicationName, signal });
+    const opening = openDatabase(await databaseOptions('restore', signal));
     const database = await unlessAborted(opening, signal);
-    const progress = new Progress('restore');
-    const onProgress = (rows: number, total: number): void => progress.update(rows, { total });
     try {
-      await restore(database.url, open, manifest, { replace, signal, onProgress });
+      await withProgress('restore', (progress) => {
+        const onProgress = (rows: number, total: number): void => progress.update(rows, { total });
+        return restore(database.url, open, manifest, { replace, signal, onProgress });
+      });
     } finally {
-      progress.finish();
       await database.close();
     }
   }
@@ -148,23 +144,23 @@ async function assertReadable(file: string): Promise<void> {
   if (problem !== null) throw usageError(`${safeLine(file)}: ${problem}`, NAME_A_BACKUP);
 }
 
-/** The tables that a summary counts, with the words for their rows. */
-const SHOWN: readonly (readonly [table: string, one: string, many?: string])[] = [
-  ['sellers', 'seller'],
-  ['items', 'item'],
-  ['item_versions', 'superseded state'],
-  ['item_changes', 'change'],
-  ['purchase_codes', 'purchase code'],
-  ['code_checks', 'check'],
-  ['audits', 'audit'],
-  ['runs', 'run'],
-];
+/** The tables that a summary counts, each with the noun for one row. */
+const COUNTED: Readonly<Record<string, string>> = {
+  sellers: 'seller',
+  items: 'item',
+  item_versions: 'superseded state',
+  item_changes: 'change',
+  purchase_codes: 'purchase code',
+  code_checks: 'check',
+  audits: 'audit',
+  runs: 'run',
+};
 
 /** Summary of a backup: `the state of 2026-11-21 02:00:12Z: 1 seller · 100 items`. */
 function contentsText({ createdAt, tables }: BackupManifest): string {
-  const parts = SHOWN.flatMap(([table, one, many]) => {
+  const parts = Object.entries(COUNTED).flatMap(([table, noun]) => {
     const rows = tables.find(({ name }) => name === table)?.rows ?? 0;
-    return rows === 0 ? [] : [plural(rows, one, many)];
+    return rows === 0 ? [] : [plural(rows, noun)];
   });
   return `the state of ${moment(new Date(createdAt))}: ${parts.join(' · ') || 'no rows'}`;
 }

@@ -44,20 +44,21 @@ interface ChangesOptions extends CommonOptions, CsvOptions {
   readonly format?: (typeof FORMATS)[number];
 }
 
+/** Where to start: after the change with this number, or at a moment. */
 interface Since {
   readonly after?: bigint;
   readonly from?: Date;
 }
 
-/** Reads `--since`: a number of the feed, with or without `#`, or a moment. */
-function since(text: string): Since {
+/** Reads `--since`: a change's number, with or without `#`, or a moment. */
+function sinceOf(text: string): Since {
   const [, number] = /^#?(\d+)$/.exec(text.trim()) ?? [];
   if (number === undefined) return { from: momentOf(text) };
   if (BigInt(number) < 2n ** 63n) return { after: BigInt(number) };
-  throw new InvalidArgumentError(`"${text}" is not the number of a change.`);
+  throw new InvalidArgumentError(`"${text}" is too large for the number of a change.`);
 }
 
-/** Reads `--class`: classes separated by commas; the option may be repeated. */
+/** Reads `--class`: classes separated by commas. @param before those of an earlier `--class` */
 function changeClasses(text: string, before: readonly ChangeClass[] = []): ChangeClass[] {
   const found = text.split(',').map((one) => {
     const known = CHANGE_CLASSES.find((kind) => kind === one.trim().toLowerCase());
@@ -68,15 +69,15 @@ function changeClasses(text: string, before: readonly ChangeClass[] = []): Chang
   return [...new Set([...before, ...found])];
 }
 
-/** Without --since, at most this many of the newest changes. */
+/** Default limit without --since: the newest changes. */
 const NEWEST = 50;
-/** With --since, at most this many; the next page starts after them. */
+/** Default limit with --since; the next page starts after them. */
 const PAGE = 1_000;
 
 export function add(program: Command): void {
   const command = program
     .command('changes')
-    .option('--since <when>', 'a day, a moment (UTC), how long ago (7d), or after #number', since)
+    .option('--since <when>', 'a day, a moment (UTC), an age (7d), or a change’s number', sinceOf)
     .option(
       '--class <classes>',
       'only price, release, text, media, added, missing, removed, restored',
@@ -88,25 +89,22 @@ export function add(program: Command): void {
       `how many at most (default: ${NEWEST}; with --since ${PAGE})`,
       positiveInteger,
     )
-    .option('--follow', 'then print new changes as they come, until Ctrl-C; in JSON a line each')
-    .option(
-      '--all',
-      'each change, also where most items of a run share it; CSV and JSON have each',
-    );
+    .option('--follow', 'then print new changes as they come, until Ctrl-C; as JSON, one per line')
+    .option('--all', 'print a change for each item, even if most items of a run share it');
   const summary = new Option(
     '--summary',
-    'only how many changes there are, by seller, class and field: all, or those since a place',
+    'only count the changes, by seller, class and field',
   ).conflicts(['follow', 'limit', 'all']);
   const format = new Option('--format <format>', 'how to print them (default: table)');
   described(command, {
-    about: `Lists the changes of items, run by run, oldest first: the newest ${NEWEST} changes, or those since a moment or a number of the feed. History begins with the items of the first list: they are not changes. A change that more than half of a seller’s items share in one run, and more than 20, is one line, unless --all is given.`,
+    about: `Lists the changes of items, run by run, oldest first: the newest ${NEWEST}, or those since a moment or since a change’s number. The first list starts the history: its items are not changes. If more than half of a seller’s items, and more than 20, share a change in one run, it is one line, unless --all is given. CSV and JSON always have a change for each item.`,
     examples: [
       'seller-mirror changes --since 7d --class price',
       'seller-mirror changes --since 7d --summary',
       'seller-mirror changes --item 4711',
       'seller-mirror changes --since 1234 --follow --json',
     ],
-    more: 'JSON has in `next` the number to give to --since the next time.',
+    more: 'In JSON, `next` is the number for the next --since.',
     options: [
       ...[summary, format.choices(FORMATS).conflicts('json')],
       ...(['decimalComma', 'json', 'seller'] as const),
@@ -115,26 +113,26 @@ export function add(program: Command): void {
 }
 
 async function changes(app: App, options: ChangesOptions): Promise<void> {
-  const { json, all, item: itemId, class: classes, seller, since: place = {} } = options;
+  const { json, all, item: itemId, class: classes, seller, since = {} } = options;
   const format = json === true ? 'json' : (options.format ?? 'table');
   const isFolded = format === 'table' && all !== true && itemId === undefined;
-  const { from, after } = place;
   await checkStored(app.store, seller);
-  if (after !== undefined) await checkPlace(app, after);
+  if (since.after !== undefined) await checkNumber(app, since.after);
   const view: View = {
     app,
     options,
     format,
     dialect: csvDialect(options, format),
-    filter: { ...given({ from, classes, itemId }), ...onlySeller(seller) },
+    filter: { ...given({ from: since.from, classes, itemId }), ...onlySeller(seller) },
     folds: isFolded ? new Folds(app.store) : null,
     lines: new ChangeLines(stdoutLook()),
   };
   if (options.summary === true) await summarize(view);
-  else if (options.follow === true) await follow(view, app.signal);
+  else if (options.follow === true) await follow(view);
   else await printPage(view);
 }
 
+/** What to show, and how. */
 interface View {
   readonly app: App;
   readonly options: ChangesOptions;
@@ -146,13 +144,13 @@ interface View {
   readonly lines: ChangeLines;
 }
 
-/** Refuses a number that is not given yet: the changes up to it would be missed. */
-async function checkPlace({ store }: App, after: bigint): Promise<void> {
-  const reach = await store.items.greatestFeedNumber();
-  if (after <= reach) return;
+/** Refuses a number that no change has yet: the changes up to it would be skipped. */
+async function checkNumber({ store }: App, after: bigint): Promise<void> {
+  const highest = await store.items.greatestFeedNumber();
+  if (after <= highest) return;
   throw new CommandError(
-    `change ${after} is still to come: this store has given numbers up to ${reach}`,
-    'for a year give a day, such as 2026-01-01; if the store was restored from a backup or is another one, start over with --since 0',
+    `there is no change ${after} yet: the highest number in this store is ${highest}`,
+    'for a year give a day, such as 2026-01-01; if the store was restored or is a different one, start over with --since 0',
   );
 }
 
@@ -161,38 +159,37 @@ interface Page extends FoldedChanges {
   readonly more: boolean;
 }
 
-/** Reads a page. A fold counts as one change, so that it does not fill the page. */
+/** Reads a page of changes. A fold counts as one change, so that it does not fill the page. */
 async function readPage({ app: { store }, options, filter, folds: finder }: View): Promise<Page> {
-  const { since: place, class: classes } = options;
-  // Read first: changes committed meanwhile have later numbers.
+  const { since, class: classes } = options;
+  // Read first, so that changes committed meanwhile have later numbers.
   const end = await store.items.feedEnd();
-  const limit = options.limit ?? (place === undefined ? NEWEST : PAGE);
-  const after = place?.after ?? 0n;
-  const direction = place === undefined ? { newest: true } : { after };
+  const limit = options.limit ?? (since === undefined ? NEWEST : PAGE);
+  const after = since?.after ?? 0n;
+  const direction = since === undefined ? { newest: true } : { after };
   let without: readonly ChangeFold[] = [];
   let found: readonly ItemChange[] = [];
-  // Folds leave room for further changes, which may be folds.
+  // Folding makes room for more changes, and those may need folding too.
   for (let isDone = false; !isDone;) {
     found = await store.items.changes({ ...filter, ...direction, without, limit: limit + 1 });
-    const news = (await finder?.of(found)) ?? [];
-    without = [...without, ...news];
-    isDone = news.length === 0;
+    const newFolds = (await finder?.of(found)) ?? [];
+    without = [...without, ...newFolds];
+    isDone = newFolds.length === 0;
   }
   const folds = without.filter(
     (fold) => fold.place > after && classes?.includes(fold.class) !== false,
   );
-  const places = [...found.map(({ seq }) => seq), ...folds.map((fold) => fold.place)].sort(
-    (a, b) => (a < b ? -1 : 1),
-  );
-  const shown = place === undefined ? places.slice(-limit) : places.slice(0, limit);
+  const numbers = [...found.map(({ seq }) => seq), ...folds.map(({ place }) => place)];
+  numbers.sort((a, b) => (a < b ? -1 : 1));
+  const shown = since === undefined ? numbers.slice(-limit) : numbers.slice(0, limit);
   const [first = 1n, last = 0n] = [shown[0], shown.at(-1)];
-  const isShown = (at: bigint): boolean => at >= first && at <= last;
-  const more = places.length > limit;
+  const isShown = (number: bigint): boolean => number >= first && number <= last;
+  const more = numbers.length > limit;
   const reached = [after, last, end].reduce((most, one) => (one > most ? one : most));
   return {
     changes: found.filter(({ seq }) => isShown(seq)),
-    folds: folds.filter((fold) => isShown(fold.place)),
-    next: more && place !== undefined ? last : reached,
+    folds: folds.filter(({ place }) => isShown(place)),
+    next: more && since !== undefined ? last : reached,
     more,
   };
 }
@@ -201,18 +198,19 @@ async function printPage(view: View): Promise<void> {
   const { options, format, dialect, lines } = view;
   const page = await readPage(view);
   const { changes, folds, next, more } = page;
-  const shown = plural(changes.length + folds.length, 'change');
   if (format === 'json') {
     await printJson({ changes: changes.map(changeJson), next, more });
     return;
   }
+  const total = changes.length + folds.length;
   const cells = (change: ItemChange): CsvCell[] => changeCells(change, dialect);
   if (format === 'csv') await printCsv(CSV_COLUMNS, changes.map(cells), dialect);
-  else await print(changes.length + folds.length === 0 ? nothing(options) : lines.of(page));
+  else await print(total === 0 ? noChanges(options) : lines.of(page));
   if (!more) return;
+  const shown = plural(total, 'change');
   note(
     options.since === undefined
-      ? `(the newest ${shown}; there are more: --limit or --since)\n`
+      ? `(the newest ${shown}; --limit or --since shows more)\n`
       : `(the first ${shown}; the next ones: --since ${next})\n`,
   );
 }
@@ -226,46 +224,43 @@ async function printCsv(
   await writeAll(process.stdout, csv(header, rows, { terminal, dialect }));
 }
 
-async function summarize({
-  app: { store },
-  options,
-  filter,
-  format,
-  dialect,
-}: View): Promise<void> {
-  const { after } = options.since ?? {};
-  const counted = await store.items.changeCounts({ ...filter, ...given({ after }) });
-  const counts = counted.map(({ sellerId, class: kind, field, changes, items }) => {
+const COUNTED_BY = ['seller_id', 'class', 'field', 'changes', 'items'] as const;
+
+async function summarize({ app, options, filter, format, dialect }: View): Promise<void> {
+  const after = options.since?.after;
+  const found = await app.store.items.changeCounts({ ...filter, ...given({ after }) });
+  const counts = found.map(({ sellerId, class: kind, field, changes, items }) => {
     const shown = field === 'state' ? null : field;
     return { seller_id: sellerId, class: kind, field: shown, changes, items };
   });
-  const columns = ['seller_id', 'class', 'field', 'changes', 'items'] as const;
   if (format === 'json') {
     await printJson({ changes: counts.reduce((sum, { changes }) => sum + changes, 0), counts });
   } else if (format === 'csv') {
-    await printCsv(columns, counts.map(Object.values), dialect);
+    await printCsv(COUNTED_BY, counts.map(Object.values), dialect);
   } else if (counts.length === 0) {
-    await print(nothing(options));
+    await print(noChanges(options));
   } else {
-    const shown = columns.map((name) => ({
+    const columns = COUNTED_BY.map((name) => ({
       header: name === 'seller_id' ? 'seller' : name,
       value: (row: (typeof counts)[number]) => row[name],
     }));
-    await print(table(counts, shown, stdoutLook()));
+    await print(table(counts, columns, stdoutLook()));
   }
 }
 
-function nothing({ since: place, class: classes, item }: ChangesOptions): string {
-  return place === undefined && classes === undefined && item === undefined
-    ? 'No change yet: history begins with the first list; changes are what later runs find different.\n'
-    : 'There is no such change.\n';
+function noChanges({ since, class: classes, item }: ChangesOptions): string {
+  return since === undefined && classes === undefined && item === undefined
+    ? 'No changes yet: the first list starts the history, and later runs find what changed.\n'
+    : 'No such changes.\n';
 }
 
-async function follow(view: View, signal: AbortSignal): Promise<void> {
+async function follow(view: View): Promise<void> {
   const { options, format, folds, lines } = view;
   if (format === 'csv') {
-    const why = '--follow prints a table, or with --json a line for each change';
-    throw usageError(why, 'leave --format csv or --follow out');
+    throw usageError(
+      '--follow prints a table, or with --json one line per change',
+      'leave --format csv or --follow out',
+    );
   }
   const show = (found: FoldedChanges): Promise<void> =>
     print(
@@ -275,12 +270,12 @@ async function follow(view: View, signal: AbortSignal): Promise<void> {
     );
   let after = options.since?.after ?? 0n;
   if (options.since === undefined) {
-    // The newest changes are shown first, as `tail -f` does.
+    // Starts with the newest changes, as `tail -f` does.
     const page = await readPage(view);
     await show(page);
     after = page.next;
   }
-  for await (const changes of followChanges(view, after, signal)) {
+  for await (const changes of followChanges(view, after)) {
     await show((await folds?.fold(changes)) ?? { changes, folds: [] });
     after = changes.at(-1)?.seq ?? after;
   }
@@ -291,32 +286,32 @@ const POLL_MS = 1_000;
 const FOLLOW_PAGE = 500;
 
 /**
- * Yields changes after a number of the feed as they are committed, in pages, until the signal. None is
- * missed and none comes twice, also when the database restarts. Polls, because notifications pass
- * neither poolers nor connections that died silently.
+ * Yields the changes after a number in pages, as they are committed, until the signal. Yields each change
+ * once, also when the database restarts. Polls, because notifications pass neither poolers nor connections
+ * that died silently.
  */
 async function* followChanges(
-  { app: { store, database }, filter }: View,
+  { app: { store, database, signal }, filter }: View,
   after: bigint,
-  signal: AbortSignal,
 ): AsyncGenerator<readonly ItemChange[], void, undefined> {
-  let place = after;
-  let out = false;
+  let last = after;
+  let isDown = false;
   while (!signal.aborted) {
     let page: readonly ItemChange[] = [];
     try {
-      page = await store.items.changes({ ...filter, after: place, limit: FOLLOW_PAGE });
-      if (out) note('the database is back\n');
-      out = false;
+      page = await store.items.changes({ ...filter, after: last, limit: FOLLOW_PAGE });
+      if (isDown) note('the database is back\n');
+      isDown = false;
     } catch (error) {
       const problem = explainDatabaseError(error, database.url);
       if (problem === null) throw error;
-      if (!out) note(`${safeLine(problem.message)}; trying again\n`);
-      out = true;
+      if (!isDown) note(`${safeLine(problem.message)}; trying again\n`);
+      isDown = true;
     }
-    place = page.at(-1)?.seq ?? place;
+    last = page.at(-1)?.seq ?? last;
     if (page.length > 0) yield page;
-    if (page.length < FOLLOW_PAGE)
+    if (page.length < FOLLOW_PAGE) {
       await sleep(POLL_MS, undefined, { signal }).catch(() => undefined);
+    }
   }
 }

@@ -35,7 +35,7 @@ import { checkOut } from '../out-file.js';
 export function add(program: Command): void {
   const codes = described(program.command('codes'), {
     about:
-      'Checks purchase codes, one or a million. A code is called invalid only when the marketplace denied it between two proofs of the API key; what can’t be proven either way is unproven. Answers are kept: a resumed audit does not ask again. `audits` lists, resumes and exports audits.',
+      'Checks purchase codes, one or a million. A code is invalid only if the marketplace denied it between two proofs of the API key; a code that can’t be proven either way is unproven. Answers are kept, so a resumed audit does not ask again. `audits` lists, resumes and exports audits.',
     examples: [
       'seller-mirror codes check 86781236-23d0-4b3c-7dfa-c1c147e0dece',
       'seller-mirror codes check customers.csv --column code --out result.csv',
@@ -43,28 +43,24 @@ export function add(program: Command): void {
   });
   const confirm = new Option(
     '--confirm <which>',
-    'denied codes that are asked for again, a minute later (5 s for codes given as arguments), before they are invalid: auto is all of 1,000 or of a tenth of the list, else one in 12, at least 1,000',
+    'which denied codes are checked again, a minute later (5 s for codes given as arguments), before they are invalid: auto means all, if they are at most 1,000 or a tenth of the list, else one in 12, at least 1,000',
   );
-  const dryRun = new Option('--dry-run', 'only say what it would cost; nothing is kept');
+  const dryRun = new Option('--dry-run', 'only show what it would cost; keeps nothing');
   const command = codes
     .command('check')
     .argument('<codes...>', 'files, - for stdin, or codes')
     .option('--column <name>', 'the column that holds the codes, by name or number from 1')
     .option('--sheet <name>', 'the sheet of an Excel workbook, by name or number from 1')
     .addOption(new Option('--input-format <format>', 'read lists as this').choices(FORMATS))
-    .option(
-      '--max-age <time>',
-      'take verdicts younger than this as they are: 12h, 7d',
-      lengthOfTime,
-    )
-    .option('--canary <code>', 'a code that you know is valid, for more proof', purchaseCode)
-    .option('--yes', 'check lists most lines of which do not look like codes')
+    .option('--max-age <time>', 'reuse verdicts younger than this: 12h, 7d', lengthOfTime)
+    .option('--canary <code>', 'a code that you know is valid, for a stronger proof', purchaseCode)
+    .option('--yes', 'check lists even if most lines do not look like codes')
     .addOption(confirm.choices(CONFIRM_MODES).default('auto'))
     .addOption(dryRun.conflicts('detach'));
   described(command, {
     summary: 'check codes, or lists of codes',
     about:
-      'Checks the codes of lists, or codes given as arguments. What exists as a file is a list: text, CSV, JSON, NDJSON or an Excel workbook (.xlsx), also compressed with gzip; `-` is a list on stdin; anything else is a code. Several lists with the same columns make one result. The same code is asked for once. When more than half of the first 1,000 lines do not look like codes, or like the valid codes that are known of the seller, a person is asked; in scripts the list is refused without --yes.',
+      'Checks the codes of lists, or codes given as arguments. An argument that exists as a file is a list: text, CSV, JSON, NDJSON or an Excel workbook (.xlsx), also compressed with gzip; `-` is a list on stdin; anything else is a code. Several lists with the same columns make one result. A code that is listed twice is checked once. If more than half of the first 1,000 lines do not look like codes, or not like the seller’s known valid codes, the command asks whether to go on; in scripts it refuses the list without --yes.',
     notes: RESULT_HELP,
     examples: [
       'seller-mirror codes check 86781236-23d0-4b3c-7dfa-c1c147e0dece',
@@ -78,8 +74,9 @@ export function add(program: Command): void {
     options: ['detach', ...VERDICT_OPTIONS, 'json', 'oneSeller'],
   }).action(action(check));
   described(codes.command('show').argument('<code>', 'the code', purchaseCode), {
-    summary: 'show what is known of a code',
-    about: 'Shows what is known of a code and every check of it. The marketplace is not asked.',
+    summary: 'show what is known about a code',
+    about:
+      'Shows what is known about a code, and every check of it. Makes no request to the marketplace.',
     examples: ['seller-mirror codes show 86781236-23d0-4b3c-7dfa-c1c147e0dece'],
     options: ['json', 'oneSeller'],
   }).action(
@@ -93,15 +90,15 @@ export function add(program: Command): void {
     .command('recheck')
     .requiredOption(
       '--older-than <time>',
-      'only codes not asked for this long: 12h, 30d (required)',
+      'only codes not checked for this long: 12h, 30d (required)',
       lengthOfTime,
     )
     .option('--valid-only', 'leave out codes that were invalid')
-    .option('--limit <n>', 'no more codes than this', positiveInteger);
+    .option('--limit <n>', 'check at most this many codes', positiveInteger);
   described(again, {
-    summary: 'ask again for codes that are known',
+    summary: 'check known codes again',
     about:
-      'Asks again for known codes, the most useful first: valid ones whose support ends soon or has ended since, then those that were not asked for the longest time. A recheck is an audit like any other.',
+      'Checks known codes again, the most useful first: valid ones whose support ends soon or has ended since their last check, then those whose last check is the oldest. A recheck is an audit like any other.',
     notes: RESULT_HELP,
     examples: [
       'seller-mirror codes recheck --older-than 30d --valid-only --limit 1000 --out again.csv',
@@ -111,8 +108,8 @@ export function add(program: Command): void {
   }).action(appAction('sellers', recheck));
 }
 
-/** More codes than a person reads answers to are a list. */
-const MOST_ANSWERS = 25;
+/** More codes than this, given as arguments, are checked as a list. */
+const MAX_ANSWERS = 25;
 
 async function check(
   signal: AbortSignal,
@@ -129,7 +126,7 @@ async function check(
   const { column, sheet, inputFormat: format, out, detach, dryRun } = options;
   const asList = out !== undefined || detach === true || dryRun === true;
   const codes = input.kind === 'codes' ? input.codes : [];
-  if (input.kind === 'codes' && !asList && codes.length <= MOST_ANSWERS) {
+  if (input.kind === 'codes' && !asList && codes.length <= MAX_ANSWERS) {
     return withApp('codes check', 'sellers', signal, (app) =>
       answerCodes(app, oneSeller(app.config, options.seller), codes, options, signal),
     );
@@ -148,7 +145,7 @@ async function check(
   }
 }
 
-/** The API keys of all sellers; none when the settings can't be read, which the command reports later. */
+/** The API keys of all sellers; none if the settings can't be read, which the command reports later. */
 function configuredKeys(): readonly Secret[] {
   try {
     return readSettings('sellers').sellers.map(({ key }) => key);
@@ -158,13 +155,13 @@ function configuredKeys(): readonly Secret[] {
   }
 }
 
-/** Refuses API keys given as codes: they would be sent, kept and printed. */
-function refuseKeys(given: readonly string[], keys: readonly Secret[]): void {
+/** Refuses API keys given in place of codes: they would be sent, stored and printed. */
+function refuseKeys(codes: readonly string[], keys: readonly Secret[]): void {
   const mask = cellMasker(keys);
-  if (given.every((text) => mask(normalizeCode(text)) === normalizeCode(text))) return;
+  if (codes.every((text) => mask(normalizeCode(text)) === normalizeCode(text))) return;
   throw usageError(
-    'an API key was given in place of a purchase code: it was not sent, and is not kept',
-    'give the code of a purchase; the history of the shell may hold the key now',
+    'an API key was given instead of a purchase code; it was neither sent nor stored',
+    'give a purchase code; your shell’s history may now hold the key',
   );
 }
 
@@ -178,8 +175,8 @@ function refuseListOptions(input: CheckInput, options: CheckOptions): void {
   const [option] = given.find(([, value]) => value !== undefined) ?? [];
   if (input.kind === 'lists' || option === undefined) return;
   throw usageError(
-    `${option} goes with a list, and a code was given`,
-    'is the name of the file misspelt?',
+    `${option} goes with a list, but a code was given`,
+    'check the spelling of the file’s name',
   );
 }
 
@@ -208,6 +205,6 @@ async function recheck(app: App, options: RecheckOptions): Promise<ExitCode | vo
   await printResult(
     options,
     { audit: null },
-    () => 'No code is due: all known ones were asked for more recently.\n',
+    () => 'No code is due: all known codes were checked more recently.\n',
   );
 }

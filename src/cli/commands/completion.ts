@@ -11,7 +11,7 @@ export function add(program: Command): void {
     .addArgument(new Argument('<shell>', 'the shell').choices(SHELLS));
   described(command, {
     about:
-      'Prints a script with which bash, zsh or fish completes commands, options and their values when Tab is pressed. For a `seller-mirror` that is on the PATH.',
+      'Prints a script that makes bash, zsh or fish complete commands, options and their values on Tab. `seller-mirror` must be on the PATH.',
     examples: [
       'eval "$(seller-mirror completion bash)"    # a line for ~/.bashrc',
       'eval "$(seller-mirror completion zsh)"     # for ~/.zshrc, after compinit',
@@ -26,11 +26,11 @@ export function add(program: Command): void {
 }
 
 interface Word {
-  /** The commands typed before it, such as `audits list`; empty at the beginning. */
+  /** The commands before it, such as `audits list`; empty for the first word. */
   readonly place: string;
-  /** `*` stands for any file. */
+  /** `*` means any file. */
   readonly text: string;
-  /** A command, another word, or what comes after an option: one of some words, a file or any text. */
+  /** A command, another word, or an option that takes one of some values, a file or any text. */
   readonly kind: 'command' | 'word' | `values ${string}` | 'file' | 'any';
   readonly about: string;
 }
@@ -39,9 +39,9 @@ function wordsAfter(command: Command, place: string): Word[] {
   const help = command.createHelp();
   const { commands } = command;
   const args = help.visibleArguments(command);
-  const takesFile = args.some((one) => isFile(`${one.name()} ${one.description}`));
+  const takesFile = args.some((one) => namesFile(`${one.name()} ${one.description}`));
   const word = (text: string, kind: Word['kind'], about: string): Word => {
-    // None of these characters may end a part of the script.
+    // A quote would end the script's string, a colon the word's field.
     return { place, text, kind, about: about.replaceAll("'", '’').replaceAll(':', ' –') };
   };
   return [
@@ -50,7 +50,8 @@ function wordsAfter(command: Command, place: string): Word[] {
     ...(takesFile ? [word('*', 'word', '')] : []),
     ...help.visibleOptions(command).flatMap((option) => {
       const { short, long, flags, argChoices, required, optional, description } = option;
-      const value = argChoices ? (`values ${argChoices.join(' ')}` as const) : fileOrAny(flags);
+      const values = argChoices && (`values ${argChoices.join(' ')}` as const);
+      const value = values ?? (namesFile(flags) ? 'file' : 'any');
       const kind = required || optional ? value : 'word';
       return [short, long].flatMap((name) => (name ? word(name, kind, description) : []));
     }),
@@ -58,21 +59,17 @@ function wordsAfter(command: Command, place: string): Word[] {
   ];
 }
 
-function isFile(text: string): boolean {
+function namesFile(text: string): boolean {
   return /\bfiles?\b/.test(text);
-}
-
-function fileOrAny(flags: string): 'file' | 'any' {
-  return isFile(flags) ? 'file' : 'any';
 }
 
 /**
  * A function for bash and zsh. It gets the words so far and prints those that can follow, each with its
- * description behind a colon. The braces are for zsh, to which `$word:a` is the absolute path of a word.
+ * description after a colon. The braces are for zsh, which reads `$word:a` as the absolute path of a word.
  */
 function finder(words: readonly Word[]): string {
   const lines = words.map(({ place, text, kind, about }) => [place, text, kind, about].join(':'));
-  return `# Completion of seller-mirror. Place, word, kind and description:
+  return `# Completion for seller-mirror. Place, word, kind and description:
 _seller_mirror_words='
 ${lines.join('\n')}
 '
@@ -140,7 +137,7 @@ function fish(words: readonly Word[]): string {
     return `${at} ${name} ${takes} -d '${about}'`;
   });
   const places = new Set(words.map(({ place }) => place).filter(Boolean));
-  return `# Completion of seller-mirror in fish.
+  return `# Completion for seller-mirror in fish.
 function __seller_mirror_at
     set -l place
     for word in (commandline -opc)[2..-1]

@@ -16,16 +16,16 @@ import { described, type CommonOptions } from '../options.js';
 export function add(program: Command): void {
   described(program.command('config'), {
     about:
-      'Shows each setting that is in effect and where it comes from: the environment, .env, the sellers file or its default; and their errors. It opens only the files that settings name, and shows no secrets.',
+      'Shows each setting in effect, where it comes from (environment, .env, sellers file or default), and what is wrong with it. It opens only the files that settings name, and never shows secrets.',
     examples: ['seller-mirror config'],
-    more: 'Exit codes: 0 all can be used, 2 something is wrong',
+    more: 'Exit codes: 0 all settings are valid, 2 something is wrong',
     options: ['json'],
-  }).action(action((_, options: CommonOptions) => config(options)));
+  }).action(action(config));
 }
 
-async function config(options: CommonOptions): Promise<ExitCode> {
-  const where = { cwd: process.cwd(), needs: 'store', cronFault } as const;
-  const report = readConfigReport(processEnvironment(), where);
+async function config(_: AbortSignal, options: CommonOptions): Promise<ExitCode> {
+  const context = { cwd: process.cwd(), needs: 'store', cronFault } as const;
+  const report = readConfigReport(processEnvironment(), context);
   const { settings, sellers, problems, warnings } = report;
   const json = {
     settings,

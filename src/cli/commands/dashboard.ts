@@ -15,7 +15,7 @@ import { SERVICE_EXIT_CODES, serveUntil } from './run.js';
 export function add(program: Command): void {
   const dashboard = described(program.command('dashboard'), {
     about:
-      'Serves the dashboard at DASHBOARD_LISTEN until SIGINT or SIGTERM. `run` serves it too; this is for another machine, or to look at a store that nothing works on.',
+      'Serves the dashboard at DASHBOARD_LISTEN until SIGINT or SIGTERM. `run` serves it too; use this command on another machine, or for a store that no process works on.',
     examples: ['seller-mirror dashboard', 'seller-mirror dashboard link'],
     more: SERVICE_EXIT_CODES,
   }).action(
@@ -24,7 +24,7 @@ export function add(program: Command): void {
   described(dashboard.command('link'), {
     summary: 'print a link that logs in once',
     about:
-      'Prints a link that logs in once, within 10 minutes, as an operator. Anybody who can run commands on the store can do everything.',
+      'Prints a link that logs in once as an operator, within 10 minutes. It gives no new rights: whoever can run commands on the store can do everything.',
     examples: ['seller-mirror dashboard link'],
   }).action(appAction('store', printLink));
 }
@@ -40,9 +40,9 @@ async function onServing({ store, dashboardUrl }: Serving): Promise<void> {
   else note('`seller-mirror dashboard link` prints a link that logs you in\n');
 }
 
-/** The lines that show a new login link. */
+/** Creates a login link, and formats it for the terminal. */
 export async function linkLines(store: Store, dashboardUrl: string): Promise<string> {
-  return `Log in, once and within 10 minutes:\n\n  ${await newLink(store, dashboardUrl)}\n\n`;
+  return `This link logs you in once, within 10 minutes:\n\n  ${await newLink(store, dashboardUrl)}\n\n`;
 }
 
 async function printLink({ config, store }: App): Promise<void> {
@@ -51,7 +51,7 @@ async function printLink({ config, store }: App): Promise<void> {
   if (served === null && config.dashboard.url === null) {
     throw usageError(
       'no dashboard is running on this store',
-      'start one with `seller-mirror dashboard` or `seller-mirror run`, then ask for a link',
+      'start one with `seller-mirror dashboard` or `seller-mirror run`, then repeat this command',
     );
   }
   await print(`${await newLink(store, config.dashboard.url ?? served ?? '')}\n`);

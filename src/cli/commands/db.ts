@@ -18,31 +18,31 @@ import { ownCommand, quietCommand } from '../own-command.js';
 export function add(program: Command): void {
   const db = described(program.command('db'), {
     about:
-      'The embedded PostgreSQL runs while a command needs it. These commands keep it running for psql and BI tools, and show how to connect. They don’t manage a server of your own (DATABASE_URL).',
+      'The embedded PostgreSQL runs only while a command needs it. These commands keep it running for psql and BI tools, and show how to connect. They don’t manage your own server (DATABASE_URL).',
     examples: [
       'seller-mirror db start',
       'psql "$(seller-mirror db url)" -c "select * from reporting.items"',
     ],
   });
   described(db.command('start'), {
-    summary: 'start it and keep it up',
-    about: 'Starts the server if need be and keeps it up until `db stop`.',
+    summary: 'start the server and keep it running',
+    about: 'Starts the server, unless it runs already, and keeps it running until `db stop`.',
     examples: ['seller-mirror db start'],
     options: ['json'],
   }).action(action(start));
-  described(db.command('stop').option('--now', 'stop it at once and disconnect everybody'), {
-    summary: 'let it stop',
-    about: 'Lets the server stop when the last session ends.',
+  described(db.command('stop').option('--now', 'stop it at once, which disconnects everybody'), {
+    summary: 'no longer keep the server running',
+    about: 'Stops the server as soon as its last session ends.',
     examples: ['seller-mirror db stop --now'],
   }).action(action(stop));
   described(db.command('url'), {
-    summary: 'print its address, password included',
-    about: 'Prints the connection address of the running server, with its password.',
+    summary: 'print the connection address, password included',
+    about: 'Prints the connection address of the running server, password included.',
     examples: ['psql "$(seller-mirror db url)"'],
   }).action(action(printUrl));
   described(db.command('status'), {
-    summary: 'tell whether it runs, and who is connected',
-    about: 'Tells where the data is, whether the server runs, and who is connected.',
+    summary: 'show whether the server runs, and who is connected',
+    about: 'Shows where the data is, whether the server runs, and who is connected.',
     examples: ['seller-mirror db status'],
     options: ['json'],
   }).action(action(status));
@@ -53,7 +53,7 @@ async function embeddedConfig(): Promise<Config> {
   if (config.databaseUrl === null) return config;
   throw usageError(
     'DATABASE_URL is set, so there is no embedded server to manage',
-    'give your tools the address that is in DATABASE_URL; unset it to use the embedded server',
+    'give your tools the address in DATABASE_URL, or unset it to use the embedded server',
   );
 }
 
@@ -71,12 +71,12 @@ async function start(signal: AbortSignal, options: CommonOptions): Promise<void>
       ['port', port],
       ['database', database],
       ['user', user],
-      ['password', `in the address that \`${command} db url\` prints`],
+      ['password', `part of the address that \`${command} db url\` prints`],
       ['schema', 'reporting'],
       ['data', location],
     ] as const;
     return [
-      `The embedded PostgreSQL ${startedHere ? 'is started' : 'runs'} and stays up until \`${command} db stop\`.\n\n`,
+      `The embedded PostgreSQL ${startedHere ? 'has started' : 'is running'} and keeps running until \`${command} db stop\`.\n\n`,
       `  psql "$(${quietCommand()} db url)"\n\n`,
       'For BI tools and other programs:\n',
       pairs(connection, stdoutLook(), '  '),
@@ -88,26 +88,26 @@ async function stop(_: AbortSignal, { now = false }: { readonly now?: boolean })
   const { dataDir } = await embeddedConfig();
   const server = (await release(dataDir, { now }))?.server ?? null;
   const users = server === null ? '' : usersOf(server.sessions);
-  if (server === null) await print('The embedded server does not run.\n');
+  if (server === null) await print('The embedded server is not running.\n');
   else if (now) await print('The embedded server is stopped.\n');
   else if (users === '') await print('The embedded server stops in a few seconds.\n');
   else {
     await print(
-      `The embedded server stops when the last session ends; connected: ${users}. \`--now\` cuts them off.\n`,
+      `The embedded server stops when the last session ends; connected: ${users}. \`--now\` disconnects them.\n`,
     );
   }
 }
 
 type Sessions = NonNullable<EmbeddedDescription['server']>['sessions'];
 
-/** Programs that are connected, each once, with the number of its sessions. */
+/** The connected programs, each with the number of its sessions. */
 function usersOf(sessions: Sessions): string {
-  const numbers = new Map<string, number>();
+  const counts = new Map<string, number>();
   for (const { applicationName } of sessions) {
     const name = safeLine(applicationName) || 'a program without a name';
-    numbers.set(name, (numbers.get(name) ?? 0) + 1);
+    counts.set(name, (counts.get(name) ?? 0) + 1);
   }
-  return [...numbers].map(([name, number]) => `${name} (${plural(number, 'session')})`).join(', ');
+  return [...counts].map(([name, count]) => `${name} (${plural(count, 'session')})`).join(', ');
 }
 
 async function printUrl(): Promise<void> {
@@ -115,13 +115,13 @@ async function printUrl(): Promise<void> {
   const { server = null, held = false } = (await describeEmbedded(dataDir)) ?? {};
   if (server === null) {
     throw new CommandError(
-      'the embedded server does not run, so it has no address',
-      `\`${ownCommand()} db start\` starts it and keeps it up`,
+      'the embedded server is not running, so it has no address',
+      '`seller-mirror db start` starts it and keeps it running',
     );
   }
   if (!held) {
     note(
-      'warning: the server stops when nobody needs it any more; `seller-mirror db start` keeps it up\n',
+      'warning: the server stops as soon as no command needs it; `seller-mirror db start` keeps it running\n',
     );
   }
   await print(`${server.url}\n`);
@@ -131,7 +131,7 @@ async function status(_: AbortSignal, options: CommonOptions): Promise<void> {
   const { dataDir } = await embeddedConfig();
   const found = await describeEmbedded(dataDir);
   const { location = null, held = false, server = null } = found ?? {};
-  // Without the address, which has the password.
+  // The address is left out: it holds the password.
   const { pid, port, sessions = [] } = server ?? {};
   const json = { location, held, server: server && { pid, port, sessions } };
   await printResult(options, json, () => {

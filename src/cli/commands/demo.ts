@@ -31,7 +31,7 @@ import { ownCommand, quietCommand } from '../own-command.js';
 import { writeRows } from '../rows.js';
 import { SyncProgress, exitCodeOfRuns, runLines } from '../run-report.js';
 
-const SHOWN_QUERY =
+const ITEMS_QUERY =
   'select item_id, name, version, price_regular, currency from reporting.items order by price_regular desc limit 5';
 
 const ACCOUNT_QUERY = `select username, full_name as name, concat_ws(' ', balance, currency) as balance,
@@ -40,11 +40,11 @@ const ACCOUNT_QUERY = `select username, full_name as name, concat_ws(' ', balanc
 export function add(program: Command): void {
   const serve = new Option(
     '--serve',
-    'then serve the dashboard, with a night in the marketplace every minute',
+    'then serve the dashboard; each minute is a night of changes',
   );
   described(program.command('demo'), {
     about:
-      'Mirrors a marketplace simulated on this machine, changes something there, and mirrors again. Its data is in DATA_DIR/demo, and is deleted at each start.',
+      'Mirrors a marketplace simulated on this machine, changes something there, and mirrors it again. Keeps its data in DATA_DIR/demo, and deletes it at each start.',
     examples: ['seller-mirror demo', 'seller-mirror demo --serve'],
     options: [serve],
   }).action(serviceAction(demo));
@@ -53,8 +53,7 @@ export function add(program: Command): void {
 async function demo(signal: AbortSignal, options: { serve?: true }): Promise<ExitCode> {
   const dataDir = join(readSettings('store').dataDir, 'demo');
   const packages = await installedPackages();
-  const key = randomBytes(32).toString('hex');
-  const market = await openMarket(packages, key);
+  const market = await openMarket(packages);
   const progress = new SyncProgress();
   const onProgress = progress.show.bind(progress);
   try {
@@ -62,62 +61,50 @@ async function demo(signal: AbortSignal, options: { serve?: true }): Promise<Exi
     await print(
       `Its catalogue: ${count(packages.length)} packages installed beside this program\n`,
     );
-    const config = configOf(market, key, dataDir);
+    const config = configOf(market, dataDir);
     const app = await openApp(config, 'demo', signal, { onProgress });
     let exitCode: ExitCode;
     try {
-      exitCode = await mirrorTwice(app, market, key, progress, signal);
+      exitCode = await mirrorTwice(app, market, progress);
     } finally {
       await app.close();
     }
-    if (options.serve === true) await serveDemo(config, market, key, signal);
+    if (options.serve === true) await serveDemo(config, market, signal);
     else await print(`\nTo see it in a browser: ${ownCommand()} demo --serve\n`);
     return exitCode;
   } finally {
     progress.finish();
-    await market.close();
+    await market.simulator.close();
   }
 }
 
-/** More changes than a night brings. */
-const MOST_CHANGES = 100;
-
 const NIGHT_MS = 60_000;
 
-/** Serves the dashboard on the demo's mirror, while its marketplace goes on, until Ctrl-C. */
-async function serveDemo(
-  config: Config,
-  market: Simulator,
-  key: string,
-  signal: AbortSignal,
-): Promise<void> {
-  await serveUntil(
-    signal,
-    'demo',
-    { scheduler: true, worker: true, dashboard: true },
-    {
-      config,
-      async onServing({ store, dashboardUrl }) {
-        let night = 0;
-        const nights = setInterval(() => changeMarket(market, key, (night += 1)), NIGHT_MS);
-        signal.addEventListener('abort', () => clearInterval(nights), { once: true });
-        await heading('The dashboard');
-        if (dashboardUrl !== null) await print(await linkLines(store, dashboardUrl));
-        await print('Each minute is a night in the marketplace. Ctrl-C ends it.\n');
-      },
+/** Serves the dashboard on the demo's mirror until Ctrl-C, while its marketplace keeps changing. */
+async function serveDemo(config: Config, market: Market, signal: AbortSignal): Promise<void> {
+  const roles = { scheduler: true, worker: true, dashboard: true };
+  await serveUntil(signal, 'demo', roles, {
+    config,
+    async onServing({ store, dashboardUrl }) {
+      let night = 0;
+      const nights = setInterval(() => changeMarket(market, (night += 1)), NIGHT_MS);
+      signal.addEventListener('abort', () => clearInterval(nights), { once: true });
+      await heading('The dashboard');
+      if (dashboardUrl !== null) await print(await linkLines(store, dashboardUrl));
+      await print('Each minute is a night in the marketplace. Ctrl-C ends it.\n');
     },
-  );
+  });
 }
 
-/** Settings of the demo alone, whatever the environment and `.env` say. */
-function configOf({ url }: Simulator, key: string, dataDir: string): Config {
+/** The demo's own settings; ignores the environment and `.env`. */
+function configOf({ simulator, key }: Market, dataDir: string): Config {
   const settings = {
     DATA_DIR: dataDir,
     SELLER_NAME: DEMO_SELLER,
-    MARKETPLACE_URL: url,
+    MARKETPLACE_URL: simulator.url,
     MARKETPLACE_API_KEY: key,
     REQUESTS_PER_MINUTE: '0',
-    // A night takes a minute; half a minute later it is mirrored.
+    // Half a minute after each night, which also comes once a minute.
     SYNC_CRON: '30 * * * * *',
     LOG_LEVEL: 'warn',
     HEALTH_LISTEN: 'off',
@@ -125,45 +112,42 @@ function configOf({ url }: Simulator, key: string, dataDir: string): Config {
   return readConfig(settings, { cwd: dataDir, needs: 'sellers', cronFault });
 }
 
-async function mirrorTwice(
-  app: App,
-  market: Simulator,
-  key: string,
-  progress: SyncProgress,
-  signal: AbortSignal,
-): Promise<ExitCode> {
-  const show = (sql: string): Promise<void> =>
-    queryReadOnly(app.database.url, sql, (rows) => writeRows(rows, { pager: false }), signal);
+/** More changes than one night makes. */
+const MAX_CHANGES = 100;
+
+async function mirrorTwice(app: App, market: Market, progress: SyncProgress): Promise<ExitCode> {
+  const query = (sql: string): Promise<void> =>
+    queryReadOnly(app.database.url, sql, (rows) => writeRows(rows, { pager: false }), app.signal);
   await app.store.sellers.forget(DEMO_SELLER);
   await heading('The first mirror');
-  const first = await mirror(app, progress, signal);
+  const first = await mirror(app, progress);
 
   await heading('Overnight, in the marketplace');
-  await print(`${changeMarket(market, key)}\n`);
+  await print(`${changeMarket(market)}\n`);
 
   await heading('The second mirror');
-  const second = await mirror(app, progress, signal);
+  const second = await mirror(app, progress);
 
   await heading('What changed');
-  const changes = await app.store.items.changes({ after: 0n, limit: MOST_CHANGES });
+  const changes = await app.store.items.changes({ after: 0n, limit: MAX_CHANGES });
   await print(new ChangeLines(stdoutLook()).of({ changes, folds: [] }));
   await heading('The account');
-  await show(ACCOUNT_QUERY);
+  await query(ACCOUNT_QUERY);
   await heading('Some items');
-  await show(SHOWN_QUERY);
+  await query(ITEMS_QUERY);
   await heading('A feed into a folder');
-  await print(await feedFolder(app, signal));
-  await heading('Yours to query');
+  await print(await feedFolder(app));
+  await heading('Query it yourself');
   await print(howToQuery(app));
   return exitCodeOfRuns([...first, ...second]);
 }
 
-async function mirror(app: App, progress: SyncProgress, signal: AbortSignal): Promise<RunReport[]> {
+async function mirror(app: App, progress: SyncProgress): Promise<RunReport[]> {
   const [seller] = app.config.sellers;
   if (seller === undefined) return [];
   const reports: RunReport[] = [];
   await app.withJobs(seller, {}, async (deps) => {
-    for await (const report of syncSeller(deps, signal)) reports.push(report);
+    for await (const report of syncSeller(deps, app.signal)) reports.push(report);
   });
   progress.finish();
   await print(reports.map((report) => runLines(report, stdoutLook())).join(''));
@@ -174,8 +158,8 @@ async function heading(text: string): Promise<void> {
   await print(`\n${paint('bold', text, stdoutLook())}\n`);
 }
 
-/** Delivers views into a folder beside the data, as a feed in FEEDS_FILE would after each sync. */
-async function feedFolder({ config, database }: App, signal: AbortSignal): Promise<string> {
+/** Delivers views into a folder next to the data, as a feed in FEEDS_FILE would after each sync. */
+async function feedFolder({ config, database, signal }: App): Promise<string> {
   const path = join(config.dataDir, 'feed');
   const feed: FeedConfig = {
     name: 'demo',
@@ -187,23 +171,23 @@ async function feedFolder({ config, database }: App, signal: AbortSignal): Promi
     cron: null,
     timeZone: 'UTC',
   };
-  // The demo's data is new at each start, and so is its copy.
+  // The demo starts with new data, so the folder of an earlier start is no longer its copy.
   await rm(path, { recursive: true, force: true });
   const views = await runFeed(database.url, feed, { signal });
   const more = 'Databases too: PostgreSQL, MySQL, MariaDB, SQLite; see docs/feeds.md.';
   return `${feedLines(feed, null, views)}  ${more}\n`;
 }
 
-/** Commands that work when pasted into a shell in this folder. */
+/** Commands to paste into a shell in the current folder. */
 function howToQuery(app: App): string {
-  // An empty DATABASE_URL overrides the one that is set here.
+  // An empty DATABASE_URL overrides the one of the environment or `.env`.
   const own = readSettings('store').databaseUrl === null ? '' : 'DATABASE_URL= ';
   const command = own + ownCommand(app.config.dataDir);
   return `The data is in ${app.database.location ?? ''}
 
-  ${command} sql "${SHOWN_QUERY}"
+  ${command} sql "${ITEMS_QUERY}"
 
-The server runs while a command needs it. To use other tools, keep it up:
+The server runs only while a command needs it. To use other tools, keep it running:
 
   ${command} db start
   psql "$(${own}${quietCommand(app.config.dataDir)} db url)" -c "select count(*) from reporting.items"
@@ -211,7 +195,7 @@ The server runs while a command needs it. To use other tools, keep it up:
 `;
 }
 
-/** The fields of an installed package’s `package.json` that the demo shows. */
+/** The fields of a `package.json` that become fields of an item. */
 const Package = z.object({
   name: z.string().min(1),
   version: z.string(),
@@ -225,11 +209,11 @@ const Package = z.object({
 
 type InstalledPackage = z.infer<typeof Package>;
 
-/** The packages installed beside this program give the demo real names, descriptions and versions. */
+/** The packages installed beside this program, by name: they give the demo realistic items. */
 async function installedPackages(): Promise<InstalledPackage[]> {
   const found = new Map<string, InstalledPackage>();
   for (const folder of createRequire(import.meta.url).resolve.paths('a-package') ?? []) {
-    for (const file of await manifests(folder)) {
+    for (const file of await packageFiles(folder)) {
       const manifest = readFile(file, 'utf8').then((text) => JSON.parse(text) as unknown);
       const read = Package.safeParse(await manifest.catch(() => null));
       if (read.success && !found.has(read.data.name)) found.set(read.data.name, read.data);
@@ -238,36 +222,44 @@ async function installedPackages(): Promise<InstalledPackage[]> {
   return [...found.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
-async function manifests(nodeModules: string): Promise<string[]> {
+async function packageFiles(nodeModules: string): Promise<string[]> {
   const names = (await readdir(nodeModules).catch(() => [])).filter((one) => !one.startsWith('.'));
   const files = names.map(async (name) => {
     const folder = join(nodeModules, name);
-    return name.startsWith('@') ? await manifests(folder) : [join(folder, 'package.json')];
+    return name.startsWith('@') ? await packageFiles(folder) : [join(folder, 'package.json')];
   });
   return (await Promise.all(files)).flat();
 }
 
 const DEMO_SELLER = 'demo';
 const FIRST_ID = 1001;
-/** A smaller catalogue shows little: seeded items fill it up. */
-const LEAST_ITEMS = 200;
+/** Seeded items fill a smaller catalogue up to this number. */
+const MIN_ITEMS = 200;
 
-async function openMarket(packages: readonly InstalledPackage[], key: string): Promise<Simulator> {
+/** The simulated marketplace, and the API key of its only seller. */
+interface Market {
+  readonly simulator: Simulator;
+  readonly key: string;
+}
+
+async function openMarket(packages: readonly InstalledPackage[]): Promise<Market> {
+  const key = randomBytes(32).toString('hex');
   const items = packages.map((one, index) => itemFrom(one, FIRST_ID + index));
-  const short = Math.max(0, LEAST_ITEMS - items.length);
-  const filling = seededCatalogue({ seed: 1, count: short, firstId: FIRST_ID + items.length });
+  const more = Math.max(0, MIN_ITEMS - items.length);
+  const seeded = seededCatalogue({ seed: 1, count: more, firstId: FIRST_ID + items.length });
+  const catalogue = recordsCatalogue([...items, ...seeded.truth()]);
   const account = {
     firstname: 'Dana',
     lastname: 'Demo',
     email: 'dana@demo-studio.example',
     heading: 'Everything that is installed here',
   };
-  const catalogue = recordsCatalogue([...items, ...filling.truth()]);
-  return startSimulator({
+  const simulator = await startSimulator({
     profile: 'field-2',
     quirks: { version: 'contract', nulls: false },
     sellers: [{ key, username: 'demo-studio', account, catalogue }],
   });
+  return { simulator, key };
 }
 
 function itemFrom(one: InstalledPackage, id: number): SimItem {
@@ -303,8 +295,8 @@ function escapeHtml(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 }
 
-/** Changes the marketplace between the demo's two runs. @returns the changes in words */
-function changeMarket(simulator: Simulator, key: string, night = 0): string {
+/** Changes the marketplace as a night would. @returns a description of the changes */
+function changeMarket({ simulator, key }: Market, night = 0): string {
   const seller = simulator.seller(key);
   const { catalogue } = seller;
   const all = [...catalogue.truth()];
@@ -317,11 +309,12 @@ function changeMarket(simulator: Simulator, key: string, night = 0): string {
   for (const { id, priceRegularCents } of items.slice(60, 63)) {
     catalogue.change(id, { priceRegularCents: Math.round((priceRegularCents ?? 0) * 0.8) });
   }
-  for (const { id, name } of items.slice(100, 101)) {
-    catalogue.change(id, { name: `${name} (new edition)` });
+  const [first, renamed] = [items[0], items[100]];
+  if (renamed !== undefined) {
+    catalogue.change(renamed.id, { name: `${renamed.name} (new edition)` });
   }
   for (const { id } of items.slice(120, 122)) catalogue.remove(id);
-  for (const first of items.slice(0, 1)) {
+  if (first !== undefined) {
     const id = FIRST_ID + catalogue.size;
     const name = 'hello-marketplace';
     catalogue.add({ ...first, id, name, version: '1.0.0', description: '<p>Brand new.</p>' });

@@ -31,12 +31,12 @@ import { chosenSellers, described, type CommonOptions } from '../options.js';
 
 /** `doctor`: checks everything that a run needs. */
 export function add(program: Command): void {
-  const alert = new Option('--alert', 'also send a test alert, by each way that is configured');
+  const alert = new Option('--alert', 'also send a test alert through each configured channel');
   described(program.command('doctor'), {
     about:
-      'Checks everything that a run needs, and says what to do about each problem. It changes nothing, and makes at most three requests to each seller’s marketplace: account, beginning of the list, one item.',
+      'Checks everything that a run needs, and says how to solve each problem. It changes nothing. It makes at most three requests to each seller’s marketplace: account, beginning of the list, one item.',
     examples: ['seller-mirror doctor --seller main', 'seller-mirror doctor --alert'],
-    more: 'Exit codes: 0 nothing failed, 1 a check failed, 2 the configuration can’t be used',
+    more: 'Exit codes: 0 no check failed, 1 a check failed, 2 the configuration is invalid',
     options: ['json', 'seller', alert],
   }).action(action(doctor));
 }
@@ -45,71 +45,78 @@ interface DoctorOptions extends CommonOptions {
   readonly alert?: boolean;
 }
 
+/** Takes the results of checks as they come. */
+type Report = (checks: readonly Check[]) => Promise<void>;
+
 async function doctor(signal: AbortSignal, options: DoctorOptions): Promise<ExitCode> {
   const checks: Check[] = [];
-  const seen = { requests: 0, isConfigured: true };
-  for await (const check of allChecks(options, seen, signal)) {
-    checks.push(check);
-    if (options.json !== true) await print(linesOf(check));
+  const report: Report = async (found) => {
+    checks.push(...found);
+    if (options.json !== true) await print(found.map(checkLines).join(''));
+  };
+  let config: Config | null = null;
+  try {
+    config = readSettings('store');
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    await report(error.problems.map(settingsProblem));
   }
+  const requests = config === null ? 0 : await checkAll(config, options, report, signal);
   const json = checks.map(({ seller, ...check }) => ({ sellerId: seller, ...check }));
-  const { requests } = seen;
   await printResult(
     options,
     { checks: json, requests },
     () => `\n${summary(checks)}; ${plural(requests, 'request')} to marketplaces\n`,
   );
-  if (!seen.isConfigured) return EXIT.usage;
+  if (config === null) return EXIT.usage;
   return checks.some(({ result }) => result === 'failed') ? EXIT.failed : EXIT.done;
 }
 
-/** Checks one thing after the other. @param seen counts requests */
-async function* allChecks(
+/** @returns the number of requests to marketplaces */
+async function checkAll(
+  config: Config,
   { seller: name, alert: sendsAlert = false }: DoctorOptions,
-  seen: { requests: number; isConfigured: boolean },
+  report: Report,
   signal: AbortSignal,
-): AsyncGenerator<Check, void, undefined> {
-  let config: Config;
-  try {
-    config = readSettings('store');
-  } catch (error) {
-    if (!(error instanceof ConfigError)) throw error;
-    seen.isConfigured = false;
-    yield* error.problems.map(settingsProblem);
-    return;
-  }
-  yield* settingsChecks(config);
+): Promise<number> {
+  await report(settingsChecks(config));
   const sellers = chosenSellers(config, name);
   const found = await unlessAborted(checkStore(config, signal), signal);
-  const store = found.url === null ? null : openStore(found.url, 'seller-mirror doctor');
+  const store = found.url === null ? null : openStore(found.url, APPLICATION_NAME);
+  let requests = 0;
   try {
-    yield* found.checks;
-    yield* await unlessAborted(checkQueue(config), signal);
-    yield* await checkHealth(config, store);
-    if (sendsAlert) yield* await checkAlerts(config, signal);
+    await report(found.checks);
+    await report(await unlessAborted(checkQueue(config), signal));
+    await report(await checkHealth(config, store));
+    if (sendsAlert) await report(await checkAlerts(config, signal));
     const others: OpenedAccount[] = [];
     for (const seller of sellers) {
       signal.throwIfAborted();
       try {
         const asked = await checkMarketplace(config, seller, { store, others }, signal);
-        seen.requests += asked.requests;
+        requests += asked.requests;
         if (asked.account !== null) others.push(asked.account);
-        yield* asked.checks;
+        await report(asked.checks);
       } catch (error) {
         if (!(error instanceof MarketplaceOptionsError)) throw error;
-        yield { ...failed(`host: ${error.message}`, 'correct the setting'), seller: seller.name };
+        const check = failed(`host: ${error.message}`, 'correct the setting');
+        await report([{ ...check, seller: seller.name }]);
       }
     }
   } finally {
     await store?.close();
     await found.close();
   }
+  return requests;
 }
 
-/** The store as doctor found it. */
+/** Of this command, in the list of database sessions. */
+const APPLICATION_NAME = 'seller-mirror doctor';
+
+/** What doctor found out about the store. */
 interface StoreFound {
   readonly checks: readonly Check[];
-  /** Null when it can't be used as it is. */
+  /** Null when the store can't be used as it is. */
   readonly url: string | null;
   close(): Promise<void>;
 }
@@ -120,27 +127,26 @@ export async function checkStore(config: Config, signal: AbortSignal): Promise<S
   const close = (): Promise<void> => Promise.resolve();
   if (databaseUrl !== null) {
     const url = databaseUrl.reveal();
-    return { ...(await lookAt(config, url, shownUrl(url), signal)), close };
+    return { ...(await checkDatabase(config, url, shownUrl(url), signal)), close };
   }
   const space = await diskSpace(dataDir);
   try {
     if ((await describeEmbedded(dataDir)) === null) {
       await assertCanBeMade(dataDir);
-      const none = ok(`store: no database in ${dataDir} yet; the first command makes it`);
+      const none = ok(`store: no database in ${dataDir} yet; the first command creates it`);
       return { checks: [none, space], url: null, close };
     }
-    const applicationName = 'seller-mirror doctor';
-    const database = await openEmbedded({ dataDir, applicationName, signal });
+    const database = await openEmbedded({ dataDir, applicationName: APPLICATION_NAME, signal });
     const shown = `embedded server in ${database.location}`;
-    const { checks, url } = await lookAt(config, database.url, shown, signal);
+    const { checks, url } = await checkDatabase(config, database.url, shown, signal);
     return { checks: [...checks, space], url, close: () => database.close() };
   } catch (error) {
     if (signal.aborted) throw error;
-    return { checks: [unusable(error, null), space], url: null, close };
+    return { checks: [storeFailed(error, null), space], url: null, close };
   }
 }
 
-async function lookAt(
+async function checkDatabase(
   config: Config,
   url: string,
   shown: string,
@@ -151,16 +157,16 @@ async function lookAt(
     return { checks, url: isUsable ? url : null };
   } catch (error) {
     if (signal.aborted) throw error;
-    return { checks: [unusable(error, url)], url: null };
+    return { checks: [storeFailed(error, url)], url: null };
   }
 }
 
-function unusable(error: unknown, url: string | null): Check {
+function storeFailed(error: unknown, url: string | null): Check {
   const [problem = '', remedy = ''] = reportError(error, url).lines;
   return failed(`store: ${problem}`, remedy.replace(/^→ /, '') || null);
 }
 
-/** Checks the queue and the settings of its server. Writes a key that expires in a minute. */
+/** Checks the queue and its server's settings. Writes a key that expires in a minute. */
 async function checkQueue(config: Config): Promise<readonly Check[]> {
   if (config.redis === null) return [ok('queue: in the database; REDIS_URL is not set')];
   const warnings: string[] = [];
@@ -171,7 +177,7 @@ async function checkQueue(config: Config): Promise<readonly Check[]> {
     databaseUrl: '',
     prefix: config.queuePrefix,
     keepJobsDays: config.keepJobsDays,
-    applicationName: 'seller-mirror doctor',
+    applicationName: APPLICATION_NAME,
     log,
   });
   try {
@@ -186,7 +192,7 @@ async function checkQueue(config: Config): Promise<readonly Check[]> {
   }
 }
 
-/** Checks that `run` can listen on HEALTH_LISTEN. Without that setting, it takes any free port. */
+/** Checks that `run` can listen on HEALTH_LISTEN. Without that setting, `run` takes any free port. */
 async function checkHealth({ health }: Config, store: Store | null): Promise<Check[]> {
   if (health === null || !health.chosen) return [];
   const server = createServer();
@@ -205,59 +211,60 @@ async function checkHealth({ health }: Config, store: Store | null): Promise<Che
     );
     return own === undefined
       ? [failed(`health: ${error.message}`, error.remedy)]
-      : [ok(`health: HEALTH_LISTEN is in use while process ${own.pid} runs`)];
+      : [ok(`health: HEALTH_LISTEN is in use, by process ${own.pid} of this program`)];
   }
 }
 
-/** Sends a test alert by each way that is configured, and says what came back. */
+/** Sends a test alert through each configured channel, and reports the answers. */
 async function checkAlerts(config: Config, signal: AbortSignal): Promise<Check[]> {
   const { alertWebhook, alertMail, dashboard } = config;
   const { openAlertChannels } = await import('../../app/service.js'); // slow to load: it brings the queue
   const { webhook, mail } = openAlertChannels(config);
   const message = testAlert(hostname(), dashboard.url);
-  const ways = [
+  const channels = [
     {
       channel: webhook,
-      took: `the webhook took it as ${alertWebhook?.format} (HTTP`,
+      delivered: `the webhook accepted it as ${alertWebhook?.format} (HTTP`,
       settings: 'ALERT_WEBHOOK_URL and ALERT_FORMAT',
     },
     {
       channel: mail,
-      took: `the mail server took it for ${alertMail?.to.join(', ')} (SMTP`,
+      delivered: `the mail server accepted it for ${alertMail?.to.join(', ')} (SMTP`,
       settings: 'SMTP_URL and ALERT_EMAIL',
     },
   ];
   const checks: Check[] = [];
-  for (const { channel, took, settings } of ways) {
+  for (const { channel, delivered, settings } of channels) {
     if (channel === null) continue;
     const reply = await channel.send(message, signal);
     checks.push(
       reply.kind === 'delivered'
-        ? ok(`alert: ${took} ${reply.status})`)
+        ? ok(`alert: ${delivered} ${reply.status})`)
         : failed(`alert: ${reply.problem}`, `check ${settings}`),
     );
   }
-  if (checks.length > 0) {
-    return dashboard.url === null
-      ? [...checks, warning('alert: it carries no link', 'set DASHBOARD_URL')]
-      : checks;
+  if (checks.length === 0) {
+    const remedy = 'set ALERT_WEBHOOK_URL, or ALERT_EMAIL and SMTP_URL';
+    return [failed('alert: no channel for alerts is configured', remedy)];
   }
-  const remedy = 'set ALERT_WEBHOOK_URL, or ALERT_EMAIL and SMTP_URL';
-  return [failed('alert: no way to send alerts is configured', remedy)];
+  if (dashboard.url === null) {
+    checks.push(warning('alert: alerts hold no link to the dashboard', 'set DASHBOARD_URL'));
+  }
+  return checks;
 }
 
 const MARKS = { ok: ['✓', 'green'], warning: ['!', 'yellow'], failed: ['✗', 'red'] } as const;
 
-function linesOf({ seller, result, text, remedy }: Check): string {
+function checkLines({ seller, result, text, remedy }: Check): string {
   const look = stdoutLook();
   const [mark, colour] = MARKS[result];
-  const who = seller === null ? '' : `${safeLine(seller)} · `;
-  const head = `${paint(colour, mark, look)} ${who}${safeLine(text)}\n`;
+  const about = seller === null ? '' : `${safeLine(seller)} · `;
+  const head = `${paint(colour, mark, look)} ${about}${safeLine(text)}\n`;
   return remedy === null ? head : `${head}  → ${safeLine(remedy)}\n`;
 }
 
 function summary(checks: readonly Check[]): string {
   const number = (result: Check['result']): number =>
     checks.filter((check) => check.result === result).length;
-  return `${plural(checks.length, 'check')}: ${number('ok')} in order, ${plural(number('warning'), 'warning')}, ${number('failed')} failed`;
+  return `${plural(checks.length, 'check')}: ${number('ok')} passed, ${plural(number('warning'), 'warning')}, ${number('failed')} failed`;
 }

@@ -3,6 +3,7 @@ import { resolve } from 'node:path';
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import { nearest } from '../../config/nearest.js';
 import { cursorText, parseCursor, type FeedCursor } from '../../domain/feeds.js';
+import { bytes as bytesText } from '../../domain/units.js';
 import { readCursorFile, writeCursorFile } from '../../export/cursor-file.js';
 import { EXPORT_FORMATS, exportChunks, type ExportFormat } from '../../export/index.js';
 import { assertWritable, writeWhole } from '../../intake/write-whole.js';
@@ -14,7 +15,7 @@ import {
 } from '../../store/exports.js';
 import { FOLLOWED_VIEWS } from '../../store/feed-rules.js';
 import { note, print, printJson, printResult, stdoutLook } from '../console.js';
-import { usageError, type CommandError } from '../errors.js';
+import { usageError } from '../errors.js';
 import { action, withApp } from '../execute.js';
 import { described, unknownSeller } from '../options.js';
 import {
@@ -26,28 +27,28 @@ import {
   type OutPlace,
 } from '../out-file.js';
 import { safeJson } from '../output/formats.js';
-import { Progress } from '../output/progress.js';
+import { withProgress } from '../output/progress.js';
 import { table } from '../output/table.js';
-import { bytes as bytesText } from '../../domain/units.js';
 import { plural, safeLine, safeLines } from '../output/text.js';
 import { writeAll } from '../output/write.js';
 
-const NOTES = `CSV is RFC 4180: NULL is an empty cell, an empty text "". Text that a spreadsheet would take for a
-formula gets an apostrophe in front; for databases, --raw leaves it as it is. NDJSON and Parquet are
-always exact. xlsx is for people: texts are typed as such, times are dates in UTC to the millisecond,
-numbers of more than 15 digits are text, and a sheet has at most 1,048,575 rows. A file is written whole
-or not at all.
+const NOTES = `CSV is RFC 4180: NULL is an empty cell, an empty text "". Text that a spreadsheet would run as a
+formula gets an apostrophe in front; --raw leaves it out, for databases. NDJSON and Parquet are always
+exact. xlsx is for people: texts are typed as text, times are dates in UTC to the millisecond, numbers
+of more than 15 digits are text, and a sheet has at most 1,048,575 rows. A file appears only when it is
+complete.
 
-Views with a key can be followed: with --since, or a cursor file, only rows written after the cursor
-come, and a column _deleted marks deleted ones. No row is missed while others write; a row may come
-again, so load rows by their key. A cursor file is read first, and written after the export.`;
+Views with a key can be followed: with --since, or a cursor file, an export holds only the rows written
+after the cursor, and a column _deleted marks deleted ones. No row is missed while others write, but a
+row may come twice, so load rows by their key. A cursor file is read first, and written after the
+export.`;
 
 export function add(program: Command): void {
   const format = new Option('--format <format>', 'by default the ending of --out, else csv');
-  const since = new Option('--since <cursor>', 'only what was written after this cursor');
+  const since = new Option('--since <cursor>', 'only rows written after this cursor');
   const cursorFile = new Option(
     '--cursor-file <file>',
-    'start after the cursor in this file, then write the next one into it',
+    'start after the cursor in this file, then write the next cursor into it',
   );
   const command = program
     .command('export')
@@ -56,11 +57,11 @@ export function add(program: Command): void {
     .option('--out <file>', 'the file; - is stdout (default: -)')
     .addOption(since.argParser(cursorArgument))
     .addOption(cursorFile.conflicts('since'))
-    .option('--next-cursor-file <file>', 'write the next cursor here instead')
-    .option('--raw', 'in CSV, leave text that looks like a formula as it is');
+    .option('--next-cursor-file <file>', 'write the next cursor to this file instead')
+    .option('--raw', 'in CSV, don’t mark text that looks like a formula');
   described(command, {
     about:
-      'Writes the rows of a view of schema reporting, all as of one moment. Without a view, lists the views.',
+      'Writes all rows of a view of schema reporting, as of one moment. Without a view, lists the views.',
     notes: NOTES,
     examples: [
       'seller-mirror export',
@@ -80,7 +81,7 @@ function cursorArgument(text: string): FeedCursor {
   const cursor = parseCursor(text);
   if (cursor !== null) return cursor;
   throw new InvalidArgumentError(
-    `"${text}" is not a cursor: an earlier export printed one, such as 4711.`,
+    `"${text}" is not a cursor; use one that an earlier export printed, such as 4711.`,
   );
 }
 
@@ -95,7 +96,7 @@ function listViews(options: ExportOptions, signal: AbortSignal): Promise<void> {
     const views = await exports.views();
     const json = views.map(({ name, comment, key }) => ({ view: name, key, comment }));
     const hint =
-      '\n`seller-mirror export items --format ndjson` exports one. Those with a key can be followed with --since.\n';
+      '\n`seller-mirror export items --format ndjson` exports one. Views with a key can be followed with --since.\n';
     await printResult(options, json, () => viewsTable(views) + hint);
   });
 }
@@ -125,10 +126,8 @@ interface ExportOptions extends OutOptions<ExportFormat> {
   readonly json?: boolean;
 }
 
-type Place = OutPlace<ExportFormat>;
-
 /** @throws {CommandError} when options contradict each other, or the format is unknown */
-function placeOf(options: ExportOptions): Place {
+function placeOf(options: ExportOptions): OutPlace<ExportFormat> {
   const { raw, json, cursorFile, nextCursorFile } = options;
   const place = outPlace(options, EXPORT_FORMATS);
   const { path, format } = place;
@@ -145,7 +144,7 @@ function placeOf(options: ExportOptions): Place {
   if (path === null && json === true) {
     throw usageError(
       '--json and the export both write to stdout',
-      'name a file with --out, or say --format ndjson for rows in JSON',
+      'name a file with --out, or use --format ndjson for rows in JSON',
     );
   }
   return place;
@@ -156,16 +155,7 @@ function isFollowing({ since, cursorFile, nextCursorFile }: ExportOptions): bool
   return [since, cursorFile, nextCursorFile].some((one) => one !== undefined);
 }
 
-interface Report {
-  readonly view: string;
-  readonly rows: number;
-  readonly bytes: number;
-  readonly since: FeedCursor | null;
-  /** Where the next export starts; null for views that can't be followed. */
-  readonly cursor: FeedCursor | null;
-}
-
-/** Exports a view, then writes the cursor for the next export, if there is a file for it. */
+/** Exports a view, then writes the cursor for the next export to its file, if one is named. */
 async function exportView(
   name: string,
   options: ExportOptions,
@@ -179,24 +169,25 @@ async function exportView(
     const scope = { view: view.name, seller: options.seller ?? null };
     const start =
       options.since ?? (cursorFile === undefined ? null : await readCursorFile(cursorFile, scope));
-    // The cursor of an empty store: all rows, without the deleted ones.
+    // Cursor 0 is that of an empty store: export all rows, without deleted ones.
     const since = start?.seq === 0n ? null : start;
     if (nextCursorFile !== undefined) await assertWritable(nextCursorFile);
-    // The next cursor of an earlier export can't be mistaken for the one of an export that fails.
+    // Removed first, so that after a failed export nobody reads the cursor of an earlier one.
     if (options.nextCursorFile !== undefined) await rm(options.nextCursorFile, { force: true });
     const request = {
       view: view.name,
       since,
       sellerIds: scope.seller === null ? null : [scope.seller],
       deletions: isFollowing(options),
-      // Counting rows takes time: only a sheet, which has an end, and a progress bar need it.
+      // Counting rows takes time: only a sheet, which has a limit, and a progress bar need it.
       counted:
         place.format === 'xlsx' ||
         (process.stderr.isTTY && (place.path !== null || !process.stdout.isTTY)),
     };
-    const report = await exports.read(request, (exported) =>
-      writeRows(view.name, since, exported, place, options, signal),
-    );
+    const report = await exports.read(request, async (exported) => {
+      const written = await writeRows(view.name, exported, place, options, signal);
+      return written && { view: view.name, ...written, since, cursor: exported.cursor };
+    });
     if (report === null) return; // the reader of stdout is gone
     if (nextCursorFile !== undefined && report.cursor !== null) {
       await writeCursorFile(nextCursorFile, scope, report.cursor);
@@ -214,96 +205,100 @@ async function findView(
   const views = await exports.views();
   const plain = name.replace(/^reporting\./, '');
   const view = views.find((one) => one.name === plain);
-  if (view === undefined) throw unknownView(plain, views);
-  if (view.key === null && isFollowing(options)) {
+  if (view === undefined) {
+    const names = views.map((one) => one.name);
+    const near = nearest(plain, names, 1 / 3);
+    const hint = near === null ? '' : `did you mean ${near}? `;
     throw usageError(
-      `${view.name} can't be followed; it is small, and exported whole each time`,
-      `those that can are ${FOLLOWED_VIEWS.join(', ')}`,
+      `there is no view ${JSON.stringify(plain)}`,
+      `${hint}views: ${names.join(', ')}`,
     );
   }
-  if (options.seller !== undefined) await checkSeller(exports, view, options.seller);
+  if (view.key === null && isFollowing(options)) {
+    throw usageError(
+      `${view.name} can't be followed; it is small, so each export holds all of it`,
+      `views that can be followed: ${FOLLOWED_VIEWS.join(', ')}`,
+    );
+  }
+  const { seller } = options;
+  if (seller === undefined) return view;
+  if (!view.bySeller) throw usageError(`${view.name} has no sellers`, 'leave --seller out');
+  const sellers = await exports.sellers();
+  if (!sellers.includes(seller)) throw unknownSeller(seller, sellers);
   return view;
 }
 
-function unknownView(name: string, views: readonly ExportableView[]): CommandError {
-  const names = views.map((view) => view.name);
-  const near = nearest(name, names, 1 / 3);
-  const meant = near === null ? '' : `did you mean ${near}? `;
-  return usageError(
-    `there is no view ${JSON.stringify(name)}`,
-    `${meant}views: ${names.join(', ')}`,
-  );
-}
-
-async function checkSeller(exports: Exports, view: ExportableView, seller: string): Promise<void> {
-  if (!view.bySeller) {
-    throw usageError(`${view.name} is not about single sellers`, 'leave --seller out');
-  }
-  const sellers = await exports.sellers();
-  if (!sellers.includes(seller)) throw unknownSeller(seller, sellers);
-}
-
-type Chunks = AsyncIterable<string | Uint8Array>;
-
 /** @returns null when the reader of stdout went away before the end */
-async function writeRows(
+function writeRows(
   view: string,
-  since: FeedCursor | null,
-  { columns, batches, total, cursor }: Exported,
-  { path, format, decimalComma }: Place,
+  { columns, batches, total }: Exported,
+  { path, format, decimalComma }: OutPlace<ExportFormat>,
   { raw = false }: ExportOptions,
   signal: AbortSignal,
-): Promise<Report | null> {
+): Promise<{ readonly rows: number; readonly bytes: number } | null> {
   checkRoom(
     format,
     total ?? 0,
-    'a filter, such as --seller or --since, leaves fewer rows; CSV and Parquet take all',
+    'select fewer rows, for example by --seller or --since; CSV and Parquet have no limit',
   );
-  const progress = new Progress(view, { total });
-  let rows = 0;
-  let bytes = 0;
-  const counted = async function* (): Exported['batches'] {
-    for await (const batch of batches) {
-      progress.update((rows += batch.length));
-      yield batch;
-    }
-  };
-  const chunks = async function* (): Chunks {
-    const exported = { columns, batches: counted() };
-    const dialect = csvDialect({ decimalComma }, format);
-    for await (const chunk of exportChunks(exported, format, { raw, dialect })) {
-      bytes += Buffer.byteLength(chunk);
-      // The marketplace's text must not act on a terminal.
-      if (typeof chunk !== 'string' || path !== null || !process.stdout.isTTY) yield chunk;
-      else yield format === 'ndjson' ? safeJson(chunk) : safeLines(chunk);
-    }
-  };
-  try {
-    if (path !== null) await writeWhole(path, chunks(), signal);
-    else if (!(await writeAll(process.stdout, chunks()))) return null;
-    // Waits until the last chunk has been taken.
-    else await print('');
-    return { view, rows, bytes, since, cursor };
-  } finally {
-    progress.finish();
-  }
+  return withProgress(
+    view,
+    async (progress) => {
+      let rows = 0;
+      let bytes = 0;
+      const counted = async function* (): Exported['batches'] {
+        for await (const batch of batches) {
+          progress.update((rows += batch.length));
+          yield batch;
+        }
+      };
+      const chunks = async function* (): AsyncIterable<string | Uint8Array> {
+        const dialect = csvDialect({ decimalComma }, format);
+        const exported = { columns, batches: counted() };
+        for await (const chunk of exportChunks(exported, format, { raw, dialect })) {
+          bytes += Buffer.byteLength(chunk);
+          // On a terminal, the marketplace's text must not act as control characters.
+          if (typeof chunk !== 'string' || path !== null || !process.stdout.isTTY) yield chunk;
+          else yield format === 'ndjson' ? safeJson(chunk) : safeLines(chunk);
+        }
+      };
+      if (path !== null) await writeWhole(path, chunks(), signal);
+      else if (!(await writeAll(process.stdout, chunks()))) return null;
+      // Waits until the reader has taken the last chunk.
+      else await print('');
+      return { rows, bytes };
+    },
+    { total },
+  );
 }
 
-async function printReport(report: Report, place: Place, options: ExportOptions): Promise<void> {
+interface Report {
+  readonly view: string;
+  readonly rows: number;
+  readonly bytes: number;
+  readonly since: FeedCursor | null;
+  /** Where the next export starts; null for views that can't be followed. */
+  readonly cursor: FeedCursor | null;
+}
+
+async function printReport(
+  report: Report,
+  { path: out, format }: OutPlace<ExportFormat>,
+  { json, seller, cursorFile, nextCursorFile = cursorFile }: ExportOptions,
+): Promise<void> {
   const { view, rows, bytes } = report;
   const since = report.since && cursorText(report.since);
   const cursor = report.cursor && cursorText(report.cursor);
-  if (options.json === true) {
-    const { path: out, format } = place;
-    const sellerId = options.seller ?? null;
-    await printJson({ view, sellerId, format, out, rows, bytes, since, cursor });
+  if (json === true) {
+    await printJson({ view, sellerId: seller ?? null, format, out, rows, bytes, since, cursor });
     return;
   }
-  const what = since === null ? '' : ` since ${since}`;
-  const where = place.path === null ? '' : ` → ${safeLine(place.path)}`;
-  const file = options.nextCursorFile ?? options.cursorFile;
+  const start = since === null ? '' : ` since ${since}`;
+  const target = out === null ? '' : ` → ${safeLine(out)}`;
   const next =
-    file === undefined ? `next time: --since ${cursor}` : `cursor ${cursor} → ${safeLine(file)}`;
-  const then = cursor === null ? '' : `; ${next}`;
-  note(`${view}: ${plural(rows, 'row')}${what}${where} (${bytesText(bytes)})${then}\n`);
+    nextCursorFile === undefined
+      ? `next time: --since ${cursor}`
+      : `cursor ${cursor} → ${safeLine(nextCursorFile)}`;
+  const hint = cursor === null ? '' : `; ${next}`;
+  note(`${view}: ${plural(rows, 'row')}${start}${target} (${bytesText(bytes)})${hint}\n`);
 }

@@ -40,20 +40,17 @@ interface ItemsOptions extends CommonOptions, TableOptions, FormatOptions {
 
 export function add(program: Command): void {
   const state = new Option('--state <state>', 'only these (default: live; with --item all)');
+  const asOf = new Option('--as-of <moment>', 'a day (00:00 UTC), a moment, or an age such as 7d');
   const command = program
     .command('items')
-    .option(
-      '--as-of <moment>',
-      'a day (its beginning, UTC), a moment, or how long ago: 7d',
-      momentOf,
-    )
+    .addOption(asOf.argParser(momentOf))
     .addOption(state.choices(STATES))
     .option('--item <id>', 'only this item', positiveInteger)
     .option('--limit <n>', 'how many at most (default: all)', positiveInteger)
     .addOption(formatOption('how to print them (default: table)'));
   described(command, {
     about:
-      'Lists the items as they are now or, with --as-of, exactly as the mirror knew them at a moment. A table has the columns that matter most, the other formats have all.',
+      'Lists the items as they are now or, with --as-of, exactly as the mirror knew them at that moment. A table shows the most important columns, the other formats show all.',
     examples: [
       'seller-mirror items --as-of 2026-03-01',
       'seller-mirror items view 4711',
@@ -63,9 +60,9 @@ export function add(program: Command): void {
     options: ['decimalComma', 'json', 'seller', 'vertical', 'pager'],
   }).action(appAction('store', items));
   described(command.command('view').argument('<id>', 'the item’s id', positiveInteger), {
-    summary: 'show one item whole',
+    summary: 'show one item in full',
     about:
-      'Shows one item whole: all its fields, what it cost and since when, and how many of its purchases are known. JSON also has the record as the marketplace sent it.',
+      'Shows one item in full: all its fields, its prices over time, and how many of its purchases are known. JSON also has the record as the marketplace sent it.',
     examples: ['seller-mirror items view 4711', 'seller-mirror items view 4711 --json'],
     options: ['json', 'seller'],
   }).action(appAction('store', view));
@@ -73,7 +70,7 @@ export function add(program: Command): void {
 
 async function items(app: App, options: ItemsOptions): Promise<void> {
   const { asOf, item: itemId, limit, seller } = options;
-  const sellers = await sellersIn(app, options);
+  const sellers = await countSellers(app, options);
   const state = options.state ?? (itemId === undefined ? 'live' : 'all');
   const columns = itemColumns(formatOf(options) === 'table' ? 'few' : 'all', {
     seller: sellers > 1,
@@ -88,26 +85,31 @@ async function items(app: App, options: ItemsOptions): Promise<void> {
   );
 }
 
-/** @throws {CommandError} when there is no seller, or nothing is known about the moment */
-async function sellersIn({ store }: App, { seller, asOf }: ItemsOptions): Promise<number> {
+/**
+ * Counts the sellers whose items are listed; warns of those without history at that moment.
+ * @throws {CommandError} when there is no such seller, or nothing is known about the moment
+ */
+async function countSellers({ store }: App, { seller, asOf }: ItemsOptions): Promise<number> {
   await checkStored(store, seller);
   const all = await store.items.historyStarts();
   const chosen = all.filter(({ sellerId }) => seller === undefined || sellerId === seller);
   const gap = asOf === undefined ? null : historyGap(chosen, asOf, new Date());
   if (gap === null) return chosen.length;
   if (gap.kind === 'future') {
-    const remedy = 'leave --as-of out for the items as they are now';
-    throw usageError('that moment is still to come', remedy);
+    throw usageError(
+      'that moment is in the future',
+      'leave --as-of out for the items as they are now',
+    );
   }
   const starts = gap.starts.map(({ sellerId, since }) =>
     since === null
-      ? `of seller "${sellerId}" no list was mirrored yet`
+      ? `no list of seller "${sellerId}" has been mirrored yet`
       : `history of seller "${sellerId}" begins at ${since.toISOString()}`,
   );
   if (gap.kind === 'nothing') {
     throw new CommandError(
-      `nothing is known of that moment: ${starts.join('; ') || 'nothing was mirrored yet'}`,
-      'give a moment since then',
+      `nothing is known about that moment: ${starts.join('; ') || 'nothing has been mirrored yet'}`,
+      'give a later moment',
     );
   }
   note(starts.map((line) => `warning: ${safeLine(line)}\n`).join(''));
@@ -142,19 +144,18 @@ function itemJson({ columns, rows: [row = []] }: TextRows, prices: TextRows): st
   return `{\n  ${members.join(',\n  ')}\n}\n`;
 }
 
-/** Characters shown of a field; JSON has all of them. */
-const MOST_CHARACTERS = 2_000;
+/** Longest text of a field in `items view`; JSON has all of it. */
+const MAX_CHARACTERS = 2_000;
 
-/** Formats an item for a person; only JSON has the record as received. */
+/** Formats an item for a person, without the record as received, which only JSON has. */
 function itemText({ columns, rows: [row = []] }: TextRows, prices: TextRows): string {
   const look = stdoutLook();
   const fields = new Map(columns.map(({ name }, n) => [name, row[n] ?? null]));
   const title = [`item ${fields.get('item_id')}`, fields.get('name'), fields.get('state')];
   const shown = columns.flatMap(({ name, type }, n): [string, string][] => {
     const value = row[n] ?? null;
-    const isEmpty = value === null || (name === 'extra' && value === '{}');
-    const text = cut(String(cellOf(value, type)), MOST_CHARACTERS);
-    return isEmpty || name === 'raw' ? [] : [[name, text]];
+    if (value === null || name === 'raw' || (name === 'extra' && value === '{}')) return [];
+    return [[name, cut(String(cellOf(value, type)), MAX_CHARACTERS)]];
   });
   const priceColumns = tableColumns(prices.columns).map((column) =>
     column.header === 'valid_from' ? { ...column, header: 'since' } : column,

@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import { migrationState, type MigrationState } from '../../store/migrate.js';
 import { openDatabase, openUnmigrated, type DatabaseOptions } from '../../store/open.js';
 import { printResult } from '../console.js';
-import { action, configFor, unlessAborted } from '../execute.js';
+import { action, databaseOptions, unlessAborted } from '../execute.js';
 import { plural } from '../output/text.js';
 import { described, type CommonOptions } from '../options.js';
 
@@ -16,15 +16,14 @@ export function add(program: Command): void {
     .option('--status', 'only show which migrations are pending');
   described(command, {
     about:
-      'Applies pending migrations, each in a transaction of its own. The other commands do so too; this one does nothing else, for deployments.',
+      'Applies pending migrations, each in its own transaction. Every other command does so too; this one does nothing else, for deployments.',
     examples: ['seller-mirror migrate', 'seller-mirror migrate --status'],
     options: ['json'],
   }).action(action(migrate));
 }
 
 async function migrate(signal: AbortSignal, options: MigrateOptions): Promise<void> {
-  const { databaseUrl, dataDir } = await configFor('store');
-  const store = { databaseUrl, dataDir, applicationName: 'seller-mirror migrate', signal };
+  const store = await databaseOptions('migrate', signal);
   if (options.status === true) {
     const state = await unlessAborted(schemaState(store), signal);
     await printResult(options, state ?? NO_STATE, () => stateText(state));
@@ -33,11 +32,8 @@ async function migrate(signal: AbortSignal, options: MigrateOptions): Promise<vo
   const database = await unlessAborted(openDatabase(store), signal);
   await database.close();
   const { applied } = database;
-  await printResult(
-    options,
-    applied,
-    () => section(`Applied ${plural(applied.length, 'migration')}:`, applied) || UP_TO_DATE,
-  );
+  const title = `Applied ${plural(applied.length, 'migration')}:`;
+  await printResult(options, applied, () => section(title, applied) || UP_TO_DATE);
 }
 
 const NO_STATE = { pending: null, failed: null, edited: null, unknown: null };
@@ -55,13 +51,13 @@ async function schemaState(store: DatabaseOptions): Promise<MigrationState | nul
 }
 
 function stateText(state: MigrationState | null): string {
-  if (state === null) return 'There is no database yet; the first command makes it.\n';
+  if (state === null) return 'There is no database yet; the first command creates it.\n';
   const { pending, failed, edited, unknown } = state;
   return (
-    section('Pending, `seller-mirror migrate` applies them:', pending) +
-      section('Begun and not finished, `seller-mirror migrate` tries them again:', failed) +
-      section('Applied in another wording than this program has:', edited) +
-      section('Applied by a newer version of this program, upgrade it:', unknown) || UP_TO_DATE
+    section('Pending; `seller-mirror migrate` applies them:', pending) +
+      section('Begun but not finished; `seller-mirror migrate` tries them again:', failed) +
+      section('Applied, but this program has another text of them:', edited) +
+      section('Applied by a newer version of this program; upgrade it:', unknown) || UP_TO_DATE
   );
 }
 

@@ -5,7 +5,7 @@ import { keepsForEver, planRetention, type Pruned } from '../../store/prune.js';
 import { printResult, stdoutLook } from '../console.js';
 import { appAction } from '../execute.js';
 import { checkStored, described, onlySeller, type CommonOptions } from '../options.js';
-import { Progress } from '../output/progress.js';
+import { withProgress } from '../output/progress.js';
 import { table, type TableColumn } from '../output/table.js';
 import { bytes } from '../../domain/units.js';
 import { count, plural } from '../output/text.js';
@@ -17,9 +17,9 @@ interface PruneOptions extends CommonOptions {
 export function add(program: Command): void {
   described(program.command('prune').option('--dry-run', 'only show what would be deleted'), {
     about:
-      'Deletes data older than KEEP_RAW_DAYS, KEEP_RUNS_DAYS, KEEP_VERSIONS_DAYS and KEEP_AUDITS_DAYS; without a setting, its data is kept for ever. Items, changes, verdicts and the checks that prove them always stay. Syncs and audits can run meanwhile.',
+      'Deletes data older than KEEP_RAW_DAYS, KEEP_RUNS_DAYS, KEEP_VERSIONS_DAYS and KEEP_AUDITS_DAYS. Data without a setting is kept forever. Items, changes, verdicts and the checks that prove them are never deleted. Syncs and audits can run meanwhile.',
     notes:
-      '`run` and `scheduler` do this once a day. After Ctrl-C, what was deleted stays deleted.',
+      '`run` and `scheduler` do this once a day. Ctrl-C stops it; rows deleted until then stay deleted.',
     examples: ['seller-mirror prune --dry-run', 'KEEP_RUNS_DAYS=90 seller-mirror prune'],
     options: ['json', 'seller'],
   }).action(appAction('store', prune));
@@ -32,24 +32,19 @@ async function prune(
   const { seller, dryRun = false } = options;
   await checkStored(store, seller);
   const plan = planRetention(retention, new Date());
-  const progress = new Progress('prune');
-  const onProgress = (rows: number, detail: string): void => progress.update(rows, { detail });
-  const how = { ...onlySeller(seller), signal };
-  let pruned: Pruned[];
-  try {
-    pruned = dryRun
-      ? await store.measurePrune(plan, how)
-      : await store.prune(plan, { ...how, onProgress });
-  } finally {
-    progress.finish();
-  }
+  const scope = { ...onlySeller(seller), signal };
+  const pruned = await withProgress('prune', (progress) => {
+    if (dryRun) return store.measurePrune(plan, scope);
+    const onProgress = (rows: number, detail: string): void => progress.update(rows, { detail });
+    return store.prune(plan, { ...scope, onProgress });
+  });
   await printResult(options, { dryRun, keepDays: retention, pruned }, () =>
-    keepsForEver(retention) ? NOTHING_SET : report(pruned, dryRun),
+    keepsForEver(retention) ? KEEPS_ALL : report(pruned, dryRun),
   );
 }
 
-const NOTHING_SET =
-  'Everything is kept for ever: none of KEEP_RAW_DAYS, KEEP_RUNS_DAYS, KEEP_VERSIONS_DAYS and KEEP_AUDITS_DAYS is set.\n';
+const KEEPS_ALL =
+  'Everything is kept forever: none of KEEP_RAW_DAYS, KEEP_RUNS_DAYS, KEEP_VERSIONS_DAYS and KEEP_AUDITS_DAYS is set.\n';
 
 const COLUMNS: readonly TableColumn<Pruned>[] = [
   { header: 'what', value: ({ what }) => what },
@@ -64,12 +59,12 @@ function report(pruned: readonly Pruned[], dryRun: boolean): string {
   const rows = found.reduce((sum, one) => sum + one.rows, 0);
   const size = bytes(found.reduce((sum, one) => sum + one.bytes, 0));
   const ending = dryRun
-    ? `Would go: ${plural(rows, 'row')}, about ${size}. Nothing was deleted.\n`
-    : `✓ pruned ${plural(rows, 'row')}, about ${size}, which the database uses for new rows\n`;
+    ? `This would delete ${plural(rows, 'row')}, about ${size}. Nothing was deleted.\n`
+    : `✓ deleted ${plural(rows, 'row')}, about ${size}; the database reuses the space\n`;
   return [
     rows === 0
       ? 'There is nothing to delete.\n'
       : `${table(found, COLUMNS, stdoutLook())}\n${ending}`,
-    left === '' ? '' : `Items of ${left} were left for the next time: a run is writing them.\n`,
+    left === '' ? '' : `Skipped the items of ${left}: a run is writing them. Try again later.\n`,
   ].join('');
 }

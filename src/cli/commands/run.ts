@@ -10,7 +10,7 @@ export function add(program: Command): void {
   addService(
     program.command('run'),
     { scheduler: true, worker: true, dashboard: true },
-    'Runs the schedules (SYNC_CRON, ACCOUNT_CRON, AUDIT_CRON) and does all work in the queue, in one process, until SIGINT or SIGTERM. The dashboard is at DASHBOARD_LISTEN, health and metrics at HEALTH_LISTEN.',
+    'Runs the schedules (SYNC_CRON, ACCOUNT_CRON, AUDIT_CRON) and does all jobs in the queue, in one process, until SIGINT or SIGTERM. Serves the dashboard at DASHBOARD_LISTEN, health and metrics at HEALTH_LISTEN.',
     'SYNC_CRON="30 3 * * *" TZ=Europe/Berlin',
   );
 }
@@ -19,7 +19,7 @@ export function addScheduler(program: Command): void {
   addService(
     program.command('scheduler'),
     { scheduler: true, worker: false, dashboard: false },
-    'Puts the jobs of each schedule into the queue, for `worker` processes. Any number may run: each tick is enqueued once.',
+    'Puts the jobs of each schedule into the queue, for `worker` processes. Any number may run: each tick still becomes one job.',
     'REDIS_URL=redis://queue.example:6379',
   );
 }
@@ -28,7 +28,7 @@ export function addWorker(program: Command): void {
   addService(
     program.command('worker'),
     { scheduler: false, worker: true, dashboard: false },
-    'Does the jobs that `scheduler`, `sync --queue`, `codes check --detach` and the dashboard put into the queue, and continues stopped audits, WORKER_CONCURRENCY at a time. Any number may run, on any number of machines; they share the request budget.',
+    'Does the jobs that `scheduler`, `sync --queue`, `codes check --detach` and the dashboard put into the queue, WORKER_CONCURRENCY at a time, and continues interrupted audits. Any number may run, on any number of machines; they share the request budget.',
     'WORKER_CONCURRENCY=8',
   );
 }
@@ -43,16 +43,16 @@ function addService(command: Command, roles: Roles, about: string, settings: str
 }
 
 export const SERVICE_EXIT_CODES =
-  'Exit codes: 0 stopped in order, 1 could not start, 2 configuration, 130 second Ctrl-C';
+  'Exit codes: 0 stopped cleanly, 1 could not start, 2 wrong configuration, 130 second Ctrl-C';
 
 interface ServeOptions {
-  /** Other than that of this process. */
+  /** Used instead of this process's configuration. */
   readonly config?: Config | null;
-  /** Called once it serves. */
+  /** Called once the service is up. */
   readonly onServing?: (service: Serving) => Promise<void>;
 }
 
-/** Runs a service until the signal, then stops it in order. */
+/** Runs a service until the signal, then stops it cleanly. */
 export async function serveUntil(
   signal: AbortSignal,
   name: string,
@@ -60,7 +60,7 @@ export async function serveUntil(
   { config = null, onServing }: ServeOptions = {},
 ): Promise<void> {
   try {
-    const { serve } = await import('../serve.js'); // takes long to load: it brings the queue
+    const { serve } = await import('../serve.js'); // slow to load: it brings the queue
     const service = await serve(name, roles, signal, config);
     await onServing?.(service);
     if (!signal.aborted) await once(signal, 'abort');

@@ -6,7 +6,7 @@ import type { Decision } from '../../domain/removals.js';
 import { decideRemovals, type DecisionReport } from '../../jobs/decide-removals.js';
 import { heldRemedy, exampleNames, problemRemedy } from '../../jobs/problem.js';
 import type { Run } from '../../store/runs.js';
-import { page, print, printJson, printResult, stdoutLook, userName } from '../console.js';
+import { printList, printResult, stdoutLook, userName } from '../console.js';
 import { CommandError } from '../errors.js';
 import { appAction } from '../execute.js';
 import {
@@ -42,11 +42,11 @@ const runNumber = rowNumber('Runs are numbered 1, 2, 3 and so on.');
 export function add(program: Command): void {
   const runs = program
     .command('runs')
-    .argument('[id]', 'a run’s number: the same as `runs show ID`', runNumber)
+    .argument('[id]', 'a run’s number, as in `runs show ID`', runNumber)
     .option('--limit <n>', 'how many to list', positiveInteger, 20);
   described(runs, {
     about:
-      'Lists the newest runs, or shows one: figures, warnings, problem. `approve` and `reject` decide about a run that the removal guard held.',
+      'Lists the newest runs, or shows one: figures, warnings, problem. `approve` and `reject` decide a run that the removal guard held.',
     examples: [
       'seller-mirror runs --limit 5',
       'seller-mirror runs show 42',
@@ -65,23 +65,22 @@ export function add(program: Command): void {
     options: ['json', 'seller'],
   }).action(appAction('store', show));
   addDecision(runs, 'approved', 'approve', {
-    summary: 'remove what a held run held back',
+    summary: 'carry out the removals of a held run',
     about:
-      'Removes the items that a run proved to be gone and that the removal guard held back. Items found again since stay. The marketplace is not asked; history is kept, and an item that returns is restored.',
+      'Removes the items that a run proved to be gone and the removal guard held back. Items found again since then stay. Makes no request to the marketplace. History is kept, and an item that returns is restored.',
   });
   addDecision(runs, 'rejected', 'reject', {
-    summary: 'keep what a held run held back',
+    summary: 'keep the items of a held run',
     about:
-      'Keeps the items that the removal guard held back: they stay missing until they are found again, and later runs are held only for further ones. `runs approve` can revoke it.',
+      'Keeps the items that the removal guard held back. They stay missing until they are found again; later runs are held only for other items. `runs approve` can revoke this.',
   });
 }
 
 async function list({ store }: App, options: RunsOptions): Promise<void> {
-  const { seller, limit, json, vertical } = options;
+  const { seller, limit, vertical } = options;
   const runs = await store.runs.list({ limit, ...onlySeller(seller) });
-  if (json === true) await printJson(runs);
-  else if (runs.length > 0) await page([runsTable(runs, stdoutLook(), vertical)], options);
-  else await print(`There is no run yet${ofSeller(seller)}.\n`);
+  const none = `There is no run yet${ofSeller(seller)}.\n`;
+  await printList(options, runs, none, (look) => runsTable(runs, look, vertical));
 }
 
 const STYLES: Readonly<Record<Run['state'], Style | null>> = {
@@ -131,24 +130,16 @@ async function show({ store }: App, id: bigint, options: CommonOptions): Promise
     );
   }
   const { run, held } = found;
-  const quarantine = found.quarantine.map((one) => ({ ...one, raw: shortened(one.raw) }));
+  const quarantine = found.quarantine.map((one) => ({ ...one, raw: beginning(one.raw) }));
   await printResult(options, { run, held, quarantine }, () =>
     runDetails(run, quarantine, stdoutLook()),
   );
 }
 
-const RAW_CHARACTERS = 2_000;
+type FoundRun = NonNullable<Awaited<ReturnType<App['store']['runs']['get']>>>;
+type QuarantinedRecord = FoundRun['quarantine'][number];
 
-/** The beginning of a raw record, which may be a megabyte. */
-function shortened(raw: string): string {
-  return raw.length > RAW_CHARACTERS ? `${raw.slice(0, RAW_CHARACTERS)}…` : raw;
-}
-
-type UnreadRecord = NonNullable<
-  Awaited<ReturnType<App['store']['runs']['get']>>
->['quarantine'][number];
-
-function runDetails(run: Run, unread: readonly UnreadRecord[], look: Look): string {
+function runDetails(run: Run, quarantine: readonly QuarantinedRecord[], look: Look): string {
   const style = STYLES[run.state];
   const state = style === null ? run.state : paint(style, run.state, look);
   const parts = {
@@ -162,7 +153,7 @@ function runDetails(run: Run, unread: readonly UnreadRecord[], look: Look): stri
       safeLine(`${name}: ${JSON.stringify(number)}`),
     ),
     'records that could not be read (all of them: select * from mirror.quarantine)':
-      unread.map(recordLines),
+      quarantine.map(recordLines),
   };
   return [
     `${paint('bold', `run ${run.runId}`, look)} · ${safeLine(run.sellerId)} · ${run.kind} · ${state}\n`,
@@ -195,9 +186,9 @@ function figures(run: Run): (readonly [string, string])[] {
 function decisionOf({ runId, decision, decidedAt, decidedBy, approvalRunId }: Run): string {
   if (decision === null) return `→ ${heldRemedy(runId)}`;
   const did =
-    decision === 'approved' ? 'carried it out' : 'removed items before, when it was approved';
-  const where = approvalRunId === null ? '' : `; run ${approvalRunId} ${did}`;
-  return `${decision}${byWhom(decidedAt, decidedBy)}${where}`;
+    decision === 'approved' ? 'carried it out' : 'had removed items when it was approved before';
+  const approval = approvalRunId === null ? '' : `; run ${approvalRunId} ${did}`;
+  return `${decision}${byWhom(decidedAt, decidedBy)}${approval}`;
 }
 
 /** ` at 2026-11-23 02:00:00Z by ada on shop`. */
@@ -205,9 +196,16 @@ function byWhom(at: Date | null, by: string | null): string {
   return `${at === null ? '' : ` at ${moment(at)}`} by ${by ?? 'somebody'}`;
 }
 
+const RAW_CHARACTERS = 2_000;
+
+/** The beginning of a record as received, which may be a megabyte. */
+function beginning(raw: string): string {
+  return raw.length > RAW_CHARACTERS ? `${raw.slice(0, RAW_CHARACTERS)}…` : raw;
+}
+
 const RAW_COLUMNS = 200;
 
-function recordLines({ itemId, reason, raw }: UnreadRecord): string {
+function recordLines({ itemId, reason, raw }: QuarantinedRecord): string {
   const id = itemId === null ? 'no id' : `item ${itemId}`;
   return `${id}: ${safeLine(reason)}\n    ${cut(safeLine(raw), RAW_COLUMNS)}`;
 }
@@ -218,13 +216,11 @@ function addDecision(
   name: string,
   parts: { readonly summary: string; readonly about: string },
 ): void {
-  const command = runs
-    .command(name)
-    .argument('<id>', 'the number of the run that was held', runNumber);
+  const command = runs.command(name).argument('<id>', 'the number of the held run', runNumber);
   described(command, {
     ...parts,
     examples: [`seller-mirror runs ${name} 42`],
-    more: 'Exit codes: 0 done, or decided so before; 1 there is nothing to decide, or a run works for the seller; 2 usage',
+    more: 'Exit codes: 0 done, or already decided this way; 1 nothing to decide, or a run of the seller is under way; 2 usage',
     options: ['json'],
   }).action(
     appAction('store', async ({ store }, runId: bigint, options: CommonOptions) => {
@@ -240,7 +236,7 @@ function decisionLines(report: DecisionReport, look: Look): string {
   const { runId, sellerId, decision, already, decidedAt, decidedBy } = report;
   const head = `${paint('green', '✓', look)} ${safeLine(sellerId)} · run ${runId} `;
   if (already) {
-    return `${head}was ${decision} already${safeLine(byWhom(decidedAt, decidedBy))}; nothing was done\n`;
+    return `${head}was already ${decision}${safeLine(byWhom(decidedAt, decidedBy))}; nothing was done\n`;
   }
   const lines = decision === 'approved' ? approvedLines(report) : rejectedLines(report);
   return `${head}${lines.map((line) => `${safeLine(line)}\n`).join('  ')}`;
@@ -249,12 +245,12 @@ function decisionLines(report: DecisionReport, look: Look): string {
 function rejectedLines(report: DecisionReport): string[] {
   const { items, missing, removedBefore, approvalRunId } = report;
   const others = items - missing - removedBefore;
-  const by = approvalRunId === null ? '' : `, by run ${approvalRunId} when it was approved`;
+  const by = approvalRunId === null ? '' : ` by run ${approvalRunId}, when it was approved`;
   return [
     `rejected: ${plural(missing, 'item')} ${missing === 1 ? 'stays' : 'stay'} missing`,
-    removedBefore > 0 ? `${removedBefore} removed before${by}, and not restored by this` : '',
-    others > 0 ? `${others} found again since, and left as they are` : '',
-    'later runs are held only for further items; those that are found again become live',
+    removedBefore > 0 ? `${removedBefore} already removed${by}; this does not restore them` : '',
+    others > 0 ? `${others} found again since then, and unchanged` : '',
+    'later runs are held only for other items; items that are found again become live',
   ].filter(Boolean);
 }
 
@@ -263,10 +259,10 @@ function approvedLines({ items, removed, left, approvalRunId }: DecisionReport):
   const names = exampleNames(found.slice(0, 3), found.length);
   return [
     `approved: ${removed} of ${plural(items, 'item')} removed (run ${approvalRunId})`,
-    found.length > 0 ? `${found.length} found again since, and left as they are: ${names}` : '',
-    later > 0 ? `${later} removed before by a later run` : '',
+    found.length > 0 ? `${found.length} found again since then, and unchanged: ${names}` : '',
+    later > 0 ? `${later} already removed by a later run` : '',
     unproven > 0
-      ? `${unproven} stay missing, since it is not proven that they are gone: the next runs remove those that the marketplace denies, at most LOOKUPS_PER_RUN each, and are not held for them`
+      ? `${unproven} not proven gone yet, so they stay missing: the next runs look up at most LOOKUPS_PER_RUN each, remove those that the marketplace denies, and are not held for them`
       : '',
   ].filter(Boolean);
 }

@@ -36,26 +36,26 @@ interface SimulateOptions {
 const LANGUAGES: readonly Language[] = ['en', 'EN', 'de', 'ja'];
 
 export function add(program: Command): void {
-  const profile = new Option('--profile <name>', 'the contract, or a dialect seen in the field');
+  const profile = new Option('--profile <name>', 'the documented API, or a dialect seen in use');
   const language = new Option(
     '--language <code>',
-    'of status, messages and licences; EN is upper case',
+    'language of status, messages and licences; EN is upper case',
   );
   const command = program
     .command('simulate')
-    .option('--port <n>', 'port; 0 takes any free one', upTo(65_535), 8080)
+    .option('--port <n>', 'port; 0 picks a free one', upTo(65_535), 8080)
     .option('--host <address>', 'address to listen on', '127.0.0.1')
     .addOption(profile.choices(Object.keys(profiles)).default('documented'))
     .option('--items <n>', 'items of each seller', upTo(10_000_000), 200)
     .option('--sellers <n>', 'how many sellers', positiveInteger, 1)
     .option('--purchases <n>', 'purchase codes of each seller', upTo(1_000_000_000), 1000)
-    .option('--requests-per-minute <n>', 'its limit; 0 means none', upTo(1_000_000), 60)
+    .option('--requests-per-minute <n>', 'request limit; 0 means none', upTo(1_000_000), 60)
     .addOption(language.choices(LANGUAGES).default('en'))
-    .option('--seed <n>', 'another number makes another marketplace', upTo(2 ** 32 - 1), 1)
+    .option('--seed <n>', 'a different number makes a different marketplace', upTo(2 ** 32 - 1), 1)
     .option('--json', 'print address, keys and codes as JSON');
   described(command, {
     about:
-      'Runs a simulated marketplace until Ctrl-C: the same API with made-up sellers, items and purchases. The same seed makes the same keys, items and codes. Requests are shown on stderr.',
+      'Runs a simulated marketplace until Ctrl-C: the same API, with made-up sellers, items and purchases. The same seed makes the same keys, items and codes. Logs each request to stderr.',
     examples: [
       'seller-mirror simulate',
       'seller-mirror simulate --port 8081 --profile field-2 --items 50000 --language de',
@@ -63,11 +63,11 @@ export function add(program: Command): void {
   }).action(action(simulate));
 }
 
-function upTo(most: number): (text: string) => number {
+function upTo(max: number): (text: string) => number {
   return (text) => {
     const number = Number(text);
-    if (/^\d+$/.test(text) && number <= most) return number;
-    throw new InvalidArgumentError(`"${text}" is not a whole number from 0 to ${most}.`);
+    if (/^\d+$/.test(text) && number <= max) return number;
+    throw new InvalidArgumentError(`"${text}" is not a whole number from 0 to ${max}.`);
   };
 }
 
@@ -87,7 +87,7 @@ async function simulate(signal: AbortSignal, options: SimulateOptions): Promise<
     if (fault === null) throw error;
     throw new CommandError(
       `${host}:${port} ${fault.problem}`,
-      `${fault.remedy} (--port, 0 takes any; --host)`,
+      `${fault.remedy} (--port, 0 picks a free one; --host)`,
     );
   });
   const url = ['0.0.0.0', '::'].includes(host)
@@ -118,7 +118,7 @@ function sellersOf({ sellers, items, purchases, seed }: SimulateOptions): Seller
     catalogue: seededCatalogue({
       seed: seed + index,
       count: items,
-      // Ids are the marketplace's, so no two sellers share one.
+      // Item ids are unique in the marketplace, so no two sellers share one.
       firstId: 1001 + index * Math.max(items, 100_000),
     }),
     purchases: seededPurchases({ seed: seed + index, count: items === 0 ? 0 : purchases }),
@@ -147,18 +147,18 @@ function introduction(
   ].join('');
 }
 
-/** `02:00:12 GET /api/items/all ada 200 1.2 MB`. Paths are whatever a client sends. */
+/** `02:00:12 GET /api/items/all ada 200 1.2 MB`. Made safe for a terminal: clients may send any path. */
 function logLine(entry: LogEntry): string {
-  const asked = Object.entries(entry.parameters).map(([name, value]) => `${name}=${value}`);
+  const parameters = Object.entries(entry.parameters).map(([name, value]) => `${name}=${value}`);
   const parts = [
     new Date().toISOString().slice(11, 19),
     entry.method,
     entry.path,
-    ...asked,
+    ...parameters,
     entry.sellerName ?? (entry.hasKey ? 'unknown key' : 'no key'),
     entry.status === 0 ? 'no answer' : String(entry.status),
     bytes(entry.bytesSent),
-    ...(entry.finished ? [] : ['broken off']),
+    ...(entry.finished ? [] : ['cut off']),
   ];
   return `${safeLine(parts.join(' '))}\n`;
 }

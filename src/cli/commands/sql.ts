@@ -19,7 +19,7 @@ export function add(program: Command): void {
     about:
       'Runs one read-only SQL statement. Views for reports are in schema reporting, tables in schema mirror. `-` reads the statement from stdin.',
     notes:
-      'In CSV, NULL is empty and text that a spreadsheet would take for a formula gets an apostrophe.\nIn JSON, decimals such as money, and whole numbers beyond 2^53, are text. A table repeats its header every 500 rows.',
+      'In CSV, NULL is an empty cell, and text that a spreadsheet would run as a formula gets an apostrophe.\nIn JSON, decimals such as money, and whole numbers beyond 2^53, are text. A table repeats its header every 500 rows.',
     examples: [
       'seller-mirror sql "select name, price_regular from reporting.items"',
       'seller-mirror sql --format csv - < report.sql > report.csv',
@@ -45,7 +45,7 @@ async function sql(
   });
 }
 
-const MOST_CHARACTERS = 16 * 1024 * 1024;
+const MAX_CHARACTERS = 16 * 1024 * 1024;
 
 async function readStdin(signal: AbortSignal): Promise<string> {
   if (process.stdin.isTTY) process.stderr.write('Type the statement, then Ctrl-D:\n');
@@ -53,7 +53,7 @@ async function readStdin(signal: AbortSignal): Promise<string> {
   const input = addAbortSignal(signal, process.stdin).setEncoding('utf8');
   for await (const part of input as AsyncIterable<string>) {
     text += part;
-    if (text.length > MOST_CHARACTERS) {
+    if (text.length > MAX_CHARACTERS) {
       throw usageError('the statement is too long', 'load data with psql');
     }
   }
@@ -66,7 +66,7 @@ interface QueryError extends Error {
   readonly position?: string;
 }
 
-/** PostgreSQL's error about a statement, with its place and hint; null for any other error. */
+/** Explains PostgreSQL's error about a statement, with its position and hint; null for other errors. */
 function queryProblem(error: unknown, statement: string): CommandError | null {
   const code = errorCode(error);
   if (!(error instanceof Error) || !/^[0-9A-Z]{5}$/.test(code)) return null;
@@ -74,20 +74,20 @@ function queryProblem(error: unknown, statement: string): CommandError | null {
   if (code === '25006') {
     return new CommandError(
       `this command only reads: ${message}`,
-      'to change data, connect with psql; `seller-mirror db start` tells how',
+      'to change data, connect with psql; `seller-mirror db start` says how',
     );
   }
   if (code === '42601' && message.includes('multiple commands')) {
     return new CommandError(
       'there is more than one statement',
-      'run them one after the other, each with its own `seller-mirror sql`',
+      'run each with its own `seller-mirror sql`',
     );
   }
   const remedy = hint || detail || REMEDIES[code] || null;
   return new CommandError(`${message}${placeOf(Number(position), statement)}`, remedy);
 }
 
-/** The line and character of an error. PostgreSQL counts characters from 1, without lines. */
+/** ` (line 2, character 6)`. PostgreSQL gives a position in characters from 1, without lines. */
 function placeOf(position: number, statement: string): string {
   if (!Number.isInteger(position) || position < 1) return '';
   const before = Array.from(statement)
@@ -103,6 +103,6 @@ const VIEWS = 'views are in schema reporting, such as reporting.items; tables in
 const REMEDIES: Readonly<Record<string, string>> = {
   '42P01': VIEWS,
   '3F000': VIEWS,
-  '42501': 'this command reads schemas reporting and mirror, and nothing else',
-  '57014': 'the server cancelled it; ask for less at a time',
+  '42501': 'this command reads only schemas reporting and mirror',
+  '57014': 'the server cancelled it; ask for fewer rows at a time',
 };

@@ -19,60 +19,52 @@ interface StatusOptions extends CommonOptions {
   readonly check?: boolean;
 }
 
-/** `status`: whether each seller's copy is current. */
+/** `status`: shows whether each seller's copy is current. */
 export function add(program: Command): void {
+  const check = new Option('--check', 'exit with 1 when a configured seller’s copy is not current');
   described(program.command('status'), {
     about:
-      'Shows for each seller whether its copy is current, and when `run` or `scheduler` mirrors it next; and how far each feed is. A copy is stale when its items were last mirrored more than STALE_AFTER_HOURS (26) hours ago.',
+      'Shows whether each seller’s copy is current, when `run` or `scheduler` mirrors it next, and how current each feed is. A copy is stale if its items were last mirrored more than STALE_AFTER_HOURS (26) hours ago.',
     examples: [
       'seller-mirror status',
       'seller-mirror status --check || mail -s "mirror is not current" me@shop.example',
     ],
-    options: [CHECK_OPTION, 'json', 'seller'],
+    options: [check, 'json', 'seller'],
   }).action(action(status));
 }
 
-const CHECK_OPTION = new Option(
-  '--check',
-  'end with exit code 1 when the copy of a configured seller is not current',
-);
-
 function status(signal: AbortSignal, options: StatusOptions): Promise<ExitCode> {
-  // With --check, having no seller is an error: it must not pass for a current copy.
+  // With --check, a configuration without sellers is an error: it must not pass for a current copy.
   const needs = options.check === true ? 'sellers' : 'store';
   return withApp('status', needs, signal, async (app) => {
     const now = new Date();
-    const reports = chosen(await reportsOf(app, now), options.seller);
+    const reports = chosen(await sellerReports(app, now), options.seller);
     const feeds = await feedReports(app, now);
-    const ofSeller = (seller: string): FeedReport[] =>
+    const feedsOf = (seller: string): FeedReport[] =>
       feeds.filter(({ sellers }) => sellers?.includes(seller) !== false);
-    const shown = options.seller === undefined ? feeds : ofSeller(options.seller);
-    await printResult(
-      options,
-      reports.map((report) => ({
-        ...report,
-        feeds: ofSeller(report.sellerId).map(({ json }) => json),
-      })),
-      () => {
-        const look = stdoutLook();
-        const blocks = reports.map((report) => statusLines(report, now, look));
-        if (blocks.length === 0) blocks.push(NO_SELLER);
-        return [...blocks, ...shown.map((feed) => feedLines(feed, now, look))].join('\n');
-      },
-    );
-    // A person wants the copy of a paused seller to grow old.
-    const lacking = reports.some(
+    const json = reports.map((report) => {
+      return { ...report, feeds: feedsOf(report.sellerId).map((feed) => feed.json) };
+    });
+    await printResult(options, json, () => {
+      const look = stdoutLook();
+      const shown = options.seller === undefined ? feeds : feedsOf(options.seller);
+      const blocks = reports.map((report) => statusLines(report, now, look));
+      if (blocks.length === 0) blocks.push(NO_SELLER);
+      return [...blocks, ...shown.map((feed) => feedLines(feed, now, look))].join('\n');
+    });
+    // The copy of a paused seller grows old because a person wants it to.
+    const isStale = reports.some(
       ({ configured, current, paused }) => configured && !current && paused === null,
     );
-    return options.check === true && lacking ? EXIT.failed : EXIT.done;
+    return options.check === true && isStale ? EXIT.failed : EXIT.done;
   });
 }
 
 const NO_SELLER =
-  'No seller is configured and none was ever mirrored: set MARKETPLACE_URL and MARKETPLACE_API_KEY, then run `seller-mirror sync`.\n';
+  'No seller is configured, and none was ever mirrored: set MARKETPLACE_URL and MARKETPLACE_API_KEY, then run `seller-mirror sync`.\n';
 
-/** Configured sellers in their order, then those that only the store knows. */
-async function reportsOf({ config, store }: App, now: Date): Promise<SellerReport[]> {
+/** Reports on configured sellers in their order, then on those that only the store knows. */
+async function sellerReports({ config, store }: App, now: Date): Promise<SellerReport[]> {
   const { sellers, staleAfterHours } = config;
   const stored = new Map((await store.sellers.statuses()).map((one) => [one.sellerId, one]));
   const processes = (await store.processes.live(ALIVE_MS)).filter(isAlive);
@@ -98,7 +90,7 @@ function chosen(reports: SellerReport[], name: string | undefined): SellerReport
   );
 }
 
-/** How far the configured feeds are, by what the store knows: no target is asked. */
+/** How current the configured feeds are according to the store; connects to no target. */
 async function feedReports({ config, store }: App, now: Date) {
   const states = config.feeds.length === 0 ? [] : await store.feeds.list();
   return config.feeds.map(({ name, place, views, sellers }) => {
@@ -124,7 +116,7 @@ async function feedReports({ config, store }: App, now: Date) {
 
 type FeedReport = Awaited<ReturnType<typeof feedReports>>[number];
 
-/** A feed's state as lines for a person. */
+/** Formats a feed's state for a person. */
 function feedLines({ json, lag }: FeedReport, now: Date, look: Look): string {
   const { feed, target, deliveredAt, failures, problem } = json;
   const [mark, colour] = problem !== null ? MARKS.failing : MARKS[lag.ms > 0 ? 'stale' : 'current'];
@@ -133,60 +125,49 @@ function feedLines({ json, lag }: FeedReport, now: Date, look: Look): string {
   const state = deliveredAt === null && lag.since === null ? last : `${behind}, ${last}`;
   const head = `${paint(colour, mark, look)} feed ${safeLine(feed)} · ${state}\n`;
   const times = failures > 1 ? ` (failed ${count(failures)} times)` : '';
-  return (
-    head +
-    details(
-      { target, behind: lag.views.join(', '), problem: problem && `${problem}${times}` },
-      look,
-    )
-  );
+  const texts = { target, behind: lag.views.join(', '), problem: problem && `${problem}${times}` };
+  return head + details(texts, look);
 }
 
-/** The lines below a head that say something, with commands as they must be typed, before lines are wrapped. */
+/** Formats the texts that are not empty. Commands are made typeable here, before lines are wrapped. */
 function details(texts: Readonly<Record<string, string | null>>, look: Look): string {
-  const known = Object.entries(texts).flatMap(([label, text]) =>
+  const present = Object.entries(texts).flatMap(([label, text]) =>
     text === null || text === '' ? [] : [[label, asTyped(text)] as const],
   );
-  return pairs(known, look, '  ');
+  return pairs(present, look, '  ');
 }
 
-/** What a seller's copy should be, by the settings and the running processes. */
+/** What the settings and the running processes say about a seller. */
 interface Expectation {
-  /** False: the seller is known from the store only. */
+  /** False: only the store knows the seller. */
   readonly configured: boolean;
-  /** A copy mirrored longer ago is stale. */
   readonly staleAfterHours: number;
   readonly schedules: readonly SellerSchedule[];
-  /** Processes that are alive. */
+  /** Only processes that are alive. */
   readonly processes: readonly LiveProcess[];
 }
 
 type SellerReport = ReturnType<typeof sellerReport>;
 type ScheduleReport = SellerReport['schedules'][number];
 
-/** The state of one seller's copy, named as in `reporting.sync_runs`. @param stored null: never mirrored */
+/** The state of one seller's copy, with the names of `reporting.sync_runs`. @param stored null: never mirrored */
 export function sellerReport(
   sellerId: string,
   { configured, staleAfterHours, schedules, processes }: Expectation,
   stored: SellerStatus | null,
   now: Date,
 ) {
-  const settled = stored === null ? 'never' : copyState(stored, staleAfterHours, now);
-  const {
-    running = null,
-    lastProblem = null,
-    held = null,
-    parked: leftAlone = null,
-  } = stored ?? {};
-  const isPaused = leftAlone?.code === PAUSED;
-  const parked = isPaused ? null : leftAlone;
+  const state = stored === null ? 'never' : copyState(stored, staleAfterHours, now);
+  const { running = null, lastProblem = null, held = null, parked: parking = null } = stored ?? {};
+  const isPaused = parking?.code === PAUSED;
+  const parked = isPaused ? null : parking;
   const { live = 0, missing = 0, removed = 0 } = stored?.items ?? {};
   return {
     sellerId,
     configured,
-    verdict: running === null ? settled : ('running' as const),
-    /** Whether the copy is current, also while a run is under way. */
-    current: settled === 'current',
+    verdict: running === null ? state : ('running' as const),
+    /** Whether the copy is current, also during a run. */
+    current: state === 'current',
     marketplace: stored?.marketplace ?? null,
     account: stored?.account ?? null,
     liveItems: live,
@@ -202,12 +183,12 @@ export function sellerReport(
       startedAt: running.startedAt,
       holder: running.holder,
     },
-    /** Since when, and by whom, a person wants schedules to leave the seller alone; null: nobody does. */
-    pausedAt: isPaused ? leftAlone.since : null,
+    /** A person stopped the seller's schedules; null: nobody did. */
+    pausedAt: isPaused ? parking.since : null,
     paused: isPaused
-      ? { reason: leftAlone.reason, remedy: parkedRemedy(leftAlone.code, sellerId) }
+      ? { reason: parking.reason, remedy: parkedRemedy(parking.code, sellerId) }
       : null,
-    /** Why schedules leave the seller alone until a person has mended it; null when they don't. */
+    /** A problem stopped the seller's schedules until a person solves it; null: none did. */
     parkedAt: parked && parked.since,
     parked: parked && {
       runId: parked.runId,
@@ -223,27 +204,27 @@ export function sellerReport(
       problemCode: lastProblem.problemCode ?? (lastProblem.state === 'held' ? 'held' : null),
       problem: runProblem(lastProblem, held),
       remedy: runRemedy(lastProblem),
-      /** The removals that wait for a person's decision; null when it was not held. */
+      /** The removals that wait for a person's decision; null: the run was not held. */
       held,
     },
     schedules: schedules.map((schedule) => {
       const { kind, cron, timeZone, next } = describeSchedule(schedule, now);
-      const obstacle = obstacleTo(schedule, processes, leftAlone);
+      const obstacle = obstacleTo(schedule, processes, parking);
       return { kind, cron, timeZone, next: obstacle === null ? next : [], obstacle };
     }),
   };
 }
 
-/** Finds out why a schedule does not run; null when it does. */
+/** Why a schedule does not run; null when it does. */
 function obstacleTo(
   { seller, kind, cron, timeZone }: SellerSchedule,
   processes: readonly LiveProcess[],
-  leftAlone: Parking | null,
+  parking: Parking | null,
 ): keyof typeof OBSTACLES | null {
   const schedulers = processes.filter(({ roles }) => roles.includes('scheduler'));
   if (schedulers.length === 0) return 'no-scheduler';
-  // A scheduler runs the schedules of the settings it was started with.
-  const isFired = schedulers
+  // A scheduler runs the schedules of the settings that it was started with.
+  const isScheduled = schedulers
     .flatMap(({ schedules }) => schedules)
     .some(
       (one) =>
@@ -252,10 +233,10 @@ function obstacleTo(
         one.cron === cron &&
         one.timeZone === timeZone,
     );
-  if (!isFired) return 'not-scheduled';
+  if (!isScheduled) return 'not-scheduled';
   if (!processes.some(({ roles }) => roles.includes('worker'))) return 'no-worker';
-  if (leftAlone === null) return null;
-  return leftAlone.code === PAUSED ? 'paused' : 'parked';
+  if (parking === null) return null;
+  return parking.code === PAUSED ? 'paused' : 'parked';
 }
 
 const MARKS = {
@@ -268,7 +249,7 @@ const MARKS = {
   parked: ['✗', 'red'],
 } as const;
 
-/** One seller's state as lines for a person. */
+/** Formats a seller's state for a person. */
 export function statusLines(report: SellerReport, now: Date, look: Look): string {
   const { configured, verdict, sellerId, lastProblem } = report;
   const awaitsDecision = verdict === 'current' && lastProblem?.state === 'held';
@@ -294,16 +275,16 @@ function detailsOf(report: SellerReport, now: Date): Readonly<Record<string, str
   const { accountMirroredAt, quarantined, liveItems, missingItems, removedItems } = report;
   const money = [account?.balance, account?.currency].filter(Boolean).join(' ');
   const seen = accountMirroredAt === null ? '' : `, mirrored ${age(accountMirroredAt, now)}`;
-  const unread = quarantined === 0 ? '' : ` · ${count(quarantined)} quarantined`;
+  const unreadable = quarantined === 0 ? '' : ` · ${count(quarantined)} quarantined`;
   const isFirst = report.verdict === 'never' && report.configured;
   const ago = (at: Date | null): string => (at === null ? '' : age(at, now));
-  const leftAlone = 'schedules leave the seller alone';
+  const stopped = 'schedules leave the seller alone';
   return {
     marketplace,
     account: account && `${account.username}, balance ${money || '–'}${seen}`,
     items:
       marketplace &&
-      `${count(liveItems)} live · ${count(missingItems)} missing · ${count(removedItems)} removed${unread}`,
+      `${count(liveItems)} live · ${count(missingItems)} missing · ${count(removedItems)} removed${unreadable}`,
     changed:
       lastWide &&
       `${ago(lastWide.at)}, run ${lastWide.runId}: ${lastWide.changes.map(describeWide).join(', ')}`,
@@ -312,8 +293,8 @@ function detailsOf(report: SellerReport, now: Date): Readonly<Record<string, str
         ? `${ago(problem.at)}, run ${problem.runId} (${problem.kind}, ${problem.state}): ${problem.problem}`
         : null,
     parked:
-      parked && `${ago(report.parkedAt)}, by run ${parked.runId}: ${parked.problem}; ${leftAlone}`,
-    paused: paused && `${ago(report.pausedAt)}: ${paused.reason}; ${leftAlone}`,
+      parked && `${ago(report.parkedAt)}, by run ${parked.runId}: ${parked.problem}; ${stopped}`,
+    paused: paused && `${ago(report.pausedAt)}: ${paused.reason}; ${stopped}`,
     ...Object.fromEntries(report.schedules.map((one) => [LABELS[one.kind], scheduleText(one)])),
     remedy:
       parked?.remedy ??
@@ -328,7 +309,7 @@ const LABELS = { sync: 'schedule', account: 'account only', recheck: 'codes agai
 const OBSTACLES = {
   'no-scheduler': 'no scheduler is running; start `seller-mirror run`',
   'not-scheduled':
-    'the running scheduler was started with other settings; restart it to have it read them',
+    'the running scheduler was started with other settings; restart it to read the new ones',
   'no-worker': 'a scheduler is running but no worker; start `seller-mirror worker`',
   parked: 'not while the seller is parked',
   paused: 'not while the seller is paused',

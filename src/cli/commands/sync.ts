@@ -18,21 +18,22 @@ interface SyncOptions extends CommonOptions {
   readonly queue?: boolean;
 }
 
-type What =
+/** What to mirror. */
+type Target =
   | { readonly kind: 'sync' | 'account' | 'items' }
   | { readonly kind: 'item'; readonly itemId: number };
 
 export function add(program: Command): void {
-  const queue = new Option('--queue', 'put a job into the queue for a `worker` instead');
+  const queue = new Option('--queue', 'have a `worker` do it: put a job into the queue');
   const command = program
     .command('sync')
     .addArgument(new Argument('[what]', 'what to mirror').choices(['account', 'items', 'item']))
     .argument('[id]', 'the item’s id, after `item`', positiveInteger)
-    .option('--accept-account', 'accept that the key opens another account than before')
+    .option('--accept-account', 'accept that the key now opens a different account')
     .addOption(queue.conflicts('acceptAccount'));
   described(command, {
     about:
-      'Mirrors the account and all items of each seller. With `account` or `items` only that part; with `item ID` one item.',
+      'Mirrors the account and all items of each seller. `account` or `items` mirrors only that part, `item ID` one item.',
     examples: ['seller-mirror sync', 'seller-mirror sync item 4711 --seller main'],
     more: 'Exit codes: 0 done, 1 failed, 2 usage, 3 held by the removal guard, 130 interrupted',
     options: ['json', 'seller'],
@@ -41,11 +42,11 @@ export function add(program: Command): void {
 
 async function sync(
   signal: AbortSignal,
-  kind: What['kind'] | undefined,
+  kind: Target['kind'] | undefined,
   id: number | undefined,
   options: SyncOptions,
 ): Promise<ExitCode> {
-  const what = whatOf(kind ?? 'sync', id);
+  const target = targetOf(kind ?? 'sync', id);
   const progress = new SyncProgress();
   const onProgress = progress.show.bind(progress);
   try {
@@ -55,12 +56,12 @@ async function sync(
       signal,
       (app) => {
         const sellers = chosenSellers(app.config, options.seller);
-        if (what.kind === 'item' && sellers.length > 1) {
-          throw usageError('an item belongs to one seller', 'name it with --seller');
+        if (target.kind === 'item' && sellers.length > 1) {
+          throw usageError('an item belongs to one seller', 'name the seller with --seller');
         }
         return options.queue === true
-          ? putIntoQueue(app, sellers, what, options)
-          : mirror(app, sellers, what, options, progress, signal);
+          ? enqueue(app, sellers, target, options)
+          : mirror(app, sellers, target, options, progress);
       },
       { onProgress },
     );
@@ -70,39 +71,38 @@ async function sync(
   }
 }
 
-function whatOf(kind: What['kind'], id: number | undefined): What {
+function targetOf(kind: Target['kind'], id: number | undefined): Target {
   const example = 'for example: `seller-mirror sync item 4711`';
   if (kind === 'item') {
     if (id === undefined) throw usageError('which item? its id is missing', example);
     return { kind, itemId: id };
   }
   if (id === undefined) return { kind };
-  throw usageError(`"${id}" is not understood after "${kind}"`, example);
+  throw usageError(`"${kind}" takes no id, but "${id}" was given`, example);
 }
 
 async function mirror(
   app: App,
   sellers: readonly SellerConfig[],
-  what: What,
+  target: Target,
   { acceptAccount = false, json }: SyncOptions,
   progress: SyncProgress,
-  signal: AbortSignal,
 ): Promise<ExitCode> {
   const runs: RunReport[] = [];
-  /** Why no run of a seller started, such as another process that holds its lock. */
+  /** Why a seller's run did not start, for example because another process holds its lock. */
   const problems: object[] = [];
   const codes: ExitCode[] = [];
   for (const seller of sellers) {
     try {
       await app.withJobs(seller, { acceptAccount }, async (deps) => {
-        for await (const report of runsOf(deps, what, signal)) {
+        for await (const report of runsOf(deps, target, app.signal)) {
           progress.finish();
           runs.push(report);
           if (json !== true) await print(runLines(report, stdoutLook()));
         }
       });
     } catch (error) {
-      if (signal.aborted) throw error;
+      if (app.signal.aborted) throw error;
       progress.finish();
       codes.push(complain(error, seller.name));
       const problem = asTyped(reportError(error, null).lines.join(' '));
@@ -114,18 +114,22 @@ async function mirror(
   return codes.every((code) => code === EXIT.usage) ? EXIT.usage : EXIT.failed;
 }
 
-async function* runsOf(deps: JobDeps, what: What, signal: AbortSignal): AsyncGenerator<RunReport> {
-  if (what.kind === 'item') yield await syncItem(deps, what.itemId, signal);
-  else if (what.kind === 'account') yield (await syncAccount(deps, signal)).report;
-  else if (what.kind === 'items') yield await syncCatalogue(deps, signal);
+async function* runsOf(
+  deps: JobDeps,
+  target: Target,
+  signal: AbortSignal,
+): AsyncGenerator<RunReport> {
+  if (target.kind === 'item') yield await syncItem(deps, target.itemId, signal);
+  else if (target.kind === 'account') yield (await syncAccount(deps, signal)).report;
+  else if (target.kind === 'items') yield await syncCatalogue(deps, signal);
   else yield* syncSeller(deps, signal);
 }
 
 /** Puts a job for each seller into the queue. @throws {QueueError} when the queue can't be reached */
-async function putIntoQueue(
+async function enqueue(
   app: App,
   sellers: readonly SellerConfig[],
-  what: What,
+  target: Target,
   options: CommonOptions,
 ): Promise<ExitCode> {
   const queues = await queuesOf(app, 'sync --queue');
@@ -133,7 +137,7 @@ async function putIntoQueue(
   try {
     for (const { name: seller } of sellers) {
       const askedAt = new Date().toISOString();
-      const { jobId } = await queues.add('mirror', { ...what, seller, tick: null, askedAt });
+      const { jobId } = await queues.add('mirror', { ...target, seller, tick: null, askedAt });
       jobs.push({ sellerId: seller, jobId });
     }
   } finally {

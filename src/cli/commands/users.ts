@@ -6,7 +6,7 @@ import { InvalidArgumentError, Option, type Command } from 'commander';
 import type { App } from '../../app.js';
 import { hashPassword, isUserName, passwordFault } from '../../dashboard/passwords.js';
 import type { Role } from '../../store/access.js';
-import { print, printResult, stdoutLook } from '../console.js';
+import { print, printList } from '../console.js';
 import { type CommandError, usageError } from '../errors.js';
 import { appAction } from '../execute.js';
 import { described, type CommonOptions } from '../options.js';
@@ -15,11 +15,11 @@ import { momentCell } from '../output/text.js';
 
 const ROLES = ['viewer', 'operator'] as const satisfies readonly Role[];
 
-/** `users [list|add|password|remove]`: accounts at the dashboard. */
+/** `users [list|add|password|remove]`: manages dashboard accounts. */
 export function add(program: Command): void {
   const users = described(program.command('users'), {
     about:
-      'Accounts of people at the dashboard. A viewer looks, with purchase codes masked; an operator also acts.',
+      'Manages the accounts that can log in to the dashboard. A viewer only reads, with purchase codes masked; an operator can also act.',
     examples: [
       'seller-mirror users add alice --role operator',
       'seller-mirror users add bob --role viewer < password.txt',
@@ -27,7 +27,7 @@ export function add(program: Command): void {
   });
   described(users.command('list', { isDefault: true }), {
     summary: 'list the accounts',
-    about: 'Lists the accounts.',
+    about: 'Lists the dashboard accounts.',
     examples: ['seller-mirror users list'],
     options: ['json'],
   }).action(appAction('store', list));
@@ -35,20 +35,20 @@ export function add(program: Command): void {
     users.command(name).argument('<name>', about, userName);
   described(named('add', 'letters, digits and . _ - @'), {
     summary: 'add an account',
-    about: 'Adds an account. The password is asked for, or read from stdin.',
+    about: 'Adds an account. Asks for its password, or reads it from stdin.',
     examples: ['seller-mirror users add alice --role operator'],
     options: [
-      new Option('--role <role>', 'what it may do (required)').choices(ROLES).makeOptionMandatory(),
+      new Option('--role <role>', 'its role (required)').choices(ROLES).makeOptionMandatory(),
     ],
   }).action(appAction('store', addUser));
   described(named('password'), {
     summary: 'set an account’s password',
-    about: 'Sets an account’s password, and ends its sessions.',
+    about: 'Sets an account’s password and ends its sessions.',
     examples: ['seller-mirror users password alice'],
   }).action(appAction('store', setPassword));
   described(named('remove'), {
     summary: 'remove an account',
-    about: 'Removes an account, and ends its sessions.',
+    about: 'Removes an account and ends its sessions.',
     examples: ['seller-mirror users remove alice'],
   }).action(appAction('store', removeUser));
 }
@@ -60,19 +60,17 @@ function userName(name: string): string {
 
 async function list({ store }: App, options: CommonOptions): Promise<void> {
   const users = await store.access.users();
-  const look = stdoutLook();
-  await printResult(options, users, () =>
-    users.length === 0
-      ? 'Nobody has an account. `seller-mirror users add NAME --role operator` adds one.\n'
-      : table(
-          users,
-          [
-            { header: 'name', value: ({ name }) => name },
-            { header: 'role', value: ({ role }) => role },
-            { header: 'since', value: ({ createdAt }) => momentCell(createdAt, new Date(), look) },
-          ],
-          look,
-        ),
+  const none = 'There is no account. `seller-mirror users add NAME --role operator` adds one.\n';
+  await printList(options, users, none, (look) =>
+    table(
+      users,
+      [
+        { header: 'name', value: ({ name }) => name },
+        { header: 'role', value: ({ role }) => role },
+        { header: 'since', value: ({ createdAt }) => momentCell(createdAt, new Date(), look) },
+      ],
+      look,
+    ),
   );
 }
 
@@ -84,7 +82,7 @@ async function addUser(
   const passwordHash = await hashPassword(await newPassword(signal));
   if (!(await store.access.addUser({ name, role, passwordHash }))) {
     throw usageError(
-      `there is an account "${name}" already`,
+      `there is already an account "${name}"`,
       '`seller-mirror users password` changes its password',
     );
   }
@@ -94,12 +92,12 @@ async function addUser(
 async function setPassword({ store, signal }: App, name: string): Promise<void> {
   const passwordHash = await hashPassword(await newPassword(signal));
   if (!(await store.access.setPassword(name, passwordHash))) throw noUser(name);
-  await print(`the password of ${name} is set, and its sessions have ended\n`);
+  await print(`the password of ${name} is set; its sessions have ended\n`);
 }
 
 async function removeUser({ store }: App, name: string): Promise<void> {
   if (!(await store.access.removeUser(name))) throw noUser(name);
-  await print(`${name} is removed, and its sessions have ended\n`);
+  await print(`${name} is removed; its sessions have ended\n`);
 }
 
 function noUser(name: string): CommandError {
@@ -120,18 +118,18 @@ async function newPassword(signal: AbortSignal): Promise<string> {
   return password;
 }
 
-/** Asks on the terminal without showing what is typed. */
+/** Reads a line from the terminal without showing it. */
 async function askHidden(question: string, signal: AbortSignal): Promise<string> {
-  const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() });
-  const asking = createInterface({ input: process.stdin, output: nowhere, terminal: true });
-  asking.on('SIGINT', () => process.kill(process.pid, 'SIGINT'));
-  // Not before: until the interface is there, the terminal itself shows what is typed.
+  const discard = new Writable({ write: (_chunk, _encoding, done) => done() });
+  const terminal = createInterface({ input: process.stdin, output: discard, terminal: true });
+  terminal.on('SIGINT', () => process.kill(process.pid, 'SIGINT'));
+  // Only now: the terminal shows what is typed until the interface takes over.
   process.stderr.write(question);
   try {
-    const ended = once(asking, 'close', { signal }).then(() => '');
-    return await Promise.race([asking.question('', { signal }), ended]);
+    const ended = once(terminal, 'close', { signal }).then(() => '');
+    return await Promise.race([terminal.question('', { signal }), ended]);
   } finally {
-    asking.close();
+    terminal.close();
     process.stderr.write('\n');
   }
 }

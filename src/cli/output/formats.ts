@@ -12,14 +12,14 @@ import { asTyped } from '../own-command.js';
 export type CsvCell = string | number | bigint | boolean | Date | null | undefined;
 
 export interface CsvForm {
-  /** Columns whose text is numbers, such as PostgreSQL's numeric: by index. */
+  /** By index: true for columns of numbers as text, such as PostgreSQL's numeric. */
   readonly numeric?: readonly boolean[];
-  /** The rows go to a terminal, where control characters must not take effect. */
+  /** Removes control characters, for output on a terminal. */
   readonly terminal?: boolean;
   readonly dialect?: CsvDialect;
 }
 
-/** Lines of CSV, one by one. A formula gets a leading apostrophe; numbers stay numbers. */
+/** Yields lines of CSV. Formulas get a leading apostrophe; numbers stay numbers. */
 export async function* csv(
   header: readonly string[],
   rows: Iterable<readonly CsvCell[]> | AsyncIterable<readonly CsvCell[]>,
@@ -28,7 +28,7 @@ export async function* csv(
   const cellOf = (cell: CsvCell, isNumeric: boolean): string | null => {
     const text = cellText(cell, isNumeric, dialect);
     const shown = terminal ? withoutControls(text) : text;
-    // These rows don't distinguish an empty text from null.
+    // An empty text and null look the same in this CSV.
     return shown === '' ? null : shown;
   };
   yield csvHead(
@@ -55,15 +55,15 @@ function withoutControls(text: string): string {
     .replaceAll(/[\u202A-\u202E\u2066-\u2069]/g, '');
 }
 
-/** Characters that JSON does not escape, but on which a terminal or a reader acts. */
+/** Control characters that JSON does not escape. */
 const UNSAFE = /[\u007F-\u009F\u202A-\u202E\u2066-\u2069\u2028\u2029]/g;
 
-/** Members whose content came from elsewhere: its names are not changed. */
+/** Members whose content keeps its own names. */
 const AS_RECEIVED = new Set(['extra', 'layout', 'raw', 'tolerated']);
 
 /**
- * Renames members as columns are named, at every depth: `runId` becomes `run_id`. The commands in a remedy
- * become what must be typed here.
+ * Renames members to snake case like columns, at every depth: `runId` becomes `run_id`. Commands in remedies
+ * become runnable (see `asTyped`).
  */
 export function withColumnNames(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withColumnNames);
@@ -72,13 +72,15 @@ export function withColumnNames(value: unknown): unknown {
   return Object.fromEntries(
     Object.entries(value).map(([name, member]) => [
       name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
-      AS_RECEIVED.has(name) ? member : withColumnNames(name === 'remedy' ? typed(member) : member),
+      convertMember(name, member),
     ]),
   );
 }
 
-function typed(remedy: unknown): unknown {
-  return typeof remedy === 'string' ? asTyped(remedy) : remedy;
+function convertMember(name: string, member: unknown): unknown {
+  if (AS_RECEIVED.has(name)) return member;
+  if (name === 'remedy' && typeof member === 'string') return asTyped(member);
+  return withColumnNames(member);
 }
 
 export function json(value: unknown): string {
@@ -86,8 +88,8 @@ export function json(value: unknown): string {
 }
 
 /**
- * One line of JSON. Integers that not every reader reads exactly are text; dates are ISO 8601; bytes are
- * hexadecimal as in PostgreSQL. Control characters are escaped, for terminals.
+ * Returns one line of JSON. Integers beyond 2^53 are text, dates are ISO 8601, bytes are hexadecimal as in
+ * PostgreSQL. Control characters are escaped, for terminals.
  */
 export function ndjsonLine(value: unknown): string {
   return `${encode(value, 0)}\n`;
@@ -97,7 +99,7 @@ function encode(value: unknown, indent: number): string {
   return safeJson(JSON.stringify(value, replace, indent) ?? 'null');
 }
 
-/** Escapes characters on which a terminal acts; the JSON means the same. */
+/** Escapes control characters in JSON, which keeps its meaning. */
 export function safeJson(text: string): string {
   return text.replaceAll(
     UNSAFE,
@@ -106,7 +108,7 @@ export function safeJson(text: string): string {
 }
 
 function replace(this: unknown, key: string, value: unknown): unknown {
-  // A Buffer's toJSON() ran before: the original still has its bytes.
+  // `value` is what a Buffer's toJSON() returned. The original still has the bytes.
   const original = (this as Record<string, unknown>)[key];
   if (original instanceof Uint8Array) return `\\x${Buffer.from(original).toString('hex')}`;
   if (typeof value === 'bigint') {

@@ -5,10 +5,10 @@ import { count, cut, duration, safeLine, type Output } from './text.js';
 interface ProgressOptions {
   /** Default: stderr, so that results can be piped. */
   readonly output?: Output;
-  /** Unit of the numbers; default `count`. */
+  /** Unit of the numbers. Default `count`. */
   readonly unit?: 'count' | 'bytes';
   readonly total?: number | null;
-  /** Done before the start, so not counted for the rate. Default 0. */
+  /** What was done before the start, which does not count for the rate. Default 0. */
   readonly from?: number;
 }
 
@@ -18,8 +18,8 @@ const BAR_COLUMNS = 20;
 const CLEAR_LINE = '\r\u001B[2K';
 
 /**
- * Shows the progress of long work. On a terminal one line, redrawn at most ten times a second and
- * cleared at the end; elsewhere a line every ten seconds. Shorter work shows nothing.
+ * Shows the progress of long work. On a terminal: one line, redrawn at most ten times a second and cleared at
+ * the end. Elsewhere: a line every ten seconds. Short work shows nothing.
  */
 export class Progress {
   readonly #label: string;
@@ -47,13 +47,13 @@ export class Progress {
     this.#timer = setInterval(() => this.#show(), everyMs).unref();
   }
 
-  /** Cheap: may be called for every item. */
+  /** Cheap enough to be called for every item. */
   update(
     done: number,
     more: {
       readonly total?: number | null;
       readonly detail?: string;
-      /** Nothing can be done for now: rate and time left would tell nothing. */
+      /** Hides rate and time left, which mean nothing during a pause. */
       readonly paused?: boolean;
     } = {},
   ): void {
@@ -63,14 +63,14 @@ export class Progress {
     this.#paused = more.paused ?? false;
   }
 
-  /** Writes a line of its own, such as a warning, without mixing it with the bar. */
+  /** Writes a separate line, such as a warning, above the bar. */
   note(line: string): void {
     this.#clear();
     this.#output.write(`${safeLine(line)}\n`);
     if (this.#output.isTTY === true) this.#show();
   }
 
-  /** Ends it and clears the line. May be called twice. */
+  /** Clears the line. May be called twice. */
   finish(): void {
     clearInterval(this.#timer);
     this.#clear();
@@ -98,7 +98,7 @@ export class Progress {
     return `${'█'.repeat(full)}${'░'.repeat(BAR_COLUMNS - full)} `;
   }
 
-  /** 0 while it is paused, or nobody knows. */
+  /** 0 during a pause, or while the rate is unknown. */
   #perSecond(): number {
     const now = performance.now();
     this.#rate.note(this.#done, now);
@@ -111,7 +111,6 @@ export class Progress {
     const rate = this.#perSecond();
     const parts = [total === null ? format(done) : `${format(done)} of ${format(total)}`];
     if (rate > 0) {
-      // Slow work is counted by the minute.
       parts.push(
         rate >= 2 ? `${format(Math.round(rate))}/s` : `${format(Math.round(rate * 60))}/min`,
       );

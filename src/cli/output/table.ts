@@ -18,28 +18,28 @@ export interface TableColumn<Row> {
   /** Default: right when every value is a number, else left. */
   readonly align?: 'left' | 'right';
   readonly style?: (row: Row) => Style | null;
-  /** For sentences, such as problems: on a terminal they are on a line of their own below the row. */
+  /** For sentences, such as problems. On a terminal they are on separate lines below the row. */
   readonly isNote?: boolean;
 }
 
 const GAP = '  ';
-/** A table's texts are not cut below this width. */
-const LEAST = 16;
-/** Characters shown of a value in a record, unless it is shown whole. */
+/** Columns of text are not narrowed below this width. */
+const MIN_WIDTH = 16;
+/** Maximum characters of a value in a record, unless `isWhole`. */
 export const RECORD_CHARACTERS = 400;
 
 export interface TableForm {
-  /** True: as records, false: as a table; by default as records on a terminal that a table does not fit. */
+  /** True: records. False: a table. Default: records on a terminal that is too narrow for the table. */
   readonly vertical?: boolean | undefined;
-  /** Number of the first row, where there were others before. Default 1. */
+  /** Number of the first record. Default 1. */
   readonly first?: number;
-  /** Long values are not cut in records. */
+  /** Don't cut long values in records. */
   readonly isWhole?: boolean;
 }
 
 /**
- * Formats rows as a table, or as records. To fit a terminal, a table breaks headers and cuts the longest
- * texts; in pipes and files nothing is cut. Any text in cells is made safe here.
+ * Formats rows as a table or as records, and makes their text safe for terminals. To fit a terminal, a table
+ * breaks headers and cuts the longest texts. In pipes and files nothing is cut.
  */
 export function table<Row>(
   rows: readonly Row[],
@@ -52,7 +52,7 @@ export function table<Row>(
     : aligned(rows, columns, look);
 }
 
-/** Whether a table of the rows fits the terminal; always true for pipes and files. */
+/** True if a table of the rows fits the terminal. Always true for pipes and files. */
 export function fits<Row>(
   rows: readonly Row[],
   all: readonly TableColumn<Row>[],
@@ -60,7 +60,7 @@ export function fits<Row>(
 ): boolean {
   if (look.columns === null || rows.length === 0) return true;
   const widths = layoutOf(rows, all, look).map(({ width: one }) => one);
-  return total(widths) <= look.columns;
+  return totalWidth(widths) <= look.columns;
 }
 
 function aligned<Row>(rows: readonly Row[], all: readonly TableColumn<Row>[], look: Look): string {
@@ -69,7 +69,7 @@ function aligned<Row>(rows: readonly Row[], all: readonly TableColumn<Row>[], lo
   const depth = layout.reduce((most, { header }) => Math.max(most, header.length), 1);
   const lines: string[] = [];
   for (let n = 0; n < depth; n++) {
-    // Short headers are at the bottom, next to their column.
+    // Headers of fewer lines are aligned at the bottom.
     const texts = layout.map(({ header }) => header[n - depth + header.length] ?? '');
     lines.push(lineOf(texts, layout, () => 'bold', look));
   }
@@ -106,7 +106,7 @@ function fieldText(value: TableCell, most: number): string {
   return text.length > most ? `${text.slice(0, most).toWellFormed()}…` : text;
 }
 
-/** Names and values in two columns; long values wrap on a terminal. @param margin before each line */
+/** Formats names and values in two columns. Long values wrap on a terminal. @param margin before each line */
 export function pairs(
   lines: readonly (readonly [string, TableCell])[],
   look: Look,
@@ -114,7 +114,7 @@ export function pairs(
 ): string {
   const names = lines.map(([name]) => margin + safeLine(name));
   const label = widest(names);
-  const room = Math.max(LEAST, (look.columns ?? Infinity) - label - GAP.length);
+  const room = Math.max(MIN_WIDTH, (look.columns ?? Infinity) - label - GAP.length);
   const indent = ' '.repeat(label) + GAP;
   return lines
     .map(([, value], index) => {
@@ -126,7 +126,7 @@ export function pairs(
     .join('');
 }
 
-/** Titles, each with its lines below; a title without lines is left out. The lines must be safe already. */
+/** Formats titles, each with its indented lines, without empty sections. The lines must be safe already. */
 export function sections(parts: Readonly<Record<string, readonly string[]>>, look: Look): string {
   return Object.entries(parts)
     .filter(([, lines]) => lines.length > 0)
@@ -134,13 +134,13 @@ export function sections(parts: Readonly<Record<string, readonly string[]>>, loo
     .join('');
 }
 
-/** The column of sellers; none on a terminal when all rows are of one, to save room. */
+/** Returns the column of sellers, or none on a terminal if all rows have the same seller. */
 export function sellerColumn<Row extends { readonly sellerId: string }>(
   rows: readonly Row[],
   look: Look,
 ): TableColumn<Row>[] {
-  const isOfOne = look.columns !== null && new Set(rows.map((row) => row.sellerId)).size === 1;
-  return isOfOne ? [] : [{ header: 'seller', value: (row) => row.sellerId }];
+  const hasOneSeller = look.columns !== null && new Set(rows.map((row) => row.sellerId)).size === 1;
+  return hasOneSeller ? [] : [{ header: 'seller', value: (row) => row.sellerId }];
 }
 
 interface ShownColumn<Row> {
@@ -160,30 +160,40 @@ function layoutOf<Row>(
   const columns = shown.map(({ header, value, align, style }) => {
     const values = rows.map(value);
     const isNumber = isNumeric(values);
-    const cells = values.map((one) => cellText(one, look));
+    const cells = values.map((cell) => cellText(cell, look));
     const side = align ?? (isNumber ? ('right' as const) : ('left' as const));
-    return { style, cells, isNumber, align: side, widest: widest(cells), title: safeLine(header) };
+    const title = safeLine(header);
+    return { style, cells, isNumber, align: side, cellWidth: widest(cells), title };
   });
-  const natural = columns.map((one) => Math.max(one.widest, width(one.title)));
-  if (look.columns === null || total(natural) <= look.columns) {
-    return columns.map((one, n) => ({ ...one, header: [one.title], width: natural[n] ?? 0 }));
+  const natural = columns.map(({ cellWidth, title }) => Math.max(cellWidth, width(title)));
+  if (look.columns === null || totalWidth(natural) <= look.columns) {
+    return columns.map((column, n) => ({
+      ...column,
+      header: [column.title],
+      width: natural[n] ?? 0,
+    }));
   }
-  const headers = columns.map((one) => broken(one.title, one.widest));
-  const broadest = columns.map((one, n) => Math.max(one.widest, widest(headers[n] ?? [])));
-  // A number that is cut would be another number.
-  const least = columns.map((one, n) =>
-    Math.max(one.isNumber ? one.widest : Math.min(one.widest, LEAST), widest(headers[n] ?? [])),
+  const broken = columns.map((column) => {
+    const header = breakHeader(column.title, column.cellWidth);
+    // Numbers are never cut: they would turn into other numbers.
+    const { cellWidth, isNumber } = column;
+    const minWidth = isNumber ? cellWidth : Math.min(cellWidth, MIN_WIDTH);
+    return { ...column, header, minWidth: Math.max(minWidth, widest(header)) };
+  });
+  const widths = narrow(
+    broken.map(({ cellWidth, header }) => Math.max(cellWidth, widest(header))),
+    broken.map(({ minWidth }) => minWidth),
+    look.columns,
   );
-  const widths = fit(broadest, least, look.columns);
-  return columns.map((one, n) => ({ ...one, header: headers[n] ?? [], width: widths[n] ?? 0 }));
+  return broken.map((column, n) => ({ ...column, width: widths[n] ?? 0 }));
 }
 
 /** Breaks a header that is wider than its cells, after underscores and blanks. */
-function broken(header: string, cell: number): string[] {
+function breakHeader(header: string, cellWidth: number): string[] {
   const parts: string[] = [];
   for (const word of header.split(/(?<=_)|\s+/)) {
-    const last = parts.at(-1);
-    if (last !== undefined && width(last + word) <= cell) parts[parts.length - 1] = last + word;
+    const joined = (parts.at(-1) ?? '') + word;
+    if (parts.length > 0 && width(joined) <= cellWidth) parts[parts.length - 1] = joined;
     else parts.push(word);
   }
   return parts;
@@ -193,11 +203,11 @@ function widest(texts: readonly string[]): number {
   return texts.reduce((most, text) => Math.max(most, width(text)), 0);
 }
 
-function total(widths: readonly number[]): number {
+function totalWidth(widths: readonly number[]): number {
   return widths.reduce((sum, one) => sum + one, GAP.length * (widths.length - 1));
 }
 
-/** Makes a cell safe. For a terminal, reads no more than could be shown: descriptions may be megabytes. */
+/** Makes a cell safe. For a terminal, it cuts the text first: descriptions may be megabytes long. */
 function cellText(value: TableCell, look: Look): string {
   if (value === null || value === undefined) return '';
   const text = String(value);
@@ -210,20 +220,20 @@ function isNumeric(values: readonly TableCell[]): boolean {
   return given.length > 0 && given.every((value) => /^(?:number|bigint)$/.test(typeof value));
 }
 
-/** Narrows the widest column that is above its least width, until the table fits. */
-function fit(
+/** Narrows the widest column above its minimum again and again, until the table fits. */
+function narrow(
   widths: readonly number[],
-  least: readonly number[],
+  minimums: readonly number[],
   columns: number,
 ): readonly number[] {
   const out = [...widths];
-  for (let over = total(out) - columns; over > 0; over--) {
-    let most = -1;
+  for (let excess = totalWidth(out) - columns; excess > 0; excess--) {
+    let widestIndex = -1;
     for (const [index, one] of out.entries()) {
-      if (one > (least[index] ?? 0) && one > (out[most] ?? 0)) most = index;
+      if (one > (minimums[index] ?? 0) && one > (out[widestIndex] ?? 0)) widestIndex = index;
     }
-    if (most === -1) break;
-    out[most] = (out[most] ?? 0) - 1;
+    if (widestIndex === -1) break;
+    out[widestIndex] = (out[widestIndex] ?? 0) - 1;
   }
   return out;
 }

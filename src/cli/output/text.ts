@@ -4,7 +4,7 @@ import { stripVTControlCharacters, styleText } from 'node:util';
 import type stringWidth from 'string-width';
 import { moment } from '../../domain/moment.js';
 
-// The marketplace's text is not trusted: it may hold escape sequences that overwrite lines or fake a
+// The marketplace's text is not trusted. It may contain escape sequences that overwrite lines or fake a
 // prompt, and marks that reverse the direction of the text after them.
 const CONTROL = /\p{Cc}/gu;
 const LINE_ENDS = /\r\n|[\n\r\v\f\u0085\u2028\u2029]/g;
@@ -30,24 +30,24 @@ export function safeLine(text: string): string {
   return safeLines(text).replaceAll(/\s*\n\s*/g, ' ');
 }
 
-/** Latin letters and the marks that the program itself prints: each takes one column. */
+/** Latin letters and the program's own symbols, which all take one column. */
 const NARROW = /^[\x20-\x7e\u00a1-\u00ac\u00ae-\u024f–—‘’“”…→−─✓✗]*$/;
 const require = createRequire(import.meta.url);
-let measured: typeof stringWidth | null = null;
+let measureWidth: typeof stringWidth | null = null;
 
-/** The columns that the text takes in a terminal. */
+/** The number of columns that the text takes on a terminal. */
 export function width(text: string): number {
   if (NARROW.test(text)) return text.length;
-  // Loaded when first needed: its expressions of all emoji take 25 ms to compile.
-  measured ??= (require('string-width') as { readonly default: typeof stringWidth }).default;
-  return measured(text);
+  // Loaded on first use: compiling its regular expressions takes 25 ms.
+  measureWidth ??= (require('string-width') as { readonly default: typeof stringWidth }).default;
+  return measureWidth(text);
 }
 
 const GRAPHEMES = new Intl.Segmenter('en', { granularity: 'grapheme' });
 
-/** Cuts text to at most `columns` columns, ending in … when it was longer. Never splits a character. */
+/** Cuts text to at most `columns` columns. A cut text ends in …, and no character is split. */
 export function cut(text: string, columns: number): string {
-  // Measures only what could fit: descriptions may be megabytes.
+  // Measures only as much as could fit: descriptions may be megabytes long.
   const most = columns * 32 + 32;
   if (text.length <= most && width(text) <= columns) return text;
   if (columns < 1) return '';
@@ -66,12 +66,12 @@ export function pad(text: string, columns: number, align: 'left' | 'right'): str
   return align === 'left' ? text + blanks : blanks + text;
 }
 
-/** Words that stay on one line: also a command between backticks, and a number with its unit. */
+/** Words, which stay on one line. A command between backticks and a number with its unit are words too. */
 const WORDS = /(\s*)((?:`[^`]*`|(?<=\d) (?=(?:[kMGTP]?B|s|min|h|d|%|×)(?!\w))|\S)+)/g;
 
 /**
- * Wraps lines that are wider than `columns`, between words. A word wider than a line stays whole.
- * @param hang extra indent of a continued line; by default 2 blanks, and none for a sentence
+ * Wraps lines that are wider than `columns`, between words.
+ * @param hang extra indent of continuation lines; default: none if the line starts with a capital, else 2
  */
 export function wrap(text: string, columns: number, hang?: number): string {
   return text
@@ -107,20 +107,21 @@ export interface Output extends Writable {
 
 export type Style = Parameters<typeof styleText>[0];
 
+/** Width and colours of an output. */
 export interface Look {
-  /** Columns to fit into; null for pipes and files, which are never cut. */
+  /** Width of the terminal; null for pipes and files, where nothing is cut. */
   readonly columns: number | null;
   readonly colour: boolean;
 }
 
-/** Colours only on a terminal, without NO_COLOR (see no-color.org) and TERM=dumb. */
+/** Colours are on for a terminal, unless NO_COLOR (see no-color.org) or TERM=dumb is set. */
 export function lookOf(output: Output, env: NodeJS.ProcessEnv): Look {
   if (output.isTTY !== true) return { columns: null, colour: false };
   const noColour = (env['NO_COLOR'] ?? '') !== '' || env['TERM'] === 'dumb';
   return { columns: output.columns || 80, colour: !noColour };
 }
 
-/** Text in a colour or weight, where the look has colours. The text must be safe already. */
+/** Applies a colour or weight if colours are on. The text must be safe already. */
 export function paint(style: Style, text: string, look: Look): string {
   return look.colour ? styleText(style, text, { validateStream: false }) : text;
 }
@@ -153,7 +154,7 @@ export function duration(milliseconds: number): string {
   return two(Math.round(minutes / 60), 24, 'd', 'h');
 }
 
-/** Says how long ago something was: `just now`, `12 min ago`, `3 h ago`, `5 d ago`; the future is `in 3 h`. */
+/** Formats how long ago something was: `just now`, `12 min ago`, `3 h ago`, `5 d ago`; or `in 3 h`. */
 export function age(at: Date, now: Date): string {
   const ms = now.getTime() - at.getTime();
   const seconds = Math.floor(Math.abs(ms) / 1000);
@@ -166,7 +167,7 @@ export function age(at: Date, now: Date): string {
   return ms < 0 ? `in ${text}` : `${text} ago`;
 }
 
-/** A moment in a column, UTC: on a terminal the day, or the time if it was today; elsewhere whole. */
+/** Formats a time in UTC for a column. On a terminal: the day, or the time of today. Elsewhere: both. */
 export function momentCell(at: Date, now: Date, { columns }: Pick<Look, 'columns'>): string {
   const text = moment(at);
   if (columns === null) return text;

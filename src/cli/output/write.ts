@@ -2,24 +2,24 @@ import { Readable, type Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 
 /**
- * Ends the process quietly when the reader of stdout goes away (`| head`). Any other failure of stdout,
- * such as a full disk, is one line on stderr and exit code 1.
+ * Ends the process silently when the reader of stdout goes away (`| head`). Any other failure of stdout, such
+ * as a full disk, is reported in one line on stderr, with exit code 1.
  */
 export function guardStdout(): void {
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     if (isGone(error)) process.exit(process.exitCode ?? 0);
-    process.stderr.write(`The output can't be written: ${error.message}\n`);
+    process.stderr.write(`error: can't write to stdout: ${error.message}\n`);
     process.exit(1);
   });
-  // Without stderr the work goes on.
+  // The command continues without stderr.
   process.stderr.on('error', () => undefined);
 }
 
 const CHUNK_CHARACTERS = 64 * 1024;
 
 /**
- * Writes lines no faster than they are read. Leaves the stream open.
- * @returns false when the reader went away
+ * Writes lines with backpressure. Leaves the stream open.
+ * @returns false if the reader went away
  */
 export async function writeAll(
   output: Writable,
@@ -34,7 +34,7 @@ export async function writeAll(
     await pipeline(Readable.from(inChunks(lines), { highWaterMark: 1 }), output, { end: false });
     return true;
   } catch (error) {
-    // The source may fail with the same code: only the output's own failure ends quietly.
+    // Only a failure of the output: the source may fail with the same code, which is an error.
     if (gone || (output.destroyed && isGone(error))) return false;
     throw error;
   } finally {

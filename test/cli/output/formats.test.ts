@@ -14,7 +14,7 @@ import { COMMA_CSV, unescapeFormula } from '../../../src/domain/csv.js';
 
 const parse = (text: string): string[][] => read(text, { record_delimiter: '\r\n' });
 
-/** The line of a single row. */
+/** Formats a single row. */
 async function line(cells: readonly CsvCell[], options?: CsvForm): Promise<string> {
   const lines: string[] = [];
   for await (const text of csv([], [cells], options)) lines.push(text);
@@ -25,36 +25,36 @@ describe('CSV', () => {
   const numeric = [true, true, true, false];
   it.each<[string, CsvCell[], CsvForm, string]>([
     [
-      'quotes what must be',
+      'quotes cells with commas, quotes and line ends',
       ['a', 'b,c', '"x"', '2\nl', null, true],
       {},
       'a,"b,c","""x""","2\nl",,true',
     ],
     [
-      'keeps numbers, also as text of PostgreSQL',
+      'does not escape negative numbers, also as text of PostgreSQL',
       [-5, 12n, '-5.0', '-5.0'],
       { numeric },
       "-5,12,-5.0,'-5.0",
     ],
     [
-      'has decimal commas in numbers alone',
+      'writes decimal commas only in numbers',
       ['-5.5', 1.5, '-1+cmd()', '1.4'],
       { numeric, dialect: COMMA_CSV },
       "-5,5;1,5;'-1+cmd();1.4",
     ],
-    ['guards text in a numeric column', ['-1+cmd()'], { numeric }, "'-1+cmd()"],
-    ['has dates in ISO 8601', [new Date(0), new Date(NaN)], {}, '1970-01-01T00:00:00.000Z,'],
+    ['escapes formulas in a numeric column', ['-1+cmd()'], { numeric }, "'-1+cmd()"],
+    ['writes dates in ISO 8601', [new Date(0), new Date(NaN)], {}, '1970-01-01T00:00:00.000Z,'],
   ])('%s', async (_what, cells, options, expected) => {
     expect(await line(cells, options)).toBe(`${expected}\r\n`);
   });
 
-  it('shows no control character on a terminal, but keeps every one in a file', async () => {
+  it('removes control characters on a terminal, but not in a file', async () => {
     const text = 'a\u001B[31m\u009Bb\u202E';
     expect(await line([text], { terminal: true })).toBe('a\uFFFD[31m\uFFFDb\r\n');
     expect(await line([text])).toBe(`${text}\r\n`);
   });
 
-  it('reads back as what was written, any text at all, and nothing begins like a formula', async () => {
+  it('can be read back for any text, and no cell is a formula', async () => {
     const rows = fc.array(fc.array(fc.string({ unit: 'binary' }), { minLength: 2, maxLength: 2 }));
     await fc.assert(
       fc.asyncProperty(rows, async (given) => {
@@ -72,17 +72,17 @@ describe('CSV', () => {
 describe('JSON', () => {
   it.each([
     [
-      'integers as numbers while every reader reads them exactly, else as text',
+      'integers as numbers up to 2^53, else as text',
       { a: 7n, b: 2n ** 53n - 1n, c: 2n ** 53n + 1n, d: -(2n ** 60n) },
       '{"a":7,"b":9007199254740991,"c":"9007199254740993","d":"-1152921504606846976"}',
     ],
     [
-      'dates as ISO 8601, bytes as hexadecimal and what is no number as text',
+      'dates as ISO 8601, bytes as hexadecimal and NaN as text',
       [new Date(0), Buffer.from([1, 255]), new Uint8Array([10]), NaN],
       '["1970-01-01T00:00:00.000Z","\\\\x01ff","\\\\x0a","NaN"]',
     ],
     [
-      'escapes where a terminal would act on characters that JSON leaves alone',
+      'escapes for control characters that JSON leaves alone',
       '\u001B[2J\u009B2J\u007F\u202E\u2028é',
       String.raw`"\u001b[2J\u009b2J\u007f\u202e\u2028é"`,
     ],
@@ -95,14 +95,14 @@ describe('JSON', () => {
     expect([{ a: 1 }, null, undefined].map(ndjsonLine)).toEqual(['{"a":1}\n', 'null\n', 'null\n']);
   });
 
-  it('names members as columns are, but for what came with names of its own', () => {
+  it('renames members to snake case, except in data from the marketplace', () => {
     const at = new Date(0);
     expect(
       withColumnNames([{ runId: 7n, held: { itemId: null, at }, raw: { someField: 1 } }]),
     ).toEqual([{ run_id: 7n, held: { item_id: null, at }, raw: { someField: 1 } }]);
   });
 
-  it('reads back as what was written, and holds nothing a terminal would act on', () => {
+  it('can be read back, and contains no control characters', () => {
     fc.assert(
       fc.property(fc.jsonValue({ stringUnit: 'binary' }), (value) => {
         const line = ndjsonLine(value);
@@ -133,16 +133,16 @@ describe('a row as JSON', () => {
     ['0.12345678901234567891', '"0.12345678901234567891"'],
     ['NaN', '"NaN"'],
     ['-Infinity', '"-Infinity"'],
-  ])('has the number %s as %s, exact for every reader', (text, json) => {
+  ])('has the number %s as %s', (text, json) => {
     expect(value(text, 'number')).toBe(json);
   });
 
-  it('has decimals, such as money, as text with their digits, which no reader can round', () => {
+  it('has decimals, such as money, as text', () => {
     expect(value('19.90', 'decimal')).toBe('"19.90"');
     expect(value('-0.10', 'decimal')).toBe('"-0.10"');
   });
 
-  it('loses no digit of any number', () => {
+  it('keeps every digit of any number', () => {
     fc.assert(
       fc.property(fc.bigInt(), fc.integer({ min: 0, max: 20 }), (unscaled, scale) => {
         const digits = String(unscaled < 0n ? -unscaled : unscaled).padStart(scale + 1, '0');
@@ -155,27 +155,27 @@ describe('a row as JSON', () => {
     );
   });
 
-  it('keeps JSON as it is but for what a terminal would act on, in one line', () => {
+  it('has JSON on one line, with control characters escaped', () => {
     expect(value('{"a":\n  1.10, "b": "\u009B2J\u202E"}', 'json')).toBe(
       '{"a":   1.10, "b": "\\u009b2J\\u202e"}',
     );
   });
 
-  it('has texts, lists, truth and nothing', () => {
+  it('has texts, lists, booleans and null', () => {
     expect(value('say "hi"\n', 'text')).toBe('"say \\"hi\\"\\n"');
     expect(value('{a,"b c",NULL,"{}"}', 'texts')).toBe('["a","b c",null,"{}"]');
     expect(value('f', 'boolean')).toBe('false');
     expect(value(null, 'number')).toBe('null');
   });
 
-  it('tells columns of one name apart, and takes no name for more than a name', () => {
+  it('renames columns of the same name, and accepts __proto__', () => {
     const names = ['a', 'a', '__proto__', 'a_2'];
     const columns = names.map((name) => ({ name, type: 'number' as const }));
     expect(rowEncoder(columns)(['1', '2', '3', '4'])).toBe('{"a":1,"a_3":2,"__proto__":3,"a_2":4}');
   });
 });
 
-/** A decimal number as a fraction of integers in lowest form. */
+/** Normalizes a decimal number to an integer without trailing zeros, and a power of ten. */
 function exact(text: string): string {
   const [, sign = '', whole = '', fraction = '', exponent = '0'] =
     /^(-?)(\d+)(?:\.(\d+))?(?:e([+-]?\d+))?$/.exec(text) ?? [];

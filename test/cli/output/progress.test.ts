@@ -4,7 +4,7 @@ import { Progress } from '../../../src/cli/output/progress.js';
 
 const CLEAR = '\r\u001B[2K';
 
-/** A progress that is shown somewhere, and what it wrote there. */
+/** Starts a progress on an output that collects what is written. */
 function progressOn(
   place: { readonly isTTY?: boolean; readonly columns?: number },
   { label, ...options }: { label: string; unit?: 'bytes'; total?: number; from?: number },
@@ -22,6 +22,8 @@ function progressOn(
   return { progress, writes };
 }
 
+const TERMINAL = { isTTY: true, columns: 100 };
+
 beforeEach(() => {
   vi.useFakeTimers();
 });
@@ -30,22 +32,16 @@ afterEach(() => {
 });
 
 describe('progress on a terminal', () => {
-  it('counts what was done before for no rate, so that the time left is true after a restart', () => {
-    const { progress, writes } = progressOn(
-      { isTTY: true, columns: 100 },
-      { label: 'audit 1', total: 1000, from: 500 },
-    );
+  it('does not count earlier work for the rate, so that the time left is right after a restart', () => {
+    const { progress, writes } = progressOn(TERMINAL, { label: 'audit 1', total: 1000, from: 500 });
     vi.advanceTimersByTime(950);
     progress.update(600);
     vi.advanceTimersByTime(50);
     expect(writes.at(-1)).toContain('600 of 1,000 · 100/s · 4 s left');
   });
 
-  it('promises no time while it is paused, since the time left would only grow', () => {
-    const { progress, writes } = progressOn(
-      { isTTY: true, columns: 100 },
-      { label: 'audit 1', total: 4 },
-    );
+  it('shows no time left during a pause', () => {
+    const { progress, writes } = progressOn(TERMINAL, { label: 'audit 1', total: 4 });
     progress.update(3, { detail: '3 valid', paused: true });
     vi.advanceTimersByTime(30_000);
     expect(writes.at(-1)).toMatch(/ 3 of 4 · 3 valid$/);
@@ -55,10 +51,7 @@ describe('progress on a terminal', () => {
   });
 
   it('redraws one line with rate and time left, and clears it at the end', () => {
-    const { progress, writes } = progressOn(
-      { isTTY: true, columns: 100 },
-      { label: 'main: items', total: 1000 },
-    );
+    const { progress, writes } = progressOn(TERMINAL, { label: 'main: items', total: 1000 });
     vi.advanceTimersByTime(950);
     progress.update(250);
     vi.advanceTimersByTime(50);
@@ -71,7 +64,7 @@ describe('progress on a terminal', () => {
     expect(writes.join('')).not.toContain('\n');
   });
 
-  it('draws at most ten times a second, however often it is told', () => {
+  it('is redrawn at most ten times a second', () => {
     const { progress, writes } = progressOn({ isTTY: true }, { label: 'items' });
     for (let done = 0; done < 5000; done++) {
       progress.update(done);
@@ -80,7 +73,7 @@ describe('progress on a terminal', () => {
     expect(writes).toHaveLength(10);
   });
 
-  it('stays within the line, because a wrapped line can’t be redrawn', () => {
+  it('is cut to one line, because a wrapped line can’t be redrawn', () => {
     const { writes } = progressOn(
       { isTTY: true, columns: 20 },
       { label: 'a label that is long \u001B[31m', total: 10 },
@@ -89,14 +82,14 @@ describe('progress on a terminal', () => {
     expect(writes[0]).toBe(`${CLEAR}a label that is lo…`);
   });
 
-  it('lets other lines through without mixing', () => {
+  it('writes notes on separate lines', () => {
     const { progress, writes } = progressOn({ isTTY: true }, { label: 'items' });
     vi.advanceTimersByTime(100);
     progress.note('careful\u001B[2J');
     expect(writes.slice(1, 3)).toEqual([CLEAR, 'careful\n']);
   });
 
-  it('shows nothing for work that is over at once', () => {
+  it('shows nothing for short work', () => {
     const { progress, writes } = progressOn({ isTTY: true }, { label: 'items' });
     progress.finish();
     vi.advanceTimersByTime(60_000);
@@ -105,7 +98,7 @@ describe('progress on a terminal', () => {
 });
 
 describe('progress elsewhere', () => {
-  it('is a plain line every ten seconds, so that logs stay short', () => {
+  it('is a plain line every ten seconds', () => {
     const { progress, writes } = progressOn({}, { label: 'main: list', unit: 'bytes' });
     vi.advanceTimersByTime(9999);
     progress.update(20_000_000, { detail: 'page' });
@@ -119,7 +112,7 @@ describe('progress elsewhere', () => {
     expect(writes).toHaveLength(2);
   });
 
-  it('counts slow work by the minute', () => {
+  it('shows slow work per minute', () => {
     const { progress, writes } = progressOn({}, { label: 'look-ups', total: 100 });
     progress.update(10);
     vi.advanceTimersByTime(10_000);

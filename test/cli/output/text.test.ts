@@ -36,13 +36,13 @@ const COLUMNS: readonly TableColumn<Row>[] = [
 ];
 
 describe('a table', () => {
-  it('aligns columns, numbers to the right, wide characters as wide as they are', () => {
+  it('aligns columns by display width, numbers to the right', () => {
     expect(table(ROWS, COLUMNS, PIPE)).toBe(
       ['name        price  note', 'Short           5  n', '价格 theme   1200', ''].join('\n'),
     );
   });
 
-  it('has its header even without rows, so that scripts see the columns', () => {
+  it('has a header even without rows', () => {
     expect(table([], COLUMNS, PIPE)).toBe('name  price  note\n');
   });
 
@@ -55,7 +55,7 @@ describe('a table', () => {
     );
   });
 
-  it('breaks headers before it cuts texts, since they are longest where they say least', () => {
+  it('breaks headers before it cuts texts', () => {
     const columns: readonly TableColumn<Row>[] = [
       { header: 'name', value: (row) => row.name },
       { header: 'price_regular_now', value: (row) => row.price },
@@ -67,7 +67,7 @@ describe('a table', () => {
     );
   });
 
-  it('gives way to records where it would have to cut too much, psql’s \\x auto', () => {
+  it('becomes records if the terminal is too narrow, like psql’s \\x auto', () => {
     const rows = [{ name: 'a name that goes on and on', price: 123_456_789, note: 'brief' }];
     const records = (columns: number, vertical?: boolean): string =>
       table(rows, COLUMNS, terminal(columns), { vertical });
@@ -80,7 +80,7 @@ describe('a table', () => {
     expect(table(rows, COLUMNS, PIPE, { vertical: true, first: 8 })).toMatch(/^── 8 ──\n/);
   });
 
-  it('cuts values in records only when nobody asked for records', () => {
+  it('cuts values in records unless records were requested', () => {
     const rows = [{ name: 'word '.repeat(1_000), price: 1, note: null }];
     const auto = table(rows, COLUMNS, terminal(20));
     expect(auto.length).toBeLessThan(800);
@@ -88,7 +88,7 @@ describe('a table', () => {
     expect(asked.match(/word/g)).toHaveLength(1_000);
   });
 
-  it('shows problems on a line of their own on a terminal, and as a column in pipes', () => {
+  it('shows problems on separate lines on a terminal, and as a column in pipes', () => {
     const columns: readonly TableColumn<{ name: string; problem: string | null }>[] = [
       { header: 'name', value: (row) => row.name },
       { header: 'problem', value: (row) => row.problem, isNote: true },
@@ -104,17 +104,17 @@ describe('a table', () => {
     );
   });
 
-  it('is not cut in a pipe, where all of it is wanted', () => {
+  it('is not cut in a pipe', () => {
     const name = 'x'.repeat(500);
     expect(table([{ name, price: 1, note: '' }], COLUMNS, PIPE)).toContain(name);
   });
 
-  it('takes cells of megabytes without measuring them whole', () => {
+  it('cuts cells of megabytes before measuring them', () => {
     const rows = [{ name: 'x'.repeat(16_000_000), price: 1, note: 'n' }];
     expect(table(rows, COLUMNS, { columns: 40, colour: false }).length).toBeLessThan(100);
   });
 
-  it('fits any terminal, as a table or as records, as long as words do, and shows every row', () => {
+  it('fits any terminal, as a table or as records, and shows every row', () => {
     const words = fc
       .array(fc.string({ unit: fc.constantFrom('a', 'b', '价'), maxLength: 8 }), { maxLength: 12 })
       .map((all) => all.join(' '));
@@ -138,7 +138,7 @@ describe('a table', () => {
     );
   });
 
-  it('stays one line a row in a pipe, whatever the cells hold', () => {
+  it('has one line per row in a pipe, for any cells', () => {
     const text = fc.string({ unit: 'binary', maxLength: 80 });
     const row = fc.record({ name: text, price: fc.integer(), note: text });
     fc.assert(
@@ -148,7 +148,7 @@ describe('a table', () => {
     );
   });
 
-  it('paints cells only where there are colours', () => {
+  it('colours cells only if colours are on', () => {
     const rows = [{ name: 'a' }];
     const columns: readonly TableColumn<{ name: string }>[] = [
       { header: 'h', value: (row) => row.name, style: () => 'red' },
@@ -156,37 +156,23 @@ describe('a table', () => {
     expect(table(rows, columns, PIPE)).toBe('h\na\n');
     expect(table(rows, columns, { columns: 20, colour: true })).toContain('\u001B[31ma\u001B[39m');
   });
-
-  it('shows one thing as names and values', () => {
-    expect(
-      pairs(
-        [
-          ['a', 1],
-          ['long name', 'x\ny'],
-          ['none', null],
-        ],
-        PIPE,
-      ),
-    ).toBe('a          1\nlong name  x y\nnone\n');
-  });
 });
 
-describe('colours', () => {
-  const terminal = { isTTY: true, columns: 100 } as Parameters<typeof lookOf>[0];
-  it.each([
-    ['a terminal', terminal, {}, { columns: 100, colour: true }],
-    ['NO_COLOR', terminal, { NO_COLOR: '1' }, { columns: 100, colour: false }],
-    [
-      'an empty NO_COLOR, which means nothing',
-      terminal,
-      { NO_COLOR: '' },
-      { columns: 100, colour: true },
-    ],
-    ['a dumb terminal', terminal, { TERM: 'dumb' }, { columns: 100, colour: false }],
-    ['a pipe', {} as typeof terminal, {}, { columns: null, colour: false }],
-  ])('follow %s', (_, output, env, expected) => {
-    expect(lookOf(output, env)).toEqual(expected);
-  });
+it('pairs are names and values in two columns', () => {
+  const lines = [['a', 1] as const, ['long name', 'x\ny'] as const, ['none', null] as const];
+  expect(pairs(lines, PIPE)).toBe('a          1\nlong name  x y\nnone\n');
+});
+
+const TTY = { isTTY: true, columns: 100 } as Parameters<typeof lookOf>[0];
+
+it.each([
+  ['on for a terminal', TTY, {}, { columns: 100, colour: true }],
+  ['off with NO_COLOR', TTY, { NO_COLOR: '1' }, { columns: 100, colour: false }],
+  ['on with an empty NO_COLOR', TTY, { NO_COLOR: '' }, { columns: 100, colour: true }],
+  ['off for a dumb terminal', TTY, { TERM: 'dumb' }, { columns: 100, colour: false }],
+  ['off for a pipe', {} as typeof TTY, {}, { columns: null, colour: false }],
+])('colours are %s', (_, output, env, expected) => {
+  expect(lookOf(output, env)).toEqual(expected);
 });
 
 const ESC = '\u001B';
@@ -195,29 +181,29 @@ const anyText = fc.string({ unit: 'binary', maxLength: 60 });
 describe('safe text', () => {
   it.each([
     ['colours', `${ESC}[31mred${ESC}[0m`, 'red'],
-    ['a new title of the window', `${ESC}]0;owned\u0007text`, 'text'],
+    ['a window title', `${ESC}]0;owned\u0007text`, 'text'],
     ['a cleared screen', `a${ESC}[2Jb`, 'ab'],
     ['a sequence hidden in a sequence', `${ESC}${ESC}[31m[31mx`, '\uFFFD[31mx'],
     ['an 8-bit sequence', '\u009B31mx', 'x'],
     ['a bell and a backspace', 'a\u0007b\u0008c', 'a\uFFFDb\uFFFDc'],
-    ['a line overwritten', 'good\rbad', 'good bad'],
-    ['lines', 'one\r\n  two\u2028three', 'one two three'],
-    ['a turned reading direction', 'safe\u202Eexe.txt\u2066x', 'safeexe.txtx'],
+    ['a carriage return', 'good\rbad', 'good bad'],
+    ['line ends', 'one\r\n  two\u2028three', 'one two three'],
+    ['a reversed text direction', 'safe\u202Eexe.txt\u2066x', 'safeexe.txtx'],
     ['half a character', 'a\uD83D', 'a\uFFFD'],
-  ])('takes the effect from %s, because marketplace text is hostile', (_, text, expected) => {
+  ])('removes %s', (_, text, expected) => {
     expect(safeLine(text)).toBe(expected);
   });
 
-  it('keeps lines where lines are wanted', () => {
+  it('of several lines keeps its line ends', () => {
     expect(safeLines(`a\tb\r\n${ESC}[1mc`)).toBe('a  b\nc');
   });
 
-  it('keeps letters of any language and emoji as they are', () => {
+  it('keeps letters of any language and emoji', () => {
     const text = 'Größe 价格 السعر 👩‍👩‍👧 é';
     expect(safeLine(text)).toBe(text);
   });
 
-  it('never lets a control character through, whatever the text', () => {
+  it('never contains a control character', () => {
     fc.assert(
       fc.property(anyText, (text) => {
         expect(safeLine(text)).not.toMatch(/[\p{Cc}\u202A-\u202E\u2066-\u2069\u2028\u2029]/u);
@@ -228,8 +214,8 @@ describe('safe text', () => {
   });
 });
 
-describe('measured text', () => {
-  it('is as wide as string-width says, also where that is not asked', () => {
+describe('the width of text', () => {
+  it('is that of string-width, also for the characters that skip it', () => {
     const letters = Array.from({ length: 0x3000 }, (_, code) => String.fromCharCode(code));
     const others = letters.filter((letter) => width(letter) !== stringWidth(letter));
     expect(others).toEqual([]);
@@ -240,18 +226,20 @@ describe('measured text', () => {
     ['价格', 4],
     ['👩‍👩‍👧', 2],
     ['e\u0301', 1],
-  ])('%s takes the columns a terminal gives it', (text, columns) => {
+  ])('of %s is %i', (text, columns) => {
     expect(width(text)).toBe(columns);
   });
+});
 
-  it('is cut with … only where it must be', () => {
+describe('cut text', () => {
+  it('ends in … only if it was too long', () => {
     expect(cut('abcdef', 6)).toBe('abcdef');
     expect(cut('abcdef', 5)).toBe('abcd…');
     expect(cut('价格价格', 4)).toBe('价…');
     expect(cut('ab', 0)).toBe('');
   });
 
-  it('never is wider than asked and never ends in half a character', () => {
+  it('is never too wide and never ends in half a character', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme', maxLength: 60 }), fc.nat(40), (text, columns) => {
         const safe = safeLine(text);
@@ -263,39 +251,44 @@ describe('measured text', () => {
     );
   });
 
-  it('of megabytes is cut without being measured whole', () => {
+  it('may have been megabytes long, which are not measured', () => {
     expect(cut('x'.repeat(16_000_000), 5)).toBe('xxxx…');
   });
+});
 
-  it('is filled up on either side', () => {
-    expect(pad('价', 4, 'left')).toBe('价  ');
-    expect(pad('7', 3, 'right')).toBe('  7');
-    expect(pad('long', 2, 'left')).toBe('long');
-  });
+it('text is padded on either side', () => {
+  expect(pad('价', 4, 'left')).toBe('价  ');
+  expect(pad('7', 3, 'right')).toBe('  7');
+  expect(pad('long', 2, 'left')).toBe('long');
 });
 
 describe('wrapped text', () => {
   it.each([
     [
-      'goes on further in',
+      'indents continuation lines',
       '  → set REDIS_URL to the address of a server',
       20,
       '  → set REDIS_URL to\n    the address of a\n    server',
     ],
-    ['of a sentence does not', 'Everything is kept for ever.', 16, 'Everything is\nkept for ever.'],
     [
-      'keeps a command whole, which is pasted',
+      'does not indent sentences',
+      'Everything is kept for ever.',
+      16,
+      'Everything is\nkept for ever.',
+    ],
+    [
+      'keeps a command on one line',
       'x: run `seller-mirror sync` now',
       16,
       'x: run\n  `seller-mirror sync`\n  now',
     ],
     ['keeps a number with its unit', 'it took 10 s and 5 MB', 10, 'it took\n  10 s and\n  5 MB'],
-    ['that fits stays as it is', 'a  b', 4, 'a  b'],
+    ['does not change lines that fit', 'a  b', 4, 'a  b'],
   ])('%s', (_, text, columns, expected) => {
     expect(wrap(text, columns)).toBe(expected);
   });
 
-  it('says what it said, in lines that fit unless a word does not, at a time that grows with its length only', () => {
+  it('has the same words, in lines that fit, in linear time', () => {
     const word = fc.string({
       unit: fc.constantFrom('a', 'b', '价', '\u001B[1mc'),
       minLength: 1,
@@ -346,7 +339,7 @@ describe('figures for people', () => {
     [47 * HOUR, '47 h ago'],
     [49 * HOUR, '2 d ago'],
     [-3 * HOUR, 'in 3 h'],
-  ])('a moment %d ms back is %s, never older than it is', (ms, text) => {
+  ])('an age of %d ms is %s, rounded down', (ms, text) => {
     expect(age(new Date(NOW.getTime() - ms), NOW)).toBe(text);
   });
 
@@ -360,7 +353,7 @@ describe('figures for people', () => {
     expect(bytes(number)).toBe(text);
   });
 
-  it('counts have their thousands apart and agree with their noun', () => {
+  it('counts have thousands separators and the plural of their noun', () => {
     expect(count(1234567n)).toBe('1,234,567');
     expect(plural(1, 'item')).toBe('1 item');
     expect(plural(0, 'item')).toBe('0 items');
@@ -368,7 +361,7 @@ describe('figures for people', () => {
   });
 });
 
-it('shows a moment whole in a pipe, and as short as it can be told on a terminal', () => {
+it('a time is complete in a pipe, and a day or a time of today on a terminal', () => {
   const now = new Date('2026-11-22T13:45:00Z');
   const [today, before] = [new Date('2026-11-22T00:00:59Z'), new Date('2026-11-21T23:59:59Z')];
   expect(momentCell(today, now, { columns: null })).toBe('2026-11-22 00:00:59Z');

@@ -20,7 +20,7 @@ describe('writing many lines', () => {
     expect(text.join('')).toBe(`${[...lines(20_000)].join('')}end`);
   });
 
-  it('reads no further ahead than the reader takes, so that memory stays small', async () => {
+  it('does not read ahead of the reader', async () => {
     let read = 0;
     let ended = false;
     const output = new PassThrough({ highWaterMark: 1024 });
@@ -38,7 +38,7 @@ describe('writing many lines', () => {
     await writing;
   });
 
-  it('passes on failures of the source, those of broken pipes of its own too', async () => {
+  it('rejects when the source fails, also with EPIPE', async () => {
     const broken = Object.assign(new Error('database gone'), { code: 'EPIPE' });
     const source = (function* () {
       yield 'a';
@@ -48,8 +48,8 @@ describe('writing many lines', () => {
   });
 });
 
-it('the guard of stdout says in one line why the output can’t be written', () => {
-  // The built program, as users run it: a process of its own has a stdout of its own.
+it('guardStdout reports a failure of stdout in one line', () => {
+  // Uses the build, because the test needs a process with its own stdout.
   const built = new URL('../../../dist/cli/output/write.js', import.meta.url).href;
   const program = `
     import { guardStdout } from ${JSON.stringify(built)};
@@ -57,6 +57,6 @@ it('the guard of stdout says in one line why the output can’t be written', () 
     process.stdout.destroy(Object.assign(new Error('no space left'), { code: 'ENOSPC' }));`;
   const args = ['--input-type=module', '-e', program];
   const { status, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' });
-  const complaint = "The output can't be written: no space left\n";
-  expect({ status, stderr }).toEqual({ status: 1, stderr: complaint });
+  const message = "error: can't write to stdout: no space left\n";
+  expect({ status, stderr }).toEqual({ status: 1, stderr: message });
 });

@@ -20,9 +20,9 @@ import type { Store } from '../store/store.js';
 import type { CsvCell } from './output/formats.js';
 import { count, cut, type Look, pad, paint, safeLine, type Style, width } from './output/text.js';
 
-/** Old and new text are cut to this many characters, or fewer where the terminal is narrow. */
-const MOST_CHARACTERS = 72;
-const LEAST_CHARACTERS = 20;
+/** Old and new text are cut to this many characters, or fewer on a narrow terminal. */
+const MAX_CHARACTERS = 72;
+const MIN_CHARACTERS = 20;
 const INDENT = 4;
 
 const STATE_STYLES: Readonly<Record<string, Style>> = {
@@ -37,23 +37,23 @@ type Entry =
   | (ItemChange & { readonly place: bigint; readonly fold: null })
   | (PlacedChange & { readonly place: bigint; readonly fold: ChangeFold });
 
-/** Comes before every item. */
+/** An id for folds, which sorts them before every item. */
 const NO_ITEM = -1n;
 
-/** Formats changes for a person, run by run. Remembers the last run, so that more changes can follow. */
+/** Formats changes for people, run by run. Remembers the last run, so that its header is not repeated. */
 export class ChangeLines {
   readonly #look: Look;
-  /** The columns to fill. Pipes and files have no width: lines are limited there too. */
+  /** Maximum columns of a line, also in pipes and files. */
   readonly #columns: number;
-  /** The columns of an old or new text. */
+  /** Maximum columns of an old or new text. */
   readonly #room: number;
   #last: PlacedChange | null = null;
 
   constructor(look: Look) {
     this.#look = look;
     // Some terminals report 0 columns.
-    this.#columns = look.columns === 0 ? 80 : (look.columns ?? 2 * MOST_CHARACTERS);
-    this.#room = Math.max(LEAST_CHARACTERS, Math.min(MOST_CHARACTERS, this.#columns - 24));
+    this.#columns = look.columns === 0 ? 80 : (look.columns ?? 2 * MAX_CHARACTERS);
+    this.#room = Math.max(MIN_CHARACTERS, Math.min(MAX_CHARACTERS, this.#columns - 24));
   }
 
   of({ changes, folds }: FoldedChanges): string {
@@ -64,11 +64,11 @@ export class ChangeLines {
     return groupChanges(entries.toSorted((a, b) => Number(a.place - b.place)))
       .map(({ runId, sellerId, changedAt, items }) => {
         const run = { runId, sellerId, changedAt, itemId: NO_ITEM };
-        const goesOn = this.#last !== null && isSameRun(run, this.#last);
+        const hasHeader = this.#last === null || !isSameRun(run, this.#last);
         const gap = this.#last === null ? '' : '\n';
         this.#last = run;
         const title = `run ${runId} · ${safeLine(sellerId)} · ${moment(changedAt)}`;
-        const head = goesOn ? '' : `${gap}${paint('bold', title, this.#look)}\n`;
+        const head = hasHeader ? `${gap}${paint('bold', title, this.#look)}\n` : '';
         return head + items.map((item) => this.#entries(item)).join('');
       })
       .join('');
@@ -106,7 +106,7 @@ export class ChangeLines {
     return paint(STATE_STYLES[word] ?? 'bold', word, this.#look);
   }
 
-  /** Cuts texts by characters, to half as many where wide characters would not fit. */
+  /** Cuts texts by characters, to half as many if they contain too many wide characters. */
   #describe(change: ItemChange): ChangeText {
     const text = describeChange(change, this.#room);
     const fits =
@@ -120,7 +120,7 @@ export class ChangeLines {
     const start = `${' '.repeat(INDENT)}${label}  `;
     const [[old = '', now], note] = this.#values(text);
     if (now === undefined) return `${`${start}${old}`.trimEnd()}${note}\n`;
-    // They may differ only in characters that are not shown on a terminal.
+    // The texts may differ only in invisible characters.
     if (old === now && note === '') return `${start}${now} (differs in invisible characters)\n`;
     const room = this.#columns - INDENT - labels - 2;
     const oneLine = width(old) + width(now) + 3 + (text.note?.length ?? 0) + 3 <= room;
@@ -128,7 +128,7 @@ export class ChangeLines {
     return `${start}${old}${between}→ ${now}${note}\n`;
   }
 
-  /** Old and new value, or what joined and left a list; and a note, such as `(-20.0 %)`. */
+  /** Returns old and new value, or what was added to and removed from a list; and a note such as `(-20.0 %)`. */
   #values(text: FieldText): readonly [values: readonly string[], note: string] {
     const note = text.note === null ? '' : paint('cyan', ` (${safeLine(text.note)})`, this.#look);
     if (text.kind === 'values') {
@@ -143,6 +143,7 @@ export class ChangeLines {
 
 type FieldText = Exclude<ChangeText, { kind: 'state' }>;
 
+/** Formats a change for `--json`. */
 export function changeJson({ currencies, old, new: now, ...rest }: ItemChange): object {
   const amounts = rest.field === 'currency' ? null : currencies;
   const comparable = amounts !== null && amounts.old === amounts.new && isText(old) && isText(now);
@@ -159,7 +160,6 @@ function isText(value: ItemChange['old']): value is string {
   return typeof value === 'string';
 }
 
-/** Columns of changes in CSV. */
 export const CSV_COLUMNS = [
   ...['seq', 'seller_id', 'run_id', 'changed_at', 'item_id', 'item_name', 'class', 'field'],
   ...['old_value', 'new_value', 'currency'],
@@ -178,12 +178,13 @@ export function changeCells(change: ItemChange, dialect: CsvDialect): CsvCell[] 
   ];
 }
 
-/** Changes for a person: a change that most items of a run share is one fold. */
+/** Changes for people. A fold stands for a change that most items of a run share. */
 export interface FoldedChanges {
   readonly changes: readonly ItemChange[];
   readonly folds: readonly ChangeFold[];
 }
 
+/** Finds the folds of runs, and remembers them. */
 export class Folds {
   readonly #store: Pick<Store, 'runs'>;
   readonly #known = new Map<bigint, readonly ChangeFold[]>();
@@ -192,11 +193,11 @@ export class Folds {
     this.#store = store;
   }
 
-  /** Finds the folds of the runs of these changes, without those found before. */
+  /** Returns the folds of the runs of these changes, without those returned before. */
   async of(changes: readonly ItemChange[]): Promise<readonly ChangeFold[]> {
-    const news = changes.filter(({ runId }) => !this.#known.has(runId));
-    for (const { runId } of news) this.#known.set(runId, []);
-    const fields = await this.#store.runs.fields(news, FEW_CHANGES);
+    const unknown = changes.filter(({ runId }) => !this.#known.has(runId));
+    for (const { runId } of unknown) this.#known.set(runId, []);
+    const fields = await this.#store.runs.fields(unknown, FEW_CHANGES);
     const found = fields.flatMap((field) => foldOf(field) ?? []);
     for (const fold of found) {
       this.#known.set(fold.runId, [...(this.#known.get(fold.runId) ?? []), fold]);
@@ -204,7 +205,7 @@ export class Folds {
     return found;
   }
 
-  /** Folds consecutive changes; a fold takes the place of the last of its changes. */
+  /** Folds consecutive changes. A fold replaces the last of its changes. */
   async fold(changes: readonly ItemChange[]): Promise<FoldedChanges> {
     await this.of(changes);
     const folds: ChangeFold[] = [];
@@ -218,7 +219,7 @@ export class Folds {
 }
 
 function foldOf({ same, listed, items, place, ...field }: RunField): ChangeFold | null {
-  // Items that are gone are not in the list any more.
+  // The list no longer contains the items that are gone.
   const isGone = field.field === 'state' && same.new !== 'live';
   const all = (items: number): number => Math.max(isGone ? listed + items : listed, items);
   if (isFolded(same.items, all(same.items))) {

@@ -7,19 +7,21 @@ import { type Look, lookOf, wrap } from './output/text.js';
 import { writeAll } from './output/write.js';
 import { asTyped } from './own-command.js';
 
-/** Width and colours of stdout, for results, and of stderr, for everything else. */
+/** Width and colours of stdout (for results) and of stderr (for everything else). */
 export const stdoutLook = (): Look => lookOf(process.stdout, processEnvironment());
 export const stderrLook = (): Look => lookOf(process.stderr, processEnvironment());
 
-/** Writes finished lines to stdout, wrapped on a terminal, with commands as they must be typed here. */
+/** Prints lines to stdout, wrapped on a terminal. Commands in them become runnable (see `asTyped`). */
 export async function print(...texts: readonly string[]): Promise<void> {
   await write(wrapped(asTyped(texts.join('')), stdoutLook()));
 }
 
+/** Prints JSON to stdout, with member names in snake case. */
 export async function printJson(value: unknown): Promise<void> {
   await write(json(withColumnNames(value)));
 }
 
+/** Prints lines to stderr, as `print` does to stdout. */
 export function note(text: string): void {
   process.stderr.write(wrapped(asTyped(text), stderrLook()));
 }
@@ -30,7 +32,7 @@ function wrapped(text: string, { columns }: Look): string {
 
 export async function write(text: string): Promise<void> {
   await new Promise<void>((resolve) => {
-    // guardStdout() handles a reader that went away.
+    // guardStdout() handles errors.
     process.stdout.write(text, () => resolve());
   });
 }
@@ -55,18 +57,18 @@ export async function printList(
   else await print(none);
 }
 
-/** Who runs this command. */
+/** The name of the user who runs this command. */
 export function userName(): string {
   try {
     return userInfo().username;
   } catch {
-    // In a container, the user may have no name.
+    // In containers, users may have no name.
     return `user ${process.getuid?.() ?? 'unknown'}`;
   }
 }
 
 /**
- * Writes lines to stdout; on a terminal through a pager once they are more than it shows at a time.
+ * Writes lines to stdout, on a terminal through a pager if they don't fit the screen.
  * @param options `pager` is false with `--no-pager`
  */
 export async function page(
@@ -81,7 +83,7 @@ export async function page(
   const source = concat(lines);
   try {
     let first = '';
-    // One line is left for the prompt.
+    // One line of the screen is for the prompt.
     while (first.split('\n').length < (process.stdout.rows || 24)) {
       const next = await source.next();
       if (next.done === true) {
@@ -102,7 +104,7 @@ async function* concat(
   for (const part of parts) yield* part;
 }
 
-/** PAGER, which may have arguments, or less, as in git and psql; null when none is wanted or installed. */
+/** Returns PAGER, which may have arguments, or `less`. Null if no pager is wanted or installed. */
 function pagerCommand(): string | null {
   const { PAGER: command = 'less', TERM } = processEnvironment();
   const [program = ''] = command.trim().split(/\s+/);
@@ -110,7 +112,7 @@ function pagerCommand(): string | null {
   return spawnSync('sh', ['-c', 'command -v "$0"', program]).status === 0 ? command : null;
 }
 
-/** Whether a pager has the terminal: Ctrl-C is for the pager then. */
+/** While a pager runs, Ctrl-C is for the pager. */
 let isPaging = false;
 export const pagerHasTerminal = (): boolean => isPaging;
 
@@ -118,7 +120,7 @@ async function throughPager(command: string, lines: AsyncIterable<string>): Prom
   // less: quit if the text fits one screen, keep colours, don't clear the screen.
   const env = { LESS: 'FRX', ...processEnvironment() };
   const child = spawn(command, { shell: true, stdio: ['pipe', 'inherit', 'inherit'], env });
-  // A pager that is left early leaves the rest unread.
+  // Expected: the user may quit the pager before it has read everything.
   child.stdin.on('error', () => undefined);
   isPaging = true;
   try {

@@ -28,18 +28,18 @@ interface ErrorReport {
 }
 
 /**
- * One line for the problem, one for the remedy, never a stack trace.
- * @param databaseUrl to explain the database driver's errors; never shown
+ * Formats an error: one line for the problem, one for the remedy, never a stack trace.
+ * @param databaseUrl used to explain errors of the database driver; never shown
  */
 export function reportError(error: unknown, databaseUrl: string | null): ErrorReport {
   if (error instanceof ConfigError) {
     return { lines: error.message.split('\n'), exitCode: EXIT.usage };
   }
-  const [problem, remedy, exitCode = EXIT.failed] = explained(error, databaseUrl);
+  const [problem, remedy, exitCode = EXIT.failed] = explain(error, databaseUrl);
   return { lines: remedy === null ? [problem] : [problem, `→ ${remedy}`], exitCode };
 }
 
-function explained(
+function explain(
   error: unknown,
   databaseUrl: string | null,
 ): readonly [problem: string, remedy: string | null, exitCode?: ExitCode] {
@@ -49,15 +49,15 @@ function explained(
   if (error instanceof IntakeError) return [error.message, error.remedy, EXIT.usage];
   if (error instanceof MarketplaceOptionsError) return [error.message, null, EXIT.usage];
   if (error instanceof SellerBusyError) {
-    return [error.message, 'wait for it to end; `seller-mirror status` shows it'];
+    return [error.message, 'wait until it has ended; `seller-mirror status` shows it'];
   }
-  // The errors of all parts that know what to do about them.
+  // StoreError, QueueError, ListenError and others.
   if (error instanceof Error && 'remedy' in error) return [error.message, String(error.remedy)];
   const store = explainDatabaseError(error, databaseUrl ?? 'embedded');
   if (store !== null) return [store.message, store.remedy];
   const message = error instanceof Error ? error.message : String(error);
   return [
     `unexpected: ${message.split('\n', 1)[0] ?? ''}`,
-    'this is a defect of seller-mirror; LOG_LEVEL=debug shows where it happened',
+    'this is a bug in seller-mirror; LOG_LEVEL=debug shows where it happened',
   ];
 }

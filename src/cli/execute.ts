@@ -13,19 +13,22 @@ import { reportError } from './errors.js';
 import { EXIT, type ExitCode } from './exit-codes.js';
 import { safeLine } from './output/text.js';
 
-/** Time for an orderly end after Ctrl-C. */
+/** Time that a command has to end after Ctrl-C. */
 const GRACE_MS = 5_000;
 
-/** Aborted by SIGINT and SIGTERM; commands pass its signal to everything that takes time. */
+/** Aborted by SIGINT and SIGTERM. Commands pass its signal to everything that takes time. */
 const interruption = new AbortController();
 
-function endNow(): never {
-  process.exit(process.exitCode ?? interrupted());
+function exitNow(): never {
+  if (process.exitCode === undefined) {
+    process.stderr.write('interrupted; nothing is left half done; run it again to continue\n');
+  }
+  process.exit(process.exitCode ?? EXIT.interrupted);
 }
 
 /**
- * Sets the exit code of the process; turns errors into lines on stderr, Ctrl-C into an orderly end.
- * @param graceMs time for that end; null: it takes as long as it takes
+ * Runs a command: sets the exit code of the process, prints errors on stderr, and ends the command on Ctrl-C.
+ * @param graceMs time that the command has to end after Ctrl-C; null: no limit
  */
 async function execute(
   work: (signal: AbortSignal) => Outcome,
@@ -33,19 +36,19 @@ async function execute(
 ): Promise<void> {
   const onSignal = (signal: NodeJS.Signals): void => {
     if (signal === 'SIGINT' && pagerHasTerminal()) return;
-    // A second signal ends it at once. Committed data is safe; the rest was never visible.
-    if (interruption.signal.aborted) endNow();
+    // A second signal ends the process at once. The database rolls back what was not committed.
+    if (interruption.signal.aborted) exitNow();
     interruption.abort(new Error('interrupted'));
-    // Ends also when something can't be aborted, such as the wait for a host that never answers.
-    if (graceMs !== null) setTimeout(endNow, graceMs).unref();
+    // Some operations can't be aborted, such as connecting to a host that does not answer.
+    if (graceMs !== null) setTimeout(exitNow, graceMs).unref();
   };
   process.on('SIGINT', onSignal);
   process.on('SIGTERM', onSignal);
   try {
     process.exitCode = (await work(interruption.signal)) ?? EXIT.done;
   } catch (error) {
-    // At once: what is still open, such as a pending connection, ends with the process.
-    if (interruption.signal.aborted) endNow();
+    // Without waiting for what is still open, such as a pending connection.
+    if (interruption.signal.aborted) exitNow();
     process.exitCode = complain(error);
   } finally {
     process.off('SIGINT', onSignal);
@@ -53,7 +56,7 @@ async function execute(
   }
 }
 
-/** Waits for work that can't be aborted, until the signal. The work must leave nothing half done. */
+/** Waits for a promise until the signal aborts. The work behind it continues, so it must be safe to kill. */
 export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   signal.throwIfAborted();
   const aborted = new Promise<never>((_, reject) => {
@@ -63,15 +66,10 @@ export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): P
   return await Promise.race([work, aborted]);
 }
 
-function interrupted(): ExitCode {
-  process.stderr.write('interrupted; nothing is half done, run it again to go on\n');
-  return EXIT.interrupted;
-}
-
-/** Used to explain the database driver's errors; never shown. */
+/** Used to explain errors of the database driver; never shown. */
 let databaseUrl: string | null = null;
 
-/** @param who the seller it is about, when others are not affected @returns the exit code for it */
+/** Prints an error on stderr. @param who the seller, if other sellers are not affected @returns its exit code */
 export function complain(error: unknown, who?: string): ExitCode {
   const { lines, exitCode } = reportError(error, databaseUrl);
   const head = who === undefined ? 'error' : `error: ${who}`;
@@ -84,23 +82,24 @@ export function complain(error: unknown, who?: string): ExitCode {
   return exitCode;
 }
 
-/** @throws ConfigError with everything that is wrong with the configuration of this process */
+/** Reads the settings without printing warnings. @throws ConfigError that lists all problems */
 export function readSettings(needs: 'store' | 'sellers'): Config {
   return loadConfig(needs, cronFault);
 }
 
-/** At most this many warnings are shown: a thousand sellers may have one each. */
-const MOST_WARNINGS = 20;
+/** Maximum number of warnings to print: each of a thousand sellers may have one. */
+const MAX_WARNINGS = 20;
 
+/** Reads the settings and prints their warnings. @throws ConfigError that lists all problems */
 export async function configFor(needs: 'store' | 'sellers'): Promise<Config> {
   const config = readSettings(needs);
   const exposed = needs === 'sellers' && (await isNewWarning(config)) ? config.exposedSecrets : [];
   const warnings = [...config.warnings, ...exposed];
-  for (const warning of warnings.slice(0, MOST_WARNINGS)) {
+  for (const warning of warnings.slice(0, MAX_WARNINGS)) {
     note(`warning: ${safeLine(warning)}\n`);
   }
-  const more = warnings.length - MOST_WARNINGS;
-  if (more > 0) note(`warning: and ${more} more like these\n`);
+  const more = warnings.length - MAX_WARNINGS;
+  if (more > 0) note(`warning: ${more} more warnings are not shown\n`);
   databaseUrl = config.databaseUrl?.reveal() ?? null;
   return config;
 }
@@ -108,8 +107,8 @@ export async function configFor(needs: 'store' | 'sellers'): Promise<Config> {
 const DAY_MS = 86_400_000;
 
 /**
- * Whether the warning about secrets that others can read was not shown within a day. A file in DATA_DIR
- * keeps the last warning; without it, the warning is shown each time. A link in its place is replaced.
+ * True unless the same warning about exposed secrets was printed within a day. A file in DATA_DIR keeps the
+ * last warning; if it can't be written, the warning is printed each time. A link in its place is replaced.
  */
 async function isNewWarning({ dataDir, databaseUrl, exposedSecrets }: Config): Promise<boolean> {
   if (exposedSecrets.length === 0) return false;
@@ -120,19 +119,19 @@ async function isNewWarning({ dataDir, databaseUrl, exposedSecrets }: Config): P
     const isRecent = found.isFile() && Math.abs(Date.now() - found.mtimeMs) < DAY_MS;
     if (isRecent && (await readFile(path, 'utf8')) === text) return false;
   } catch {
-    // Not shown yet.
+    // Not printed yet.
   }
   try {
-    // The embedded server makes its folder itself, as the user it runs as.
+    // The embedded server creates DATA_DIR itself, as the user that it runs as.
     if (databaseUrl !== null) await mkdir(dataDir, { recursive: true });
     await writeWhole(path, [text]);
   } catch {
-    // The next command shows it again.
+    // The next command prints it again.
   }
   return true;
 }
 
-/** Opens the app for a command, and closes it also after an error. */
+/** Opens the app, and closes it after the work, also after an error. */
 export async function withApp<T>(
   command: string,
   needs: 'store' | 'sellers',
@@ -141,14 +140,14 @@ export async function withApp<T>(
   events?: AppEvents,
 ): Promise<T> {
   const config = await configFor(needs);
-  // Loads while the store is opened, and is there when the first request is made.
+  // Preloads the client while the store is opened.
   if (needs === 'sellers') void import('../marketplace/client.js');
   const app = await unlessAborted(openApp(config, command, signal, events), signal);
   let result: T;
   try {
     result = await work(app);
   } catch (error) {
-    // The command's error matters more than one of closing.
+    // The error of the work matters more than an error of closing.
     await app.close().catch(() => undefined);
     throw error;
   }
@@ -156,10 +155,7 @@ export async function withApp<T>(
   return result;
 }
 
-/**
- * How to open the configured store without the rest of the app.
- * @param name of the command, for the sessions in the database
- */
+/** Returns the options for opening the store alone. @param name of the command, shown as the session name */
 export async function databaseOptions(
   name: string,
   signal: AbortSignal,
@@ -168,29 +164,27 @@ export async function databaseOptions(
   return { databaseUrl, dataDir, applicationName: `seller-mirror ${name}`, signal };
 }
 
-/** Opens the queues of an app. @param name of the command, for the sessions in the database */
+/** Opens the queues. The caller closes them. @param name of the command, shown as the database's session name */
 export async function queuesOf(
   { config, database }: App,
   name: string,
   log: Log = silentLog,
 ): Promise<Queues> {
-  const { redis: target, queuePrefix: prefix, keepJobsDays } = config;
-  const { openQueues } = await import('../queue/queues.js'); // takes long to load
-  const applicationName = `seller-mirror ${name}`;
+  const { openQueues } = await import('../queue/queues.js'); // slow to load
   return openQueues({
-    target,
+    target: config.redis,
     databaseUrl: database.url,
-    prefix,
-    keepJobsDays,
-    applicationName,
+    prefix: config.queuePrefix,
+    keepJobsDays: config.keepJobsDays,
+    applicationName: `seller-mirror ${name}`,
     log,
   });
 }
 
-/** What an action returns: no exit code means that it is done. */
+/** The result of an action. No exit code means EXIT.done. */
 type Outcome = Promise<ExitCode | void>;
 
-/** Makes an action of Commander of a function that takes the signal, arguments and options. */
+/** Wraps a function as an action for Commander. @param work receives the signal, then Commander's arguments */
 export function action<A extends unknown[]>(
   work: (signal: AbortSignal, ...args: A) => Outcome,
 ): (...args: A) => Promise<void> {
@@ -198,8 +192,8 @@ export function action<A extends unknown[]>(
 }
 
 /**
- * The same for a service. After a signal it stops in order, then the process ends, also when something is
- * still open. A second signal ends it at once: the next worker repeats the unfinished jobs.
+ * As `action`, for a service. The first signal stops it without a time limit; then the process exits, even if
+ * something is still open. A second signal ends it at once: the next worker repeats the unfinished jobs.
  */
 export function serviceAction<A extends unknown[]>(
   work: (signal: AbortSignal, ...args: A) => Outcome,
@@ -221,7 +215,7 @@ export function appAction<A extends unknown[]>(
   );
 }
 
-/** `codes check`: the command as it is typed. */
+/** The full name of a command, such as `codes check`. */
 function pathOf(command: Command): string {
   const { parent } = command;
   const isOuter = parent === null || parent.parent === null;

@@ -2,11 +2,11 @@ export const EXIT = {
   done: 0,
   failed: 1,
   usage: 2,
-  /** A run waits for a person's approval. */
+  /** A run waits for a person's decision. */
   held: 3,
-  /** Finished, but some codes could not be proven valid or invalid. */
+  /** Finished, but some codes are neither proven valid nor proven invalid. */
   unproven: 4,
-  /** Finished, and some codes are invalid: only with `--fail-on invalid`. */
+  /** Finished, and some codes are invalid. Only with `--fail-on invalid`. */
   invalid: 5,
   interrupted: 130,
 } as const;

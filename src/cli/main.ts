@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Only these load before the check of Node's version: old versions can't parse the rest.
+// The rest loads after the check of Node's version, because old versions can't parse it.
 import '../../check-node.cjs'; // oxlint-disable-line import/no-unassigned-import
 import { describeLoadError } from './open-files.js';
 

@@ -1,21 +1,21 @@
 import { closeSync, openSync } from 'node:fs';
 
-/** Files and connections that a process needs at a time: pools, calls, and modules being loaded. */
+/** Open files and connections that a process needs: for pools, requests, and loading modules. */
 const NEEDED = 256;
 
 /**
- * Describes an error that is caused by the limit of open files; null for any other. Many modules report
- * the limit as something else, such as a missing file: any error counts while no file can be opened.
+ * Describes an error caused by the limit of open files. Modules often report it as another error, such as a
+ * missing file. So every error counts while the process can't open a file. @returns null for other errors
  */
 export function describeOutOfFiles(error: unknown): [problem: string, remedy: string] | null {
-  if (!isOutOfFiles(error) && !isFull()) return null;
+  if (!isOutOfFiles(error) && canOpenFiles()) return null;
   return [
     `too few open files are allowed (ulimit -n ${openFilesLimit()}); seller-mirror needs at least ${NEEDED}`,
     'raise the limit: `ulimit -n 1024` in the shell that starts it, nofile in /etc/security/limits.conf, or LimitNOFILE=1024 in its systemd unit',
   ];
 }
 
-/** Describes an error of loading the program; null when it has another cause. */
+/** Describes an error of loading the program's modules. @returns null for other errors */
 export function describeLoadError(error: unknown): [problem: string, remedy: string] | null {
   const outOfFiles = describeOutOfFiles(error);
   if (outOfFiles !== null || codeOf(error) !== 'ERR_MODULE_NOT_FOUND') return outOfFiles;
@@ -25,12 +25,12 @@ export function describeLoadError(error: unknown): [problem: string, remedy: str
   ];
 }
 
-/** As `errorCode`, which may be missing with the rest of the program: this module loads before it. */
+/** Like `errorCode` of the domain, which this module can't import: it may be what is missing. */
 function codeOf(error: unknown): unknown {
   return error instanceof Error && 'code' in error ? error.code : null;
 }
 
-/** Whether the error, or one within it, says that no more files can be opened. */
+/** True if the error or an inner error says that no more files can be opened. */
 function isOutOfFiles(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const code = codeOf(error);
@@ -39,16 +39,16 @@ function isOutOfFiles(error: unknown): boolean {
   return isOutOfFiles(error.cause) || inner.some(isOutOfFiles);
 }
 
-function isFull(): boolean {
+function canOpenFiles(): boolean {
   try {
     closeSync(openSync(process.execPath, 'r'));
-    return false;
+    return true;
   } catch (error) {
-    return isOutOfFiles(error);
+    return !isOutOfFiles(error);
   }
 }
 
-/** The limit, read without opening a file. */
+/** Returns the limit, without opening a file. */
 function openFilesLimit(): string {
   const { userLimits } = process.report.getReport() as {
     userLimits?: { open_files?: { soft: number | string } };

@@ -16,13 +16,13 @@ export interface TableOptions {
   readonly pager?: boolean;
 }
 
-/** Options that several commands have. */
+/** Options that several commands share. */
 const SHARED = {
   json: new Option('--json', 'print JSON for scripts'),
   seller: new Option('--seller <name>', 'only this seller (default: all)'),
-  oneSeller: new Option('--seller <name>', 'which seller; needed where several are configured'),
+  oneSeller: new Option('--seller <name>', 'which seller; required if several are configured'),
   decimalComma: DECIMAL_COMMA,
-  vertical: new Option('--vertical', 'each field on a line of its own, uncut'),
+  vertical: new Option('--vertical', 'each field on a separate line, uncut'),
   pager: new Option('--no-pager', 'no PAGER, also for tables longer than the terminal'),
   /** For commands that work on an audit. */
   detach: new Option('--detach', 'leave the work to `run` or `worker`').conflicts([
@@ -32,18 +32,20 @@ const SHARED = {
   ]),
 } as const;
 
-/** What `--help` says of a command, and its last options, in their order. */
 interface CommandParts {
-  /** Says it in the help of the command above; the program says it for those at the top. */
+  /** Shown in the help of the parent command. For top-level commands, see COMMANDS in program.ts. */
   readonly summary?: string;
   readonly about: string;
-  /** Before the examples, and after them. */
+  /** Shown before the examples. */
   readonly notes?: string;
+  /** Shown after the examples. */
   readonly more?: string;
   readonly examples: readonly string[];
+  /** Added after the options that the command has already. */
   readonly options?: readonly (keyof typeof SHARED | Option)[];
 }
 
+/** Adds help texts and options to a command. */
 export function described(command: Command, parts: CommandParts): Command {
   const { summary = '', about, notes = '', more = '', examples, options = [] } = parts;
   for (const one of options) command.addOption(typeof one === 'string' ? SHARED[one] : one);
@@ -65,7 +67,7 @@ export function chosenSellers(config: Config, name: string | undefined): readonl
   return chosen;
 }
 
-/** The error for a seller that neither settings nor store know. @param known the names of those they know */
+/** @param known names of the sellers that are configured or in the store */
 export function unknownSeller(name: string, known: readonly string[]): CommandError {
   return usageError(
     `no seller "${name}" is configured or in the store`,
@@ -73,7 +75,7 @@ export function unknownSeller(name: string, known: readonly string[]): CommandEr
   );
 }
 
-/** @throws {CommandError} when a seller is named, and the store does not know it */
+/** @throws {CommandError} when a seller is named that is not in the store */
 export async function checkStored(
   { sellers }: Pick<Store, 'sellers'>,
   name: string | undefined,
@@ -99,18 +101,19 @@ export function momentOf(text: string): Date {
   throw new InvalidArgumentError(`${reading.fault}.`);
 }
 
-const MOST_ROWS = 2n ** 63n - 1n;
+const MAX_BIGINT = 2n ** 63n - 1n;
 
-/** Makes a reader of numbers that the store gives, such as those of runs. @param fault for any other text */
+/** Returns a parser of ids that the store assigns, such as those of runs. @param fault for invalid ids */
 export function rowNumber(fault: string): (text: string) => bigint {
   return (text) => {
-    if (/^\d{1,19}$/.test(text) && BigInt(text) > 0n && BigInt(text) <= MOST_ROWS) {
+    if (/^\d{1,19}$/.test(text) && BigInt(text) > 0n && BigInt(text) <= MAX_BIGINT) {
       return BigInt(text);
     }
     throw new InvalidArgumentError(asTyped(fault));
   };
 }
 
+/** Removes undefined members, for parameters with exact optional properties. */
 export function given<T extends object>(members: T) {
   return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as {
     [K in keyof T]?: Exclude<T[K], undefined>;

@@ -2,23 +2,24 @@ import type { EventEmitter } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { Argument, type Command, Option } from 'commander';
 
-/** What help shows of a command: its code takes a second to load, all commands together. */
+/** The help of a command. Printing it from here is fast: loading the code of all commands takes a second. */
 export interface Outline {
   readonly name: string;
   readonly summary: string;
   readonly description: string;
   readonly usage: string;
-  /** Each as it is written, such as `<id>` or `--json`, with what is said of it. */
+  /** `flags` as in the help, such as `<id>`. */
   readonly arguments: readonly (readonly [flags: string, text: string])[];
+  /** `flags` as in the help, such as `--json`. */
   readonly options: readonly (readonly [flags: string, text: string])[];
-  /** What follows at the end. */
+  /** The text after the options: notes and examples. */
   readonly after: string;
   readonly commands: readonly Outline[];
-  /** Whether `help` is listed among them. */
+  /** True if the subcommands include `help`. */
   readonly helpCommand: boolean;
 }
 
-/** The outlines that the build wrote, of all commands; none when the program runs from its sources. */
+/** Reads the outlines of all commands from the build. Empty when the program runs from its sources. */
 export function writtenOutlines(): readonly Outline[] {
   try {
     const text = readFileSync(new URL('outline.json', import.meta.url), 'utf8');
@@ -31,7 +32,7 @@ export function writtenOutlines(): readonly Outline[] {
 export function outlineOf(command: Command): Outline {
   const help = command.createHelp();
   let after = '';
-  // A command is an emitter, which its types don't tell.
+  // Commands are event emitters, but their types don't show it.
   (command as unknown as EventEmitter).emit('afterHelp', {
     error: false,
     command,

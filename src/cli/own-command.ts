@@ -6,23 +6,23 @@ const PACKAGE = fileURLToPath(new URL('../..', import.meta.url));
 const DEFAULT_DATA_DIR = 'data';
 
 /**
- * The command that starts this program from the current folder as it was started, with its data folder, so
- * that printed lines work when pasted. @param dataDir by default the one of the environment
+ * Returns the command line that starts this program again in the current folder, such as `npx seller-mirror`.
+ * Printed commands work when pasted. @param dataDir default: the DATA_DIR of the environment
  */
 export function ownCommand(dataDir: string = resolve(givenDataDir())): string {
   const isDefault = dataDir === resolve(DEFAULT_DATA_DIR);
-  const own = isDefault ? '' : `DATA_DIR=${shellWord(relativeTo(dataDir))} `;
-  // An empty DATABASE_URL overrides .env.
-  const none = processEnvironment()['DATABASE_URL'] === '' ? 'DATABASE_URL= ' : '';
-  return `${none}${own}${program()}`;
+  const dataDirPart = isDefault ? '' : `DATA_DIR=${shellWord(shorterPath(dataDir))} `;
+  // An empty DATABASE_URL in the environment overrides .env.
+  const databasePart = processEnvironment()['DATABASE_URL'] === '' ? 'DATABASE_URL= ' : '';
+  return `${databasePart}${dataDirPart}${program()}`;
 }
 
-/** The same for `$(…)`: npm must not print the script it runs. */
+/** Like ownCommand, for `$(…)`: npm must not print the script that it runs. */
 export function quietCommand(dataDir?: string): string {
   return ownCommand(dataDir).replace(/(?<=\bnpm (?:start|run \S+)) --$/, ' --silent --');
 }
 
-/** Replaces commands in a message, such as `seller-mirror sync`, by what must be typed here. */
+/** Replaces commands in a message, such as `seller-mirror sync`, by ones that work when pasted. */
 export function asTyped(message: string): string {
   return message.includes('`seller-mirror ')
     ? message.replaceAll(/`seller-mirror (?=[a-z])/g, () => `\`${ownCommand()} `)
@@ -33,7 +33,7 @@ function givenDataDir(): string {
   return processEnvironment()['DATA_DIR']?.trim() || DEFAULT_DATA_DIR;
 }
 
-/** The end of an npm script that passes arguments on to this program. */
+/** Matches an npm script that passes its arguments on to this program. */
 const RUNS_PROGRAM = /(?:^|[\s/\\'"])(?:seller-mirror|main\.js)['"]?$/;
 
 function program(): string {
@@ -45,15 +45,16 @@ function program(): string {
   const installed = basename(script).startsWith('seller-mirror');
   if (installed && basename(dirname(script)) !== '.bin') return 'seller-mirror';
   const byNpm = event !== undefined && resolve('.') === resolve(PACKAGE);
-  return installed || byNpm ? 'npx seller-mirror' : `node ${shellWord(relativeTo(script))}`;
+  return installed || byNpm ? 'npx seller-mirror' : `node ${shellWord(shorterPath(script))}`;
 }
 
-/** The path as given or relative to the current folder, whichever is shorter. */
-function relativeTo(path: string): string {
+/** The path, or the path relative to the current folder if that is shorter. */
+function shorterPath(path: string): string {
   const near = relative('.', path) || '.';
   return near.length < path.length ? near : path;
 }
 
+/** Quotes a word for a shell if necessary. */
 export function shellWord(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }

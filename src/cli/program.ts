@@ -5,7 +5,7 @@ import { EXIT } from './exit-codes.js';
 import { addOutline, type Outline, writtenOutlines } from './outline.js';
 import { guardStdout } from './output/write.js';
 
-/** What help says of a command, and its module, which is loaded only when needed: all take half a second. */
+/** The summary of a command, and its module, which is loaded on demand: loading all takes half a second. */
 type CommandEntry = readonly [
   summary: string,
   load: () => Promise<{ readonly add: (program: Command) => void }>,
@@ -69,7 +69,7 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   ],
 };
 
-/** Runs a command line. @param argv with Node and the script at its beginning */
+/** Runs a command line. @param argv starts with the paths of Node and the script */
 export async function runProgram(argv: readonly string[]): Promise<void> {
   guardStdout();
   const words = argv.slice(2);
@@ -81,29 +81,29 @@ export async function runProgram(argv: readonly string[]): Promise<void> {
   await command.parseAsync(withStatement(argv));
 }
 
-/** Whether it is plain that help is wanted: `codes check --help` or `help codes check`. */
+/** True for a plain request for help, such as `codes check --help` or `help codes check`. */
 function asksForHelp(words: readonly string[]): boolean {
   return /^(?:help(?: [a-z]+)*|(?:[a-z]+ )+(?:-h|--help))$/.test(words.join(' '));
 }
 
-/** The commands to load for a command line: by its first word. */
+/** Returns the commands to load, by the first word of the command line. */
 function commandsFor(word: string): readonly string[] {
   if (/^(?:-h|--help|-V|--version)$/.test(word)) return [];
-  // `help` and an unknown word may mean any command, and completion covers all.
+  // `help` and unknown words may refer to any command, and `completion` needs all.
   const isOne = Object.hasOwn(COMMANDS, word) && word !== 'completion';
   return isOne ? [word] : Object.keys(COMMANDS);
 }
 
-/** Puts a blank before SQL that begins with a comment, so that it is not taken for an option. */
+/** Puts a blank before SQL that starts with a comment, which Commander would read as an option. */
 function withStatement(argv: readonly string[]): readonly string[] {
   if (argv[2] !== 'sql') return argv;
   return argv.map((argument) => (/^--\s/.test(argument) ? ` ${argument}` : argument));
 }
 
 /**
- * Makes the command line.
- * @param loaded commands that are loaded; the others have only what `--help` shows
- * @param outlines in whose place they need not be loaded
+ * Builds the command line.
+ * @param loaded names of the commands to load; the others get only a name and a summary
+ * @param outlines used instead of loading their commands
  */
 export async function program(
   loaded: readonly string[] = Object.keys(COMMANDS),
@@ -112,10 +112,10 @@ export async function program(
   const command = new Command('seller-mirror')
     .description('Mirrors a marketplace seller’s account and items into PostgreSQL.')
     .version(VERSION)
-    .showHelpAfterError('  → add --help to see what there is')
+    .showHelpAfterError('  → add --help to see commands and options')
     .configureHelp({ subcommandTerm })
     .exitOverride(exitAsDocumented)
-    // Options after a subcommand belong to it: `runs` and `runs show` both have --json.
+    // Options after a subcommand belong to the subcommand: `runs` and `runs show` both have --json.
     .enablePositionalOptions()
     .addHelpText(
       'after',
@@ -131,19 +131,19 @@ export async function program(
   return command;
 }
 
-/** How help lists a command: at the top by name alone, since not all are loaded. */
+/** Lists top-level commands by name alone in help, because the usage of most is not loaded. */
 function subcommandTerm(this: Help, command: Command): string {
   return command.parent?.parent === null
     ? command.name()
     : Help.prototype.subcommandTerm.call(this, command);
 }
 
-/** Wrong usage ends with 2; Commander would say 1. Help and version end with 0. */
+/** Wrong usage exits with 2 (Commander's default is 1), help and version with 0. */
 function exitAsDocumented(error: CommanderError): never {
   process.exit(error.exitCode === 0 ? EXIT.done : EXIT.usage);
 }
 
-/** Former or mistaken names of commands, and their present names. */
+/** Former names of commands, and names that people try, with the actual names. */
 const FORMER_NAMES: Readonly<Record<string, string>> = {
   approve: 'runs approve',
   reject: 'runs reject',
@@ -153,25 +153,25 @@ const FORMER_NAMES: Readonly<Record<string, string>> = {
   'codes export': 'audits export',
 };
 
-/** Answers a former name with an error that says the present one. */
-function refuseFormerNames(program: Command, [one = '', two = '']: readonly string[]): void {
-  const former = [one, `${one} ${two}`].find((words) => Object.hasOwn(FORMER_NAMES, words));
+/** Ends with an error that names the actual command if a former name was used. */
+function refuseFormerNames(program: Command, [first = '', second = '']: readonly string[]): void {
+  const former = [first, `${first} ${second}`].find((name) => Object.hasOwn(FORMER_NAMES, name));
   if (former === undefined) return;
   program.error(`error: unknown command '${former}'; it is called '${FORMER_NAMES[former]}'`);
 }
 
-/** Answers an unknown word after a command with others in it, which Commander would call one argument too many. */
-function refuseUnknown(program: Command, [one = '', two = '']: readonly string[]): void {
-  const parent = childOf(program, one);
+/** Ends with an error for an unknown subcommand. Commander would only say that there are too many arguments. */
+function refuseUnknown(program: Command, [first = '', second = '']: readonly string[]): void {
+  const parent = childOf(program, first);
   const takesWords = parent === undefined || parent.registeredArguments.length > 0;
-  if (takesWords || parent.commands.length === 0 || !/^[a-z]/i.test(two)) return;
-  if (two !== 'help' && childOf(parent, two) === undefined) refuse(program, parent, two);
+  if (takesWords || parent.commands.length === 0 || !/^[a-z]/i.test(second)) return;
+  if (second !== 'help' && childOf(parent, second) === undefined) refuse(program, parent, second);
 }
 
 /**
- * Shows the help that `help codes check` or `codes help check` asks for, and ends the process.
- * Commander would answer an unknown command there with the help of another one.
- * @param words of the command line; does nothing when they don't ask for help
+ * Prints help for `help codes check` and `codes help check`, and ends the process. For an unknown command,
+ * Commander would print the help of another one.
+ * @param words of the command line; without `help` among them, nothing happens
  */
 function showHelp(program: Command, words: readonly string[]): void {
   const place = words.indexOf('help');
@@ -180,7 +180,7 @@ function showHelp(program: Command, words: readonly string[]): void {
   if (place < 0 || parent === undefined || parent.commands.length === 0) return;
   let command = parent;
   for (const word of words.slice(place + 1).filter((one) => !one.startsWith('-'))) {
-    // Words after a command without subcommands are its arguments.
+    // The remaining words are arguments of a command without subcommands.
     if (command.commands.length === 0) break;
     command = childOf(command, word) ?? refuse(program, command, word);
   }
@@ -202,7 +202,7 @@ function refuse(program: Command, parent: Command, word: string): never {
   return program.error(`error: unknown command '${path}${word}'${meant}`);
 }
 
-/** `codes ` for the commands of `codes`; nothing for those of the program itself. */
+/** The full name of a command with a blank after it, such as `codes check `. Empty for the program itself. */
 function pathOf(command: Command): string {
   return command.parent === null ? '' : `${pathOf(command.parent)}${command.name()} `;
 }

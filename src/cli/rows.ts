@@ -29,13 +29,13 @@ export function formatOption(description: string): Option {
 }
 
 interface RowsOptions extends TableOptions, FormatOptions {
-  /** Short: the day, or the time if it was today; on a terminal only. */
+  /** Short: on a terminal, the day, or the time of today. Default: whole. */
   readonly moments?: 'whole' | 'short';
 }
 
 type Row = readonly (string | null)[];
 
-/** Writes the rows of an answer of any size to stdout, in bounded memory; a table through a pager. */
+/** Writes the rows of a query to stdout with bounded memory. Tables are paged. */
 export async function writeRows(answer: QueryAnswer, options: RowsOptions): Promise<void> {
   const format = formatOf(options);
   const dialect = csvDialect(options, format);
@@ -55,7 +55,7 @@ const LINES = {
       { numeric: columns.map(isNumeric), terminal: stdoutLook().columns !== null, dialect },
     ),
 
-  /** One array, one row on each line. */
+  /** One array, with one row per line. */
   async *json({ columns, rows }: QueryAnswer) {
     const encode = rowEncoder(columns);
     let before = '[\n  ';
@@ -72,7 +72,7 @@ const LINES = {
   },
 };
 
-/** Rows after which a table gets a new header and new column widths. */
+/** A table gets a new header and new column widths after this many rows. */
 const PAGE_ROWS = 500;
 
 async function* tableLines(
@@ -84,23 +84,23 @@ async function* tableLines(
   const shown = tableColumns(columns, moments === 'short' && vertical !== true ? look : null);
   let isCut = false;
   let asRecords = vertical;
-  let lines: Row[] = [];
+  let pageRows: Row[] = [];
   let total = 0;
-  const laidOut = (): string => {
-    asRecords ??= !fits(lines, shown, look);
-    isCut ||= asRecords && vertical !== true && lines.some((row) => row.some(isLong));
-    const first = total - lines.length + 1;
-    return table(lines, shown, look, { vertical: asRecords, isWhole: vertical === true, first });
+  const formatPage = (): string => {
+    asRecords ??= !fits(pageRows, shown, look);
+    isCut ||= asRecords && vertical !== true && pageRows.some((row) => row.some(isLong));
+    const first = total - pageRows.length + 1;
+    return table(pageRows, shown, look, { vertical: asRecords, isWhole: vertical === true, first });
   };
   for await (const row of rows) {
-    lines.push(row);
+    pageRows.push(row);
     total++;
-    if (lines.length < PAGE_ROWS) continue;
-    yield laidOut();
-    lines = [];
+    if (pageRows.length < PAGE_ROWS) continue;
+    yield formatPage();
+    pageRows = [];
   }
-  if (lines.length > 0 || total === 0) yield laidOut();
-  // A pipe gets only the rows.
+  if (pageRows.length > 0 || total === 0) yield formatPage();
+  // No summary in pipes and files.
   if (look.columns === null) return;
   yield `(${plural(total, 'row')}${isCut ? '; --vertical shows long values whole' : ''})\n`;
 }
@@ -124,7 +124,7 @@ function isNumeric({ type }: Pick<QueryColumn, 'type'>): boolean {
   return type === 'number' || type === 'decimal';
 }
 
-/** Makes a cell of a value: whole numbers are never cut, moments have seconds, lists commas. */
+/** Converts a value of a query to a cell: integers become numbers, times lose fractions, lists get commas. */
 export function cellOf(
   text: string | null,
   type: QueryColumn['type'],
@@ -139,7 +139,7 @@ export function cellOf(
   return text.replace(/(:\d\d)\.\d+/, '$1').replace(/\+00$/, 'Z');
 }
 
-/** Writes rows of a query as JSON objects that are safe for a terminal, one line each. */
+/** Returns a function that formats a row as one line of JSON, safe for terminals. */
 export function rowEncoder(columns: readonly QueryColumn[]): (row: Row) => string {
   const encode = encoderOf(columns);
   return (row) => safeJson(encode(row));

@@ -19,7 +19,7 @@ export function runLines(report: RunReport, look: Look): string {
   ].join('\n');
 }
 
-/** Formats a finished run for `--json`, named as in `reporting.sync_runs`. */
+/** Formats a finished run for `--json`, with the names of `reporting.sync_runs`. */
 export function runJson({ counts, problem, ...run }: RunReport): object {
   const notBefore = problem?.notBefore ?? null;
   return {
@@ -57,10 +57,10 @@ export function exitCodeOfRuns(reports: readonly RunReport[]): ExitCode {
 
 type LookupProgress = Extract<JobProgress, { phase: 'look-up' }>;
 
-/** Look-ups that take less (ms) are not announced. */
+/** Look-ups that take at least this long (ms) are announced. */
 const ANNOUNCED_MS = 10_000;
 
-/** Shows the progress of runs on stderr, one bar at a time. */
+/** Shows the progress of runs on stderr, with one bar at a time. */
 export class SyncProgress {
   #bar: Progress | null = null;
   #label = '';
@@ -95,14 +95,14 @@ export class SyncProgress {
     this.#label = '';
   }
 
-  /** After an interruption during look-ups, says how many are saved for the next run. */
+  /** After an interruption during look-ups, prints how many of them the next run can reuse. */
   noteInterrupted(): void {
     this.finish();
     if (this.#lookups === null || this.#lookups.at.saved === 0) return;
     const { seller, at } = this.#lookups;
     const items = plural(at.total, 'missing item');
     process.stderr.write(
-      `${safeLine(seller)} · ${at.saved} of ${items} are checked, and are not asked for again within an hour\n`,
+      `${safeLine(seller)} · ${at.saved} of ${items} are checked; runs within an hour don't check them again\n`,
     );
   }
 }

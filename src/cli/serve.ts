@@ -15,17 +15,16 @@ import { configFor, queuesOf, unlessAborted } from './execute.js';
 
 export interface Serving {
   readonly store: Store;
-  /** Null: it serves no dashboard. */
+  /** Null if it serves no dashboard. */
   readonly dashboardUrl: string | null;
   stop(): Promise<void>;
 }
 
 /**
- * Opens store, queue, health endpoints and dashboard and starts the roles on them, until the signal. Parts are
- * closed in reverse order, also when one can't be opened; `stop` closes them within the time that the
- * settings give.
+ * Opens store, queue, health endpoints and dashboard, and starts the roles. If one of them can't be opened, or
+ * the signal aborts meanwhile, it closes the others. `stop` closes them in reverse order.
  * @param name of the command, for logs and database sessions
- * @param given a configuration other than that of this process
+ * @param given a configuration to use instead of the settings of this process
  * @throws {StoreError | QueueError | ListenError} when one of them can't be opened
  */
 export async function serve(
@@ -42,7 +41,7 @@ export async function serve(
   const close = async (): Promise<void> => {
     stopping = true;
     for (const part of opened.splice(0).toReversed()) {
-      // The process ends soon: an error while closing one part must not leave the others open.
+      // An error while closing one part must not leave the others open.
       await part.close().catch(() => undefined);
     }
   };
@@ -56,7 +55,7 @@ export async function serve(
   return {
     ...parts,
     async stop() {
-      log.info('stopping; a second signal ends it at once');
+      log.info('stopping; a second signal ends the process at once');
       await close();
       log.info('stopped');
     },
@@ -79,7 +78,7 @@ export async function serve(
     queues = await queuesOf(app, name, log);
     opened.push(queues);
     const checks = healthChecks(app, queues, () => stopping);
-    // Beside `run` on one machine, a dashboard alone would only take another port for it.
+    // A dashboard alone has health endpoints only if HEALTH_LISTEN is set: the default port belongs to `run`.
     const health =
       listen === null || (isDashboardOnly && !listen.chosen)
         ? null
@@ -88,7 +87,7 @@ export async function serve(
     const service = startService(app, queues, roles, log, metrics);
     opened.push({ close: () => service.stop() });
     const dashboard = roles.dashboard ? await openDashboard(app, queues) : null;
-    // Opened after the service, so closed before it: a worker that takes no new jobs must not look alive.
+    // Started after the service, so stopped before it: a worker that takes no new jobs must not look alive.
     const schedules = roles.scheduler ? schedulesOf(sellers).map(asFired) : [];
     const dashboardUrl = dashboard?.url ?? null;
     const served = rolesIn({ ...roles, dashboard: dashboard !== null });

@@ -579,7 +579,10 @@ describe('wrong usage of codes check', () => {
     [[], /^error: missing required argument 'codes'/],
     [['abc', '--column', 'code'], /^error: --column goes with a list/],
     [['abc', '--max-age', '7'], /error: option '--max-age .* has no unit/],
-    [['abc', '--out', 'result.xls'], /^error: the ending of "result.xls" says no format\n {2}→ /],
+    [
+      ['abc', '--out', 'result.xls'],
+      /^error: can't tell the format from the file name "result.xls"\n {2}→ /,
+    ],
     [['abc', '--out', '-', '--json'], /^error: --json and --out - both write to stdout\n {2}→ /],
     [['abc', '--decimal-comma'], /^error: --decimal-comma goes with --out\n {2}→ /],
     [['abc', '--out', 'x.json', '--decimal-comma'], /for CSV, and this writes json\n {2}→ /],

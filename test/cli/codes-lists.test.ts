@@ -69,9 +69,9 @@ describe('the place of a result', () => {
 
   it('must say its format one way or the other', () => {
     expect(() => outPlace({ out: 'result.xls' }, RESULT_FORMATS)).toThrow(
-      'the ending of "result.xls" says no format',
+      'can\'t tell the format from the file name "result.xls"',
     );
-    expect(() => outPlace({ out: 'result' }, RESULT_FORMATS)).toThrow('says no format');
+    expect(() => outPlace({ out: 'result' }, RESULT_FORMATS)).toThrow("can't tell the format");
   });
 
   it('is not that of a list, by whatever name, since a result does not hold all of it', () => {

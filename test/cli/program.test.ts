@@ -63,7 +63,7 @@ describe('the command line', () => {
     expect(help('add', 'users')).toMatch(/--role <role> [^-]*\(required\)/);
     for (const name of ['check', 'recheck', 'show']) {
       expect(help(name)).toContain(
-        '--seller <name> which seller; needed where several are configured',
+        '--seller <name> which seller; required if several are configured',
       );
     }
     expect(help('list', 'audits')).toContain('--seller <name> only this seller (default: all)');

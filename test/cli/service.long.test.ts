@@ -113,7 +113,7 @@ describe('run', () => {
     await run(['sync', '--queue'], env);
     await until(() => sim.log.some(({ operation }) => operation === 'list'));
     service.process.kill('SIGINT');
-    await until(() => service.stdout().includes('a second signal ends it at once'));
+    await until(() => service.stdout().includes('a second signal ends the process at once'));
     service.process.kill('SIGINT');
     expect((await service.ended).code).toBe(130);
     expect(await live()).toBe(0);

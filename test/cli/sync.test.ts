@@ -51,7 +51,7 @@ describe('sync', () => {
     first.process.kill('SIGINT');
     const ended = await first.ended;
     expect(ended.code).toBe(130);
-    expect(ended.stderr).toBe('interrupted; nothing is half done, run it again to go on\n');
+    expect(ended.stderr).toBe('interrupted; nothing is left half done; run it again to continue\n');
     expect(await counted('SELECT count(*) AS number FROM mirror.items')).toEqual([{ number: '0' }]);
     expect(await mirror().rows(`SELECT state FROM mirror.runs WHERE kind = 'items'`)).toEqual([
       { state: 'interrupted' },
@@ -76,8 +76,8 @@ describe('sync', () => {
       const ended = await first.ended;
       if (signal === 'SIGINT') {
         expect(ended.stderr).toBe(
-          'main · 25 of 30 missing items are checked, and are not asked for again within an hour\n' +
-            'interrupted; nothing is half done, run it again to go on\n',
+          "main · 25 of 30 missing items are checked; runs within an hour don't check them again\n" +
+            'interrupted; nothing is left half done; run it again to continue\n',
         );
       }
       sim.faults.clear();

@@ -12,23 +12,22 @@ import { chosenSellers, type CommonOptions, rowNumber, unknownSeller } from '../
 import { DECIMAL_COMMA, type OutOptions } from '../out-file.js';
 import { ownCommand } from '../own-command.js';
 
-export const RESULT_HELP = `A result is the list, in its order and with its own columns, with these columns added:
-  verdict          valid, invalid, unproven; pending: not asked yet; rejected: the line holds no code
+export const RESULT_HELP = `A result is the list in its order, with its own columns and these:
+  verdict          valid, invalid, unproven; pending: not checked yet; rejected: the line has no code
   license_type, item_id, item_name, price, currency, purchased_at, supported_until
-                   of the purchase; for an invalid code, those of when it was valid
+                   of the purchase; for an invalid code, from the time when it was valid
   support          active, expired or none, at the time of writing
   checked_at       when the marketplace was asked
   proof            purchase, canary or account; without a verdict \`none:\` and the reason
-CSV has the delimiter of the list. Cells of CSV that a spreadsheet would take for a formula get an apostrophe in front. CSV begins with a
-byte order mark when the list did, or was not UTF-8: Excel needs it. In xlsx codes and other cells are
-text, prices numbers, and times dates in UTC.`;
+CSV has the delimiter of the list, and an apostrophe before cells that a spreadsheet would run as
+formulas. It starts with a byte order mark if the list did, or was not UTF-8: Excel needs it. In xlsx,
+prices are numbers, times are dates in UTC, and all other cells are text.`;
 
 export type ResultOptions = OutOptions<ResultFormat>;
 
-/** Verdicts that have an exit code of their own. */
+/** Verdicts with their own exit code. */
 const FAIL_ON = ['invalid'] as const;
 
-/** Which verdicts are a failure, for commands that wait for verdicts. */
 export interface FailOptions {
   readonly failOn?: (typeof FAIL_ON)[number] | undefined;
 }
@@ -55,14 +54,15 @@ export const VERDICT_OPTIONS: readonly Option[] = [
   new Option('--fail-on <verdict>', 'end with exit code 5 when any code is invalid')
     .choices(FAIL_ON)
     .conflicts(['detach', 'dryRun']),
-  new Option('--out <file>', 'write the result there when it is done; - is stdout'),
-  new Option('--format <format>', 'of the result (default: by the ending of --out; csv)').choices(
-    RESULT_FORMATS,
-  ),
+  new Option('--out <file>', 'write the result to this file at the end; - is stdout'),
+  new Option(
+    '--format <format>',
+    'format of the result (default: by the ending of --out, else csv)',
+  ).choices(RESULT_FORMATS),
   DECIMAL_COMMA,
 ];
 
-/** The seller whose codes are asked for. @throws {CommandError} when several are configured and none is named */
+/** Returns the seller whose codes are checked. @throws {CommandError} when it is not clear which */
 export function oneSeller(config: Config, name: string | undefined): SellerConfig {
   const sellers = chosenSellers(config, name);
   const [seller] = sellers;
@@ -70,7 +70,7 @@ export function oneSeller(config: Config, name: string | undefined): SellerConfi
   if (seller === undefined) throw usageError('no seller is configured', null);
   throw usageError(
     'a purchase code belongs to one seller, and several are configured',
-    `say which with --seller: ${sellers.map((one) => one.name).join(', ')}`,
+    `choose one with --seller: ${sellers.map((one) => one.name).join(', ')}`,
   );
 }
 
@@ -80,7 +80,7 @@ export function lengthOfTime(text: string): number {
   throw new InvalidArgumentError(`"${text}" ${read.fault}.`);
 }
 
-/** Reads a code. The error does not repeat the text: it may hold anything. */
+/** Parses a purchase code. The error does not repeat the text, which may be a secret. */
 export function purchaseCode(text: string): string {
   const read = readCode(text);
   if ('code' in read) return read.code;
@@ -91,7 +91,7 @@ export const auditNumber = rowNumber(
   'Audits are numbered 1, 2, 3 and so on; `seller-mirror audits list` shows them.',
 );
 
-/** Checks that a seller exists. @throws {CommandError} when neither settings nor store know it */
+/** @throws {CommandError} when a seller is named that is neither configured nor in the store */
 export async function checkSeller({ store, config }: App, name: string | undefined): Promise<void> {
   const configured = config.sellers.map((seller) => seller.name);
   if (name === undefined || configured.includes(name)) return;
@@ -100,10 +100,7 @@ export async function checkSeller({ store, config }: App, name: string | undefin
   throw unknownSeller(name, [...new Set([...configured, ...stored])]);
 }
 
-/**
- * Finds the audit with this number.
- * @throws {CommandError} when there is none, it is another seller's, or the seller is not known
- */
+/** Returns the audit. @throws {CommandError} when it or the seller is unknown, or it is another seller's */
 export async function findAudit(
   app: App,
   auditId: bigint,
